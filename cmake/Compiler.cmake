@@ -1,0 +1,37 @@
+# Flags, linker and compiler cache for every target of the project.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
+
+# RelWithDebInfo keeps assertions: it is what the tests run.
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
+set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
+
+# Replicas must agree bit for bit, so a multiply and an add become an FMA only where that is
+# written, and no target instruction set is chosen here: kernels dispatch at run time.
+add_compile_options(-ffp-contract=off -Wall -Wextra -Wshadow -Werror)
+
+if(THINWIRE_SANITIZE)
+  add_compile_options(-fsanitize=${THINWIRE_SANITIZE} -fno-sanitize-recover=all
+                      -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${THINWIRE_SANITIZE})
+endif()
+
+# A program that uses nothing of a library does not load it (LibTorch takes long to load).
+add_link_options(-Wl,--as-needed)
+
+find_program(THINWIRE_LLD ld.lld HINTS /usr/lib/llvm-16/bin)
+if(THINWIRE_LLD)
+  get_filename_component(lld_dir "${THINWIRE_LLD}" DIRECTORY)
+  add_link_options(-fuse-ld=lld -B${lld_dir})
+endif()
+
+find_program(THINWIRE_CCACHE ccache)
+if(THINWIRE_CCACHE)
+  # Paths below the source tree are made relative, so that another clone shares the cache.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}
+                                  CCACHE_NOHASHDIR=1 ${THINWIRE_CCACHE})
+endif()

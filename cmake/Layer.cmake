@@ -1,0 +1,38 @@
+# thinwire_layer(<folder> [DEPENDS <folder>...] [LINK <library>...] [LINK_PRIVATE <library>...])
+#
+# Declares the static library thinwire_<folder> out of thinwire/<folder>/*.cpp. With LibTorch on,
+# *_torch.cpp are taken and *_stub.cpp left out; with LibTorch off, the other way round. A folder
+# without sources gives a header-only target; one that does not exist is skipped, and so is a
+# dependency on it. main.cpp belongs to no library.
+function(thinwire_layer folder)
+  cmake_parse_arguments(arg "" "" "DEPENDS;LINK;LINK_PRIVATE" ${ARGN})
+  if(NOT IS_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}/${folder}")
+    return()
+  endif()
+
+  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp")
+  list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
+  if(THINWIRE_TORCH)
+    list(FILTER sources EXCLUDE REGEX "_stub\\.cpp$")
+  else()
+    list(FILTER sources EXCLUDE REGEX "_torch\\.cpp$")
+  endif()
+
+  set(target thinwire_${folder})
+  if(sources)
+    add_library(${target} STATIC ${sources})
+    set(scope PUBLIC)
+    target_link_libraries(${target} PRIVATE ${arg_LINK_PRIVATE})
+  else()
+    add_library(${target} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  target_include_directories(${target} ${scope} "${CMAKE_SOURCE_DIR}")
+  target_link_libraries(${target} ${scope} ${arg_LINK})
+  foreach(dependency IN LISTS arg_DEPENDS)
+    if(TARGET thinwire_${dependency})
+      target_link_libraries(${target} ${scope} thinwire_${dependency})
+    endif()
+  endforeach()
+  set_property(GLOBAL APPEND PROPERTY THINWIRE_LAYERS ${folder})
+endfunction()
