@@ -1,0 +1,42 @@
+// What goes wrong, in two kinds. Exceptions are for what is wrong here: a bad recipe, a full disk, a
+// damaged file. Result is for what a network does to honest programs: a lost peer, a missed deadline,
+// a corrupt payload, a stale round.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <tl/expected.hpp>
+
+namespace thinwire {
+
+// Something failed although the program was used correctly (exit status 1).
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// The program was used wrongly: bad flag, bad recipe, missing argument (exit status 2).
+class UsageError : public Error {
+ public:
+  using Error::Error;
+};
+
+// Why something the network should have done did not happen.
+enum class FailureKind { kLostPeer, kDeadline, kCorruptPayload, kStaleRound, kAborted };
+
+struct Failure {
+  FailureKind kind;
+  std::string message;
+};
+
+template <typename T>
+class [[nodiscard]] Result : public tl::expected<T, Failure> {
+ public:
+  using tl::expected<T, Failure>::expected;
+};
+
+inline tl::unexpected<Failure> fail(FailureKind kind, std::string message) {
+  return tl::unexpected<Failure>(Failure{kind, std::move(message)});
+}
+
+}  // namespace thinwire

@@ -1,0 +1,144 @@
+#include "thinwire/base/file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+#include "thinwire/base/error.h"
+
+namespace thinwire {
+namespace {
+
+constexpr size_t kBufferBytes = size_t{1} << 20;
+
+[[noreturn]] void throw_system_error(std::string_view doing, const fs::path& path) {
+  throw Error(fmt::format("cannot {} {}: {}", doing, path.string(), std::strerror(errno)));
+}
+
+void write_all(int file, std::span<const uint8_t> bytes, off_t offset, const fs::path& path) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::pwrite(file, bytes.data(), bytes.size(), offset);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw_system_error("write", path);
+    bytes = bytes.subspan(static_cast<size_t>(written));
+    offset += written;
+  }
+}
+
+}  // namespace
+
+std::string read_text_file(const fs::path& path) {
+  if (fs::is_directory(path)) throw Error(fmt::format("cannot read {}: it is a folder", path.string()));
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw_system_error("open", path);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)), partial_(path_.string() + ".partial") {
+  if (path_.has_parent_path()) fs::create_directories(path_.parent_path());
+  file_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (file_ < 0) throw_system_error("create", partial_);
+}
+
+AtomicFile::~AtomicFile() {
+  if (file_ < 0) return;
+  ::close(file_);
+  ::unlink(partial_.c_str());
+}
+
+void AtomicFile::write(std::span<const uint8_t> bytes) {
+  buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
+  size_ += bytes.size();
+  if (buffer_.size() >= kBufferBytes) flush();
+}
+
+void AtomicFile::flush() {
+  write_all(file_, buffer_, static_cast<off_t>(size_ - buffer_.size()), partial_);
+  buffer_.clear();
+}
+
+void AtomicFile::write_at(uint64_t offset, std::span<const uint8_t> bytes) {
+  flush();
+  write_all(file_, bytes, static_cast<off_t>(offset), partial_);
+}
+
+void AtomicFile::commit() {
+  flush();
+  if (::fsync(file_) != 0) throw_system_error("sync", partial_);
+  if (::close(std::exchange(file_, -1)) != 0) throw_system_error("close", partial_);
+  fs::rename(partial_, path_);
+  sync_directory(path_.has_parent_path() ? path_.parent_path() : ".");
+}
+
+void write_file(const fs::path& path, std::string_view text) {
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+void sync_directory(const fs::path& path) {
+  const int folder = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) throw_system_error("open", path);
+  const int status = ::fsync(folder);
+  ::close(folder);
+  if (status != 0) throw_system_error("sync", path);
+}
+
+void publish_directory(const fs::path& from, const fs::path& to) {
+  if (fs::exists(to)) throw Error(fmt::format("cannot write {}: it exists already", to.string()));
+  sync_directory(from);
+  fs::rename(from, to);
+  sync_directory(to.has_parent_path() ? to.parent_path() : ".");
+}
+
+MappedFile::MappedFile(const fs::path& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) throw_system_error("open", path);
+  struct stat status {};
+  if (::fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
+    ::close(file);
+    throw Error(fmt::format("cannot read {}: it is not a regular file", path.string()));
+  }
+  size_ = static_cast<size_t>(status.st_size);
+  void* data = size_ == 0 ? nullptr : ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file, 0);
+  ::close(file);
+  if (data == MAP_FAILED) throw_system_error("map", path);
+  data_ = static_cast<const uint8_t*>(data);
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<uint8_t*>(data_), size_);
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+uint64_t resident_memory_bytes() {
+  std::ifstream in("/proc/self/statm");
+  uint64_t total = 0;
+  uint64_t resident = 0;
+  in >> total >> resident;
+  return resident * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+uint64_t peak_memory_bytes() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
+}
+
+}  // namespace thinwire

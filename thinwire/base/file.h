@@ -1,0 +1,75 @@
+// Files that are never half there. Everything Thinwire writes goes to a temporary name beside its
+// target, is synced, and is renamed. All functions throw Error naming the path and the system's reason.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "thinwire/base/bytes.h"
+
+namespace thinwire {
+
+namespace fs = std::filesystem;
+
+std::string read_text_file(const fs::path& path);
+
+// A file being written under a temporary name (path + ".partial"). commit() makes it appear under
+// its own name; destruction without commit removes it.
+class AtomicFile {
+ public:
+  explicit AtomicFile(fs::path path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(std::span<const uint8_t> bytes);
+  void write(std::string_view text) { write(as_bytes(text)); }
+  // Overwrites bytes already written, e.g. a header whose counts are known last.
+  void write_at(uint64_t offset, std::span<const uint8_t> bytes);
+  uint64_t size() const { return size_; }
+  // Syncs, renames, syncs the folder.
+  void commit();
+
+ private:
+  void flush();
+
+  fs::path path_;
+  fs::path partial_;
+  int file_ = -1;
+  uint64_t size_ = 0;
+  Bytes buffer_;
+};
+
+void write_file(const fs::path& path, std::string_view text);
+
+// Syncs a folder's entries to disk.
+void sync_directory(const fs::path& path);
+
+// Makes `to` appear with the contents of the folder `from` by one rename, replacing nothing: throws
+// if `to` exists.
+void publish_directory(const fs::path& from, const fs::path& to);
+
+// A file mapped read-only.
+class MappedFile {
+ public:
+  MappedFile() = default;
+  explicit MappedFile(const fs::path& path);
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+
+  std::span<const uint8_t> bytes() const { return {data_, size_}; }
+
+ private:
+  const uint8_t* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+// The current and the highest resident memory of this process, in bytes.
+uint64_t resident_memory_bytes();
+uint64_t peak_memory_bytes();
+
+}  // namespace thinwire

@@ -1,0 +1,57 @@
+// Tensors as plain facts: what they are called, what shape they have, where they lie.
+#pragma once
+
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <vector>
+
+namespace thinwire {
+
+enum class DType : uint8_t { kF32, kBf16, kI32, kI64, kU8 };
+enum class Device : uint8_t { kCpu, kCuda };
+
+using Shape = std::vector<int64_t>;
+
+inline int64_t element_count(const Shape& shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+inline int64_t dtype_bytes(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+    case DType::kI32: return 4;
+    case DType::kI64: return 8;
+    case DType::kBf16: return 2;
+    case DType::kU8: return 1;
+  }
+  return 0;
+}
+
+// What a parameter is for; optimizers and weight decay distinguish these.
+enum class TensorRole : uint8_t { kEmbedding, kMatrix, kNorm, kHead };
+
+// One parameter of a model before any memory exists for it.
+struct TensorSpec {
+  std::string name;  // Hugging Face name
+  Shape shape;       // row-major; matrices are [out features, in features]
+  TensorRole role = TensorRole::kMatrix;
+  int layer = -1;  // transformer block the tensor belongs to; -1 for embedding, final norm and head
+
+  int64_t count() const { return element_count(shape); }
+  // Weight decay applies to everything but norms.
+  bool decays() const { return role != TensorRole::kNorm; }
+};
+
+// A dense row-major tensor somewhere in memory; owns nothing.
+struct TensorView {
+  void* data = nullptr;
+  Shape shape;
+  DType dtype = DType::kF32;
+  Device device = Device::kCpu;
+
+  int64_t count() const { return element_count(shape); }
+  int64_t bytes() const { return count() * dtype_bytes(dtype); }
+};
+
+}  // namespace thinwire

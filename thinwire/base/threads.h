@@ -1,0 +1,82 @@
+// Who owns the threads. A worker has one ThreadPool of as many threads as its recipe says; nothing
+// else in the process starts compute threads (matrix libraries run on the calling thread). CoreSlots
+// keeps the number of computing threads over all workers at or below the number of cores: a worker
+// holds its slots while it computes and gives them back while it waits for others.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace thinwire {
+
+class ThreadPool {
+ public:
+  // threads >= 1; the calling thread counts as one, so threads - 1 are started.
+  explicit ThreadPool(int threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int size() const { return static_cast<int>(helpers_.size()) + 1; }
+
+  // Calls body(index) for every index in [0, count), each thread taking one contiguous, fixed share,
+  // and returns when all are done. The first exception is rethrown here. Not reentrant.
+  void for_each(int64_t count, const std::function<void(int64_t)>& body);
+
+  // Calls body(begin, end, thread) once a thread with a fixed partition of [0, count) whose inner
+  // borders are multiples of `grain`; threads whose share is empty are not called.
+  void for_ranges(int64_t count, int64_t grain,
+                  const std::function<void(int64_t begin, int64_t end, int thread)>& body);
+
+ private:
+  void run(const std::function<void(int)>& task);
+  void helper_loop(int thread);
+
+  std::vector<std::thread> helpers_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::condition_variable done_;
+  const std::function<void(int)>* task_ = nullptr;
+  uint64_t generation_ = 0;
+  int running_ = 0;
+  bool stop_ = false;
+  std::exception_ptr error_;
+};
+
+class CoreSlots {
+ public:
+  explicit CoreSlots(int slots) : free_(slots) {}
+  void acquire(int count);
+  void release(int count);
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable freed_;
+  int free_;
+};
+
+// Holds slots for a scope; pause() and resume() around a wait for other workers. A null pointer means
+// there is nothing to share.
+class SlotHold {
+ public:
+  SlotHold(CoreSlots* slots, int count) : slots_(slots), count_(count) { resume(); }
+  ~SlotHold() { pause(); }
+  SlotHold(const SlotHold&) = delete;
+  SlotHold& operator=(const SlotHold&) = delete;
+  void pause();
+  void resume();
+
+ private:
+  CoreSlots* slots_;
+  int count_;
+  bool held_ = false;
+};
+
+// Cores this process may use (its affinity mask), at least 1.
+int available_cores();
+
+}  // namespace thinwire

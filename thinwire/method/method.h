@@ -1,0 +1,46 @@
+// Pure facts of a synchronisation method: which recipe fields it has, which state it keeps, how many
+// bytes it sends for given shapes. Trainer, coordinator and planner read the same facts, so that a
+// prediction cannot disagree with the run. The code that moves the bytes is in sync/.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "thinwire/base/tensor_view.h"
+#include "thinwire/config/recipe.h"
+
+namespace thinwire::method {
+
+// What one member's own frames cost in one round (not TLS or TCP). With an adaptive codec `exact` is
+// false and the numbers are upper bounds.
+struct Traffic {
+  double sent_bytes = 0;      // payload counted once, as handed to a relay or aggregator
+  double received_bytes = 0;  // from all others
+  int turns = 1;              // dependent exchanges
+  bool exact = true;
+};
+
+// Bytes of optimizer and synchronisation state a member holds, by who must agree on it.
+struct StateBytes {
+  double consensus = 0;  // bit-identical on all replicas
+  double local = 0;      // differs between replicas
+};
+
+struct Method {
+  std::string_view name;      // value of sync.method
+  std::string_view sentence;  // for --explain and the docs
+  // A fresh section [name] with the method's fields at their defaults.
+  std::unique_ptr<config::Section> (*options)();
+  // Throws UsageError where the method's fields contradict the rest of the recipe.
+  void (*check)(const config::Recipe& recipe);
+  // Traffic of one round averaged over the rounds of a run, `members` >= 1.
+  Traffic (*traffic)(const config::Recipe& recipe, std::span<const TensorSpec> tensors, int members);
+  StateBytes (*state)(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
+};
+
+// Bytes of a bandwidth-optimal ring all-reduce in bf16, sent by one member: 2 (m-1)/m * 2N.
+double ring_bytes(int64_t parameters, int members);
+
+}  // namespace thinwire::method

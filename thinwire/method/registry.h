@@ -1,0 +1,24 @@
+// The table of synchronisation methods. A new method adds its line in registry.cpp.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "thinwire/method/method.h"
+
+namespace thinwire::method {
+
+std::span<const Method* const> all_methods();
+
+// Throws UsageError that lists the known names.
+const Method& find_method(std::string_view name);
+
+// Prototypes of every method's section, for config::load_recipe and explain_recipe.
+config::MethodSections method_sections();
+
+// config::load_recipe with every method's section, and the chosen method's own check.
+config::Recipe load_recipe(const std::filesystem::path& path, std::span<const std::string> overrides);
+
+}  // namespace thinwire::method

@@ -1,0 +1,20 @@
+// The learning rate at a step: a pure function, shared by trainer, coordinator and planner.
+#pragma once
+
+#include <cstdint>
+
+#include "thinwire/config/recipe.h"
+
+namespace thinwire::schedule {
+
+// step in [0, steps). Warmup: peak * (step + 1) / warmup. Then by kind, with progress
+// p = (step - warmup) / (steps - warmup) and final = peak * final_ratio:
+//   cosine    final + (peak - final) * (1 + cos(pi * p)) / 2
+//   linear    peak + (final - peak) * p
+//   constant  peak
+//   wsd       peak, then over the last `decay` steps linearly to final:
+//             peak + (final - peak) * (step - (steps - decay) + 1) / decay
+double learning_rate(const config::ScheduleSection& schedule, double peak, int64_t steps,
+                     int64_t step);
+
+}  // namespace thinwire::schedule

@@ -1,0 +1,74 @@
+// A synchronisation strategy: what a worker does with its gradient so that the replicas stay in
+// agreement. One file a strategy, one line in registry.cpp.
+//
+// A worker's step:
+//   before_step(round)            e.g. a look-ahead
+//   ... forward and backward, gradients_ready(layer) as each layer's gradient is complete ...
+//   after_step(round)             exchange, commit, update of the parameters
+// The strategy is used by one thread; it may use the worker's thread pool.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "thinwire/base/error.h"
+#include "thinwire/base/round.h"
+#include "thinwire/base/threads.h"
+#include "thinwire/config/recipe.h"
+#include "thinwire/tensor/arena.h"
+#include "thinwire/transport/peers.h"
+
+namespace thinwire::sync {
+
+// What a strategy works on; everything outlives it.
+struct Worker {
+  const config::Recipe& recipe;
+  tensor::Arena& params;     // consensus after every synchronisation
+  tensor::Arena& gradients;  // mean over this worker's own tokens of the round; free for use after it
+  ThreadPool& threads;
+  SlotHold& slots;  // paused while waiting for others
+  transport::Peers& peers;
+};
+
+// Who must agree on a piece of state. Derivable state is not listed at all.
+enum class Agreement : uint8_t {
+  kConsensus,  // bit-identical on every replica after a synchronisation, digested, stored once
+  kLocal,      // differs between workers, stored for each
+};
+
+struct StateTensor {
+  std::string name;
+  std::span<float> values;
+  Agreement agreement = Agreement::kConsensus;
+};
+
+struct StepReport {
+  double gradient_norm = 0;  // before clipping: of the mean gradient, or of this worker's where there is no mean
+  double exchange_seconds = 0;  // waiting for others
+  bool synchronised = true;     // parameters are in consensus now
+};
+
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+  virtual void before_step(const Round&) {}
+  virtual void gradients_ready(const Round&, int /*layer*/) {}
+  virtual Result<StepReport> after_step(const Round& round) = 0;
+  // All state besides the parameters, for checkpoints. The spans stay valid.
+  virtual std::vector<StateTensor> state() = 0;
+};
+
+struct StrategyEntry {
+  std::string_view name;  // the same name as in method/registry.h
+  std::unique_ptr<Strategy> (*make)(const Worker& worker);
+};
+
+std::span<const StrategyEntry> all_strategies();
+// The strategy the recipe names.
+std::unique_ptr<Strategy> make_strategy(const Worker& worker);
+
+}  // namespace thinwire::sync

@@ -1,0 +1,74 @@
+// Moves bytes between the members of a run. Two ways: an exchange, in which everybody gets everybody's
+// payload, and a reduce, in which everybody gets the same sum. Started operations go on behind compute
+// until they are waited for. Nothing is averaged in place: a caller's memory is only written by wait.
+//
+// Failures a network can cause are Results. After kAborted every later call fails alike.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "thinwire/base/bytes.h"
+#include "thinwire/base/error.h"
+#include "thinwire/base/round.h"
+
+namespace thinwire::transport {
+
+// Names one operation of a run; both sides of a frame must agree on all of it.
+struct Key {
+  uint64_t run = 0;
+  uint32_t epoch = 0;
+  uint64_t round = 0;
+  uint32_t fragment = 0;
+  auto operator<=>(const Key&) const = default;
+};
+
+// A payload as committed. Bytes are shared between members of one process and never written again.
+struct Delivery {
+  int member = 0;
+  uint64_t hash = 0;
+  std::shared_ptr<const Bytes> payload;
+};
+
+enum class WireType : uint8_t { kF32, kBf16 };
+
+// Bytes this member's own frames took since the start.
+struct TrafficCount {
+  uint64_t sent = 0;      // a payload for everybody counts once
+  uint64_t received = 0;  // others' payloads and sums
+};
+
+class Peers {
+ public:
+  virtual ~Peers() = default;
+
+  virtual int self() const = 0;
+  // Members the run started with, ids 0 .. count-1.
+  virtual int count() const = 0;
+
+  // Offers `payload` to every member of the round. One call a key.
+  virtual void start_exchange(const Key& key, Bytes payload) = 0;
+  // The committed payloads ordered by member, own one included, the same list for everyone. A member
+  // that left is missing from the list; kDeadline when a present member does not deliver in time.
+  virtual Result<std::vector<Delivery>> wait_exchange(const Key& key, double timeout_s) = 0;
+
+  // Starts the sum over members of `values` (same length everywhere; unchanged until waited for).
+  // Each member owns a contiguous chunk, sums it in fp32 in member order over contributions rounded
+  // to the wire type, rounds the sum once, and everyone (the owner too) gets the rounded sum.
+  virtual void start_reduce(const Key& key, std::span<const float> values, WireType wire) = 0;
+  // Writes the sum into `out`, the same bits for everyone. kLostPeer when a member left.
+  virtual Result<void> wait_reduce(const Key& key, std::span<float> out, double timeout_s) = 0;
+
+  // Gives up an operation this member started.
+  virtual void cancel(const Key& key) = 0;
+  // This member goes for good; others go on without it or fail with kLostPeer.
+  virtual void leave() = 0;
+  // Ends the run for everybody: all present and later waits fail with kAborted and this reason.
+  virtual void abort(const std::string& reason) = 0;
+
+  virtual TrafficCount traffic() const = 0;
+};
+
+}  // namespace thinwire::transport
