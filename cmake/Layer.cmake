@@ -6,11 +6,12 @@
 # dependency on it. main.cpp belongs to no library.
 function(thinwire_layer folder)
   cmake_parse_arguments(arg "" "" "DEPENDS;LINK;LINK_PRIVATE" ${ARGN})
+  # Before the check, so that a folder's first source is noticed by the next build.
+  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp")
   if(NOT IS_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}/${folder}")
     return()
   endif()
 
-  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp")
   list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
   if(THINWIRE_TORCH)
     list(FILTER sources EXCLUDE REGEX "_stub\\.cpp$")
