@@ -1,0 +1,245 @@
+"""One round of DisTrO / DeMo in plain numpy: the reference behind distro_*.safetensors.
+
+Sources: Peng, Quesnelle et al., "A Preliminary Report on DisTrO" (2024);
+         Peng, Quesnelle, Kingma, "DeMo: Decoupled Momentum Optimization", arXiv 2411.19870.
+
+Per parameter tensor theta, each of the workers holding its own momentum delta:
+
+    theta *= 1 - lr*wd                     2-D tensors only, same on every replica
+    delta  = decay*delta + lr*g            local gradient g, optionally clipped to a global norm
+    c      = DCT(delta)                    per tile
+    idx    = k largest |c| per tile        ties: lowest index
+    v      = value_coding(c[idx])          what is sent
+    delta -= iDCT(scatter(idx, c[idx]))    feedback off   (or scatter(idx, v): feedback on)
+    chat[j] = mean over the workers that sent slot j  of v  (or: sum / number of payloads)
+    theta -= lr * sign(iDCT(chat))         sign(0) = 0
+
+Definitions
+  tile        The side along a dimension of length d is the largest divisor of d that is <= chunk.
+              2-D tensors are cut into tiles h x w, ordered row-major over the grid of tiles; 1-D
+              tensors into pieces, written here as tiles with h = 1. Slot of (row, col) in a tile =
+              row*w + col; n = h*w slots a tile.
+  k           "scaled": clamp(floor(k*n/chunk^2 + 1/2), 1, n)  - also for 1-D pieces;  "fixed": min(k, n).
+  DCT         Orthonormal DCT-II on each axis (inverse: its transpose). Basis entry
+              B[f, x] = a_f cos(pi (2x+1) f / (2N)), a_0 = sqrt(1/N), a_f = sqrt(2/N). Where the angle is
+              an odd multiple of pi/2, i.e. (2x+1) f = N (mod 2N), the entry is EXACTLY 0, not 6e-17.
+              That matters: the middle element of an odd tile that received only odd frequencies
+              is then exactly 0 and sign() leaves it alone instead of following rounding noise.
+  precision   delta, theta and everything sent are float32. The products decay*delta and lr*g are rounded
+              before they are added (no FMA). DCT and iDCT: computed in float64 from float32 input and
+              rounded to float32 once (dct_dtype=float32 imitates an all-float32 program, to see
+              how far such a program strays).
+  coding      One scale a tensor, rounded to bf16 (nearest, ties to even), over all sent values of it:
+              fp32  v = c
+              bf16  v = bf16(c), nearest even
+              int8  scale = bf16(max|c| / 127);  q = clamp(round_half_even(c/scale), -127, 127); v = scale*q
+              1bit  scale = bf16(float32(sum|c| / count)), the sum in float64 in sending order
+                    (tile by tile, slots ascending);  q = +1 if c >= 0 else -1;  v = scale*q
+              An all-zero tensor has scale 0 and values 0.
+  aggregation float32 sum in worker order, divided (float32) by the number of senders of the slot
+              ("mean_of_senders"; 0 where nobody sent) or by the number of payloads in the round ("mean_of_all").
+  update      sign   as above
+              sgd    theta -= iDCT(chat)                      (delta already carries lr)
+              adamw  delta = decay*delta + g (no lr); ghat = iDCT(chat) feeds AdamW (betas .9/.95, eps 1e-8,
+                     denominator sqrt(vhat)+eps), whose own decoupled decay on 2-D tensors is the only one.
+  missing     A worker missing from a round did everything up to and including the subtraction from
+              its delta, but nobody (itself included) applies its payload.
+  clip        Per worker, over all its tensors: norm = L2 (float64 sum), g *= min(1, clip/(norm + 1e-6)).
+
+This file has no side effects; make_distro.py runs it and writes the golden files.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+F32 = np.float32
+
+
+@dataclass(frozen=True)
+class Options:
+    chunk: int = 16
+    k: int = 8
+    k_rule: str = "scaled"                # scaled | fixed
+    transform: str = "dct"                # dct | none
+    values: str = "fp32"                  # fp32 | bf16 | int8 | 1bit
+    feedback: bool = False
+    aggregate: str = "mean_of_senders"    # mean_of_senders | mean_of_all
+    update: str = "sign"                  # sign | sgd | adamw
+    decay: float = 0.999
+    wd: float = 0.1                       # 2-D tensors only
+    clip: float = 0.0                     # 0: no clipping
+    betas: tuple = (0.9, 0.95)            # update = adamw
+    eps: float = 1e-8                     # update = adamw
+
+
+# ---------------------------------------------------------------- tiles and transform
+
+def tile_side(d, chunk):
+    return max(s for s in range(1, min(d, chunk) + 1) if d % s == 0)
+
+
+def tile_shape(shape, chunk):
+    """(h, w); 1-D tensors have h = 1."""
+    sides = [tile_side(d, chunk) for d in shape]
+    return (1, sides[0]) if len(sides) == 1 else tuple(sides)
+
+
+def split(x, chunk):
+    """Tensor -> [tiles, h, w]."""
+    h, w = tile_shape(x.shape, chunk)
+    rows, cols = (1, x.shape[0]) if x.ndim == 1 else x.shape
+    return x.reshape(rows // h, h, cols // w, w).transpose(0, 2, 1, 3).reshape(-1, h, w)
+
+
+def join(tiles, shape):
+    """[tiles, h, w] -> tensor: inverse of split."""
+    _, h, w = tiles.shape
+    rows, cols = (1, shape[0]) if len(shape) == 1 else shape
+    return tiles.reshape(rows // h, cols // w, h, w).transpose(0, 2, 1, 3).reshape(shape)
+
+
+@lru_cache(None)
+def dct_basis(n):
+    f, x = np.arange(n)[:, None], np.arange(n)[None, :]
+    basis = np.sqrt(2.0 / n) * np.cos(np.pi * ((2 * x + 1) * f % (4 * n)) / (2.0 * n))
+    basis[(2 * x + 1) * f % (2 * n) == n] = 0.0
+    basis[0] = np.sqrt(1.0 / n)
+    return basis
+
+
+def dct(tiles, opt, dtype=np.float64):
+    if opt.transform == "none":
+        return tiles.copy()
+    left, right = (dct_basis(s).astype(dtype) for s in tiles.shape[1:])
+    return (left @ tiles.astype(dtype) @ right.T).astype(F32)
+
+
+def idct(tiles, opt, dtype=np.float64):
+    if opt.transform == "none":
+        return tiles.copy()
+    left, right = (dct_basis(s).astype(dtype) for s in tiles.shape[1:])
+    return (left.T @ tiles.astype(dtype) @ right).astype(F32)
+
+
+# ---------------------------------------------------------------- selection and value coding
+
+def slots_per_tile(n, opt):
+    if opt.k_rule == "fixed":
+        return min(opt.k, n)
+    return min(n, max(1, math.floor(opt.k * n / opt.chunk**2 + 0.5)))
+
+
+def top_k(coef, k):
+    """[tiles, n] -> indices [tiles, k] of the largest |coef|, ties to the lowest index, ascending."""
+    order = np.argsort(-np.abs(coef), axis=1, kind="stable")
+    return np.sort(order[:, :k], axis=1)
+
+
+def bf16(x):
+    """Round float32 to the nearest bf16 (ties to even), as float32. Finite input."""
+    bits = np.asarray(x, F32).view(np.uint32).astype(np.uint64)
+    bits = (bits + 0x7FFF + (bits >> np.uint64(16) & np.uint64(1))) & np.uint64(0xFFFF0000)
+    return bits.astype(np.uint32).view(F32)
+
+
+def encode(c, opt):
+    """Coefficients [tiles, k] of one tensor -> (values as received, scale or None)."""
+    if opt.values == "fp32":
+        return c.copy(), None
+    if opt.values == "bf16":
+        return bf16(c), None
+    if not c.any():
+        return np.zeros_like(c), F32(0)
+    if opt.values == "int8":
+        scale = bf16(np.abs(c).max() / F32(127))
+        return scale * np.clip(np.rint(c / scale), -127, 127).astype(F32), scale
+    if opt.values == "1bit":
+        total = 0.0
+        for v in c.ravel():
+            total += abs(float(v))
+        scale = bf16(F32(total / c.size))
+        return scale * np.where(c >= 0, F32(1), F32(-1)), scale
+    raise ValueError(opt.values)
+
+
+# ---------------------------------------------------------------- one round
+
+def clip_gradients(grads, clip):
+    """{name: g} -> ({name: clipped g}, norm)."""
+    norm = math.sqrt(sum(float(np.sum(g.astype(np.float64) ** 2)) for g in grads.values()))
+    coef = F32(min(1.0, clip / (norm + 1e-6))) if clip else F32(1)
+    return {name: coef * g for name, g in grads.items()}, norm
+
+
+class Run:
+    """Weights (one copy: replicas agree bit for bit) and every worker's momentum."""
+
+    def __init__(self, params, workers, opt, dct_dtype=np.float64):
+        self.theta = {name: p.copy() for name, p in params.items()}
+        self.delta = [{name: np.zeros_like(p) for name, p in params.items()} for _ in range(workers)]
+        self.m = {name: np.zeros_like(p) for name, p in params.items()}
+        self.v = {name: np.zeros_like(p) for name, p in params.items()}
+        self.opt, self.dtype, self.steps = opt, dct_dtype, 0
+
+    def compress(self, worker, name, g, lr):
+        """Local momentum update; returns what the worker sends and subtracts it from delta."""
+        opt, shape = self.opt, g.shape
+        gain = F32(1) if opt.update == "adamw" else lr
+        delta = F32(opt.decay) * self.delta[worker][name] + gain * g
+        tiles = split(delta, opt.chunk)
+        coef = dct(tiles, opt, self.dtype).reshape(len(tiles), -1)
+        k = slots_per_tile(coef.shape[1], opt)
+        idx = top_k(coef, k)
+        raw = np.take_along_axis(coef, idx, axis=1)
+        val, scale = encode(raw, opt)
+        removed = np.zeros_like(coef)
+        np.put_along_axis(removed, idx, val if opt.feedback else raw, axis=1)
+        self.delta[worker][name] = delta - join(idct(removed.reshape(tiles.shape), opt, self.dtype), shape)
+        return {"idx": idx, "val": val, "coef": raw, "scale": scale, "all": coef}
+
+    def aggregate(self, payloads, name):
+        """Payloads of one tensor, in worker order -> decoded update, as tiles."""
+        h, w = tile_shape(self.theta[name].shape, self.opt.chunk)
+        total = np.zeros((self.theta[name].size // (h * w), h * w), F32)
+        count = np.zeros_like(total)
+        rows = np.arange(len(total))[:, None]
+        for p in payloads:
+            total[rows, p["idx"]] += p["val"]     # an index occurs once a payload
+            count[rows, p["idx"]] += F32(1)
+        divisor = np.maximum(count, F32(1)) if self.opt.aggregate == "mean_of_senders" else F32(len(payloads))
+        return idct((total / divisor).reshape(-1, h, w), self.opt, self.dtype)
+
+    def apply(self, name, update, lr):
+        opt, theta = self.opt, self.theta[name]
+        if theta.ndim >= 2:
+            theta = theta * (F32(1) - lr * F32(opt.wd))
+        if opt.update == "sign":
+            theta = theta - lr * np.sign(update)
+        elif opt.update == "sgd":
+            theta = theta - update
+        else:
+            t, (b1, b2) = self.steps + 1, opt.betas     # scalars in float64, then rounded once
+            self.m[name] = F32(b1) * self.m[name] + F32(1 - b1) * update
+            self.v[name] = F32(b2) * self.v[name] + F32(1 - b2) * update * update
+            mhat = self.m[name] / F32(1 - b1**t)
+            vhat = self.v[name] / F32(1 - b2**t)
+            theta = theta - lr * mhat / (np.sqrt(vhat) + F32(opt.eps))
+        self.theta[name] = theta
+
+    def step(self, grads, lr, missing=()):
+        """grads[worker][name]. Returns (payloads[worker][name], updates[name] as tiles, norms)."""
+        lr, payloads, norms = F32(lr), [], []
+        for worker, g in enumerate(grads):
+            g, norm = clip_gradients(g, self.opt.clip)
+            norms.append(norm)
+            payloads.append({name: self.compress(worker, name, g[name], lr) for name in g})
+        present = [p for worker, p in enumerate(payloads) if worker not in missing]
+        updates = {}
+        for name in self.theta:
+            updates[name] = self.aggregate([p[name] for p in present], name)
+            self.apply(name, join(updates[name], self.theta[name].shape), lr)
+        self.steps += 1
+        return payloads, updates, norms
