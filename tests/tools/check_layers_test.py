@@ -1,0 +1,66 @@
+import shutil
+import unittest
+
+from tool_case import TOOLS, ToolCase
+
+
+class CheckLayers(ToolCase):
+    def setUp(self):
+        super().setUp()
+        (self.root / "thinwire").mkdir()
+        shutil.copy(TOOLS.parent / "thinwire/CMakeLists.txt", self.root / "thinwire")
+
+    def check(self, name, text):
+        self.write(name, text)
+        return self.run_tool("check_layers.py")
+
+    def assert_refused(self, name, text, reason):
+        done = self.check(name, text)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn(f"{name}:1: {reason}", done.stderr)
+
+    def assert_accepted(self, name, text):
+        done = self.check(name, text)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_accepts_includes_that_point_down(self):
+        self.assert_accepted(
+            "thinwire/codec/a.h", '#include <vector>\n#include "thinwire/tensor/b.h"\n'
+        )
+
+    def test_refuses_an_include_that_points_up(self):
+        self.assert_refused(
+            "thinwire/base/a.h", '#include "thinwire/config/b.h"\n', "base may not include config"
+        )
+
+    def test_refuses_an_include_between_siblings(self):
+        self.assert_refused(
+            "thinwire/optim/a.cpp", '# include "thinwire/codec/b.h"\n', "optim may not include codec"
+        )
+
+    def test_refuses_an_unknown_folder(self):
+        done = self.check("thinwire/stray/a.h", "\n")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("folder stray is not in the table", done.stderr)
+
+    def test_accepts_libtorch_in_its_files_only(self):
+        include = "#include <ATen/ATen.h>\n"
+        self.assert_accepted("thinwire/tensor/gemm_torch.cpp", include)
+        for name in ("thinwire/tensor/gemm.cpp", "thinwire/tensor/a_torch.h",
+                     "thinwire/train/a_torch.cpp"):
+            self.assert_refused(name, include, "LibTorch's ATen/ATen.h belongs")
+
+    def test_refuses_other_spellings(self):
+        self.assert_refused("thinwire/base/a.cpp", '#include "b.h"\n', '"b.h" should be named')
+        self.assert_refused("thinwire/base/c.cpp", "#include <thinwire/base/b.h>\n",
+                            "<thinwire/base/b.h> is ours")
+
+    def test_refuses_another_table_in_cmake(self):
+        done = self.check("thinwire/CMakeLists.txt", "thinwire_layer(base DEPENDS cli LINK x)\n")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("DEPENDS of base in CMakeLists.txt differs", done.stderr)
+        self.assertIn("layer cli is not in both", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

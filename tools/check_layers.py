@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Checks that includes between the folders of thinwire/ point one way only.
+
+The table below is the architecture. It is compared with every #include in thinwire/ and with the
+DEPENDS lists of thinwire/CMakeLists.txt. LibTorch may be included by *_torch.cpp files of the
+folders tensor and model only.
+"""
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+from sources import ROOT, cpp_files
+
+MAY_INCLUDE = {
+    "base": "",
+    "config": "base",
+    "events": "base",
+    "schedule": "config base",
+    "links": "config base",
+    "method": "schedule config base",
+    "membership": "method schedule config base",
+    "data": "config base",
+    "transport": "links config base",
+    "tensor": "base",
+    "model": "tensor schedule config base",
+    "optim": "tensor schedule config base",
+    "codec": "tensor schedule config base",
+    "sync": "codec optim method schedule transport tensor config base",
+    "plan": "method schedule links config base",
+    "train": "sync model optim codec data membership method transport links schedule tensor events"
+    " config base",
+    "serve": "membership method codec data transport events tensor config base",
+    "cli": "serve train plan sync model optim codec data membership method transport links schedule"
+    " tensor events config base",
+}
+TORCH_FOLDERS = ("tensor", "model")
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+TORCH_HEADER = re.compile(r"^(torch|ATen|c10)/")
+LAYER = re.compile(r"^thinwire_layer\((\w+)([^)]*)\)", re.MULTILINE)
+
+
+def include_problem(path, folder, quote, header):
+    """What is wrong with one #include of a file in thinwire/<folder>, or None."""
+    if TORCH_HEADER.match(header):
+        if folder in TORCH_FOLDERS and path.name.endswith("_torch.cpp"):
+            return None
+        return f"LibTorch's {header} belongs in a *_torch.cpp of {' or '.join(TORCH_FOLDERS)}"
+    if not header.startswith("thinwire/"):
+        if quote == '"':
+            return f'"{header}" should be named from the root of the repository, "thinwire/..."'
+        return None
+    if quote == "<":
+        return f"<{header}> is ours and takes quotes"
+    other = header.split("/")[1]
+    if other != folder and other not in MAY_INCLUDE[folder].split():
+        return f"{folder} may not include {other} ({header})"
+    return None
+
+
+def check_includes(root):
+    problems = []
+    for path in cpp_files(root, ["thinwire"]):
+        relative = path.relative_to(root)
+        folder = relative.parts[1]
+        if folder not in MAY_INCLUDE:
+            problems.append(f"{relative}: folder {folder} is not in the table of check_layers.py")
+            continue
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            match = INCLUDE.match(line)
+            problem = match and include_problem(path, folder, *match.groups())
+            if problem:
+                problems.append(f"{relative}:{number}: {problem}")
+    return problems
+
+
+def check_cmake(root):
+    """Compares the DEPENDS lists of thinwire/CMakeLists.txt with the table."""
+    declared = {}
+    for folder, rest in LAYER.findall((root / "thinwire/CMakeLists.txt").read_text()):
+        words = re.split(r"\bLINK(?:_PRIVATE)?\b", rest)[0].split()
+        declared[folder] = set(words) - {"DEPENDS"}
+    problems = []
+    for folder in sorted(declared.keys() | MAY_INCLUDE.keys()):
+        if folder not in declared or folder not in MAY_INCLUDE:
+            problems.append(f"layer {folder} is not in both check_layers.py and CMakeLists.txt")
+        elif declared[folder] != set(MAY_INCLUDE[folder].split()):
+            problems.append(f"DEPENDS of {folder} in CMakeLists.txt differs from check_layers.py")
+    return [f"thinwire/CMakeLists.txt: {problem}" for problem in problems]
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--root", type=Path, default=ROOT, help="source tree to check")
+    args = parser.parse_args()
+    problems = check_includes(args.root) + check_cmake(args.root)
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
