@@ -4,11 +4,20 @@
 #   *_multi_test.cpp -> <folder>_multi_test, ctest label multi
 #   *_slow_test.cpp  -> <folder>_slow_test,  ctest label slow
 #   *_test.cpp       -> <folder>_test,       ctest label unit
+#   *_test.py        -> one test each, run where LibTorch is on; labels by the same suffixes
 # Other .cpp files there are helpers and go into each of these programs. *_torch_test.cpp are left
 # out when LibTorch is off. All of it links thinwire_<folder> where that layer exists.
+#
+# C++ tests know THINWIRE_SOURCE_DIR and THINWIRE_SHARED_DATA (a folder that may be absent) as
+# macros. Python tests find them, and THINWIRE_BINARY, in their environment.
 
 if(THINWIRE_TESTS)
   include(GoogleTest)
+  set(test_directory "${CMAKE_BINARY_DIR}/test_tmp")
+  file(MAKE_DIRECTORY "${test_directory}")
+  set(shared_data "${CMAKE_SOURCE_DIR}/../shared/data")
+  find_program(THINWIRE_PYTHON python3 PATHS "${CMAKE_SOURCE_DIR}/.venv/bin" NO_DEFAULT_PATH)
+  find_program(THINWIRE_PYTHON python3)
 endif()
 
 function(thinwire_tests folder)
@@ -36,6 +45,10 @@ function(thinwire_tests folder)
       thinwire_test_program(${folder}${suffix} ${kind} "${sources};${helpers}" "${arg_LINK}")
     endif()
   endforeach()
+
+  if(THINWIRE_TORCH)
+    thinwire_python_tests(${folder})
+  endif()
 endfunction()
 
 function(thinwire_test_program name label sources libraries)
@@ -44,10 +57,8 @@ function(thinwire_test_program name label sources libraries)
   target_link_libraries(${name} PRIVATE ${libraries} GTest::gmock GTest::gtest_main rapidcheck)
   target_compile_definitions(
     ${name} PRIVATE THINWIRE_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
-                    THINWIRE_SHARED_DATA="${CMAKE_SOURCE_DIR}/../shared/data")
+                    THINWIRE_SHARED_DATA="${shared_data}")
 
-  set(directory "${CMAKE_BINARY_DIR}/test_tmp")
-  file(MAKE_DIRECTORY "${directory}")
   set(timeout 60)
   if(NOT label STREQUAL "unit")
     set(timeout 600)
@@ -55,13 +66,31 @@ function(thinwire_test_program name label sources libraries)
   thinwire_loads_torch(loads_torch "${libraries}")
   if(loads_torch)
     # Loading LibTorch costs more than most tests do, so once for the whole program.
-    add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY "${directory}")
+    add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY "${test_directory}")
     set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 600)
   else()
     gtest_discover_tests(
-      ${name} TEST_PREFIX ${name}. WORKING_DIRECTORY "${directory}"
+      ${name} TEST_PREFIX ${name}. WORKING_DIRECTORY "${test_directory}"
       DISCOVERY_MODE PRE_TEST PROPERTIES LABELS ${label} TIMEOUT ${timeout})
   endif()
+endfunction()
+
+function(thinwire_python_tests folder)
+  file(GLOB scripts CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*_test.py")
+  foreach(script IN LISTS scripts)
+    get_filename_component(name "${script}" NAME_WE)
+    set(label unit)
+    if(name MATCHES "_(multi|slow)_test$")
+      set(label ${CMAKE_MATCH_1})
+    endif()
+    add_test(NAME ${folder}.${name} COMMAND "${THINWIRE_PYTHON}" "${script}"
+             WORKING_DIRECTORY "${test_directory}")
+    set_tests_properties(
+      ${folder}.${name}
+      PROPERTIES LABELS ${label} TIMEOUT 600
+                 ENVIRONMENT "THINWIRE_BINARY=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/thinwire;\
+THINWIRE_SOURCE_DIR=${CMAKE_SOURCE_DIR};THINWIRE_SHARED_DATA=${shared_data}")
+  endforeach()
 endfunction()
 
 # Sets `result` to whether a program linking these libraries loads LibTorch.

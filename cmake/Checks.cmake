@@ -1,0 +1,13 @@
+# Checks of the whole tree, as tests.
+
+function(thinwire_check name label processors)
+  add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
+  set_tests_properties(${name} PROPERTIES LABELS ${label} PROCESSORS ${processors} TIMEOUT 3600)
+endfunction()
+
+thinwire_check(format unit 1 "${CMAKE_SOURCE_DIR}/tools/check_format.py")
+thinwire_check(layers unit 1 "${CMAKE_SOURCE_DIR}/tools/check_layers.py")
+thinwire_check(clang_tidy tidy 2 "${CMAKE_SOURCE_DIR}/tools/run_tidy.py")
+# Each builds its preset and runs the unit tests in it.
+thinwire_check(asan_ubsan sanitizer 2 ${CMAKE_COMMAND} --workflow --preset asan-ubsan)
+thinwire_check(tsan sanitizer 2 ${CMAKE_COMMAND} --workflow --preset tsan)
