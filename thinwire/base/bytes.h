@@ -1,6 +1,6 @@
-// Little-endian reading and writing of wire and file formats. A ByteReader never reads past its end:
-// after the first short read ok() is false for good and every read returns zero, so a decoder checks
-// once, after a group of reads.
+// Little-endian reading and writing of wire and file formats. A ByteReader never reads past its
+// end: after the first short read ok() is false for good and every read returns zero, so a decoder
+// checks once, after a group of reads.
 #pragma once
 
 #include <bit>

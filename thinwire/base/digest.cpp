@@ -1,9 +1,8 @@
 #include "thinwire/base/digest.h"
 
 #define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <fmt/format.h>
+#include <xxhash.h>
 
 #include <new>
 

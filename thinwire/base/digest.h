@@ -24,12 +24,14 @@ class StreamHash {
   void* state_;
 };
 
-// Digest of a large state as the sum of the hashes of its chunks, each seeded by its position. Chunks
-// may be added in any order and from several partial digests, so every thread digests what it just
-// wrote and the sum is the same on every replica.
+// Digest of a large state as the sum of the hashes of its chunks, each seeded by its position.
+// Chunks may be added in any order and from several partial digests, so every thread digests what
+// it just wrote and the sum is the same on every replica.
 class Digest {
  public:
-  void add(uint64_t position, std::span<const uint8_t> chunk) { sum_ += hash_bytes(chunk, position); }
+  void add(uint64_t position, std::span<const uint8_t> chunk) {
+    sum_ += hash_bytes(chunk, position);
+  }
   void add(const Digest& part) { sum_ += part.sum_; }
   uint64_t value() const { return sum_; }
 

@@ -1,6 +1,6 @@
-// What goes wrong, in two kinds. Exceptions are for what is wrong here: a bad recipe, a full disk, a
-// damaged file. Result is for what a network does to honest programs: a lost peer, a missed deadline,
-// a corrupt payload, a stale round.
+// What goes wrong, in two kinds. Exceptions are for what is wrong here: a bad recipe, a full disk,
+// a damaged file. Result is for what a network does to honest programs: a lost peer, a missed
+// deadline, a corrupt payload, a stale round.
 #pragma once
 
 #include <stdexcept>

@@ -36,13 +36,15 @@ void write_all(int file, std::span<const uint8_t> bytes, off_t offset, const fs:
 }  // namespace
 
 std::string read_text_file(const fs::path& path) {
-  if (fs::is_directory(path)) throw Error(fmt::format("cannot read {}: it is a folder", path.string()));
+  if (fs::is_directory(path))
+    throw Error(fmt::format("cannot read {}: it is a folder", path.string()));
   std::ifstream in(path, std::ios::binary);
   if (!in) throw_system_error("open", path);
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)), partial_(path_.string() + ".partial") {
+AtomicFile::AtomicFile(fs::path path)
+    : path_(std::move(path)), partial_(path_.string() + ".partial") {
   if (path_.has_parent_path()) fs::create_directories(path_.parent_path());
   file_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (file_ < 0) throw_system_error("create", partial_);

@@ -1,5 +1,6 @@
 // Files that are never half there. Everything Thinwire writes goes to a temporary name beside its
-// target, is synced, and is renamed. All functions throw Error naming the path and the system's reason.
+// target, is synced, and is renamed. All functions throw Error naming the path and the system's
+// reason.
 #pragma once
 
 #include <cstdint>

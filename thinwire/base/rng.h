@@ -1,5 +1,5 @@
-// Random numbers that are functions of (seed, stream, counter) and nothing else, so that a value can
-// be computed anywhere, in any order, on any machine. Not for cryptography.
+// Random numbers that are functions of (seed, stream, counter) and nothing else, so that a value
+// can be computed anywhere, in any order, on any machine. Not for cryptography.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +38,8 @@ class Rng {
   uint64_t counter_ = 0;
 };
 
-// Where element `index` of [0, size) goes under the permutation chosen by seed (a Feistel network with
-// cycle walking): a random order of any length without storing it. index < size.
+// Where element `index` of [0, size) goes under the permutation chosen by seed (a Feistel network
+// with cycle walking): a random order of any length without storing it. index < size.
 uint64_t permuted(uint64_t index, uint64_t size, uint64_t seed);
 
 }  // namespace thinwire

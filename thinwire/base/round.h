@@ -21,10 +21,10 @@ struct RoundMember {
 };
 
 struct Round {
-  uint64_t run = 0;     // identifies the run; payloads of other runs are refused
-  uint32_t epoch = 0;   // changes with the membership
-  uint64_t number = 0;  // the training step, counted from 0
-  float learning_rate = 0;  // carried as bits, never recomputed by members
+  uint64_t run = 0;                 // identifies the run; payloads of other runs are refused
+  uint32_t epoch = 0;               // changes with the membership
+  uint64_t number = 0;              // the training step, counted from 0
+  float learning_rate = 0;          // carried as bits, never recomputed by members
   std::vector<RoundMember> roster;  // ordered by id
 
   int size() const { return static_cast<int>(roster.size()); }

@@ -20,10 +20,14 @@ inline int64_t element_count(const Shape& shape) {
 inline int64_t dtype_bytes(DType dtype) {
   switch (dtype) {
     case DType::kF32:
-    case DType::kI32: return 4;
-    case DType::kI64: return 8;
-    case DType::kBf16: return 2;
-    case DType::kU8: return 1;
+    case DType::kI32:
+      return 4;
+    case DType::kI64:
+      return 8;
+    case DType::kBf16:
+      return 2;
+    case DType::kU8:
+      return 1;
   }
   return 0;
 }

@@ -1,7 +1,7 @@
 // Who owns the threads. A worker has one ThreadPool of as many threads as its recipe says; nothing
-// else in the process starts compute threads (matrix libraries run on the calling thread). CoreSlots
-// keeps the number of computing threads over all workers at or below the number of cores: a worker
-// holds its slots while it computes and gives them back while it waits for others.
+// else in the process starts compute threads (matrix libraries run on the calling thread).
+// CoreSlots keeps the number of computing threads over all workers at or below the number of cores:
+// a worker holds its slots while it computes and gives them back while it waits for others.
 #pragma once
 
 #include <condition_variable>
@@ -23,8 +23,8 @@ class ThreadPool {
 
   int size() const { return static_cast<int>(helpers_.size()) + 1; }
 
-  // Calls body(index) for every index in [0, count), each thread taking one contiguous, fixed share,
-  // and returns when all are done. The first exception is rethrown here. Not reentrant.
+  // Calls body(index) for every index in [0, count), each thread taking one contiguous, fixed
+  // share, and returns when all are done. The first exception is rethrown here. Not reentrant.
   void for_each(int64_t count, const std::function<void(int64_t)>& body);
 
   // Calls body(begin, end, thread) once a thread with a fixed partition of [0, count) whose inner
@@ -59,8 +59,8 @@ class CoreSlots {
   int free_;
 };
 
-// Holds slots for a scope; pause() and resume() around a wait for other workers. A null pointer means
-// there is nothing to share.
+// Holds slots for a scope; pause() and resume() around a wait for other workers. A null pointer
+// means there is nothing to share.
 class SlotHold {
  public:
   SlotHold(CoreSlots* slots, int count) : slots_(slots), count_(count) { resume(); }

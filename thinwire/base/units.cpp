@@ -15,7 +15,8 @@ struct Suffix {
   char letter;
   double factor;
 };
-constexpr std::array<Suffix, 5> kSuffixes = {{{'k', 1e3}, {'M', 1e6}, {'G', 1e9}, {'T', 1e12}, {'P', 1e15}}};
+constexpr std::array<Suffix, 5> kSuffixes = {
+    {{'k', 1e3}, {'M', 1e6}, {'G', 1e9}, {'T', 1e12}, {'P', 1e15}}};
 
 std::string with_suffix(double value, std::string_view unit) {
   const double size = std::fabs(value);
@@ -51,7 +52,8 @@ double parse_quantity(std::string_view text) {
     if (suffix.size() == 1 && suffix[0] == known.letter) factor = known.factor;
   }
   if (error != std::errc() || factor == 0 || !std::isfinite(value)) {
-    throw UsageError(fmt::format("'{}' is not a number with an optional suffix k, M, G, T or P", text));
+    throw UsageError(
+        fmt::format("'{}' is not a number with an optional suffix k, M, G, T or P", text));
   }
   return value * factor;
 }

@@ -14,8 +14,8 @@ std::string format_count(double count);
 // 3725 -> "1 h 02 min"; 75 -> "1 min 15 s"; 4.2 -> "4.2 s".
 std::string format_seconds(double seconds);
 
-// "150T", "0.8G", "4M", "10k", "1e6", "512" -> number (powers of 1000). Throws UsageError naming the
-// text when it is not a finite number with an optional suffix k, M, G, T, P.
+// "150T", "0.8G", "4M", "10k", "1e6", "512" -> number (powers of 1000). Throws UsageError naming
+// the text when it is not a finite number with an optional suffix k, M, G, T, P.
 double parse_quantity(std::string_view text);
 
 }  // namespace thinwire

@@ -1,5 +1,6 @@
-// Recipe fields. A section describes each of its members once (name, unit, range, sentence); that one
-// description parses TOML, applies overrides, checks ranges, prints the resolved recipe and explains it.
+// Recipe fields. A section describes each of its members once (name, unit, range, sentence); that
+// one description parses TOML, applies overrides, checks ranges, prints the resolved recipe and
+// explains it.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The parameters of a Llama model as shapes (Touvron et al. 2023, arXiv 2302.13971): pure facts, shared
-// by the trainer, the methods' byte counts and the planner.
+// The parameters of a Llama model as shapes (Touvron et al. 2023, arXiv 2302.13971): pure facts,
+// shared by the trainer, the methods' byte counts and the planner.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,9 @@
 
 namespace thinwire::config {
 
-// In the order of the arena: embedding, then for each block attention norm, q, k, v, o, MLP norm, gate,
-// up, down, then final norm and (untied) head. Names are Hugging Face's. model.vocab must be set.
+// In the order of the arena: embedding, then for each block attention norm, q, k, v, o, MLP norm,
+// gate, up, down, then final norm and (untied) head. Names are Hugging Face's. model.vocab must be
+// set.
 std::vector<TensorSpec> llama_tensors(const ModelSection& model);
 
 int64_t parameter_count(const std::vector<TensorSpec>& tensors);

@@ -1,6 +1,6 @@
-// A recipe: one TOML file that is a complete run. Every field has a type, a unit, a default, a range
-// and a sentence. Unknown keys, wrong types, values out of range and contradictions are UsageErrors
-// that name the file, the field, the value and what would be right.
+// A recipe: one TOML file that is a complete run. Every field has a type, a unit, a default, a
+// range and a sentence. Unknown keys, wrong types, values out of range and contradictions are
+// UsageErrors that name the file, the field, the value and what would be right.
 #pragma once
 
 #include <cstdint>
@@ -23,19 +23,19 @@ struct RunSection final : SectionOf<RunSection> {
 };
 
 struct DataSection final : SectionOf<DataSection> {
-  std::string dir = "data/tokens";       // where prepared shards and vocabulary are
-  StringList text;                       // source files or folders
-  StringList validation_text;            // further validation sets, "name=path"
-  std::string text_field = "text";       // the field of .jsonl lines that holds the document
-  std::string document = "blank_line";   // what ends a document in .txt: blank_line | line | file
-  std::string invalid_utf8 = "error";    // error | replace
+  std::string dir = "data/tokens";      // where prepared shards and vocabulary are
+  StringList text;                      // source files or folders
+  StringList validation_text;           // further validation sets, "name=path"
+  std::string text_field = "text";      // the field of .jsonl lines that holds the document
+  std::string document = "blank_line";  // what ends a document in .txt: blank_line | line | file
+  std::string invalid_utf8 = "error";   // error | replace
   std::string vocabulary = "sentencepiece";  // sentencepiece | byte
-  std::string vocabulary_model;          // an existing .model instead of training one
-  std::string vocabulary_type = "bpe";   // bpe | unigram
+  std::string vocabulary_model;              // an existing .model instead of training one
+  std::string vocabulary_type = "bpe";       // bpe | unigram
   int64_t vocabulary_size = 4096;
   int64_t vocabulary_sample_bytes = 16'000'000;  // training text for the vocabulary
   double validation_fraction = 0.01;
-  int64_t validation_block = 64;         // documents in one block of the interleaved split
+  int64_t validation_block = 64;  // documents in one block of the interleaved split
   int64_t shard_tokens = 100'000'000;
   void describe(Fields& fields) override;
 };
@@ -61,10 +61,10 @@ struct TrainSection final : SectionOf<TrainSection> {
   int64_t microbatch = 0;  // rows a forward pass of one worker; 0: its whole share
   int64_t sequence = 128;  // tokens a row
   int64_t workers = 1;
-  int64_t threads = 1;     // compute threads a worker
+  int64_t threads = 1;             // compute threads a worker
   std::string precision = "fp32";  // fp32 | bf16 | auto (bf16 where the processor multiplies it)
   std::string device = "cpu";      // cpu | cuda
-  std::string init;        // start from this checkpoint or Hugging Face folder; empty: random
+  std::string init;  // start from this checkpoint or Hugging Face folder; empty: random
   void describe(Fields& fields) override;
 };
 
@@ -89,7 +89,7 @@ struct ScheduleSection final : SectionOf<ScheduleSection> {
 
 struct SyncSection final : SectionOf<SyncSection> {
   std::string method = "allreduce";  // a name of method/registry.h
-  double timeout_s = 60;             // all waits for other workers derive from this
+  double timeout_s = 1800;             // all waits for other workers derive from this
   void describe(Fields& fields) override;
 };
 
@@ -154,9 +154,10 @@ struct Recipe {
   const Section& method_section(const std::string& table) const;
 };
 
-// Reads a recipe. Path empty: all defaults. Overrides are "table.field=value" with TOML values; bare
-// strings need no quotes and numbers may carry a suffix (100M). Fills derived values that depend on
-// the recipe alone (kv_heads, intermediate, run.dir) and checks ranges and contradictions.
+// Reads a recipe. Path empty: all defaults. Overrides are "table.field=value" with TOML values;
+// bare strings need no quotes and numbers may carry a suffix (100M). Fills derived values that
+// depend on the recipe alone (kv_heads, intermediate, run.dir) and checks ranges and
+// contradictions.
 Recipe load_recipe(const std::filesystem::path& path, std::span<const std::string> overrides,
                    const MethodSections& methods);
 

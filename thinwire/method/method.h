@@ -1,6 +1,6 @@
-// Pure facts of a synchronisation method: which recipe fields it has, which state it keeps, how many
-// bytes it sends for given shapes. Trainer, coordinator and planner read the same facts, so that a
-// prediction cannot disagree with the run. The code that moves the bytes is in sync/.
+// Pure facts of a synchronisation method: which recipe fields it has, which state it keeps, how
+// many bytes it sends for given shapes. Trainer, coordinator and planner read the same facts, so
+// that a prediction cannot disagree with the run. The code that moves the bytes is in sync/.
 #pragma once
 
 #include <memory>
@@ -13,8 +13,8 @@
 
 namespace thinwire::method {
 
-// What one member's own frames cost in one round (not TLS or TCP). With an adaptive codec `exact` is
-// false and the numbers are upper bounds.
+// What one member's own frames cost in one round (not TLS or TCP). With an adaptive codec `exact`
+// is false and the numbers are upper bounds.
 struct Traffic {
   double sent_bytes = 0;      // payload counted once, as handed to a relay or aggregator
   double received_bytes = 0;  // from all others
@@ -36,7 +36,8 @@ struct Method {
   // Throws UsageError where the method's fields contradict the rest of the recipe.
   void (*check)(const config::Recipe& recipe);
   // Traffic of one round averaged over the rounds of a run, `members` >= 1.
-  Traffic (*traffic)(const config::Recipe& recipe, std::span<const TensorSpec> tensors, int members);
+  Traffic (*traffic)(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
+                     int members);
   StateBytes (*state)(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
 };
 

@@ -19,6 +19,7 @@ const Method& find_method(std::string_view name);
 config::MethodSections method_sections();
 
 // config::load_recipe with every method's section, and the chosen method's own check.
-config::Recipe load_recipe(const std::filesystem::path& path, std::span<const std::string> overrides);
+config::Recipe load_recipe(const std::filesystem::path& path,
+                           std::span<const std::string> overrides);
 
 }  // namespace thinwire::method

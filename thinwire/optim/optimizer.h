@@ -34,7 +34,8 @@ class Optimizer {
 
 struct OptimizerEntry {
   std::string_view name;  // value of optim.method
-  std::unique_ptr<Optimizer> (*make)(const config::OptimSection& options, const tensor::Layout& layout);
+  std::unique_ptr<Optimizer> (*make)(const config::OptimSection& options,
+                                     const tensor::Layout& layout);
 };
 
 std::span<const OptimizerEntry> all_optimizers();
@@ -44,7 +45,8 @@ std::unique_ptr<Optimizer> make_optimizer(const config::OptimSection& options,
 
 // sqrt of the sum of squares, in an order fixed by position alone (not by threads or vector width).
 double global_norm(std::span<const float> values, ThreadPool& threads);
-// The factor that brings a gradient of this norm to at most `clip` (0: never): min(1, clip / (norm + 1e-6)).
+// The factor that brings a gradient of this norm to at most `clip` (0: never): min(1, clip / (norm
+// + 1e-6)).
 float clip_scale(double norm, double clip);
 
 }  // namespace thinwire::optim

@@ -27,8 +27,9 @@ namespace thinwire::sync {
 // What a strategy works on; everything outlives it.
 struct Worker {
   const config::Recipe& recipe;
-  tensor::Arena& params;     // consensus after every synchronisation
-  tensor::Arena& gradients;  // mean over this worker's own tokens of the round; free for use after it
+  tensor::Arena& params;  // consensus after every synchronisation
+  tensor::Arena&
+      gradients;  // mean over this worker's own tokens of the round; free for use after it
   ThreadPool& threads;
   SlotHold& slots;  // paused while waiting for others
   transport::Peers& peers;
@@ -47,7 +48,8 @@ struct StateTensor {
 };
 
 struct StepReport {
-  double gradient_norm = 0;  // before clipping: of the mean gradient, or of this worker's where there is no mean
+  double gradient_norm =
+      0;  // before clipping: of the mean gradient, or of this worker's where there is no mean
   double exchange_seconds = 0;  // waiting for others
   bool synchronised = true;     // parameters are in consensus now
 };

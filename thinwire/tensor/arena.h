@@ -38,7 +38,9 @@ class Arena {
 
   const Layout& layout() const { return *layout_; }
   std::span<float> all() { return {data_.get(), static_cast<size_t>(layout_->total())}; }
-  std::span<const float> all() const { return {data_.get(), static_cast<size_t>(layout_->total())}; }
+  std::span<const float> all() const {
+    return {data_.get(), static_cast<size_t>(layout_->total())};
+  }
   std::span<float> tensor(size_t index);
   std::span<const float> tensor(size_t index) const;
   TensorView view(size_t index);

@@ -1,6 +1,7 @@
-// Moves bytes between the members of a run. Two ways: an exchange, in which everybody gets everybody's
-// payload, and a reduce, in which everybody gets the same sum. Started operations go on behind compute
-// until they are waited for. Nothing is averaged in place: a caller's memory is only written by wait.
+// Moves bytes between the members of a run. Two ways: an exchange, in which everybody gets
+// everybody's payload, and a reduce, in which everybody gets the same sum. Started operations go on
+// behind compute until they are waited for. Nothing is averaged in place: a caller's memory is only
+// written by wait.
 //
 // Failures a network can cause are Results. After kAborted every later call fails alike.
 #pragma once
@@ -50,8 +51,9 @@ class Peers {
 
   // Offers `payload` to every member of the round. One call a key.
   virtual void start_exchange(const Key& key, Bytes payload) = 0;
-  // The committed payloads ordered by member, own one included, the same list for everyone. A member
-  // that left is missing from the list; kDeadline when a present member does not deliver in time.
+  // The committed payloads ordered by member, own one included, the same list for everyone. A
+  // member that left is missing from the list; kDeadline when a present member does not deliver in
+  // time.
   virtual Result<std::vector<Delivery>> wait_exchange(const Key& key, double timeout_s) = 0;
 
   // Starts the sum over members of `values` (same length everywhere; unchanged until waited for).

@@ -1,0 +1,15 @@
+// The subcommands of `thinwire`, one file each. add_<name> declares the subcommand with its options
+// and a callback that does the work. Callbacks throw UsageError for wrong use and Error for what
+// failed; results go to stdout, messages and progress to stderr.
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+namespace thinwire::cli {
+
+// Declares every subcommand, in the order in which --help lists them.
+void add_commands(CLI::App& app);
+
+}  // namespace thinwire::cli

@@ -1,0 +1,78 @@
+#include "thinwire/sync/allreduce.h"
+
+#include <cmath>
+
+#include "thinwire/base/clock.h"
+#include "thinwire/base/simd.h"
+#include "thinwire/method/allreduce.h"
+#include "thinwire/optim/optimizer.h"
+
+namespace thinwire::sync {
+namespace {
+
+THINWIRE_CLONES void scale(float* values, int64_t count, float factor) {
+  for (int64_t i = 0; i < count; ++i) values[i] *= factor;
+}
+
+class AllReduce final : public Strategy {
+ public:
+  explicit AllReduce(const Worker& worker)
+      : worker_(worker),
+        optimizer_(optim::make_optimizer(worker.recipe.optim, worker.params.layout())) {
+    const auto& options = worker.recipe.section<method::AllReduceOptions>("allreduce");
+    wire_ = options.wire == "bf16" ? transport::WireType::kBf16 : transport::WireType::kF32;
+  }
+
+  Result<StepReport> after_step(const Round& round) override {
+    StepReport report;
+    if (round.size() > 1) {
+      const auto seconds = average(round);
+      if (!seconds) return tl::unexpected(seconds.error());
+      report.exchange_seconds = *seconds;
+    }
+    report.gradient_norm = optim::global_norm(worker_.gradients.all(), worker_.threads);
+    const float clip = optim::clip_scale(report.gradient_norm, worker_.recipe.optim.clip);
+    optimizer_->step(worker_.params, worker_.gradients, clip, round.learning_rate, round.number,
+                     worker_.threads);
+    return report;
+  }
+
+  std::vector<StateTensor> state() override {
+    std::vector<StateTensor> state;
+    for (const optim::OptimizerState& part : optimizer_->state()) {
+      state.push_back({part.name, part.values, Agreement::kConsensus});
+    }
+    return state;
+  }
+
+ private:
+  // Replaces this worker's gradient by the mean over all; returns the seconds spent waiting.
+  Result<double> average(const Round& round) {
+    const std::span<float> gradients = worker_.gradients.all();
+    const float weight = round.roster[static_cast<size_t>(worker_.peers.self())].weight;
+    worker_.threads.for_ranges(static_cast<int64_t>(gradients.size()), 1024,
+                               [&](int64_t begin, int64_t end, int) {
+                                 scale(gradients.data() + begin, end - begin, weight);
+                               });
+    const transport::Key key{round.run, round.epoch, round.number, 0};
+    worker_.peers.start_reduce(key, gradients, wire_);
+    const Stopwatch waiting;
+    worker_.slots.pause();
+    const auto done = worker_.peers.wait_reduce(key, gradients, worker_.recipe.sync.timeout_s);
+    worker_.slots.resume();
+    if (!done) return tl::unexpected(done.error());
+    return waiting.seconds();
+  }
+
+  Worker worker_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  transport::WireType wire_;
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_allreduce(const Worker& worker) {
+  return std::make_unique<AllReduce>(worker);
+}
+
+}  // namespace thinwire::sync

@@ -1,0 +1,14 @@
+// All-reduce: the baseline everything is compared with. Every step the gradients are averaged over
+// the workers, weighted by tokens, and every replica applies the same optimizer step to the same
+// mean.
+#pragma once
+
+#include <memory>
+
+#include "thinwire/sync/strategy.h"
+
+namespace thinwire::sync {
+
+std::unique_ptr<Strategy> make_allreduce(const Worker& worker);
+
+}  // namespace thinwire::sync

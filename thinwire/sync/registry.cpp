@@ -1,0 +1,26 @@
+#include <fmt/format.h>
+
+#include <array>
+
+#include "thinwire/base/error.h"
+#include "thinwire/sync/allreduce.h"
+#include "thinwire/sync/strategy.h"
+
+namespace thinwire::sync {
+namespace {
+
+constexpr std::array<StrategyEntry, 1> kStrategies = {{{"allreduce", make_allreduce}}};
+
+}  // namespace
+
+std::span<const StrategyEntry> all_strategies() { return kStrategies; }
+
+std::unique_ptr<Strategy> make_strategy(const Worker& worker) {
+  const std::string& name = worker.recipe.sync.method;
+  for (const StrategyEntry& entry : kStrategies) {
+    if (entry.name == name) return entry.make(worker);
+  }
+  throw Error(fmt::format("the synchronisation method '{}' has facts but no strategy", name));
+}
+
+}  // namespace thinwire::sync
