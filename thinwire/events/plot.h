@@ -1,0 +1,41 @@
+// Line plots as PNG or SVG files, drawn by gnuplot (a child process that gets script and data
+// through its standard input; no shell).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "thinwire/base/file.h"
+
+namespace thinwire::events {
+
+struct PlotSeries {
+  std::string label;
+  std::vector<double> x;
+  std::vector<double> y;  // as many as x; points that are not finite are left out
+};
+
+struct PlotSpec {
+  std::string title;
+  std::string x_label;
+  std::string y_label;
+  bool log_x = false;  // points <= 0 are left out
+  bool log_y = false;
+  std::vector<PlotSeries> series;
+  int width = 1200;  // pixels
+  int height = 800;
+};
+
+// The file's name ends in .png or .svg; it appears whole or not at all. All text is plain: no
+// character of a label is special. Throws UsageError for another ending and Error when gnuplot is
+// missing, nothing can be drawn, or gnuplot fails (with its message).
+void plot_lines(const PlotSpec& spec, const fs::path& file);
+
+// Whether the program gnuplot is installed.
+bool have_gnuplot();
+
+// A running mean over x-neighbours for noisy curves: each value becomes the mean of the values
+// within `radius` places, fewer at the ends. Values that are not finite are left out of the means.
+std::vector<double> smooth(const std::vector<double>& values, int radius);
+
+}  // namespace thinwire::events

@@ -1,0 +1,75 @@
+// Progress of long work on stderr. On a terminal: one live line that is rewritten at most ten times
+// a second, fits the window's width and disappears at the end. Elsewhere: a plain line now and
+// then. Colour is left out when NO_COLOR is set; TERM=dumb counts as no terminal.
+#pragma once
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace thinwire::events {
+
+// Text after the count, e.g. {"loss", "3.214"}. Where width is short the last ones go first.
+struct ProgressField {
+  std::string name;  // may be empty
+  std::string value;
+};
+
+struct ProgressOptions {
+  int64_t start = 0;             // work done before this process began, e.g. steps before a resume
+  int64_t plain_every = 0;       // plain output: a line each time this much is done; 0: by time
+  double plain_interval_s = 10;  // plain output by time: seconds between lines
+  bool bytes = false;            // done and total are bytes
+  int file = STDERR_FILENO;
+};
+
+// One piece of work. update() and finish() are called from one thread at a time; print_message()
+// from any thread. At most one Progress of a process is shown live; a second one that begins
+// meanwhile stays silent. Nothing here throws because a terminal went away.
+class Progress {
+ public:
+  // total 0: not known.
+  Progress(std::string label, int64_t total, ProgressOptions options = {});
+  // Erases the live line.
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  // Whether update(done) would show anything now, to spare the making of fields.
+  bool due(int64_t done) const;
+  // Shows the state if it is due; time left is worked out from the rate since the beginning.
+  void update(int64_t done, std::vector<ProgressField> fields);
+  // The last state: a plain line in plain output, none on a terminal.
+  void finish();
+
+ private:
+  friend void print_message(std::string_view text);
+  bool live() const { return live_; }
+  void draw();
+  void erase();
+  std::string left_text() const;
+  std::string count_text() const;
+  std::string plain_line() const;
+  std::string live_line(int columns) const;
+
+  std::string label_;
+  int64_t total_;
+  ProgressOptions options_;
+  bool live_ = false;
+  bool colour_ = false;
+  bool drawn_ = false;
+  bool finished_ = false;
+  int64_t done_;
+  int64_t shown_done_;
+  double began_;
+  double shown_at_;
+  std::vector<ProgressField> fields_;
+};
+
+// Prints one line to stderr, above the live line if there is one. May be called from any thread.
+void print_message(std::string_view text);
+
+}  // namespace thinwire::events

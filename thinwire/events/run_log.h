@@ -1,0 +1,94 @@
+// The event log of a run: events.jsonl, one JSON object a line, append-only. Every line has "event"
+// (step, eval, message, or a name of its own), "time" (seconds since 1970) and, where it belongs to
+// one, "step" (optimizer steps completed, the event's own included). Numbers that are not finite
+// are null. docs/formats.md lists the fields.
+//
+// A line is handed to the system by one write call on a file opened for appending, so a crash of
+// the process loses nothing already written and readers see whole lines; sync() guards against a
+// crash of the machine. What a crash left of a last line is cut off when the log is opened again.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "thinwire/base/file.h"
+
+namespace thinwire::events {
+
+// Seconds of one step by what they went into, e.g. {"data", .1}, {"compute", .7}, {"exchange", .2}.
+using PhaseSeconds = std::vector<std::pair<std::string, double>>;
+
+// One optimizer step over all workers.
+struct StepEvent {
+  int64_t step = 0;
+  double loss = 0;  // mean over the step's tokens, nats
+  double learning_rate = 0;
+  double gradient_norm = 0;  // before clipping
+  int64_t tokens = 0;        // of this step, all workers together
+  double tokens_per_second = 0;
+  double model_flops_per_second = 0;
+  double bytes_sent = 0;  // in this step, by one worker (mean over the workers)
+  double bytes_received = 0;
+  PhaseSeconds seconds;
+};
+
+// The loss on one named validation set after `step` steps.
+struct EvalEvent {
+  int64_t step = 0;
+  std::string name;
+  double loss = 0;  // nats a token
+};
+
+// Something worth knowing that has no numbers: resumed, checkpoint written, replica healed.
+struct MessageEvent {
+  int64_t step = 0;
+  std::string text;
+};
+
+// Writes one log. All functions may be called from several threads; all throw Error naming the file
+// and the system's reason, and a line that did not fit on a full disk is taken back whole.
+class RunLog {
+ public:
+  // Begins a new log, replacing an old one.
+  explicit RunLog(fs::path file);
+  // Goes on with a log, if there is one, after `resume_step` steps: lines of later steps are
+  // dropped.
+  RunLog(fs::path file, int64_t resume_step);
+  ~RunLog();
+  RunLog(const RunLog&) = delete;
+  RunLog& operator=(const RunLog&) = delete;
+
+  void write(const StepEvent& event);
+  void write(const EvalEvent& event);
+  void write(const MessageEvent& event);
+  // Any other event; `record` is an object with its fields. "event" and "time" are put before them.
+  void write(const std::string& event, const nlohmann::ordered_json& record);
+
+  // Returns when everything written is on disk.
+  void sync();
+
+ private:
+  void open(int flags);
+  void append(const std::string& line);
+
+  fs::path path_;
+  int file_ = -1;
+  std::mutex mutex_;
+};
+
+// A log read back. Events of other kinds are left out.
+struct RunHistory {
+  std::vector<StepEvent> steps;
+  std::vector<EvalEvent> evals;
+  std::vector<MessageEvent> messages;
+  bool torn = false;  // the last line is incomplete and was left out
+};
+
+// Throws Error naming file, line and field if anything but the last line is damaged.
+RunHistory read_run_log(const fs::path& file);
+
+}  // namespace thinwire::events

@@ -1,0 +1,43 @@
+// summary.json: what a finished run was and what came out of it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "thinwire/base/file.h"
+
+namespace thinwire::events {
+
+struct Summary {
+  std::string name;    // run.name
+  std::string method;  // sync.method
+  int64_t workers = 0;
+  int64_t steps = 0;
+  int64_t tokens = 0;  // trained on, all workers together
+  int64_t params = 0;
+  int64_t params_non_embedding = 0;
+  double train_loss = 0;                   // nats a token
+  std::map<std::string, double> val_loss;  // by validation set
+  double bytes_sent_per_worker_step = 0;   // own payload counted once
+  double bytes_received_per_worker_step = 0;
+  double ratio_ring =
+      0;  // bytes one member sends in a bf16 ring all-reduce / bytes sent here; 0: none
+  double ratio_report = 0;  // 2 * params / payload, the yardstick of the DisTrO report; 0: none
+  double seconds = 0;       // wall-clock of training on the spot
+  double seconds_over_links = 0;  // what it would have been over the links below
+  double link_down_bit_s = 0;
+  double link_up_bit_s = 0;
+  double tokens_per_second = 0;
+  int64_t peak_memory_bytes = 0;
+  std::string digest;  // of the final parameters, 16 hexadecimal digits
+};
+
+// Appears whole or not at all. Numbers that are not finite are null.
+void write_summary(const fs::path& file, const Summary& summary);
+
+// Throws Error naming the file and the key that is missing or of the wrong type. Unknown keys are
+// allowed; null reads as NaN.
+Summary read_summary(const fs::path& file);
+
+}  // namespace thinwire::events
