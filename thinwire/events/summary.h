@@ -21,9 +21,9 @@ struct Summary {
   std::map<std::string, double> val_loss;  // by validation set
   double bytes_sent_per_worker_step = 0;   // own payload counted once
   double bytes_received_per_worker_step = 0;
-  double ratio_ring =
-      0;  // bytes one member sends in a bf16 ring all-reduce / bytes sent here; 0: none
-  double ratio_report = 0;  // 2 * params / payload, the yardstick of the DisTrO report; 0: none
+  // Two yardsticks, 0 where there is nothing to compare (one worker):
+  double ratio_ring = 0;    // bytes of one member in a bf16 ring all-reduce / bytes received here
+  double ratio_report = 0;  // 2 * params / bytes sent here, as in the DisTrO report
   double seconds = 0;       // wall-clock of training on the spot
   double seconds_over_links = 0;  // what it would have been over the links below
   double link_down_bit_s = 0;
