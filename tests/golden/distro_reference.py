@@ -25,6 +25,7 @@ Definitions
               an odd multiple of pi/2, i.e. (2x+1) f = N (mod 2N), the entry is EXACTLY 0, not 6e-17.
               That matters: the middle element of an odd tile that received only odd frequencies
               is then exactly 0 and sign() leaves it alone instead of following rounding noise.
+  decay       theta is multiplied by float32(1) - lr*float32(wd), in float32.
   precision   delta, theta and everything sent are float32. The products decay*delta and lr*g are rounded
               before they are added (no FMA). DCT and iDCT: computed in float64 from float32 input and
               rounded to float32 once (dct_dtype=float32 imitates an all-float32 program, to see
@@ -41,7 +42,8 @@ Definitions
   update      sign   as above
               sgd    theta -= iDCT(chat)                      (delta already carries lr)
               adamw  delta = decay*delta + g (no lr); ghat = iDCT(chat) feeds AdamW (betas .9/.95, eps 1e-8,
-                     denominator sqrt(vhat)+eps), whose own decoupled decay on 2-D tensors is the only one.
+                     denominator sqrt(vhat)+eps, scalars formed in float64 and rounded once), whose own
+                     decoupled decay on 2-D tensors is the only one
   missing     A worker missing from a round did everything up to and including the subtraction from
               its delta, but nobody (itself included) applies its payload.
   clip        Per worker, over all its tensors: norm = L2 (float64 sum), g *= min(1, clip/(norm + 1e-6)).

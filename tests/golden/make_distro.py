@@ -54,9 +54,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
-from safetensors.numpy import save_file
 
 from distro_reference import F32, Options, Run, bf16, dct_basis, join, split, tile_shape
+from golden_file import write_golden
 
 HERE = Path(__file__).resolve().parent
 WORKERS, PARAM_SCALE, EVERY = 3, 0.25, 5
@@ -243,8 +243,8 @@ def write(variant):
         "missing": [{"step": s, "workers": w} for s, w in missing.items()],
     }
     assert all(x.dtype in (F32, np.int32) and np.isfinite(x).all() for x in out.values())
-    save_file({k: np.ascontiguousarray(v) for k, v in out.items()}, HERE / f"distro_{variant}.safetensors",
-              metadata={"options": json.dumps(options), "margins": json.dumps(margins), "made_by": "make_distro.py"})
+    write_golden(HERE / f"distro_{variant}.safetensors", out,
+                 {"options": json.dumps(options), "margins": json.dumps(margins), "made_by": "make_distro.py"})
     return margins
 
 

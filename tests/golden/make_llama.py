@@ -33,7 +33,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.numpy import save_file
+
+from golden_file import write_golden
 
 HERE = Path(__file__).resolve().parent
 BASE = dict(model_type="llama", architectures=["LlamaForCausalLM"], vocab_size=61, hidden_size=32, intermediate_size=88,
@@ -152,8 +153,8 @@ if __name__ == "__main__":
         worst = check_against_transformers(weights, cfg, tokens, loss, grads, logits)
         out = weights | {"grad." + n: g.astype(np.float32) for n, g in grads.items()}
         out |= {"tokens": tokens, "loss": np.array([loss], np.float32), "logits": logits[0].astype(np.float32)}
-        save_file(out, HERE / f"llama_{case}.safetensors",
-                  metadata={"config": json.dumps(cfg), "loss": repr(loss), "made_by": "make_llama.py"})
+        write_golden(HERE / f"llama_{case}.safetensors", out,
+                     {"config": json.dumps(cfg), "loss": repr(loss), "made_by": "make_llama.py"})
         smallest = min(np.abs(g).max() for g in grads.values())
         print(f"{case:7} loss {loss:.6f}  largest relative difference to transformers in float32 {worst:.1e}  "
               f"smallest max|grad| {smallest:.1e}")
