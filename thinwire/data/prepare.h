@@ -1,0 +1,68 @@
+// Text -> vocabulary -> token shards, in two streaming passes: the first samples training text and
+// trains the vocabulary, the second tokenises. Memory does not grow with the corpus.
+//
+// The prepared folder (data.dir): the vocabulary's file, prepare.json (settings, inputs, counts),
+// train/NNNNN.tws, validation/<set>/NNNNN.tws. It is built as <data.dir>.partial and appears under
+// its name by one rename. Every document ends with EOS. data.validation_fraction of the documents
+// becomes the set "validation", taken in blocks of data.validation_block documents spread evenly;
+// each of data.validation_text ("name=path") becomes a set of its own. The vocabulary sees training
+// documents only. The result depends on the text and the [data] section alone, not on the number of
+// cores or the run's seed.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "thinwire/base/file.h"
+#include "thinwire/config/recipe.h"
+
+namespace thinwire::data {
+
+struct SetSummary {
+  std::string name;  // "train", "validation", ...
+  uint64_t documents = 0;
+  uint64_t tokens = 0;      // EOS included
+  uint64_t text_bytes = 0;  // UTF-8 bytes of the documents
+  uint64_t shards = 0;
+};
+
+struct PrepareSummary {
+  fs::path folder;
+  bool already_prepared = false;
+  int64_t vocabulary_size = 0;
+  std::string vocabulary_file;
+  uint64_t replaced = 0;  // invalid UTF-8 pieces that became U+FFFD
+  uint64_t input_files = 0;
+  std::vector<SetSummary> sets;  // train first
+};
+
+struct PrepareProgress {
+  std::string phase;   // "reading", "training vocabulary", "tokenising"
+  uint64_t done = 0;   // bytes of input read in this phase
+  uint64_t total = 0;  // 0 where it is not known
+};
+
+struct PrepareOptions {
+  bool force = false;  // replace a prepared folder made from other text or settings
+  int threads = 0;     // 0: all cores; the result is the same
+  std::function<void(const PrepareProgress&)>
+      progress;                     // may be empty; called a few times a second
+  std::function<bool()> cancelled;  // may be empty; true makes prepare throw
+};
+
+// Does the work, or returns at once with already_prepared when the folder holds the same inputs
+// (path, size, modification time) prepared with the same settings. Throws UsageError for a recipe
+// that cannot be meant, Error for bad text, a different prepared folder without force, a folder
+// that is not Thinwire's, or cancellation; nothing is left behind then.
+PrepareSummary prepare(const config::DataSection& data, const PrepareOptions& options);
+
+// What prepare.json of a prepared folder says. Throws Error when there is none or it is damaged.
+PrepareSummary read_prepared(const fs::path& folder);
+
+// Names of the validation sets of a prepared folder: "validation" first, then by name. The set's
+// shards are in folder / "validation" / name.
+std::vector<std::string> validation_sets(const fs::path& folder);
+
+}  // namespace thinwire::data

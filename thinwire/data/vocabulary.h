@@ -1,0 +1,98 @@
+// Text <-> tokens. Two kinds of vocabulary: a SentencePiece model (file vocabulary.model) and plain
+// bytes (file vocabulary.json): 256 byte values, then EOS (256) and BOS (257).
+//
+// Encoding never adds BOS or EOS. Text is taken as it is (no Unicode normalisation); SentencePiece
+// text gets the usual leading-space marker, which decoding takes away again, so that
+// decode(encode(text)) == text for valid UTF-8 without U+2581 (the marker itself), under models
+// that train_sentencepiece makes. Models from elsewhere may normalise. Thread-safe: all const
+// members may be called at once from many threads. Source: Kudo and Richardson 2018, arXiv
+// 1808.06226; BPE after Sennrich et al. 2016, arXiv 1508.07909.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace thinwire::data {
+
+namespace fs = std::filesystem;
+
+inline constexpr const char* kSentencePieceFile = "vocabulary.model";
+inline constexpr const char* kByteFile = "vocabulary.json";
+
+class Vocabulary {
+ public:
+  // Finds vocabulary.model or vocabulary.json in a folder, or tokenizer.model where neither is
+  // there (the name Hugging Face folders use). Throws Error when there is none or it is damaged.
+  static std::unique_ptr<Vocabulary> load(const fs::path& folder);
+  // Reads one file: a SentencePiece model (.model) or the byte vocabulary's .json.
+  static std::unique_ptr<Vocabulary> load_file(const fs::path& file);
+
+  virtual ~Vocabulary() = default;
+  Vocabulary(const Vocabulary&) = delete;
+  Vocabulary& operator=(const Vocabulary&) = delete;
+
+  virtual int32_t size() const = 0;
+  virtual int32_t bos() const = 0;  // -1 when absent
+  virtual int32_t eos() const = 0;  // -1 when absent
+  virtual std::vector<int32_t> encode(std::string_view text) const = 0;
+  // The bytes a token stands for inside a text (BOS, EOS and other control tokens: none). They need
+  // not be complete UTF-8. Throws Error when the token is outside the vocabulary.
+  virtual std::string piece(int32_t token) const = 0;
+  // Whether encoding puts a space before a text that decoding must take away.
+  virtual bool leading_space() const = 0;
+
+  // Bytes that are not UTF-8 (a byte token without its fellows) come out as U+FFFD.
+  std::string decode(std::span<const int32_t> tokens) const;
+  // Hash of the file: shards of another vocabulary are told apart by it.
+  uint64_t digest() const { return digest_; }
+  const fs::path& file() const { return file_; }
+
+ protected:
+  Vocabulary(fs::path file, uint64_t digest) : file_(std::move(file)), digest_(digest) {}
+
+ private:
+  fs::path file_;
+  uint64_t digest_;
+};
+
+// Decodes token by token, for generation: gives out complete UTF-8 characters only and holds back
+// the rest until it is complete. The concatenation of all push() and of finish() equals decode().
+class TextStream {
+ public:
+  // continues: the tokens follow a text already shown, so that a leading space is kept.
+  explicit TextStream(const Vocabulary& vocabulary, bool continues = false)
+      : vocabulary_(vocabulary), strip_space_(!continues && vocabulary.leading_space()) {}
+
+  std::string push(int32_t token);
+  // What is held back, as U+FFFD where incomplete.
+  std::string finish();
+
+ private:
+  const Vocabulary& vocabulary_;
+  bool strip_space_;
+  std::string held_;
+};
+
+struct SentencePieceOptions {
+  std::string type = "bpe";  // bpe | unigram
+  int64_t size = 4096;       // pieces, the 256 byte pieces and unk, bos, eos included
+};
+
+// Trains a SentencePiece model and returns the model file's bytes. next() gives the training text
+// piece by piece and nullptr at its end; a piece stays valid until the following call. Ids as in
+// Llama (unk 0, bos 1, eos 2), byte fallback, digits split, no normalisation. The same text gives
+// the same bytes. Throws Error naming data.vocabulary_size when the text cannot fill that many
+// pieces.
+std::string train_sentencepiece(const std::function<const std::string*()>& next,
+                                const SentencePieceOptions& options);
+
+// The byte vocabulary's file.
+std::string byte_vocabulary_json();
+
+}  // namespace thinwire::data
