@@ -1,0 +1,73 @@
+// The Llama language model (Touvron et al. 2023, arXiv 2302.13971) with forward and backward passes
+// written by hand: loss and gradients of a batch of rows, without autograd. All memory is planned
+// in the constructor; a step allocates nothing.
+//
+//     x  = embed[token]
+//     x += Wo attention(rope(Wq y), rope(Wk y), Wv y),  y = rmsnorm(x)     for every block
+//     x += Wdown (silu(Wgate y) * (Wup y)),             y = rmsnorm(x)
+//     loss = sum of cross entropies of softmax(Whead rmsnorm(x)) with the next token, in nats
+//
+// The residual stream, the norms' statistics, softmax and all gradients of parameters are fp32 in
+// either precision; bf16 rounds the operands and results of the matrix products.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "thinwire/base/threads.h"
+#include "thinwire/config/recipe.h"
+#include "thinwire/tensor/arena.h"
+
+namespace thinwire::model {
+
+enum class Precision : uint8_t { kFp32, kBf16 };
+
+// Reads train.precision: fp32, bf16, or auto (bf16 where the processor multiplies it faster than
+// fp32). Throws UsageError for anything else.
+Precision parse_precision(std::string_view text);
+
+class Llama {
+ public:
+  // `model` is complete (vocab, kv_heads and intermediate are not 0) and `layout` is
+  // config::llama_tensors(model). A call takes at most `max_rows` rows of at most `sequence`
+  // tokens. layout, params and threads outlive the model. Throws Error for shapes the model cannot
+  // have.
+  Llama(const config::ModelSection& model, Precision precision, const tensor::Layout& layout,
+        tensor::Arena& params, ThreadPool& threads, int64_t max_rows, int64_t sequence);
+  ~Llama();
+  Llama(const Llama&) = delete;
+  Llama& operator=(const Llama&) = delete;
+
+  // `tokens` is rows x (length + 1) with 1 <= length <= sequence; position t predicts token t + 1.
+  // Returns the sum of the rows * length losses in nats and adds gradient_scale *
+  // d(sum)/d(parameter) to `gradients`. layer_ready, if set, hears of each block once its gradients
+  // in this call are complete, blocks descending, then -1 for embedding, head and final norm.
+  // Throws Error for a token outside the vocabulary and for a batch of the wrong size.
+  double loss_and_gradients(std::span<const int32_t> tokens, int64_t rows, float gradient_scale,
+                            tensor::Arena& gradients,
+                            const std::function<void(int layer)>& layer_ready = {});
+
+  // The same number as loss_and_gradients returns, bit for bit.
+  double loss(std::span<const int32_t> tokens, int64_t rows);
+
+  // To be called after the parameters changed (makes the bf16 copies anew).
+  void refresh();
+
+  // Everything the model allocated: activations, scratch memory and bf16 copies.
+  size_t activation_bytes() const;
+
+  class Engine;
+
+ private:
+  std::unique_ptr<Engine> engine_;
+};
+
+// Sets the parameters for the start of training: matrices, embedding and head normal(0, init_std),
+// the projections that add to the residual stream (o and down) scaled by 1/sqrt(2 * layers),
+// norms 1. Every tensor has its own random stream, so the values depend on seed and shapes alone.
+void init_llama(tensor::Arena& params, const config::ModelSection& model, uint64_t seed);
+
+}  // namespace thinwire::model

@@ -1,0 +1,35 @@
+// Chooses the next token from logits: greedily, or at random by temperature, top-k and top-p
+// (nucleus sampling, Holtzman et al. 2020, arXiv 1904.09751).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "thinwire/base/rng.h"
+
+namespace thinwire::model {
+
+struct SamplerOptions {
+  double temperature = 1.0;  // 0: greedy
+  int64_t top_k = 0;         // only the k likeliest; 0: all
+  double top_p = 1.0;        // only the fewest likeliest whose probabilities reach this sum
+  uint64_t seed = 1;
+};
+
+class Sampler {
+ public:
+  // Throws UsageError for values out of range: temperature >= 0, top_k >= 0, 0 < top_p <= 1.
+  explicit Sampler(const SamplerOptions& options);
+
+  // Ties go to the lowest token. Throws Error when a logit is NaN or none is finite.
+  int32_t next(std::span<const float> logits);
+
+ private:
+  SamplerOptions options_;
+  Rng rng_;
+  std::vector<std::pair<float, int32_t>> candidates_;
+};
+
+}  // namespace thinwire::model

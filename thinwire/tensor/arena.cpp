@@ -1,0 +1,56 @@
+#include "thinwire/tensor/arena.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+
+#include "thinwire/base/error.h"
+
+namespace thinwire::tensor {
+namespace {
+
+constexpr int64_t kLine = 16;  // elements; 64 bytes of fp32
+
+int64_t round_up(int64_t count) { return (count + kLine - 1) / kLine * kLine; }
+
+}  // namespace
+
+Layout::Layout(std::vector<TensorSpec> specs) : specs_(std::move(specs)) {
+  offsets_.reserve(specs_.size());
+  for (const TensorSpec& spec : specs_) {
+    offsets_.push_back(total_);
+    total_ += round_up(spec.count());
+  }
+}
+
+size_t Layout::find(std::string_view name) const {
+  const auto found = std::find_if(specs_.begin(), specs_.end(),
+                                  [&](const TensorSpec& spec) { return spec.name == name; });
+  if (found == specs_.end()) throw Error(fmt::format("the model has no tensor named '{}'", name));
+  return static_cast<size_t>(found - specs_.begin());
+}
+
+void Arena::Free::operator()(float* data) const { std::free(data); }
+
+Arena::Arena(const Layout& layout) : layout_(&layout) {
+  const size_t bytes = static_cast<size_t>(std::max(layout.total(), kLine)) * sizeof(float);
+  data_.reset(static_cast<float*>(std::aligned_alloc(kLine * sizeof(float), bytes)));
+  if (!data_) throw std::bad_alloc();
+  std::fill_n(data_.get(), bytes / sizeof(float), 0.0f);
+}
+
+std::span<float> Arena::tensor(size_t index) {
+  return all().subspan(layout_->offset(index), layout_->specs()[index].count());
+}
+
+std::span<const float> Arena::tensor(size_t index) const {
+  return all().subspan(layout_->offset(index), layout_->specs()[index].count());
+}
+
+TensorView Arena::view(size_t index) {
+  return {tensor(index).data(), layout_->specs()[index].shape, DType::kF32, Device::kCpu};
+}
+
+}  // namespace thinwire::tensor

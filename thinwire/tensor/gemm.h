@@ -1,0 +1,37 @@
+// Matrix products C = op(A) op(B) + beta C of row-major matrices; op(A) is [m, k], op(B) is [k, n].
+// A leading dimension (lda, ldb, ldc) is the distance between rows in memory. With beta 0 the old
+// values of C are not read. Sums are fp32; a bf16 C is rounded once at the end (a bf16 product with
+// beta != 0 adds to the rounded old value). C overlaps neither A nor B. The same inputs on the same
+// kind of machine give the same bits; other machines may sum in another order.
+//
+// The plain functions compute on the calling thread alone and may be called from any number of
+// threads; the one that takes a ThreadPool splits C into one slab a thread.
+#pragma once
+
+#include <cstdint>
+
+#include "thinwire/base/bf16.h"
+#include "thinwire/base/threads.h"
+
+namespace thinwire::tensor {
+
+enum class Transpose : uint8_t { kNo, kYes };
+
+void gemm(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const float* A, int64_t lda,
+          const float* B, int64_t ldb, float beta, float* C, int64_t ldc);
+void gemm(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const Bf16* A, int64_t lda,
+          const Bf16* B, int64_t ldb, float beta, Bf16* C, int64_t ldc);
+// bf16 operands, fp32 result: for gradients that accumulate and for logits.
+void gemm(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const Bf16* A, int64_t lda,
+          const Bf16* B, int64_t ldb, float beta, float* C, int64_t ldc);
+
+// Slabs are rows of C where there are enough of them, else columns.
+template <typename In, typename Out>
+void gemm(ThreadPool& threads, Transpose a, Transpose b, int64_t m, int64_t n, int64_t k,
+          const In* A, int64_t lda, const In* B, int64_t ldb, float beta, Out* C, int64_t ldc);
+
+// Whether this processor multiplies bf16 faster than fp32 (AVX512-BF16 or AMX) and the program was
+// built with the library that uses it.
+bool has_fast_bf16_gemm();
+
+}  // namespace thinwire::tensor
