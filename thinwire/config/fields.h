@@ -15,6 +15,10 @@ namespace thinwire::config {
 
 using StringList = std::vector<std::string>;
 
+// Upper limit of fields that have none.
+inline constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
 // Where a field's value lives. Enumerations are strings with a list of choices.
 using FieldTarget = std::variant<int64_t*, double*, bool*, std::string*, StringList*>;
 
@@ -23,8 +27,8 @@ struct Field {
   FieldTarget target;
   std::string unit;      // "steps", "rows", "bit/s", ...; empty when it has none
   std::string sentence;  // what it means, one sentence
-  double min = -std::numeric_limits<double>::infinity();
-  double max = std::numeric_limits<double>::infinity();
+  double min = -kInfinity;
+  double max = kInfinity;
   bool min_open = false;  // the value must be above min, not at it
   StringList choices;     // allowed strings; empty: any
 };

@@ -89,7 +89,7 @@ struct ScheduleSection final : SectionOf<ScheduleSection> {
 
 struct SyncSection final : SectionOf<SyncSection> {
   std::string method = "allreduce";  // a name of method/registry.h
-  double timeout_s = 1800;             // all waits for other workers derive from this
+  double timeout_s = 1800;           // all waits for other workers derive from this
   void describe(Fields& fields) override;
 };
 

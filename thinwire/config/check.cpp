@@ -1,0 +1,103 @@
+// Contradictions between the fields of a recipe.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "thinwire/base/error.h"
+#include "thinwire/config/recipe.h"
+
+namespace thinwire::config {
+namespace {
+
+// The largest number of tokens that all counters hold.
+constexpr double kMaxTokens = 0x1.0p62;
+
+template <typename... Values>
+void require(bool holds, fmt::format_string<Values...> message, Values&&... values) {
+  if (!holds) throw UsageError(fmt::format(message, std::forward<Values>(values)...));
+}
+
+bool is_plain_name(std::string_view name) {
+  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
+  });
+}
+
+void check_run(const RunSection& run) {
+  require(is_plain_name(run.name) && run.name[0] != '.',
+          "[run] name must be letters, digits, '-', '_' and '.' and not begin with '.', got '{}'",
+          run.name);
+}
+
+void check_data(const DataSection& data) {
+  std::set<std::string> names = {"validation"};
+  for (const std::string& set : data.validation_text) {
+    const size_t equals = set.find('=');
+    require(equals != std::string::npos && equals + 1 < set.size() &&
+                is_plain_name(set.substr(0, equals)) && set[0] != '.',
+            "[data] validation_text must hold entries like name=path, the name made of letters, "
+            "digits, '-', '_' and '.', got '{}'",
+            set);
+    require(names.insert(set.substr(0, equals)).second,
+            "[data] validation_text uses the name '{}' twice (the split's own set is named "
+            "validation)",
+            set.substr(0, equals));
+  }
+  require(data.vocabulary == "sentencepiece" || data.vocabulary_model.empty(),
+          "[data] vocabulary_model = '{}' needs vocabulary = sentencepiece, got {}",
+          data.vocabulary_model, data.vocabulary);
+}
+
+void check_model(const ModelSection& model) {
+  require(model.hidden % model.heads == 0,
+          "[model] hidden must be a multiple of heads, got hidden {} and heads {}", model.hidden,
+          model.heads);
+  require(model.kv_heads == 0 || model.heads % model.kv_heads == 0,
+          "[model] heads must be a multiple of kv_heads, got heads {} and kv_heads {}", model.heads,
+          model.kv_heads);
+  require(
+      model.head_size() % 2 == 0,
+      "[model] hidden / heads must be even, because rotary embedding turns pairs, got {} / {} = "
+      "{}",
+      model.hidden, model.heads, model.head_size());
+}
+
+void check_train(const TrainSection& train) {
+  require(train.workers <= train.batch,
+          "[train] workers must be <= batch, got workers {} and batch {}: more workers than batch "
+          "rows",
+          train.workers, train.batch);
+  require(train.microbatch <= train.batch,
+          "[train] microbatch must be <= batch, got microbatch {} and batch {}", train.microbatch,
+          train.batch);
+  const double tokens = static_cast<double>(train.steps) * static_cast<double>(train.batch) *
+                        static_cast<double>(train.sequence);
+  require(tokens < kMaxTokens, "[train] steps * batch * sequence must be < 2^62, got {}", tokens);
+}
+
+void check_schedule(const ScheduleSection& schedule, int64_t steps) {
+  require(schedule.warmup <= steps,
+          "[schedule] warmup must be <= [train] steps, got warmup {} and steps {}", schedule.warmup,
+          steps);
+  if (schedule.kind != "wsd") return;
+  require(schedule.decay >= 1, "[schedule] decay must be >= 1 for kind wsd, got {}",
+          schedule.decay);
+  require(
+      schedule.decay <= steps - schedule.warmup,
+      "[schedule] warmup + decay must be <= [train] steps for kind wsd, got {} + {} and steps {}",
+      schedule.warmup, schedule.decay, steps);
+}
+
+}  // namespace
+
+void check_recipe(const Recipe& recipe) {
+  check_run(recipe.run);
+  check_data(recipe.data);
+  check_model(recipe.model);
+  check_train(recipe.train);
+  check_schedule(recipe.schedule, recipe.train.steps);
+}
+
+}  // namespace thinwire::config

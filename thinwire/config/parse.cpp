@@ -1,0 +1,209 @@
+// Reading a recipe: TOML and overrides to values, values to fields. The only file that sees toml++.
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "thinwire/base/error.h"
+#include "thinwire/config/recipe.h"
+#include "thinwire/config/values.h"
+
+namespace thinwire::config {
+namespace {
+
+struct Table {
+  std::string name;
+  std::vector<Field> fields;
+
+  const Field* find(std::string_view field) const {
+    const auto found = std::find_if(fields.begin(), fields.end(),
+                                    [&](const Field& known) { return known.name == field; });
+    return found == fields.end() ? nullptr : &*found;
+  }
+};
+
+std::vector<Table> tables_of(Recipe& recipe) {
+  std::vector<Table> tables;
+  for (const auto& [name, section] : recipe.sections()) {
+    Fields fields;
+    section->describe(fields);
+    tables.push_back({name, fields.all()});
+  }
+  return tables;
+}
+
+// Runs `body`; a UsageError out of it gets `place` in front.
+template <typename Body>
+void at_place(std::string_view place, const Body& body) {
+  try {
+    body();
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("{}: {}", place, error.what()));
+  }
+}
+
+[[noreturn]] void throw_unknown_table(const std::vector<Table>& tables, std::string_view name) {
+  StringList known;
+  for (const Table& table : tables) known.push_back(table.name);
+  const std::string near = nearest_name(name, known);
+  throw UsageError(
+      near.empty()
+          ? fmt::format("there is no table [{}]; the tables are {}", name, fmt::join(known, ", "))
+          : fmt::format("there is no table [{}]; did you mean [{}]?", name, near));
+}
+
+[[noreturn]] void throw_unknown_field(const std::vector<Table>& tables, const Table& table,
+                                      std::string_view name) {
+  StringList known;
+  for (const Field& field : table.fields) known.push_back(field.name);
+  std::string hint = nearest_name(name, known);
+  for (const Table& other : tables) {
+    if (hint.empty() && other.find(name) != nullptr)
+      hint = fmt::format("[{}] {}", other.name, name);
+  }
+  throw UsageError(hint.empty() ? fmt::format("[{}] has no field '{}'; its fields are {}",
+                                              table.name, name, fmt::join(known, ", "))
+                                : fmt::format("[{}] has no field '{}'; did you mean {}?",
+                                              table.name, name, hint));
+}
+
+const Table& find_table(const std::vector<Table>& tables, std::string_view name) {
+  for (const Table& table : tables) {
+    if (table.name == name) return table;
+  }
+  throw_unknown_table(tables, name);
+}
+
+const Field& find_field(const std::vector<Table>& tables, const Table& table,
+                        std::string_view name) {
+  const Field* field = table.find(name);
+  if (field == nullptr) throw_unknown_field(tables, table, name);
+  return *field;
+}
+
+Value value_of(const toml::node& node) {
+  if (const auto* value = node.as_boolean()) return value->get();
+  if (const auto* value = node.as_integer()) return value->get();
+  if (const auto* value = node.as_floating_point()) return value->get();
+  if (const auto* value = node.as_string()) return value->get();
+  if (const auto* array = node.as_array()) {
+    StringList list;
+    for (const toml::node& element : *array) {
+      if (!element.is_string()) return Unusable{"a list that holds something else"};
+      list.push_back(element.as_string()->get());
+    }
+    return list;
+  }
+  return Unusable{node.is_table() ? "a table" : "a date or time"};
+}
+
+std::string place_of(std::string_view origin, const toml::source_region& source) {
+  return fmt::format("{}:{}", origin, source.begin.line);
+}
+
+void read_table(const std::vector<Table>& tables, const Table& table, const toml::table& values,
+                std::string_view origin) {
+  for (const auto& [key, node] : values) {
+    at_place(place_of(origin, key.source()), [&, &name = key, &value = node] {
+      assign(find_field(tables, table, name.str()), table.name, value_of(value));
+    });
+  }
+}
+
+void read_document(const std::vector<Table>& tables, const toml::table& document,
+                   std::string_view origin) {
+  for (const auto& [key, node] : document) {
+    at_place(place_of(origin, key.source()), [&, &name = key, &value = node] {
+      if (!value.is_table()) {
+        throw UsageError(fmt::format("'{}' must stand in a table such as [train]", name.str()));
+      }
+      find_table(tables, name.str());
+    });
+    read_table(tables, find_table(tables, key.str()), *node.as_table(), origin);
+  }
+}
+
+toml::table parse_document(std::string_view text, std::string_view origin) {
+  try {
+    return toml::parse(text);
+  } catch (const toml::parse_error& error) {
+    throw UsageError(fmt::format("{}: {}", place_of(origin, error.source()), error.description()));
+  }
+}
+
+// The text as one TOML value, if it is one.
+std::optional<Value> parse_value(std::string_view text) {
+  try {
+    const toml::table document = toml::parse(fmt::format("value = {}\n", text));
+    if (document.size() != 1) return std::nullopt;
+    return value_of(*document.get("value"));
+  } catch (const toml::parse_error&) {
+    return std::nullopt;
+  }
+}
+
+// Text without quotes, which must still be something that a TOML file can hold.
+Value bare_text(std::string_view text) {
+  const std::optional<Value> value = parse_value(print_string(text));
+  if (!value) throw UsageError("the value is not valid UTF-8");
+  return *value;
+}
+
+Value split_list(std::string_view text) {
+  StringList list;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(','), text.size());
+    list.push_back(std::get<std::string>(bare_text(text.substr(0, end))));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return list;
+}
+
+Value override_value(const Field& field, std::string_view text) {
+  const bool quoted = text.starts_with('"') || text.starts_with('\'');
+  const bool bracketed = text.starts_with('[');
+  const bool takes_text = std::holds_alternative<std::string*>(field.target);
+  const bool takes_list = std::holds_alternative<StringList*>(field.target);
+  if (takes_list && !bracketed) return split_list(text);
+  if (takes_text && !quoted) return bare_text(text);
+  const std::optional<Value> value = parse_value(text);
+  return value ? *value : bare_text(text);
+}
+
+void apply_override(const std::vector<Table>& tables, std::string_view text) {
+  const size_t equals = text.find('=');
+  const size_t dot = text.substr(0, equals).find('.');
+  if (equals == std::string_view::npos || dot == std::string_view::npos) {
+    throw UsageError("an override is written table.field=value, for example train.steps=100");
+  }
+  const Table& table = find_table(tables, text.substr(0, dot));
+  const Field& field = find_field(tables, table, text.substr(dot + 1, equals - dot - 1));
+  assign(field, table.name, override_value(field, text.substr(equals + 1)));
+}
+
+void fill_derived(Recipe& recipe) {
+  ModelSection& model = recipe.model;
+  if (model.kv_heads == 0) model.kv_heads = model.heads;
+  if (model.intermediate == 0) model.intermediate = (model.hidden * 8 / 3 + 63) / 64 * 64;
+  if (recipe.run.dir.empty()) recipe.run.dir = "runs/" + recipe.run.name;
+}
+
+}  // namespace
+
+Recipe parse_recipe(std::string_view toml, std::string_view origin,
+                    std::span<const std::string> overrides, const MethodSections& methods) {
+  Recipe recipe;
+  for (const auto& [table, section] : methods) recipe.methods[table] = section->clone();
+  const std::vector<Table> tables = tables_of(recipe);
+  read_document(tables, parse_document(toml, origin), origin);
+  for (const std::string& text : overrides) {
+    at_place(fmt::format("override '{}'", text), [&] { apply_override(tables, text); });
+  }
+  fill_derived(recipe);
+  at_place(origin, [&] { check_recipe(recipe); });
+  return recipe;
+}
+
+}  // namespace thinwire::config

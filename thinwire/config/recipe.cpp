@@ -1,0 +1,111 @@
+#include "thinwire/config/recipe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "thinwire/base/error.h"
+#include "thinwire/base/file.h"
+#include "thinwire/config/values.h"
+
+namespace thinwire::config {
+namespace {
+
+constexpr size_t kWrapColumns = 88;
+
+void append_wrapped(std::string& out, std::string_view indent, std::string_view text) {
+  while (!text.empty()) {
+    size_t end = text.size();
+    if (end > kWrapColumns) end = text.rfind(' ', kWrapColumns);
+    if (end == std::string_view::npos) end = std::min(text.find(' '), text.size());
+    fmt::format_to(std::back_inserter(out), "{}{}\n", indent, text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
+void append_explained(std::string& out, const Field& field) {
+  StringList facts = {type_name(field)};
+  if (!field.unit.empty()) facts.push_back("in " + field.unit);
+  facts.push_back("default " + print_value(field));
+  const std::string range = range_phrase(field);
+  if (!range.empty()) facts.push_back(range);
+  if (!field.choices.empty()) {
+    facts.push_back(fmt::format("one of {}", fmt::join(field.choices, " | ")));
+  }
+  fmt::format_to(std::back_inserter(out), "  {}: {}\n", field.name, fmt::join(facts, "; "));
+  append_wrapped(out, "      ", field.sentence);
+}
+
+}  // namespace
+
+Recipe& Recipe::operator=(const Recipe& other) {
+  if (this == &other) return *this;
+  run = other.run;
+  data = other.data;
+  model = other.model;
+  train = other.train;
+  optim = other.optim;
+  schedule = other.schedule;
+  sync = other.sync;
+  eval = other.eval;
+  checkpoint = other.checkpoint;
+  log = other.log;
+  links = other.links;
+  methods.clear();
+  for (const auto& [table, section] : other.methods) methods[table] = section->clone();
+  return *this;
+}
+
+std::vector<std::pair<std::string, Section*>> Recipe::sections() {
+  std::vector<std::pair<std::string, Section*>> all = {
+      {"run", &run},     {"data", &data},   {"model", &model},
+      {"train", &train}, {"optim", &optim}, {"schedule", &schedule},
+      {"sync", &sync},   {"eval", &eval},   {"checkpoint", &checkpoint},
+      {"log", &log},     {"links", &links}};
+  for (const auto& [table, section] : methods) all.emplace_back(table, section.get());
+  return all;
+}
+
+const Section& Recipe::method_section(const std::string& table) const {
+  const auto found = methods.find(table);
+  if (found == methods.end()) throw Error(fmt::format("the recipe has no section [{}]", table));
+  return *found->second;
+}
+
+Recipe load_recipe(const std::filesystem::path& path, std::span<const std::string> overrides,
+                   const MethodSections& methods) {
+  if (path.empty()) return parse_recipe("", "command line", overrides, methods);
+  if (!fs::exists(path)) {
+    throw UsageError(fmt::format("there is no recipe file {}", path.string()));
+  }
+  return parse_recipe(read_text_file(path), path.string(), overrides, methods);
+}
+
+std::string print_recipe(const Recipe& recipe) {
+  Recipe copy = recipe;
+  std::string out;
+  for (const auto& [table, section] : copy.sections()) {
+    Fields fields;
+    section->describe(fields);
+    fmt::format_to(std::back_inserter(out), "{}[{}]\n", out.empty() ? "" : "\n", table);
+    for (const Field& field : fields.all()) {
+      fmt::format_to(std::back_inserter(out), "{} = {}\n", field.name, print_value(field));
+    }
+  }
+  return out;
+}
+
+std::string explain_recipe(const MethodSections& methods) {
+  Recipe defaults;
+  for (const auto& [table, section] : methods) defaults.methods[table] = section->clone();
+  std::string out;
+  for (const auto& [table, section] : defaults.sections()) {
+    Fields fields;
+    section->describe(fields);
+    fmt::format_to(std::back_inserter(out), "{}[{}]\n", out.empty() ? "" : "\n", table);
+    for (const Field& field : fields.all()) append_explained(out, field);
+  }
+  return out;
+}
+
+}  // namespace thinwire::config

@@ -1,0 +1,159 @@
+// The fields of the sections every recipe has. The sentences are what `thinwire recipe --explain`
+// prints.
+#include "thinwire/config/recipe.h"
+
+namespace thinwire::config {
+
+void RunSection::describe(Fields& fields) {
+  fields.text("name", name, "Name of the run; it also names the run folder when dir is not set.");
+  fields.text("dir", dir,
+              "Folder for the run's log, checkpoints and summary; empty means runs/<name>.");
+  fields.integer("seed", seed, "", 0, kNoLimit,
+                 "Starting point of all random numbers: the same recipe and seed give the same "
+                 "weights.");
+}
+
+void DataSection::describe(Fields& fields) {
+  fields.text("dir", dir, "Folder of the prepared data: the token shards and the vocabulary.");
+  fields.list("text", text,
+              "Text to prepare: files (.txt or .jsonl, also compressed as .gz or .zst) or folders "
+              "of such files.");
+  fields.list("validation_text", validation_text,
+              "Further validation sets, each written as name=path.");
+  fields.text("text_field", text_field,
+              "The field of a .jsonl line that holds the document's text.");
+  fields.choice("document", document, {"blank_line", "line", "file"},
+                "What ends a document in a .txt file: a blank line, the end of a line, or the end "
+                "of the file.");
+  fields.choice("invalid_utf8", invalid_utf8, {"error", "replace"},
+                "What to do with bytes that are not UTF-8: stop with an error, or replace them by "
+                "U+FFFD.");
+  fields.choice("vocabulary", vocabulary, {"sentencepiece", "byte"},
+                "How text becomes tokens: a SentencePiece model, or one token for each byte.");
+  fields.text(
+      "vocabulary_model", vocabulary_model,
+      "An existing SentencePiece .model file to use; empty means that one is trained on the "
+      "text.");
+  fields.choice("vocabulary_type", vocabulary_type, {"bpe", "unigram"},
+                "The kind of SentencePiece model to train; bpe takes seconds, unigram minutes.");
+  fields.integer("vocabulary_size", vocabulary_size, "tokens", 16, 1 << 24,
+                 "Size of the SentencePiece vocabulary to train.");
+  fields.integer("vocabulary_sample_bytes", vocabulary_sample_bytes, "bytes", 1, kNoLimit,
+                 "How much of the training text the vocabulary is trained on.");
+  fields.number("validation_fraction", validation_fraction, "", 0, 0.5,
+                "Share of the documents kept out of training for the set named validation.");
+  fields.integer(
+      "validation_block", validation_block, "documents", 1, kNoLimit,
+      "Documents in a row that go to the same side of the split; blocks of the two sides "
+      "are interleaved.");
+  fields.integer("shard_tokens", shard_tokens, "tokens", 1, kNoLimit, "Largest size of a shard.");
+}
+
+void ModelSection::describe(Fields& fields) {
+  fields.integer("vocab", vocab, "tokens", 0, 1 << 24,
+                 "Rows of the embedding; 0 means the size of the prepared vocabulary.");
+  fields.integer("hidden", hidden, "", 1, 1 << 20, "Width of the residual stream.");
+  fields.integer("layers", layers, "", 1, 10'000, "Transformer blocks.");
+  fields.integer("heads", heads, "", 1, 1 << 16, "Attention heads; hidden is divided among them.");
+  fields.integer("kv_heads", kv_heads, "", 0, 1 << 16,
+                 "Key and value heads of grouped-query attention; 0 means as many as heads.");
+  fields.integer("intermediate", intermediate, "", 0, 1 << 22,
+                 "Width of the SwiGLU layer; 0 means 8/3 of hidden, rounded up to a multiple of "
+                 "64.");
+  fields.number_above("rope_theta", rope_theta, "", 1, kInfinity,
+                      "Base of the wavelengths of the rotary position embedding.");
+  fields.number_above("norm_eps", norm_eps, "", 0, 1,
+                      "Added to the mean square in RMSNorm, so that it never divides by zero.");
+  fields.flag("tied", tied, "Whether the output head shares the embedding's weights.");
+  fields.number(
+      "init_std", init_std, "", 0, 10,
+      "Standard deviation of the normal distribution that random weights are drawn from.");
+}
+
+void TrainSection::describe(Fields& fields) {
+  fields.integer("steps", steps, "steps", 1, 1'000'000'000, "Optimizer steps of the run.");
+  fields.integer("batch", batch, "rows", 1, 100'000'000,
+                 "Rows of a step, divided among the workers.");
+  fields.integer("microbatch", microbatch, "rows", 0, 100'000'000,
+                 "Rows of one forward pass of a worker, which sets the memory needed; 0 means its "
+                 "whole share of the batch.");
+  fields.integer("sequence", sequence, "tokens", 1, 1 << 24, "Length of a row.");
+  fields.integer("workers", workers, "", 1, 4096, "Workers that train together.");
+  fields.integer("threads", threads, "", 1, 1024, "Threads each worker computes with.");
+  fields.choice("precision", precision, {"fp32", "bf16", "auto"},
+                "Number format of the matrix products; auto means bf16 where the processor has "
+                "instructions for it. Weights and optimizer state are fp32 in any case.");
+  fields.choice("device", device, {"cpu", "cuda"}, "Where the model is computed.");
+  fields.text("init", init,
+              "Checkpoint or Hugging Face folder whose weights the run starts from; empty means "
+              "random weights.");
+}
+
+void OptimSection::describe(Fields& fields) {
+  fields.text("method", method, "The optimizer: adamw.");
+  fields.number_above("lr", lr, "", 0, 1e6, "Highest learning rate of the schedule.");
+  fields.number("beta1", beta1, "", 0, 0.999'999'999,
+                "Decay of the running mean of the gradients, each step.");
+  fields.number("beta2", beta2, "", 0, 0.999'999'999,
+                "Decay of the running mean of the squared gradients, each step.");
+  fields.number_above("eps", eps, "", 0, 1,
+                      "Added to the root of the mean square, so that the update never divides by "
+                      "zero.");
+  fields.number("weight_decay", weight_decay, "", 0, 100,
+                "Decoupled weight decay: each step, weights other than norms shrink by this times "
+                "the learning rate.");
+  fields.number("clip", clip, "", 0, kInfinity,
+                "Largest norm of the whole gradient; a longer one is scaled down to it. 0 means no "
+                "clipping.");
+}
+
+void ScheduleSection::describe(Fields& fields) {
+  fields.choice(
+      "kind", kind, {"cosine", "linear", "constant", "wsd"},
+      "How the learning rate goes on after the warmup; wsd stays at the highest rate, then "
+      "falls linearly in the last decay steps.");
+  fields.integer("warmup", warmup, "steps", 0, 1'000'000'000,
+                 "Steps at the start in which the learning rate rises linearly.");
+  fields.number("final_ratio", final_ratio, "", 0, 1,
+                "Learning rate at the end, as a share of the highest.");
+  fields.integer("decay", decay, "steps", 0, 1'000'000'000,
+                 "Steps at the end in which the learning rate falls; for kind wsd only.");
+}
+
+void SyncSection::describe(Fields& fields) {
+  fields.text("method", method,
+              "How the workers stay in agreement; each method has a table of its own below.");
+  fields.number_above(
+      "timeout_s", timeout_s, "s", 0, 1e6,
+      "How long a worker waits for the others before the step has failed; all other "
+      "time limits derive from it.");
+}
+
+void EvalSection::describe(Fields& fields) {
+  fields.integer("every", every, "steps", 0, 1'000'000'000,
+                 "Steps between evaluations; 0 means only at the end.");
+  fields.integer("rows", rows, "rows", 0, kNoLimit,
+                 "Rows of each validation set that are evaluated; 0 means all.");
+}
+
+void CheckpointSection::describe(Fields& fields) {
+  fields.integer("every", every, "steps", 0, 1'000'000'000,
+                 "Steps between checkpoints; 0 means only at the end.");
+  fields.integer("keep", keep, "checkpoints", 1, 1'000'000, "Newest checkpoints that are kept.");
+}
+
+void LogSection::describe(Fields& fields) {
+  fields.integer("every", every, "steps", 1, 1'000'000'000,
+                 "Steps between two lines of progress where the output is not a terminal.");
+  fields.flag("tensorboard", tensorboard, "Whether TensorBoard files are written as well.");
+}
+
+void LinksSection::describe(Fields& fields) {
+  fields.number_above("down_bit_s", down_bit_s, "bit/s", 0, 1e18,
+                      "Download rate of the links that a run's time is reported for.");
+  fields.number_above("up_bit_s", up_bit_s, "bit/s", 0, 1e18,
+                      "Upload rate of the links that a run's time is reported for.");
+  fields.number("delay_s", delay_s, "s", 0, 1e6, "One-way delay of these links.");
+}
+
+}  // namespace thinwire::config

@@ -1,0 +1,208 @@
+#include "thinwire/config/values.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "thinwire/base/error.h"
+#include "thinwire/base/units.h"
+
+namespace thinwire::config {
+namespace {
+
+// Doubles above this do not hold every integer.
+constexpr double kLargestExactInteger = 0x1.0p53;
+
+std::string print_number(double value) {
+  std::string text = fmt::format("{}", value);
+  if (text.find_first_of(".en") == std::string::npos) text += ".0";
+  return text;
+}
+
+std::string print_list(const StringList& list) {
+  StringList quoted;
+  for (const std::string& element : list) quoted.push_back(print_string(element));
+  return fmt::format("[{}]", fmt::join(quoted, ", "));
+}
+
+struct DescribeValue {
+  std::string operator()(bool value) const { return value ? "true" : "false"; }
+  std::string operator()(int64_t value) const { return fmt::format("the integer {}", value); }
+  std::string operator()(double value) const {
+    return fmt::format("the number {}", print_number(value));
+  }
+  std::string operator()(const std::string& value) const {
+    return fmt::format("the text {}", print_string(value));
+  }
+  std::string operator()(const StringList& value) const {
+    return fmt::format("the list {}", print_list(value));
+  }
+  std::string operator()(const Unusable& value) const { return value.kind; }
+};
+
+[[noreturn]] void refuse(const Field& field, std::string_view table, std::string_view must_be,
+                         std::string_view got) {
+  throw UsageError(fmt::format("[{}] {} must be {}, got {}", table, field.name, must_be, got));
+}
+
+bool in_range(const Field& field, double value) {
+  return std::isfinite(value) && value <= field.max &&
+         (field.min_open ? value > field.min : value >= field.min);
+}
+
+// Assigns a value to a target of one type; called with the target's type.
+struct Assign {
+  const Field& field;
+  std::string_view table;
+  const Value& value;
+
+  void operator()(int64_t* target) const {
+    const auto* integer = std::get_if<int64_t>(&value);
+    const int64_t result = integer != nullptr ? *integer : whole(quantity("an integer"));
+    if (!in_range(field, static_cast<double>(result))) {
+      refuse(field, table, range_phrase(field), fmt::format("{}", result));
+    }
+    *target = result;
+  }
+
+  void operator()(double* target) const {
+    const double result = quantity("a number");
+    if (!std::isfinite(result)) refuse(field, table, "a finite number", fmt::format("{}", result));
+    if (!in_range(field, result)) {
+      refuse(field, table, range_phrase(field), fmt::format("{}", result));
+    }
+    *target = result;
+  }
+
+  void operator()(bool* target) const {
+    if (!std::holds_alternative<bool>(value)) refuse_type("true or false");
+    *target = std::get<bool>(value);
+  }
+
+  void operator()(std::string* target) const {
+    if (!std::holds_alternative<std::string>(value)) refuse_type("a text");
+    const auto& text = std::get<std::string>(value);
+    const StringList& choices = field.choices;
+    if (!choices.empty() && std::find(choices.begin(), choices.end(), text) == choices.end()) {
+      refuse(field, table, fmt::format("one of {}", fmt::join(choices, ", ")), print_string(text));
+    }
+    *target = text;
+  }
+
+  void operator()(StringList* target) const {
+    if (!std::holds_alternative<StringList>(value)) refuse_type("a list of texts");
+    const auto& list = std::get<StringList>(value);
+    if (std::find(list.begin(), list.end(), "") != list.end()) {
+      refuse(field, table, "a list without empty texts", print_list(list));
+    }
+    *target = list;
+  }
+
+ private:
+  [[noreturn]] void refuse_type(std::string_view must_be) const {
+    refuse(field, table, must_be, std::visit(DescribeValue(), value));
+  }
+
+  double quantity(std::string_view must_be) const {
+    if (const auto* integer = std::get_if<int64_t>(&value)) return static_cast<double>(*integer);
+    if (const auto* number = std::get_if<double>(&value)) return *number;
+    if (const auto* text = std::get_if<std::string>(&value)) {
+      try {
+        return parse_quantity(*text);
+      } catch (const UsageError&) {
+        refuse_type(must_be);
+      }
+    }
+    refuse_type(must_be);
+  }
+
+  int64_t whole(double number) const {
+    if (!(std::fabs(number) <= kLargestExactInteger) || std::trunc(number) != number) {
+      refuse(field, table, "an integer", fmt::format("{}", number));
+    }
+    return static_cast<int64_t>(number);
+  }
+};
+
+struct Print {
+  std::string operator()(const int64_t* value) const { return fmt::format("{}", *value); }
+  std::string operator()(const double* value) const { return print_number(*value); }
+  std::string operator()(const bool* value) const { return *value ? "true" : "false"; }
+  std::string operator()(const std::string* value) const { return print_string(*value); }
+  std::string operator()(const StringList* value) const { return print_list(*value); }
+};
+
+struct NameType {
+  std::string operator()(const int64_t*) const { return "integer"; }
+  std::string operator()(const double*) const { return "number"; }
+  std::string operator()(const bool*) const { return "true or false"; }
+  std::string operator()(const std::string*) const { return "text"; }
+  std::string operator()(const StringList*) const { return "list of texts"; }
+};
+
+// Levenshtein distance: insertions, deletions and replacements of one character.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i + 1);
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+void assign(const Field& field, std::string_view table, const Value& value) {
+  std::visit(Assign{field, table, value}, field.target);
+}
+
+std::string print_string(std::string_view text) {
+  std::string out = "\"";
+  for (const char character : text) {
+    const auto code = static_cast<unsigned char>(character);
+    if (character == '"' || character == '\\') {
+      out += '\\';
+      out += character;
+    } else if (code < 0x20 || code == 0x7f) {
+      out += fmt::format("\\u{:04X}", code);
+    } else {
+      out += character;
+    }
+  }
+  return out + '"';
+}
+
+std::string print_value(const Field& field) { return std::visit(Print(), field.target); }
+
+std::string type_name(const Field& field) { return std::visit(NameType(), field.target); }
+
+std::string range_phrase(const Field& field) {
+  StringList parts;
+  if (field.min > -kInfinity) {
+    parts.push_back(fmt::format("{} {}", field.min_open ? ">" : ">=", field.min));
+  }
+  if (field.max < kInfinity) parts.push_back(fmt::format("<= {}", field.max));
+  return fmt::format("{}", fmt::join(parts, " and "));
+}
+
+std::string nearest_name(std::string_view name, std::span<const std::string> known) {
+  std::string best;
+  size_t best_distance = 2 + name.size() / 3;
+  for (const std::string& candidate : known) {
+    const size_t distance = edit_distance(name, candidate);
+    if (distance < best_distance) {
+      best = candidate;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+}  // namespace thinwire::config

@@ -1,0 +1,40 @@
+// Values of recipe fields: assigning what somebody wrote, with its checks, and writing it down
+// again.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "thinwire/config/fields.h"
+
+namespace thinwire::config {
+
+// Something that no field takes, e.g. a date; says what it is.
+struct Unusable {
+  std::string kind;
+};
+
+// A value as it was written, before its field's type is looked at.
+using Value = std::variant<bool, int64_t, double, std::string, StringList, Unusable>;
+
+// Sets the field. Numbers may be integers or strings such as "100M", integers may be whole floats.
+// Throws UsageError "[table] field must be ..., got ..." for a wrong type, a value out of range or
+// an unknown choice; the field is then unchanged.
+void assign(const Field& field, std::string_view table, const Value& value);
+
+// The field's present value as TOML.
+std::string print_value(const Field& field);
+std::string print_string(std::string_view text);
+
+// "integer", "number", "true or false", "text", "list of texts".
+std::string type_name(const Field& field);
+// ">= 1", "> 0, <= 1"; empty when there is no limit.
+std::string range_phrase(const Field& field);
+
+// The name with the smallest edit distance, if it is close enough to be a misspelling; else empty.
+std::string nearest_name(std::string_view name, std::span<const std::string> known);
+
+}  // namespace thinwire::config
