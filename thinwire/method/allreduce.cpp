@@ -1,0 +1,42 @@
+#include "thinwire/method/allreduce.h"
+
+namespace thinwire::method {
+namespace {
+
+std::unique_ptr<config::Section> options() { return std::make_unique<AllReduceOptions>(); }
+
+void check(const config::Recipe&) {}
+
+// Each of the m members owns the elements [n i / m, n (i + 1) / m) of the arena. It sends its
+// contributions to the chunks it does not own, and the sum of its own chunk to the m - 1 others;
+// the same amounts come back. A member with chunk c sends n - c + (m - 1) c elements, which
+// averages to 2 n (m - 1) / m exactly, wherever the chunks' borders fall.
+Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensors, int members) {
+  const std::string& wire = recipe.section<AllReduceOptions>("allreduce").wire;
+  const int64_t bytes =
+      arena_elements(tensors) * dtype_bytes(wire == "bf16" ? DType::kBf16 : DType::kF32);
+  Traffic traffic;
+  traffic.sent_bytes = 2.0 * static_cast<double>(bytes * (members - 1)) / members;
+  traffic.received_bytes = traffic.sent_bytes;
+  traffic.turns = members > 1 ? 2 : 0;
+  return traffic;
+}
+
+// The two moments of AdamW, alike on every replica.
+StateBytes state(const config::Recipe&, std::span<const TensorSpec> tensors) {
+  return {2.0 * sizeof(float) * static_cast<double>(arena_elements(tensors)), 0};
+}
+
+}  // namespace
+
+void AllReduceOptions::describe(config::Fields& fields) {
+  fields.choice("wire", wire, {"bf16", "fp32"},
+                "Number format in which gradients and their sums travel; sums are formed in fp32.");
+}
+
+const Method kAllReduce = {
+    "allreduce", "Averages the gradients over all workers every step.", options, check, traffic,
+    state,
+};
+
+}  // namespace thinwire::method

@@ -1,0 +1,23 @@
+#include "thinwire/method/method.h"
+
+namespace thinwire::method {
+namespace {
+
+// Tensors of the arena begin at multiples of this (see tensor/arena.h).
+constexpr int64_t kArenaAlignment = 16;
+
+}  // namespace
+
+double ring_bytes(int64_t parameters, int members) {
+  return 2.0 * (members - 1) / members * 2.0 * static_cast<double>(parameters);
+}
+
+int64_t arena_elements(std::span<const TensorSpec> tensors) {
+  int64_t elements = 0;
+  for (const TensorSpec& tensor : tensors) {
+    elements += (tensor.count() + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+  }
+  return elements;
+}
+
+}  // namespace thinwire::method

@@ -1,0 +1,49 @@
+#include "thinwire/method/registry.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "thinwire/base/error.h"
+#include "thinwire/method/allreduce.h"
+
+namespace thinwire::method {
+namespace {
+
+constexpr std::array kMethods = {
+    &kAllReduce,
+};
+
+}  // namespace
+
+std::span<const Method* const> all_methods() { return kMethods; }
+
+const Method& find_method(std::string_view name) {
+  config::StringList known;
+  for (const Method* method : kMethods) {
+    if (method->name == name) return *method;
+    known.emplace_back(method->name);
+  }
+  throw UsageError(
+      fmt::format("[sync] method must be one of {}, got \"{}\"", fmt::join(known, ", "), name));
+}
+
+config::MethodSections method_sections() {
+  config::MethodSections sections;
+  for (const Method* method : kMethods) sections[std::string(method->name)] = method->options();
+  return sections;
+}
+
+config::Recipe load_recipe(const std::filesystem::path& path,
+                           std::span<const std::string> overrides) {
+  config::Recipe recipe = config::load_recipe(path, overrides, method_sections());
+  try {
+    find_method(recipe.sync.method).check(recipe);
+  } catch (const UsageError& error) {
+    if (path.empty()) throw;
+    throw UsageError(fmt::format("{}: {}", path.string(), error.what()));
+  }
+  return recipe;
+}
+
+}  // namespace thinwire::method

@@ -1,0 +1,36 @@
+#include "thinwire/schedule/learning_rate.h"
+
+#include <cmath>
+#include <numbers>
+
+namespace thinwire::schedule {
+namespace {
+
+double after_warmup(const config::ScheduleSection& schedule, double peak, int64_t steps,
+                    int64_t step) {
+  const double last = peak * schedule.final_ratio;
+  const double progress =
+      static_cast<double>(step - schedule.warmup) / static_cast<double>(steps - schedule.warmup);
+  if (schedule.kind == "cosine") {
+    return last + (peak - last) * (1 + std::cos(std::numbers::pi * progress)) / 2;
+  }
+  if (schedule.kind == "linear") return peak + (last - peak) * progress;
+  const int64_t decay_start = steps - schedule.decay;
+  if (schedule.kind == "wsd" && step >= decay_start) {
+    return peak + (last - peak) * static_cast<double>(step - decay_start + 1) /
+                      static_cast<double>(schedule.decay);
+  }
+  return peak;
+}
+
+}  // namespace
+
+double learning_rate(const config::ScheduleSection& schedule, double peak, int64_t steps,
+                     int64_t step) {
+  if (step < schedule.warmup) {
+    return peak * static_cast<double>(step + 1) / static_cast<double>(schedule.warmup);
+  }
+  return after_warmup(schedule, peak, steps, step);
+}
+
+}  // namespace thinwire::schedule
