@@ -8,7 +8,7 @@
 
 namespace thinwire {
 
-enum class DType : uint8_t { kF32, kBf16, kI32, kI64, kU8 };
+enum class DType : uint8_t { kF32, kBf16, kI32, kI64, kU8, kF16 };
 enum class Device : uint8_t { kCpu, kCuda };
 
 using Shape = std::vector<int64_t>;
@@ -24,6 +24,7 @@ inline int64_t dtype_bytes(DType dtype) {
       return 4;
     case DType::kI64:
       return 8;
+    case DType::kF16:
     case DType::kBf16:
       return 2;
     case DType::kU8:

@@ -1,0 +1,88 @@
+// Safetensors files (https://github.com/huggingface/safetensors): named tensors, memory-mapped for
+// reading, streamed for writing. Layout: u64 header length, header (JSON: name -> dtype, shape,
+// byte range; "__metadata__": strings), then the data, little-endian and row-major.
+//
+// The reader is total: any bytes give a reader or an Error that names the file. It accepts what the
+// reference implementation accepts (the byte ranges cover the data without hole or overlap, and
+// sizes match dtype times shape) of the types F32, F16, BF16, I32, I64 and U8. All const members
+// may be called from many threads.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "thinwire/base/digest.h"
+#include "thinwire/base/file.h"
+#include "thinwire/base/tensor_view.h"
+
+namespace thinwire::tensor {
+
+// Free text stored beside the tensors.
+using Metadata = std::map<std::string, std::string>;
+
+class SafetensorsReader {
+ public:
+  explicit SafetensorsReader(const fs::path& path);
+
+  const fs::path& path() const { return path_; }
+  // In the order of the data.
+  const std::vector<std::string>& names() const { return names_; }
+  bool contains(std::string_view name) const { return tensors_.find(name) != tensors_.end(); }
+  // The tensor inside the mapped file: read-only, and aligned to its element only where the file's
+  // writer saw to it. Throws Error when there is none of this name.
+  const TensorView& find(std::string_view name) const;
+  const Metadata& metadata() const { return metadata_; }
+
+  // Copies a floating-point tensor (F32, F16, BF16) as fp32. Throws Error when it has another type
+  // or another number of elements than `out`.
+  void read_f32(std::string_view name, std::span<float> out) const;
+  std::vector<float> read_f32(std::string_view name) const;
+  // Copies an integer tensor (I32, I64, U8). Throws Error when it has another type.
+  std::vector<int64_t> read_integers(std::string_view name) const;
+
+ private:
+  fs::path path_;
+  MappedFile file_;
+  std::map<std::string, TensorView, std::less<>> tensors_;
+  std::vector<std::string> names_;
+  Metadata metadata_;
+};
+
+struct SafetensorsEntry {
+  std::string name;
+  Shape shape;
+};
+
+// Writes one file out of fp32 memory without a second copy of it. Nothing appears under the final
+// name before commit().
+class SafetensorsWriter {
+ public:
+  // Data follow in the order of `entries`. dtype: kF32, or kBf16 (rounded to nearest even).
+  SafetensorsWriter(const fs::path& path, const std::vector<SafetensorsEntry>& entries, DType dtype,
+                    const Metadata& metadata);
+
+  // The next values, in pieces of any size.
+  void write(std::span<const float> values);
+  // Throws Error when not exactly the announced values were written.
+  void commit();
+
+  uint64_t size() const { return file_.size(); }
+  // Hash of the file's bytes so far.
+  uint64_t hash() const { return hash_.value(); }
+
+ private:
+  void put(std::span<const uint8_t> bytes);
+
+  fs::path path_;
+  AtomicFile file_;
+  StreamHash hash_;
+  DType dtype_;
+  uint64_t expected_ = 0;  // values
+  uint64_t written_ = 0;
+};
+
+}  // namespace thinwire::tensor
