@@ -1,0 +1,144 @@
+// Checkpoints: everything a run needs to go on bit for bit, as one folder that is complete or
+// absent.
+//
+//   checkpoints/step-00001000/
+//     checkpoint.json            CheckpointMeta, size and hash of every other file, a digest over
+//     all weights.safetensors        parameters, fp32, Hugging Face names consensus.safetensors
+//     state that all replicas agree on, fp32, 1-D worker-0000.safetensors    local state of each
+//     worker, fp32, 1-D recipe.toml                the recipe as resolved vocabulary.model | .json
+//     the vocabulary's file
+//
+// A checkpoint is written as step-00001000.partial, synced, and renamed, so whatever happens on the
+// way leaves the previous ones as they were. docs/formats.md describes the files.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "thinwire/base/file.h"
+#include "thinwire/tensor/arena.h"
+#include "thinwire/tensor/safetensors.h"
+
+namespace thinwire::train {
+
+// Raised whenever the same recipe and seed would give other bits than before.
+inline constexpr int kNumericsVersion = 1;
+
+inline constexpr const char* kRecipeFile = "recipe.toml";
+
+struct NamedValues {
+  std::string name;
+  std::span<const float> values;
+};
+
+struct CheckpointMeta {
+  uint64_t step = 0;    // steps done
+  uint64_t tokens = 0;  // tokens trained on, over all workers
+  uint64_t run = 0;     // the run's identity (base/round.h)
+  int numerics_version = kNumericsVersion;
+  std::string method;  // sync.method; empty for imported weights
+  int workers = 0;     // worker-NNNN files; 0 for imported weights
+};
+
+struct CheckpointFile {
+  uint64_t bytes = 0;
+  uint64_t hash = 0;
+};
+
+// Writes one checkpoint. The write functions may be called from several threads at once, each file
+// once. All throw Error naming the file; after that, or without commit(), nothing remains.
+class CheckpointWriter {
+ public:
+  // Writes checkpoints_dir/step-NNNNNNNN. Removes what interrupted writers left in checkpoints_dir,
+  // so a folder has one writer at a time.
+  CheckpointWriter(const fs::path& checkpoints_dir, uint64_t step);
+  // Writes `folder` itself, which must not exist.
+  explicit CheckpointWriter(const fs::path& folder);
+  ~CheckpointWriter();
+  CheckpointWriter(const CheckpointWriter&) = delete;
+  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
+
+  void write_weights(const tensor::Arena& params);
+  void write_consensus(std::span<const NamedValues> state);
+  void write_worker(int worker, std::span<const NamedValues> state);
+  // A small file, e.g. kRecipeFile.
+  void add_text(std::string_view name, std::string_view text);
+  // A copy of a file under its own file name, e.g. the vocabulary.
+  void add_file(const fs::path& path) { add_file(path, path.filename().string()); }
+  void add_file(const fs::path& path, const std::string& name);
+
+  // Makes the checkpoint appear (in place of one of the same step), then deletes the oldest others
+  // beyond `keep`, this one counted; keep 0 deletes none. meta.workers files of worker state must
+  // have been written. Not to be called while another thread still writes.
+  void commit(const CheckpointMeta& meta, int64_t keep);
+
+ private:
+  void note(const std::string& name, CheckpointFile file);
+  void write_state(const std::string& name, std::span<const NamedValues> state);
+  void publish();
+
+  fs::path folder_;
+  fs::path partial_;
+  std::mutex mutex_;
+  std::map<std::string, CheckpointFile> files_;
+  bool committed_ = false;
+};
+
+// A checkpoint opened for reading. The constructor reads every file once and compares sizes, hashes
+// and the digest; errors name the file and say whether it is missing, truncated, altered or
+// foreign. All const members may be called from many threads.
+class CheckpointReader {
+ public:
+  explicit CheckpointReader(const fs::path& folder);
+
+  const fs::path& folder() const { return folder_; }
+  const CheckpointMeta& meta() const { return meta_; }
+  const std::map<std::string, CheckpointFile>& files() const { return files_; }
+  // Over everything in the checkpoint: equal digests mean equal checkpoints.
+  uint64_t digest() const { return digest_; }
+  const std::string& recipe_text() const { return recipe_text_; }
+  // weights.safetensors, for its names and shapes.
+  const tensor::SafetensorsReader& weights() const { return tensors("weights.safetensors"); }
+
+  // Fills every tensor of the arena; throws Error when names or shapes differ.
+  void read_weights(tensor::Arena& params) const;
+  // Names in the order of writing; none when no such file was written.
+  std::vector<std::string> consensus_names() const;
+  std::vector<std::string> worker_names(int worker) const;
+  // Throw Error when there is no such state or it has another size.
+  void read_consensus(std::string_view name, std::span<float> out) const;
+  void read_worker(int worker, std::string_view name, std::span<float> out) const;
+
+ private:
+  void verify_file(const std::string& name, const CheckpointFile& expected) const;
+  const tensor::SafetensorsReader& tensors(const std::string& name) const;
+
+  fs::path folder_;
+  CheckpointMeta meta_;
+  std::map<std::string, CheckpointFile> files_;
+  uint64_t digest_ = 0;
+  std::string recipe_text_;
+  std::map<std::string, tensor::SafetensorsReader> tensors_;
+};
+
+// "step-00001000"
+std::string checkpoint_name(uint64_t step);
+
+// Whether the folder is a checkpoint (has a checkpoint.json); does not verify it.
+bool is_checkpoint(const fs::path& folder);
+
+// The complete checkpoint of the highest step, if there is one. Partial ones are ignored.
+std::optional<fs::path> newest_checkpoint(const fs::path& checkpoints_dir);
+
+// Fills an arena from a file of fp32, fp16 or bf16 tensors. Throws Error that names the file and
+// every tensor that is missing, has another shape, or is not part of the layout.
+void read_weights(const tensor::SafetensorsReader& file, tensor::Arena& params);
+
+}  // namespace thinwire::train

@@ -1,0 +1,27 @@
+// A model out of any folder that holds one: a run folder (its newest checkpoint), a checkpoint, or
+// a Hugging Face Llama folder.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "thinwire/base/file.h"
+#include "thinwire/config/recipe.h"
+#include "thinwire/data/vocabulary.h"
+#include "thinwire/tensor/arena.h"
+
+namespace thinwire::train {
+
+struct LoadedModel {
+  config::ModelSection model;  // complete: vocab, kv_heads and intermediate are set
+  int64_t sequence = 0;        // tokens of a row the model was trained on
+  std::unique_ptr<tensor::Layout> layout;
+  std::unique_ptr<tensor::Arena> params;
+  std::unique_ptr<data::Vocabulary> vocabulary;  // null when the folder has none
+  uint64_t step = 0;                             // 0 for a Hugging Face folder
+};
+
+// Throws Error that names the folder when it is none of the three or is damaged.
+LoadedModel load_model(const fs::path& run_or_checkpoint_or_hf);
+
+}  // namespace thinwire::train
