@@ -1,0 +1,109 @@
+#include "thinwire/events/summary.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "thinwire/base/error.h"
+
+namespace thinwire::events {
+namespace {
+
+using testing::HasSubstr;
+
+// A file of each test's own, for tests run at the same time.
+fs::path test_file() {
+  const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+  return fs::path(testing::TempDir()) / fmt::format("summary_{}.json", test->name());
+}
+
+Summary example() {
+  Summary summary;
+  summary.name = "quickstart";
+  summary.method = "distro";
+  summary.workers = 4;
+  summary.steps = 300;
+  summary.tokens = 1'228'800;
+  summary.params = 2'900'000;
+  summary.params_non_embedding = 2'400'000;
+  summary.train_loss = 4.5;
+  summary.val_loss = {{"validation", 4.6}, {"bible", 5.1}};
+  summary.bytes_sent_per_worker_step = 9000;
+  summary.bytes_received_per_worker_step = 27000;
+  summary.ratio_ring = 322.2;
+  summary.ratio_report = 644.4;
+  summary.seconds = 80.5;
+  summary.seconds_over_links = 96.25;
+  summary.link_down_bit_s = 100e6;
+  summary.link_up_bit_s = 10e6;
+  summary.tokens_per_second = 15264.5;
+  summary.peak_memory_bytes = 512'000'000;
+  summary.digest = "00112233445566ff";
+  return summary;
+}
+
+std::string read_error(std::string_view text) {
+  write_file(test_file(), text);
+  try {
+    read_summary(test_file());
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Summary, ReadsBackEveryField) {
+  const Summary written = example();
+  write_summary(test_file(), written);
+  const Summary read = read_summary(test_file());
+  EXPECT_EQ(read.name, written.name);
+  EXPECT_EQ(read.method, written.method);
+  EXPECT_EQ(read.workers, written.workers);
+  EXPECT_EQ(read.steps, written.steps);
+  EXPECT_EQ(read.tokens, written.tokens);
+  EXPECT_EQ(read.params, written.params);
+  EXPECT_EQ(read.params_non_embedding, written.params_non_embedding);
+  EXPECT_EQ(read.train_loss, written.train_loss);
+  EXPECT_EQ(read.val_loss, written.val_loss);
+  EXPECT_EQ(read.bytes_sent_per_worker_step, written.bytes_sent_per_worker_step);
+  EXPECT_EQ(read.bytes_received_per_worker_step, written.bytes_received_per_worker_step);
+  EXPECT_EQ(read.ratio_ring, written.ratio_ring);
+  EXPECT_EQ(read.ratio_report, written.ratio_report);
+  EXPECT_EQ(read.seconds, written.seconds);
+  EXPECT_EQ(read.seconds_over_links, written.seconds_over_links);
+  EXPECT_EQ(read.link_down_bit_s, written.link_down_bit_s);
+  EXPECT_EQ(read.link_up_bit_s, written.link_up_bit_s);
+  EXPECT_EQ(read.tokens_per_second, written.tokens_per_second);
+  EXPECT_EQ(read.peak_memory_bytes, written.peak_memory_bytes);
+  EXPECT_EQ(read.digest, written.digest);
+}
+
+TEST(Summary, ALossThatIsNotANumberSurvives) {
+  Summary summary = example();
+  summary.train_loss = std::numeric_limits<double>::infinity();
+  write_summary(test_file(), summary);
+  EXPECT_THAT(read_text_file(test_file()), HasSubstr("\"train_loss\": null"));
+  EXPECT_TRUE(std::isnan(read_summary(test_file()).train_loss));
+}
+
+TEST(Summary, NamesTheKeyThatIsMissing) {
+  EXPECT_EQ(read_error("{}"), test_file().string() + ": \"name\" is missing; it must be a string");
+}
+
+TEST(Summary, NamesTheKeyOfAWrongType) {
+  write_summary(test_file(), example());
+  std::string text = read_text_file(test_file());
+  text.replace(text.find("300"), 3, "\"x\"");
+  EXPECT_EQ(read_error(text), test_file().string() + ": \"steps\" must be an integer, is \"x\"");
+}
+
+TEST(Summary, RefusesWhatIsNotJson) {
+  EXPECT_EQ(read_error("{\"name\": "), test_file().string() + ": not a JSON file");
+  EXPECT_THAT(read_error("[1]"), HasSubstr("must be a JSON object, is [1]"));
+}
+
+}  // namespace
+}  // namespace thinwire::events

@@ -1,0 +1,35 @@
+// Typed reading of JSON objects for the files of a run. Private to events' .cpp files, since it
+// includes the JSON library.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace thinwire::events {
+
+using Json = nlohmann::ordered_json;
+
+// Reads the fields of one JSON object; `origin` (file, and line if it has lines) begins every
+// Error, which names the key, the type expected and what is there instead.
+class JsonFields {
+ public:
+  // Throws Error if `object` is not an object. Both arguments outlive this.
+  JsonFields(const Json& object, std::string_view origin);
+
+  // A number; null reads as NaN.
+  double number(const std::string& key) const;
+  int64_t integer(const std::string& key) const;
+  std::string text(const std::string& key) const;
+  const Json& object(const std::string& key) const;
+
+ private:
+  const Json& at(const std::string& key, const char* type) const;
+  [[noreturn]] void wrong_type(const std::string& key, const char* type) const;
+
+  const Json& object_;
+  std::string_view origin_;
+};
+
+}  // namespace thinwire::events

@@ -1,0 +1,69 @@
+#include "thinwire/events/summary.h"
+
+#include <fmt/format.h>
+
+#include "thinwire/base/error.h"
+#include "thinwire/events/json_fields.h"
+
+namespace thinwire::events {
+namespace {
+
+// Writes and reads with the same list of fields.
+template <typename Target, typename Visitor>
+void visit_fields(Target& summary, Visitor&& visit) {
+  visit("name", summary.name);
+  visit("method", summary.method);
+  visit("workers", summary.workers);
+  visit("steps", summary.steps);
+  visit("tokens", summary.tokens);
+  visit("params", summary.params);
+  visit("params_non_embedding", summary.params_non_embedding);
+  visit("train_loss", summary.train_loss);
+  visit("val_loss", summary.val_loss);
+  visit("bytes_sent_per_worker_step", summary.bytes_sent_per_worker_step);
+  visit("bytes_received_per_worker_step", summary.bytes_received_per_worker_step);
+  visit("ratio_ring", summary.ratio_ring);
+  visit("ratio_ring_sent", summary.ratio_ring_sent);
+  visit("ratio_report", summary.ratio_report);
+  visit("seconds", summary.seconds);
+  visit("seconds_over_links", summary.seconds_over_links);
+  visit("link_down_bit_s", summary.link_down_bit_s);
+  visit("link_up_bit_s", summary.link_up_bit_s);
+  visit("tokens_per_second", summary.tokens_per_second);
+  visit("peak_memory_bytes", summary.peak_memory_bytes);
+  visit("digest", summary.digest);
+}
+
+struct Reader {
+  const JsonFields& fields;
+  const std::string& origin;
+
+  void operator()(const char* key, std::string& value) const { value = fields.text(key); }
+  void operator()(const char* key, int64_t& value) const { value = fields.integer(key); }
+  void operator()(const char* key, double& value) const { value = fields.number(key); }
+  void operator()(const char* key, std::map<std::string, double>& value) const {
+    const Json& losses = fields.object(key);
+    const JsonFields sets(losses, origin);
+    for (const auto& item : losses.items()) value[item.key()] = sets.number(item.key());
+  }
+};
+
+}  // namespace
+
+void write_summary(const fs::path& file, const Summary& summary) {
+  Json json = Json::object();
+  visit_fields(summary, [&](const char* key, const auto& value) { json[key] = value; });
+  write_file(file, json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n');
+}
+
+Summary read_summary(const fs::path& file) {
+  const std::string origin = file.string();
+  const Json json = Json::parse(read_text_file(file), nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) throw Error(fmt::format("{}: not a JSON file", origin));
+  const JsonFields fields(json, origin);
+  Summary summary;
+  visit_fields(summary, Reader{fields, origin});
+  return summary;
+}
+
+}  // namespace thinwire::events
