@@ -1,0 +1,82 @@
+// thinwire train: trains by a recipe, resuming what was interrupted.
+#include "thinwire/train/train.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "thinwire/base/error.h"
+#include "thinwire/base/units.h"
+#include "thinwire/cli/command.h"
+#include "thinwire/method/registry.h"
+
+namespace thinwire::cli {
+namespace {
+
+std::atomic<bool> stop_requested = false;
+static_assert(std::atomic<bool>::is_always_lock_free, "set from a signal handler");
+
+// The first signal asks for a checkpoint and an orderly end, the second ends at once.
+void on_signal(int signal) {
+  if (stop_requested.exchange(true)) _exit(128 + signal);
+}
+
+void handle_signals() {
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+struct Arguments {
+  std::string recipe;
+  std::vector<std::string> overrides;
+  bool restart = false;
+};
+
+void print_result(const events::Summary& summary, const std::string& folder) {
+  fmt::print("{}: {} steps, {} tokens, training loss {:.4f}", folder, summary.steps,
+             format_count(static_cast<double>(summary.tokens)), summary.train_loss);
+  for (const auto& [name, loss] : summary.val_loss) fmt::print(", {} loss {:.4f}", name, loss);
+  fmt::print(", {}, digest {}\n", format_seconds(summary.seconds), summary.digest);
+}
+
+void run(const Arguments& arguments) {
+  const config::Recipe recipe = method::load_recipe(arguments.recipe, arguments.overrides);
+  handle_signals();
+  const train::TrainResult result =
+      train::train(recipe, {.restart = arguments.restart, .stop = &stop_requested});
+  if (result.outcome == train::Outcome::kStopped) {
+    throw Error(fmt::format("stopped after step {} of {}; the same command goes on from there",
+                            result.step, recipe.train.steps));
+  }
+  if (result.outcome == train::Outcome::kAlreadyFinished) {
+    fmt::print(stderr, "{} is finished already (--restart begins anew)\n", recipe.run.dir);
+  }
+  print_result(result.summary, recipe.run.dir);
+}
+
+}  // namespace
+
+void add_train(CLI::App& app) {
+  auto* command =
+      app.add_subcommand("train", "Trains a model by a recipe, or goes on where it was stopped");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("recipe", arguments->recipe, "Recipe file (TOML)")
+      ->required()
+      ->check(CLI::ExistingFile);
+  command->add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
+  command->add_flag("--restart", arguments->restart,
+                    "Begin anew, removing what the run folder holds of an earlier run");
+  command->callback([arguments] { run(*arguments); });
+}
+
+}  // namespace thinwire::cli

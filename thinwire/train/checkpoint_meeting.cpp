@@ -1,0 +1,52 @@
+#include "thinwire/train/checkpoint_meeting.h"
+
+#include <utility>
+
+namespace thinwire::train {
+
+struct CheckpointMeeting::Pending {
+  Pending(const fs::path& folder, int64_t completed)
+      : writer(folder, static_cast<uint64_t>(completed)) {}
+
+  CheckpointWriter writer;
+  int arrived = 0;
+};
+
+CheckpointMeeting::CheckpointMeeting(fs::path folder, int workers, int64_t keep,
+                                     CheckpointStamp stamp)
+    : folder_(std::move(folder)), workers_(workers), keep_(keep), stamp_(std::move(stamp)) {}
+
+CheckpointMeeting::~CheckpointMeeting() = default;
+
+std::shared_ptr<CheckpointMeeting::Pending> CheckpointMeeting::pending_at(int64_t completed) {
+  const std::lock_guard lock(mutex_);
+  auto& pending = pending_[completed];
+  if (!pending) pending = std::make_shared<Pending>(folder_, completed);
+  return pending;
+}
+
+void CheckpointMeeting::arrive(int64_t completed, int worker, const tensor::Arena& params,
+                               std::span<const NamedValues> consensus,
+                               std::span<const NamedValues> local) {
+  const auto pending = pending_at(completed);
+  if (worker == 0) {
+    pending->writer.write_weights(params);
+    pending->writer.write_consensus(consensus);
+    pending->writer.add_text(kRecipeFile, stamp_.recipe);
+    pending->writer.add_file(stamp_.vocabulary);
+  }
+  pending->writer.write_worker(worker, local);
+
+  const std::lock_guard lock(mutex_);
+  if (++pending->arrived < workers_) return;
+  CheckpointMeta meta;
+  meta.step = static_cast<uint64_t>(completed);
+  meta.tokens = static_cast<uint64_t>(completed * stamp_.tokens_a_step);
+  meta.run = stamp_.run_id;
+  meta.method = stamp_.method;
+  meta.workers = workers_;
+  pending->writer.commit(meta, keep_);
+  pending_.erase(completed);
+}
+
+}  // namespace thinwire::train

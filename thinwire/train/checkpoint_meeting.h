@@ -1,0 +1,52 @@
+// How the workers of one process write one checkpoint without waiting for each other: each writes
+// its own part when it gets there, worker 0 also what all share, and whoever comes last publishes
+// it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "thinwire/base/file.h"
+#include "thinwire/tensor/arena.h"
+#include "thinwire/train/checkpoint.h"
+
+namespace thinwire::train {
+
+// What every checkpoint of a run carries besides tensors.
+struct CheckpointStamp {
+  uint64_t run_id = 0;
+  std::string method;
+  std::string recipe;   // resolved TOML
+  fs::path vocabulary;  // file to copy
+  int64_t tokens_a_step = 0;
+};
+
+// Thread-safe.
+class CheckpointMeeting {
+ public:
+  CheckpointMeeting(fs::path folder, int workers, int64_t keep, CheckpointStamp stamp);
+  ~CheckpointMeeting();
+
+  // Hands in this worker's part of the checkpoint after `completed` steps. Throws Error when it
+  // cannot be written; nothing of it stays then and older checkpoints are untouched.
+  void arrive(int64_t completed, int worker, const tensor::Arena& params,
+              std::span<const NamedValues> consensus, std::span<const NamedValues> local);
+
+ private:
+  struct Pending;
+  std::shared_ptr<Pending> pending_at(int64_t completed);
+
+  const fs::path folder_;
+  const int workers_;
+  const int64_t keep_;
+  const CheckpointStamp stamp_;
+  std::mutex mutex_;
+  std::map<int64_t, std::shared_ptr<Pending>> pending_;
+};
+
+}  // namespace thinwire::train

@@ -1,0 +1,96 @@
+#include "thinwire/train/collector.h"
+
+#include <fmt/format.h>
+
+#include "thinwire/base/digest.h"
+#include "thinwire/base/error.h"
+
+namespace thinwire::train {
+
+Collector::Collector(int workers, Recorder& recorder, const std::atomic<bool>* stop)
+    : workers_(static_cast<size_t>(workers)), recorder_(recorder), stop_(stop) {}
+
+void Collector::add_step(int64_t step, int worker, const StepPart& part) {
+  const std::lock_guard lock(mutex_);
+  Parts<StepPart>& parts = steps_[step];
+  parts.of_worker.resize(workers_);
+  parts.of_worker[static_cast<size_t>(worker)] = part;
+  if (++parts.arrived < workers_) return;
+  complete_step(step, parts.of_worker);
+  steps_.erase(step);
+}
+
+void Collector::complete_step(int64_t step, const std::vector<StepPart>& parts) {
+  StepPart sum;
+  for (size_t worker = 0; worker < workers_; ++worker) {
+    const StepPart& part = parts[worker];
+    if (part.synchronised && part.digest != parts[0].digest) {
+      throw Error(
+          fmt::format("step {}: the replicas disagree: worker 0 has digest {}, worker {} has {}",
+                      step, to_hex(parts[0].digest), worker, to_hex(part.digest)));
+    }
+    sum.loss_sum += part.loss_sum;
+    sum.tokens += part.tokens;
+    sum.gradient_norm += part.gradient_norm;
+    sum.bytes_sent += part.bytes_sent;
+    sum.bytes_received += part.bytes_received;
+    sum.data_s += part.data_s;
+    sum.compute_s += part.compute_s;
+    sum.exchange_s += part.exchange_s;
+    sum.update_s += part.update_s;
+  }
+  if (parts[0].synchronised) last_digest_ = parts[0].digest;
+  const auto workers = static_cast<double>(workers_);
+  events::StepEvent event;
+  event.step = step;
+  event.loss = sum.loss_sum / static_cast<double>(sum.tokens);
+  event.learning_rate = parts[0].learning_rate;
+  event.gradient_norm = sum.gradient_norm / workers;
+  event.tokens = sum.tokens;
+  event.bytes_sent = static_cast<double>(sum.bytes_sent) / workers;
+  event.bytes_received = static_cast<double>(sum.bytes_received) / workers;
+  event.seconds = {{"data", sum.data_s / workers},
+                   {"compute", sum.compute_s / workers},
+                   {"exchange", sum.exchange_s / workers},
+                   {"update", sum.update_s / workers}};
+  recorder_.step(std::move(event));
+}
+
+void Collector::add_evaluation(int64_t step, const std::string& name, int worker,
+                               const EvalPart& part) {
+  const std::lock_guard lock(mutex_);
+  const std::pair key(step, name);
+  Parts<EvalPart>& parts = evaluations_[key];
+  parts.of_worker.resize(workers_);
+  parts.of_worker[static_cast<size_t>(worker)] = part;
+  if (++parts.arrived < workers_) return;
+  EvalPart sum;
+  for (const EvalPart& one : parts.of_worker) {
+    sum.loss_sum += one.loss_sum;
+    sum.tokens += one.tokens;
+  }
+  recorder_.evaluation(step, name, sum.loss_sum / static_cast<double>(sum.tokens));
+  recorder_.restart_clock();
+  evaluations_.erase(key);
+}
+
+bool Collector::stops_before(int64_t step) {
+  const std::lock_guard lock(mutex_);
+  if (step > decided_step_) {
+    decided_step_ = step;
+    stopping_ = stop_ != nullptr && stop_->load();
+  }
+  return stopping_;
+}
+
+void Collector::message(int64_t step, const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  recorder_.message(step, text);
+}
+
+void Collector::restart_clock() {
+  const std::lock_guard lock(mutex_);
+  recorder_.restart_clock();
+}
+
+}  // namespace thinwire::train

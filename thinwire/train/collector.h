@@ -1,0 +1,73 @@
+// Where the workers of one process meet without waiting for each other: each hands in its part of a
+// step, an evaluation or a checkpoint, and whoever comes last completes it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "thinwire/train/recorder.h"
+
+namespace thinwire::train {
+
+// One worker's part of one step.
+struct StepPart {
+  double loss_sum = 0;  // over its tokens
+  int64_t tokens = 0;
+  double learning_rate = 0;
+  double gradient_norm = 0;
+  uint64_t bytes_sent = 0;
+  uint64_t bytes_received = 0;
+  double data_s = 0;
+  double compute_s = 0;
+  double exchange_s = 0;
+  double update_s = 0;
+  bool synchronised = false;
+  uint64_t digest = 0;  // of the parameters, where synchronised
+};
+
+struct EvalPart {
+  double loss_sum = 0;
+  int64_t tokens = 0;
+};
+
+// Thread-safe.
+class Collector {
+ public:
+  Collector(int workers, Recorder& recorder, const std::atomic<bool>* stop);
+
+  // `step` counts completed steps. Throws Error when replicas that should agree do not.
+  void add_step(int64_t step, int worker, const StepPart& part);
+  void add_evaluation(int64_t step, const std::string& name, int worker, const EvalPart& part);
+  // Whether the run ends before this step (counted from 0) because somebody asked for it: the same
+  // answer for every worker.
+  bool stops_before(int64_t step);
+  void message(int64_t step, const std::string& text);
+  void restart_clock();
+  uint64_t last_digest() const { return last_digest_; }
+
+ private:
+  void complete_step(int64_t step, const std::vector<StepPart>& parts);
+
+  template <typename Part>
+  struct Parts {
+    std::vector<Part> of_worker;
+    size_t arrived = 0;
+  };
+
+  const size_t workers_;
+  Recorder& recorder_;
+  const std::atomic<bool>* stop_;
+  std::mutex mutex_;
+  std::map<int64_t, Parts<StepPart>> steps_;
+  std::map<std::pair<int64_t, std::string>, Parts<EvalPart>> evaluations_;
+  int64_t decided_step_ = -1;
+  bool stopping_ = false;
+  uint64_t last_digest_ = 0;
+};
+
+}  // namespace thinwire::train

@@ -1,0 +1,27 @@
+#include "thinwire/train/params_digest.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "thinwire/base/bytes.h"
+#include "thinwire/base/digest.h"
+
+namespace thinwire::train {
+
+uint64_t values_digest(std::span<const float> values, ThreadPool& threads) {
+  constexpr int64_t kChunk = 16384;
+  const auto count = static_cast<int64_t>(values.size());
+  std::vector<Digest> parts(static_cast<size_t>(threads.size()));
+  threads.for_ranges(count, kChunk, [&](int64_t begin, int64_t end, int thread) {
+    for (int64_t at = begin; at < end; at += kChunk) {
+      const auto length = static_cast<size_t>(std::min(kChunk, end - at));
+      parts[static_cast<size_t>(thread)].add(
+          static_cast<uint64_t>(at), as_bytes(values.subspan(static_cast<size_t>(at), length)));
+    }
+  });
+  Digest whole;
+  for (const Digest& part : parts) whole.add(part);
+  return whole.value();
+}
+
+}  // namespace thinwire::train

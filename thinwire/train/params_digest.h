@@ -1,0 +1,14 @@
+// Digest of replicated memory, compared between replicas every round: equal bits, equal digest.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "thinwire/base/threads.h"
+
+namespace thinwire::train {
+
+// Order-free sum of chunk hashes (base/digest.h); does not depend on the number of threads.
+uint64_t values_digest(std::span<const float> values, ThreadPool& threads);
+
+}  // namespace thinwire::train

@@ -1,0 +1,42 @@
+// The folder of one run: recipe.toml, events.jsonl, tensorboard/, checkpoints/, summary.json. Only
+// one process trains in it at a time, and only ever by one recipe.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "thinwire/base/file.h"
+#include "thinwire/config/recipe.h"
+
+namespace thinwire::train {
+
+// The recipe's text without the fields that say where a run lies and how it is watched (run.name,
+// run.dir, [log], [checkpoint], [links], eval.every): runs with the same identity have the same
+// bits.
+std::string run_identity(const config::Recipe& recipe);
+
+class RunFolder {
+ public:
+  // Opens or creates recipe.run.dir for this recipe. Throws UsageError when the folder holds a run
+  // of another recipe (naming the fields that differ) or something that is no run, and Error when
+  // another process trains there. restart: what an earlier run left is removed first.
+  RunFolder(const config::Recipe& recipe, bool restart);
+  ~RunFolder();
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+
+  const fs::path& path() const { return path_; }
+  fs::path checkpoints() const { return path_ / "checkpoints"; }
+  fs::path summary() const { return path_ / "summary.json"; }
+  // Whether the run is complete.
+  bool finished() const { return fs::exists(summary()); }
+
+ private:
+  void lock();
+  void check_recipe(const config::Recipe& recipe) const;
+
+  fs::path path_;
+  int lock_ = -1;
+};
+
+}  // namespace thinwire::train

@@ -1,0 +1,200 @@
+#include "thinwire/train/train.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "thinwire/base/digest.h"
+#include "thinwire/base/file.h"
+#include "thinwire/base/rng.h"
+#include "thinwire/config/model_shapes.h"
+#include "thinwire/data/rows.h"
+#include "thinwire/data/vocabulary.h"
+#include "thinwire/events/progress.h"
+#include "thinwire/links/links.h"
+#include "thinwire/method/registry.h"
+#include "thinwire/train/load.h"
+#include "thinwire/train/run_folder.h"
+#include "thinwire/train/worker.h"
+#include "thinwire/transport/local.h"
+
+namespace thinwire::train {
+namespace {
+
+// Fills in what only the machine and the prepared data know.
+void resolve(config::Recipe& recipe, const data::Vocabulary& vocabulary) {
+  const int64_t tokens = vocabulary.size();
+  if (recipe.model.vocab == 0) recipe.model.vocab = tokens;
+  if (recipe.model.vocab < tokens) {
+    throw UsageError(fmt::format("[model] vocab must be >= {} (the vocabulary in {}), got {}",
+                                 tokens, recipe.data.dir, recipe.model.vocab));
+  }
+  const bool bf16 = model::parse_precision(recipe.train.precision) == model::Precision::kBf16;
+  recipe.train.precision = bf16 ? "bf16" : "fp32";
+  if (recipe.train.threads > available_cores()) {
+    throw UsageError(
+        fmt::format("[train] threads must be <= {} (the cores of this machine), got {}",
+                    available_cores(), recipe.train.threads));
+  }
+  config::check_recipe(recipe);
+}
+
+struct Corpus {
+  explicit Corpus(const config::Recipe& recipe, uint64_t vocabulary_digest)
+      : training(
+            data::TokenSet::open(fs::path(recipe.data.dir) / "train", vocabulary_digest, true)),
+        rows(training, recipe.train.sequence,
+             derive_seed(static_cast<uint64_t>(recipe.run.seed), "data")) {
+    const fs::path folder = fs::path(recipe.data.dir) / "validation";
+    if (!fs::exists(folder)) return;
+    for (const fs::directory_entry& set : fs::directory_iterator(folder)) {
+      const std::string name = set.path().filename().string();
+      sets.emplace(name, data::TokenSet::open(set.path(), vocabulary_digest, true));
+      validation.emplace(name, data::Rows::ordered(sets.at(name), recipe.train.sequence));
+    }
+  }
+
+  data::TokenSet training;
+  data::Rows rows;
+  std::map<std::string, data::TokenSet> sets;
+  std::map<std::string, data::Rows> validation;
+};
+
+void set_initial_parameters(const config::Recipe& recipe, tensor::Arena& params) {
+  if (recipe.train.init.empty()) {
+    model::init_llama(params, recipe.model,
+                      derive_seed(static_cast<uint64_t>(recipe.run.seed), "init"));
+    return;
+  }
+  const LoadedModel loaded = load_model(recipe.train.init);
+  const auto given = loaded.layout->specs();
+  const auto wanted = params.layout().specs();
+  for (size_t at = 0; at < wanted.size(); ++at) {
+    if (given.size() == wanted.size() && given[at].name == wanted[at].name &&
+        given[at].shape == wanted[at].shape) {
+      continue;
+    }
+    throw UsageError(fmt::format(
+        "[train] init: the model in {} does not have the shapes of [model]", recipe.train.init));
+  }
+  std::copy(loaded.params->all().begin(), loaded.params->all().end(), params.all().begin());
+}
+
+// Runs every worker on a thread of its own and waits for all. The first failure ends the others and
+// is rethrown.
+int64_t run_workers(const RunContext& context) {
+  const auto workers = static_cast<int>(context.recipe.train.workers);
+  auto peers = transport::make_local_peers(workers);
+  std::mutex mutex;
+  std::exception_ptr failure;
+  int64_t completed = 0;
+  const auto body = [&](transport::Peers& own) {
+    try {
+      Worker worker(context, own);
+      const int64_t steps = worker.run();
+      const std::lock_guard lock(mutex);
+      completed = steps;
+    } catch (const Aborted&) {
+      // The reason is another worker's exception, which is kept.
+    } catch (const std::exception& error) {
+      {
+        const std::lock_guard lock(mutex);
+        if (!failure) failure = std::current_exception();
+      }
+      own.abort(error.what());
+    }
+  };
+  std::vector<std::thread> threads;
+  for (const auto& own : peers) threads.emplace_back(body, std::ref(*own));
+  for (std::thread& thread : threads) thread.join();
+  if (failure) std::rethrow_exception(failure);
+  return completed;
+}
+
+events::Summary summarise(const RunContext& context, const Recorder& recorder, uint64_t digest) {
+  const config::Recipe& recipe = context.recipe;
+  const auto specs = config::llama_tensors(recipe.model);
+  const auto workers = static_cast<int>(recipe.train.workers);
+  events::Summary summary = recorder.totals();
+  summary.params = config::parameter_count(specs);
+  summary.params_non_embedding = config::non_embedding_count(specs);
+  summary.digest = to_hex(digest);
+  summary.peak_memory_bytes = static_cast<int64_t>(peak_memory_bytes());
+  const double sent = summary.bytes_sent_per_worker_step;
+  const double received = summary.bytes_received_per_worker_step;
+  const double ring = method::ring_bytes(summary.params, workers);
+  if (sent > 0) summary.ratio_report = 2.0 * static_cast<double>(summary.params) / sent;
+  if (sent > 0) summary.ratio_ring_sent = ring / sent;
+  if (received > 0) summary.ratio_ring = ring / received;
+  const links::Link link{recipe.links.up_bit_s, recipe.links.down_bit_s, recipe.links.delay_s};
+  const int turns = method::find_method(recipe.sync.method).traffic(recipe, specs, workers).turns;
+  summary.link_down_bit_s = link.down_bit_s;
+  summary.link_up_bit_s = link.up_bit_s;
+  summary.seconds_over_links = summary.seconds;
+  if (workers > 1) {
+    summary.seconds_over_links +=
+        static_cast<double>(summary.steps) * links::transfer_seconds(link, sent, received, turns);
+  }
+  return summary;
+}
+
+}  // namespace
+
+TrainResult train(config::Recipe recipe, const TrainOptions& options) {
+  const auto vocabulary = data::Vocabulary::load(recipe.data.dir);
+  resolve(recipe, *vocabulary);
+  const RunFolder folder(recipe, options.restart);
+  if (folder.finished()) {
+    return {Outcome::kAlreadyFinished, recipe.train.steps, events::read_summary(folder.summary())};
+  }
+  const Corpus corpus(recipe, vocabulary->digest());
+  const tensor::Layout layout(config::llama_tensors(recipe.model));
+  tensor::Arena initial(layout);
+  std::optional<CheckpointReader> resume;
+  if (const auto newest = newest_checkpoint(folder.checkpoints())) resume.emplace(*newest);
+  if (resume) {
+    resume->read_weights(initial);
+  } else {
+    set_initial_parameters(recipe, initial);
+  }
+
+  const uint64_t run_id =
+      derive_seed(hash_bytes(as_bytes(run_identity(recipe))), vocabulary->digest());
+  const auto first_step = resume ? static_cast<int64_t>(resume->meta().step) : 0;
+  Recorder recorder(recipe, folder.path(), first_step);
+  if (resume) {
+    recorder.message(first_step,
+                     fmt::format("resuming {} after step {}", folder.path().string(), first_step));
+  }
+  CoreSlots cores(std::max(available_cores(), static_cast<int>(recipe.train.threads)));
+  Collector collector(static_cast<int>(recipe.train.workers), recorder, options.stop);
+  CheckpointMeeting checkpoints(folder.checkpoints(), static_cast<int>(recipe.train.workers),
+                                recipe.checkpoint.keep,
+                                {run_id, recipe.sync.method, config::print_recipe(recipe),
+                                 vocabulary->file(), recipe.train.batch * recipe.train.sequence});
+  const RunContext context{recipe,
+                           layout,
+                           initial,
+                           run_id,
+                           first_step,
+                           corpus.rows,
+                           corpus.validation,
+                           cores,
+                           collector,
+                           checkpoints,
+                           resume ? &*resume : nullptr};
+  const int64_t completed = run_workers(context);
+  recorder.sync();
+  if (completed < recipe.train.steps) return {Outcome::kStopped, completed, {}};
+  const events::Summary summary = summarise(context, recorder, collector.last_digest());
+  events::write_summary(folder.summary(), summary);
+  return {Outcome::kFinished, completed, summary};
+}
+
+}  // namespace thinwire::train

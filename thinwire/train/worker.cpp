@@ -1,0 +1,210 @@
+#include "thinwire/train/worker.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "thinwire/base/clock.h"
+#include "thinwire/schedule/learning_rate.h"
+#include "thinwire/train/params_digest.h"
+
+namespace thinwire::train {
+namespace {
+
+// The part of [0, count) that worker `index` of `workers` takes.
+RowRange share(uint64_t count, int index, int workers) {
+  const auto at = static_cast<uint64_t>(index);
+  const auto all = static_cast<uint64_t>(workers);
+  const uint64_t first = count * at / all;
+  return {first, count * (at + 1) / all - first};
+}
+
+int64_t rows_a_pass(const config::TrainSection& train, int workers) {
+  const int64_t largest_share = (train.batch + workers - 1) / workers;
+  return train.microbatch == 0 ? largest_share : std::min(train.microbatch, largest_share);
+}
+
+bool is_due(int64_t completed, int64_t every, int64_t steps) {
+  return completed == steps || (every > 0 && completed % every == 0);
+}
+
+}  // namespace
+
+Worker::Worker(const RunContext& context, transport::Peers& peers)
+    : context_(context),
+      recipe_(context.recipe),
+      peers_(peers),
+      max_rows_(rows_a_pass(recipe_.train, peers.count())),
+      threads_(static_cast<int>(recipe_.train.threads)),
+      slots_(&context.cores, threads_.size()),
+      params_(context.layout),
+      gradients_(context.layout),
+      model_(recipe_.model, model::parse_precision(recipe_.train.precision), context.layout,
+             params_, threads_, max_rows_, recipe_.train.sequence),
+      strategy_(sync::make_strategy({recipe_, params_, gradients_, threads_, slots_, peers_})) {
+  restore();
+}
+
+Worker::~Worker() = default;
+
+void Worker::restore() {
+  std::copy(context_.initial.all().begin(), context_.initial.all().end(), params_.all().begin());
+  model_.refresh();
+  if (context_.resume == nullptr) return;
+  for (const sync::StateTensor& part : strategy_->state()) {
+    if (part.agreement == sync::Agreement::kConsensus) {
+      context_.resume->read_consensus(part.name, part.values);
+    } else {
+      context_.resume->read_worker(peers_.self(), part.name, part.values);
+    }
+  }
+}
+
+Round Worker::open_round(int64_t step) const {
+  Round round;
+  round.run = context_.run_id;
+  round.number = static_cast<uint64_t>(step);
+  round.learning_rate = static_cast<float>(
+      schedule::learning_rate(recipe_.schedule, recipe_.optim.lr, recipe_.train.steps, step));
+  const auto batch = static_cast<uint64_t>(recipe_.train.batch);
+  for (int member = 0; member < peers_.count(); ++member) {
+    RowRange rows = share(batch, member, peers_.count());
+    rows.first += round.number * batch;
+    const auto weight =
+        static_cast<float>(static_cast<double>(rows.count) / static_cast<double>(batch));
+    round.roster.push_back({member, rows, weight});
+  }
+  return round;
+}
+
+int64_t Worker::run() {
+  const auto order = [this](uint64_t step) {
+    const RowRange mine =
+        open_round(static_cast<int64_t>(step)).roster[static_cast<size_t>(peers_.self())].rows;
+    std::vector<uint64_t> rows(mine.count);
+    std::iota(rows.begin(), rows.end(), mine.first);
+    return rows;
+  };
+  data::Prefetcher prefetcher(context_.rows, static_cast<uint64_t>(context_.first_step), order);
+  for (int64_t step = context_.first_step; step < recipe_.train.steps; ++step) {
+    if (context_.collector.stops_before(step)) {
+      if (step > context_.first_step) write_checkpoint(step);
+      return step;
+    }
+    const Stopwatch reading;
+    const data::Batch batch = prefetcher.take();
+    train_step(step, batch, reading.seconds());
+    const int64_t completed = step + 1;
+    if (is_due(completed, recipe_.eval.every, recipe_.train.steps)) evaluate(completed);
+    if (is_due(completed, recipe_.checkpoint.every, recipe_.train.steps))
+      write_checkpoint(completed);
+  }
+  return recipe_.train.steps;
+}
+
+void Worker::train_step(int64_t step, const data::Batch& batch, double data_s) {
+  const Round round = open_round(step);
+  const transport::TrafficCount before = peers_.traffic();
+  StepPart part;
+  part.data_s = data_s;
+  part.learning_rate = round.learning_rate;
+  part.tokens = static_cast<int64_t>(batch.rows) * recipe_.train.sequence;
+
+  const Stopwatch computing;
+  strategy_->before_step(round);
+  part.loss_sum = forward_backward(round, batch);
+  part.compute_s = computing.seconds();
+  if (!std::isfinite(part.loss_sum)) {
+    throw Error(
+        fmt::format("step {}: the loss is {} on worker {}; lower optim.lr or raise schedule.warmup",
+                    step + 1, part.loss_sum, peers_.self()));
+  }
+
+  const Stopwatch updating;
+  const Result<sync::StepReport> report = strategy_->after_step(round);
+  if (!report) {
+    const Failure& failure = report.error();
+    if (failure.kind == FailureKind::kAborted) throw Aborted(failure.message);
+    throw Error(fmt::format("step {}: worker {}: {}", step + 1, peers_.self(), failure.message));
+  }
+  if (!std::isfinite(report->gradient_norm)) {
+    throw Error(fmt::format(
+        "step {}: the gradient norm is {} on worker {}; lower optim.lr or raise schedule.warmup",
+        step + 1, report->gradient_norm, peers_.self()));
+  }
+  model_.refresh();
+  part.gradient_norm = report->gradient_norm;
+  part.exchange_s = report->exchange_seconds;
+  part.synchronised = report->synchronised;
+  if (part.synchronised) part.digest = values_digest(params_.all(), threads_);
+  part.update_s = updating.seconds() - part.exchange_s;
+  const transport::TrafficCount after = peers_.traffic();
+  part.bytes_sent = after.sent - before.sent;
+  part.bytes_received = after.received - before.received;
+  context_.collector.add_step(step + 1, peers_.self(), part);
+}
+
+double Worker::forward_backward(const Round& round, const data::Batch& batch) {
+  const int64_t width = recipe_.train.sequence + 1;
+  const auto rows = static_cast<int64_t>(batch.rows);
+  const auto scale = static_cast<float>(1.0 / static_cast<double>(rows * recipe_.train.sequence));
+  const auto ready = [&](int layer) { strategy_->gradients_ready(round, layer); };
+  std::fill(gradients_.all().begin(), gradients_.all().end(), 0.0f);
+  double loss = 0;
+  for (int64_t first = 0; first < rows; first += max_rows_) {
+    const int64_t count = std::min(max_rows_, rows - first);
+    const std::span<const int32_t> tokens(batch.tokens.data() + first * width,
+                                          static_cast<size_t>(count * width));
+    const bool last = first + count == rows;
+    loss += last ? model_.loss_and_gradients(tokens, count, scale, gradients_, ready)
+                 : model_.loss_and_gradients(tokens, count, scale, gradients_);
+  }
+  return loss;
+}
+
+void Worker::evaluate(int64_t completed) {
+  for (const auto& [name, rows] : context_.validation) {
+    context_.collector.add_evaluation(completed, name, peers_.self(), evaluate_rows(rows));
+  }
+}
+
+EvalPart Worker::evaluate_rows(const data::Rows& rows) {
+  const auto wanted = static_cast<uint64_t>(recipe_.eval.rows);
+  const uint64_t all = wanted == 0 ? rows.count() : std::min(wanted, rows.count());
+  const RowRange mine = share(all, peers_.self(), peers_.count());
+  const auto width = static_cast<size_t>(recipe_.train.sequence + 1);
+  std::vector<int32_t> tokens(static_cast<size_t>(max_rows_) * width);
+  EvalPart part;
+  for (uint64_t done = 0; done < mine.count;) {
+    const uint64_t count = std::min(static_cast<uint64_t>(max_rows_), mine.count - done);
+    for (uint64_t row = 0; row < count; ++row) {
+      // Spread over the whole set where only a part of it is used.
+      const uint64_t place = (mine.first + done + row) * rows.count() / all;
+      rows.row(place, std::span(tokens).subspan(row * width, width));
+    }
+    part.loss_sum +=
+        model_.loss(std::span(tokens).first(count * width), static_cast<int64_t>(count));
+    part.tokens += static_cast<int64_t>(count) * recipe_.train.sequence;
+    done += count;
+  }
+  return part;
+}
+
+void Worker::write_checkpoint(int64_t completed) {
+  context_.checkpoints.arrive(completed, peers_.self(), params_,
+                              state_of(sync::Agreement::kConsensus),
+                              state_of(sync::Agreement::kLocal));
+  context_.collector.restart_clock();
+}
+
+std::vector<NamedValues> Worker::state_of(sync::Agreement agreement) {
+  std::vector<NamedValues> state;
+  for (const sync::StateTensor& part : strategy_->state()) {
+    if (part.agreement == agreement) state.push_back({part.name, part.values});
+  }
+  return state;
+}
+
+}  // namespace thinwire::train

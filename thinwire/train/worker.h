@@ -1,0 +1,77 @@
+// One worker of a run: its replica of the model and the loop that trains it. A thread of its own
+// calls run(); workers meet only through their Peers and the Collector.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "thinwire/base/error.h"
+#include "thinwire/base/threads.h"
+#include "thinwire/config/recipe.h"
+#include "thinwire/data/prefetch.h"
+#include "thinwire/data/rows.h"
+#include "thinwire/model/llama.h"
+#include "thinwire/sync/strategy.h"
+#include "thinwire/tensor/arena.h"
+#include "thinwire/train/checkpoint.h"
+#include "thinwire/train/checkpoint_meeting.h"
+#include "thinwire/train/collector.h"
+#include "thinwire/transport/peers.h"
+
+namespace thinwire::train {
+
+// The run was ended from elsewhere; the reason is somebody else's exception.
+class Aborted : public Error {
+ public:
+  using Error::Error;
+};
+
+// What all workers of a run share; outlives them.
+struct RunContext {
+  const config::Recipe& recipe;
+  const tensor::Layout& layout;
+  const tensor::Arena& initial;  // parameters at the start, or of the checkpoint
+  uint64_t run_id = 0;
+  int64_t first_step = 0;
+  const data::Rows& rows;
+  const std::map<std::string, data::Rows>& validation;
+  CoreSlots& cores;
+  Collector& collector;
+  CheckpointMeeting& checkpoints;
+  const CheckpointReader* resume = nullptr;  // where the run continues from; null: a new run
+};
+
+class Worker {
+ public:
+  Worker(const RunContext& context, transport::Peers& peers);
+  ~Worker();
+
+  // Trains to the end of the recipe or until the run is stopped; returns the number of completed
+  // steps. Throws Error when the loss or the gradient stops being finite, Aborted when another
+  // worker ended the run.
+  int64_t run();
+
+ private:
+  Round open_round(int64_t step) const;
+  void train_step(int64_t step, const data::Batch& batch, double data_s);
+  double forward_backward(const Round& round, const data::Batch& batch);
+  void evaluate(int64_t completed);
+  EvalPart evaluate_rows(const data::Rows& rows);
+  void write_checkpoint(int64_t completed);
+  void restore();
+  std::vector<NamedValues> state_of(sync::Agreement agreement);
+
+  const RunContext& context_;
+  const config::Recipe& recipe_;
+  transport::Peers& peers_;
+  const int64_t max_rows_;
+  ThreadPool threads_;
+  SlotHold slots_;
+  tensor::Arena params_;
+  tensor::Arena gradients_;
+  model::Llama model_;
+  std::unique_ptr<sync::Strategy> strategy_;
+};
+
+}  // namespace thinwire::train
