@@ -1,0 +1,62 @@
+#include "thinwire/data/encoder.h"
+
+#include <algorithm>
+
+namespace thinwire::data {
+namespace {
+
+constexpr size_t kLongestWord = 64;             // longer ones are rare and not worth remembering
+constexpr size_t kMostWords = size_t{1} << 18;  // a few tens of MB
+
+bool is_separable(const Vocabulary& vocabulary) {
+  if (!vocabulary.leading_space()) return false;
+  for (int32_t token = 0; token < vocabulary.size(); ++token) {
+    const std::string piece = vocabulary.piece(token);
+    const size_t text = piece.find_first_not_of(' ');
+    if (text != std::string::npos && piece.find(' ', text) != std::string::npos) return false;
+  }
+  return true;
+}
+
+// Where the first word ends: before the first space that follows another character and has another
+// one after it (a space at the text's end stays with its word, as an empty text has no tokens).
+size_t word_end(std::string_view text) {
+  const size_t visible = text.find_first_not_of(' ');
+  const size_t end = text.find(' ', visible);
+  return text.find_first_not_of(' ', end) == std::string_view::npos ? text.size() : end;
+}
+
+}  // namespace
+
+Encoder::Encoder(const Vocabulary& vocabulary)
+    : vocabulary_(vocabulary), separable_(is_separable(vocabulary)) {}
+
+void Encoder::encode(std::string_view text, std::vector<int32_t>& out) {
+  if (!separable_) {
+    const auto tokens = vocabulary_.encode(text);
+    out.insert(out.end(), tokens.begin(), tokens.end());
+    return;
+  }
+  while (!text.empty()) {
+    const size_t end = word_end(text);
+    encode_word(text.substr(0, end), out);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
+void Encoder::encode_word(std::string_view word, std::vector<int32_t>& out) {
+  key_.assign(word);
+  auto known = words_.find(key_);
+  if (known == words_.end()) {
+    auto tokens = vocabulary_.encode(word);
+    if (word.size() > kLongestWord) {
+      out.insert(out.end(), tokens.begin(), tokens.end());
+      return;
+    }
+    if (words_.size() >= kMostWords) words_.clear();
+    known = words_.emplace(key_, std::move(tokens)).first;
+  }
+  out.insert(out.end(), known->second.begin(), known->second.end());
+}
+
+}  // namespace thinwire::data

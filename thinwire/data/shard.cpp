@@ -1,0 +1,201 @@
+#include "thinwire/data/shard.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "thinwire/base/error.h"
+
+namespace thinwire::data {
+namespace {
+
+constexpr std::string_view kMagic = "TWSHARD1";
+constexpr uint32_t kVersion = 1;
+constexpr uint64_t kHashedHeaderBytes = kShardHeaderBytes - sizeof(uint64_t);
+
+Bytes encode_header(const ShardHeader& header) {
+  Bytes bytes;
+  ByteWriter out(bytes);
+  out.put_bytes(as_bytes(kMagic));
+  out.put(kVersion);
+  out.put(header.token_bytes);
+  out.put(header.tokens);
+  out.put(header.documents);
+  out.put(header.vocabulary_digest);
+  out.put(header.payload_hash);
+  out.put(uint64_t{0});  // flags
+  out.put(hash_bytes(bytes));
+  return bytes;
+}
+
+[[noreturn]] void refuse(const fs::path& path, std::string_view why) {
+  throw Error(fmt::format("{} {}", path.string(), why));
+}
+
+ShardHeader decode_header(const fs::path& path, std::span<const uint8_t> bytes) {
+  const auto magic = bytes.first(std::min(bytes.size(), kMagic.size()));
+  if (!std::ranges::equal(magic, as_bytes(kMagic).first(magic.size())) || magic.empty()) {
+    refuse(path, "is foreign: it does not begin like a Thinwire shard");
+  }
+  if (bytes.size() < kShardHeaderBytes) {
+    refuse(path, fmt::format("is truncated: {} bytes, fewer than a shard's header", bytes.size()));
+  }
+  ByteReader in(bytes.subspan(kMagic.size()));
+  const auto version = in.get<uint32_t>();
+  if (version != kVersion) {
+    refuse(path,
+           fmt::format("is foreign: shard version {}, this program reads {}", version, kVersion));
+  }
+  ShardHeader header;
+  header.token_bytes = in.get<uint32_t>();
+  header.tokens = in.get<uint64_t>();
+  header.documents = in.get<uint64_t>();
+  header.vocabulary_digest = in.get<uint64_t>();
+  header.payload_hash = in.get<uint64_t>();
+  const auto flags = in.get<uint64_t>();
+  if (in.get<uint64_t>() != hash_bytes(bytes.first(kHashedHeaderBytes))) {
+    refuse(path, "is altered: its header does not match the header's hash");
+  }
+  if ((header.token_bytes != 2 && header.token_bytes != 4) || flags != 0) {
+    refuse(path,
+           fmt::format("is foreign: {} bytes a token, flags {:#x}", header.token_bytes, flags));
+  }
+  return header;
+}
+
+void check_size(const fs::path& path, const ShardHeader& header, uint64_t size) {
+  const uint64_t payload = size - kShardHeaderBytes;
+  // Compared by division, as the product of a hostile header could wrap around.
+  if (payload / header.token_bytes < header.tokens) {
+    refuse(path,
+           fmt::format("is truncated: its header counts {} tokens of {} bytes, the file holds "
+                       "{} bytes of them",
+                       header.tokens, header.token_bytes, payload));
+  }
+  if (payload != header.tokens * header.token_bytes) {
+    refuse(path, fmt::format("is altered: {} bytes follow its last token",
+                             payload - header.tokens * header.token_bytes));
+  }
+}
+
+template <typename Wire>
+void widen(std::span<const uint8_t> bytes, std::span<int32_t> out) {
+  for (size_t i = 0; i < out.size(); ++i) {
+    Wire token;
+    std::memcpy(&token, bytes.data() + i * sizeof(Wire), sizeof(Wire));
+    out[i] = static_cast<int32_t>(token);
+  }
+}
+
+}  // namespace
+
+ShardWriter::ShardWriter(const fs::path& path, uint64_t vocabulary_digest, int64_t vocabulary_size)
+    : file_(path), vocabulary_size_(vocabulary_size) {
+  header_.token_bytes = vocabulary_size <= 65536 ? 2 : 4;
+  header_.vocabulary_digest = vocabulary_digest;
+  file_.write(encode_header(header_));  // its place; the counts are known at the end
+}
+
+void ShardWriter::add_document(std::span<const int32_t> tokens) {
+  buffer_.clear();
+  ByteWriter out(buffer_);
+  for (const int32_t token : tokens) {
+    if (token < 0 || token >= vocabulary_size_) {
+      throw Error(fmt::format("token {} is outside the vocabulary of {}", token, vocabulary_size_));
+    }
+    if (header_.token_bytes == 2) {
+      out.put(static_cast<uint16_t>(token));
+    } else {
+      out.put(static_cast<uint32_t>(token));
+    }
+  }
+  hash_.update(buffer_);
+  file_.write(buffer_);
+  header_.tokens += tokens.size();
+  ++header_.documents;
+}
+
+void ShardWriter::commit() {
+  header_.payload_hash = hash_.value();
+  file_.write_at(0, encode_header(header_));
+  file_.commit();
+}
+
+ShardReader::ShardReader(const fs::path& path) : path_(path), file_(path) {
+  header_ = decode_header(path, file_.bytes());
+  check_size(path, header_, file_.bytes().size());
+}
+
+void ShardReader::verify() const {
+  if (hash_bytes(file_.bytes().subspan(kShardHeaderBytes)) != header_.payload_hash) {
+    refuse(path_, "is altered: its tokens do not match the checksum in its header");
+  }
+}
+
+void ShardReader::read(uint64_t first, std::span<int32_t> out) const {
+  if (first > header_.tokens || out.size() > header_.tokens - first) {
+    refuse(path_, fmt::format("holds {} tokens; {} from {} on were asked for", header_.tokens,
+                              out.size(), first));
+  }
+  const auto bytes = file_.bytes().subspan(kShardHeaderBytes + first * header_.token_bytes,
+                                           out.size() * header_.token_bytes);
+  if (header_.token_bytes == 2) {
+    widen<uint16_t>(bytes, out);
+  } else {
+    widen<uint32_t>(bytes, out);
+  }
+}
+
+TokenSet TokenSet::open(const fs::path& folder, uint64_t vocabulary_digest, bool verify) {
+  TokenSet set;
+  set.folder_ = folder;
+  for (uint64_t number = 0; fs::exists(folder / shard_name(number)); ++number) {
+    const ShardReader& shard = set.shards_.emplace_back(folder / shard_name(number));
+    if (shard.header().vocabulary_digest != vocabulary_digest) {
+      refuse(
+          shard.path(),
+          fmt::format("belongs to another vocabulary: it was made with {}, the vocabulary here is "
+                      "{}; run `thinwire prepare` again",
+                      to_hex(shard.header().vocabulary_digest), to_hex(vocabulary_digest)));
+    }
+    if (verify) shard.verify();
+    set.starts_.push_back(set.starts_.back() + shard.tokens());
+  }
+  const auto shards = static_cast<uint64_t>(std::ranges::count_if(
+      fs::is_directory(folder) ? fs::directory_iterator(folder) : fs::directory_iterator(),
+      [](const auto& entry) { return entry.path().extension() == ".tws"; }));
+  if (set.shards_.empty() && shards == 0) {
+    refuse(folder, "holds no shards; run `thinwire prepare` first");
+  }
+  if (set.shards_.size() != shards) {
+    refuse(folder / shard_name(set.shards_.size()), "is missing, though later shards are there");
+  }
+  return set;
+}
+
+uint64_t TokenSet::documents() const {
+  uint64_t documents = 0;
+  for (const ShardReader& shard : shards_) documents += shard.header().documents;
+  return documents;
+}
+
+void TokenSet::read(uint64_t first, std::span<int32_t> out) const {
+  if (first > tokens() || out.size() > tokens() - first) {
+    refuse(folder_, fmt::format("holds {} tokens; {} from {} on were asked for", tokens(),
+                                out.size(), first));
+  }
+  auto shard = static_cast<size_t>(std::ranges::upper_bound(starts_, first) - starts_.begin()) - 1;
+  while (!out.empty()) {
+    const uint64_t offset = first - starts_[shard];
+    const size_t count = std::min<uint64_t>(out.size(), shards_[shard].tokens() - offset);
+    shards_[shard].read(offset, out.first(count));
+    out = out.subspan(count);
+    first += count;
+    ++shard;
+  }
+}
+
+std::string shard_name(uint64_t number) { return fmt::format("{:05d}.tws", number); }
+
+}  // namespace thinwire::data

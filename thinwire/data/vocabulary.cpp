@@ -1,0 +1,159 @@
+#include "thinwire/data/vocabulary.h"
+
+#include <fmt/format.h>
+#include <sentencepiece_processor.h>
+
+#include <nlohmann/json.hpp>
+
+#include "thinwire/base/digest.h"
+#include "thinwire/base/error.h"
+#include "thinwire/base/file.h"
+#include "thinwire/data/utf8.h"
+
+namespace thinwire::data {
+namespace {
+
+constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581, how SentencePiece writes a space
+
+void check_token(int32_t token, int32_t size) {
+  if (token < 0 || token >= size) {
+    throw Error(fmt::format("token {} is outside the vocabulary of {}", token, size));
+  }
+}
+
+class ByteVocabulary final : public Vocabulary {
+ public:
+  ByteVocabulary(fs::path file, uint64_t digest) : Vocabulary(std::move(file), digest) {}
+
+  int32_t size() const override { return kBos + 1; }
+  int32_t bos() const override { return kBos; }
+  int32_t eos() const override { return kEos; }
+  bool leading_space() const override { return false; }
+
+  std::vector<int32_t> encode(std::string_view text) const override {
+    std::vector<int32_t> tokens;
+    tokens.reserve(text.size());
+    for (const char byte : text) tokens.push_back(static_cast<uint8_t>(byte));
+    return tokens;
+  }
+
+  std::string piece(int32_t token) const override {
+    check_token(token, size());
+    return token < kEos ? std::string(1, static_cast<char>(token)) : std::string();
+  }
+
+ private:
+  static constexpr int32_t kEos = 256;
+  static constexpr int32_t kBos = 257;
+};
+
+class SentencePieceVocabulary final : public Vocabulary {
+ public:
+  SentencePieceVocabulary(const fs::path& path, const std::string& model, uint64_t digest)
+      : Vocabulary(path, digest) {
+    const auto status = processor_.LoadFromSerializedProto(model);
+    if (!status.ok() || processor_.GetPieceSize() == 0) {
+      throw Error(fmt::format("{} is not a SentencePiece model: {}", path.string(),
+                              status.ok() ? "it holds no pieces" : status.ToString()));
+    }
+    for (int32_t token = 0; token < processor_.GetPieceSize(); ++token) {
+      pieces_.push_back(surface(token));
+    }
+    const auto probe = encode("a");
+    leading_space_ = !probe.empty() && pieces_[static_cast<size_t>(probe[0])].starts_with(' ');
+  }
+
+  int32_t size() const override { return static_cast<int32_t>(pieces_.size()); }
+  int32_t bos() const override { return processor_.bos_id(); }
+  int32_t eos() const override { return processor_.eos_id(); }
+  bool leading_space() const override { return leading_space_; }
+
+  std::vector<int32_t> encode(std::string_view text) const override {
+    std::vector<int> tokens;
+    const auto status = processor_.Encode({text.data(), text.size()}, &tokens);
+    if (!status.ok()) throw Error(fmt::format("cannot encode text: {}", status.ToString()));
+    return tokens;
+  }
+
+  std::string piece(int32_t token) const override {
+    check_token(token, size());
+    return pieces_[static_cast<size_t>(token)];
+  }
+
+ private:
+  std::string surface(int32_t token) const {
+    const std::string& written = processor_.IdToPiece(token);
+    if (processor_.IsControl(token)) return {};
+    if (processor_.IsUnknown(token)) return std::string(kReplacementCharacter);
+    if (processor_.IsByte(token)) {
+      return std::string(1, static_cast<char>(std::stoi(written.substr(3, 2), nullptr, 16)));
+    }
+    std::string text;
+    for (size_t at = 0; at < written.size();) {
+      const bool space = written.compare(at, kSpaceMark.size(), kSpaceMark) == 0;
+      text += space ? ' ' : written[at];
+      at += space ? kSpaceMark.size() : 1;
+    }
+    return text;
+  }
+
+  sentencepiece::SentencePieceProcessor processor_;
+  std::vector<std::string> pieces_;
+  bool leading_space_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Vocabulary> Vocabulary::load(const fs::path& folder) {
+  for (const char* name : {kSentencePieceFile, kByteFile, "tokenizer.model"}) {
+    if (fs::exists(folder / name)) return load_file(folder / name);
+  }
+  throw Error(
+      fmt::format("no vocabulary in {}: expected {} or {}, as `thinwire prepare` writes them",
+                  folder.string(), kSentencePieceFile, kByteFile));
+}
+
+std::unique_ptr<Vocabulary> Vocabulary::load_file(const fs::path& file) {
+  const std::string content = read_text_file(file);
+  const uint64_t digest = hash_bytes(as_bytes(content));
+  if (file.extension() != ".json") {
+    return std::make_unique<SentencePieceVocabulary>(file, content, digest);
+  }
+  const auto json = nlohmann::json::parse(content, nullptr, false);
+  if (!json.is_object() || json.value("vocabulary", nlohmann::json()) != "byte") {
+    throw Error(fmt::format("{} is not a byte vocabulary: expected {}", file.string(),
+                            byte_vocabulary_json()));
+  }
+  return std::make_unique<ByteVocabulary>(file, digest);
+}
+
+std::string byte_vocabulary_json() { return "{\"vocabulary\": \"byte\"}\n"; }
+
+std::string Vocabulary::decode(std::span<const int32_t> tokens) const {
+  TextStream stream(*this);
+  std::string text;
+  for (const int32_t token : tokens) text += stream.push(token);
+  return text + stream.finish();
+}
+
+std::string TextStream::push(int32_t token) {
+  std::string bytes = vocabulary_.piece(token);
+  if (strip_space_ && !bytes.empty()) {
+    if (bytes.front() == ' ') bytes.erase(0, 1);
+    strip_space_ = false;
+  }
+  held_ += bytes;
+  std::string out;
+  uint64_t replaced = 0;
+  const size_t left = append_repaired(held_, out, replaced);
+  held_.erase(0, held_.size() - left);
+  return out;
+}
+
+std::string TextStream::finish() {
+  const bool incomplete = !held_.empty();
+  held_.clear();
+  return incomplete ? std::string(kReplacementCharacter) : std::string();
+}
+
+}  // namespace thinwire::data
