@@ -1,0 +1,63 @@
+#include "tests/config/recipe_fixture.h"
+
+namespace thinwire::config {
+namespace {
+
+using testing::EndsWith;
+using testing::HasSubstr;
+
+TEST(Contradictions, HeadsMustDivideTheWidth) {
+  EXPECT_EQ(
+      refusal("[model]\nhidden = 100\nheads = 8"),
+      "recipes/x.toml: [model] hidden must be a multiple of heads, got hidden 100 and heads 8");
+  EXPECT_EQ(
+      refusal("[model]\nheads = 4\nkv_heads = 3"),
+      "recipes/x.toml: [model] heads must be a multiple of kv_heads, got heads 4 and kv_heads "
+      "3");
+  EXPECT_THAT(refusal("[model]\nhidden = 12\nheads = 4"), EndsWith("got 12 / 4 = 3"));
+  EXPECT_EQ(refusal("[model]\nhidden = 64\nheads = 4\nkv_heads = 2"), "(accepted)");
+}
+
+TEST(Contradictions, EveryWorkerNeedsARow) {
+  EXPECT_THAT(refusal("[train]\nbatch = 3\nworkers = 4"), EndsWith("more workers than batch rows"));
+  EXPECT_EQ(refusal("[train]\nbatch = 4\nworkers = 4"), "(accepted)");
+  EXPECT_THAT(refusal("[train]\nbatch = 4\nmicrobatch = 5"),
+              HasSubstr("microbatch must be <= batch"));
+}
+
+TEST(Contradictions, TokensMustBeCountable) {
+  EXPECT_THAT(refusal("[train]\nsteps = 1000000000\nbatch = 100000000\nsequence = 10000000"),
+              HasSubstr("steps * batch * sequence"));
+}
+
+TEST(Contradictions, TheScheduleMustFitIntoTheSteps) {
+  EXPECT_THAT(refusal("[train]\nsteps = 10\n[schedule]\nwarmup = 11"),
+              EndsWith("got warmup 11 and steps 10"));
+  const std::string wsd = "[train]\nsteps = 10\n[schedule]\nkind = \"wsd\"\nwarmup = 4\ndecay = ";
+  EXPECT_EQ(refusal(wsd + "6"), "(accepted)");
+  EXPECT_THAT(refusal(wsd + "7"), EndsWith("got 4 + 7 and steps 10"));
+  EXPECT_THAT(refusal(wsd + "0"), HasSubstr("decay must be >= 1 for kind wsd"));
+}
+
+TEST(Contradictions, ValidationSetsNeedNamesOfTheirOwn) {
+  EXPECT_EQ(refusal("[data]\nvalidation_text = [\"kjv=a=b.txt\"]"), "(accepted)");
+  EXPECT_THAT(refusal("[data]\nvalidation_text = [\"kjv.txt\"]"), HasSubstr("name=path"));
+  EXPECT_THAT(refusal("[data]\nvalidation_text = [\"kjv=\"]"), HasSubstr("name=path"));
+  EXPECT_THAT(refusal("[data]\nvalidation_text = [\"../up=a.txt\"]"), HasSubstr("name=path"));
+  EXPECT_THAT(refusal("[data]\nvalidation_text = [\"a=1\", \"a=2\"]"), HasSubstr("'a' twice"));
+  EXPECT_THAT(refusal("[data]\nvalidation_text = [\"validation=1\"]"), HasSubstr("twice"));
+}
+
+TEST(Contradictions, AModelFileIsForSentencePieceOnly) {
+  EXPECT_THAT(refusal("[data]\nvocabulary = \"byte\"\nvocabulary_model = \"x.model\""),
+              HasSubstr("needs vocabulary = sentencepiece"));
+}
+
+TEST(Contradictions, TheRunsNameMustBeAFolderName) {
+  for (const char* name : {"", "a/b", "..", "a b"}) {
+    EXPECT_THAT(refusal("", {std::string("run.name=") + name}), HasSubstr("[run] name must be"));
+  }
+}
+
+}  // namespace
+}  // namespace thinwire::config

@@ -1,0 +1,199 @@
+#include "tests/config/recipe_fixture.h"
+#include "thinwire/base/file.h"
+
+namespace thinwire::config {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+TEST(ParseRecipe, SetsEveryTypeOfField) {
+  const Recipe recipe = parse(R"(
+    [data]
+    text = ["a.txt", "b.txt"]
+    [model]
+    tied = true
+    [train]
+    steps = 12
+    precision = "bf16"
+    [optim]
+    lr = 2.5e-3
+    clip = 1
+  )");
+  EXPECT_THAT(recipe.data.text, ElementsAre("a.txt", "b.txt"));
+  EXPECT_TRUE(recipe.model.tied);
+  EXPECT_EQ(recipe.train.steps, 12);
+  EXPECT_EQ(recipe.train.precision, "bf16");
+  EXPECT_EQ(recipe.optim.lr, 2.5e-3);
+  EXPECT_EQ(recipe.optim.clip, 1.0);
+}
+
+TEST(ParseRecipe, QuantitiesMayCarryASuffix) {
+  const Recipe recipe = parse(R"(
+    [data]
+    shard_tokens = "2.3M"
+    [links]
+    up_bit_s = "10M"
+  )",
+                              {"links.down_bit_s=0.8G", "train.steps=25k", "eval.rows=1e3"});
+  EXPECT_EQ(recipe.data.shard_tokens, 2'300'000);
+  EXPECT_EQ(recipe.links.up_bit_s, 10e6);
+  EXPECT_EQ(recipe.links.down_bit_s, 0.8e9);
+  EXPECT_EQ(recipe.train.steps, 25'000);
+  EXPECT_EQ(recipe.eval.rows, 1000);
+}
+
+TEST(ParseRecipe, FillsWhatFollowsFromOtherFields) {
+  const Recipe recipe = parse("[run]\nname = \"first\"\n[model]\nhidden = 192\nheads = 6");
+  EXPECT_EQ(recipe.model.kv_heads, 6);
+  EXPECT_EQ(recipe.model.intermediate, 512);
+  EXPECT_EQ(recipe.run.dir, "runs/first");
+}
+
+TEST(ParseRecipe, ReadsTheSectionsOfMethods) {
+  const Recipe recipe = parse("[pigeon]\nbirds = 3", {"pigeon.miles=7"});
+  EXPECT_EQ(recipe.section<PigeonOptions>("pigeon").birds, 3);
+  EXPECT_EQ(recipe.section<PigeonOptions>("pigeon").miles, 7);
+  EXPECT_THROW(recipe.section<PigeonOptions>("owl"), Error);
+}
+
+TEST(ParseRecipe, CopiesDoNotShareMethodSections) {
+  const Recipe first = parse("");
+  Recipe second = first;
+  dynamic_cast<PigeonOptions&>(*second.methods.at("pigeon")).birds = 5;
+  EXPECT_EQ(first.section<PigeonOptions>("pigeon").birds, 2);
+}
+
+TEST(Overrides, WinOverTheFileAndTheLastOneCounts) {
+  const Recipe recipe = parse("[train]\nsteps = 10", {"train.steps=20", "train.steps=30"});
+  EXPECT_EQ(recipe.train.steps, 30);
+}
+
+TEST(Overrides, TakeTextWithAndWithoutQuotes) {
+  EXPECT_EQ(parse("", {"run.dir=runs/a=b"}).run.dir, "runs/a=b");
+  EXPECT_EQ(parse("", {"run.dir=\"with space\""}).run.dir, "with space");
+  EXPECT_EQ(parse("", {"run.dir='C:\\n'"}).run.dir, "C:\\n");
+  EXPECT_EQ(parse("", {"run.name=123"}).run.name, "123");
+  EXPECT_EQ(parse("", {"train.init=true"}).train.init, "true");
+}
+
+TEST(Overrides, TakeListsWithCommasOrBrackets) {
+  EXPECT_THAT(parse("", {"data.text=a.txt,b c.txt"}).data.text, ElementsAre("a.txt", "b c.txt"));
+  EXPECT_THAT(parse("", {"data.text=[\"a,b.txt\"]"}).data.text, ElementsAre("a,b.txt"));
+  EXPECT_THAT(parse("[data]\ntext = [\"a\"]", {"data.text="}).data.text, IsEmpty());
+}
+
+TEST(Overrides, TakeFlags) {
+  EXPECT_TRUE(parse("", {"model.tied=true"}).model.tied);
+  EXPECT_EQ(refusal("", {"model.tied=yes"}),
+            "override 'model.tied=yes': [model] tied must be true or false, got the text \"yes\"");
+}
+
+TEST(Overrides, MustNameTableAndField) {
+  EXPECT_THAT(refusal("", {"steps=3"}), HasSubstr("table.field=value"));
+  EXPECT_THAT(refusal("", {"train.steps"}), HasSubstr("table.field=value"));
+  EXPECT_EQ(refusal("", {"train.stpes=3"}),
+            "override 'train.stpes=3': [train] has no field 'stpes'; did you mean steps?");
+}
+
+TEST(Overrides, CannotSmuggleInFurtherLines) {
+  EXPECT_THAT(refusal("", {"train.steps=3\nseed=4"}), HasSubstr("must be an integer"));
+}
+
+TEST(Overrides, MustBeUtf8) {
+  EXPECT_THAT(refusal("", {"run.dir=\xff"}), HasSubstr("not valid UTF-8"));
+}
+
+TEST(Refusals, NameFileLineFieldAndValue) {
+  EXPECT_EQ(refusal("\n[train]\nbatch = 4\nsteps = 0"),
+            "recipes/x.toml:4: [train] steps must be >= 1 and <= 1000000000, got 0");
+  EXPECT_EQ(refusal("[optim]\nlr = 0"),
+            "recipes/x.toml:2: [optim] lr must be > 0 and <= 1000000, got 0");
+  EXPECT_EQ(refusal("[pigeon]\nbirds = 10"),
+            "recipes/x.toml:2: [pigeon] birds must be >= 1 and <= 9, got 10");
+}
+
+TEST(Refusals, NameBothTypes) {
+  EXPECT_EQ(refusal("[train]\nsteps = \"many\""),
+            "recipes/x.toml:2: [train] steps must be an integer, got the text \"many\"");
+  EXPECT_EQ(refusal("[train]\nsteps = true"),
+            "recipes/x.toml:2: [train] steps must be an integer, got true");
+  EXPECT_EQ(refusal("[train]\nsteps = 1.5"),
+            "recipes/x.toml:2: [train] steps must be an integer, got 1.5");
+  EXPECT_EQ(refusal("[optim]\nlr = [\"a\"]"),
+            "recipes/x.toml:2: [optim] lr must be a number, got the list [\"a\"]");
+  EXPECT_EQ(refusal("[model]\ntied = 1"),
+            "recipes/x.toml:2: [model] tied must be true or false, got the integer 1");
+  EXPECT_EQ(refusal("[run]\nname = 7"),
+            "recipes/x.toml:2: [run] name must be a text, got the integer 7");
+  EXPECT_EQ(refusal("[data]\ntext = \"a.txt\""),
+            "recipes/x.toml:2: [data] text must be a list of texts, got the text \"a.txt\"");
+  EXPECT_EQ(refusal("[data]\ntext = [1]"),
+            "recipes/x.toml:2: [data] text must be a list of texts, got a list that holds "
+            "something else");
+  EXPECT_EQ(refusal("[run]\nname = 2020-01-01"),
+            "recipes/x.toml:2: [run] name must be a text, got a date or time");
+  EXPECT_EQ(refusal("[run.name]\na = 1"),
+            "recipes/x.toml:1: [run] name must be a text, got a table");
+}
+
+TEST(Refusals, NumbersMustBeFinite) {
+  EXPECT_THAT(refusal("[optim]\nclip = inf"), HasSubstr("clip must be a finite number, got inf"));
+  EXPECT_THAT(refusal("[optim]\nclip = nan"), HasSubstr("clip must be a finite number, got nan"));
+  EXPECT_THAT(refusal("", {"train.steps=1e300"}), HasSubstr("steps must be an integer"));
+}
+
+TEST(Refusals, ListTheChoices) {
+  EXPECT_EQ(refusal("[schedule]\nkind = \"cosin\""),
+            "recipes/x.toml:2: [schedule] kind must be one of cosine, linear, constant, wsd, got "
+            "\"cosin\"");
+}
+
+TEST(Refusals, ProposeTheNearestName) {
+  EXPECT_EQ(refusal("[train]\nstep = 5"),
+            "recipes/x.toml:2: [train] has no field 'step'; did you mean steps?");
+  EXPECT_EQ(refusal("[trian]\nsteps = 5"),
+            "recipes/x.toml:1: there is no table [trian]; did you mean [train]?");
+  EXPECT_EQ(
+      refusal("[train]\nrope_theta = 5"),
+      "recipes/x.toml:2: [train] has no field 'rope_theta'; did you mean [model] rope_theta?");
+  EXPECT_THAT(refusal("[eval]\nelephant = 5"), HasSubstr("its fields are every, rows"));
+  EXPECT_THAT(refusal("[elephant]"), HasSubstr("the tables are run, data, model"));
+}
+
+TEST(Refusals, KeysOutsideTablesAndDoubleTables) {
+  EXPECT_EQ(refusal("steps = 5"),
+            "recipes/x.toml:1: 'steps' must stand in a table such as [train]");
+  EXPECT_THAT(refusal("[[train]]\nsteps = 5"), HasSubstr("must stand in a table"));
+  EXPECT_THAT(refusal("[train]\nsteps = 5\nsteps = 6"), StartsWith("recipes/x.toml:3: "));
+}
+
+TEST(Refusals, SayWhereTheTomlIsBroken) {
+  EXPECT_THAT(refusal("[train]\nsteps = \n"), StartsWith("recipes/x.toml:2: "));
+  EXPECT_THAT(refusal("[train\n"), StartsWith("recipes/x.toml:1: "));
+}
+
+TEST(LoadRecipe, MissingFileIsWrongUse) {
+  EXPECT_THROW(load_recipe("no/such.toml", {}, pigeon_sections()), UsageError);
+}
+
+TEST(LoadRecipe, WithoutAFileGivesTheDefaults) {
+  const Recipe recipe = load_recipe("", {}, pigeon_sections());
+  EXPECT_EQ(recipe.train.steps, TrainSection().steps);
+}
+
+TEST(LoadRecipe, NamesTheFileInContradictions) {
+  const fs::path path = fs::path(testing::TempDir()) / "contradiction.toml";
+  write_file(path, "[model]\nheads = 3\n");
+  try {
+    load_recipe(path, {}, pigeon_sections());
+    FAIL() << "accepted";
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("contradiction.toml: [model] hidden must be a multiple"));
+  }
+}
+
+}  // namespace
+}  // namespace thinwire::config
