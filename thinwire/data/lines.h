@@ -1,0 +1,51 @@
+// Lines of a text file that may be compressed, checked: no NUL bytes, and UTF-8 or made so.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "thinwire/data/byte_stream.h"
+
+namespace thinwire::data {
+
+// A line without its line break, or a piece of one longer than the reader's limit.
+struct Line {
+  std::string text;
+  uint64_t number = 0;  // counted from 1
+  bool begins = true;   // the piece begins the line
+  bool ends = true;     // and ends it
+};
+
+class LineReader {
+ public:
+  // longest: bytes of a piece, at least 4. replace_invalid: as in TextOptions.
+  LineReader(std::filesystem::path path, size_t longest, bool replace_invalid);
+
+  // False at the end of the file. Throws Error naming the file and the byte (counted uncompressed).
+  bool next(Line& line);
+  uint64_t consumed() const { return stream_->consumed(); }
+  uint64_t replaced() const { return replaced_; }
+
+ private:
+  void fill();
+  void take(size_t bytes, bool ends, Line& line);
+  void skip_line_break();
+  [[noreturn]] void refuse(size_t position) const;
+
+  std::filesystem::path path_;
+  size_t longest_;
+  bool replace_invalid_;
+  std::unique_ptr<ByteStream> stream_;
+  std::string buffer_;
+  size_t at_ = 0;        // where the unread part of buffer_ begins
+  size_t searched_ = 0;  // up to here buffer_ is known to hold no unread line break
+  uint64_t offset_ = 0;  // of buffer_[at_] in the text
+  uint64_t number_ = 1;
+  bool inside_line_ = false;
+  bool at_end_ = false;
+  uint64_t replaced_ = 0;
+};
+
+}  // namespace thinwire::data

@@ -1,0 +1,250 @@
+#include "thinwire/data/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "thinwire/base/error.h"
+#include "thinwire/base/units.h"
+#include "thinwire/data/lines.h"
+
+namespace thinwire::data {
+namespace {
+
+constexpr std::string_view kWhiteSpace = " \t\r\n\v\f";
+constexpr uint64_t kLongestLinePiece = uint64_t{1} << 20;
+
+// The ending that says what a file holds, below .gz or .zst.
+std::string content_ending(const fs::path& path) {
+  const fs::path ending = path.extension();
+  const bool compressed = ending == ".gz" || ending == ".zst";
+  return (compressed ? path.stem().extension() : ending).string();
+}
+
+bool is_readable(const fs::path& path) {
+  const std::string ending = content_ending(path);
+  return ending == ".txt" || ending == ".jsonl";
+}
+
+InputFile describe(const fs::path& path) {
+  using std::chrono::duration_cast;
+  using std::chrono::nanoseconds;
+  const auto modified = fs::last_write_time(path).time_since_epoch();
+  return {path, fs::file_size(path), duration_cast<nanoseconds>(modified).count()};
+}
+
+std::vector<InputFile> list_folder(const fs::path& folder) {
+  std::vector<InputFile> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file() && is_readable(entry.path()))
+      files.push_back(describe(entry.path()));
+  }
+  if (files.empty()) {
+    throw Error(
+        fmt::format("{} holds no text: expected files ending in .txt or .jsonl, each also "
+                    ".gz or .zst",
+                    folder.string()));
+  }
+  std::ranges::sort(files, {}, &InputFile::path);
+  return files;
+}
+
+bool is_blank(std::string_view text) {
+  return text.find_first_not_of(kWhiteSpace) == std::string_view::npos;
+}
+
+// Without blank lines before and white space behind; the first line keeps its indentation.
+std::string trimmed(const std::string& text) {
+  const size_t visible = text.find_first_not_of(kWhiteSpace);
+  if (visible == std::string::npos) return {};
+  const size_t line_break = text.rfind('\n', visible);
+  const size_t begin = line_break == std::string::npos ? 0 : line_break + 1;
+  return text.substr(begin, text.find_last_not_of(kWhiteSpace) + 1 - begin);
+}
+
+// Turns lines of one file into documents.
+class Splitter {
+ public:
+  virtual ~Splitter() = default;
+  // Takes a line; the document that is complete with or before it, empty when there is none.
+  virtual std::string add(const Line& line) = 0;
+  // The document that the end of the file completes, or empty.
+  virtual std::string finish() = 0;
+};
+
+class TextSplitter final : public Splitter {
+ public:
+  explicit TextSplitter(const TextOptions& options) : options_(options) {}
+
+  std::string add(const Line& line) override {
+    std::string complete;
+    const bool too_long = document_.size() + line.text.size() + 1 > options_.max_document_bytes;
+    if ((line.begins && begins_document(line.text)) || too_long) complete = finish();
+    document_ += line.text;
+    if (line.ends) document_ += '\n';
+    after_blank_ = is_blank(line.text) && (line.begins || after_blank_);
+    return complete;
+  }
+
+  std::string finish() override {
+    std::string document = trimmed(document_);
+    document_.clear();
+    return document;
+  }
+
+ private:
+  bool begins_document(std::string_view line) const {
+    if (options_.document == "line") return true;
+    if (options_.document == "blank_line") return after_blank_;
+    if (options_.document == "entry") return after_blank_ && !is_blank(line.substr(0, 1));
+    return false;
+  }
+
+  const TextOptions& options_;
+  std::string document_;
+  bool after_blank_ = false;
+};
+
+class JsonSplitter final : public Splitter {
+ public:
+  JsonSplitter(const fs::path& path, const TextOptions& options) : path_(path), options_(options) {}
+
+  std::string add(const Line& line) override {
+    if (!line.ends) {
+      refuse(line, fmt::format("is longer than {}, the most a document may have",
+                               format_bytes(static_cast<double>(options_.max_document_bytes))));
+    }
+    return is_blank(line.text) ? std::string() : trimmed(field_of(line));
+  }
+
+  std::string finish() override { return {}; }
+
+ private:
+  std::string field_of(const Line& line) const {
+    const auto json = nlohmann::json::parse(line.text, nullptr, false);
+    if (json.is_discarded()) refuse(line, "is not JSON");
+    if (!json.is_object()) refuse(line, "is not a JSON object");
+    const auto field = json.find(options_.text_field);
+    if (field == json.end() || !field->is_string()) {
+      refuse(line, fmt::format("has {} \"{}\" (data.text_field)",
+                               field == json.end() ? "no field" : "something other than text as",
+                               options_.text_field));
+    }
+    auto text = field->get<std::string>();
+    if (text.find('\0') != std::string::npos) refuse(line, "holds a NUL character: it is not text");
+    return text;
+  }
+
+  [[noreturn]] void refuse(const Line& line, std::string_view why) const {
+    throw Error(fmt::format("{}: line {} {}", path_.string(), line.number, why));
+  }
+
+  const fs::path& path_;
+  const TextOptions& options_;
+};
+
+}  // namespace
+
+std::vector<InputFile> list_inputs(const std::vector<std::string>& paths) {
+  std::vector<InputFile> files;
+  for (const std::string& path : paths) {
+    if (fs::is_directory(path)) {
+      const auto inside = list_folder(path);
+      files.insert(files.end(), inside.begin(), inside.end());
+    } else if (!fs::exists(path)) {
+      throw Error(fmt::format("there is no file or folder {}", path));
+    } else if (!is_readable(path)) {
+      throw Error(
+          fmt::format("cannot tell what {} holds: expected an ending .txt or .jsonl, each "
+                      "also .gz or .zst",
+                      path));
+    } else {
+      files.push_back(describe(path));
+    }
+  }
+  return files;
+}
+
+class DocumentSource::Impl {
+ public:
+  Impl(std::vector<InputFile> files, TextOptions options)
+      : files_(std::move(files)), options_(std::move(options)) {
+    for (const InputFile& file : files_) total_bytes_ += file.bytes;
+  }
+
+  std::optional<std::string> next() {
+    while (reader_ != nullptr || open_next()) {
+      std::string document = next_in_file();
+      if (document.empty()) continue;
+      found_ = true;
+      text_bytes_ += document.size();
+      return document;
+    }
+    return std::nullopt;
+  }
+
+  uint64_t bytes_read() const { return finished_bytes_ + (reader_ ? reader_->consumed() : 0); }
+  uint64_t total_bytes() const { return total_bytes_; }
+  uint64_t replaced() const { return replaced_ + (reader_ ? reader_->replaced() : 0); }
+  uint64_t text_bytes() const { return text_bytes_; }
+
+ private:
+  bool open_next() {
+    if (file_ == files_.size()) return false;
+    const fs::path& path = files_[file_].path;
+    found_ = false;
+    if (content_ending(path) == ".jsonl") {
+      reader_ =
+          std::make_unique<LineReader>(path, options_.max_document_bytes, options_.replace_invalid);
+      splitter_ = std::make_unique<JsonSplitter>(path, options_);
+    } else {
+      const uint64_t piece = std::min(kLongestLinePiece, options_.max_document_bytes / 2);
+      reader_ = std::make_unique<LineReader>(path, piece, options_.replace_invalid);
+      splitter_ = std::make_unique<TextSplitter>(options_);
+    }
+    return true;
+  }
+
+  // The next document of the open file, empty when it has ended (and is closed now).
+  std::string next_in_file() {
+    while (reader_->next(line_)) {
+      std::string document = splitter_->add(line_);
+      if (!document.empty()) return document;
+    }
+    std::string document = splitter_->finish();
+    if (document.empty() && !found_) {
+      throw Error(fmt::format("{} is empty: it holds no text", files_[file_].path.string()));
+    }
+    finished_bytes_ += files_[file_].bytes;
+    replaced_ += reader_->replaced();
+    reader_.reset();
+    ++file_;
+    return document;
+  }
+
+  std::vector<InputFile> files_;
+  TextOptions options_;
+  size_t file_ = 0;  // the open file, or the next to open
+  std::unique_ptr<LineReader> reader_;
+  std::unique_ptr<Splitter> splitter_;
+  Line line_;
+  bool found_ = false;  // the open file held a document
+  uint64_t total_bytes_ = 0;
+  uint64_t finished_bytes_ = 0;
+  uint64_t replaced_ = 0;
+  uint64_t text_bytes_ = 0;
+};
+
+DocumentSource::DocumentSource(std::vector<InputFile> files, TextOptions options)
+    : impl_(std::make_unique<Impl>(std::move(files), std::move(options))) {}
+DocumentSource::~DocumentSource() = default;
+
+std::optional<std::string> DocumentSource::next() { return impl_->next(); }
+uint64_t DocumentSource::bytes_read() const { return impl_->bytes_read(); }
+uint64_t DocumentSource::total_bytes() const { return impl_->total_bytes(); }
+uint64_t DocumentSource::replaced() const { return impl_->replaced(); }
+uint64_t DocumentSource::text_bytes() const { return impl_->text_bytes(); }
+
+}  // namespace thinwire::data
