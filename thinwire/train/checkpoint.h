@@ -25,6 +25,7 @@
 #include "thinwire/base/file.h"
 #include "thinwire/tensor/arena.h"
 #include "thinwire/tensor/safetensors.h"
+#include "thinwire/train/staged_folder.h"
 
 namespace thinwire::train {
 
@@ -57,14 +58,10 @@ struct CheckpointFile {
 class CheckpointWriter {
  public:
   // Writes checkpoints_dir/step-NNNNNNNN. Removes what interrupted writers left in checkpoints_dir,
-  // so a folder has one writer at a time.
+  // so one process at a time writes there, though it may have several steps under way.
   CheckpointWriter(const fs::path& checkpoints_dir, uint64_t step);
-  // Writes `folder` itself, which must not exist.
+  // Writes `folder` itself, which must not exist or be empty.
   explicit CheckpointWriter(const fs::path& folder);
-  ~CheckpointWriter();
-  CheckpointWriter(const CheckpointWriter&) = delete;
-  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
-
   void write_weights(const tensor::Arena& params);
   void write_consensus(std::span<const NamedValues> state);
   void write_worker(int worker, std::span<const NamedValues> state);
@@ -82,13 +79,10 @@ class CheckpointWriter {
  private:
   void note(const std::string& name, CheckpointFile file);
   void write_state(const std::string& name, std::span<const NamedValues> state);
-  void publish();
 
-  fs::path folder_;
-  fs::path partial_;
+  StagedFolder staged_;
   std::mutex mutex_;
   std::map<std::string, CheckpointFile> files_;
-  bool committed_ = false;
 };
 
 // A checkpoint opened for reading. The constructor reads every file once and compares sizes, hashes
@@ -136,9 +130,5 @@ bool is_checkpoint(const fs::path& folder);
 
 // The complete checkpoint of the highest step, if there is one. Partial ones are ignored.
 std::optional<fs::path> newest_checkpoint(const fs::path& checkpoints_dir);
-
-// Fills an arena from a file of fp32, fp16 or bf16 tensors. Throws Error that names the file and
-// every tensor that is missing, has another shape, or is not part of the layout.
-void read_weights(const tensor::SafetensorsReader& file, tensor::Arena& params);
 
 }  // namespace thinwire::train

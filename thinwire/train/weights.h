@@ -1,0 +1,28 @@
+// Parameters out of safetensors files: one file, or the shards of a Hugging Face folder.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+
+#include "thinwire/base/file.h"
+#include "thinwire/tensor/arena.h"
+#include "thinwire/tensor/safetensors.h"
+
+namespace thinwire::train {
+
+// The file each tensor lies in; the readers outlive the map.
+using TensorFiles = std::map<std::string, const tensor::SafetensorsReader*, std::less<>>;
+
+TensorFiles tensors_of(const tensor::SafetensorsReader& file);
+
+// Throws Error that names `origin` and every tensor that is missing, has another shape, or belongs
+// to no such model. Needs no memory for the model, so that it can come first.
+void check_weights(const fs::path& origin, const TensorFiles& files,
+                   std::span<const TensorSpec> specs);
+
+// Fills every tensor of the arena (from fp32, fp16 or bf16), after check_weights.
+void read_weights(const TensorFiles& files, tensor::Arena& params);
+
+}  // namespace thinwire::train
