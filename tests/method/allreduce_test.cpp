@@ -1,0 +1,50 @@
+#include "thinwire/method/allreduce.h"
+
+#include <gtest/gtest.h>
+
+#include "thinwire/method/registry.h"
+
+namespace thinwire::method {
+namespace {
+
+const std::vector<TensorSpec> kTensors = {{"a", {3, 7}}, {"b", {5}}, {"c", {16}}};
+
+config::Recipe recipe_with(const std::string& wire) {
+  return load_recipe("", std::vector<std::string>{"allreduce.wire=" + wire});
+}
+
+// What the members send when each owns elements [n i / m, n (i + 1) / m).
+double mean_sent_elements(int64_t elements, int64_t members) {
+  int64_t sent = 0;
+  for (int64_t member = 0; member < members; ++member) {
+    const int64_t own = elements * (member + 1) / members - elements * member / members;
+    sent += elements - own + (members - 1) * own;
+  }
+  return static_cast<double>(sent) / static_cast<double>(members);
+}
+
+TEST(AllReduceTraffic, IsWhatTheMembersSendOnAverage) {
+  EXPECT_EQ(arena_elements(kTensors), 32 + 16 + 16);
+  for (const int members : {1, 2, 3, 4, 7}) {
+    const Traffic traffic = kAllReduce.traffic(recipe_with("fp32"), kTensors, members);
+    EXPECT_DOUBLE_EQ(traffic.sent_bytes, 4 * mean_sent_elements(64, members)) << members;
+    EXPECT_EQ(traffic.received_bytes, traffic.sent_bytes);
+    EXPECT_TRUE(traffic.exact);
+    EXPECT_EQ(traffic.turns, members > 1 ? 2 : 0);
+  }
+}
+
+TEST(AllReduceTraffic, HalvesInBf16AndEqualsTheRing) {
+  const double sent = kAllReduce.traffic(recipe_with("bf16"), kTensors, 4).sent_bytes;
+  EXPECT_EQ(sent, kAllReduce.traffic(recipe_with("fp32"), kTensors, 4).sent_bytes / 2);
+  EXPECT_EQ(sent, ring_bytes(64, 4));
+}
+
+TEST(AllReduceState, IsTwoMomentsEveryReplicaAgreesOn) {
+  const StateBytes state = kAllReduce.state(recipe_with("bf16"), kTensors);
+  EXPECT_EQ(state.consensus, 64 * 8);
+  EXPECT_EQ(state.local, 0);
+}
+
+}  // namespace
+}  // namespace thinwire::method

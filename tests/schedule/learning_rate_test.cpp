@@ -1,0 +1,43 @@
+// Compares with tests/golden/schedule.json, which tests/golden/make_schedule.py made.
+#include "thinwire/schedule/learning_rate.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "thinwire/base/file.h"
+
+namespace thinwire::schedule {
+namespace {
+
+TEST(LearningRate, MatchesTheReferenceAtEveryStep) {
+  const auto golden =
+      nlohmann::json::parse(read_text_file(THINWIRE_SOURCE_DIR "/tests/golden/schedule.json"));
+  ASSERT_GE(golden["cases"].size(), 4u);
+  for (const auto& reference : golden["cases"]) {
+    config::ScheduleSection schedule;
+    schedule.kind = reference["kind"];
+    schedule.warmup = reference["warmup"];
+    schedule.final_ratio = reference["final_ratio"];
+    schedule.decay = reference.value("decay", 0);
+    const int64_t steps = reference["steps"];
+    for (int64_t step = 0; step < steps; ++step) {
+      const double expected = reference["lr"][static_cast<size_t>(step)];
+      EXPECT_NEAR(learning_rate(schedule, reference["peak"], steps, step), expected,
+                  std::fabs(expected) * 1e-12)
+          << schedule.kind << " step " << step;
+    }
+  }
+}
+
+TEST(LearningRate, IsDefinedWhenEveryStepIsWarmup) {
+  config::ScheduleSection schedule;
+  schedule.warmup = 4;
+  for (int64_t step = 0; step < 4; ++step) {
+    EXPECT_EQ(learning_rate(schedule, 1.0, 4, step), 0.25 * static_cast<double>(step + 1));
+  }
+}
+
+}  // namespace
+}  // namespace thinwire::schedule
