@@ -9,6 +9,9 @@ class App;
 
 namespace thinwire::cli {
 
+void add_export(CLI::App& app);
+void add_import(CLI::App& app);
+
 // Declares every subcommand, in the order in which --help lists them.
 void add_commands(CLI::App& app);
 

@@ -2,6 +2,9 @@
 
 namespace thinwire::cli {
 
-void add_commands(CLI::App&) {}
+void add_commands(CLI::App& app) {
+  add_export(app);
+  add_import(app);
+}
 
 }  // namespace thinwire::cli

@@ -9,7 +9,6 @@
 
 #include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
-#include "thinwire/train/weights.h"
 
 namespace thinwire::train {
 namespace {
@@ -183,14 +182,7 @@ void CheckpointWriter::note(const std::string& name, CheckpointFile file) {
 }
 
 void CheckpointWriter::write_weights(const tensor::Arena& params) {
-  const auto specs = params.layout().specs();
-  std::vector<tensor::SafetensorsEntry> entries;
-  for (const TensorSpec& spec : specs) entries.push_back({spec.name, spec.shape});
-  tensor::SafetensorsWriter file(staged_.partial() / kWeightsFile, entries, DType::kF32,
-                                 {{"format", "pt"}});
-  for (size_t i = 0; i < specs.size(); ++i) file.write(params.tensor(i));
-  file.commit();
-  note(kWeightsFile, {file.size(), file.hash()});
+  note(kWeightsFile, train::write_weights(staged_.partial() / kWeightsFile, params, DType::kF32));
 }
 
 void CheckpointWriter::write_state(const std::string& name, std::span<const NamedValues> state) {

@@ -26,6 +26,7 @@
 #include "thinwire/tensor/arena.h"
 #include "thinwire/tensor/safetensors.h"
 #include "thinwire/train/staged_folder.h"
+#include "thinwire/train/weights.h"
 
 namespace thinwire::train {
 
@@ -48,10 +49,7 @@ struct CheckpointMeta {
   int workers = 0;     // worker-NNNN files; 0 for imported weights
 };
 
-struct CheckpointFile {
-  uint64_t bytes = 0;
-  uint64_t hash = 0;
-};
+using CheckpointFile = FileStamp;
 
 // Writes one checkpoint. The write functions may be called from several threads at once, each file
 // once. All throw Error naming the file; after that, or without commit(), nothing remains.

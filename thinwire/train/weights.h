@@ -1,6 +1,7 @@
-// Parameters out of safetensors files: one file, or the shards of a Hugging Face folder.
+// Parameters in safetensors files: one file, or for reading the shards of a Hugging Face folder.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <span>
@@ -24,5 +25,13 @@ void check_weights(const fs::path& origin, const TensorFiles& files,
 
 // Fills every tensor of the arena (from fp32, fp16 or bf16), after check_weights.
 void read_weights(const TensorFiles& files, tensor::Arena& params);
+
+struct FileStamp {
+  uint64_t bytes = 0;
+  uint64_t hash = 0;
+};
+
+// Writes every tensor of the arena as kF32 or kBf16.
+FileStamp write_weights(const fs::path& path, const tensor::Arena& params, DType dtype);
 
 }  // namespace thinwire::train

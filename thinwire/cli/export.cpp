@@ -1,0 +1,47 @@
+// thinwire export: a trained model as a Hugging Face folder.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "thinwire/cli/command.h"
+#include "thinwire/train/hf.h"
+
+namespace thinwire::cli {
+namespace {
+
+struct Arguments {
+  std::string source;
+  std::string out_dir;
+  std::string dtype = "fp32";
+};
+
+void run(const Arguments& arguments) {
+  const DType dtype = arguments.dtype == "bf16" ? DType::kBf16 : DType::kF32;
+  for (const std::string& note : train::export_hf(arguments.source, arguments.out_dir, dtype)) {
+    fmt::print(stderr, "{}\n", note);
+  }
+  fmt::print("{}\n", arguments.out_dir);
+}
+
+}  // namespace
+
+void add_export(CLI::App& app) {
+  auto* command = app.add_subcommand(
+      "export", "Writes a model as a Hugging Face folder that transformers loads");
+  const auto arguments = std::make_shared<Arguments>();
+  command
+      ->add_option("model", arguments->source, "Run folder (its newest checkpoint) or checkpoint")
+      ->required()
+      ->check(CLI::ExistingDirectory);
+  command->add_option("out_dir", arguments->out_dir, "Folder to write; must not exist or be empty")
+      ->required();
+  command->add_option("--dtype", arguments->dtype, "Number format of the weights")
+      ->check(CLI::IsMember({"fp32", "bf16"}))
+      ->capture_default_str();
+  command->callback([arguments] { run(*arguments); });
+}
+
+}  // namespace thinwire::cli

@@ -1,0 +1,41 @@
+// thinwire import: a Hugging Face folder as a checkpoint.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "thinwire/cli/command.h"
+#include "thinwire/train/hf.h"
+
+namespace thinwire::cli {
+namespace {
+
+struct Arguments {
+  std::string hf_dir;
+  std::string out_dir;
+};
+
+void run(const Arguments& arguments) {
+  for (const std::string& note : train::import_hf(arguments.hf_dir, arguments.out_dir)) {
+    fmt::print(stderr, "{}\n", note);
+  }
+  fmt::print("{}\n", arguments.out_dir);
+}
+
+}  // namespace
+
+void add_import(CLI::App& app) {
+  auto* command = app.add_subcommand(
+      "import", "Reads a Hugging Face Llama folder into a checkpoint, for train.init or generate");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("hf_dir", arguments->hf_dir, "Folder with config.json and safetensors")
+      ->required()
+      ->check(CLI::ExistingDirectory);
+  command->add_option("out_dir", arguments->out_dir, "Folder to write; must not exist or be empty")
+      ->required();
+  command->callback([arguments] { run(*arguments); });
+}
+
+}  // namespace thinwire::cli

@@ -1,0 +1,123 @@
+#include "thinwire/train/hf.h"
+
+#include <fmt/format.h>
+
+#include "thinwire/base/error.h"
+#include "thinwire/config/model_shapes.h"
+#include "thinwire/method/registry.h"
+#include "thinwire/train/checkpoint.h"
+#include "thinwire/train/hf_config.h"
+#include "thinwire/train/hf_folder.h"
+#include "thinwire/train/staged_folder.h"
+#include "thinwire/train/weights.h"
+
+namespace thinwire::train {
+namespace {
+
+constexpr const char* kConfigFile = "config.json";
+constexpr const char* kTokenizerModel = "tokenizer.model";
+
+bool is_sentencepiece(const data::Vocabulary& vocabulary) {
+  return vocabulary.file().extension() != ".json";
+}
+
+std::unique_ptr<data::Vocabulary> load_hf_vocabulary(const fs::path& dir, int64_t rows) {
+  std::unique_ptr<data::Vocabulary> vocabulary;
+  for (const char* name : {kTokenizerModel, data::kSentencePieceFile, data::kByteFile}) {
+    if (vocabulary == nullptr && fs::exists(dir / name)) {
+      vocabulary = data::Vocabulary::load_file(dir / name);
+    }
+  }
+  if (vocabulary != nullptr && vocabulary->size() > rows) {
+    throw Error(fmt::format("{} has {} pieces, but vocab_size in {} is {}",
+                            vocabulary->file().string(), vocabulary->size(), kConfigFile, rows));
+  }
+  return vocabulary;
+}
+
+Notes write_vocabulary(const fs::path& dir, const HfConfig& config,
+                       const data::Vocabulary* vocabulary) {
+  if (vocabulary == nullptr) {
+    return {
+        "The source has no vocabulary, so there is no tokenizer and config.json names no BOS or "
+        "EOS."};
+  }
+  if (is_sentencepiece(*vocabulary)) {
+    write_file(dir / kTokenizerModel, read_text_file(vocabulary->file()));
+    write_file(dir / "tokenizer_config.json", print_tokenizer_config(config, *vocabulary));
+    return {};
+  }
+  write_file(dir / data::kByteFile, read_text_file(vocabulary->file()));
+  return {
+      fmt::format("The model was trained on plain bytes, so there is no {}: token i < 256 is the "
+                  "byte i, 256 is EOS, 257 is BOS (written down in {}).",
+                  kTokenizerModel, data::kByteFile)};
+}
+
+// A recipe at its defaults around the model, so that the folder is read like any checkpoint.
+std::string imported_recipe(const LoadedModel& loaded) {
+  config::Recipe recipe = method::load_recipe({}, {});
+  recipe.run.name = "imported";
+  recipe.model = loaded.model;
+  recipe.train.sequence = loaded.sequence;
+  return config::print_recipe(recipe);
+}
+
+}  // namespace
+
+bool is_hf_folder(const fs::path& folder) { return fs::is_regular_file(folder / kConfigFile); }
+
+LoadedModel load_hf(const fs::path& hf_dir) {
+  if (!is_hf_folder(hf_dir)) {
+    throw Error(
+        fmt::format("{} is not a Hugging Face folder: it has no {}", hf_dir.string(), kConfigFile));
+  }
+  const HfConfig config = read_hf_config(hf_dir / kConfigFile);
+  const HfWeights weights(hf_dir);
+  const TensorFiles files = weights.select(config.model);
+  LoadedModel loaded;
+  loaded.model = config.model;
+  loaded.sequence = config.sequence;
+  loaded.vocabulary = load_hf_vocabulary(hf_dir, config.model.vocab);
+  loaded.layout = std::make_unique<tensor::Layout>(config::llama_tensors(config.model));
+  loaded.params = std::make_unique<tensor::Arena>(*loaded.layout);
+  read_weights(files, *loaded.params);
+  return loaded;
+}
+
+Notes import_hf(const fs::path& hf_dir, const fs::path& out_dir) {
+  require_absent(out_dir);
+  const LoadedModel loaded = load_hf(hf_dir);
+  CheckpointWriter writer(out_dir);
+  writer.write_weights(*loaded.params);
+  writer.add_text(kRecipeFile, imported_recipe(loaded));
+  Notes notes;
+  if (loaded.vocabulary == nullptr) {
+    notes.push_back(
+        fmt::format("{} has no {}, so the imported model knows no text; it can be "
+                    "exported, and trained on data of the same vocabulary.",
+                    hf_dir.string(), kTokenizerModel));
+  } else {
+    const bool pieces = is_sentencepiece(*loaded.vocabulary);
+    writer.add_file(loaded.vocabulary->file(), pieces ? data::kSentencePieceFile : data::kByteFile);
+  }
+  writer.commit({}, 0);
+  return notes;
+}
+
+Notes export_hf(const fs::path& source, const fs::path& out_dir, DType dtype) {
+  require_absent(out_dir);
+  const LoadedModel loaded = load_model(source);
+  const data::Vocabulary* vocabulary = loaded.vocabulary.get();
+  const HfConfig config{loaded.model, loaded.sequence};
+  StagedFolder staged(out_dir);
+  const fs::path& dir = staged.partial();
+  write_weights(dir / "model.safetensors", *loaded.params, dtype);
+  write_file(dir / kConfigFile, print_hf_config(config, vocabulary, dtype));
+  write_file(dir / "generation_config.json", print_generation_config(vocabulary));
+  Notes notes = write_vocabulary(dir, config, vocabulary);
+  staged.publish();
+  return notes;
+}
+
+}  // namespace thinwire::train

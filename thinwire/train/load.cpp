@@ -1,0 +1,53 @@
+#include "thinwire/train/load.h"
+
+#include <fmt/format.h>
+
+#include "thinwire/base/error.h"
+#include "thinwire/config/model_shapes.h"
+#include "thinwire/method/registry.h"
+#include "thinwire/train/checkpoint.h"
+#include "thinwire/train/hf.h"
+
+namespace thinwire::train {
+namespace {
+
+std::unique_ptr<data::Vocabulary> load_vocabulary(const fs::path& checkpoint) {
+  for (const char* name : {data::kSentencePieceFile, data::kByteFile}) {
+    if (fs::exists(checkpoint / name)) return data::Vocabulary::load_file(checkpoint / name);
+  }
+  return nullptr;
+}
+
+LoadedModel load_checkpoint(const fs::path& folder) {
+  const CheckpointReader reader(folder);
+  const std::string origin = (folder / kRecipeFile).string();
+  if (reader.recipe_text().empty()) throw Error(fmt::format("{} is missing or empty", origin));
+  const config::Recipe recipe =
+      config::parse_recipe(reader.recipe_text(), origin, {}, method::method_sections());
+  LoadedModel loaded;
+  loaded.model = recipe.model;
+  loaded.sequence = recipe.train.sequence;
+  loaded.step = reader.meta().step;
+  loaded.vocabulary = load_vocabulary(folder);
+  if (loaded.model.vocab == 0 && loaded.vocabulary != nullptr) {
+    loaded.model.vocab = loaded.vocabulary->size();
+  }
+  loaded.layout = std::make_unique<tensor::Layout>(config::llama_tensors(loaded.model));
+  loaded.params = std::make_unique<tensor::Arena>(*loaded.layout);
+  reader.read_weights(*loaded.params);
+  return loaded;
+}
+
+}  // namespace
+
+LoadedModel load_model(const fs::path& path) {
+  if (is_checkpoint(path)) return load_checkpoint(path);
+  if (const auto newest = newest_checkpoint(path / "checkpoints")) return load_checkpoint(*newest);
+  if (is_hf_folder(path)) return load_hf(path);
+  throw Error(
+      fmt::format("{} holds no model: expected a run folder with a checkpoint, a checkpoint "
+                  "(checkpoint.json), or a Hugging Face folder (config.json)",
+                  path.string()));
+}
+
+}  // namespace thinwire::train
