@@ -83,7 +83,6 @@ void TrainSection::describe(Fields& fields) {
   fields.choice("precision", precision, {"fp32", "bf16", "auto"},
                 "Number format of the matrix products; auto means bf16 where the processor has "
                 "instructions for it. Weights and optimizer state are fp32 in any case.");
-  fields.choice("device", device, {"cpu", "cuda"}, "Where the model is computed.");
   fields.text("init", init,
               "Checkpoint or Hugging Face folder whose weights the run starts from; empty means "
               "random weights.");

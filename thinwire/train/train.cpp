@@ -14,6 +14,7 @@
 #include "thinwire/base/file.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/config/model_shapes.h"
+#include "thinwire/data/prepare.h"
 #include "thinwire/data/rows.h"
 #include "thinwire/data/vocabulary.h"
 #include "thinwire/events/progress.h"
@@ -51,11 +52,9 @@ struct Corpus {
             data::TokenSet::open(fs::path(recipe.data.dir) / "train", vocabulary_digest, true)),
         rows(training, recipe.train.sequence,
              derive_seed(static_cast<uint64_t>(recipe.run.seed), "data")) {
-    const fs::path folder = fs::path(recipe.data.dir) / "validation";
-    if (!fs::exists(folder)) return;
-    for (const fs::directory_entry& set : fs::directory_iterator(folder)) {
-      const std::string name = set.path().filename().string();
-      sets.emplace(name, data::TokenSet::open(set.path(), vocabulary_digest, true));
+    for (const std::string& name : data::validation_sets(recipe.data.dir)) {
+      const fs::path folder = fs::path(recipe.data.dir) / "validation" / name;
+      sets.emplace(name, data::TokenSet::open(folder, vocabulary_digest, true));
       validation.emplace(name, data::Rows::ordered(sets.at(name), recipe.train.sequence));
     }
   }

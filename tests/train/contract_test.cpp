@@ -1,0 +1,103 @@
+// What every synchronisation method promises, checked for the whole registry: a new method gets
+// these tests for free.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "thinwire/config/model_shapes.h"
+#include "thinwire/method/registry.h"
+#include "thinwire/sync/strategy.h"
+#include "thinwire/train/checkpoint.h"
+#include "thinwire/train/train.h"
+#include "tiny_run.h"
+
+namespace thinwire::train {
+namespace {
+
+class Contract : public testing::TestWithParam<const method::Method*> {
+ protected:
+  void SetUp() override {
+    folder_ = test_folder();
+    prepare_tiny_corpus(folder_);
+  }
+
+  config::Recipe recipe(std::vector<std::string> overrides = {}) const {
+    overrides.push_back("sync.method=" + std::string(GetParam()->name));
+    return tiny_recipe(folder_, std::move(overrides));
+  }
+
+  fs::path folder_;
+};
+
+TEST_P(Contract, HasFactsAndAStrategyOfTheSameName) {
+  const auto strategies = sync::all_strategies();
+  EXPECT_TRUE(std::ranges::any_of(
+      strategies, [](const sync::StrategyEntry& entry) { return entry.name == GetParam()->name; }));
+  EXPECT_FALSE(GetParam()->sentence.empty());
+}
+
+TEST_P(Contract, RecipeRoundTrips) {
+  const std::string text = config::print_recipe(recipe());
+  const config::Recipe again = config::parse_recipe(text, "printed", {}, method::method_sections());
+  EXPECT_EQ(config::print_recipe(again), text);
+}
+
+// The collector compares the replicas' digests after every synchronised step, so a run that ends is
+// one whose replicas agreed.
+TEST_P(Contract, ReplicasAgreeAndTheRunEnds) {
+  for (const int workers : {1, 2, 3, 4}) {
+    const std::string dir = "run.dir=" + (folder_ / std::to_string(workers)).string();
+    const TrainResult result = train(recipe({dir, "train.workers=" + std::to_string(workers)}), {});
+    EXPECT_EQ(result.outcome, Outcome::kFinished);
+    EXPECT_LT(result.summary.val_loss.at("validation"), 5.6);
+  }
+}
+
+TEST_P(Contract, ResumeIsBitwiseFromEveryStep) {
+  const TrainResult whole = train(recipe({"checkpoint.every=1", "checkpoint.keep=100"}), {});
+  for (const int64_t step : {1, 2, 7, 11}) {
+    const fs::path copy = folder_ / ("from" + std::to_string(step));
+    fs::copy(folder_ / "run", copy, fs::copy_options::recursive);
+    fs::remove(copy / "summary.json");
+    for (int64_t later = step + 1; later <= 12; ++later) {
+      fs::remove_all(copy / "checkpoints" / checkpoint_name(static_cast<uint64_t>(later)));
+    }
+    const TrainResult resumed = train(recipe({"run.dir=" + copy.string()}), {});
+    EXPECT_EQ(resumed.summary.digest, whole.summary.digest) << "resumed after step " << step;
+    EXPECT_EQ(resumed.summary.steps, 12);
+    EXPECT_EQ(resumed.summary.val_loss, whole.summary.val_loss);
+    EXPECT_DOUBLE_EQ(resumed.summary.bytes_sent_per_worker_step,
+                     whole.summary.bytes_sent_per_worker_step);
+  }
+}
+
+TEST_P(Contract, BytesSentAreTheBytesPredicted) {
+  const config::Recipe used = recipe({"train.workers=4"});
+  const events::Summary summary = train(used, {}).summary;
+  config::ModelSection model = used.model;
+  model.vocab = 258;  // bytes, EOS, BOS
+  const auto tensors = config::llama_tensors(model);
+  const method::Traffic predicted = GetParam()->traffic(used, tensors, 4);
+  if (predicted.exact) {
+    EXPECT_DOUBLE_EQ(summary.bytes_sent_per_worker_step, predicted.sent_bytes);
+    EXPECT_DOUBLE_EQ(summary.bytes_received_per_worker_step, predicted.received_bytes);
+  } else {
+    EXPECT_LE(summary.bytes_sent_per_worker_step, predicted.sent_bytes);
+    EXPECT_LE(summary.bytes_received_per_worker_step, predicted.received_bytes);
+    EXPECT_GT(summary.bytes_sent_per_worker_step, 0);
+  }
+}
+
+TEST_P(Contract, OneWorkerSendsNothing) {
+  const events::Summary summary = train(recipe({"train.workers=1"}), {}).summary;
+  EXPECT_EQ(summary.bytes_sent_per_worker_step, 0);
+  EXPECT_EQ(summary.bytes_received_per_worker_step, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, Contract,
+                         testing::ValuesIn(method::all_methods().begin(),
+                                           method::all_methods().end()),
+                         [](const auto& test) { return std::string(test.param->name); });
+
+}  // namespace
+}  // namespace thinwire::train

@@ -1,0 +1,159 @@
+#include "thinwire/train/train.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "thinwire/base/error.h"
+#include "thinwire/base/threads.h"
+#include "thinwire/events/run_log.h"
+#include "thinwire/train/checkpoint.h"
+#include "tiny_run.h"
+
+namespace thinwire::train {
+namespace {
+
+using testing::HasSubstr;
+
+class Train : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = test_folder();
+    prepare_tiny_corpus(folder_);
+  }
+  fs::path folder_;
+};
+
+std::string message_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_F(Train, LearnsAndLeavesAWholeRunFolder) {
+  const config::Recipe recipe = tiny_recipe(
+      folder_, {"train.steps=60", "optim.lr=0.01", "eval.every=20", "log.tensorboard=true"});
+  const TrainResult result = train(recipe, {});
+  ASSERT_EQ(result.outcome, Outcome::kFinished);
+  EXPECT_EQ(result.summary.steps, 60);
+  EXPECT_EQ(result.summary.tokens, 60 * 4 * 16);
+  EXPECT_LT(result.summary.val_loss.at("validation"), 4.0) << "ln 258 = 5.55 is knowing nothing";
+  EXPECT_TRUE(result.summary.val_loss.contains("other"));
+  EXPECT_GT(result.summary.tokens_per_second, 0);
+  EXPECT_EQ(result.summary.digest.size(), 16u);
+
+  const fs::path run = folder_ / "run";
+  const events::RunHistory history = events::read_run_log(run / "events.jsonl");
+  EXPECT_EQ(history.steps.size(), 60u);
+  EXPECT_EQ(history.evals.size(), 6u);
+  EXPECT_GT(history.steps.front().loss, history.steps.back().loss + 1);
+  EXPECT_TRUE(fs::exists(run / "recipe.toml"));
+  EXPECT_FALSE(fs::is_empty(run / "tensorboard"));
+  EXPECT_EQ(CheckpointReader(*newest_checkpoint(run / "checkpoints")).meta().step, 60u);
+  EXPECT_EQ(events::read_summary(run / "summary.json").digest, result.summary.digest);
+}
+
+TEST_F(Train, SameRecipeSameBits) {
+  const std::string first = train(tiny_recipe(folder_), {}).summary.digest;
+  const std::string other_folder = "run.dir=" + (folder_ / "again").string();
+  EXPECT_EQ(train(tiny_recipe(folder_, {other_folder}), {}).summary.digest, first);
+  const std::string third = "run.dir=" + (folder_ / "seed").string();
+  EXPECT_NE(train(tiny_recipe(folder_, {third, "run.seed=2"}), {}).summary.digest, first);
+}
+
+TEST_F(Train, SplittingTheBatchOverWorkersOrMicrobatchesKeepsTheLoss) {
+  const auto loss = [&](const std::string& name, std::vector<std::string> overrides) {
+    overrides.push_back("run.dir=" + (folder_ / name).string());
+    overrides.push_back("allreduce.wire=fp32");
+    return train(tiny_recipe(folder_, overrides), {}).summary.val_loss.at("validation");
+  };
+  const double one = loss("one", {"train.workers=1"});
+  EXPECT_NEAR(loss("four", {"train.workers=4"}), one, 1e-4);
+  EXPECT_NEAR(loss("three", {"train.workers=3"}), one, 1e-4) << "shares of 1, 1 and 2 rows";
+  EXPECT_NEAR(loss("micro", {"train.workers=1", "train.microbatch=1"}), one, 1e-4);
+  EXPECT_NEAR(loss("bf16", {"train.workers=1", "train.precision=bf16"}), one, 0.05);
+}
+
+TEST_F(Train, FinishedRunIsNotTrainedAgain) {
+  const std::string digest = train(tiny_recipe(folder_), {}).summary.digest;
+  const TrainResult again = train(tiny_recipe(folder_), {});
+  EXPECT_EQ(again.outcome, Outcome::kAlreadyFinished);
+  EXPECT_EQ(again.summary.digest, digest);
+  EXPECT_EQ(train(tiny_recipe(folder_), {.restart = true}).outcome, Outcome::kFinished);
+}
+
+TEST_F(Train, StopRequestEndsBeforeTheNextStepAndTheRunGoesOnLater) {
+  const std::string whole =
+      train(tiny_recipe(folder_, {"run.dir=" + (folder_ / "whole").string()}), {}).summary.digest;
+  const std::atomic<bool> stop = true;
+  const TrainResult stopped = train(tiny_recipe(folder_), {.stop = &stop});
+  EXPECT_EQ(stopped.outcome, Outcome::kStopped);
+  EXPECT_EQ(train(tiny_recipe(folder_), {}).summary.digest, whole);
+}
+
+TEST_F(Train, AnotherRecipeInTheSameFolderIsRefusedByName) {
+  train(tiny_recipe(folder_), {});
+  const std::string message =
+      message_of([&] { train(tiny_recipe(folder_, {"optim.lr=0.5"}), {}); });
+  EXPECT_THAT(message, HasSubstr("lr = 0.5"));
+  EXPECT_THAT(message, HasSubstr("--restart"));
+}
+
+TEST_F(Train, FolderThatHoldsSomethingElseIsLeftAlone) {
+  write_file(folder_ / "run" / "thesis.txt", "precious");
+  const std::string message = message_of([&] { train(tiny_recipe(folder_), {.restart = true}); });
+  EXPECT_THAT(message, HasSubstr("no run"));
+  EXPECT_EQ(read_text_file(folder_ / "run" / "thesis.txt"), "precious");
+}
+
+TEST_F(Train, DivergenceNamesTheStepAndKeepsTheLastGoodCheckpoint) {
+  const config::Recipe recipe =
+      tiny_recipe(folder_, {"optim.lr=1e6", "schedule.warmup=0", "schedule.kind=constant",
+                            "checkpoint.every=1", "train.steps=50", "optim.clip=0"});
+  const std::string message = message_of([&] { train(recipe, {}); });
+  EXPECT_THAT(message, HasSubstr("step "));
+  EXPECT_THAT(message, HasSubstr("lower optim.lr"));
+  const auto newest = newest_checkpoint(folder_ / "run" / "checkpoints");
+  ASSERT_TRUE(newest.has_value());
+  EXPECT_NO_THROW(CheckpointReader{*newest});
+  EXPECT_FALSE(fs::exists(folder_ / "run" / "summary.json"));
+}
+
+TEST_F(Train, MoreThreadsThanCoresIsWrongUse) {
+  const std::string message = message_of([&] {
+    train(tiny_recipe(folder_, {"train.threads=" + std::to_string(available_cores() + 1)}), {});
+  });
+  EXPECT_THAT(message, HasSubstr("[train] threads"));
+}
+
+TEST_F(Train, VocabularySmallerThanTheDataIsWrongUse) {
+  const std::string message =
+      message_of([&] { train(tiny_recipe(folder_, {"model.vocab=100"}), {}); });
+  EXPECT_THAT(message, HasSubstr("[model] vocab must be >= 258"));
+}
+
+TEST_F(Train, DamagedCheckpointIsNamedNotTrainedFrom) {
+  train(tiny_recipe(folder_, {"checkpoint.every=6"}), {});
+  fs::remove(folder_ / "run" / "summary.json");
+  const fs::path weights =
+      *newest_checkpoint(folder_ / "run" / "checkpoints") / "weights.safetensors";
+  fs::resize_file(weights, fs::file_size(weights) - 1);
+  const std::string message = message_of([&] { train(tiny_recipe(folder_), {}); });
+  EXPECT_THAT(message, HasSubstr("weights.safetensors"));
+}
+
+TEST_F(Train, StartsFromTheWeightsOfAnotherRun) {
+  train(tiny_recipe(folder_, {"train.steps=60", "optim.lr=0.01"}), {});
+  const std::string init = "train.init=" + (folder_ / "run").string();
+  const std::string dir = "run.dir=" + (folder_ / "tuned").string();
+  train(tiny_recipe(folder_, {init, dir}), {});
+  const auto history = events::read_run_log(folder_ / "tuned" / "events.jsonl");
+  EXPECT_LT(history.steps.front().loss, 4.0) << "it begins with what the other run knew";
+}
+
+}  // namespace
+}  // namespace thinwire::train
