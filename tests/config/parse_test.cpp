@@ -106,6 +106,40 @@ TEST(Overrides, MustBeUtf8) {
   EXPECT_THAT(refusal("", {"run.dir=\xff"}), HasSubstr("not valid UTF-8"));
 }
 
+constexpr const char* kWhen = R"(
+[optim]
+lr = 1.0
+[when.pigeon]
+optim.lr = 2.0
+train.steps = 7
+)";
+
+TEST(When, CountsUnderItsMethodOnly) {
+  EXPECT_EQ(parse(kWhen).optim.lr, 1.0);
+  EXPECT_EQ(parse(kWhen).train.steps, 1000);
+  EXPECT_EQ(parse(kWhen, {"sync.method=pigeon"}).optim.lr, 2.0);
+  EXPECT_EQ(parse(kWhen, {"sync.method=pigeon"}).train.steps, 7);
+  EXPECT_EQ(parse(std::string(kWhen) + "[sync]\nmethod = \"pigeon\"").optim.lr, 2.0);
+}
+
+TEST(When, LosesAgainstOverrides) {
+  EXPECT_EQ(parse(kWhen, {"optim.lr=3", "sync.method=pigeon"}).optim.lr, 3.0);
+}
+
+TEST(When, IsCheckedForEveryMethod) {
+  EXPECT_EQ(refusal("[when.pigeon]\noptim.lr = -1"),
+            "recipes/x.toml:2: [optim] lr must be > 0 and <= 1000000, got -1");
+  EXPECT_EQ(refusal("[when.pigeon]\noptim.l = 1"),
+            "recipes/x.toml:2: [optim] has no field 'l'; did you mean lr?");
+  EXPECT_EQ(refusal("[when.owl]\noptim.lr = 1"),
+            "recipes/x.toml:1: [when.owl] must be a table named after a method");
+  EXPECT_EQ(refusal("[when]\npigeon = 1"),
+            "recipes/x.toml:2: [when.pigeon] must be a table named after a method");
+  EXPECT_EQ(refusal("[when.pigeon]\nsync.method = \"owl\""),
+            "recipes/x.toml:1: [when.pigeon] cannot set [sync] method");
+  EXPECT_EQ(refusal("when = 1"), "recipes/x.toml:1: 'when' must stand in a table such as [train]");
+}
+
 TEST(Refusals, NameFileLineFieldAndValue) {
   EXPECT_EQ(refusal("\n[train]\nbatch = 4\nsteps = 0"),
             "recipes/x.toml:4: [train] steps must be >= 1 and <= 1000000000, got 0");

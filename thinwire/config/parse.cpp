@@ -13,6 +13,9 @@
 namespace thinwire::config {
 namespace {
 
+// The table of fields that depend on the method.
+constexpr std::string_view kWhen = "when";
+
 struct Table {
   std::string name;
   std::vector<Field> fields;
@@ -112,9 +115,11 @@ void read_table(const std::vector<Table>& tables, const Table& table, const toml
   }
 }
 
+// Reads every table of the document but [when].
 void read_document(const std::vector<Table>& tables, const toml::table& document,
                    std::string_view origin) {
   for (const auto& [key, node] : document) {
+    if (key.str() == kWhen && node.is_table()) continue;
     at_place(place_of(origin, key.source()), [&, &name = key, &value = node] {
       if (!value.is_table()) {
         throw UsageError(fmt::format("'{}' must stand in a table such as [train]", name.str()));
@@ -122,6 +127,27 @@ void read_document(const std::vector<Table>& tables, const toml::table& document
       find_table(tables, name.str());
     });
     read_table(tables, find_table(tables, key.str()), *node.as_table(), origin);
+  }
+}
+
+// Reads [when.<method>]: the chosen method's into the recipe, the others only to find mistakes.
+void read_when(Recipe& recipe, const toml::table& document, std::string_view origin) {
+  const toml::table* when = document.get_as<toml::table>(kWhen);
+  if (when == nullptr) return;
+  for (const auto& [key, node] : *when) {
+    at_place(place_of(origin, key.source()), [&, &name = key, &value = node] {
+      if (!value.is_table() || !recipe.methods.contains(std::string(name.str()))) {
+        throw UsageError(fmt::format("[when.{}] must be a table named after a method", name.str()));
+      }
+    });
+    Recipe other = recipe;
+    Recipe& target = key.str() == recipe.sync.method ? recipe : other;
+    const std::string method = target.sync.method;
+    read_document(tables_of(target), *node.as_table(), origin);
+    at_place(place_of(origin, key.source()), [&, &name = key] {
+      if (target.sync.method == method) return;
+      throw UsageError(fmt::format("[when.{}] cannot set [sync] method", name.str()));
+    });
   }
 }
 
@@ -183,6 +209,12 @@ void apply_override(const std::vector<Table>& tables, std::string_view text) {
   assign(field, table.name, override_value(field, text.substr(equals + 1)));
 }
 
+void apply_overrides(const std::vector<Table>& tables, std::span<const std::string> overrides) {
+  for (const std::string& text : overrides) {
+    at_place(fmt::format("override '{}'", text), [&] { apply_override(tables, text); });
+  }
+}
+
 void fill_derived(Recipe& recipe) {
   ModelSection& model = recipe.model;
   if (model.kv_heads == 0) model.kv_heads = model.heads;
@@ -197,10 +229,11 @@ Recipe parse_recipe(std::string_view toml, std::string_view origin,
   Recipe recipe;
   for (const auto& [table, section] : methods) recipe.methods[table] = section->clone();
   const std::vector<Table> tables = tables_of(recipe);
-  read_document(tables, parse_document(toml, origin), origin);
-  for (const std::string& text : overrides) {
-    at_place(fmt::format("override '{}'", text), [&] { apply_override(tables, text); });
-  }
+  const toml::table document = parse_document(toml, origin);
+  read_document(tables, document, origin);
+  apply_overrides(tables, overrides);  // they may choose the method
+  read_when(recipe, document, origin);
+  apply_overrides(tables, overrides);  // and they win over [when]
   fill_derived(recipe);
   at_place(origin, [&] { check_recipe(recipe); });
   return recipe;
