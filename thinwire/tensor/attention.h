@@ -1,0 +1,76 @@
+// Causal attention with rotary positions and grouped queries, forward and backward, in memory
+// linear in the sequence: a block of query rows meets all keys up to the diagonal, the logarithm of
+// the softmax's denominator is kept, and the backward pass computes the probabilities again (Dao et
+// al. 2022, arXiv 2205.14135). One call computes one row of the batch and one key/value head with
+// all query heads that share it, on the calling thread; calls are independent of each other.
+//
+// Shape suffixes: T positions, H query heads, G key/value heads, D head size.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "thinwire/base/bf16.h"
+
+namespace thinwire::tensor {
+
+struct AttentionShape {
+  int64_t heads = 0;
+  int64_t kv_heads = 0;   // divides heads
+  int64_t head_size = 0;  // even
+
+  int64_t group() const { return heads / kv_heads; }
+  int64_t width() const { return heads * head_size; }
+  // A token's queries, keys and values: H D + 2 G D.
+  int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_size; }
+};
+
+// Cosines and sines of position * theta^(-2i / head_size), for [positions, head_size / 2].
+class RopeTable {
+ public:
+  RopeTable(int64_t positions, int64_t head_size, double theta);
+  const float* cosine(int64_t position) const { return cosine_.data() + position * half_; }
+  const float* sine(int64_t position) const { return sine_.data() + position * half_; }
+  size_t bytes() const { return (cosine_.size() + sine_.size()) * sizeof(float); }
+
+ private:
+  int64_t half_;
+  std::vector<float> cosine_, sine_;
+};
+
+// Memory for one thread's calls with up to `sequence` positions.
+class AttentionScratch {
+ public:
+  AttentionScratch(int64_t sequence, int64_t head_size);
+  size_t bytes() const;
+
+  std::vector<float> query, key, value, output, doutput, dquery, dkey, dvalue;  // [T, D] or a block
+  std::vector<float> scores, dscores;                                           // a block x T
+  std::vector<float> row;                                                       // a value a query
+};
+
+// qkv_TW: a token's unrotated queries of all heads, then keys, then values. Writes the columns of
+// out [T, H D] and the rows of log_sum_exp [H, T] that belong to the query heads of `kv_head`.
+template <typename T>
+void attention_forward(const AttentionShape& shape, const RopeTable& rope, int64_t sequence,
+                       int64_t kv_head, const T* qkv_TW, T* out, float* log_sum_exp,
+                       AttentionScratch& scratch);
+
+// Replaces the queries, keys and values of `kv_head` by their gradients for the gradient dout of
+// out.
+template <typename T>
+void attention_backward(const AttentionShape& shape, const RopeTable& rope, int64_t sequence,
+                        int64_t kv_head, T* qkv_TW, const T* out, const T* dout,
+                        const float* log_sum_exp, AttentionScratch& scratch);
+
+// The inner part, for callers that keep rotated keys: `rows` queries (rotated, scaled by
+// 1/sqrt(head_size)), the first of which stands at position `first`, against the keys and values of
+// positions [0, first + rows). out [rows, D] is not yet multiplied by inverse_sum.
+void attend(int64_t rows, int64_t first, int64_t head_size, const float* query, const float* key,
+            const float* value, float* scores, float* out, float* inverse_sum, float* log_sum_exp);
+
+// Query rows in one block of attend(), i.e. the rows its scores need room for.
+inline constexpr int64_t kQueryBlock = 64;
+
+}  // namespace thinwire::tensor

@@ -1,0 +1,44 @@
+// The last product of a language model and its softmax cross entropy as one operation, in chunks of
+// rows, so that the logits (rows x vocabulary) never exist as a whole.
+//
+// Shape suffixes: N rows (tokens), C model width, V vocabulary.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "thinwire/base/bf16.h"
+#include "thinwire/base/threads.h"
+
+namespace thinwire::tensor {
+
+// logits = x weight^T. T is the type of the operands; logits and losses are fp32, their sum double.
+template <typename T>
+class LinearCrossEntropy {
+ public:
+  LinearCrossEntropy(int64_t width, int64_t vocabulary, ThreadPool& threads);
+
+  // Sum over the rows of the cross entropy with their targets, in nats.
+  double loss(int64_t rows, const T* x_NC, const T* weight_VC, const int32_t* targets_N);
+
+  // The same number; also writes dx = scale * d(loss)/dx and adds scale * d(loss)/dweight to
+  // dweight.
+  double loss_and_gradients(int64_t rows, const T* x_NC, const T* weight_VC,
+                            const int32_t* targets_N, float scale, T* dx_NC, float* dweight_VC);
+
+  size_t bytes() const;
+
+ private:
+  // Computes losses_[0, rows) and, with dlogits_ wanted, the chunk's gradients of the logits.
+  double chunk_loss(int64_t rows, const T* x, const T* weight, const int32_t* targets, float scale,
+                    bool gradients);
+  T* dlogits();
+
+  int64_t width_, vocabulary_, chunk_;
+  ThreadPool& threads_;
+  std::vector<float> logits_;  // [chunk, V]
+  std::vector<Bf16> rounded_;  // the gradients of a chunk's logits where T is Bf16
+  std::vector<float> losses_;  // [chunk]
+};
+
+}  // namespace thinwire::tensor

@@ -1,0 +1,18 @@
+// Matrix products by our own kernel: operands are packed into fp32 panels that fit the caches
+// (Goto and van de Geijn 2008, "Anatomy of high-performance matrix multiplication"). The whole of
+// gemm.h where there is no LibTorch, and bf16 on processors that do not multiply it: widening
+// happens while packing.
+#pragma once
+
+#include <cstdint>
+
+#include "thinwire/tensor/gemm.h"
+
+namespace thinwire::tensor {
+
+// As gemm() of gemm.h. Instantiated for float -> float, Bf16 -> Bf16 and Bf16 -> float.
+template <typename In, typename Out>
+void gemm_packed(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const In* A,
+                 int64_t lda, const In* B, int64_t ldb, float beta, Out* C, int64_t ldc);
+
+}  // namespace thinwire::tensor

@@ -1,0 +1,124 @@
+// gemm.h with LibTorch. fp32 goes straight to the BLAS inside LibTorch: at::mm costs 5 to 10
+// microseconds a call, more than the small products of attention themselves. Its Fortran symbol is
+// weak here, for wheels that do not export one; then our own kernel computes.
+#include "thinwire/tensor/gemm_torch.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/mm.h>
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "thinwire/tensor/gemm_packed.h"
+
+extern "C" [[gnu::weak]] void sgemm_(const char* transa, const char* transb, const int* m,
+                                     const int* n, const int* k, const float* alpha, const float* A,
+                                     const int* lda, const float* B, const int* ldb,
+                                     const float* beta, float* C, const int* ldc);
+
+namespace thinwire::tensor {
+namespace {
+
+// Thinwire owns the threads: LibTorch, its BLAS and OpenMP compute on the calling thread.
+void use_calling_thread_only() {
+  thread_local const bool done = [] {
+    at::set_num_threads(1);
+    return true;
+  }();
+  static_cast<void>(done);
+}
+
+bool fits_blas(int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldb, int64_t ldc) {
+  return std::max({m, n, k, lda, ldb, ldc}) <= std::numeric_limits<int>::max();
+}
+
+at::Tensor as_matrix(Transpose transpose, int64_t rows, int64_t columns, const Bf16* data,
+                     int64_t ld) {
+  const bool plain = transpose == Transpose::kNo;
+  return at::from_blob(const_cast<Bf16*>(data), {rows, columns},
+                       {plain ? ld : int64_t{1}, plain ? int64_t{1} : ld}, at::kBFloat16);
+}
+
+void add_row(const Bf16* product, int64_t n, float beta, float* C) {
+  for (int64_t j = 0; j < n; ++j) {
+    C[j] = to_float(product[j]) + (beta == 0 ? 0.0f : beta * C[j]);
+  }
+}
+
+void add_row(const Bf16* product, int64_t n, float beta, Bf16* C) {
+  for (int64_t j = 0; j < n; ++j) {
+    C[j] = beta == 0 ? product[j] : to_bf16(to_float(product[j]) + beta * to_float(C[j]));
+  }
+}
+
+template <typename Out>
+void gemm_bf16(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const Bf16* A,
+               int64_t lda, const Bf16* B, int64_t ldb, float beta, Out* C, int64_t ldc) {
+  if (has_fast_bf16_gemm()) {
+    gemm_bf16_torch(a, b, m, n, k, A, lda, B, ldb, beta, C, ldc);
+  } else {
+    gemm_packed(a, b, m, n, k, A, lda, B, ldb, beta, C, ldc);
+  }
+}
+
+}  // namespace
+
+template <typename Out>
+void gemm_bf16_torch(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const Bf16* A,
+                     int64_t lda, const Bf16* B, int64_t ldb, float beta, Out* C, int64_t ldc) {
+  if (m <= 0 || n <= 0) return;
+  use_calling_thread_only();
+  const c10::InferenceMode no_autograd;
+  thread_local std::vector<Bf16> product;
+  product.resize(static_cast<size_t>(m * n));
+  at::Tensor out = at::from_blob(product.data(), {m, n}, at::kBFloat16);
+  at::mm_out(out, as_matrix(a, m, k, A, lda), as_matrix(b, k, n, B, ldb));
+  for (int64_t i = 0; i < m; ++i) add_row(product.data() + i * n, n, beta, C + i * ldc);
+}
+
+template void gemm_bf16_torch(Transpose, Transpose, int64_t, int64_t, int64_t, const Bf16*, int64_t,
+                              const Bf16*, int64_t, float, float*, int64_t);
+template void gemm_bf16_torch(Transpose, Transpose, int64_t, int64_t, int64_t, const Bf16*, int64_t,
+                              const Bf16*, int64_t, float, Bf16*, int64_t);
+
+void gemm(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const float* A, int64_t lda,
+          const float* B, int64_t ldb, float beta, float* C, int64_t ldc) {
+  if (m <= 0 || n <= 0) return;
+  if (sgemm_ == nullptr || k <= 0 || !fits_blas(m, n, k, lda, ldb, ldc)) {
+    return gemm_packed(a, b, m, n, k, A, lda, B, ldb, beta, C, ldc);
+  }
+  use_calling_thread_only();
+  // A row-major matrix is its transpose in Fortran's order: C^T = op(B)^T op(A)^T.
+  const char left = b == Transpose::kNo ? 'N' : 'T';
+  const char right = a == Transpose::kNo ? 'N' : 'T';
+  const int rows = static_cast<int>(n), columns = static_cast<int>(m), depth = static_cast<int>(k);
+  const int left_ld = static_cast<int>(ldb), right_ld = static_cast<int>(lda);
+  const int out_ld = static_cast<int>(ldc);
+  const float alpha = 1;
+  sgemm_(&left, &right, &rows, &columns, &depth, &alpha, B, &left_ld, A, &right_ld, &beta, C,
+         &out_ld);
+}
+
+void gemm(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const Bf16* A, int64_t lda,
+          const Bf16* B, int64_t ldb, float beta, Bf16* C, int64_t ldc) {
+  gemm_bf16(a, b, m, n, k, A, lda, B, ldb, beta, C, ldc);
+}
+
+void gemm(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const Bf16* A, int64_t lda,
+          const Bf16* B, int64_t ldb, float beta, float* C, int64_t ldc) {
+  gemm_bf16(a, b, m, n, k, A, lda, B, ldb, beta, C, ldc);
+}
+
+bool has_fast_bf16_gemm() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512bf16");
+#else
+  return false;
+#endif
+}
+
+}  // namespace thinwire::tensor

@@ -1,0 +1,91 @@
+// The element-wise and row-wise passes of a transformer between its matrix products, fused so that
+// each value is read and written once. T is float or Bf16, the type of operands of matrix products;
+// arithmetic is fp32. All functions compute on the calling thread, on rows that lie one after the
+// other; rows are independent, so callers split them over threads. No buffers overlap unless said.
+//
+// Shape suffixes: R rows, W row width, F width of the MLP, V vocabulary.
+#pragma once
+
+#include <cstdint>
+
+#include "thinwire/base/bf16.h"
+
+namespace thinwire::tensor {
+
+enum class Rotation : uint8_t { kForward, kInverse };
+
+// The kernels compiled for one instruction set.
+template <typename T>
+struct Kernels {
+  // Residual addition and RMSNorm (Zhang and Sennrich 2019, arXiv 1910.07467):
+  //     sum = x + delta,  rstd = 1 / sqrt(mean(sum^2) + eps),  out = sum * rstd * weight
+  // delta may be null (sum = x). sum may be x itself.
+  void (*add_rmsnorm)(int64_t rows, int64_t width, const float* x_RW, const T* delta_RW,
+                      const float* weight_W, float eps, float* sum_RW, float* rstd_R, T* out_RW);
+
+  // Backward pass of out = x * rstd * weight for the gradient dout:
+  //     dx += rstd * (weight * dout - x * rstd^2 * mean(dout * weight * x)),  dweight += dout * x *
+  //     rstd
+  // Also writes `out` again, for the weight gradients that need it, and dx rounded to T in dx_copy
+  // (null: not wanted).
+  void (*rmsnorm_backward)(int64_t rows, int64_t width, const float* x_RW, const float* rstd_R,
+                           const float* weight_W, const T* dout_RW, float* dx_RW, T* dx_copy_RW,
+                           float* dweight_W, T* out_RW);
+
+  // SwiGLU (Shazeer 2020, arXiv 2002.05202): out = silu(gate) * up. A row of gate_up holds `width`
+  // gates, then `width` ups.
+  void (*swiglu)(int64_t rows, int64_t width, const T* gate_up_R2F, T* out_RF);
+
+  // Replaces gate_up by its gradient for the gradient dout of `out`, and writes `out` again.
+  void (*swiglu_backward)(int64_t rows, int64_t width, T* gate_up_R2F, const T* dout_RF, T* out_RF);
+
+  // Rotary position embedding (Su et al. 2021, arXiv 2104.09864) in Hugging Face's half-split
+  // layout: the pair (x[i], x[i + width/2]) of the row at position p turns by p *
+  // theta^(-2i/width). cosine and sine are tables [R, width/2] that begin at the first row's
+  // position. Rows lie the strides apart; the result is multiplied by `scale`. The inverse turns
+  // back, which is the backward pass.
+  void (*rotate_load)(Rotation rotation, int64_t rows, int64_t width, const float* cosine,
+                      const float* sine, float scale, const T* from, int64_t from_stride, float* to,
+                      int64_t to_stride);
+  void (*rotate_store)(Rotation rotation, int64_t rows, int64_t width, const float* cosine,
+                       const float* sine, float scale, const float* from, int64_t from_stride,
+                       T* to, int64_t to_stride);
+
+  // Copies rows between strides and types: to = scale[row] * from (null: 1).
+  void (*load_rows)(int64_t rows, int64_t width, const float* scale_R, const T* from,
+                    int64_t from_stride, float* to, int64_t to_stride);
+  void (*store_rows)(int64_t rows, int64_t width, const float* scale_R, const float* from,
+                     int64_t from_stride, T* to, int64_t to_stride);
+
+  // Causal softmax of attention scores, in place. Row r may see the first `visible + r` columns;
+  // they become exp(score - max), the columns behind them up to `columns` become 0. inverse_sum is
+  // one over the row's sum, log_sum_exp the logarithm of the sum of exp(score).
+  void (*causal_softmax)(int64_t rows, int64_t columns, int64_t visible, float* scores,
+                         int64_t stride, float* inverse_sum_R, float* log_sum_exp_R);
+
+  // Backward pass of the softmax above: scores become the probabilities p = exp(score -
+  // log_sum_exp), dprobability becomes the gradient of the scores, p * (dprobability - correction);
+  // both are 0 beyond what a row may see. correction is the row's sum of p * dprobability.
+  void (*causal_softmax_backward)(int64_t rows, int64_t columns, int64_t visible,
+                                  const float* log_sum_exp_R, const float* correction_R,
+                                  float* scores, float* dprobability, int64_t stride);
+
+  // Row sums of a * b.
+  void (*row_dots)(int64_t rows, int64_t width, const float* a, int64_t a_stride, const float* b,
+                   int64_t b_stride, float* out_R);
+
+  // Cross entropy of one row of logits with the token `target`, in nats. If gradient is not null,
+  // scale * (softmax(logits) - one_hot(target)) is written there. The logits are spent; gradient
+  // may be the logits.
+  float (*cross_entropy)(int64_t vocabulary, float* logits_V, int64_t target, float scale,
+                         T* gradient_V);
+
+  // to += from.
+  void (*add)(int64_t count, const float* from, float* to);
+};
+
+// The kernels for this processor; T is float or Bf16.
+template <typename T>
+const Kernels<T>& kernels();
+
+}  // namespace thinwire::tensor
