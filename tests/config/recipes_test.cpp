@@ -1,0 +1,104 @@
+// The recipes that are shipped: each one resolves, and is the model and the amount of text that the
+// paper gives.
+#include <algorithm>
+#include <cmath>
+
+#include "tests/config/recipe_fixture.h"
+#include "thinwire/base/file.h"
+#include "thinwire/config/model_shapes.h"
+
+namespace thinwire::config {
+namespace {
+
+// Stands in for sections this layer does not know; their own layer checks their values.
+struct AnyOptions final : SectionOf<AnyOptions> {
+  int64_t k = 0;
+  std::string values;
+  std::string update;
+  void describe(Fields& fields) override {
+    fields.integer("k", k, "", 0, kNoLimit, ".");
+    fields.text("values", values, ".");
+    fields.text("update", update, ".");
+  }
+};
+
+Recipe shipped(const std::string& name) {
+  MethodSections sections;
+  sections["distro"] = std::make_unique<AnyOptions>();
+  return load_recipe(fs::path(THINWIRE_SOURCE_DIR "/recipes") / (name + ".toml"), {}, sections);
+}
+
+double parameters(const Recipe& recipe) {
+  return static_cast<double>(parameter_count(llama_tensors(recipe.model)));
+}
+
+double tokens(const Recipe& recipe) {
+  const TrainSection& train = recipe.train;
+  return static_cast<double>(train.steps * train.batch * train.sequence);
+}
+
+struct Known {
+  const char* name;
+  double parameters;
+  double tokens;            // the paper's
+  double tokens_tolerance;  // relative: a whole number of steps, or the paper's rounding
+};
+
+constexpr Known kKnown[] = {
+    {"llama2-1.2b", 1'204'881'408, 104.8576e9, 0}, {"eager-35m", 35'658'240, 700e6, 1e-3},
+    {"eager-100m", 88'291'584, 1.5e9, 1e-3},       {"eager-200m", 184'574'976, 3.5e9, 1e-3},
+    {"eager-300m", 338'369'280, 6e9, 1e-3},        {"eager-500m", 558'816'768, 11e9, 1e-3},
+    {"eager-1b", 1'279'887'360, 25e9, 1e-3},       {"galore-60m", 58'073'600, 1.31e9, 0.01},
+    {"galore-130m", 134'105'856, 2.62e9, 0.01},    {"galore-350m", 367'969'280, 7.86e9, 0.01},
+    {"galore-1b", 1'339'082'752, 13.1e9, 0.01},
+};
+
+class KnownRecipe : public testing::TestWithParam<Known> {};
+
+INSTANTIATE_TEST_SUITE_P(Recipes, KnownRecipe, testing::ValuesIn(kKnown), [](const auto& known) {
+  std::string name = known.param.name;
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == '-' || c == '.'; }, '_');
+  return name;
+});
+
+TEST_P(KnownRecipe, HasThePapersParametersAndTokens) {
+  const Recipe recipe = shipped(GetParam().name);
+  EXPECT_EQ(parameters(recipe), GetParam().parameters);
+  EXPECT_NEAR(tokens(recipe), GetParam().tokens, GetParam().tokens * GetParam().tokens_tolerance);
+}
+
+TEST_P(KnownRecipe, SharesItsBatchEvenly) {
+  const TrainSection& train = shipped(GetParam().name).train;
+  EXPECT_EQ(train.batch % (train.workers * train.microbatch), 0);
+}
+
+// Table 6 of the eager paper prints 6 * parameters * tokens.
+TEST(EagerRecipes, TakeThePapersFlops) {
+  for (const auto& [name, flops] : {std::pair{"eager-35m", 1.5e17}, std::pair{"eager-200m", 4e18},
+                                    std::pair{"eager-1b", 1.9e20}}) {
+    const Recipe recipe = shipped(name);
+    EXPECT_NEAR(6 * parameters(recipe) * tokens(recipe), flops, 0.035 * flops) << name;
+  }
+}
+
+TEST(ShippedRecipes, AreAllNamedAfterTheirFileAndResolve) {
+  int count = 0;
+  for (const auto& entry : fs::directory_iterator(THINWIRE_SOURCE_DIR "/recipes")) {
+    const std::string name = entry.path().stem().string();
+    EXPECT_EQ(shipped(name).run.name, name);
+    ++count;
+  }
+  EXPECT_GE(count, 13);
+}
+
+TEST(ShippedRecipes, DemonstrationsStaySmall) {
+  for (const char* name : {"quickstart", "tiny"}) {
+    Recipe recipe = shipped(name);
+    recipe.model.vocab = recipe.data.vocabulary_size;
+    EXPECT_LE(parameters(recipe), 3.05e6) << name;
+  }
+}
+
+}  // namespace
+}  // namespace thinwire::config
