@@ -47,21 +47,22 @@ class Progress {
 
  private:
   friend void print_message(std::string_view text);
-  bool live() const { return live_; }
-  void draw();
+  enum class Mode : uint8_t { kSilent, kPlain, kLive };
+
+  void show();
   void erase();
-  std::string left_text() const;
+  void put(std::string_view text) const;
   std::string count_text() const;
+  std::string left_text() const;
   std::string plain_line() const;
-  std::string live_line(int columns) const;
+  std::string live_line() const;
 
   std::string label_;
   int64_t total_;
   ProgressOptions options_;
-  bool live_ = false;
+  Mode mode_ = Mode::kSilent;
   bool colour_ = false;
   bool drawn_ = false;
-  bool finished_ = false;
   int64_t done_;
   int64_t shown_done_;
   double began_;

@@ -1,0 +1,79 @@
+#include "thinwire/base/process.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "thinwire/base/error.h"
+
+namespace thinwire {
+namespace {
+
+fs::path fresh_log() {
+  const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+  fs::path log = fs::path(testing::TempDir()) / (std::string("process_") + test->name());
+  fs::remove(log);
+  return log;
+}
+
+TEST(Process, PassesInputAndReturnsOutput) {
+  const std::string input(1'000'000, 'x');
+  const ProcessOutput run = run_process({"cat", "-"}, input);
+  EXPECT_TRUE(run.state.ok());
+  EXPECT_EQ(run.text, input);
+}
+
+TEST(Process, NoCharacterOfAnArgumentIsSpecial) {
+  EXPECT_EQ(run_process({"printf", "%s", "a b;$HOME'\"`*"}, "").text, "a b;$HOME'\"`*");
+}
+
+TEST(Process, ReportsTheExitStatus) {
+  const ProcessOutput run = run_process({"sh", "-c", "echo wrong >&2; exit 3"}, "");
+  EXPECT_FALSE(run.state.ok());
+  EXPECT_EQ(run.state.describe(), "exit status 3");
+  EXPECT_EQ(run.text, "wrong\n");
+}
+
+TEST(Process, NamesAProgramThatCannotBeRun) {
+  try {
+    run_process({"no-such-program"}, "");
+    FAIL() << "ran a program that does not exist";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "cannot run no-such-program: No such file or directory");
+  }
+}
+
+TEST(Process, RunsBesideItsParentAndCanBeSignalled) {
+  Process child({"sleep", "1000"}, fresh_log(), /*own_group=*/true);
+  EXPECT_FALSE(child.poll().has_value());
+  child.signal(SIGTERM);
+  EXPECT_EQ(child.wait().describe(), "signal 15 (Terminated)");
+  EXPECT_TRUE(child.poll().has_value());
+}
+
+// A parent that ignores a signal, as one that waits for its children does, still has children that
+// hear it.
+TEST(Process, ChildrenHearSignalsThatTheirParentIgnores) {
+  const auto old_handler = signal(SIGINT, SIG_IGN);
+  Process child({"sleep", "1000"}, fresh_log(), /*own_group=*/true);
+  signal(SIGINT, old_handler);
+  child.signal(SIGINT);
+  EXPECT_EQ(child.wait().describe(), "signal 2 (Interrupt)");
+}
+
+TEST(Process, AddsOutputToALog) {
+  const fs::path log = fresh_log();
+  for (const char* word : {"one", "two"}) {
+    EXPECT_TRUE(Process({"echo", word}, log, /*own_group=*/false).wait().ok());
+  }
+  EXPECT_EQ(read_text_file(log), "one\ntwo\n");
+}
+
+TEST(Process, FindsInstalledPrograms) {
+  EXPECT_TRUE(have_program("sh"));
+  EXPECT_FALSE(have_program("no-such-program"));
+}
+
+}  // namespace
+}  // namespace thinwire

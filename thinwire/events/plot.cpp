@@ -1,0 +1,152 @@
+#include "thinwire/events/plot.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cmath>
+#include <iterator>
+#include <string_view>
+
+#include "thinwire/base/error.h"
+#include "thinwire/base/process.h"
+
+namespace thinwire::events {
+namespace {
+
+// Okabe and Ito's colours, told apart with any kind of colour vision, in an order that keeps
+// neighbours distinct.
+constexpr std::array<std::string_view, 7> kColours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                                      "#e69f00", "#56b4e9", "#4d4d4d"};
+
+// A gnuplot string literal that shows `text` as it is. In single quotes only the quote itself is
+// special; line ends would end the command.
+std::string string_literal(std::string_view text) {
+  std::string result = "'";
+  for (const char c : text) {
+    if (c == '\'') result += '\'';
+    result += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+  }
+  return result + "'";
+}
+
+bool drawable(const PlotSpec& spec, double x, double y) {
+  return std::isfinite(x) && std::isfinite(y) && !(spec.log_x && x <= 0) && !(spec.log_y && y <= 0);
+}
+
+// Appends the series as a data block and returns how many points it has.
+size_t append_points(const PlotSpec& spec, size_t index, std::string& script) {
+  const PlotSeries& series = spec.series[index];
+  if (series.x.size() != series.y.size()) {
+    throw Error(fmt::format("cannot plot {}: {} x values for {} y values", series.label,
+                            series.x.size(), series.y.size()));
+  }
+  size_t points = 0;
+  auto out = std::back_inserter(script);
+  fmt::format_to(out, "$series{} << END_OF_SERIES\n", index);
+  for (size_t i = 0; i < series.x.size(); ++i) {
+    if (!drawable(spec, series.x[i], series.y[i])) continue;
+    fmt::format_to(out, "{:.9g} {:.9g}\n", series.x[i], series.y[i]);
+    ++points;
+  }
+  script += "END_OF_SERIES\n";
+  return points;
+}
+
+std::string terminal(const PlotSpec& spec, bool svg) {
+  if (svg) {
+    return fmt::format(
+        "set terminal svg size {},{} noenhanced font 'Sans,18' background '#ffffff'\n", spec.width,
+        spec.height);
+  }
+  return fmt::format(
+      "set terminal pngcairo size {},{} noenhanced font 'Sans,15' background '#ffffff'\n",
+      spec.width, spec.height);
+}
+
+std::string decoration(const PlotSpec& spec) {
+  std::string script =
+      "set encoding utf8\n"
+      "set border 3 linecolor rgb '#808080' linewidth 1\n"
+      "set tics nomirror out scale 0.6 textcolor rgb '#404040'\n"
+      "set grid xtics ytics linecolor rgb '#e4e4e4' linewidth 1 linetype 1\n"
+      "set key top right opaque samplen 2 spacing 1.3 textcolor rgb '#202020' Left reverse\n"
+      "set lmargin 11\nset rmargin 4\nset bmargin 4\n";
+  script +=
+      fmt::format("set title {} font ',19' textcolor rgb '#202020'\n", string_literal(spec.title));
+  script += fmt::format("set xlabel {} textcolor rgb '#202020'\n", string_literal(spec.x_label));
+  script += fmt::format("set ylabel {} offset -1,0 textcolor rgb '#202020'\n",
+                        string_literal(spec.y_label));
+  if (spec.log_x) script += "set logscale x\n";
+  if (spec.log_y) script += "set logscale y\n";
+  return script;
+}
+
+std::string make_script(const PlotSpec& spec, const fs::path& output, bool svg) {
+  std::string script = terminal(spec, svg);
+  script += fmt::format("set output {}\n", string_literal(output.string()));
+  script += decoration(spec);
+  std::string curves;
+  for (size_t i = 0; i < spec.series.size(); ++i) {
+    const size_t points = append_points(spec, i, script);
+    if (points == 0) continue;
+    curves += fmt::format(
+        "{}$series{} using 1:2 with {} linewidth 2.2 pointtype 7 linecolor rgb '{}' title {}",
+        curves.empty() ? "plot " : ", \\\n     ", i, points == 1 ? "points" : "lines",
+        kColours[i % kColours.size()], string_literal(spec.series[i].label));
+  }
+  if (curves.empty()) {
+    throw Error(fmt::format("cannot plot {}: there is no point to draw", output.string()));
+  }
+  return script + curves + "\nset output\n";
+}
+
+bool is_svg(const fs::path& file) {
+  const std::string ending = file.extension().string();
+  if (ending == ".svg") return true;
+  if (ending == ".png") return false;
+  throw UsageError(
+      fmt::format("cannot plot to {}: the name must end in .png or .svg", file.string()));
+}
+
+}  // namespace
+
+bool have_gnuplot() { return have_program("gnuplot"); }
+
+void plot_lines(const PlotSpec& spec, const fs::path& file) {
+  const bool svg = is_svg(file);
+  if (!have_gnuplot()) {
+    throw Error(fmt::format(
+        "cannot plot {}: the program gnuplot is not installed (Debian package gnuplot-nox)",
+        file.string()));
+  }
+  // Drawn beside its place and renamed, as every file here.
+  const std::string drawing = file.string() + ".drawing";
+  if (file.has_parent_path()) fs::create_directories(file.parent_path());
+  const ProcessOutput run = run_process({"gnuplot", "-"}, make_script(spec, drawing, svg));
+  if (!run.state.ok() || !fs::exists(drawing)) {
+    fs::remove(drawing);
+    throw Error(fmt::format("cannot plot {}: gnuplot ended with {}: {}", file.string(),
+                            run.state.describe(), run.text));
+  }
+  write_file(file, read_text_file(drawing));
+  fs::remove(drawing);
+}
+
+std::vector<double> smooth(const std::vector<double>& values, int radius) {
+  const auto size = static_cast<int64_t>(values.size());
+  std::vector<double> result(values.size(), std::nan(""));
+  for (int64_t i = 0; i < size; ++i) {
+    double sum = 0;
+    int64_t count = 0;
+    for (int64_t j = std::max<int64_t>(0, i - radius); j <= std::min(size - 1, i + radius); ++j) {
+      if (!std::isfinite(values[j])) continue;
+      sum += values[j];
+      ++count;
+    }
+    if (count > 0) result[i] = sum / static_cast<double>(count);
+  }
+  return result;
+}
+
+}  // namespace thinwire::events
