@@ -87,22 +87,24 @@ RopeTable::RopeTable(int64_t positions, int64_t head_size, double theta) : half_
 }
 
 AttentionScratch::AttentionScratch(int64_t sequence, int64_t head_size) {
-  const size_t whole = static_cast<size_t>(sequence * head_size);
   const int64_t rows = std::min(sequence, kQueryBlock);
-  const size_t block = static_cast<size_t>(rows * head_size);
-  for (auto* buffer : {&key, &value, &dkey, &dvalue}) buffer->resize(whole);
-  for (auto* buffer : {&query, &output, &doutput, &dquery}) buffer->resize(block);
-  for (auto* buffer : {&scores, &dscores}) buffer->resize(static_cast<size_t>(rows * sequence));
-  row.resize(static_cast<size_t>(rows));
+  for (auto* buffer : {&key, &value, &dkey, &dvalue}) {
+    *buffer = AlignedBuffer<float>(sequence * head_size);
+  }
+  for (auto* buffer : {&query, &output, &doutput, &dquery}) {
+    *buffer = AlignedBuffer<float>(rows * head_size);
+  }
+  for (auto* buffer : {&scores, &dscores}) *buffer = AlignedBuffer<float>(rows * sequence);
+  row = AlignedBuffer<float>(rows);
 }
 
 size_t AttentionScratch::bytes() const {
-  size_t count = 0;
-  for (const auto* buffer : {&query, &key, &value, &output, &doutput, &dquery, &dkey, &dvalue,
+  size_t sum = 0;
+  for (const auto* buffer : {&key, &value, &dkey, &dvalue, &query, &output, &doutput, &dquery,
                              &scores, &dscores, &row}) {
-    count += buffer->size();
+    sum += buffer->bytes();
   }
-  return count * sizeof(float);
+  return sum;
 }
 
 void attend(int64_t rows, int64_t first, int64_t head_size, const float* query, const float* key,
@@ -142,8 +144,8 @@ void attention_backward(const AttentionShape& shape, const RopeTable& rope, int6
   const int64_t d = shape.head_size, stride = shape.qkv_width();
   const HeadColumns<T> columns(shape, kv_head, qkv);
   load_keys_values<T>(shape, rope, sequence, HeadColumns<const T>(shape, kv_head, qkv), scratch);
-  std::fill_n(scratch.dkey.begin(), sequence * d, 0.0f);
-  std::fill_n(scratch.dvalue.begin(), sequence * d, 0.0f);
+  std::fill_n(scratch.dkey.data(), sequence * d, 0.0f);
+  std::fill_n(scratch.dvalue.data(), sequence * d, 0.0f);
   for (int64_t head = kv_head * shape.group(); head < (kv_head + 1) * shape.group(); ++head) {
     for (int64_t first = 0; first < sequence; first += kQueryBlock) {
       const int64_t rows = std::min(kQueryBlock, sequence - first);

@@ -8,10 +8,10 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "thinwire/base/bf16.h"
+#include "thinwire/tensor/aligned_buffer.h"
 
 namespace thinwire::tensor {
 
@@ -22,7 +22,7 @@ struct AttentionShape {
 
   int64_t group() const { return heads / kv_heads; }
   int64_t width() const { return heads * head_size; }
-  // A token's queries, keys and values: H D + 2 G D.
+  // Width of a token's queries, keys and values together.
   int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_size; }
 };
 
@@ -39,15 +39,18 @@ class RopeTable {
   std::vector<float> cosine_, sine_;
 };
 
+// Query rows in one block of attend(), i.e. the rows its scores need room for.
+inline constexpr int64_t kQueryBlock = 64;
+
 // Memory for one thread's calls with up to `sequence` positions.
-class AttentionScratch {
- public:
+struct AttentionScratch {
   AttentionScratch(int64_t sequence, int64_t head_size);
   size_t bytes() const;
 
-  std::vector<float> query, key, value, output, doutput, dquery, dkey, dvalue;  // [T, D] or a block
-  std::vector<float> scores, dscores;                                           // a block x T
-  std::vector<float> row;                                                       // a value a query
+  AlignedBuffer<float> key, value, dkey, dvalue;        // [T, D]
+  AlignedBuffer<float> query, output, doutput, dquery;  // [block, D]
+  AlignedBuffer<float> scores, dscores;                 // [block, T]
+  AlignedBuffer<float> row;                             // [block]
 };
 
 // qkv_TW: a token's unrotated queries of all heads, then keys, then values. Writes the columns of
@@ -69,8 +72,5 @@ void attention_backward(const AttentionShape& shape, const RopeTable& rope, int6
 // positions [0, first + rows). out [rows, D] is not yet multiplied by inverse_sum.
 void attend(int64_t rows, int64_t first, int64_t head_size, const float* query, const float* key,
             const float* value, float* scores, float* out, float* inverse_sum, float* log_sum_exp);
-
-// Query rows in one block of attend(), i.e. the rows its scores need room for.
-inline constexpr int64_t kQueryBlock = 64;
 
 }  // namespace thinwire::tensor

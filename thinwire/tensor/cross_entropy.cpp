@@ -16,14 +16,15 @@ constexpr int64_t kChunkRows = 128;
 }  // namespace
 
 template <typename T>
-LinearCrossEntropy<T>::LinearCrossEntropy(int64_t width, int64_t vocabulary, ThreadPool& threads)
+LinearCrossEntropy<T>::LinearCrossEntropy(int64_t width, int64_t vocabulary, int64_t max_rows,
+                                          ThreadPool& threads)
     : width_(width),
       vocabulary_(vocabulary),
-      chunk_(kChunkRows * threads.size()),
+      chunk_(std::min(max_rows, kChunkRows * threads.size())),
       threads_(threads),
-      logits_(static_cast<size_t>(chunk_ * vocabulary)),
-      losses_(static_cast<size_t>(chunk_)) {
-  if constexpr (!std::is_same_v<T, float>) rounded_.resize(logits_.size());
+      logits_(chunk_ * vocabulary),
+      losses_(chunk_) {
+  if constexpr (!std::is_same_v<T, float>) rounded_ = AlignedBuffer<Bf16>(chunk_ * vocabulary);
 }
 
 template <typename T>
@@ -43,13 +44,13 @@ double LinearCrossEntropy<T>::chunk_loss(int64_t rows, const T* x, const T* weig
   T* const gradient = gradients ? dlogits() : nullptr;
   threads_.for_ranges(rows, 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t r = begin; r < end; ++r) {
-      losses_[r] =
+      losses_.data()[r] =
           kernels<T>().cross_entropy(vocabulary_, logits_.data() + r * vocabulary_, targets[r],
                                      scale, gradients ? gradient + r * vocabulary_ : nullptr);
     }
   });
   double sum = 0;
-  for (int64_t r = 0; r < rows; ++r) sum += losses_[r];
+  for (int64_t r = 0; r < rows; ++r) sum += losses_.data()[r];
   return sum;
 }
 
@@ -84,7 +85,7 @@ double LinearCrossEntropy<T>::loss_and_gradients(int64_t rows, const T* x, const
 
 template <typename T>
 size_t LinearCrossEntropy<T>::bytes() const {
-  return (logits_.size() + losses_.size()) * sizeof(float) + rounded_.size() * sizeof(Bf16);
+  return logits_.bytes() + losses_.bytes() + rounded_.bytes();
 }
 
 template class LinearCrossEntropy<float>;

@@ -5,10 +5,10 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "thinwire/base/bf16.h"
 #include "thinwire/base/threads.h"
+#include "thinwire/tensor/aligned_buffer.h"
 
 namespace thinwire::tensor {
 
@@ -16,7 +16,7 @@ namespace thinwire::tensor {
 template <typename T>
 class LinearCrossEntropy {
  public:
-  LinearCrossEntropy(int64_t width, int64_t vocabulary, ThreadPool& threads);
+  LinearCrossEntropy(int64_t width, int64_t vocabulary, int64_t max_rows, ThreadPool& threads);
 
   // Sum over the rows of the cross entropy with their targets, in nats.
   double loss(int64_t rows, const T* x_NC, const T* weight_VC, const int32_t* targets_N);
@@ -29,16 +29,16 @@ class LinearCrossEntropy {
   size_t bytes() const;
 
  private:
-  // Computes losses_[0, rows) and, with dlogits_ wanted, the chunk's gradients of the logits.
+  // The loss of one chunk and, if wanted, the gradients of its logits in dlogits().
   double chunk_loss(int64_t rows, const T* x, const T* weight, const int32_t* targets, float scale,
                     bool gradients);
   T* dlogits();
 
   int64_t width_, vocabulary_, chunk_;
   ThreadPool& threads_;
-  std::vector<float> logits_;  // [chunk, V]
-  std::vector<Bf16> rounded_;  // the gradients of a chunk's logits where T is Bf16
-  std::vector<float> losses_;  // [chunk]
+  AlignedBuffer<float> logits_;  // [chunk, V]
+  AlignedBuffer<Bf16> rounded_;  // the gradients of a chunk's logits where T is Bf16
+  AlignedBuffer<float> losses_;  // [chunk]
 };
 
 }  // namespace thinwire::tensor

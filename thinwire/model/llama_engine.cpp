@@ -1,0 +1,308 @@
+#include "thinwire/model/llama_engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <type_traits>
+
+#include "thinwire/base/error.h"
+#include "thinwire/tensor/kernels.h"
+
+namespace thinwire::model {
+namespace {
+
+template <typename T>
+constexpr bool kIsFloat = std::is_same_v<T, float>;
+
+int64_t positive(int64_t value, const char* name) {
+  if (value < 1) throw Error(fmt::format("Llama: {} must be >= 1, got {}", name, value));
+  return value;
+}
+
+}  // namespace
+
+template <typename T>
+LlamaEngine<T>::LlamaEngine(const config::ModelSection& model, const tensor::Layout& layout,
+                            tensor::Arena& params, ThreadPool& threads, int64_t max_rows,
+                            int64_t sequence)
+    : model_(model),
+      where_(model, layout),
+      params_(params),
+      threads_(threads),
+      max_rows_(positive(max_rows, "max_rows")),
+      max_sequence_(positive(sequence, "sequence")),
+      max_tokens_(max_rows * sequence),
+      rope_(sequence, model.head_size(), model.rope_theta),
+      head_(model.hidden, model.vocab, max_tokens_, threads),
+      copy_(kIsFloat<T> ? 0 : layout.total()),
+      final_x_NC_(max_tokens_ * model.hidden),
+      final_rstd_N_(max_tokens_),
+      hidden_NC_(max_tokens_ * model.hidden),
+      branch_NC_(max_tokens_ * model.hidden),
+      inner_NF_(max_tokens_ * model.intermediate),
+      dinner_NF_(max_tokens_ * model.intermediate),
+      dx_NC_(max_tokens_ * model.hidden),
+      dx_copy_NC_(kIsFloat<T> ? 0 : max_tokens_ * model.hidden),
+      dnorm_(threads.size() * model.hidden),
+      inputs_(static_cast<size_t>(max_tokens_)),
+      targets_(static_cast<size_t>(max_tokens_)) {
+  const int64_t n = max_tokens_, c = model.hidden;
+  for (int64_t layer = 0; layer < model.layers; ++layer) {
+    saved_.push_back({Buffer<float>(n * c), Buffer<float>(n),
+                      Buffer<T>(n * where_.attention.qkv_width()), Buffer<T>(n * c),
+                      Buffer<float>(n * model.heads), Buffer<float>(n * c), Buffer<float>(n),
+                      Buffer<T>(n * 2 * model.intermediate)});
+  }
+  for (int i = 0; i < threads.size(); ++i) scratch_.emplace_back(sequence, model.head_size());
+  refresh();
+}
+
+template <typename T>
+void LlamaEngine<T>::refresh() {
+  if constexpr (!kIsFloat<T>) {
+    threads_.for_ranges(params_.layout().total(), 64, [&](int64_t begin, int64_t end, int) {
+      const int64_t count = end - begin;
+      tensor::kernels<T>().store_rows(1, count, nullptr, params_.all().data() + begin, count,
+                                      copy_.data() + begin, count);
+    });
+  }
+}
+
+template <typename T>
+const T* LlamaEngine<T>::weights() const {
+  if constexpr (kIsFloat<T>) {
+    return params_.all().data();
+  } else {
+    return copy_.data();
+  }
+}
+
+template <typename T>
+T* LlamaEngine<T>::dx_operand() {
+  if constexpr (kIsFloat<T>) {
+    return dx_NC_.data();
+  } else {
+    return dx_copy_NC_.data();
+  }
+}
+
+template <typename T>
+template <typename Body>
+void LlamaEngine<T>::over_tokens(const Body& body) {
+  threads_.for_ranges(tokens_, 1,
+                      [&](int64_t begin, int64_t end, int) { body(begin, end - begin); });
+}
+
+template <typename T>
+template <typename Body>
+void LlamaEngine<T>::over_heads(const Body& body) {
+  const int64_t heads = model_.kv_heads;
+  threads_.for_ranges(rows_ * heads, 1, [&](int64_t begin, int64_t end, int thread) {
+    for (int64_t i = begin; i < end; ++i) body(i / heads, i % heads, scratch_[thread]);
+  });
+}
+
+template <typename T>
+void LlamaEngine<T>::load_batch(std::span<const int32_t> tokens, int64_t rows) {
+  const auto count = static_cast<int64_t>(tokens.size());
+  if (rows < 1 || rows > max_rows_ || count % rows != 0 || count / rows < 2 ||
+      count / rows - 1 > max_sequence_) {
+    throw Error(fmt::format(
+        "a batch of {} rows with {} tokens in all; this model takes 1 to {} rows of 2 to {} tokens",
+        rows, count, max_rows_, max_sequence_ + 1));
+  }
+  check_tokens(tokens, model_.vocab);
+  rows_ = rows;
+  sequence_ = count / rows - 1;
+  tokens_ = rows_ * sequence_;
+  for (int64_t r = 0; r < rows; ++r) {
+    const int32_t* const row = tokens.data() + r * (sequence_ + 1);
+    std::copy_n(row, sequence_, inputs_.data() + r * sequence_);
+    std::copy_n(row + 1, sequence_, targets_.data() + r * sequence_);
+  }
+}
+
+template <typename T>
+void LlamaEngine<T>::embed() {
+  const int64_t c = model_.hidden;
+  const float* const table = params_.all().data() + where_.embedding;
+  over_tokens([&](int64_t first, int64_t count) {
+    for (int64_t i = first; i < first + count; ++i) {
+      std::copy_n(table + inputs_[i] * c, c, saved_[0].attention_x_NC.data() + i * c);
+    }
+  });
+}
+
+template <typename T>
+void LlamaEngine<T>::norm(const float* x, bool add_branch, int64_t weight, float* sum,
+                          float* rstd) {
+  const int64_t c = model_.hidden;
+  over_tokens([&](int64_t first, int64_t count) {
+    tensor::kernels<T>().add_rmsnorm(
+        count, c, x + first * c, add_branch ? branch_NC_.data() + first * c : nullptr,
+        params_.all().data() + weight, static_cast<float>(model_.norm_eps), sum + first * c,
+        rstd + first, hidden_NC_.data() + first * c);
+  });
+}
+
+template <typename T>
+void LlamaEngine<T>::forward_block(int64_t layer) {
+  const BlockWeights& block = where_.blocks[layer];
+  Saved& saved = saved_[layer];
+  const bool first = layer == 0;
+  norm(first ? saved.attention_x_NC.data() : saved_[layer - 1].mlp_x_NC.data(), !first,
+       block.attention_norm, saved.attention_x_NC.data(), saved.attention_rstd_N.data());
+  block.qkv.forward(threads_, tokens_, weights(), hidden_NC_.data(), saved.qkv_NW.data());
+  over_heads([&](int64_t row, int64_t head, tensor::AttentionScratch& scratch) {
+    const int64_t start = row * sequence_;
+    tensor::attention_forward<T>(where_.attention, rope_, sequence_, head,
+                                 saved.qkv_NW.data() + start * where_.attention.qkv_width(),
+                                 saved.attention_NC.data() + start * model_.hidden,
+                                 saved.log_sum_exp_NH.data() + start * model_.heads, scratch);
+  });
+  block.o.forward(threads_, tokens_, weights(), saved.attention_NC.data(), branch_NC_.data());
+
+  norm(saved.attention_x_NC.data(), true, block.mlp_norm, saved.mlp_x_NC.data(),
+       saved.mlp_rstd_N.data());
+  block.gate_up.forward(threads_, tokens_, weights(), hidden_NC_.data(), saved.gate_up_N2F.data());
+  const int64_t f = model_.intermediate;
+  over_tokens([&](int64_t begin, int64_t count) {
+    tensor::kernels<T>().swiglu(count, f, saved.gate_up_N2F.data() + begin * 2 * f,
+                                inner_NF_.data() + begin * f);
+  });
+  block.down.forward(threads_, tokens_, weights(), inner_NF_.data(), branch_NC_.data());
+}
+
+template <typename T>
+void LlamaEngine<T>::forward() {
+  embed();
+  for (int64_t layer = 0; layer < model_.layers; ++layer) forward_block(layer);
+  norm(saved_.back().mlp_x_NC.data(), true, where_.final_norm, final_x_NC_.data(),
+       final_rstd_N_.data());
+}
+
+template <typename T>
+double LlamaEngine<T>::loss(std::span<const int32_t> tokens, int64_t rows) {
+  load_batch(tokens, rows);
+  forward();
+  return head_.loss(tokens_, hidden_NC_.data(), weights() + where_.head, targets_.data());
+}
+
+template <typename T>
+double LlamaEngine<T>::loss_and_gradients(std::span<const int32_t> tokens, int64_t rows,
+                                          float gradient_scale, tensor::Arena& gradients,
+                                          const std::function<void(int layer)>& layer_ready) {
+  load_batch(tokens, rows);
+  forward();
+  const double sum = head_.loss_and_gradients(tokens_, hidden_NC_.data(), weights() + where_.head,
+                                              targets_.data(), gradient_scale, branch_NC_.data(),
+                                              gradients.all().data() + where_.head);
+  backward(gradients, layer_ready);
+  return sum;
+}
+
+template <typename T>
+void LlamaEngine<T>::backward_norm(const float* x, const float* rstd, int64_t weight,
+                                   float* gradients) {
+  const int64_t c = model_.hidden;
+  std::fill_n(dnorm_.data(), threads_.size() * c, 0.0f);
+  threads_.for_ranges(tokens_, 1, [&](int64_t begin, int64_t end, int thread) {
+    tensor::kernels<T>().rmsnorm_backward(
+        end - begin, c, x + begin * c, rstd + begin, params_.all().data() + weight,
+        branch_NC_.data() + begin * c, dx_NC_.data() + begin * c,
+        kIsFloat<T> ? nullptr : dx_operand() + begin * c, dnorm_.data() + thread * c,
+        hidden_NC_.data() + begin * c);
+  });
+  for (int thread = 0; thread < threads_.size(); ++thread) {
+    tensor::kernels<T>().add(c, dnorm_.data() + thread * c, gradients + weight);
+  }
+}
+
+template <typename T>
+void LlamaEngine<T>::backward_mlp(int64_t layer, float* gradients) {
+  const BlockWeights& block = where_.blocks[layer];
+  Saved& saved = saved_[layer];
+  const int64_t f = model_.intermediate;
+  block.down.backward_input(threads_, tokens_, weights(), static_cast<const T*>(dx_operand()),
+                            dinner_NF_.data());
+  over_tokens([&](int64_t first, int64_t count) {
+    tensor::kernels<T>().swiglu_backward(count, f, saved.gate_up_N2F.data() + first * 2 * f,
+                                         dinner_NF_.data() + first * f,
+                                         inner_NF_.data() + first * f);
+  });
+  block.down.backward_weight(threads_, tokens_, static_cast<const T*>(dx_operand()),
+                             inner_NF_.data(), gradients);
+  block.gate_up.backward_input(threads_, tokens_, weights(), saved.gate_up_N2F.data(),
+                               branch_NC_.data());
+  backward_norm(saved.mlp_x_NC.data(), saved.mlp_rstd_N.data(), block.mlp_norm, gradients);
+  block.gate_up.backward_weight(threads_, tokens_, saved.gate_up_N2F.data(), hidden_NC_.data(),
+                                gradients);
+}
+
+template <typename T>
+void LlamaEngine<T>::backward_attention(int64_t layer, float* gradients) {
+  const BlockWeights& block = where_.blocks[layer];
+  Saved& saved = saved_[layer];
+  const T* const dx = dx_operand();
+  block.o.backward_input(threads_, tokens_, weights(), dx, branch_NC_.data());
+  block.o.backward_weight(threads_, tokens_, dx, saved.attention_NC.data(), gradients);
+  over_heads([&](int64_t row, int64_t head, tensor::AttentionScratch& scratch) {
+    const int64_t start = row * sequence_;
+    tensor::attention_backward<T>(where_.attention, rope_, sequence_, head,
+                                  saved.qkv_NW.data() + start * where_.attention.qkv_width(),
+                                  saved.attention_NC.data() + start * model_.hidden,
+                                  branch_NC_.data() + start * model_.hidden,
+                                  saved.log_sum_exp_NH.data() + start * model_.heads, scratch);
+  });
+  block.qkv.backward_input(threads_, tokens_, weights(), saved.qkv_NW.data(), branch_NC_.data());
+  backward_norm(saved.attention_x_NC.data(), saved.attention_rstd_N.data(), block.attention_norm,
+                gradients);
+  block.qkv.backward_weight(threads_, tokens_, saved.qkv_NW.data(), hidden_NC_.data(), gradients);
+}
+
+template <typename T>
+void LlamaEngine<T>::backward_embedding(float* gradients) {
+  const int64_t c = model_.hidden;
+  float* const table = gradients + where_.embedding;
+  // Each thread adds a range of columns of all tokens, in the tokens' order.
+  threads_.for_ranges(c, 16, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = 0; i < tokens_; ++i) {
+      tensor::kernels<T>().add(end - begin, dx_NC_.data() + i * c + begin,
+                               table + inputs_[i] * c + begin);
+    }
+  });
+}
+
+template <typename T>
+void LlamaEngine<T>::backward(tensor::Arena& gradients,
+                              const std::function<void(int layer)>& layer_ready) {
+  float* const all = gradients.all().data();
+  std::fill_n(dx_NC_.data(), tokens_ * model_.hidden, 0.0f);
+  backward_norm(final_x_NC_.data(), final_rstd_N_.data(), where_.final_norm, all);
+  for (int64_t layer = model_.layers - 1; layer >= 0; --layer) {
+    backward_mlp(layer, all);
+    backward_attention(layer, all);
+    if (layer_ready) layer_ready(static_cast<int>(layer));
+  }
+  backward_embedding(all);
+  if (layer_ready) layer_ready(-1);
+}
+
+template <typename T>
+size_t LlamaEngine<T>::bytes() const {
+  size_t sum = rope_.bytes() + head_.bytes() + copy_.bytes() + final_x_NC_.bytes() +
+               final_rstd_N_.bytes() + hidden_NC_.bytes() + branch_NC_.bytes() + inner_NF_.bytes() +
+               dinner_NF_.bytes() + dx_NC_.bytes() + dx_copy_NC_.bytes() + dnorm_.bytes();
+  for (const Saved& s : saved_) {
+    sum += s.attention_x_NC.bytes() + s.attention_rstd_N.bytes() + s.qkv_NW.bytes() +
+           s.attention_NC.bytes() + s.log_sum_exp_NH.bytes() + s.mlp_x_NC.bytes() +
+           s.mlp_rstd_N.bytes() + s.gate_up_N2F.bytes();
+  }
+  for (const auto& scratch : scratch_) sum += scratch.bytes();
+  return sum + (inputs_.size() + targets_.size()) * sizeof(int32_t);
+}
+
+template class LlamaEngine<float>;
+template class LlamaEngine<Bf16>;
+
+}  // namespace thinwire::model

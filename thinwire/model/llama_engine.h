@@ -1,0 +1,105 @@
+// What computes behind model::Llama: one class for both precisions.
+//
+// Shape suffixes: N tokens of the batch, C hidden, F intermediate, W a token's queries, keys and
+// values, H heads, V vocabulary.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "thinwire/model/llama.h"
+#include "thinwire/model/weights.h"
+#include "thinwire/tensor/aligned_buffer.h"
+#include "thinwire/tensor/cross_entropy.h"
+
+namespace thinwire::model {
+
+class Llama::Engine {
+ public:
+  virtual ~Engine() = default;
+  virtual double loss_and_gradients(std::span<const int32_t> tokens, int64_t rows,
+                                    float gradient_scale, tensor::Arena& gradients,
+                                    const std::function<void(int layer)>& layer_ready) = 0;
+  virtual double loss(std::span<const int32_t> tokens, int64_t rows) = 0;
+  virtual void refresh() = 0;
+  virtual size_t bytes() const = 0;
+};
+
+// T is the type of the operands and results of the matrix products.
+template <typename T>
+class LlamaEngine final : public Llama::Engine {
+ public:
+  LlamaEngine(const config::ModelSection& model, const tensor::Layout& layout,
+              tensor::Arena& params, ThreadPool& threads, int64_t max_rows, int64_t sequence);
+
+  double loss_and_gradients(std::span<const int32_t> tokens, int64_t rows, float gradient_scale,
+                            tensor::Arena& gradients,
+                            const std::function<void(int layer)>& layer_ready) override;
+  double loss(std::span<const int32_t> tokens, int64_t rows) override;
+  void refresh() override;
+  size_t bytes() const override;
+
+ private:
+  template <typename E>
+  using Buffer = tensor::AlignedBuffer<E>;
+
+  // What the backward pass of one block needs. Everything else it computes again on its way.
+  struct Saved {
+    Buffer<float> attention_x_NC, attention_rstd_N;  // input of the attention norm, 1 / its rms
+    Buffer<T> qkv_NW, attention_NC;
+    Buffer<float> log_sum_exp_NH;
+    Buffer<float> mlp_x_NC, mlp_rstd_N;
+    Buffer<T> gate_up_N2F;
+  };
+
+  // Takes a batch in: checks it and separates inputs from targets.
+  void load_batch(std::span<const int32_t> tokens, int64_t rows);
+  // From the embedding to the final norm's output in hidden_.
+  void forward();
+  void forward_block(int64_t layer);
+  // From the gradient of the final norm's output in branch_ to all gradients but the head's.
+  void backward(tensor::Arena& gradients, const std::function<void(int layer)>& layer_ready);
+  void backward_mlp(int64_t layer, float* gradients);
+  void backward_attention(int64_t layer, float* gradients);
+  void embed();
+  void backward_embedding(float* gradients);
+
+  // hidden_ = rmsnorm(sum) for sum = x + branch_ (or x alone).
+  void norm(const float* x, bool add_branch, int64_t weight, float* sum, float* rstd);
+  // Adds the norm's gradient to dx_ for the gradient of its output in branch_; hidden_ becomes the
+  // norm's output again.
+  void backward_norm(const float* x, const float* rstd, int64_t weight, float* gradients);
+
+  // Calls body(first, count) over the batch's tokens, split over the threads.
+  template <typename Body>
+  void over_tokens(const Body& body);
+  template <typename Body>
+  void over_heads(const Body& body);
+
+  const T* weights() const;
+  T* dx_operand();
+
+  const config::ModelSection model_;
+  const LlamaWeights where_;
+  tensor::Arena& params_;
+  ThreadPool& threads_;
+  const int64_t max_rows_, max_sequence_, max_tokens_;
+  const tensor::RopeTable rope_;
+  tensor::LinearCrossEntropy<T> head_;
+
+  Buffer<T> copy_;  // of the parameters, where T is not float
+  std::vector<Saved> saved_;
+  Buffer<float> final_x_NC_, final_rstd_N_;
+  Buffer<T> hidden_NC_;   // output of a norm
+  Buffer<T> branch_NC_;   // what a branch adds to the residual stream; gradients of hidden_
+  Buffer<T> inner_NF_;    // the MLP's hidden layer
+  Buffer<T> dinner_NF_;   // its gradient
+  Buffer<float> dx_NC_;   // gradient of the residual stream
+  Buffer<T> dx_copy_NC_;  // rounded, where T is not float
+  Buffer<float> dnorm_;   // a norm weight's gradient for each thread
+  std::vector<tensor::AttentionScratch> scratch_;  // for each thread
+  std::vector<int32_t> inputs_, targets_;
+  int64_t rows_ = 0, sequence_ = 0, tokens_ = 0;  // of the present batch
+};
+
+}  // namespace thinwire::model

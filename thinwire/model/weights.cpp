@@ -1,0 +1,128 @@
+#include "thinwire/model/weights.h"
+
+#include <fmt/format.h>
+
+#include "thinwire/base/error.h"
+#include "thinwire/config/model_shapes.h"
+#include "thinwire/tensor/gemm.h"
+
+namespace thinwire::model {
+namespace {
+
+using tensor::Transpose;
+
+void check_shapes(const config::ModelSection& model) {
+  const auto require = [](bool ok, const char* rule, int64_t a, int64_t b) {
+    if (!ok) throw Error(fmt::format("[model] {}, got {} and {}", rule, a, b));
+  };
+  require(model.vocab >= 1 && model.layers >= 1, "vocab and layers must be >= 1", model.vocab,
+          model.layers);
+  require(model.hidden >= 1 && model.intermediate >= 1, "hidden and intermediate must be >= 1",
+          model.hidden, model.intermediate);
+  require(model.heads >= 1 && model.hidden % model.heads == 0, "hidden must be a multiple of heads",
+          model.hidden, model.heads);
+  require(model.kv_heads >= 1 && model.heads % model.kv_heads == 0,
+          "heads must be a multiple of kv_heads", model.heads, model.kv_heads);
+  require(model.head_size() % 2 == 0, "hidden / heads must be even (rotary positions turn pairs)",
+          model.hidden, model.heads);
+}
+
+void check_layout(const config::ModelSection& model, const tensor::Layout& layout) {
+  const std::vector<TensorSpec> expected = config::llama_tensors(model);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (i < layout.size() && layout.specs()[i].name == expected[i].name &&
+        layout.specs()[i].shape == expected[i].shape) {
+      continue;
+    }
+    throw Error(fmt::format("the parameters are another model's: expected {} as tensor {}",
+                            expected[i].name, i));
+  }
+}
+
+int64_t offset(const tensor::Layout& layout, const std::string& name) {
+  return layout.offset(layout.find(name));
+}
+
+}  // namespace
+
+Linear::Linear(const tensor::Layout& layout, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    const size_t index = layout.find(name);
+    const Shape& shape = layout.specs()[index].shape;
+    inputs_ = shape[1];
+    const int64_t start = layout.offset(index);
+    if (!parts_.empty() && parts_.back().offset + parts_.back().outputs * inputs_ == start) {
+      parts_.back().outputs += shape[0];
+    } else {
+      parts_.push_back({start, outputs_, shape[0]});
+    }
+    outputs_ += shape[0];
+  }
+}
+
+template <typename T>
+void Linear::forward(ThreadPool& threads, int64_t tokens, const T* arena, const T* x, T* y) const {
+  for (const Part& part : parts_) {
+    tensor::gemm(threads, Transpose::kNo, Transpose::kYes, tokens, part.outputs, inputs_, x,
+                 inputs_, arena + part.offset, inputs_, 0, y + part.column, outputs_);
+  }
+}
+
+template <typename T>
+void Linear::backward_input(ThreadPool& threads, int64_t tokens, const T* arena, const T* dy,
+                            T* dx) const {
+  float beta = 0;
+  for (const Part& part : parts_) {
+    tensor::gemm(threads, Transpose::kNo, Transpose::kNo, tokens, inputs_, part.outputs,
+                 dy + part.column, outputs_, arena + part.offset, inputs_, beta, dx, inputs_);
+    beta = 1;
+  }
+}
+
+template <typename T>
+void Linear::backward_weight(ThreadPool& threads, int64_t tokens, const T* dy, const T* x,
+                             float* gradients) const {
+  for (const Part& part : parts_) {
+    tensor::gemm(threads, Transpose::kYes, Transpose::kNo, part.outputs, inputs_, tokens,
+                 dy + part.column, outputs_, x, inputs_, 1, gradients + part.offset, inputs_);
+  }
+}
+
+#define THINWIRE_INSTANTIATE(T)                                                             \
+  template void Linear::forward(ThreadPool&, int64_t, const T*, const T*, T*) const;        \
+  template void Linear::backward_input(ThreadPool&, int64_t, const T*, const T*, T*) const; \
+  template void Linear::backward_weight(ThreadPool&, int64_t, const T*, const T*, float*) const
+THINWIRE_INSTANTIATE(float);
+THINWIRE_INSTANTIATE(Bf16);
+#undef THINWIRE_INSTANTIATE
+
+LlamaWeights::LlamaWeights(const config::ModelSection& model, const tensor::Layout& layout) {
+  check_shapes(model);
+  check_layout(model, layout);
+  attention = {model.heads, model.kv_heads, model.head_size()};
+  embedding = offset(layout, "model.embed_tokens.weight");
+  final_norm = offset(layout, "model.norm.weight");
+  head = model.tied ? embedding : offset(layout, "lm_head.weight");
+  for (int64_t layer = 0; layer < model.layers; ++layer) {
+    const auto name = [&](const char* part) {
+      return fmt::format("model.layers.{}.{}.weight", layer, part);
+    };
+    blocks.push_back(
+        {offset(layout, name("input_layernorm")), offset(layout, name("post_attention_layernorm")),
+         Linear(layout,
+                {name("self_attn.q_proj"), name("self_attn.k_proj"), name("self_attn.v_proj")}),
+         Linear(layout, {name("self_attn.o_proj")}),
+         Linear(layout, {name("mlp.gate_proj"), name("mlp.up_proj")}),
+         Linear(layout, {name("mlp.down_proj")})});
+  }
+}
+
+void check_tokens(std::span<const int32_t> tokens, int64_t vocabulary) {
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] >= 0 && tokens[i] < vocabulary) continue;
+    throw Error(fmt::format("token {} at index {} is outside the model's vocabulary of {}",
+                            tokens[i], i, vocabulary));
+  }
+}
+
+}  // namespace thinwire::model

@@ -1,0 +1,75 @@
+// Where a Llama's parameters lie in the arena, and the products with them. Matrices that multiply
+// the same input and lie side by side in the arena (queries, keys and values; gate and up) are one
+// product.
+//
+// Shape suffixes: N tokens, I input features, O output features.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "thinwire/base/threads.h"
+#include "thinwire/config/recipe.h"
+#include "thinwire/tensor/arena.h"
+#include "thinwire/tensor/attention.h"
+
+namespace thinwire::model {
+
+// One or several matrices [outputs, inputs] with a common input; their outputs stand side by side.
+class Linear {
+ public:
+  Linear() = default;
+  // The tensors of these names, in this order.
+  Linear(const tensor::Layout& layout, const std::vector<std::string>& names);
+
+  int64_t inputs() const { return inputs_; }
+  int64_t outputs() const { return outputs_; }
+
+  // `arena` is the beginning of the parameters (or of their bf16 copy).
+  // y = x W^T
+  template <typename T>
+  void forward(ThreadPool& threads, int64_t tokens, const T* arena, const T* x_NI, T* y_NO) const;
+  // dx = dy W
+  template <typename T>
+  void backward_input(ThreadPool& threads, int64_t tokens, const T* arena, const T* dy_NO,
+                      T* dx_NI) const;
+  // dW += dy^T x, where `gradients` is the beginning of the gradients.
+  template <typename T>
+  void backward_weight(ThreadPool& threads, int64_t tokens, const T* dy_NO, const T* x_NI,
+                       float* gradients) const;
+
+ private:
+  struct Part {
+    int64_t offset;  // in the arena
+    int64_t column;  // first output
+    int64_t outputs;
+  };
+
+  int64_t inputs_ = 0;
+  int64_t outputs_ = 0;
+  std::vector<Part> parts_;
+};
+
+struct BlockWeights {
+  int64_t attention_norm;  // offsets of vectors
+  int64_t mlp_norm;
+  Linear qkv, o, gate_up, down;
+};
+
+struct LlamaWeights {
+  // Throws Error for shapes a Llama cannot have and for a layout that belongs to another model.
+  LlamaWeights(const config::ModelSection& model, const tensor::Layout& layout);
+
+  tensor::AttentionShape attention;
+  int64_t embedding;
+  int64_t final_norm;
+  int64_t head;  // the embedding when tied
+  std::vector<BlockWeights> blocks;
+};
+
+// Throws Error that names the first token outside [0, vocabulary) and where it stands.
+void check_tokens(std::span<const int32_t> tokens, int64_t vocabulary);
+
+}  // namespace thinwire::model
