@@ -35,11 +35,13 @@ class ByteWriter {
   template <typename T>
   void put(T value) {
     static_assert(std::is_trivially_copyable_v<T>);
-    const auto* raw = reinterpret_cast<const uint8_t*>(&value);
-    out_.insert(out_.end(), raw, raw + sizeof(T));
+    put_bytes({reinterpret_cast<const uint8_t*>(&value), sizeof(T)});
   }
   void put_bytes(std::span<const uint8_t> bytes) {
-    out_.insert(out_.end(), bytes.begin(), bytes.end());
+    if (bytes.empty()) return;
+    const size_t at = out_.size();
+    out_.resize(at + bytes.size());
+    std::memcpy(out_.data() + at, bytes.data(), bytes.size());
   }
   // Length (u32), then the characters.
   void put_string(std::string_view text) {
