@@ -9,8 +9,11 @@ class App;
 
 namespace thinwire::cli {
 
+void add_completion(CLI::App& app);
 void add_export(CLI::App& app);
 void add_import(CLI::App& app);
+void add_prepare(CLI::App& app);
+void add_recipe(CLI::App& app);
 
 // Declares every subcommand, in the order in which --help lists them.
 void add_commands(CLI::App& app);

@@ -3,8 +3,11 @@
 namespace thinwire::cli {
 
 void add_commands(CLI::App& app) {
+  add_recipe(app);
+  add_prepare(app);
   add_export(app);
   add_import(app);
+  add_completion(app);
 }
 
 }  // namespace thinwire::cli

@@ -61,8 +61,10 @@ PrepareSummary prepare(const config::DataSection& data, const PrepareOptions& op
 // What prepare.json of a prepared folder says. Throws Error when there is none or it is damaged.
 PrepareSummary read_prepared(const fs::path& folder);
 
-// Names of the validation sets of a prepared folder: "validation" first, then by name. The set's
-// shards are in folder / "validation" / name.
+// Names of the validation sets of a prepared folder: "validation" first, then by name.
 std::vector<std::string> validation_sets(const fs::path& folder);
+
+// Where a prepared folder keeps the shards of a set: train/, or validation/<name>/.
+fs::path set_folder(const fs::path& folder, const std::string& name);
 
 }  // namespace thinwire::data

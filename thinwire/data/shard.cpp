@@ -16,6 +16,7 @@ constexpr uint64_t kHashedHeaderBytes = kShardHeaderBytes - sizeof(uint64_t);
 
 Bytes encode_header(const ShardHeader& header) {
   Bytes bytes;
+  bytes.reserve(kShardHeaderBytes);
   ByteWriter out(bytes);
   out.put_bytes(as_bytes(kMagic));
   out.put(kVersion);

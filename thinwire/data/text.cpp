@@ -28,18 +28,11 @@ bool is_readable(const fs::path& path) {
   return ending == ".txt" || ending == ".jsonl";
 }
 
-InputFile describe(const fs::path& path) {
-  using std::chrono::duration_cast;
-  using std::chrono::nanoseconds;
-  const auto modified = fs::last_write_time(path).time_since_epoch();
-  return {path, fs::file_size(path), duration_cast<nanoseconds>(modified).count()};
-}
-
 std::vector<InputFile> list_folder(const fs::path& folder) {
   std::vector<InputFile> files;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     if (entry.is_regular_file() && is_readable(entry.path()))
-      files.push_back(describe(entry.path()));
+      files.push_back(describe_input(entry.path()));
   }
   if (files.empty()) {
     throw Error(
@@ -147,21 +140,27 @@ class JsonSplitter final : public Splitter {
 
 }  // namespace
 
+InputFile describe_input(const fs::path& path) {
+  using std::chrono::duration_cast;
+  using std::chrono::nanoseconds;
+  if (!fs::exists(path)) throw Error(fmt::format("there is no file or folder {}", path.string()));
+  const auto modified = fs::last_write_time(path).time_since_epoch();
+  return {path, fs::file_size(path), duration_cast<nanoseconds>(modified).count()};
+}
+
 std::vector<InputFile> list_inputs(const std::vector<std::string>& paths) {
   std::vector<InputFile> files;
   for (const std::string& path : paths) {
     if (fs::is_directory(path)) {
       const auto inside = list_folder(path);
       files.insert(files.end(), inside.begin(), inside.end());
-    } else if (!fs::exists(path)) {
-      throw Error(fmt::format("there is no file or folder {}", path));
-    } else if (!is_readable(path)) {
+    } else if (fs::exists(path) && !is_readable(path)) {
       throw Error(
           fmt::format("cannot tell what {} holds: expected an ending .txt or .jsonl, each "
                       "also .gz or .zst",
                       path));
     } else {
-      files.push_back(describe(path));
+      files.push_back(describe_input(path));
     }
   }
   return files;

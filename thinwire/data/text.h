@@ -40,6 +40,9 @@ struct InputFile {
 // does not exist, a file of unknown ending, and a folder without any readable file.
 std::vector<InputFile> list_inputs(const std::vector<std::string>& paths);
 
+// One file of any ending; throws Error when it does not exist.
+InputFile describe_input(const fs::path& path);
+
 // Gives the documents of `files` one after the other, without trailing white space, never empty.
 // "\r\n" counts as "\n"; a byte order mark is dropped. Throws Error, naming the file and byte
 // offset or line, for what is not text (NUL bytes), not UTF-8, damaged compression, or not JSON.

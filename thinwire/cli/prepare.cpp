@@ -1,0 +1,114 @@
+// thinwire prepare: text -> vocabulary and token shards.
+#include "thinwire/data/prepare.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <csignal>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "thinwire/base/units.h"
+#include "thinwire/cli/command.h"
+#include "thinwire/events/progress.h"
+#include "thinwire/method/registry.h"
+
+namespace thinwire::cli {
+namespace {
+
+std::atomic<bool> interrupted = false;
+static_assert(std::atomic<bool>::is_always_lock_free, "set from a signal handler");
+
+// The first signal asks for an orderly end, the second ends at once.
+void on_signal(int signal) {
+  if (interrupted.exchange(true)) _exit(128 + signal);
+}
+
+void handle_signals() {
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+struct Arguments {
+  std::string recipe;
+  std::vector<std::string> overrides;
+  bool force = false;
+};
+
+// Shows one phase after the other.
+class PhaseProgress {
+ public:
+  void update(const data::PrepareProgress& now) {
+    if (now.phase != phase_) {
+      if (shown_) shown_->finish();
+      phase_ = now.phase;
+      shown_.emplace(phase_, static_cast<int64_t>(now.total),
+                     events::ProgressOptions{.plain_interval_s = 2, .bytes = true});
+    }
+    shown_->update(static_cast<int64_t>(now.done), {});
+  }
+  void finish() {
+    if (shown_) shown_->finish();
+    shown_.reset();
+  }
+
+ private:
+  std::string phase_;
+  std::optional<events::Progress> shown_;
+};
+
+void print_set(const data::SetSummary& set) {
+  fmt::print("{:<14} {} documents, {} tokens, {:.2f} bytes a token, {} {}\n", set.name,
+             set.documents, set.tokens,
+             static_cast<double>(set.text_bytes) / static_cast<double>(set.tokens), set.shards,
+             set.shards == 1 ? "shard" : "shards");
+}
+
+void print_result(const data::PrepareSummary& summary) {
+  if (summary.already_prepared) fmt::print("already prepared\n");
+  fmt::print("{:<14} {}\n", "folder", summary.folder.string());
+  fmt::print("{:<14} {}, {} tokens\n", "vocabulary", summary.vocabulary_file,
+             summary.vocabulary_size);
+  for (const data::SetSummary& set : summary.sets) print_set(set);
+  fmt::print("{:<14} {} invalid UTF-8 sequences in {} input {}\n", "replaced", summary.replaced,
+             summary.input_files, summary.input_files == 1 ? "file" : "files");
+}
+
+void run(Arguments arguments) {
+  // A recipe may be left out: then all that is given are overrides.
+  if (arguments.recipe.find('=') != std::string::npos) {
+    arguments.overrides.insert(arguments.overrides.begin(), std::move(arguments.recipe));
+    arguments.recipe.clear();
+  }
+  const config::Recipe recipe = method::load_recipe(arguments.recipe, arguments.overrides);
+  handle_signals();
+  PhaseProgress progress;
+  const data::PrepareSummary summary =
+      data::prepare(recipe.data, {.force = arguments.force,
+                                  .progress = [&](const auto& now) { progress.update(now); },
+                                  .cancelled = [] { return interrupted.load(); }});
+  progress.finish();
+  print_result(summary);
+}
+
+}  // namespace
+
+void add_prepare(CLI::App& app) {
+  auto* command = app.add_subcommand(
+      "prepare", "Turns text into a vocabulary and token shards, as a recipe's [data] says");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("recipe", arguments->recipe, "Recipe file (TOML); may be left out");
+  command->add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
+  command->add_flag("--force", arguments->force,
+                    "Replace what was prepared there from other text or settings");
+  command->callback([arguments] { run(*arguments); });
+}
+
+}  // namespace thinwire::cli

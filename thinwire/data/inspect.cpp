@@ -1,0 +1,90 @@
+#include "thinwire/data/inspect.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "thinwire/base/digest.h"
+#include "thinwire/base/error.h"
+#include "thinwire/base/units.h"
+#include "thinwire/data/prepare.h"
+#include "thinwire/data/prepare_record.h"
+#include "thinwire/data/shard.h"
+#include "thinwire/data/vocabulary.h"
+
+namespace thinwire::data {
+namespace {
+
+constexpr uint64_t kTokensShown = 32;
+
+// The vocabulary of the prepared folder around a shard, if its digest fits; otherwise nothing.
+std::unique_ptr<Vocabulary> vocabulary_near(const fs::path& shard, uint64_t digest) {
+  fs::path folder = fs::absolute(shard).parent_path();
+  for (int level = 0; level < 3; ++level) {
+    folder = folder.parent_path();
+    if (!fs::exists(folder / kSentencePieceFile) && !fs::exists(folder / kByteFile)) continue;
+    auto vocabulary = Vocabulary::load(folder);
+    if (vocabulary->digest() == digest) return vocabulary;
+  }
+  return nullptr;
+}
+
+std::string checksum_state(const ShardReader& shard) {
+  try {
+    shard.verify();
+    return "ok";
+  } catch (const Error&) {
+    return "WRONG: the tokens are altered";
+  }
+}
+
+std::string ratio(uint64_t of, uint64_t to) {
+  return to == 0 ? "-" : fmt::format("{:.2f}", static_cast<double>(of) / static_cast<double>(to));
+}
+
+}  // namespace
+
+std::string describe_shard(const fs::path& path) {
+  const ShardReader shard(path);
+  const ShardHeader& header = shard.header();
+  std::string text = fmt::format(
+      "shard         {}\nversion       1\ntokens        {}\ndocuments     {}\n"
+      "bytes a token {}\nvocabulary    {}\nchecksum      {} {}\n",
+      path.string(), header.tokens, header.documents, header.token_bytes,
+      to_hex(header.vocabulary_digest), to_hex(header.payload_hash), checksum_state(shard));
+  std::vector<int32_t> tokens(std::min(kTokensShown, header.tokens));
+  shard.read(0, tokens);
+  text += "begins        ";
+  for (const int32_t token : tokens) text += fmt::format("{} ", token);
+  const auto vocabulary = vocabulary_near(path, header.vocabulary_digest);
+  if (vocabulary == nullptr) return text + "\n";
+  const bool known = std::ranges::all_of(
+      tokens, [&](int32_t token) { return token >= 0 && token < vocabulary->size(); });
+  return text + "\nas text       " + (known ? vocabulary->decode(tokens) : "(damaged)") + "\n";
+}
+
+std::string describe_prepared(const fs::path& folder) {
+  const PrepareRecord record = load_record(folder);
+  const PrepareSummary& summary = record.summary;
+  std::string text = fmt::format("prepared      {}\nvocabulary    {}, {} tokens, digest {}\n",
+                                 folder.string(), summary.vocabulary_file, summary.vocabulary_size,
+                                 to_hex(record.vocabulary_digest));
+  text += fmt::format("replaced      {} pieces that were not UTF-8\n", summary.replaced);
+  for (const SetSummary& set : summary.sets) {
+    text += fmt::format("set           {}: {} documents, {} tokens, {} bytes a token, {} shards\n",
+                        set.name, set.documents, set.tokens, ratio(set.text_bytes, set.tokens),
+                        set.shards);
+  }
+  for (const InputFile& input : record.inputs) {
+    text += fmt::format("input         {}, {}\n", input.path.string(),
+                        format_bytes(static_cast<double>(input.bytes)));
+  }
+  for (const auto& [name, value] : record.settings.items()) {
+    text += fmt::format("setting       data.{} = {}\n", name, value.dump());
+  }
+  return text;
+}
+
+}  // namespace thinwire::data

@@ -1,0 +1,294 @@
+#include "thinwire/data/prepare.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "thinwire/base/clock.h"
+#include "thinwire/base/error.h"
+#include "thinwire/base/threads.h"
+#include "thinwire/data/encoder.h"
+#include "thinwire/data/partial_folder.h"
+#include "thinwire/data/prepare_record.h"
+#include "thinwire/data/sample.h"
+#include "thinwire/data/set_writer.h"
+#include "thinwire/data/shard.h"
+#include "thinwire/data/text.h"
+#include "thinwire/data/vocabulary.h"
+
+namespace thinwire::data {
+namespace {
+
+constexpr const char* kTrainSet = "train";
+constexpr const char* kSplitSet = "validation";
+constexpr uint64_t kBatchBytes = uint64_t{4} << 20;  // text tokenised between two writes
+constexpr double kProgressInterval = 0.1;            // seconds
+
+// Which documents the split keeps for validation: of every 1 / fraction blocks the middle one.
+class Split {
+ public:
+  explicit Split(const config::DataSection& data)
+      : fraction_(data.validation_fraction), block_(static_cast<uint64_t>(data.validation_block)) {}
+
+  bool for_validation(uint64_t document) const {
+    const uint64_t block = document / block_;
+    return blocks_before(block + 1) > blocks_before(block);
+  }
+
+ private:
+  // Validation blocks among the first `blocks`.
+  uint64_t blocks_before(uint64_t blocks) const {
+    return static_cast<uint64_t>(std::floor(static_cast<double>(blocks) * fraction_ + 0.5));
+  }
+
+  double fraction_;
+  uint64_t block_;
+};
+
+// Tells the caller how far things are, and stops when the caller wants that.
+class Reporter {
+ public:
+  explicit Reporter(const PrepareOptions& options) : options_(options) {}
+
+  void begin(std::string phase, uint64_t total) {
+    progress_ = {std::move(phase), 0, total};
+    update(0, true);
+  }
+  void update(uint64_t done, bool always = false) {
+    const double now = monotonic_seconds();
+    if (!always && now - last_ < kProgressInterval) return;
+    last_ = now;
+    if (options_.cancelled && options_.cancelled()) {
+      throw Error("interrupted; nothing was written");
+    }
+    progress_.done = done;
+    if (options_.progress) options_.progress(progress_);
+  }
+
+ private:
+  const PrepareOptions& options_;
+  PrepareProgress progress_;
+  double last_ = 0;
+};
+
+TextOptions text_options(const config::DataSection& data) {
+  TextOptions options;
+  options.document = data.document;
+  options.text_field = data.text_field;
+  options.replace_invalid = data.invalid_utf8 == "replace";
+  return options;
+}
+
+// One preparation under way, in the folder `out`.
+class Preparation {
+ public:
+  Preparation(const config::DataSection& data, const PrepareOptions& options, fs::path out)
+      : data_(data),
+        out_(std::move(out)),
+        split_(data),
+        report_(options),
+        pool_(options.threads > 0 ? options.threads : available_cores()) {}
+
+  void run(PrepareRecord& record) {
+    make_vocabulary();
+    record.vocabulary_digest = vocabulary_->digest();
+    record.summary.vocabulary_file = vocabulary_->file().filename().string();
+    record.summary.vocabulary_size = vocabulary_->size();
+    for (int thread = 0; thread < pool_.size(); ++thread) encoders_.emplace_back(*vocabulary_);
+    write_training(record.summary);
+    for (const NamedText& text : named_texts(data_)) write_named(text, record.summary);
+    report_.update(0, true);
+  }
+
+ private:
+  void make_vocabulary() {
+    fs::path file = out_ / kSentencePieceFile;
+    if (data_.vocabulary == "byte") {
+      file = out_ / kByteFile;
+      write_file(file, byte_vocabulary_json());
+    } else if (!data_.vocabulary_model.empty()) {
+      write_file(file, read_text_file(data_.vocabulary_model));
+    } else {
+      write_file(file, train_vocabulary());
+    }
+    vocabulary_ = Vocabulary::load_file(file);
+    if (vocabulary_->eos() < 0) {
+      throw Error(
+          fmt::format("data.vocabulary_model = {} has no end-of-sequence piece, which every "
+                      "document must end with",
+                      data_.vocabulary_model));
+    }
+  }
+
+  std::string train_vocabulary() {
+    DocumentSource source(list_inputs(data_.text), text_options(data_));
+    report_.begin("reading", source.total_bytes());
+    TextSample sample(static_cast<uint64_t>(data_.vocabulary_sample_bytes));
+    for (uint64_t number = 0; auto document = source.next(); ++number) {
+      if (!split_.for_validation(number)) sample.add(*document);
+      report_.update(source.bytes_read());
+    }
+    report_.begin("training vocabulary", 0);
+    const auto texts = sample.take();
+    size_t at = 0;
+    return train_sentencepiece([&] { return at < texts.size() ? &texts[at++] : nullptr; },
+                               {.type = data_.vocabulary_type, .size = data_.vocabulary_size});
+  }
+
+  // A document on its way into a shard.
+  struct Item {
+    std::string text;
+    SetWriter* set;
+    std::vector<int32_t> tokens;
+  };
+
+  void write_training(PrepareSummary& summary) {
+    SetWriter train(kTrainSet, set_folder(out_, kTrainSet), *vocabulary_, data_.shard_tokens);
+    SetWriter validation(kSplitSet, set_folder(out_, kSplitSet), *vocabulary_, data_.shard_tokens);
+    summary.replaced += write_documents(data_.text, "tokenising", [&](uint64_t number) {
+      return split_.for_validation(number) ? &validation : &train;
+    });
+    summary.sets.push_back(train.finish());
+    SetSummary held_out = validation.finish();
+    check_split(summary.sets.back().documents, held_out.documents);
+    if (held_out.documents > 0) summary.sets.push_back(std::move(held_out));
+  }
+
+  void check_split(uint64_t train, uint64_t validation) const {
+    if (train > 0 && (validation > 0 || data_.validation_fraction == 0)) return;
+    throw Error(fmt::format(
+        "the split leaves no document for {}: data.validation_fraction = {} of {} documents in "
+        "blocks of data.validation_block = {}; use a smaller block, another fraction (0: no "
+        "split), or another data.document (now {})",
+        train == 0 ? "training" : "validation", data_.validation_fraction, train + validation,
+        data_.validation_block, data_.document));
+  }
+
+  void write_named(const NamedText& text, PrepareSummary& summary) {
+    SetWriter set(text.name, set_folder(out_, text.name), *vocabulary_, data_.shard_tokens);
+    summary.replaced += write_documents({text.path}, fmt::format("tokenising {}", text.name),
+                                        [&](uint64_t) { return &set; });
+    summary.sets.push_back(set.finish());
+  }
+
+  // Tokenises every document into the set that choose(number) names. Returns how many invalid
+  // pieces of UTF-8 were replaced.
+  template <typename Choose>
+  uint64_t write_documents(const std::vector<std::string>& paths, std::string phase,
+                           const Choose& choose) {
+    DocumentSource source(list_inputs(paths), text_options(data_));
+    report_.begin(std::move(phase), source.total_bytes());
+    std::vector<Item> batch;
+    uint64_t batch_bytes = 0;
+    for (uint64_t number = 0; auto document = source.next(); ++number) {
+      batch_bytes += document->size();
+      batch.push_back({std::move(*document), choose(number), {}});
+      if (batch_bytes < kBatchBytes) continue;
+      write_batch(batch);
+      batch_bytes = 0;
+      report_.update(source.bytes_read());
+    }
+    write_batch(batch);
+    report_.update(source.bytes_read(), true);
+    return source.replaced();
+  }
+
+  void write_batch(std::vector<Item>& batch) {
+    const auto count = static_cast<int64_t>(batch.size());
+    pool_.for_ranges(count, 1, [&](int64_t begin, int64_t end, int thread) {
+      for (int64_t i = begin; i < end; ++i) {
+        Item& item = batch[static_cast<size_t>(i)];
+        encoders_[static_cast<size_t>(thread)].encode(item.text, item.tokens);
+        item.tokens.push_back(vocabulary_->eos());
+      }
+    });
+    for (const Item& item : batch) item.set->add(item.tokens, item.text.size());
+    batch.clear();
+  }
+
+  const config::DataSection& data_;
+  fs::path out_;
+  Split split_;
+  Reporter report_;
+  ThreadPool pool_;
+  std::unique_ptr<Vocabulary> vocabulary_;
+  std::vector<Encoder> encoders_;
+};
+
+// Opens everything that a prepared folder should hold.
+void check_complete(const fs::path& folder, const PrepareRecord& record) {
+  try {
+    const auto vocabulary = Vocabulary::load(folder);
+    for (const SetSummary& set : record.summary.sets) {
+      TokenSet::open(set_folder(folder, set.name), vocabulary->digest(), false);
+    }
+  } catch (const Error& error) {
+    throw Error(
+        fmt::format("{}\n{} is damaged; --force prepares it again", error.what(), folder.string()));
+  }
+}
+
+// The summary of what is at `folder` if it serves; nothing if it is to be written.
+std::optional<PrepareSummary> existing(const fs::path& folder, const PrepareRecord& wanted,
+                                       bool force) {
+  if (!fs::exists(folder) || (fs::is_directory(folder) && fs::is_empty(folder)))
+    return std::nullopt;
+  if (!fs::exists(folder / kRecordFile)) {
+    throw Error(
+        fmt::format("data.dir = {} exists and was not made by `thinwire prepare`; choose "
+                    "another folder",
+                    folder.string()));
+  }
+  if (force) return std::nullopt;
+  PrepareRecord record = load_record(folder);
+  const auto reasons = differences(record, wanted);
+  if (!reasons.empty()) {
+    throw Error(fmt::format("{} was prepared differently; --force replaces it:\n  {}",
+                            folder.string(), fmt::join(reasons, "\n  ")));
+  }
+  check_complete(folder, record);
+  record.summary.already_prepared = true;
+  return record.summary;
+}
+
+}  // namespace
+
+PrepareSummary prepare(const config::DataSection& data, const PrepareOptions& options) {
+  PrepareRecord record = make_record(data);
+  fs::path folder = fs::path(data.dir).lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();  // "tokens/" is "tokens"
+  if (auto summary = existing(folder, record, options.force)) return *summary;
+  PartialFolder partial(folder);
+  Preparation(data, options, partial.path()).run(record);
+  const auto changed = differences(record, make_record(data));
+  if (!changed.empty()) {
+    throw Error(fmt::format("the text changed while it was read: {}", fmt::join(changed, ", ")));
+  }
+  write_file(partial.path() / kRecordFile, print_record(record));
+  partial.publish();
+  record.summary.folder = folder;
+  return record.summary;
+}
+
+fs::path set_folder(const fs::path& folder, const std::string& name) {
+  return name == kTrainSet ? folder / name : folder / "validation" / name;
+}
+
+PrepareSummary read_prepared(const fs::path& folder) { return load_record(folder).summary; }
+
+std::vector<std::string> validation_sets(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const SetSummary& set : read_prepared(folder).sets) {
+    if (set.name != kTrainSet) names.push_back(set.name);
+  }
+  std::ranges::sort(names, {},
+                    [](const std::string& name) { return std::pair(name != kSplitSet, name); });
+  return names;
+}
+
+}  // namespace thinwire::data

@@ -1,0 +1,163 @@
+#include "thinwire/data/prepare_record.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <map>
+
+#include "thinwire/base/digest.h"
+#include "thinwire/base/error.h"
+#include "thinwire/data/vocabulary.h"
+
+namespace thinwire::data {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kFormat = "thinwire-prepared";
+constexpr int kVersion = 1;
+
+Json settings_of(config::DataSection data) {
+  config::Fields fields;
+  data.describe(fields);
+  Json settings;
+  for (const config::Field& field : fields.all()) {
+    if (field.name == "dir") continue;
+    std::visit([&](const auto* value) { settings[field.name] = *value; }, field.target);
+  }
+  return settings;
+}
+
+std::map<std::string, const InputFile*> by_path(const std::vector<InputFile>& files) {
+  std::map<std::string, const InputFile*> result;
+  for (const InputFile& file : files) result.emplace(file.path.string(), &file);
+  return result;
+}
+
+PrepareRecord read_record(const Json& json) {
+  PrepareRecord record;
+  record.settings = json.at("settings");
+  for (const Json& input : json.at("inputs")) {
+    record.inputs.push_back(
+        {input.at("path").get<std::string>(), input.at("bytes"), input.at("modified_ns")});
+  }
+  const Json& vocabulary = json.at("vocabulary");
+  const auto digest = vocabulary.at("digest").get<std::string>();
+  std::from_chars(digest.data(), digest.data() + digest.size(), record.vocabulary_digest, 16);
+  record.summary.vocabulary_file = vocabulary.at("file");
+  record.summary.vocabulary_size = vocabulary.at("size");
+  record.summary.replaced = json.at("replaced");
+  record.summary.input_files = record.inputs.size();
+  for (const Json& set : json.at("sets")) {
+    record.summary.sets.push_back({set.at("name"), set.at("documents"), set.at("tokens"),
+                                   set.at("text_bytes"), set.at("shards")});
+  }
+  return record;
+}
+
+}  // namespace
+
+std::vector<NamedText> named_texts(const config::DataSection& data) {
+  std::vector<NamedText> texts;
+  for (const std::string& entry : data.validation_text) {
+    const size_t equals = entry.find('=');
+    if (equals == 0 || equals == std::string::npos || equals + 1 == entry.size()) {
+      throw UsageError(
+          fmt::format("[data] validation_text must hold entries like name=path, got '{}'", entry));
+    }
+    texts.push_back({entry.substr(0, equals), entry.substr(equals + 1)});
+  }
+  return texts;
+}
+
+PrepareRecord make_record(const config::DataSection& data) {
+  if (data.text.empty()) {
+    throw UsageError("[data] text must name at least one file or folder to prepare, got none");
+  }
+  PrepareRecord record;
+  record.settings = settings_of(data);
+  record.inputs = list_inputs(data.text);
+  for (const NamedText& text : named_texts(data)) {
+    const auto files = list_inputs({text.path});
+    record.inputs.insert(record.inputs.end(), files.begin(), files.end());
+  }
+  if (!data.vocabulary_model.empty())
+    record.inputs.push_back(describe_input(data.vocabulary_model));
+  record.summary.input_files = record.inputs.size();
+  return record;
+}
+
+std::vector<std::string> differences(const PrepareRecord& old, const PrepareRecord& wanted) {
+  std::vector<std::string> found;
+  for (const auto& [name, value] : wanted.settings.items()) {
+    const Json before = old.settings.value(name, Json());
+    if (before != value) {
+      found.push_back(fmt::format("data.{} was {}, is {}", name, before.dump(), value.dump()));
+    }
+  }
+  const auto before = by_path(old.inputs);
+  const auto now = by_path(wanted.inputs);
+  for (const auto& [path, file] : now) {
+    const auto known = before.find(path);
+    if (known == before.end()) {
+      found.push_back(fmt::format("{} is new", path));
+    } else if (known->second->bytes != file->bytes ||
+               known->second->modified_ns != file->modified_ns) {
+      found.push_back(fmt::format("{} has changed", path));
+    }
+  }
+  for (const auto& [path, file] : before) {
+    if (!now.contains(path)) found.push_back(fmt::format("{} is not an input any more", path));
+  }
+  return found;
+}
+
+std::string print_record(const PrepareRecord& record) {
+  Json inputs = Json::array();
+  for (const InputFile& input : record.inputs) {
+    inputs.push_back({{"path", input.path.string()},
+                      {"bytes", input.bytes},
+                      {"modified_ns", input.modified_ns}});
+  }
+  Json sets = Json::array();
+  for (const SetSummary& set : record.summary.sets) {
+    sets.push_back({{"name", set.name},
+                    {"documents", set.documents},
+                    {"tokens", set.tokens},
+                    {"text_bytes", set.text_bytes},
+                    {"shards", set.shards}});
+  }
+  const Json json = {{"format", kFormat},
+                     {"version", kVersion},
+                     {"settings", record.settings},
+                     {"inputs", inputs},
+                     {"vocabulary",
+                      {{"file", record.summary.vocabulary_file},
+                       {"size", record.summary.vocabulary_size},
+                       {"digest", to_hex(record.vocabulary_digest)}}},
+                     {"replaced", record.summary.replaced},
+                     {"sets", sets}};
+  return json.dump(2) + "\n";
+}
+
+PrepareRecord load_record(const fs::path& folder) {
+  const fs::path file = folder / kRecordFile;
+  if (!fs::exists(file)) {
+    throw Error(fmt::format("{} is not a prepared folder: there is no {}; run `thinwire prepare`",
+                            folder.string(), kRecordFile));
+  }
+  try {
+    const Json json = Json::parse(read_text_file(file));
+    if (json.at("format") != kFormat || json.at("version") != kVersion) {
+      throw Error(fmt::format("{} is foreign: expected format {}, version {}", file.string(),
+                              kFormat, kVersion));
+    }
+    PrepareRecord record = read_record(json);
+    record.summary.folder = folder;
+    return record;
+  } catch (const Json::exception& error) {
+    throw Error(fmt::format("{} is damaged: {}", file.string(), error.what()));
+  }
+}
+
+}  // namespace thinwire::data

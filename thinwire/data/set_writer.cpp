@@ -1,0 +1,38 @@
+#include "thinwire/data/set_writer.h"
+
+#include <utility>
+
+namespace thinwire::data {
+
+SetWriter::SetWriter(std::string name, fs::path folder, const Vocabulary& vocabulary,
+                     int64_t shard_tokens)
+    : folder_(std::move(folder)),
+      vocabulary_(vocabulary),
+      shard_tokens_(static_cast<uint64_t>(shard_tokens)) {
+  summary_.name = std::move(name);
+}
+
+void SetWriter::add(std::span<const int32_t> tokens, uint64_t text_bytes) {
+  if (shard_ != nullptr && shard_->tokens() + tokens.size() > shard_tokens_) close_shard();
+  if (shard_ == nullptr) {
+    shard_ = std::make_unique<ShardWriter>(folder_ / shard_name(summary_.shards),
+                                           vocabulary_.digest(), vocabulary_.size());
+  }
+  shard_->add_document(tokens);
+  ++summary_.documents;
+  summary_.tokens += tokens.size();
+  summary_.text_bytes += text_bytes;
+}
+
+void SetWriter::close_shard() {
+  shard_->commit();
+  shard_.reset();
+  ++summary_.shards;
+}
+
+SetSummary SetWriter::finish() {
+  if (shard_ != nullptr) close_shard();
+  return summary_;
+}
+
+}  // namespace thinwire::data
