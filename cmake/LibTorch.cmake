@@ -18,9 +18,11 @@ if(NOT cxx11_symbol)
 endif()
 
 add_library(thinwire::torch INTERFACE IMPORTED)
-target_include_directories(
-  thinwire::torch SYSTEM INTERFACE "${THINWIRE_TORCH_DIR}/include"
-                                   "${THINWIRE_TORCH_DIR}/include/torch/csrc/api/include")
+# The wheel's include folder also holds other libraries' headers, of other versions than those that
+# are linked here (fmt among them), so only the files that use LibTorch may see it.
+set(THINWIRE_TORCH_OPTIONS
+    -isystem "${THINWIRE_TORCH_DIR}/include"
+    -isystem "${THINWIRE_TORCH_DIR}/include/torch/csrc/api/include")
 target_link_libraries(thinwire::torch INTERFACE "${torch_lib}/libtorch.so"
                                                 "${torch_lib}/libtorch_cpu.so"
                                                 "${torch_lib}/libc10.so")
