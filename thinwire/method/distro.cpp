@@ -1,0 +1,139 @@
+#include "thinwire/method/distro.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "thinwire/base/error.h"
+
+namespace thinwire::method {
+namespace {
+
+// docs/formats.md: a payload's header, and what a tensor's section begins with.
+constexpr int64_t kHeaderBytes = 40;
+constexpr int64_t kSectionBytes = 8;
+constexpr int kMaxRiceParameter = 15;
+
+std::unique_ptr<config::Section> options() { return std::make_unique<DistroOptions>(); }
+
+const DistroOptions& distro(const config::Recipe& recipe) {
+  return recipe.section<DistroOptions>("distro");
+}
+
+void check(const config::Recipe& recipe) {
+  const DistroOptions& options = distro(recipe);
+  if (options.k > options.chunk * options.chunk) {
+    throw UsageError(fmt::format("[distro] k must be <= chunk * chunk = {}, got {}",
+                                 options.chunk * options.chunk, options.k));
+  }
+  if (options.feedback && options.values == "fp32") {
+    throw UsageError(
+        "[distro] feedback = true needs values bf16, int8 or 1bit: fp32 values have no error to "
+        "feed back");
+  }
+  if (options.update == "adamw" && recipe.optim.method != "adamw") {
+    throw UsageError(
+        fmt::format("[distro] update = \"adamw\" needs optim.method = \"adamw\", got \"{}\"",
+                    recipe.optim.method));
+  }
+}
+
+// The most bits of one tile: every tile of a tensor may need the bit that says whether it is full,
+// and one that is not full its count.
+int64_t tile_bound_bits(int64_t slots, int64_t kept, int value_bits) {
+  const int64_t count_bits = std::bit_width(static_cast<uint64_t>(kept - 1));
+  int64_t best = std::numeric_limits<int64_t>::max();
+  for (int rice = 0; rice <= kMaxRiceParameter; ++rice) {
+    const auto bits = [&](int64_t sent) {
+      return sent * (1 + rice + value_bits) + (sent == 0 ? 0 : (slots - sent) >> rice);
+    };
+    best = std::min(best, 1 + std::max(bits(kept), count_bits + bits(kept - 1)));
+  }
+  return best;
+}
+
+Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensors, int members) {
+  const DistroOptions& options = distro(recipe);
+  const auto payload = static_cast<double>(distro_payload_bound(
+      plan_tiles(tensors, options.tiles()), distro_value_bits(options.values)));
+  return {.sent_bytes = members > 1 ? payload : 0,
+          .received_bytes = (members - 1) * payload,
+          .turns = members > 1 ? 1 : 0,
+          .exact = false};
+}
+
+StateBytes state(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
+  const double elements = sizeof(float) * static_cast<double>(arena_elements(tensors));
+  return {.consensus = distro(recipe).update == "adamw" ? 2 * elements : 0, .local = elements};
+}
+
+}  // namespace
+
+void DistroOptions::describe(config::Fields& fields) {
+  fields.integer("chunk", chunk, "elements", 1, kMaxChunk,
+                 "Largest side of the tiles that tensors are cut into; the side is the largest "
+                 "divisor of the dimension up to this.");
+  fields.integer("k", k, "coefficients", 1, kMaxChunk * kMaxChunk,
+                 "Coefficients sent of a full tile of chunk * chunk elements, every step.");
+  fields.flag("fixed_k", fixed_k,
+              "Send k coefficients of smaller tiles too, instead of their share of k.");
+  fields.number("decay", decay, "", 0, 1, "Decay of the momentum, a step.");
+  fields.choice("values", values, {"fp32", "bf16", "int8", "1bit"},
+                "Number format of the coefficients on the wire; int8 and 1bit share one scale a "
+                "tensor.");
+  fields.flag("feedback", feedback,
+              "Keep the error of coding the values in the momentum, to be sent later.");
+  fields.choice("aggregate", aggregate, {"mean_of_senders", "mean_of_all"},
+                "Divide a slot's sum by the workers that sent it, or by all workers of the round.");
+  fields.choice(
+      "update", update, {"sign", "adamw", "sgd"},
+      "What is done with the aggregate: a step of lr by its sign, a step of AdamW with it "
+      "as the gradient, or its plain subtraction.");
+  fields.choice("transform", transform, {"dct", "none"},
+                "Basis in which the largest coefficients are sought: that of the discrete cosine "
+                "transform, or the parameters themselves.");
+}
+
+int distro_value_bits(const std::string& values) {
+  if (values == "fp32") return 32;
+  if (values == "bf16") return 16;
+  return values == "int8" ? 8 : 1;
+}
+
+int64_t distro_payload_bound(const TilePlan& plan, int value_bits) {
+  int64_t bytes = kHeaderBytes;
+  for (const TensorTiles& tensor : plan.tensors) {
+    const int64_t bits = tensor.tiles() * tile_bound_bits(tensor.slots(), tensor.kept, value_bits);
+    // Slots and values are each filled up to a whole byte.
+    bytes += kSectionBytes + (bits + 7) / 8 + 1;
+  }
+  return bytes;
+}
+
+double distro_entropy_bits(const TilePlan& plan, int value_bits) {
+  double bits = 0;
+  for (const TensorTiles& tensor : plan.tensors) {
+    double tile = static_cast<double>(tensor.kept) * value_bits;
+    for (int i = 0; i < tensor.kept; ++i) {
+      tile += std::log2(static_cast<double>(tensor.slots() - i) / (tensor.kept - i));
+    }
+    bits += tile * static_cast<double>(tensor.tiles());
+  }
+  return bits;
+}
+
+const Method kDistro = {
+    "distro",
+    "Sends the largest DCT coefficients of each worker's own momentum, thousands of times less "
+    "than "
+    "gradients.",
+    options,
+    check,
+    traffic,
+    state,
+};
+
+}  // namespace thinwire::method

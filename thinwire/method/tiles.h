@@ -1,0 +1,52 @@
+// How DisTrO cuts parameter tensors into tiles, and how many coefficients it keeps of each
+// (docs/methods/distro.md; DeMo, arXiv 2411.19870, section 3): a pure fact of the shapes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "thinwire/base/tensor_view.h"
+
+namespace thinwire::method {
+
+inline constexpr int64_t kMaxChunk = 256;  // slots of a tile fit 16 bits
+
+// One tensor seen as a matrix rows x columns (a vector is one row; all but the last dimension count
+// as rows) and cut into tiles of tile_rows x tile_columns, row-major over the grid.
+struct TensorTiles {
+  int64_t rows = 0;
+  int64_t columns = 0;
+  int tile_rows = 0;
+  int tile_columns = 0;
+  int kept = 0;            // k: coefficients sent of each tile, 1 <= kept <= slots()
+  int64_t first_tile = 0;  // tiles of the tensors before this one
+  int64_t first_kept = 0;  // coefficients sent of the tensors before this one
+
+  int slots() const { return tile_rows * tile_columns; }  // n
+  int64_t grid_columns() const { return columns / tile_columns; }
+  int64_t tiles() const { return rows / tile_rows * grid_columns(); }
+};
+
+struct TilePlan {
+  std::vector<TensorTiles> tensors;
+  int64_t tiles = 0;  // of all tensors
+  int64_t kept = 0;   // coefficients sent a step, at most
+};
+
+struct TileRule {
+  int64_t chunk = 64;    // largest side of a tile, 1 .. kMaxChunk
+  int64_t k = 32;        // coefficients kept of a full tile of chunk * chunk slots
+  bool fixed_k = false;  // keep k of smaller tiles too, instead of their share
+};
+
+// The largest divisor of `length` that is at most `chunk`; both >= 1.
+int tile_side(int64_t length, int64_t chunk);
+
+// Coefficients kept of a tile of `slots`: the share of k, rounded half up, at least 1; or min(k,
+// slots).
+int kept_of_tile(int64_t slots, const TileRule& rule);
+
+TilePlan plan_tiles(std::span<const TensorSpec> tensors, const TileRule& rule);
+
+}  // namespace thinwire::method
