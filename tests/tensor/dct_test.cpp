@@ -1,0 +1,158 @@
+#include "thinwire/tensor/dct.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <hwy/targets.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "thinwire/base/error.h"
+#include "thinwire/base/rng.h"
+#include "thinwire/tensor/dct_reference.h"
+#include "thinwire/tensor/dct_tables.h"
+
+namespace thinwire::tensor {
+namespace {
+
+using Values = std::vector<float>;
+
+struct Sides {
+  int rows, columns;
+};
+
+const Sides kSides[] = {{64, 64}, {43, 64}, {64, 43}, {16, 12}, {7, 15}, {1, 5},
+                        {13, 1},  {1, 1},   {8, 4},   {2, 32},  {32, 2}, {3, 3},
+                        {4, 1},   {40, 48}, {1, 64},  {96, 130}};
+
+Values random_values(size_t count, uint64_t stream) {
+  Rng rng(7, stream);
+  Values values(count);
+  for (float& value : values) value = static_cast<float>(rng.normal());
+  return values;
+}
+
+// The definition, in double.
+double basis(int n, int f, int x) {
+  const double norm = std::sqrt((f == 0 ? 1.0 : 2.0) / n);
+  return norm * std::cos(std::numbers::pi * (2 * x + 1) * f / (2.0 * n));
+}
+
+class Tiles : public testing::TestWithParam<Sides> {
+ protected:
+  int h() const { return GetParam().rows; }
+  int w() const { return GetParam().columns; }
+  size_t size() const { return static_cast<size_t>(h() * w()); }
+
+  Values forward(const Values& tile) const {
+    const TileDct dct(h(), w());
+    Values out(size());
+    Values workspace(static_cast<size_t>(dct.workspace_size()));
+    dct.forward(tile.data(), w(), out.data(), workspace.data());
+    return out;
+  }
+
+  Values inverse(std::span<const uint16_t> slots, const Values& values) const {
+    const TileDct dct(h(), w());
+    Values workspace(static_cast<size_t>(dct.workspace_size()));
+    const float* tile = dct.inverse(slots, values.data(), workspace.data());
+    Values out;
+    for (int y = 0; y < h(); ++y) {
+      const float* row = tile + y * dct.row_stride();
+      out.insert(out.end(), row, row + w());
+    }
+    return out;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Dct, Tiles, testing::ValuesIn(kSides), [](const auto& sides) {
+  return std::to_string(sides.param.rows) + "x" + std::to_string(sides.param.columns);
+});
+
+TEST_P(Tiles, ForwardFollowsTheDefinition) {
+  const Values tile = random_values(size(), 1);
+  const Values coefficients = forward(tile);
+  const int step = size() < 1000 ? 1 : 11;  // a sample of the large tiles' coefficients
+  for (int a = 0; a < h(); a += step) {
+    for (int b = 0; b < w(); b += step) {
+      double expected = 0;
+      for (int y = 0; y < h(); ++y) {
+        for (int x = 0; x < w(); ++x) {
+          expected += basis(h(), a, y) * basis(w(), b, x) * tile[static_cast<size_t>(y * w() + x)];
+        }
+      }
+      EXPECT_NEAR(coefficients[static_cast<size_t>(b * h() + a)], expected, 3e-6) << a << "," << b;
+    }
+  }
+}
+
+TEST_P(Tiles, InverseOfAllCoefficientsGivesTheTileBack) {
+  const Values tile = random_values(size(), 2);
+  const Values coefficients = forward(tile);
+  std::vector<uint16_t> slots(size());
+  Values values(size());
+  for (size_t slot = 0; slot < size(); ++slot) {
+    const size_t a = slot / static_cast<size_t>(w());
+    const size_t b = slot % static_cast<size_t>(w());
+    slots[slot] = static_cast<uint16_t>(slot);
+    values[slot] = coefficients[b * static_cast<size_t>(h()) + a];
+  }
+  EXPECT_THAT(inverse(slots, values), testing::Pointwise(testing::FloatNear(5e-6f), tile));
+}
+
+TEST_P(Tiles, EveryInstructionSetGivesTheBitsOfTheReference) {
+  const Values tile = random_values(size(), 3);
+  Rng rng(7, 4);
+  std::vector<uint16_t> slots;
+  for (size_t slot = 0; slot < size(); ++slot) {
+    if (rng.below(5) == 0) slots.push_back(static_cast<uint16_t>(slot));
+  }
+  const Values values = random_values(slots.size(), 5);
+  const Values expected = tile_dct_reference(tile, h(), w());
+  const Values expected_back = tile_idct_reference(slots, values.data(), h(), w());
+  for (int64_t targets = hwy::SupportedTargets(); targets != 0; targets &= targets - 1) {
+    hwy::SetSupportedTargetsForTest(targets & -targets);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+    EXPECT_EQ(forward(tile), expected) << hwy::TargetName(targets & -targets);
+    EXPECT_EQ(inverse(slots, values), expected_back) << hwy::TargetName(targets & -targets);
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+}
+
+TEST_P(Tiles, RowsMayLieApart) {
+  const Values tile = random_values(size(), 6);
+  const int64_t stride = w() + 21;
+  Values wide(static_cast<size_t>(stride * h()), 1e30f);
+  for (int y = 0; y < h(); ++y) std::copy_n(tile.data() + y * w(), w(), wide.data() + y * stride);
+  const TileDct dct(h(), w());
+  Values out(size());
+  Values workspace(static_cast<size_t>(dct.workspace_size()));
+  dct.forward(wide.data(), stride, out.data(), workspace.data());
+  EXPECT_EQ(out, forward(tile));
+}
+
+TEST(Dct, MiddleOfAnOddSideIgnoresOddFrequenciesExactly) {
+  const TileDct dct(1, 13);
+  Values workspace(static_cast<size_t>(dct.workspace_size()));
+  const std::vector<uint16_t> slots = {1, 3, 7, 11};
+  const Values values = random_values(4, 8);
+  EXPECT_EQ(dct.inverse(slots, values.data(), workspace.data())[6], 0.0f);
+}
+
+TEST(Dct, CosinesAreExactAtRightAnglesAndCloseElsewhere) {
+  EXPECT_EQ(cos_pi(1, 2), 0.0);
+  EXPECT_EQ(cos_pi(13 * 3, 13 * 2), 0.0);
+  EXPECT_EQ(cos_pi(5, 1), -1.0);
+  for (int64_t p = 0; p < 2000; ++p) {
+    EXPECT_NEAR(cos_pi(p, 512), std::cos(std::numbers::pi * static_cast<double>(p) / 512), 4e-15);
+  }
+}
+
+TEST(Dct, RefusesSidesItHasNoRoomFor) {
+  EXPECT_THROW(TileDct(257, 1), Error);
+  EXPECT_THROW(TileDct(1, 0), Error);
+}
+
+}  // namespace
+}  // namespace thinwire::tensor

@@ -1,0 +1,51 @@
+// The orthonormal discrete cosine transform of tiles, DCT-II along both sides, and its inverse
+// (DCT-III). With a_0 = sqrt(1/n) and a_f = sqrt(2/n) the basis of a side of n elements is
+//     B[f][x] = a_f cos(pi (2x + 1) f / 2n),        exactly 0 where the angle is an odd pi/2.
+//
+// Replicas must agree on the inverse to the bit. So the graph of operations is fixed by the tile's
+// sides alone: vector lanes run over independent columns, nothing is contracted into FMA, and the
+// cosines come from our own double arithmetic. Every instruction set and the plain reference
+// (dct_reference.h) give the same bits.
+//
+// Graph of one column of n elements, n = 4, 8, 16, 32, 64: the fast and stable recursion of Plonka
+// and Tasche (Linear Algebra and its Applications 394, 2005), DCT-II(n) -> DCT-II(n/2) of sums and
+// DCT-IV(n/2) of differences of mirrored elements, DCT-IV(n) -> rotations and two DCT-II(n/2), and
+// one multiplication by a_f. Any other n: sums and differences of mirrored elements, multiplied by
+// the even and odd rows of B, each product sum from low index to high.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+namespace thinwire::tensor {
+
+struct DctTables;
+
+// Transforms tiles of one shape. Immutable once made: threads may share it, each with its own
+// workspace of workspace_size() floats aligned to 64 bytes.
+class TileDct {
+ public:
+  // Sides from 1 to 256.
+  TileDct(int rows, int columns);
+  ~TileDct();
+  TileDct(TileDct&&) noexcept;
+  TileDct& operator=(TileDct&&) noexcept;
+
+  int64_t workspace_size() const;
+
+  // coefficients[b * rows + a] of frequencies a (down the rows) and b (along the columns): column
+  // by column, which saves a transposition. `tile` has rows `stride` elements apart.
+  void forward(const float* tile, int64_t stride, float* coefficients, float* workspace) const;
+
+  // The tile whose coefficients are zero but for values[i] at slot slots[i] = a * columns + b,
+  // slots strictly ascending. Returns its rows, row_stride() apart, inside the workspace.
+  const float* inverse(std::span<const uint16_t> slots, const float* values,
+                       float* workspace) const;
+  int64_t row_stride() const;
+
+ private:
+  std::unique_ptr<const DctTables> tables_;
+};
+
+}  // namespace thinwire::tensor

@@ -1,0 +1,20 @@
+// The transforms of dct.h in plain scalar code, one element after the other, with the same graph of
+// operations and so the same bits. What the vector code is tested against.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace thinwire::tensor {
+
+// One column: orthonormal DCT-II and its inverse.
+std::vector<float> dct_reference(const std::vector<float>& column);
+std::vector<float> idct_reference(const std::vector<float>& coefficients);
+
+// As TileDct::forward of a dense tile (rows `columns` apart) and TileDct::inverse into one.
+std::vector<float> tile_dct_reference(std::span<const float> tile, int rows, int columns);
+std::vector<float> tile_idct_reference(std::span<const uint16_t> slots, const float* values,
+                                       int rows, int columns);
+
+}  // namespace thinwire::tensor

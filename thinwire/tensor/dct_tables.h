@@ -1,0 +1,51 @@
+// Constants of the transforms in dct.h, shared by the vector code and the plain reference. All come
+// from fixed double arithmetic and the correctly rounded square root, so they have the same bits on
+// every machine.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace thinwire::tensor {
+
+// cos(pi * p / q) for integers p >= 0, q >= 1, error below 1e-15, exact at multiples of pi/2:
+// brought to an angle within [0, pi/4] in integers, then the Taylor series, which needs no more
+// terms there.
+constexpr double cos_pi(int64_t p, int64_t q) {
+  p %= 2 * q;
+  if (p > q) p = 2 * q - p;
+  if (2 * p > q) return -cos_pi(q - p, q);
+  const bool sine = 4 * p > q;  // cos(pi p / q) = sin(pi (q - 2p) / 2q)
+  const double x =
+      3.14159265358979323846 * (sine ? static_cast<double>(q - 2 * p) / static_cast<double>(2 * q)
+                                     : static_cast<double>(p) / static_cast<double>(q));
+  double term = sine ? x : 1;
+  double sum = term;
+  for (int i = sine ? 2 : 1; i < 20; i += 2) {
+    term *= -x * x / (i * (i + 1));
+    sum += term;
+  }
+  return sum;
+}
+
+// a_f of a side of n elements.
+inline double dct_norm(int n, int frequency) { return std::sqrt((frequency == 0 ? 1.0 : 2.0) / n); }
+
+// B[f][x] in fp32.
+inline float dct_basis(int n, int f, int x) {
+  return static_cast<float>(dct_norm(n, f) * cos_pi(int64_t{2 * x + 1} * f, int64_t{2} * n));
+}
+
+// Cosine and sine of pi (2k + 1) / 4n: the rotations of a DCT-IV of n elements.
+constexpr float dct4_cos(int n, int k) { return static_cast<float>(cos_pi(2 * k + 1, 4 * n)); }
+constexpr float dct4_sin(int n, int k) {
+  return static_cast<float>(cos_pi(2 * n - (2 * k + 1), 4 * n));
+}
+
+// Whether a side of n elements takes the fast recursion.
+constexpr bool is_fast_dct_size(int n) { return n == 4 || n == 8 || n == 16 || n == 32 || n == 64; }
+
+}  // namespace thinwire::tensor
