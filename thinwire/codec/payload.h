@@ -1,0 +1,37 @@
+// The header of every payload that members exchange, and its check (docs/formats.md). A payload is
+// header, then the method's own bytes; it is refused before anything of it is decoded when it is
+// damaged or belongs elsewhere.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "thinwire/base/bytes.h"
+#include "thinwire/base/error.h"
+
+namespace thinwire::codec {
+
+inline constexpr size_t kPayloadHeaderBytes = 40;
+
+// Values of the header's field `method`.
+enum class PayloadMethod : uint16_t { kDistro = 1 };
+
+// Where a payload belongs; sender and receiver must agree on all of it.
+struct PayloadId {
+  PayloadMethod method = PayloadMethod::kDistro;
+  uint64_t run = 0;
+  uint32_t epoch = 0;
+  uint32_t sender = 0;
+  uint64_t round = 0;
+};
+
+// Makes `out` a header whose checksum is still open; the method appends its bytes, then seals.
+void begin_payload(const PayloadId& id, Bytes& out);
+void seal_payload(Bytes& payload);
+
+// The method's bytes. kCorruptPayload for anything but an undamaged payload of this version, method
+// and sender; kStaleRound for one of another run, epoch or round.
+Result<std::span<const uint8_t>> open_payload(std::span<const uint8_t> payload,
+                                              const PayloadId& expected);
+
+}  // namespace thinwire::codec
