@@ -6,12 +6,14 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/method/allreduce.h"
+#include "thinwire/method/distro.h"
 
 namespace thinwire::method {
 namespace {
 
 constexpr std::array kMethods = {
     &kAllReduce,
+    &kDistro,
 };
 
 }  // namespace

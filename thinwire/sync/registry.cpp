@@ -4,12 +4,16 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/sync/allreduce.h"
+#include "thinwire/sync/distro.h"
 #include "thinwire/sync/strategy.h"
 
 namespace thinwire::sync {
 namespace {
 
-constexpr std::array<StrategyEntry, 1> kStrategies = {{{"allreduce", make_allreduce}}};
+constexpr std::array<StrategyEntry, 2> kStrategies = {{
+    {"allreduce", make_allreduce},
+    {"distro", make_distro},
+}};
 
 }  // namespace
 

@@ -1,0 +1,194 @@
+#include "thinwire/sync/distro_applier.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <optional>
+
+#include "thinwire/base/simd.h"
+#include "thinwire/sync/distro_encoder.h"
+
+namespace thinwire::sync {
+namespace {
+
+// Rows of a tile of parameters and of its update.
+struct Rows {
+  float* params;
+  int64_t stride;
+  const float* update;
+  int64_t update_stride;
+  int rows;
+  int columns;
+};
+
+// params = params * shrink - lr * sign(update)
+THINWIRE_CLONES void apply_sign(const Rows& tile, float shrink, float lr) {
+  for (int y = 0; y < tile.rows; ++y) {
+    float* __restrict p = tile.params + y * tile.stride;
+    const float* __restrict x = tile.update + y * tile.update_stride;
+    for (int i = 0; i < tile.columns; ++i) {
+      const float step = x[i] > 0 ? lr : x[i] < 0 ? -lr : 0.0f;
+      p[i] = p[i] * shrink - step;
+    }
+  }
+}
+
+// params = params * shrink - update
+THINWIRE_CLONES void subtract(const Rows& tile, float shrink) {
+  for (int y = 0; y < tile.rows; ++y) {
+    float* __restrict p = tile.params + y * tile.stride;
+    const float* __restrict x = tile.update + y * tile.update_stride;
+    for (int i = 0; i < tile.columns; ++i) p[i] = p[i] * shrink - x[i];
+  }
+}
+
+void copy_rows(const Rows& tile) {
+  for (int y = 0; y < tile.rows; ++y) {
+    std::copy_n(tile.update + y * tile.update_stride, tile.columns, tile.params + y * tile.stride);
+  }
+}
+
+}  // namespace
+
+DistroApplier::DistroApplier(const method::DistroOptions& options,
+                             const config::OptimSection& optim, const DistroTiles& tiles,
+                             const tensor::Layout& layout, ThreadPool& threads)
+    : options_(options),
+      optim_(optim),
+      tiles_(tiles),
+      layout_(layout),
+      threads_(threads),
+      update_(options.update == "sign"  ? Update::kSign
+              : options.update == "sgd" ? Update::kSgd
+                                        : Update::kOptimizer) {
+  if (update_ == Update::kOptimizer) optimizer_ = optim::make_optimizer(optim, layout);
+  const auto slots = static_cast<size_t>(tiles.max_slots());
+  for (int thread = 0; thread < threads.size(); ++thread) {
+    Workspace& workspace = workspaces_.emplace_back();
+    workspace.sums.resize(slots);
+    workspace.senders.resize(slots);
+    workspace.touched.resize((slots + 63) / 64);
+    workspace.slots.resize(slots);
+    workspace.values.resize(slots);
+    workspace.transform = make_float_buffer(std::max<int64_t>(tiles.workspace_size(), 1));
+  }
+}
+
+Result<void> DistroApplier::apply(std::span<const transport::Delivery> deliveries,
+                                  const Round& round, tensor::Arena& params,
+                                  tensor::Arena& gradients) {
+  while (received_.size() < deliveries.size()) received_.emplace_back(tiles_.shapes());
+  std::vector<std::optional<Failure>> failures(deliveries.size());
+  threads_.for_each(static_cast<int64_t>(deliveries.size()), [&](int64_t i) {
+    const auto index = static_cast<size_t>(i);
+    const auto done = decode(deliveries[index], round, index);
+    if (!done) failures[index] = done.error();
+  });
+  for (const std::optional<Failure>& failure : failures) {
+    if (failure) return tl::unexpected(*failure);
+  }
+  tiles_.for_each(threads_, [&](size_t tensor, int64_t tile, int thread) {
+    Workspace& workspace = workspaces_[static_cast<size_t>(thread)];
+    const size_t count = aggregate_tile(tensor, tile, deliveries.size(), workspace);
+    int64_t stride = 0;
+    const float* update = tile_update(tensor, count, workspace, stride);
+    update_tile(tensor, tile, round.learning_rate, update, stride, params, gradients);
+  });
+  if (update_ == Update::kOptimizer) {
+    optimizer_->step(params, gradients, 1.0f, round.learning_rate, round.number, threads_);
+  }
+  return {};
+}
+
+std::vector<optim::OptimizerState> DistroApplier::state() {
+  return optimizer_ ? optimizer_->state() : std::vector<optim::OptimizerState>();
+}
+
+Result<void> DistroApplier::decode(const transport::Delivery& delivery, const Round& round,
+                                   size_t index) {
+  codec::PayloadId expected;
+  expected.run = round.run;
+  expected.epoch = round.epoch;
+  expected.sender = static_cast<uint32_t>(delivery.member);
+  expected.round = round.number;
+  const auto body = codec::open_payload(*delivery.payload, expected);
+  if (!body) return tl::unexpected(body.error());
+  const auto done =
+      codec::decode_sparse(tiles_.shapes(), value_coding(options_.values), *body, received_[index]);
+  if (done) return {};
+  return fail(done.error().kind, fmt::format("payload of member {} in round {}: {}",
+                                             delivery.member, round.number, done.error().message));
+}
+
+size_t DistroApplier::aggregate_tile(size_t tensor, int64_t tile, size_t payloads,
+                                     Workspace& workspace) {
+  const codec::SparseShape& shape = tiles_.shapes()[tensor];
+  const auto first = static_cast<size_t>(shape.first_kept + tile * shape.kept);
+  for (size_t i = 0; i < payloads; ++i) {
+    const codec::SparseTiles& sent = received_[i];
+    const uint16_t* slots = sent.slots.data() + first;
+    const float* values = sent.values.data() + first;
+    const size_t count = sent.counts[static_cast<size_t>(shape.first_tile + tile)];
+    for (size_t entry = 0; entry < count; ++entry) {
+      const size_t slot = slots[entry];
+      workspace.sums[slot] += values[entry];
+      ++workspace.senders[slot];
+      workspace.touched[slot / 64] |= uint64_t{1} << (slot % 64);
+    }
+  }
+  const bool of_senders = options_.aggregate == "mean_of_senders";
+  size_t count = 0;
+  for (size_t word = 0; word < static_cast<size_t>(shape.slots + 63) / 64; ++word) {
+    for (uint64_t& bits = workspace.touched[word]; bits != 0; bits &= bits - 1) {
+      const size_t slot = 64 * word + static_cast<size_t>(std::countr_zero(bits));
+      const auto divisor = static_cast<float>(of_senders ? workspace.senders[slot]
+                                                         : static_cast<uint32_t>(payloads));
+      workspace.slots[count] = static_cast<uint16_t>(slot);
+      workspace.values[count++] = workspace.sums[slot] / divisor;
+      workspace.sums[slot] = 0;
+      workspace.senders[slot] = 0;
+    }
+  }
+  return count;
+}
+
+const float* DistroApplier::tile_update(size_t tensor, size_t count, Workspace& workspace,
+                                        int64_t& stride) {
+  const TileKind& kind = tiles_.kind(tensor);
+  const std::span<const uint16_t> slots(workspace.slots.data(), count);
+  float* tile = workspace.transform.get();
+  if (options_.transform == "dct" && count > 0) {
+    stride = kind.dct.row_stride();
+    return kind.dct.inverse(slots, workspace.values.data(), tile);
+  }
+  stride = kind.columns;
+  std::fill_n(tile, kind.slots(), 0.0f);
+  for (size_t i = 0; i < count; ++i) tile[slots[i]] = workspace.values[i];
+  return tile;
+}
+
+void DistroApplier::update_tile(size_t tensor, int64_t tile, float lr, const float* update,
+                                int64_t update_stride, tensor::Arena& params,
+                                tensor::Arena& gradients) {
+  const TileKind& kind = tiles_.kind(tensor);
+  const TilePlace place = tiles_.place(tensor, tile);
+  tensor::Arena& arena = update_ == Update::kOptimizer ? gradients : params;
+  const Rows rows{arena.all().data() + place.offset,
+                  place.stride,
+                  update,
+                  update_stride,
+                  kind.rows,
+                  kind.columns};
+  const float shrink =
+      layout_.specs()[tensor].decays() ? 1.0f - lr * static_cast<float>(optim_.weight_decay) : 1.0f;
+  switch (update_) {
+    case Update::kSign:
+      return apply_sign(rows, shrink, lr);
+    case Update::kSgd:
+      return subtract(rows, shrink);
+    case Update::kOptimizer:
+      return copy_rows(rows);
+  }
+}
+
+}  // namespace thinwire::sync

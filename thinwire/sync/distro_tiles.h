@@ -1,0 +1,82 @@
+// The tiles of a model's tensors as DisTrO's encoder and applier work on them: the plan, what each
+// kind of tile needs, and loops over all tiles.
+#pragma once
+
+#include <hwy/aligned_allocator.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "thinwire/base/threads.h"
+#include "thinwire/codec/sparse.h"
+#include "thinwire/method/distro.h"
+#include "thinwire/tensor/arena.h"
+#include "thinwire/tensor/dct.h"
+
+namespace thinwire::sync {
+
+// Tiles of the same shape and k share their tables.
+struct TileKind {
+  int rows = 0;
+  int columns = 0;
+  int kept = 0;
+  tensor::TileDct dct;
+  int slots() const { return rows * columns; }
+};
+
+// The place of one tile of a tensor: its first element in the arena and the distance of its rows.
+struct TilePlace {
+  int64_t offset = 0;
+  int64_t stride = 0;
+};
+
+class DistroTiles {
+ public:
+  DistroTiles(const method::DistroOptions& options, const tensor::Layout& layout);
+
+  const method::TilePlan& plan() const { return plan_; }
+  std::span<const codec::SparseShape> shapes() const { return shapes_; }
+  const std::vector<TileKind>& kinds() const { return kinds_; }
+  size_t kind_index(size_t tensor) const { return kind_of_[tensor]; }
+  const TileKind& kind(size_t tensor) const { return kinds_[kind_of_[tensor]]; }
+  int max_slots() const { return max_slots_; }
+  // Floats that hold the workspace of every kind's transform.
+  int64_t workspace_size() const { return workspace_size_; }
+
+  TilePlace place(size_t tensor, int64_t tile) const {
+    const method::TensorTiles& tiles = plan_.tensors[tensor];
+    const int64_t row = tile / tiles.grid_columns() * tiles.tile_rows;
+    const int64_t column = tile % tiles.grid_columns() * tiles.tile_columns;
+    return {layout_.offset(tensor) + row * tiles.columns + column, tiles.columns};
+  }
+
+  // Calls body(tensor, tile, thread) for every tile; each thread has one fixed, contiguous share.
+  template <typename Body>
+  void for_each(ThreadPool& threads, const Body& body) const {
+    threads.for_ranges(plan_.tiles, 1, [&](int64_t begin, int64_t end, int thread) {
+      for (size_t tensor = 0; tensor < plan_.tensors.size(); ++tensor) {
+        const method::TensorTiles& tiles = plan_.tensors[tensor];
+        const int64_t first = std::max(begin - tiles.first_tile, int64_t{0});
+        const int64_t last = std::min(end - tiles.first_tile, tiles.tiles());
+        for (int64_t tile = first; tile < last; ++tile) body(tensor, tile, thread);
+      }
+    });
+  }
+
+ private:
+  const tensor::Layout& layout_;
+  method::TilePlan plan_;
+  std::vector<codec::SparseShape> shapes_;
+  std::vector<TileKind> kinds_;
+  std::vector<size_t> kind_of_;
+  int max_slots_ = 0;
+  int64_t workspace_size_ = 0;
+};
+
+// Zeroed floats, aligned for vectors.
+using FloatBuffer = hwy::AlignedFreeUniquePtr<float[]>;
+FloatBuffer make_float_buffer(int64_t count);
+
+}  // namespace thinwire::sync
