@@ -1,0 +1,261 @@
+#include "thinwire/model/llama.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/model/tiny_model.h"
+#include "thinwire/base/error.h"
+
+namespace thinwire::model {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+class LlamaGolden : public testing::TestWithParam<const char*> {};
+
+TEST_P(LlamaGolden, LossEqualsTheReference) {
+  const Golden golden(GetParam());
+  const auto tiny = golden.model();
+  Llama llama = tiny->llama(Precision::kFp32, Golden::kRows, Golden::kSequence);
+  const double mean = llama.loss(golden.tokens, Golden::kRows) / golden.predictions();
+  EXPECT_NEAR(mean, golden.loss, 1e-5 * golden.loss);
+}
+
+TEST_P(LlamaGolden, GradientsEqualTheReference) {
+  const Golden golden(GetParam());
+  const auto tiny = golden.model(2);
+  Llama llama = tiny->llama(Precision::kFp32, Golden::kRows, Golden::kSequence);
+  const auto scale = static_cast<float>(1.0 / golden.predictions());
+  llama.loss_and_gradients(golden.tokens, Golden::kRows, scale, tiny->gradients);
+  for (size_t i = 0; i < tiny->layout.size(); ++i) {
+    const std::string& name = tiny->layout.specs()[i].name;
+    const std::vector<float> expected = golden.file.read_f32("grad." + name);
+    EXPECT_LT(relative_error(tiny->gradients.tensor(i), expected), 1e-4) << name;
+  }
+}
+
+TEST_P(LlamaGolden, Bf16IsCloseToFp32) {
+  const Golden golden(GetParam());
+  const auto tiny = golden.model();
+  Llama llama = tiny->llama(Precision::kBf16, Golden::kRows, Golden::kSequence);
+  const auto scale = static_cast<float>(1.0 / golden.predictions());
+  const double sum = llama.loss_and_gradients(golden.tokens, Golden::kRows, scale, tiny->gradients);
+  EXPECT_NEAR(sum / golden.predictions(), golden.loss, 0.01 * golden.loss);
+  for (size_t i = 0; i < tiny->layout.size(); ++i) {
+    const std::string& name = tiny->layout.specs()[i].name;
+    const std::vector<float> expected = golden.file.read_f32("grad." + name);
+    EXPECT_LT(relative_error(tiny->gradients.tensor(i), expected), 0.1) << name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, LlamaGolden, testing::Values("untied", "tied", "gqa"),
+                         [](const auto& test) { return std::string(test.param); });
+
+// A small random model and a batch for it.
+class LlamaTest : public testing::TestWithParam<Precision> {
+ protected:
+  static constexpr int64_t kRows = 4;
+  static constexpr int64_t kSequence = 24;
+
+  LlamaTest() : tiny_(small_section(), 2), llama_(make()) {}
+
+  std::unique_ptr<Llama> make() {
+    init_llama(tiny_.params, tiny_.model, 5);
+    return std::make_unique<Llama>(tiny_.model, GetParam(), tiny_.layout, tiny_.params,
+                                   tiny_.threads, kRows, kSequence);
+  }
+  std::vector<float> gradients() const {
+    const auto all = std::as_const(tiny_.gradients).all();
+    return {all.begin(), all.end()};
+  }
+
+  TinyModel tiny_;
+  std::unique_ptr<Llama> llama_;
+  std::vector<int32_t> tokens_ = random_tokens(kRows * (kSequence + 1), 67);
+};
+
+TEST_P(LlamaTest, RepeatsBitForBit) {
+  const double first = llama_->loss_and_gradients(tokens_, kRows, 0.5f, tiny_.gradients);
+  const std::vector<float> once = gradients();
+  tiny_.clear_gradients();
+  EXPECT_EQ(first, llama_->loss_and_gradients(tokens_, kRows, 0.5f, tiny_.gradients));
+  EXPECT_EQ(once, gradients());
+}
+
+TEST_P(LlamaTest, LossAloneIsTheSameNumber) {
+  const double alone = llama_->loss(tokens_, kRows);
+  EXPECT_EQ(alone, llama_->loss_and_gradients(tokens_, kRows, 1.0f, tiny_.gradients));
+}
+
+TEST_P(LlamaTest, MicrobatchesAddUpToTheBatch) {
+  const double whole = llama_->loss_and_gradients(tokens_, kRows, 0.1f, tiny_.gradients);
+  const std::vector<float> expected = gradients();
+  tiny_.clear_gradients();
+  double parts = 0;
+  const size_t half = tokens_.size() / 2;
+  for (const size_t start : {size_t{0}, half}) {
+    const auto part = std::span<const int32_t>(tokens_).subspan(start, half);
+    parts += llama_->loss_and_gradients(part, kRows / 2, 0.1f, tiny_.gradients);
+  }
+  EXPECT_NEAR(parts, whole, 1e-6 * whole);
+  const double bound = GetParam() == Precision::kFp32 ? 1e-5 : 2e-2;
+  EXPECT_LT(relative_error(gradients(), expected), bound);
+}
+
+TEST_P(LlamaTest, AShorterSequenceIsTheBeginningOfALongerOne) {
+  // A position's loss depends on nothing behind it, so losses of prefixes differ by single losses,
+  // and a row's last input changes its last loss alone.
+  const auto row = std::span<const int32_t>(tokens_).first(18);
+  const double prefix = llama_->loss(row.first(17), 1);
+  const double last = llama_->loss(row, 1) - prefix;
+  EXPECT_GT(last, 0.0);
+  double at_the_end = 0;
+  for (int32_t token = 0; token < 67; ++token) {
+    std::vector<int32_t> changed(row.begin(), row.end());
+    changed.back() = token;
+    at_the_end += std::exp(prefix - llama_->loss(changed, 1));
+  }
+  EXPECT_NEAR(at_the_end, 1.0, 1e-4);
+}
+
+TEST_P(LlamaTest, HearsOfLayersFromTheLastToTheFirst) {
+  std::vector<int> heard;
+  llama_->loss_and_gradients(tokens_, kRows, 1.0f, tiny_.gradients,
+                             [&](int layer) { heard.push_back(layer); });
+  EXPECT_THAT(heard, ElementsAre(1, 0, -1));
+}
+
+TEST_P(LlamaTest, ALayersGradientsAreCompleteWhenItIsHeard) {
+  std::vector<std::pair<size_t, std::vector<float>>> seen;
+  llama_->loss_and_gradients(tokens_, kRows, 1.0f, tiny_.gradients, [&](int layer) {
+    for (size_t i = 0; i < tiny_.layout.size(); ++i) {
+      if (tiny_.layout.specs()[i].layer != layer) continue;
+      const auto values = tiny_.gradients.tensor(i);
+      seen.emplace_back(i, std::vector<float>(values.begin(), values.end()));
+    }
+  });
+  ASSERT_EQ(seen.size(), tiny_.layout.size());
+  for (const auto& [index, values] : seen) {
+    const auto last = tiny_.gradients.tensor(index);
+    EXPECT_TRUE(std::equal(last.begin(), last.end(), values.begin()));
+  }
+}
+
+TEST_P(LlamaTest, RefreshTakesNewParametersOver) {
+  const double before = llama_->loss(tokens_, kRows);
+  init_llama(tiny_.params, tiny_.model, 6);
+  llama_->refresh();
+  const double after = llama_->loss(tokens_, kRows);
+  EXPECT_NE(before, after);
+  init_llama(tiny_.params, tiny_.model, 5);
+  llama_->refresh();
+  EXPECT_EQ(before, llama_->loss(tokens_, kRows));
+}
+
+TEST_P(LlamaTest, AStepDownhillLowersTheLoss) {
+  const double before = llama_->loss_and_gradients(tokens_, kRows, 1.0f, tiny_.gradients);
+  double square = 0;
+  for (const float g : tiny_.gradients.all()) square += static_cast<double>(g) * g;
+  const double step = 0.02 * before / square;
+  for (size_t i = 0; i < tiny_.gradients.all().size(); ++i) {
+    tiny_.params.all()[i] -= static_cast<float>(step * tiny_.gradients.all()[i]);
+  }
+  llama_->refresh();
+  const double after = llama_->loss(tokens_, kRows);
+  EXPECT_NEAR(after, 0.98 * before, 0.005 * before);
+}
+
+TEST_P(LlamaTest, NamesATokenOutsideTheVocabulary) {
+  tokens_[7] = 67;
+  EXPECT_THAT([&] { llama_->loss(tokens_, kRows); },
+              ThrowsMessage<Error>(HasSubstr("token 67 at index 7 is outside")));
+  tokens_[7] = -1;
+  EXPECT_THAT([&] { llama_->loss(tokens_, kRows); },
+              ThrowsMessage<Error>(HasSubstr("vocabulary of 67")));
+}
+
+TEST_P(LlamaTest, RefusesABatchOfTheWrongSize) {
+  const auto all = std::span<const int32_t>(tokens_);
+  for (const auto& [count, rows] : {std::pair<size_t, int64_t>{100, 5}, {99, 4}, {4, 4}, {26, 1}}) {
+    EXPECT_THAT([&] { llama_->loss(all.first(count), rows); },
+                ThrowsMessage<Error>(HasSubstr("1 to 4 rows of 2 to 25 tokens")))
+        << count << " tokens, " << rows << " rows";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Precisions, LlamaTest, testing::Values(Precision::kFp32, Precision::kBf16),
+                         [](const auto& test) {
+                           return std::string(test.param == Precision::kFp32 ? "fp32" : "bf16");
+                         });
+
+TEST(Llama, NanInAParameterReachesTheLoss) {
+  TinyModel tiny(small_section());
+  init_llama(tiny.params, tiny.model, 1);
+  const size_t index = tiny.layout.find("model.layers.1.self_attn.q_proj.weight");
+  tiny.params.tensor(index)[0] = std::nanf("");
+  Llama llama = tiny.llama(Precision::kFp32, 1, 8);
+  EXPECT_TRUE(std::isnan(llama.loss(random_tokens(9, 67), 1)));
+}
+
+TEST(Llama, RefusesAnotherModelsParameters) {
+  TinyModel tiny(small_section());
+  config::ModelSection other = tiny.model;
+  other.intermediate = 80;
+  EXPECT_THAT(
+      ([&] { Llama(other, Precision::kFp32, tiny.layout, tiny.params, tiny.threads, 1, 8); }),
+      ThrowsMessage<Error>(HasSubstr("model.layers.0.mlp.gate_proj.weight")));
+}
+
+TEST(Llama, RefusesAnOddHeadSize) {
+  config::ModelSection section = small_section();
+  section.hidden = 36;
+  TinyModel tiny(section);
+  EXPECT_THAT(([&] { tiny.llama(Precision::kFp32, 1, 8); }),
+              ThrowsMessage<Error>(HasSubstr("must be even")));
+}
+
+TEST(InitLlama, HasTheStatedDeviations) {
+  config::ModelSection section = small_section();
+  section.hidden = 256;
+  section.init_std = 0.02;
+  TinyModel tiny(section);
+  init_llama(tiny.params, section, 9);
+  const auto deviation = [&](const char* name) {
+    double square = 0;
+    const auto values = tiny.params.tensor(tiny.layout.find(name));
+    for (const float value : values) square += static_cast<double>(value) * value;
+    return std::sqrt(square / static_cast<double>(values.size()));
+  };
+  EXPECT_NEAR(deviation("model.embed_tokens.weight"), 0.02, 0.0008);
+  EXPECT_NEAR(deviation("model.layers.0.self_attn.q_proj.weight"), 0.02, 0.0004);
+  EXPECT_NEAR(deviation("model.layers.1.self_attn.o_proj.weight"), 0.01, 0.0002);
+  EXPECT_NEAR(deviation("model.layers.1.mlp.down_proj.weight"), 0.01, 0.0003);
+  EXPECT_EQ(deviation("model.norm.weight"), 1.0);
+}
+
+TEST(InitLlama, ATensorDependsOnSeedAndNameAlone) {
+  config::ModelSection deeper = small_section();
+  deeper.layers = 3;
+  TinyModel a(small_section()), b(deeper), c(small_section());
+  init_llama(a.params, a.model, 4);
+  init_llama(b.params, b.model, 4);
+  init_llama(c.params, c.model, 5);
+  const size_t index = a.layout.find("model.layers.1.self_attn.k_proj.weight");
+  EXPECT_EQ(a.params.tensor(index)[3], b.params.tensor(index)[3]);
+  EXPECT_NE(a.params.tensor(index)[3], c.params.tensor(index)[3]);
+}
+
+TEST(ParsePrecision, KnowsItsNames) {
+  EXPECT_EQ(parse_precision("fp32"), Precision::kFp32);
+  EXPECT_EQ(parse_precision("bf16"), Precision::kBf16);
+  EXPECT_NO_THROW(parse_precision("auto"));
+  EXPECT_THAT([] { parse_precision("fp16"); },
+              ThrowsMessage<UsageError>(HasSubstr("fp32, bf16 or auto, got \"fp16\"")));
+}
+
+}  // namespace
+}  // namespace thinwire::model

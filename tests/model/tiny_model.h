@@ -1,0 +1,116 @@
+// Tiny Llama models for tests: the golden ones, and random ones.
+#pragma once
+
+#include <cmath>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "thinwire/base/rng.h"
+#include "thinwire/base/threads.h"
+#include "thinwire/config/model_shapes.h"
+#include "thinwire/config/recipe.h"
+#include "thinwire/model/llama.h"
+#include "thinwire/tensor/arena.h"
+#include "thinwire/tensor/safetensors.h"
+
+namespace thinwire::model {
+
+// The largest difference over the largest value.
+inline double relative_error(std::span<const float> got, std::span<const float> expected) {
+  double difference = 0, largest = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    difference = std::max(difference, std::abs(static_cast<double>(got[i]) - expected[i]));
+    largest = std::max(largest, std::abs(static_cast<double>(expected[i])));
+    if (std::isnan(got[i])) return std::numeric_limits<double>::infinity();
+  }
+  return difference / largest;
+}
+
+// Parameters and the memory a model needs beside it.
+struct TinyModel {
+  explicit TinyModel(const config::ModelSection& section, int thread_count = 1)
+      : model(section),
+        layout(config::llama_tensors(section)),
+        params(layout),
+        gradients(layout),
+        threads(thread_count) {}
+
+  Llama llama(Precision precision, int64_t rows, int64_t sequence) {
+    return Llama(model, precision, layout, params, threads, rows, sequence);
+  }
+  void clear_gradients() { std::fill(gradients.all().begin(), gradients.all().end(), 0.0f); }
+
+  config::ModelSection model;
+  tensor::Layout layout;
+  tensor::Arena params;
+  tensor::Arena gradients;
+  ThreadPool threads;
+};
+
+// A model and a batch out of tests/golden/llama_<name>.safetensors.
+struct Golden {
+  explicit Golden(const std::string& name)
+      : file(std::string(THINWIRE_SOURCE_DIR) + "/tests/golden/llama_" + name + ".safetensors"),
+        config(nlohmann::json::parse(file.metadata().at("config"))),
+        loss(std::stod(file.metadata().at("loss"))) {
+    for (const int64_t token : file.read_integers("tokens")) {
+      tokens.push_back(static_cast<int32_t>(token));
+    }
+  }
+
+  config::ModelSection section() const {
+    config::ModelSection model;
+    model.vocab = config.at("vocab_size");
+    model.hidden = config.at("hidden_size");
+    model.layers = config.at("num_hidden_layers");
+    model.heads = config.at("num_attention_heads");
+    model.kv_heads = config.at("num_key_value_heads");
+    model.intermediate = config.at("intermediate_size");
+    model.rope_theta = config.at("rope_theta");
+    model.norm_eps = config.at("rms_norm_eps");
+    model.tied = config.at("tie_word_embeddings");
+    return model;
+  }
+  std::unique_ptr<TinyModel> model(int threads = 1) const {
+    auto tiny = std::make_unique<TinyModel>(section(), threads);
+    for (size_t i = 0; i < tiny->layout.size(); ++i) {
+      file.read_f32(tiny->layout.specs()[i].name, tiny->params.tensor(i));
+    }
+    return tiny;
+  }
+  int64_t predictions() const { return kRows * kSequence; }
+
+  static constexpr int64_t kRows = 3;
+  static constexpr int64_t kSequence = 16;
+
+  tensor::SafetensorsReader file;
+  nlohmann::json config;
+  double loss;  // mean
+  std::vector<int32_t> tokens;
+};
+
+inline config::ModelSection small_section() {
+  config::ModelSection model;
+  model.vocab = 67;
+  model.hidden = 48;
+  model.layers = 2;
+  model.heads = 4;
+  model.kv_heads = 2;
+  model.intermediate = 72;
+  model.init_std = 0.15;
+  return model;
+}
+
+inline std::vector<int32_t> random_tokens(int64_t count, int64_t vocabulary, uint64_t seed = 3) {
+  Rng rng(seed, 0);
+  std::vector<int32_t> tokens(static_cast<size_t>(count));
+  for (int32_t& token : tokens) {
+    token = static_cast<int32_t>(rng.below(static_cast<uint64_t>(vocabulary)));
+  }
+  return tokens;
+}
+
+}  // namespace thinwire::model
