@@ -1,0 +1,56 @@
+// thinwire recipe: what a recipe says, or could say.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "thinwire/cli/command.h"
+#include "thinwire/method/registry.h"
+
+namespace thinwire::cli {
+namespace {
+
+constexpr const char* kExplainIntroduction =
+    "A recipe is a TOML file of these tables. Any field may be left out, or be overridden on the\n"
+    "command line as table.field=value. Numbers may carry a suffix (k, M, G, T, P), in TOML as a\n"
+    "text: \"100M\". Fields that depend on the synchronisation method may stand in a table\n"
+    "[when.<method>], for example optim.lr = 1e-3 below [when.distro].\n\n";
+
+struct Arguments {
+  std::string recipe;
+  std::vector<std::string> overrides;
+  bool explain = false;
+};
+
+void run(Arguments arguments) {
+  // A recipe may be left out: then all that is given are overrides.
+  if (arguments.recipe.find('=') != std::string::npos) {
+    arguments.overrides.insert(arguments.overrides.begin(), std::move(arguments.recipe));
+    arguments.recipe.clear();
+  }
+  if (arguments.explain) {
+    fmt::print("{}{}", kExplainIntroduction, config::explain_recipe(method::method_sections()));
+    return;
+  }
+  const config::Recipe recipe = method::load_recipe(arguments.recipe, arguments.overrides);
+  fmt::print("{}", config::print_recipe(recipe));
+}
+
+}  // namespace
+
+void add_recipe(CLI::App& app) {
+  auto* command =
+      app.add_subcommand("recipe", "Prints a recipe with every field, or explains the fields");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("recipe", arguments->recipe, "Recipe file (TOML); may be left out");
+  command->add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
+  command->add_flag("--explain", arguments->explain,
+                    "Print every field's type, unit, default, range and meaning instead");
+  command->callback([arguments] { run(*arguments); });
+}
+
+}  // namespace thinwire::cli
