@@ -9,11 +9,14 @@ class App;
 
 namespace thinwire::cli {
 
+void add_compare(CLI::App& app);
 void add_completion(CLI::App& app);
 void add_export(CLI::App& app);
 void add_import(CLI::App& app);
 void add_prepare(CLI::App& app);
 void add_recipe(CLI::App& app);
+void add_sweep(CLI::App& app);
+void add_train(CLI::App& app);
 
 // Declares every subcommand, in the order in which --help lists them.
 void add_commands(CLI::App& app);

@@ -3,10 +3,13 @@
 namespace thinwire::cli {
 
 void add_commands(CLI::App& app) {
-  add_recipe(app);
   add_prepare(app);
+  add_sweep(app);
+  add_compare(app);
+  add_train(app);
   add_export(app);
   add_import(app);
+  add_recipe(app);
   add_completion(app);
 }
 
