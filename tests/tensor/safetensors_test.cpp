@@ -28,8 +28,9 @@ fs::path temp_file(const std::string& name) {
   return fs::path(testing::TempDir()) / fmt::format("safetensors_{}_{}", test->name(), name);
 }
 
-// Without the syncing of write_file, which thousands of little files need not wait for.
+// Waits for no disk, unlike write_file and truncation of an existing file: there are thousands.
 void overwrite(const fs::path& path, std::string_view bytes) {
+  fs::remove(path);
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
