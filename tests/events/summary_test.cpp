@@ -34,6 +34,7 @@ Summary example() {
   summary.bytes_sent_per_worker_step = 9000;
   summary.bytes_received_per_worker_step = 27000;
   summary.ratio_ring = 322.2;
+  summary.ratio_ring_sent = 966.6;
   summary.ratio_report = 644.4;
   summary.seconds = 80.5;
   summary.seconds_over_links = 96.25;
@@ -71,6 +72,7 @@ TEST(Summary, ReadsBackEveryField) {
   EXPECT_EQ(read.bytes_sent_per_worker_step, written.bytes_sent_per_worker_step);
   EXPECT_EQ(read.bytes_received_per_worker_step, written.bytes_received_per_worker_step);
   EXPECT_EQ(read.ratio_ring, written.ratio_ring);
+  EXPECT_EQ(read.ratio_ring_sent, written.ratio_ring_sent);
   EXPECT_EQ(read.ratio_report, written.ratio_report);
   EXPECT_EQ(read.seconds, written.seconds);
   EXPECT_EQ(read.seconds_over_links, written.seconds_over_links);

@@ -19,6 +19,9 @@ namespace {
 constexpr std::array<std::string_view, 7> kColours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                       "#e69f00", "#56b4e9", "#4d4d4d"};
 
+// Each round through the colours has its own dashes.
+constexpr size_t kDashes = 5;
+
 // A gnuplot string literal that shows `text` as it is. In single quotes only the quote itself is
 // special; line ends would end the command.
 std::string string_literal(std::string_view text) {
@@ -91,9 +94,11 @@ std::string make_script(const PlotSpec& spec, const fs::path& output, bool svg) 
     const size_t points = append_points(spec, i, script);
     if (points == 0) continue;
     curves += fmt::format(
-        "{}$series{} using 1:2 with {} linewidth 2.2 pointtype 7 linecolor rgb '{}' title {}",
+        "{}$series{} using 1:2 with {} linewidth 2.2 dashtype {} pointtype 7 linecolor rgb '{}' "
+        "title {}",
         curves.empty() ? "plot " : ", \\\n     ", i, points == 1 ? "points" : "lines",
-        kColours[i % kColours.size()], string_literal(spec.series[i].label));
+        i / kColours.size() % kDashes + 1, kColours[i % kColours.size()],
+        string_literal(spec.series[i].label));
   }
   if (curves.empty()) {
     throw Error(fmt::format("cannot plot {}: there is no point to draw", output.string()));
