@@ -23,6 +23,30 @@ constexpr size_t kBufferBytes = size_t{1} << 20;
   throw Error(fmt::format("cannot {} {}: {}", doing, path.string(), std::strerror(errno)));
 }
 
+void check_status(const std::error_code& status, std::string_view doing, const fs::path& path) {
+  if (!status) return;
+  throw Error(fmt::format("cannot {} {}: {}", doing, path.string(), status.message()));
+}
+
+void make_directories(const fs::path& path) {
+  std::error_code status;
+  fs::create_directories(path, status);
+  check_status(status, "create folder", path);
+}
+
+void rename_path(const fs::path& from, const fs::path& to) {
+  std::error_code status;
+  fs::rename(from, to, status);
+  check_status(status, "write", to);
+}
+
+bool path_exists(const fs::path& path) {
+  std::error_code status;
+  const bool found = fs::exists(path, status);
+  check_status(status, "look for", path);
+  return found;
+}
+
 void write_all(int file, std::span<const uint8_t> bytes, off_t offset, const fs::path& path) {
   while (!bytes.empty()) {
     const ssize_t written = ::pwrite(file, bytes.data(), bytes.size(), offset);
@@ -36,8 +60,10 @@ void write_all(int file, std::span<const uint8_t> bytes, off_t offset, const fs:
 }  // namespace
 
 std::string read_text_file(const fs::path& path) {
-  if (fs::is_directory(path))
+  std::error_code ignored;  // opening the file reports it
+  if (fs::is_directory(path, ignored)) {
     throw Error(fmt::format("cannot read {}: it is a folder", path.string()));
+  }
   std::ifstream in(path, std::ios::binary);
   if (!in) throw_system_error("open", path);
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
@@ -45,15 +71,14 @@ std::string read_text_file(const fs::path& path) {
 
 AtomicFile::AtomicFile(fs::path path)
     : path_(std::move(path)), partial_(path_.string() + ".partial") {
-  if (path_.has_parent_path()) fs::create_directories(path_.parent_path());
+  if (path_.has_parent_path()) make_directories(path_.parent_path());
   file_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (file_ < 0) throw_system_error("create", partial_);
 }
 
 AtomicFile::~AtomicFile() {
-  if (file_ < 0) return;
-  ::close(file_);
-  ::unlink(partial_.c_str());
+  if (file_ >= 0) ::close(file_);
+  if (!committed_) ::unlink(partial_.c_str());
 }
 
 void AtomicFile::write(std::span<const uint8_t> bytes) {
@@ -76,7 +101,8 @@ void AtomicFile::commit() {
   flush();
   if (::fsync(file_) != 0) throw_system_error("sync", partial_);
   if (::close(std::exchange(file_, -1)) != 0) throw_system_error("close", partial_);
-  fs::rename(partial_, path_);
+  rename_path(partial_, path_);
+  committed_ = true;
   sync_directory(path_.has_parent_path() ? path_.parent_path() : ".");
 }
 
@@ -95,9 +121,9 @@ void sync_directory(const fs::path& path) {
 }
 
 void publish_directory(const fs::path& from, const fs::path& to) {
-  if (fs::exists(to)) throw Error(fmt::format("cannot write {}: it exists already", to.string()));
+  if (path_exists(to)) throw Error(fmt::format("cannot write {}: it exists already", to.string()));
   sync_directory(from);
-  fs::rename(from, to);
+  rename_path(from, to);
   sync_directory(to.has_parent_path() ? to.parent_path() : ".");
 }
 

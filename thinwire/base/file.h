@@ -40,6 +40,7 @@ class AtomicFile {
   fs::path path_;
   fs::path partial_;
   int file_ = -1;
+  bool committed_ = false;
   uint64_t size_ = 0;
   Bytes buffer_;
 };

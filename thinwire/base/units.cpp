@@ -14,13 +14,15 @@ namespace {
 struct Suffix {
   char letter;
   double factor;
+  int exponent;
 };
 constexpr std::array<Suffix, 5> kSuffixes = {
-    {{'k', 1e3}, {'M', 1e6}, {'G', 1e9}, {'T', 1e12}, {'P', 1e15}}};
+    {{'k', 1e3, 3}, {'M', 1e6, 6}, {'G', 1e9, 9}, {'T', 1e12, 12}, {'P', 1e15, 15}}};
 
 std::string with_suffix(double value, std::string_view unit) {
   const double size = std::fabs(value);
-  if (size < 1000) return fmt::format("{:.0f}{}{}", value, unit.empty() ? "" : " ", unit);
+  // What would round to 1000 gets the next suffix.
+  if (!(size >= 999.5)) return fmt::format("{:.0f}{}{}", value, unit.empty() ? "" : " ", unit);
   size_t at = 0;
   while (at + 1 < kSuffixes.size() && size >= 999.5 * kSuffixes[at].factor) ++at;
   const double scaled = value / kSuffixes[at].factor;
@@ -35,7 +37,7 @@ std::string format_bytes(double bytes) { return with_suffix(bytes, "B"); }
 std::string format_count(double count) { return with_suffix(count, ""); }
 
 std::string format_seconds(double seconds) {
-  if (seconds < 60) return fmt::format("{:.1f} s", seconds);
+  if (!(seconds >= 59.95) || std::isinf(seconds)) return fmt::format("{:.1f} s", seconds);
   const auto whole = static_cast<int64_t>(std::llround(seconds));
   if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
   if (whole < 48 * 3600) return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);
@@ -43,19 +45,20 @@ std::string format_seconds(double seconds) {
 }
 
 double parse_quantity(std::string_view text) {
-  double value = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
-  const std::string_view suffix(rest, static_cast<size_t>(end - rest));
-  double factor = suffix.empty() ? 1 : 0;
+  // The suffix becomes an exponent, so that "2.3M" is the double nearest to 2300000.
+  std::string number(text);
   for (const Suffix& known : kSuffixes) {
-    if (suffix.size() == 1 && suffix[0] == known.letter) factor = known.factor;
+    if (!text.ends_with(known.letter)) continue;
+    number = fmt::format("{}e{}", text.substr(0, text.size() - 1), known.exponent);
   }
-  if (error != std::errc() || factor == 0 || !std::isfinite(value)) {
+  double value = 0;
+  const char* end = number.data() + number.size();
+  const auto [rest, error] = std::from_chars(number.data(), end, value);
+  if (error != std::errc() || rest != end || !std::isfinite(value)) {
     throw UsageError(
         fmt::format("'{}' is not a number with an optional suffix k, M, G, T or P", text));
   }
-  return value * factor;
+  return value;
 }
 
 }  // namespace thinwire

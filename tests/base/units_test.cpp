@@ -1,0 +1,84 @@
+#include "thinwire/base/units.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <limits>
+
+#include "thinwire/base/error.h"
+
+namespace thinwire {
+namespace {
+
+TEST(FormatBytes, HasThreeDigitsAndAUnit) {
+  EXPECT_EQ(format_bytes(0), "0 B");
+  EXPECT_EQ(format_bytes(999), "999 B");
+  EXPECT_EQ(format_bytes(1000), "1.00 kB");
+  EXPECT_EQ(format_bytes(1'234'567), "1.23 MB");
+  EXPECT_EQ(format_bytes(12'345'678), "12.3 MB");
+  EXPECT_EQ(format_bytes(123'456'789), "123 MB");
+  EXPECT_EQ(format_bytes(74.4e9), "74.4 GB");
+  EXPECT_EQ(format_bytes(-2500), "-2.50 kB");
+}
+
+TEST(FormatBytes, NeverRoundsUpToAThousand) {
+  EXPECT_EQ(format_bytes(999.7), "1.00 kB");
+  EXPECT_EQ(format_bytes(999'499), "999 kB");
+  EXPECT_EQ(format_bytes(999'500), "1.00 MB");
+  EXPECT_EQ(format_bytes(9'996), "10.0 kB");
+  EXPECT_EQ(format_bytes(1e20), "100000 PB");
+}
+
+TEST(FormatCount, HasNoUnit) {
+  EXPECT_EQ(format_count(7), "7");
+  EXPECT_EQ(format_count(3'012'345), "3.01 M");
+}
+
+TEST(FormatSeconds, ChoosesItsUnits) {
+  EXPECT_EQ(format_seconds(0.04), "0.0 s");
+  EXPECT_EQ(format_seconds(4.2), "4.2 s");
+  EXPECT_EQ(format_seconds(59.97), "1 min 00 s");
+  EXPECT_EQ(format_seconds(75), "1 min 15 s");
+  EXPECT_EQ(format_seconds(3599.9), "1 h 00 min");
+  EXPECT_EQ(format_seconds(3725), "1 h 02 min");
+  EXPECT_EQ(format_seconds(50 * 3600), "2 d 02 h");
+  EXPECT_EQ(format_seconds(std::numeric_limits<double>::infinity()), "inf s");
+}
+
+TEST(ParseQuantity, ReadsNumbersWithSuffixes) {
+  EXPECT_EQ(parse_quantity("512"), 512);
+  EXPECT_EQ(parse_quantity("-0.5"), -0.5);
+  EXPECT_EQ(parse_quantity("1e6"), 1e6);
+  EXPECT_EQ(parse_quantity("10k"), 1e4);
+  EXPECT_EQ(parse_quantity("4M"), 4e6);
+  EXPECT_EQ(parse_quantity("0.8G"), 0.8e9);
+  EXPECT_EQ(parse_quantity("150T"), 150e12);
+  EXPECT_EQ(parse_quantity("2P"), 2e15);
+}
+
+TEST(ParseQuantity, IsExactForDecimalFractions) {
+  EXPECT_EQ(parse_quantity("2.3M"), 2'300'000);
+  EXPECT_EQ(parse_quantity("1.1k"), 1100);
+  EXPECT_EQ(parse_quantity("4.35G"), 4'350'000'000);
+}
+
+TEST(ParseQuantity, RefusesEverythingElseByName) {
+  for (const char* text : {"", "M", "1MB", "1 M", "1m", "1K", "k1", "1e3k", "0x10", "nan", "inf",
+                           "infk", "1e400", "9e307P", "--1", "1..2", "1M\n"}) {
+    try {
+      parse_quantity(text);
+      ADD_FAILURE() << "accepted " << text;
+    } catch (const UsageError& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr("'" + std::string(text) + "'"));
+    }
+  }
+}
+
+RC_GTEST_PROP(ParseQuantity, ReadsEveryIntegerBack, (int32_t value)) {
+  RC_ASSERT(parse_quantity(std::to_string(value)) == value);
+  RC_ASSERT(parse_quantity(std::to_string(value) + "k") == 1000.0 * value);
+}
+
+}  // namespace
+}  // namespace thinwire
