@@ -23,7 +23,7 @@ class Sampler {
   // Throws UsageError for values out of range: temperature >= 0, top_k >= 0, 0 < top_p <= 1.
   explicit Sampler(const SamplerOptions& options);
 
-  // Ties go to the lowest token. Throws Error when a logit is NaN or none is finite.
+  // Ties go to the lowest token. Throws Error when a logit is NaN or +infinity or none is finite.
   int32_t next(std::span<const float> logits);
 
  private:

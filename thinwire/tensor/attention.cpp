@@ -9,10 +9,6 @@
 namespace thinwire::tensor {
 namespace {
 
-float score_scale(int64_t head_size) {
-  return static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_size)));
-}
-
 // Where one key/value head and its query heads lie in the rows of qkv and out.
 template <typename T>
 struct HeadColumns {
@@ -40,7 +36,8 @@ void load_queries(const AttentionShape& shape, const RopeTable& rope, int64_t fi
                   const T* query, AttentionScratch& scratch) {
   const int64_t d = shape.head_size, stride = shape.qkv_width();
   kernels<T>().rotate_load(Rotation::kForward, rows, d, rope.cosine(first), rope.sine(first),
-                           score_scale(d), query + first * stride, stride, scratch.query.data(), d);
+                           shape.score_scale(), query + first * stride, stride,
+                           scratch.query.data(), d);
 }
 
 // Gradients of one block of queries: overwrites the block's queries and adds to dkey and dvalue.
@@ -55,23 +52,27 @@ void backward_block(const AttentionShape& shape, const RopeTable& rope, int64_t 
                    d);
   kernel.load_rows(rows, d, nullptr, dout + first * shape.width(), shape.width(), s.doutput.data(),
                    d);
-  kernel.row_dots(rows, d, s.output.data(), d, s.doutput.data(), d, s.row.data());
+  kernel.row_dots(rows, d, s.output.data(), d, s.doutput.data(), d, s.row_dots.data());
 
   constexpr Transpose kNo = Transpose::kNo, kYes = Transpose::kYes;
   float* p = s.scores.data();
   float* dp = s.dscores.data();
   gemm(kNo, kYes, rows, seen, d, s.query.data(), d, s.key.data(), d, 0, p, seen);
   gemm(kNo, kYes, rows, seen, d, s.doutput.data(), d, s.value.data(), d, 0, dp, seen);
-  kernel.causal_softmax_backward(rows, seen, first + 1, log_sum_exp + first, s.row.data(), p, dp,
-                                 seen);
+  kernel.causal_softmax_backward(rows, seen, first + 1, log_sum_exp + first, s.row_dots.data(), p,
+                                 dp, seen);
   gemm(kYes, kNo, seen, d, rows, p, seen, s.doutput.data(), d, 1, s.dvalue.data(), d);
   gemm(kYes, kNo, seen, d, rows, dp, seen, s.query.data(), d, 1, s.dkey.data(), d);
   gemm(kNo, kNo, rows, d, seen, dp, seen, s.key.data(), d, 0, s.dquery.data(), d);
   kernel.rotate_store(Rotation::kInverse, rows, d, rope.cosine(first), rope.sine(first),
-                      score_scale(d), s.dquery.data(), d, query + first * stride, stride);
+                      shape.score_scale(), s.dquery.data(), d, query + first * stride, stride);
 }
 
 }  // namespace
+
+float AttentionShape::score_scale() const {
+  return static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_size)));
+}
 
 RopeTable::RopeTable(int64_t positions, int64_t head_size, double theta) : half_(head_size / 2) {
   cosine_.reserve(static_cast<size_t>(positions * half_));
@@ -95,13 +96,15 @@ AttentionScratch::AttentionScratch(int64_t sequence, int64_t head_size) {
     *buffer = AlignedBuffer<float>(rows * head_size);
   }
   for (auto* buffer : {&scores, &dscores}) *buffer = AlignedBuffer<float>(rows * sequence);
-  row = AlignedBuffer<float>(rows);
+  for (auto* buffer : {&inverse_sum, &log_sum_exp, &row_dots}) {
+    *buffer = AlignedBuffer<float>(rows);
+  }
 }
 
 size_t AttentionScratch::bytes() const {
   size_t sum = 0;
   for (const auto* buffer : {&key, &value, &dkey, &dvalue, &query, &output, &doutput, &dquery,
-                             &scores, &dscores, &row}) {
+                             &scores, &dscores, &inverse_sum, &log_sum_exp, &row_dots}) {
     sum += buffer->bytes();
   }
   return sum;
@@ -128,9 +131,9 @@ void attention_forward(const AttentionShape& shape, const RopeTable& rope, int64
       const int64_t rows = std::min(kQueryBlock, sequence - first);
       load_queries<T>(shape, rope, first, rows, qkv + head * d, scratch);
       attend(rows, first, d, scratch.query.data(), scratch.key.data(), scratch.value.data(),
-             scratch.scores.data(), scratch.output.data(), scratch.row.data(),
+             scratch.scores.data(), scratch.output.data(), scratch.inverse_sum.data(),
              log_sum_exp + head * sequence + first);
-      kernels<T>().store_rows(rows, d, scratch.row.data(), scratch.output.data(), d,
+      kernels<T>().store_rows(rows, d, scratch.inverse_sum.data(), scratch.output.data(), d,
                               out + first * shape.width() + head * d, shape.width());
     }
   }

@@ -20,9 +20,11 @@ struct AttentionShape {
   int64_t kv_heads = 0;   // divides heads
   int64_t head_size = 0;  // even
 
+  // 1 / sqrt(head_size), by which queries are multiplied.
+  float score_scale() const;
   int64_t group() const { return heads / kv_heads; }
   int64_t width() const { return heads * head_size; }
-  // Width of a token's queries, keys and values together.
+  // Of a token's queries, keys and values together.
   int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_size; }
 };
 
@@ -47,10 +49,10 @@ struct AttentionScratch {
   AttentionScratch(int64_t sequence, int64_t head_size);
   size_t bytes() const;
 
-  AlignedBuffer<float> key, value, dkey, dvalue;        // [T, D]
-  AlignedBuffer<float> query, output, doutput, dquery;  // [block, D]
-  AlignedBuffer<float> scores, dscores;                 // [block, T]
-  AlignedBuffer<float> row;                             // [block]
+  AlignedBuffer<float> key, value, dkey, dvalue;            // [T, D]
+  AlignedBuffer<float> query, output, doutput, dquery;      // [block, D]
+  AlignedBuffer<float> scores, dscores;                     // [block, T]
+  AlignedBuffer<float> inverse_sum, log_sum_exp, row_dots;  // [block]
 };
 
 // qkv_TW: a token's unrotated queries of all heads, then keys, then values. Writes the columns of

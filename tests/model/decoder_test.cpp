@@ -1,0 +1,98 @@
+#include "thinwire/model/decoder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/model/tiny_model.h"
+#include "thinwire/base/error.h"
+
+namespace thinwire::model {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+class DecoderGolden : public testing::TestWithParam<const char*> {};
+
+TEST_P(DecoderGolden, LogitsOfEveryStepEqualTheReference) {
+  const Golden golden(GetParam());
+  const auto tiny = golden.model(2);
+  Decoder decoder(tiny->model, tiny->params, tiny->threads, Golden::kSequence);
+  const std::vector<float> expected = golden.file.read_f32("logits");
+  const size_t vocabulary = expected.size() / Golden::kSequence;
+  for (size_t t = 0; t < Golden::kSequence; ++t) {
+    const auto row = std::span<const float>(expected).subspan(t * vocabulary, vocabulary);
+    EXPECT_LT(relative_error(decoder.step(golden.tokens[t]), row), 1e-5) << "position " << t;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, DecoderGolden, testing::Values("untied", "tied", "gqa"),
+                         [](const auto& test) { return std::string(test.param); });
+
+class DecoderTest : public testing::Test {
+ protected:
+  static constexpr int64_t kContext = 150;
+
+  DecoderTest() : tiny_(small_section()) {
+    init_llama(tiny_.params, tiny_.model, 5);
+    decoder_ = std::make_unique<Decoder>(tiny_.model, tiny_.params, tiny_.threads, kContext);
+  }
+  std::vector<float> prefill(std::span<const int32_t> tokens) {
+    const auto logits = decoder_->prefill(tokens);
+    return {logits.begin(), logits.end()};
+  }
+
+  TinyModel tiny_;
+  std::unique_ptr<Decoder> decoder_;
+  std::vector<int32_t> tokens_ = random_tokens(kContext, 67);
+};
+
+TEST_F(DecoderTest, LossOfItsLogitsIsTheModelsLoss) {
+  double sum = 0;
+  for (size_t t = 0; t + 1 < tokens_.size(); ++t) {
+    const auto logits = decoder_->step(tokens_[t]);
+    double total = 0;
+    for (const float logit : logits) total += std::exp(static_cast<double>(logit));
+    sum += std::log(total) - logits[static_cast<size_t>(tokens_[t + 1])];
+  }
+  Llama llama = tiny_.llama(Precision::kFp32, 1, kContext);
+  EXPECT_NEAR(sum, llama.loss(tokens_, 1), 1e-5 * sum);
+}
+
+TEST_F(DecoderTest, PrefillInAnyPiecesIsTheSameAsSteps) {
+  std::vector<float> by_steps;
+  for (const int32_t token : tokens_) {
+    const auto logits = decoder_->step(token);
+    by_steps.assign(logits.begin(), logits.end());
+  }
+  const auto all = std::span<const int32_t>(tokens_);
+  for (const size_t cut : {1, 64, 100, 149}) {
+    decoder_->reset();
+    prefill(all.first(cut));
+    EXPECT_LT(relative_error(prefill(all.subspan(cut)), by_steps), 1e-4) << "cut at " << cut;
+  }
+}
+
+TEST_F(DecoderTest, AFullContextIsAnErrorAndChangesNothing) {
+  const auto all = std::span<const int32_t>(tokens_);
+  prefill(all.first(149));
+  EXPECT_THAT([&] { prefill(all.first(2)); },
+              ThrowsMessage<Error>(HasSubstr("context of 150 tokens is full: 149 are in it, 2")));
+  EXPECT_EQ(decoder_->position(), 149);
+  EXPECT_NO_THROW(decoder_->step(tokens_[149]));
+  EXPECT_THROW(decoder_->step(0), Error);
+}
+
+TEST_F(DecoderTest, NamesATokenOutsideTheVocabulary) {
+  EXPECT_THAT([&] { decoder_->step(67); }, ThrowsMessage<Error>(HasSubstr("token 67")));
+  EXPECT_EQ(decoder_->position(), 0);
+}
+
+TEST_F(DecoderTest, NeedsATokenToContinueFrom) {
+  EXPECT_THAT([&] { prefill({}); }, ThrowsMessage<Error>(HasSubstr("no tokens")));
+}
+
+}  // namespace
+}  // namespace thinwire::model
