@@ -17,10 +17,18 @@ class Replicas {
   // Fills worker w's gradient of the step.
   using Gradients = std::function<void(int worker, tensor::Arena& gradients)>;
 
-  Replicas(config::Recipe recipe, std::vector<TensorSpec> specs, int members)
+  // Puts something between a replica and its transport, e.g. to lose payloads.
+  using WrapPeers =
+      std::function<std::unique_ptr<transport::Peers>(std::unique_ptr<transport::Peers>)>;
+
+  Replicas(config::Recipe recipe, std::vector<TensorSpec> specs, int members,
+           const WrapPeers& wrap = {})
       : recipe_(std::move(recipe)),
         layout_(std::move(specs)),
         peers_(transport::make_local_peers(members)) {
+    for (auto& peers : peers_) {
+      if (wrap) peers = wrap(std::move(peers));
+    }
     for (int member = 0; member < members; ++member) {
       replicas_.push_back(std::make_unique<Replica>(recipe_, layout_, *peers_[size_t(member)]));
     }

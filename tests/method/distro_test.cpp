@@ -1,0 +1,111 @@
+#include "thinwire/method/distro.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "thinwire/base/error.h"
+#include "thinwire/config/model_shapes.h"
+#include "thinwire/method/registry.h"
+
+namespace thinwire::method {
+namespace {
+
+config::Recipe recipe_with(const std::string& fields) {
+  return config::parse_recipe("[distro]\n" + fields, "test", {}, method_sections());
+}
+
+TEST(Tiles, SideIsTheLargestDivisorUpToTheChunk) {
+  EXPECT_EQ(tile_side(128, 64), 64);
+  EXPECT_EQ(tile_side(1376, 64), 43);
+  EXPECT_EQ(tile_side(37, 16), 1);
+  EXPECT_EQ(tile_side(5, 16), 5);
+}
+
+TEST(Tiles, KeepTheirShareRoundedHalfUpAndAtLeastOne) {
+  EXPECT_EQ(kept_of_tile(4096, {64, 32, false}), 32);
+  EXPECT_EQ(kept_of_tile(80, {16, 8, false}), 3);  // 2.5
+  EXPECT_EQ(kept_of_tile(1, {64, 32, false}), 1);
+  EXPECT_EQ(kept_of_tile(80, {16, 8, true}), 8);
+  EXPECT_EQ(kept_of_tile(5, {16, 8, true}), 5);
+}
+
+TEST(Tiles, PlanCoversEveryTensor) {
+  const std::vector<TensorSpec> tensors = {
+      {"matrix", {512, 1376}}, {"norm", {512}}, {"box", {3, 4, 5}}};
+  const TilePlan plan = plan_tiles(tensors, {});
+  EXPECT_EQ(plan.tensors[0].tiles(), 8 * 32);
+  EXPECT_EQ(plan.tensors[0].kept, 22);  // 64 * 43 of 4096 slots: 21.5
+  EXPECT_EQ(plan.tensors[1].tiles(), 8);
+  EXPECT_EQ(plan.tensors[1].tile_rows, 1);
+  EXPECT_EQ(plan.tensors[2].rows, 12);
+  EXPECT_EQ(plan.tensors[2].slots(), 60);
+  EXPECT_EQ(plan.tiles, 8 * 32 + 8 + 1);
+  EXPECT_EQ(plan.tensors[2].first_kept, 8 * 32 * 22 + 8);
+}
+
+TEST(Distro, PayloadOfTheFiftyMillionModelIsHundredsOfTimesSmallerThanItsGradient) {
+  config::ModelSection model;
+  model.vocab = 32000;
+  model.hidden = 512;
+  model.layers = 6;
+  model.heads = model.kv_heads = 8;
+  model.intermediate = 1376;
+  const auto tensors = config::llama_tensors(model);
+  EXPECT_NEAR(static_cast<double>(config::parameter_count(tensors)), 51.7e6, 0.1e6);
+  const TilePlan plan = plan_tiles(tensors, {});
+  const double entropy = distro_entropy_bits(plan, 1) / 8;
+  const auto bound = static_cast<double>(distro_payload_bound(plan, 1));
+  EXPECT_NEAR(entropy, 0.47e6, 0.01e6);
+  EXPECT_GT(bound, entropy);
+  EXPECT_LT(bound, 1.08 * entropy);
+}
+
+TEST(Distro, TrafficCountsThePayloadOnceAndThoseOfAllOthers) {
+  const auto recipe = recipe_with("k = 4\n");
+  const std::vector<TensorSpec> tensors = {{"matrix", {256, 256}}};
+  const Traffic traffic = kDistro.traffic(recipe, tensors, 5);
+  const auto payload =
+      static_cast<double>(distro_payload_bound(plan_tiles(tensors, {64, 4, false}), 1));
+  EXPECT_EQ(traffic.sent_bytes, payload);
+  EXPECT_EQ(traffic.received_bytes, 4 * payload);
+  EXPECT_EQ(traffic.turns, 1);
+  EXPECT_FALSE(traffic.exact);
+  EXPECT_EQ(kDistro.traffic(recipe, tensors, 1).sent_bytes, 0);
+}
+
+TEST(Distro, StateIsTheMomentumAndAdamWsMoments) {
+  const std::vector<TensorSpec> tensors = {{"matrix", {32, 32}}};
+  EXPECT_EQ(kDistro.state(recipe_with(""), tensors).local, 4096);
+  EXPECT_EQ(kDistro.state(recipe_with(""), tensors).consensus, 0);
+  EXPECT_EQ(kDistro.state(recipe_with("update = \"adamw\"\n"), tensors).consensus, 8192);
+}
+
+struct Contradiction {
+  const char* fields;
+  const char* message;
+};
+
+class Contradictions : public testing::TestWithParam<Contradiction> {};
+INSTANTIATE_TEST_SUITE_P(Distro, Contradictions,
+                         testing::Values(Contradiction{"chunk = 4\nk = 17\n", "k must be <= chunk"},
+                                         Contradiction{"values = \"fp32\"\nfeedback = true\n",
+                                                       "feedback = true needs values"}));
+
+TEST_P(Contradictions, AreErrorsThatNameTheField) {
+  const auto recipe = recipe_with(GetParam().fields);
+  try {
+    kDistro.check(recipe);
+    FAIL() << "accepted";
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr(GetParam().message));
+  }
+}
+
+TEST(Distro, FieldsOutOfRangeAreRefused) {
+  EXPECT_THROW(recipe_with("chunk = 257\n"), UsageError);
+  EXPECT_THROW(recipe_with("values = \"int4\"\n"), UsageError);
+  EXPECT_THROW(recipe_with("decay = 1.5\n"), UsageError);
+}
+
+}  // namespace
+}  // namespace thinwire::method

@@ -1,0 +1,101 @@
+#include "tests/sync/distro_run.h"
+
+#include <gtest/gtest.h>
+
+#include "thinwire/base/rng.h"
+#include "thinwire/method/registry.h"
+
+namespace thinwire::sync {
+namespace {
+
+// Passes everything on but for payloads that are lost or tampered with.
+class UnreliablePeers final : public transport::Peers {
+ public:
+  UnreliablePeers(std::unique_ptr<transport::Peers> peers, const DistroRunOptions& options)
+      : peers_(std::move(peers)), options_(options) {}
+
+  int self() const override { return peers_->self(); }
+  int count() const override { return peers_->count(); }
+  void start_exchange(const transport::Key& key, Bytes payload) override {
+    if (options_.tamper) options_.tamper(key.round, self(), payload);
+    peers_->start_exchange(key, std::move(payload));
+  }
+  Result<std::vector<transport::Delivery>> wait_exchange(const transport::Key& key,
+                                                         double timeout_s) override {
+    auto list = peers_->wait_exchange(key, timeout_s);
+    if (!list || !options_.missing) return list;
+    const std::set<int> missing = options_.missing(key.round);
+    std::erase_if(*list, [&](const auto& delivery) { return missing.contains(delivery.member); });
+    return list;
+  }
+  void start_reduce(const transport::Key& key, std::span<const float> values,
+                    transport::WireType wire) override {
+    peers_->start_reduce(key, values, wire);
+  }
+  Result<void> wait_reduce(const transport::Key& key, std::span<float> out,
+                           double timeout_s) override {
+    return peers_->wait_reduce(key, out, timeout_s);
+  }
+  void cancel(const transport::Key& key) override { peers_->cancel(key); }
+  void leave() override { peers_->leave(); }
+  void abort(const std::string& reason) override { peers_->abort(reason); }
+  transport::TrafficCount traffic() const override { return peers_->traffic(); }
+
+ private:
+  std::unique_ptr<transport::Peers> peers_;
+  const DistroRunOptions& options_;
+};
+
+}  // namespace
+
+DistroRun::DistroRun(DistroRunOptions options)
+    : options_(std::move(options)),
+      recipe_(config::parse_recipe(options_.recipe, "test", {}, method::method_sections())) {
+  recipe_.sync.method = "distro";
+  recipe_.train.threads = options_.threads;
+  replicas_ = std::make_unique<Replicas>(
+      recipe_, options_.tensors, options_.workers, [&](std::unique_ptr<transport::Peers> peers) {
+        return std::make_unique<UnreliablePeers>(std::move(peers), options_);
+      });
+  const std::vector<float> scales(options_.tensors.size(), options_.param_scale);
+  for (int worker = 0; worker < options_.workers; ++worker) {
+    fill(63, 0, scales, replicas_->params(worker));
+  }
+}
+
+Result<void> DistroRun::step(float lr) {
+  const uint64_t number = done_++;
+  const auto reports = replicas_->step(
+      number, lr,
+      [&](int worker, tensor::Arena& gradients) {
+        fill(number, static_cast<uint64_t>(worker), options_.gradient_scales, gradients);
+      },
+      options_.weights);
+  norms_.clear();
+  for (const auto& report : reports) {
+    if (!report) return tl::unexpected(report.error());
+    norms_.push_back(report->gradient_norm);
+  }
+  return {};
+}
+
+std::span<const float> DistroRun::state(int worker, const std::string& name) {
+  for (const StateTensor& tensor : replicas_->strategy(worker).state()) {
+    if (tensor.name == name) return tensor.values;
+  }
+  ADD_FAILURE() << "no state named " << name;
+  return {};
+}
+
+void DistroRun::fill(uint64_t step, uint64_t worker, const std::vector<float>& scales,
+                     tensor::Arena& out) const {
+  for (size_t tensor = 0; tensor < scales.size(); ++tensor) {
+    uint64_t counter = ((step * 64 + worker) * 64 + tensor) << 32;
+    for (float& value : out.tensor(tensor)) {
+      const auto hash = static_cast<int64_t>(mix_bits(options_.seed ^ counter++) >> 40);
+      value = static_cast<float>(hash - (1 << 23)) * 0x1.0p-23f * scales[tensor];
+    }
+  }
+}
+
+}  // namespace thinwire::sync

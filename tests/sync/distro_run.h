@@ -1,0 +1,58 @@
+// Runs of DisTrO for tests: replicas fed with gradients that are a function of (seed, step, worker,
+// tensor, element), as in tests/golden/make_distro.py, over a transport that can lose and damage
+// payloads.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/sync/replicas.h"
+
+namespace thinwire::sync {
+
+struct DistroRunOptions {
+  std::string recipe;  // TOML
+  std::vector<TensorSpec> tensors;
+  int workers = 1;
+  int threads = 1;  // a worker
+  uint64_t seed = 1;
+  std::vector<float> gradient_scales;  // a tensor; powers of two
+  float param_scale = 0.25f;
+  std::vector<float> weights;  // a worker; empty: equal
+  // Workers whose payload nobody gets at a step.
+  std::function<std::set<int>(uint64_t step)> missing;
+  // Sees, and may change, a payload before it is sent.
+  std::function<void(uint64_t step, int worker, Bytes& payload)> tamper;
+};
+
+class DistroRun {
+ public:
+  explicit DistroRun(DistroRunOptions options);
+
+  // The next step of all workers; the first failure, if any.
+  Result<void> step(float lr);
+
+  Replicas& replicas() { return *replicas_; }
+  const config::Recipe& recipe() const { return recipe_; }
+  std::span<const float> params(int worker) { return replicas_->params(worker).all(); }
+  std::span<const float> params(int worker, size_t tensor) {
+    return replicas_->params(worker).tensor(tensor);
+  }
+  std::span<const float> state(int worker, const std::string& name);
+  double norm(int worker) const { return norms_[static_cast<size_t>(worker)]; }
+
+ private:
+  void fill(uint64_t step, uint64_t worker, const std::vector<float>& scales,
+            tensor::Arena& out) const;
+
+  DistroRunOptions options_;
+  config::Recipe recipe_;
+  std::unique_ptr<Replicas> replicas_;
+  std::vector<double> norms_;  // of the last step
+  uint64_t done_ = 0;
+};
+
+}  // namespace thinwire::sync
