@@ -78,6 +78,19 @@ TEST(Registry, UnknownMethodsGetTheListOfKnownOnes) {
   }
 }
 
+TEST(Registry, ShippedRecipesResolveUnderEveryMethod) {
+  int count = 0;
+  for (const auto& entry : fs::directory_iterator(THINWIRE_SOURCE_DIR "/recipes")) {
+    EXPECT_NO_THROW(load_recipe(entry.path(), {})) << entry.path();
+    for (const Method* method : all_methods()) {
+      const std::vector<std::string> overrides = {"sync.method=" + std::string(method->name)};
+      EXPECT_EQ(load_recipe(entry.path(), overrides).sync.method, method->name);
+      ++count;
+    }
+  }
+  EXPECT_GE(count, 26);
+}
+
 TEST(RingBytes, AreTwiceTheModelForManyMembers) {
   EXPECT_EQ(ring_bytes(1000, 1), 0);
   EXPECT_EQ(ring_bytes(1000, 4), 2 * 3.0 / 4 * 2000);
