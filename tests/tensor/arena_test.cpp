@@ -1,0 +1,56 @@
+#include "thinwire/tensor/arena.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "thinwire/base/error.h"
+
+namespace thinwire::tensor {
+namespace {
+
+using testing::Each;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+Layout three_tensors() {
+  return Layout({{"a", {3, 5}, TensorRole::kMatrix, 0},
+                 {"b", {16}, TensorRole::kNorm, 0},
+                 {"c", {17}, TensorRole::kNorm, -1}});
+}
+
+TEST(Layout, TensorsBeginAtLines) {
+  const Layout layout = three_tensors();
+  EXPECT_EQ(layout.offset(0), 0);
+  EXPECT_EQ(layout.offset(1), 16);
+  EXPECT_EQ(layout.offset(2), 32);
+  EXPECT_EQ(layout.total(), 64);
+}
+
+TEST(Layout, FindsByName) {
+  const Layout layout = three_tensors();
+  EXPECT_EQ(layout.find("c"), 2u);
+  EXPECT_THAT([&] { layout.find("d"); }, ThrowsMessage<Error>(HasSubstr("no tensor named 'd'")));
+}
+
+TEST(Arena, IsAlignedAndZero) {
+  const Layout layout = three_tensors();
+  const Arena arena(layout);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(arena.all().data()) % 64, 0u);
+  EXPECT_THAT(arena.all(), Each(0.0f));
+}
+
+TEST(Arena, TensorsAreTheirPartOfTheWhole) {
+  const Layout layout = three_tensors();
+  Arena arena(layout);
+  for (float& value : arena.tensor(1)) value = 2;
+  EXPECT_EQ(arena.all()[15], 0);
+  EXPECT_EQ(arena.all()[16], 2);
+  EXPECT_EQ(arena.all()[31], 2);
+  EXPECT_EQ(arena.all()[32], 0);
+  EXPECT_EQ(arena.tensor(0).size(), 15u);
+  EXPECT_EQ(arena.view(0).shape, (Shape{3, 5}));
+  EXPECT_EQ(arena.view(2).data, arena.tensor(2).data());
+}
+
+}  // namespace
+}  // namespace thinwire::tensor

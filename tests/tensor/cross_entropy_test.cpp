@@ -1,0 +1,74 @@
+#include "thinwire/tensor/cross_entropy.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/tensor/numbers.h"
+#include "thinwire/tensor/reference.h"
+
+namespace thinwire::tensor {
+namespace {
+
+constexpr int64_t kWidth = 6, kVocabulary = 11;
+
+std::vector<int32_t> random_targets(int64_t rows) {
+  Rng rng(7, 0);
+  std::vector<int32_t> targets;
+  for (int64_t i = 0; i < rows; ++i) {
+    targets.push_back(static_cast<int32_t>(rng.below(kVocabulary)));
+  }
+  return targets;
+}
+
+template <typename T>
+void expect_equal_to_reference(int64_t rows, int thread_count) {
+  ThreadPool threads(thread_count);
+  LinearCrossEntropy<T> head(kWidth, kVocabulary, rows, threads);
+  const auto x = random_values<T>(rows * kWidth, 1),
+             weight = random_values<T>(kVocabulary * kWidth, 2);
+  const std::vector<int32_t> targets = random_targets(rows);
+  std::vector<T> dx(x.size());
+  std::vector<float> dweight(weight.size(), 1.0f);
+  const double loss = head.loss_and_gradients(rows, x.data(), weight.data(), targets.data(), 0.25f,
+                                              dx.data(), dweight.data());
+
+  const auto reference_at = [&](const Matrix& at_x, const Matrix& at_weight) {
+    return reference::linear_cross_entropy(kWidth, kVocabulary, at_x, at_weight, targets);
+  };
+  const double expected = reference_at(widen(x), widen(weight));
+  EXPECT_NEAR(loss, expected, 1e-5 * expected);
+  EXPECT_EQ(loss, head.loss(rows, x.data(), weight.data(), targets.data()));
+
+  Matrix gradient =
+      derivative(widen(x), [&](const Matrix& at) { return reference_at(at, widen(weight)); });
+  for (double& value : gradient) value *= 0.25;
+  EXPECT_LT(error(dx, gradient), kBound<T>);
+  gradient =
+      derivative(widen(weight), [&](const Matrix& at) { return reference_at(widen(x), at); });
+  for (double& value : gradient) value = 0.25 * value + 1;
+  EXPECT_LT(error(dweight, gradient), kBound<T>);
+}
+
+TEST(LinearCrossEntropy, Fp32EqualsTheReference) {
+  // One row, several chunks with a rest, and chunks split over threads.
+  expect_equal_to_reference<float>(1, 1);
+  expect_equal_to_reference<float>(300, 1);
+  expect_equal_to_reference<float>(300, 2);
+}
+
+TEST(LinearCrossEntropy, Bf16EqualsTheReference) {
+  expect_equal_to_reference<Bf16>(1, 1);
+  expect_equal_to_reference<Bf16>(300, 2);
+}
+
+TEST(LinearCrossEntropy, ANanReachesTheLoss) {
+  ThreadPool threads(1);
+  LinearCrossEntropy<float> head(kWidth, kVocabulary, 1, threads);
+  auto x = random_values<float>(kWidth, 1);
+  const auto weight = random_values<float>(kVocabulary * kWidth, 2);
+  x[3] = std::nanf("");
+  const int32_t target = 2;
+  EXPECT_TRUE(std::isnan(head.loss(1, x.data(), weight.data(), &target)));
+}
+
+}  // namespace
+}  // namespace thinwire::tensor

@@ -1,0 +1,201 @@
+#include "thinwire/tensor/kernels.h"
+
+#include <gtest/gtest.h>
+
+#include <type_traits>
+
+#include "tests/tensor/numbers.h"
+#include "thinwire/tensor/reference.h"
+
+namespace thinwire::tensor {
+namespace {
+
+// Widths that fill vectors, leave a rest, and are smaller than one.
+constexpr int64_t kWidths[] = {64, 37, 3};
+constexpr int64_t kRows = 5;
+constexpr double kEps = 1e-5;
+
+template <typename T>
+class KernelTest : public testing::Test {
+ protected:
+  const Kernels<T>& kernel_ = kernels<T>();
+};
+
+struct TypeNames {
+  template <typename T>
+  static std::string GetName(int) {
+    return std::is_same_v<T, float> ? "fp32" : "bf16";
+  }
+};
+using Operands = testing::Types<float, Bf16>;
+TYPED_TEST_SUITE(KernelTest, Operands, TypeNames);
+
+Matrix sum_of(const Matrix& a, const Matrix& b) {
+  Matrix out = a;
+  for (size_t i = 0; i < out.size(); ++i) out[i] += b[i];
+  return out;
+}
+
+TYPED_TEST(KernelTest, AddRmsnormEqualsTheReference) {
+  for (const int64_t width : kWidths) {
+    const auto x = random_values<float>(kRows * width, 1);
+    const auto delta = random_values<TypeParam>(kRows * width, 2);
+    const auto weight = random_values<float>(width, 3);
+    std::vector<float> sum(x.size()), rstd(kRows);
+    std::vector<TypeParam> out(x.size());
+    this->kernel_.add_rmsnorm(kRows, width, x.data(), delta.data(), weight.data(), kEps, sum.data(),
+                              rstd.data(), out.data());
+    const Matrix expected = sum_of(widen(x), widen(delta));
+    EXPECT_LT(error(sum, expected), 1e-6);
+    EXPECT_LT(error(out, reference::rmsnorm(width, expected, widen(weight), kEps)),
+              kBound<TypeParam>);
+
+    this->kernel_.add_rmsnorm(kRows, width, x.data(), nullptr, weight.data(), kEps, sum.data(),
+                              rstd.data(), out.data());
+    EXPECT_EQ(sum, x);
+    EXPECT_LT(error(out, reference::rmsnorm(width, widen(x), widen(weight), kEps)),
+              kBound<TypeParam>);
+  }
+}
+
+TYPED_TEST(KernelTest, RmsnormBackwardEqualsFiniteDifferences) {
+  for (const int64_t width : kWidths) {
+    const auto x = random_values<float>(kRows * width, 1);
+    const auto dout = random_values<TypeParam>(kRows * width, 2);
+    const auto weight = random_values<float>(width, 3);
+    std::vector<float> same(x.size()), rstd(kRows), dx(x.size(), 2.0f), dweight(width, -1.0f);
+    std::vector<TypeParam> out(x.size()), again(x.size()), dx_copy(x.size());
+    this->kernel_.add_rmsnorm(kRows, width, x.data(), nullptr, weight.data(), kEps, same.data(),
+                              rstd.data(), out.data());
+    this->kernel_.rmsnorm_backward(kRows, width, x.data(), rstd.data(), weight.data(), dout.data(),
+                                   dx.data(), dx_copy.data(), dweight.data(), again.data());
+
+    Matrix expected = derivative(widen(x), [&](const Matrix& at) {
+      return dot(reference::rmsnorm(width, at, widen(weight), kEps), widen(dout));
+    });
+    for (double& value : expected) value += 2;
+    EXPECT_LT(error(dx, expected), 1e-5);
+    EXPECT_LT(error(dx_copy, expected), kBound<TypeParam>);
+    expected = derivative(widen(weight), [&](const Matrix& at) {
+      return dot(reference::rmsnorm(width, widen(x), at, kEps), widen(dout));
+    });
+    for (double& value : expected) value -= 1;
+    EXPECT_LT(error(dweight, expected), 1e-5);
+    EXPECT_LT(error(again, widen(out)), kBound<TypeParam>);
+  }
+}
+
+TYPED_TEST(KernelTest, SwigluEqualsTheReference) {
+  for (const int64_t width : kWidths) {
+    const auto gate_up = random_values<TypeParam>(kRows * 2 * width, 1);
+    std::vector<TypeParam> out(kRows * width);
+    this->kernel_.swiglu(kRows, width, gate_up.data(), out.data());
+    EXPECT_LT(error(out, reference::swiglu(width, widen(gate_up))), kBound<TypeParam>);
+  }
+}
+
+TYPED_TEST(KernelTest, SwigluBackwardEqualsFiniteDifferences) {
+  for (const int64_t width : kWidths) {
+    auto gate_up = random_values<TypeParam>(kRows * 2 * width, 1);
+    const auto dout = random_values<TypeParam>(kRows * width, 2);
+    const Matrix expected = derivative(widen(gate_up), [&](const Matrix& at) {
+      return dot(reference::swiglu(width, at), widen(dout));
+    });
+    const Matrix out = reference::swiglu(width, widen(gate_up));
+    std::vector<TypeParam> again(kRows * width);
+    this->kernel_.swiglu_backward(kRows, width, gate_up.data(), dout.data(), again.data());
+    EXPECT_LT(error(gate_up, expected), kBound<TypeParam>);
+    EXPECT_LT(error(again, out), kBound<TypeParam>);
+  }
+}
+
+TYPED_TEST(KernelTest, SwigluOfExtremeGatesIsFinite) {
+  const float gates[] = {-1e30f, -200, 200, 1e18f};
+  for (const float gate : gates) {
+    const TypeParam in[] = {rounded(gate, TypeParam()), rounded(1.0f, TypeParam())};
+    TypeParam out;
+    this->kernel_.swiglu(1, 1, in, &out);
+    EXPECT_NEAR(widened(out), gate > 0 ? widened(in[0]) : 0.0, std::abs(gate) * 1e-30);
+  }
+}
+
+TYPED_TEST(KernelTest, CrossEntropyEqualsTheReference) {
+  const int64_t vocabulary = 101, target = 17;
+  auto logits = random_values<float>(vocabulary, 1);
+  for (float& logit : logits) logit = 10 * logit + 500;  // exp(500) is infinite
+  const auto loss = [&](const Matrix& at) {
+    double total = 0;
+    for (const double logit : at) total += std::exp(logit - 500);
+    return std::log(total) + 500 - at[target];
+  };
+  Matrix gradient = derivative(widen(logits), loss);
+  for (double& value : gradient) value *= 0.5;
+  const double expected = loss(widen(logits));
+
+  std::vector<TypeParam> got(logits.size());
+  auto spent = logits;
+  const float value =
+      this->kernel_.cross_entropy(vocabulary, spent.data(), target, 0.5f, got.data());
+  EXPECT_NEAR(value, expected, 1e-5 * expected);
+  EXPECT_LT(error(got, gradient), kBound<TypeParam>);
+  spent = logits;
+  EXPECT_EQ(value, this->kernel_.cross_entropy(vocabulary, spent.data(), target, 0, nullptr));
+}
+
+TYPED_TEST(KernelTest, RotationTurnsBackByItsInverse) {
+  for (const int64_t width : {64, 6}) {
+    const int64_t stride = width + 5;
+    const auto x = random_values<TypeParam>(kRows * stride, 1);
+    std::vector<float> cosine, sine;
+    for (int64_t i = 0; i < kRows * width / 2; ++i) {
+      cosine.push_back(static_cast<float>(std::cos(0.1 * i)));
+      sine.push_back(static_cast<float>(std::sin(0.1 * i)));
+    }
+    std::vector<float> turned(kRows * width);
+    std::vector<TypeParam> back(x.size());
+    this->kernel_.rotate_load(Rotation::kForward, kRows, width, cosine.data(), sine.data(), 2.0f,
+                              x.data(), stride, turned.data(), width);
+    this->kernel_.rotate_store(Rotation::kInverse, kRows, width, cosine.data(), sine.data(), 0.5f,
+                               turned.data(), width, back.data(), stride);
+    for (int64_t r = 0; r < kRows; ++r) {
+      const double angle = 0.1 * static_cast<double>(r * width / 2);  // the row's first pair
+      const double a = widened(x[r * stride]), b = widened(x[r * stride + width / 2]);
+      EXPECT_NEAR(turned[r * width], 2 * (a * std::cos(angle) - b * std::sin(angle)), 1e-5);
+      EXPECT_NEAR(turned[r * width + width / 2], 2 * (b * std::cos(angle) + a * std::sin(angle)),
+                  1e-5);
+      for (int64_t i = 0; i < width; ++i) {
+        EXPECT_NEAR(widened(back[r * stride + i]), widened(x[r * stride + i]),
+                    4 * kBound<TypeParam>);
+      }
+      for (int64_t i = width; i < stride; ++i) EXPECT_EQ(widened(back[r * stride + i]), 0);
+    }
+  }
+}
+
+TYPED_TEST(KernelTest, StoringRoundsLikeToBf16) {
+  std::vector<float> values = random_values<float>(1000, 1);
+  values.insert(values.end(), {0.0f, -0.0f, 1.00390625f, 1.01171875f, 3.4e38f, 1e-40f,
+                               std::numeric_limits<float>::infinity(), std::nanf("")});
+  const auto count = static_cast<int64_t>(values.size());
+  std::vector<TypeParam> stored(values.size());
+  this->kernel_.store_rows(1, count, nullptr, values.data(), count, stored.data(), count);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double expected = widened(rounded(values[i], TypeParam()));
+    if (std::isnan(expected)) {
+      EXPECT_TRUE(std::isnan(widened(stored[i])));
+    } else {
+      EXPECT_EQ(widened(stored[i]), expected) << values[i];
+    }
+  }
+}
+
+TYPED_TEST(KernelTest, CopyScalesEachRow) {
+  const float from[] = {1, 2, 9, 3, 4, 9}, scale[] = {2, 10};
+  TypeParam stored[4];
+  this->kernel_.store_rows(2, 2, scale, from, 3, stored, 2);
+  const double expected[] = {2, 4, 30, 40};
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(widened(stored[i]), expected[i]);
+}
+
+}  // namespace
+}  // namespace thinwire::tensor
