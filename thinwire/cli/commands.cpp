@@ -6,7 +6,9 @@ void add_commands(CLI::App& app) {
   add_prepare(app);
   add_sweep(app);
   add_compare(app);
+  add_inspect(app);
   add_train(app);
+  add_generate(app);
   add_export(app);
   add_import(app);
   add_recipe(app);

@@ -1,0 +1,148 @@
+// thinwire generate: continues a text with a trained model, showing it as it comes.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "thinwire/base/clock.h"
+#include "thinwire/base/error.h"
+#include "thinwire/base/threads.h"
+#include "thinwire/cli/command.h"
+#include "thinwire/data/vocabulary.h"
+#include "thinwire/model/decoder.h"
+#include "thinwire/model/sampler.h"
+#include "thinwire/train/load.h"
+
+namespace thinwire::cli {
+namespace {
+
+struct Arguments {
+  std::string model;
+  std::string prompt;
+  std::string begin = "auto";
+  int64_t tokens = 200;
+  int64_t context = 0;
+  int threads = available_cores();
+  bool greedy = false;
+  bool ignore_end = false;
+  model::SamplerOptions sampling;
+};
+
+void show(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+// What stands before the text. Documents follow an end-of-sequence token in Thinwire's training;
+// models from elsewhere were trained to begin with BOS.
+int32_t begin_token(const Arguments& arguments, const train::LoadedModel& loaded) {
+  const bool trained_here = loaded.step > 0;
+  if (arguments.begin == "none") return -1;
+  if (arguments.begin == "bos" || (arguments.begin == "auto" && !trained_here)) {
+    return loaded.vocabulary->bos();
+  }
+  return loaded.vocabulary->eos();
+}
+
+std::vector<int32_t> prompt_tokens(const Arguments& arguments, const train::LoadedModel& loaded) {
+  std::vector<int32_t> tokens = loaded.vocabulary->encode(arguments.prompt);
+  const int32_t begin = begin_token(arguments, loaded);
+  if (begin >= 0) tokens.insert(tokens.begin(), begin);
+  if (tokens.empty()) throw UsageError("with --begin none there must be a --prompt");
+  return tokens;
+}
+
+int64_t context_size(const Arguments& arguments, const train::LoadedModel& loaded, int64_t prompt) {
+  const int64_t context = arguments.context > 0 ? arguments.context : loaded.sequence;
+  if (prompt + arguments.tokens > context) {
+    throw UsageError(
+        fmt::format("{} prompt tokens and --tokens {} exceed the context of {}; ask for fewer, or "
+                    "set --context "
+                    "(a model rarely does well beyond the {} tokens it was trained on)",
+                    prompt, arguments.tokens, context, loaded.sequence));
+  }
+  return context;
+}
+
+void run(const Arguments& arguments) {
+  model::SamplerOptions sampling = arguments.sampling;
+  if (arguments.greedy) sampling.temperature = 0;
+  model::Sampler sampler(sampling);
+  const train::LoadedModel loaded = train::load_model(arguments.model);
+  if (loaded.vocabulary == nullptr) {
+    throw Error(fmt::format("{} holds no vocabulary, so its tokens have no text", arguments.model));
+  }
+  const std::vector<int32_t> prompt = prompt_tokens(arguments, loaded);
+  const int64_t context = context_size(arguments, loaded, static_cast<int64_t>(prompt.size()));
+  ThreadPool threads(arguments.threads);
+  model::Decoder decoder(loaded.model, *loaded.params, threads, context);
+
+  data::TextStream text(*loaded.vocabulary);
+  for (const int32_t token : prompt) show(text.push(token));
+  const Stopwatch watch;
+  std::span<const float> logits = decoder.prefill(prompt);
+  int64_t made = 0;
+  while (made < arguments.tokens) {
+    const int32_t token = sampler.next(logits);
+    ++made;
+    if (token == loaded.vocabulary->eos() && !arguments.ignore_end) break;
+    show(text.push(token));
+    if (made < arguments.tokens) logits = decoder.step(token);
+  }
+  show(text.finish() + "\n");
+  fmt::print(stderr, "{} tokens, {:.0f} tokens/s\n", made,
+             static_cast<double>(made) / watch.seconds());
+}
+
+}  // namespace
+
+void add_generate(CLI::App& app) {
+  auto* command = app.add_subcommand("generate", "Continues a text with a trained model");
+  const auto arguments = std::make_shared<Arguments>();
+  command
+      ->add_option("model", arguments->model,
+                   "Run folder (its newest checkpoint), checkpoint or Hugging Face folder")
+      ->required()
+      ->check(CLI::ExistingDirectory);
+  command->add_option("--prompt", arguments->prompt, "Text to continue; default: none");
+  command->add_option("--tokens", arguments->tokens, "Most tokens to add")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 32))
+      ->capture_default_str();
+  auto* temperature =
+      command
+          ->add_option("--temperature", arguments->sampling.temperature,
+                       "Divides the logits: below 1 safer, above 1 wilder, 0 greedy")
+          ->capture_default_str();
+  command->add_option("--top-k", arguments->sampling.top_k, "Only the k likeliest tokens; 0: all")
+      ->capture_default_str();
+  command
+      ->add_option("--top-p", arguments->sampling.top_p,
+                   "Only the fewest likeliest tokens whose probabilities reach this sum")
+      ->capture_default_str();
+  command->add_option("--seed", arguments->sampling.seed, "Seed of the random choice")
+      ->capture_default_str();
+  command->add_flag("--greedy", arguments->greedy, "Always the likeliest token")
+      ->excludes(temperature);
+  command
+      ->add_option(
+          "--begin", arguments->begin,
+          "Token before the text: bos, eos or none; auto: eos, which ends the documents of "
+          "training, for models trained here, bos for models from elsewhere")
+      ->check(CLI::IsMember({"auto", "bos", "eos", "none"}))
+      ->capture_default_str();
+  command->add_flag("--ignore-end", arguments->ignore_end, "Go on behind an end-of-sequence token");
+  command
+      ->add_option("--context", arguments->context,
+                   "Most tokens of prompt and answer; default: the sequence of the training")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 32));
+  command->add_option("--threads", arguments->threads, "Compute threads; default: all cores")
+      ->check(CLI::Range(1, 1024));
+  command->callback([arguments] { run(*arguments); });
+}
+
+}  // namespace thinwire::cli
