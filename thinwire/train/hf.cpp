@@ -35,16 +35,18 @@ std::unique_ptr<data::Vocabulary> load_hf_vocabulary(const fs::path& dir, int64_
   return vocabulary;
 }
 
-Notes write_vocabulary(const fs::path& dir, const HfConfig& config,
-                       const data::Vocabulary* vocabulary) {
+Notes write_vocabulary(const fs::path& dir, const LoadedModel& loaded, const HfConfig& config) {
+  const data::Vocabulary* vocabulary = loaded.vocabulary.get();
   if (vocabulary == nullptr) {
     return {
         "The source has no vocabulary, so there is no tokenizer and config.json names no BOS or "
         "EOS."};
   }
   if (is_sentencepiece(*vocabulary)) {
+    const bool trained_elsewhere = loaded.step == 0;
     write_file(dir / kTokenizerModel, read_text_file(vocabulary->file()));
-    write_file(dir / "tokenizer_config.json", print_tokenizer_config(config, *vocabulary));
+    write_file(dir / "tokenizer_config.json",
+               print_tokenizer_config(config, *vocabulary, trained_elsewhere));
     return {};
   }
   write_file(dir / data::kByteFile, read_text_file(vocabulary->file()));
@@ -115,7 +117,7 @@ Notes export_hf(const fs::path& source, const fs::path& out_dir, DType dtype) {
   write_weights(dir / "model.safetensors", *loaded.params, dtype);
   write_file(dir / kConfigFile, print_hf_config(config, vocabulary, dtype));
   write_file(dir / "generation_config.json", print_generation_config(vocabulary));
-  Notes notes = write_vocabulary(dir, config, vocabulary);
+  Notes notes = write_vocabulary(dir, loaded, config);
   staged.publish();
   return notes;
 }

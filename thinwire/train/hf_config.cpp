@@ -205,11 +205,12 @@ std::string print_generation_config(const data::Vocabulary* vocabulary) {
   return special_ids(vocabulary).dump(2) + "\n";
 }
 
-std::string print_tokenizer_config(const HfConfig& config, const data::Vocabulary& vocabulary) {
+std::string print_tokenizer_config(const HfConfig& config, const data::Vocabulary& vocabulary,
+                                   bool add_bos) {
   const Json json = {
       {"tokenizer_class", "LlamaTokenizer"},
       {"model_max_length", config.sequence},
-      {"add_bos_token", false},
+      {"add_bos_token", add_bos && vocabulary.bos() >= 0},
       {"add_eos_token", false},
       {"bos_token", vocabulary.bos() < 0 ? Json() : Json("<s>")},
       {"eos_token", vocabulary.eos() < 0 ? Json() : Json("</s>")},

@@ -28,7 +28,9 @@ std::string print_hf_config(const HfConfig& config, const data::Vocabulary* voca
 // generation_config.json.
 std::string print_generation_config(const data::Vocabulary* vocabulary);
 
-// tokenizer_config.json for a SentencePiece model: the ids Thinwire trains on, which means no BOS.
-std::string print_tokenizer_config(const HfConfig& config, const data::Vocabulary& vocabulary);
+// tokenizer_config.json for a SentencePiece model. add_bos: whether texts begin with BOS, which
+// Thinwire's own training does not do.
+std::string print_tokenizer_config(const HfConfig& config, const data::Vocabulary& vocabulary,
+                                   bool add_bos);
 
 }  // namespace thinwire::train
