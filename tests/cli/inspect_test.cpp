@@ -1,0 +1,145 @@
+#include "thinwire/cli/inspect.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "thinwire/base/error.h"
+#include "thinwire/codec/payload.h"
+#include "thinwire/config/recipe.h"
+#include "thinwire/data/shard.h"
+#include "thinwire/events/run_log.h"
+#include "thinwire/events/summary.h"
+#include "thinwire/events/tensorboard.h"
+#include "thinwire/method/registry.h"
+#include "thinwire/tensor/safetensors.h"
+
+namespace thinwire::cli {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+class InspectTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = fs::path(testing::TempDir()) / "inspect" / test->name();
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  std::string error_of(const fs::path& path) const {
+    try {
+      describe_path(path);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+  void write_log() const {
+    events::RunLog log(folder_ / "events.jsonl");
+    for (int64_t step = 1; step <= 9; ++step) {
+      events::StepEvent event;
+      event.step = step;
+      event.loss = 10.0 - static_cast<double>(step);
+      event.seconds = {{"compute", 0.25}};
+      log.write(event);
+    }
+    log.write(events::EvalEvent{5, "validation", 6});
+    log.write(events::EvalEvent{9, "validation", 2.5});
+    log.write(events::MessageEvent{9, "the end"});
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(InspectTest, ShowsTheLastStepsOfALog) {
+  write_log();
+  const std::string text = describe_path(folder_ / "events.jsonl");
+  EXPECT_THAT(text, AllOf(HasSubstr("9 steps (1 to 9), 2 evaluations, 1 messages\n"),
+                          HasSubstr("1.0000"), HasSubstr("compute 0.250"), Not(HasSubstr("9.0000")),
+                          HasSubstr("validation loss 2.5000 after step 9\n"),
+                          HasSubstr("step 9: the end\n")));
+}
+
+TEST_F(InspectTest, ShowsARunFolder) {
+  config::Recipe recipe = method::load_recipe("", {});
+  recipe.run.name = "first";
+  write_file(folder_ / "recipe.toml", config::print_recipe(recipe));
+  EXPECT_THAT(describe_path(folder_),
+              AllOf(HasSubstr("run first: allreduce with 1 workers"), HasSubstr("not finished"),
+                    HasSubstr("checkpoints: none")));
+  write_log();
+  fs::create_directories(folder_ / "checkpoints/step-00000009");
+  write_file(folder_ / "checkpoints/step-00000009/checkpoint.json", "{}");
+  events::Summary summary;
+  summary.digest = "00112233445566ff";
+  summary.val_loss["kjv"] = 5.5;
+  events::write_summary(folder_ / "summary.json", summary);
+  EXPECT_THAT(describe_path(folder_),
+              AllOf(HasSubstr(", finished\n"), HasSubstr("checkpoints: step-00000009\n"),
+                    HasSubstr("9 steps"), HasSubstr("kjv loss          5.5000\n"),
+                    HasSubstr("00112233445566ff")));
+}
+
+TEST_F(InspectTest, ShowsATensorBoardFile) {
+  fs::path file;
+  {
+    events::TensorBoardWriter writer(folder_);
+    writer.scalar("train/loss", 1, 3.5);
+    writer.scalar("train/loss", 2, 3.25);
+    file = writer.path();
+  }
+  EXPECT_THAT(describe_path(file), AllOf(HasSubstr("brain.Event:2, 2 values\n"),
+                                         HasSubstr("train/loss       2          2        3.25\n")));
+}
+
+TEST_F(InspectTest, ShowsTheTensorsOfASafetensorsFile) {
+  const fs::path file = folder_ / "a.safetensors";
+  tensor::SafetensorsWriter writer(file, {{"norm", {4}}, {"matrix", {2, 3}}}, DType::kBf16,
+                                   {{"format", "pt"}});
+  writer.write(std::vector<float>(10, 1.0F));
+  writer.commit();
+  EXPECT_THAT(describe_path(file), AllOf(HasSubstr("2 tensors, 10 values\nformat: pt\n"),
+                                         HasSubstr("matrix  bf16  2 x 3       6\n")));
+}
+
+TEST_F(InspectTest, ShowsAPayloadAndSaysWhenItIsDamaged) {
+  const fs::path file = folder_ / "payload";
+  Bytes payload;
+  codec::begin_payload({codec::PayloadMethod::kDistro, 0xabc, 1, 2, 3}, payload);
+  payload.resize(payload.size() + 100);
+  codec::seal_payload(payload);
+  const auto text = [&] {
+    return std::string(reinterpret_cast<const char*>(payload.data()), payload.size());
+  };
+  write_file(file, text());
+  EXPECT_THAT(describe_path(file),
+              HasSubstr("run 0000000000000abc, epoch 1, round 3, sender 2: 100 B"));
+  payload.back() ^= 1;
+  write_file(file, text());
+  EXPECT_THAT(error_of(file), HasSubstr("its checksum does not match"));
+  write_file(file, "TWPL");
+  EXPECT_THAT(error_of(file), HasSubstr("shorter than a header"));
+}
+
+TEST_F(InspectTest, ShowsAShard) {
+  const fs::path file = folder_ / "00000.tws";
+  data::ShardWriter writer(file, 7, 300);
+  writer.add_document(std::vector<int32_t>{1, 2, 299});
+  writer.commit();
+  EXPECT_THAT(describe_path(file), HasSubstr("299"));
+}
+
+TEST_F(InspectTest, ListsWhatIsKnownForAnythingElse) {
+  const fs::path file = folder_ / "letter.doc";
+  write_file(file, "Dear Sir");
+  EXPECT_THAT(error_of(file), AllOf(HasSubstr(file.string() + ": not a file of Thinwire"),
+                                    HasSubstr("a checkpoint"), HasSubstr("a shard (.tws)")));
+  EXPECT_THAT(error_of(folder_), HasSubstr("not a folder of Thinwire; known are: a run folder"));
+  EXPECT_THAT(error_of(folder_ / "none"), HasSubstr("there is no such file"));
+}
+
+}  // namespace
+}  // namespace thinwire::cli

@@ -1,0 +1,69 @@
+// thinwire compare: finished runs side by side, as a table and as loss curves.
+#include "thinwire/cli/compare.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "thinwire/cli/command.h"
+
+namespace thinwire::cli {
+namespace {
+
+struct Arguments {
+  std::vector<std::string> folders;
+  bool markdown = false;
+  bool json = false;
+  bool csv = false;
+  std::string plot;
+};
+
+// The summaries as they stand in their files, each with its folder.
+std::string json_text(const std::vector<FinishedRun>& runs) {
+  auto array = nlohmann::ordered_json::array();
+  for (const FinishedRun& run : runs) {
+    nlohmann::ordered_json item = {{"folder", run.folder.string()}};
+    item.update(nlohmann::ordered_json::parse(read_text_file(run.folder / "summary.json")));
+    array.push_back(std::move(item));
+  }
+  return array.dump(2) + "\n";
+}
+
+std::string text(const Arguments& arguments, const std::vector<FinishedRun>& runs) {
+  if (arguments.json) return json_text(runs);
+  if (arguments.csv) return exact_compare_table(runs).csv();
+  if (arguments.markdown) return compare_table(runs).markdown() + "\n" + result_legend(runs);
+  return compare_table(runs).terminal() + "\n" + result_legend(runs);
+}
+
+void run(const Arguments& arguments) {
+  std::vector<FinishedRun> runs;
+  for (const std::string& folder : arguments.folders) runs.push_back(load_finished_run(folder));
+  fmt::print("{}", text(arguments, runs));
+  if (arguments.plot.empty()) return;
+  const Table table = compare_table(runs);
+  std::vector<events::PlotSeries> curves;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    curves.push_back(loss_curve(runs[i].folder, table.rows[i][0]));
+  }
+  events::plot_lines(loss_plot(std::move(curves)), arguments.plot);
+}
+
+}  // namespace
+
+void add_compare(CLI::App& app) {
+  auto* command = app.add_subcommand("compare", "Shows finished runs side by side");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("runs", arguments->folders, "Run folders")->required();
+  auto* format = command->add_option_group("format", "At most one of");
+  format->add_flag("--markdown", arguments->markdown, "As a Markdown table");
+  format->add_flag("--json", arguments->json, "As JSON, everything in summary.json");
+  format->add_flag("--csv", arguments->csv, "As CSV, in full precision");
+  format->require_option(0, 1);
+  command->add_option("--plot", arguments->plot, "Draw the training losses into this .png or .svg");
+  command->callback([arguments] { run(*arguments); });
+}
+
+}  // namespace thinwire::cli

@@ -1,0 +1,46 @@
+// Finished runs side by side: what `thinwire compare` and the sweep's results show.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "thinwire/base/file.h"
+#include "thinwire/cli/table.h"
+#include "thinwire/events/plot.h"
+#include "thinwire/events/summary.h"
+
+namespace thinwire::cli {
+
+struct FinishedRun {
+  fs::path folder;
+  events::Summary summary;
+};
+
+// Reads a run folder's summary.json. Throws Error that says so if the folder is no finished run.
+FinishedRun load_finished_run(const fs::path& folder);
+
+// Names of all validation sets of the runs; "validation", the training text's own, comes first.
+std::vector<std::string> validation_sets(std::span<const FinishedRun> runs);
+
+// What a summary tells, as columns and, for one run, cells: losses, bytes, ratios, speed, time.
+std::vector<Column> result_columns(std::span<const FinishedRun> runs);
+std::vector<std::string> result_cells(const events::Summary& summary,
+                                      const std::vector<std::string>& sets);
+// Two lines that say what the ratios and times of result_columns mean.
+std::string result_legend(std::span<const FinishedRun> runs);
+
+// The same for machines, in full precision under the names of summary.json.
+std::vector<Column> exact_columns(const std::vector<std::string>& sets);
+std::vector<std::string> exact_cells(const events::Summary& summary,
+                                     const std::vector<std::string>& sets);
+
+// A row a run. Runs are called by their method where that tells them apart, else by name or folder.
+Table compare_table(std::span<const FinishedRun> runs);
+Table exact_compare_table(std::span<const FinishedRun> runs);
+
+// The training loss of a run over its steps, from events.jsonl, smoothed over about 2 % of them.
+events::PlotSeries loss_curve(const fs::path& folder, std::string label);
+events::PlotSpec loss_plot(std::vector<events::PlotSeries> series);
+
+}  // namespace thinwire::cli

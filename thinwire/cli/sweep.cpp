@@ -1,0 +1,94 @@
+// thinwire sweep: a recipe x values x seeds, one process a run, resumable after any interruption.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <memory>
+
+#include "thinwire/base/error.h"
+#include "thinwire/base/threads.h"
+#include "thinwire/cli/command.h"
+#include "thinwire/cli/sweep_results.h"
+#include "thinwire/events/progress.h"
+
+namespace thinwire::cli {
+namespace {
+
+std::atomic<int> interrupts = 0;
+static_assert(std::atomic<int>::is_always_lock_free, "set from a signal handler");
+
+void on_signal(int) { ++interrupts; }
+
+void handle_signals() {
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  sigemptyset(&action.sa_mask);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);
+}
+
+struct Arguments {
+  std::string grid;
+  std::string out;
+  int jobs = 0;
+  std::string program;
+};
+
+// This very program, also when its file was replaced by a newer build meanwhile.
+constexpr const char* kOwnProgram = "/proc/self/exe";
+
+void report_end(const SweepPlan& plan, const SweepResults& results) {
+  if (results.done == plan.runs.size()) return;
+  if (interrupts > 0) {
+    throw Error(fmt::format("stopped with {} of {} runs done; the same command goes on from there",
+                            results.done, plan.runs.size()));
+  }
+  throw Error(fmt::format("{} of {} runs failed; the same command tries them again", results.failed,
+                          plan.runs.size()));
+}
+
+void run(const Arguments& arguments) {
+  const fs::path grid_file = arguments.grid;
+  const fs::path out =
+      arguments.out.empty() ? fs::path("runs") / grid_file.stem() : fs::path(arguments.out);
+  const std::string program = arguments.program.empty() ? kOwnProgram : arguments.program;
+  const SweepPlan plan = plan_sweep(load_grid(grid_file), out, program);
+  const int jobs =
+      arguments.jobs > 0 ? arguments.jobs : std::max(1, available_cores() / plan.threads_a_run);
+  std::vector<SweepRun> runs;
+  for (const PlannedRun& planned : plan.runs) runs.push_back(planned.run);
+  handle_signals();
+  const std::vector<RunOutcome> outcomes = run_sweep(runs, jobs, interrupts);
+  const SweepResults results = collect_results(plan, outcomes);
+  write_results(plan, outcomes, results, out);
+  if (results.done > 0) {
+    const Table& table = results.means ? *results.means : results.runs;
+    fmt::print("{}\n{}", table.terminal(), results.legend);
+  }
+  if (!events::have_gnuplot()) {
+    events::print_message("no curves.png: gnuplot (Debian package gnuplot-nox) is not installed");
+  }
+  fmt::print("{}\n", (out / "results.md").string());
+  report_end(plan, results);
+}
+
+}  // namespace
+
+void add_sweep(CLI::App& app) {
+  auto* command = app.add_subcommand(
+      "sweep", "Trains a recipe over a grid of values and seeds, and tabulates the results");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("grid", arguments->grid, "Grid file (TOML)")
+      ->required()
+      ->check(CLI::ExistingFile);
+  command
+      ->add_option("--jobs", arguments->jobs, "Runs at once (default: as many as the cores carry)")
+      ->check(CLI::Range(1, 1024));
+  command->add_option("--out", arguments->out,
+                      "Folder of runs and results (default: runs/<name of the grid file>)");
+  command->add_option("--program", arguments->program)->group("");
+  command->callback([arguments] { run(*arguments); });
+}
+
+}  // namespace thinwire::cli
