@@ -49,10 +49,15 @@ class PhaseProgress {
     if (now.phase != phase_) {
       if (shown_) shown_->finish();
       phase_ = now.phase;
+      shown_.reset();
+      if (now.total == 0) {
+        events::print_message(phase_);
+        return;
+      }
       shown_.emplace(phase_, static_cast<int64_t>(now.total),
                      events::ProgressOptions{.plain_interval_s = 2, .bytes = true});
     }
-    shown_->update(static_cast<int64_t>(now.done), {});
+    if (shown_) shown_->update(static_cast<int64_t>(now.done), {});
   }
   void finish() {
     if (shown_) shown_->finish();

@@ -49,11 +49,11 @@ void Encoder::encode_word(std::string_view word, std::vector<int32_t>& out) {
   auto known = words_.find(key_);
   if (known == words_.end()) {
     auto tokens = vocabulary_.encode(word);
-    if (word.size() > kLongestWord) {
+    // Words seen early are the frequent ones, so a full memory keeps what it has.
+    if (word.size() > kLongestWord || words_.size() >= kMostWords) {
       out.insert(out.end(), tokens.begin(), tokens.end());
       return;
     }
-    if (words_.size() >= kMostWords) words_.clear();
     known = words_.emplace(key_, std::move(tokens)).first;
   }
   out.insert(out.end(), known->second.begin(), known->second.end());

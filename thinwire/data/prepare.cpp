@@ -102,7 +102,6 @@ class Preparation {
     for (int thread = 0; thread < pool_.size(); ++thread) encoders_.emplace_back(*vocabulary_);
     write_training(record.summary);
     for (const NamedText& text : named_texts(data_)) write_named(text, record.summary);
-    report_.update(0, true);
   }
 
  private:
@@ -133,7 +132,8 @@ class Preparation {
       if (!split_.for_validation(number)) sample.add(*document);
       report_.update(source.bytes_read());
     }
-    report_.begin("training vocabulary", 0);
+    report_.update(source.bytes_read(), true);
+    report_.begin("training the vocabulary", 0);
     const auto texts = sample.take();
     size_t at = 0;
     return train_sentencepiece([&] { return at < texts.size() ? &texts[at++] : nullptr; },

@@ -39,7 +39,7 @@ struct PrepareSummary {
 };
 
 struct PrepareProgress {
-  std::string phase;   // "reading", "training vocabulary", "tokenising"
+  std::string phase;   // "reading", "training the vocabulary", "tokenising"
   uint64_t done = 0;   // bytes of input read in this phase
   uint64_t total = 0;  // 0 where it is not known
 };
@@ -47,9 +47,10 @@ struct PrepareProgress {
 struct PrepareOptions {
   bool force = false;  // replace a prepared folder made from other text or settings
   int threads = 0;     // 0: all cores; the result is the same
-  std::function<void(const PrepareProgress&)>
-      progress;                     // may be empty; called a few times a second
-  std::function<bool()> cancelled;  // may be empty; true makes prepare throw
+  // May be empty; called a few times a second.
+  std::function<void(const PrepareProgress&)> progress = {};
+  // May be empty; true makes prepare throw.
+  std::function<bool()> cancelled = {};
 };
 
 // Does the work, or returns at once with already_prepared when the folder holds the same inputs

@@ -1,0 +1,238 @@
+#include "thinwire/data/text.h"
+
+#include <zlib.h>
+#include <zstd.h>
+
+#include <fstream>
+
+#include "tests/data/scratch.h"
+#include "thinwire/data/sample.h"
+#include "thinwire/data/utf8.h"
+
+namespace thinwire::data {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::vector<std::string> documents_of(const std::vector<std::string>& paths,
+                                      const TextOptions& options = {}) {
+  DocumentSource source(list_inputs(paths), options);
+  std::vector<std::string> documents;
+  while (auto document = source.next()) documents.push_back(*document);
+  EXPECT_EQ(source.bytes_read(), source.total_bytes());
+  return documents;
+}
+
+std::vector<std::string> split(std::string_view text, const std::string& document) {
+  const fs::path file = scratch_folder() / "a.txt";
+  write_file(file, text);
+  return documents_of({file.string()}, {.document = document});
+}
+
+std::string gzip(const std::string& text) {
+  std::string out(text.size() + 200, '\0');
+  z_stream state{};
+  deflateInit2(&state, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
+  state.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  state.avail_in = static_cast<uInt>(text.size());
+  state.next_out = reinterpret_cast<Bytef*>(out.data());
+  state.avail_out = static_cast<uInt>(out.size());
+  EXPECT_EQ(deflate(&state, Z_FINISH), Z_STREAM_END);
+  out.resize(state.total_out);
+  deflateEnd(&state);
+  return out;
+}
+
+std::string zstd(const std::string& text) {
+  std::string out(ZSTD_compressBound(text.size()), '\0');
+  out.resize(ZSTD_compress(out.data(), out.size(), text.data(), text.size(), 3));
+  return out;
+}
+
+std::string error_for(const std::string& name, std::string_view content,
+                      const TextOptions& options = {}) {
+  const fs::path file = scratch_folder() / name;
+  write_file(file, content);
+  const std::string error = error_of([&] { documents_of({file.string()}, options); });
+  EXPECT_THAT(error, HasSubstr(name));
+  return error;
+}
+
+TEST(Documents, EndAtBlankLines) {
+  EXPECT_THAT(split("\n\n  one\nstill one \n \t\n\n\ntwo\r\n\r\nthree", "blank_line"),
+              ElementsAre("  one\nstill one", "two", "three"));
+}
+
+TEST(Documents, EndWhereAnUnindentedEntryFollowsABlankLine) {
+  EXPECT_THAT(split("Germ\n   bud\n\n   {Germ cell} egg\nsame\n\nGerman\n   kin\n", "entry"),
+              ElementsAre("Germ\n   bud\n\n   {Germ cell} egg\nsame", "German\n   kin"));
+}
+
+TEST(Documents, EndWithTheirLine) {
+  EXPECT_THAT(split("one\n\n two\nthree", "line"), ElementsAre("one", " two", "three"));
+}
+
+TEST(Documents, EndWithTheirFile) {
+  EXPECT_THAT(split("one\n\ntwo\n\n", "file"), ElementsAre("one\n\ntwo"));
+}
+
+TEST(Documents, AByteOrderMarkIsDropped) {
+  EXPECT_THAT(split("\xEF\xBB\xBFone", "line"), ElementsAre("one"));
+}
+
+TEST(Documents, FoldersAreReadInSortedOrderWithEveryCompression) {
+  const fs::path folder = scratch_folder();
+  write_file(folder / "b" / "2.txt.gz", gzip("two"));
+  write_file(folder / "b" / "3.txt.zst", zstd("three"));
+  write_file(folder / "a.jsonl", "{\"text\": \"one\"}\n\n{\"text\": \"and a half\"}");
+  write_file(folder / "c.jsonl.gz", gzip("{\"text\": \"four\"}"));
+  write_file(folder / "notes.md", "not text for us");
+  EXPECT_THAT(documents_of({folder.string()}),
+              ElementsAre("one", "and a half", "two", "three", "four"));
+}
+
+TEST(Documents, StreamingThroughChunksGivesTheWholeText) {
+  // Lines of many lengths, with characters that chunk borders cut.
+  std::string text;
+  for (size_t i = 1; text.size() < 400'000; i = i * 3 % 9973 + 1) {
+    for (size_t j = 0; j < i; ++j) text += "\u20ac";
+    text += '\n';
+  }
+  const fs::path folder = scratch_folder();
+  write_file(folder / "a.txt", text);
+  write_file(folder / "a.txt.gz", gzip(text.substr(0, 1000)) + gzip(text.substr(1000)));
+  write_file(folder / "a.txt.zst", zstd(text.substr(0, 1000)) + zstd(text.substr(1000)));
+  text.pop_back();
+  for (const char* name : {"a.txt", "a.txt.gz", "a.txt.zst"}) {
+    EXPECT_THAT(documents_of({folder / name}, {.document = "file"}), ElementsAre(text)) << name;
+  }
+}
+
+TEST(Documents, MemoryIsBoundedWhenThereIsNoLineBreak) {
+  const fs::path file = scratch_folder() / "a.txt.gz";
+  write_file(file, gzip(std::string(32 << 20, 'x')));
+  const uint64_t before = peak_memory_bytes();
+  DocumentSource source(list_inputs({file.string()}), {.max_document_bytes = 1 << 20});
+  uint64_t bytes = 0;
+  while (auto document = source.next()) {
+    EXPECT_LE(document->size(), size_t{1} << 20);
+    bytes += document->size();
+  }
+  EXPECT_EQ(bytes, uint64_t{32} << 20);
+  EXPECT_LT(peak_memory_bytes() - before, uint64_t{16} << 20);
+}
+
+TEST(Documents, CuttingKeepsCharactersWhole) {
+  std::string text;
+  for (int i = 0; i < 1000; ++i) text += "\u20ac";
+  const fs::path file = scratch_folder() / "a.txt";
+  write_file(file, text);
+  std::string joined;
+  for (const auto& document : documents_of({file.string()}, {.max_document_bytes = 64})) {
+    EXPECT_LE(document.size(), 64u);
+    EXPECT_EQ(valid_utf8_prefix(document), document.size());
+    joined += document;
+  }
+  EXPECT_EQ(joined, text);
+}
+
+TEST(Documents, InvalidUtf8IsAnErrorWithItsOffset) {
+  EXPECT_THAT(error_for("a.txt", "one\n\nt\xE9wo"),
+              AllOf(HasSubstr("byte 6 (0xE9, line 3)"), HasSubstr("data.invalid_utf8")));
+  EXPECT_THAT(error_for("b.txt", "\xEF\xBB\xBFxy\xE2\x82"), HasSubstr("byte 5 (0xE2"));
+  EXPECT_THAT(error_for("c.jsonl", "{\"text\": \"\xFF\"}"), HasSubstr("byte 10 (0xFF"));
+}
+
+TEST(Documents, InvalidUtf8IsReplacedAndCountedWhereAllowed) {
+  const fs::path file = scratch_folder() / "a.txt";
+  write_file(file, "a\xE9 b\n\nc\xE2\x82\n\nd\xF0");
+  DocumentSource source(list_inputs({file.string()}), {.replace_invalid = true});
+  EXPECT_EQ(source.next(), "a\uFFFD b");
+  EXPECT_EQ(source.next(), "c\uFFFD");
+  EXPECT_EQ(source.next(), "d\uFFFD");
+  EXPECT_EQ(source.next(), std::nullopt);
+  EXPECT_EQ(source.replaced(), 3u);
+}
+
+TEST(Documents, BinaryFilesAreErrors) {
+  const std::string bytes("text\n\n\xFF\xFE\0x", 10);
+  EXPECT_THAT(error_for("a.txt", bytes), AllOf(HasSubstr("byte 8"), HasSubstr("binary")));
+  EXPECT_THAT(error_for("b.txt", bytes, {.replace_invalid = true}), HasSubstr("binary"));
+  EXPECT_THAT(error_for("c.jsonl", R"({"text": "a\u0000b"})"), HasSubstr("line 1 holds a NUL"));
+}
+
+TEST(Documents, EmptyFilesAreErrors) {
+  EXPECT_THAT(error_for("a.txt", ""), HasSubstr("is empty"));
+  EXPECT_THAT(error_for("b.txt", " \n\n\t\n"), HasSubstr("is empty"));
+  EXPECT_THAT(error_for("c.jsonl", "{\"text\": \" \"}"), HasSubstr("is empty"));
+  EXPECT_THAT(error_for("d.txt.gz", ""), HasSubstr("is empty"));
+  EXPECT_THAT(error_for("e.txt.zst", ""), HasSubstr("is empty"));
+}
+
+TEST(Documents, BadJsonLinesAreErrorsWithTheirNumber) {
+  const std::string good = "{\"text\": \"a\"}\n\n";
+  EXPECT_THAT(error_for("a.jsonl", good + "{\"text\": \"a\""), HasSubstr("line 3 is not JSON"));
+  EXPECT_THAT(error_for("b.jsonl", good + "[1]"), HasSubstr("line 3 is not a JSON object"));
+  EXPECT_THAT(error_for("c.jsonl", good + "{\"txt\": 1}"), HasSubstr("no field \"text\""));
+  EXPECT_THAT(error_for("d.jsonl", good + "{\"text\": 1}"), HasSubstr("other than text"));
+  EXPECT_THAT(error_for("e.jsonl", R"({"text": "\ud800"})"), HasSubstr("line 1 is not JSON"));
+  EXPECT_THAT(error_for("f.jsonl", std::string(300, ' ') + good, {.max_document_bytes = 200}),
+              HasSubstr("line 1 is longer"));
+}
+
+TEST(Documents, TheFieldOfJsonLinesCanBeChosen) {
+  const fs::path file = scratch_folder() / "a.jsonl";
+  write_file(file, R"({"text": "no", "body": "yes\nand"})");
+  EXPECT_THAT(documents_of({file.string()}, {.text_field = "body"}), ElementsAre("yes\nand"));
+}
+
+TEST(Documents, DamagedCompressionIsAnError) {
+  const std::string text(5000, 'a');
+  for (const auto& [name, packed] :
+       {std::pair<std::string, std::string>{"a.txt.gz", gzip(paragraphs(100))},
+        std::pair<std::string, std::string>{"a.txt.zst", zstd(paragraphs(100))}}) {
+    EXPECT_THAT(error_for(name, packed.substr(0, packed.size() / 2)), HasSubstr("is truncated"));
+    EXPECT_THAT(error_for(name, packed + "garbage"), HasSubstr("is damaged"));
+    EXPECT_THAT(error_for(name, text), HasSubstr("is damaged"));
+  }
+}
+
+TEST(Inputs, MissingUnknownAndEmptyPlacesAreErrors) {
+  const fs::path folder = scratch_folder();
+  EXPECT_THAT(error_of([&] { list_inputs({folder / "no.txt"}); }),
+              AllOf(HasSubstr("no.txt"), HasSubstr("there is no file")));
+  EXPECT_THAT(error_of([&] { list_inputs({folder.string()}); }), HasSubstr("holds no text"));
+  write_file(folder / "a.pdf", "x");
+  EXPECT_THAT(error_of([&] { list_inputs({folder / "a.pdf"}); }),
+              AllOf(HasSubstr("a.pdf"), HasSubstr(".jsonl")));
+}
+
+TEST(TextSample, IsEvenBoundedAndInOrder) {
+  TextSample sample(20'000);
+  for (int i = 0; i < 10'000; ++i) sample.add(fmt::format("{:010d}", i));
+  const auto texts = sample.take();
+  EXPECT_EQ(texts.size(), 2000u);
+  EXPECT_TRUE(std::ranges::is_sorted(texts));
+  const auto first_half = std::ranges::lower_bound(texts, "0000005000") - texts.begin();
+  EXPECT_NEAR(static_cast<double>(first_half), 1000, 100);
+}
+
+TEST(TextSample, KeepsEverythingThatFits) {
+  TextSample sample(1 << 20);
+  std::string whole;
+  for (int i = 0; i < 1000; ++i) whole += "\u20acword word\n";
+  sample.add(whole);
+  sample.add(std::string(5000, 'x'));
+  std::string joined;
+  for (const std::string& text : sample.take()) {
+    EXPECT_LE(text.size(), 4096u);
+    EXPECT_EQ(valid_utf8_prefix(text), text.size());
+    joined += text;
+  }
+  EXPECT_EQ(joined, whole + std::string(5000, 'x'));
+}
+
+}  // namespace
+}  // namespace thinwire::data
