@@ -9,6 +9,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/cli/sweep_results.h"
 #include "thinwire/events/run_log.h"
+#include "thinwire/method/registry.h"
 
 namespace thinwire::cli {
 namespace {
@@ -94,6 +95,18 @@ TEST_F(SweepTest, TrainsEveryPointWithEverySeed) {
                                     folder_.string())));
 }
 
+TEST_F(SweepTest, EveryCommandHasARecipeThatIsAccepted) {
+  for (const PlannedRun& planned :
+       plan("[grid]\nsync.method = [\"distro\"]\noptim.lr = [1e-8]").runs) {
+    const std::vector<std::string>& command = planned.run.command;
+    const std::vector<std::string> overrides(command.begin() + 3, command.end());
+    const config::Recipe recipe = method::load_recipe(command[2], overrides);
+    EXPECT_EQ(recipe.run.dir, planned.run.folder.string());
+    EXPECT_EQ(recipe.sync.method, "distro");
+    EXPECT_EQ(recipe.optim.lr, 1e-8);
+  }
+}
+
 TEST_F(SweepTest, DoesNotRepeatWhatIsFinished) {
   const SweepPlan sweep = plan();
   run(sweep);
@@ -117,7 +130,7 @@ TEST_F(SweepTest, FieldsThatLeaveTheResultAloneDoNotMakeAnotherRun) {
 }
 
 TEST_F(SweepTest, AFailureDoesNotStopTheOthersAndIsTriedAgain) {
-  behave("case $dir in *lr=0.001*seed=2*) echo; echo 'the disk is full' >&2; exit 1;; esac");
+  behave("case $dir in *lr-0.001*seed-2*) echo; echo 'the disk is full' >&2; exit 1;; esac");
   const SweepPlan sweep = plan();
   const auto outcomes = run(sweep);
   EXPECT_EQ(outcomes[0].state, kDone);
@@ -172,8 +185,8 @@ TEST_F(SweepTest, AnUnknownFieldIsRefusedBeforeAnythingRuns) {
 
 TEST_F(SweepTest, ResultsHaveARowARunAndTheSpreadOverSeeds) {
   behave(
-      "case $dir in *lr=0.001*seed=2*) exit 1;; esac\n"
-      "case $dir in *seed=2*) sed -i 's/\"train_loss\": 3.5/\"train_loss\": 3.7/' "
+      "case $dir in *lr-0.001*seed-2*) exit 1;; esac\n"
+      "case $dir in *seed-2*) sed -i 's/\"train_loss\": 3.5/\"train_loss\": 3.7/' "
       "\"$here/summary.json\";; esac");
   const SweepPlan sweep = plan();
   const auto outcomes = run(sweep, 1);

@@ -4,10 +4,10 @@ namespace thinwire::cli {
 
 void add_commands(CLI::App& app) {
   add_prepare(app);
+  add_train(app);
   add_sweep(app);
   add_compare(app);
   add_inspect(app);
-  add_train(app);
   add_generate(app);
   add_export(app);
   add_import(app);

@@ -28,11 +28,11 @@ std::string short_name(const Grid& grid, const std::string& field) {
   return same > 1 ? field : last_part(field);
 }
 
+// What both a folder and run.name may be called.
 std::string file_name(std::string label, uint64_t identity) {
   for (char& c : label) {
-    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '=' ||
-                       c == '+' || c == '-';
-    if (!plain) c = '_';
+    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-';
+    if (!plain) c = c == '=' ? '-' : '_';
   }
   label.resize(std::min(label.size(), kLongestName));
   return fmt::format("{}{}{}", label, label.empty() ? "" : "_",

@@ -22,7 +22,7 @@ std::string value_of(const Grid& grid, size_t point, const std::string& field) {
 
 std::vector<Column> swept_columns(const Grid& grid) {
   std::vector<Column> columns;
-  for (const std::string& field : grid.swept) columns.push_back({field});
+  for (const std::string& field : grid.swept) columns.push_back({field, true});
   return columns;
 }
 
