@@ -1,7 +1,5 @@
 #include "thinwire/sync/allreduce.h"
 
-#include <cmath>
-
 #include "thinwire/base/clock.h"
 #include "thinwire/base/simd.h"
 #include "thinwire/method/allreduce.h"
@@ -31,6 +29,7 @@ class AllReduce final : public Strategy {
       report.exchange_seconds = *seconds;
     }
     report.gradient_norm = optim::global_norm(worker_.gradients.all(), worker_.threads);
+    require_finite(report.gradient_norm, round, worker_.peers.self());
     const float clip = optim::clip_scale(report.gradient_norm, worker_.recipe.optim.clip);
     optimizer_->step(worker_.params, worker_.gradients, clip, round.learning_rate, round.number,
                      worker_.threads);

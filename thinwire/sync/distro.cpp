@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "thinwire/base/clock.h"
 #include "thinwire/sync/distro_applier.h"
@@ -24,10 +23,7 @@ class Distro final : public Strategy {
   Result<StepReport> after_step(const Round& round) override {
     StepReport report;
     report.gradient_norm = optim::global_norm(worker_.gradients.all(), worker_.threads);
-    if (!std::isfinite(report.gradient_norm)) {
-      throw Error(fmt::format("step {}: the gradient of worker {} is not finite (norm {})",
-                              round.number, worker_.peers.self(), report.gradient_norm));
-    }
+    require_finite(report.gradient_norm, round, worker_.peers.self());
     const transport::Key key{round.run, round.epoch, round.number, 0};
     worker_.peers.start_exchange(
         key, encoder_.encode(worker_.gradients, gain(round, report.gradient_norm), id(round)));

@@ -54,6 +54,10 @@ struct StepReport {
   bool synchronised = true;     // parameters are in consensus now
 };
 
+// Throws Error that names the step and the worker when a gradient norm is NaN or infinite.
+// Strategies call it before such a gradient reaches anybody's state.
+void require_finite(double gradient_norm, const Round& round, int member);
+
 class Strategy {
  public:
   virtual ~Strategy() = default;

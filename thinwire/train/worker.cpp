@@ -129,11 +129,6 @@ void Worker::train_step(int64_t step, const data::Batch& batch, double data_s) {
     if (failure.kind == FailureKind::kAborted) throw Aborted(failure.message);
     throw Error(fmt::format("step {}: worker {}: {}", step + 1, peers_.self(), failure.message));
   }
-  if (!std::isfinite(report->gradient_norm)) {
-    throw Error(fmt::format(
-        "step {}: the gradient norm is {} on worker {}; lower optim.lr or raise schedule.warmup",
-        step + 1, report->gradient_norm, peers_.self()));
-  }
   model_.refresh();
   part.gradient_norm = report->gradient_norm;
   part.exchange_s = report->exchange_seconds;

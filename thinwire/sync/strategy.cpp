@@ -1,0 +1,17 @@
+#include "thinwire/sync/strategy.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace thinwire::sync {
+
+void require_finite(double gradient_norm, const Round& round, int member) {
+  if (std::isfinite(gradient_norm)) return;
+  throw Error(
+      fmt::format("step {}: the gradient norm is {} on worker {}; lower optim.lr or raise "
+                  "schedule.warmup",
+                  round.number + 1, gradient_norm, member));
+}
+
+}  // namespace thinwire::sync
