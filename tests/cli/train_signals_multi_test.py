@@ -21,7 +21,7 @@ class TrainSignals(unittest.TestCase):
         text = "\n".join(f"line {i} of a small text about thin wires" for i in range(2000))
         (cls.folder / "text.txt").write_text(text)
         cls.data = [f"data.dir={cls.folder}/tokens", f"data.text={cls.folder}/text.txt",
-                    "data.document=line", "data.vocabulary=byte"]
+                    "data.document=line", "data.vocabulary=byte", "data.validation_block=4"]
         subprocess.run([BINARY, "prepare", *cls.data], check=True, capture_output=True)
         (cls.folder / "recipe.toml").write_text("")
         cls.whole = cls.run_to_end("whole")["digest"]
