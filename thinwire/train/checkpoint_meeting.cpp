@@ -25,7 +25,7 @@ std::shared_ptr<CheckpointMeeting::Pending> CheckpointMeeting::pending_at(int64_
   return pending;
 }
 
-void CheckpointMeeting::arrive(int64_t completed, int worker, const tensor::Arena& params,
+bool CheckpointMeeting::arrive(int64_t completed, int worker, const tensor::Arena& params,
                                std::span<const NamedValues> consensus,
                                std::span<const NamedValues> local) {
   const auto pending = pending_at(completed);
@@ -38,7 +38,7 @@ void CheckpointMeeting::arrive(int64_t completed, int worker, const tensor::Aren
   pending->writer.write_worker(worker, local);
 
   const std::lock_guard lock(mutex_);
-  if (++pending->arrived < workers_) return;
+  if (++pending->arrived < workers_) return false;
   CheckpointMeta meta;
   meta.step = static_cast<uint64_t>(completed);
   meta.tokens = static_cast<uint64_t>(completed * stamp_.tokens_a_step);
@@ -47,6 +47,7 @@ void CheckpointMeeting::arrive(int64_t completed, int worker, const tensor::Aren
   meta.workers = workers_;
   pending->writer.commit(meta, keep_);
   pending_.erase(completed);
+  return true;
 }
 
 }  // namespace thinwire::train

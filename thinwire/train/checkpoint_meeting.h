@@ -32,9 +32,10 @@ class CheckpointMeeting {
   CheckpointMeeting(fs::path folder, int workers, int64_t keep, CheckpointStamp stamp);
   ~CheckpointMeeting();
 
-  // Hands in this worker's part of the checkpoint after `completed` steps. Throws Error when it
-  // cannot be written; nothing of it stays then and older checkpoints are untouched.
-  void arrive(int64_t completed, int worker, const tensor::Arena& params,
+  // Hands in this worker's part of the checkpoint after `completed` steps; true for the worker that
+  // came last and published it. Throws Error when it cannot be written; nothing of it stays then
+  // and older checkpoints are untouched.
+  bool arrive(int64_t completed, int worker, const tensor::Arena& params,
               std::span<const NamedValues> consensus, std::span<const NamedValues> local);
 
  private:

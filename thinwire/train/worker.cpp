@@ -188,10 +188,10 @@ EvalPart Worker::evaluate_rows(const data::Rows& rows) {
 }
 
 void Worker::write_checkpoint(int64_t completed) {
-  context_.checkpoints.arrive(completed, peers_.self(), params_,
-                              state_of(sync::Agreement::kConsensus),
-                              state_of(sync::Agreement::kLocal));
-  context_.collector.restart_clock();
+  const bool published = context_.checkpoints.arrive(completed, peers_.self(), params_,
+                                                     state_of(sync::Agreement::kConsensus),
+                                                     state_of(sync::Agreement::kLocal));
+  if (published) context_.collector.restart_clock();
 }
 
 std::vector<NamedValues> Worker::state_of(sync::Agreement agreement) {
