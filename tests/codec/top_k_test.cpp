@@ -85,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, TopKOf,
                                          Case{8, 8, 60}));
 
 TEST_P(TopKOf, TakesTheLargestOfRandomTiles) {
-  for (uint64_t seed = 0; seed < 10; ++seed) {
+  for (uint64_t seed = 0; seed < 3; ++seed) {
     Rng rng(seed, 1);
     Values tile(size());
     for (float& value : tile) value = static_cast<float>(rng.normal());

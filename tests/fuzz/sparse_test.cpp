@@ -1,8 +1,9 @@
 // Runs the fuzz target briefly: on encoded messages, damaged ones, and noise.
+#include "thinwire/codec/sparse.h"
+
 #include <gtest/gtest.h>
 
 #include "thinwire/base/rng.h"
-#include "thinwire/codec/sparse.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 

@@ -58,6 +58,7 @@ int64_t find_candidates(const float* tile, int64_t count, uint32_t threshold, ui
   int64_t i = 0;
   for (; i + lanes <= count; i += lanes) {
     const auto mask = hn::Gt(absolute_bits(tile + i), below);
+    if (hn::AllFalse(d, mask)) continue;
     const auto positions = hn::Iota(d, static_cast<int32_t>(i));
     found += static_cast<int64_t>(
         hn::CompressStore(positions, mask, d, reinterpret_cast<int32_t*>(out) + found));

@@ -19,6 +19,16 @@
 #define THINWIRE_TENSOR_DCT_ONCE
 namespace thinwire::tensor {
 
+// Everything of a butterfly in one function, so that it works in registers; sanitized, such a
+// function would take minutes to compile.
+#if HWY_IS_ASAN || HWY_IS_TSAN
+#define THINWIRE_BUTTERFLY HWY_NOINLINE
+#define THINWIRE_UNROLL(factor)
+#else
+#define THINWIRE_BUTTERFLY HWY_INLINE
+#define THINWIRE_UNROLL(factor) HWY_UNROLL(factor)
+#endif
+
 constexpr int kMaxSide = 256;
 
 // Rows of a workspace are padded to this many elements, a multiple of every vector.
@@ -71,10 +81,10 @@ constexpr int64_t kLanes = hn::MaxLanes(D());
 
 // The recursions of dct.h, as in dct_reference.cpp, in place, one column a lane.
 template <int N>
-HWY_INLINE void dct2(V* HWY_RESTRICT x);
+THINWIRE_BUTTERFLY void dct2(V* HWY_RESTRICT x);
 
 template <int N>
-HWY_INLINE void dct4(V* HWY_RESTRICT v) {
+THINWIRE_BUTTERFLY void dct4(V* HWY_RESTRICT v) {
   const D d;
   if constexpr (N == 1) {
     v[0] = hn::Mul(v[0], hn::Set(d, dct4_cos(1, 0)));
@@ -83,7 +93,7 @@ HWY_INLINE void dct4(V* HWY_RESTRICT v) {
   constexpr int kHalf = N / 2;
   V a[kHalf > 0 ? kHalf : 1];
   V b[kHalf > 0 ? kHalf : 1];
-  HWY_UNROLL(32)
+  THINWIRE_UNROLL(32)
   for (int k = 0; k < kHalf; ++k) {
     const V c = hn::Set(d, kRotations<N>[size_t(k)][0]);
     const V s = hn::Set(d, kRotations<N>[size_t(k)][1]);
@@ -95,7 +105,7 @@ HWY_INLINE void dct4(V* HWY_RESTRICT v) {
   dct2<kHalf>(a);
   dct2<kHalf>(b);
   v[0] = a[0];
-  HWY_UNROLL(32)
+  THINWIRE_UNROLL(32)
   for (int m = 1; m < kHalf; ++m) {
     v[2 * m] = hn::Sub(a[m], b[kHalf - m]);
     v[2 * m - 1] = hn::Add(a[m], b[kHalf - m]);
@@ -104,19 +114,19 @@ HWY_INLINE void dct4(V* HWY_RESTRICT v) {
 }
 
 template <int N>
-HWY_INLINE void dct2(V* HWY_RESTRICT x) {
+THINWIRE_BUTTERFLY void dct2(V* HWY_RESTRICT x) {
   if constexpr (N > 1) {
     constexpr int kHalf = N / 2;
     V sums[kHalf];
     V differences[kHalf];
-    HWY_UNROLL(32)
+    THINWIRE_UNROLL(32)
     for (int k = 0; k < kHalf; ++k) {
       sums[k] = hn::Add(x[k], x[N - 1 - k]);
       differences[k] = hn::Sub(x[k], x[N - 1 - k]);
     }
     dct2<kHalf>(sums);
     dct4<kHalf>(differences);
-    HWY_UNROLL(32)
+    THINWIRE_UNROLL(32)
     for (int j = 0; j < kHalf; ++j) {
       x[2 * j] = sums[j];
       x[2 * j + 1] = differences[j];
@@ -125,19 +135,19 @@ HWY_INLINE void dct2(V* HWY_RESTRICT x) {
 }
 
 template <int N>
-HWY_INLINE void dct3(V* HWY_RESTRICT x) {
+THINWIRE_BUTTERFLY void dct3(V* HWY_RESTRICT x) {
   if constexpr (N > 1) {
     constexpr int kHalf = N / 2;
     V even[kHalf];
     V odd[kHalf];
-    HWY_UNROLL(32)
+    THINWIRE_UNROLL(32)
     for (int j = 0; j < kHalf; ++j) {
       even[j] = x[2 * j];
       odd[j] = x[2 * j + 1];
     }
     dct3<kHalf>(even);
     dct4<kHalf>(odd);
-    HWY_UNROLL(32)
+    THINWIRE_UNROLL(32)
     for (int k = 0; k < kHalf; ++k) {
       x[k] = hn::Add(even[k], odd[k]);
       x[N - 1 - k] = hn::Sub(even[k], odd[k]);
@@ -159,10 +169,10 @@ void fast_forward(const DctSide& side, const Pass& pass) {
   const D d;
   for (int64_t at = 0; at < pass.count; at += kLanes) {
     V x[N];
-    HWY_UNROLL(64)
+    THINWIRE_UNROLL(64)
     for (int i = 0; i < N; ++i) x[i] = hn::LoadU(d, pass.in + i * pass.in_stride + at);
     dct2<N>(x);
-    HWY_UNROLL(64)
+    THINWIRE_UNROLL(64)
     for (int f = 0; f < N; ++f) {
       const V norm = hn::Set(d, side.norm[size_t(f)]);
       hn::StoreU(hn::Mul(x[f], norm), d, pass.out + f * pass.out_stride + at);
@@ -175,13 +185,13 @@ void fast_inverse(const DctSide& side, const Pass& pass) {
   const D d;
   for (int64_t at = 0; at < pass.count; at += kLanes) {
     V x[N];
-    HWY_UNROLL(64)
+    THINWIRE_UNROLL(64)
     for (int f = 0; f < N; ++f) {
       const V norm = hn::Set(d, side.norm[size_t(f)]);
       x[f] = hn::Mul(hn::LoadU(d, pass.in + f * pass.in_stride + at), norm);
     }
     dct3<N>(x);
-    HWY_UNROLL(64)
+    THINWIRE_UNROLL(64)
     for (int i = 0; i < N; ++i) hn::StoreU(x[i], d, pass.out + i * pass.out_stride + at);
   }
 }
