@@ -4,7 +4,7 @@
 //
 // `traffic` is the least memory traffic of the step (encode reads gradient and momentum and writes
 // the momentum; apply reads and writes the parameters) over the time it took, to be held against
-// what BM_Copy reaches on the same machine.
+// what bm_copy reaches on the same machine.
 #include <benchmark/benchmark.h>
 
 #include <vector>
@@ -83,7 +83,7 @@ void count_traffic(benchmark::State& state, double bytes) {
       bytes, benchmark::Counter::kIsIterationInvariantRate, benchmark::Counter::kIs1000);
 }
 
-void BM_Encode(benchmark::State& state) {
+void bm_encode(benchmark::State& state) {
   Step step(static_cast<int>(state.range(0)));
   size_t bytes = 0;
   for (auto _ : state) bytes = step.encode(0).size();
@@ -92,10 +92,10 @@ void BM_Encode(benchmark::State& state) {
   state.counters["over_entropy"] =
       static_cast<double>(bytes) * 8 / method::distro_entropy_bits(step.tiles.plan(), 1);
 }
-BENCHMARK(BM_Encode)->ArgName("threads")->Arg(1)->Arg(2)->UseRealTime()->Unit(
+BENCHMARK(bm_encode)->ArgName("threads")->Arg(1)->Arg(2)->UseRealTime()->Unit(
     benchmark::kMillisecond);
 
-void BM_Apply(benchmark::State& state) {
+void bm_apply(benchmark::State& state) {
   Step step(static_cast<int>(state.range(1)));
   const auto deliveries = step.deliveries(static_cast<int>(state.range(0)));
   for (auto _ : state) {
@@ -106,7 +106,7 @@ void BM_Apply(benchmark::State& state) {
   }
   count_traffic(state, 2 * step.parameter_bytes());
 }
-BENCHMARK(BM_Apply)
+BENCHMARK(bm_apply)
     ->ArgNames({"workers", "threads"})
     ->Args({1, 1})
     ->Args({1, 2})
@@ -114,7 +114,7 @@ BENCHMARK(BM_Apply)
     ->UseRealTime()
     ->Unit(benchmark::kMillisecond);
 
-void BM_Copy(benchmark::State& state) {
+void bm_copy(benchmark::State& state) {
   Step step(static_cast<int>(state.range(0)));
   for (auto _ : state) {
     step.threads.for_ranges(step.layout.total(), 1024, [&](int64_t begin, int64_t end, int) {
@@ -125,7 +125,7 @@ void BM_Copy(benchmark::State& state) {
   }
   count_traffic(state, 2 * step.parameter_bytes());
 }
-BENCHMARK(BM_Copy)->ArgName("threads")->Arg(1)->Arg(2)->UseRealTime()->Unit(
+BENCHMARK(bm_copy)->ArgName("threads")->Arg(1)->Arg(2)->UseRealTime()->Unit(
     benchmark::kMillisecond);
 
 }  // namespace
