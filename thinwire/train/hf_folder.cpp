@@ -31,7 +31,7 @@ Json read_weight_map(const fs::path& path) {
 
 // A shard lies in the folder of its index: no path, so that nothing outside is opened.
 std::string shard_name(const fs::path& index, const std::string& tensor, const Json& file) {
-  const std::string name = file.is_string() ? file.get<std::string>() : std::string();
+  std::string name = file.is_string() ? file.get<std::string>() : std::string();
   if (name.empty() || name == ".." || fs::path(name).filename() != name) {
     throw Error(
         fmt::format("{}: the file of tensor {} is not a file name", index.string(), tensor));

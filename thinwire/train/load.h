@@ -22,6 +22,6 @@ struct LoadedModel {
 };
 
 // Throws Error that names the folder when it is none of the three or is damaged.
-LoadedModel load_model(const fs::path& run_or_checkpoint_or_hf);
+LoadedModel load_model(const fs::path& path);
 
 }  // namespace thinwire::train
