@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "thinwire/base/units.h"
@@ -23,9 +24,13 @@ namespace {
 std::atomic<bool> interrupted = false;
 static_assert(std::atomic<bool>::is_always_lock_free, "set from a signal handler");
 
-// The first signal asks for an orderly end, the second ends at once.
+// The first signal asks for an orderly end, which the training of a vocabulary lets wait some
+// seconds; the second ends at once, and the next preparation removes what it leaves.
 void on_signal(int signal) {
   if (interrupted.exchange(true)) _exit(128 + signal);
+  constexpr std::string_view kMessage = "\nending; a second interrupt ends at once\n";
+  // Nothing can be done when the message cannot be shown.
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, kMessage.data(), kMessage.size());
 }
 
 void handle_signals() {

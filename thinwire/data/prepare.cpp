@@ -136,7 +136,11 @@ class Preparation {
     report_.begin("training the vocabulary", 0);
     const auto texts = sample.take();
     size_t at = 0;
-    return train_sentencepiece([&] { return at < texts.size() ? &texts[at++] : nullptr; },
+    const auto next = [&] {
+      report_.update(0);
+      return at < texts.size() ? &texts[at++] : nullptr;
+    };
+    return train_sentencepiece(next,
                                {.type = data_.vocabulary_type, .size = data_.vocabulary_size});
   }
 
