@@ -46,6 +46,7 @@ TEST(Contradictions, ValidationSetsNeedNamesOfTheirOwn) {
   EXPECT_THAT(refusal("[data]\nvalidation_text = [\"../up=a.txt\"]"), HasSubstr("name=path"));
   EXPECT_THAT(refusal("[data]\nvalidation_text = [\"a=1\", \"a=2\"]"), HasSubstr("'a' twice"));
   EXPECT_THAT(refusal("[data]\nvalidation_text = [\"validation=1\"]"), HasSubstr("twice"));
+  EXPECT_THAT(refusal("[data]\nvalidation_text = [\"train=1\"]"), HasSubstr("twice"));
 }
 
 TEST(Contradictions, AModelFileIsForSentencePieceOnly) {

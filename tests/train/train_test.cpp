@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
+#include <thread>
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/threads.h"
@@ -45,6 +47,18 @@ TEST_F(Train, LearnsAndLeavesAWholeRunFolder) {
   EXPECT_TRUE(result.summary.val_loss.contains("other"));
   EXPECT_GT(result.summary.tokens_per_second, 0);
   EXPECT_EQ(result.summary.digest.size(), 16u);
+  // Embedding and head 258 x 32; a block 4 x 32 x 32 + 3 x 32 x 64 + 2 norms; a last norm.
+  EXPECT_EQ(result.summary.params_non_embedding, 2 * (4096 + 6144 + 64) + 32);
+  EXPECT_EQ(result.summary.params, result.summary.params_non_embedding + 2 * 258 * 32);
+  EXPECT_NEAR(result.summary.ratio_ring_sent, 1.0, 0.01);
+  EXPECT_NEAR(result.summary.ratio_ring, 1.0, 0.01);
+  EXPECT_NEAR(result.summary.ratio_report, 1.0, 0.01) << "2 workers send 2N bytes of bf16 each";
+  EXPECT_NEAR(result.summary.bytes_sent_per_worker_step, 2.0 * double(result.summary.params), 64);
+  EXPECT_GT(result.summary.seconds, 0);
+  const double wire_s = result.summary.bytes_sent_per_worker_step * 8 / 10e6 + 2 * 0.02;
+  EXPECT_NEAR(result.summary.seconds_over_links, result.summary.seconds + 60 * wire_s, 0.1);
+  EXPECT_GT(result.summary.peak_memory_bytes, 1'000'000);
+  EXPECT_NEAR(result.summary.train_loss, result.summary.val_loss.at("validation"), 1.0);
 
   const fs::path run = folder_ / "run";
   const events::RunHistory history = events::read_run_log(run / "events.jsonl");
@@ -119,7 +133,11 @@ TEST_F(Train, DivergenceNamesTheStepAndKeepsTheLastGoodCheckpoint) {
   EXPECT_THAT(message, HasSubstr("lower optim.lr"));
   const auto newest = newest_checkpoint(folder_ / "run" / "checkpoints");
   ASSERT_TRUE(newest.has_value());
-  EXPECT_NO_THROW(CheckpointReader{*newest});
+  const CheckpointReader checkpoint(*newest);
+  const tensor::SafetensorsReader& weights = checkpoint.weights();
+  for (const std::string& name : weights.names()) {
+    for (const float value : weights.read_f32(name)) ASSERT_TRUE(std::isfinite(value)) << name;
+  }
   EXPECT_FALSE(fs::exists(folder_ / "run" / "summary.json"));
 }
 
@@ -144,6 +162,48 @@ TEST_F(Train, DamagedCheckpointIsNamedNotTrainedFrom) {
   fs::resize_file(weights, fs::file_size(weights) - 1);
   const std::string message = message_of([&] { train(tiny_recipe(folder_), {}); });
   EXPECT_THAT(message, HasSubstr("weights.safetensors"));
+}
+
+TEST_F(Train, CheckpointOfAnotherRunIsRefused) {
+  train(tiny_recipe(folder_), {});
+  train(tiny_recipe(folder_, {"run.seed=2", "run.dir=" + (folder_ / "other").string()}), {});
+  fs::remove(folder_ / "run" / "summary.json");
+  fs::remove_all(folder_ / "run" / "checkpoints");
+  fs::copy(folder_ / "other" / "checkpoints", folder_ / "run" / "checkpoints",
+           fs::copy_options::recursive);
+  const std::string message = message_of([&] { train(tiny_recipe(folder_), {}); });
+  EXPECT_THAT(message, HasSubstr("belongs to another run"));
+}
+
+TEST_F(Train, FolderOfARunThatNeverBeganIsTaken) {
+  write_file(folder_ / "run" / ".lock", "");
+  EXPECT_EQ(train(tiny_recipe(folder_), {}).outcome, Outcome::kFinished);
+}
+
+TEST_F(Train, ShardsOfAnotherVocabularyAreRefused) {
+  write_file(folder_ / "tokens" / "vocabulary.json",
+             read_text_file(folder_ / "tokens" / "vocabulary.json") + " ");
+  const std::string message = message_of([&] { train(tiny_recipe(folder_), {}); });
+  EXPECT_THAT(message, HasSubstr("vocabulary"));
+}
+
+TEST_F(Train, StopAtAStepWhoseCheckpointIsDueIsAnOrderlyEnd) {
+  const std::string whole =
+      train(tiny_recipe(folder_, {"run.dir=" + (folder_ / "whole").string()}), {}).summary.digest;
+  std::atomic<bool> stop = false;
+  std::thread asker([&] {
+    const fs::path first = folder_ / "run" / "checkpoints" / checkpoint_name(1);
+    while (!fs::exists(first)) std::this_thread::yield();
+    stop = true;
+  });
+  const TrainResult stopped =
+      train(tiny_recipe(folder_, {"checkpoint.every=1", "checkpoint.keep=100"}), {.stop = &stop});
+  asker.join();
+  if (stopped.outcome == Outcome::kStopped) {
+    EXPECT_TRUE(fs::exists(folder_ / "run" / "checkpoints" /
+                           checkpoint_name(static_cast<uint64_t>(stopped.step))));
+  }
+  EXPECT_EQ(train(tiny_recipe(folder_), {}).summary.digest, whole);
 }
 
 TEST_F(Train, StartsFromTheWeightsOfAnotherRun) {

@@ -1,6 +1,6 @@
 // A round: one agreed step of a run. It opens with a roster, the rows of data each member takes and
-// the weight its contribution has; it commits with an ordered list of payloads. Nobody applies
-// anything before the commit.
+// the weight its contribution has; it commits with an ordered list of payloads
+// (transport/peers.h). Nobody applies anything before the commit.
 #pragma once
 
 #include <cstdint>
@@ -28,17 +28,6 @@ struct Round {
   std::vector<RoundMember> roster;  // ordered by id
 
   int size() const { return static_cast<int>(roster.size()); }
-};
-
-struct CommitEntry {
-  int member = 0;
-  uint64_t payload_hash = 0;
-  float weight = 0;
-};
-
-struct Commit {
-  uint64_t round = 0;
-  std::vector<CommitEntry> entries;  // ordered by member
 };
 
 }  // namespace thinwire

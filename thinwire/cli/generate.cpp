@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -21,11 +22,13 @@
 namespace thinwire::cli {
 namespace {
 
+constexpr int64_t kTokens = 200;
+
 struct Arguments {
   std::string model;
   std::string prompt;
   std::string begin = "auto";
-  int64_t tokens = 200;
+  int64_t tokens = 0;  // 0: as many as the context holds, at most kTokens
   int64_t context = 0;
   int threads = available_cores();
   bool greedy = false;
@@ -57,16 +60,24 @@ std::vector<int32_t> prompt_tokens(const Arguments& arguments, const train::Load
   return tokens;
 }
 
-int64_t context_size(const Arguments& arguments, const train::LoadedModel& loaded, int64_t prompt) {
-  const int64_t context = arguments.context > 0 ? arguments.context : loaded.sequence;
-  if (prompt + arguments.tokens > context) {
+int64_t context_size(const Arguments& arguments, const train::LoadedModel& loaded) {
+  return arguments.context > 0 ? arguments.context : loaded.sequence;
+}
+
+// How many tokens to add to a prompt of this many.
+int64_t tokens_to_add(const Arguments& arguments, const train::LoadedModel& loaded,
+                      int64_t prompt) {
+  const int64_t context = context_size(arguments, loaded);
+  const int64_t wanted =
+      arguments.tokens > 0 ? arguments.tokens : std::clamp(context - prompt, int64_t{1}, kTokens);
+  if (prompt + wanted > context) {
     throw UsageError(
         fmt::format("{} prompt tokens and --tokens {} exceed the context of {}; ask for fewer, or "
                     "set --context "
                     "(a model rarely does well beyond the {} tokens it was trained on)",
-                    prompt, arguments.tokens, context, loaded.sequence));
+                    prompt, wanted, context, loaded.sequence));
   }
-  return context;
+  return wanted;
 }
 
 void run(const Arguments& arguments) {
@@ -78,21 +89,21 @@ void run(const Arguments& arguments) {
     throw Error(fmt::format("{} holds no vocabulary, so its tokens have no text", arguments.model));
   }
   const std::vector<int32_t> prompt = prompt_tokens(arguments, loaded);
-  const int64_t context = context_size(arguments, loaded, static_cast<int64_t>(prompt.size()));
+  const int64_t wanted = tokens_to_add(arguments, loaded, static_cast<int64_t>(prompt.size()));
   ThreadPool threads(arguments.threads);
-  model::Decoder decoder(loaded.model, *loaded.params, threads, context);
+  model::Decoder decoder(loaded.model, *loaded.params, threads, context_size(arguments, loaded));
 
   data::TextStream text(*loaded.vocabulary);
   for (const int32_t token : prompt) show(text.push(token));
   const Stopwatch watch;
   std::span<const float> logits = decoder.prefill(prompt);
   int64_t made = 0;
-  while (made < arguments.tokens) {
+  while (made < wanted) {
     const int32_t token = sampler.next(logits);
     ++made;
     if (token == loaded.vocabulary->eos() && !arguments.ignore_end) break;
     show(text.push(token));
-    if (made < arguments.tokens) logits = decoder.step(token);
+    if (made < wanted) logits = decoder.step(token);
   }
   show(text.finish() + "\n");
   fmt::print(stderr, "{} tokens, {:.0f} tokens/s\n", made,
@@ -110,9 +121,10 @@ void add_generate(CLI::App& app) {
       ->required()
       ->check(CLI::ExistingDirectory);
   command->add_option("--prompt", arguments->prompt, "Text to continue; default: none");
-  command->add_option("--tokens", arguments->tokens, "Most tokens to add")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 32))
-      ->capture_default_str();
+  command
+      ->add_option("--tokens", arguments->tokens,
+                   "Most tokens to add; default: what the context holds, at most 200")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 32));
   auto* temperature =
       command
           ->add_option("--temperature", arguments->sampling.temperature,

@@ -103,7 +103,7 @@ class GridReader {
     for (const auto& [key, node] : values) {
       const std::string name(key.str());
       if (const toml::table* inner = node.as_table()) {
-        for (const FieldNode& field : fields_of(*inner, place + "." + name)) {
+        for (const FieldNode& field : fields_of(*inner, fmt::format("{}.{}", place, name))) {
           fields.push_back({name + "." + field.field, field.node});
         }
         continue;

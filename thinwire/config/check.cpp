@@ -32,7 +32,7 @@ void check_run(const RunSection& run) {
 }
 
 void check_data(const DataSection& data) {
-  std::set<std::string> names = {"validation"};
+  std::set<std::string> names = {"validation", "train"};
   for (const std::string& set : data.validation_text) {
     const size_t equals = set.find('=');
     require(equals != std::string::npos && equals + 1 < set.size() &&
@@ -41,8 +41,8 @@ void check_data(const DataSection& data) {
             "digits, '-', '_' and '.', got '{}'",
             set);
     require(names.insert(set.substr(0, equals)).second,
-            "[data] validation_text uses the name '{}' twice (the split's own set is named "
-            "validation)",
+            "[data] validation_text uses the name '{}' twice (the split's own sets are named "
+            "train and validation)",
             set.substr(0, equals));
   }
   require(data.vocabulary == "sentencepiece" || data.vocabulary_model.empty(),

@@ -127,9 +127,8 @@ double distro_entropy_bits(const TilePlan& plan, int value_bits) {
 
 const Method kDistro = {
     "distro",
-    "Sends the largest DCT coefficients of each worker's own momentum, thousands of times less "
-    "than "
-    "gradients.",
+    "Sends the largest DCT coefficients of each worker's own momentum, hundreds of times fewer "
+    "bytes than gradients.",
     options,
     check,
     traffic,

@@ -2,11 +2,12 @@
 // absent.
 //
 //   checkpoints/step-00001000/
-//     checkpoint.json            CheckpointMeta, size and hash of every other file, a digest over
-//     all weights.safetensors        parameters, fp32, Hugging Face names consensus.safetensors
-//     state that all replicas agree on, fp32, 1-D worker-0000.safetensors    local state of each
-//     worker, fp32, 1-D recipe.toml                the recipe as resolved vocabulary.model | .json
-//     the vocabulary's file
+//     checkpoint.json            CheckpointMeta; size, hash of every other file; a digest over all
+//     weights.safetensors        parameters, fp32, Hugging Face names
+//     consensus.safetensors      state that all replicas agree on, fp32, 1-D
+//     worker-0000.safetensors    local state of each worker, fp32, 1-D
+//     recipe.toml                the recipe as resolved
+//     vocabulary.model | .json   the vocabulary's file
 //
 // A checkpoint is written as step-00001000.partial, synced, and renamed, so whatever happens on the
 // way leaves the previous ones as they were. docs/formats.md describes the files.

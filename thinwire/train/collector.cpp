@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
 
@@ -69,23 +72,30 @@ void Collector::add_evaluation(int64_t step, const std::string& name, int worker
     sum.loss_sum += one.loss_sum;
     sum.tokens += one.tokens;
   }
-  recorder_.evaluation(step, name, sum.loss_sum / static_cast<double>(sum.tokens));
+  const double loss = sum.loss_sum / static_cast<double>(sum.tokens);
+  if (!std::isfinite(loss)) {
+    throw Error(
+        fmt::format("step {}: the loss on {} is {}; lower optim.lr or raise schedule.warmup", step,
+                    name, loss));
+  }
+  recorder_.evaluation(step, name, loss);
   recorder_.restart_clock();
   evaluations_.erase(key);
 }
 
 bool Collector::stops_before(int64_t step) {
   const std::lock_guard lock(mutex_);
-  if (step > decided_step_) {
-    decided_step_ = step;
-    stopping_ = stop_ != nullptr && stop_->load();
+  if (stop_step_ < 0 && stop_ != nullptr && stop_->load()) {
+    stop_step_ = std::max(step, allowed_step_ + 1);
   }
-  return stopping_;
+  if (stop_step_ >= 0 && step >= stop_step_) return true;
+  allowed_step_ = std::max(allowed_step_, step);
+  return false;
 }
 
-void Collector::message(int64_t step, const std::string& text) {
+void Collector::sync() {
   const std::lock_guard lock(mutex_);
-  recorder_.message(step, text);
+  recorder_.sync();
 }
 
 void Collector::restart_clock() {

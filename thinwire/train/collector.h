@@ -1,5 +1,5 @@
 // Where the workers of one process meet without waiting for each other: each hands in its part of a
-// step, an evaluation or a checkpoint, and whoever comes last completes it.
+// step or an evaluation, and whoever comes last completes it.
 #pragma once
 
 #include <atomic>
@@ -46,7 +46,8 @@ class Collector {
   // Whether the run ends before this step (counted from 0) because somebody asked for it: the same
   // answer for every worker.
   bool stops_before(int64_t step);
-  void message(int64_t step, const std::string& text);
+  // Puts everything recorded so far on disk.
+  void sync();
   void restart_clock();
   uint64_t last_digest() const { return last_digest_; }
 
@@ -65,8 +66,8 @@ class Collector {
   std::mutex mutex_;
   std::map<int64_t, Parts<StepPart>> steps_;
   std::map<std::pair<int64_t, std::string>, Parts<EvalPart>> evaluations_;
-  int64_t decided_step_ = -1;
-  bool stopping_ = false;
+  int64_t allowed_step_ = -1;  // highest step that somebody may train
+  int64_t stop_step_ = -1;     // first step that nobody trains; -1: none
   uint64_t last_digest_ = 0;
 };
 

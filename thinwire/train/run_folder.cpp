@@ -34,6 +34,16 @@ std::string new_lines(const std::string& before, const std::string& now) {
   return found;
 }
 
+// Whether a folder without a recipe holds more than a run leaves that ended while it was made.
+bool holds_something(const fs::path& folder) {
+  if (!fs::exists(folder)) return false;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const fs::path name = entry.path().filename();
+    if (name != ".lock" && name != "recipe.toml.partial") return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::string run_identity(const config::Recipe& recipe) {
@@ -44,12 +54,13 @@ std::string run_identity(const config::Recipe& recipe) {
   same.checkpoint = {};
   same.links = {};
   same.eval.every = {};
+  same.sync.timeout_s = config::SyncSection().timeout_s;
   return config::print_recipe(same);
 }
 
 RunFolder::RunFolder(const config::Recipe& recipe, bool restart) : path_(recipe.run.dir) {
   const fs::path recipe_file = path_ / "recipe.toml";
-  if (fs::exists(path_) && !fs::is_empty(path_) && !fs::exists(recipe_file)) {
+  if (!fs::exists(recipe_file) && holds_something(path_)) {
     throw UsageError(
         fmt::format("[run] dir {} holds something that is no run (it has no recipe.toml); choose "
                     "another folder",

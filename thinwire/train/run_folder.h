@@ -11,7 +11,8 @@
 namespace thinwire::train {
 
 // The recipe's text without the fields that say where a run lies and how it is watched (run.name,
-// run.dir, [log], [checkpoint], [links], eval.every): runs with the same identity have the same
+// run.dir, [log], [checkpoint], [links], eval.every,
+// sync.timeout_s): runs with the same identity have the same
 // bits.
 std::string run_identity(const config::Recipe& recipe);
 

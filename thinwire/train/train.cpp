@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -21,6 +22,7 @@
 #include "thinwire/links/links.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/train/load.h"
+#include "thinwire/train/params_digest.h"
 #include "thinwire/train/run_folder.h"
 #include "thinwire/train/worker.h"
 #include "thinwire/transport/local.h"
@@ -85,6 +87,23 @@ void set_initial_parameters(const config::Recipe& recipe, tensor::Arena& params)
   std::copy(loaded.params->all().begin(), loaded.params->all().end(), params.all().begin());
 }
 
+// A checkpoint continues only the run that wrote it.
+void check_checkpoint(const CheckpointReader& checkpoint, uint64_t run_id) {
+  const CheckpointMeta& meta = checkpoint.meta();
+  if (meta.run != run_id) {
+    throw Error(fmt::format(
+        "{} belongs to another run (run {}, this one is {}): the recipe, the seed or the "
+        "vocabulary differs; use train.init to start from its weights",
+        checkpoint.folder().string(), to_hex(meta.run), to_hex(run_id)));
+  }
+  if (meta.numerics_version != kNumericsVersion) {
+    throw Error(fmt::format(
+        "{} was written with numerics version {}, this program has {} and would not go on "
+        "with the same bits; use train.init to start from its weights",
+        checkpoint.folder().string(), meta.numerics_version, kNumericsVersion));
+  }
+}
+
 // Runs every worker on a thread of its own and waits for all. The first failure ends the others and
 // is rethrown.
 int64_t run_workers(const RunContext& context) {
@@ -110,7 +129,14 @@ int64_t run_workers(const RunContext& context) {
     }
   };
   std::vector<std::thread> threads;
-  for (const auto& own : peers) threads.emplace_back(body, std::ref(*own));
+  try {
+    for (const auto& own : peers) threads.emplace_back(body, std::ref(*own));
+  } catch (const std::system_error&) {
+    const std::lock_guard lock(mutex);
+    failure = std::make_exception_ptr(
+        Error(fmt::format("cannot start {} worker threads; lower train.workers", workers)));
+    peers.front()->abort("not all workers could be started");
+  }
   for (std::thread& thread : threads) thread.join();
   if (failure) std::rethrow_exception(failure);
   return completed;
@@ -165,6 +191,7 @@ TrainResult train(config::Recipe recipe, const TrainOptions& options) {
 
   const uint64_t run_id =
       derive_seed(hash_bytes(as_bytes(run_identity(recipe))), vocabulary->digest());
+  if (resume) check_checkpoint(*resume, run_id);
   const auto first_step = resume ? static_cast<int64_t>(resume->meta().step) : 0;
   Recorder recorder(recipe, folder.path(), first_step);
   if (resume) {
@@ -191,7 +218,10 @@ TrainResult train(config::Recipe recipe, const TrainOptions& options) {
   const int64_t completed = run_workers(context);
   recorder.sync();
   if (completed < recipe.train.steps) return {Outcome::kStopped, completed, {}};
-  const events::Summary summary = summarise(context, recorder, collector.last_digest());
+  ThreadPool threads(1);
+  const bool trained = first_step < recipe.train.steps;
+  const uint64_t digest = trained ? collector.last_digest() : values_digest(initial.all(), threads);
+  const events::Summary summary = summarise(context, recorder, digest);
   events::write_summary(folder.summary(), summary);
   return {Outcome::kFinished, completed, summary};
 }

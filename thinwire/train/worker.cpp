@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "thinwire/base/clock.h"
+#include "thinwire/optim/optimizer.h"
 #include "thinwire/schedule/learning_rate.h"
 #include "thinwire/train/params_digest.h"
 
@@ -90,7 +91,9 @@ int64_t Worker::run() {
   data::Prefetcher prefetcher(context_.rows, static_cast<uint64_t>(context_.first_step), order);
   for (int64_t step = context_.first_step; step < recipe_.train.steps; ++step) {
     if (context_.collector.stops_before(step)) {
-      if (step > context_.first_step) write_checkpoint(step);
+      const bool written =
+          step == context_.first_step || is_due(step, recipe_.checkpoint.every, -1);
+      if (!written) write_checkpoint(step);
       return step;
     }
     const Stopwatch reading;
@@ -187,7 +190,21 @@ EvalPart Worker::evaluate_rows(const data::Rows& rows) {
   return part;
 }
 
+void Worker::require_finite_state(int64_t completed) {
+  const auto require = [&](const std::string& name, std::span<const float> values) {
+    if (std::isfinite(optim::global_norm(values, threads_))) return;
+    throw Error(
+        fmt::format("step {}: {} of worker {} is not finite; lower optim.lr or raise "
+                    "schedule.warmup; earlier checkpoints are kept",
+                    completed, name, peers_.self()));
+  };
+  require("a parameter", params_.all());
+  for (const sync::StateTensor& part : strategy_->state()) require(part.name, part.values);
+}
+
 void Worker::write_checkpoint(int64_t completed) {
+  require_finite_state(completed);
+  context_.collector.sync();
   const bool published = context_.checkpoints.arrive(completed, peers_.self(), params_,
                                                      state_of(sync::Agreement::kConsensus),
                                                      state_of(sync::Agreement::kLocal));

@@ -58,6 +58,8 @@ class Worker {
   double forward_backward(const Round& round, const data::Batch& batch);
   void evaluate(int64_t completed);
   EvalPart evaluate_rows(const data::Rows& rows);
+  // What a checkpoint would hold; weights that overflowed are never published as good.
+  void require_finite_state(int64_t completed);
   void write_checkpoint(int64_t completed);
   void restore();
   std::vector<NamedValues> state_of(sync::Agreement agreement);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -102,6 +103,7 @@ class LocalHub {
     Reduce& reduce = found->second;
     const auto all_here = [&] { return static_cast<int>(reduce.contributions.size()) == members_; };
     if (auto failure = wait(lock, timeout_s, [&] { return reduce.lost || all_here(); })) {
+      drop_contribution(lock, member, reduce);
       return tl::unexpected(*failure);
     }
     if (!reduce.lost) {
@@ -114,7 +116,10 @@ class LocalHub {
       changed_.notify_all();
     }
     const auto done = [&] { return reduce.lost || reduce.chunks_done == members_; };
-    if (auto failure = wait(lock, timeout_s, done)) return tl::unexpected(*failure);
+    if (auto failure = wait(lock, timeout_s, done)) {
+      drop_contribution(lock, member, reduce);
+      return tl::unexpected(*failure);
+    }
     if (reduce.chunks_done < members_) return fail(FailureKind::kLostPeer, "a worker left the run");
     lock.unlock();
     std::copy(reduce.sum.begin(), reduce.sum.end(), out.begin());
@@ -138,7 +143,14 @@ class LocalHub {
     std::unique_lock lock(mutex_);
     present_.erase(member);
     for (auto& [key, exchange] : exchanges_) close_if_complete(exchange);
-    for (auto& [key, reduce] : reduces_) drop_contribution(lock, member, reduce);
+    // Waiting lets others finish and erase sums, so each is looked up anew.
+    std::vector<Key> keys;
+    for (const auto& [key, reduce] : reduces_) keys.push_back(key);
+    for (const Key& key : keys) {
+      if (const auto found = reduces_.find(key); found != reduces_.end()) {
+        drop_contribution(lock, member, found->second);
+      }
+    }
     changed_.notify_all();
   }
 

@@ -1,11 +1,10 @@
 // Members as threads of one process. Bytes are handed over, not copied, and counted as a wire would
-// carry them. While a member waits its core slots are free for others.
+// carry them.
 #pragma once
 
 #include <memory>
 #include <vector>
 
-#include "thinwire/base/threads.h"
 #include "thinwire/transport/peers.h"
 
 namespace thinwire::transport {

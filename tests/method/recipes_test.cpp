@@ -1,31 +1,24 @@
 // The recipes that are shipped: each one resolves, and is the model and the amount of text that the
 // paper gives.
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cmath>
 
-#include "tests/config/recipe_fixture.h"
 #include "thinwire/base/file.h"
 #include "thinwire/config/model_shapes.h"
+#include "thinwire/method/registry.h"
 
-namespace thinwire::config {
+namespace thinwire::method {
 namespace {
 
-// Stands in for sections this layer does not know; their own layer checks their values.
-struct AnyOptions final : SectionOf<AnyOptions> {
-  int64_t k = 0;
-  std::string values;
-  std::string update;
-  void describe(Fields& fields) override {
-    fields.integer("k", k, "", 0, kNoLimit, ".");
-    fields.text("values", values, ".");
-    fields.text("update", update, ".");
-  }
-};
+using config::llama_tensors;
+using config::parameter_count;
+using config::Recipe;
+using config::TrainSection;
 
 Recipe shipped(const std::string& name) {
-  MethodSections sections;
-  sections["distro"] = std::make_unique<AnyOptions>();
-  return load_recipe(fs::path(THINWIRE_SOURCE_DIR "/recipes") / (name + ".toml"), {}, sections);
+  return load_recipe(fs::path(THINWIRE_SOURCE_DIR "/recipes") / (name + ".toml"), {});
 }
 
 double parameters(const Recipe& recipe) {
@@ -100,5 +93,15 @@ TEST(ShippedRecipes, DemonstrationsStaySmall) {
   }
 }
 
+TEST(ShippedRecipes, QuickstartsDistroSendsAHundredTimesFewerBytesThanARing) {
+  Recipe recipe = load_recipe(THINWIRE_SOURCE_DIR "/recipes/quickstart.toml",
+                              std::vector<std::string>{"sync.method=distro"});
+  recipe.model.vocab = recipe.data.vocabulary_size;
+  const auto tensors = llama_tensors(recipe.model);
+  const auto members = static_cast<int>(recipe.train.workers);
+  const double sent = find_method("distro").traffic(recipe, tensors, members).sent_bytes;
+  EXPECT_GT(ring_bytes(parameter_count(tensors), members) / sent, 100);
+}
+
 }  // namespace
-}  // namespace thinwire::config
+}  // namespace thinwire::method
