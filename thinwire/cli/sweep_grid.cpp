@@ -137,7 +137,7 @@ class GridReader {
       const std::string place = fmt::format("points[{}]", points.size());
       Point& point = points.emplace_back();
       for (const auto& [field, value_node] : fields_of(*entry.as_table(), place)) {
-        point.emplace_back(field, value(value_node, place + "." + field));
+        point.emplace_back(field, value(value_node, fmt::format("{}.{}", place, field)));
       }
     }
     return points;

@@ -41,8 +41,10 @@ std::string file_name(std::string label, uint64_t identity) {
 
 std::vector<std::string> overrides_of(const Grid& grid, size_t point, const std::string& seed) {
   std::vector<std::string> overrides;
-  for (const auto& [field, value] : grid.fixed) overrides.push_back(field + "=" + value);
-  for (const auto& [field, value] : grid.points[point]) overrides.push_back(field + "=" + value);
+  for (const auto& [field, value] : grid.fixed)
+    overrides.push_back(fmt::format("{}={}", field, value));
+  for (const auto& [field, value] : grid.points[point])
+    overrides.push_back(fmt::format("{}={}", field, value));
   if (!seed.empty()) overrides.push_back("run.seed=" + seed);
   return overrides;
 }

@@ -15,15 +15,18 @@ namespace {
 
 fs::path with_suffix(const fs::path& path, const char* suffix) { return path.string() + suffix; }
 
+int make_and_open(const fs::path& folder) {
+  fs::create_directories(folder);
+  const int file = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (file < 0)
+    throw Error(fmt::format("cannot open {}: {}", folder.string(), std::strerror(errno)));
+  return file;
+}
+
 }  // namespace
 
 PartialFolder::PartialFolder(const fs::path& target)
-    : target_(target), partial_(with_suffix(target, ".partial")) {
-  fs::create_directories(partial_);
-  lock_ = ::open(partial_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (lock_ < 0) {
-    throw Error(fmt::format("cannot open {}: {}", partial_.string(), std::strerror(errno)));
-  }
+    : target_(target), partial_(with_suffix(target, ".partial")), lock_(make_and_open(partial_)) {
   if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
     ::close(lock_);
     throw Error(fmt::format("another process is preparing {} at this moment", target_.string()));

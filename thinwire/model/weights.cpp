@@ -88,10 +88,12 @@ void Linear::backward_weight(ThreadPool& threads, int64_t tokens, const T* dy, c
   }
 }
 
+// NOLINTBEGIN(bugprone-macro-parentheses): a type takes no parentheses
 #define THINWIRE_INSTANTIATE(T)                                                             \
   template void Linear::forward(ThreadPool&, int64_t, const T*, const T*, T*) const;        \
   template void Linear::backward_input(ThreadPool&, int64_t, const T*, const T*, T*) const; \
   template void Linear::backward_weight(ThreadPool&, int64_t, const T*, const T*, float*) const
+// NOLINTEND(bugprone-macro-parentheses)
 THINWIRE_INSTANTIATE(float);
 THINWIRE_INSTANTIATE(Bf16);
 #undef THINWIRE_INSTANTIATE

@@ -161,11 +161,13 @@ void attention_backward(const AttentionShape& shape, const RopeTable& rope, int6
   kernel.store_rows(sequence, d, nullptr, scratch.dvalue.data(), d, columns.value, stride);
 }
 
+// NOLINTBEGIN(bugprone-macro-parentheses): a type takes no parentheses
 #define THINWIRE_INSTANTIATE(T)                                                                   \
   template void attention_forward(const AttentionShape&, const RopeTable&, int64_t, int64_t,      \
                                   const T*, T*, float*, AttentionScratch&);                       \
   template void attention_backward(const AttentionShape&, const RopeTable&, int64_t, int64_t, T*, \
                                    const T*, const T*, const float*, AttentionScratch&)
+// NOLINTEND(bugprone-macro-parentheses)
 THINWIRE_INSTANTIATE(float);
 THINWIRE_INSTANTIATE(Bf16);
 #undef THINWIRE_INSTANTIATE

@@ -286,9 +286,11 @@ void gemm_packed(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, cons
   }
 }
 
+// NOLINTBEGIN(bugprone-macro-parentheses): a type takes no parentheses
 #define THINWIRE_INSTANTIATE(In, Out)                                                            \
   template void gemm_packed(Transpose, Transpose, int64_t, int64_t, int64_t, const In*, int64_t, \
                             const In*, int64_t, float, Out*, int64_t)
+// NOLINTEND(bugprone-macro-parentheses)
 THINWIRE_INSTANTIATE(float, float);
 THINWIRE_INSTANTIATE(Bf16, Bf16);
 THINWIRE_INSTANTIATE(Bf16, float);

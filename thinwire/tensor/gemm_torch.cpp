@@ -15,10 +15,12 @@
 
 #include "thinwire/tensor/gemm_packed.h"
 
+// NOLINTBEGIN(readability-identifier-naming): the names of BLAS
 extern "C" [[gnu::weak]] void sgemm_(const char* transa, const char* transb, const int* m,
                                      const int* n, const int* k, const float* alpha, const float* A,
                                      const int* lda, const float* B, const int* ldb,
                                      const float* beta, float* C, const int* ldc);
+// NOLINTEND(readability-identifier-naming)
 
 namespace thinwire::tensor {
 namespace {
