@@ -41,8 +41,9 @@ void expect_equal_to_reference(const Gemm<In, Out>& gemm_under_test, double boun
         const auto A = random_values<In>(m * k, 1), B = random_values<In>(k * n, 2);
         const auto old = random_values<Out>(m * n, 3);
         const int64_t lda = a == Transpose::kNo ? k : m, ldb = b == Transpose::kNo ? n : k;
+        const Matrix product = reference::gemm(a, b, m, n, k, widen(A), widen(B));
         for (const float beta : {0.0f, 1.0f, -0.5f}) {
-          Matrix expected = reference::gemm(a, b, m, n, k, widen(A), widen(B));
+          Matrix expected = product;
           for (size_t i = 0; i < expected.size(); ++i) expected[i] += beta * widened(old[i]);
           auto C = spread(old, n, kGap);
           const auto before = C;

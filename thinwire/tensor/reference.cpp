@@ -67,13 +67,16 @@ Matrix attention(const AttentionShape& shape, double theta, int64_t sequence, co
   for (int64_t head = 0; head < shape.heads; ++head) {
     const int64_t key_column = (shape.heads + head / shape.group()) * d;
     const int64_t value_column = key_column + shape.kv_heads * d;
+    std::vector<std::vector<double>> keys;
+    for (int64_t s = 0; s < sequence; ++s) {
+      keys.push_back(rotated(&qkv[s * width + key_column], d, s, theta));
+    }
     for (int64_t t = 0; t < sequence; ++t) {
       const auto query = rotated(&qkv[t * width + head * d], d, t, theta);
       std::vector<double> weights;
       double total = 0;
       for (int64_t s = 0; s <= t; ++s) {
-        const auto key = rotated(&qkv[s * width + key_column], d, s, theta);
-        weights.push_back(std::exp(dot(query.data(), key.data(), d) / std::sqrt(1.0 * d)));
+        weights.push_back(std::exp(dot(query.data(), keys[s].data(), d) / std::sqrt(1.0 * d)));
         total += weights.back();
       }
       for (int64_t s = 0; s <= t; ++s) {
