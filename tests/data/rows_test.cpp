@@ -1,7 +1,9 @@
 #include "thinwire/data/rows.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <numeric>
@@ -50,7 +52,8 @@ TEST(Rows, ARowIsTheTokensOfItsPlace) {
 
 RC_GTEST_PROP(Rows, EveryPassShowsEveryPlaceOnce, ()) {
   constexpr int32_t kTokens = 500;
-  static const TokenSet set = counting(fs::path(testing::TempDir()) / "data_rows_passes", kTokens);
+  static const TokenSet set = counting(
+      fs::path(testing::TempDir()) / fmt::format("data_rows_passes_{}", getpid()), kTokens);
   const auto sequence = *rc::gen::inRange(1, kTokens);
   const auto seed = *rc::gen::arbitrary<uint64_t>();
   const auto pass = *rc::gen::inRange<uint64_t>(0, uint64_t{1} << 40);

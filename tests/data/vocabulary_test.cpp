@@ -1,7 +1,9 @@
 #include "thinwire/data/vocabulary.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
+#include <unistd.h>
 
 #include <map>
 #include <utility>
@@ -24,8 +26,8 @@ const Vocabulary& trained(const std::string& type) {
   static std::map<std::string, std::unique_ptr<Vocabulary>> made;
   auto& vocabulary = made[type];
   if (vocabulary == nullptr) {
-    const fs::path file =
-        fs::path(testing::TempDir()) / ("vocabulary_" + type) / kSentencePieceFile;
+    const fs::path file = fs::path(testing::TempDir()) /
+                          fmt::format("vocabulary_{}_{}", type, getpid()) / kSentencePieceFile;
     write_file(file, train_on(paragraphs(400), {.type = type, .size = 310}));
     vocabulary = Vocabulary::load(file.parent_path());
   }

@@ -23,12 +23,13 @@ struct RunSection final : SectionOf<RunSection> {
 };
 
 struct DataSection final : SectionOf<DataSection> {
-  std::string dir = "data/tokens";      // where prepared shards and vocabulary are
-  StringList text;                      // source files or folders
-  StringList validation_text;           // further validation sets, "name=path"
-  std::string text_field = "text";      // the field of .jsonl lines that holds the document
-  std::string document = "blank_line";  // what ends a document in .txt: blank_line | line | file
-  std::string invalid_utf8 = "error";   // error | replace
+  std::string dir = "data/tokens";  // where prepared shards and vocabulary are
+  StringList text;                  // source files or folders
+  StringList validation_text;       // further validation sets, "name=path"
+  std::string text_field = "text";  // the field of .jsonl lines that holds the document
+  std::string document =
+      "blank_line";  // what ends a document in .txt: blank_line | entry | line | file
+  std::string invalid_utf8 = "error";        // error | replace
   std::string vocabulary = "sentencepiece";  // sentencepiece | byte
   std::string vocabulary_model;              // an existing .model instead of training one
   std::string vocabulary_type = "bpe";       // bpe | unigram

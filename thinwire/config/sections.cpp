@@ -22,9 +22,10 @@ void DataSection::describe(Fields& fields) {
               "Further validation sets, each written as name=path.");
   fields.text("text_field", text_field,
               "The field of a .jsonl line that holds the document's text.");
-  fields.choice("document", document, {"blank_line", "line", "file"},
-                "What ends a document in a .txt file: a blank line, the end of a line, or the end "
-                "of the file.");
+  fields.choice(
+      "document", document, {"blank_line", "entry", "line", "file"},
+      "What ends a document in a .txt file: a blank line, a blank line before a line that "
+      "is not indented, the end of a line, or the end of the file.");
   fields.choice("invalid_utf8", invalid_utf8, {"error", "replace"},
                 "What to do with bytes that are not UTF-8: stop with an error, or replace them by "
                 "U+FFFD.");
