@@ -2,44 +2,21 @@
 #include "thinwire/data/prepare.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <atomic>
-#include <csignal>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "thinwire/base/units.h"
 #include "thinwire/cli/command.h"
+#include "thinwire/cli/interrupt.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::cli {
 namespace {
-
-std::atomic<bool> interrupted = false;
-static_assert(std::atomic<bool>::is_always_lock_free, "set from a signal handler");
-
-// The first signal asks for an orderly end, which the training of a vocabulary lets wait some
-// seconds; the second ends at once, and the next preparation removes what it leaves.
-void on_signal(int signal) {
-  if (interrupted.exchange(true)) _exit(128 + signal);
-  constexpr std::string_view kMessage = "\nending; a second interrupt ends at once\n";
-  // Nothing can be done when the message cannot be shown.
-  [[maybe_unused]] const auto written = write(STDERR_FILENO, kMessage.data(), kMessage.size());
-}
-
-void handle_signals() {
-  struct sigaction action {};
-  action.sa_handler = on_signal;
-  sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-}
 
 struct Arguments {
   std::string recipe;
@@ -98,12 +75,12 @@ void run(Arguments arguments) {
     arguments.recipe.clear();
   }
   const config::Recipe recipe = method::load_recipe(arguments.recipe, arguments.overrides);
-  handle_signals();
+  const std::atomic<bool>& interrupted = catch_interrupts();
   PhaseProgress progress;
   const data::PrepareSummary summary =
       data::prepare(recipe.data, {.force = arguments.force,
                                   .progress = [&](const auto& now) { progress.update(now); },
-                                  .cancelled = [] { return interrupted.load(); }});
+                                  .cancelled = [&] { return interrupted.load(); }});
   progress.finish();
   print_result(summary);
 }

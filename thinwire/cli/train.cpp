@@ -2,11 +2,8 @@
 #include "thinwire/train/train.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <atomic>
-#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -15,26 +12,11 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
 #include "thinwire/cli/command.h"
+#include "thinwire/cli/interrupt.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::cli {
 namespace {
-
-std::atomic<bool> stop_requested = false;
-static_assert(std::atomic<bool>::is_always_lock_free, "set from a signal handler");
-
-// The first signal asks for a checkpoint and an orderly end, the second ends at once.
-void on_signal(int signal) {
-  if (stop_requested.exchange(true)) _exit(128 + signal);
-}
-
-void handle_signals() {
-  struct sigaction action {};
-  action.sa_handler = on_signal;
-  sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-}
 
 struct Arguments {
   std::string recipe;
@@ -51,9 +33,8 @@ void print_result(const events::Summary& summary, const std::string& folder) {
 
 void run(const Arguments& arguments) {
   const config::Recipe recipe = method::load_recipe(arguments.recipe, arguments.overrides);
-  handle_signals();
   const train::TrainResult result =
-      train::train(recipe, {.restart = arguments.restart, .stop = &stop_requested});
+      train::train(recipe, {.restart = arguments.restart, .stop = &catch_interrupts()});
   if (result.outcome == train::Outcome::kStopped) {
     throw Error(fmt::format("stopped after step {} of {}; the same command goes on from there",
                             result.step, recipe.train.steps));
