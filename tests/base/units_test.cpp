@@ -75,6 +75,16 @@ TEST(ParseQuantity, RefusesEverythingElseByName) {
   }
 }
 
+TEST(ParseQuantity, TakesTheUnitBehindTheNumber) {
+  EXPECT_EQ(parse_quantity("0.8Gbit/s", "bit/s"), 0.8e9);
+  EXPECT_EQ(parse_quantity("0.8 Gbit/s", "bit/s"), 0.8e9);
+  EXPECT_EQ(parse_quantity("0.8G", "bit/s"), 0.8e9);
+  EXPECT_EQ(parse_quantity("5 B", "B"), 5);
+  for (const char* text : {"0.8GB/s", "bit/s", "1 G"}) {
+    EXPECT_THROW(parse_quantity(text, "bit/s"), UsageError) << text;
+  }
+}
+
 RC_GTEST_PROP(ParseQuantity, ReadsEveryIntegerBack, (int32_t value)) {
   RC_ASSERT(parse_quantity(std::to_string(value)) == value);
   RC_ASSERT(parse_quantity(std::to_string(value) + "k") == 1000.0 * value);

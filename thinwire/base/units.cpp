@@ -61,4 +61,19 @@ double parse_quantity(std::string_view text) {
   return value;
 }
 
+double parse_quantity(std::string_view text, std::string_view unit) {
+  std::string number(text);
+  if (text.ends_with(unit)) {
+    number.resize(text.size() - unit.size());
+    std::erase(number, ' ');
+  }
+  try {
+    return parse_quantity(number);
+  } catch (const UsageError&) {
+    throw UsageError(
+        fmt::format("'{}' is not a number with an optional suffix k, M, G, T or P and the unit {}",
+                    text, unit));
+  }
+}
+
 }  // namespace thinwire

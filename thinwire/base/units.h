@@ -18,4 +18,8 @@ std::string format_seconds(double seconds);
 // the text when it is not a finite number with an optional suffix k, M, G, T, P.
 double parse_quantity(std::string_view text);
 
+// The same, where the unit may follow: "0.8Gbit/s" and "0.8 Gbit/s" of "bit/s". The message names
+// the unit.
+double parse_quantity(std::string_view text, std::string_view unit);
+
 }  // namespace thinwire

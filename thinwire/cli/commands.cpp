@@ -8,6 +8,7 @@ void add_commands(CLI::App& app) {
   add_sweep(app);
   add_compare(app);
   add_inspect(app);
+  add_plan(app);
   add_generate(app);
   add_export(app);
   add_import(app);

@@ -1,0 +1,18 @@
+// thinwire plan: what a run will cost, which method suits which links.
+#include "thinwire/cli/plan.h"
+
+#include <CLI/CLI.hpp>
+
+#include "thinwire/cli/command.h"
+
+namespace thinwire::cli {
+
+void add_plan(CLI::App& app) {
+  auto* command = app.add_subcommand("plan", "Predicts what runs cost, before they start");
+  command->require_subcommand(1);
+  add_plan_distro(*command);
+  add_plan_efficiency(*command);
+  add_plan_loss(*command);
+}
+
+}  // namespace thinwire::cli

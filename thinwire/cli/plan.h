@@ -1,0 +1,32 @@
+// What the subcommands of `thinwire plan` share.
+#pragma once
+
+#include <string>
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace thinwire::cli {
+
+void add_plan_distro(CLI::App& plan);
+void add_plan_efficiency(CLI::App& plan);
+void add_plan_loss(CLI::App& plan);
+
+// A flag for a quantity with suffix and unit, "0.8Gbit/s"; its help ends with unit and default. Its
+// UsageErrors name the flag.
+CLI::Option* add_quantity(CLI::App& app, const std::string& flag, double& value,
+                          const std::string& unit, const std::string& help);
+
+struct PlanOutput {
+  bool json = false;
+  std::string plot;  // file to draw into; empty: none
+};
+// --json and --plot.
+void add_output(CLI::App& app, PlanOutput& output, const std::string& drawn);
+
+// "800 Mbit/s", "0.40 Gbit/s": a line rate.
+std::string format_rate(double bit_s);
+
+}  // namespace thinwire::cli

@@ -1,0 +1,64 @@
+// The arithmetic of "A Preliminary Report on DisTrO" (Nous Research, 2024, table 3 and
+// section 3.1), for its own case and any other: bytes a step and the seconds they take over a
+// home's link.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "thinwire/config/recipe.h"
+#include "thinwire/links/links.h"
+#include "thinwire/method/distro.h"
+
+namespace thinwire::plan {
+
+// The report's model (its table 1): 1.2049 B parameters.
+config::ModelSection report_model();
+
+struct DistroCase {
+  double parameters = 1.2e9;     // the report rounds
+  double payload_bytes = 2.8e6;  // one member's, a step
+  int members = 32;
+  links::Link link = {.up_bit_s = 10e6, .down_bit_s = 100e6};
+  // aggregator: a server adds up, so a member uploads its payload once; peers: to each of the
+  // others.
+  std::string topology = "aggregator";
+};
+
+struct DistroCost {
+  double all_reduce_bytes = 0;  // the report's yardstick: (m-1) gradients of 16 bits
+  double ring_bytes = 0;        // of a bandwidth-optimal ring: 2 (m-1)/m gradients
+  double sent_bytes = 0;        // by one member
+  double received_bytes = 0;
+  double ratio = 0;            // all_reduce_bytes / received_bytes = 2N / payload
+  double ratio_ring = 0;       // ring_bytes / received_bytes
+  double ratio_ring_sent = 0;  // ring_bytes / sent_bytes
+  double seconds_up = 0;       // each direction for itself, at line rate
+  double seconds_down = 0;
+};
+
+// Throws UsageError naming the field: members < 2, parameters, payload or a line rate <= 0, another
+// topology.
+DistroCost distro_cost(const DistroCase& setting);
+
+// What one member sends a step by our own format: never above `bound_bytes`; no code for uniformly
+// drawn slots does better than `entropy_bytes`.
+struct DistroPayload {
+  double bound_bytes = 0;
+  double entropy_bytes = 0;
+};
+DistroPayload distro_payload(const method::DistroOptions& options,
+                             std::span<const TensorSpec> tensors);
+
+// The report's speculation (section 3.2): the same bytes a step for models from 1.2 B to 12 B
+// parameters, so that the ratio grows with the model.
+struct ConstantBytesPoint {
+  double parameters = 0;
+  double ratio = 0;
+  double ratio_ring = 0;
+};
+std::vector<ConstantBytesPoint> constant_bytes_curve(const DistroCase& setting);
+
+}  // namespace thinwire::plan

@@ -1,0 +1,93 @@
+// Scaling laws of local SGD (He, Zhuang, Wu, "Exploring Scaling Laws for Local SGD in Large
+// Language Model Training", arXiv 2409.13198): how efficiently clusters train over a link, and the
+// loss they reach. All closed forms; every quantity is in the unit its name says.
+#pragma once
+
+#include <span>
+#include <vector>
+
+namespace thinwire::plan {
+
+// Clusters that train one model together: fast inside, joined by a slow link.
+struct Clusters {
+  double clusters = 8;             // m
+  double devices = 8;              // n, in each cluster
+  double flops = 150e12;           // C_d, floating-point operations a second a device really does
+  double bandwidth_bit_s = 0.8e9;  // between clusters; the paper's W is this in bytes, / 8
+  double batch_tokens = 4e6;       // B, over all clusters, a step
+};
+
+// Throws UsageError naming the field that has no meaning: clusters < 1, or another value <= 0.
+void check_clusters(const Clusters& setting);
+
+// Seconds of one step inside a cluster, 6 N (B/m) / (n C_d) (eq. 3.3), and of one exchange between
+// clusters, 4 N (m-1) / (m W) (eq. 3.4: a ring all-reduce of 16-bit parameters).
+double step_seconds(const Clusters& setting, double parameters);
+double exchange_seconds(const Clusters& setting, double parameters);
+
+// K, the share of time spent computing with one exchange every `local_steps` (s) steps (eq. 3.5):
+// 1 / (1 + 2 (m-1) n C_d / (3 B s W)). The model's size cancels. In (0, 1].
+double efficiency(const Clusters& setting, double local_steps);
+
+// The local steps at which efficiency() is `target`, in (0, 1); 0 for one cluster.
+double local_steps_for(const Clusters& setting, double target);
+
+// L(N) = (Nc / N)^alpha, nats a token, N without embeddings (eq. 3.1, 3.2).
+struct PowerLaw {
+  double scale = 0;     // Nc
+  double exponent = 0;  // alpha_N
+  double loss(double parameters) const;
+};
+
+struct LossLaws {
+  PowerLaw all_reduce = {6.06e14, 0.069};
+  PowerLaw local_sgd = {3.15e14, 0.072};
+  double loss_per_local_step = 1.4e-4;  // alpha_s, from lambda ~ 2e-3 (section 3.4.2)
+};
+
+// L(s, N) is fitted below this many local steps (eq. 3.6).
+inline constexpr double kMostLocalSteps = 1024;
+
+// L(s, N) = alpha_s s + L(N) of local SGD (eq. 3.6).
+double local_loss(const LossLaws& laws, double parameters, double local_steps);
+
+// lambda = 2 alpha_s n C_d (m-1) / (3 W B), and L(K, N) = lambda K / (1-K) + L(N) (eq. 3.7),
+// for an efficiency below 1.
+double loss_per_efficiency(const LossLaws& laws, const Clusters& setting);
+double loss_at_efficiency(const LossLaws& laws, const Clusters& setting, double parameters,
+                          double efficiency);
+
+// What can be spent: up to `clusters.clusters` clusters for this long. A model is trained on a
+// fixed number of tokens a parameter (20: Hoffmann et al. 2022, arXiv 2203.15556).
+struct Budget {
+  double seconds = 0;
+  double tokens_per_parameter = 20;
+};
+
+struct BudgetChoice {
+  int clusters = 1;
+  double local_steps = 1;  // a power of two
+  double parameters = 0;   // N
+  double tokens = 0;
+  double efficiency = 1;
+  double loss = 0;
+};
+
+// For each number of clusters the local steps and the largest model the budget pays for that give
+// the lowest loss: K m n C_d seconds = 6 N tokens. One cluster needs no exchange and follows the
+// all-reduce law. Throws UsageError for a budget <= 0.
+std::vector<BudgetChoice> spend(const LossLaws& laws, const Clusters& most, const Budget& budget);
+
+// The choice with the lowest loss; `choices` is not empty.
+const BudgetChoice& best_choice(std::span<const BudgetChoice> choices);
+
+// One curve of the paper's figure 4.
+struct Scenario {
+  int number = 1;  // of section 3.4
+  Clusters setting;
+};
+
+// All curves of the three scenarios.
+std::vector<Scenario> paper_scenarios();
+
+}  // namespace thinwire::plan
