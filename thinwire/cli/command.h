@@ -9,6 +9,8 @@ class App;
 
 namespace thinwire::cli {
 
+void add_bench(CLI::App& app);
+void add_bench_speed(CLI::App& bench);
 void add_compare(CLI::App& app);
 void add_completion(CLI::App& app);
 void add_export(CLI::App& app);

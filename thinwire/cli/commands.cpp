@@ -13,6 +13,7 @@ void add_commands(CLI::App& app) {
   add_export(app);
   add_import(app);
   add_recipe(app);
+  add_bench(app);
   add_completion(app);
 }
 

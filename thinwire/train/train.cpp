@@ -21,7 +21,7 @@
 #include "thinwire/events/progress.h"
 #include "thinwire/links/links.h"
 #include "thinwire/method/registry.h"
-#include "thinwire/train/load.h"
+#include "thinwire/train/initial_parameters.h"
 #include "thinwire/train/params_digest.h"
 #include "thinwire/train/run_folder.h"
 #include "thinwire/train/worker.h"
@@ -66,26 +66,6 @@ struct Corpus {
   std::map<std::string, data::TokenSet> sets;
   std::map<std::string, data::Rows> validation;
 };
-
-void set_initial_parameters(const config::Recipe& recipe, tensor::Arena& params) {
-  if (recipe.train.init.empty()) {
-    model::init_llama(params, recipe.model,
-                      derive_seed(static_cast<uint64_t>(recipe.run.seed), "init"));
-    return;
-  }
-  const LoadedModel loaded = load_model(recipe.train.init);
-  const auto given = loaded.layout->specs();
-  const auto wanted = params.layout().specs();
-  for (size_t at = 0; at < wanted.size(); ++at) {
-    if (given.size() == wanted.size() && given[at].name == wanted[at].name &&
-        given[at].shape == wanted[at].shape) {
-      continue;
-    }
-    throw UsageError(fmt::format(
-        "[train] init: the model in {} does not have the shapes of [model]", recipe.train.init));
-  }
-  std::copy(loaded.params->all().begin(), loaded.params->all().end(), params.all().begin());
-}
 
 // A checkpoint continues only the run that wrote it.
 void check_checkpoint(const CheckpointReader& checkpoint, uint64_t run_id) {

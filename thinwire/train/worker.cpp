@@ -9,6 +9,7 @@
 #include "thinwire/base/clock.h"
 #include "thinwire/optim/optimizer.h"
 #include "thinwire/schedule/learning_rate.h"
+#include "thinwire/train/gradients.h"
 #include "thinwire/train/params_digest.h"
 
 namespace thinwire::train {
@@ -117,7 +118,9 @@ void Worker::train_step(int64_t step, const data::Batch& batch, double data_s) {
 
   const Stopwatch computing;
   strategy_->before_step(round);
-  part.loss_sum = forward_backward(round, batch);
+  part.loss_sum =
+      accumulate_gradients(model_, batch.tokens, recipe_.train.sequence, max_rows_, gradients_,
+                           [&](int layer) { strategy_->gradients_ready(round, layer); });
   part.compute_s = computing.seconds();
   if (!std::isfinite(part.loss_sum)) {
     throw Error(
@@ -142,24 +145,6 @@ void Worker::train_step(int64_t step, const data::Batch& batch, double data_s) {
   part.bytes_sent = after.sent - before.sent;
   part.bytes_received = after.received - before.received;
   context_.collector.add_step(step + 1, peers_.self(), part);
-}
-
-double Worker::forward_backward(const Round& round, const data::Batch& batch) {
-  const int64_t width = recipe_.train.sequence + 1;
-  const auto rows = static_cast<int64_t>(batch.rows);
-  const auto scale = static_cast<float>(1.0 / static_cast<double>(rows * recipe_.train.sequence));
-  const auto ready = [&](int layer) { strategy_->gradients_ready(round, layer); };
-  std::fill(gradients_.all().begin(), gradients_.all().end(), 0.0f);
-  double loss = 0;
-  for (int64_t first = 0; first < rows; first += max_rows_) {
-    const int64_t count = std::min(max_rows_, rows - first);
-    const std::span<const int32_t> tokens(batch.tokens.data() + first * width,
-                                          static_cast<size_t>(count * width));
-    const bool last = first + count == rows;
-    loss += last ? model_.loss_and_gradients(tokens, count, scale, gradients_, ready)
-                 : model_.loss_and_gradients(tokens, count, scale, gradients_);
-  }
-  return loss;
 }
 
 void Worker::evaluate(int64_t completed) {

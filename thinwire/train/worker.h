@@ -55,7 +55,6 @@ class Worker {
  private:
   Round open_round(int64_t step) const;
   void train_step(int64_t step, const data::Batch& batch, double data_s);
-  double forward_backward(const Round& round, const data::Batch& batch);
   void evaluate(int64_t completed);
   EvalPart evaluate_rows(const data::Rows& rows);
   // What a checkpoint would hold; weights that overflowed are never published as good.

@@ -1,0 +1,74 @@
+"""thinwire bench speed: training steps without data or other workers."""
+
+import json
+import math
+import os
+import struct
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+BINARY = os.environ["THINWIRE_BINARY"]
+MODEL = ["model.hidden=32", "model.layers=1", "model.heads=2", "train.sequence=16",
+         "train.batch=8", "train.workers=2", "optim.lr=1e-2"]
+
+
+class BenchSpeed(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.recipe = Path(self.folder.name) / "recipe.toml"
+        self.recipe.write_text("[model]\nvocab = 64\n")
+
+    def speed(self, *arguments):
+        return subprocess.run([BINARY, "bench", "speed", self.recipe, *MODEL, *arguments],
+                              capture_output=True, text=True)
+
+    def test_takes_real_steps_of_one_worker(self):
+        done = self.speed("--steps", "12", "--warmup", "3", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        result = json.loads(done.stdout)
+        self.assertEqual(result["tokens_per_step"], 4 * 16)
+        self.assertEqual(len(result["losses"]), 15)
+        self.assertEqual(len(result["step_seconds"]), 12)
+        self.assertAlmostEqual(result["losses"][0], math.log(64), delta=0.1)
+        self.assertLess(result["losses"][-1], result["losses"][0] - 0.5)
+        self.assertGreater(result["peak_bytes"], result["loaded_bytes"])
+
+    def test_every_method_steps_alone(self):
+        done = self.speed("sync.method=distro", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        losses = json.loads(done.stdout)["losses"]
+        self.assertLess(losses[-1], losses[0])
+
+    def test_given_tokens_are_used_in_turn(self):
+        tokens = Path(self.folder.name) / "tokens.bin"
+        batches = [[1] * 68, [2] * 68]
+        tokens.write_bytes(b"".join(struct.pack("<68i", *batch) for batch in batches))
+        done = self.speed("--tokens", tokens, "--warmup", "0", "--steps", "3", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        first, second, again = json.loads(done.stdout)["losses"]
+        self.assertLess(again, first)
+        self.assertNotEqual(first, second)
+
+    def test_names_what_is_wrong(self):
+        tokens = Path(self.folder.name) / "tokens.bin"
+        tokens.write_bytes(b"1234567")
+        done = self.speed("--tokens", tokens)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("tokens.bin has 7 bytes; a batch of 68 tokens takes 272", done.stderr)
+        self.recipe.write_text("[run]\nseed = 1\n")
+        done = self.speed()
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("[model] vocab must be set", done.stderr)
+
+    def test_prints_a_summary_for_people(self):
+        done = self.speed()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("tokens/s", done.stdout)
+        self.assertIn("64 tokens a step", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

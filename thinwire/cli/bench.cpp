@@ -1,0 +1,14 @@
+// thinwire bench: what this machine can do.
+#include <CLI/CLI.hpp>
+
+#include "thinwire/cli/command.h"
+
+namespace thinwire::cli {
+
+void add_bench(CLI::App& app) {
+  auto* command = app.add_subcommand("bench", "Measures what this machine can do");
+  command->require_subcommand(1);
+  add_bench_speed(*command);
+}
+
+}  // namespace thinwire::cli

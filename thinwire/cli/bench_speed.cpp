@@ -1,0 +1,84 @@
+// thinwire bench speed: training steps of a recipe on this machine, without data or other workers.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "thinwire/base/units.h"
+#include "thinwire/cli/command.h"
+#include "thinwire/method/registry.h"
+#include "thinwire/train/speed.h"
+
+namespace thinwire::cli {
+namespace {
+
+struct Arguments {
+  std::string recipe;
+  std::vector<std::string> overrides;
+  train::SpeedOptions options;
+  bool json = false;
+};
+
+void print_json(const train::SpeedResult& result) {
+  const nlohmann::json line = {{"params", result.params},
+                               {"tokens_per_step", result.tokens_per_step},
+                               {"tokens_per_second", result.tokens_per_second()},
+                               {"flops_per_token", result.flops_per_token},
+                               {"step_seconds", result.seconds},
+                               {"losses", result.losses},
+                               {"loaded_bytes", result.loaded_bytes},
+                               {"peak_bytes", result.peak_bytes}};
+  fmt::print("{}\n", line.dump());
+}
+
+void print_text(const train::SpeedResult& result, const config::Recipe& recipe) {
+  const double rate = result.tokens_per_second();
+  const auto [least, most] = std::minmax_element(result.seconds.begin(), result.seconds.end());
+  fmt::print(
+      "{} parameters, {}, {} threads, {} tokens a step\n"
+      "{} tokens/s, {}FLOP/s in matrix products\n"
+      "a step takes {} (median of {}; {} to {})\n"
+      "memory: {}B of parameters and program, {}B more for a step\n",
+      format_count(static_cast<double>(result.params)), recipe.train.precision,
+      recipe.train.threads, result.tokens_per_step, format_count(rate),
+      format_count(rate * result.flops_per_token), format_seconds(result.median_seconds()),
+      result.seconds.size(), format_seconds(*least), format_seconds(*most),
+      format_count(static_cast<double>(result.loaded_bytes)),
+      format_count(static_cast<double>(result.peak_bytes - result.loaded_bytes)));
+}
+
+void run(const Arguments& arguments) {
+  const config::Recipe recipe = method::load_recipe(arguments.recipe, arguments.overrides);
+  const train::SpeedResult result = train::measure_speed(recipe, arguments.options);
+  arguments.json ? print_json(result) : print_text(result, recipe);
+}
+
+}  // namespace
+
+void add_bench_speed(CLI::App& bench) {
+  auto* command =
+      bench.add_subcommand("speed", "Times the training steps of one worker of a recipe, alone");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("recipe", arguments->recipe, "Recipe file (TOML)")
+      ->required()
+      ->check(CLI::ExistingFile);
+  command->add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
+  command->add_option("--steps", arguments->options.steps, "Steps that are timed")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  command->add_option("--warmup", arguments->options.warmup, "Steps before them")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
+  command
+      ->add_option("--tokens", arguments->options.tokens,
+                   "File of batches of int32 tokens to train on (default: a random batch)")
+      ->check(CLI::ExistingFile);
+  command->add_flag("--json", arguments->json, "One line of JSON instead");
+  command->callback([arguments] { run(*arguments); });
+}
+
+}  // namespace thinwire::cli

@@ -1,0 +1,115 @@
+#include "thinwire/train/speed.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "thinwire/base/clock.h"
+#include "thinwire/base/error.h"
+#include "thinwire/base/rng.h"
+#include "thinwire/config/model_shapes.h"
+#include "thinwire/model/llama.h"
+#include "thinwire/schedule/learning_rate.h"
+#include "thinwire/sync/strategy.h"
+#include "thinwire/train/gradients.h"
+#include "thinwire/train/initial_parameters.h"
+#include "thinwire/transport/local.h"
+
+namespace thinwire::train {
+namespace {
+
+std::vector<int32_t> random_tokens(const config::Recipe& recipe, int64_t count) {
+  Rng rng(derive_seed(static_cast<uint64_t>(recipe.run.seed), "speed"), 0);
+  std::vector<int32_t> tokens(static_cast<size_t>(count));
+  for (int32_t& token : tokens) {
+    token = static_cast<int32_t>(rng.below(static_cast<uint64_t>(recipe.model.vocab)));
+  }
+  return tokens;
+}
+
+std::vector<int32_t> read_tokens(const fs::path& path, int64_t batch) {
+  const MappedFile file(path);
+  const size_t bytes = file.bytes().size();
+  const size_t batch_bytes = static_cast<size_t>(batch) * sizeof(int32_t);
+  if (bytes == 0 || bytes % batch_bytes != 0) {
+    throw Error(fmt::format("{} has {} bytes; a batch of {} tokens takes {}", path.string(), bytes,
+                            batch, batch_bytes));
+  }
+  std::vector<int32_t> tokens(bytes / sizeof(int32_t));
+  std::memcpy(tokens.data(), file.bytes().data(), bytes);
+  return tokens;
+}
+
+Round open_round(const config::Recipe& recipe, int64_t step, int64_t steps, int64_t rows) {
+  Round round;
+  round.number = static_cast<uint64_t>(step);
+  round.learning_rate =
+      static_cast<float>(schedule::learning_rate(recipe.schedule, recipe.optim.lr, steps, step));
+  round.roster.push_back({0, {0, static_cast<uint64_t>(rows)}, 1.0f});
+  return round;
+}
+
+}  // namespace
+
+double SpeedResult::median_seconds() const {
+  std::vector<double> sorted = seconds;
+  std::sort(sorted.begin(), sorted.end());
+  return sorted[sorted.size() / 2];
+}
+
+double SpeedResult::tokens_per_second() const {
+  return static_cast<double>(tokens_per_step) / median_seconds();
+}
+
+SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
+  if (recipe.model.vocab == 0) {
+    throw UsageError("[model] vocab must be set: there is no prepared vocabulary here to ask");
+  }
+  const config::TrainSection& train = recipe.train;
+  const int64_t rows = (train.batch + train.workers - 1) / train.workers;
+  const int64_t rows_a_pass = train.microbatch == 0 ? rows : std::min(train.microbatch, rows);
+  const int64_t batch = rows * (train.sequence + 1);
+  const std::vector<int32_t> tokens =
+      options.tokens.empty() ? random_tokens(recipe, batch) : read_tokens(options.tokens, batch);
+  const int64_t batches = static_cast<int64_t>(tokens.size()) / batch;
+
+  const auto specs = config::llama_tensors(recipe.model);
+  const tensor::Layout layout(specs);
+  tensor::Arena params(layout);
+  set_initial_parameters(recipe, params);
+  SpeedResult result;
+  result.params = config::parameter_count(specs);
+  result.tokens_per_step = rows * train.sequence;
+  result.flops_per_token = config::train_flops_per_token(recipe.model, train.sequence);
+  result.loaded_bytes = resident_memory_bytes();
+
+  tensor::Arena gradients(layout);
+  ThreadPool threads(static_cast<int>(train.threads));
+  SlotHold slots(nullptr, threads.size());
+  const auto peers = transport::make_local_peers(1);
+  model::Llama model(recipe.model, model::parse_precision(train.precision), layout, params, threads,
+                     rows_a_pass, train.sequence);
+  const auto strategy =
+      sync::make_strategy({recipe, params, gradients, threads, slots, *peers.front()});
+  const int64_t steps = options.warmup + options.steps;
+  for (int64_t step = 0; step < steps; ++step) {
+    const Stopwatch watch;
+    const Round round = open_round(recipe, step, steps, rows);
+    strategy->before_step(round);
+    const auto rows_now = std::span(tokens).subspan(static_cast<size_t>(step % batches * batch),
+                                                    static_cast<size_t>(batch));
+    const double loss =
+        accumulate_gradients(model, rows_now, train.sequence, rows_a_pass, gradients,
+                             [&](int layer) { strategy->gradients_ready(round, layer); });
+    const auto report = strategy->after_step(round);
+    if (!report) throw Error(fmt::format("step {}: {}", step + 1, report.error().message));
+    model.refresh();
+    result.losses.push_back(loss / static_cast<double>(result.tokens_per_step));
+    if (step >= options.warmup) result.seconds.push_back(watch.seconds());
+  }
+  result.peak_bytes = peak_memory_bytes();
+  return result;
+}
+
+}  // namespace thinwire::train

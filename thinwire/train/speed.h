@@ -1,0 +1,39 @@
+// How fast this machine takes training steps: the step of one worker of a recipe, alone, without
+// data files, other workers or a run folder.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "thinwire/base/file.h"
+#include "thinwire/config/recipe.h"
+
+namespace thinwire::train {
+
+struct SpeedOptions {
+  int64_t steps = 5;   // that are timed
+  int64_t warmup = 2;  // before them
+  // Batches of little-endian int32 tokens, each the worker's rows of sequence + 1, used in turn;
+  // empty: one batch at random.
+  fs::path tokens;
+};
+
+struct SpeedResult {
+  int64_t params = 0;
+  int64_t tokens_per_step = 0;
+  double flops_per_token = 0;   // of the matrix products, forward and backward
+  std::vector<double> losses;   // mean in nats, a step, warmup included
+  std::vector<double> seconds;  // a timed step
+  uint64_t loaded_bytes = 0;    // resident once the parameters are loaded, nothing else
+  uint64_t peak_bytes = 0;      // resident at most
+
+  double median_seconds() const;
+  double tokens_per_second() const;
+};
+
+// A step is gradients of the worker's share of train.batch, clipping, optimizer or the method's own
+// update with one member, as `thinwire train` takes it. Throws UsageError when model.vocab is not
+// set and Error when the token file does not hold whole batches.
+SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options);
+
+}  // namespace thinwire::train
