@@ -13,6 +13,7 @@ void add_plan(CLI::App& app) {
   add_plan_distro(*command);
   add_plan_efficiency(*command);
   add_plan_loss(*command);
+  add_plan_utilization(*command);
 }
 
 }  // namespace thinwire::cli

@@ -13,6 +13,7 @@ namespace thinwire::cli {
 void add_plan_distro(CLI::App& plan);
 void add_plan_efficiency(CLI::App& plan);
 void add_plan_loss(CLI::App& plan);
+void add_plan_utilization(CLI::App& plan);
 
 // A flag for a quantity with suffix and unit, "0.8Gbit/s"; its help ends with unit and default. Its
 // UsageErrors name the flag.
