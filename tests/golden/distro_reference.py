@@ -1,4 +1,4 @@
-"""One round of DisTrO / DeMo in plain numpy: the reference behind distro_*.safetensors.
+"""Rounds of DisTrO / DeMo in plain numpy: the reference behind distro_*.safetensors.
 
 Sources: Peng, Quesnelle et al., "A Preliminary Report on DisTrO" (2024);
          Peng, Quesnelle, Kingma, "DeMo: Decoupled Momentum Optimization", arXiv 2411.19870.
@@ -44,6 +44,16 @@ Definitions
               adamw  delta = decay*delta + g (no lr); ghat = iDCT(chat) feeds AdamW (betas .9/.95, eps 1e-8,
                      denominator sqrt(vhat)+eps, scalars formed in float64 and rounded once), whose own
                      decoupled decay on 2-D tensors is the only one
+  stateless   The worker keeps no delta. From u = 0 it takes s local steps, each with the gradient at theta + u
+              (clipped): sgd    u -= lr*g
+                         sign   u -= lr*sign(g)
+                         adamw  u -= lr * mhat / (sqrt(vhat) + eps), moments and step count of this round alone
+              and then sends of d = -u (of d / rate with update adamw), where rate is the sum of the round's lr.
+              The shared update then takes rate where the formulas above say lr, and counts rounds, not steps.
+              The last round of a run is shorter where s does not divide the steps.
+  overlap     With overlap 1, the payloads of a round are applied when the next round's have been sent, with the lr
+              (rate) and the count of the round they belong to. The last step of a run applies its own as well.
+  look_ahead  The gradient is taken at theta - lr*sign(delta), delta as the last step left it.
   missing     A worker missing from a round did everything up to and including the subtraction from
               its delta, but nobody (itself included) applies its payload.
   clip        Per worker, over all its tensors: norm = L2 (float64 sum), g *= min(1, clip/(norm + 1e-6)).
@@ -75,6 +85,11 @@ class Options:
     clip: float = 0.0                     # 0: no clipping
     betas: tuple = (0.9, 0.95)            # update = adamw
     eps: float = 1e-8                     # update = adamw
+    client: str = "stateful"              # stateful | stateless
+    local_steps: int = 1                  # s; stateless
+    local_update: str = "sgd"             # sgd | sign | adamw; stateless
+    overlap: int = 0                      # 0 | 1
+    look_ahead: bool = False              # with overlap 1
 
 
 # ---------------------------------------------------------------- tiles and transform
@@ -177,29 +192,63 @@ def clip_gradients(grads, clip):
 
 
 class Run:
-    """Weights (one copy: replicas agree bit for bit) and every worker's momentum."""
+    """Weights (one copy: replicas agree bit for bit) and every worker's own state."""
 
     def __init__(self, params, workers, opt, dct_dtype=np.float64):
+        def zeros():
+            return {name: np.zeros_like(p) for name, p in params.items()}
         self.theta = {name: p.copy() for name, p in params.items()}
-        self.delta = [{name: np.zeros_like(p) for name, p in params.items()} for _ in range(workers)]
-        self.m = {name: np.zeros_like(p) for name, p in params.items()}
-        self.v = {name: np.zeros_like(p) for name, p in params.items()}
-        self.opt, self.dtype, self.steps = opt, dct_dtype, 0
+        self.delta = [zeros() for _ in range(workers)]
+        self.way = [zeros() for _ in range(workers)]              # u: within a round of local steps
+        self.local = [(zeros(), zeros()) for _ in range(workers)]  # its AdamW
+        self.m, self.v = zeros(), zeros()
+        self.opt, self.dtype, self.workers = opt, dct_dtype, workers
+        self.steps, self.rounds, self.rate = 0, 0, F32(0)          # rate: of the open round
+        self.travelling = []
+
+    def seen(self, worker, lr):
+        """The weights at which a worker takes its gradient."""
+        if self.opt.client == "stateless":
+            return {name: p + self.way[worker][name] for name, p in self.theta.items()}
+        if self.opt.look_ahead:
+            return {name: p - lr * np.sign(self.delta[worker][name]) for name, p in self.theta.items()}
+        return self.theta
+
+    def local_step(self, worker, name, g, lr):
+        opt, u, t = self.opt, self.way[worker][name], self.steps % self.opt.local_steps + 1
+        if opt.local_update == "sgd":
+            step = lr * g
+        elif opt.local_update == "sign":
+            step = lr * np.sign(g)
+        else:
+            (m, v), (b1, b2) = self.local[worker], opt.betas
+            if t == 1:
+                m[name], v[name] = np.zeros_like(g), np.zeros_like(g)
+            m[name] = F32(b1) * m[name] + F32(1 - b1) * g
+            v[name] = F32(b2) * v[name] + F32(1 - b2) * g * g
+            step = lr * (m[name] / F32(1 - b1**t)) / (np.sqrt(v[name] / F32(1 - b2**t)) + F32(opt.eps))
+        self.way[worker][name] = u - step
 
     def compress(self, worker, name, g, lr):
-        """Local momentum update; returns what the worker sends and subtracts it from delta."""
-        opt, shape = self.opt, g.shape
-        gain = F32(1) if opt.update == "adamw" else lr
-        delta = F32(opt.decay) * self.delta[worker][name] + gain * g
+        """What the worker sends: the largest coefficients of its momentum, taken out of it, or of its way."""
+        opt = self.opt
+        if opt.client == "stateless":
+            delta = -self.way[worker][name] / (self.rate if opt.update == "adamw" else F32(1))
+            self.way[worker][name] = np.zeros_like(delta)
+        else:
+            gain = F32(1) if opt.update == "adamw" else lr
+            delta = F32(opt.decay) * self.delta[worker][name] + gain * g
         tiles = split(delta, opt.chunk)
         coef = dct(tiles, opt, self.dtype).reshape(len(tiles), -1)
         k = slots_per_tile(coef.shape[1], opt)
         idx = top_k(coef, k)
         raw = np.take_along_axis(coef, idx, axis=1)
         val, scale = encode(raw, opt)
-        removed = np.zeros_like(coef)
-        np.put_along_axis(removed, idx, val if opt.feedback else raw, axis=1)
-        self.delta[worker][name] = delta - join(idct(removed.reshape(tiles.shape), opt, self.dtype), shape)
+        if opt.client == "stateful":
+            removed = np.zeros_like(coef)
+            np.put_along_axis(removed, idx, val if opt.feedback else raw, axis=1)
+            removed = idct(removed.reshape(tiles.shape), opt, self.dtype)
+            self.delta[worker][name] = delta - join(removed, delta.shape)
         return {"idx": idx, "val": val, "coef": raw, "scale": scale, "all": coef}
 
     def aggregate(self, payloads, name):
@@ -214,7 +263,8 @@ class Run:
         divisor = np.maximum(count, F32(1)) if self.opt.aggregate == "mean_of_senders" else F32(len(payloads))
         return idct((total / divisor).reshape(-1, h, w), self.opt, self.dtype)
 
-    def apply(self, name, update, lr):
+    def apply(self, name, update, lr, number):
+        """The step of round `number`, whose rate is lr."""
         opt, theta = self.opt, self.theta[name]
         if theta.ndim >= 2:
             theta = theta * (F32(1) - lr * F32(opt.wd))
@@ -223,7 +273,7 @@ class Run:
         elif opt.update == "sgd":
             theta = theta - update
         else:
-            t, (b1, b2) = self.steps + 1, opt.betas     # scalars in float64, then rounded once
+            t, (b1, b2) = number + 1, opt.betas     # scalars in float64, then rounded once
             self.m[name] = F32(b1) * self.m[name] + F32(1 - b1) * update
             self.v[name] = F32(b2) * self.v[name] + F32(1 - b2) * update * update
             mhat = self.m[name] / F32(1 - b1**t)
@@ -231,17 +281,31 @@ class Run:
             theta = theta - lr * mhat / (np.sqrt(vhat) + F32(opt.eps))
         self.theta[name] = theta
 
-    def step(self, grads, lr, missing=()):
-        """grads[worker][name]. Returns (payloads[worker][name], updates[name] as tiles, norms)."""
-        lr, payloads, norms = F32(lr), [], []
-        for worker, g in enumerate(grads):
-            g, norm = clip_gradients(g, self.opt.clip)
+    def step(self, gradient, lr, missing=lambda number: (), last=False):
+        """gradient(worker, weights) -> {name: g}; missing(round) -> workers nobody hears of in it; last: of the run.
+
+        Returns (payloads[worker][name] if any were sent, updates applied (each {name: tiles}), norms, gradients)."""
+        opt, lr, norms, grads = self.opt, F32(lr), [], []
+        self.rate = F32(np.float64(self.rate) + np.float64(lr)) if self.steps % opt.local_steps else lr
+        for worker in range(self.workers):
+            g, norm = clip_gradients(gradient(worker, self.seen(worker, lr)), opt.clip)
             norms.append(norm)
-            payloads.append({name: self.compress(worker, name, g[name], lr) for name in g})
-        present = [p for worker, p in enumerate(payloads) if worker not in missing]
-        updates = {}
-        for name in self.theta:
-            updates[name] = self.aggregate([p[name] for p in present], name)
-            self.apply(name, join(updates[name], self.theta[name].shape), lr)
+            grads.append(g)
+            if opt.client == "stateless":
+                for name in g:
+                    self.local_step(worker, name, g[name], lr)
+        closes = last or (self.steps + 1) % opt.local_steps == 0
         self.steps += 1
-        return payloads, updates, norms
+        if not closes:
+            return [], [], norms, grads
+        payloads = [{name: self.compress(worker, name, g[name], lr) for name in g} for worker, g in enumerate(grads)]
+        present = [p for worker, p in enumerate(payloads) if worker not in missing(self.rounds)]
+        self.travelling.append((self.rounds, self.rate, present))
+        self.rounds += 1
+        applied = []
+        while len(self.travelling) > (0 if last else opt.overlap):
+            number, rate, sent = self.travelling.pop(0)
+            applied.append({name: self.aggregate([p[name] for p in sent], name) for name in self.theta})
+            for name, update in applied[-1].items():
+                self.apply(name, join(update, self.theta[name].shape), rate, number)
+        return payloads, applied, norms, grads

@@ -1,7 +1,7 @@
 """Golden traces of DisTrO / DeMo: writes distro_<variant>.safetensors beside itself.
 
     python tests/golden/make_distro.py                 all variants, with self-checks
-    python tests/golden/make_distro.py --find-seeds    search SEEDS again (minutes)
+    python tests/golden/make_distro.py --find-seeds    search SEEDS again (minutes), or of the variants named behind it
 
 The method and every definition: distro_reference.py. Sources: the DisTrO report (2024) and
 DeMo, arXiv 2411.19870.
@@ -18,18 +18,19 @@ language reproduces exactly. All arithmetic modulo 2^64, >> logical:
     u(s, w, t, i) = (h - 2^23) / 2^23                 in [-1, 1), exact in float32
 
     gradient of worker w at step s, tensor t (position in the list "tensors"), element i (row-major):
-        float32(u(s, w, t, i)) * grad_scale[t]        a power of two: exact
+        float32(u(s, w, t, i)) * grad_scale[t] + pull * x      powers of two: exact, but for the sum
+        x: the weight the gradient is taken at, so that it tells where that was; pull is 0 in most variants
     initial parameter:  float32(u(63, 0, t, i)) * param_scale
 
 File contents (N = tensor name; float32 unless said):
     lr                    [steps]             the learning rate of each step, to be used bit for bit
-    norm                  [steps, workers]    gradient norm before clipping (variant clip only)
+    norm                  [steps, workers]    gradient norm before clipping (variants clip and stateless_clip)
     param.N, grad.0.0.N                       initial weights, gradient of step 0 worker 0 (fp32 and chunk64
                                               only; a check of the hash. Other variants: own seed)
     after.S.N                                 weights after S steps, S = 5, 10, 15, 20 (chunk64: 5, 10)
-    delta.W.N                                 momentum of worker W after the last step
+    delta.W.N                                 momentum of worker W after the last step (stateful clients)
     adam_m.N, adam_v.N                        AdamW state after the last step (variant adamw only)
-    sent_idx.N            int32 [tiles, k]    slots worker 0 sends at step 0, ascending in each tile
+    sent_idx.N            int32 [tiles, k]    slots worker 0 sends in round 0, ascending in each tile
     sent_coef.N           [tiles, k]          their coefficients before value coding
     sent_val.N            [tiles, k]          the values as received (scale*q, or bf16)
     sent_scale.N          [1]                 the scale (int8 and 1bit only)
@@ -40,6 +41,7 @@ then fall the other way. The seeds were chosen so that no choice in a trace is n
 over the whole trace:
     topk    (|c_k| - |c_k+1|) / |c_k|  between the last slot sent and the first not sent of a tile
     sign    |x| / max|x of the tile|   over x = iDCT(chat) that is not exactly 0  (update sign and adamw)
+    local   |g| / max|g of the tensor| where a local step takes the sign of g; |delta| likewise for a look-ahead
     code    distance of a value from where its code changes: int8: of c/scale from a half-integer;
             bf16: relative, from a rounding tie; 1bit: |c| / max|c of the tensor|
     scale   relative distance of the scale from a bf16 rounding tie
@@ -78,7 +80,7 @@ TENSORS_64 = [                      # with chunk 64:
     ("prime", (13,), 2.0**-2),
 ]
 
-# variant: (options, steps, tensors, {step: missing workers})
+# variant: (options, steps, tensors, {round: missing workers})
 VARIANTS = {
     "fp32": (Options(), 20, TENSORS, {}),
     # Parity with the published DeMo code: fixed k, no weight decay.
@@ -95,11 +97,25 @@ VARIANTS = {
     "missing": (Options(), 20, TENSORS, {2: [1], 3: [1], 9: [1], 16: [1]}),
     "clip": (Options(clip=1.0), 20, TENSORS, {}),
     "chunk64": (Options(chunk=64, k=32), 10, TENSORS_64, {}),
+    "overlap": (Options(overlap=1), 20, TENSORS, {2: [1], 3: [1], 9: [2], 19: [0]}),
+    "overlap_adamw": (Options(overlap=1, update="adamw"), 20, TENSORS, {}),
+    "look_ahead": (Options(overlap=1, look_ahead=True), 20, TENSORS, {}),
+    "stateless": (Options(client="stateless"), 20, TENSORS, {}),
+    "stateless_clip": (Options(client="stateless", local_steps=3, update="sgd", clip=1.0), 20, TENSORS, {1: [0]}),
+    "stateless_sign": (Options(client="stateless", local_steps=4, local_update="sign", values="int8"), 20, TENSORS, {}),
+    "stateless_adamw": (Options(client="stateless", local_steps=3, local_update="adamw", update="adamw"),
+                        20, TENSORS, {}),
+    "stateless_overlap": (Options(client="stateless", local_steps=3, local_update="adamw", overlap=1),
+                          20, TENSORS, {4: [2]}),
 }
+# Where gradients depend on the weights they are taken at.
+PULL = {name: 2.0**-3 for name in VARIANTS if name.startswith(("overlap", "look_ahead", "stateless"))}
 # variant -> n; the seed is splitmix64(n). Found by --find-seeds.
 SEEDS = {
     "fp32": 41, "kfixed": 32, "bf16": 39, "int8": 17, "int8_feedback": 29, "1bit": 9, "1bit_feedback": 9,
     "mean_of_all": 22, "sgd": 43, "adamw": 3, "identity": 12, "missing": 41, "clip": 21, "chunk64": 16,
+    "overlap": 9, "overlap_adamw": 1, "look_ahead": 55, "stateless": 45, "stateless_clip": 37, "stateless_sign": 24,
+    "stateless_adamw": 3, "stateless_overlap": 46,
 }
 
 
@@ -120,8 +136,9 @@ def hashed(seed, s, w, t, shape):
     return ((h - 2**23) / 2**23).astype(F32).reshape(shape)
 
 
-def gradients(seed, s, w, tensors):
-    return {name: hashed(seed, s, w, t, shape) * F32(scale) for t, (name, shape, scale) in enumerate(tensors)}
+def gradients(seed, s, w, tensors, weights=None, pull=0.0):
+    g = {name: hashed(seed, s, w, t, shape) * F32(scale) for t, (name, shape, scale) in enumerate(tensors)}
+    return g if not pull else {name: g[name] + F32(pull) * weights[name] for name in g}
 
 
 def initial(seed, tensors):
@@ -162,6 +179,15 @@ def payload_margins(p, opt, margins):
         margins["scale"].append(tie_distance(np.abs(c).mean(dtype=np.float64)).min())
 
 
+def local_margins(run, grads, margins):
+    """What local steps take signs of; AdamW's first step is one."""
+    for x in [x for g in grads for x in g.values()] if run.opt.local_update != "sgd" else []:
+        margins["local"].append((np.abs(x) / np.abs(x).max()).min())
+    for x in [x for d in run.delta for x in d.values()] if run.opt.look_ahead else []:
+        size = np.abs(x[x != 0])
+        margins["local"].append((size / size.max()).min() if size.size else 1.0)
+
+
 def sign_margins(update, margins):
     x = np.abs(update.reshape(len(update), -1).astype(np.float64))
     ratio = x / np.maximum(x.max(axis=1, keepdims=True), 1e-300)
@@ -176,15 +202,17 @@ def trace(variant, seed, dct_dtype=np.float64):
     opt, steps, tensors, missing = VARIANTS[variant]
     run = Run(initial(seed, tensors), WORKERS, opt, dct_dtype)
     history, norms, first = [], [], None
-    margins = {"topk": [], "sign": [], "code": [], "scale": [], "exact_zeros": []}
+    margins = {"topk": [], "sign": [], "local": [], "code": [], "scale": [], "exact_zeros": []}
     for s, lr in enumerate(learning_rates(steps)):
-        grads = [gradients(seed, s, w, tensors) for w in range(WORKERS)]
-        payloads, updates, norm = run.step(grads, lr, missing.get(s, ()))
+        def gradient(worker, weights, s=s):
+            return gradients(seed, s, worker, tensors, weights, PULL.get(variant, 0))
+        payloads, applied, norm, grads = run.step(gradient, lr, lambda r: missing.get(r, ()), s + 1 == steps)
+        local_margins(run, grads, margins)
         for p in payloads:
             for name in p:
                 payload_margins(p[name], opt, margins)
-        for name in updates:
-            if opt.update != "sgd":
+        for updates in applied if opt.update != "sgd" else []:
+            for name in updates:
                 sign_margins(updates[name], margins)
         history.append({name: x.copy() for name, x in run.theta.items()})
         norms.append(norm)
@@ -205,7 +233,7 @@ def measured(variant, seed):
 
 def find_seed(variant, tries=60):
     """The n whose smallest margin, against what float32 needs, is largest."""
-    need = {"topk": 1.0, "sign": 1.0, "scale": 0.1,
+    need = {"topk": 1.0, "sign": 1.0, "local": 0.1, "scale": 0.1,
             "code": 5.0 if "int8" in variant else 0.1 if variant == "bf16" else 1.0}
 
     def quality(n):
@@ -228,7 +256,7 @@ def write(variant):
             out[f"grad.0.0.{name}"] = gradients(seed, 0, 0, tensors)[name]
         for s in range(EVERY, steps + 1, EVERY):
             out[f"after.{s}.{name}"] = history[s - 1][name]
-        for w in range(WORKERS):
+        for w in range(WORKERS if opt.client == "stateful" else 0):
             out[f"delta.{w}.{name}"] = run.delta[w][name]
         if opt.update == "adamw":
             out[f"adam_m.{name}"], out[f"adam_v.{name}"] = run.m[name], run.v[name]
@@ -240,7 +268,7 @@ def write(variant):
     options = asdict(opt) | {
         "variant": variant, "steps": steps, "workers": WORKERS, "seed": f"{seed:#018x}", "param_scale": PARAM_SCALE,
         "tensors": [{"name": n, "shape": s, "grad_scale": g} for n, s, g in tensors],
-        "missing": [{"step": s, "workers": w} for s, w in missing.items()],
+        "missing": [{"round": r, "workers": w} for r, w in missing.items()], "pull": PULL.get(variant, 0.0),
     }
     assert all(x.dtype in (F32, np.int32) and np.isfinite(x).all() for x in out.values())
     write_golden(HERE / f"distro_{variant}.safetensors", out,
@@ -312,7 +340,7 @@ def check_against_published_semantics():
 if __name__ == "__main__":
     check_pieces()
     if "--find-seeds" in sys.argv:
-        for variant in VARIANTS:
+        for variant in sys.argv[2:] or VARIANTS:
             n, quality = find_seed(variant)
             print(f'    "{variant}": {n},  # {quality:.1e}', flush=True)
         sys.exit()

@@ -69,6 +69,10 @@ Result<void> DistroRun::step(float lr) {
       number, lr,
       [&](int worker, tensor::Arena& gradients) {
         fill(number, static_cast<uint64_t>(worker), options_.gradient_scales, gradients);
+        if (options_.pull == 0) return;
+        const std::span<const float> weights = replicas_->params(worker).all();
+        for (size_t i = 0; i < weights.size(); ++i)
+          gradients.all()[i] += options_.pull * weights[i];
       },
       options_.weights);
   norms_.clear();

@@ -20,12 +20,13 @@ struct DistroRunOptions {
   int threads = 1;  // a worker
   uint64_t seed = 1;
   std::vector<float> gradient_scales;  // a tensor; powers of two
+  float pull = 0;                      // gradients get this times the weights they are taken at
   float param_scale = 0.25f;
   std::vector<float> weights;  // a worker; empty: equal
-  // Workers whose payload nobody gets at a step.
-  std::function<std::set<int>(uint64_t step)> missing;
+  // Workers whose payload nobody gets in a round.
+  std::function<std::set<int>(uint64_t round)> missing;
   // Sees, and may change, a payload before it is sent.
-  std::function<void(uint64_t step, int worker, Bytes& payload)> tamper;
+  std::function<void(uint64_t round, int worker, Bytes& payload)> tamper;
 };
 
 class DistroRun {
@@ -37,9 +38,10 @@ class DistroRun {
 
   Replicas& replicas() { return *replicas_; }
   const config::Recipe& recipe() const { return recipe_; }
-  std::span<const float> params(int worker) { return replicas_->params(worker).all(); }
+  // The weights the replicas agree on.
+  std::span<const float> params(int worker) { return replicas_->shared(worker).all(); }
   std::span<const float> params(int worker, size_t tensor) {
-    return replicas_->params(worker).tensor(tensor);
+    return replicas_->shared(worker).tensor(tensor);
   }
   std::span<const float> state(int worker, const std::string& name);
   double norm(int worker) const { return norms_[static_cast<size_t>(worker)]; }

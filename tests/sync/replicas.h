@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "thinwire/method/registry.h"
 #include "thinwire/sync/strategy.h"
 #include "thinwire/transport/local.h"
 
@@ -24,6 +25,7 @@ class Replicas {
   Replicas(config::Recipe recipe, std::vector<TensorSpec> specs, int members,
            const WrapPeers& wrap = {})
       : recipe_(std::move(recipe)),
+        rounds_(method::rounds_of(recipe_)),
         layout_(std::move(specs)),
         peers_(transport::make_local_peers(members)) {
     for (auto& peers : peers_) {
@@ -36,17 +38,29 @@ class Replicas {
 
   int members() const { return static_cast<int>(replicas_.size()); }
   const tensor::Layout& layout() const { return layout_; }
+  // What the model computes with, and what the replicas agree on.
   tensor::Arena& params(int member) { return replicas_[size_t(member)]->params; }
+  tensor::Arena& shared(int member) {
+    tensor::Arena* const shared = strategy(member).shared();
+    return shared == nullptr ? params(member) : *shared;
+  }
   Strategy& strategy(int member) { return *replicas_[size_t(member)]->strategy; }
   transport::Peers& peers(int member) { return *peers_[size_t(member)]; }
 
-  // One step of everyone; weights empty: equal. Returns the reports in member order.
-  std::vector<Result<StepReport>> step(uint64_t number, float lr, const Gradients& gradients,
+  // Step `step` of everyone, the next one; weights empty: equal. Returns the reports in member
+  // order.
+  std::vector<Result<StepReport>> step(uint64_t step, float lr, const Gradients& gradients,
                                        std::vector<float> weights = {}) {
+    const auto at = static_cast<int64_t>(step);
     Round round;
     round.run = 1;
-    round.number = number;
+    round.number = static_cast<uint64_t>(rounds_.number(at));
+    round.step = step;
     round.learning_rate = lr;
+    round_rate_ = rounds_.first_step(at) == at ? lr : round_rate_ + lr;
+    round.round_rate = float(round_rate_);
+    round.closes = rounds_.closes(at);
+    round.last = at + 1 == rounds_.steps;
     for (int member = 0; member < members(); ++member) {
       const float weight = weights.empty() ? 1.0f / float(members()) : weights[size_t(member)];
       round.roster.push_back({member, {}, weight});
@@ -56,6 +70,7 @@ class Replicas {
     for (int member = 0; member < members(); ++member) {
       threads.emplace_back([&, member] {
         Replica& replica = *replicas_[size_t(member)];
+        if (step == 0) replica.strategy->restored(0, {});
         replica.strategy->before_step(round);
         gradients(member, replica.gradients);
         reports[size_t(member)] = replica.strategy->after_step(round);
@@ -82,6 +97,8 @@ class Replicas {
   };
 
   config::Recipe recipe_;
+  schedule::Rounds rounds_;
+  double round_rate_ = 0;
   tensor::Layout layout_;
   std::vector<std::unique_ptr<transport::Peers>> peers_;
   std::vector<std::unique_ptr<Replica>> replicas_;

@@ -1,6 +1,7 @@
-// A round: one agreed step of a run. It opens with a roster, the rows of data each member takes and
-// the weight its contribution has; it commits with an ordered list of payloads
-// (transport/peers.h). Nobody applies anything before the commit.
+// A round: what the members of a run agree on. It opens with a roster, the rows of data each member
+// takes and the weight its contribution has; it commits with an ordered list of payloads
+// (transport/peers.h). Nobody applies anything before the commit. Most methods close a round with
+// every training step; methods with local steps take several of them first.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +21,16 @@ struct RoundMember {
   float weight = 0;  // this member's share of the round's tokens; the roster's weights add up to 1
 };
 
+// One training step of a round.
 struct Round {
-  uint64_t run = 0;                 // identifies the run; payloads of other runs are refused
-  uint32_t epoch = 0;               // changes with the membership
-  uint64_t number = 0;              // the training step, counted from 0
-  float learning_rate = 0;          // carried as bits, never recomputed by members
+  uint64_t run = 0;         // identifies the run; payloads of other runs are refused
+  uint32_t epoch = 0;       // changes with the membership
+  uint64_t number = 0;      // the round, counted from 0; names its exchanges
+  uint64_t step = 0;        // the training step, counted from 0
+  float learning_rate = 0;  // of the step; carried as bits, never recomputed by members
+  float round_rate = 0;     // sum of the learning rates of the round's steps so far, this one too
+  bool closes = true;       // the round's last step: members exchange after it
+  bool last = false;        // the run's last step: nothing may be left travelling
   std::vector<RoundMember> roster;  // ordered by id
 
   int size() const { return static_cast<int>(roster.size()); }

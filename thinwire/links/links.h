@@ -12,6 +12,6 @@ struct Link {
 
 // Seconds until a member has sent and received this many bytes in `turns` dependent exchanges: the
 // slower direction's line rate plus one delay a turn.
-double transfer_seconds(const Link& link, double bytes_sent, double bytes_received, int turns);
+double transfer_seconds(const Link& link, double bytes_sent, double bytes_received, double turns);
 
 }  // namespace thinwire::links

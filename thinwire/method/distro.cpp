@@ -6,6 +6,8 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <string_view>
+#include <utility>
 
 #include "thinwire/base/error.h"
 
@@ -23,8 +25,39 @@ const DistroOptions& distro(const config::Recipe& recipe) {
   return recipe.section<DistroOptions>("distro");
 }
 
+void require(bool holds, std::string_view message) {
+  if (!holds) throw UsageError(fmt::format("[distro] {}", message));
+}
+
+// What a worker that keeps nothing cannot do, and what only it can.
+void check_client(const DistroOptions& options, const config::Recipe& recipe) {
+  if (options.stateless()) {
+    require(!options.feedback,
+            "feedback = true needs client = stateful: a stateless client keeps no error to feed "
+            "back");
+    require(!options.look_ahead,
+            "look_ahead = true needs client = stateful: it steps along the momentum, and a "
+            "stateless client keeps none");
+  } else {
+    require(options.local_steps == 1,
+            fmt::format("local_steps must be 1 with client = stateful, which sends of its momentum "
+                        "every step, got {}; client = stateless takes local steps",
+                        options.local_steps));
+    require(options.local_update == "sgd",
+            fmt::format("local_update = {} needs client = stateless: a stateful client takes no "
+                        "local steps",
+                        options.local_update));
+  }
+  require(!options.look_ahead || options.overlap == 1,
+          "look_ahead = true needs overlap = 1: without overlap no update is late");
+  require(options.local_steps <= recipe.train.steps,
+          fmt::format("local_steps must be <= train.steps = {}, got {}", recipe.train.steps,
+                      options.local_steps));
+}
+
 void check(const config::Recipe& recipe) {
   const DistroOptions& options = distro(recipe);
+  check_client(options, recipe);
   if (options.k > options.chunk * options.chunk) {
     throw UsageError(fmt::format("[distro] k must be <= chunk * chunk = {}, got {}",
                                  options.chunk * options.chunk, options.k));
@@ -34,9 +67,11 @@ void check(const config::Recipe& recipe) {
         "[distro] feedback = true needs values bf16, int8 or 1bit: fp32 values have no error to "
         "feed back");
   }
-  if (options.update == "adamw" && recipe.optim.method != "adamw") {
+  for (const auto& [field, value] :
+       {std::pair("update", &options.update), std::pair("local_update", &options.local_update)}) {
+    if (*value != "adamw" || recipe.optim.method == "adamw") continue;
     throw UsageError(
-        fmt::format("[distro] update = \"adamw\" needs optim.method = \"adamw\", got \"{}\"",
+        fmt::format("[distro] {} = \"adamw\" needs optim.method = \"adamw\", got \"{}\"", field,
                     recipe.optim.method));
   }
 }
@@ -59,15 +94,31 @@ Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensor
   const DistroOptions& options = distro(recipe);
   const auto payload = static_cast<double>(distro_payload_bound(
       plan_tiles(tensors, options.tiles()), distro_value_bits(options.values)));
-  return {.sent_bytes = members > 1 ? payload : 0,
-          .received_bytes = (members - 1) * payload,
-          .turns = members > 1 ? 1 : 0,
-          .exact = false};
+  const Traffic of_round{.sent_bytes = members > 1 ? payload : 0,
+                         .received_bytes = (members - 1) * payload,
+                         .turns = members > 1 ? 1.0 : 0.0,
+                         .exact = false};
+  return per_step(of_round, {recipe.train.steps, options.local_steps});
 }
 
+int64_t sync_every(const config::Recipe& recipe) { return distro(recipe).local_steps; }
+
 StateBytes state(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
-  const double elements = sizeof(float) * static_cast<double>(arena_elements(tensors));
-  return {.consensus = distro(recipe).update == "adamw" ? 2 * elements : 0, .local = elements};
+  const DistroOptions& options = distro(recipe);
+  const double arena = sizeof(float) * static_cast<double>(arena_elements(tensors));
+  StateBytes bytes;
+  if (options.update == "adamw") bytes.consensus += 2 * arena;
+  if (!options.stateless()) bytes.local += arena;
+  if (options.local_steps > 1) {
+    bytes.consensus += arena;  // the shared weights, apart from the local ones
+    bytes.local += options.local_update == "adamw" ? 3 * arena : arena;
+  }
+  if (options.overlap > 0) {
+    const TilePlan plan = plan_tiles(tensors, options.tiles());
+    bytes.local +=
+        static_cast<double>(distro_payload_bound(plan, distro_value_bits(options.values)));
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -95,6 +146,21 @@ void DistroOptions::describe(config::Fields& fields) {
   fields.choice("transform", transform, {"dct", "none"},
                 "Basis in which the largest coefficients are sought: that of the discrete cosine "
                 "transform, or the parameters themselves.");
+  fields.choice("client", client, {"stateful", "stateless"},
+                "Whether a worker keeps a momentum and sends the largest part of it, or keeps "
+                "nothing and sends of the way that it went in its local steps.");
+  fields.integer("local_steps", local_steps, "steps", 1, 1'000'000'000,
+                 "Steps a stateless client takes on its own before it sends; the workers "
+                 "synchronise every so many steps and at the end of the run.");
+  fields.choice("local_update", local_update, {"sgd", "sign", "adamw"},
+                "The local step of a stateless client: lr times the gradient, lr times its sign, "
+                "or a step of an AdamW that begins anew in every round.");
+  fields.integer("overlap", overlap, "rounds", 0, 1,
+                 "Rounds that payloads may travel while the next is computed; with 1 every update "
+                 "is applied one round late.");
+  fields.flag("look_ahead", look_ahead,
+              "With overlap: compute gradients a step of lr by the sign of the own momentum "
+              "ahead, and undo it exactly.");
 }
 
 int distro_value_bits(const std::string& values) {
@@ -133,6 +199,7 @@ const Method kDistro = {
     check,
     traffic,
     state,
+    sync_every,
 };
 
 }  // namespace thinwire::method

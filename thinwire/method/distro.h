@@ -23,9 +23,15 @@ struct DistroOptions final : config::SectionOf<DistroOptions> {
   std::string aggregate = "mean_of_senders";  // mean_of_senders | mean_of_all
   std::string update = "sign";                // sign | adamw | sgd
   std::string transform = "dct";              // dct | none
+  std::string client = "stateful";            // stateful | stateless
+  int64_t local_steps = 1;                    // s
+  std::string local_update = "sgd";           // sgd | sign | adamw
+  int64_t overlap = 0;
+  bool look_ahead = false;
   void describe(config::Fields& fields) override;
 
   TileRule tiles() const { return {chunk, k, fixed_k}; }
+  bool stateless() const { return client == "stateless"; }
 };
 
 // Bits one value takes on the wire under `values`.

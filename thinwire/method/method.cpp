@@ -12,6 +12,15 @@ double ring_bytes(int64_t parameters, int members) {
   return 2.0 * (members - 1) / members * 2.0 * static_cast<double>(parameters);
 }
 
+Traffic per_step(const Traffic& of_round, const schedule::Rounds& rounds) {
+  const double share = static_cast<double>(rounds.count()) / static_cast<double>(rounds.steps);
+  Traffic traffic = of_round;
+  traffic.sent_bytes *= share;
+  traffic.received_bytes *= share;
+  traffic.turns *= share;
+  return traffic;
+}
+
 int64_t arena_elements(std::span<const TensorSpec> tensors) {
   int64_t elements = 0;
   for (const TensorSpec& tensor : tensors) {

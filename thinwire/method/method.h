@@ -10,15 +10,16 @@
 
 #include "thinwire/base/tensor_view.h"
 #include "thinwire/config/recipe.h"
+#include "thinwire/schedule/rounds.h"
 
 namespace thinwire::method {
 
-// What one member's own frames cost in one round (not TLS or TCP). With an adaptive codec `exact`
-// is false and the numbers are upper bounds.
+// What one member's own frames cost in one training step (not TLS or TCP), as the mean over a run's
+// steps. With an adaptive codec `exact` is false and the numbers are upper bounds.
 struct Traffic {
   double sent_bytes = 0;      // payload counted once, as handed to a relay or aggregator
   double received_bytes = 0;  // from all others
-  int turns = 1;              // dependent exchanges
+  double turns = 1;           // dependent exchanges
   bool exact = true;
 };
 
@@ -28,6 +29,9 @@ struct StateBytes {
   double local = 0;      // differs between replicas
 };
 
+// For methods that synchronise after every training step.
+inline int64_t every_step(const config::Recipe&) { return 1; }
+
 struct Method {
   std::string_view name;      // value of sync.method
   std::string_view sentence;  // for --explain and the docs
@@ -35,11 +39,16 @@ struct Method {
   std::unique_ptr<config::Section> (*options)();
   // Throws UsageError where the method's fields contradict the rest of the recipe.
   void (*check)(const config::Recipe& recipe);
-  // Traffic of one round averaged over the rounds of a run, `members` >= 1.
+  // Traffic of a training step, `members` >= 1.
   Traffic (*traffic)(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
                      int members);
   StateBytes (*state)(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
+  // Training steps of a round.
+  int64_t (*sync_every)(const config::Recipe& recipe) = every_step;
 };
+
+// A round's traffic as that of a mean training step.
+Traffic per_step(const Traffic& of_round, const schedule::Rounds& rounds);
 
 // Bytes of a bandwidth-optimal ring all-reduce in bf16, sent by one member: 2 (m-1)/m * 2N.
 double ring_bytes(int64_t parameters, int members);

@@ -30,6 +30,10 @@ const Method& find_method(std::string_view name) {
       fmt::format("[sync] method must be one of {}, got \"{}\"", fmt::join(known, ", "), name));
 }
 
+schedule::Rounds rounds_of(const config::Recipe& recipe) {
+  return {recipe.train.steps, find_method(recipe.sync.method).sync_every(recipe)};
+}
+
 config::MethodSections method_sections() {
   config::MethodSections sections;
   for (const Method* method : kMethods) sections[std::string(method->name)] = method->options();

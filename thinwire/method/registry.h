@@ -15,6 +15,9 @@ std::span<const Method* const> all_methods();
 // Throws UsageError that lists the known names.
 const Method& find_method(std::string_view name);
 
+// The rounds of the recipe's run under its method.
+schedule::Rounds rounds_of(const config::Recipe& recipe);
+
 // Prototypes of every method's section, for config::load_recipe and explain_recipe.
 config::MethodSections method_sections();
 

@@ -3,53 +3,125 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
+#include <optional>
 
 #include "thinwire/base/clock.h"
 #include "thinwire/sync/distro_applier.h"
 #include "thinwire/sync/distro_encoder.h"
+#include "thinwire/sync/distro_look_ahead.h"
+#include "thinwire/sync/distro_stateless.h"
 
 namespace thinwire::sync {
 namespace {
+
+// A client that keeps nothing sends of what it has, and all of it.
+method::DistroOptions encoder_options(method::DistroOptions options) {
+  if (options.stateless()) options.decay = 0;
+  return options;
+}
 
 class Distro final : public Strategy {
  public:
   explicit Distro(const Worker& worker)
       : worker_(worker),
-        options_(worker.recipe.section<method::DistroOptions>("distro")),
+        options_(encoder_options(worker.recipe.section<method::DistroOptions>("distro"))),
         tiles_(options_, worker.params.layout()),
         encoder_(options_, tiles_, worker.params.layout(), worker.threads),
-        applier_(options_, worker.recipe.optim, tiles_, worker.params.layout(), worker.threads) {}
+        applier_(options_, worker.recipe.optim, tiles_, worker.params.layout(), worker.threads) {
+    if (options_.stateless()) {
+      stateless_.emplace(options_, worker.recipe.optim, worker.params, worker.gradients,
+                         worker.threads);
+    }
+    if (options_.look_ahead) {
+      look_ahead_.emplace(options_, tiles_, worker.params.layout(), worker.threads);
+    }
+  }
+
+  void restored(uint64_t next_step, const RoundAt& round_at) override {
+    if (stateless_) stateless_->restored();
+    if (payload_.empty()) return;
+    const auto every = static_cast<uint64_t>(options_.local_steps);
+    travelling_.push_back(round_at(next_step / every * every - 1));
+    worker_.peers.start_exchange(key(travelling_.front()), payload_);
+  }
+
+  bool before_step(const Round& round) override {
+    if (!look_ahead_) return false;
+    look_ahead_->step(encoder_.momentum(), round.learning_rate, worker_.params);
+    return true;
+  }
 
   Result<StepReport> after_step(const Round& round) override {
+    if (look_ahead_) look_ahead_->undo(worker_.params);
     StepReport report;
     report.gradient_norm = optim::global_norm(worker_.gradients.all(), worker_.threads);
     require_finite(report.gradient_norm, round, worker_.peers.self());
-    const transport::Key key{round.run, round.epoch, round.number, 0};
-    worker_.peers.start_exchange(
-        key, encoder_.encode(worker_.gradients, gain(round, report.gradient_norm), id(round)));
-    const Stopwatch waiting;
-    worker_.slots.pause();
-    const auto deliveries = worker_.peers.wait_exchange(key, worker_.recipe.sync.timeout_s);
-    worker_.slots.resume();
-    if (!deliveries) return tl::unexpected(deliveries.error());
-    report.exchange_seconds = waiting.seconds();
-    const auto applied = applier_.apply(*deliveries, round, worker_.params, worker_.gradients);
-    if (!applied) return tl::unexpected(applied.error());
+    const float clip = optim::clip_scale(report.gradient_norm, worker_.recipe.optim.clip);
+    if (stateless_) stateless_->step(round, clip);
+    report.synchronised = round.closes;
+    if (!round.closes) return report;
+
+    send(round, clip);
+    while (travelling_.size() > static_cast<size_t>(round.last ? 0 : options_.overlap)) {
+      const auto waited = receive(travelling_.front());
+      if (!waited) return tl::unexpected(waited.error());
+      report.exchange_seconds += *waited;
+      travelling_.pop_front();
+    }
+    if (travelling_.empty()) payload_.clear();
+    if (stateless_) stateless_->share();
     return report;
   }
 
   std::vector<StateTensor> state() override {
-    std::vector<StateTensor> state = {{"distro.momentum", encoder_.momentum(), Agreement::kLocal}};
+    std::vector<StateTensor> state;
+    if (!stateless_) state.push_back({"distro.momentum", encoder_.momentum(), Agreement::kLocal});
+    if (stateless_) {
+      for (const optim::OptimizerState& part : stateless_->state()) {
+        state.push_back({part.name, part.values, Agreement::kLocal});
+      }
+    }
     for (const optim::OptimizerState& part : applier_.state()) {
       state.push_back({part.name, part.values, Agreement::kConsensus});
     }
     return state;
   }
 
+  std::vector<StateBytes> travelling() override {
+    if (options_.overlap == 0) return {};
+    return {{"payload", &payload_}};
+  }
+
+  tensor::Arena* shared() override { return stateless_ ? stateless_->shared() : nullptr; }
+
  private:
-  // What the gradient is multiplied with: clipping, this worker's weight relative to an equal
-  // share, and the learning rate unless an optimizer applies it to the aggregate.
-  float gain(const Round& round, double norm) const {
+  void send(const Round& round, float clip) {
+    const tensor::Arena& source = stateless_ ? stateless_->way() : worker_.gradients;
+    Bytes payload = encoder_.encode(source, gain(round, clip), id(round));
+    if (options_.overlap > 0) payload_ = payload;
+    worker_.peers.start_exchange(key(round), std::move(payload));
+    travelling_.push_back(round);
+  }
+
+  // Applies the payloads of a round as that round's own step; the seconds spent waiting for them.
+  Result<double> receive(const Round& round) {
+    const Stopwatch waiting;
+    worker_.slots.pause();
+    const auto deliveries = worker_.peers.wait_exchange(key(round), worker_.recipe.sync.timeout_s);
+    worker_.slots.resume();
+    const double seconds = waiting.seconds();
+    if (!deliveries) return tl::unexpected(deliveries.error());
+    Round applied = round;
+    applied.learning_rate = round.round_rate;
+    const auto done = applier_.apply(*deliveries, applied, worker_.params, worker_.gradients);
+    if (!done) return tl::unexpected(done.error());
+    return seconds;
+  }
+
+  // What the gradient or the local way is multiplied with: this worker's weight relative to an
+  // equal share, and what the momentum holds of clipping and learning rate.
+  float gain(const Round& round, float clip) const {
     const auto self =
         std::find_if(round.roster.begin(), round.roster.end(),
                      [&](const RoundMember& member) { return member.id == worker_.peers.self(); });
@@ -57,10 +129,18 @@ class Distro final : public Strategy {
       throw Error(fmt::format("worker {} is not in the roster of round {}", worker_.peers.self(),
                               round.number));
     }
-    double gain = optim::clip_scale(norm, worker_.recipe.optim.clip);
-    gain *= static_cast<double>(self->weight) * round.size();
-    if (options_.update != "adamw") gain *= round.learning_rate;
-    return static_cast<float>(gain);
+    const double share = static_cast<double>(self->weight) * round.size();
+    const bool with_rate = options_.update != "adamw";
+    if (!stateless_) {
+      return static_cast<float>(clip * share * (with_rate ? round.learning_rate : 1.0));
+    }
+    // The way leads downhill and holds the rate; without any, there is none.
+    if (with_rate || round.round_rate == 0) return static_cast<float>(-share);
+    return static_cast<float>(-share / round.round_rate);
+  }
+
+  static transport::Key key(const Round& round) {
+    return {round.run, round.epoch, round.number, 0};
   }
 
   codec::PayloadId id(const Round& round) const {
@@ -73,10 +153,14 @@ class Distro final : public Strategy {
   }
 
   Worker worker_;
-  const method::DistroOptions& options_;
+  method::DistroOptions options_;
   DistroTiles tiles_;
   DistroEncoder encoder_;
   DistroApplier applier_;
+  std::optional<DistroStateless> stateless_;
+  std::optional<DistroLookAhead> look_ahead_;
+  std::deque<Round> travelling_;  // rounds whose payloads nobody has applied
+  Bytes payload_;                 // this worker's own of them, for checkpoints
 };
 
 }  // namespace

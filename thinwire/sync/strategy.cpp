@@ -11,7 +11,7 @@ void require_finite(double gradient_norm, const Round& round, int member) {
   throw Error(
       fmt::format("step {}: the gradient norm is {} on worker {}; lower optim.lr or raise "
                   "schedule.warmup",
-                  round.number + 1, gradient_norm, member));
+                  round.step + 1, gradient_norm, member));
 }
 
 }  // namespace thinwire::sync

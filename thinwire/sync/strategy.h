@@ -1,6 +1,8 @@
 // A synchronisation strategy: what a worker does with its gradient so that the replicas stay in
 // agreement. One file a strategy, one line in registry.cpp.
 //
+// Once, before the first step:
+//   restored(next step)           params and state are what a checkpoint held, or new
 // A worker's step:
 //   before_step(round)            e.g. a look-ahead
 //   ... forward and backward, gradients_ready(layer) as each layer's gradient is complete ...
@@ -9,12 +11,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/round.h"
 #include "thinwire/base/threads.h"
@@ -27,7 +31,7 @@ namespace thinwire::sync {
 // What a strategy works on; everything outlives it.
 struct Worker {
   const config::Recipe& recipe;
-  tensor::Arena& params;  // consensus after every synchronisation
+  tensor::Arena& params;  // what the model computes with
   tensor::Arena&
       gradients;  // mean over this worker's own tokens of the round; free for use after it
   ThreadPool& threads;
@@ -47,11 +51,20 @@ struct StateTensor {
   Agreement agreement = Agreement::kConsensus;
 };
 
+// A payload that this worker sent and nobody has applied: local state whose size is not fixed.
+struct StateBytes {
+  std::string name;
+  Bytes* bytes;  // empty: nothing travels
+};
+
+// The round of a training step, a pure function of the recipe.
+using RoundAt = std::function<Round(uint64_t step)>;
+
 struct StepReport {
   double gradient_norm =
       0;  // before clipping: of the mean gradient, or of this worker's where there is no mean
   double exchange_seconds = 0;  // waiting for others
-  bool synchronised = true;     // parameters are in consensus now
+  bool synchronised = true;     // the shared weights may have changed; replicas compare them
 };
 
 // Throws Error that names the step and the worker when a gradient norm is NaN or infinite.
@@ -61,11 +74,20 @@ void require_finite(double gradient_norm, const Round& round, int member);
 class Strategy {
  public:
   virtual ~Strategy() = default;
-  virtual void before_step(const Round&) {}
+  // Called when params hold the shared weights and state() and travelling() what a checkpoint held
+  // of them (zeros and nothing in a new run): derives the rest and sends what travelled once more.
+  virtual void restored(uint64_t /*next_step*/, const RoundAt&) {}
+  // Whether it changed the params.
+  virtual bool before_step(const Round&) { return false; }
   virtual void gradients_ready(const Round&, int /*layer*/) {}
   virtual Result<StepReport> after_step(const Round& round) = 0;
   // All state besides the parameters, for checkpoints. The spans stay valid.
   virtual std::vector<StateTensor> state() = 0;
+  // What checkpoints hold besides; the pointers stay valid.
+  virtual std::vector<StateBytes> travelling() { return {}; }
+  // The weights that all replicas agree on, which are evaluated, compared, saved and exported,
+  // where a worker trains with weights of its own; null: the params are they.
+  virtual tensor::Arena* shared() { return nullptr; }
 };
 
 struct StrategyEntry {

@@ -23,7 +23,9 @@ constexpr uint64_t kFormatVersion = 1;
 constexpr uint64_t kMaxMetaBytes = 4'000'000;
 constexpr std::string_view kStepPrefix = "step-";
 
-std::string worker_file(int worker) { return fmt::format("worker-{:04}.safetensors", worker); }
+std::string worker_file(int worker, std::string_view what = "safetensors") {
+  return fmt::format("worker-{:04}.{}", worker, what);
+}
 
 using Files = std::map<std::string, CheckpointFile>;
 
@@ -200,8 +202,17 @@ void CheckpointWriter::write_consensus(std::span<const NamedValues> state) {
   write_state(kConsensusFile, state);
 }
 
-void CheckpointWriter::write_worker(int worker, std::span<const NamedValues> state) {
+void CheckpointWriter::write_worker(int worker, std::span<const NamedValues> state,
+                                    std::span<const NamedBytes> bytes) {
   write_state(worker_file(worker), state);
+  for (const NamedBytes& item : bytes) {
+    if (item.bytes.empty()) continue;
+    const std::string name = worker_file(worker, item.name);
+    AtomicFile file(staged_.partial() / name);
+    file.write(item.bytes);
+    file.commit();
+    note(name, {item.bytes.size(), hash_bytes(item.bytes)});
+  }
 }
 
 void CheckpointWriter::add_text(std::string_view name, std::string_view text) {
@@ -303,6 +314,13 @@ void CheckpointReader::read_consensus(std::string_view name, std::span<float> ou
 
 void CheckpointReader::read_worker(int worker, std::string_view name, std::span<float> out) const {
   tensors(worker_file(worker)).read_f32(name, out);
+}
+
+Bytes CheckpointReader::read_worker_bytes(int worker, std::string_view name) const {
+  const std::string file = worker_file(worker, name);
+  if (!files_.contains(file)) return {};
+  const MappedFile mapped(folder_ / file);
+  return {mapped.bytes().begin(), mapped.bytes().end()};
 }
 
 }  // namespace thinwire::train

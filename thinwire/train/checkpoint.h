@@ -6,6 +6,7 @@
 //     weights.safetensors        parameters, fp32, Hugging Face names
 //     consensus.safetensors      state that all replicas agree on, fp32, 1-D
 //     worker-0000.safetensors    local state of each worker, fp32, 1-D
+//     worker-0000.payload        what the worker sent and nobody has applied, where there is such
 //     recipe.toml                the recipe as resolved
 //     vocabulary.model | .json   the vocabulary's file
 //
@@ -23,6 +24,7 @@
 #include <string_view>
 #include <vector>
 
+#include "thinwire/base/bytes.h"
 #include "thinwire/base/file.h"
 #include "thinwire/tensor/arena.h"
 #include "thinwire/tensor/safetensors.h"
@@ -39,6 +41,11 @@ inline constexpr const char* kRecipeFile = "recipe.toml";
 struct NamedValues {
   std::string name;
   std::span<const float> values;
+};
+
+struct NamedBytes {
+  std::string name;  // the last part of the file's name
+  std::span<const uint8_t> bytes;
 };
 
 struct CheckpointMeta {
@@ -63,7 +70,9 @@ class CheckpointWriter {
   explicit CheckpointWriter(const fs::path& folder);
   void write_weights(const tensor::Arena& params);
   void write_consensus(std::span<const NamedValues> state);
-  void write_worker(int worker, std::span<const NamedValues> state);
+  // Empty bytes are left out.
+  void write_worker(int worker, std::span<const NamedValues> state,
+                    std::span<const NamedBytes> bytes = {});
   // A small file, e.g. kRecipeFile.
   void add_text(std::string_view name, std::string_view text);
   // A copy of a file under its own file name, e.g. the vocabulary.
@@ -108,6 +117,8 @@ class CheckpointReader {
   // Throw Error when there is no such state or it has another size.
   void read_consensus(std::string_view name, std::span<float> out) const;
   void read_worker(int worker, std::string_view name, std::span<float> out) const;
+  // Empty when no such bytes were written.
+  Bytes read_worker_bytes(int worker, std::string_view name) const;
 
  private:
   void verify_file(const std::string& name, const CheckpointFile& expected) const;

@@ -25,17 +25,15 @@ std::shared_ptr<CheckpointMeeting::Pending> CheckpointMeeting::pending_at(int64_
   return pending;
 }
 
-bool CheckpointMeeting::arrive(int64_t completed, int worker, const tensor::Arena& params,
-                               std::span<const NamedValues> consensus,
-                               std::span<const NamedValues> local) {
+bool CheckpointMeeting::arrive(int64_t completed, int worker, const WorkerState& state) {
   const auto pending = pending_at(completed);
   if (worker == 0) {
-    pending->writer.write_weights(params);
-    pending->writer.write_consensus(consensus);
+    pending->writer.write_weights(state.params);
+    pending->writer.write_consensus(state.consensus);
     pending->writer.add_text(kRecipeFile, stamp_.recipe);
     pending->writer.add_file(stamp_.vocabulary);
   }
-  pending->writer.write_worker(worker, local);
+  pending->writer.write_worker(worker, state.local, state.travelling);
 
   const std::lock_guard lock(mutex_);
   if (++pending->arrived < workers_) return false;

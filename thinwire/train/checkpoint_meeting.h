@@ -26,6 +26,14 @@ struct CheckpointStamp {
   int64_t tokens_a_step = 0;
 };
 
+// What one worker hands in. `params` are the shared weights.
+struct WorkerState {
+  const tensor::Arena& params;
+  std::vector<NamedValues> consensus;
+  std::vector<NamedValues> local;
+  std::vector<NamedBytes> travelling;
+};
+
 // Thread-safe.
 class CheckpointMeeting {
  public:
@@ -35,8 +43,7 @@ class CheckpointMeeting {
   // Hands in this worker's part of the checkpoint after `completed` steps; true for the worker that
   // came last and published it. Throws Error when it cannot be written; nothing of it stays then
   // and older checkpoints are untouched.
-  bool arrive(int64_t completed, int worker, const tensor::Arena& params,
-              std::span<const NamedValues> consensus, std::span<const NamedValues> local);
+  bool arrive(int64_t completed, int worker, const WorkerState& state);
 
  private:
   struct Pending;

@@ -138,7 +138,8 @@ events::Summary summarise(const RunContext& context, const Recorder& recorder, u
   if (sent > 0) summary.ratio_ring_sent = ring / sent;
   if (received > 0) summary.ratio_ring = ring / received;
   const links::Link link{recipe.links.up_bit_s, recipe.links.down_bit_s, recipe.links.delay_s};
-  const int turns = method::find_method(recipe.sync.method).traffic(recipe, specs, workers).turns;
+  const double turns =
+      method::find_method(recipe.sync.method).traffic(recipe, specs, workers).turns;
   summary.link_down_bit_s = link.down_bit_s;
   summary.link_up_bit_s = link.up_bit_s;
   summary.seconds_over_links = summary.seconds;

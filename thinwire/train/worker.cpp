@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "thinwire/base/clock.h"
+#include "thinwire/method/registry.h"
 #include "thinwire/optim/optimizer.h"
 #include "thinwire/schedule/learning_rate.h"
 #include "thinwire/train/gradients.h"
@@ -38,6 +39,7 @@ Worker::Worker(const RunContext& context, transport::Peers& peers)
     : context_(context),
       recipe_(context.recipe),
       peers_(peers),
+      rounds_(method::rounds_of(recipe_)),
       max_rows_(rows_a_pass(recipe_.train, peers.count())),
       threads_(static_cast<int>(recipe_.train.threads)),
       slots_(&context.cores, threads_.size()),
@@ -53,27 +55,41 @@ Worker::~Worker() = default;
 
 void Worker::restore() {
   std::copy(context_.initial.all().begin(), context_.initial.all().end(), params_.all().begin());
-  model_.refresh();
-  if (context_.resume == nullptr) return;
-  for (const sync::StateTensor& part : strategy_->state()) {
-    if (part.agreement == sync::Agreement::kConsensus) {
-      context_.resume->read_consensus(part.name, part.values);
-    } else {
-      context_.resume->read_worker(peers_.self(), part.name, part.values);
+  if (context_.resume != nullptr) {
+    for (const sync::StateTensor& part : strategy_->state()) {
+      if (part.agreement == sync::Agreement::kConsensus) {
+        context_.resume->read_consensus(part.name, part.values);
+      } else {
+        context_.resume->read_worker(peers_.self(), part.name, part.values);
+      }
+    }
+    for (const sync::StateBytes& part : strategy_->travelling()) {
+      *part.bytes = context_.resume->read_worker_bytes(peers_.self(), part.name);
     }
   }
+  strategy_->restored(static_cast<uint64_t>(context_.first_step),
+                      [this](uint64_t step) { return open_round(static_cast<int64_t>(step)); });
+  model_.refresh();
 }
 
 Round Worker::open_round(int64_t step) const {
   Round round;
   round.run = context_.run_id;
-  round.number = static_cast<uint64_t>(step);
-  round.learning_rate = static_cast<float>(
-      schedule::learning_rate(recipe_.schedule, recipe_.optim.lr, recipe_.train.steps, step));
+  round.number = static_cast<uint64_t>(rounds_.number(step));
+  round.step = static_cast<uint64_t>(step);
+  const auto rate = [&](int64_t at) {
+    return schedule::learning_rate(recipe_.schedule, recipe_.optim.lr, recipe_.train.steps, at);
+  };
+  round.learning_rate = static_cast<float>(rate(step));
+  double sum = 0;
+  for (int64_t at = rounds_.first_step(step); at <= step; ++at) sum += rate(at);
+  round.round_rate = static_cast<float>(sum);
+  round.closes = rounds_.closes(step);
+  round.last = step + 1 == rounds_.steps;
   const auto batch = static_cast<uint64_t>(recipe_.train.batch);
   for (int member = 0; member < peers_.count(); ++member) {
     RowRange rows = share(batch, member, peers_.count());
-    rows.first += round.number * batch;
+    rows.first += round.step * batch;
     const auto weight =
         static_cast<float>(static_cast<double>(rows.count) / static_cast<double>(batch));
     round.roster.push_back({member, rows, weight});
@@ -117,7 +133,7 @@ void Worker::train_step(int64_t step, const data::Batch& batch, double data_s) {
   part.tokens = static_cast<int64_t>(batch.rows) * recipe_.train.sequence;
 
   const Stopwatch computing;
-  strategy_->before_step(round);
+  if (strategy_->before_step(round)) model_.refresh();
   part.loss_sum =
       accumulate_gradients(model_, batch.tokens, recipe_.train.sequence, max_rows_, gradients_,
                            [&](int layer) { strategy_->gradients_ready(round, layer); });
@@ -139,7 +155,7 @@ void Worker::train_step(int64_t step, const data::Batch& batch, double data_s) {
   part.gradient_norm = report->gradient_norm;
   part.exchange_s = report->exchange_seconds;
   part.synchronised = report->synchronised;
-  if (part.synchronised) part.digest = values_digest(params_.all(), threads_);
+  if (part.synchronised) part.digest = values_digest(shared().all(), threads_);
   part.update_s = updating.seconds() - part.exchange_s;
   const transport::TrafficCount after = peers_.traffic();
   part.bytes_sent = after.sent - before.sent;
@@ -148,9 +164,23 @@ void Worker::train_step(int64_t step, const data::Batch& batch, double data_s) {
 }
 
 void Worker::evaluate(int64_t completed) {
+  swap_shared();
   for (const auto& [name, rows] : context_.validation) {
     context_.collector.add_evaluation(completed, name, peers_.self(), evaluate_rows(rows));
   }
+  swap_shared();
+}
+
+void Worker::swap_shared() {
+  tensor::Arena* const shared = strategy_->shared();
+  if (shared == nullptr) return;
+  std::swap_ranges(params_.all().begin(), params_.all().end(), shared->all().begin());
+  model_.refresh();
+}
+
+tensor::Arena& Worker::shared() {
+  tensor::Arena* const shared = strategy_->shared();
+  return shared == nullptr ? params_ : *shared;
 }
 
 EvalPart Worker::evaluate_rows(const data::Rows& rows) {
@@ -184,22 +214,26 @@ void Worker::require_finite_state(int64_t completed) {
                     completed, name, peers_.self()));
   };
   require("a parameter", params_.all());
+  if (strategy_->shared() != nullptr) require("a shared weight", shared().all());
   for (const sync::StateTensor& part : strategy_->state()) require(part.name, part.values);
 }
 
 void Worker::write_checkpoint(int64_t completed) {
   require_finite_state(completed);
   context_.collector.sync();
-  const bool published = context_.checkpoints.arrive(completed, peers_.self(), params_,
-                                                     state_of(sync::Agreement::kConsensus),
-                                                     state_of(sync::Agreement::kLocal));
-  if (published) context_.collector.restart_clock();
+  if (context_.checkpoints.arrive(completed, peers_.self(), state())) {
+    context_.collector.restart_clock();
+  }
 }
 
-std::vector<NamedValues> Worker::state_of(sync::Agreement agreement) {
-  std::vector<NamedValues> state;
+WorkerState Worker::state() {
+  WorkerState state{shared(), {}, {}, {}};
   for (const sync::StateTensor& part : strategy_->state()) {
-    if (part.agreement == agreement) state.push_back({part.name, part.values});
+    const bool agreed = part.agreement == sync::Agreement::kConsensus;
+    (agreed ? state.consensus : state.local).push_back({part.name, part.values});
+  }
+  for (const sync::StateBytes& part : strategy_->travelling()) {
+    state.travelling.push_back({part.name, *part.bytes});
   }
   return state;
 }

@@ -12,6 +12,7 @@
 #include "thinwire/data/prefetch.h"
 #include "thinwire/data/rows.h"
 #include "thinwire/model/llama.h"
+#include "thinwire/schedule/rounds.h"
 #include "thinwire/sync/strategy.h"
 #include "thinwire/tensor/arena.h"
 #include "thinwire/train/checkpoint.h"
@@ -57,15 +58,19 @@ class Worker {
   void train_step(int64_t step, const data::Batch& batch, double data_s);
   void evaluate(int64_t completed);
   EvalPart evaluate_rows(const data::Rows& rows);
+  // Exchanges the params and the shared weights where they are apart.
+  void swap_shared();
+  tensor::Arena& shared();
   // What a checkpoint would hold; weights that overflowed are never published as good.
   void require_finite_state(int64_t completed);
   void write_checkpoint(int64_t completed);
   void restore();
-  std::vector<NamedValues> state_of(sync::Agreement agreement);
+  WorkerState state();
 
   const RunContext& context_;
   const config::Recipe& recipe_;
   transport::Peers& peers_;
+  const schedule::Rounds rounds_;
   const int64_t max_rows_;
   ThreadPool threads_;
   SlotHold slots_;

@@ -1,0 +1,105 @@
+#include "thinwire/sync/distro_stateless.h"
+
+#include <algorithm>
+
+#include "thinwire/base/simd.h"
+
+namespace thinwire::sync {
+namespace {
+
+constexpr int64_t kGrain = 1024;
+
+THINWIRE_CLONES void step_by_gradient(float* __restrict way, const float* __restrict gradient,
+                                      int64_t count, float rate) {
+  for (int64_t i = 0; i < count; ++i) way[i] -= rate * gradient[i];
+}
+
+THINWIRE_CLONES void step_by_sign(float* __restrict way, const float* __restrict gradient,
+                                  int64_t count, float rate) {
+  for (int64_t i = 0; i < count; ++i) {
+    way[i] -= gradient[i] > 0 ? rate : gradient[i] < 0 ? -rate : 0.0f;
+  }
+}
+
+THINWIRE_CLONES void add(const float* __restrict shared, const float* __restrict way,
+                         float* __restrict params, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) params[i] = shared[i] + way[i];
+}
+
+}  // namespace
+
+DistroStateless::DistroStateless(const method::DistroOptions& options,
+                                 const config::OptimSection& optim, tensor::Arena& params,
+                                 const tensor::Arena& gradients, ThreadPool& threads)
+    : options_(options),
+      optim_(optim),
+      params_(params),
+      gradients_(gradients),
+      threads_(threads),
+      way_(params.layout()) {
+  optim_.weight_decay = 0;
+  if (options.local_steps > 1) shared_.emplace(params.layout());
+  if (options.local_update == "adamw") {
+    optimizer_ = optim::make_optimizer(optim_, params.layout());
+  }
+}
+
+void DistroStateless::restored() {
+  if (!shared_) return;
+  std::copy(params_.all().begin(), params_.all().end(), shared_->all().begin());
+  add(shared_->all().data(), way_.all().data(), params_.all().data(), params_.layout().total());
+}
+
+void DistroStateless::step(const Round& round, float scale) {
+  move(round, scale);
+  if (!shared_) return;
+  if (round.closes) {
+    std::copy(shared_->all().begin(), shared_->all().end(), params_.all().begin());
+    return;
+  }
+  threads_.for_ranges(params_.layout().total(), kGrain, [&](int64_t begin, int64_t end, int) {
+    add(shared_->all().data() + begin, way_.all().data() + begin, params_.all().data() + begin,
+        end - begin);
+  });
+}
+
+void DistroStateless::move(const Round& round, float scale) {
+  const uint64_t index = round.step % static_cast<uint64_t>(options_.local_steps);
+  if (index == 0) {
+    std::fill(way_.all().begin(), way_.all().end(), 0.0f);
+    if (optimizer_) {
+      for (const optim::OptimizerState& part : optimizer_->state()) {
+        std::fill(part.values.begin(), part.values.end(), 0.0f);
+      }
+    }
+  }
+  if (optimizer_) {
+    return optimizer_->step(way_, gradients_, scale, round.learning_rate, index, threads_);
+  }
+  threads_.for_ranges(way_.layout().total(), kGrain, [&](int64_t begin, int64_t end, int) {
+    float* way = way_.all().data() + begin;
+    const float* gradient = gradients_.all().data() + begin;
+    if (options_.local_update == "sign") {
+      step_by_sign(way, gradient, end - begin, round.learning_rate);
+    } else {
+      step_by_gradient(way, gradient, end - begin, round.learning_rate * scale);
+    }
+  });
+}
+
+void DistroStateless::share() {
+  if (!shared_) return;
+  std::copy(params_.all().begin(), params_.all().end(), shared_->all().begin());
+}
+
+std::vector<optim::OptimizerState> DistroStateless::state() {
+  if (!shared_) return {};
+  std::vector<optim::OptimizerState> state = {{"distro.way", way_.all()}};
+  if (!optimizer_) return state;
+  for (const optim::OptimizerState& part : optimizer_->state()) {
+    state.push_back({"distro.local_" + part.name, part.values});
+  }
+  return state;
+}
+
+}  // namespace thinwire::sync
