@@ -10,10 +10,10 @@
 #include "thinwire/base/rng.h"
 #include "thinwire/config/model_shapes.h"
 #include "thinwire/model/llama.h"
-#include "thinwire/schedule/learning_rate.h"
 #include "thinwire/sync/strategy.h"
 #include "thinwire/train/gradients.h"
 #include "thinwire/train/initial_parameters.h"
+#include "thinwire/train/open_round.h"
 #include "thinwire/transport/local.h"
 
 namespace thinwire::train {
@@ -41,15 +41,6 @@ std::vector<int32_t> read_tokens(const fs::path& path, int64_t batch) {
   return tokens;
 }
 
-Round open_round(const config::Recipe& recipe, int64_t step, int64_t steps, int64_t rows) {
-  Round round;
-  round.number = static_cast<uint64_t>(step);
-  round.learning_rate =
-      static_cast<float>(schedule::learning_rate(recipe.schedule, recipe.optim.lr, steps, step));
-  round.roster.push_back({0, {0, static_cast<uint64_t>(rows)}, 1.0f});
-  return round;
-}
-
 }  // namespace
 
 double SpeedResult::median_seconds() const {
@@ -73,6 +64,9 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
   const std::vector<int32_t> tokens =
       options.tokens.empty() ? random_tokens(recipe, batch) : read_tokens(options.tokens, batch);
   const int64_t batches = static_cast<int64_t>(tokens.size()) / batch;
+  recipe.train.workers = 1;
+  recipe.train.batch = rows;
+  recipe.train.steps = options.warmup + options.steps;
 
   const auto specs = config::llama_tensors(recipe.model);
   const tensor::Layout layout(specs);
@@ -92,11 +86,14 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
                      rows_a_pass, train.sequence);
   const auto strategy =
       sync::make_strategy({recipe, params, gradients, threads, slots, *peers.front()});
-  const int64_t steps = options.warmup + options.steps;
-  for (int64_t step = 0; step < steps; ++step) {
+  const auto round_at = [&](uint64_t step) {
+    return open_round(recipe, 0, 1, static_cast<int64_t>(step));
+  };
+  strategy->restored(0, round_at);
+  for (int64_t step = 0; step < recipe.train.steps; ++step) {
     const Stopwatch watch;
-    const Round round = open_round(recipe, step, steps, rows);
-    strategy->before_step(round);
+    const Round round = round_at(static_cast<uint64_t>(step));
+    if (strategy->before_step(round)) model.refresh();
     const auto rows_now = std::span(tokens).subspan(static_cast<size_t>(step % batches * batch),
                                                     static_cast<size_t>(batch));
     const double loss =

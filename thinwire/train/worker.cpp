@@ -9,20 +9,12 @@
 #include "thinwire/base/clock.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/optim/optimizer.h"
-#include "thinwire/schedule/learning_rate.h"
 #include "thinwire/train/gradients.h"
+#include "thinwire/train/open_round.h"
 #include "thinwire/train/params_digest.h"
 
 namespace thinwire::train {
 namespace {
-
-// The part of [0, count) that worker `index` of `workers` takes.
-RowRange share(uint64_t count, int index, int workers) {
-  const auto at = static_cast<uint64_t>(index);
-  const auto all = static_cast<uint64_t>(workers);
-  const uint64_t first = count * at / all;
-  return {first, count * (at + 1) / all - first};
-}
 
 int64_t rows_a_pass(const config::TrainSection& train, int workers) {
   const int64_t largest_share = (train.batch + workers - 1) / workers;
@@ -39,7 +31,6 @@ Worker::Worker(const RunContext& context, transport::Peers& peers)
     : context_(context),
       recipe_(context.recipe),
       peers_(peers),
-      rounds_(method::rounds_of(recipe_)),
       max_rows_(rows_a_pass(recipe_.train, peers.count())),
       threads_(static_cast<int>(recipe_.train.threads)),
       slots_(&context.cores, threads_.size()),
@@ -68,39 +59,18 @@ void Worker::restore() {
     }
   }
   strategy_->restored(static_cast<uint64_t>(context_.first_step),
-                      [this](uint64_t step) { return open_round(static_cast<int64_t>(step)); });
+                      [this](uint64_t step) { return round_at(static_cast<int64_t>(step)); });
   model_.refresh();
 }
 
-Round Worker::open_round(int64_t step) const {
-  Round round;
-  round.run = context_.run_id;
-  round.number = static_cast<uint64_t>(rounds_.number(step));
-  round.step = static_cast<uint64_t>(step);
-  const auto rate = [&](int64_t at) {
-    return schedule::learning_rate(recipe_.schedule, recipe_.optim.lr, recipe_.train.steps, at);
-  };
-  round.learning_rate = static_cast<float>(rate(step));
-  double sum = 0;
-  for (int64_t at = rounds_.first_step(step); at <= step; ++at) sum += rate(at);
-  round.round_rate = static_cast<float>(sum);
-  round.closes = rounds_.closes(step);
-  round.last = step + 1 == rounds_.steps;
-  const auto batch = static_cast<uint64_t>(recipe_.train.batch);
-  for (int member = 0; member < peers_.count(); ++member) {
-    RowRange rows = share(batch, member, peers_.count());
-    rows.first += round.step * batch;
-    const auto weight =
-        static_cast<float>(static_cast<double>(rows.count) / static_cast<double>(batch));
-    round.roster.push_back({member, rows, weight});
-  }
-  return round;
+Round Worker::round_at(int64_t step) const {
+  return open_round(recipe_, context_.run_id, peers_.count(), step);
 }
 
 int64_t Worker::run() {
   const auto order = [this](uint64_t step) {
     const RowRange mine =
-        open_round(static_cast<int64_t>(step)).roster[static_cast<size_t>(peers_.self())].rows;
+        round_at(static_cast<int64_t>(step)).roster[static_cast<size_t>(peers_.self())].rows;
     std::vector<uint64_t> rows(mine.count);
     std::iota(rows.begin(), rows.end(), mine.first);
     return rows;
@@ -125,7 +95,7 @@ int64_t Worker::run() {
 }
 
 void Worker::train_step(int64_t step, const data::Batch& batch, double data_s) {
-  const Round round = open_round(step);
+  const Round round = round_at(step);
   const transport::TrafficCount before = peers_.traffic();
   StepPart part;
   part.data_s = data_s;

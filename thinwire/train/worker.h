@@ -54,7 +54,7 @@ class Worker {
   int64_t run();
 
  private:
-  Round open_round(int64_t step) const;
+  Round round_at(int64_t step) const;
   void train_step(int64_t step, const data::Batch& batch, double data_s);
   void evaluate(int64_t completed);
   EvalPart evaluate_rows(const data::Rows& rows);
@@ -70,7 +70,6 @@ class Worker {
   const RunContext& context_;
   const config::Recipe& recipe_;
   transport::Peers& peers_;
-  const schedule::Rounds rounds_;
   const int64_t max_rows_;
   ThreadPool threads_;
   SlotHold slots_;

@@ -1,0 +1,18 @@
+// The round of a training step.
+#pragma once
+
+#include <cstdint>
+
+#include "thinwire/base/round.h"
+#include "thinwire/config/recipe.h"
+
+namespace thinwire::train {
+
+// The part of [0, count) that member `index` of `members` takes.
+RowRange share(uint64_t count, int index, int members);
+
+// A function of the recipe alone: which rows each of `members` takes at `step`, at what rate, and
+// whether members exchange after it.
+Round open_round(const config::Recipe& recipe, uint64_t run, int members, int64_t step);
+
+}  // namespace thinwire::train
