@@ -3,7 +3,8 @@
 # Declares the static library thinwire_<folder> out of thinwire/<folder>/*.cpp. With LibTorch on,
 # *_torch.cpp are taken and *_stub.cpp left out; with LibTorch off, the other way round. A folder
 # without sources gives a header-only target; one that does not exist is skipped, and so is a
-# dependency on it. main.cpp belongs to no library.
+# dependency on it. main.cpp belongs to no library. With CUDA on, *.cu are taken and *_nocuda.cpp left
+# out.
 function(thinwire_layer folder)
   cmake_parse_arguments(arg "" "" "DEPENDS;LINK;LINK_PRIVATE" ${ARGN})
   # Before the check, so that a folder's first source is noticed by the next build.
@@ -21,6 +22,12 @@ function(thinwire_layer folder)
                                                             "${THINWIRE_TORCH_OPTIONS}")
   else()
     list(FILTER sources EXCLUDE REGEX "_torch\\.cpp$")
+  endif()
+
+  if(THINWIRE_CUDA)
+    list(FILTER sources EXCLUDE REGEX "_nocuda\\.cpp$")
+    file(GLOB cuda_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cu")
+    list(APPEND sources ${cuda_sources})
   endif()
 
   set(target thinwire_${folder})

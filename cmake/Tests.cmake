@@ -3,6 +3,7 @@
 # Declares the tests of tests/<folder>:
 #   *_multi_test.cpp -> <folder>_multi_test, ctest label multi
 #   *_slow_test.cpp  -> <folder>_slow_test,  ctest label slow
+#   *_gpu_test.cpp   -> <folder>_gpu_test,   ctest label gpu; each test skips itself without a GPU
 #   *_test.cpp       -> <folder>_test,       ctest label unit
 #   *_test.py        -> one test each, run where LibTorch is on; labels by the same suffixes
 # Other .cpp files there are helpers and go into each of these programs. *_torch_test.cpp are left
@@ -33,7 +34,7 @@ function(thinwire_tests folder)
   if(NOT THINWIRE_TORCH)
     list(FILTER remaining EXCLUDE REGEX "_torch_test\\.cpp$")
   endif()
-  foreach(kind multi slow unit)
+  foreach(kind multi slow gpu unit)
     set(suffix "_${kind}_test")
     if(kind STREQUAL "unit")
       set(suffix "_test")

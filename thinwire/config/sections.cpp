@@ -81,8 +81,13 @@ void TrainSection::describe(Fields& fields) {
   fields.integer("sequence", sequence, "tokens", 1, 1 << 24, "Length of a row.");
   fields.integer("workers", workers, "", 1, 4096, "Workers that train together.");
   fields.integer("threads", threads, "", 1, 1024, "Threads each worker computes with.");
+  fields.choice(
+      "device", device, {"cpu", "cuda", "auto", "torch_cpu"},
+      "What computes loss and gradients: the processor, or the machine's GPUs (worker i "
+      "on GPU i modulo their number); auto means cuda where there is a GPU, and torch_cpu "
+      "what cuda computes, on the processor.");
   fields.choice("precision", precision, {"fp32", "bf16", "auto"},
-                "Number format of the matrix products; auto means bf16 where the processor has "
+                "Number format of the matrix products; auto means bf16 where the device has "
                 "instructions for it. Weights and optimizer state are fp32 in any case.");
   fields.text("init", init,
               "Checkpoint or Hugging Face folder whose weights the run starts from; empty means "

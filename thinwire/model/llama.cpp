@@ -8,20 +8,44 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/model/llama_engine.h"
+#include "thinwire/model/llama_torch.h"
 #include "thinwire/tensor/gemm.h"
 
 namespace thinwire::model {
 
-Precision parse_precision(std::string_view text) {
+Placement parse_device(std::string_view text, int worker) {
+  if (text == "cpu") return {};
+  if (text == "torch_cpu") return tensor::DevicePlace{};
+  const int count = tensor::cuda_device_count();
+  if (text == "auto" && count == 0) return {};
+  if (text != "cuda" && text != "auto") {
+    throw UsageError(
+        fmt::format("[train] device must be cpu, cuda, auto or torch_cpu, got \"{}\"", text));
+  }
+  if (count == 0) {
+    throw UsageError(
+        fmt::format("[train] device = cuda, but {}; choose cpu or auto", tensor::cuda_status()));
+  }
+  return tensor::DevicePlace{Device::kCuda, worker % count};
+}
+
+Precision parse_precision(std::string_view text, const Placement& placement) {
   if (text == "fp32") return Precision::kFp32;
   if (text == "bf16") return Precision::kBf16;
-  if (text == "auto") return tensor::has_fast_bf16_gemm() ? Precision::kBf16 : Precision::kFp32;
+  if (text == "auto") {
+    const bool gpu = placement && placement->kind == Device::kCuda;
+    return gpu || tensor::has_fast_bf16_gemm() ? Precision::kBf16 : Precision::kFp32;
+  }
   throw UsageError(fmt::format("[train] precision must be fp32, bf16 or auto, got \"{}\"", text));
 }
 
 Llama::Llama(const config::ModelSection& model, Precision precision, const tensor::Layout& layout,
-             tensor::Arena& params, ThreadPool& threads, int64_t max_rows, int64_t sequence) {
-  if (precision == Precision::kBf16) {
+             tensor::Arena& params, ThreadPool& threads, int64_t max_rows, int64_t sequence,
+             const Placement& placement) {
+  if (placement) {
+    engine_ = make_torch_engine(*placement, model, precision, layout, params, threads, max_rows,
+                                sequence);
+  } else if (precision == Precision::kBf16) {
     engine_ =
         std::make_unique<LlamaEngine<Bf16>>(model, layout, params, threads, max_rows, sequence);
   } else {

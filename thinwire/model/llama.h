@@ -14,29 +14,40 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 
 #include "thinwire/base/threads.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/tensor/arena.h"
+#include "thinwire/tensor/device.h"
 
 namespace thinwire::model {
 
 enum class Precision : uint8_t { kFp32, kBf16 };
 
-// Reads train.precision: fp32, bf16, or auto (bf16 where the processor multiplies it faster than
+// Who computes: without a value our own engine on the processor, else LibTorch's on that device.
+using Placement = std::optional<tensor::DevicePlace>;
+
+// Reads train.device for worker `worker` (from 0): cpu (our own engine), torch_cpu, cuda (worker i
+// of the process on device i modulo the number of devices), or auto (cuda where there is a device,
+// else cpu). Throws UsageError, which says what is there, where the device is missing.
+Placement parse_device(std::string_view text, int worker = 0);
+
+// Reads train.precision: fp32, bf16, or auto (bf16 where the device multiplies it faster than
 // fp32). Throws UsageError for anything else.
-Precision parse_precision(std::string_view text);
+Precision parse_precision(std::string_view text, const Placement& placement = {});
 
 class Llama {
  public:
   // `model` is complete (vocab, kv_heads and intermediate are not 0) and `layout` is
   // config::llama_tensors(model). A call takes at most `max_rows` rows of at most `sequence`
   // tokens. layout, params and threads outlive the model. Throws Error for shapes the model cannot
-  // have.
+  // have. With a placement, `params` and the gradients of each call get a copy on that device.
   Llama(const config::ModelSection& model, Precision precision, const tensor::Layout& layout,
-        tensor::Arena& params, ThreadPool& threads, int64_t max_rows, int64_t sequence);
+        tensor::Arena& params, ThreadPool& threads, int64_t max_rows, int64_t sequence,
+        const Placement& placement = {});
   ~Llama();
   Llama(const Llama&) = delete;
   Llama& operator=(const Llama&) = delete;

@@ -1,11 +1,8 @@
 #include "thinwire/model/llama_engine.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <type_traits>
 
-#include "thinwire/base/error.h"
 #include "thinwire/tensor/kernels.h"
 
 namespace thinwire::model {
@@ -13,11 +10,6 @@ namespace {
 
 template <typename T>
 constexpr bool kIsFloat = std::is_same_v<T, float>;
-
-int64_t positive(int64_t value, const char* name) {
-  if (value < 1) throw Error(fmt::format("Llama: {} must be >= 1, got {}", name, value));
-  return value;
-}
 
 }  // namespace
 
@@ -29,9 +21,8 @@ LlamaEngine<T>::LlamaEngine(const config::ModelSection& model, const tensor::Lay
       where_(model, layout),
       params_(params),
       threads_(threads),
-      max_rows_(positive(max_rows, "max_rows")),
-      max_sequence_(positive(sequence, "sequence")),
-      max_tokens_(max_rows * sequence),
+      batch_(max_rows, sequence, model.vocab),
+      max_tokens_(batch_.max_tokens()),
       rope_(sequence, model.head_size(), model.rope_theta),
       head_(model.hidden, model.vocab, max_tokens_, threads),
       copy_(kIsFloat<T> ? 0 : layout.total()),
@@ -43,9 +34,7 @@ LlamaEngine<T>::LlamaEngine(const config::ModelSection& model, const tensor::Lay
       dinner_NF_(max_tokens_ * model.intermediate),
       dx_NC_(max_tokens_ * model.hidden),
       dx_copy_NC_(kIsFloat<T> ? 0 : max_tokens_ * model.hidden),
-      dnorm_(threads.size() * model.hidden),
-      inputs_(static_cast<size_t>(max_tokens_)),
-      targets_(static_cast<size_t>(max_tokens_)) {
+      dnorm_(threads.size() * model.hidden) {
   const int64_t n = max_tokens_, c = model.hidden;
   for (int64_t layer = 0; layer < model.layers; ++layer) {
     saved_.push_back({Buffer<float>(n * c), Buffer<float>(n),
@@ -104,22 +93,10 @@ void LlamaEngine<T>::over_heads(const Body& body) {
 
 template <typename T>
 void LlamaEngine<T>::load_batch(std::span<const int32_t> tokens, int64_t rows) {
-  const auto count = static_cast<int64_t>(tokens.size());
-  if (rows < 1 || rows > max_rows_ || count % rows != 0 || count / rows < 2 ||
-      count / rows - 1 > max_sequence_) {
-    throw Error(fmt::format(
-        "a batch of {} rows with {} tokens in all; this model takes 1 to {} rows of 2 to {} tokens",
-        rows, count, max_rows_, max_sequence_ + 1));
-  }
-  check_tokens(tokens, model_.vocab);
-  rows_ = rows;
-  sequence_ = count / rows - 1;
-  tokens_ = rows_ * sequence_;
-  for (int64_t r = 0; r < rows; ++r) {
-    const int32_t* const row = tokens.data() + r * (sequence_ + 1);
-    std::copy_n(row, sequence_, inputs_.data() + r * sequence_);
-    std::copy_n(row + 1, sequence_, targets_.data() + r * sequence_);
-  }
+  batch_.load(tokens, rows);
+  rows_ = batch_.rows();
+  sequence_ = batch_.sequence();
+  tokens_ = batch_.tokens();
 }
 
 template <typename T>
@@ -128,7 +105,7 @@ void LlamaEngine<T>::embed() {
   const float* const table = params_.all().data() + where_.embedding;
   over_tokens([&](int64_t first, int64_t count) {
     for (int64_t i = first; i < first + count; ++i) {
-      std::copy_n(table + inputs_[i] * c, c, saved_[0].attention_x_NC.data() + i * c);
+      std::copy_n(table + batch_.inputs()[i] * c, c, saved_[0].attention_x_NC.data() + i * c);
     }
   });
 }
@@ -185,7 +162,7 @@ template <typename T>
 double LlamaEngine<T>::loss(std::span<const int32_t> tokens, int64_t rows) {
   load_batch(tokens, rows);
   forward();
-  return head_.loss(tokens_, hidden_NC_.data(), weights() + where_.head, targets_.data());
+  return head_.loss(tokens_, hidden_NC_.data(), weights() + where_.head, batch_.targets());
 }
 
 template <typename T>
@@ -195,7 +172,7 @@ double LlamaEngine<T>::loss_and_gradients(std::span<const int32_t> tokens, int64
   load_batch(tokens, rows);
   forward();
   const double sum = head_.loss_and_gradients(tokens_, hidden_NC_.data(), weights() + where_.head,
-                                              targets_.data(), gradient_scale, branch_NC_.data(),
+                                              batch_.targets(), gradient_scale, branch_NC_.data(),
                                               gradients.all().data() + where_.head);
   backward(gradients, layer_ready);
   return sum;
@@ -268,7 +245,7 @@ void LlamaEngine<T>::backward_embedding(float* gradients) {
   threads_.for_ranges(c, 16, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = 0; i < tokens_; ++i) {
       tensor::kernels<T>().add(end - begin, dx_NC_.data() + i * c + begin,
-                               table + inputs_[i] * c + begin);
+                               table + batch_.inputs()[i] * c + begin);
     }
   });
 }
@@ -299,7 +276,7 @@ size_t LlamaEngine<T>::bytes() const {
            s.mlp_rstd_N.bytes() + s.gate_up_N2F.bytes();
   }
   for (const auto& scratch : scratch_) sum += scratch.bytes();
-  return sum + (inputs_.size() + targets_.size()) * sizeof(int32_t);
+  return sum + batch_.bytes();
 }
 
 template class LlamaEngine<float>;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "thinwire/model/batch.h"
 #include "thinwire/model/llama.h"
 #include "thinwire/model/weights.h"
 #include "thinwire/tensor/aligned_buffer.h"
@@ -52,7 +53,6 @@ class LlamaEngine final : public Llama::Engine {
     Buffer<T> gate_up_N2F;
   };
 
-  // Takes a batch in: checks it and separates inputs from targets.
   void load_batch(std::span<const int32_t> tokens, int64_t rows);
   // From the embedding to the final norm's output in hidden_.
   void forward();
@@ -83,7 +83,8 @@ class LlamaEngine final : public Llama::Engine {
   const LlamaWeights where_;
   tensor::Arena& params_;
   ThreadPool& threads_;
-  const int64_t max_rows_, max_sequence_, max_tokens_;
+  Batch batch_;
+  const int64_t max_tokens_;
   const tensor::RopeTable rope_;
   tensor::LinearCrossEntropy<T> head_;
 
@@ -98,8 +99,7 @@ class LlamaEngine final : public Llama::Engine {
   Buffer<T> dx_copy_NC_;  // rounded, where T is not float
   Buffer<float> dnorm_;   // a norm weight's gradient for each thread
   std::vector<tensor::AttentionScratch> scratch_;  // for each thread
-  std::vector<int32_t> inputs_, targets_;
-  int64_t rows_ = 0, sequence_ = 0, tokens_ = 0;  // of the present batch
+  int64_t rows_ = 0, sequence_ = 0, tokens_ = 0;   // of the present batch
 };
 
 }  // namespace thinwire::model

@@ -20,12 +20,20 @@ namespace thinwire::model {
 // One or several matrices [outputs, inputs] with a common input; their outputs stand side by side.
 class Linear {
  public:
+  struct Part {
+    int64_t offset;  // in the arena
+    int64_t column;  // first output
+    int64_t outputs;
+  };
+
   Linear() = default;
   // The tensors of these names, in this order.
   Linear(const tensor::Layout& layout, const std::vector<std::string>& names);
 
   int64_t inputs() const { return inputs_; }
   int64_t outputs() const { return outputs_; }
+  // What is one product: matrices [part.outputs, inputs] whose outputs stand side by side.
+  std::span<const Part> parts() const { return parts_; }
 
   // `arena` is the beginning of the parameters (or of their bf16 copy).
   // y = x W^T
@@ -41,12 +49,6 @@ class Linear {
                        float* gradients) const;
 
  private:
-  struct Part {
-    int64_t offset;  // in the arena
-    int64_t column;  // first output
-    int64_t outputs;
-  };
-
   int64_t inputs_ = 0;
   int64_t outputs_ = 0;
   std::vector<Part> parts_;

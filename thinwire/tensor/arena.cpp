@@ -49,6 +49,41 @@ std::span<const float> Arena::tensor(size_t index) const {
   return all().subspan(layout_->offset(index), layout_->specs()[index].count());
 }
 
+void Arena::update(Side side, bool writing) const {
+  if (newest_ == side) return;
+  if (newest_ != Side::kBoth) {
+    side == Side::kHost ? mirror_->download() : mirror_->upload();
+    newest_ = Side::kBoth;
+  }
+  if (writing) newest_ = side;
+}
+
+void Arena::mirror_on(const DevicePlace& device) {
+  if (mirror_ != nullptr) return;
+  mirror_ = make_mirror(device, data_.get(), layout_->total());
+  place_ = device;
+  newest_ = Side::kHost;
+}
+
+float* Arena::device_values() {
+  update(Side::kDevice, true);
+  return mirror_->data();
+}
+
+const float* Arena::device_values() const {
+  update(Side::kDevice, false);
+  return mirror_->data();
+}
+
+void Arena::clear() {
+  if (mirror_ == nullptr) {
+    std::fill_n(data_.get(), layout_->total(), 0.0f);
+  } else {
+    mirror_->clear();
+    newest_ = Side::kDevice;
+  }
+}
+
 TensorView Arena::view(size_t index) {
   return {tensor(index).data(), layout_->specs()[index].shape, DType::kF32, Device::kCpu};
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "thinwire/base/tensor_view.h"
+#include "thinwire/tensor/mirror.h"
 
 namespace thinwire::tensor {
 
@@ -32,25 +33,55 @@ class Layout {
 };
 
 // fp32 memory for a layout, zeroed, aligned to 64 bytes. The layout outlives the arena.
+//
+// An arena may have a second copy of its values in a device's memory. Whoever asks for one side
+// gets the newest values there: they are copied over if the other side was asked for writing since.
+// So all code may use the host's side at any time, and what stays on the device costs no copies.
+// Spans and pointers are valid until the other side is asked for. Where there is a device's copy,
+// several threads may ask at once only for a side that one of them has asked for before.
 class Arena {
  public:
   explicit Arena(const Layout& layout);
 
   const Layout& layout() const { return *layout_; }
-  std::span<float> all() { return {data_.get(), static_cast<size_t>(layout_->total())}; }
+  std::span<float> all() {
+    if (mirror_ != nullptr) update(Side::kHost, true);
+    return {data_.get(), static_cast<size_t>(layout_->total())};
+  }
   std::span<const float> all() const {
+    if (mirror_ != nullptr) update(Side::kHost, false);
     return {data_.get(), static_cast<size_t>(layout_->total())};
   }
   std::span<float> tensor(size_t index);
   std::span<const float> tensor(size_t index) const;
   TensorView view(size_t index);
 
+  // Adds the copy on `device` (once; later calls do nothing). Throws Error when there is not enough
+  // memory.
+  void mirror_on(const DevicePlace& device);
+  // Where the copy is; null: there is none.
+  const DevicePlace* device() const { return mirror_ == nullptr ? nullptr : &place_; }
+  // The values on the device, in the layout's order; only where device() is not null.
+  float* device_values();
+  const float* device_values() const;
+
+  // All values zero, on the device where there is a copy, without touching the host's side then.
+  void clear();
+
  private:
+  enum class Side : uint8_t { kHost, kDevice, kBoth };
   struct Free {
     void operator()(float* data) const;
   };
+
+  // Makes `side` up to date, and the other one out of date if it is asked for writing.
+  void update(Side side, bool writing) const;
+
   const Layout* layout_;
   std::unique_ptr<float[], Free> data_;
+  DevicePlace place_;
+  std::unique_ptr<Mirror> mirror_;  // declared behind the memory that it refers to
+  mutable Side newest_ = Side::kBoth;
 };
 
 }  // namespace thinwire::tensor

@@ -10,7 +10,7 @@ double accumulate_gradients(model::Llama& model, std::span<const int32_t> tokens
   const int64_t width = sequence + 1;
   const int64_t rows = static_cast<int64_t>(tokens.size()) / width;
   const auto scale = static_cast<float>(1.0 / static_cast<double>(rows * sequence));
-  std::fill(gradients.all().begin(), gradients.all().end(), 0.0f);
+  gradients.clear();
   double loss = 0;
   for (int64_t first = 0; first < rows; first += max_rows) {
     const int64_t count = std::min(max_rows, rows - first);

@@ -58,6 +58,7 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
     throw UsageError("[model] vocab must be set: there is no prepared vocabulary here to ask");
   }
   const config::TrainSection& train = recipe.train;
+  const model::Placement placement = model::parse_device(train.device);
   const int64_t rows = (train.batch + train.workers - 1) / train.workers;
   const int64_t rows_a_pass = train.microbatch == 0 ? rows : std::min(train.microbatch, rows);
   const int64_t batch = rows * (train.sequence + 1);
@@ -82,8 +83,8 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
   ThreadPool threads(static_cast<int>(train.threads));
   SlotHold slots(nullptr, threads.size());
   const auto peers = transport::make_local_peers(1);
-  model::Llama model(recipe.model, model::parse_precision(train.precision), layout, params, threads,
-                     rows_a_pass, train.sequence);
+  model::Llama model(recipe.model, model::parse_precision(train.precision, placement), layout,
+                     params, threads, rows_a_pass, train.sequence, placement);
   const auto strategy =
       sync::make_strategy({recipe, params, gradients, threads, slots, *peers.front()});
   const auto round_at = [&](uint64_t step) {

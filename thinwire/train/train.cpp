@@ -38,7 +38,10 @@ void resolve(config::Recipe& recipe, const data::Vocabulary& vocabulary) {
     throw UsageError(fmt::format("[model] vocab must be >= {} (the vocabulary in {}), got {}",
                                  tokens, recipe.data.dir, recipe.model.vocab));
   }
-  const bool bf16 = model::parse_precision(recipe.train.precision) == model::Precision::kBf16;
+  const model::Placement placement = model::parse_device(recipe.train.device);
+  if (recipe.train.device == "auto") recipe.train.device = placement ? "cuda" : "cpu";
+  const bool bf16 =
+      model::parse_precision(recipe.train.precision, placement) == model::Precision::kBf16;
   recipe.train.precision = bf16 ? "bf16" : "fp32";
   if (recipe.train.threads > available_cores()) {
     throw UsageError(

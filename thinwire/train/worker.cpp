@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "thinwire/base/clock.h"
-#include "thinwire/method/registry.h"
 #include "thinwire/optim/optimizer.h"
 #include "thinwire/train/gradients.h"
 #include "thinwire/train/open_round.h"
@@ -37,7 +37,8 @@ Worker::Worker(const RunContext& context, transport::Peers& peers)
       params_(context.layout),
       gradients_(context.layout),
       model_(recipe_.model, model::parse_precision(recipe_.train.precision), context.layout,
-             params_, threads_, max_rows_, recipe_.train.sequence),
+             params_, threads_, max_rows_, recipe_.train.sequence,
+             model::parse_device(recipe_.train.device, peers.self())),
       strategy_(sync::make_strategy({recipe_, params_, gradients_, threads_, slots_, peers_})) {
   restore();
 }
@@ -183,7 +184,7 @@ void Worker::require_finite_state(int64_t completed) {
                     "schedule.warmup; earlier checkpoints are kept",
                     completed, name, peers_.self()));
   };
-  require("a parameter", params_.all());
+  require("a parameter", std::as_const(params_).all());
   if (strategy_->shared() != nullptr) require("a shared weight", shared().all());
   for (const sync::StateTensor& part : strategy_->state()) require(part.name, part.values);
 }

@@ -12,7 +12,6 @@
 #include "thinwire/data/prefetch.h"
 #include "thinwire/data/rows.h"
 #include "thinwire/model/llama.h"
-#include "thinwire/schedule/rounds.h"
 #include "thinwire/sync/strategy.h"
 #include "thinwire/tensor/arena.h"
 #include "thinwire/train/checkpoint.h"

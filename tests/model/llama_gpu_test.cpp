@@ -1,0 +1,58 @@
+// LibTorch's engine on a GPU against the same engine on the processor.
+#include <gtest/gtest.h>
+
+#include "tests/model/tiny_model.h"
+#include "thinwire/tensor/device.h"
+
+namespace thinwire::model {
+namespace {
+
+class LlamaGpu : public testing::TestWithParam<Precision> {
+ protected:
+  void SetUp() override {
+    if (tensor::cuda_device_count() == 0) GTEST_SKIP() << "no GPU: " << tensor::cuda_status();
+  }
+};
+
+// Wide enough for several steps of a block of threads.
+config::ModelSection wide_section() {
+  config::ModelSection model = small_section();
+  model.vocab = 1000;
+  model.hidden = 512;
+  model.intermediate = 640;
+  model.init_std = 0.04;
+  return model;
+}
+
+TEST_P(LlamaGpu, LossAndGradientsEqualTheProcessors) {
+  constexpr int64_t kRows = 3, kSequence = 80;
+  const bool fp32 = GetParam() == Precision::kFp32;
+  const std::vector<int32_t> tokens = random_tokens(kRows * (kSequence + 1), 1000);
+  TinyModel gpu(wide_section(), 2), processor(wide_section(), 2);
+  init_llama(gpu.params, gpu.model, 5);
+  init_llama(processor.params, processor.model, 5);
+  Llama on_gpu(gpu.model, GetParam(), gpu.layout, gpu.params, gpu.threads, kRows, kSequence,
+               parse_device("cuda"));
+  Llama on_processor(processor.model, GetParam(), processor.layout, processor.params,
+                     processor.threads, kRows, kSequence, parse_device("torch_cpu"));
+  const float scale = 1.0f / (kRows * kSequence);
+  const double loss = on_gpu.loss_and_gradients(tokens, kRows, scale, gpu.gradients);
+  const double expected =
+      on_processor.loss_and_gradients(tokens, kRows, scale, processor.gradients);
+  EXPECT_NEAR(loss, expected, (fp32 ? 1e-5 : 5e-3) * expected);
+  for (size_t i = 0; i < gpu.layout.size(); ++i) {
+    EXPECT_LT(relative_error(gpu.gradients.tensor(i), processor.gradients.tensor(i)),
+              fp32 ? 1e-4 : 5e-2)
+        << gpu.layout.specs()[i].name;
+  }
+  gpu.gradients.clear();
+  EXPECT_EQ(on_gpu.loss_and_gradients(tokens, kRows, scale, gpu.gradients), loss);
+}
+
+INSTANTIATE_TEST_SUITE_P(Precisions, LlamaGpu, testing::Values(Precision::kFp32, Precision::kBf16),
+                         [](const auto& test) {
+                           return std::string(test.param == Precision::kFp32 ? "fp32" : "bf16");
+                         });
+
+}  // namespace
+}  // namespace thinwire::model

@@ -1,0 +1,175 @@
+// LibTorch's engine against our own, on the processor; and on a GPU against LibTorch's on the
+// processor, where there is one.
+#include "thinwire/model/llama_torch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/model/tiny_model.h"
+#include "thinwire/base/error.h"
+
+namespace thinwire::model {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+constexpr tensor::DevicePlace kProcessor;
+constexpr int64_t kRows = 4;
+constexpr int64_t kSequence = 24;
+constexpr float kScale = 1.0f / (kRows * kSequence);
+
+// A random model and the engine of LibTorch for it.
+struct TorchModel {
+  TorchModel(Precision precision, const config::ModelSection& section,
+             const tensor::DevicePlace& place = kProcessor, int64_t head_chunk = kHeadChunk)
+      : tiny(section, 2) {
+    init_llama(tiny.params, section, 5);
+    engine = make_torch_engine(place, section, precision, tiny.layout, tiny.params, tiny.threads,
+                               kRows, kSequence, head_chunk);
+  }
+  double step(std::span<const int32_t> tokens, int64_t rows = kRows) {
+    return engine->loss_and_gradients(tokens, rows, kScale, tiny.gradients, {});
+  }
+  std::vector<float> gradients() const {
+    const auto all = std::as_const(tiny.gradients).all();
+    return {all.begin(), all.end()};
+  }
+
+  TinyModel tiny;
+  std::unique_ptr<Llama::Engine> engine;
+};
+
+config::ModelSection section(bool tied, int64_t kv_heads) {
+  config::ModelSection model = small_section();
+  model.tied = tied;
+  model.kv_heads = kv_heads;
+  return model;
+}
+
+// Largest error of a tensor's gradient, over all tensors.
+double worst_error(TinyModel& got, TinyModel& expected) {
+  double worst = 0;
+  for (size_t i = 0; i < got.layout.size(); ++i) {
+    worst = std::max(worst, relative_error(std::as_const(got.gradients).tensor(i),
+                                           std::as_const(expected.gradients).tensor(i)));
+  }
+  return worst;
+}
+
+class LlamaTorch : public testing::TestWithParam<Precision> {
+ protected:
+  std::vector<int32_t> tokens_ = random_tokens(kRows * (kSequence + 1), 67);
+};
+
+TEST_P(LlamaTorch, LossAndGradientsEqualOurOwn) {
+  const bool fp32 = GetParam() == Precision::kFp32;
+  for (const auto& [tied, kv_heads] : {std::pair<bool, int64_t>{false, 4}, {true, 4}, {false, 2}}) {
+    TorchModel torch(GetParam(), section(tied, kv_heads));
+    TorchModel other(GetParam(), section(tied, kv_heads));
+    Llama own = other.tiny.llama(GetParam(), kRows, kSequence);
+    const double expected = own.loss_and_gradients(tokens_, kRows, kScale, other.tiny.gradients);
+    EXPECT_NEAR(torch.step(tokens_), expected, (fp32 ? 1e-5 : 5e-3) * expected);
+    EXPECT_LT(worst_error(torch.tiny, other.tiny), fp32 ? 1e-5 : 5e-2)
+        << "tied " << tied << ", kv_heads " << kv_heads;
+  }
+}
+
+TEST_P(LlamaTorch, HeadInChunksIsTheSameHead) {
+  TorchModel whole(GetParam(), section(false, 4));
+  TorchModel chunked(GetParam(), section(false, 4), kProcessor, 7);
+  const double loss = whole.step(tokens_);
+  EXPECT_NEAR(chunked.step(tokens_), loss, 1e-6 * loss);
+  EXPECT_LT(worst_error(chunked.tiny, whole.tiny), GetParam() == Precision::kFp32 ? 1e-5 : 2e-2);
+}
+
+TEST_P(LlamaTorch, RepeatsBitForBit) {
+  TorchModel torch(GetParam(), section(false, 2));
+  const double first = torch.step(tokens_);
+  const std::vector<float> once = torch.gradients();
+  torch.tiny.gradients.clear();
+  EXPECT_EQ(torch.step(tokens_), first);
+  EXPECT_EQ(torch.gradients(), once);
+  EXPECT_EQ(torch.engine->loss(tokens_, kRows), first);
+}
+
+TEST_P(LlamaTorch, MicrobatchesAddUpToTheBatch) {
+  TorchModel whole(GetParam(), section(false, 4)), parts(GetParam(), section(false, 4));
+  const double loss = whole.step(tokens_);
+  const auto all = std::span<const int32_t>(tokens_);
+  const double sum = parts.step(all.first(all.size() / 2), kRows / 2) +
+                     parts.step(all.last(all.size() / 2), kRows / 2);
+  EXPECT_NEAR(sum, loss, 1e-6 * loss);
+  EXPECT_LT(worst_error(parts.tiny, whole.tiny), GetParam() == Precision::kFp32 ? 1e-5 : 2e-2);
+}
+
+TEST_P(LlamaTorch, RefreshTakesNewParametersOver) {
+  TorchModel torch(GetParam(), section(false, 4));
+  const double before = torch.engine->loss(tokens_, kRows);
+  init_llama(torch.tiny.params, torch.tiny.model, 6);
+  torch.engine->refresh();
+  EXPECT_NE(torch.engine->loss(tokens_, kRows), before);
+  init_llama(torch.tiny.params, torch.tiny.model, 5);
+  torch.engine->refresh();
+  EXPECT_EQ(torch.engine->loss(tokens_, kRows), before);
+}
+
+TEST_P(LlamaTorch, ALayersGradientsAreCompleteWhenItIsHeard) {
+  TorchModel torch(GetParam(), section(false, 4));
+  std::vector<int> heard;
+  std::vector<std::pair<size_t, std::vector<float>>> seen;
+  torch.engine->loss_and_gradients(tokens_, kRows, kScale, torch.tiny.gradients, [&](int layer) {
+    heard.push_back(layer);
+    for (size_t i = 0; i < torch.tiny.layout.size(); ++i) {
+      if (torch.tiny.layout.specs()[i].layer != layer) continue;
+      const auto values = torch.tiny.gradients.tensor(i);
+      seen.emplace_back(i, std::vector<float>(values.begin(), values.end()));
+    }
+  });
+  EXPECT_THAT(heard, ElementsAre(1, 0, -1));
+  ASSERT_EQ(seen.size(), torch.tiny.layout.size());
+  for (const auto& [index, values] : seen) {
+    const auto last = torch.tiny.gradients.tensor(index);
+    EXPECT_TRUE(std::equal(last.begin(), last.end(), values.begin()));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Precisions, LlamaTorch,
+                         testing::Values(Precision::kFp32, Precision::kBf16), [](const auto& test) {
+                           return std::string(test.param == Precision::kFp32 ? "fp32" : "bf16");
+                         });
+
+TEST(LlamaTorchErrors, RefusesWhatOurOwnEngineRefuses) {
+  TorchModel torch(Precision::kFp32, section(false, 4));
+  std::vector<int32_t> tokens = random_tokens(kRows * (kSequence + 1), 67);
+  EXPECT_THAT([&] { torch.engine->loss(std::span(tokens).first(99), kRows); },
+              ThrowsMessage<Error>(HasSubstr("1 to 4 rows of 2 to 25 tokens")));
+  tokens[7] = 67;
+  EXPECT_THAT([&] { torch.engine->loss(tokens, kRows); },
+              ThrowsMessage<Error>(HasSubstr("token 67 at index 7 is outside")));
+}
+
+TEST(ParseDevice, KnowsItsNames) {
+  EXPECT_FALSE(parse_device("cpu"));
+  ASSERT_TRUE(parse_device("torch_cpu"));
+  EXPECT_EQ(parse_device("torch_cpu")->kind, Device::kCpu);
+  EXPECT_EQ(parse_device("auto").has_value(), tensor::cuda_device_count() > 0);
+  EXPECT_THAT([] { parse_device("gpu"); },
+              ThrowsMessage<UsageError>(HasSubstr("cpu, cuda, auto or torch_cpu, got \"gpu\"")));
+}
+
+TEST(ParseDevice, CudaSaysWhatIsThereOrSpreadsTheWorkers) {
+  const int count = tensor::cuda_device_count();
+  if (count == 0) {
+    EXPECT_THAT([] { parse_device("cuda"); },
+                ThrowsMessage<UsageError>(HasSubstr(tensor::cuda_status())));
+  } else {
+    EXPECT_EQ(parse_device("cuda", count + 1)->index, 1 % count);
+  }
+}
+
+}  // namespace
+}  // namespace thinwire::model

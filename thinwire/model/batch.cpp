@@ -1,0 +1,45 @@
+#include "thinwire/model/batch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "thinwire/base/error.h"
+#include "thinwire/model/weights.h"
+
+namespace thinwire::model {
+namespace {
+
+int64_t positive(int64_t value, const char* name) {
+  if (value < 1) throw Error(fmt::format("Llama: {} must be >= 1, got {}", name, value));
+  return value;
+}
+
+}  // namespace
+
+Batch::Batch(int64_t max_rows, int64_t max_sequence, int64_t vocabulary)
+    : max_rows_(positive(max_rows, "max_rows")),
+      max_sequence_(positive(max_sequence, "sequence")),
+      vocabulary_(vocabulary),
+      inputs_(static_cast<size_t>(max_tokens())),
+      targets_(static_cast<size_t>(max_tokens())) {}
+
+void Batch::load(std::span<const int32_t> tokens, int64_t rows) {
+  const auto count = static_cast<int64_t>(tokens.size());
+  if (rows < 1 || rows > max_rows_ || count % rows != 0 || count / rows < 2 ||
+      count / rows - 1 > max_sequence_) {
+    throw Error(fmt::format(
+        "a batch of {} rows with {} tokens in all; this model takes 1 to {} rows of 2 to {} tokens",
+        rows, count, max_rows_, max_sequence_ + 1));
+  }
+  check_tokens(tokens, vocabulary_);
+  rows_ = rows;
+  sequence_ = count / rows - 1;
+  for (int64_t r = 0; r < rows; ++r) {
+    const int32_t* const row = tokens.data() + r * (sequence_ + 1);
+    std::copy_n(row, sequence_, inputs_.data() + r * sequence_);
+    std::copy_n(row + 1, sequence_, targets_.data() + r * sequence_);
+  }
+}
+
+}  // namespace thinwire::model

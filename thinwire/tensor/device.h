@@ -1,0 +1,22 @@
+// Devices that LibTorch computes on.
+#pragma once
+
+#include <string>
+
+#include "thinwire/base/tensor_view.h"
+
+namespace thinwire::tensor {
+
+struct DevicePlace {
+  Device kind = Device::kCpu;
+  int index = 0;  // among the CUDA devices of this machine
+};
+
+// CUDA devices this process can use; 0 where there are none and in builds without CUDA.
+int cuda_device_count();
+
+// One sentence about what CUDA finds here: how many devices, or why there are none (no CUDA in this
+// build, no driver, no device).
+std::string cuda_status();
+
+}  // namespace thinwire::tensor

@@ -1,0 +1,226 @@
+// The passes between the matrix products of the LibTorch engine and the optimizer's pass, written
+// once for processor and GPU: what a test shows on the processor holds on a GPU but for the launch
+// (launch.h) and the sums over lanes. Each kernel is a function object called once a row with the
+// lanes that share the row's elements: one on the processor, the threads of a block on a GPU. T is
+// float or Bf16; arithmetic is fp32.
+//
+// Shape suffixes: R rows (tokens), W width, F width of the MLP, V vocabulary, H heads, D head size,
+// B blocks.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "thinwire/base/bf16.h"
+
+#if defined(__CUDACC__)
+#define THINWIRE_DEVICE __host__ __device__
+#else
+#define THINWIRE_DEVICE
+#endif
+
+namespace thinwire::tensor {
+
+THINWIRE_DEVICE inline float widen(float value) { return value; }
+THINWIRE_DEVICE inline float widen(Bf16 value) { return to_float(value); }
+THINWIRE_DEVICE inline void store(float value, float& to) { to = value; }
+THINWIRE_DEVICE inline void store(float value, Bf16& to) { to = to_bf16(value); }
+
+// One lane of a row that nobody shares. Its counterpart on a GPU has the same members; sum() and
+// maximum() are then over all lanes, return the same bits to each, and must be called by all.
+struct OnlyLane {
+  int64_t index() const { return 0; }
+  int64_t count() const { return 1; }
+  float sum(float value) const { return value; }
+  float maximum(float value) const { return value; }
+};
+
+// x = table[token]
+struct Embed {
+  int64_t width;
+  const int32_t* token_R;
+  const float* table_VW;
+  float* x_RW;
+
+  template <typename Lanes>
+  THINWIRE_DEVICE void operator()(Lanes& lanes, int64_t row) const {
+    const float* const from = table_VW + token_R[row] * width;
+    for (int64_t i = lanes.index(); i < width; i += lanes.count()) x_RW[row * width + i] = from[i];
+  }
+};
+
+// Kernels::add_rmsnorm of kernels.h: sum = x + delta (null: x), out = sum * rstd * weight.
+template <typename T>
+struct AddRmsNorm {
+  int64_t width;
+  float eps;
+  const float* x_RW;
+  const T* delta_RW;
+  const float* weight_W;
+  float* sum_RW;
+  float* rstd_R;
+  T* out_RW;
+
+  template <typename Lanes>
+  THINWIRE_DEVICE void operator()(Lanes& lanes, int64_t row) const {
+    const int64_t first = row * width;
+    float square = 0;
+    for (int64_t i = lanes.index(); i < width; i += lanes.count()) {
+      const float value =
+          x_RW[first + i] + (delta_RW == nullptr ? 0.0f : widen(delta_RW[first + i]));
+      sum_RW[first + i] = value;
+      square += value * value;
+    }
+    const float mean = lanes.sum(square) / static_cast<float>(width);
+    const float rstd = 1.0f / std::sqrt(mean + eps);
+    if (lanes.index() == 0) rstd_R[row] = rstd;
+    for (int64_t i = lanes.index(); i < width; i += lanes.count()) {
+      store(sum_RW[first + i] * rstd * weight_W[i], out_RW[first + i]);
+    }
+  }
+};
+
+// Kernels::rmsnorm_backward of kernels.h. Called once a block: block b takes the rows b, b +
+// blocks,
+// ... and leaves their part of the weight's gradient in dweight_BW. `out` is written again.
+template <typename T>
+struct RmsNormBackward {
+  int64_t rows;
+  int64_t width;
+  int64_t blocks;  // at most `rows`
+  const float* x_RW;
+  const float* rstd_R;
+  const float* weight_W;
+  const T* dout_RW;
+  float* dx_RW;   // added to
+  T* dx_copy_RW;  // dx rounded; null: not wanted
+  float* dweight_BW;
+  T* out_RW;
+
+  template <typename Lanes>
+  THINWIRE_DEVICE void operator()(Lanes& lanes, int64_t block) const {
+    for (int64_t row = block; row < rows; row += blocks) {
+      const int64_t first = row * width;
+      float dot = 0;
+      for (int64_t i = lanes.index(); i < width; i += lanes.count()) {
+        dot += widen(dout_RW[first + i]) * weight_W[i] * x_RW[first + i];
+      }
+      const float rstd = rstd_R[row];
+      const float along = lanes.sum(dot) / static_cast<float>(width) * rstd * rstd;
+      for (int64_t i = lanes.index(); i < width; i += lanes.count()) {
+        const float x = x_RW[first + i], dout = widen(dout_RW[first + i]);
+        const float dx = dx_RW[first + i] + rstd * (weight_W[i] * dout - x * along);
+        dx_RW[first + i] = dx;
+        if (dx_copy_RW != nullptr) store(dx, dx_copy_RW[first + i]);
+        float& dweight = dweight_BW[block * width + i];
+        dweight = (row == block ? 0.0f : dweight) + dout * x * rstd;
+        store(x * rstd * weight_W[i], out_RW[first + i]);
+      }
+    }
+  }
+};
+
+// Rotary positions (Kernels::rotate_* of kernels.h) of the first `heads` heads of each row, in
+// place. Row r stands at position r modulo `sequence`; direction -1 turns back.
+template <typename T>
+struct Rotate {
+  int64_t sequence;
+  int64_t heads;
+  int64_t half;    // D / 2
+  int64_t stride;  // between rows
+  float direction;
+  const float* cosine;  // [sequence, D / 2]
+  const float* sine;
+  T* x;
+
+  template <typename Lanes>
+  THINWIRE_DEVICE void operator()(Lanes& lanes, int64_t row) const {
+    const int64_t angles = row % sequence * half;
+    for (int64_t i = lanes.index(); i < heads * half; i += lanes.count()) {
+      const int64_t pair = i % half;
+      T& first = x[row * stride + i / half * 2 * half + pair];
+      T& second = (&first)[half];
+      const float a = widen(first), b = widen(second);
+      const float c = cosine[angles + pair], s = direction * sine[angles + pair];
+      store(a * c - b * s, first);
+      store(b * c + a * s, second);
+    }
+  }
+};
+
+// Kernels::swiglu of kernels.h: out = silu(gate) * up.
+template <typename T>
+struct SwiGlu {
+  int64_t width;
+  const T* gate_up_R2F;
+  T* out_RF;
+
+  template <typename Lanes>
+  THINWIRE_DEVICE void operator()(Lanes& lanes, int64_t row) const {
+    const T* const gate = gate_up_R2F + row * 2 * width;
+    for (int64_t i = lanes.index(); i < width; i += lanes.count()) {
+      const float g = widen(gate[i]), u = widen(gate[width + i]);
+      store(g / (1.0f + std::exp(-g)) * u, out_RF[row * width + i]);
+    }
+  }
+};
+
+// Kernels::swiglu_backward of kernels.h: gate_up becomes its gradient, `out` is written again.
+template <typename T>
+struct SwiGluBackward {
+  int64_t width;
+  T* gate_up_R2F;
+  const T* dout_RF;
+  T* out_RF;
+
+  template <typename Lanes>
+  THINWIRE_DEVICE void operator()(Lanes& lanes, int64_t row) const {
+    T* const gate = gate_up_R2F + row * 2 * width;
+    for (int64_t i = lanes.index(); i < width; i += lanes.count()) {
+      const float g = widen(gate[i]), u = widen(gate[width + i]);
+      const float dout = widen(dout_RF[row * width + i]);
+      const float sigmoid = 1.0f / (1.0f + std::exp(-g));
+      const float silu = g * sigmoid;
+      store(dout * u * sigmoid * (1.0f + g * (1.0f - sigmoid)), gate[i]);
+      store(dout * silu, gate[width + i]);
+      store(silu * u, out_RF[row * width + i]);
+    }
+  }
+};
+
+// Cross entropy of a row of logits with its target, in nats; if `gradients`, the logits become
+// scale * (softmax - one_hot(target)).
+template <typename T>
+struct CrossEntropy {
+  int64_t vocabulary;
+  const int32_t* target_R;
+  bool gradients;
+  float scale;
+  T* logits_RV;
+  float* loss_R;
+
+  template <typename Lanes>
+  THINWIRE_DEVICE void operator()(Lanes& lanes, int64_t row) const {
+    T* const logits = logits_RV + row * vocabulary;
+    float largest = -INFINITY, sum = 0;
+    for (int64_t i = lanes.index(); i < vocabulary; i += lanes.count()) {
+      largest = std::fmax(largest, widen(logits[i]));
+    }
+    largest = lanes.maximum(largest);
+    for (int64_t i = lanes.index(); i < vocabulary; i += lanes.count()) {
+      sum += std::exp(widen(logits[i]) - largest);
+    }
+    sum = lanes.sum(sum);
+    const int64_t target = target_R[row];
+    if (lanes.index() == 0) loss_R[row] = std::log(sum) + largest - widen(logits[target]);
+    if (!gradients) return;
+    const float inverse = 1.0f / sum;
+    lanes.sum(0);  // the target's logit is read before it is written
+    for (int64_t i = lanes.index(); i < vocabulary; i += lanes.count()) {
+      const float probability = std::exp(widen(logits[i]) - largest) * inverse;
+      store(scale * (probability - (i == target ? 1.0f : 0.0f)), logits[i]);
+    }
+  }
+};
+
+}  // namespace thinwire::tensor
