@@ -17,8 +17,8 @@ endif()
 # Replicas must agree bit for bit, so a multiply and an add become an FMA only where that is
 # written, and no target instruction set is chosen here: kernels dispatch at run time.
 # errno and floating-point traps are not used; without them square roots and selects vectorise.
-add_compile_options(-ffp-contract=off -fno-math-errno -fno-trapping-math -Wall -Wextra -Wshadow
-                    -Werror)
+add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off;-fno-math-errno;\
+-fno-trapping-math;-Wall;-Wextra;-Wshadow;-Werror>")
 
 if(THINWIRE_SANITIZE)
   add_compile_options(-fsanitize=${THINWIRE_SANITIZE} -fno-sanitize-recover=all

@@ -37,6 +37,13 @@ if(THINWIRE_CUDA)
     message(FATAL_ERROR "THINWIRE_CUDA is on, but the torch wheel in '${THINWIRE_TORCH_DIR}' has "
                         "no CUDA side. Set THINWIRE_TORCH_DIR to one that has.")
   endif()
+  set(CMAKE_CUDA_ARCHITECTURES all-major CACHE STRING "GPUs that own kernels are compiled for")
+  enable_language(CUDA)
+  # The arithmetic of the processor: no contraction. Functions of both sides are plain constexpr.
+  add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:-fmad=false;--expt-relaxed-constexpr>")
+  if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)  # unknown to CMake 3.25
+  endif()
   target_compile_definitions(thinwire::torch INTERFACE THINWIRE_CUDA=1)
   # Nothing names a symbol of libtorch_cuda; it registers itself when it is loaded.
   target_link_libraries(

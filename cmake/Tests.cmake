@@ -69,6 +69,9 @@ function(thinwire_test_program name label sources libraries)
     # Loading LibTorch costs more than most tests do, so once for the whole program.
     add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY "${test_directory}")
     set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 600)
+    if(label STREQUAL "gpu")
+      set_tests_properties(${name} PROPERTIES SKIP_REGULAR_EXPRESSION "no GPU: ")
+    endif()
   else()
     gtest_discover_tests(
       ${name} TEST_PREFIX ${name}. WORKING_DIRECTORY "${test_directory}"
