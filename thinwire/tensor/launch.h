@@ -27,13 +27,16 @@ void launch(const DevicePlace& device, ThreadPool& threads, const Kernel& kernel
 
 // Every kernel that is launched, for the files that define launch_cuda.
 // NOLINTBEGIN(bugprone-macro-parentheses): a type takes no parentheses
-#define THINWIRE_FOR_PORTABLE_KERNELS(DO)                                                   \
-  DO(Embed)                                                                                 \
-  DO(AddRmsNorm<float>)                                                                     \
-  DO(AddRmsNorm<Bf16>)                                                                      \
-  DO(RmsNormBackward<float>) DO(RmsNormBackward<Bf16>) DO(Rotate<float>) DO(Rotate<Bf16>)   \
-      DO(SwiGlu<float>) DO(SwiGlu<Bf16>) DO(SwiGluBackward<float>) DO(SwiGluBackward<Bf16>) \
-          DO(CrossEntropy<float>) DO(CrossEntropy<Bf16>)
+// clang-format off
+#define THINWIRE_FOR_PORTABLE_KERNELS(DO)            \
+  DO(Embed)                                          \
+  DO(AddRmsNorm<float>) DO(AddRmsNorm<Bf16>)         \
+  DO(RmsNormBackward<float>) DO(RmsNormBackward<Bf16>) \
+  DO(Rotate<float>) DO(Rotate<Bf16>)                 \
+  DO(SwiGlu<float>) DO(SwiGlu<Bf16>)                 \
+  DO(SwiGluBackward<float>) DO(SwiGluBackward<Bf16>) \
+  DO(CrossEntropy<float>) DO(CrossEntropy<Bf16>)
+// clang-format on
 // NOLINTEND(bugprone-macro-parentheses)
 
 }  // namespace thinwire::tensor
