@@ -126,7 +126,7 @@ void Worker::train_step(int64_t step, const data::Batch& batch, double data_s) {
   part.gradient_norm = report->gradient_norm;
   part.exchange_s = report->exchange_seconds;
   part.synchronised = report->synchronised;
-  if (part.synchronised) part.digest = values_digest(shared().all(), threads_);
+  if (part.synchronised) part.digest = values_digest(std::as_const(shared()).all(), threads_);
   part.update_s = updating.seconds() - part.exchange_s;
   const transport::TrafficCount after = peers_.traffic();
   part.bytes_sent = after.sent - before.sent;
@@ -185,7 +185,7 @@ void Worker::require_finite_state(int64_t completed) {
                     completed, name, peers_.self()));
   };
   require("a parameter", std::as_const(params_).all());
-  if (strategy_->shared() != nullptr) require("a shared weight", shared().all());
+  if (strategy_->shared() != nullptr) require("a shared weight", std::as_const(shared()).all());
   for (const sync::StateTensor& part : strategy_->state()) require(part.name, part.values);
 }
 
