@@ -180,7 +180,7 @@ class TorchEngine final : public Llama::Engine {
   }
 
   // The fp32 gradient += dy^T x.
-  void add_product(at::Tensor gradient, const at::Tensor& dy, const at::Tensor& x) {
+  void add_product(const at::Tensor& gradient, const at::Tensor& dy, const at::Tensor& x) {
     if constexpr (kIsFloat) {
       gradient.addmm_(dy.t(), x);
     } else {

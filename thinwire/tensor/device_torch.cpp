@@ -29,11 +29,13 @@ class Pinned {
     cudaGetLastError();  // a refusal is no error of the calls that follow
 #endif
   }
-  ~Pinned() {
 #ifdef THINWIRE_CUDA
+  ~Pinned() {
     if (host_ != nullptr) cudaHostUnregister(host_);
-#endif
   }
+#else
+  ~Pinned() = default;
+#endif
   Pinned(const Pinned&) = delete;
   Pinned& operator=(const Pinned&) = delete;
 
