@@ -1,0 +1,210 @@
+// thinwire bench codec: size and speed of DisTrO's payloads on this machine.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "thinwire/base/error.h"
+#include "thinwire/base/rng.h"
+#include "thinwire/base/units.h"
+#include "thinwire/cli/command.h"
+#include "thinwire/cli/table.h"
+#include "thinwire/codec/payload.h"
+#include "thinwire/config/model_shapes.h"
+#include "thinwire/sync/distro_encoder.h"
+
+namespace thinwire::cli {
+namespace {
+
+struct Arguments {
+  config::ModelSection model;
+  std::vector<int64_t> k = {1, 2, 4, 6, 16, 32, 64};
+  std::vector<std::string> values = {"1bit"};
+  int64_t chunk = method::DistroOptions().chunk;
+  int rounds = 9;
+  bool json = false;
+};
+
+struct Case {
+  std::string values;
+  int64_t k = 0;
+  int64_t params = 0;
+  size_t bytes = 0;
+  double bound_bytes = 0;
+  double encode_seconds = 0;
+  double decode_seconds = 0;
+
+  double ratio() const { return static_cast<double>(bytes) / bound_bytes; }
+  double rate(double seconds) const { return static_cast<double>(bytes) / seconds / 1e6; }
+};
+
+// Full tiles of uniformly drawn slots, which is what the bound assumes, and normal values.
+codec::SparseTiles random_tiles(std::span<const codec::SparseShape> shapes,
+                                codec::ValueCoding coding) {
+  Rng rng(1, 1);
+  codec::SparseTiles tiles(shapes);
+  for (size_t tensor = 0; tensor < shapes.size(); ++tensor) {
+    const codec::SparseShape& shape = shapes[tensor];
+    for (int64_t tile = 0; tile < shape.tiles; ++tile) {
+      auto at = static_cast<size_t>(shape.first_kept + tile * shape.kept);
+      tiles.counts[static_cast<size_t>(shape.first_tile + tile)] =
+          static_cast<uint32_t>(shape.kept);
+      // Each slot is taken with the probability that leaves all choices of `kept` equally likely.
+      for (int slot = 0, left = shape.kept; left > 0; ++slot) {
+        if (rng.below(static_cast<uint64_t>(shape.slots - slot)) >= static_cast<uint64_t>(left)) {
+          continue;
+        }
+        tiles.slots[at] = static_cast<uint16_t>(slot);
+        tiles.values[at++] = static_cast<float>(rng.normal());
+        --left;
+      }
+    }
+    codec::quantise(shape, tensor, coding, tiles);
+  }
+  return tiles;
+}
+
+double median_seconds(int rounds, const std::function<void()>& body) {
+  body();  // memory is there and warm afterwards
+  std::vector<double> seconds;
+  for (int round = 0; round < rounds; ++round) {
+    const auto start = std::chrono::steady_clock::now();
+    body();
+    seconds.push_back(
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  const auto middle = seconds.begin() + rounds / 2;
+  std::nth_element(seconds.begin(), middle, seconds.end());
+  return *middle;
+}
+
+Case measure(const Arguments& arguments, const std::vector<TensorSpec>& tensors,
+             const std::string& values, int64_t k) {
+  method::DistroOptions options;
+  options.chunk = arguments.chunk;
+  options.k = k;
+  options.values = values;
+  const tensor::Layout layout(tensors);
+  const sync::DistroTiles plan(options, layout);
+  const codec::ValueCoding coding = sync::value_coding(values);
+  const codec::SparseTiles tiles = random_tiles(plan.shapes(), coding);
+  const codec::PayloadId id;
+
+  Case result{.values = values, .k = k, .params = config::parameter_count(tensors)};
+  Bytes payload;
+  result.encode_seconds = median_seconds(arguments.rounds, [&] {
+    codec::begin_payload(id, payload);
+    codec::encode_sparse(plan.shapes(), coding, tiles, payload);
+    codec::seal_payload(payload);
+  });
+  codec::SparseTiles received(plan.shapes());
+  result.decode_seconds = median_seconds(arguments.rounds, [&] {
+    const auto body = codec::open_payload(payload, id);
+    if (!body) throw Error(body.error().message);
+    const auto done = codec::decode_sparse(plan.shapes(), coding, *body, received);
+    if (!done) throw Error(done.error().message);
+  });
+  if (received.slots != tiles.slots || received.values != tiles.values) {
+    throw Error("bench codec: a payload decodes to something else");
+  }
+  result.bytes = payload.size();
+  result.bound_bytes =
+      method::distro_entropy_bits(plan.plan(), method::distro_value_bits(values)) / 8;
+  return result;
+}
+
+void print_json(const Case& result) {
+  const nlohmann::json line = {{"values", result.values},
+                               {"k", result.k},
+                               {"params", result.params},
+                               {"bytes", result.bytes},
+                               {"bound_bytes", result.bound_bytes},
+                               {"ratio", result.ratio()},
+                               {"encode_mb_s", result.rate(result.encode_seconds)},
+                               {"decode_mb_s", result.rate(result.decode_seconds)}};
+  fmt::print("{}\n", line.dump());
+}
+
+Table table_of(const std::vector<Case>& cases) {
+  Table table;
+  table.columns = {{"values", true}, {"k"},           {"bytes"}, {"bound"}, {"ratio"},
+                   {"encode\nMB/s"}, {"decode\nMB/s"}};
+  for (const Case& result : cases) {
+    table.rows.push_back({result.values, fmt::format("{}", result.k),
+                          fmt::format("{}", result.bytes), number_cell(result.bound_bytes, 0),
+                          number_cell(result.ratio(), 4),
+                          number_cell(result.rate(result.encode_seconds), 0),
+                          number_cell(result.rate(result.decode_seconds), 0)});
+  }
+  return table;
+}
+
+void run(const Arguments& arguments) {
+  for (const int64_t k : arguments.k) {
+    if (k > arguments.chunk * arguments.chunk) {
+      throw UsageError(fmt::format("--k must be <= chunk * chunk = {}, got {}",
+                                   arguments.chunk * arguments.chunk, k));
+    }
+  }
+  const auto tensors = config::llama_tensors(arguments.model);
+  std::vector<Case> cases;
+  for (const std::string& values : arguments.values) {
+    for (const int64_t k : arguments.k) {
+      cases.push_back(measure(arguments, tensors, values, k));
+      if (arguments.json) print_json(cases.back());
+    }
+  }
+  if (arguments.json) return;
+  fmt::print("{} parameters, chunk {}, one thread; MB of payload\n\n{}",
+             format_count(static_cast<double>(cases.front().params)), arguments.chunk,
+             table_of(cases).terminal());
+}
+
+// A Llama of 51.7 M parameters.
+config::ModelSection default_model() {
+  config::ModelSection model;
+  model.vocab = 32000;
+  model.hidden = 512;
+  model.layers = 6;
+  model.heads = model.kv_heads = 8;
+  model.intermediate = 1376;
+  return model;
+}
+
+}  // namespace
+
+void add_bench_codec(CLI::App& bench) {
+  auto* command = bench.add_subcommand(
+      "codec",
+      "Size of DisTrO's payloads against the entropy of uniformly drawn slots, and how fast they "
+      "are made and read");
+  const auto arguments = std::make_shared<Arguments>();
+  arguments->model = default_model();
+  command->add_option("--k", arguments->k, "Coefficients kept of a full tile; several with commas")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 65536))
+      ->capture_default_str();
+  command->add_option("--values", arguments->values, "Codings of values; several with commas")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"fp32", "bf16", "int8", "1bit"}))
+      ->capture_default_str();
+  command->add_option("--chunk", arguments->chunk, "Largest side of a tile")
+      ->check(CLI::Range(int64_t{1}, method::kMaxChunk))
+      ->capture_default_str();
+  command->add_option("--layers", arguments->model.layers, "Blocks of the model, a Llama 512 wide")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->add_option("--rounds", arguments->rounds, "Repetitions, of which the median counts")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  command->add_flag("--json", arguments->json, "One line of JSON a case instead");
+  command->callback([arguments] { run(*arguments); });
+}
+
+}  // namespace thinwire::cli
