@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "tests/codec/random_tiles.h"
 #include "thinwire/base/bf16.h"
@@ -38,6 +38,13 @@ void expect_same(const std::vector<SparseShape>& shapes, const SparseTiles& a,
       }
     }
   }
+}
+
+// Leaves the Rice parameter (low bits only, so that slots stay in range) and the flag as they are.
+void set_segment_bytes(Bytes& bytes, size_t at, size_t size) {
+  bytes[at] = static_cast<uint8_t>(size);
+  bytes[at + 1] = bytes[at + 2] = 0;
+  bytes[at + 3] &= 0x98;
 }
 
 class Sparse : public testing::TestWithParam<ValueCoding> {};
@@ -87,25 +94,119 @@ TEST_P(Sparse, RandomBytesNeverDoHarm) {
   for (int round = 0; round < 20000; ++round) {
     Bytes bytes(rng.below(60));
     for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(rng.bits());
-    // A plausible start, so that the rest is looked at.
-    if (bytes.size() > 8) {
-      bytes[0] %= 16;
-      bytes[1] = static_cast<uint8_t>(static_cast<uint8_t>(GetParam()) | (bytes[1] & 4));
-      bytes[4] %= 16;
-      bytes[5] = bytes[6] = bytes[7] = 0;
+    // A plausible start, so that the rest is looked at: the coding, scales below 2, and two
+    // segments of which the first ends within what follows.
+    const bool scaled = GetParam() == ValueCoding::kInt8 || GetParam() == ValueCoding::kOneBit;
+    const size_t table = scaled ? 5 : 1;
+    if (bytes.size() >= table + 8) {
+      bytes[0] = static_cast<uint8_t>(GetParam());
+      if (scaled) bytes[2] = bytes[4] = 0x3f;
+      const size_t rest = bytes.size() - table - 8;
+      const size_t first = rng.below(rest + 1);
+      set_segment_bytes(bytes, table, first);
+      set_segment_bytes(bytes, table + 4, rest - first);
     }
     if (decode_sparse(shapes, GetParam(), bytes, received)) expect_valid(shapes, received);
   }
 }
 
+// A Llama of 51.7 M parameters (32000 tokens, 6 blocks of 512, MLP 1376 wide) in tiles of 64 x 64
+// that keep k slots, smaller ones their share.
+std::vector<SparseShape> realistic_shapes(int k) {
+  const ShapeOf vector = {8, 64, 1};
+  const ShapeOf table = {500 * 8, 4096, k};
+  std::vector<ShapeOf> tensors = {table, vector, table};
+  for (int layer = 0; layer < 6; ++layer) {
+    tensors.insert(tensors.end(), 2, vector);
+    tensors.insert(tensors.end(), 4, {64, 4096, k});
+    tensors.insert(tensors.end(), 3, {8 * 32, 64 * 43, std::max((k * 43 + 32) / 64, 1)});
+  }
+  return shapes_of(tensors);
+}
+
+double entropy_bytes(const std::vector<SparseShape>& shapes, int value_bits) {
+  double bits = 0;
+  for (const SparseShape& shape : shapes) {
+    double tile = shape.kept * value_bits;
+    for (int i = 0; i < shape.kept; ++i) {
+      tile += std::log2(double(shape.slots - i) / (shape.kept - i));
+    }
+    bits += static_cast<double>(shape.tiles) * tile;
+  }
+  return bits / 8;
+}
+
 TEST(SparseSize, IsWithinThreePercentOfTheEntropyBound) {
-  // 32 of 4096 slots at 1 bit a value: 298.2 bits a tile.
-  const auto shapes = shapes_of({{4000, 4096, 32}});
-  SparseTiles sent = random_tiles(shapes, 6, 1.0);
-  const Bytes bytes = encoded(shapes, ValueCoding::kOneBit, sent);
-  double bound = 32;
-  for (int i = 0; i < 32; ++i) bound += std::log2(double(4096 - i) / (32 - i));
-  EXPECT_LT(static_cast<double>(bytes.size()) * 8, 1.03 * 4000 * bound);
+  for (const int k : {1, 2, 3, 4, 6, 8, 16, 32, 64}) {
+    const auto shapes = realistic_shapes(k);
+    SparseTiles sent = random_tiles(shapes, 6, 1.0);
+    const Bytes bytes = encoded(shapes, ValueCoding::kOneBit, sent);
+    EXPECT_LT(static_cast<double>(bytes.size()), 1.03 * entropy_bytes(shapes, 1)) << k;
+    EXPECT_GT(static_cast<double>(bytes.size()), 0.99 * entropy_bytes(shapes, 1)) << k;
+  }
+}
+
+TEST(SparseThreads, BytesDoNotDependOnHowManyCode) {
+  const auto shapes = shapes_of({{700, 4096, 32}, {30, 64, 1}, {2, 65536, 5000}});
+  for (const ValueCoding coding : kCodings) {
+    SparseTiles sent = random_tiles(shapes, 7, 0.9);
+    const Bytes bytes = encoded(shapes, coding, sent);
+    for (const int count : {2, 3, 5}) {
+      ThreadPool threads(count);
+      Bytes same;
+      encode_sparse(shapes, coding, sent, threads, same);
+      EXPECT_EQ(same, bytes) << count;
+    }
+  }
+}
+
+// One tile of 8 slots of which 2 are sent as fp32: coding, table, a byte of slots, 8 of values.
+Bytes one_tile(uint32_t parameter, bool partial, uint8_t slots, size_t values) {
+  Bytes bytes;
+  ByteWriter writer(bytes);
+  writer.put(uint8_t{0});
+  writer.put(static_cast<uint32_t>(1 + 4 * values) | parameter << 27 | uint32_t{partial} << 31);
+  writer.put(slots);
+  for (size_t i = 0; i < values; ++i) writer.put(1.0f);
+  return bytes;
+}
+
+bool accepted(const Bytes& bytes, SparseTiles& tiles) {
+  return decode_sparse(shapes_of({{1, 8, 2}}), ValueCoding::kF32, bytes, tiles).has_value();
+}
+
+TEST(SparseMalformed, EachIsRefused) {
+  SparseTiles tiles(shapes_of({{1, 8, 2}}));
+  // Parameter 1, gap 2: 0 1 0; then 3 of the 5 slots left, 2 bits and one more: 1 1 0.
+  ASSERT_TRUE(accepted(one_tile(1, false, 0b011010, 2), tiles));
+  EXPECT_EQ(tiles.counts[0], 2u);
+  EXPECT_THAT(tiles.slots, testing::ElementsAre(2, 6));
+  EXPECT_FALSE(accepted(one_tile(1, false, 0b1011010, 2), tiles)) << "bits behind the slots";
+  EXPECT_FALSE(accepted(one_tile(1, false, 0b011010, 1), tiles)) << "a value missing";
+  EXPECT_FALSE(accepted(one_tile(1, false, 0b011010, 3), tiles)) << "a value too many";
+  EXPECT_FALSE(accepted(one_tile(1, false, 0b00000000, 2), tiles)) << "a gap without an end";
+  EXPECT_FALSE(accepted(one_tile(1, false, 0b00110000, 2), tiles)) << "a gap of 9";
+  EXPECT_FALSE(accepted(one_tile(1, false, 0b00011000, 2), tiles)) << "the gap takes the last slot";
+  EXPECT_FALSE(accepted(one_tile(15, false, 0b00000001, 2), tiles)) << "a gap that is cut off";
+  // Partial tiles: a 0 bit and a count in one bit, of which 2 is more than it can say.
+  ASSERT_TRUE(accepted(one_tile(0, true, 0b00, 0), tiles));
+  EXPECT_EQ(tiles.counts[0], 0u);
+  ASSERT_TRUE(accepted(one_tile(0, true, 0b11110, 1), tiles));
+  EXPECT_EQ(tiles.counts[0], 1u);
+  EXPECT_EQ(tiles.slots[0], 7u);
+  Bytes infinite = one_tile(1, false, 0b011010, 2);
+  infinite[8] = 0x80;
+  infinite[9] = 0x7f;
+  EXPECT_FALSE(accepted(infinite, tiles)) << "a value that is infinite";
+}
+
+TEST(SparseMalformed, CountAboveWhatIsKeptIsRefused) {
+  const auto shapes = shapes_of({{1, 8, 3}});
+  SparseTiles tiles(shapes);
+  for (const uint8_t slots : {uint8_t{0b110}, uint8_t{0b1110}}) {
+    Bytes bytes = one_tile(0, true, slots, 0);
+    EXPECT_FALSE(decode_sparse(shapes, ValueCoding::kF32, bytes, tiles));
+  }
 }
 
 TEST(SparseQuantise, OneBitSendsTheMeanWithTheSign) {

@@ -12,6 +12,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/rng.h"
+#include "thinwire/base/threads.h"
 #include "thinwire/base/units.h"
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/table.h"
@@ -27,6 +28,7 @@ struct Arguments {
   std::vector<int64_t> k = {1, 2, 4, 6, 16, 32, 64};
   std::vector<std::string> values = {"1bit"};
   int64_t chunk = method::DistroOptions().chunk;
+  int threads = 1;
   int rounds = 9;
   bool json = false;
 };
@@ -84,8 +86,25 @@ double median_seconds(int rounds, const std::function<void()>& body) {
   return *middle;
 }
 
+// What a receiver does with a payload before it adds the values up.
+void decode(const Bytes& payload, const codec::PayloadId& id, ThreadPool& threads,
+            std::span<const codec::SparseShape> shapes, codec::SparseMessage& message,
+            std::vector<float>& values) {
+  const auto body = codec::open_payload(payload, id);
+  if (!body) throw Error(body.error().message);
+  if (const auto opened = message.open(*body); !opened) throw Error(opened.error().message);
+  threads.for_each(static_cast<int64_t>(message.segments().size()), [&](int64_t i) {
+    const auto index = static_cast<size_t>(i);
+    if (const auto done = message.decode(index); !done) throw Error(done.error().message);
+    const codec::SparseSegment& segment = message.segments()[index];
+    const codec::SparseShape& shape = shapes[segment.tensor];
+    message.read_values(index, 0, segment.tiles * shape.kept,
+                        values.data() + shape.first_kept + segment.first_tile * shape.kept);
+  });
+}
+
 Case measure(const Arguments& arguments, const std::vector<TensorSpec>& tensors,
-             const std::string& values, int64_t k) {
+             const std::string& values, int64_t k, ThreadPool& threads) {
   method::DistroOptions options;
   options.chunk = arguments.chunk;
   options.k = k;
@@ -100,19 +119,14 @@ Case measure(const Arguments& arguments, const std::vector<TensorSpec>& tensors,
   Bytes payload;
   result.encode_seconds = median_seconds(arguments.rounds, [&] {
     codec::begin_payload(id, payload);
-    codec::encode_sparse(plan.shapes(), coding, tiles, payload);
+    codec::encode_sparse(plan.shapes(), coding, tiles, threads, payload);
     codec::seal_payload(payload);
   });
-  codec::SparseTiles received(plan.shapes());
-  result.decode_seconds = median_seconds(arguments.rounds, [&] {
-    const auto body = codec::open_payload(payload, id);
-    if (!body) throw Error(body.error().message);
-    const auto done = codec::decode_sparse(plan.shapes(), coding, *body, received);
-    if (!done) throw Error(done.error().message);
-  });
-  if (received.slots != tiles.slots || received.values != tiles.values) {
-    throw Error("bench codec: a payload decodes to something else");
-  }
+  codec::SparseMessage message(plan.shapes(), coding);
+  std::vector<float> received(tiles.values.size());
+  result.decode_seconds = median_seconds(
+      arguments.rounds, [&] { decode(payload, id, threads, plan.shapes(), message, received); });
+  if (received != tiles.values) throw Error("bench codec: a payload decodes to other values");
   result.bytes = payload.size();
   result.bound_bytes =
       method::distro_entropy_bits(plan.plan(), method::distro_value_bits(values)) / 8;
@@ -153,17 +167,18 @@ void run(const Arguments& arguments) {
     }
   }
   const auto tensors = config::llama_tensors(arguments.model);
+  ThreadPool threads(arguments.threads);
   std::vector<Case> cases;
   for (const std::string& values : arguments.values) {
     for (const int64_t k : arguments.k) {
-      cases.push_back(measure(arguments, tensors, values, k));
+      cases.push_back(measure(arguments, tensors, values, k, threads));
       if (arguments.json) print_json(cases.back());
     }
   }
   if (arguments.json) return;
-  fmt::print("{} parameters, chunk {}, one thread; MB of payload\n\n{}",
+  fmt::print("{} parameters, chunk {}, {} threads; MB of payload\n\n{}",
              format_count(static_cast<double>(cases.front().params)), arguments.chunk,
-             table_of(cases).terminal());
+             arguments.threads, table_of(cases).terminal());
 }
 
 // A Llama of 51.7 M parameters.
@@ -199,6 +214,9 @@ void add_bench_codec(CLI::App& bench) {
       ->capture_default_str();
   command->add_option("--layers", arguments->model.layers, "Blocks of the model, a Llama 512 wide")
       ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->add_option("--threads", arguments->threads, "Threads that code one payload")
+      ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   command->add_option("--rounds", arguments->rounds, "Repetitions, of which the median counts")
       ->check(CLI::Range(1, 1'000'000))

@@ -34,8 +34,21 @@ class BitWriter {
     put((low << 1 | 1) << quotient, static_cast<int>(quotient) + 1 + parameter);
   }
 
-  // Writes what is left; the last byte's unused bits are zero.
-  void finish() { std::memcpy(out_, &word_, 8); }
+  // A value below `range` (1 <= range <= 65536) in truncated binary: with b bits for range - 1, the
+  // first 2^b - range values take b - 1 bits, the others b, the last of which follows the rest.
+  void put_below(uint32_t value, uint32_t range) {
+    const int bits = std::bit_width(range - 1);
+    const uint32_t spared = (1u << bits) - range;
+    if (value < spared) return put(value, bits - 1);
+    const uint32_t moved = value + spared;
+    put(moved >> 1 | (moved & 1) << (bits == 0 ? 0 : bits - 1), bits);
+  }
+
+  // Writes what is left, the last byte's unused bits zero; the end of what was written.
+  uint8_t* finish() {
+    std::memcpy(out_, &word_, 8);
+    return out_ + (used_ + 7) / 8;
+  }
 
  private:
   uint8_t* out_;
@@ -50,49 +63,74 @@ class BitReader {
 
   // count <= 32.
   uint32_t get(int count) {
-    const uint64_t bits = peek() & ((uint64_t{1} << count) - 1);
-    at_ += static_cast<uint64_t>(count);
+    refill();
+    const uint64_t bits = word_ & ((uint64_t{1} << count) - 1);
+    skip(count);
     return static_cast<uint32_t>(bits);
   }
 
   // A Rice-coded value; anything above `limit` may come back as any value above it.
   uint32_t get_rice(int parameter, uint32_t limit) {
-    uint64_t bits = peek();
+    refill();
     uint32_t zeros = 0;
-    while ((bits & 0xffffffffu) == 0) {
+    while ((word_ & 0xffffffffu) == 0) [[unlikely]] {
       zeros += 32;
-      at_ += 32;
+      skip(32);
       if (uint64_t{zeros} << parameter > limit || past_end()) return limit + 1;
-      bits = peek();
+      refill();
     }
-    const int rest = std::countr_zero(bits);
-    const uint64_t low = bits >> (rest + 1) & ((uint64_t{1} << parameter) - 1);
-    at_ += static_cast<uint64_t>(rest + 1 + parameter);
+    const int rest = std::countr_zero(word_);
+    const uint64_t low = word_ >> (rest + 1) & ((uint64_t{1} << parameter) - 1);
+    skip(rest + 1 + parameter);
     const uint64_t value = uint64_t{zeros + static_cast<uint32_t>(rest)} << parameter | low;
     return static_cast<uint32_t>(std::min<uint64_t>(value, uint64_t{limit} + 1));
   }
 
-  bool past_end() const { return at_ > 8 * uint64_t{in_.size()}; }
-  // Whether everything was read but for fewer than 8 bits, all zero.
-  bool at_end() const {
-    return at_ <= 8 * uint64_t{in_.size()} && (at_ + 7) / 8 == in_.size() && (peek() == 0);
+  // What put_below wrote.
+  uint32_t get_below(uint32_t range) {
+    const int bits = std::bit_width(range - 1);
+    if (bits == 0) return 0;
+    refill();
+    const uint32_t spared = (1u << bits) - range;
+    const auto head = static_cast<uint32_t>(word_ & ((uint64_t{1} << (bits - 1)) - 1));
+    const auto last = static_cast<uint32_t>(word_ >> (bits - 1) & 1);
+    skip(head < spared ? bits - 1 : bits);
+    return head < spared ? head : (head << 1 | last) - spared;
+  }
+
+  // Bytes begun so far.
+  size_t bytes() const { return static_cast<size_t>((place() + 7) / 8); }
+  bool past_end() const { return place() > 8 * uint64_t{in_.size()}; }
+  // Whether the bits left in the last byte that was begun are zero.
+  bool clean_tail() {
+    const int rest = static_cast<int>(-place() & 7);
+    return get(rest) == 0;
   }
 
  private:
-  // At least 57 bits from the current place on.
-  uint64_t peek() const {
-    const uint64_t byte = at_ / 8;
-    uint64_t word = 0;
-    if (byte + 8 <= in_.size()) {
-      std::memcpy(&word, in_.data() + byte, 8);
-    } else if (byte < in_.size()) {
-      std::memcpy(&word, in_.data() + byte, in_.size() - byte);
+  uint64_t place() const { return 8 * uint64_t{at_} - static_cast<uint64_t>(left_); }
+  void skip(int count) {
+    word_ >>= count;
+    left_ -= count;
+  }
+
+  // Makes at least 56 bits of the word valid; those above are either zero or right as well.
+  void refill() {
+    uint64_t next = 0;
+    if (at_ + 8 <= in_.size()) [[likely]] {
+      std::memcpy(&next, in_.data() + at_, 8);
+    } else if (at_ < in_.size()) {
+      std::memcpy(&next, in_.data() + at_, in_.size() - at_);
     }
-    return word >> (at_ % 8);
+    word_ |= next << left_;
+    at_ += static_cast<size_t>((63 - left_) >> 3);
+    left_ |= 56;
   }
 
   std::span<const uint8_t> in_;
-  uint64_t at_ = 0;  // in bits
+  uint64_t word_ = 0;  // the next bits
+  size_t at_ = 0;      // bytes taken into the word
+  int left_ = 0;       // bits of the word that belong to those bytes
 };
 
 }  // namespace thinwire::codec

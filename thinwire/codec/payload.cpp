@@ -11,7 +11,7 @@ namespace thinwire::codec {
 namespace {
 
 constexpr std::array<uint8_t, 4> kMagic = {'T', 'W', 'P', 'L'};
-constexpr uint16_t kVersion = 1;
+constexpr uint16_t kVersion = 2;
 constexpr size_t kChecksumAt = 32;  // covers the header before it and everything behind it
 
 uint64_t checksum(std::span<const uint8_t> payload) {

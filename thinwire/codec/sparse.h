@@ -1,8 +1,9 @@
-// Payloads of tensors of which only some slots of each tile are sent: which slots, Rice-coded, and
-// their values in one of four codings. docs/formats.md describes every byte.
+// Payloads of tensors of which only some slots of each tile are sent: which slots, in a Rice code,
+// and their values in one of four codings. docs/formats.md describes every byte.
 //
 // The slots of a tile are strictly ascending. Zero values are not worth a slot, so a tile may have
-// fewer than `kept`. Functions here may run on several threads for different tensors.
+// fewer than `kept`. Messages are cut into segments that are coded by themselves, so several
+// threads code one message; its bytes do not depend on how many.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/threads.h"
 
 namespace thinwire::codec {
 
@@ -25,6 +27,14 @@ struct SparseShape {
   int64_t first_tile = 0;  // its place in the arrays of SparseTiles
   int64_t first_kept = 0;
 };
+
+// Tiles of one tensor that are coded together: as many as keep 4096 slots, at least one.
+struct SparseSegment {
+  size_t tensor = 0;
+  int64_t first_tile = 0;  // within the tensor
+  int64_t tiles = 0;
+};
+std::vector<SparseSegment> cut_segments(std::span<const SparseShape> shapes);
 
 // What one member sends of all tensors. Tile t of a tensor has count[first_tile + t] entries, which
 // begin at first_kept + t * kept in `slots` and `values`.
@@ -42,12 +52,51 @@ struct SparseTiles {
 // rounded half to even; 1 bit: scale = bf16(mean |c|), q = the sign.
 void quantise(const SparseShape& shape, size_t index, ValueCoding coding, SparseTiles& tiles);
 
-// Appends the section of every tensor; values must be quantised.
+// Appends the message of all tensors; values must be quantised.
+void encode_sparse(std::span<const SparseShape> shapes, ValueCoding coding,
+                   const SparseTiles& tiles, ThreadPool& threads, Bytes& out);
 void encode_sparse(std::span<const SparseShape> shapes, ValueCoding coding,
                    const SparseTiles& tiles, Bytes& out);
 
-// Reads what encode_sparse wrote into `tiles`, made for the same shapes. Any bytes give slots in
-// range and strictly ascending with finite values, or kCorruptPayload.
+// A received message: slots decoded, values left as they came, for a receiver of many messages
+// would spend its time writing and reading them.
+class SparseMessage {
+ public:
+  // Shapes outlive the message.
+  SparseMessage(std::span<const SparseShape> shapes, ValueCoding coding);
+
+  // Finds the segments of what encode_sparse wrote. `bytes` must stay until they are read.
+  Result<void> open(std::span<const uint8_t> bytes);
+  // Reads one segment of an opened message; threads may read different ones. Any bytes give slots
+  // in range and strictly ascending with finite values, or kCorruptPayload.
+  Result<void> decode(size_t segment);
+
+  std::span<const SparseSegment> segments() const { return segments_; }
+  // Of tile first_tile + t, as in SparseTiles, once its segment is decoded.
+  uint32_t count(int64_t tile) const { return counts_[static_cast<size_t>(tile)]; }
+  const uint16_t* slots(int64_t first_kept) const { return slots_.data() + first_kept; }
+  float scale(size_t tensor) const { return scales_[tensor]; }
+  // `count` values of a decoded segment, the first of which is the entry `first` of the segment.
+  void read_values(size_t segment, int64_t first, int64_t count, float* out) const;
+
+ private:
+  struct Part {
+    std::span<const uint8_t> bytes;
+    int parameter = 0;
+    bool partial = false;             // some tile has fewer than `kept`
+    std::span<const uint8_t> values;  // once decoded
+  };
+
+  std::span<const SparseShape> shapes_;
+  ValueCoding coding_;
+  std::vector<SparseSegment> segments_;
+  std::vector<Part> parts_;  // a segment
+  std::vector<uint32_t> counts_;
+  std::vector<uint16_t> slots_;
+  std::vector<float> scales_;
+};
+
+// Reads what encode_sparse wrote into `tiles`, made for the same shapes; errors as above.
 Result<void> decode_sparse(std::span<const SparseShape> shapes, ValueCoding coding,
                            std::span<const uint8_t> bytes, SparseTiles& tiles);
 

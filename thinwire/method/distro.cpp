@@ -14,9 +14,11 @@
 namespace thinwire::method {
 namespace {
 
-// docs/formats.md: a payload's header, and what a tensor's section begins with.
-constexpr int64_t kHeaderBytes = 40;
-constexpr int64_t kSectionBytes = 8;
+// docs/formats.md: a payload's header and coding, a tensor's scale, a segment's entry in the table.
+constexpr int64_t kHeaderBytes = 40 + 1;
+constexpr int64_t kScaleBytes = 2;
+constexpr int64_t kSegmentBytes = 4;
+constexpr int64_t kSegmentKept = 4096;
 constexpr int kMaxRiceParameter = 15;
 
 std::unique_ptr<config::Section> options() { return std::make_unique<DistroOptions>(); }
@@ -77,13 +79,20 @@ void check(const config::Recipe& recipe) {
 }
 
 // The most bits of one tile: every tile of a tensor may need the bit that says whether it is full,
-// and one that is not full its count.
-int64_t tile_bound_bits(int64_t slots, int64_t kept, int value_bits) {
-  const int64_t count_bits = std::bit_width(static_cast<uint64_t>(kept - 1));
-  int64_t best = std::numeric_limits<int64_t>::max();
+// and one that is not full its count. A sender's Rice parameter costs no more than the best one.
+double tile_bound_bits(int64_t slots, int64_t kept, int value_bits) {
+  const auto count_bits = static_cast<double>(std::bit_width(static_cast<uint64_t>(kept - 1)));
+  double best = std::numeric_limits<double>::infinity();
   for (int rice = 0; rice <= kMaxRiceParameter; ++rice) {
+    // Where `rest` slots are left behind the last gap, the last slot takes bit_width(rest) bits,
+    // at most rice + rest / 2^rice.
     const auto bits = [&](int64_t sent) {
-      return sent * (1 + rice + value_bits) + (sent == 0 ? 0 : (slots - sent) >> rice);
+      if (sent == 0) return 0.0;
+      if (sent == 1) {
+        return static_cast<double>(std::bit_width(static_cast<uint64_t>(slots - 1)) + value_bits);
+      }
+      return static_cast<double>(sent * (1 + rice + value_bits) - 1) +
+             std::ldexp(static_cast<double>(slots - sent), -rice);
     };
     best = std::min(best, 1 + std::max(bits(kept), count_bits + bits(kept - 1)));
   }
@@ -172,9 +181,13 @@ int distro_value_bits(const std::string& values) {
 int64_t distro_payload_bound(const TilePlan& plan, int value_bits) {
   int64_t bytes = kHeaderBytes;
   for (const TensorTiles& tensor : plan.tensors) {
-    const int64_t bits = tensor.tiles() * tile_bound_bits(tensor.slots(), tensor.kept, value_bits);
-    // Slots and values are each filled up to a whole byte.
-    bytes += kSectionBytes + (bits + 7) / 8 + 1;
+    const double bits = static_cast<double>(tensor.tiles()) *
+                        tile_bound_bits(tensor.slots(), tensor.kept, value_bits);
+    const int64_t whole = std::max<int64_t>(kSegmentKept / tensor.kept, 1);
+    const int64_t segments = (tensor.tiles() + whole - 1) / whole;
+    // Slots and values of a segment are each filled up to a whole byte.
+    bytes +=
+        kScaleBytes + static_cast<int64_t>(std::ceil(bits / 8)) + segments * (kSegmentBytes + 2);
   }
   return bytes;
 }

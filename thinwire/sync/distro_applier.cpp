@@ -42,6 +42,37 @@ THINWIRE_CLONES void subtract(const Rows& tile, float shrink) {
   }
 }
 
+THINWIRE_CLONES void divide(float* __restrict values, const float* __restrict divisors,
+                            size_t count) {
+  for (size_t i = 0; i < count; ++i) values[i] /= divisors[i];
+}
+
+auto of_member(const transport::Delivery& delivery, const Round& round, const Failure& failure) {
+  return fail(failure.kind, fmt::format("payload of member {} in round {}: {}", delivery.member,
+                                        round.number, failure.message));
+}
+
+Result<void> open(const transport::Delivery& delivery, const Round& round,
+                  codec::SparseMessage& message) {
+  codec::PayloadId expected;
+  expected.run = round.run;
+  expected.epoch = round.epoch;
+  expected.sender = static_cast<uint32_t>(delivery.member);
+  expected.round = round.number;
+  const auto body = codec::open_payload(*delivery.payload, expected);
+  if (!body) return tl::unexpected(body.error());
+  const auto done = message.open(*body);
+  if (done) return {};
+  return of_member(delivery, round, done.error());
+}
+
+Result<void> first_failure(std::span<const std::optional<Failure>> failures) {
+  for (const std::optional<Failure>& failure : failures) {
+    if (failure) return tl::unexpected(*failure);
+  }
+  return {};
+}
+
 void copy_rows(const Rows& tile) {
   for (int y = 0; y < tile.rows; ++y) {
     std::copy_n(tile.update + y * tile.update_stride, tile.columns, tile.params + y * tile.stride);
@@ -65,11 +96,13 @@ DistroApplier::DistroApplier(const method::DistroOptions& options,
   const auto slots = static_cast<size_t>(tiles.max_slots());
   for (int thread = 0; thread < threads.size(); ++thread) {
     Workspace& workspace = workspaces_.emplace_back();
+    workspace.received.resize(slots);
     workspace.sums.resize(slots);
     workspace.senders.resize(slots);
     workspace.touched.resize((slots + 63) / 64);
     workspace.slots.resize(slots);
     workspace.values.resize(slots);
+    workspace.divisors.resize(slots);
     workspace.transform = make_float_buffer(std::max<int64_t>(tiles.workspace_size(), 1));
   }
 }
@@ -77,22 +110,11 @@ DistroApplier::DistroApplier(const method::DistroOptions& options,
 Result<void> DistroApplier::apply(std::span<const transport::Delivery> deliveries,
                                   const Round& round, tensor::Arena& params,
                                   tensor::Arena& gradients) {
-  while (received_.size() < deliveries.size()) received_.emplace_back(tiles_.shapes());
-  std::vector<std::optional<Failure>> failures(deliveries.size());
-  threads_.for_each(static_cast<int64_t>(deliveries.size()), [&](int64_t i) {
-    const auto index = static_cast<size_t>(i);
-    const auto done = decode(deliveries[index], round, index);
-    if (!done) failures[index] = done.error();
-  });
-  for (const std::optional<Failure>& failure : failures) {
-    if (failure) return tl::unexpected(*failure);
-  }
-  tiles_.for_each(threads_, [&](size_t tensor, int64_t tile, int thread) {
-    Workspace& workspace = workspaces_[static_cast<size_t>(thread)];
-    const size_t count = aggregate_tile(tensor, tile, deliveries.size(), workspace);
-    int64_t stride = 0;
-    const float* update = tile_update(tensor, count, workspace, stride);
-    update_tile(tensor, tile, round.learning_rate, update, stride, params, gradients);
+  const auto decoded = decode(deliveries, round);
+  if (!decoded) return decoded;
+  tiles_.for_each_segment(threads_, [&](size_t segment, int thread) {
+    update_segment(segment, deliveries.size(), round.learning_rate, params, gradients,
+                   workspaces_[static_cast<size_t>(thread)]);
   });
   if (update_ == Update::kOptimizer) {
     optimizer_->step(params, gradients, 1.0f, round.learning_rate, round.number, threads_);
@@ -104,51 +126,77 @@ std::vector<optim::OptimizerState> DistroApplier::state() {
   return optimizer_ ? optimizer_->state() : std::vector<optim::OptimizerState>();
 }
 
-Result<void> DistroApplier::decode(const transport::Delivery& delivery, const Round& round,
-                                   size_t index) {
-  codec::PayloadId expected;
-  expected.run = round.run;
-  expected.epoch = round.epoch;
-  expected.sender = static_cast<uint32_t>(delivery.member);
-  expected.round = round.number;
-  const auto body = codec::open_payload(*delivery.payload, expected);
-  if (!body) return tl::unexpected(body.error());
-  const auto done =
-      codec::decode_sparse(tiles_.shapes(), value_coding(options_.values), *body, received_[index]);
-  if (done) return {};
-  return fail(done.error().kind, fmt::format("payload of member {} in round {}: {}",
-                                             delivery.member, round.number, done.error().message));
+Result<void> DistroApplier::decode(std::span<const transport::Delivery> deliveries,
+                                   const Round& round) {
+  while (received_.size() < deliveries.size()) {
+    received_.emplace_back(tiles_.shapes(), value_coding(options_.values));
+  }
+  const size_t segments = tiles_.segments().size();
+  std::vector<std::optional<Failure>> failures(deliveries.size() * std::max<size_t>(segments, 1));
+  threads_.for_each(static_cast<int64_t>(deliveries.size()), [&](int64_t i) {
+    const auto index = static_cast<size_t>(i);
+    const auto opened = open(deliveries[index], round, received_[index]);
+    if (!opened) failures[index] = opened.error();
+  });
+  if (const auto opened = first_failure(failures); !opened) return opened;
+  threads_.for_each(static_cast<int64_t>(deliveries.size() * segments), [&](int64_t i) {
+    const size_t index = static_cast<size_t>(i) / segments;
+    const size_t segment = static_cast<size_t>(i) % segments;
+    const auto done = received_[index].decode(segment);
+    if (!done) {
+      failures[static_cast<size_t>(i)] = of_member(deliveries[index], round, done.error()).value();
+    }
+  });
+  return first_failure(failures);
 }
 
-size_t DistroApplier::aggregate_tile(size_t tensor, int64_t tile, size_t payloads,
+void DistroApplier::update_segment(size_t segment, size_t payloads, float lr, tensor::Arena& params,
+                                   tensor::Arena& gradients, Workspace& workspace) {
+  const codec::SparseSegment& part = tiles_.segments()[segment];
+  workspace.read.assign(payloads, 0);
+  for (int64_t tile = part.first_tile; tile < part.first_tile + part.tiles; ++tile) {
+    const size_t count = aggregate_tile(segment, tile, payloads, workspace);
+    int64_t stride = 0;
+    const float* update = tile_update(part.tensor, count, workspace, stride);
+    update_tile(part.tensor, tile, lr, update, stride, params, gradients);
+  }
+}
+
+size_t DistroApplier::aggregate_tile(size_t segment, int64_t tile, size_t payloads,
                                      Workspace& workspace) {
-  const codec::SparseShape& shape = tiles_.shapes()[tensor];
-  const auto first = static_cast<size_t>(shape.first_kept + tile * shape.kept);
+  const codec::SparseShape& shape = tiles_.shapes()[tiles_.segments()[segment].tensor];
   for (size_t i = 0; i < payloads; ++i) {
-    const codec::SparseTiles& sent = received_[i];
-    const uint16_t* slots = sent.slots.data() + first;
-    const float* values = sent.values.data() + first;
-    const size_t count = sent.counts[static_cast<size_t>(shape.first_tile + tile)];
-    for (size_t entry = 0; entry < count; ++entry) {
+    const codec::SparseMessage& sent = received_[i];
+    const uint16_t* slots = sent.slots(shape.first_kept + tile * shape.kept);
+    const uint32_t count = sent.count(shape.first_tile + tile);
+    sent.read_values(segment, workspace.read[i], count, workspace.received.data());
+    workspace.read[i] += count;
+    for (uint32_t entry = 0; entry < count; ++entry) {
       const size_t slot = slots[entry];
-      workspace.sums[slot] += values[entry];
+      workspace.sums[slot] += workspace.received[entry];
       ++workspace.senders[slot];
       workspace.touched[slot / 64] |= uint64_t{1} << (slot % 64);
     }
   }
+  return take_means(shape, payloads, workspace);
+}
+
+size_t DistroApplier::take_means(const codec::SparseShape& shape, size_t payloads,
+                                 Workspace& workspace) {
   const bool of_senders = options_.aggregate == "mean_of_senders";
   size_t count = 0;
   for (size_t word = 0; word < static_cast<size_t>(shape.slots + 63) / 64; ++word) {
     for (uint64_t& bits = workspace.touched[word]; bits != 0; bits &= bits - 1) {
       const size_t slot = 64 * word + static_cast<size_t>(std::countr_zero(bits));
-      const auto divisor = static_cast<float>(of_senders ? workspace.senders[slot]
-                                                         : static_cast<uint32_t>(payloads));
       workspace.slots[count] = static_cast<uint16_t>(slot);
-      workspace.values[count++] = workspace.sums[slot] / divisor;
+      workspace.values[count] = workspace.sums[slot];
+      workspace.divisors[count++] = static_cast<float>(
+          of_senders ? workspace.senders[slot] : static_cast<uint32_t>(payloads));
       workspace.sums[slot] = 0;
       workspace.senders[slot] = 0;
     }
   }
+  divide(workspace.values.data(), workspace.divisors.data(), count);
   return count;
 }
 

@@ -33,17 +33,23 @@ class DistroApplier {
   enum class Update : uint8_t { kSign, kSgd, kOptimizer };
 
   struct Workspace {
+    std::vector<int64_t> read;      // a payload: entries of the segment that were used
+    std::vector<float> received;    // of one payload and tile
     std::vector<float> sums;        // a slot; zero between tiles
     std::vector<uint32_t> senders;  // a slot; zero between tiles
     std::vector<uint64_t> touched;  // a bit a slot; zero between tiles
     std::vector<uint16_t> slots;    // the aggregate of a tile, slots ascending
     std::vector<float> values;
+    std::vector<float> divisors;
     FloatBuffer transform;
   };
 
-  Result<void> decode(const transport::Delivery& delivery, const Round& round, size_t index);
+  Result<void> decode(std::span<const transport::Delivery> deliveries, const Round& round);
+  void update_segment(size_t segment, size_t payloads, float lr, tensor::Arena& params,
+                      tensor::Arena& gradients, Workspace& workspace);
   // Sums what all members sent of a tile and divides; the number of slots that anyone sent.
-  size_t aggregate_tile(size_t tensor, int64_t tile, size_t payloads, Workspace& workspace);
+  size_t aggregate_tile(size_t segment, int64_t tile, size_t payloads, Workspace& workspace);
+  size_t take_means(const codec::SparseShape& shape, size_t payloads, Workspace& workspace);
   // The aggregate in the parameters' domain: rows `stride` apart.
   const float* tile_update(size_t tensor, size_t count, Workspace& workspace, int64_t& stride);
   void update_tile(size_t tensor, int64_t tile, float lr, const float* update,
@@ -56,8 +62,8 @@ class DistroApplier {
   ThreadPool& threads_;
   Update update_;
   std::unique_ptr<optim::Optimizer> optimizer_;
-  std::vector<codec::SparseTiles> received_;  // a payload
-  std::vector<Workspace> workspaces_;         // a thread
+  std::vector<codec::SparseMessage> received_;  // a payload
+  std::vector<Workspace> workspaces_;           // a thread
 };
 
 }  // namespace thinwire::sync

@@ -57,7 +57,7 @@ Bytes DistroEncoder::encode(const tensor::Arena& gradients, float gain,
   payload.reserve(static_cast<size_t>(
       method::distro_payload_bound(tiles_.plan(), method::distro_value_bits(options_.values))));
   codec::begin_payload(id, payload);
-  codec::encode_sparse(tiles_.shapes(), coding_, sent_, payload);
+  codec::encode_sparse(tiles_.shapes(), coding_, sent_, threads_, payload);
   codec::seal_payload(payload);
   return payload;
 }

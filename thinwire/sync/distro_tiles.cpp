@@ -19,6 +19,7 @@ DistroTiles::DistroTiles(const method::DistroOptions& options, const tensor::Lay
     max_slots_ = std::max(max_slots_, tiles.slots());
     workspace_size_ = std::max(workspace_size_, kinds_.back().dct.workspace_size());
   }
+  segments_ = codec::cut_segments(shapes_);
 }
 
 FloatBuffer make_float_buffer(int64_t count) {

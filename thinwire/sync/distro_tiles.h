@@ -5,6 +5,7 @@
 #include <hwy/aligned_allocator.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -38,6 +39,7 @@ class DistroTiles {
 
   const method::TilePlan& plan() const { return plan_; }
   std::span<const codec::SparseShape> shapes() const { return shapes_; }
+  std::span<const codec::SparseSegment> segments() const { return segments_; }
   const std::vector<TileKind>& kinds() const { return kinds_; }
   size_t kind_index(size_t tensor) const { return kind_of_[tensor]; }
   const TileKind& kind(size_t tensor) const { return kinds_[kind_of_[tensor]]; }
@@ -52,15 +54,23 @@ class DistroTiles {
     return {layout_.offset(tensor) + row * tiles.columns + column, tiles.columns};
   }
 
-  // Calls body(tensor, tile, thread) for every tile; each thread has one fixed, contiguous share.
+  // Calls body(index, thread) for every segment; threads take the next one when they are done with
+  // theirs.
+  template <typename Body>
+  void for_each_segment(ThreadPool& threads, const Body& body) const {
+    std::atomic<size_t> next = 0;
+    threads.for_ranges(threads.size(), 1, [&](int64_t, int64_t, int thread) {
+      for (size_t index = next++; index < segments_.size(); index = next++) body(index, thread);
+    });
+  }
+
+  // Calls body(tensor, tile, thread) for every tile, in the same way.
   template <typename Body>
   void for_each(ThreadPool& threads, const Body& body) const {
-    threads.for_ranges(plan_.tiles, 1, [&](int64_t begin, int64_t end, int thread) {
-      for (size_t tensor = 0; tensor < plan_.tensors.size(); ++tensor) {
-        const method::TensorTiles& tiles = plan_.tensors[tensor];
-        const int64_t first = std::max(begin - tiles.first_tile, int64_t{0});
-        const int64_t last = std::min(end - tiles.first_tile, tiles.tiles());
-        for (int64_t tile = first; tile < last; ++tile) body(tensor, tile, thread);
+    for_each_segment(threads, [&](size_t index, int thread) {
+      const codec::SparseSegment& segment = segments_[index];
+      for (int64_t tile = segment.first_tile; tile < segment.first_tile + segment.tiles; ++tile) {
+        body(segment.tensor, tile, thread);
       }
     });
   }
@@ -69,6 +79,7 @@ class DistroTiles {
   const tensor::Layout& layout_;
   method::TilePlan plan_;
   std::vector<codec::SparseShape> shapes_;
+  std::vector<codec::SparseSegment> segments_;
   std::vector<TileKind> kinds_;
   std::vector<size_t> kind_of_;
   int max_slots_ = 0;

@@ -1,0 +1,199 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "thinwire/base/bf16.h"
+#include "thinwire/base/simd.h"
+#include "thinwire/codec/bits.h"
+#include "thinwire/codec/sparse.h"
+#include "thinwire/codec/sparse_format.h"
+
+namespace thinwire::codec {
+namespace {
+
+auto corrupt(std::string_view what) {
+  return fail(FailureKind::kCorruptPayload, std::string(what));
+}
+
+auto corrupt(const SparseSegment& segment, std::string_view what) {
+  return fail(FailureKind::kCorruptPayload, fmt::format("tensor {}, tiles from {} on: {}",
+                                                        segment.tensor, segment.first_tile, what));
+}
+
+// The slots of one tile that has `count` of them; false when one is out of range.
+bool read_slots(uint32_t limit, int parameter, uint32_t count, BitReader& reader, uint16_t* slots) {
+  if (count == 0) return true;
+  uint32_t next = 0;
+  for (uint32_t i = 0; i + 1 < count; ++i) {
+    const uint32_t slot = next + reader.get_rice(parameter, limit);
+    if (slot >= limit) return false;
+    slots[i] = static_cast<uint16_t>(slot);
+    next = slot + 1;
+  }
+  if (next >= limit) return false;
+  slots[count - 1] = static_cast<uint16_t>(next + reader.get_below(limit - next));
+  return true;
+}
+
+bool all_finite(ValueCoding coding, std::span<const uint8_t> bytes) {
+  if (coding == ValueCoding::kOneBit) return true;
+  if (coding == ValueCoding::kInt8) return std::ranges::find(bytes, uint8_t{0x80}) == bytes.end();
+  // The exponent stands in the same place at the top of both formats.
+  const size_t width = coding == ValueCoding::kF32 ? 4 : 2;
+  for (size_t at = width - 2; at < bytes.size(); at += width) {
+    uint16_t top = 0;
+    std::memcpy(&top, bytes.data() + at, 2);
+    if ((top & 0x7f80) == 0x7f80) return false;
+  }
+  return true;
+}
+
+// Bits of the last byte that no value uses must be zero.
+bool clean_tail(ValueCoding coding, int64_t count, std::span<const uint8_t> bytes) {
+  return coding != ValueCoding::kOneBit || count % 8 == 0 || bytes.back() >> (count % 8) == 0;
+}
+
+bool valid_scale(ValueCoding coding, Bf16 scale) {
+  const float largest = coding == ValueCoding::kInt8 ? 127.0f : 1.0f;
+  return (scale.bits & 0x8000u) == 0 && std::isfinite(largest * to_float(scale));
+}
+
+// out[i] = -scale where bit i is set, else scale; count <= 32.
+THINWIRE_CLONES void spread_signs(uint32_t bits, float scale, int64_t count, float* out) {
+  const auto plus = std::bit_cast<uint32_t>(scale);
+  for (uint32_t i = 0; i < static_cast<uint32_t>(count); ++i) {
+    out[i] = std::bit_cast<float>(plus ^ (bits >> i) << 31);
+  }
+}
+
+void read_signs(std::span<const uint8_t> bytes, float scale, int64_t first, int64_t count,
+                float* out) {
+  for (int64_t i = 0; i < count; i += 32) {
+    const auto byte = static_cast<size_t>((first + i) / 8);
+    uint64_t word = 0;
+    std::memcpy(&word, bytes.data() + byte, std::min<size_t>(8, bytes.size() - byte));
+    spread_signs(static_cast<uint32_t>(word >> ((first + i) % 8)), scale,
+                 std::min<int64_t>(32, count - i), out + i);
+  }
+}
+
+}  // namespace
+
+SparseMessage::SparseMessage(std::span<const SparseShape> shapes, ValueCoding coding)
+    : shapes_(shapes), coding_(coding), segments_(cut_segments(shapes)), parts_(segments_.size()) {
+  const SparseShape last = shapes.empty() ? SparseShape() : shapes.back();
+  counts_.resize(static_cast<size_t>(last.first_tile + last.tiles));
+  slots_.resize(static_cast<size_t>(last.first_kept + last.tiles * last.kept));
+  scales_.resize(shapes.size());
+}
+
+Result<void> SparseMessage::open(std::span<const uint8_t> bytes) {
+  ByteReader reader(bytes);
+  if (reader.get<uint8_t>() != static_cast<uint8_t>(coding_)) {
+    return corrupt("the values are in another coding");
+  }
+  for (float& scale : scales_) {
+    const Bf16 sent = has_scale(coding_) ? reader.get<Bf16>() : Bf16();
+    if (!valid_scale(coding_, sent)) return corrupt("a scale is not a finite number >= 0");
+    scale = to_float(sent);
+  }
+  ByteReader table(reader.get_bytes(4 * segments_.size()));
+  for (Part& part : parts_) {
+    const auto entry = table.get<uint32_t>();
+    part.bytes = reader.get_bytes(entry & ((1u << kSegmentSizeBits) - 1));
+    part.parameter = static_cast<int>(entry >> kSegmentSizeBits) & kMaxParameter;
+    part.partial = (entry & kPartialTiles) != 0;
+    part.values = {};
+  }
+  if (!reader.ok()) return corrupt("it is cut off");
+  if (!reader.at_end()) return corrupt("bytes left over after the last tensor");
+  return {};
+}
+
+Result<void> SparseMessage::decode(size_t index) {
+  const SparseSegment& segment = segments_[index];
+  const SparseShape& shape = shapes_[segment.tensor];
+  Part& part = parts_[index];
+  BitReader reader(part.bytes);
+  const auto kept = static_cast<uint32_t>(shape.kept);
+  int64_t total = 0;
+  for (int64_t tile = segment.first_tile; tile < segment.first_tile + segment.tiles; ++tile) {
+    uint32_t count = kept;
+    if (part.partial && reader.get(1) == 0) {
+      count = reader.get(bits_of_count(shape));
+      if (count >= kept) return corrupt(segment, "a tile has more slots than are kept");
+    }
+    if (!read_slots(static_cast<uint32_t>(shape.slots), part.parameter, count, reader,
+                    slots_.data() + shape.first_kept + tile * shape.kept)) {
+      return corrupt(segment, "slots are out of range");
+    }
+    if (reader.past_end()) return corrupt(segment, "it is cut off");
+    counts_[static_cast<size_t>(shape.first_tile + tile)] = count;
+    total += count;
+  }
+  if (!reader.clean_tail()) return corrupt(segment, "bits left over after the slots");
+  part.values = part.bytes.subspan(reader.bytes());
+  if (part.values.size() != value_bytes(coding_, total)) {
+    return corrupt(segment, "another number of values than of slots");
+  }
+  if (!clean_tail(coding_, total, part.values)) {
+    return corrupt(segment, "bits left over after the values");
+  }
+  if (!all_finite(coding_, part.values)) return corrupt(segment, "a value is not a finite number");
+  return {};
+}
+
+void SparseMessage::read_values(size_t segment, int64_t first, int64_t count, float* out) const {
+  if (count == 0) return;
+  const std::span<const uint8_t> bytes = parts_[segment].values;
+  const float scale = scales_[segments_[segment].tensor];
+  switch (coding_) {
+    case ValueCoding::kF32:
+      std::memcpy(out, bytes.data() + 4 * first, 4 * static_cast<size_t>(count));
+      return;
+    case ValueCoding::kBf16:
+      for (int64_t i = 0; i < count; ++i) {
+        Bf16 value;
+        std::memcpy(&value, bytes.data() + 2 * (first + i), 2);
+        out[i] = to_float(value);
+      }
+      return;
+    case ValueCoding::kInt8:
+      for (int64_t i = 0; i < count; ++i) {
+        out[i] = scale * static_cast<float>(static_cast<int8_t>(bytes[size_t(first + i)]));
+      }
+      return;
+    case ValueCoding::kOneBit:
+      return read_signs(bytes, scale, first, count, out);
+  }
+}
+
+Result<void> decode_sparse(std::span<const SparseShape> shapes, ValueCoding coding,
+                           std::span<const uint8_t> bytes, SparseTiles& tiles) {
+  SparseMessage message(shapes, coding);
+  auto done = message.open(bytes);
+  if (!done) return done;
+  for (size_t index = 0; index < message.segments().size(); ++index) {
+    done = message.decode(index);
+    if (!done) return done;
+    const SparseSegment& segment = message.segments()[index];
+    const SparseShape& shape = shapes[segment.tensor];
+    int64_t first = 0;
+    for (int64_t tile = segment.first_tile; tile < segment.first_tile + segment.tiles; ++tile) {
+      const int64_t at = shape.first_kept + tile * shape.kept;
+      const uint32_t count = message.count(shape.first_tile + tile);
+      tiles.counts[static_cast<size_t>(shape.first_tile + tile)] = count;
+      std::copy_n(message.slots(at), count, tiles.slots.begin() + at);
+      message.read_values(index, first, count, tiles.values.data() + at);
+      first += count;
+    }
+  }
+  for (size_t tensor = 0; tensor < shapes.size(); ++tensor) {
+    tiles.scales[tensor] = message.scale(tensor);
+  }
+  return {};
+}
+
+}  // namespace thinwire::codec

@@ -1,0 +1,44 @@
+// Facts of the format of sparse messages (docs/formats.md) that writer and reader share.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "thinwire/codec/sparse.h"
+
+namespace thinwire::codec {
+
+inline constexpr int kMaxParameter = 15;  // of the Rice code
+inline constexpr int kMaxSlotBits = 16;
+inline constexpr int kMaxCountBits = 16;
+inline constexpr int kSegmentKept = 4096;  // slots kept in a segment of more than one tile
+
+// A segment's entry in the table: bytes, Rice parameter, flag.
+inline constexpr int kSegmentSizeBits = 27;
+inline constexpr uint32_t kPartialTiles = 1u << 31;
+
+// Bits of the count of a tile that has fewer slots than are kept.
+inline int bits_of_count(const SparseShape& shape) {
+  return std::bit_width(static_cast<unsigned>(shape.kept - 1));
+}
+
+inline bool has_scale(ValueCoding coding) {
+  return coding == ValueCoding::kInt8 || coding == ValueCoding::kOneBit;
+}
+
+inline size_t value_bytes(ValueCoding coding, int64_t count) {
+  const auto values = static_cast<size_t>(count);
+  switch (coding) {
+    case ValueCoding::kF32:
+      return 4 * values;
+    case ValueCoding::kBf16:
+      return 2 * values;
+    case ValueCoding::kInt8:
+      return values;
+    case ValueCoding::kOneBit:
+      return (values + 7) / 8;
+  }
+  return 0;
+}
+
+}  // namespace thinwire::codec
