@@ -67,7 +67,7 @@ from functools import lru_cache
 
 import numpy as np
 
-F32 = np.float32
+from inputs import F32, bf16
 
 
 @dataclass(frozen=True)
@@ -153,13 +153,6 @@ def top_k(coef, k):
     """[tiles, n] -> indices [tiles, k] of the largest |coef|, ties to the lowest index, ascending."""
     order = np.argsort(-np.abs(coef), axis=1, kind="stable")
     return np.sort(order[:, :k], axis=1)
-
-
-def bf16(x):
-    """Round float32 to the nearest bf16 (ties to even), as float32. Finite input."""
-    bits = np.asarray(x, F32).view(np.uint32).astype(np.uint64)
-    bits = (bits + 0x7FFF + (bits >> np.uint64(16) & np.uint64(1))) & np.uint64(0xFFFF0000)
-    return bits.astype(np.uint32).view(F32)
 
 
 def encode(c, opt):

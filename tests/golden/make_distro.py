@@ -6,21 +6,7 @@
 The method and every definition: distro_reference.py. Sources: the DisTrO report (2024) and
 DeMo, arXiv 2411.19870.
 
-Gradients are not stored: 20 steps x 3 workers would be large. They come from an integer hash that any
-language reproduces exactly. All arithmetic modulo 2^64, >> logical:
-
-    splitmix64(x):  x += 0x9E3779B97F4A7C15
-                    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9
-                    x = (x ^ (x >> 27)) * 0x94D049BB133111EB
-                    return x ^ (x >> 31)
-
-    h(s, w, t, i) = splitmix64(seed ^ (((s*64 + w)*64 + t) * 2^32 + i)) >> 40          24 bits
-    u(s, w, t, i) = (h - 2^23) / 2^23                 in [-1, 1), exact in float32
-
-    gradient of worker w at step s, tensor t (position in the list "tensors"), element i (row-major):
-        float32(u(s, w, t, i)) * grad_scale[t] + pull * x      powers of two: exact, but for the sum
-        x: the weight the gradient is taken at, so that it tells where that was; pull is 0 in most variants
-    initial parameter:  float32(u(63, 0, t, i)) * param_scale
+Gradients and initial weights are not stored: they come from the hash of inputs.py (with pull 0 in most variants).
 
 File contents (N = tensor name; float32 unless said):
     lr                    [steps]             the learning rate of each step, to be used bit for bit
@@ -57,8 +43,9 @@ from pathlib import Path
 
 import numpy as np
 
-from distro_reference import F32, Options, Run, bf16, dct_basis, join, split, tile_shape
+from distro_reference import Options, Run, dct_basis, join, split, tile_shape
 from golden_file import write_golden
+from inputs import F32, bf16, hashed, learning_rates, splitmix64, tie_distance
 
 HERE = Path(__file__).resolve().parent
 WORKERS, PARAM_SCALE, EVERY = 3, 0.25, 5
@@ -121,21 +108,6 @@ SEEDS = {
 
 # ---------------------------------------------------------------- inputs
 
-def splitmix64(x):
-    x = np.asarray(x, np.uint64)
-    with np.errstate(over="ignore"):
-        x = x + np.uint64(0x9E3779B97F4A7C15)
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
-
-
-def hashed(seed, s, w, t, shape):
-    counter = np.uint64(((s * 64 + w) * 64 + t) << 32) + np.arange(np.prod(shape), dtype=np.uint64)
-    h = (splitmix64(np.uint64(seed) ^ counter) >> np.uint64(40)).astype(np.int64)
-    return ((h - 2**23) / 2**23).astype(F32).reshape(shape)
-
-
 def gradients(seed, s, w, tensors, weights=None, pull=0.0):
     g = {name: hashed(seed, s, w, t, shape) * F32(scale) for t, (name, shape, scale) in enumerate(tensors)}
     return g if not pull else {name: g[name] + F32(pull) * weights[name] for name in g}
@@ -145,22 +117,7 @@ def initial(seed, tensors):
     return {name: hashed(seed, 63, 0, t, shape) * F32(PARAM_SCALE) for t, (name, shape, _) in enumerate(tensors)}
 
 
-def learning_rates(steps):
-    """Warmup over 3 steps to 0.01, then half a cosine down to 10 %."""
-    t = np.arange(steps)
-    p = np.clip((t - 3) / (steps - 3), 0, 1)
-    return np.where(t < 3, 0.01 * (t + 1) / 3, 0.001 + 0.009 * 0.5 * (1 + np.cos(np.pi * p))).astype(F32)
-
-
 # ---------------------------------------------------------------- margins
-
-def tie_distance(x):
-    """Relative distance of float32 values from the nearest bf16 rounding tie."""
-    x = np.abs(np.asarray(x, F32))
-    low = (x.view(np.uint32) & np.uint32(0xFFFF0000)).view(F32).astype(np.float64)
-    high = ((x.view(np.uint32) & np.uint32(0xFFFF0000)) + np.uint32(0x10000)).view(F32).astype(np.float64)
-    return np.abs(x - (low + high) / 2) / x
-
 
 def payload_margins(p, opt, margins):
     k = p["idx"].shape[1]
@@ -279,7 +236,6 @@ def write(variant):
 # ---------------------------------------------------------------- self-checks
 
 def check_pieces():
-    assert int(splitmix64(0)) == 0xE220A8397B1DCDAF        # published test vector
     for shape, chunk, tile in [((172,), 64, (1, 43)), ((7, 172), 16, (7, 4)), ((37,), 16, (1, 1)), ((1, 5), 16, (1, 5))]:
         assert tile_shape(shape, chunk) == tile
         x = hashed(1, 0, 0, 0, shape)

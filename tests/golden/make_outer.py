@@ -1,0 +1,257 @@
+"""Golden traces of local SGD, DiLoCo and their overlaps: writes outer_<variant>.safetensors beside itself.
+
+    python tests/golden/make_outer.py                  all variants, with self-checks; or of the variants named behind it
+    python tests/golden/make_outer.py --find-seeds     search SEEDS again (minutes), or of the variants named behind it
+
+The methods and every definition: outer_reference.py and wire_reference.py. Gradients and initial weights come from
+the hash of inputs.py; a worker's gradient is taken at its own weights, with pull 1/2.
+
+File contents (N = tensor name; float32; C = completed steps, from 1):
+    lr               [steps]             the inner learning rate of each step, to be used bit for bit
+    norm             [steps, workers]    gradient norms before clipping (variant clip)
+    after.C.N                            weights all agree on, after every step that changed them; only N that it changed
+    local.W.C.N                          worker W's own weights after step C = "mid"; W = 0 and the last one
+    v.N                                  outer momentum at the end (nesterov, momentum)
+    e.C.N, u.C.N                         eager correction of worker 0 and its momentum after step C = "mid"
+    r.C.N                                what worker 0's wire has swallowed (error_feedback), after step C = "mid"
+    sent.N, sum.N                        worker 0's first contribution and the first sum, as received, of the fragment
+                                         that is sent first
+Metadata: "options" (JSON): "method" and "section" say what a recipe has to set; "applied" lists the steps at
+which consensus weights change and the fragments that do; seed is a hex string; empty weights: equal shares.
+"margins" (JSON), smallest over the trace:
+    code     distance of a coded value from where its code changes, in units of the block's scale
+             (fp8: of 448; bf16: of the values themselves, only those above 2^-16)
+    scale    relative distance of a block's scale from a bf16 rounding tie
+    float64_difference   largest |difference| of a stored weight when all but the coding is done in float64:
+             where it is small, rounding did not change a single code
+"""
+
+import json
+import sys
+from dataclasses import asdict, fields
+from pathlib import Path
+
+import numpy as np
+
+from golden_file import write_golden
+from inputs import F32, hashed, learning_rates, splitmix64
+from outer_reference import Layout, Options, Run, Tensor
+from wire_reference import BLOCK, WIRES, Margins, as_received
+
+HERE = Path(__file__).resolve().parent
+PARAM_SCALE, PULL = 2.0**-4, 0.5
+
+# Five blocks: in two fragments of three layers or three of two, layers are dealt out in turn.
+TENSORS = [
+    Tensor("model.embed_tokens.weight", (19, 17), "embedding", -1, 2.0**-3),     # 323: one block of 256 and a rest
+    Tensor("model.layers.0.input_layernorm.weight", (17,), "norm", 0, 1.0),
+    Tensor("model.layers.0.self_attn.q_proj.weight", (11, 17), "matrix", 0, 2.0**-5),
+    Tensor("model.layers.1.mlp.down_proj.weight", (7, 11), "matrix", 1, 2.0**-6),
+    Tensor("model.layers.2.mlp.up_proj.weight", (7, 17), "matrix", 2, 2.0**-4),
+    Tensor("model.layers.2.post_attention_layernorm.weight", (13,), "norm", 2, 2.0**-2),
+    Tensor("model.layers.3.self_attn.o_proj.weight", (13, 5), "matrix", 3, 2.0**-5),
+    Tensor("model.layers.4.mlp.gate_proj.weight", (3, 29), "matrix", 4, 2.0**-4),
+    Tensor("model.norm.weight", (17,), "norm", -1, 2.0**-1),
+    Tensor("lm_head.weight", (7, 13), "head", -1, 2.0**-3),
+]
+LAYOUT = Layout(TENSORS)
+THREE, UNEQUAL = (), (3 / 8, 3 / 8, 2 / 8)
+
+
+def diloco(steps=20, weights=UNEQUAL, mid=10, **section):
+    return "diloco", steps, weights, mid, section
+
+
+# variant: (method, steps, weights of the workers (empty: 3 equal ones), mid, options)
+VARIANTS = {
+    "local_sgd": ("local_sgd", 20, THREE, 10, {"sync_every": 4}),
+    "average": ("local_sgd", 20, UNEQUAL, 10, {"sync_every": 4, "outer": "average"}),
+    "sgd": diloco(sync_every=4, outer="sgd", outer_lr=0.8),
+    "momentum": diloco(sync_every=4, outer="momentum", outer_lr=0.5, outer_momentum=0.8),
+    "diloco": diloco(sync_every=4),
+    "bf16": diloco(sync_every=4, wire="bf16"),
+    "fp8": diloco(sync_every=4, wire="fp8"),
+    "fp4": diloco(sync_every=4, wire="fp4"),
+    "int2": diloco(sync_every=4, wire="int2"),
+    "fp4_feedback": diloco(sync_every=4, wire="fp4", error_feedback=True),
+    "int2_feedback": diloco(sync_every=4, wire="int2", error_feedback=True),
+    "inner1": diloco(sync_every=4, overlap="inner", overlap_steps=1, mix=0.5),
+    "inner2": diloco(sync_every=4, overlap="inner", overlap_steps=2, mix=0.0),
+    "inner2_mix": diloco(steps=21, sync_every=4, overlap="inner", overlap_steps=2, mix=0.25, wire="fp4"),
+}
+# variant -> n; the seed is splitmix64(n). Found by --find-seeds; traces without codes need none.
+SEEDS = {
+    "bf16": 13, "fp8": 245, "fp4": 37, "int2": 30, "fp4_feedback": 87, "int2_feedback": 75, "inner2_mix": 21,
+}
+
+
+# ---------------------------------------------------------------- a trace
+
+def new_run(settings, seed, dtype=F32):
+    _, steps, weights, _, section = settings
+    start = LAYOUT.join({t.name: hashed(seed, 63, 0, i, t.shape) * F32(PARAM_SCALE) for i, t in enumerate(TENSORS)})
+
+    def gradient(step, worker, theta):
+        g = {t.name: hashed(seed, step, worker, i, t.shape) * F32(t.grad_scale) for i, t in enumerate(TENSORS)}
+        return LAYOUT.join(g, dtype) + dtype(PULL) * theta
+    return Run(LAYOUT, start, Options(**section), weights or [1 / 3] * 3, steps, gradient, dtype)
+
+
+def trace(variant, seed, dtype=F32):
+    """Returns (run, {key: flat array} after some steps, [(step, fragments applied)])."""
+    run, kept, applied, mid = new_run(VARIANTS[variant], seed, dtype), {}, [], VARIANTS[variant][3]
+    for lr in learning_rates(run.steps):
+        changed = run.step(lr)
+        assert all(not x[~LAYOUT.real].any() for x in (run.theta_c, *run.theta, *run.r, *run.e, *run.u))
+        if changed:
+            applied.append((run.done, changed))
+            kept[f"after.{run.done}"] = run.theta_c.copy()
+        if run.done == mid:
+            for worker in (0, len(run.theta) - 1):
+                kept[f"local.{worker}.{mid}"] = run.theta[worker].copy()
+            if run.opt.overlap == "eager":
+                kept[f"e.{mid}"], kept[f"u.{mid}"] = run.e[0].copy(), run.u[0].copy()
+            if run.opt.error_feedback:
+                kept[f"r.{mid}"] = run.r[0].copy()
+    if run.opt.outer in ("nesterov", "momentum"):
+        kept["v"] = run.v.copy()
+    return run, kept, applied
+
+
+def measured(variant, seed):
+    run, kept, applied = trace(variant, seed)
+    exact = trace(variant, seed, np.float64)[1]
+    margins = run.margins.smallest()
+    margins["float64_difference"] = max(float(np.abs(kept[key] - exact[key]).max()) for key in kept)
+    return run, kept, applied, margins
+
+
+def find_seed(variant):
+    """The n whose codes are furthest from their limits, among those that rounding elsewhere does not move."""
+    def quality(n):
+        margins = measured(variant, int(splitmix64(n)))[3]
+        room = min(margins.get("code", 1), margins.get("scale", 1))
+        return room if margins["float64_difference"] < 5e-7 else -margins["float64_difference"]
+    tries = 400 if VARIANTS[variant][4].get("wire") in ("bf16", "fp8") else 100    # those have many more limits
+    best = max(range(1, tries + 1), key=quality)
+    return best, quality(best)
+
+
+def names_of(run, fragments):
+    return {name for p in fragments for name in run.names[p]}
+
+
+def write(variant):
+    method, steps, weights, mid, section = VARIANTS[variant]
+    seed = int(splitmix64(SEEDS.get(variant, 1)))
+    run, kept, applied, margins = measured(variant, seed)
+    out = {"lr": learning_rates(steps)}
+    if run.opt.clip:
+        out["norm"] = np.array(run.norms, F32).reshape(steps, -1)
+    for key, flat in kept.items():
+        written = names_of(run, dict(applied)[int(key[6:])]) if key.startswith("after.") else set().union(*run.names)
+        out |= {f"{key}.{name}": x for name, x in LAYOUT.split(flat).items() if name in written}
+    first = min(range(len(run.places)), key=lambda p: run.sent_at[p][0])
+    for key, x in (("sent", run.sent[0][first][0]), ("sum", run.sums[first][0])):
+        flat = np.zeros(LAYOUT.total, F32)
+        flat[run.places[first]] = x
+        out |= {f"{key}.{name}": x for name, x in LAYOUT.split(flat).items() if name in run.names[first]}
+    optim = {"beta1": run.opt.betas[0], "beta2": run.opt.betas[1], "eps": run.opt.eps, "clip": run.opt.clip,
+             "weight_decay": run.opt.wd}
+    options = {
+        "variant": variant, "method": method, "optim": optim,
+        "section": {key: value for key, value in section.items() if key not in ("clip", "clusters")},
+        "clusters": run.opt.clusters, "steps": steps, "workers": len(weights) or 3, "weights": weights, "mid": mid,
+        "applied": [{"step": step, "fragments": fragments} for step, fragments in applied],
+        "seed": f"{seed:#018x}", "param_scale": PARAM_SCALE, "pull": PULL, "tensors": [asdict(t) for t in TENSORS],
+    }
+    assert all(x.dtype == F32 and np.isfinite(x).all() for x in out.values())
+    write_golden(HERE / f"outer_{variant}.safetensors", out,
+                 {"options": json.dumps(options), "margins": json.dumps(margins), "made_by": "make_outer.py"})
+    return margins, len(applied)
+
+
+# ---------------------------------------------------------------- self-checks
+
+def check_wires():
+    """Codes against a search through everything a block could become."""
+    import torch
+    x = hashed(5, 0, 0, 0, (1000,)) * np.exp2(hashed(6, 0, 0, 0, (1000,)) * 6).astype(F32)
+    for wire in WIRES[2:]:
+        got = as_received(x, wire, Margins())
+        for at in range(0, x.size, BLOCK):
+            block = x[at: at + BLOCK]
+            top = torch.tensor(np.abs(block).mean() if wire == "int2" else np.abs(block).max()).bfloat16().float().item()
+            if wire == "fp8":
+                values = torch.arange(256, dtype=torch.uint8).view(torch.float8_e4m3fn).float()
+                values = values[values.isfinite()].numpy() * (top / 448)
+            elif wire == "fp4":
+                values = np.array([sign * top * 2.0 ** (e - 7) for e in range(1, 8) for sign in (1, -1)] + [0])
+            else:
+                values = np.array([-2 * top, -top / 2, top / 2, 2 * top])
+            nearest = np.abs(block[:, None] - values).min(axis=1)
+            assert np.allclose(np.abs(block - got[at: at + BLOCK]), nearest, rtol=0, atol=1e-6 * top), wire
+            assert len(np.unique(got[at: at + BLOCK])) <= len(values)
+    scaled = np.clip(x, -1, 1) * F32(448)
+    top = np.concatenate([[F32(448)], scaled[:255]])          # scale 448: values are coded as they are
+    torch_says = torch.from_numpy(top).to(torch.float8_e4m3fn).float().numpy()
+    assert np.array_equal(as_received(top, "fp8", Margins()), torch_says)
+    half = np.array([1, 0.75, 0.375, -0.375, 2.0**-7, 2.0**-7 * 0.999, 0], F32)     # ties of fp4
+    assert as_received(half, "fp4", Margins()).tolist() == [1, 1, 0.5, -0.5, 2.0**-6, 0, 0]
+    assert as_received(np.array([1, -1, 1.5, 0.5], F32), "int2", Margins()).tolist() == [0.5, -0.5, 2, 0.5]
+    assert not as_received(np.zeros(300, F32), "int2", Margins()).any()
+
+
+def custom(steps=12, **section):
+    return new_run(diloco(steps, **section), 7)
+
+
+def finished(run):
+    for lr in learning_rates(run.steps):
+        run.step(lr)
+    return run.theta_c
+
+
+def check_identities():
+    """Runs that must agree although they take different ways."""
+    plain = finished(custom(sync_every=4))
+    # Waiting for nothing and taking the global weights is no overlap.
+    assert np.array_equal(plain, finished(custom(sync_every=4, overlap="inner", overlap_steps=0, mix=0.0)))
+    # Average and sgd with rate 1 are the same, and the mean of the workers' weights.
+    run, mean = custom(sync_every=3, outer="average"), None
+    for lr in learning_rates(run.steps):
+        if (run.done + 1) % 3 == 0:
+            run.take_global, own = lambda p: None, Run.take_global
+            run.step(lr)
+            mean = sum(w * theta for w, theta in zip(run.weights, run.theta))
+            assert np.abs(mean - run.theta_c).max() < 1e-7
+            own(run, 0)
+        else:
+            run.step(lr)
+    assert np.array_equal(run.theta_c, finished(custom(sync_every=3, outer="sgd", outer_lr=1.0)))
+    # The outer optimizer is torch's SGD with Nesterov momentum.
+    import torch
+    theta = torch.nn.Parameter(torch.from_numpy(custom().theta_c.copy()))
+    optimizer = torch.optim.SGD([theta], lr=0.7, momentum=0.9, nesterov=True)
+    run = custom(sync_every=4)
+    expected = finished(run)
+    for total in run.sums[0]:
+        theta.grad = torch.from_numpy(total)
+        optimizer.step()
+    assert np.abs(theta.detach().numpy() - expected).max() < 1e-7
+
+
+if __name__ == "__main__":
+    wanted = [x for x in sys.argv[1:] if not x.startswith("-")] or list(VARIANTS)
+    if "--find-seeds" in sys.argv:
+        for variant in wanted:
+            n, quality = find_seed(variant)
+            print(f'    "{variant}": {n},  # {quality:.1e}', flush=True)
+        sys.exit()
+    check_wires()
+    check_identities()
+    for variant in wanted:
+        margins, applied = write(variant)
+        print(f"{variant:16} {applied:2} applied", " ".join(f"{key} {value:.1e}" for key, value in margins.items()))
+        assert applied >= 4
+        assert margins["float64_difference"] < 5e-7, "a float32 program could leave this trace: choose another seed"

@@ -1,0 +1,288 @@
+"""Steps of local SGD, DiLoCo and their overlaps in plain numpy: the reference behind outer_*.safetensors.
+
+Sources: Douillard et al., "DiLoCo", arXiv 2311.08105; "Streaming DiLoCo with overlapping communication", arXiv
+         2501.18512; Kale, Douillard, Donchev, "Eager Updates For Overlapped Communication and Computation in
+         DiLoCo", arXiv 2502.12996 (algorithms 1-3); local SGD with the same outer step: "Exploring Scaling Laws
+         for Local SGD in Large Language Model Training", arXiv 2409.13198.
+
+Every worker m has its own weights theta_m and its own AdamW; theta_c are the weights all agree on. A *fragment* is a
+set of whole tensors, and its buffer is these tensors in order, each padded with zeros to a multiple of 16.
+Without streaming there is one fragment.
+
+    inner step   theta_m by AdamW on the worker's own gradient at theta_m, clipped to its own global norm
+    sending      Delta_m = start - theta_m         start = theta_c (eager: theta_c + e_m)
+                 c_m = w_m * Delta_m               w_m the worker's share; with feedback c_m += r_m, and then
+                                                   r_m = c_m - Q(c_m)
+                 R = Q(sum of Q(c_m), float32, in worker order)        Q: wire_reference.py
+    outer step   nesterov  v = mu*v + R;  theta_c -= lr * (R + mu*v)           v = 0 at first
+                 momentum  v = mu*v + R;  theta_c -= lr * v
+                 sgd       theta_c -= lr * R
+                 average   the same with lr 1
+    overlap
+      none       R is applied at once; theta_m = theta_c
+      inner      R of step c is applied after step c + overlap_steps, then
+                 theta_m = (1 - mix) * theta_c + mix * theta_m
+      delayed    at the sending of outer step t, R of outer step t-1 is applied (t = 1: no outer step at all);
+                 theta_m = theta_c
+      eager      at the sending of outer step t, R of outer step t - depth is applied (t <= depth: none); then with q^t =
+                 Q(c_m) of step t, absent ones 0, and D = q^t - q^(t-depth): the outer step once more on D, which moves
+                 e_m with a momentum u_m of its own; theta_m = theta_c + e_m
+    schedule     after c steps (from 1), fragment p of P is sent when c % H == ((p+1)*H // P) % H
+    last step    The fragments that are not due are sent too: with `inner`, what travels of them is applied early, in
+                 the usual way, before that. Then all that travels is applied in order, one outer step each;
+                 e_m = u_m = 0; theta_m = theta_c.
+    streaming    P = ceil(layers / fragment_layers); layer l is in fragment l % P, the embedding in fragment 0, the
+                 final norm and the head in fragment P-1.
+
+    clusters     The workers of a cluster share theta_m: its gradient is the sum of (w_i / W) * g_i over them, in order, W
+                 = sum of their w_i; towards the other clusters it is one worker with weight W.
+
+Definitions
+  precision    float32; every product is rounded before it is added. dtype=float64 does all but the coding in
+               float64, to see how far rounding alone leads a trace astray.
+  AdamW        t counts from 1: m = b1*m + (1-b1)*g; v = b2*v + (1-b2)*(g*g);
+               theta = theta * (1 - lr*wd) - lr/(1-b1^t) * (m / (sqrt(v)/sqrt(1-b2^t) + eps)); scalars are formed in
+               float64 and rounded once; no decay (wd) of norms. Never reset, never averaged.
+  clip         norm = L2 of all the worker's gradients (float64 sum); g *= min(1, clip / (norm + 1e-6)).
+  padding      int2 has no code for 0, so the padding is not zero while it travels: it counts in the block's scales, and
+               in the sum. What a worker keeps (R, q, r) is zero there.
+
+This file has no side effects; make_outer.py runs it and writes the golden files.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from inputs import F32
+from wire_reference import Margins, as_received
+
+LINE = 16
+
+
+@dataclass(frozen=True)
+class Options:
+    sync_every: int = 4            # H
+    outer: str = "nesterov"        # nesterov | momentum | sgd | average
+    outer_lr: float = 0.7
+    outer_momentum: float = 0.9
+    wire: str = "fp32"             # fp32 | bf16 | fp8 | fp4 | int2
+    error_feedback: bool = False
+    overlap: str = "none"          # none | inner | delayed | eager
+    overlap_steps: int = 1         # inner
+    mix: float = 0.5               # inner
+    depth: int = 1                 # eager
+    fragment_layers: int = 0       # 0: one fragment
+    clusters: tuple = ()           # workers of each cluster; (): each alone
+    clip: float = 0.0              # 0: none
+    betas: tuple = (0.9, 0.95)
+    eps: float = 1e-8
+    wd: float = 0.1
+
+
+@dataclass(frozen=True)
+class Tensor:
+    name: str
+    shape: tuple
+    role: str                      # embedding | matrix | norm | head
+    layer: int                     # -1: none
+    grad_scale: float
+
+    @property
+    def count(self):
+        return math.prod(self.shape)
+
+
+class Layout:
+    """Tensors one behind the other, each padded to a multiple of 16."""
+
+    def __init__(self, tensors):
+        self.tensors, self.offsets, self.total = tensors, [], 0
+        for tensor in tensors:
+            self.offsets.append(self.total)
+            self.total += -(-tensor.count // LINE) * LINE
+        self.real = np.zeros(self.total, bool)
+        self.decays = np.zeros(self.total, bool)
+        for tensor, at in zip(tensors, self.offsets):
+            self.real[at: at + tensor.count] = True
+            self.decays[at: at + tensor.count] = tensor.role != "norm"
+
+    def join(self, values, dtype=F32):
+        out = np.zeros(self.total, dtype)
+        for tensor, at in zip(self.tensors, self.offsets):
+            out[at: at + tensor.count] = np.ravel(values[tensor.name])
+        return out
+
+    def split(self, flat):
+        return {t.name: flat[at: at + t.count].reshape(t.shape) for t, at in zip(self.tensors, self.offsets)}
+
+    def fragments(self, fragment_layers):
+        """For each fragment where its buffer's values lie, and the names of its tensors."""
+        layers = max(t.layer for t in self.tensors) + 1
+        count = -(-layers // fragment_layers) if fragment_layers else 1
+        places, names = [[] for _ in range(count)], [[] for _ in range(count)]
+        for i, tensor in enumerate(self.tensors):
+            p = tensor.layer % count if tensor.layer >= 0 else 0 if tensor.role == "embedding" else count - 1
+            end = self.offsets[i + 1] if i + 1 < len(self.tensors) else self.total
+            places[p].append(np.arange(self.offsets[i], end))
+            names[p].append(tensor.name)
+        return [np.concatenate(p) for p in places], names
+
+
+class Run:
+    """All workers (below: clusters, where there are any) of a run.
+
+    gradient(step, worker, weights) -> flat gradient at flat weights."""
+
+    def __init__(self, layout, start, opt, weights, steps, gradient, dtype=F32):
+        self.layout, self.opt, self.steps, self.gradient, self.f = layout, opt, steps, gradient, dtype
+        self.clusters = opt.clusters or tuple((worker,) for worker in range(len(weights)))
+        self.weights = [F32(sum(weights[i] for i in cluster)) for cluster in self.clusters]
+        self.within = [[F32(weights[i] / sum(weights[j] for j in c)) for i in c] for c in self.clusters]
+        self.places, self.names = layout.fragments(opt.fragment_layers)
+        workers, zeros = range(len(self.clusters)), lambda: np.zeros(layout.total, dtype)
+        self.theta_c = start.astype(dtype)
+        self.theta = [self.theta_c.copy() for _ in workers]
+        self.adam = [(zeros(), zeros()) for _ in workers]
+        self.v, self.e, self.u, self.r = zeros(), *([zeros() for _ in workers] for _ in range(3))
+        self.sent = [[[] for _ in self.places] for _ in workers]   # q^1, q^2, ... of a worker and fragment
+        self.sums = [[] for _ in self.places]                      # R^1, R^2, ... of a fragment
+        self.applied = [0 for _ in self.places]                    # how many of them
+        self.sent_at = [[] for _ in self.places]
+        self.done, self.margins, self.norms = 0, Margins(), []
+
+    # ------------------------------------------------------------ inner
+
+    def clipped(self, g):
+        norm = math.sqrt(float(np.sum(g.astype(np.float64) ** 2)))
+        self.norms.append(norm)
+        return g * self.f(F32(min(1.0, self.opt.clip / (norm + 1e-6)))) if self.opt.clip else g
+
+    def adamw(self, worker, g, lr):
+        f, (b1, b2), t = self.f, self.opt.betas, self.done + 1
+        m, v = self.adam[worker]
+        m[:] = f(F32(b1)) * m + f(F32(1 - b1)) * g
+        v[:] = f(F32(b2)) * v + f(F32(1 - b2)) * (g * g)
+        shrink = np.where(self.layout.decays, f(F32(1 - float(lr) * self.opt.wd)), f(1))
+        step, root = f(F32(float(lr) / (1 - b1**t))), f(F32(math.sqrt(1 - b2**t)))
+        self.theta[worker] = self.theta[worker] * shrink - step * (m / (np.sqrt(v) / root + f(F32(self.opt.eps))))
+
+    def inner_steps(self, lr):
+        for worker, (cluster, shares) in enumerate(zip(self.clusters, self.within)):
+            g = np.zeros(self.layout.total, self.f)
+            for member, share in zip(cluster, shares):
+                g = g + self.f(share) * self.gradient(self.done, member, self.theta[worker])
+            self.adamw(worker, self.clipped(g), lr)
+
+    # ------------------------------------------------------------ outer
+
+    def direction(self, momentum, x):
+        """The outer step along x; `momentum` is updated."""
+        f, lr, mu = self.f, self.f(F32(self.opt.outer_lr)), self.f(F32(self.opt.outer_momentum))
+        if self.opt.outer in ("sgd", "average"):
+            return (lr if self.opt.outer == "sgd" else f(1)) * x
+        momentum[:] = mu * momentum + x
+        return lr * (x + mu * momentum) if self.opt.outer == "nesterov" else lr * momentum
+
+    def contribution(self, worker, delta, place):
+        """What the worker's difference becomes on the wire, padding included; keeps what feedback needs."""
+        c = self.f(self.weights[worker]) * delta
+        if self.opt.error_feedback:
+            c = c + self.r[worker][place]
+        q = as_received(c, self.opt.wire, self.margins)
+        if self.opt.error_feedback:
+            self.r[worker][place] = np.where(self.layout.real[place], c - q, 0)
+        return q
+
+    def reduced(self, contributions):
+        """Its codes follow from those of the contributions, exact ties included, so they have no margins."""
+        total = np.zeros_like(contributions[0])
+        for q in contributions:
+            total = total + q
+        return as_received(total, self.opt.wire, Margins())
+
+    def send(self, p):
+        place, real = self.places[p], self.layout.real[self.places[p]]
+        start = [self.theta_c[place] + e[place] if self.opt.overlap == "eager" else self.theta_c[place] for e in self.e]
+        parts = [self.contribution(m, start[m] - self.theta[m][place], place) for m in range(len(self.theta))]
+        for worker, q in enumerate(parts):
+            self.sent[worker][p].append(np.where(real, q, 0))
+        self.sums[p].append(np.where(real, self.reduced(parts), 0))
+        self.sent_at[p].append(self.done)
+
+    def travelling(self, p):
+        return len(self.sums[p]) - self.applied[p]
+
+    def apply(self, p):
+        """Outer step with the oldest travelling sum of a fragment."""
+        place = self.places[p]
+        v = self.v[place]
+        self.theta_c[place] -= self.direction(v, self.sums[p][self.applied[p]])
+        self.v[place] = v
+        self.applied[p] += 1
+
+    def take_global(self, p):
+        for theta in self.theta:
+            theta[self.places[p]] = self.theta_c[self.places[p]]
+
+    def mix(self, p):
+        place, alpha = self.places[p], self.f(F32(self.opt.mix))
+        for theta in self.theta:
+            theta[place] = (self.f(1) - alpha) * self.theta_c[place] + alpha * theta[place]
+
+    def correct(self, p):
+        """Eager: the own part is ahead of the consensus."""
+        place, depth = self.places[p], self.opt.depth
+        for m, sent in enumerate(self.sent):
+            q, u = sent[p], self.u[m][place]
+            self.e[m][place] -= self.direction(u, q[-1] - q[-1 - depth] if len(q) > depth else q[-1])
+            self.u[m][place] = u
+            self.theta[m][place] = self.theta_c[place] + self.e[m][place]
+
+    def due(self, p):
+        h = self.opt.sync_every
+        return self.done % h == ((p + 1) * h // len(self.places)) % h
+
+    def arrive(self, p):
+        self.apply(p)
+        self.mix(p)
+
+    def outer_step(self, p):
+        """A fragment is sent, and what its overlap says comes back."""
+        self.send(p)
+        if self.opt.overlap == "inner" and self.opt.overlap_steps == 0:
+            self.arrive(p)
+        if self.opt.overlap == "none":
+            self.apply(p)
+            self.take_global(p)
+        elif self.opt.overlap == "delayed":
+            if self.travelling(p) > 1:
+                self.apply(p)
+            self.take_global(p)
+        elif self.opt.overlap == "eager":
+            if self.travelling(p) > self.opt.depth:
+                self.apply(p)
+            self.correct(p)
+
+    def drain(self, p):
+        while self.travelling(p):
+            self.apply(p)
+        for e, u in zip(self.e, self.u):
+            e[self.places[p]], u[self.places[p]] = 0, 0
+        self.take_global(p)
+
+    def step(self, lr):
+        """One step of everyone; returns the fragments whose consensus weights changed."""
+        before = list(self.applied)
+        self.inner_steps(lr)
+        self.done += 1
+        last, inner = self.done == self.steps, self.opt.overlap == "inner"
+        for p in range(len(self.places)):
+            if inner and self.travelling(p) and (last or self.sent_at[p][-1] + self.opt.overlap_steps == self.done):
+                self.arrive(p)
+            if self.due(p) or last:
+                self.outer_step(p)
+            if last:
+                self.drain(p)
+        return [p for p in range(len(self.places)) if self.applied[p] != before[p]]

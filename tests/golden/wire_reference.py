@@ -1,0 +1,81 @@
+"""What the DiLoCo family's numbers become on the wire, in plain numpy: coded and decoded in one go.
+
+A buffer is cut into blocks of 256 values from its start; the last one may be shorter. x is float32, s a block's scale.
+
+    fp32, bf16  no blocks; bf16: nearest, ties to even
+    fp8         E4M3 (no infinities, largest 448): s = bf16(max|x|);  E4M3(x * (448/s)) * (s/448), nearest, ties to
+                even, saturating
+    fp4         E3M0: s = bf16(max|x|); magnitudes 0 and s * 2^(e-7), e = 1..7; nearest in value, ties to the larger
+    int2        s = bf16(float32(sum|x| / count)), the sum in float64; magnitude s/2 where |x| < 1.25 s, else 2 s; sign:
+                minus where x < 0. There is no 0.
+    A block with s = 0 becomes zeros (fp8, fp4, int2).
+
+Sources: FP4 of Streaming DiLoCo (arXiv 2501.18512, E3M0 with a scale a block); E4M3: Micikevicius et al., arXiv
+2209.05433. The blocks, their bf16 scales and int2's two magnitudes (those that serve a normal distribution
+nearly best) are Thinwire's.
+"""
+
+import numpy as np
+
+from inputs import F32, bf16, tie_distance
+
+BLOCK = 256
+WIRES = ("fp32", "bf16", "fp8", "fp4", "int2")
+
+
+class Margins:
+    """Smallest distance of any discrete choice from where it would fall the other way."""
+
+    def __init__(self):
+        self.code, self.scale = [], []
+
+    def smallest(self):
+        return {name: float(min(x)) for name, x in (("code", self.code), ("scale", self.scale)) if x}
+
+
+def e4m3(y):
+    """Nearest E4M3 value, ties to even, saturating; and the distance of |y| from the nearest tie, in y's unit."""
+    size = np.minimum(np.abs(y), 448.0).astype(np.float64)
+    exponent = np.maximum(np.floor(np.log2(np.maximum(size, 2.0**-20))), -6)   # below 2^-6: subnormal
+    step = 2.0 ** (exponent - 3)
+    steps = size / step
+    tie = np.where(np.abs(y) < 448, np.abs(steps - np.floor(steps) - 0.5) * step, np.inf)
+    return np.sign(y) * np.rint(steps) * step, tie
+
+
+def code_block(x, wire, margins):
+    """One block as its receivers see it, in x's dtype."""
+    size = np.abs(x)
+    middle = size.max() if wire != "int2" else size.sum(dtype=np.float64) / size.size
+    s = bf16(F32(middle))
+    if s == 0:
+        return np.zeros_like(x)
+    margins.scale.append(tie_distance(F32(middle)).min())
+    f = x.dtype.type
+    if wire == "fp8":
+        value, tie = e4m3(x * f(F32(448) / s))
+        margins.code.append(tie.min() / 448)
+        return (value.astype(x.dtype) * f(s / F32(448))).astype(x.dtype)
+    if wire == "fp4":
+        grid = np.array([0] + [2.0 ** (e - 7) for e in range(1, 8)])
+        limits = (grid[1:] + grid[:-1]) / 2 * float(s)         # a value on its limit is the larger one
+        code = np.searchsorted(limits, size, side="right")
+        margins.code.append(np.abs(size[:, None].astype(np.float64) - limits).min() / float(s))
+        return np.where(x < 0, f(-1), f(1)) * (grid[code] * float(s)).astype(x.dtype)
+    if wire == "int2":
+        margins.code.append(np.abs(size / float(s) - 1.25).min())
+        margins.code.append((size[size > 0] / float(s)).min())      # its sign
+        return np.where(x < 0, f(-1), f(1)) * np.where(size < 1.25 * float(s), f(s / 2), f(s * 2))
+    raise ValueError(wire)
+
+
+def as_received(x, wire, margins):
+    """A buffer after coding and decoding. float64 input (to see what rounding does elsewhere) stays float64."""
+    if wire == "fp32":
+        return x.copy()
+    if wire == "bf16":
+        # Only ties that matter at the traces' tolerance; in the unit of the values.
+        large = x[np.abs(x) > 2.0**-16].astype(F32)
+        margins.code.append((tie_distance(large) * np.abs(large)).min(initial=1.0))
+        return bf16(x.astype(F32)).astype(x.dtype)
+    return np.concatenate([code_block(x[at: at + BLOCK], wire, margins) for at in range(0, x.size, BLOCK)])
