@@ -8,7 +8,7 @@ the hash of inputs.py; a worker's gradient is taken at its own weights, with pul
 
 File contents (N = tensor name; float32; C = completed steps, from 1):
     lr               [steps]             the inner learning rate of each step, to be used bit for bit
-    norm             [steps, workers]    gradient norms before clipping (variant clip)
+    norm             [steps, workers]    gradient norms before clipping (where there is a clip; a cluster has one)
     after.C.N                            weights all agree on, after every step that changed them; only N that it changed
     local.W.C.N                          worker W's own weights after step C = "mid"; W = 0 and the last one
     v.N                                  outer momentum at the end (nesterov, momentum)
@@ -17,7 +17,7 @@ File contents (N = tensor name; float32; C = completed steps, from 1):
     sent.N, sum.N                        worker 0's first contribution and the first sum, as received, of the fragment
                                          that is sent first
 Metadata: "options" (JSON): "method" and "section" say what a recipe has to set; "applied" lists the steps at
-which consensus weights change and the fragments that do; seed is a hex string; empty weights: equal shares.
+which consensus weights change and the fragments that do; seed is a hex string; empty weights: equal shares; "clusters" lists the workers of each, where they are not alone.
 "margins" (JSON), smallest over the trace:
     code     distance of a coded value from where its code changes, in units of the block's scale
              (fp8: of 448; bf16: of the values themselves, only those above 2^-16)
@@ -55,33 +55,54 @@ TENSORS = [
     Tensor("lm_head.weight", (7, 13), "head", -1, 2.0**-3),
 ]
 LAYOUT = Layout(TENSORS)
-THREE, UNEQUAL = (), (3 / 8, 3 / 8, 2 / 8)
+EQUAL, UNEQUAL, FOUR = (), (3 / 8, 3 / 8, 2 / 8), (2 / 8, 1 / 8, 3 / 8, 2 / 8)
 
 
 def diloco(steps=20, weights=UNEQUAL, mid=10, **section):
-    return "diloco", steps, weights, mid, section
+    return "diloco", steps, weights, mid, {"sync_every": 4} | section
+
+
+def streaming(steps=27, mid=17, **section):
+    return "streaming", steps, UNEQUAL, mid, {"sync_every": 6, "fragment_layers": 2, "wire": "fp32"} | section
 
 
 # variant: (method, steps, weights of the workers (empty: 3 equal ones), mid, options)
 VARIANTS = {
-    "local_sgd": ("local_sgd", 20, THREE, 10, {"sync_every": 4}),
+    "local_sgd": ("local_sgd", 20, EQUAL, 10, {"sync_every": 4}),
     "average": ("local_sgd", 20, UNEQUAL, 10, {"sync_every": 4, "outer": "average"}),
-    "sgd": diloco(sync_every=4, outer="sgd", outer_lr=0.8),
-    "momentum": diloco(sync_every=4, outer="momentum", outer_lr=0.5, outer_momentum=0.8),
-    "diloco": diloco(sync_every=4),
-    "bf16": diloco(sync_every=4, wire="bf16"),
-    "fp8": diloco(sync_every=4, wire="fp8"),
-    "fp4": diloco(sync_every=4, wire="fp4"),
-    "int2": diloco(sync_every=4, wire="int2"),
-    "fp4_feedback": diloco(sync_every=4, wire="fp4", error_feedback=True),
-    "int2_feedback": diloco(sync_every=4, wire="int2", error_feedback=True),
-    "inner1": diloco(sync_every=4, overlap="inner", overlap_steps=1, mix=0.5),
-    "inner2": diloco(sync_every=4, overlap="inner", overlap_steps=2, mix=0.0),
-    "inner2_mix": diloco(steps=21, sync_every=4, overlap="inner", overlap_steps=2, mix=0.25, wire="fp4"),
+    "sgd": diloco(outer="sgd", outer_lr=0.8),
+    "momentum": diloco(outer="momentum", outer_lr=0.5, outer_momentum=0.8),
+    "diloco": diloco(),
+    "bf16": diloco(wire="bf16"),
+    "fp8": diloco(wire="fp8"),
+    "fp4": diloco(wire="fp4"),
+    "int2": diloco(wire="int2"),
+    "fp4_feedback": diloco(wire="fp4", error_feedback=True),
+    "int2_feedback": diloco(wire="int2", error_feedback=True),
+    "inner1": diloco(overlap="inner", overlap_steps=1, mix=0.5),
+    "inner2": diloco(overlap="inner", overlap_steps=2, mix=0.0),
+    "inner2_mix": diloco(steps=21, overlap="inner", overlap_steps=2, mix=0.25, wire="fp4"),
+    "partial": diloco(steps=18),
+    "delayed": diloco(steps=24, overlap="delayed"),
+    "eager1": diloco(overlap="eager"),
+    "eager2": diloco(steps=24, mid=18, overlap="eager", depth=2),
+    "eager_feedback": diloco(mid=14, overlap="eager", wire="fp4", error_feedback=True),
+    "eager_partial": diloco(steps=23, mid=22, overlap="eager", depth=2, wire="int2"),
+    "streaming": streaming(),
+    "streaming_uneven": streaming(steps=30, sync_every=7, wire="fp4", error_feedback=True),
+    "streaming_inner": streaming(overlap="inner", wire="fp4"),
+    "streaming_delayed": streaming(overlap="delayed"),
+    "streaming_eager": streaming(overlap="eager"),
+    "streaming_eager_feedback": streaming(overlap="eager", depth=2, wire="fp4", error_feedback=True),
+    "clip": diloco(clip=3.2),
+    "two_stage": diloco(weights=FOUR, clusters=((0, 1), (2, 3))),
+    "two_stage_eager": diloco(weights=FOUR, clusters=((0, 1), (2, 3)), clip=2.4, overlap="eager", wire="fp4"),
 }
 # variant -> n; the seed is splitmix64(n). Found by --find-seeds; traces without codes need none.
 SEEDS = {
     "bf16": 13, "fp8": 245, "fp4": 37, "int2": 30, "fp4_feedback": 87, "int2_feedback": 75, "inner2_mix": 21,
+    "eager_feedback": 8, "eager_partial": 69, "streaming_uneven": 81, "streaming_inner": 70,
+    "streaming_eager_feedback": 99, "two_stage_eager": 11,
 }
 
 
@@ -107,8 +128,8 @@ def trace(variant, seed, dtype=F32):
             applied.append((run.done, changed))
             kept[f"after.{run.done}"] = run.theta_c.copy()
         if run.done == mid:
-            for worker in (0, len(run.theta) - 1):
-                kept[f"local.{worker}.{mid}"] = run.theta[worker].copy()
+            kept[f"local.0.{mid}"] = run.theta[0].copy()
+            kept[f"local.{run.clusters[-1][-1]}.{mid}"] = run.theta[-1].copy()
             if run.opt.overlap == "eager":
                 kept[f"e.{mid}"], kept[f"u.{mid}"] = run.e[0].copy(), run.u[0].copy()
             if run.opt.error_feedback:
@@ -148,6 +169,7 @@ def write(variant):
     out = {"lr": learning_rates(steps)}
     if run.opt.clip:
         out["norm"] = np.array(run.norms, F32).reshape(steps, -1)
+        assert (out["norm"] < run.opt.clip).any() and (out["norm"] > run.opt.clip).any()
     for key, flat in kept.items():
         written = names_of(run, dict(applied)[int(key[6:])]) if key.startswith("after.") else set().union(*run.names)
         out |= {f"{key}.{name}": x for name, x in LAYOUT.split(flat).items() if name in written}
@@ -214,9 +236,9 @@ def finished(run):
 
 def check_identities():
     """Runs that must agree although they take different ways."""
-    plain = finished(custom(sync_every=4))
+    plain = finished(custom())
     # Waiting for nothing and taking the global weights is no overlap.
-    assert np.array_equal(plain, finished(custom(sync_every=4, overlap="inner", overlap_steps=0, mix=0.0)))
+    assert np.array_equal(plain, finished(custom(overlap="inner", overlap_steps=0, mix=0.0)))
     # Average and sgd with rate 1 are the same, and the mean of the workers' weights.
     run, mean = custom(sync_every=3, outer="average"), None
     for lr in learning_rates(run.steps):
@@ -233,12 +255,52 @@ def check_identities():
     import torch
     theta = torch.nn.Parameter(torch.from_numpy(custom().theta_c.copy()))
     optimizer = torch.optim.SGD([theta], lr=0.7, momentum=0.9, nesterov=True)
-    run = custom(sync_every=4)
+    run = custom()
     expected = finished(run)
     for total in run.sums[0]:
         theta.grad = torch.from_numpy(total)
         optimizer.step()
     assert np.abs(theta.detach().numpy() - expected).max() < 1e-7
+
+
+def check_eager(depth, weights):
+    """theta_c + e against the paper's own form: one outer optimizer a worker, fed with the others' late differences
+    and its own fresh one, theta_m^t = Outer(theta_m^(t-1), late^(t-depth) + w_m (Delta_m^t - Delta_m^(t-depth)))."""
+    run = new_run(diloco(steps=24, weights=weights, overlap="eager", depth=depth), 3, np.float64)
+    start = [theta.copy() for theta in run.theta]
+    momentum, deltas = [np.zeros_like(run.theta_c) for _ in start], []
+    for lr in learning_rates(run.steps)[:-1]:
+        run.correct, keep = lambda p: None, run.correct         # to see the weights before they change
+        run.step(lr)
+        run.correct = keep
+        if run.done % 4:
+            continue
+        deltas.append([a - b for a, b in zip(start, run.theta)])
+        run.correct(0)
+        late = deltas[-1 - depth] if len(deltas) > depth else [np.zeros_like(x) for x in start]
+        total = sum(w * x for w, x in zip(run.weights, late))
+        for m, w in enumerate(run.weights):
+            fed = total + w * (deltas[-1][m] - late[m])
+            momentum[m] = 0.9 * momentum[m] + fed
+            start[m] = start[m] - 0.7 * (fed + 0.9 * momentum[m])
+            assert np.abs(start[m] - run.theta[m]).max() < 1e-7
+    assert len(deltas) == 5
+
+
+def check_schedule():
+    """Each fragment once in H steps, evenly staggered; every tensor in exactly one fragment."""
+    run = custom(steps=27, sync_every=6, fragment_layers=2)
+    finished(run)
+    assert run.sent_at == [[2, 8, 14, 20, 26, 27], [4, 10, 16, 22, 27], [6, 12, 18, 24, 27]]
+    assert sorted(name for names in run.names for name in names) == sorted(t.name for t in TENSORS)
+    assert run.names[0][0] == TENSORS[0].name and [t.split(".")[2] for t in run.names[0][1:]] == ["0", "0", "3"]
+    assert run.names[2][-2:] == [TENSORS[-2].name, TENSORS[-1].name]
+    # One cluster a worker is no cluster; three fragments sent at once are one.
+    plain = finished(custom())
+    assert np.array_equal(plain, finished(custom(clusters=((0,), (1,), (2,)))))
+    run = custom(fragment_layers=2)
+    run.due = lambda p: run.done % 4 == 0
+    assert np.array_equal(plain, finished(run))
 
 
 if __name__ == "__main__":
@@ -250,6 +312,9 @@ if __name__ == "__main__":
         sys.exit()
     check_wires()
     check_identities()
+    check_eager(1, UNEQUAL)
+    check_eager(2, EQUAL)
+    check_schedule()
     for variant in wanted:
         margins, applied = write(variant)
         print(f"{variant:16} {applied:2} applied", " ".join(f"{key} {value:.1e}" for key, value in margins.items()))
