@@ -29,14 +29,17 @@ class UnreliablePeers final : public transport::Peers {
     return list;
   }
   void start_reduce(const transport::Key& key, std::span<const float> values,
-                    transport::WireType wire) override {
-    peers_->start_reduce(key, values, wire);
+                    const WireCodec& codec) override {
+    peers_->start_reduce(key, values, codec);
   }
   Result<void> wait_reduce(const transport::Key& key, std::span<float> out,
                            double timeout_s) override {
     return peers_->wait_reduce(key, out, timeout_s);
   }
   void cancel(const transport::Key& key) override { peers_->cancel(key); }
+  std::unique_ptr<transport::Peers> group(std::span<const int> members) override {
+    return peers_->group(members);
+  }
   void leave() override { peers_->leave(); }
   void abort(const std::string& reason) override { peers_->abort(reason); }
   transport::TrafficCount traffic() const override { return peers_->traffic(); }

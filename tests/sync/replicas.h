@@ -36,6 +36,13 @@ class Replicas {
     }
   }
 
+  // Sums that still travel read the strategies' memory.
+  ~Replicas() {
+    for (auto& peers : peers_) peers->leave();
+  }
+  Replicas(const Replicas&) = delete;
+  Replicas& operator=(const Replicas&) = delete;
+
   int members() const { return static_cast<int>(replicas_.size()); }
   const tensor::Layout& layout() const { return layout_; }
   // What the model computes with, and what the replicas agree on.

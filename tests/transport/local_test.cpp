@@ -5,7 +5,8 @@
 #include <functional>
 #include <thread>
 
-#include "thinwire/base/bf16.h"
+#include "codecs.h"
+#include "thinwire/base/clock.h"
 
 namespace thinwire::transport {
 namespace {
@@ -46,7 +47,7 @@ TEST(LocalPeers, ReduceGivesEveryoneTheSumInMemberOrder) {
   run_members(3, [](int member, Peers& peers) {
     std::vector<float> values(kCount);
     for (size_t i = 0; i < kCount; ++i) values[i] = 1e8f * float(member == 0) + 0.1f * float(i);
-    peers.start_reduce(key_of(0), values, WireType::kF32);
+    peers.start_reduce(key_of(0), values, kF32);
     std::vector<float> sum(kCount);
     ASSERT_TRUE(peers.wait_reduce(key_of(0), sum, kPatience).has_value());
     for (size_t i = 0; i < kCount; ++i) {
@@ -59,7 +60,7 @@ TEST(LocalPeers, ReduceGivesEveryoneTheSumInMemberOrder) {
 TEST(LocalPeers, Bf16ReduceRoundsContributionsAndSumOnce) {
   run_members(2, [](int member, Peers& peers) {
     const std::vector<float> values = {1.00390625f + float(member), 3.1415927f, -0.3333333f};
-    peers.start_reduce(key_of(0), values, WireType::kBf16);
+    peers.start_reduce(key_of(0), values, kBf16);
     std::vector<float> sum(3);
     ASSERT_TRUE(peers.wait_reduce(key_of(0), sum, kPatience).has_value());
     EXPECT_EQ(sum[0], round_to_bf16(round_to_bf16(1.00390625f) + round_to_bf16(2.00390625f)));
@@ -71,7 +72,7 @@ TEST(LocalPeers, ReduceMayWriteOverItsOwnInput) {
   run_members(4, [](int, Peers& peers) {
     for (uint64_t round = 0; round < 50; ++round) {
       std::vector<float> values(64, 1.0f);
-      peers.start_reduce(key_of(round), values, WireType::kF32);
+      peers.start_reduce(key_of(round), values, kF32);
       ASSERT_TRUE(peers.wait_reduce(key_of(round), values, kPatience).has_value());
       EXPECT_EQ(values, std::vector<float>(64, 4.0f));
     }
@@ -81,10 +82,205 @@ TEST(LocalPeers, ReduceMayWriteOverItsOwnInput) {
 TEST(LocalPeers, ReduceTrafficIsThatOfARing) {
   run_members(4, [](int, Peers& peers) {
     std::vector<float> values(1000);
-    peers.start_reduce(key_of(0), values, WireType::kBf16);
+    peers.start_reduce(key_of(0), values, kBf16);
     ASSERT_TRUE(peers.wait_reduce(key_of(0), values, kPatience).has_value());
     EXPECT_EQ(peers.traffic().sent, 2u * 3 * 1000 * 2 / 4);
     EXPECT_EQ(peers.traffic().received, peers.traffic().sent);
+  });
+}
+
+std::vector<float> numbers(size_t count, int member) {
+  std::vector<float> values(count);
+  for (size_t i = 0; i < count; ++i) {
+    values[i] = std::sin(float(i) * 0.37f + float(member)) * float(i % 1000);
+  }
+  return values;
+}
+
+TEST(LocalPeers, BlocksAreCodedAsInOneBuffer) {
+  constexpr size_t kCount = 70001;  // several pieces, a block that is not full
+  std::vector<float> expected(kCount);
+  for (int member = 0; member < 3; ++member) {
+    const std::vector<float> part = as_received(kPercents, numbers(kCount, member));
+    for (size_t i = 0; i < kCount; ++i) expected[i] += part[i];
+  }
+  expected = as_received(kPercents, expected);
+  run_members(3, [&](int member, Peers& peers) {
+    const std::vector<float> values = numbers(kCount, member);
+    peers.start_reduce(key_of(0), values, kPercents);
+    std::vector<float> sum(kCount);
+    ASSERT_TRUE(peers.wait_reduce(key_of(0), sum, kPatience).has_value());
+    EXPECT_EQ(sum, expected);
+  });
+}
+
+TEST(LocalPeers, TrafficGoesByTheChunksOfTheFormat) {
+  constexpr size_t kCount = 1000;  // 4 blocks for 3 owners: 256, 256 and 488 values
+  uint64_t all = 0;
+  for (const auto& [member, chunk] : {std::pair{0, 256u}, {1, 256u}, {2, 488u}}) {
+    const WireChunk own = wire_chunk(WireType::kFp8, kCount, 3, member);
+    EXPECT_EQ(own.end - own.begin, chunk);
+    const uint64_t bytes = wire_bytes(WireType::kFp8, chunk);
+    const uint64_t sent = reduce_bytes(WireType::kFp8, kCount, 3, member);
+    EXPECT_EQ(sent, 1008 - bytes + 2 * bytes);
+    all += sent;
+  }
+  EXPECT_EQ(all, 2 * 2 * 1008u);
+  run_members(3, [&](int member, Peers& peers) {
+    std::vector<float> values(kCount, 1.0f);
+    peers.start_reduce(key_of(0), values, kPercents);
+    ASSERT_TRUE(peers.wait_reduce(key_of(0), values, kPatience).has_value());
+    EXPECT_EQ(peers.traffic().sent, reduce_bytes(WireType::kFp8, kCount, 3, member));
+    EXPECT_EQ(peers.traffic().received, peers.traffic().sent);
+  });
+}
+
+TEST(LocalPeers, SumsAreFormedBehindComputeWithoutAnybodyWaiting) {
+  constexpr size_t kCount = 100000;
+  auto peers = make_local_peers(2);
+  const std::vector<float> ours = numbers(kCount, 0);
+  const std::vector<float> theirs = numbers(kCount, 1);
+  const size_t before = values_encoded;
+  peers[0]->start_reduce(key_of(0), ours, kBf16);
+  peers[1]->start_reduce(key_of(0), theirs, kBf16);
+  const Stopwatch patience;
+  while (values_encoded < before + 3 * kCount && patience.seconds() < kPatience) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(values_encoded, before + 3 * kCount);
+}
+
+TEST(LocalPeers, SeveralSumsTravelAtOnce) {
+  run_members(3, [](int member, Peers& peers) {
+    std::vector<std::vector<float>> values;
+    for (uint64_t round = 0; round < 8; ++round) {
+      values.emplace_back(40000, float(round) + float(member));
+      peers.start_reduce(key_of(round), values.back(), kBf16);
+    }
+    std::vector<float> sum(40000);
+    for (const uint64_t round : {5, 1, 7, 0, 2, 3, 6, 4}) {
+      ASSERT_TRUE(peers.wait_reduce(key_of(round), sum, kPatience).has_value());
+      EXPECT_EQ(sum, std::vector<float>(40000, 3 * float(round) + 3));
+    }
+  });
+}
+
+TEST(LocalPeers, ContributionThatCannotBeCodedFailsForEveryoneByName) {
+  run_members(2, [](int member, Peers& peers) {
+    std::vector<float> values(1000, 1.0f);
+    if (member == 1) values[700] = std::numeric_limits<float>::infinity();
+    peers.start_reduce(key_of(0), values, kPercents);
+    const auto done = peers.wait_reduce(key_of(0), values, kPatience);
+    ASSERT_FALSE(done.has_value());
+    EXPECT_EQ(done.error().kind, FailureKind::kCorruptPayload);
+    EXPECT_EQ(done.error().message, "the contribution of member 1: a scale");
+  });
+}
+
+TEST(LocalPeers, ContributionsOfDifferentLengthsAreAnError) {
+  auto peers = make_local_peers(2);
+  const std::vector<float> values(10);
+  peers[0]->start_reduce(key_of(0), values, kF32);
+  EXPECT_THROW(peers[1]->start_reduce(key_of(0), std::span(values).first(9), kF32), Error);
+  EXPECT_THROW(peers[1]->start_reduce(key_of(0), values, kBf16), Error);
+}
+
+// The sanitizers watch the memory that goes.
+TEST(LocalPeers, MemoryMayGoAfterCancelAndAfterLeaving) {
+  for (const bool leaves : {false, true}) {
+    for (uint64_t round = 0; round < 50; ++round) {
+      run_members(3, [&](int member, Peers& peers) {
+        auto values = std::make_unique<std::vector<float>>(100000, 1.0f);
+        peers.start_reduce(key_of(round), *values, kBf16);
+        if (member == 1) {
+          leaves ? peers.leave() : peers.cancel(key_of(round));
+          return;
+        }
+        std::vector<float> sum(values->size());
+        const auto done = peers.wait_reduce(key_of(round), sum, kPatience);
+        if (done) {
+          EXPECT_EQ(sum, std::vector<float>(sum.size(), 3.0f));
+        } else {
+          EXPECT_EQ(done.error().kind, FailureKind::kLostPeer);
+        }
+      });
+    }
+  }
+}
+
+TEST(LocalPeers, GroupsNumberTheirMembersAnewAndKeepTheirKeysApart) {
+  run_members(5, [](int member, Peers& peers) {
+    const bool odd = member % 2 == 1;
+    const std::vector<int> members = odd ? std::vector{1, 3} : std::vector{0, 2, 4};
+    const auto group = peers.group(members);
+    EXPECT_EQ(group->self(), member / 2);
+    EXPECT_EQ(group->count(), odd ? 2 : 3);
+
+    std::vector<float> sum(1, float(member));
+    group->start_reduce(key_of(0), sum, kF32);
+    ASSERT_TRUE(group->wait_reduce(key_of(0), sum, kPatience).has_value());
+    EXPECT_EQ(sum[0], odd ? 4.0f : 6.0f);
+    group->start_exchange(key_of(0), Bytes{uint8_t(member)});
+    peers.start_exchange(key_of(0), Bytes{uint8_t(10 + member), 0});
+    const auto inside = group->wait_exchange(key_of(0), kPatience);
+    ASSERT_TRUE(inside.has_value());
+    ASSERT_EQ(inside->size(), members.size());
+    for (size_t i = 0; i < members.size(); ++i) {
+      EXPECT_EQ((*inside)[i].member, int(i));
+      EXPECT_EQ((*inside)[i].payload->front(), members[i]);
+    }
+    EXPECT_EQ(peers.wait_exchange(key_of(0), kPatience)->size(), 5u);
+
+    const auto own = group->traffic();
+    EXPECT_EQ(own.received, own.sent - 1 + members.size() - 1) << "sums balance, payloads do not";
+    EXPECT_EQ(peers.traffic().sent, own.sent + 2);
+    EXPECT_EQ(peers.traffic().received, own.received + 8);
+  });
+}
+
+TEST(LocalPeers, GroupsAreMadeOfGroups) {
+  run_members(4, [](int member, Peers& peers) {
+    if (member == 0) return;
+    const auto later = peers.group(std::vector{1, 2, 3});
+    if (member == 2) return;
+    const auto ends = later->group(std::vector{0, 2});
+    std::vector<float> sum(3, float(member));
+    ends->start_reduce(key_of(0), sum, kF32);
+    ASSERT_TRUE(ends->wait_reduce(key_of(0), sum, kPatience).has_value());
+    EXPECT_EQ(sum, std::vector<float>(3, 4.0f));
+  });
+}
+
+TEST(LocalPeers, GroupOfOneSumsAloneAndSendsNothing) {
+  auto peers = make_local_peers(2);
+  const auto alone = peers[1]->group(std::vector{1});
+  std::vector<float> sum(300, 0.123f);
+  alone->start_reduce(key_of(0), sum, kBf16);
+  ASSERT_TRUE(alone->wait_reduce(key_of(0), sum, kPatience).has_value());
+  EXPECT_EQ(sum, std::vector<float>(300, round_to_bf16(0.123f)));
+  EXPECT_EQ(peers[1]->traffic().sent, 0u);
+}
+
+TEST(LocalPeers, GroupsWithoutTheirMakerOrOutOfOrderAreErrors) {
+  auto peers = make_local_peers(3);
+  EXPECT_THROW(peers[0]->group(std::vector{1, 2}), Error);
+  EXPECT_THROW(peers[0]->group(std::vector{2, 0}), Error);
+  EXPECT_THROW(peers[0]->group(std::vector{0, 3}), Error);
+  EXPECT_THROW(peers[0]->group(std::vector{0, 0}), Error);
+  EXPECT_THROW(peers[0]->group({}), Error);
+}
+
+TEST(LocalPeers, AbortReachesGroups) {
+  run_members(3, [](int member, Peers& peers) {
+    if (member == 2) return peers.abort("out of memory");
+    const auto group = peers.group(std::vector{0, 1});
+    std::vector<float> sum(3);
+    if (member == 0) group->start_reduce(key_of(0), sum, kF32);
+    if (member == 0) {
+      const auto done = group->wait_reduce(key_of(0), sum, kPatience);
+      ASSERT_FALSE(done.has_value());
+      EXPECT_EQ(done.error().message, "out of memory");
+    }
   });
 }
 
@@ -104,7 +300,7 @@ TEST(LocalPeers, ReduceFailsWhenAMemberLeaves) {
   run_members(3, [](int member, Peers& peers) {
     std::vector<float> values(10, 1.0f);
     if (member == 1) return peers.leave();
-    peers.start_reduce(key_of(0), values, WireType::kF32);
+    peers.start_reduce(key_of(0), values, kF32);
     std::vector<float> sum(10, -1.0f);
     const auto done = peers.wait_reduce(key_of(0), sum, kPatience);
     ASSERT_FALSE(done.has_value());

@@ -1,5 +1,7 @@
 #include "thinwire/method/allreduce.h"
 
+#include "thinwire/base/wire.h"
+
 namespace thinwire::method {
 namespace {
 
@@ -7,16 +9,17 @@ std::unique_ptr<config::Section> options() { return std::make_unique<AllReduceOp
 
 void check(const config::Recipe&) {}
 
-// Each of the m members owns the elements [n i / m, n (i + 1) / m) of the arena. It sends its
-// contributions to the chunks it does not own, and the sum of its own chunk to the m - 1 others;
-// the same amounts come back. A member with chunk c sends n - c + (m - 1) c elements, which
-// averages to 2 n (m - 1) / m exactly, wherever the chunks' borders fall.
+// Each of the m members owns a chunk of the arena (wire_chunk). It sends its contributions to the
+// chunks it does not own, and the sum of its own chunk to the m - 1 others; the same amounts come
+// back. Of n bytes a member with a chunk of c bytes sends n - c + (m - 1) c, which averages to
+// 2 n (m - 1) / m exactly, wherever the chunks' borders fall.
 Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensors, int members) {
   const std::string& wire = recipe.section<AllReduceOptions>("allreduce").wire;
-  const int64_t bytes =
-      arena_elements(tensors) * dtype_bytes(wire == "bf16" ? DType::kBf16 : DType::kF32);
+  const uint64_t bytes =
+      wire_bytes(*parse_wire(wire), static_cast<uint64_t>(arena_elements(tensors)));
   Traffic traffic;
-  traffic.sent_bytes = 2.0 * static_cast<double>(bytes * (members - 1)) / members;
+  traffic.sent_bytes =
+      2.0 * static_cast<double>(bytes * static_cast<uint64_t>(members - 1)) / members;
   traffic.received_bytes = traffic.sent_bytes;
   traffic.turns = members > 1 ? 2 : 0;
   return traffic;

@@ -2,6 +2,7 @@
 
 #include "thinwire/base/clock.h"
 #include "thinwire/base/simd.h"
+#include "thinwire/codec/wire.h"
 #include "thinwire/method/allreduce.h"
 #include "thinwire/optim/optimizer.h"
 
@@ -16,10 +17,9 @@ class AllReduce final : public Strategy {
  public:
   explicit AllReduce(const Worker& worker)
       : worker_(worker),
-        optimizer_(optim::make_optimizer(worker.recipe.optim, worker.params.layout())) {
-    const auto& options = worker.recipe.section<method::AllReduceOptions>("allreduce");
-    wire_ = options.wire == "bf16" ? transport::WireType::kBf16 : transport::WireType::kF32;
-  }
+        optimizer_(optim::make_optimizer(worker.recipe.optim, worker.params.layout())),
+        codec_(codec::wire_codec(
+            *parse_wire(worker.recipe.section<method::AllReduceOptions>("allreduce").wire))) {}
 
   Result<StepReport> after_step(const Round& round) override {
     StepReport report;
@@ -54,7 +54,7 @@ class AllReduce final : public Strategy {
                                  scale(gradients.data() + begin, end - begin, weight);
                                });
     const transport::Key key{round.run, round.epoch, round.number, 0};
-    worker_.peers.start_reduce(key, gradients, wire_);
+    worker_.peers.start_reduce(key, gradients, codec_);
     const Stopwatch waiting;
     worker_.slots.pause();
     const auto done = worker_.peers.wait_reduce(key, gradients, worker_.recipe.sync.timeout_s);
@@ -65,7 +65,7 @@ class AllReduce final : public Strategy {
 
   Worker worker_;
   std::unique_ptr<optim::Optimizer> optimizer_;
-  transport::WireType wire_;
+  const WireCodec& codec_;
 };
 
 }  // namespace

@@ -96,9 +96,10 @@ int64_t run_workers(const RunContext& context) {
   std::exception_ptr failure;
   int64_t completed = 0;
   const auto body = [&](transport::Peers& own) {
+    std::optional<Worker> worker;  // it leaves the run when destroyed, after the reason is known
     try {
-      Worker worker(context, own);
-      const int64_t steps = worker.run();
+      worker.emplace(context, own);
+      const int64_t steps = worker->run();
       const std::lock_guard lock(mutex);
       completed = steps;
     } catch (const Aborted&) {

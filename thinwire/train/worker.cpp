@@ -43,7 +43,8 @@ Worker::Worker(const RunContext& context, transport::Peers& peers)
   restore();
 }
 
-Worker::~Worker() = default;
+// Sums that still travel read the strategy's memory, which goes now.
+Worker::~Worker() { peers_.leave(); }
 
 void Worker::restore() {
   std::copy(context_.initial.all().begin(), context_.initial.all().end(), params_.all().begin());

@@ -1,8 +1,9 @@
 // Moves bytes between the members of a run. Two ways: an exchange, in which everybody gets
 // everybody's payload, and a reduce, in which everybody gets the same sum. Started operations go on
-// behind compute until they are waited for. Nothing is averaged in place: a caller's memory is only
-// written by wait.
+// behind compute, on the transport's own thread, until they are waited for. Nothing is averaged in
+// place: a caller's memory is only written by wait.
 //
+// One thread of a member calls its Peers (and its groups'); abort may come from any thread.
 // Failures a network can cause are Results. After kAborted every later call fails alike.
 #pragma once
 
@@ -14,6 +15,7 @@
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/round.h"
+#include "thinwire/base/wire.h"
 
 namespace thinwire::transport {
 
@@ -32,8 +34,6 @@ struct Delivery {
   uint64_t hash = 0;
   std::shared_ptr<const Bytes> payload;
 };
-
-enum class WireType : uint8_t { kF32, kBf16 };
 
 // Bytes this member's own frames took since the start.
 struct TrafficCount {
@@ -56,15 +56,25 @@ class Peers {
   // time.
   virtual Result<std::vector<Delivery>> wait_exchange(const Key& key, double timeout_s) = 0;
 
-  // Starts the sum over members of `values` (same length everywhere; unchanged until waited for).
-  // Each member owns a contiguous chunk, sums it in fp32 in member order over contributions rounded
-  // to the wire type, rounds the sum once, and everyone (the owner too) gets the rounded sum.
-  virtual void start_reduce(const Key& key, std::span<const float> values, WireType wire) = 0;
-  // Writes the sum into `out`, the same bits for everyone. kLostPeer when a member left.
+  // Starts the sum over members of `values` (same length and codec everywhere; unchanged until
+  // waited for or cancelled). Each member owns a chunk (wire_chunk), sums it in fp32 from 0 in
+  // member order over contributions as the codec passes them on, codes the sum once, and everyone
+  // (the owner too) gets the sum as decoded.
+  virtual void start_reduce(const Key& key, std::span<const float> values,
+                            const WireCodec& codec) = 0;
+  // Writes the sum into `out`, the same bits for everyone. kLostPeer when a member left before all
+  // had contributed and the sum was formed, kCorruptPayload when the codec refuses a contribution.
   virtual Result<void> wait_reduce(const Key& key, std::span<float> out, double timeout_s) = 0;
 
   // Gives up an operation this member started.
   virtual void cancel(const Key& key) = 0;
+
+  // Some of the members among themselves: `members` are ids of these peers, ascending, self among
+  // them; the i-th is member i of the group. Every one of them asks for the same list. Groups with
+  // the same list are one group, whose keys are apart from these peers'. Leaving and aborting mean
+  // the whole run, and traffic counts here too.
+  virtual std::unique_ptr<Peers> group(std::span<const int> members) = 0;
+
   // This member goes for good; others go on without it or fail with kLostPeer.
   virtual void leave() = 0;
   // Ends the run for everybody: all present and later waits fail with kAborted and this reason.
@@ -72,5 +82,8 @@ class Peers {
 
   virtual TrafficCount traffic() const = 0;
 };
+
+// Throws Error unless `members` can be a group of these peers.
+void check_group(std::span<const int> members, const Peers& peers);
 
 }  // namespace thinwire::transport

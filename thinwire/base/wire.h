@@ -1,0 +1,87 @@
+// Facts of the number formats in which sums travel, and what a codec of one looks like. The code is
+// in codec/wire.h; transports get it by reference, the planner needs the bytes only.
+//
+// Values are coded in blocks counted from the start of a buffer, the last one shorter. A buffer
+// that is cut at multiples of the block and coded piece by piece gives the same bytes as a whole.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "thinwire/base/error.h"
+
+namespace thinwire {
+
+enum class WireType : uint8_t { kF32, kBf16, kFp8, kFp4, kInt2 };
+
+// By WireType, as recipes spell them.
+inline constexpr std::array<std::string_view, 5> kWireNames = {"fp32", "bf16", "fp8", "fp4",
+                                                               "int2"};
+
+constexpr std::string_view wire_name(WireType type) {
+  return kWireNames[static_cast<size_t>(type)];
+}
+
+constexpr std::optional<WireType> parse_wire(std::string_view name) {
+  for (size_t i = 0; i < kWireNames.size(); ++i) {
+    if (kWireNames[i] == name) return static_cast<WireType>(i);
+  }
+  return std::nullopt;
+}
+
+// Values that share a scale; 1 where each value stands for itself.
+constexpr size_t wire_block(WireType type) {
+  return type == WireType::kF32 || type == WireType::kBf16 ? 1 : 256;
+}
+
+// Bytes of `count` coded values: 2 of scale a block, then 8, 4 or 2 bits a value, whole bytes a
+// block.
+constexpr uint64_t wire_bytes(WireType type, uint64_t count) {
+  if (type == WireType::kF32) return 4 * count;
+  if (type == WireType::kBf16) return 2 * count;
+  const uint64_t scales = (count + wire_block(type) - 1) / wire_block(type) * 2;
+  if (type == WireType::kFp8) return scales + count;
+  return scales + (type == WireType::kFp4 ? (count + 1) / 2 : (count + 3) / 4);
+}
+
+// The values [begin, end) of `count` that a member sums for everybody; whole blocks, but for the
+// buffer's last one.
+struct WireChunk {
+  size_t begin = 0;
+  size_t end = 0;
+};
+
+constexpr WireChunk wire_chunk(WireType type, size_t count, int members, int member) {
+  const size_t block = wire_block(type);
+  const size_t blocks = (count + block - 1) / block;
+  const auto border = [&](int of) {
+    const size_t whole = blocks * static_cast<size_t>(of) / static_cast<size_t>(members);
+    return std::min(whole * block, count);
+  };
+  return {border(member), border(member + 1)};
+}
+
+// Bytes a member sends, and receives, in the sum of `count` values: its contributions to the other
+// owners' chunks, and its own chunk's sum to all others. Over the members it averages to
+// 2 (members - 1) / members of the buffer's bytes.
+constexpr uint64_t reduce_bytes(WireType type, size_t count, int members, int member) {
+  const WireChunk own = wire_chunk(type, count, members, member);
+  const uint64_t chunk = wire_bytes(type, own.end - own.begin);
+  return wire_bytes(type, count) - chunk + chunk * (static_cast<uint64_t>(members) - 1);
+}
+
+struct WireCodec {
+  WireType type;
+  // `out` has wire_bytes(type, values.size()) bytes. Values that a format cannot carry (not finite,
+  // in blocks with a scale) make bytes that decode refuses.
+  void (*encode)(std::span<const float> values, std::span<uint8_t> out);
+  // Total: any bytes give values or kCorruptPayload.
+  Result<void> (*decode)(std::span<const uint8_t> in, std::span<float> values);
+};
+
+}  // namespace thinwire

@@ -1,0 +1,63 @@
+#include "thinwire/codec/wire.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "thinwire/base/bf16.h"
+#include "thinwire/base/simd.h"
+
+namespace thinwire::codec {
+namespace {
+
+Result<void> check_length(WireType type, size_t bytes, size_t values) {
+  if (bytes == wire_bytes(type, values)) return {};
+  return fail(FailureKind::kCorruptPayload,
+              fmt::format("{} values as {} take {} bytes, got {}", values, wire_name(type),
+                          wire_bytes(type, values), bytes));
+}
+
+void encode_f32(std::span<const float> values, std::span<uint8_t> out) {
+  if (!values.empty()) std::memcpy(out.data(), values.data(), values.size_bytes());
+}
+
+Result<void> decode_f32(std::span<const uint8_t> in, std::span<float> values) {
+  if (auto right = check_length(WireType::kF32, in.size(), values.size()); !right) return right;
+  if (!values.empty()) std::memcpy(values.data(), in.data(), in.size());
+  return {};
+}
+
+THINWIRE_CLONES void encode_bf16(std::span<const float> values, std::span<uint8_t> out) {
+  const float* __restrict from = values.data();
+  uint8_t* __restrict to = out.data();
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Bf16 rounded = to_bf16(from[i]);
+    std::memcpy(to + 2 * i, &rounded.bits, 2);
+  }
+}
+
+THINWIRE_CLONES void widen_bf16(const uint8_t* __restrict from, float* __restrict to,
+                                size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    Bf16 value;
+    std::memcpy(&value.bits, from + 2 * i, 2);
+    to[i] = to_float(value);
+  }
+}
+
+Result<void> decode_bf16(std::span<const uint8_t> in, std::span<float> values) {
+  if (auto right = check_length(WireType::kBf16, in.size(), values.size()); !right) return right;
+  widen_bf16(in.data(), values.data(), values.size());
+  return {};
+}
+
+constexpr std::array<WireCodec, 2> kCodecs = {{
+    {WireType::kF32, encode_f32, decode_f32},
+    {WireType::kBf16, encode_bf16, decode_bf16},
+}};
+
+}  // namespace
+
+const WireCodec& wire_codec(WireType type) { return kCodecs.at(static_cast<size_t>(type)); }
+
+}  // namespace thinwire::codec

@@ -1,0 +1,11 @@
+// Codecs of the formats in which sums travel (base/wire.h; bytes: docs/formats.md). Every
+// instruction set gives the same bits.
+#pragma once
+
+#include "thinwire/base/wire.h"
+
+namespace thinwire::codec {
+
+const WireCodec& wire_codec(WireType type);
+
+}  // namespace thinwire::codec
