@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "tests/model/tiny_model.h"
 #include "thinwire/base/error.h"
@@ -84,6 +85,30 @@ TEST_P(LlamaTest, RepeatsBitForBit) {
   tiny_.clear_gradients();
   EXPECT_EQ(first, llama_->loss_and_gradients(tokens_, kRows, 0.5f, tiny_.gradients));
   EXPECT_EQ(once, gradients());
+}
+
+TEST_P(LlamaTest, WhatIsComputedAgainHasTheSameBitsInLessMemory) {
+  tiny_.model.layers = 3;
+  TinyModel deep(tiny_.model, 2);
+  init_llama(deep.params, deep.model, 5);
+  std::vector<float> expected;
+  size_t bytes = std::numeric_limits<size_t>::max();
+  double loss = 0;
+  for (const char* recompute : {"none", "attention", "block"}) {
+    deep.model.recompute = recompute;
+    deep.clear_gradients();
+    Llama llama = deep.llama(GetParam(), kRows, kSequence);
+    const double sum = llama.loss_and_gradients(tokens_, kRows, 0.5f, deep.gradients);
+    const auto all = std::as_const(deep.gradients).all();
+    if (expected.empty()) {
+      loss = sum;
+      expected.assign(all.begin(), all.end());
+    }
+    EXPECT_EQ(sum, loss) << recompute;
+    EXPECT_TRUE(std::equal(all.begin(), all.end(), expected.begin())) << recompute;
+    EXPECT_LT(llama.activation_bytes(), bytes) << recompute;
+    bytes = llama.activation_bytes();
+  }
 }
 
 TEST_P(LlamaTest, LossAloneIsTheSameNumber) {
@@ -247,6 +272,13 @@ TEST(InitLlama, ATensorDependsOnSeedAndNameAlone) {
   const size_t index = a.layout.find("model.layers.1.self_attn.k_proj.weight");
   EXPECT_EQ(a.params.tensor(index)[3], b.params.tensor(index)[3]);
   EXPECT_NE(a.params.tensor(index)[3], c.params.tensor(index)[3]);
+}
+
+TEST(Llama, RefusesAnUnknownRecompute) {
+  TinyModel tiny(small_section());
+  tiny.model.recompute = "all";
+  EXPECT_THAT(([&] { tiny.llama(Precision::kFp32, 1, 8); }),
+              ThrowsMessage<UsageError>(HasSubstr("none, attention or block, got \"all\"")));
 }
 
 TEST(ParsePrecision, KnowsItsNames) {

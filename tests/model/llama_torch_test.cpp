@@ -96,6 +96,22 @@ TEST_P(LlamaTorch, RepeatsBitForBit) {
   EXPECT_EQ(torch.engine->loss(tokens_, kRows), first);
 }
 
+TEST_P(LlamaTorch, WhatIsComputedAgainHasTheSameBitsInLessMemory) {
+  config::ModelSection deep = section(false, 2);
+  deep.layers = 3;
+  TorchModel none(GetParam(), deep);
+  const double loss = none.step(tokens_);
+  size_t bytes = none.engine->bytes();
+  for (const char* recompute : {"attention", "block"}) {
+    deep.recompute = recompute;
+    TorchModel again(GetParam(), deep);
+    EXPECT_EQ(again.step(tokens_), loss) << recompute;
+    EXPECT_EQ(again.gradients(), none.gradients()) << recompute;
+    EXPECT_LT(again.engine->bytes(), bytes) << recompute;
+    bytes = again.engine->bytes();
+  }
+}
+
 TEST_P(LlamaTorch, MicrobatchesAddUpToTheBatch) {
   TorchModel whole(GetParam(), section(false, 4)), parts(GetParam(), section(false, 4));
   const double loss = whole.step(tokens_);

@@ -109,6 +109,15 @@ TEST_F(Train, StopRequestEndsBeforeTheNextStepAndTheRunGoesOnLater) {
   EXPECT_EQ(train(tiny_recipe(folder_), {}).summary.digest, whole);
 }
 
+TEST_F(Train, WhatIsComputedAgainMayChangeWithinARun) {
+  const std::string whole =
+      train(tiny_recipe(folder_, {"run.dir=" + (folder_ / "whole").string()}), {}).summary.digest;
+  const std::atomic<bool> stop = true;
+  train(tiny_recipe(folder_), {.stop = &stop});
+  const config::Recipe again = tiny_recipe(folder_, {"model.recompute=block"});
+  EXPECT_EQ(train(again, {}).summary.digest, whole);
+}
+
 TEST_F(Train, AnotherRecipeInTheSameFolderIsRefusedByName) {
   train(tiny_recipe(folder_), {});
   const std::string message =

@@ -69,6 +69,11 @@ void ModelSection::describe(Fields& fields) {
   fields.number(
       "init_std", init_std, "", 0, 10,
       "Standard deviation of the normal distribution that random weights are drawn from.");
+  fields.choice(
+      "recompute", recompute, {"none", "attention", "block"},
+      "What the backward pass computes again instead of keeping it from the forward pass: "
+      "nothing, every block's queries, keys, values and attention, or everything in a "
+      "block but its input. Less memory for the same gradients, bit for bit.");
 }
 
 void TrainSection::describe(Fields& fields) {

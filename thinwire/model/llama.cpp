@@ -39,6 +39,14 @@ Precision parse_precision(std::string_view text, const Placement& placement) {
   throw UsageError(fmt::format("[train] precision must be fp32, bf16 or auto, got \"{}\"", text));
 }
 
+Recompute parse_recompute(std::string_view text) {
+  if (text == "none") return Recompute::kNone;
+  if (text == "attention") return Recompute::kAttention;
+  if (text == "block") return Recompute::kBlock;
+  throw UsageError(
+      fmt::format("[model] recompute must be none, attention or block, got \"{}\"", text));
+}
+
 Llama::Llama(const config::ModelSection& model, Precision precision, const tensor::Layout& layout,
              tensor::Arena& params, ThreadPool& threads, int64_t max_rows, int64_t sequence,
              const Placement& placement) {

@@ -39,12 +39,21 @@ Placement parse_device(std::string_view text, int worker = 0);
 // fp32). Throws UsageError for anything else.
 Precision parse_precision(std::string_view text, const Placement& placement = {});
 
+// What the backward pass computes again from what the forward pass kept (Chen et al. 2016, arXiv
+// 1604.06174): of every block nothing; queries, keys, values and attention; or all but its input.
+// The gradients are the same, bit for bit.
+enum class Recompute : uint8_t { kNone, kAttention, kBlock };
+
+// Reads model.recompute. Throws UsageError for anything but none, attention and block.
+Recompute parse_recompute(std::string_view text);
+
 class Llama {
  public:
   // `model` is complete (vocab, kv_heads and intermediate are not 0) and `layout` is
-  // config::llama_tensors(model). A call takes at most `max_rows` rows of at most `sequence`
-  // tokens. layout, params and threads outlive the model. Throws Error for shapes the model cannot
-  // have. With a placement, `params` and the gradients of each call get a copy on that device.
+  // config::llama_tensors(model); model.recompute decides how much memory the model takes. A call
+  // takes at most `max_rows` rows of at most `sequence` tokens. layout, params and threads outlive
+  // the model. Throws Error for shapes the model cannot have. With a placement, `params` and the
+  // gradients of each call get a copy on that device.
   Llama(const config::ModelSection& model, Precision precision, const tensor::Layout& layout,
         tensor::Arena& params, ThreadPool& threads, int64_t max_rows, int64_t sequence,
         const Placement& placement = {});

@@ -19,6 +19,7 @@ LlamaEngine<T>::LlamaEngine(const config::ModelSection& model, const tensor::Lay
                             int64_t sequence)
     : model_(model),
       where_(model, layout),
+      recompute_(parse_recompute(model.recompute)),
       params_(params),
       threads_(threads),
       batch_(max_rows, sequence, model.vocab),
@@ -37,10 +38,15 @@ LlamaEngine<T>::LlamaEngine(const config::ModelSection& model, const tensor::Lay
       dnorm_(threads.size() * model.hidden) {
   const int64_t n = max_tokens_, c = model.hidden;
   for (int64_t layer = 0; layer < model.layers; ++layer) {
-    saved_.push_back({Buffer<float>(n * c), Buffer<float>(n),
-                      Buffer<T>(n * where_.attention.qkv_width()), Buffer<T>(n * c),
-                      Buffer<float>(n * model.heads), Buffer<float>(n * c), Buffer<float>(n),
-                      Buffer<T>(n * 2 * model.intermediate)});
+    inputs_.push_back({Buffer<float>(n * c), Buffer<float>(n)});
+    if (layer == 0 || recompute_ == Recompute::kNone) {
+      attentions_.push_back({Buffer<T>(n * where_.attention.qkv_width()), Buffer<T>(n * c),
+                             Buffer<float>(n * model.heads)});
+    }
+    if (layer == 0 || recompute_ != Recompute::kBlock) {
+      mlps_.push_back(
+          {Buffer<float>(n * c), Buffer<float>(n), Buffer<T>(n * 2 * model.intermediate)});
+    }
   }
   for (int i = 0; i < threads.size(); ++i) scratch_.emplace_back(sequence, model.head_size());
   refresh();
@@ -105,7 +111,7 @@ void LlamaEngine<T>::embed() {
   const float* const table = params_.all().data() + where_.embedding;
   over_tokens([&](int64_t first, int64_t count) {
     for (int64_t i = first; i < first + count; ++i) {
-      std::copy_n(table + batch_.inputs()[i] * c, c, saved_[0].attention_x_NC.data() + i * c);
+      std::copy_n(table + batch_.inputs()[i] * c, c, inputs_[0].x_NC.data() + i * c);
     }
   });
 }
@@ -124,37 +130,58 @@ void LlamaEngine<T>::norm(const float* x, bool add_branch, int64_t weight, float
 
 template <typename T>
 void LlamaEngine<T>::forward_block(int64_t layer) {
-  const BlockWeights& block = where_.blocks[layer];
-  Saved& saved = saved_[layer];
+  Input& input = inputs_[layer];
   const bool first = layer == 0;
-  norm(first ? saved.attention_x_NC.data() : saved_[layer - 1].mlp_x_NC.data(), !first,
-       block.attention_norm, saved.attention_x_NC.data(), saved.attention_rstd_N.data());
-  block.qkv.forward(threads_, tokens_, weights(), hidden_NC_.data(), saved.qkv_NW.data());
+  norm(first ? input.x_NC.data() : mlp(layer - 1).x_NC.data(), !first,
+       where_.blocks[layer].attention_norm, input.x_NC.data(), input.rstd_N.data());
+  attend(layer);
+  forward_gate_up(layer);
+  const int64_t f = model_.intermediate;
+  over_tokens([&](int64_t begin, int64_t count) {
+    tensor::kernels<T>().swiglu(count, f, mlp(layer).gate_up_N2F.data() + begin * 2 * f,
+                                inner_NF_.data() + begin * f);
+  });
+  where_.blocks[layer].down.forward(threads_, tokens_, weights(), inner_NF_.data(),
+                                    branch_NC_.data());
+}
+
+template <typename T>
+void LlamaEngine<T>::attend(int64_t layer) {
+  Attention& saved = attention(layer);
+  where_.blocks[layer].qkv.forward(threads_, tokens_, weights(), hidden_NC_.data(),
+                                   saved.qkv_NW.data());
   over_heads([&](int64_t row, int64_t head, tensor::AttentionScratch& scratch) {
     const int64_t start = row * sequence_;
     tensor::attention_forward<T>(where_.attention, rope_, sequence_, head,
                                  saved.qkv_NW.data() + start * where_.attention.qkv_width(),
-                                 saved.attention_NC.data() + start * model_.hidden,
+                                 saved.out_NC.data() + start * model_.hidden,
                                  saved.log_sum_exp_NH.data() + start * model_.heads, scratch);
   });
-  block.o.forward(threads_, tokens_, weights(), saved.attention_NC.data(), branch_NC_.data());
+}
 
-  norm(saved.attention_x_NC.data(), true, block.mlp_norm, saved.mlp_x_NC.data(),
-       saved.mlp_rstd_N.data());
+template <typename T>
+void LlamaEngine<T>::forward_gate_up(int64_t layer) {
+  const BlockWeights& block = where_.blocks[layer];
+  Mlp& saved = mlp(layer);
+  block.o.forward(threads_, tokens_, weights(), attention(layer).out_NC.data(), branch_NC_.data());
+  norm(inputs_[layer].x_NC.data(), true, block.mlp_norm, saved.x_NC.data(), saved.rstd_N.data());
   block.gate_up.forward(threads_, tokens_, weights(), hidden_NC_.data(), saved.gate_up_N2F.data());
-  const int64_t f = model_.intermediate;
-  over_tokens([&](int64_t begin, int64_t count) {
-    tensor::kernels<T>().swiglu(count, f, saved.gate_up_N2F.data() + begin * 2 * f,
-                                inner_NF_.data() + begin * f);
-  });
-  block.down.forward(threads_, tokens_, weights(), inner_NF_.data(), branch_NC_.data());
+}
+
+template <typename T>
+void LlamaEngine<T>::recompute(int64_t layer) {
+  Input& input = inputs_[layer];
+  norm(input.x_NC.data(), false, where_.blocks[layer].attention_norm, input.x_NC.data(),
+       input.rstd_N.data());
+  attend(layer);
+  if (recompute_ == Recompute::kBlock) forward_gate_up(layer);
 }
 
 template <typename T>
 void LlamaEngine<T>::forward() {
   embed();
   for (int64_t layer = 0; layer < model_.layers; ++layer) forward_block(layer);
-  norm(saved_.back().mlp_x_NC.data(), true, where_.final_norm, final_x_NC_.data(),
+  norm(mlp(model_.layers - 1).x_NC.data(), true, where_.final_norm, final_x_NC_.data(),
        final_rstd_N_.data());
 }
 
@@ -198,7 +225,7 @@ void LlamaEngine<T>::backward_norm(const float* x, const float* rstd, int64_t we
 template <typename T>
 void LlamaEngine<T>::backward_mlp(int64_t layer, float* gradients) {
   const BlockWeights& block = where_.blocks[layer];
-  Saved& saved = saved_[layer];
+  Mlp& saved = mlp(layer);
   const int64_t f = model_.intermediate;
   block.down.backward_input(threads_, tokens_, weights(), static_cast<const T*>(dx_operand()),
                             dinner_NF_.data());
@@ -211,7 +238,7 @@ void LlamaEngine<T>::backward_mlp(int64_t layer, float* gradients) {
                              inner_NF_.data(), gradients);
   block.gate_up.backward_input(threads_, tokens_, weights(), saved.gate_up_N2F.data(),
                                branch_NC_.data());
-  backward_norm(saved.mlp_x_NC.data(), saved.mlp_rstd_N.data(), block.mlp_norm, gradients);
+  backward_norm(saved.x_NC.data(), saved.rstd_N.data(), block.mlp_norm, gradients);
   block.gate_up.backward_weight(threads_, tokens_, saved.gate_up_N2F.data(), hidden_NC_.data(),
                                 gradients);
 }
@@ -219,20 +246,20 @@ void LlamaEngine<T>::backward_mlp(int64_t layer, float* gradients) {
 template <typename T>
 void LlamaEngine<T>::backward_attention(int64_t layer, float* gradients) {
   const BlockWeights& block = where_.blocks[layer];
-  Saved& saved = saved_[layer];
+  Attention& saved = attention(layer);
   const T* const dx = dx_operand();
   block.o.backward_input(threads_, tokens_, weights(), dx, branch_NC_.data());
-  block.o.backward_weight(threads_, tokens_, dx, saved.attention_NC.data(), gradients);
+  block.o.backward_weight(threads_, tokens_, dx, saved.out_NC.data(), gradients);
   over_heads([&](int64_t row, int64_t head, tensor::AttentionScratch& scratch) {
     const int64_t start = row * sequence_;
     tensor::attention_backward<T>(where_.attention, rope_, sequence_, head,
                                   saved.qkv_NW.data() + start * where_.attention.qkv_width(),
-                                  saved.attention_NC.data() + start * model_.hidden,
+                                  saved.out_NC.data() + start * model_.hidden,
                                   branch_NC_.data() + start * model_.hidden,
                                   saved.log_sum_exp_NH.data() + start * model_.heads, scratch);
   });
   block.qkv.backward_input(threads_, tokens_, weights(), saved.qkv_NW.data(), branch_NC_.data());
-  backward_norm(saved.attention_x_NC.data(), saved.attention_rstd_N.data(), block.attention_norm,
+  backward_norm(inputs_[layer].x_NC.data(), inputs_[layer].rstd_N.data(), block.attention_norm,
                 gradients);
   block.qkv.backward_weight(threads_, tokens_, saved.qkv_NW.data(), hidden_NC_.data(), gradients);
 }
@@ -257,6 +284,8 @@ void LlamaEngine<T>::backward(tensor::Arena& gradients,
   std::fill_n(dx_NC_.data(), tokens_ * model_.hidden, 0.0f);
   backward_norm(final_x_NC_.data(), final_rstd_N_.data(), where_.final_norm, all);
   for (int64_t layer = model_.layers - 1; layer >= 0; --layer) {
+    // The shared buffers still hold the last block's.
+    if (recompute_ != Recompute::kNone && layer + 1 < model_.layers) recompute(layer);
     backward_mlp(layer, all);
     backward_attention(layer, all);
     if (layer_ready) layer_ready(static_cast<int>(layer));
@@ -266,15 +295,28 @@ void LlamaEngine<T>::backward(tensor::Arena& gradients,
 }
 
 template <typename T>
+size_t LlamaEngine<T>::Input::bytes() const {
+  return x_NC.bytes() + rstd_N.bytes();
+}
+
+template <typename T>
+size_t LlamaEngine<T>::Attention::bytes() const {
+  return qkv_NW.bytes() + out_NC.bytes() + log_sum_exp_NH.bytes();
+}
+
+template <typename T>
+size_t LlamaEngine<T>::Mlp::bytes() const {
+  return x_NC.bytes() + rstd_N.bytes() + gate_up_N2F.bytes();
+}
+
+template <typename T>
 size_t LlamaEngine<T>::bytes() const {
   size_t sum = rope_.bytes() + head_.bytes() + copy_.bytes() + final_x_NC_.bytes() +
                final_rstd_N_.bytes() + hidden_NC_.bytes() + branch_NC_.bytes() + inner_NF_.bytes() +
                dinner_NF_.bytes() + dx_NC_.bytes() + dx_copy_NC_.bytes() + dnorm_.bytes();
-  for (const Saved& s : saved_) {
-    sum += s.attention_x_NC.bytes() + s.attention_rstd_N.bytes() + s.qkv_NW.bytes() +
-           s.attention_NC.bytes() + s.log_sum_exp_NH.bytes() + s.mlp_x_NC.bytes() +
-           s.mlp_rstd_N.bytes() + s.gate_up_N2F.bytes();
-  }
+  for (const Input& part : inputs_) sum += part.bytes();
+  for (const Attention& part : attentions_) sum += part.bytes();
+  for (const Mlp& part : mlps_) sum += part.bytes();
   for (const auto& scratch : scratch_) sum += scratch.bytes();
   return sum + batch_.bytes();
 }

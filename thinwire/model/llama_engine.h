@@ -45,18 +45,31 @@ class LlamaEngine final : public Llama::Engine {
   using Buffer = tensor::AlignedBuffer<E>;
 
   // What the backward pass of one block needs. Everything else it computes again on its way.
-  struct Saved {
-    Buffer<float> attention_x_NC, attention_rstd_N;  // input of the attention norm, 1 / its rms
-    Buffer<T> qkv_NW, attention_NC;
+  struct Input {
+    Buffer<float> x_NC, rstd_N;  // input of the attention norm, 1 / its rms
+    size_t bytes() const;
+  };
+  struct Attention {
+    Buffer<T> qkv_NW, out_NC;
     Buffer<float> log_sum_exp_NH;
-    Buffer<float> mlp_x_NC, mlp_rstd_N;
+    size_t bytes() const;
+  };
+  struct Mlp {
+    Buffer<float> x_NC, rstd_N;
     Buffer<T> gate_up_N2F;
+    size_t bytes() const;
   };
 
   void load_batch(std::span<const int32_t> tokens, int64_t rows);
   // From the embedding to the final norm's output in hidden_.
   void forward();
   void forward_block(int64_t layer);
+  // From the attention norm's output in hidden_: queries, keys and values, and the heads' output.
+  void attend(int64_t layer);
+  // From the heads' output to the gates and ups of the MLP.
+  void forward_gate_up(int64_t layer);
+  // Fills the buffers that the blocks share with what this block's forward pass left there.
+  void recompute(int64_t layer);
   // From the gradient of the final norm's output in branch_ to all gradients but the head's.
   void backward(tensor::Arena& gradients, const std::function<void(int layer)>& layer_ready);
   void backward_mlp(int64_t layer, float* gradients);
@@ -76,11 +89,15 @@ class LlamaEngine final : public Llama::Engine {
   template <typename Body>
   void over_heads(const Body& body);
 
+  Attention& attention(int64_t layer) { return attentions_[layer % attentions_.size()]; }
+  Mlp& mlp(int64_t layer) { return mlps_[layer % mlps_.size()]; }
+
   const T* weights() const;
   T* dx_operand();
 
   const config::ModelSection model_;
   const LlamaWeights where_;
+  const Recompute recompute_;
   tensor::Arena& params_;
   ThreadPool& threads_;
   Batch batch_;
@@ -88,8 +105,10 @@ class LlamaEngine final : public Llama::Engine {
   const tensor::RopeTable rope_;
   tensor::LinearCrossEntropy<T> head_;
 
-  Buffer<T> copy_;  // of the parameters, where T is not float
-  std::vector<Saved> saved_;
+  Buffer<T> copy_;                     // of the parameters, where T is not float
+  std::vector<Input> inputs_;          // for each block
+  std::vector<Attention> attentions_;  // for each block, or one where they are computed again
+  std::vector<Mlp> mlps_;              // likewise
   Buffer<float> final_x_NC_, final_rstd_N_;
   Buffer<T> hidden_NC_;   // output of a norm
   Buffer<T> branch_NC_;   // what a branch adds to the residual stream; gradients of hidden_

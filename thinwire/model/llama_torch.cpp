@@ -60,6 +60,7 @@ class TorchEngine final : public Llama::Engine {
         operand_(fp32_.dtype(kIsFloat ? at::kFloat : at::kBFloat16)),
         model_(model),
         where_(model, layout),
+        recompute_(parse_recompute(model.recompute)),
         params_(params),
         threads_(threads),
         batch_(max_rows, sequence, model.vocab),
@@ -118,7 +119,7 @@ class TorchEngine final : public Llama::Engine {
   struct Attention {
     at::Tensor q, k, v, out;  // [rows, heads, positions, head size]
   };
-  // What the backward pass of one block needs; as LlamaEngine::Saved.
+  // What the backward pass of one block needs.
   struct Saved {
     at::Tensor attention_x_NC, attention_rstd_N, attention_NC;
     Attention attention;
@@ -262,6 +263,15 @@ class TorchEngine final : public Llama::Engine {
     return a;
   }
 
+  // From the attention norm's output in hidden_ to the heads' output.
+  void attend(const BlockWeights& block, Saved& saved, bool keep) {
+    const at::Tensor qkv = forward(block.qkv, hidden_NC_);
+    rotate(qkv, 1);
+    saved.attention = attend(qkv, keep);
+    saved.attention_NC =
+        saved.attention.out.detach().transpose(1, 2).reshape({tokens_, model_.hidden});
+  }
+
   // The gradient of the unrotated queries, keys and values, for the gradient of the output.
   at::Tensor backward(Attention& attention, const at::Tensor& dout_NC) {
     const std::vector<at::Tensor> gradients =
@@ -281,11 +291,7 @@ class TorchEngine final : public Llama::Engine {
     const BlockWeights& block = where_.blocks[layer];
     Saved saved;
     std::tie(saved.attention_x_NC, saved.attention_rstd_N) = norm(x, block.attention_norm);
-    const at::Tensor qkv = forward(block.qkv, hidden_NC_);
-    rotate(qkv, 1);
-    saved.attention = attend(qkv, keep);
-    saved.attention_NC =
-        saved.attention.out.detach().transpose(1, 2).reshape({tokens_, model_.hidden});
+    attend(block, saved, keep);
     branch_NC_ = forward(block.o, saved.attention_NC);
 
     std::tie(saved.mlp_x_NC, saved.mlp_rstd_N) = norm(saved.attention_x_NC, block.mlp_norm);
@@ -299,6 +305,29 @@ class TorchEngine final : public Llama::Engine {
     return out;
   }
 
+  // Fills saved_ again after let_go. Runs what the forward pass ran, so the bits are the same.
+  void recompute(int64_t layer) {
+    Saved& saved = saved_[layer];
+    branch_NC_ = at::Tensor();
+    if (recompute_ == Recompute::kBlock) {
+      forward_block(layer, saved.attention_x_NC, true);
+    } else {
+      norm(saved.attention_x_NC, where_.blocks[layer].attention_norm);
+      attend(where_.blocks[layer], saved, true);
+    }
+  }
+
+  void let_go(Saved& saved) const {
+    if (recompute_ == Recompute::kBlock) {
+      const at::Tensor input = saved.attention_x_NC;
+      saved = {};
+      saved.attention_x_NC = input;
+    } else if (recompute_ == Recompute::kAttention) {
+      saved.attention = {};
+      saved.attention_NC = at::Tensor();
+    }
+  }
+
   // From the embedding to the final norm's output in hidden_.
   void forward(bool keep) {
     at::Tensor x = residual();
@@ -306,7 +335,10 @@ class TorchEngine final : public Llama::Engine {
                          data<float>(master_) + where_.embedding, data<float>(x)},
            tokens_);
     branch_NC_ = at::Tensor();
-    for (int64_t layer = 0; layer < model_.layers; ++layer) x = forward_block(layer, x, keep);
+    for (int64_t layer = 0; layer < model_.layers; ++layer) {
+      x = forward_block(layer, x, keep);
+      if (layer + 1 < model_.layers) let_go(saved_[layer]);
+    }
     std::tie(final_x_NC_, final_rstd_N_) = norm(x, where_.final_norm);
     count_bytes();
   }
@@ -357,6 +389,7 @@ class TorchEngine final : public Llama::Engine {
     dx_operand_NC_ = kIsFloat ? dx_NC_ : operand(model_.hidden);
     backward_norm(final_x_NC_, final_rstd_N_, where_.final_norm);
     for (int64_t layer = model_.layers - 1; layer >= 0; --layer) {
+      if (recompute_ != Recompute::kNone && layer + 1 < model_.layers) recompute(layer);
       backward_mlp(where_.blocks[layer], saved_[layer]);
       backward_attention(where_.blocks[layer], saved_[layer]);
       saved_[layer] = {};
@@ -391,6 +424,7 @@ class TorchEngine final : public Llama::Engine {
   const at::TensorOptions fp32_, operand_;
   const config::ModelSection model_;
   const LlamaWeights where_;
+  const Recompute recompute_;
   tensor::Arena& params_;
   ThreadPool& threads_;
   Batch batch_;
