@@ -100,27 +100,37 @@ def check_against_torch(out):
     return worst
 
 
-if __name__ == "__main__":
+def trace(shapes, update):
+    """Inputs and weights of a run in which update(name, theta, gradient, lr, t) returns a tensor's new weights."""
     rng = np.random.default_rng(0)
-    theta = {n: ((len(s) == 1) + 0.3 * rng.standard_normal(s)).astype(F32) for n, s in SHAPES.items()}
-    m, v = ({n: np.zeros(s, F32) for n, s in SHAPES.items()} for _ in range(2))
+    theta = {n: ((len(s) == 1) + 0.3 * rng.standard_normal(s)).astype(F32) for n, s in shapes.items()}
     out = {f"param.{n}": x.copy() for n, x in theta.items()}
     out["lr"] = np.array([learning_rate(t) for t in range(OPT["steps"])], F32)
     norms = []
     for s in range(OPT["steps"]):
-        grads = [{n: (GRAD_SIZE[s] * rng.standard_normal(x)).astype(F32) for n, x in SHAPES.items()}
+        grads = [{n: (GRAD_SIZE[s] * rng.standard_normal(x)).astype(F32) for n, x in shapes.items()}
                  for _ in range(OPT["workers"])]
         out[f"tokens.{s}"] = rng.integers(100, 5000, OPT["workers"]).astype(np.int32)
         out |= {f"grad.{s}.{w}.{n}": g for w, by_name in enumerate(grads) for n, g in by_name.items()}
         g, norm = clip(mean_gradient(grads, out[f"tokens.{s}"]))
         norms.append(norm)
         for n in theta:
-            theta[n], m[n], v[n] = adamw(theta[n], m[n], v[n], g[n], out["lr"][s], s)
+            theta[n] = update(n, theta[n], g[n], out["lr"][s], s)
             out[f"after.{s + 1}.{n}"] = theta[n]
     out["norm"] = np.array(norms, F32)
+    assert min(norms) < OPT["clip"] < max(norms)
+    return out
+
+
+if __name__ == "__main__":
+    m, v = ({n: np.zeros(s, F32) for n, s in SHAPES.items()} for _ in range(2))
+
+    def update(n, theta, g, lr, t):
+        theta, m[n], v[n] = adamw(theta, m[n], v[n], g, lr, t)
+        return theta
+    out = trace(SHAPES, update)
     out |= {f"adam_m.{n}": x for n, x in m.items()} | {f"adam_v.{n}": x for n, x in v.items()}
     assert all(x.dtype in (F32, np.int32) for x in out.values())
-    assert min(norms) < OPT["clip"] < max(norms)
     worst = check_against_torch(out)
     write_golden(HERE / "adamw.safetensors", out, {"options": json.dumps(OPT), "made_by": "make_adamw.py"})
-    print("norms", [f"{n:.3f}" for n in norms], f"largest difference to torch.optim.AdamW {worst:.1e}")
+    print("norms", [f"{n:.3f}" for n in out["norm"]], f"largest difference to torch.optim.AdamW {worst:.1e}")

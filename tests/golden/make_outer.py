@@ -13,15 +13,16 @@ File contents (N = tensor name; float32; C = completed steps, from 1):
     local.W.C.N                          worker W's own weights after step C = "mid"; W = 0 and the last one
     v.N                                  outer momentum at the end (nesterov, momentum)
     e.C.N, u.C.N                         eager correction of worker 0 and its momentum after step C = "mid"
-    r.C.N                                what worker 0's wire has swallowed (error_feedback), after step C = "mid"
+    r.C.N                                what worker 0 has yet to send (error_feedback, sparse), after step C = "mid"
     sent.N, sum.N                        worker 0's first contribution and the first sum, as received, of the fragment
                                          that is sent first
 Metadata: "options" (JSON): "method" and "section" say what a recipe has to set; "applied" lists the steps at
 which consensus weights change and the fragments that do; seed is a hex string; empty weights: equal shares; "clusters" lists the workers of each, where they are not alone.
 "margins" (JSON), smallest over the trace:
     code     distance of a coded value from where its code changes, in units of the block's scale
-             (fp8: of 448; bf16: of the values themselves, only those above 2^-16)
-    scale    relative distance of a block's scale from a bf16 rounding tie
+             (fp8: of 448; bf16: of the values themselves, only those above 2^-16; sparse: of the mean)
+    scale    relative distance of a scale from a bf16 rounding tie
+    topk     (last one sent - first one not sent) / last one sent, of a chunk's magnitudes (sparse)
     float64_difference   largest |difference| of a stored weight when all but the coding is done in float64:
              where it is small, rounding did not change a single code
 """
@@ -94,7 +95,12 @@ VARIANTS = {
     "streaming_delayed": streaming(overlap="delayed"),
     "streaming_eager": streaming(overlap="eager"),
     "streaming_eager_feedback": streaming(overlap="eager", depth=2, wire="fp4", error_feedback=True),
+    "sparse": ("sparse", 20, UNEQUAL, 10, {"sync_every": 4, "chunk": 32, "k": 4, "outer": "sgd", "outer_lr": 1.0}),
+    "sparse_rate": ("sparse", 20, EQUAL, 10, {"sync_every": 4, "chunk": 4096, "k": 512, "outer": "sgd", "outer_lr": 0.8,
+                                              "decay": 0.9}),
     "clip": diloco(clip=3.2),
+    "muon": diloco(optimizer="muon"),
+    "muon_int2": diloco(steps=24, optimizer="muon", wire="int2", error_feedback=True),
     "two_stage": diloco(weights=FOUR, clusters=((0, 1), (2, 3))),
     "two_stage_eager": diloco(weights=FOUR, clusters=((0, 1), (2, 3)), clip=2.4, overlap="eager", wire="fp4"),
 }
@@ -102,7 +108,8 @@ VARIANTS = {
 SEEDS = {
     "bf16": 13, "fp8": 245, "fp4": 37, "int2": 30, "fp4_feedback": 87, "int2_feedback": 75, "inner2_mix": 21,
     "eager_feedback": 8, "eager_partial": 69, "streaming_uneven": 81, "streaming_inner": 70,
-    "streaming_eager_feedback": 99, "two_stage_eager": 11,
+    "streaming_eager_feedback": 99, "muon_int2": 18,
+    "sparse": 77, "sparse_rate": 5, "two_stage_eager": 11,
 }
 
 
@@ -132,7 +139,7 @@ def trace(variant, seed, dtype=F32):
             kept[f"local.{run.clusters[-1][-1]}.{mid}"] = run.theta[-1].copy()
             if run.opt.overlap == "eager":
                 kept[f"e.{mid}"], kept[f"u.{mid}"] = run.e[0].copy(), run.u[0].copy()
-            if run.opt.error_feedback:
+            if run.opt.error_feedback or run.opt.chunk:
                 kept[f"r.{mid}"] = run.r[0].copy()
     if run.opt.outer in ("nesterov", "momentum"):
         kept["v"] = run.v.copy()
@@ -151,7 +158,7 @@ def find_seed(variant):
     """The n whose codes are furthest from their limits, among those that rounding elsewhere does not move."""
     def quality(n):
         margins = measured(variant, int(splitmix64(n)))[3]
-        room = min(margins.get("code", 1), margins.get("scale", 1))
+        room = min(margins.get(choice, 1) for choice in ("code", "scale", "topk"))
         return room if margins["float64_difference"] < 5e-7 else -margins["float64_difference"]
     tries = 400 if VARIANTS[variant][4].get("wire") in ("bf16", "fp8") else 100    # those have many more limits
     best = max(range(1, tries + 1), key=quality)
@@ -178,11 +185,11 @@ def write(variant):
         flat = np.zeros(LAYOUT.total, F32)
         flat[run.places[first]] = x
         out |= {f"{key}.{name}": x for name, x in LAYOUT.split(flat).items() if name in run.names[first]}
-    optim = {"beta1": run.opt.betas[0], "beta2": run.opt.betas[1], "eps": run.opt.eps, "clip": run.opt.clip,
-             "weight_decay": run.opt.wd}
+    optim = {"method": run.opt.optimizer, "beta1": run.opt.betas[0], "beta2": run.opt.betas[1], "eps": run.opt.eps,
+             "weight_decay": run.opt.wd, "clip": run.opt.clip}
     options = {
         "variant": variant, "method": method, "optim": optim,
-        "section": {key: value for key, value in section.items() if key not in ("clip", "clusters")},
+        "section": {key: value for key, value in section.items() if key not in ("optimizer", "clip", "clusters")},
         "clusters": run.opt.clusters, "steps": steps, "workers": len(weights) or 3, "weights": weights, "mid": mid,
         "applied": [{"step": step, "fragments": fragments} for step, fragments in applied],
         "seed": f"{seed:#018x}", "param_scale": PARAM_SCALE, "pull": PULL, "tensors": [asdict(t) for t in TENSORS],
@@ -222,6 +229,9 @@ def check_wires():
     assert as_received(half, "fp4", Margins()).tolist() == [1, 1, 0.5, -0.5, 2.0**-6, 0, 0]
     assert as_received(np.array([1, -1, 1.5, 0.5], F32), "int2", Margins()).tolist() == [0.5, -0.5, 2, 0.5]
     assert not as_received(np.zeros(300, F32), "int2", Margins()).any()
+    sparse = sparse_as_received(np.array([1, -8, 2, 0, 3, -3, 0.5], F32), 4, 2, Margins())
+    low = 171 / 64                                          # bf16 of 8/3, the mean of those up to 4, the mean of all
+    assert sparse.tolist() == [0, -8, low, 0, low, -low, 0]
 
 
 def custom(steps=12, **section):

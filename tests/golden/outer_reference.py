@@ -3,13 +3,14 @@
 Sources: Douillard et al., "DiLoCo", arXiv 2311.08105; "Streaming DiLoCo with overlapping communication", arXiv
          2501.18512; Kale, Douillard, Donchev, "Eager Updates For Overlapped Communication and Computation in
          DiLoCo", arXiv 2502.12996 (algorithms 1-3); local SGD with the same outer step: "Exploring Scaling Laws
-         for Local SGD in Large Language Model Training", arXiv 2409.13198.
+         for Local SGD in Large Language Model Training", arXiv 2409.13198; SparseLoCo: Sarfi et al.,
+         "Communication Efficient LLM Pre-training with SparseLoCo", arXiv 2508.15706.
 
-Every worker m has its own weights theta_m and its own AdamW; theta_c are the weights all agree on. A *fragment* is a
+Every worker m has its own weights theta_m and its own optimizer; theta_c are the weights all agree on. A *fragment* is a
 set of whole tensors, and its buffer is these tensors in order, each padded with zeros to a multiple of 16.
 Without streaming there is one fragment.
 
-    inner step   theta_m by AdamW on the worker's own gradient at theta_m, clipped to its own global norm
+    inner step   theta_m by AdamW (or Muon) on the worker's own gradient at theta_m, clipped to its own global norm
     sending      Delta_m = start - theta_m         start = theta_c (eager: theta_c + e_m)
                  c_m = w_m * Delta_m               w_m the worker's share; with feedback c_m += r_m, and then
                                                    r_m = c_m - Q(c_m)
@@ -34,6 +35,9 @@ Without streaming there is one fragment.
     streaming    P = ceil(layers / fragment_layers); layer l is in fragment l % P, the embedding in fragment 0, the
                  final norm and the head in fragment P-1.
 
+    sparse       (SparseLoCo) instead of c_m: r_m = decay * r_m + Delta_m; the largest entries of r_m are sent as two-bit
+                 values and what they are received as is taken out of r_m; R = sum of w_m * what is received, in float32,
+                 in worker order. Which, and as what: wire_reference.py.
     clusters     The workers of a cluster share theta_m: its gradient is the sum of (w_i / W) * g_i over them, in order, W
                  = sum of their w_i; towards the other clusters it is one worker with weight W.
 
@@ -43,6 +47,7 @@ Definitions
   AdamW        t counts from 1: m = b1*m + (1-b1)*g; v = b2*v + (1-b2)*(g*g);
                theta = theta * (1 - lr*wd) - lr/(1-b1^t) * (m / (sqrt(v)/sqrt(1-b2^t) + eps)); scalars are formed in
                float64 and rounded once; no decay (wd) of norms. Never reset, never averaged.
+  Muon         muon_reference.py, for matrices; AdamW for the embedding, the head and norms.
   clip         norm = L2 of all the worker's gradients (float64 sum); g *= min(1, clip / (norm + 1e-6)).
   padding      int2 has no code for 0, so the padding is not zero while it travels: it counts in the block's scales, and
                in the sum. What a worker keeps (R, q, r) is zero there.
@@ -56,7 +61,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from inputs import F32
-from wire_reference import Margins, as_received
+from muon_reference import muon
+from wire_reference import Margins, as_received, sparse_as_received
 
 LINE = 16
 
@@ -74,7 +80,11 @@ class Options:
     mix: float = 0.5               # inner
     depth: int = 1                 # eager
     fragment_layers: int = 0       # 0: one fragment
+    chunk: int = 0                 # sparse; 0: dense
+    k: int = 64                    # sparse
+    decay: float = 0.95            # sparse
     clusters: tuple = ()           # workers of each cluster; (): each alone
+    optimizer: str = "adamw"       # adamw | muon: the inner one
     clip: float = 0.0              # 0: none
     betas: tuple = (0.9, 0.95)
     eps: float = 1e-8
@@ -145,6 +155,7 @@ class Run:
         self.theta_c = start.astype(dtype)
         self.theta = [self.theta_c.copy() for _ in workers]
         self.adam = [(zeros(), zeros()) for _ in workers]
+        self.muon = [{} for _ in workers]
         self.v, self.e, self.u, self.r = zeros(), *([zeros() for _ in workers] for _ in range(3))
         self.sent = [[[] for _ in self.places] for _ in workers]   # q^1, q^2, ... of a worker and fragment
         self.sums = [[] for _ in self.places]                      # R^1, R^2, ... of a fragment
@@ -166,14 +177,23 @@ class Run:
         v[:] = f(F32(b2)) * v + f(F32(1 - b2)) * (g * g)
         shrink = np.where(self.layout.decays, f(F32(1 - float(lr) * self.opt.wd)), f(1))
         step, root = f(F32(float(lr) / (1 - b1**t))), f(F32(math.sqrt(1 - b2**t)))
-        self.theta[worker] = self.theta[worker] * shrink - step * (m / (np.sqrt(v) / root + f(F32(self.opt.eps))))
+        return self.theta[worker] * shrink - step * (m / (np.sqrt(v) / root + f(F32(self.opt.eps))))
+
+    def inner_step(self, worker, g, lr):
+        old, self.theta[worker] = self.theta[worker], self.adamw(worker, g, lr)
+        for tensor, at in zip(self.layout.tensors, self.layout.offsets):
+            if self.opt.optimizer == "muon" and tensor.role == "matrix":
+                place, momentum = slice(at, at + tensor.count), self.muon[worker].setdefault(tensor.name, self.f(0))
+                theta, momentum = muon(old[place].reshape(tensor.shape), momentum, g[place].reshape(tensor.shape), lr,
+                                       self.opt.wd)
+                self.theta[worker][place], self.muon[worker][tensor.name] = theta.ravel(), momentum
 
     def inner_steps(self, lr):
         for worker, (cluster, shares) in enumerate(zip(self.clusters, self.within)):
             g = np.zeros(self.layout.total, self.f)
             for member, share in zip(cluster, shares):
                 g = g + self.f(share) * self.gradient(self.done, member, self.theta[worker])
-            self.adamw(worker, self.clipped(g), lr)
+            self.inner_step(worker, self.clipped(g), lr)
 
     # ------------------------------------------------------------ outer
 
@@ -187,6 +207,8 @@ class Run:
 
     def contribution(self, worker, delta, place):
         """What the worker's difference becomes on the wire, padding included; keeps what feedback needs."""
+        if self.opt.chunk:
+            return self.sparse_contribution(worker, delta)
         c = self.f(self.weights[worker]) * delta
         if self.opt.error_feedback:
             c = c + self.r[worker][place]
@@ -195,12 +217,22 @@ class Run:
             self.r[worker][place] = np.where(self.layout.real[place], c - q, 0)
         return q
 
+    def sparse_contribution(self, worker, delta):
+        """One fragment only; the padding takes no part."""
+        self.r[worker] = self.f(F32(self.opt.decay)) * self.r[worker] + delta
+        received = np.zeros_like(delta)
+        for tensor, at in zip(self.layout.tensors, self.layout.offsets):
+            kept = self.r[worker][at: at + tensor.count]
+            received[at: at + tensor.count] = sparse_as_received(kept, self.opt.chunk, self.opt.k, self.margins)
+        self.r[worker] = self.r[worker] - received
+        return received
+
     def reduced(self, contributions):
         """Its codes follow from those of the contributions, exact ties included, so they have no margins."""
         total = np.zeros_like(contributions[0])
-        for q in contributions:
-            total = total + q
-        return as_received(total, self.opt.wire, Margins())
+        for q, weight in zip(contributions, self.weights):
+            total = total + (self.f(weight) * q if self.opt.chunk else q)
+        return total if self.opt.chunk else as_received(total, self.opt.wire, Margins())
 
     def send(self, p):
         place, real = self.places[p], self.layout.real[self.places[p]]

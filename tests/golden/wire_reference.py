@@ -10,10 +10,20 @@ A buffer is cut into blocks of 256 values from its start; the last one may be sh
                 minus where x < 0. There is no 0.
     A block with s = 0 becomes zeros (fp8, fp4, int2).
 
+Sparse (SparseLoCo), a tensor of n values, row-major:
+
+    selection   chunks of `chunk` values, the last one shorter; of a chunk of c values the clamp(floor(k*c/chunk + 1/2),
+                1, c) largest in magnitude are sent; ties: lowest index
+    two bits    over all sent values of the tensor: mean = float32(sum|x| / count), the sum in float64; low =
+                bf16(float32(mean of the |x| <= mean)), high the same of those above (0 where there are none);
+                a value is received as low or high with its sign (minus where x < 0)
+
 Sources: FP4 of Streaming DiLoCo (arXiv 2501.18512, E3M0 with a scale a block); E4M3: Micikevicius et al., arXiv
 2209.05433. The blocks, their bf16 scales and int2's two magnitudes (those that serve a normal distribution
 nearly best) are Thinwire's.
 """
+
+import math
 
 import numpy as np
 
@@ -27,10 +37,10 @@ class Margins:
     """Smallest distance of any discrete choice from where it would fall the other way."""
 
     def __init__(self):
-        self.code, self.scale = [], []
+        self.code, self.scale, self.topk = [], [], []
 
     def smallest(self):
-        return {name: float(min(x)) for name, x in (("code", self.code), ("scale", self.scale)) if x}
+        return {name: float(min(x)) for name, x in vars(self).items() if x}
 
 
 def e4m3(y):
@@ -79,3 +89,32 @@ def as_received(x, wire, margins):
         margins.code.append((tie_distance(large) * np.abs(large)).min(initial=1.0))
         return bf16(x.astype(F32)).astype(x.dtype)
     return np.concatenate([code_block(x[at: at + BLOCK], wire, margins) for at in range(0, x.size, BLOCK)])
+
+
+def largest(x, chunk, k, margins):
+    """Where the entries of a flat tensor are that are sent, ascending."""
+    sent = []
+    for at in range(0, x.size, chunk):
+        size = np.abs(x[at: at + chunk])
+        count = min(size.size, max(1, math.floor(k * size.size / chunk + 0.5)))
+        order = np.argsort(-size, kind="stable")
+        sent.append(at + np.sort(order[:count]))
+        if count < size.size:
+            margins.topk.append(1 - size[order[count]] / size[order[count - 1]])
+    return np.concatenate(sent)
+
+
+def sparse_as_received(x, chunk, k, margins):
+    where = largest(x, chunk, k, margins)
+    size, out, f = np.abs(x[where]), np.zeros_like(x), x.dtype.type
+    mean = F32(size.sum(dtype=np.float64) / size.size)
+    magnitudes = []
+    for group in (size[size <= mean], size[size > mean]):
+        exact = F32(group.sum(dtype=np.float64) / group.size) if group.size else F32(0)
+        magnitudes.append(bf16(exact))
+        if exact:
+            margins.scale.append(tie_distance(exact).min())
+    if size.size > 1:       # the mean of one value is the value
+        margins.code.append((np.abs(size - mean) / mean).min())
+    out[where] = np.where(x[where] < 0, f(-1), f(1)) * np.where(size <= mean, f(magnitudes[0]), f(magnitudes[1]))
+    return out
