@@ -37,7 +37,7 @@ import numpy as np
 from golden_file import write_golden
 from inputs import F32, hashed, learning_rates, splitmix64
 from outer_reference import Layout, Options, Run, Tensor
-from wire_reference import BLOCK, WIRES, Margins, as_received
+from wire_reference import BLOCK, WIRES, Margins, as_received, sparse_as_received
 
 HERE = Path(__file__).resolve().parent
 PARAM_SCALE, PULL = 2.0**-4, 0.5
