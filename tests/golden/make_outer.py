@@ -99,6 +99,7 @@ VARIANTS = {
     "sparse_rate": ("sparse", 20, EQUAL, 10, {"sync_every": 4, "chunk": 4096, "k": 512, "outer": "sgd", "outer_lr": 0.8,
                                               "decay": 0.9}),
     "clip": diloco(clip=3.2),
+    "streaming_clip": streaming(wire="int2", clip=3.2),
     "muon": diloco(optimizer="muon"),
     "muon_int2": diloco(steps=24, optimizer="muon", wire="int2", error_feedback=True),
     "two_stage": diloco(weights=FOUR, clusters=((0, 1), (2, 3))),
@@ -109,7 +110,7 @@ SEEDS = {
     "bf16": 13, "fp8": 245, "fp4": 37, "int2": 30, "fp4_feedback": 87, "int2_feedback": 75, "inner2_mix": 21,
     "eager_feedback": 8, "eager_partial": 69, "streaming_uneven": 81, "streaming_inner": 70,
     "streaming_eager_feedback": 99, "muon_int2": 18,
-    "sparse": 77, "sparse_rate": 5, "two_stage_eager": 11,
+    "sparse": 77, "sparse_rate": 5, "streaming_clip": 93, "two_stage_eager": 11,
 }
 
 
