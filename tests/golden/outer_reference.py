@@ -6,9 +6,9 @@ Sources: Douillard et al., "DiLoCo", arXiv 2311.08105; "Streaming DiLoCo with ov
          for Local SGD in Large Language Model Training", arXiv 2409.13198; SparseLoCo: Sarfi et al.,
          "Communication Efficient LLM Pre-training with SparseLoCo", arXiv 2508.15706.
 
-Every worker m has its own weights theta_m and its own optimizer; theta_c are the weights all agree on. A *fragment* is a
-set of whole tensors, and its buffer is these tensors in order, each padded with zeros to a multiple of 16.
-Without streaming there is one fragment.
+Every worker m has its own weights theta_m and its own optimizer; theta_c are the weights all agree on. A *fragment* is
+a set of whole tensors, and its buffer is these tensors in order, each padded with zeros to a multiple of 16. Without
+streaming there is one fragment.
 
     inner step   theta_m by AdamW (or Muon) on the worker's own gradient at theta_m, clipped to its own global norm
     sending      Delta_m = start - theta_m         start = theta_c (eager: theta_c + e_m)
@@ -25,9 +25,9 @@ Without streaming there is one fragment.
                  theta_m = (1 - mix) * theta_c + mix * theta_m
       delayed    at the sending of outer step t, R of outer step t-1 is applied (t = 1: no outer step at all);
                  theta_m = theta_c
-      eager      at the sending of outer step t, R of outer step t - depth is applied (t <= depth: none); then with q^t =
-                 Q(c_m) of step t, absent ones 0, and D = q^t - q^(t-depth): the outer step once more on D, which moves
-                 e_m with a momentum u_m of its own; theta_m = theta_c + e_m
+      eager      at the sending of outer step t, R of outer step t - depth is applied (t <= depth: none); then with q^t
+                 = Q(c_m) of step t, absent ones 0, and D = q^t - q^(t-depth): the outer step once more on D, which
+                 moves e_m with a momentum u_m of its own; theta_m = theta_c + e_m
     schedule     after c steps (from 1), fragment p of P is sent when c % H == ((p+1)*H // P) % H
     last step    The fragments that are not due are sent too: with `inner`, what travels of them is applied early, in
                  the usual way, before that. Then all that travels is applied in order, one outer step each;
@@ -35,11 +35,13 @@ Without streaming there is one fragment.
     streaming    P = ceil(layers / fragment_layers); layer l is in fragment l % P, the embedding in fragment 0, the
                  final norm and the head in fragment P-1.
 
-    sparse       (SparseLoCo) instead of c_m: r_m = decay * r_m + Delta_m; the largest entries of r_m are sent as two-bit
-                 values and what they are received as is taken out of r_m; R = sum of w_m * what is received, in float32,
-                 in worker order. Which, and as what: wire_reference.py.
-    clusters     The workers of a cluster share theta_m: its gradient is the sum of (w_i / W) * g_i over them, in order, W
-                 = sum of their w_i; towards the other clusters it is one worker with weight W.
+    sparse       (SparseLoCo) instead of c_m: r_m = decay * r_m + Delta_m; the largest entries of r_m are sent as
+                 two-bit values and what they are received as is taken out of r_m; R = sum of w_m * what is received,
+                 in float32, in worker order. Which, and as what: wire_reference.py.
+    clusters     The workers of a cluster share theta_m: its gradient is the sum of (w_i / W) * g_i over them, in
+                 order, W = sum of their w_i; towards the other clusters it is one worker with weight W. With within =
+                 distro theta_m follows DisTrO among them instead (distro_reference.py, its defaults; shares play no
+                 part).
 
 Definitions
   precision    float32; every product is rounded before it is added. dtype=float64 does all but the coding in
@@ -60,6 +62,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+import distro_reference
 from inputs import F32
 from muon_reference import muon
 from wire_reference import Margins, as_received, sparse_as_received
@@ -84,6 +87,7 @@ class Options:
     k: int = 64                    # sparse
     decay: float = 0.95            # sparse
     clusters: tuple = ()           # workers of each cluster; (): each alone
+    within: str = "allreduce"      # allreduce | distro: what the workers of a cluster do at every step
     optimizer: str = "adamw"       # adamw | muon: the inner one
     clip: float = 0.0              # 0: none
     betas: tuple = (0.9, 0.95)
@@ -156,6 +160,11 @@ class Run:
         self.theta = [self.theta_c.copy() for _ in workers]
         self.adam = [(zeros(), zeros()) for _ in workers]
         self.muon = [{} for _ in workers]
+        settings = distro_reference.Options(wd=opt.wd, clip=opt.clip)
+        transform = F32 if dtype is np.float64 else np.float64   # rounded otherwise, like all else
+        self.distro = [distro_reference.Run(layout.split(self.theta_c), len(cluster), settings, transform)
+                       for cluster in self.clusters]
+        self.seen = []                                           # what DisTrO sent and applied
         self.v, self.e, self.u, self.r = zeros(), *([zeros() for _ in workers] for _ in range(3))
         self.sent = [[[] for _ in self.places] for _ in workers]   # q^1, q^2, ... of a worker and fragment
         self.sums = [[] for _ in self.places]                      # R^1, R^2, ... of a fragment
@@ -188,7 +197,20 @@ class Run:
                                        self.opt.wd)
                 self.theta[worker][place], self.muon[worker][tensor.name] = theta.ravel(), momentum
 
+    def distro_steps(self, lr):
+        for theta, distro, cluster in zip(self.theta, self.distro, self.clusters):
+            def gradient(i, weights, cluster=cluster):
+                flat = self.gradient(self.done, cluster[i], self.layout.join(weights, self.f))
+                return self.layout.split(flat)
+            distro.theta = self.layout.split(theta.copy())
+            payloads, applied, norms, _ = distro.step(gradient, lr)
+            theta[:] = self.layout.join(distro.theta, self.f)
+            self.norms += norms
+            self.seen.append((payloads, applied))
+
     def inner_steps(self, lr):
+        if self.opt.within == "distro":
+            return self.distro_steps(lr)
         for worker, (cluster, shares) in enumerate(zip(self.clusters, self.within)):
             g = np.zeros(self.layout.total, self.f)
             for member, share in zip(cluster, shares):
