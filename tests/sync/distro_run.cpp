@@ -54,7 +54,6 @@ class UnreliablePeers final : public transport::Peers {
 DistroRun::DistroRun(DistroRunOptions options)
     : options_(std::move(options)),
       recipe_(config::parse_recipe(options_.recipe, "test", {}, method::method_sections())) {
-  recipe_.sync.method = "distro";
   recipe_.train.threads = options_.threads;
   replicas_ = std::make_unique<Replicas>(
       recipe_, options_.tensors, options_.workers, [&](std::unique_ptr<transport::Peers> peers) {
@@ -82,6 +81,7 @@ Result<void> DistroRun::step(float lr) {
   for (const auto& report : reports) {
     if (!report) return tl::unexpected(report.error());
     norms_.push_back(report->gradient_norm);
+    synchronised_ = report->synchronised;
   }
   return {};
 }

@@ -14,7 +14,7 @@
 namespace thinwire::sync {
 
 struct DistroRunOptions {
-  std::string recipe;  // TOML
+  std::string recipe;  // TOML; names the method
   std::vector<TensorSpec> tensors;
   int workers = 1;
   int threads = 1;  // a worker
@@ -45,6 +45,7 @@ class DistroRun {
   }
   std::span<const float> state(int worker, const std::string& name);
   double norm(int worker) const { return norms_[static_cast<size_t>(worker)]; }
+  bool synchronised() const { return synchronised_; }
 
  private:
   void fill(uint64_t step, uint64_t worker, const std::vector<float>& scales,
@@ -54,6 +55,7 @@ class DistroRun {
   config::Recipe recipe_;
   std::unique_ptr<Replicas> replicas_;
   std::vector<double> norms_;  // of the last step
+  bool synchronised_ = false;  // in the last step
   uint64_t done_ = 0;
 };
 

@@ -25,7 +25,7 @@ const std::vector<TensorSpec> kTensors = {{"embedding", {96, 64}, TensorRole::kE
 
 DistroRunOptions small_run(int workers, const std::string& fields = "") {
   DistroRunOptions options;
-  options.recipe = "[distro]\nchunk = 32\nk = 16\n" + fields;
+  options.recipe = "[sync]\nmethod = \"distro\"\n[distro]\nchunk = 32\nk = 16\n" + fields;
   options.tensors = kTensors;
   options.gradient_scales = {0.5f, 0.125f, 1, 0.25f};
   options.workers = workers;

@@ -77,7 +77,10 @@ class Replicas {
     for (int member = 0; member < members(); ++member) {
       threads.emplace_back([&, member] {
         Replica& replica = *replicas_[size_t(member)];
-        if (step == 0) replica.strategy->restored(0, {});
+        if (step == 0) {
+          share_params(replica.params, *replica.strategy);
+          replica.strategy->restored(0, {});
+        }
         replica.strategy->before_step(round);
         gradients(member, replica.gradients);
         reports[size_t(member)] = replica.strategy->after_step(round);

@@ -21,6 +21,27 @@ struct Variant {
   std::vector<std::string> overrides;
 };
 
+// Twelve steps are a whole number of rounds or not; sums are under way at most checkpoints.
+void append_outer_variants(std::vector<Variant>& variants) {
+  const auto add = [&](const std::string& method, const char* name,
+                       std::vector<std::string> fields) {
+    for (std::string& field : fields) field = method + "." + field;
+    variants.push_back({&method::find_method(method), method + "_" + name, std::move(fields)});
+  };
+  add("local_sgd", "average", {"sync_every=1", "outer=average", "wire=fp32"});
+  add("local_sgd", "momentum", {"sync_every=4", "outer=momentum", "outer_lr=0.3"});
+  add("diloco", "inner", {"sync_every=5", "overlap=inner", "overlap_steps=3"});
+  add("diloco", "inner_at_once", {"sync_every=4", "overlap=inner", "overlap_steps=0", "mix=0.25"});
+  add("diloco", "delayed", {"sync_every=3", "overlap=delayed", "outer_lr=0.4"});
+  add("diloco", "eager", {"sync_every=3", "overlap=eager"});
+  add("diloco", "eager_far",
+      {"sync_every=2", "overlap=eager", "depth=2", "outer=sgd", "error_feedback=true"});
+  add("streaming", "inner", {"fragment_layers=1", "sync_every=7", "overlap_steps=3"});
+  add("streaming", "none", {"fragment_layers=1", "sync_every=5", "overlap=none", "wire=bf16"});
+  add("streaming", "eager",
+      {"fragment_layers=1", "sync_every=4", "overlap=eager", "error_feedback=true"});
+}
+
 std::vector<Variant> all_variants() {
   std::vector<Variant> variants;
   for (const method::Method* method : method::all_methods()) {
@@ -38,6 +59,7 @@ std::vector<Variant> all_variants() {
                       "distro_local_steps_overlap",
                       {stateless, "distro.local_steps=3", "distro.overlap=1",
                        "distro.local_update=adamw", "eval.every=4"}});
+  append_outer_variants(variants);
   return variants;
 }
 

@@ -6,14 +6,16 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/method/allreduce.h"
+#include "thinwire/method/diloco.h"
 #include "thinwire/method/distro.h"
+#include "thinwire/method/local_sgd.h"
+#include "thinwire/method/streaming.h"
 
 namespace thinwire::method {
 namespace {
 
 constexpr std::array kMethods = {
-    &kAllReduce,
-    &kDistro,
+    &kAllReduce, &kDistro, &kLocalSgd, &kDiloco, &kStreaming,
 };
 
 }  // namespace

@@ -4,15 +4,21 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/sync/allreduce.h"
+#include "thinwire/sync/diloco.h"
 #include "thinwire/sync/distro.h"
+#include "thinwire/sync/local_sgd.h"
 #include "thinwire/sync/strategy.h"
+#include "thinwire/sync/streaming.h"
 
 namespace thinwire::sync {
 namespace {
 
-constexpr std::array<StrategyEntry, 2> kStrategies = {{
+constexpr std::array<StrategyEntry, 5> kStrategies = {{
     {"allreduce", make_allreduce},
     {"distro", make_distro},
+    {"local_sgd", make_local_sgd},
+    {"diloco", make_diloco},
+    {"streaming", make_streaming},
 }};
 
 }  // namespace

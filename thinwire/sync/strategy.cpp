@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace thinwire::sync {
@@ -12,6 +13,13 @@ void require_finite(double gradient_norm, const Round& round, int member) {
       fmt::format("step {}: the gradient norm is {} on worker {}; lower optim.lr or raise "
                   "schedule.warmup",
                   round.step + 1, gradient_norm, member));
+}
+
+void share_params(const tensor::Arena& params, Strategy& strategy) {
+  tensor::Arena* const shared = strategy.shared();
+  if (shared == nullptr) return;
+  const std::span<const float> weights = params.all();
+  std::copy(weights.begin(), weights.end(), shared->all().begin());
 }
 
 }  // namespace thinwire::sync

@@ -2,7 +2,8 @@
 // agreement. One file a strategy, one line in registry.cpp.
 //
 // Once, before the first step:
-//   restored(next step)           params and state are what a checkpoint held, or new
+//   share_params                  params are the weights of a start or a checkpoint
+//   restored(next step)           state is what a checkpoint held, or new
 // A worker's step:
 //   before_step(round)            e.g. a look-ahead
 //   ... forward and backward, gradients_ready(layer) as each layer's gradient is complete ...
@@ -74,8 +75,9 @@ void require_finite(double gradient_norm, const Round& round, int member);
 class Strategy {
  public:
   virtual ~Strategy() = default;
-  // Called when params hold the shared weights and state() and travelling() what a checkpoint held
-  // of them (zeros and nothing in a new run): derives the rest and sends what travelled once more.
+  // Called when params and shared() hold the shared weights, and then state() and travelling() what
+  // a checkpoint held of them (in a new run they are as constructed): derives the rest and sends
+  // what travelled once more. State may be the params themselves.
   virtual void restored(uint64_t /*next_step*/, const RoundAt&) {}
   // Whether it changed the params.
   virtual bool before_step(const Round&) { return false; }
@@ -89,6 +91,10 @@ class Strategy {
   // where a worker trains with weights of its own; null: the params are they.
   virtual tensor::Arena* shared() { return nullptr; }
 };
+
+// Makes the params, which hold the weights of a start or a checkpoint, the shared weights as well
+// where these are apart.
+void share_params(const tensor::Arena& params, Strategy& strategy);
 
 struct StrategyEntry {
   std::string_view name;  // the same name as in method/registry.h

@@ -90,6 +90,7 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
   const auto round_at = [&](uint64_t step) {
     return open_round(recipe, 0, 1, static_cast<int64_t>(step));
   };
+  sync::share_params(params, *strategy);
   strategy->restored(0, round_at);
   for (int64_t step = 0; step < recipe.train.steps; ++step) {
     const Stopwatch watch;

@@ -48,6 +48,7 @@ Worker::~Worker() { peers_.leave(); }
 
 void Worker::restore() {
   std::copy(context_.initial.all().begin(), context_.initial.all().end(), params_.all().begin());
+  sync::share_params(params_, *strategy_);
   if (context_.resume != nullptr) {
     for (const sync::StateTensor& part : strategy_->state()) {
       if (part.agreement == sync::Agreement::kConsensus) {

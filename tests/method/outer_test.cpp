@@ -1,0 +1,91 @@
+// Facts of local SGD, DiLoCo and their kin.
+#include "thinwire/method/outer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "thinwire/base/error.h"
+#include "thinwire/config/model_shapes.h"
+#include "thinwire/method/registry.h"
+
+namespace thinwire::method {
+namespace {
+
+using testing::HasSubstr;
+
+config::Recipe recipe_with(std::vector<std::string> overrides) {
+  overrides.push_back("model.vocab=100");
+  return load_recipe("", overrides);
+}
+
+std::string refusal(const std::string& method, std::vector<std::string> fields) {
+  for (std::string& field : fields) field = method + "." + field;
+  fields.push_back("sync.method=" + method);
+  try {
+    load_recipe("", fields);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(OuterOptions, ContradictionsAreErrorsThatSayWhy) {
+  EXPECT_THAT(refusal("diloco", {"overlap_steps=3"}),
+              HasSubstr("[diloco] overlap_steps = 3 needs overlap = \"inner\", got \"none\""));
+  EXPECT_THAT(refusal("diloco", {"overlap=eager", "mix=0.2"}),
+              HasSubstr("[diloco] mix = 0.2 needs overlap = \"inner\", got \"eager\""));
+  EXPECT_THAT(refusal("local_sgd", {"overlap=delayed", "depth=2"}),
+              HasSubstr("[local_sgd] depth = 2 needs overlap = \"eager\", got \"delayed\""));
+  EXPECT_THAT(refusal("diloco", {"overlap=inner", "overlap_steps=100"}),
+              HasSubstr("overlap_steps must be < sync_every / fragments = 100 / 1, got 100"));
+  EXPECT_THAT(refusal("diloco", {"wire=fp32", "error_feedback=true"}),
+              HasSubstr("fp32 has no error to feed back"));
+  EXPECT_THAT(refusal("diloco", {"outer=average", "outer_lr=0.5"}),
+              HasSubstr("outer_lr = 0.5 contradicts outer = \"average\""));
+  EXPECT_THAT(refusal("diloco", {"outer=sgd", "outer_momentum=0.5"}),
+              HasSubstr("outer_momentum = 0.5 needs outer = \"nesterov\" or \"momentum\""));
+  EXPECT_EQ(refusal("diloco", {"overlap=inner", "overlap_steps=99", "mix=0"}), "accepted");
+  EXPECT_EQ(refusal("diloco", {"overlap=eager", "depth=2"}), "accepted");
+}
+
+TEST(Fragments, TakeLayersInStridedOrderWithTheEndsAtTheEnds) {
+  config::ModelSection model;
+  model.layers = 7;
+  model.vocab = 10;
+  model.intermediate = 64;
+  const auto tensors = config::llama_tensors(model);
+  const auto fragments = fragments_of(tensors, 3);
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    const TensorSpec& tensor = tensors[t];
+    const int64_t expected = tensor.layer >= 0                       ? tensor.layer % 3
+                             : tensor.role == TensorRole::kEmbedding ? 0
+                                                                     : 2;
+    EXPECT_EQ(fragments[t], expected) << tensor.name;
+  }
+  EXPECT_THAT(fragments_of(tensors, 0), testing::Each(0));
+  EXPECT_THAT(fragments_of(tensors, 7), testing::Each(0));
+}
+
+TEST(OuterTraffic, IsTheAllReducesOverTheStepsBetween) {
+  const config::Recipe recipe =
+      recipe_with({"sync.method=diloco", "train.steps=400", "diloco.sync_every=100"});
+  const auto tensors = config::llama_tensors(recipe.model);
+  const Traffic diloco = find_method("diloco").traffic(recipe, tensors, 4);
+  const Traffic allreduce = find_method("allreduce").traffic(recipe, tensors, 4);
+  EXPECT_DOUBLE_EQ(diloco.sent_bytes * 100, allreduce.sent_bytes);
+  EXPECT_DOUBLE_EQ(diloco.turns * 100, allreduce.turns);
+  EXPECT_TRUE(diloco.exact);
+}
+
+TEST(OuterTraffic, CountsTheSendAtTheEnd) {
+  const std::vector<TensorSpec> tensors = {{"a", {16}}};
+  const auto sent = [&](const std::string& steps) {
+    return find_method("diloco").traffic(recipe_with({"train.steps=" + steps}), tensors, 2);
+  };
+  EXPECT_DOUBLE_EQ(sent("100").sent_bytes * 100, 32);
+  EXPECT_DOUBLE_EQ(sent("101").sent_bytes * 101, 64);
+  EXPECT_DOUBLE_EQ(sent("7").sent_bytes * 7, 32);
+}
+
+}  // namespace
+}  // namespace thinwire::method

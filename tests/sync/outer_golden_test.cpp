@@ -1,0 +1,163 @@
+// Local SGD, DiLoCo and their kin against the traces of tests/golden/make_outer.py, an independent
+// implementation.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/sync/distro_run.h"
+#include "thinwire/method/outer.h"
+#include "thinwire/sync/outer_fragments.h"
+#include "thinwire/tensor/safetensors.h"
+
+namespace thinwire::sync {
+namespace {
+
+using nlohmann::json;
+using testing::FloatNear;
+using testing::Pointwise;
+
+constexpr float kTolerance = 1e-6f;
+
+TensorRole role_of(const std::string& name) {
+  if (name == "embedding") return TensorRole::kEmbedding;
+  if (name == "norm") return TensorRole::kNorm;
+  return name == "head" ? TensorRole::kHead : TensorRole::kMatrix;
+}
+
+class OuterGolden : public testing::TestWithParam<const char*> {
+ protected:
+  OuterGolden()
+      : golden_(
+            fmt::format("{}/tests/golden/outer_{}.safetensors", THINWIRE_SOURCE_DIR, GetParam())),
+        trace_(json::parse(golden_.metadata().at("options"))),
+        run_(run_options()) {}
+
+  DistroRunOptions run_options() const {
+    DistroRunOptions options;
+    options.recipe = recipe();
+    options.seed = std::stoull(trace_["seed"].get<std::string>(), nullptr, 16);
+    options.param_scale = trace_["param_scale"];
+    options.workers = trace_["workers"];
+    options.weights = trace_["weights"].get<std::vector<float>>();
+    options.pull = trace_["pull"];
+    for (const json& tensor : trace_["tensors"]) {
+      options.tensors.push_back(
+          {tensor["name"], tensor["shape"], role_of(tensor["role"]), tensor["layer"]});
+      options.gradient_scales.push_back(tensor["grad_scale"]);
+    }
+    return options;
+  }
+
+  std::string recipe() const {
+    std::string text = fmt::format("[sync]\nmethod = {}\n[train]\nsteps = {}\n[optim]\n",
+                                   trace_["method"].dump(), trace_["steps"].dump());
+    for (const auto& [key, value] : trace_["optim"].items()) {
+      text += fmt::format("{} = {}\n", key, value.dump());
+    }
+    text += fmt::format("[{}]\n", trace_["method"].get<std::string>());
+    for (const auto& [key, value] : trace_["section"].items()) {
+      text += fmt::format("{} = {}\n", key, value.dump());
+    }
+    return text;
+  }
+
+  void expect_near(std::span<const float> got, const std::string& key) const {
+    ASSERT_THAT(got, Pointwise(FloatNear(kTolerance), golden_.read_f32(key))) << key;
+  }
+
+  // Every tensor of which the trace has `key`.
+  template <typename Values>
+  void expect_tensors(const std::string& key, const Values& values) const {
+    const auto specs = run_.replicas().layout().specs();
+    int found = 0;
+    for (size_t tensor = 0; tensor < specs.size(); ++tensor) {
+      const std::string name = key + "." + specs[tensor].name;
+      if (!golden_.contains(name)) continue;
+      ++found;
+      expect_near(values(tensor), name);
+    }
+    EXPECT_GT(found, 0) << key;
+  }
+
+  // A tensor of state in the order of the fragments.
+  std::span<const float> part(std::span<const float> state, size_t tensor) const {
+    const tensor::Layout& layout = run_.replicas().layout();
+    const auto& options = run_.recipe().section<method::OuterOptions>(trace_["method"]);
+    const int64_t start = layout.offset(tensor);
+    for (const OuterFragment& fragment : outer_fragments(layout, options.fragment_layers)) {
+      for (const FragmentPiece& piece : fragment.pieces) {
+        if (start < piece.arena || start >= piece.arena + piece.count) continue;
+        return state.subspan(static_cast<size_t>(piece.buffer + start - piece.arena),
+                             static_cast<size_t>(layout.specs()[tensor].count()));
+      }
+    }
+    return {};
+  }
+
+  void expect_state(const std::string& key, const std::string& name) {
+    const std::span<const float> state = run_.state(0, name);
+    expect_tensors(key, [&](size_t tensor) { return part(state, tensor); });
+  }
+
+  // What a worker keeps for itself.
+  void expect_local(int64_t completed) {
+    const int last = run_.replicas().members() - 1;
+    for (const int worker : {0, last}) {
+      expect_tensors(fmt::format("local.{}.{}", worker, completed), [&](size_t tensor) {
+        return std::as_const(run_.replicas().params(worker)).tensor(tensor);
+      });
+    }
+    const auto& options = run_.recipe().section<method::OuterOptions>(trace_["method"]);
+    if (options.error_feedback) expect_state(fmt::format("r.{}", completed), "local.error");
+    if (!options.eager()) return;
+    expect_state(fmt::format("e.{}", completed), "local.correction");
+    if (!options.has_momentum()) return;
+    expect_state(fmt::format("u.{}", completed), "local.correction_velocity");
+  }
+
+  tensor::SafetensorsReader golden_;
+  json trace_;
+  mutable DistroRun run_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Traces, OuterGolden,
+                         testing::Values("local_sgd", "average", "sgd", "momentum", "diloco",
+                                         "bf16", "clip", "partial", "inner1", "inner2", "delayed",
+                                         "eager1", "eager2", "streaming", "streaming_delayed",
+                                         "streaming_eager"),
+                         [](const auto& name) { return std::string(name.param); });
+
+TEST_P(OuterGolden, WeightsAndStateFollowTheTrace) {
+  const auto rates = golden_.read_f32("lr");
+  const auto norms = golden_.contains("norm") ? golden_.read_f32("norm") : std::vector<float>();
+  const auto workers = static_cast<size_t>(run_.replicas().members());
+  std::set<int64_t> applied;
+  for (const json& step : trace_["applied"]) applied.insert(step["step"].get<int64_t>());
+  for (size_t step = 0; step < rates.size(); ++step) {
+    ASSERT_TRUE(run_.step(rates[step]));
+    const auto completed = static_cast<int64_t>(step) + 1;
+    EXPECT_EQ(run_.synchronised(), applied.contains(completed)) << completed;
+    for (size_t worker = 0; worker < workers; ++worker) {
+      if (!norms.empty()) {
+        EXPECT_NEAR(run_.norm(int(worker)), norms[step * workers + worker], 1e-5);
+      }
+      if (!applied.contains(completed)) continue;
+      expect_tensors(fmt::format("after.{}", completed),
+                     [&](size_t tensor) { return run_.params(int(worker), tensor); });
+    }
+    if (completed == trace_["mid"]) expect_local(completed);
+  }
+  if (run_.recipe().section<method::OuterOptions>(trace_["method"]).has_momentum()) {
+    expect_state("v", "outer.velocity");
+  }
+  for (size_t worker = 0; worker < workers; ++worker) {
+    EXPECT_THAT(run_.replicas().params(int(worker)).all(),
+                testing::ElementsAreArray(run_.params(int(worker))))
+        << "worker " << worker << " kept weights of its own";
+  }
+}
+
+}  // namespace
+}  // namespace thinwire::sync

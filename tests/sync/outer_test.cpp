@@ -1,0 +1,113 @@
+// What the traces of outer_golden_test.cpp do not show: state, threads, failures.
+#include "thinwire/sync/outer.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/sync/distro_run.h"
+#include "thinwire/method/registry.h"
+
+namespace thinwire::sync {
+namespace {
+
+using testing::ElementsAreArray;
+using testing::Not;
+
+const std::vector<TensorSpec> kTensors = {{"embedding", {30, 17}, TensorRole::kEmbedding},
+                                          {"first", {33, 70}, TensorRole::kMatrix, 0},
+                                          {"second", {19, 70}, TensorRole::kMatrix, 1},
+                                          {"norm", {70}, TensorRole::kNorm, 1},
+                                          {"head", {30, 17}, TensorRole::kHead}};
+
+DistroRunOptions run_with(const std::string& method, int64_t steps, const std::string& fields,
+                          int workers = 3) {
+  DistroRunOptions options;
+  options.recipe = fmt::format("[sync]\nmethod = \"{}\"\n[train]\nsteps = {}\n[{}]\n{}", method,
+                               steps, method, fields);
+  options.tensors = kTensors;
+  options.gradient_scales = {0.5f, 0.125f, 0.25f, 1, 0.25f};
+  options.pull = 0.5f;
+  options.workers = workers;
+  return options;
+}
+
+const std::vector<std::pair<std::string, std::string>> kVariants = {
+    {"diloco", "sync_every = 3\n"},
+    {"diloco", "sync_every = 5\nouter = \"sgd\"\noverlap = \"inner\"\noverlap_steps = 2\n"},
+    {"diloco", "sync_every = 3\noverlap = \"delayed\"\nwire = \"bf16\"\nerror_feedback = true\n"},
+    {"diloco", "sync_every = 2\noverlap = \"eager\"\ndepth = 2\nouter = \"average\"\n"},
+    {"streaming", "fragment_layers = 1\nsync_every = 4\noverlap = \"eager\"\nwire = \"bf16\"\n"},
+};
+
+TEST(Outer, KeepsTheStateThatItsFactsName) {
+  for (const auto& [method, fields] : kVariants) {
+    DistroRun run(run_with(method, 8, fields));
+    method::StateBytes kept;
+    kept.consensus = static_cast<double>(run.replicas().shared(0).all().size_bytes());
+    for (const StateTensor& part : run.replicas().strategy(0).state()) {
+      if (part.name == "local.params") continue;  // not beside the weights but the weights
+      double& bytes = part.agreement == Agreement::kLocal ? kept.local : kept.consensus;
+      bytes += static_cast<double>(part.values.size_bytes());
+    }
+    const auto facts = method::find_method(method).state(run.recipe(), kTensors);
+    EXPECT_EQ(kept.consensus, facts.consensus) << fields;
+    EXPECT_EQ(kept.local, facts.local) << fields;
+  }
+}
+
+TEST(Outer, ThreadsOfAWorkerDoNotChangeItsBits) {
+  for (const auto& [method, fields] : kVariants) {
+    DistroRunOptions options = run_with(method, 8, fields);
+    DistroRun one(options);
+    options.threads = 3;
+    DistroRun three(options);
+    for (int step = 0; step < 8; ++step) {
+      ASSERT_TRUE(one.step(0.01f));
+      ASSERT_TRUE(three.step(0.01f));
+      ASSERT_THAT(three.params(1), ElementsAreArray(one.params(1))) << fields << step;
+      ASSERT_THAT(std::as_const(three.replicas().params(2)).all(),
+                  ElementsAreArray(std::as_const(one.replicas().params(2)).all()))
+          << fields << step;
+    }
+  }
+}
+
+TEST(Outer, SharedWeightsAgreeAndOwnOnesDoNot) {
+  DistroRun run(run_with("diloco", 9, "sync_every = 4\n"));
+  for (int step = 0; step < 6; ++step) {
+    ASSERT_TRUE(run.step(0.01f));
+    ASSERT_THAT(run.params(2), ElementsAreArray(run.params(0)));
+  }
+  EXPECT_THAT(std::as_const(run.replicas().params(2)).all(),
+              Not(ElementsAreArray(std::as_const(run.replicas().params(0)).all())));
+}
+
+TEST(Outer, SendsNothingBetweenTheSends) {
+  DistroRun run(run_with("diloco", 9, "sync_every = 4\n"));
+  for (int step = 1; step <= 9; ++step) {
+    const uint64_t before = run.replicas().peers(0).traffic().sent;
+    ASSERT_TRUE(run.step(0.01f));
+    EXPECT_EQ(run.replicas().peers(0).traffic().sent > before, step % 4 == 0 || step == 9) << step;
+  }
+}
+
+// A run may be stopped at any step; whoever still reads what was sent must be told before it goes.
+TEST(Outer, MayEndWhileSumsTravel) {
+  for (const auto& [method, fields] : kVariants) {
+    DistroRun run(run_with(method, 100, fields));
+    for (int step = 0; step < 5; ++step) ASSERT_TRUE(run.step(0.01f));
+  }
+}
+
+TEST(Outer, LostWorkerIsAnErrorNotAHang) {
+  DistroRun run(run_with("diloco", 9, "sync_every = 2\n", 2));
+  ASSERT_TRUE(run.step(0.01f));
+  run.replicas().peers(1).leave();
+  const auto done = run.step(0.01f);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().kind, FailureKind::kLostPeer);
+}
+
+}  // namespace
+}  // namespace thinwire::sync

@@ -1,0 +1,181 @@
+#include "thinwire/method/outer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "thinwire/base/error.h"
+#include "thinwire/method/allreduce.h"
+
+namespace thinwire::method {
+namespace {
+
+// A field that means something only where another has a certain value.
+void require(std::string_view table, bool holds, std::string_view message) {
+  if (!holds) throw UsageError(fmt::format("[{}] {}", table, message));
+}
+
+// Elements of each fragment's buffer: its tensors, each filled up as in the arena.
+std::vector<int64_t> fragment_elements(std::span<const TensorSpec> tensors,
+                                       int64_t fragment_layers) {
+  const std::vector<int64_t> fragments = fragments_of(tensors, fragment_layers);
+  std::vector<int64_t> elements(
+      static_cast<size_t>(*std::max_element(fragments.begin(), fragments.end()) + 1));
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    elements[static_cast<size_t>(fragments[t])] += arena_elements(tensors.subspan(t, 1));
+  }
+  return elements;
+}
+
+void check_overlap(std::string_view table, const OuterOptions& options, int64_t fragments) {
+  const OuterOptions defaults;
+  const bool inner = options.overlap == "inner";
+  require(table, inner || options.overlap_steps == defaults.overlap_steps,
+          fmt::format("overlap_steps = {} needs overlap = \"inner\", got \"{}\"",
+                      options.overlap_steps, options.overlap));
+  require(table, inner || options.mix == defaults.mix,
+          fmt::format("mix = {} needs overlap = \"inner\", got \"{}\": only there sums arrive at "
+                      "weights that have moved on",
+                      options.mix, options.overlap));
+  require(table, options.eager() || options.depth == defaults.depth,
+          fmt::format("depth = {} needs overlap = \"eager\", got \"{}\"", options.depth,
+                      options.overlap));
+  require(table, !inner || options.overlap_steps * fragments < options.sync_every,
+          fmt::format("overlap_steps must be < sync_every / fragments = {} / {}, got {}: what was "
+                      "sent arrives before the next fragment is sent",
+                      options.sync_every, fragments, options.overlap_steps));
+}
+
+void check_outer_step(std::string_view table, const OuterOptions& options) {
+  const OuterOptions defaults;
+  require(
+      table,
+      options.outer != "average" || options.outer_lr == defaults.outer_lr || options.outer_lr == 1,
+      fmt::format("outer_lr = {} contradicts outer = \"average\", whose rate is 1; outer = "
+                  "\"sgd\" takes any",
+                  options.outer_lr));
+  require(table,
+          options.has_momentum() || options.outer_momentum == defaults.outer_momentum ||
+              options.outer_momentum == 0,
+          fmt::format("outer_momentum = {} needs outer = \"nesterov\" or \"momentum\", got \"{}\"",
+                      options.outer_momentum, options.outer));
+}
+
+}  // namespace
+
+void OuterOptions::describe(config::Fields& fields) {
+  fields.integer("sync_every", sync_every, "steps", 1, 1'000'000'000,
+                 "Steps that a worker trains on its own before it sends how far it came; all send "
+                 "at the end of the run, too.");
+  if (fragment_layers > 0) {
+    fields.integer("fragment_layers", fragment_layers, "layers", 1, 10'000,
+                   "Layers of a fragment; fragments are sent one after another, evenly spread over "
+                   "sync_every steps.");
+  }
+  fields.choice("outer", outer, {"nesterov", "momentum", "sgd", "average"},
+                "Optimizer that steps along the workers' mean difference; average takes the mean "
+                "of their weights.");
+  fields.number_above("outer_lr", outer_lr, "", 0, 100,
+                      "Learning rate of the outer step; it follows no schedule.");
+  fields.number("outer_momentum", outer_momentum, "", 0, 0.999'999'999,
+                "Decay of the outer momentum, an outer step.");
+  fields.choice("wire", wire, {"fp32", "bf16"},
+                "Number format in which differences and their sums travel; sums are formed in "
+                "fp32.");
+  fields.flag("error_feedback", error_feedback,
+              "Keep what the number format loses of a difference, and send it with the next.");
+  fields.choice("overlap", overlap, {"none", "inner", "delayed", "eager"},
+                "What workers do while sums travel: wait; take overlap_steps steps; take all steps "
+                "up to the next outer one, from weights one outer step late; or the same with the "
+                "own difference applied at once.");
+  fields.integer("overlap_steps", overlap_steps, "steps", 0, 1'000'000'000,
+                 "With overlap = inner: steps after which what was sent is applied.");
+  fields.number("mix", mix, "", 0, 1,
+                "With overlap = inner: share of the worker's own weights when the new shared ones "
+                "arrive; 0 takes these as they are.");
+  fields.integer("depth", depth, "outer steps", 1, 2,
+                 "With overlap = eager: outer steps that sums may travel.");
+}
+
+int64_t OuterOptions::behind() const {
+  if (overlap == "none") return 0;
+  if (overlap == "inner") return overlap_steps > 0 ? 1 : 0;
+  return eager() ? depth : 1;
+}
+
+int64_t OuterOptions::buffers() const {
+  const int64_t travelling = behind();
+  // Where sums are late by outer steps, one is sent before an older one is waited for.
+  return overlap == "delayed" || eager() ? travelling + 1 : travelling;
+}
+
+int64_t fragment_count(int64_t layers, int64_t fragment_layers) {
+  if (fragment_layers == 0) return 1;
+  return std::max<int64_t>(1, (layers + fragment_layers - 1) / fragment_layers);
+}
+
+std::vector<int64_t> fragments_of(std::span<const TensorSpec> tensors, int64_t fragment_layers) {
+  int64_t layers = 0;
+  for (const TensorSpec& tensor : tensors) layers = std::max<int64_t>(layers, tensor.layer + 1);
+  const int64_t count = fragment_count(layers, fragment_layers);
+  std::vector<int64_t> fragments;
+  fragments.reserve(tensors.size());
+  for (const TensorSpec& tensor : tensors) {
+    if (tensor.layer >= 0) {
+      fragments.push_back(tensor.layer % count);
+    } else {
+      fragments.push_back(tensor.role == TensorRole::kEmbedding ? 0 : count - 1);
+    }
+  }
+  return fragments;
+}
+
+schedule::FragmentSchedule fragment_schedule(const OuterOptions& options,
+                                             const config::Recipe& recipe, int64_t fragments) {
+  return {recipe.train.steps, options.sync_every, fragments};
+}
+
+void check_outer(std::string_view table, const OuterOptions& options,
+                 const config::Recipe& recipe) {
+  check_outer_step(table, options);
+  check_overlap(table, options, fragment_count(recipe.model.layers, options.fragment_layers));
+  require(
+      table, !options.error_feedback || options.wire != "fp32",
+      "error_feedback = true needs wire bf16, fp8, fp4 or int2: fp32 has no error to feed back");
+}
+
+// Every send is a sum over the members (base/wire.h).
+Traffic outer_traffic(const OuterOptions& options, const config::Recipe& recipe,
+                      std::span<const TensorSpec> tensors, int members) {
+  const std::vector<int64_t> elements = fragment_elements(tensors, options.fragment_layers);
+  const auto fragments = static_cast<int64_t>(elements.size());
+  const schedule::FragmentSchedule schedule = fragment_schedule(options, recipe, fragments);
+  double bytes = 0;
+  double sends = 0;
+  for (int64_t fragment = 0; fragment < fragments; ++fragment) {
+    const auto times = static_cast<double>(schedule.sent(fragment, schedule.steps));
+    sends += times;
+    bytes += times * static_cast<double>(wire_bytes(
+                         options.wire_type(),
+                         static_cast<uint64_t>(elements[static_cast<size_t>(fragment)])));
+  }
+  const auto steps = static_cast<double>(schedule.steps);
+  Traffic traffic;
+  traffic.sent_bytes = 2 * bytes * (members - 1) / members / steps;
+  traffic.received_bytes = traffic.sent_bytes;
+  traffic.turns = members > 1 ? 2 * sends / steps : 0;
+  return traffic;
+}
+
+StateBytes outer_state(const OuterOptions& options, const config::Recipe& recipe,
+                       std::span<const TensorSpec> tensors) {
+  const double arena = sizeof(float) * static_cast<double>(arena_elements(tensors));
+  const int consensus = options.has_momentum() ? 2 : 1;  // shared weights, v
+  int corrections = 0;                                   // e, u
+  if (options.eager()) corrections = options.has_momentum() ? 2 : 1;
+  const auto local =
+      static_cast<double>(options.buffers() + corrections) + (options.error_feedback ? 1.0 : 0.0);
+  return {consensus * arena, local * arena + kAllReduce.state(recipe, tensors).consensus};
+}
+
+}  // namespace thinwire::method

@@ -1,0 +1,216 @@
+#include "thinwire/sync/outer.h"
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+
+#include "thinwire/base/clock.h"
+#include "thinwire/codec/wire.h"
+#include "thinwire/schedule/fragments.h"
+#include "thinwire/sync/allreduce.h"
+#include "thinwire/sync/outer_fragments.h"
+#include "thinwire/sync/outer_step.h"
+
+namespace thinwire::sync {
+namespace {
+
+// An offer whose sum has not been applied.
+struct Travelling {
+  int64_t number;  // of the fragment's sends, from 1
+  transport::Key key;
+};
+
+struct FragmentState {
+  OuterFragment place;
+  int64_t sent = 0;
+  std::deque<Travelling> travelling;  // oldest first
+};
+
+class Outer final : public Strategy {
+ public:
+  Outer(const Worker& worker, const method::OuterOptions& options)
+      : worker_(worker),
+        options_(options),
+        codec_(codec::wire_codec(options.wire_type())),
+        inner_(make_allreduce(worker)),
+        shared_(worker.params.layout()),
+        step_(options, codec_, shared_, worker.params, worker.threads),
+        offers_(static_cast<size_t>(options.buffers()),
+                std::vector<float>(static_cast<size_t>(shared_.layout().total()))) {
+    for (OuterFragment& place : outer_fragments(shared_.layout(), options.fragment_layers)) {
+      fragments_.push_back({std::move(place), 0, {}});
+    }
+    schedule_ =
+        method::fragment_schedule(options, worker.recipe, static_cast<int64_t>(fragments_.size()));
+  }
+
+  // The transport reads offers until it is told not to.
+  ~Outer() override {
+    for (const FragmentState& fragment : fragments_) {
+      for (const Travelling& offer : fragment.travelling) worker_.peers.cancel(offer.key);
+    }
+  }
+  Outer(const Outer&) = delete;
+  Outer& operator=(const Outer&) = delete;
+
+  void restored(uint64_t next_step, const RoundAt& round_at) override {
+    inner_->restored(next_step, [&](uint64_t step) { return alone(round_at(step)); });
+    const auto completed = static_cast<int64_t>(next_step);
+    for (size_t f = 0; f < fragments_.size(); ++f) {
+      fragments_[f].sent = schedule_.sent(static_cast<int64_t>(f), completed);
+      if (completed == schedule_.steps) continue;
+      const int64_t oldest = std::max<int64_t>(1, fragments_[f].sent - options_.behind() + 1);
+      for (int64_t number = oldest; number <= fragments_[f].sent; ++number) {
+        const int64_t after = schedule_.sent_after(static_cast<int64_t>(f), number);
+        if (options_.overlap == "inner" && after + options_.overlap_steps <= completed) continue;
+        start(f, number, round_at(static_cast<uint64_t>(after - 1)));
+      }
+    }
+  }
+
+  bool before_step(const Round& round) override { return inner_->before_step(alone(round)); }
+  void gradients_ready(const Round& round, int layer) override {
+    inner_->gradients_ready(alone(round), layer);
+  }
+
+  Result<StepReport> after_step(const Round& round) override {
+    Result<StepReport> report = inner_->after_step(alone(round));
+    if (!report) return report;
+    report->synchronised = false;
+    for (FragmentState& fragment : fragments_) {
+      if (!arrives(fragment, round)) continue;
+      const auto done = collect(fragment, 0, *report);
+      if (!done) return tl::unexpected(done.error());
+      step_.blend(fragment.place);
+    }
+    std::vector<FragmentState*> sending;
+    for (size_t f = 0; f < fragments_.size(); ++f) {
+      if (!schedule_.sends(static_cast<int64_t>(f), completed(round))) continue;
+      send(f, round);
+      sending.push_back(&fragments_[f]);
+    }
+    for (FragmentState* fragment : sending) {
+      const auto done = continue_from(*fragment, round, *report);
+      if (!done) return tl::unexpected(done.error());
+    }
+    return report;
+  }
+
+  std::vector<StateTensor> state() override {
+    std::vector<StateTensor> state = {{"local.params", worker_.params.all(), Agreement::kLocal}};
+    for (StateTensor part : inner_->state()) {
+      part.agreement = Agreement::kLocal;
+      state.push_back(std::move(part));
+    }
+    for (StateTensor& part : step_.state()) state.push_back(std::move(part));
+    for (size_t i = 0; i < offers_.size(); ++i) {
+      state.push_back({"local.sent." + std::to_string(i), offers_[i], Agreement::kLocal});
+    }
+    return state;
+  }
+
+  std::vector<StateBytes> travelling() override { return inner_->travelling(); }
+
+  tensor::Arena* shared() override { return &shared_; }
+
+ private:
+  static int64_t completed(const Round& round) { return static_cast<int64_t>(round.step) + 1; }
+
+  // The inner strategy's round: every step is one, of this worker alone.
+  Round alone(const Round& round) const {
+    Round own = round;
+    own.number = round.step;
+    own.round_rate = round.learning_rate;
+    own.closes = true;
+    own.roster = {{worker_.peers.self(), member(round).rows, 1.0f}};
+    return own;
+  }
+
+  const RoundMember& member(const Round& round) const {
+    return round.roster[static_cast<size_t>(worker_.peers.self())];
+  }
+
+  // Where the offer of a fragment's send is: what stays under way has memory of its own.
+  std::span<float> offer(const FragmentState& fragment, int64_t number) {
+    const std::span<float> buffer =
+        offers_.empty() ? worker_.gradients.all()
+                        : std::span(offers_[static_cast<size_t>(number) % offers_.size()]);
+    return buffer.subspan(static_cast<size_t>(fragment.place.begin),
+                          static_cast<size_t>(fragment.place.count));
+  }
+
+  // Whether a sum is due that workers trained on without; at the end of the run all are.
+  bool arrives(const FragmentState& fragment, const Round& round) const {
+    if (options_.overlap != "inner" || fragment.travelling.empty()) return false;
+    const auto sent = static_cast<int64_t>(fragment.travelling.front().key.round) + 1;
+    return round.last || sent + options_.overlap_steps == completed(round);
+  }
+
+  void send(size_t f, const Round& round) {
+    FragmentState& fragment = fragments_[f];
+    const int64_t number = ++fragment.sent;
+    const std::span<float> offered = offer(fragment, number);
+    step_.offer(fragment.place, member(round).weight, offered);
+    start(f, number, round);
+    if (!step_.follows_sent()) return;
+    const bool late = options_.eager() && number > options_.depth;
+    step_.sent(fragment.place, offered,
+               late ? offer(fragment, number - options_.depth) : std::span<float>());
+  }
+
+  void start(size_t f, int64_t number, const Round& round) {
+    const transport::Key key{round.run, round.epoch, round.step, static_cast<uint32_t>(f)};
+    worker_.peers.start_reduce(key, offer(fragments_[f], number), codec_);
+    fragments_[f].travelling.push_back({number, key});
+  }
+
+  // After a send: applies what must not stay under way, and sets the weights to train on with.
+  Result<void> continue_from(FragmentState& fragment, const Round& round, StepReport& report) {
+    const int64_t left = round.last ? 0 : options_.behind();
+    auto done = collect(fragment, static_cast<size_t>(left), report);
+    if (!done) return done;
+    if (round.last) step_.settle(fragment.place);
+    if (round.last || options_.overlap != "inner") {
+      step_.follow(fragment.place);
+    } else if (left == 0) {
+      step_.blend(fragment.place);
+    }
+    return done;
+  }
+
+  // Waits for sums, oldest first, until `left` are under way, and applies them.
+  Result<void> collect(FragmentState& fragment, size_t left, StepReport& report) {
+    while (fragment.travelling.size() > left) {
+      const Travelling oldest = fragment.travelling.front();
+      const std::span<float> mean = offer(fragment, oldest.number);
+      const Stopwatch waiting;
+      worker_.slots.pause();
+      auto done = worker_.peers.wait_reduce(oldest.key, mean, worker_.recipe.sync.timeout_s);
+      worker_.slots.resume();
+      report.exchange_seconds += waiting.seconds();
+      if (!done) return done;
+      fragment.travelling.pop_front();
+      step_.apply(fragment.place, mean);
+      report.synchronised = true;
+    }
+    return {};
+  }
+
+  Worker worker_;
+  const method::OuterOptions& options_;
+  const WireCodec& codec_;
+  std::unique_ptr<Strategy> inner_;
+  tensor::Arena shared_;
+  OuterStep step_;
+  std::vector<std::vector<float>> offers_;
+  schedule::FragmentSchedule schedule_;
+  std::vector<FragmentState> fragments_;
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_outer(const Worker& worker, const method::OuterOptions& options) {
+  return std::make_unique<Outer>(worker, options);
+}
+
+}  // namespace thinwire::sync
