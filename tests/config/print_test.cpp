@@ -63,6 +63,7 @@ Recipe random_recipe() {
   recipe.model.intermediate += 1;
   recipe.train.batch = recipe.train.workers + recipe.train.microbatch;
   recipe.train.sequence = 1;
+  recipe.optim.method = "muon";
   recipe.schedule.warmup = recipe.train.steps / 2;
   recipe.schedule.decay = 1;
   if (recipe.train.steps == 1) recipe.schedule.warmup = 0;

@@ -27,11 +27,13 @@ std::vector<TensorSpec> golden_specs() {
           {"norm", {10}, TensorRole::kNorm}};
 }
 
-// tests/golden/make_adamw.py: AdamW on the token-weighted mean of three workers' gradients,
-// clipped.
-TEST(AllReduce, FollowsTheIndependentReference) {
-  const tensor::SafetensorsReader golden(THINWIRE_SOURCE_DIR "/tests/golden/adamw.safetensors");
-  Replicas replicas(recipe_with({"allreduce.wire=fp32"}), golden_specs(), kWorkers);
+// Steps of an optimizer on the token-weighted mean of three workers' gradients, clipped.
+void expect_follows(const std::string& file, const std::string& method,
+                    const std::vector<TensorSpec>& tensors) {
+  const tensor::SafetensorsReader golden(
+      fmt::format("{}/tests/golden/{}", THINWIRE_SOURCE_DIR, file));
+  Replicas replicas(recipe_with({"allreduce.wire=fp32", "optim.method=" + method}), tensors,
+                    kWorkers);
   const auto specs = replicas.layout().specs();
   for (int worker = 0; worker < kWorkers; ++worker) {
     for (size_t t = 0; t < specs.size(); ++t) {
@@ -66,6 +68,22 @@ TEST(AllReduce, FollowsTheIndependentReference) {
       }
     }
   }
+}
+
+// tests/golden/make_adamw.py
+TEST(AllReduce, FollowsTheIndependentReference) {
+  expect_follows("adamw.safetensors", "adamw", golden_specs());
+}
+
+// tests/golden/make_muon.py
+TEST(AllReduce, FollowsTheIndependentReferenceOfMuon) {
+  expect_follows("muon.safetensors", "muon",
+                 {{"embed", {12, 8}, TensorRole::kEmbedding},
+                  {"wide", {7, 11}, TensorRole::kMatrix},
+                  {"tall", {13, 5}, TensorRole::kMatrix},
+                  {"square", {8, 8}, TensorRole::kMatrix},
+                  {"norm", {11}, TensorRole::kNorm},
+                  {"head", {12, 8}, TensorRole::kHead}});
 }
 
 void random_gradients(int worker, uint64_t step, tensor::Arena& gradients) {

@@ -126,7 +126,7 @@ INSTANTIATE_TEST_SUITE_P(Traces, OuterGolden,
                          testing::Values("local_sgd", "average", "sgd", "momentum", "diloco",
                                          "bf16", "clip", "partial", "inner1", "inner2", "delayed",
                                          "eager1", "eager2", "streaming", "streaming_delayed",
-                                         "streaming_eager"),
+                                         "streaming_eager", "muon"),
                          [](const auto& name) { return std::string(name.param); });
 
 TEST_P(OuterGolden, WeightsAndStateFollowTheTrace) {

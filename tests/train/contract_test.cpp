@@ -36,6 +36,9 @@ void append_outer_variants(std::vector<Variant>& variants) {
   add("diloco", "eager", {"sync_every=3", "overlap=eager"});
   add("diloco", "eager_far",
       {"sync_every=2", "overlap=eager", "depth=2", "outer=sgd", "error_feedback=true"});
+  variants.push_back({&method::find_method("diloco"),
+                      "diloco_muon",
+                      {"diloco.sync_every=4", "optim.method=muon"}});
   add("streaming", "inner", {"fragment_layers=1", "sync_every=7", "overlap_steps=3"});
   add("streaming", "none", {"fragment_layers=1", "sync_every=5", "overlap=none", "wire=bf16"});
   add("streaming", "eager",

@@ -46,6 +46,8 @@ struct TensorSpec {
   int64_t count() const { return element_count(shape); }
   // Weight decay applies to everything but norms.
   bool decays() const { return role != TensorRole::kNorm; }
+  // A matrix inside the transformer blocks, which some optimizers treat as one.
+  bool is_hidden_matrix() const { return role == TensorRole::kMatrix; }
 };
 
 // A dense row-major tensor somewhere in memory; owns nothing.

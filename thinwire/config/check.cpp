@@ -77,6 +77,15 @@ void check_train(const TrainSection& train) {
   require(tokens < kMaxTokens, "[train] steps * batch * sequence must be < 2^62, got {}", tokens);
 }
 
+void check_optim(const OptimSection& optim) {
+  const OptimSection defaults;
+  require(optim.method == "muon" || optim.muon_lr == defaults.muon_lr,
+          "[optim] muon_lr = {} needs method = \"muon\", got \"{}\"", optim.muon_lr, optim.method);
+  require(optim.method == "muon" || optim.muon_momentum == defaults.muon_momentum,
+          "[optim] muon_momentum = {} needs method = \"muon\", got \"{}\"", optim.muon_momentum,
+          optim.method);
+}
+
 void check_schedule(const ScheduleSection& schedule, int64_t steps) {
   require(schedule.warmup <= steps,
           "[schedule] warmup must be <= [train] steps, got warmup {} and steps {}", schedule.warmup,
@@ -97,6 +106,7 @@ void check_recipe(const Recipe& recipe) {
   check_data(recipe.data);
   check_model(recipe.model);
   check_train(recipe.train);
+  check_optim(recipe.optim);
   check_schedule(recipe.schedule, recipe.train.steps);
 }
 

@@ -71,13 +71,15 @@ struct TrainSection final : SectionOf<TrainSection> {
 };
 
 struct OptimSection final : SectionOf<OptimSection> {
-  std::string method = "adamw";
-  double lr = 1e-3;  // peak learning rate
+  std::string method = "adamw";  // adamw | muon
+  double lr = 1e-3;              // peak learning rate
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
   double weight_decay = 0.1;
-  double clip = 1.0;  // global gradient norm; 0: no clipping
+  double clip = 1.0;            // global gradient norm; 0: no clipping
+  double muon_lr = 0;           // muon: peak learning rate of the matrices; 0: lr
+  double muon_momentum = 0.95;  // muon
   void describe(Fields& fields) override;
 };
 

@@ -25,9 +25,9 @@ Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensor
   return traffic;
 }
 
-// The two moments of AdamW, alike on every replica.
-StateBytes state(const config::Recipe&, std::span<const TensorSpec> tensors) {
-  return {2.0 * sizeof(float) * static_cast<double>(arena_elements(tensors)), 0};
+// The optimizer's, alike on every replica.
+StateBytes state(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
+  return {optimizer_bytes(recipe, tensors), 0};
 }
 
 }  // namespace

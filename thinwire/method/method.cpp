@@ -8,6 +8,16 @@ constexpr int64_t kArenaAlignment = 16;
 
 }  // namespace
 
+double optimizer_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
+  const bool muon = recipe.optim.method == "muon";
+  double values = 0;
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    const int moments = muon && tensors[t].is_hidden_matrix() ? 1 : 2;
+    values += moments * static_cast<double>(arena_elements(tensors.subspan(t, 1)));
+  }
+  return sizeof(float) * values;
+}
+
 double ring_bytes(int64_t parameters, int members) {
   return 2.0 * (members - 1) / members * 2.0 * static_cast<double>(parameters);
 }

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "thinwire/base/error.h"
-#include "thinwire/method/allreduce.h"
 
 namespace thinwire::method {
 namespace {
@@ -175,7 +174,7 @@ StateBytes outer_state(const OuterOptions& options, const config::Recipe& recipe
   if (options.eager()) corrections = options.has_momentum() ? 2 : 1;
   const auto local =
       static_cast<double>(options.buffers() + corrections) + (options.error_feedback ? 1.0 : 0.0);
-  return {consensus * arena, local * arena + kAllReduce.state(recipe, tensors).consensus};
+  return {consensus * arena, local * arena + optimizer_bytes(recipe, tensors)};
 }
 
 }  // namespace thinwire::method

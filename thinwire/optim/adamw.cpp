@@ -7,19 +7,9 @@
 namespace thinwire::optim {
 namespace {
 
-struct Coefficients {
-  float beta1, keep1;  // keep = 1 - beta
-  float beta2, keep2;
-  float step_size;  // lr / (1 - beta1^t)
-  float root2;      // sqrt(1 - beta2^t)
-  float eps;
-  float shrink;  // 1 - lr * weight decay
-  float grad_scale;
-};
-
 // Elementwise and free of contraction: the same bits at any vector width.
 THINWIRE_CLONES void update(float* __restrict p, float* __restrict m, float* __restrict v,
-                            const float* __restrict g, int64_t count, Coefficients c) {
+                            const float* __restrict g, int64_t count, AdamwRule c) {
   for (int64_t i = 0; i < count; ++i) {
     const float grad = g[i] * c.grad_scale;
     m[i] = c.beta1 * m[i] + c.keep1 * grad;
@@ -48,15 +38,9 @@ class AdamW final : public Optimizer {
             uint64_t step, ThreadPool& threads) override {
     const tensor::Layout& layout = params.layout();
     for (size_t tensor = 0; tensor < layout.size(); ++tensor) {
-      const TensorSpec& spec = layout.specs()[tensor];
-      const Coefficients c = coefficients(grad_scale, lr, step, spec.decays());
-      float* p = params.tensor(tensor).data();
-      float* m = m_.tensor(tensor).data();
-      float* v = v_.tensor(tensor).data();
-      const float* g = grads.tensor(tensor).data();
-      threads.for_ranges(spec.count(), 1024, [&](int64_t begin, int64_t end, int) {
-        update(p + begin, m + begin, v + begin, g + begin, end - begin, c);
-      });
+      const bool decays = layout.specs()[tensor].decays();
+      adamw_update(adamw_rule(options_, grad_scale, lr, step, decays), params.tensor(tensor),
+                   m_.tensor(tensor), v_.tensor(tensor), grads.tensor(tensor), threads);
     }
   }
 
@@ -65,26 +49,35 @@ class AdamW final : public Optimizer {
   }
 
  private:
-  Coefficients coefficients(float grad_scale, float lr, uint64_t step, bool decays) const {
-    const double correction1 = 1 - power(options_.beta1, step + 1);
-    const double correction2 = 1 - power(options_.beta2, step + 1);
-    return {.beta1 = static_cast<float>(options_.beta1),
-            .keep1 = static_cast<float>(1 - options_.beta1),
-            .beta2 = static_cast<float>(options_.beta2),
-            .keep2 = static_cast<float>(1 - options_.beta2),
-            .step_size = static_cast<float>(lr / correction1),
-            .root2 = static_cast<float>(std::sqrt(correction2)),
-            .eps = static_cast<float>(options_.eps),
-            .shrink = decays ? static_cast<float>(1 - lr * options_.weight_decay) : 1.0f,
-            .grad_scale = grad_scale};
-  }
-
   config::OptimSection options_;
   tensor::Arena m_;
   tensor::Arena v_;
 };
 
 }  // namespace
+
+AdamwRule adamw_rule(const config::OptimSection& options, float grad_scale, float lr, uint64_t step,
+                     bool decays) {
+  const double correction1 = 1 - power(options.beta1, step + 1);
+  const double correction2 = 1 - power(options.beta2, step + 1);
+  return {.beta1 = static_cast<float>(options.beta1),
+          .keep1 = static_cast<float>(1 - options.beta1),
+          .beta2 = static_cast<float>(options.beta2),
+          .keep2 = static_cast<float>(1 - options.beta2),
+          .step_size = static_cast<float>(lr / correction1),
+          .root2 = static_cast<float>(std::sqrt(correction2)),
+          .eps = static_cast<float>(options.eps),
+          .shrink = decays ? static_cast<float>(1 - lr * options.weight_decay) : 1.0f,
+          .grad_scale = grad_scale};
+}
+
+void adamw_update(const AdamwRule& rule, std::span<float> p, std::span<float> m, std::span<float> v,
+                  std::span<const float> g, ThreadPool& threads) {
+  threads.for_ranges(static_cast<int64_t>(p.size()), 1024, [&](int64_t begin, int64_t end, int) {
+    update(p.data() + begin, m.data() + begin, v.data() + begin, g.data() + begin, end - begin,
+           rule);
+  });
+}
 
 std::unique_ptr<Optimizer> make_adamw(const config::OptimSection& options,
                                       const tensor::Layout& layout) {

@@ -2,7 +2,9 @@
 // 2).
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <span>
 
 #include "thinwire/optim/optimizer.h"
 
@@ -14,5 +16,21 @@ namespace thinwire::optim {
 // State: "adamw.m" and "adamw.v", each as long as the arena.
 std::unique_ptr<Optimizer> make_adamw(const config::OptimSection& options,
                                       const tensor::Layout& layout);
+
+// One tensor's part of such a step, for optimizers that leave some tensors to AdamW.
+struct AdamwRule {
+  float beta1, keep1;  // keep = 1 - beta
+  float beta2, keep2;
+  float step_size;  // lr / (1 - beta1^t)
+  float root2;      // sqrt(1 - beta2^t)
+  float eps;
+  float shrink;  // 1 - lr * weight decay
+  float grad_scale;
+};
+AdamwRule adamw_rule(const config::OptimSection& options, float grad_scale, float lr, uint64_t step,
+                     bool decays);
+// All of the same length.
+void adamw_update(const AdamwRule& rule, std::span<float> p, std::span<float> m, std::span<float> v,
+                  std::span<const float> g, ThreadPool& threads);
 
 }  // namespace thinwire::optim

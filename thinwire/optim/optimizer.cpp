@@ -9,11 +9,13 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/simd.h"
 #include "thinwire/optim/adamw.h"
+#include "thinwire/optim/muon.h"
 
 namespace thinwire::optim {
 namespace {
 
-constexpr std::array<OptimizerEntry, 1> kOptimizers = {{{"adamw", make_adamw}}};
+constexpr std::array<OptimizerEntry, 2> kOptimizers = {
+    {{"adamw", make_adamw}, {"muon", make_muon}}};
 
 constexpr int64_t kNormBlock = 4096;
 constexpr int kNormLanes = 16;
