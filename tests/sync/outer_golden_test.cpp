@@ -51,8 +51,14 @@ class OuterGolden : public testing::TestWithParam<const char*> {
   }
 
   std::string recipe() const {
-    std::string text = fmt::format("[sync]\nmethod = {}\n[train]\nsteps = {}\n[optim]\n",
-                                   trace_["method"].dump(), trace_["steps"].dump());
+    std::string text =
+        fmt::format("[train]\nsteps = {}\nworkers = {}\n[sync]\nmethod = {}\n",
+                    trace_["steps"].dump(), trace_["workers"].dump(), trace_["method"].dump());
+    if (!trace_["clusters"].empty()) {
+      text += fmt::format("within = {}\nclusters = {}\n", trace_["within"].dump(),
+                          trace_["clusters"].size());
+    }
+    text += "[allreduce]\nwire = \"fp32\"\n[optim]\n";
     for (const auto& [key, value] : trace_["optim"].items()) {
       text += fmt::format("{} = {}\n", key, value.dump());
     }
@@ -126,7 +132,7 @@ INSTANTIATE_TEST_SUITE_P(Traces, OuterGolden,
                          testing::Values("local_sgd", "average", "sgd", "momentum", "diloco",
                                          "bf16", "clip", "partial", "inner1", "inner2", "delayed",
                                          "eager1", "eager2", "streaming", "streaming_delayed",
-                                         "streaming_eager", "muon"),
+                                         "streaming_eager", "muon", "two_stage"),
                          [](const auto& name) { return std::string(name.param); });
 
 TEST_P(OuterGolden, WeightsAndStateFollowTheTrace) {

@@ -23,8 +23,9 @@ const std::vector<TensorSpec> kTensors = {{"embedding", {30, 17}, TensorRole::kE
 DistroRunOptions run_with(const std::string& method, int64_t steps, const std::string& fields,
                           int workers = 3) {
   DistroRunOptions options;
-  options.recipe = fmt::format("[sync]\nmethod = \"{}\"\n[train]\nsteps = {}\n[{}]\n{}", method,
-                               steps, method, fields);
+  options.recipe =
+      fmt::format("[sync]\nmethod = \"{}\"\n[train]\nsteps = {}\nworkers = {}\n[{}]\n{}", method,
+                  steps, workers, method, fields);
   options.tensors = kTensors;
   options.gradient_scales = {0.5f, 0.125f, 0.25f, 1, 0.25f};
   options.pull = 0.5f;
@@ -89,6 +90,41 @@ TEST(Outer, SendsNothingBetweenTheSends) {
     const uint64_t before = run.replicas().peers(0).traffic().sent;
     ASSERT_TRUE(run.step(0.01f));
     EXPECT_EQ(run.replicas().peers(0).traffic().sent > before, step % 4 == 0 || step == 9) << step;
+  }
+}
+
+DistroRunOptions clustered(const std::string& fields, int workers, int clusters) {
+  DistroRunOptions options = run_with("diloco", 8, fields, workers);
+  const std::string within = fmt::format("within = \"allreduce\"\nclusters = {}\n", clusters);
+  options.recipe.insert(options.recipe.find("method"), within);
+  return options;
+}
+
+TEST(Outer, WorkersOfAClusterTrainTheSameWeights) {
+  DistroRun run(clustered("sync_every = 4\n", 5, 2));
+  for (int step = 0; step < 6; ++step) ASSERT_TRUE(run.step(0.01f));
+  const auto own = [&](int worker) { return std::as_const(run.replicas().params(worker)).all(); };
+  EXPECT_THAT(own(1), ElementsAreArray(own(0)));
+  EXPECT_THAT(own(4), ElementsAreArray(own(2)));
+  EXPECT_THAT(own(2), Not(ElementsAreArray(own(0))));
+  for (int worker = 1; worker < 5; ++worker) {
+    EXPECT_THAT(run.params(worker), ElementsAreArray(run.params(0)));
+  }
+}
+
+TEST(Outer, ClustersSendTheBytesPredicted) {
+  for (const char* fields : {"sync_every = 3\n", "sync_every = 2\noverlap = \"eager\"\n"}) {
+    DistroRun run(clustered(fields, 5, 2));
+    for (int step = 0; step < 8; ++step) ASSERT_TRUE(run.step(0.01f));
+    const auto predicted = method::find_method("diloco").traffic(run.recipe(), kTensors, 5);
+    double sent = 0;
+    double received = 0;
+    for (int worker = 0; worker < 5; ++worker) {
+      sent += static_cast<double>(run.replicas().peers(worker).traffic().sent);
+      received += static_cast<double>(run.replicas().peers(worker).traffic().received);
+    }
+    EXPECT_DOUBLE_EQ(sent / 5 / 8, predicted.sent_bytes);
+    EXPECT_DOUBLE_EQ(received / 5 / 8, predicted.received_bytes);
   }
 }
 

@@ -39,6 +39,12 @@ void append_outer_variants(std::vector<Variant>& variants) {
   variants.push_back({&method::find_method("diloco"),
                       "diloco_muon",
                       {"diloco.sync_every=4", "optim.method=muon"}});
+  for (const char* within : {"allreduce", "distro"}) {
+    variants.push_back(
+        {&method::find_method("diloco"),
+         std::string("diloco_within_") + within,
+         {"diloco.sync_every=5", std::string("sync.within=") + within, "sync.clusters=1"}});
+  }
   add("streaming", "inner", {"fragment_layers=1", "sync_every=7", "overlap_steps=3"});
   add("streaming", "none", {"fragment_layers=1", "sync_every=5", "overlap=none", "wire=bf16"});
   add("streaming", "eager",

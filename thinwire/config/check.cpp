@@ -86,6 +86,16 @@ void check_optim(const OptimSection& optim) {
           optim.method);
 }
 
+void check_sync(const SyncSection& sync, int64_t workers) {
+  if (sync.within == "none") {
+    require(sync.clusters == 0, "[sync] clusters = {} needs within, got \"none\"", sync.clusters);
+    return;
+  }
+  require(sync.clusters >= 1 && sync.clusters <= workers,
+          "[sync] clusters must be >= 1 and <= [train] workers = {} with within = \"{}\", got {}",
+          workers, sync.within, sync.clusters);
+}
+
 void check_schedule(const ScheduleSection& schedule, int64_t steps) {
   require(schedule.warmup <= steps,
           "[schedule] warmup must be <= [train] steps, got warmup {} and steps {}", schedule.warmup,
@@ -107,6 +117,7 @@ void check_recipe(const Recipe& recipe) {
   check_model(recipe.model);
   check_train(recipe.train);
   check_optim(recipe.optim);
+  check_sync(recipe.sync, recipe.train.workers);
   check_schedule(recipe.schedule, recipe.train.steps);
 }
 

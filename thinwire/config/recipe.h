@@ -93,6 +93,8 @@ struct ScheduleSection final : SectionOf<ScheduleSection> {
 
 struct SyncSection final : SectionOf<SyncSection> {
   std::string method = "allreduce";  // a name of method/registry.h
+  std::string within = "none";       // none | allreduce | distro: what clusters do every step
+  int64_t clusters = 0;              // 0: each worker is alone
   double timeout_s = 1800;           // all waits for other workers derive from this
   void describe(Fields& fields) override;
 };

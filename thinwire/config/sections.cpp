@@ -140,6 +140,12 @@ void ScheduleSection::describe(Fields& fields) {
 void SyncSection::describe(Fields& fields) {
   fields.text("method", method,
               "How the workers stay in agreement; each method has a table of its own below.");
+  fields.choice("within", within, {"none", "allreduce", "distro"},
+                "With a method whose workers train apart: how the workers of a cluster stay in "
+                "agreement at every step; none means that each worker is alone.");
+  fields.integer("clusters", clusters, "", 0, 4096,
+                 "With within: clusters of consecutive workers, of which one worker exchanges with "
+                 "the other clusters.");
   fields.number_above(
       "timeout_s", timeout_s, "s", 0, 1e6,
       "How long a worker waits for the others before the step has failed; all other "

@@ -23,6 +23,7 @@ const Method kDiloco = {
     Facts::traffic,
     Facts::state,
     Facts::sync_every,
+    true,
 };
 
 }  // namespace thinwire::method

@@ -22,6 +22,7 @@ const Method kLocalSgd = {
     Facts::traffic,
     Facts::state,
     Facts::sync_every,
+    true,
 };
 
 }  // namespace thinwire::method

@@ -45,6 +45,8 @@ struct Method {
   StateBytes (*state)(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
   // Training steps of a round.
   int64_t (*sync_every)(const config::Recipe& recipe) = every_step;
+  // Whether workers, or clusters of them, train weights of their own between synchronisations.
+  bool trains_apart = false;
 };
 
 // A round's traffic as that of a mean training step.

@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "thinwire/base/error.h"
+#include "thinwire/method/distro.h"
+#include "thinwire/method/registry.h"
 
 namespace thinwire::method {
 namespace {
@@ -136,6 +138,7 @@ schedule::FragmentSchedule fragment_schedule(const OuterOptions& options,
 
 void check_outer(std::string_view table, const OuterOptions& options,
                  const config::Recipe& recipe) {
+  check_within(recipe);
   check_outer_step(table, options);
   check_overlap(table, options, fragment_count(recipe.model.layers, options.fragment_layers));
   require(
@@ -143,26 +146,68 @@ void check_outer(std::string_view table, const OuterOptions& options,
       "error_feedback = true needs wire bf16, fp8, fp4 or int2: fp32 has no error to feed back");
 }
 
-// Every send is a sum over the members (base/wire.h).
+void check_within(const config::Recipe& recipe) {
+  if (recipe.sync.within != "distro") return;
+  kDistro.check(recipe);
+  const auto& distro = recipe.section<DistroOptions>("distro");
+  require(
+      "sync", distro.local_steps == 1,
+      fmt::format("within = \"distro\" needs [distro] local_steps = 1, got {}: the workers of a "
+                  "cluster train the same weights at every step",
+                  distro.local_steps));
+}
+
+Traffic within_traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
+                       int members) {
+  Traffic mean{.turns = 0};
+  if (recipe.sync.within == "none") return mean;
+  const Method& within = find_method(recipe.sync.within);
+  const Clusters clusters = clusters_of(recipe.sync, members);
+  for (int cluster = 0; cluster < clusters.count; ++cluster) {
+    const int size = clusters.size(cluster);
+    const Traffic one = within.traffic(recipe, tensors, size);
+    mean.sent_bytes += one.sent_bytes * size / members;
+    mean.received_bytes += one.received_bytes * size / members;
+    mean.turns = std::max(mean.turns, one.turns);
+    mean.exact = mean.exact && one.exact;
+  }
+  return mean;
+}
+
+double within_state(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
+  if (recipe.sync.within == "none") return optimizer_bytes(recipe, tensors);
+  const StateBytes state = find_method(recipe.sync.within).state(recipe, tensors);
+  return state.consensus + state.local;
+}
+
+// Every send is a sum over the clusters (base/wire.h), which a leader hands on inside its cluster.
 Traffic outer_traffic(const OuterOptions& options, const config::Recipe& recipe,
                       std::span<const TensorSpec> tensors, int members) {
   const std::vector<int64_t> elements = fragment_elements(tensors, options.fragment_layers);
   const auto fragments = static_cast<int64_t>(elements.size());
   const schedule::FragmentSchedule schedule = fragment_schedule(options, recipe, fragments);
+  const Clusters clusters = clusters_of(recipe.sync, members);
   double bytes = 0;
+  double inside_bytes = 0;
   double sends = 0;
   for (int64_t fragment = 0; fragment < fragments; ++fragment) {
     const auto times = static_cast<double>(schedule.sent(fragment, schedule.steps));
     sends += times;
+    inside_bytes +=
+        times * sizeof(float) * static_cast<double>(elements[static_cast<size_t>(fragment)]);
     bytes += times * static_cast<double>(wire_bytes(
                          options.wire_type(),
                          static_cast<uint64_t>(elements[static_cast<size_t>(fragment)])));
   }
   const auto steps = static_cast<double>(schedule.steps);
-  Traffic traffic;
-  traffic.sent_bytes = 2 * bytes * (members - 1) / members / steps;
-  traffic.received_bytes = traffic.sent_bytes;
-  traffic.turns = members > 1 ? 2 * sends / steps : 0;
+  Traffic traffic = within_traffic(recipe, tensors, members);
+  const double across = 2 * bytes * (clusters.count - 1) / members / steps;
+  int leaders = 0;
+  for (int cluster = 0; cluster < clusters.count; ++cluster) leaders += clusters.size(cluster) > 1;
+  traffic.sent_bytes += across + inside_bytes * leaders / members / steps;
+  traffic.received_bytes += across + inside_bytes * (members - clusters.count) / members / steps;
+  if (clusters.count > 1) traffic.turns += 2 * sends / steps;
+  if (leaders > 0) traffic.turns += sends / steps;
   return traffic;
 }
 
@@ -174,7 +219,7 @@ StateBytes outer_state(const OuterOptions& options, const config::Recipe& recipe
   if (options.eager()) corrections = options.has_momentum() ? 2 : 1;
   const auto local =
       static_cast<double>(options.buffers() + corrections) + (options.error_feedback ? 1.0 : 0.0);
-  return {consensus * arena, local * arena + optimizer_bytes(recipe, tensors)};
+  return {consensus * arena, local * arena + within_state(recipe, tensors)};
 }
 
 }  // namespace thinwire::method

@@ -13,6 +13,7 @@
 #include "thinwire/base/tensor_view.h"
 #include "thinwire/base/wire.h"
 #include "thinwire/config/fields.h"
+#include "thinwire/method/clusters.h"
 #include "thinwire/method/method.h"
 #include "thinwire/schedule/fragments.h"
 
@@ -51,6 +52,14 @@ std::vector<int64_t> fragments_of(std::span<const TensorSpec> tensors, int64_t f
 
 schedule::FragmentSchedule fragment_schedule(const OuterOptions& options,
                                              const config::Recipe& recipe, int64_t fragments);
+
+// What a mean member sends and receives in a training step within its cluster; nothing where each
+// is alone.
+Traffic within_traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
+                       int members);
+// Bytes of the state that training inside clusters keeps beside the weights, and the check of it.
+double within_state(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
+void check_within(const config::Recipe& recipe);
 
 // The facts of a method with such options (method/method.h); `table` names it in errors.
 void check_outer(std::string_view table, const OuterOptions& options, const config::Recipe& recipe);

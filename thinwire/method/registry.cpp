@@ -46,7 +46,14 @@ config::Recipe load_recipe(const std::filesystem::path& path,
                            std::span<const std::string> overrides) {
   config::Recipe recipe = config::load_recipe(path, overrides, method_sections());
   try {
-    find_method(recipe.sync.method).check(recipe);
+    const Method& method = find_method(recipe.sync.method);
+    if (!method.trains_apart && recipe.sync.within != "none") {
+      throw UsageError(
+          fmt::format("[sync] within = \"{}\" needs a method whose workers train apart, got method "
+                      "= \"{}\", which synchronises all of them every step",
+                      recipe.sync.within, recipe.sync.method));
+    }
+    method.check(recipe);
   } catch (const UsageError& error) {
     if (path.empty()) throw;
     throw UsageError(fmt::format("{}: {}", path.string(), error.what()));

@@ -25,6 +25,7 @@ const Method kStreaming = {
     Facts::traffic,
     Facts::state,
     Facts::sync_every,
+    true,
 };
 
 }  // namespace thinwire::method

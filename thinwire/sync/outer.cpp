@@ -7,7 +7,8 @@
 #include "thinwire/base/clock.h"
 #include "thinwire/codec/wire.h"
 #include "thinwire/schedule/fragments.h"
-#include "thinwire/sync/allreduce.h"
+#include "thinwire/sync/cluster.h"
+#include "thinwire/sync/inner_training.h"
 #include "thinwire/sync/outer_fragments.h"
 #include "thinwire/sync/outer_step.h"
 
@@ -32,7 +33,8 @@ class Outer final : public Strategy {
       : worker_(worker),
         options_(options),
         codec_(codec::wire_codec(options.wire_type())),
-        inner_(make_allreduce(worker)),
+        cluster_(worker.recipe.sync, worker.peers),
+        inner_(worker, cluster_),
         shared_(worker.params.layout()),
         step_(options, codec_, shared_, worker.params, worker.threads),
         offers_(static_cast<size_t>(options.buffers()),
@@ -47,14 +49,14 @@ class Outer final : public Strategy {
   // The transport reads offers until it is told not to.
   ~Outer() override {
     for (const FragmentState& fragment : fragments_) {
-      for (const Travelling& offer : fragment.travelling) worker_.peers.cancel(offer.key);
+      for (const Travelling& offer : fragment.travelling) cluster_.cancel(offer.key);
     }
   }
   Outer(const Outer&) = delete;
   Outer& operator=(const Outer&) = delete;
 
   void restored(uint64_t next_step, const RoundAt& round_at) override {
-    inner_->restored(next_step, [&](uint64_t step) { return alone(round_at(step)); });
+    inner_.restored(next_step, round_at);
     const auto completed = static_cast<int64_t>(next_step);
     for (size_t f = 0; f < fragments_.size(); ++f) {
       fragments_[f].sent = schedule_.sent(static_cast<int64_t>(f), completed);
@@ -68,15 +70,14 @@ class Outer final : public Strategy {
     }
   }
 
-  bool before_step(const Round& round) override { return inner_->before_step(alone(round)); }
+  bool before_step(const Round& round) override { return inner_.before_step(round); }
   void gradients_ready(const Round& round, int layer) override {
-    inner_->gradients_ready(alone(round), layer);
+    inner_.gradients_ready(round, layer);
   }
 
   Result<StepReport> after_step(const Round& round) override {
-    Result<StepReport> report = inner_->after_step(alone(round));
+    Result<StepReport> report = inner_.after_step(round);
     if (!report) return report;
-    report->synchronised = false;
     for (FragmentState& fragment : fragments_) {
       if (!arrives(fragment, round)) continue;
       const auto done = collect(fragment, 0, *report);
@@ -97,11 +98,7 @@ class Outer final : public Strategy {
   }
 
   std::vector<StateTensor> state() override {
-    std::vector<StateTensor> state = {{"local.params", worker_.params.all(), Agreement::kLocal}};
-    for (StateTensor part : inner_->state()) {
-      part.agreement = Agreement::kLocal;
-      state.push_back(std::move(part));
-    }
+    std::vector<StateTensor> state = inner_.state();
     for (StateTensor& part : step_.state()) state.push_back(std::move(part));
     for (size_t i = 0; i < offers_.size(); ++i) {
       state.push_back({"local.sent." + std::to_string(i), offers_[i], Agreement::kLocal});
@@ -109,26 +106,12 @@ class Outer final : public Strategy {
     return state;
   }
 
-  std::vector<StateBytes> travelling() override { return inner_->travelling(); }
+  std::vector<StateBytes> travelling() override { return inner_.travelling(); }
 
   tensor::Arena* shared() override { return &shared_; }
 
  private:
   static int64_t completed(const Round& round) { return static_cast<int64_t>(round.step) + 1; }
-
-  // The inner strategy's round: every step is one, of this worker alone.
-  Round alone(const Round& round) const {
-    Round own = round;
-    own.number = round.step;
-    own.round_rate = round.learning_rate;
-    own.closes = true;
-    own.roster = {{worker_.peers.self(), member(round).rows, 1.0f}};
-    return own;
-  }
-
-  const RoundMember& member(const Round& round) const {
-    return round.roster[static_cast<size_t>(worker_.peers.self())];
-  }
 
   // Where the offer of a fragment's send is: what stays under way has memory of its own.
   std::span<float> offer(const FragmentState& fragment, int64_t number) {
@@ -150,7 +133,7 @@ class Outer final : public Strategy {
     FragmentState& fragment = fragments_[f];
     const int64_t number = ++fragment.sent;
     const std::span<float> offered = offer(fragment, number);
-    step_.offer(fragment.place, member(round).weight, offered);
+    step_.offer(fragment.place, cluster_.weight(round), offered);
     start(f, number, round);
     if (!step_.follows_sent()) return;
     const bool late = options_.eager() && number > options_.depth;
@@ -160,7 +143,7 @@ class Outer final : public Strategy {
 
   void start(size_t f, int64_t number, const Round& round) {
     const transport::Key key{round.run, round.epoch, round.step, static_cast<uint32_t>(f)};
-    worker_.peers.start_reduce(key, offer(fragments_[f], number), codec_);
+    cluster_.start_reduce(key, offer(fragments_[f], number), codec_);
     fragments_[f].travelling.push_back({number, key});
   }
 
@@ -185,7 +168,7 @@ class Outer final : public Strategy {
       const std::span<float> mean = offer(fragment, oldest.number);
       const Stopwatch waiting;
       worker_.slots.pause();
-      auto done = worker_.peers.wait_reduce(oldest.key, mean, worker_.recipe.sync.timeout_s);
+      auto done = cluster_.wait_reduce(oldest.key, mean, worker_.recipe.sync.timeout_s);
       worker_.slots.resume();
       report.exchange_seconds += waiting.seconds();
       if (!done) return done;
@@ -199,7 +182,8 @@ class Outer final : public Strategy {
   Worker worker_;
   const method::OuterOptions& options_;
   const WireCodec& codec_;
-  std::unique_ptr<Strategy> inner_;
+  Cluster cluster_;
+  InnerTraining inner_;
   tensor::Arena shared_;
   OuterStep step_;
   std::vector<std::vector<float>> offers_;

@@ -1,7 +1,7 @@
 // The strategy of the methods whose workers train apart and exchange, every so many steps, how far
-// they came: local SGD, DiLoCo, Streaming DiLoCo (docs/methods/diloco.md). An inner strategy
-// trains the worker's own weights; fragment by fragment their difference from the shared weights is
-// summed over the workers, while they wait or train on.
+// they came: local SGD, DiLoCo, Streaming DiLoCo (docs/methods/diloco.md). Workers, or clusters of
+// them, train weights of their own; fragment by fragment their difference from the shared weights
+// is summed over all, while they wait or train on.
 #pragma once
 
 #include <memory>

@@ -1,0 +1,89 @@
+#include "thinwire/sync/cluster.h"
+
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+namespace thinwire::sync {
+
+Cluster::Cluster(const config::SyncSection& sync, transport::Peers& peers)
+    : peers_(peers),
+      clusters_(method::clusters_of(sync, peers.count())),
+      own_(clusters_.of(peers.self())) {
+  if (sync.within == "none") {
+    across_ = &peers_;
+    return;
+  }
+  std::vector<int> members(static_cast<size_t>(clusters_.size(own_)));
+  std::iota(members.begin(), members.end(), clusters_.first(own_));
+  inside_ = peers_.group(members);
+  if (inside_->self() != 0) return;
+  std::vector<int> leaders;
+  for (int cluster = 0; cluster < clusters_.count; ++cluster) {
+    leaders.push_back(clusters_.first(cluster));
+  }
+  leaders_ = peers_.group(leaders);
+  across_ = leaders_.get();
+}
+
+Round Cluster::inside(const Round& round) const {
+  Round own = round;
+  own.number = round.step;
+  own.round_rate = round.learning_rate;
+  own.closes = true;
+  own.roster.clear();
+  const double all = weight(round);
+  const int first = clusters_.first(own_);
+  for (int i = 0; i < clusters_.size(own_); ++i) {
+    RoundMember member = round.roster[static_cast<size_t>(first + i)];
+    member.weight = static_cast<float>(member.weight / all);
+    if (inside_) member.id = i;
+    own.roster.push_back(member);
+  }
+  return own;
+}
+
+float Cluster::weight(const Round& round) const {
+  double sum = 0;
+  for (int i = 0; i < clusters_.size(own_); ++i) {
+    sum += round.roster[static_cast<size_t>(clusters_.first(own_) + i)].weight;
+  }
+  return static_cast<float>(sum);
+}
+
+void Cluster::start_reduce(const transport::Key& key, std::span<const float> values,
+                           const WireCodec& codec) {
+  if (leads()) across_->start_reduce(key, values, codec);
+}
+
+Result<void> Cluster::wait_reduce(const transport::Key& key, std::span<float> out,
+                                  double timeout_s) {
+  if (leads()) {
+    auto done = across_->wait_reduce(key, out, timeout_s);
+    if (!done) return done;
+  }
+  return clusters_.size(own_) > 1 ? spread(key, out, timeout_s) : Result<void>();
+}
+
+void Cluster::cancel(const transport::Key& key) {
+  if (leads()) across_->cancel(key);
+}
+
+Result<void> Cluster::spread(const transport::Key& key, std::span<float> values, double timeout_s) {
+  transport::Key inside = key;
+  ++inside.fragment;
+  Bytes payload(leads() ? values.size_bytes() : 0);
+  if (leads()) std::memcpy(payload.data(), values.data(), payload.size());
+  inside_->start_exchange(inside, std::move(payload));
+  const auto list = inside_->wait_exchange(inside, timeout_s);
+  if (!list) return tl::unexpected(list.error());
+  const transport::Delivery& leader = list->front();
+  if (leader.member != 0) return fail(FailureKind::kLostPeer, "the cluster's leader left the run");
+  if (leader.payload->size() != values.size_bytes()) {
+    return fail(FailureKind::kCorruptPayload, "the leader's sum has another length");
+  }
+  std::memcpy(values.data(), leader.payload->data(), values.size_bytes());
+  return {};
+}
+
+}  // namespace thinwire::sync

@@ -1,0 +1,49 @@
+// A worker's place among clusters (method/clusters.h): the members it trains with as one, and the
+// sums over all clusters, for which one member of each uses the thin wire and hands the result on.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "thinwire/base/round.h"
+#include "thinwire/base/wire.h"
+#include "thinwire/config/recipe.h"
+#include "thinwire/method/clusters.h"
+#include "thinwire/transport/peers.h"
+
+namespace thinwire::sync {
+
+class Cluster {
+ public:
+  // `peers` outlive it.
+  Cluster(const config::SyncSection& sync, transport::Peers& peers);
+
+  // The members of this cluster among themselves; all peers where each worker is alone.
+  transport::Peers& inside() { return inside_ ? *inside_ : peers_; }
+  // A training step as a round of its own of this cluster's members.
+  Round inside(const Round& round) const;
+  // The cluster's share of the round's tokens.
+  float weight(const Round& round) const;
+
+  // As transport::Peers, with one contribution a cluster: all its members call alike, with the same
+  // values. Keys of the inner strategy have fragment 0; these may have any.
+  void start_reduce(const transport::Key& key, std::span<const float> values,
+                    const WireCodec& codec);
+  Result<void> wait_reduce(const transport::Key& key, std::span<float> out, double timeout_s);
+  void cancel(const transport::Key& key);
+
+ private:
+  bool leads() const { return across_ != nullptr; }
+  // The leader's result becomes everyone's.
+  Result<void> spread(const transport::Key& key, std::span<float> values, double timeout_s);
+
+  transport::Peers& peers_;
+  method::Clusters clusters_;
+  int own_ = 0;                                // cluster
+  std::unique_ptr<transport::Peers> inside_;   // null: each worker is alone
+  std::unique_ptr<transport::Peers> leaders_;  // of a leader
+  transport::Peers* across_ = nullptr;         // leaders_ or peers_; null: not a leader
+};
+
+}  // namespace thinwire::sync

@@ -1,0 +1,41 @@
+#include "thinwire/sync/inner_training.h"
+
+#include <utility>
+
+#include "thinwire/sync/allreduce.h"
+#include "thinwire/sync/distro.h"
+
+namespace thinwire::sync {
+namespace {
+
+std::unique_ptr<Strategy> make_inner(const Worker& worker, Cluster& cluster) {
+  const Worker inside{worker.recipe,  worker.params, worker.gradients,
+                      worker.threads, worker.slots,  cluster.inside()};
+  return worker.recipe.sync.within == "distro" ? make_distro(inside) : make_allreduce(inside);
+}
+
+}  // namespace
+
+InnerTraining::InnerTraining(const Worker& worker, Cluster& cluster)
+    : params_(worker.params), cluster_(cluster), strategy_(make_inner(worker, cluster)) {}
+
+void InnerTraining::restored(uint64_t next_step, const RoundAt& round_at) {
+  strategy_->restored(next_step, [&](uint64_t step) { return cluster_.inside(round_at(step)); });
+}
+
+Result<StepReport> InnerTraining::after_step(const Round& round) {
+  Result<StepReport> report = strategy_->after_step(cluster_.inside(round));
+  if (report) report->synchronised = false;
+  return report;
+}
+
+std::vector<StateTensor> InnerTraining::state() {
+  std::vector<StateTensor> state = {{"local.params", params_.all(), Agreement::kLocal}};
+  for (StateTensor part : strategy_->state()) {
+    part.agreement = Agreement::kLocal;
+    state.push_back(std::move(part));
+  }
+  return state;
+}
+
+}  // namespace thinwire::sync

@@ -1,0 +1,36 @@
+// How a worker trains its own weights between outer steps: by a strategy inside its cluster, at
+// every step, which for a worker alone is a step of the optimizer.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "thinwire/sync/cluster.h"
+#include "thinwire/sync/strategy.h"
+
+namespace thinwire::sync {
+
+// All rounds here are those of the whole run.
+class InnerTraining {
+ public:
+  // The cluster outlives it.
+  InnerTraining(const Worker& worker, Cluster& cluster);
+
+  void restored(uint64_t next_step, const RoundAt& round_at);
+  bool before_step(const Round& round) { return strategy_->before_step(cluster_.inside(round)); }
+  void gradients_ready(const Round& round, int layer) {
+    strategy_->gradients_ready(cluster_.inside(round), layer);
+  }
+  // The report's `synchronised` is false: the shared weights have not changed.
+  Result<StepReport> after_step(const Round& round);
+  // The worker's own weights and the strategy's state; clusters differ in all of it.
+  std::vector<StateTensor> state();
+  std::vector<StateBytes> travelling() { return strategy_->travelling(); }
+
+ private:
+  tensor::Arena& params_;
+  Cluster& cluster_;
+  std::unique_ptr<Strategy> strategy_;
+};
+
+}  // namespace thinwire::sync
