@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "target.h"
 #include "thinwire/codec/sparse.h"
 
 namespace {
@@ -32,7 +33,7 @@ void check(const std::vector<SparseShape>& shapes, const SparseTiles& tiles) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(sparse)(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const auto coding = static_cast<thinwire::codec::ValueCoding>(data[0] % 4);
   const std::vector<SparseShape> shapes = {

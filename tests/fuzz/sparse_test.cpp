@@ -3,9 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "target.h"
 #include "thinwire/base/rng.h"
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace thinwire::codec {
 namespace {
@@ -42,9 +41,9 @@ TEST(SparseFuzz, TargetSurvivesDamagedMessagesAndNoise) {
       input[rng.below(input.size())] = static_cast<uint8_t>(rng.bits());
     }
     if (rng.below(4) == 0) input.resize(rng.below(input.size() + 1));
-    LLVMFuzzerTestOneInput(input.data(), input.size());
+    fuzz_sparse(input.data(), input.size());
     for (uint8_t& byte : input) byte = static_cast<uint8_t>(rng.bits());
-    LLVMFuzzerTestOneInput(input.data(), input.size());
+    fuzz_sparse(input.data(), input.size());
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "thinwire/base/bf16.h"
 #include "thinwire/base/simd.h"
+#include "thinwire/codec/wire_blocks.h"
 
 namespace thinwire::codec {
 namespace {
@@ -51,9 +52,21 @@ Result<void> decode_bf16(std::span<const uint8_t> in, std::span<float> values) {
   return {};
 }
 
-constexpr std::array<WireCodec, 2> kCodecs = {{
+template <WireType kType, bool (*kDecode)(std::span<const uint8_t>, std::span<float>)>
+Result<void> decode_blocks(std::span<const uint8_t> in, std::span<float> values) {
+  if (auto right = check_length(kType, in.size(), values.size()); !right) return right;
+  if (kDecode(in, values)) return {};
+  return fail(FailureKind::kCorruptPayload,
+              fmt::format("not finite, as {} values or their scale", wire_name(kType)));
+}
+
+// By WireType.
+constexpr std::array<WireCodec, kWireNames.size()> kCodecs = {{
     {WireType::kF32, encode_f32, decode_f32},
     {WireType::kBf16, encode_bf16, decode_bf16},
+    {WireType::kFp8, encode_fp8, decode_blocks<WireType::kFp8, decode_fp8>},
+    {WireType::kFp4, encode_fp4, decode_blocks<WireType::kFp4, decode_fp4>},
+    {WireType::kInt2, encode_int2, decode_blocks<WireType::kInt2, decode_int2>},
 }};
 
 }  // namespace

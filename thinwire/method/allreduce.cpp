@@ -33,7 +33,7 @@ StateBytes state(const config::Recipe& recipe, std::span<const TensorSpec> tenso
 }  // namespace
 
 void AllReduceOptions::describe(config::Fields& fields) {
-  fields.choice("wire", wire, {"bf16", "fp32"},
+  fields.choice("wire", wire, {"bf16", "fp32", "fp8", "fp4", "int2"},
                 "Number format in which gradients and their sums travel; sums are formed in fp32.");
 }
 

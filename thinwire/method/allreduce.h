@@ -11,7 +11,7 @@ namespace thinwire::method {
 
 // The table [allreduce].
 struct AllReduceOptions final : config::SectionOf<AllReduceOptions> {
-  std::string wire = "bf16";  // bf16 | fp32
+  std::string wire = "bf16";  // bf16 | fp32 | fp8 | fp4 | int2
   void describe(config::Fields& fields) override;
 };
 

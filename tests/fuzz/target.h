@@ -1,0 +1,15 @@
+// A fuzz target is libFuzzer's entry in its own program and a function of its own name in
+// fuzz_test, which has all of them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#ifdef THINWIRE_FUZZ_PROGRAM
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+#define FUZZ_TARGET(name) extern "C" int LLVMFuzzerTestOneInput
+#else
+int fuzz_sparse(const uint8_t* data, size_t size);
+int fuzz_wire(const uint8_t* data, size_t size);
+#define FUZZ_TARGET(name) int fuzz_##name
+#endif
