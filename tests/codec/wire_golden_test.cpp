@@ -1,0 +1,32 @@
+// The wire codecs against tests/golden/make_wire.py, an independent reference, to be met exactly.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "thinwire/base/bytes.h"
+#include "thinwire/codec/wire.h"
+#include "thinwire/tensor/safetensors.h"
+
+namespace thinwire::codec {
+namespace {
+
+TEST(WireGolden, ReceiversSeeWhatTheReferenceSays) {
+  const tensor::SafetensorsReader golden(THINWIRE_SOURCE_DIR "/tests/golden/wire.safetensors");
+  const auto cases = nlohmann::json::parse(golden.metadata().at("cases"));
+  ASSERT_FALSE(cases.empty());
+  for (const std::string name : cases) {
+    const std::vector<float> values = golden.read_f32("values." + name);
+    for (const auto type : {WireType::kBf16, WireType::kFp8, WireType::kFp4, WireType::kInt2}) {
+      SCOPED_TRACE(fmt::format("{} as {}", name, wire_name(type)));
+      Bytes bytes(wire_bytes(type, values.size()));
+      wire_codec(type).encode(values, bytes);
+      std::vector<float> received(values.size());
+      ASSERT_TRUE(wire_codec(type).decode(bytes, received).has_value());
+      EXPECT_EQ(received, golden.read_f32(fmt::format("{}.{}", wire_name(type), name)));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace thinwire::codec
