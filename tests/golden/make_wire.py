@@ -2,8 +2,8 @@
 
     python tests/golden/make_wire.py
 
-Definitions: wire_reference.py. They leave nothing to rounding but the sum behind int2's scale, which is far from a bf16 tie
-here, so a codec must give these very values.
+Definitions: wire_reference.py. They leave nothing to rounding but the sum behind int2's scale, which is far from a bf16
+tie here, so a codec must give these very values.
 
 File contents (float32; C = case):
     values.C         a buffer
@@ -12,7 +12,7 @@ Cases:
     wide             1000 values over 12 powers of 2: three blocks and a short one
     one, line, over  1, 255 and 257 values
     sparse           700 values, nearly all 0 of either sign, the second block wholly
-    fp8_steps        every E4M3 value, every midpoint of two and their neighbours in float32, behind a 448 that makes the scale 1
+    fp8_steps        every E4M3 value, every midpoint of two and their neighbours in float32, behind a 448 (scale 1)
     fp4_steps        the same for E3M0 with scale 1
     int2_steps       values around 1.25 times their mean, which is 1
     low_scale        largest values that bf16 rounds down, so that they lie above the scale

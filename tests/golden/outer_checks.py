@@ -1,4 +1,4 @@
-"""Checks of outer_reference.py and wire_reference.py: brute force, PyTorch, the paper's own form, runs that must agree."""
+"""Checks of outer_reference.py and wire_reference.py: brute force, PyTorch, the paper's own form, twin runs."""
 
 import numpy as np
 import torch
