@@ -40,8 +40,8 @@ streaming there is one fragment.
                  in float32, in worker order. Which, and as what: wire_reference.py.
     clusters     The workers of a cluster share theta_m: its gradient is the sum of (w_i / W) * g_i over them, in
                  order, W = sum of their w_i; towards the other clusters it is one worker with weight W. With within =
-                 distro theta_m follows DisTrO among them instead (distro_reference.py, its defaults; shares play no
-                 part).
+                 distro theta_m follows DisTrO among them instead, fed with n * (w_i / W) * g_i in a cluster of n
+                 (distro_reference.py, its defaults).
 
 Definitions
   precision    float32; every product is rounded before it is added. dtype=float64 does all but the coding in
@@ -198,10 +198,10 @@ class Run:
                 self.theta[worker][place], self.muon[worker][tensor.name] = theta.ravel(), momentum
 
     def distro_steps(self, lr):
-        for theta, distro, cluster in zip(self.theta, self.distro, self.clusters):
-            def gradient(i, weights, cluster=cluster):
+        for theta, distro, cluster, shares in zip(self.theta, self.distro, self.clusters, self.within):
+            def gradient(i, weights, cluster=cluster, shares=shares):
                 flat = self.gradient(self.done, cluster[i], self.layout.join(weights, self.f))
-                return self.layout.split(flat)
+                return self.layout.split(self.f(F32(len(cluster)) * shares[i]) * flat)
             distro.theta = self.layout.split(theta.copy())
             payloads, applied, norms, _ = distro.step(gradient, lr)
             theta[:] = self.layout.join(distro.theta, self.f)
