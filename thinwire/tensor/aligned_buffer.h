@@ -1,14 +1,17 @@
 // Plain memory aligned to 64 bytes: vector loads never straddle lines, and a BLAS whose sums depend
-// on alignment gives the same bits every time. Not initialised.
+// on alignment gives the same bits every time. Large buffers ask for huge pages: a tile of a matrix
+// touches a small page a row, too many for the address caches. Not initialised.
 #pragma once
 
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
-#include <new>
 #include <type_traits>
 
 namespace thinwire::tensor {
+
+// At least `bytes` of such memory, to be given to std::free; null for 0. Throws std::bad_alloc.
+void* allocate_aligned(size_t bytes);
 
 template <typename T>
 class AlignedBuffer {
@@ -16,21 +19,15 @@ class AlignedBuffer {
 
  public:
   AlignedBuffer() = default;
-  explicit AlignedBuffer(int64_t count) : bytes_(round_up(static_cast<size_t>(count) * sizeof(T))) {
-    if (bytes_ == 0) return;
-    data_.reset(static_cast<T*>(std::aligned_alloc(kAlignment, bytes_)));
-    if (!data_) throw std::bad_alloc();
-  }
+  explicit AlignedBuffer(int64_t count)
+      : bytes_(static_cast<size_t>(count) * sizeof(T)),
+        data_(static_cast<T*>(allocate_aligned(bytes_))) {}
 
   T* data() { return data_.get(); }
   const T* data() const { return data_.get(); }
   size_t bytes() const { return bytes_; }
 
  private:
-  static constexpr size_t kAlignment = 64;
-  static constexpr size_t round_up(size_t bytes) {
-    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  }
   struct Free {
     void operator()(T* data) const { std::free(data); }
   };

@@ -1,19 +1,17 @@
 #include "thinwire/tensor/arena.h"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdlib>
-#include <new>
 
 #include "thinwire/base/error.h"
+#include "thinwire/tensor/aligned_buffer.h"
 
 namespace thinwire::tensor {
 namespace {
 
-constexpr int64_t kLine = 16;             // elements; 64 bytes of fp32
-constexpr size_t kHugePage = 2ull << 20;  // bytes
+constexpr int64_t kLine = 16;  // elements; 64 bytes of fp32
 
 int64_t round_up(int64_t count) { return (count + kLine - 1) / kLine * kLine; }
 
@@ -37,15 +35,9 @@ size_t Layout::find(std::string_view name) const {
 void Arena::Free::operator()(float* data) const { std::free(data); }
 
 Arena::Arena(const Layout& layout) : layout_(&layout) {
-  const size_t bytes = static_cast<size_t>(std::max(layout.total(), kLine)) * sizeof(float);
-  // A tile of a matrix touches a small page a row: too many for the address caches.
-  const bool huge = bytes >= 4 * kHugePage;
-  const size_t alignment = huge ? kHugePage : kLine * sizeof(float);
-  data_.reset(static_cast<float*>(
-      std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment)));
-  if (!data_) throw std::bad_alloc();
-  if (huge) madvise(data_.get(), bytes, MADV_HUGEPAGE);  // a wish; without it all is the same
-  std::fill_n(data_.get(), bytes / sizeof(float), 0.0f);
+  const int64_t count = std::max(layout.total(), kLine);
+  data_.reset(static_cast<float*>(allocate_aligned(static_cast<size_t>(count) * sizeof(float))));
+  std::fill_n(data_.get(), count, 0.0f);
 }
 
 std::span<float> Arena::tensor(size_t index) {
