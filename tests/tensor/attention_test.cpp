@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <type_traits>
 
 #include "tests/tensor/numbers.h"
+#include "thinwire/tensor/kernels.h"
 #include "thinwire/tensor/reference.h"
 
 namespace thinwire::tensor {
@@ -55,9 +57,10 @@ using Operands = testing::Types<float, Bf16>;
 TYPED_TEST_SUITE(AttentionTest, Operands, TypeNames);
 
 TYPED_TEST(AttentionTest, EqualsTheReference) {
-  // Plain, grouped and multi-query; sequences of one token, up to, at and beyond a block.
-  for (const Case& c :
-       {Case{{2, 2, 8}, 1}, Case{{4, 2, 16}, 64}, Case{{3, 1, 6}, 65}, Case{{2, 2, 32}, 150}}) {
+  // Plain, grouped and multi-query; sequences of one token, up to, at and beyond a block of
+  // queries, and of several blocks of keys.
+  for (const Case& c : {Case{{2, 2, 8}, 1}, Case{{4, 2, 16}, 64}, Case{{3, 1, 6}, 65},
+                        Case{{2, 2, 32}, 150}, Case{{2, 1, 4}, 1100}}) {
     const auto qkv = random_values<TypeParam>(c.sequence * c.shape.qkv_width(), 1);
     this->forward(c, qkv);
     const Matrix expected = reference::attention(c.shape, kTheta, c.sequence, widen(qkv));
@@ -78,6 +81,30 @@ TYPED_TEST(AttentionTest, GradientsEqualFiniteDifferences) {
   }
 }
 
+TYPED_TEST(AttentionTest, GradientsAcrossBlocksOfKeysEqualDirectionalDerivatives) {
+  const Case c{{2, 1, 4}, 2 * kKeyBlock + 70};
+  const int64_t width = c.shape.qkv_width();
+  const auto qkv = random_values<TypeParam>(c.sequence * width, 1);
+  const auto dout = random_values<TypeParam>(c.sequence * c.shape.width(), 2);
+  this->forward(c, qkv);
+  const Matrix gradient = widen(this->backward(c, qkv, dout));
+  for (int64_t first = 0; first < c.sequence; first += kKeyBlock) {
+    // Queries, keys and values of one block of positions move together.
+    const int64_t end = std::min(c.sequence, first + kKeyBlock);
+    Matrix direction = widen(random_values<float>(c.sequence * width, 3));
+    std::fill_n(direction.begin(), first * width, 0.0);
+    std::fill(direction.begin() + end * width, direction.end(), 0.0);
+    const Matrix slope = derivative({0.0}, [&](const Matrix& at) {
+      Matrix moved = widen(qkv);
+      for (size_t i = 0; i < moved.size(); ++i) moved[i] += at[0] * direction[i];
+      return dot(reference::attention(c.shape, kTheta, c.sequence, moved), widen(dout));
+    });
+    EXPECT_NEAR(dot(gradient, direction), slope[0],
+                2 * kBound<TypeParam> * std::sqrt(dot(gradient, gradient)))
+        << "positions from " << first;
+  }
+}
+
 TYPED_TEST(AttentionTest, LargeScoresStayFinite) {
   const Case c{{1, 1, 8}, 20};
   auto qkv = random_values<TypeParam>(c.sequence * c.shape.qkv_width(), 1);
@@ -88,6 +115,27 @@ TYPED_TEST(AttentionTest, LargeScoresStayFinite) {
   const auto gradient = this->backward(c, qkv, this->out_);
   for (const TypeParam value : this->out_) EXPECT_TRUE(std::isfinite(widened(value)));
   for (const TypeParam value : gradient) EXPECT_TRUE(std::isfinite(widened(value)));
+}
+
+TEST(Attend, RowsThatSeeNothingOfTheLastKeysKeepTheirResult) {
+  const AttentionShape shape{1, 1, 8};
+  constexpr int64_t kRows = 40, kFirst = kKeyBlock - 10, kSeen = kFirst + kRows;
+  const int64_t d = shape.head_size, stride = shape.qkv_width();
+  const auto qkv = random_values<float>(kSeen * stride, 1);
+  const RopeTable rope(kSeen, d, kTheta);
+  AttentionScratch s(kSeen, d);
+  const Kernels<float>& kernel = kernels<float>();
+  kernel.rotate_load(Rotation::kForward, kRows, d, rope.cosine(kFirst), rope.sine(kFirst),
+                     shape.score_scale(), &qkv[kFirst * stride], stride, s.query.data(), d);
+  kernel.rotate_load(Rotation::kForward, kSeen, d, rope.cosine(0), rope.sine(0), 1.0f, &qkv[d],
+                     stride, s.key.data(), d);
+  kernel.load_rows(kSeen, d, nullptr, &qkv[2 * d], stride, s.value.data(), d);
+  attend(kRows, kFirst, d, s.query.data(), s.key.data(), s.value.data(), s.scores.data(),
+         s.output.data(), s.inverse_sum.data(), s.log_sum_exp.data());
+  std::vector<float> out(kRows * d);
+  kernel.store_rows(kRows, d, s.inverse_sum.data(), s.output.data(), d, out.data(), d);
+  const Matrix expected = reference::attention(shape, kTheta, kSeen, widen(qkv));
+  EXPECT_LT(error(out, {expected.begin() + kFirst * d, expected.end()}), kBound<float>);
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include "thinwire/tensor/attention.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
+#include <limits>
 
 #include "thinwire/tensor/gemm.h"
 #include "thinwire/tensor/kernels.h"
@@ -40,32 +42,52 @@ void load_queries(const AttentionShape& shape, const RopeTable& rope, int64_t fi
                            scratch.query.data(), d);
 }
 
-// Gradients of one block of queries: overwrites the block's queries and adds to dkey and dvalue.
+// What the gradients of one head need of its output and the output's gradient.
 template <typename T>
-void backward_block(const AttentionShape& shape, const RopeTable& rope, int64_t first, int64_t rows,
-                    T* query, const T* out, const T* dout, const float* log_sum_exp,
-                    AttentionScratch& s) {
+void load_output_gradient(const AttentionShape& shape, int64_t sequence, const T* out,
+                          const T* dout, AttentionScratch& s) {
   const Kernels<T>& kernel = kernels<T>();
-  const int64_t d = shape.head_size, stride = shape.qkv_width(), seen = first + rows;
-  load_queries<T>(shape, rope, first, rows, query, s);
-  kernel.load_rows(rows, d, nullptr, out + first * shape.width(), shape.width(), s.output.data(),
-                   d);
-  kernel.load_rows(rows, d, nullptr, dout + first * shape.width(), shape.width(), s.doutput.data(),
-                   d);
-  kernel.row_dots(rows, d, s.output.data(), d, s.doutput.data(), d, s.row_dots.data());
+  const int64_t d = shape.head_size, width = shape.width();
+  kernel.load_rows(sequence, d, nullptr, dout, width, s.doutput.data(), d);
+  kernel.row_dots(sequence, d, out, width, dout, width, s.row_dots.data());
+}
 
+// Adds what the queries [first, first + rows) and the keys from `key` up to kKeyBlock behind it, or
+// to the diagonal, mean to each other's gradients. The first tile of queries sets dquery.
+void backward_tile(int64_t d, int64_t first, int64_t rows, int64_t key, const float* log_sum_exp,
+                   AttentionScratch& s) {
   constexpr Transpose kNo = Transpose::kNo, kYes = Transpose::kYes;
-  float* p = s.scores.data();
-  float* dp = s.dscores.data();
-  gemm(kNo, kYes, rows, seen, d, s.query.data(), d, s.key.data(), d, 0, p, seen);
-  gemm(kNo, kYes, rows, seen, d, s.doutput.data(), d, s.value.data(), d, 0, dp, seen);
-  kernel.causal_softmax_backward(rows, seen, first + 1, log_sum_exp + first, s.row_dots.data(), p,
-                                 dp, seen);
-  gemm(kYes, kNo, seen, d, rows, p, seen, s.doutput.data(), d, 1, s.dvalue.data(), d);
-  gemm(kYes, kNo, seen, d, rows, dp, seen, s.query.data(), d, 1, s.dkey.data(), d);
-  gemm(kNo, kNo, rows, d, seen, dp, seen, s.key.data(), d, 0, s.dquery.data(), d);
-  kernel.rotate_store(Rotation::kInverse, rows, d, rope.cosine(first), rope.sine(first),
-                      shape.score_scale(), s.dquery.data(), d, query + first * stride, stride);
+  const int64_t columns = std::min(kKeyBlock, first + rows - key);
+  float* const p = s.scores.data();
+  float* const dp = s.dscores.data();
+  const float* const queries = s.query.data() + first * d;
+  const float* const doutput = s.doutput.data() + first * d;
+  const float* const keys = s.key.data() + key * d;
+  gemm(kNo, kYes, rows, columns, d, queries, d, keys, d, 0, p, columns);
+  gemm(kNo, kYes, rows, columns, d, doutput, d, s.value.data() + key * d, d, 0, dp, columns);
+  kernels<float>().causal_softmax_backward(rows, columns, first + 1 - key, log_sum_exp + first,
+                                           s.row_dots.data() + first, p, dp, columns);
+  gemm(kYes, kNo, columns, d, rows, p, columns, doutput, d, 1, s.dvalue.data() + key * d, d);
+  gemm(kYes, kNo, columns, d, rows, dp, columns, queries, d, 1, s.dkey.data() + key * d, d);
+  gemm(kNo, kNo, rows, d, columns, dp, columns, keys, d, key == 0 ? 0.0f : 1.0f,
+       s.dquery.data() + first * d, d);
+}
+
+// Gradients of one head: overwrites its queries and adds to dkey and dvalue. A block of keys and
+// its gradients stay in the cache while the queries pass.
+template <typename T>
+void backward_head(const AttentionShape& shape, const RopeTable& rope, int64_t sequence, T* query,
+                   const T* out, const T* dout, const float* log_sum_exp, AttentionScratch& s) {
+  const int64_t d = shape.head_size;
+  load_queries<T>(shape, rope, 0, sequence, query, s);
+  load_output_gradient<T>(shape, sequence, out, dout, s);
+  for (int64_t key = 0; key < sequence; key += kKeyBlock) {
+    for (int64_t first = key; first < sequence; first += kQueryBlock) {
+      backward_tile(d, first, std::min(kQueryBlock, sequence - first), key, log_sum_exp, s);
+    }
+  }
+  kernels<T>().rotate_store(Rotation::kInverse, sequence, d, rope.cosine(0), rope.sine(0),
+                            shape.score_scale(), s.dquery.data(), d, query, shape.qkv_width());
 }
 
 }  // namespace
@@ -89,16 +111,15 @@ RopeTable::RopeTable(int64_t positions, int64_t head_size, double theta) : half_
 
 AttentionScratch::AttentionScratch(int64_t sequence, int64_t head_size) {
   const int64_t rows = std::min(sequence, kQueryBlock);
-  for (auto* buffer : {&key, &value, &dkey, &dvalue}) {
+  for (auto* buffer : {&key, &value, &dkey, &dvalue, &query, &doutput, &dquery}) {
     *buffer = AlignedBuffer<float>(sequence * head_size);
   }
-  for (auto* buffer : {&query, &output, &doutput, &dquery}) {
-    *buffer = AlignedBuffer<float>(rows * head_size);
+  row_dots = AlignedBuffer<float>(sequence);
+  output = AlignedBuffer<float>(rows * head_size);
+  for (auto* buffer : {&scores, &dscores}) {
+    *buffer = AlignedBuffer<float>(rows * std::min(sequence, kKeyBlock));
   }
-  for (auto* buffer : {&scores, &dscores}) *buffer = AlignedBuffer<float>(rows * sequence);
-  for (auto* buffer : {&inverse_sum, &log_sum_exp, &row_dots}) {
-    *buffer = AlignedBuffer<float>(rows);
-  }
+  for (auto* buffer : {&inverse_sum, &log_sum_exp}) *buffer = AlignedBuffer<float>(rows);
 }
 
 size_t AttentionScratch::bytes() const {
@@ -112,12 +133,27 @@ size_t AttentionScratch::bytes() const {
 
 void attend(int64_t rows, int64_t first, int64_t head_size, const float* query, const float* key,
             const float* value, float* scores, float* out, float* inverse_sum, float* log_sum_exp) {
-  const int64_t seen = first + rows;
-  gemm(Transpose::kNo, Transpose::kYes, rows, seen, head_size, query, head_size, key, head_size, 0,
-       scores, seen);
-  kernels<float>().causal_softmax(rows, seen, first + 1, scores, seen, inverse_sum, log_sum_exp);
-  gemm(Transpose::kNo, Transpose::kNo, rows, head_size, seen, scores, seen, value, head_size, 0,
-       out, head_size);
+  assert(rows <= kQueryBlock);
+  const Kernels<float>& kernel = kernels<float>();
+  float* const sum = inverse_sum;
+  float* const largest = log_sum_exp;
+  float rescale[kQueryBlock];
+  std::fill_n(sum, rows, 0.0f);
+  std::fill_n(largest, rows, -std::numeric_limits<float>::infinity());
+  for (int64_t at = 0; at < first + rows; at += kKeyBlock) {
+    const int64_t columns = std::min(kKeyBlock, first + rows - at);
+    gemm(Transpose::kNo, Transpose::kYes, rows, columns, head_size, query, head_size,
+         key + at * head_size, head_size, 0, scores, columns);
+    kernel.causal_softmax_tile(rows, columns, first + 1 - at, scores, columns, largest, sum,
+                               rescale);
+    if (at > 0) kernel.load_rows(rows, head_size, rescale, out, head_size, out, head_size);
+    gemm(Transpose::kNo, Transpose::kNo, rows, head_size, columns, scores, columns,
+         value + at * head_size, head_size, at == 0 ? 0.0f : 1.0f, out, head_size);
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    log_sum_exp[r] = largest[r] + std::log(sum[r]);
+    inverse_sum[r] = 1.0f / sum[r];
+  }
 }
 
 template <typename T>
@@ -150,11 +186,8 @@ void attention_backward(const AttentionShape& shape, const RopeTable& rope, int6
   std::fill_n(scratch.dkey.data(), sequence * d, 0.0f);
   std::fill_n(scratch.dvalue.data(), sequence * d, 0.0f);
   for (int64_t head = kv_head * shape.group(); head < (kv_head + 1) * shape.group(); ++head) {
-    for (int64_t first = 0; first < sequence; first += kQueryBlock) {
-      const int64_t rows = std::min(kQueryBlock, sequence - first);
-      backward_block<T>(shape, rope, first, rows, qkv + head * d, out + head * d, dout + head * d,
-                        log_sum_exp + head * sequence, scratch);
-    }
+    backward_head<T>(shape, rope, sequence, qkv + head * d, out + head * d, dout + head * d,
+                     log_sum_exp + head * sequence, scratch);
   }
   kernel.rotate_store(Rotation::kInverse, sequence, d, rope.cosine(0), rope.sine(0), 1.0f,
                       scratch.dkey.data(), d, columns.key, stride);

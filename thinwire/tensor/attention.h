@@ -1,8 +1,9 @@
 // Causal attention with rotary positions and grouped queries, forward and backward, in memory
-// linear in the sequence: a block of query rows meets all keys up to the diagonal, the logarithm of
-// the softmax's denominator is kept, and the backward pass computes the probabilities again (Dao et
-// al. 2022, arXiv 2205.14135). One call computes one row of the batch and one key/value head with
-// all query heads that share it, on the calling thread; calls are independent of each other.
+// linear in the sequence: a block of query rows meets the keys up to the diagonal in tiles whose
+// scores stay in the second cache, the logarithm of the softmax's denominator is kept, and the
+// backward pass computes the probabilities again (Dao et al. 2022, arXiv 2205.14135). One call
+// computes one row of the batch and one key/value head with all query heads that share it, on the
+// calling thread; calls are independent of each other.
 //
 // Shape suffixes: T positions, H query heads, G key/value heads, D head size.
 #pragma once
@@ -41,18 +42,21 @@ class RopeTable {
   std::vector<float> cosine_, sine_;
 };
 
-// Query rows in one block of attend(), i.e. the rows its scores need room for.
+// Query rows and keys of one tile of scores. Products of this size run at full speed.
 inline constexpr int64_t kQueryBlock = 64;
+inline constexpr int64_t kKeyBlock = 512;  // a multiple of kQueryBlock
 
 // Memory for one thread's calls with up to `sequence` positions.
 struct AttentionScratch {
   AttentionScratch(int64_t sequence, int64_t head_size);
   size_t bytes() const;
 
-  AlignedBuffer<float> key, value, dkey, dvalue;            // [T, D]
-  AlignedBuffer<float> query, output, doutput, dquery;      // [block, D]
-  AlignedBuffer<float> scores, dscores;                     // [block, T]
-  AlignedBuffer<float> inverse_sum, log_sum_exp, row_dots;  // [block]
+  AlignedBuffer<float> key, value, dkey, dvalue;  // [T, D]
+  AlignedBuffer<float> query, doutput, dquery;    // [T, D]
+  AlignedBuffer<float> row_dots;                  // [T]
+  AlignedBuffer<float> output;                    // [query block, D]
+  AlignedBuffer<float> scores, dscores;           // [query block, key block]
+  AlignedBuffer<float> inverse_sum, log_sum_exp;  // [query block]
 };
 
 // qkv_TW: a token's unrotated queries of all heads, then keys, then values. Writes the columns of
@@ -69,9 +73,10 @@ void attention_backward(const AttentionShape& shape, const RopeTable& rope, int6
                         int64_t kv_head, T* qkv_TW, const T* out, const T* dout,
                         const float* log_sum_exp, AttentionScratch& scratch);
 
-// The inner part, for callers that keep rotated keys: `rows` queries (rotated, scaled by
-// 1/sqrt(head_size)), the first of which stands at position `first`, against the keys and values of
-// positions [0, first + rows). out [rows, D] is not yet multiplied by inverse_sum.
+// The inner part, for callers that keep rotated keys: `rows` <= kQueryBlock queries (rotated,
+// scaled by 1/sqrt(head_size)), the first of which stands at position `first`, against the keys and
+// values of positions [0, first + rows). out [rows, D] is not yet multiplied by inverse_sum; scores
+// has room for a tile.
 void attend(int64_t rows, int64_t first, int64_t head_size, const float* query, const float* key,
             const float* value, float* scores, float* out, float* inverse_sum, float* log_sum_exp);
 

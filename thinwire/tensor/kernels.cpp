@@ -174,15 +174,15 @@ HWY_INLINE float exp_row(float* row, size_t n, float shift) {
   return hn::GetLane(hn::SumOfLanes(d, sum));
 }
 
-void causal_softmax(int64_t rows, int64_t columns, int64_t visible, float* scores, int64_t stride,
-                    float* inverse_sum, float* log_sum_exp) {
+void causal_softmax_tile(int64_t rows, int64_t columns, int64_t visible, float* scores,
+                         int64_t stride, float* max, float* sum, float* rescale) {
   for (int64_t r = 0; r < rows; ++r, scores += stride) {
-    const int64_t seen = std::min(columns, visible + r);
-    const float largest = row_max(scores, static_cast<size_t>(seen));
-    const float sum = exp_row(scores, static_cast<size_t>(seen), largest);
+    const int64_t seen = std::clamp(visible + r, int64_t{0}, columns);
+    const float largest = std::max(max[r], row_max(scores, static_cast<size_t>(seen)));
+    rescale[r] = std::exp(max[r] - largest);
+    sum[r] = sum[r] * rescale[r] + exp_row(scores, static_cast<size_t>(seen), largest);
+    max[r] = largest;
     std::fill(scores + seen, scores + columns, 0.0f);
-    inverse_sum[r] = 1.0f / sum;
-    log_sum_exp[r] = largest + std::log(sum);
   }
 }
 
@@ -205,7 +205,8 @@ void causal_softmax_backward(int64_t rows, int64_t columns, int64_t visible,
   }
 }
 
-void row_dots(int64_t rows, int64_t width, const float* a, int64_t a_stride, const float* b,
+template <typename T>
+void row_dots(int64_t rows, int64_t width, const T* a, int64_t a_stride, const T* b,
               int64_t b_stride, float* out) {
   const D d;
   for (int64_t r = 0; r < rows; ++r, a += a_stride, b += b_stride) {
@@ -257,9 +258,9 @@ Kernels<T> table() {
           rotate<float, T>,
           copy_rows<T, float>,
           copy_rows<float, T>,
-          causal_softmax,
+          causal_softmax_tile,
           causal_softmax_backward,
-          row_dots,
+          row_dots<T>,
           cross_entropy<T>,
           add};
 }

@@ -57,21 +57,25 @@ struct Kernels {
   void (*store_rows)(int64_t rows, int64_t width, const float* scale_R, const float* from,
                      int64_t from_stride, T* to, int64_t to_stride);
 
-  // Causal softmax of attention scores, in place. Row r may see the first `visible + r` columns;
-  // they become exp(score - max), the columns behind them up to `columns` become 0. inverse_sum is
-  // one over the row's sum, log_sum_exp the logarithm of the sum of exp(score).
-  void (*causal_softmax)(int64_t rows, int64_t columns, int64_t visible, float* scores,
-                         int64_t stride, float* inverse_sum_R, float* log_sum_exp_R);
+  // One tile of a causal softmax of attention scores, in place, for rows whose columns come tile by
+  // tile (Milakov and Gimelshein 2018, arXiv 1805.02867). Row r may see the first `visible + r`
+  // columns (none if that is not positive); they become exp(score - max), the columns behind them
+  // up to `columns` become 0. max and sum are the row's greatest score and sum of exp(score - max)
+  // so far, -infinity and 0 at first; every row sees something in its first tile. rescale is the
+  // factor by which earlier tiles' results must be multiplied.
+  void (*causal_softmax_tile)(int64_t rows, int64_t columns, int64_t visible, float* scores,
+                              int64_t stride, float* max_R, float* sum_R, float* rescale_R);
 
-  // Backward pass of the softmax above: scores become the probabilities p = exp(score -
-  // log_sum_exp), dprobability becomes the gradient of the scores, p * (dprobability - correction);
-  // both are 0 beyond what a row may see. correction is the row's sum of p * dprobability.
+  // Backward pass of one tile of the softmax: scores become the probabilities p = exp(score -
+  // log_sum_exp), where log_sum_exp is max plus the logarithm of sum in the end, dprobability
+  // becomes the gradient of the scores, p * (dprobability - correction); both are 0 beyond what a
+  // row may see. correction is the row's sum of p * dprobability.
   void (*causal_softmax_backward)(int64_t rows, int64_t columns, int64_t visible,
                                   const float* log_sum_exp_R, const float* correction_R,
                                   float* scores, float* dprobability, int64_t stride);
 
   // Row sums of a * b.
-  void (*row_dots)(int64_t rows, int64_t width, const float* a, int64_t a_stride, const float* b,
+  void (*row_dots)(int64_t rows, int64_t width, const T* a, int64_t a_stride, const T* b,
                    int64_t b_stride, float* out_R);
 
   // Cross entropy of one row of logits with the token `target`, in nats. If gradient is not null,
