@@ -15,9 +15,10 @@ struct Size {
   int64_t m, n, k;
 };
 
-// Around the borders of tiles and blocks of the packed kernel, and degenerate ones.
-constexpr Size kSizes[] = {{1, 1, 1},     {1, 37, 5},    {5, 1, 300},   {12, 32, 16}, {13, 33, 17},
-                           {145, 65, 40}, {7, 530, 257}, {300, 24, 70}, {64, 64, 513}};
+// Around the borders of tiles and blocks of the kernels, and degenerate ones.
+constexpr Size kSizes[] = {{1, 1, 1},     {1, 37, 5},    {5, 1, 300},   {12, 32, 16},
+                           {13, 33, 17},  {145, 65, 40}, {7, 530, 257}, {300, 24, 70},
+                           {64, 64, 513}, {1030, 9, 5},  {3, 1050, 20}};
 constexpr Transpose kBoth[] = {Transpose::kNo, Transpose::kYes};
 
 template <typename In, typename Out>

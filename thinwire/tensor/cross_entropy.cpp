@@ -9,9 +9,13 @@
 namespace thinwire::tensor {
 namespace {
 
-// Rows in a chunk for each thread: enough for the products to run at full speed, few enough for a
-// small vocabulary's logits to stay in the second cache.
-constexpr int64_t kChunkRows = 128;
+// Rows in a chunk for each thread: few where that keeps a small vocabulary's logits in the second
+// cache, else enough to pay for reading all weights and their gradients once a chunk.
+int64_t chunk_rows(int64_t vocabulary) {
+  constexpr int64_t kFew = 128, kMany = 256;
+  constexpr int64_t kCached = 2 << 20;  // bytes
+  return kFew * vocabulary * static_cast<int64_t>(sizeof(float)) <= kCached ? kFew : kMany;
+}
 
 }  // namespace
 
@@ -20,7 +24,7 @@ LinearCrossEntropy<T>::LinearCrossEntropy(int64_t width, int64_t vocabulary, int
                                           ThreadPool& threads)
     : width_(width),
       vocabulary_(vocabulary),
-      chunk_(std::min(max_rows, kChunkRows * threads.size())),
+      chunk_(std::min(max_rows, chunk_rows(vocabulary) * threads.size())),
       threads_(threads),
       logits_(chunk_ * vocabulary),
       losses_(chunk_) {

@@ -25,7 +25,7 @@ void gemm(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const Bf16*
 void gemm(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const Bf16* A, int64_t lda,
           const Bf16* B, int64_t ldb, float beta, float* C, int64_t ldc);
 
-// Slabs are rows of C where there are enough of them, else columns.
+// Slabs are rows or columns of C, whatever there are more of.
 template <typename In, typename Out>
 void gemm(ThreadPool& threads, Transpose a, Transpose b, int64_t m, int64_t n, int64_t k,
           const In* A, int64_t lda, const In* B, int64_t ldb, float beta, Out* C, int64_t ldc);

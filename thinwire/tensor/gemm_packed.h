@@ -1,7 +1,6 @@
 // Matrix products by our own kernel: operands are packed into fp32 panels that fit the caches
 // (Goto and van de Geijn 2008, "Anatomy of high-performance matrix multiplication"). The whole of
-// gemm.h where there is no LibTorch, and bf16 on processors that do not multiply it: widening
-// happens while packing.
+// gemm.h where there is no BLAS; bf16 is widened while it is packed.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 // gemm.h with LibTorch. fp32 goes straight to the BLAS inside LibTorch: at::mm costs 5 to 10
 // microseconds a call, more than the small products of attention themselves. Its Fortran symbol is
-// weak here, for wheels that do not export one; then our own kernel computes.
+// weak here, for wheels that do not export one; then our own kernel computes. bf16 goes to at::mm
+// where the processor multiplies it, else, widened block by block, to the BLAS.
 #include "thinwire/tensor/gemm_torch.h"
 
 #include <ATen/Parallel.h>
@@ -11,9 +12,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
+#include "thinwire/tensor/aligned_buffer.h"
 #include "thinwire/tensor/gemm_packed.h"
+#include "thinwire/tensor/kernels.h"
 
 // NOLINTBEGIN(readability-identifier-naming): the names of BLAS
 extern "C" [[gnu::weak]] void sgemm_(const char* transa, const char* transb, const int* m,
@@ -57,11 +62,76 @@ void add_row(const Bf16* product, int64_t n, float beta, Bf16* C) {
   }
 }
 
+void add_row(const float* product, int64_t n, float beta, Bf16* C) {
+  if (beta == 0) return kernels<Bf16>().store_rows(1, n, nullptr, product, n, C, n);
+  for (int64_t j = 0; j < n; ++j) C[j] = to_bf16(product[j] + beta * to_float(C[j]));
+}
+
+// Blocks of bf16 operands, widened, and of fp32 sums: a few MB for each thread, large enough for
+// the product of two of them to pay for the widening.
+constexpr int64_t kBlockSide = 1024;
+constexpr int64_t kBlockDepth = 384;
+
+struct WidenedBlocks {
+  AlignedBuffer<float> a{kBlockSide * kBlockDepth};
+  AlignedBuffer<float> b{kBlockSide * kBlockDepth};
+  AlignedBuffer<float> sums{kBlockSide * kBlockSide};
+};
+
+// Rows [row, row + rows) and columns [column, column + columns) of op(matrix), one line of memory
+// behind the other; returns the distance between the lines.
+int64_t widen(Transpose transpose, int64_t row, int64_t rows, int64_t column, int64_t columns,
+              const Bf16* matrix, int64_t ld, float* to) {
+  if (transpose == Transpose::kYes) {
+    std::swap(row, column);
+    std::swap(rows, columns);
+  }
+  kernels<Bf16>().load_rows(rows, columns, nullptr, matrix + row * ld + column, ld, to, columns);
+  return columns;
+}
+
+// bf16 products by the BLAS's fp32 ones: faster than our own kernel where the processor does not
+// multiply bf16.
+template <typename Out>
+void gemm_widened(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const Bf16* A,
+                  int64_t lda, const Bf16* B, int64_t ldb, float beta, Out* C, int64_t ldc) {
+  thread_local WidenedBlocks blocks;
+  float* const block_a = blocks.a.data();
+  float* const block_b = blocks.b.data();
+  for (int64_t j = 0; j < n; j += kBlockSide) {
+    const int64_t columns = std::min(kBlockSide, n - j);
+    for (int64_t i = 0; i < m; i += kBlockSide) {
+      const int64_t rows = std::min(kBlockSide, m - i);
+      Out* const out = C + i * ldc + j;
+      float* sums = blocks.sums.data();
+      int64_t ld = columns;
+      float keep = 0;
+      if constexpr (std::is_same_v<Out, float>) {
+        sums = out;
+        ld = ldc;
+        keep = beta;
+      }
+      for (int64_t from = 0; from < k; from += kBlockDepth) {
+        const int64_t depth = std::min(kBlockDepth, k - from);
+        const int64_t ld_a = widen(a, i, rows, from, depth, A, lda, block_a);
+        const int64_t ld_b = widen(b, from, depth, j, columns, B, ldb, block_b);
+        gemm(a, b, rows, columns, depth, block_a, ld_a, block_b, ld_b, from == 0 ? keep : 1.0f,
+             sums, ld);
+      }
+      if constexpr (!std::is_same_v<Out, float>) {
+        for (int64_t r = 0; r < rows; ++r) add_row(sums + r * ld, columns, beta, out + r * ldc);
+      }
+    }
+  }
+}
+
 template <typename Out>
 void gemm_bf16(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const Bf16* A,
                int64_t lda, const Bf16* B, int64_t ldb, float beta, Out* C, int64_t ldc) {
   if (has_fast_bf16_gemm()) {
     gemm_bf16_torch(a, b, m, n, k, A, lda, B, ldb, beta, C, ldc);
+  } else if (sgemm_ != nullptr && k > 0) {
+    gemm_widened(a, b, m, n, k, A, lda, B, ldb, beta, C, ldc);
   } else {
     gemm_packed(a, b, m, n, k, A, lda, B, ldb, beta, C, ldc);
   }
