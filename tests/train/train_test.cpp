@@ -5,12 +5,15 @@
 
 #include <atomic>
 #include <cmath>
+#include <memory>
 #include <thread>
+#include <utility>
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/events/run_log.h"
 #include "thinwire/train/checkpoint.h"
+#include "thinwire/train/initial_parameters.h"
 #include "tiny_run.h"
 
 namespace thinwire::train {
@@ -124,6 +127,21 @@ TEST_F(Train, AnotherRecipeInTheSameFolderIsRefusedByName) {
       message_of([&] { train(tiny_recipe(folder_, {"optim.lr=0.5"}), {}); });
   EXPECT_THAT(message, HasSubstr("lr = 0.5"));
   EXPECT_THAT(message, HasSubstr("--restart"));
+}
+
+TEST(InitialParameters, AreGivenToEveryWorkerAndThenFreed) {
+  const tensor::Layout layout({{"w", {20}, TensorRole::kMatrix, 0}});
+  tensor::Arena first(layout), second(layout);
+  auto values = std::make_shared<tensor::Arena>(layout);
+  const std::weak_ptr<tensor::Arena> alive = values;
+  values->all()[12] = 6;
+  InitialParameters initial(std::move(values), 2);
+  initial.copy_to(first);
+  EXPECT_FALSE(alive.expired());
+  initial.copy_to(second);
+  EXPECT_TRUE(alive.expired());
+  EXPECT_EQ(first.all()[12], 6);
+  EXPECT_EQ(second.all()[12], 6);
 }
 
 TEST_F(Train, FolderThatHoldsSomethingElseIsLeftAlone) {

@@ -31,4 +31,10 @@ void set_initial_parameters(const config::Recipe& recipe, tensor::Arena& params)
   std::copy(loaded.params->all().begin(), loaded.params->all().end(), params.all().begin());
 }
 
+void InitialParameters::copy_to(tensor::Arena& params) {
+  const std::span<const float> values = values_->all();
+  std::copy(values.begin(), values.end(), params.all().begin());
+  if (left_.fetch_sub(1) == 1) values_.reset();
+}
+
 }  // namespace thinwire::train

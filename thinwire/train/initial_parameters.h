@@ -1,6 +1,10 @@
 // The parameters a run begins with.
 #pragma once
 
+#include <atomic>
+#include <memory>
+#include <utility>
+
 #include "thinwire/config/recipe.h"
 #include "thinwire/tensor/arena.h"
 
@@ -9,5 +13,20 @@ namespace thinwire::train {
 // Fills `params`, laid out as recipe.model says, from train.init or at random from run.seed. Throws
 // UsageError when the model of train.init has other shapes.
 void set_initial_parameters(const config::Recipe& recipe, tensor::Arena& params);
+
+// Parameters that the workers of a process begin with. Their memory is given back once every worker
+// has its copy.
+class InitialParameters {
+ public:
+  InitialParameters(std::shared_ptr<const tensor::Arena> values, int workers)
+      : values_(std::move(values)), left_(workers) {}
+
+  // To be called once by each worker, on its own thread.
+  void copy_to(tensor::Arena& params);
+
+ private:
+  std::shared_ptr<const tensor::Arena> values_;
+  std::atomic<int> left_;
+};
 
 }  // namespace thinwire::train

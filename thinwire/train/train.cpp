@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <exception>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "thinwire/base/digest.h"
@@ -165,13 +167,13 @@ TrainResult train(config::Recipe recipe, const TrainOptions& options) {
   }
   const Corpus corpus(recipe, vocabulary->digest());
   const tensor::Layout layout(config::llama_tensors(recipe.model));
-  tensor::Arena initial(layout);
+  auto initial = std::make_shared<tensor::Arena>(layout);
   std::optional<CheckpointReader> resume;
   if (const auto newest = newest_checkpoint(folder.checkpoints())) resume.emplace(*newest);
   if (resume) {
-    resume->read_weights(initial);
+    resume->read_weights(*initial);
   } else {
-    set_initial_parameters(recipe, initial);
+    set_initial_parameters(recipe, *initial);
   }
 
   const uint64_t run_id =
@@ -189,9 +191,13 @@ TrainResult train(config::Recipe recipe, const TrainOptions& options) {
                                 recipe.checkpoint.keep,
                                 {run_id, recipe.sync.method, config::print_recipe(recipe),
                                  vocabulary->file(), recipe.train.batch * recipe.train.sequence});
+  const bool trains = first_step < recipe.train.steps;
+  ThreadPool threads(1);
+  const uint64_t first_digest = trains ? 0 : values_digest(initial->all(), threads);
+  InitialParameters shared_initial(std::move(initial), static_cast<int>(recipe.train.workers));
   const RunContext context{recipe,
                            layout,
-                           initial,
+                           shared_initial,
                            run_id,
                            first_step,
                            corpus.rows,
@@ -203,9 +209,7 @@ TrainResult train(config::Recipe recipe, const TrainOptions& options) {
   const int64_t completed = run_workers(context);
   recorder.sync();
   if (completed < recipe.train.steps) return {Outcome::kStopped, completed, {}};
-  ThreadPool threads(1);
-  const bool trained = first_step < recipe.train.steps;
-  const uint64_t digest = trained ? collector.last_digest() : values_digest(initial.all(), threads);
+  const uint64_t digest = trains ? collector.last_digest() : first_digest;
   const events::Summary summary = summarise(context, recorder, digest);
   events::write_summary(folder.summary(), summary);
   return {Outcome::kFinished, completed, summary};

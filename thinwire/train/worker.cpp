@@ -47,7 +47,7 @@ Worker::Worker(const RunContext& context, transport::Peers& peers)
 Worker::~Worker() { peers_.leave(); }
 
 void Worker::restore() {
-  std::copy(context_.initial.all().begin(), context_.initial.all().end(), params_.all().begin());
+  context_.initial.copy_to(params_);
   sync::share_params(params_, *strategy_);
   if (context_.resume != nullptr) {
     for (const sync::StateTensor& part : strategy_->state()) {

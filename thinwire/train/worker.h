@@ -17,6 +17,7 @@
 #include "thinwire/train/checkpoint.h"
 #include "thinwire/train/checkpoint_meeting.h"
 #include "thinwire/train/collector.h"
+#include "thinwire/train/initial_parameters.h"
 #include "thinwire/transport/peers.h"
 
 namespace thinwire::train {
@@ -31,7 +32,7 @@ class Aborted : public Error {
 struct RunContext {
   const config::Recipe& recipe;
   const tensor::Layout& layout;
-  const tensor::Arena& initial;  // parameters at the start, or of the checkpoint
+  InitialParameters& initial;  // at the start, or of the checkpoint
   uint64_t run_id = 0;
   int64_t first_step = 0;
   const data::Rows& rows;
