@@ -32,6 +32,8 @@ class BenchSpeed(unittest.TestCase):
         self.assertEqual(result["tokens_per_step"], 4 * 16)
         self.assertEqual(len(result["losses"]), 15)
         self.assertEqual(len(result["step_seconds"]), 12)
+        self.assertAlmostEqual(sum(result["part_seconds"].values()),
+                               sum(result["step_seconds"]) / 12, delta=1e-6)
         self.assertAlmostEqual(result["losses"][0], math.log(64), delta=0.1)
         self.assertLess(result["losses"][-1], result["losses"][0] - 0.5)
         self.assertGreater(result["peak_bytes"], result["loaded_bytes"])
@@ -62,6 +64,20 @@ class BenchSpeed(unittest.TestCase):
         done = self.speed()
         self.assertEqual(done.returncode, 2)
         self.assertIn("[model] vocab must be set", done.stderr)
+
+    def test_the_parts_add_up_to_the_step(self):
+        done = self.speed("--parts")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        shares = {}
+        for line in done.stdout.split("of best, %")[1].splitlines()[2:8]:
+            name, _, share, _, of_best = line.rsplit(maxsplit=4)
+            shares[name.strip()] = float(share)
+            self.assertGreaterEqual(float(of_best), 0)
+        self.assertEqual(len(shares), 6)
+        self.assertEqual(shares.pop("step"), 100)
+        self.assertAlmostEqual(sum(shares.values()), 100, delta=0.5)
+        for name, share in shares.items():
+            self.assertGreater(share, 0, name)
 
     def test_prints_a_summary_for_people(self):
         done = self.speed()

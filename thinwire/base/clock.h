@@ -26,4 +26,17 @@ class Stopwatch {
   double start_ = monotonic_seconds();
 };
 
+// Adds the seconds of a scope to a sum.
+class TimedScope {
+ public:
+  explicit TimedScope(double& sum) : sum_(sum) {}
+  ~TimedScope() { sum_ += watch_.seconds(); }
+  TimedScope(const TimedScope&) = delete;
+  TimedScope& operator=(const TimedScope&) = delete;
+
+ private:
+  double& sum_;
+  Stopwatch watch_;
+};
+
 }  // namespace thinwire

@@ -9,6 +9,7 @@ void add_bench(CLI::App& app) {
   auto* command = app.add_subcommand("bench", "Measures what this machine can do");
   command->require_subcommand(1);
   add_bench_codec(*command);
+  add_bench_machine(*command);
   add_bench_speed(*command);
 }
 

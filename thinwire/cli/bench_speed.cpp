@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
 #include "thinwire/cli/command.h"
+#include "thinwire/cli/table.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/train/speed.h"
 
@@ -20,19 +22,48 @@ struct Arguments {
   std::string recipe;
   std::vector<std::string> overrides;
   train::SpeedOptions options;
+  bool parts = false;
   bool json = false;
 };
 
 void print_json(const train::SpeedResult& result) {
+  nlohmann::json parts = nlohmann::json::object();
+  for (const train::StepPart& part : result.parts) parts[std::string(part.name)] = part.seconds;
   const nlohmann::json line = {{"params", result.params},
                                {"tokens_per_step", result.tokens_per_step},
                                {"tokens_per_second", result.tokens_per_second()},
                                {"flops_per_token", result.flops_per_token},
                                {"step_seconds", result.seconds},
+                               {"part_seconds", parts},
                                {"losses", result.losses},
                                {"loaded_bytes", result.loaded_bytes},
                                {"peak_bytes", result.peak_bytes}};
   fmt::print("{}\n", line.dump());
+}
+
+// Where a step's time goes, beside the time it would take at the machine's best.
+void print_parts(const train::SpeedResult& result, int threads) {
+  const train::MachineSpeed machine = train::measure_machine(threads);
+  Table table{{{"part", true}, {"ms"}, {"share, %"}, {"at best, ms"}, {"of best, %"}}, {}};
+  const auto add = [&](std::string_view name, double seconds, double best, double all) {
+    table.rows.push_back({std::string(name), number_cell(1e3 * seconds, 1),
+                          number_cell(100 * seconds / all, 1), number_cell(1e3 * best, 1),
+                          number_cell(100 * best / seconds, 0)});
+  };
+  double all = 0, best = 0;
+  for (const train::StepPart& part : result.parts) {
+    all += part.seconds;
+    best += part.limit_seconds(machine, result.precision);
+  }
+  for (const train::StepPart& part : result.parts) {
+    add(part.name, part.seconds, part.limit_seconds(machine, result.precision), all);
+  }
+  add("step", all, best, all);
+  fmt::print("\n{}", table.terminal());
+  fmt::print("at best: products at {}FLOP/s, memory at {}B/s\n",
+             format_count(result.precision == model::Precision::kBf16 ? machine.gemm_bf16
+                                                                      : machine.gemm_fp32),
+             format_count(machine.copy));
 }
 
 void print_text(const train::SpeedResult& result, const config::Recipe& recipe) {
@@ -55,6 +86,9 @@ void run(const Arguments& arguments) {
   const config::Recipe recipe = method::load_recipe(arguments.recipe, arguments.overrides);
   const train::SpeedResult result = train::measure_speed(recipe, arguments.options);
   arguments.json ? print_json(result) : print_text(result, recipe);
+  if (!arguments.parts || arguments.json) return;
+  if (result.parts.empty()) throw UsageError("--parts needs train.device = cpu");
+  print_parts(result, static_cast<int>(recipe.train.threads));
 }
 
 }  // namespace
@@ -77,6 +111,8 @@ void add_bench_speed(CLI::App& bench) {
       ->add_option("--tokens", arguments->options.tokens,
                    "File of batches of int32 tokens to train on (default: a random batch)")
       ->check(CLI::ExistingFile);
+  command->add_flag("--parts", arguments->parts,
+                    "Also the parts of a step beside their limits on this machine");
   command->add_flag("--json", arguments->json, "One line of JSON instead");
   command->callback([arguments] { run(*arguments); });
 }

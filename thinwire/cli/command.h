@@ -11,6 +11,7 @@ namespace thinwire::cli {
 
 void add_bench(CLI::App& app);
 void add_bench_codec(CLI::App& bench);
+void add_bench_machine(CLI::App& bench);
 void add_bench_speed(CLI::App& bench);
 void add_compare(CLI::App& app);
 void add_completion(CLI::App& app);

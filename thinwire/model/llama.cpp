@@ -76,6 +76,8 @@ double Llama::loss(std::span<const int32_t> tokens, int64_t rows) {
 
 void Llama::refresh() { engine_->refresh(); }
 
+PassTimes Llama::times() const { return engine_->times(); }
+
 size_t Llama::activation_bytes() const { return engine_->bytes(); }
 
 void init_llama(tensor::Arena& params, const config::ModelSection& model, uint64_t seed) {

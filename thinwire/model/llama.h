@@ -47,6 +47,15 @@ enum class Recompute : uint8_t { kNone, kAttention, kBlock };
 // Reads model.recompute. Throws UsageError for anything but none, attention and block.
 Recompute parse_recompute(std::string_view text);
 
+// Where the time of passes over batches went, in seconds since the model was made. What is left of
+// `all` are the matrix products of the blocks.
+struct PassTimes {
+  double all = 0;
+  double attention = 0;  // scores, softmax and rotary positions, forward and backward
+  double between = 0;    // norms, SwiGLU and embedding: passes over memory between the products
+  double head = 0;       // the last product with its cross entropy
+};
+
 class Llama {
  public:
   // `model` is complete (vocab, kv_heads and intermediate are not 0) and `layout` is
@@ -75,6 +84,9 @@ class Llama {
 
   // To be called after the parameters changed (makes the bf16 copies anew).
   void refresh();
+
+  // Zeros with a placement, where the device works behind the caller's back.
+  PassTimes times() const;
 
   // Everything the model allocated: activations, scratch memory and bf16 copies.
   size_t activation_bytes() const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "thinwire/base/clock.h"
 #include "thinwire/tensor/kernels.h"
 
 namespace thinwire::model {
@@ -84,6 +85,7 @@ T* LlamaEngine<T>::dx_operand() {
 template <typename T>
 template <typename Body>
 void LlamaEngine<T>::over_tokens(const Body& body) {
+  const TimedScope timed(times_.between);
   threads_.for_ranges(tokens_, 1,
                       [&](int64_t begin, int64_t end, int) { body(begin, end - begin); });
 }
@@ -91,6 +93,7 @@ void LlamaEngine<T>::over_tokens(const Body& body) {
 template <typename T>
 template <typename Body>
 void LlamaEngine<T>::over_heads(const Body& body) {
+  const TimedScope timed(times_.attention);
   const int64_t heads = model_.kv_heads;
   threads_.for_ranges(rows_ * heads, 1, [&](int64_t begin, int64_t end, int thread) {
     for (int64_t i = begin; i < end; ++i) body(i / heads, i % heads, scratch_[thread]);
@@ -187,8 +190,10 @@ void LlamaEngine<T>::forward() {
 
 template <typename T>
 double LlamaEngine<T>::loss(std::span<const int32_t> tokens, int64_t rows) {
+  const TimedScope timed(times_.all);
   load_batch(tokens, rows);
   forward();
+  const TimedScope timed_head(times_.head);
   return head_.loss(tokens_, hidden_NC_.data(), weights() + where_.head, batch_.targets());
 }
 
@@ -196,11 +201,16 @@ template <typename T>
 double LlamaEngine<T>::loss_and_gradients(std::span<const int32_t> tokens, int64_t rows,
                                           float gradient_scale, tensor::Arena& gradients,
                                           const std::function<void(int layer)>& layer_ready) {
+  const TimedScope timed(times_.all);
   load_batch(tokens, rows);
   forward();
-  const double sum = head_.loss_and_gradients(tokens_, hidden_NC_.data(), weights() + where_.head,
-                                              batch_.targets(), gradient_scale, branch_NC_.data(),
-                                              gradients.all().data() + where_.head);
+  double sum = 0;
+  {
+    const TimedScope timed_head(times_.head);
+    sum = head_.loss_and_gradients(tokens_, hidden_NC_.data(), weights() + where_.head,
+                                   batch_.targets(), gradient_scale, branch_NC_.data(),
+                                   gradients.all().data() + where_.head);
+  }
   backward(gradients, layer_ready);
   return sum;
 }
@@ -208,6 +218,7 @@ double LlamaEngine<T>::loss_and_gradients(std::span<const int32_t> tokens, int64
 template <typename T>
 void LlamaEngine<T>::backward_norm(const float* x, const float* rstd, int64_t weight,
                                    float* gradients) {
+  const TimedScope timed(times_.between);
   const int64_t c = model_.hidden;
   std::fill_n(dnorm_.data(), threads_.size() * c, 0.0f);
   threads_.for_ranges(tokens_, 1, [&](int64_t begin, int64_t end, int thread) {
@@ -266,6 +277,7 @@ void LlamaEngine<T>::backward_attention(int64_t layer, float* gradients) {
 
 template <typename T>
 void LlamaEngine<T>::backward_embedding(float* gradients) {
+  const TimedScope timed(times_.between);
   const int64_t c = model_.hidden;
   float* const table = gradients + where_.embedding;
   // Each thread adds a range of columns of all tokens, in the tokens' order.

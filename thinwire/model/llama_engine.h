@@ -24,6 +24,7 @@ class Llama::Engine {
   virtual double loss(std::span<const int32_t> tokens, int64_t rows) = 0;
   virtual void refresh() = 0;
   virtual size_t bytes() const = 0;
+  virtual PassTimes times() const { return {}; }
 };
 
 // T is the type of the operands and results of the matrix products.
@@ -39,6 +40,7 @@ class LlamaEngine final : public Llama::Engine {
   double loss(std::span<const int32_t> tokens, int64_t rows) override;
   void refresh() override;
   size_t bytes() const override;
+  PassTimes times() const override { return times_; }
 
  private:
   template <typename E>
@@ -118,7 +120,8 @@ class LlamaEngine final : public Llama::Engine {
   Buffer<T> dx_copy_NC_;  // rounded, where T is not float
   Buffer<float> dnorm_;   // a norm weight's gradient for each thread
   std::vector<tensor::AttentionScratch> scratch_;  // for each thread
-  int64_t rows_ = 0, sequence_ = 0, tokens_ = 0;   // of the present batch
+  PassTimes times_;
+  int64_t rows_ = 0, sequence_ = 0, tokens_ = 0;  // of the present batch
 };
 
 }  // namespace thinwire::model

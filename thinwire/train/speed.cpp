@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "thinwire/base/clock.h"
 #include "thinwire/base/error.h"
@@ -41,7 +42,43 @@ std::vector<int32_t> read_tokens(const fs::path& path, int64_t batch) {
   return tokens;
 }
 
+// The parts of a step of `tokens` tokens by our own engine with AdamW. What is computed again
+// because of model.recompute takes time, but is not counted as work.
+std::vector<StepPart> step_parts(const config::Recipe& recipe, model::Precision precision,
+                                 int64_t tokens, int64_t params, const model::PassTimes& times,
+                                 double update_seconds) {
+  const config::ModelSection& model = recipe.model;
+  const auto n = static_cast<double>(tokens), p = static_cast<double>(params);
+  const auto c = static_cast<double>(model.hidden), f = static_cast<double>(model.intermediate);
+  const auto layers = static_cast<double>(model.layers);
+  const auto length = static_cast<double>(recipe.train.sequence);
+  const bool half = precision == model::Precision::kBf16;
+  const double size = half ? 2 : 4;  // of an operand
+  const double head = 6 * c * static_cast<double>(model.vocab);
+  // Two products of causal attention forward, five backward, half of each above the diagonal.
+  const double attention = 7 * layers * c * length;
+  const double all = config::train_flops_per_token(model, recipe.train.sequence);
+  const double blocks = all - head - 6 * layers * c * length;
+  // Of a block: two norms forward (x, branch, sum, out) and backward (x, dout, dx twice, out, in
+  // bf16 the rounded dx); SwiGLU reads 2 and writes 1 width forward, reads 3 and writes 3 backward.
+  const double norms = 2 * (8 * c + 2 * size * c) + 2 * (12 * c + (half ? 3 : 2) * size * c);
+  const double between = layers * (norms + 9 * size * f);
+  // AdamW reads four arenas and writes three, the norm reads and the next step clears the gradient.
+  const double update = half ? 42 : 36;
+  const double products = times.all - times.attention - times.between - times.head;
+  return {{"block products", products, n * blocks, 0},
+          {"attention", times.attention, n * attention, 0},
+          {"norms, SwiGLU", times.between, 0, n * between},
+          {"head, loss", times.head, n * head, 0},
+          {"update", update_seconds, 0, update * p}};
+}
+
 }  // namespace
+
+double StepPart::limit_seconds(const MachineSpeed& machine, model::Precision precision) const {
+  const bool half = precision == model::Precision::kBf16;
+  return std::max(flops / (half ? machine.gemm_bf16 : machine.gemm_fp32), bytes / machine.copy);
+}
 
 double SpeedResult::median_seconds() const {
   std::vector<double> sorted = seconds;
@@ -59,6 +96,7 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
   }
   const config::TrainSection& train = recipe.train;
   const model::Placement placement = model::parse_device(train.device);
+  const model::Precision precision = model::parse_precision(train.precision, placement);
   const int64_t rows = (train.batch + train.workers - 1) / train.workers;
   const int64_t rows_a_pass = train.microbatch == 0 ? rows : std::min(train.microbatch, rows);
   const int64_t batch = rows * (train.sequence + 1);
@@ -74,6 +112,7 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
   tensor::Arena params(layout);
   set_initial_parameters(recipe, params);
   SpeedResult result;
+  result.precision = precision;
   result.params = config::parameter_count(specs);
   result.tokens_per_step = rows * train.sequence;
   result.flops_per_token = config::train_flops_per_token(recipe.model, train.sequence);
@@ -83,8 +122,8 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
   ThreadPool threads(static_cast<int>(train.threads));
   SlotHold slots(nullptr, threads.size());
   const auto peers = transport::make_local_peers(1);
-  model::Llama model(recipe.model, model::parse_precision(train.precision, placement), layout,
-                     params, threads, rows_a_pass, train.sequence, placement);
+  model::Llama model(recipe.model, precision, layout, params, threads, rows_a_pass, train.sequence,
+                     placement);
   const auto strategy =
       sync::make_strategy({recipe, params, gradients, threads, slots, *peers.front()});
   const auto round_at = [&](uint64_t step) {
@@ -92,7 +131,9 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
   };
   sync::share_params(params, *strategy);
   strategy->restored(0, round_at);
+  model::PassTimes before;
   for (int64_t step = 0; step < recipe.train.steps; ++step) {
+    if (step == options.warmup) before = model.times();
     const Stopwatch watch;
     const Round round = round_at(static_cast<uint64_t>(step));
     if (strategy->before_step(round)) model.refresh();
@@ -106,6 +147,16 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
     model.refresh();
     result.losses.push_back(loss / static_cast<double>(result.tokens_per_step));
     if (step >= options.warmup) result.seconds.push_back(watch.seconds());
+  }
+  if (!placement) {
+    const auto each = [&](double model::PassTimes::*part) {
+      return (model.times().*part - before.*part) / static_cast<double>(options.steps);
+    };
+    const model::PassTimes times{each(&model::PassTimes::all), each(&model::PassTimes::attention),
+                                 each(&model::PassTimes::between), each(&model::PassTimes::head)};
+    const double whole = std::accumulate(result.seconds.begin(), result.seconds.end(), 0.0);
+    result.parts = step_parts(recipe, precision, result.tokens_per_step, result.params, times,
+                              whole / static_cast<double>(options.steps) - times.all);
   }
   result.peak_bytes = peak_memory_bytes();
   return result;

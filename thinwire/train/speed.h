@@ -3,10 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "thinwire/base/file.h"
 #include "thinwire/config/recipe.h"
+#include "thinwire/model/llama.h"
+#include "thinwire/train/machine.h"
 
 namespace thinwire::train {
 
@@ -18,14 +21,27 @@ struct SpeedOptions {
   fs::path tokens;
 };
 
+// A part of a step: how long it takes, and what it has to do at least.
+struct StepPart {
+  std::string_view name;
+  double seconds = 0;  // mean of the timed steps
+  double flops = 0;    // of its matrix products
+  double bytes = 0;    // read and written in its passes over memory
+  // The longer of the products at the machine's speed for `precision` and the passes at the speed
+  // of copying.
+  double limit_seconds(const MachineSpeed& machine, model::Precision precision) const;
+};
+
 struct SpeedResult {
   int64_t params = 0;
   int64_t tokens_per_step = 0;
   double flops_per_token = 0;   // of the matrix products, forward and backward
   std::vector<double> losses;   // mean in nats, a step, warmup included
   std::vector<double> seconds;  // a timed step
-  uint64_t loaded_bytes = 0;    // resident once the parameters are loaded, nothing else
-  uint64_t peak_bytes = 0;      // resident at most
+  std::vector<StepPart> parts;  // that a step consists of; empty where a device computes
+  model::Precision precision = model::Precision::kFp32;
+  uint64_t loaded_bytes = 0;  // resident once the parameters are loaded, nothing else
+  uint64_t peak_bytes = 0;    // resident at most
 
   double median_seconds() const;
   double tokens_per_second() const;

@@ -1,0 +1,72 @@
+// thinwire bench machine: the limits that training steps run into on this machine.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "thinwire/base/threads.h"
+#include "thinwire/cli/command.h"
+#include "thinwire/cli/table.h"
+#include "thinwire/train/machine.h"
+
+namespace thinwire::cli {
+namespace {
+
+struct Arguments {
+  int threads = available_cores();
+  double seconds = 1;
+  bool json = false;
+};
+
+void print_json(const train::MachineSpeed& speed) {
+  const nlohmann::json line = {{"threads", speed.threads},
+                               {"gemm_fp32_flop_s", speed.gemm_fp32},
+                               {"gemm_bf16_flop_s", speed.gemm_bf16},
+                               {"read_byte_s", speed.read},
+                               {"copy_byte_s", speed.copy}};
+  fmt::print("{}\n", line.dump());
+}
+
+void print_table(const std::vector<train::MachineSpeed>& speeds) {
+  Table table{{{"threads"},
+               {"fp32 products\nGFLOP/s"},
+               {"bf16 products\nGFLOP/s"},
+               {"reading\nGB/s"},
+               {"copying\nGB/s"}},
+              {}};
+  for (const train::MachineSpeed& speed : speeds) {
+    table.rows.push_back({std::to_string(speed.threads), number_cell(speed.gemm_fp32 / 1e9, 0),
+                          number_cell(speed.gemm_bf16 / 1e9, 0), number_cell(speed.read / 1e9, 1),
+                          number_cell(speed.copy / 1e9, 1)});
+  }
+  fmt::print("{}", table.terminal());
+}
+
+void run(const Arguments& arguments) {
+  std::vector<train::MachineSpeed> speeds = {train::measure_machine(1, arguments.seconds)};
+  if (arguments.threads > 1) {
+    speeds.push_back(train::measure_machine(arguments.threads, arguments.seconds));
+  }
+  if (!arguments.json) return print_table(speeds);
+  for (const train::MachineSpeed& speed : speeds) print_json(speed);
+}
+
+}  // namespace
+
+void add_bench_machine(CLI::App& bench) {
+  auto* command = bench.add_subcommand(
+      "machine", "Measures matrix products and memory on one thread and on all");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("--threads", arguments->threads, "What all threads are")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command->add_option("--seconds", arguments->seconds, "Time for each figure")
+      ->check(CLI::Range(0.001, 3600.0))
+      ->capture_default_str();
+  command->add_flag("--json", arguments->json, "One line of JSON for each number of threads");
+  command->callback([arguments] { run(*arguments); });
+}
+
+}  // namespace thinwire::cli
