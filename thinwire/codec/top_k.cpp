@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <functional>
+#include <numeric>
 
 #include "thinwire/tensor/simd_targets.h"
 
@@ -49,25 +49,58 @@ void group_maxima(const float* tile, int64_t count, int64_t groups, uint32_t* ma
   }
 }
 
-// Positions of |tile[p]| >= threshold, ascending; `out` has room for a vector more than there are.
-int64_t find_candidates(const float* tile, int64_t count, uint32_t threshold, uint32_t* out) {
+// Positions of |tile[p]| >= threshold, ascending, and the bits of these absolute values; both have
+// room for a vector more than there are, and `bits` gets one of zeros behind them.
+int64_t find_candidates(const float* tile, int64_t count, uint32_t threshold, uint32_t* positions,
+                        uint32_t* bits) {
   const D d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto below = hn::Set(d, static_cast<int32_t>(threshold - 1));
+  auto* keys = reinterpret_cast<int32_t*>(bits);
   int64_t found = 0;
   int64_t i = 0;
   for (; i + lanes <= count; i += lanes) {
-    const auto mask = hn::Gt(absolute_bits(tile + i), below);
+    const auto here = absolute_bits(tile + i);
+    const auto mask = hn::Gt(here, below);
     if (hn::AllFalse(d, mask)) continue;
-    const auto positions = hn::Iota(d, static_cast<int32_t>(i));
-    found += static_cast<int64_t>(
-        hn::CompressStore(positions, mask, d, reinterpret_cast<int32_t*>(out) + found));
+    const auto at = hn::Iota(d, static_cast<int32_t>(i));
+    hn::CompressStore(at, mask, d, reinterpret_cast<int32_t*>(positions) + found);
+    found += static_cast<int64_t>(hn::CompressStore(here, mask, d, keys + found));
   }
   for (; i < count; ++i) {
-    out[found] = static_cast<uint32_t>(i);
-    if ((std::bit_cast<uint32_t>(tile[i]) & 0x7fffffffu) >= threshold) ++found;
+    positions[found] = static_cast<uint32_t>(i);
+    bits[found] = std::bit_cast<uint32_t>(tile[i]) & 0x7fffffffu;
+    if (bits[found] >= threshold) ++found;
   }
+  hn::StoreU(hn::Zero(d), d, keys + found);
   return found;
+}
+
+// A number that at least k of the values reach: exactly k if there is one, else the k-th largest
+// value, of which the bits below `lowest_bit` are left zero. At least k values reach `low`. Values
+// are below 2^31; those behind `count` that complete a vector are zero.
+uint32_t reached_by(const uint32_t* values, int64_t count, int64_t k, uint32_t low,
+                    int lowest_bit) {
+  const D d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto* in = reinterpret_cast<const int32_t*>(values);
+  auto most = hn::Zero(d);
+  for (int64_t i = 0; i < count; i += lanes) most = hn::Max(most, hn::LoadU(d, in + i));
+  const auto high = static_cast<uint32_t>(hn::GetLane(hn::MaxOfLanes(d, most)));
+  const int differing = std::bit_width(low ^ high);
+  uint32_t limit = low >> differing << differing;
+  for (int bit = differing - 1; bit >= lowest_bit; --bit) {
+    const uint32_t tried = limit | 1u << bit;
+    const auto below = hn::Set(d, static_cast<int32_t>(tried - 1));
+    int64_t reached = 0;
+    for (int64_t i = 0; i < count; i += lanes) {
+      reached += static_cast<int64_t>(hn::CountTrue(d, hn::Gt(hn::LoadU(d, in + i), below)));
+    }
+    if (reached < k) continue;
+    limit = tried;
+    if (reached == k) break;
+  }
+  return limit;
 }
 
 }  // namespace
@@ -81,8 +114,10 @@ namespace {
 
 HWY_EXPORT(group_maxima);
 HWY_EXPORT(find_candidates);
+HWY_EXPORT(reached_by);
 
-constexpr int kVectorRoom = 64;  // elements of the widest vector, and some
+constexpr int kVectorRoom = 64;                      // elements of the widest vector, and some
+constexpr uint64_t kReciprocal = uint64_t{1} << 24;  // divides positions below 2^16 by sides to 256
 
 }  // namespace
 
@@ -91,61 +126,65 @@ TopK::TopK(int rows, int columns, int kept)
       columns_(columns),
       kept_(kept),
       groups_(std::min(rows * columns, (2 * kept + 15) / 16 * 16)),
-      words_((columns + 63) / 64),
-      maxima_(static_cast<size_t>(groups_)),
+      reciprocal_((kReciprocal + static_cast<uint64_t>(rows) - 1) / static_cast<uint64_t>(rows)),
+      maxima_(static_cast<size_t>(groups_ + kVectorRoom)),
       candidates_(static_cast<size_t>(rows * columns + kVectorRoom)),
-      keys_(static_cast<size_t>(rows * columns)),
-      marks_(static_cast<size_t>(rows * words_)) {}
+      bits_(candidates_.size()),
+      ordered_(static_cast<size_t>(rows * columns)),
+      starts_(static_cast<size_t>(rows + 1)) {}
 
 // Each of the largest `kept` group maxima is an element of its own.
 uint32_t TopK::lower_bound(const float* tile) {
   if (kept_ >= groups_) return 1;
   HWY_DYNAMIC_DISPATCH(group_maxima)(tile, int64_t{rows_} * columns_, groups_, maxima_.data());
-  const auto last = maxima_.begin() + kept_ - 1;
-  std::nth_element(maxima_.begin(), last, maxima_.end(), std::greater<>());
-  return std::max(*last, 1u);
+  // A bound that is a little too low costs little.
+  constexpr int kLowestBit = 16;
+  return std::max(HWY_DYNAMIC_DISPATCH(reached_by)(maxima_.data(), groups_, kept_, 0, kLowestBit),
+                  1u);
 }
 
-void TopK::mark(uint32_t slot) {
-  const uint32_t a = slot / static_cast<uint32_t>(columns_);
-  const uint32_t b = slot % static_cast<uint32_t>(columns_);
-  marks_[a * static_cast<uint32_t>(words_) + b / 64] |= uint64_t{1} << (b % 64);
-}
-
-int TopK::take_marked(float* tile, uint16_t* slots, float* values) {
-  int taken = 0;
-  for (int a = 0; a < rows_; ++a) {
-    for (int word = 0; word < words_; ++word) {
-      uint64_t& marks = marks_[static_cast<size_t>(a * words_ + word)];
-      for (; marks != 0; marks &= marks - 1) {
-        const int b = 64 * word + std::countr_zero(marks);
-        float& value = tile[b * rows_ + a];
-        slots[taken] = static_cast<uint16_t>(a * columns_ + b);
-        values[taken++] = value;
-        value = 0;
-      }
-    }
+// The first `count` candidates, which ascend by column, by row and then by column.
+void TopK::order_by_row(int64_t count) {
+  std::fill(starts_.begin(), starts_.end(), 0);
+  for (int64_t i = 0; i < count; ++i) ++starts_[row(candidates_[static_cast<size_t>(i)]) + 1];
+  std::partial_sum(starts_.begin(), starts_.end(), starts_.begin());
+  for (int64_t i = 0; i < count; ++i) {
+    const uint32_t position = candidates_[static_cast<size_t>(i)];
+    ordered_[starts_[row(position)]++] = position;
   }
-  return taken;
 }
 
 int TopK::take(float* tile, uint16_t* slots, float* values) {
   const uint32_t threshold = lower_bound(tile);
-  const int64_t found = HWY_DYNAMIC_DISPATCH(find_candidates)(tile, int64_t{rows_} * columns_,
-                                                              threshold, candidates_.data());
-  const auto height = static_cast<uint32_t>(rows_);
+  const int64_t found = HWY_DYNAMIC_DISPATCH(find_candidates)(
+      tile, int64_t{rows_} * columns_, threshold, candidates_.data(), bits_.data());
+  uint32_t least = threshold;
+  if (found > kept_) {
+    least = HWY_DYNAMIC_DISPATCH(reached_by)(bits_.data(), found, kept_, threshold, 0);
+  }
+  int64_t chosen = 0;
   for (int64_t i = 0; i < found; ++i) {
-    const uint32_t position = candidates_[static_cast<size_t>(i)];
-    const uint32_t slot = position % height * static_cast<uint32_t>(columns_) + position / height;
-    const uint32_t bits = std::bit_cast<uint32_t>(tile[position]) & 0x7fffffffu;
-    keys_[static_cast<size_t>(i)] = uint64_t{bits} << 32 | (0xffffffffu - slot);
+    candidates_[static_cast<size_t>(chosen)] = candidates_[static_cast<size_t>(i)];
+    if (bits_[static_cast<size_t>(i)] >= least) ++chosen;
   }
-  const int64_t taken = std::min<int64_t>(found, kept_);
-  std::nth_element(keys_.begin(), keys_.begin() + taken, keys_.begin() + found, std::greater<>());
-  for (int64_t i = 0; i < taken; ++i) {
-    mark(0xffffffffu - static_cast<uint32_t>(keys_[static_cast<size_t>(i)]));
+  order_by_row(chosen);
+  // From the last slot to the first, so that of equal values the lowest slots are left to take.
+  const int64_t taken = std::min<int64_t>(chosen, kept_);
+  int64_t spare = chosen - taken;
+  for (int64_t i = chosen, at = taken; i-- > 0;) {
+    const uint32_t position = ordered_[static_cast<size_t>(i)];
+    float& value = tile[position];
+    if (spare > 0 && (std::bit_cast<uint32_t>(value) & 0x7fffffffu) == least) {
+      --spare;
+      continue;
+    }
+    const uint32_t a = row(position);
+    const uint32_t b = column(position);
+    slots[--at] = static_cast<uint16_t>(a * static_cast<uint32_t>(columns_) + b);
+    values[at] = value;
+    value = 0;
   }
-  return take_marked(tile, slots, values);
+  return static_cast<int>(taken);
 }
 
 }  // namespace thinwire::codec

@@ -1,6 +1,6 @@
 // Takes the k largest coefficients out of a tile, exactly: ties go to the lowest slot, zeros are
 // never taken. The order of operations affects speed only, so any instruction set gives the same
-// result, and so does any input, constant tiles included, in O(n log k).
+// result; any input, constant tiles included, takes O(n).
 #pragma once
 
 #include <cstdint>
@@ -23,20 +23,26 @@ class TopK {
   }
 
  private:
+  uint32_t column(uint32_t position) const {
+    return static_cast<uint32_t>(position * reciprocal_ >> 24);
+  }
+  uint32_t row(uint32_t position) const {
+    return position - column(position) * static_cast<uint32_t>(rows_);
+  }
   // Bits of a positive number that at least `kept` absolute values reach, or of the smallest one.
   uint32_t lower_bound(const float* tile);
-  void mark(uint32_t slot);
-  int take_marked(float* tile, uint16_t* slots, float* values);
+  void order_by_row(int64_t count);
 
   int rows_;
   int columns_;
   int kept_;
   int groups_;                        // the elements at positions equal modulo this form a group
-  int words_;                         // of 64 bits, a row of marks
+  uint64_t reciprocal_;               // 2^24 / rows, rounded up
   std::vector<uint32_t> maxima_;      // a group
   std::vector<uint32_t> candidates_;  // positions
-  std::vector<uint64_t> keys_;
-  std::vector<uint64_t> marks_;  // a bit a slot, row by row
+  std::vector<uint32_t> bits_;        // of the candidates' absolute values
+  std::vector<uint32_t> ordered_;
+  std::vector<uint32_t> starts_;  // a row
 };
 
 }  // namespace thinwire::codec
