@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "thinwire/base/error.h"
@@ -48,7 +50,7 @@ class Tiles : public testing::TestWithParam<Sides> {
     const TileDct dct(h(), w());
     Values out(size());
     Values workspace(static_cast<size_t>(dct.workspace_size()));
-    dct.forward(tile.data(), w(), out.data(), workspace.data());
+    dct.accumulate(tile.data(), w(), {}, out.data(), workspace.data());
     return out;
   }
 
@@ -120,6 +122,26 @@ TEST_P(Tiles, EveryInstructionSetGivesTheBitsOfTheReference) {
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
+TEST_P(Tiles, CoefficientsAreBlendedIntoTheMomentum) {
+  const Values tile = random_values(size(), 9);
+  const Values before = random_values(size(), 10);
+  const Values coefficients = tile_dct_reference(tile, h(), w());
+  Values expected;
+  for (size_t i = 0; i < size(); ++i) {
+    expected.push_back(0.75f * before[i] + 0.3f * coefficients[i]);
+  }
+  const TileDct dct(h(), w());
+  Values workspace(static_cast<size_t>(dct.workspace_size()));
+  Values momentum = before;
+  // Whatever is left in the workspace, and fetching, change nothing.
+  for (const SoonNeeded& soon : {SoonNeeded(), SoonNeeded{tile.data(), w()}}) {
+    momentum = before;
+    dct.accumulate(tile.data(), w(), {0.75f, 0.3f}, momentum.data(), workspace.data(), soon);
+    EXPECT_EQ(momentum, expected);
+    std::ranges::fill(workspace, std::numeric_limits<float>::infinity());
+  }
+}
+
 TEST_P(Tiles, RowsMayLieApart) {
   const Values tile = random_values(size(), 6);
   const int64_t stride = w() + 21;
@@ -128,7 +150,7 @@ TEST_P(Tiles, RowsMayLieApart) {
   const TileDct dct(h(), w());
   Values out(size());
   Values workspace(static_cast<size_t>(dct.workspace_size()));
-  dct.forward(wide.data(), stride, out.data(), workspace.data());
+  dct.accumulate(wide.data(), stride, {}, out.data(), workspace.data());
   EXPECT_EQ(out, forward(tile));
 }
 

@@ -112,8 +112,9 @@ Result<void> DistroApplier::apply(std::span<const transport::Delivery> deliverie
                                   tensor::Arena& gradients) {
   const auto decoded = decode(deliveries, round);
   if (!decoded) return decoded;
+  const std::span<float> target = update_ == Update::kOptimizer ? gradients.all() : params.all();
   tiles_.for_each_segment(threads_, [&](size_t segment, int thread) {
-    update_segment(segment, deliveries.size(), round.learning_rate, params, gradients,
+    update_segment(segment, deliveries.size(), round.learning_rate, target,
                    workspaces_[static_cast<size_t>(thread)]);
   });
   if (update_ == Update::kOptimizer) {
@@ -150,15 +151,17 @@ Result<void> DistroApplier::decode(std::span<const transport::Delivery> deliveri
   return first_failure(failures);
 }
 
-void DistroApplier::update_segment(size_t segment, size_t payloads, float lr, tensor::Arena& params,
-                                   tensor::Arena& gradients, Workspace& workspace) {
+void DistroApplier::update_segment(size_t segment, size_t payloads, float lr,
+                                   std::span<float> target, Workspace& workspace) {
   const codec::SparseSegment& part = tiles_.segments()[segment];
   workspace.read.assign(payloads, 0);
   for (int64_t tile = part.first_tile; tile < part.first_tile + part.tiles; ++tile) {
     const size_t count = aggregate_tile(segment, tile, payloads, workspace);
     int64_t stride = 0;
-    const float* update = tile_update(part.tensor, count, workspace, stride);
-    update_tile(part.tensor, tile, lr, update, stride, params, gradients);
+    const TilePlace place = tiles_.place(part.tensor, tile);
+    float* rows = target.data() + place.offset;
+    const float* update = tile_update(part.tensor, count, {rows, place.stride}, workspace, stride);
+    update_tile(part.tensor, lr, update, stride, rows, place.stride);
   }
 }
 
@@ -200,14 +203,14 @@ size_t DistroApplier::take_means(const codec::SparseShape& shape, size_t payload
   return count;
 }
 
-const float* DistroApplier::tile_update(size_t tensor, size_t count, Workspace& workspace,
-                                        int64_t& stride) {
+const float* DistroApplier::tile_update(size_t tensor, size_t count, const tensor::SoonNeeded& soon,
+                                        Workspace& workspace, int64_t& stride) {
   const TileKind& kind = tiles_.kind(tensor);
   const std::span<const uint16_t> slots(workspace.slots.data(), count);
   float* tile = workspace.transform.get();
   if (options_.transform == "dct" && count > 0) {
     stride = kind.dct.row_stride();
-    return kind.dct.inverse(slots, workspace.values.data(), tile);
+    return kind.dct.inverse(slots, workspace.values.data(), tile, soon);
   }
   stride = kind.columns;
   std::fill_n(tile, kind.slots(), 0.0f);
@@ -215,18 +218,10 @@ const float* DistroApplier::tile_update(size_t tensor, size_t count, Workspace& 
   return tile;
 }
 
-void DistroApplier::update_tile(size_t tensor, int64_t tile, float lr, const float* update,
-                                int64_t update_stride, tensor::Arena& params,
-                                tensor::Arena& gradients) {
+void DistroApplier::update_tile(size_t tensor, float lr, const float* update, int64_t update_stride,
+                                float* target, int64_t target_stride) {
   const TileKind& kind = tiles_.kind(tensor);
-  const TilePlace place = tiles_.place(tensor, tile);
-  tensor::Arena& arena = update_ == Update::kOptimizer ? gradients : params;
-  const Rows rows{arena.all().data() + place.offset,
-                  place.stride,
-                  update,
-                  update_stride,
-                  kind.rows,
-                  kind.columns};
+  const Rows rows{target, target_stride, update, update_stride, kind.rows, kind.columns};
   const float shrink =
       layout_.specs()[tensor].decays() ? 1.0f - lr * static_cast<float>(optim_.weight_decay) : 1.0f;
   switch (update_) {

@@ -45,15 +45,17 @@ class DistroApplier {
   };
 
   Result<void> decode(std::span<const transport::Delivery> deliveries, const Round& round);
-  void update_segment(size_t segment, size_t payloads, float lr, tensor::Arena& params,
-                      tensor::Arena& gradients, Workspace& workspace);
+  // `target` is the arena that the update changes.
+  void update_segment(size_t segment, size_t payloads, float lr, std::span<float> target,
+                      Workspace& workspace);
   // Sums what all members sent of a tile and divides; the number of slots that anyone sent.
   size_t aggregate_tile(size_t segment, int64_t tile, size_t payloads, Workspace& workspace);
   size_t take_means(const codec::SparseShape& shape, size_t payloads, Workspace& workspace);
   // The aggregate in the parameters' domain: rows `stride` apart.
-  const float* tile_update(size_t tensor, size_t count, Workspace& workspace, int64_t& stride);
-  void update_tile(size_t tensor, int64_t tile, float lr, const float* update,
-                   int64_t update_stride, tensor::Arena& params, tensor::Arena& gradients);
+  const float* tile_update(size_t tensor, size_t count, const tensor::SoonNeeded& soon,
+                           Workspace& workspace, int64_t& stride);
+  void update_tile(size_t tensor, float lr, const float* update, int64_t update_stride,
+                   float* target, int64_t target_stride);
 
   const method::DistroOptions& options_;
   const config::OptimSection& optim_;

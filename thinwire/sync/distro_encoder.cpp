@@ -1,21 +1,15 @@
 #include "thinwire/sync/distro_encoder.h"
 
-#include "thinwire/base/simd.h"
-
 namespace thinwire::sync {
 namespace {
 
-THINWIRE_CLONES void decay_and_add(float* __restrict momentum, const float* __restrict coefficients,
-                                   int64_t count, float decay, float gain) {
-  for (int64_t i = 0; i < count; ++i) {
-    momentum[i] = decay * momentum[i] + gain * coefficients[i];
-  }
-}
-
-// A tile in the order of coefficients, column by column.
-void copy_tile(const float* tile, int64_t stride, const TileKind& kind, float* out) {
+// Without a transform: the tile itself in the order of coefficients, column by column.
+void blend_tile(const float* tile, int64_t stride, const TileKind& kind, const tensor::Blend& blend,
+                float* momentum) {
   for (int b = 0; b < kind.columns; ++b) {
-    for (int a = 0; a < kind.rows; ++a) *out++ = tile[a * stride + b];
+    for (int a = 0; a < kind.rows; ++a, ++momentum) {
+      *momentum = blend.decay * *momentum + blend.gain * tile[a * stride + b];
+    }
   }
 }
 
@@ -41,7 +35,6 @@ DistroEncoder::DistroEncoder(const method::DistroOptions& options, const DistroT
     for (const TileKind& kind : tiles.kinds()) {
       workspace.top_k.emplace_back(kind.rows, kind.columns, kind.kept);
     }
-    workspace.coefficients = make_float_buffer(tiles.max_slots());
     workspace.transform = make_float_buffer(tiles.workspace_size());
   }
 }
@@ -68,15 +61,18 @@ void DistroEncoder::take_from_tile(const tensor::Arena& gradients, float gain, s
   const codec::SparseShape& shape = tiles_.shapes()[tensor];
   const TilePlace place = tiles_.place(tensor, tile);
   const float* gradient = gradients.all().data() + place.offset;
-  float* coefficients = workspace.coefficients.get();
-  if (options_.transform == "dct") {
-    kind.dct.forward(gradient, place.stride, coefficients, workspace.transform.get());
-  } else {
-    copy_tile(gradient, place.stride, kind, coefficients);
-  }
+  const tensor::Blend blend = {static_cast<float>(options_.decay), gain};
   float* momentum = momentum_.tensor(tensor).data() + tile * kind.slots();
-  decay_and_add(momentum, coefficients, kind.slots(), static_cast<float>(options_.decay), gain);
-
+  if (options_.transform == "dct") {
+    tensor::SoonNeeded soon;
+    if (tile + 1 < shape.tiles) {
+      const TilePlace next = tiles_.place(tensor, tile + 1);
+      soon = {gradients.all().data() + next.offset, next.stride};
+    }
+    kind.dct.accumulate(gradient, place.stride, blend, momentum, workspace.transform.get(), soon);
+  } else {
+    blend_tile(gradient, place.stride, kind, blend, momentum);
+  }
   const auto first = static_cast<size_t>(shape.first_kept + tile * shape.kept);
   const int taken = workspace.top_k[tiles_.kind_index(tensor)].take(
       momentum, sent_.slots.data() + first, sent_.values.data() + first);

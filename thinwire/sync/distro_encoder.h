@@ -1,6 +1,6 @@
 // The sending half of DisTrO: one worker's momentum and what it sends of it
 // (docs/methods/distro.md). The momentum is kept as coefficients: tensor t's tiles one after the
-// other from the tensor's offset, each column by column as tensor::TileDct::forward leaves it.
+// other from the tensor's offset, each column by column as tensor::TileDct::accumulate has it.
 #pragma once
 
 #include <span>
@@ -29,7 +29,6 @@ class DistroEncoder {
  private:
   struct Workspace {
     std::vector<codec::TopK> top_k;  // a kind of tile
-    FloatBuffer coefficients;
     FloatBuffer transform;
   };
 

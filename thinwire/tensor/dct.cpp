@@ -1,8 +1,8 @@
 #include "thinwire/tensor/dct.h"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
+#include <type_traits>
+#include <vector>
 
 #include "thinwire/base/error.h"
 #include "thinwire/tensor/dct_tables.h"
@@ -13,21 +13,13 @@
 // clang-format off
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
+
+#include "thinwire/tensor/dct_recursions-inl.h"
 // clang-format on
 
 #ifndef THINWIRE_TENSOR_DCT_ONCE
 #define THINWIRE_TENSOR_DCT_ONCE
 namespace thinwire::tensor {
-
-// Everything of a butterfly in one function, so that it works in registers; sanitized, such a
-// function would take minutes to compile.
-#if HWY_IS_ASAN || HWY_IS_TSAN
-#define THINWIRE_BUTTERFLY HWY_NOINLINE
-#define THINWIRE_UNROLL(factor)
-#else
-#define THINWIRE_BUTTERFLY HWY_INLINE
-#define THINWIRE_UNROLL(factor) HWY_UNROLL(factor)
-#endif
 
 constexpr int kMaxSide = 256;
 
@@ -58,13 +50,6 @@ struct DctTables {
   DctSide columns;
 };
 
-template <int N>
-inline constexpr auto kRotations = [] {
-  std::array<std::array<float, 2>, N / 2> rotations{};
-  for (int k = 0; k < N / 2; ++k) rotations[size_t(k)] = {dct4_cos(N, k), dct4_sin(N, k)};
-  return rotations;
-}();
-
 }  // namespace thinwire::tensor
 #endif
 
@@ -72,88 +57,6 @@ HWY_BEFORE_NAMESPACE();
 namespace thinwire::tensor {
 namespace HWY_NAMESPACE {
 namespace {
-
-namespace hn = hwy::HWY_NAMESPACE;
-
-using D = hn::CappedTag<float, 16>;
-using V = hn::Vec<D>;
-constexpr int64_t kLanes = hn::MaxLanes(D());
-
-// The recursions of dct.h, as in dct_reference.cpp, in place, one column a lane.
-template <int N>
-THINWIRE_BUTTERFLY void dct2(V* HWY_RESTRICT x);
-
-template <int N>
-THINWIRE_BUTTERFLY void dct4(V* HWY_RESTRICT v) {
-  const D d;
-  if constexpr (N == 1) {
-    v[0] = hn::Mul(v[0], hn::Set(d, dct4_cos(1, 0)));
-    return;
-  }
-  constexpr int kHalf = N / 2;
-  V a[kHalf > 0 ? kHalf : 1];
-  V b[kHalf > 0 ? kHalf : 1];
-  THINWIRE_UNROLL(32)
-  for (int k = 0; k < kHalf; ++k) {
-    const V c = hn::Set(d, kRotations<N>[size_t(k)][0]);
-    const V s = hn::Set(d, kRotations<N>[size_t(k)][1]);
-    a[k] = hn::Add(hn::Mul(v[k], c), hn::Mul(v[N - 1 - k], s));
-    const V p = hn::Mul(v[k], s);
-    const V q = hn::Mul(v[N - 1 - k], c);
-    b[k] = k % 2 == 0 ? hn::Sub(p, q) : hn::Sub(q, p);
-  }
-  dct2<kHalf>(a);
-  dct2<kHalf>(b);
-  v[0] = a[0];
-  THINWIRE_UNROLL(32)
-  for (int m = 1; m < kHalf; ++m) {
-    v[2 * m] = hn::Sub(a[m], b[kHalf - m]);
-    v[2 * m - 1] = hn::Add(a[m], b[kHalf - m]);
-  }
-  v[N - 1] = b[0];
-}
-
-template <int N>
-THINWIRE_BUTTERFLY void dct2(V* HWY_RESTRICT x) {
-  if constexpr (N > 1) {
-    constexpr int kHalf = N / 2;
-    V sums[kHalf];
-    V differences[kHalf];
-    THINWIRE_UNROLL(32)
-    for (int k = 0; k < kHalf; ++k) {
-      sums[k] = hn::Add(x[k], x[N - 1 - k]);
-      differences[k] = hn::Sub(x[k], x[N - 1 - k]);
-    }
-    dct2<kHalf>(sums);
-    dct4<kHalf>(differences);
-    THINWIRE_UNROLL(32)
-    for (int j = 0; j < kHalf; ++j) {
-      x[2 * j] = sums[j];
-      x[2 * j + 1] = differences[j];
-    }
-  }
-}
-
-template <int N>
-THINWIRE_BUTTERFLY void dct3(V* HWY_RESTRICT x) {
-  if constexpr (N > 1) {
-    constexpr int kHalf = N / 2;
-    V even[kHalf];
-    V odd[kHalf];
-    THINWIRE_UNROLL(32)
-    for (int j = 0; j < kHalf; ++j) {
-      even[j] = x[2 * j];
-      odd[j] = x[2 * j + 1];
-    }
-    dct3<kHalf>(even);
-    dct4<kHalf>(odd);
-    THINWIRE_UNROLL(32)
-    for (int k = 0; k < kHalf; ++k) {
-      x[k] = hn::Add(even[k], odd[k]);
-      x[N - 1 - k] = hn::Sub(even[k], odd[k]);
-    }
-  }
-}
 
 // A pass over rows of `in` that transforms every column of `count` (a multiple of 16).
 struct Pass {
@@ -163,22 +66,6 @@ struct Pass {
   int64_t out_stride;
   int64_t count;
 };
-
-template <int N>
-void fast_forward(const DctSide& side, const Pass& pass) {
-  const D d;
-  for (int64_t at = 0; at < pass.count; at += kLanes) {
-    V x[N];
-    THINWIRE_UNROLL(64)
-    for (int i = 0; i < N; ++i) x[i] = hn::LoadU(d, pass.in + i * pass.in_stride + at);
-    dct2<N>(x);
-    THINWIRE_UNROLL(64)
-    for (int f = 0; f < N; ++f) {
-      const V norm = hn::Set(d, side.norm[size_t(f)]);
-      hn::StoreU(hn::Mul(x[f], norm), d, pass.out + f * pass.out_stride + at);
-    }
-  }
-}
 
 template <int N>
 void fast_inverse(const DctSide& side, const Pass& pass) {
@@ -222,30 +109,39 @@ HWY_INLINE void matrix_product(const float* table, int64_t step_i, int64_t step_
   for (; i < count; ++i) products<1>(table + i * step_i, step_i, step_j, in, terms, out + i);
 }
 
-void dense_forward(const DctSide& side, const Pass& pass) {
+// The normalised coefficients of kLanes columns, for any N at hand; N = 0: any side.
+template <int N>
+HWY_INLINE void transform(const DctSide& side, const float* in, int64_t stride, V* HWY_RESTRICT x) {
+  const D d;
+  THINWIRE_UNROLL(64)
+  for (int i = 0; i < N; ++i) x[i] = hn::LoadU(d, in + i * stride);
+  dct2<N>(x);
+  THINWIRE_UNROLL(64)
+  for (int f = 0; f < N; ++f) x[f] = hn::Mul(x[f], hn::Set(d, side.norm[size_t(f)]));
+}
+
+template <>
+HWY_INLINE void transform<0>(const DctSide& side, const float* in, int64_t stride,
+                             V* HWY_RESTRICT x) {
   const D d;
   const int n = side.n;
+  const int evens = (n + 1) / 2;
   const int64_t step = padded(n);
   V sums[kMaxSide / 2 + 1];
   V differences[kMaxSide / 2 + 1];
   V out[kMaxSide / 2 + 1];
-  for (int64_t at = 0; at < pass.count; at += kLanes) {
-    for (int k = 0; k < n / 2; ++k) {
-      const V x = hn::LoadU(d, pass.in + k * pass.in_stride + at);
-      const V mirrored = hn::LoadU(d, pass.in + (n - 1 - k) * pass.in_stride + at);
-      sums[k] = hn::Add(x, mirrored);
-      differences[k] = hn::Sub(x, mirrored);
-    }
-    if (n % 2 != 0) sums[n / 2] = hn::LoadU(d, pass.in + n / 2 * pass.in_stride + at);
-    const int evens = (n + 1) / 2;
-    matrix_product(side.row(0), 2 * step, 1, sums, evens, out, evens);
-    for (int i = 0; i < evens; ++i) hn::StoreU(out[i], d, pass.out + 2 * i * pass.out_stride + at);
-    if (n < 2) continue;
-    matrix_product(side.row(1), 2 * step, 1, differences, n / 2, out, n / 2);
-    for (int i = 0; i < n / 2; ++i) {
-      hn::StoreU(out[i], d, pass.out + (2 * i + 1) * pass.out_stride + at);
-    }
+  for (int k = 0; k < n / 2; ++k) {
+    const V v = hn::LoadU(d, in + k * stride);
+    const V mirrored = hn::LoadU(d, in + (n - 1 - k) * stride);
+    sums[k] = hn::Add(v, mirrored);
+    differences[k] = hn::Sub(v, mirrored);
   }
+  if (n % 2 != 0) sums[n / 2] = hn::LoadU(d, in + n / 2 * stride);
+  matrix_product(side.row(0), 2 * step, 1, sums, evens, out, evens);
+  for (int i = 0; i < evens; ++i) x[2 * i] = out[i];
+  if (n < 2) return;
+  matrix_product(side.row(1), 2 * step, 1, differences, n / 2, out, n / 2);
+  for (int i = 0; i < n / 2; ++i) x[2 * i + 1] = out[i];
 }
 
 void dense_inverse(const DctSide& side, const Pass& pass) {
@@ -273,23 +169,6 @@ void dense_inverse(const DctSide& side, const Pass& pass) {
   }
 }
 
-void forward_columns(const DctSide& side, const Pass& pass) {
-  switch (side.n) {
-    case 4:
-      return fast_forward<4>(side, pass);
-    case 8:
-      return fast_forward<8>(side, pass);
-    case 16:
-      return fast_forward<16>(side, pass);
-    case 32:
-      return fast_forward<32>(side, pass);
-    case 64:
-      return fast_forward<64>(side, pass);
-    default:
-      return dense_forward(side, pass);
-  }
-}
-
 void inverse_columns(const DctSide& side, const Pass& pass) {
   switch (side.n) {
     case 4:
@@ -307,64 +186,158 @@ void inverse_columns(const DctSide& side, const Pass& pass) {
   }
 }
 
-// Four by four elements at a time; up to three rows and columns of padding go along.
-void transpose(const float* HWY_RESTRICT in, int64_t in_stride, int64_t rows, int64_t columns,
-               float* HWY_RESTRICT out, int64_t out_stride) {
-#if HWY_TARGET == HWY_SCALAR
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t c = 0; c < columns; ++c) out[c * out_stride + r] = in[r * in_stride + c];
+#if HWY_TARGET != HWY_SCALAR
+// Stores 128 bits at a time, `stride` apart.
+template <class DV>
+HWY_INLINE void store_blocks(DV d, hn::Vec<DV> v, float* out, int64_t stride) {
+  if constexpr (hn::MaxLanes(DV()) <= 4) {
+    hn::StoreU(v, d, out);
+  } else {
+    const hn::Half<DV> half;
+    constexpr int64_t kBlocks = hn::MaxLanes(half) / 4;
+    store_blocks(half, hn::LowerHalf(half, v), out, stride);
+    store_blocks(half, hn::UpperHalf(half, v), out + kBlocks * stride, stride);
   }
+}
+#endif
+
+// out[lane * stride + i] = x[i], four i at a time: up to three behind `count` go along.
+HWY_INLINE void store_turned(const V* HWY_RESTRICT x, int count, float* HWY_RESTRICT out,
+                             int64_t stride) {
+  const D d;
+#if HWY_TARGET == HWY_SCALAR
+  for (int i = 0; i < count; ++i) hn::StoreU(x[i], d, out + i);
+  (void)stride;
 #else
-  const hn::FixedTag<float, 4> d4;
-  const hn::FixedTag<double, 2> d2;
-  const auto low = [&](auto a, auto b) HWY_ATTR {
-    return hn::BitCast(d4, hn::InterleaveLower(d2, hn::BitCast(d2, a), hn::BitCast(d2, b)));
+  const hn::Repartition<double, D> d64;
+  const auto low = [&](V a, V b) HWY_ATTR {
+    return hn::BitCast(d, hn::InterleaveLower(d64, hn::BitCast(d64, a), hn::BitCast(d64, b)));
   };
-  const auto high = [&](auto a, auto b) HWY_ATTR {
-    return hn::BitCast(d4, hn::InterleaveUpper(d2, hn::BitCast(d2, a), hn::BitCast(d2, b)));
+  const auto high = [&](V a, V b) HWY_ATTR {
+    return hn::BitCast(d, hn::InterleaveUpper(d64, hn::BitCast(d64, a), hn::BitCast(d64, b)));
   };
-  for (int64_t r = 0; r < rows; r += 4) {
-    for (int64_t c = 0; c < columns; c += 4) {
-      const float* from = in + r * in_stride + c;
-      const auto row0 = hn::LoadU(d4, from);
-      const auto row1 = hn::LoadU(d4, from + in_stride);
-      const auto row2 = hn::LoadU(d4, from + 2 * in_stride);
-      const auto row3 = hn::LoadU(d4, from + 3 * in_stride);
-      const auto low01 = hn::InterleaveLower(d4, row0, row1);
-      const auto low23 = hn::InterleaveLower(d4, row2, row3);
-      const auto high01 = hn::InterleaveUpper(d4, row0, row1);
-      const auto high23 = hn::InterleaveUpper(d4, row2, row3);
-      float* to = out + c * out_stride + r;
-      hn::StoreU(low(low01, low23), d4, to);
-      hn::StoreU(high(low01, low23), d4, to + out_stride);
-      hn::StoreU(low(high01, high23), d4, to + 2 * out_stride);
-      hn::StoreU(high(high01, high23), d4, to + 3 * out_stride);
-    }
+  THINWIRE_UNROLL(16)
+  for (int i = 0; i < count; i += 4) {
+    const V low01 = hn::InterleaveLower(d, x[i], x[i + 1]);
+    const V low23 = hn::InterleaveLower(d, x[i + 2], x[i + 3]);
+    const V high01 = hn::InterleaveUpper(d, x[i], x[i + 1]);
+    const V high23 = hn::InterleaveUpper(d, x[i + 2], x[i + 3]);
+    store_blocks(d, low(low01, low23), out + i, 4 * stride);
+    store_blocks(d, high(low01, low23), out + stride + i, 4 * stride);
+    store_blocks(d, low(high01, high23), out + 2 * stride + i, 4 * stride);
+    store_blocks(d, high(high01, high23), out + 3 * stride + i, 4 * stride);
   }
 #endif
 }
 
-void forward_tile(const DctTables& tables, const float* tile, int64_t stride, float* coefficients,
-                  float* workspace) {
+// Begins to bring rows [begin, end) of a tile into the cache.
+HWY_INLINE void fetch(const SoonNeeded& soon, int64_t begin, int64_t end, int64_t columns) {
+  if (soon.rows == nullptr) return;
+  for (int64_t y = begin; y < end; ++y) {
+    for (int64_t x = 0; x < columns; x += 16) {
+      __builtin_prefetch(soon.rows + y * soon.stride + x, 0, 2);
+    }
+  }
+}
+
+// The first pass: columns of the tile become rows of coefficients, out_stride apart. Meanwhile
+// fetches as many elements at `soon`.
+template <int N>
+void forward_turned(const DctSide& side, const Pass& pass, const float* soon) {
+  constexpr int kRoom = N == 0 ? kMaxSide + 3 : N;
+  const int n = N == 0 ? side.n : N;
+  for (int64_t at = 0; at < pass.count; at += kLanes) {
+    fetch({soon, 16}, at * n / 16, (at + kLanes) * n / 16, 16);
+    V x[kRoom];
+    transform<N>(side, pass.in + at, pass.in_stride, x);
+    for (int i = n; i < kRoom && i < n + 3; ++i) x[i] = hn::Zero(D());
+    store_turned(x, n, pass.out + at * pass.out_stride, pass.out_stride);
+  }
+}
+
+// The second: out = decay * out + gain * coefficients. Meanwhile fetches a tile of `rows`.
+template <int N>
+void forward_into(const DctSide& side, const Pass& pass, const Blend& blend, int64_t rows,
+                  const SoonNeeded& soon) {
+  const D d;
+  constexpr int kRoom = N == 0 ? kMaxSide : N;
+  const int n = N == 0 ? side.n : N;
+  const V decay = hn::Set(d, blend.decay);
+  const V gain = hn::Set(d, blend.gain);
+  for (int64_t at = 0; at < pass.count; at += kLanes) {
+    fetch(soon, at, std::min(at + kLanes, rows), n);
+    V x[kRoom];
+    transform<N>(side, pass.in + at, pass.in_stride, x);
+    THINWIRE_UNROLL(64)
+    for (int f = 0; f < n; ++f) {
+      float* out = pass.out + f * pass.out_stride + at;
+      hn::StoreU(hn::Add(hn::Mul(decay, hn::LoadU(d, out)), hn::Mul(gain, x[f])), d, out);
+    }
+  }
+}
+
+// Calls body with the side as a constant, or 0 where there is no recursion for it.
+template <class Body>
+void for_side(int n, const Body& body) {
+  switch (n) {
+    case 4:
+      return body(std::integral_constant<int, 4>());
+    case 8:
+      return body(std::integral_constant<int, 8>());
+    case 16:
+      return body(std::integral_constant<int, 16>());
+    case 32:
+      return body(std::integral_constant<int, 32>());
+    case 64:
+      return body(std::integral_constant<int, 64>());
+    default:
+      return body(std::integral_constant<int, 0>());
+  }
+}
+
+// out = decay * out + gain * in.
+void blend_into(const float* HWY_RESTRICT in, int64_t count, const Blend& blend,
+                float* HWY_RESTRICT out) {
+  const D d;
+  const V decay = hn::Set(d, blend.decay);
+  const V gain = hn::Set(d, blend.gain);
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    const V kept = hn::Mul(decay, hn::LoadU(d, out + i));
+    hn::StoreU(hn::Add(kept, hn::Mul(gain, hn::LoadU(d, in + i))), d, out + i);
+  }
+  for (; i < count; ++i) out[i] = blend.decay * out[i] + blend.gain * in[i];
+}
+
+void accumulate_tile(const DctTables& tables, const float* tile, int64_t stride, const Blend& blend,
+                     float* momentum, float* workspace, const SoonNeeded& soon) {
   const int h = tables.rows.n;
   const int w = tables.columns.n;
   const int64_t hp = padded(h);
   const int64_t wp = padded(w);
-  float* first = workspace;
-  float* second = workspace + hp * wp;
+  float* turned = workspace;
+  float* other = workspace + hp * wp;
   if (w != wp) {
-    for (int y = 0; y < h; ++y) std::copy_n(tile + y * stride, w, second + y * wp);
-    tile = second;
+    for (int y = 0; y < h; ++y) std::copy_n(tile + y * stride, w, other + y * wp);
+    tile = other;
     stride = wp;
   }
-  forward_columns(tables.rows, {tile, stride, first, wp, wp});
-  transpose(first, wp, h, w, second, hp);
+  for_side(h, [&](auto n) {
+    forward_turned<n>(tables.rows, {tile, stride, turned, hp, wp}, momentum);
+  });
   if (h == hp) {
-    forward_columns(tables.columns, {second, hp, coefficients, h, h});
+    for_side(w, [&](auto n) {
+      forward_into<n>(tables.columns, {turned, hp, momentum, hp, hp}, blend, h, soon);
+    });
     return;
   }
-  forward_columns(tables.columns, {second, hp, first, hp, hp});
-  for (int b = 0; b < w; ++b) std::copy_n(first + b * hp, h, coefficients + b * h);
+  // The momentum's rows are shorter than those of the workspace.
+  std::fill_n(other, hp * w, 0.0f);
+  for_side(w, [&](auto n) {
+    forward_into<n>(tables.columns, {turned, hp, other, hp, hp}, {0, 1}, h, soon);
+  });
+  for (int b = 1; b < w; ++b) std::copy_n(other + b * hp, h, other + b * h);
+  blend_into(other, int64_t{h} * w, blend, momentum);
 }
 
 // row[at ...] = sum over the entries of one vertical frequency of value * B[b], Vectors at a time.
@@ -388,13 +361,14 @@ HWY_INLINE void sparse_row(const DctSide& side, const uint16_t* slots, const flo
 }
 
 void inverse_tile(const DctTables& tables, const uint16_t* slots, const float* values,
-                  int64_t count, float* workspace) {
+                  int64_t count, float* workspace, const SoonNeeded& soon) {
   const int h = tables.rows.n;
   const int w = tables.columns.n;
   const int64_t wp = padded(w);
   float* along = workspace + padded(h) * wp;
   int64_t begin = 0;
   for (int a = 0; a < h; ++a) {
+    fetch(soon, a, a + 1, w);
     int64_t end = begin;
     while (end < count && slots[end] < (a + 1) * w) ++end;
     int64_t at = 0;
@@ -419,7 +393,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace thinwire::tensor {
 
-HWY_EXPORT(forward_tile);
+HWY_EXPORT(accumulate_tile);
 HWY_EXPORT(inverse_tile);
 
 TileDct::TileDct(int rows, int columns) {
@@ -439,15 +413,15 @@ int64_t TileDct::workspace_size() const {
 
 int64_t TileDct::row_stride() const { return padded(tables_->columns.n); }
 
-void TileDct::forward(const float* tile, int64_t stride, float* coefficients,
-                      float* workspace) const {
-  HWY_DYNAMIC_DISPATCH(forward_tile)(*tables_, tile, stride, coefficients, workspace);
+void TileDct::accumulate(const float* tile, int64_t stride, const Blend& blend, float* momentum,
+                         float* workspace, const SoonNeeded& soon) const {
+  HWY_DYNAMIC_DISPATCH(accumulate_tile)(*tables_, tile, stride, blend, momentum, workspace, soon);
 }
 
 const float* TileDct::inverse(std::span<const uint16_t> slots, const float* values,
-                              float* workspace) const {
+                              float* workspace, const SoonNeeded& soon) const {
   HWY_DYNAMIC_DISPATCH(inverse_tile)
-  (*tables_, slots.data(), values, static_cast<int64_t>(slots.size()), workspace);
+  (*tables_, slots.data(), values, static_cast<int64_t>(slots.size()), workspace, soon);
   return workspace;
 }
 

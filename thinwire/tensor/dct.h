@@ -22,6 +22,19 @@ namespace thinwire::tensor {
 
 struct DctTables;
 
+// out = decay * out + gain * x.
+struct Blend {
+  float decay = 0;
+  float gain = 1;
+};
+
+// Rows, `stride` elements apart, of a tile that will be touched soon: they are brought into the
+// cache while something else is computed. Null: none.
+struct SoonNeeded {
+  const float* rows = nullptr;
+  int64_t stride = 0;
+};
+
 // Transforms tiles of one shape. Immutable once made: threads may share it, each with its own
 // workspace of workspace_size() floats aligned to 64 bytes.
 class TileDct {
@@ -34,14 +47,16 @@ class TileDct {
 
   int64_t workspace_size() const;
 
-  // coefficients[b * rows + a] of frequencies a (down the rows) and b (along the columns): column
-  // by column, which saves a transposition. `tile` has rows `stride` elements apart.
-  void forward(const float* tile, int64_t stride, float* coefficients, float* workspace) const;
+  // Blends the coefficients of `tile`, whose rows are `stride` elements apart, into the momentum:
+  // momentum[b * rows + a] for frequencies a (down the rows) and b (along the columns), column by
+  // column, which saves a transposition. `soon` has the tile's shape.
+  void accumulate(const float* tile, int64_t stride, const Blend& blend, float* momentum,
+                  float* workspace, const SoonNeeded& soon = {}) const;
 
   // The tile whose coefficients are zero but for values[i] at slot slots[i] = a * columns + b,
   // slots strictly ascending. Returns its rows, row_stride() apart, inside the workspace.
-  const float* inverse(std::span<const uint16_t> slots, const float* values,
-                       float* workspace) const;
+  const float* inverse(std::span<const uint16_t> slots, const float* values, float* workspace,
+                       const SoonNeeded& soon = {}) const;
   int64_t row_stride() const;
 
  private:

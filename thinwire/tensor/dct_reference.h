@@ -12,7 +12,8 @@ namespace thinwire::tensor {
 std::vector<float> dct_reference(const std::vector<float>& column);
 std::vector<float> idct_reference(const std::vector<float>& coefficients);
 
-// As TileDct::forward of a dense tile (rows `columns` apart) and TileDct::inverse into one.
+// What TileDct::accumulate adds for a dense tile (rows `columns` apart), and TileDct::inverse into
+// one.
 std::vector<float> tile_dct_reference(std::span<const float> tile, int rows, int columns);
 std::vector<float> tile_idct_reference(std::span<const uint16_t> slots, const float* values,
                                        int rows, int columns);

@@ -45,6 +45,14 @@ constexpr float dct4_sin(int n, int k) {
   return static_cast<float>(cos_pi(2 * n - (2 * k + 1), 4 * n));
 }
 
+// Those of all k below n / 2.
+template <int N>
+inline constexpr auto kRotations = [] {
+  std::array<std::array<float, 2>, N / 2> rotations{};
+  for (int k = 0; k < N / 2; ++k) rotations[size_t(k)] = {dct4_cos(N, k), dct4_sin(N, k)};
+  return rotations;
+}();
+
 // Whether a side of n elements takes the fast recursion.
 constexpr bool is_fast_dct_size(int n) { return n == 4 || n == 8 || n == 16 || n == 32 || n == 64; }
 
