@@ -86,10 +86,25 @@ struct Contradiction {
 };
 
 class Contradictions : public testing::TestWithParam<Contradiction> {};
-INSTANTIATE_TEST_SUITE_P(Distro, Contradictions,
-                         testing::Values(Contradiction{"chunk = 4\nk = 17\n", "k must be <= chunk"},
-                                         Contradiction{"values = \"fp32\"\nfeedback = true\n",
-                                                       "feedback = true needs values"}));
+INSTANTIATE_TEST_SUITE_P(
+    Distro, Contradictions,
+    testing::Values(
+        Contradiction{"chunk = 4\nk = 17\n", "k must be <= chunk * chunk = 16, got 17"},
+        Contradiction{"values = \"fp32\"\nfeedback = true\n", "feedback = true needs values"},
+        Contradiction{"client = \"stateless\"\nfeedback = true\n",
+                      "feedback = true needs client = stateful"},
+        Contradiction{"client = \"stateless\"\noverlap = 1\nlook_ahead = true\n",
+                      "look_ahead = true needs client = stateful"},
+        Contradiction{"look_ahead = true\n", "look_ahead = true needs overlap = 1"},
+        Contradiction{"local_steps = 2\n", "local_steps must be 1 with client = stateful"},
+        Contradiction{"local_update = \"sign\"\n", "local_update = sign needs client = stateless"},
+        Contradiction{"client = \"stateless\"\nlocal_steps = 9\n[train]\nsteps = 8\n",
+                      "local_steps must be <= train.steps = 8, got 9"},
+        Contradiction{"update = \"adamw\"\n[optim]\nmethod = \"other\"\n",
+                      "update = \"adamw\" needs optim.method = \"adamw\", got \"other\""},
+        Contradiction{"client = \"stateless\"\nlocal_update = \"adamw\"\n"
+                      "[optim]\nmethod = \"other\"\n",
+                      "local_update = \"adamw\" needs optim.method = \"adamw\""}));
 
 TEST_P(Contradictions, AreErrorsThatNameTheField) {
   const auto recipe = recipe_with(GetParam().fields);

@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 
+#include <algorithm>
+#include <condition_variable>
 #include <limits>
+#include <mutex>
 
 #include "tests/sync/distro_run.h"
 #include "thinwire/codec/payload.h"
@@ -38,7 +41,7 @@ Values params_after(DistroRun& run, int steps) {
 }
 
 class ReplicasOf : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Distro, ReplicasOf, testing::Values(2, 3, 5, 8));
+INSTANTIATE_TEST_SUITE_P(Distro, ReplicasOf, testing::Values(2, 3, 5, 8, 16, 32));
 
 TEST_P(ReplicasOf, AgreeBitForBitAfterEveryStep) {
   for (const char* update : {"sign", "adamw", "sgd"}) {
@@ -54,6 +57,52 @@ TEST_P(ReplicasOf, AgreeBitForBitAfterEveryStep) {
       if (state.agreement == Agreement::kLocal) continue;
       EXPECT_THAT(run.state(1, state.name), testing::ElementsAreArray(state.values));
     }
+  }
+}
+
+// Lets workers send in another order every round.
+class Shuffled {
+ public:
+  explicit Shuffled(int workers) : workers_(workers) {}
+
+  void await_turn(uint64_t round, int worker) {
+    // A permutation of the workers, since 7 has no divisor in common with their number.
+    const auto turn = (7 * static_cast<uint64_t>(worker) + 3 * round) % uint64_t(workers_);
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return sent_ == round * uint64_t(workers_) + turn; });
+    ++sent_;
+    changed_.notify_all();
+  }
+
+ private:
+  int workers_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  uint64_t sent_ = 0;
+};
+
+TEST(Distro, OrderInWhichPayloadsAreSentDoesNotChangeTheBits) {
+  for (const int workers : {3, 16}) {
+    DistroRunOptions options = small_run(workers);
+    DistroRun unordered(options);
+    Shuffled order(workers);
+    options.tamper = [&](uint64_t round, int worker, Bytes&) { order.await_turn(round, worker); };
+    DistroRun shuffled(options);
+    const Values expected = params_after(unordered, 4);
+    EXPECT_EQ(params_after(shuffled, 4), expected);
+    EXPECT_THAT(shuffled.params(workers - 1), testing::ElementsAreArray(expected));
+  }
+}
+
+TEST(Distro, StatelessClientOfOneStepIsTheStatefulOneWithoutMemory) {
+  // A rate that is a power of two goes through the transform without rounding.
+  const std::string plain = "[optim]\nclip = 0\n";
+  DistroRun stateless(small_run(3, "client = \"stateless\"\n" + plain));
+  DistroRun forgetful(small_run(3, "decay = 0\n" + plain));
+  for (int step = 0; step < 4; ++step) {
+    ASSERT_TRUE(stateless.step(0x1p-6f));
+    ASSERT_TRUE(forgetful.step(0x1p-6f));
+    EXPECT_THAT(stateless.params(0), testing::ElementsAreArray(forgetful.params(0)));
   }
 }
 
@@ -120,6 +169,78 @@ TEST(Distro, UnseenRowsOfAnEmbeddingStayWhereTheyAre) {
   const Values before(run.params(0, 0).begin(), run.params(0, 0).end());
   params_after(run, 3);
   EXPECT_THAT(run.params(0, 0), testing::ElementsAreArray(before));
+}
+
+// One worker with a gradient of its own making.
+class LoneWorker {
+ public:
+  explicit LoneWorker(const std::string& fields)
+      : run_(small_run(1, fields)),
+        strategy_(make_distro({run_.recipe(), params, gradients, threads_, slots_, *peers_[0]})) {}
+
+  Result<StepReport> step(uint64_t number) { return strategy_->after_step(round(number)); }
+  Strategy& strategy() { return *strategy_; }
+
+  static Round round(uint64_t number) {
+    Round round;
+    round.run = 1;
+    round.number = round.step = number;
+    round.learning_rate = round.round_rate = 0.01f;
+    round.closes = true;
+    round.roster = {{0, {}, 1.0f}};
+    return round;
+  }
+
+ private:
+  DistroRun run_;
+  tensor::Layout layout_{kTensors};
+  ThreadPool threads_{1};
+  SlotHold slots_{nullptr, 1};
+  std::vector<std::unique_ptr<transport::Peers>> peers_ = transport::make_local_peers(1);
+
+ public:
+  tensor::Arena params{layout_};
+  tensor::Arena gradients{layout_};
+
+ private:
+  std::unique_ptr<Strategy> strategy_;
+};
+
+TEST(Distro, ConstantGradientMovesAllWeightsAlikeAndSendsLittle) {
+  LoneWorker worker("overlap = 1\n[optim]\nweight_decay = 0\nclip = 0\n");
+  std::ranges::fill(worker.gradients.tensor(0), 0.5f);
+  ASSERT_TRUE(worker.step(0));
+  ASSERT_TRUE(worker.step(1));
+  EXPECT_THAT(worker.params.tensor(0), Each(-0.01f));
+  for (const size_t tensor : {1, 2, 3}) EXPECT_THAT(worker.params.tensor(tensor), Each(0.0f));
+  // Of 6 tiles one slot each, of the others none: tables and scales are all there is.
+  EXPECT_LT(worker.strategy().travelling().front().bytes->size(), 110u);
+}
+
+TEST(Distro, PayloadUnderWayThatACheckpointSpoiledIsRefused) {
+  LoneWorker before("overlap = 1\n");
+  std::ranges::fill(before.gradients.all(), 0.5f);
+  ASSERT_TRUE(before.step(0));
+  const Bytes payload = *before.strategy().travelling().front().bytes;
+  ASSERT_GT(payload.size(), 40u);
+  Bytes shorter(payload.begin(), payload.end() - 1);
+  Bytes longer = payload;
+  longer.push_back(0);
+  Bytes flipped = payload;
+  flipped.back() ^= 1;
+  const auto resumed_with = [](const Bytes& bytes) {
+    LoneWorker after("overlap = 1\n");
+    *after.strategy().travelling().front().bytes = bytes;
+    after.strategy().restored(1, LoneWorker::round);
+    return after.step(1);
+  };
+  EXPECT_TRUE(resumed_with(payload));
+  for (const Bytes& spoiled : {shorter, longer, flipped, Bytes(3)}) {
+    const auto done = resumed_with(spoiled);
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().kind, FailureKind::kCorruptPayload);
+    EXPECT_THAT(done.error().message, testing::HasSubstr("member 0"));
+  }
 }
 
 TEST(Distro, FeedbackKeepsTheErrorOfCodingInTheMomentum) {

@@ -59,7 +59,8 @@ class Checkpoint : public testing::Test {
     writer.write_weights(params_);
     writer.write_consensus(std::vector<NamedValues>{{"adamw.m", moments_}, {"none", {}}});
     writer.write_worker(0, std::vector<NamedValues>{{"delta", delta0_}});
-    writer.write_worker(1, std::vector<NamedValues>{{"delta", delta1_}});
+    writer.write_worker(1, std::vector<NamedValues>{{"delta", delta1_}},
+                        std::vector<NamedBytes>{{"payload", payload1_}});
     writer.add_text(kRecipeFile, "[run]\nname = 'x'\n");
   }
   CheckpointMeta meta(uint64_t step) const {
@@ -88,6 +89,7 @@ class Checkpoint : public testing::Test {
   std::vector<float> moments_ = {0.25f, -0.5f, 1e-30f};
   std::vector<float> delta0_ = {1, 2, 3, 4};
   std::vector<float> delta1_ = {5, 6, 7, 8};
+  Bytes payload1_ = {'T', 'W', 'P', 'L', 0, 255};  // under way, whatever it says
 };
 
 TEST_F(Checkpoint, RoundTripGivesBackEverything) {
@@ -113,6 +115,8 @@ TEST_F(Checkpoint, RoundTripGivesBackEverything) {
   EXPECT_EQ(delta, delta1_);
   reader.read_worker(0, "delta", delta);
   EXPECT_EQ(delta, delta0_);
+  EXPECT_EQ(reader.read_worker_bytes(1, "payload"), payload1_);
+  EXPECT_THAT(reader.read_worker_bytes(0, "payload"), IsEmpty());
 }
 
 TEST_F(Checkpoint, EqualContentHasEqualDigestAndOtherContentAnother) {
