@@ -110,6 +110,7 @@ BENCHMARK(bm_apply)
     ->ArgNames({"workers", "threads"})
     ->Args({1, 1})
     ->Args({1, 2})
+    ->Args({32, 1})
     ->Args({32, 2})
     ->UseRealTime()
     ->Unit(benchmark::kMillisecond);
