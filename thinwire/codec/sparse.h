@@ -69,7 +69,7 @@ class SparseMessage {
   Result<void> open(std::span<const uint8_t> bytes);
   // Reads one segment of an opened message; threads may read different ones. Any bytes give slots
   // in range and strictly ascending with finite values, or kCorruptPayload.
-  Result<void> decode(size_t segment);
+  Result<void> decode(size_t index);
 
   std::span<const SparseSegment> segments() const { return segments_; }
   // Of tile first_tile + t, as in SparseTiles, once its segment is decoded.

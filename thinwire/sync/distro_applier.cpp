@@ -110,7 +110,7 @@ DistroApplier::DistroApplier(const method::DistroOptions& options,
 Result<void> DistroApplier::apply(std::span<const transport::Delivery> deliveries,
                                   const Round& round, tensor::Arena& params,
                                   tensor::Arena& gradients) {
-  const auto decoded = decode(deliveries, round);
+  auto decoded = decode(deliveries, round);
   if (!decoded) return decoded;
   const std::span<float> target = update_ == Update::kOptimizer ? gradients.all() : params.all();
   tiles_.for_each_segment(threads_, [&](size_t segment, int thread) {
@@ -139,7 +139,7 @@ Result<void> DistroApplier::decode(std::span<const transport::Delivery> deliveri
     const auto opened = open(deliveries[index], round, received_[index]);
     if (!opened) failures[index] = opened.error();
   });
-  if (const auto opened = first_failure(failures); !opened) return opened;
+  if (auto opened = first_failure(failures); !opened) return opened;
   threads_.for_each(static_cast<int64_t>(deliveries.size() * segments), [&](int64_t i) {
     const size_t index = static_cast<size_t>(i) / segments;
     const size_t segment = static_cast<size_t>(i) % segments;
@@ -159,9 +159,9 @@ void DistroApplier::update_segment(size_t segment, size_t payloads, float lr,
     const size_t count = aggregate_tile(segment, tile, payloads, workspace);
     int64_t stride = 0;
     const TilePlace place = tiles_.place(part.tensor, tile);
-    float* rows = target.data() + place.offset;
-    const float* update = tile_update(part.tensor, count, {rows, place.stride}, workspace, stride);
-    update_tile(part.tensor, lr, update, stride, rows, place.stride);
+    const tensor::SoonNeeded soon = {target.data() + place.offset, place.stride};
+    const float* update = tile_update(part.tensor, count, soon, workspace, stride);
+    update_tile(part.tensor, lr, update, stride, target, place);
   }
 }
 
@@ -219,9 +219,10 @@ const float* DistroApplier::tile_update(size_t tensor, size_t count, const tenso
 }
 
 void DistroApplier::update_tile(size_t tensor, float lr, const float* update, int64_t update_stride,
-                                float* target, int64_t target_stride) {
+                                std::span<float> target, const TilePlace& place) {
   const TileKind& kind = tiles_.kind(tensor);
-  const Rows rows{target, target_stride, update, update_stride, kind.rows, kind.columns};
+  const Rows rows{
+      target.data() + place.offset, place.stride, update, update_stride, kind.rows, kind.columns};
   const float shrink =
       layout_.specs()[tensor].decays() ? 1.0f - lr * static_cast<float>(optim_.weight_decay) : 1.0f;
   switch (update_) {

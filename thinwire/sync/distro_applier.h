@@ -55,7 +55,7 @@ class DistroApplier {
   const float* tile_update(size_t tensor, size_t count, const tensor::SoonNeeded& soon,
                            Workspace& workspace, int64_t& stride);
   void update_tile(size_t tensor, float lr, const float* update, int64_t update_stride,
-                   float* target, int64_t target_stride);
+                   std::span<float> target, const TilePlace& place);
 
   const method::DistroOptions& options_;
   const config::OptimSection& optim_;

@@ -250,7 +250,9 @@ void forward_turned(const DctSide& side, const Pass& pass, const float* soon) {
     fetch({soon, 16}, at * n / 16, (at + kLanes) * n / 16, 16);
     V x[kRoom];
     transform<N>(side, pass.in + at, pass.in_stride, x);
-    for (int i = n; i < kRoom && i < n + 3; ++i) x[i] = hn::Zero(D());
+    if constexpr (N == 0) {
+      for (int i = n; i < n + 3; ++i) x[i] = hn::Zero(D());
+    }
     store_turned(x, n, pass.out + at * pass.out_stride, pass.out_stride);
   }
 }
