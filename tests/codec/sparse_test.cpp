@@ -9,12 +9,14 @@
 #include "tests/codec/random_tiles.h"
 #include "thinwire/base/bf16.h"
 #include "thinwire/base/rng.h"
+#include "thinwire/codec/sparse_format.h"
 
 namespace thinwire::codec {
 namespace {
 
 const std::vector<ValueCoding> kCodings = {ValueCoding::kF32, ValueCoding::kBf16,
-                                           ValueCoding::kInt8, ValueCoding::kOneBit};
+                                           ValueCoding::kInt8, ValueCoding::kOneBit,
+                                           ValueCoding::kTwoBit};
 
 Bytes encoded(const std::vector<SparseShape>& shapes, ValueCoding coding, SparseTiles& tiles) {
   for (size_t i = 0; i < shapes.size(); ++i) quantise(shapes[i], i, coding, tiles);
@@ -28,6 +30,7 @@ void expect_same(const std::vector<SparseShape>& shapes, const SparseTiles& a,
                  const SparseTiles& b) {
   ASSERT_EQ(a.counts, b.counts);
   ASSERT_EQ(a.scales, b.scales);
+  ASSERT_EQ(a.highs, b.highs);
   for (const SparseShape& shape : shapes) {
     for (int64_t tile = 0; tile < shape.tiles; ++tile) {
       const auto first = static_cast<size_t>(shape.first_kept + tile * shape.kept);
@@ -96,11 +99,11 @@ TEST_P(Sparse, RandomBytesNeverDoHarm) {
     for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(rng.bits());
     // A plausible start, so that the rest is looked at: the coding, scales below 2, and two
     // segments of which the first ends within what follows.
-    const bool scaled = GetParam() == ValueCoding::kInt8 || GetParam() == ValueCoding::kOneBit;
-    const size_t table = scaled ? 5 : 1;
+    const auto scaled = static_cast<size_t>(scales_of(GetParam()));
+    const size_t table = 1 + 4 * scaled;
     if (bytes.size() >= table + 8) {
       bytes[0] = static_cast<uint8_t>(GetParam());
-      if (scaled) bytes[2] = bytes[4] = 0x3f;
+      for (size_t i = 0; i < 2 * scaled; ++i) bytes[2 + 2 * i] = 0x3f;
       const size_t rest = bytes.size() - table - 8;
       const size_t first = rng.below(rest + 1);
       set_segment_bytes(bytes, table, first);
@@ -241,6 +244,17 @@ TEST(SparseQuantise, TinyAndAbsentValuesGiveFiniteMessages) {
     ASSERT_TRUE(decode_sparse(shapes, coding, bytes, received));
     expect_valid(shapes, received);
   }
+}
+
+TEST(SparseQuantise, TwoBitsAreTheMeansBelowAndAboveTheMean) {
+  const auto shapes = shapes_of({{1, 8, 4}, {1, 4, 2}});
+  SparseTiles tiles(shapes);
+  tiles.counts = {4, 2};
+  tiles.values = {1, -2, 8, -1, 2, 10};  // mean 4
+  quantise_two_bits(shapes, 0, tiles);
+  EXPECT_THAT(tiles.values, testing::ElementsAre(1.5, -1.5, 9, -1.5, 1.5, 9));
+  EXPECT_THAT(tiles.scales, testing::ElementsAre(1.5, 1.5));
+  EXPECT_THAT(tiles.highs, testing::ElementsAre(9, 9));
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ void check(const std::vector<SparseShape>& shapes, const SparseTiles& tiles) {
 
 FUZZ_TARGET(sparse)(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
-  const auto coding = static_cast<thinwire::codec::ValueCoding>(data[0] % 4);
+  const auto coding = static_cast<thinwire::codec::ValueCoding>(data[0] % 5);
   const std::vector<SparseShape> shapes = {
       {4, 64, 3, 0, 0}, {2, 5, 1, 4, 12}, {1, 65536, 9, 6, 14}, {3, 8, 8, 7, 23}};
   SparseTiles tiles(shapes);

@@ -7,6 +7,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/config/model_shapes.h"
 #include "thinwire/method/registry.h"
+#include "thinwire/method/sparse.h"
 
 namespace thinwire::method {
 namespace {
@@ -75,6 +76,57 @@ TEST(OuterTraffic, IsTheAllReducesOverTheStepsBetween) {
   EXPECT_DOUBLE_EQ(diloco.sent_bytes * 100, allreduce.sent_bytes);
   EXPECT_DOUBLE_EQ(diloco.turns * 100, allreduce.turns);
   EXPECT_TRUE(diloco.exact);
+}
+
+TEST(Clusters, AreConsecutiveAndAsEvenAsCanBe) {
+  const Clusters clusters{7, 3};
+  EXPECT_EQ(clusters.first(0), 0);
+  EXPECT_EQ(clusters.first(1), 2);
+  EXPECT_EQ(clusters.first(2), 4);
+  EXPECT_EQ(clusters.size(2), 3);
+  EXPECT_EQ(clusters.of(1), 0);
+  EXPECT_EQ(clusters.of(4), 2);
+  EXPECT_EQ(clusters.of(6), 2);
+}
+
+TEST(Within, ContradictionsAreErrorsThatSayWhy) {
+  const auto refused = [](std::vector<std::string> fields) {
+    fields.insert(fields.end(), {"train.workers=4", "sync.within=distro"});
+    try {
+      load_recipe("", fields);
+    } catch (const UsageError& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_THAT(refused({"sync.method=allreduce", "sync.clusters=2"}),
+              HasSubstr("[sync] within = \"distro\" needs a method whose workers train apart"));
+  EXPECT_THAT(refused({"sync.method=diloco"}),
+              HasSubstr("[sync] clusters must be >= 1 and <= [train] workers = 4"));
+  EXPECT_THAT(refused({"sync.method=diloco", "sync.clusters=2", "distro.client=stateless",
+                       "distro.local_steps=3"}),
+              HasSubstr("within = \"distro\" needs [distro] local_steps = 1, got 3"));
+  EXPECT_EQ(refused({"sync.method=streaming", "sync.clusters=2"}), "accepted");
+}
+
+TEST(Sparse, ChunksAreFlatAndTheLastOneShorter) {
+  SparseOptions options;
+  options.chunk = 100;
+  options.k = 8;
+  const std::vector<TensorSpec> tensors = {{"a", {10, 25}}, {"b", {30}}, {"c", {200}}};
+  const ChunkPlan chunks = plan_chunks(tensors, options);
+  EXPECT_THAT(chunks.parts, testing::ElementsAre(0, 2, 3, 4));
+  const auto& parts = chunks.plan.tensors;
+  EXPECT_EQ(parts[0].tiles(), 2);
+  EXPECT_EQ(parts[0].kept, 8);
+  EXPECT_EQ(parts[1].slots(), 50);
+  EXPECT_EQ(parts[1].kept, 4);
+  EXPECT_EQ(parts[1].first_kept, 16);
+  EXPECT_EQ(parts[2].kept, 2);  // 2.4
+  EXPECT_EQ(parts[3].tiles(), 2);
+  EXPECT_EQ(chunks.plan.tiles, 6);
+  EXPECT_THAT(refusal("sparse", {"chunk=16", "k=17"}),
+              HasSubstr("k must be <= chunk = 16, got 17"));
 }
 
 TEST(OuterTraffic, CountsTheSendAtTheEnd) {

@@ -8,6 +8,7 @@
 
 #include "tests/sync/distro_run.h"
 #include "thinwire/method/outer.h"
+#include "thinwire/method/sparse.h"
 #include "thinwire/sync/outer_fragments.h"
 #include "thinwire/tensor/safetensors.h"
 
@@ -69,6 +70,15 @@ class OuterGolden : public testing::TestWithParam<const char*> {
     return text;
   }
 
+  method::OuterOptions outer() const {
+    if (trace_["method"] != "sparse") {
+      return run_.recipe().section<method::OuterOptions>(trace_["method"]);
+    }
+    auto options = run_.recipe().section<method::SparseOptions>("sparse").outer_options();
+    options.error_feedback = true;  // by its nature
+    return options;
+  }
+
   void expect_near(std::span<const float> got, const std::string& key) const {
     ASSERT_THAT(got, Pointwise(FloatNear(kTolerance), golden_.read_f32(key))) << key;
   }
@@ -90,7 +100,7 @@ class OuterGolden : public testing::TestWithParam<const char*> {
   // A tensor of state in the order of the fragments.
   std::span<const float> part(std::span<const float> state, size_t tensor) const {
     const tensor::Layout& layout = run_.replicas().layout();
-    const auto& options = run_.recipe().section<method::OuterOptions>(trace_["method"]);
+    const method::OuterOptions options = outer();
     const int64_t start = layout.offset(tensor);
     for (const OuterFragment& fragment : outer_fragments(layout, options.fragment_layers)) {
       for (const FragmentPiece& piece : fragment.pieces) {
@@ -115,7 +125,7 @@ class OuterGolden : public testing::TestWithParam<const char*> {
         return std::as_const(run_.replicas().params(worker)).tensor(tensor);
       });
     }
-    const auto& options = run_.recipe().section<method::OuterOptions>(trace_["method"]);
+    const method::OuterOptions options = outer();
     if (options.error_feedback) expect_state(fmt::format("r.{}", completed), "local.error");
     if (!options.eager()) return;
     expect_state(fmt::format("e.{}", completed), "local.correction");
@@ -132,7 +142,8 @@ INSTANTIATE_TEST_SUITE_P(Traces, OuterGolden,
                          testing::Values("local_sgd", "average", "sgd", "momentum", "diloco",
                                          "bf16", "clip", "partial", "inner1", "inner2", "delayed",
                                          "eager1", "eager2", "streaming", "streaming_delayed",
-                                         "streaming_eager", "muon", "two_stage"),
+                                         "streaming_eager", "muon", "two_stage", "sparse",
+                                         "sparse_rate"),
                          [](const auto& name) { return std::string(name.param); });
 
 TEST_P(OuterGolden, WeightsAndStateFollowTheTrace) {
@@ -155,9 +166,7 @@ TEST_P(OuterGolden, WeightsAndStateFollowTheTrace) {
     }
     if (completed == trace_["mid"]) expect_local(completed);
   }
-  if (run_.recipe().section<method::OuterOptions>(trace_["method"]).has_momentum()) {
-    expect_state("v", "outer.velocity");
-  }
+  if (outer().has_momentum()) expect_state("v", "outer.velocity");
   for (size_t worker = 0; worker < workers; ++worker) {
     EXPECT_THAT(run_.replicas().params(int(worker)).all(),
                 testing::ElementsAreArray(run_.params(int(worker))))

@@ -45,6 +45,8 @@ void append_outer_variants(std::vector<Variant>& variants) {
          std::string("diloco_within_") + within,
          {"diloco.sync_every=5", std::string("sync.within=") + within, "sync.clusters=1"}});
   }
+  add("sparse", "small_chunks",
+      {"sync_every=5", "chunk=50", "k=4", "outer=nesterov", "outer_lr=0.5"});
   add("streaming", "inner", {"fragment_layers=1", "sync_every=7", "overlap_steps=3"});
   add("streaming", "none", {"fragment_layers=1", "sync_every=5", "overlap=none", "wire=bf16"});
   add("streaming", "eager",

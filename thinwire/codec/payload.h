@@ -14,7 +14,7 @@ namespace thinwire::codec {
 inline constexpr size_t kPayloadHeaderBytes = 40;
 
 // Values of the header's field `method`.
-enum class PayloadMethod : uint16_t { kDistro = 1 };
+enum class PayloadMethod : uint16_t { kDistro = 1, kSparse = 2 };
 
 // Where a payload belongs; sender and receiver must agree on all of it.
 struct PayloadId {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "thinwire/base/bf16.h"
 #include "thinwire/codec/bits.h"
@@ -96,7 +97,7 @@ int8_t int8_code(float value, float scale) {
 void write_values(const SparseShape& shape, const SparseSegment& segment, ValueCoding coding,
                   const SparseTiles& tiles, uint8_t* out) {
   const float scale = tiles.scales[segment.tensor];
-  BitWriter signs(out);
+  BitWriter bits(out);
   for_each_tile(shape, segment.first_tile, segment.first_tile + segment.tiles, tiles,
                 [&](int64_t first, int64_t count) {
                   const float* values = tiles.values.data() + first;
@@ -119,11 +120,17 @@ void write_values(const SparseShape& shape, const SparseSegment& segment, ValueC
                       break;
                     case ValueCoding::kOneBit:
                       for (size_t i = 0; i < size; ++i) {
-                        signs.put(std::bit_cast<uint32_t>(values[i]) >> 31, 1);
+                        bits.put(std::bit_cast<uint32_t>(values[i]) >> 31, 1);
+                      }
+                      break;
+                    case ValueCoding::kTwoBit:
+                      for (size_t i = 0; i < size; ++i) {
+                        const uint64_t high = std::abs(values[i]) == scale ? 0 : 2;
+                        bits.put(std::bit_cast<uint32_t>(values[i]) >> 31 | high, 2);
                       }
                   }
                 });
-  if (coding == ValueCoding::kOneBit) signs.finish();
+  if (coding == ValueCoding::kOneBit || coding == ValueCoding::kTwoBit) bits.finish();
 }
 
 // The segment's bytes; its entry in the table.
@@ -177,6 +184,35 @@ SparseTiles::SparseTiles(std::span<const SparseShape> shapes) {
   slots.resize(kept_count);
   values.resize(kept_count);
   scales.resize(shapes.size());
+  highs.resize(shapes.size());
+}
+
+void quantise_two_bits(std::span<const SparseShape> shapes, size_t first, SparseTiles& tiles) {
+  double sums[2] = {};
+  int64_t counts[2] = {};
+  float mean = std::numeric_limits<float>::infinity();
+  const auto add = [&](float value) {
+    const int group = std::abs(value) > mean;
+    sums[group] += std::abs(value);
+    ++counts[group];
+  };
+  const auto mean_of = [&](int group) {
+    return counts[group] == 0 ? 0.0f : static_cast<float>(sums[group] / double(counts[group]));
+  };
+  for (const SparseShape& shape : shapes) for_each_value(shape, tiles, add);
+  mean = mean_of(0);
+  sums[0] = 0;
+  counts[0] = 0;
+  for (const SparseShape& shape : shapes) for_each_value(shape, tiles, add);
+  const float low = round_to_bf16(mean_of(0));
+  const float high = round_to_bf16(mean_of(1));
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    tiles.scales[first + i] = low;
+    tiles.highs[first + i] = high;
+    for_each_value(shapes[i], tiles, [&](float& value) {
+      value = std::copysign(std::abs(value) > mean ? high : low, value);
+    });
+  }
 }
 
 void quantise(const SparseShape& shape, size_t index, ValueCoding coding, SparseTiles& tiles) {
@@ -185,6 +221,7 @@ void quantise(const SparseShape& shape, size_t index, ValueCoding coding, Sparse
     for_each_value(shape, tiles, [](float& value) { value = round_to_bf16(value); });
     return;
   }
+  if (coding == ValueCoding::kTwoBit) return quantise_two_bits({&shape, 1}, index, tiles);
   const float scale = scale_of(shape, coding, tiles);
   tiles.scales[index] = scale;
   if (coding == ValueCoding::kOneBit) {
@@ -209,8 +246,9 @@ void encode_sparse(std::span<const SparseShape> shapes, ValueCoding coding,
   });
   ByteWriter writer(out);
   writer.put(static_cast<uint8_t>(coding));
-  if (has_scale(coding)) {
-    for (const float scale : tiles.scales) writer.put(to_bf16(scale));
+  for (size_t tensor = 0; tensor < shapes.size(); ++tensor) {
+    if (scales_of(coding) > 0) writer.put(to_bf16(tiles.scales[tensor]));
+    if (scales_of(coding) > 1) writer.put(to_bf16(tiles.highs[tensor]));
   }
   writer.put_bytes(as_bytes(std::span<const uint32_t>(table)));
   for (const Bytes& part : parts) writer.put_bytes(part);

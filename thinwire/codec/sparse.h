@@ -1,5 +1,5 @@
 // Payloads of tensors of which only some slots of each tile are sent: which slots, in a Rice code,
-// and their values in one of four codings. docs/formats.md describes every byte.
+// and their values in one of five codings. docs/formats.md describes every byte.
 //
 // The slots of a tile are strictly ascending. Zero values are not worth a slot, so a tile may have
 // fewer than `kept`. Messages are cut into segments that are coded by themselves, so several
@@ -16,8 +16,9 @@
 
 namespace thinwire::codec {
 
-// The values' coding; kInt8 and kOneBit are scale * q with one bf16 scale a tensor.
-enum class ValueCoding : uint8_t { kF32 = 0, kBf16 = 1, kInt8 = 2, kOneBit = 3 };
+// The values' coding; kInt8 and kOneBit are scale * q with one bf16 scale a tensor, kTwoBit is a
+// sign and one of two bf16 magnitudes a tensor.
+enum class ValueCoding : uint8_t { kF32 = 0, kBf16 = 1, kInt8 = 2, kOneBit = 3, kTwoBit = 4 };
 
 // One tensor: `tiles` tiles of `slots` slots (at most 65536), of which at most `kept` are sent.
 struct SparseShape {
@@ -44,13 +45,17 @@ struct SparseTiles {
   std::vector<uint32_t> counts;  // a tile
   std::vector<uint16_t> slots;   // a kept slot, ascending within its tile
   std::vector<float> values;     // a kept slot
-  std::vector<float> scales;     // a tensor; 0 where the coding has none
+  std::vector<float> scales;     // a tensor; 0 where the coding has none; kTwoBit: the lower one
+  std::vector<float> highs;      // a tensor; kTwoBit: the higher magnitude, or 0
 };
 
 // Replaces the values of tensor `index` by what a receiver of `coding` gets, and sets its scale.
 // Finite values only. bf16 rounds to nearest even; int8: scale = bf16(max |c| / 127), q = c / scale
-// rounded half to even; 1 bit: scale = bf16(mean |c|), q = the sign.
+// rounded half to even; 1 bit: scale = bf16(mean |c|), q = the sign; 2 bits: as below.
 void quantise(const SparseShape& shape, size_t index, ValueCoding coding, SparseTiles& tiles);
+// For tensors first, first + 1 ... that share their two magnitudes: bf16 of the mean |c| of those
+// values that are at most the mean of all, and of those that are above it.
+void quantise_two_bits(std::span<const SparseShape> shapes, size_t first, SparseTiles& tiles);
 
 // Appends the message of all tensors; values must be quantised.
 void encode_sparse(std::span<const SparseShape> shapes, ValueCoding coding,
@@ -76,6 +81,7 @@ class SparseMessage {
   uint32_t count(int64_t tile) const { return counts_[static_cast<size_t>(tile)]; }
   const uint16_t* slots(int64_t first_kept) const { return slots_.data() + first_kept; }
   float scale(size_t tensor) const { return scales_[tensor]; }
+  float high(size_t tensor) const { return highs_[tensor]; }
   // `count` values of a decoded segment, the first of which is the entry `first` of the segment.
   void read_values(size_t segment, int64_t first, int64_t count, float* out) const;
 
@@ -94,6 +100,7 @@ class SparseMessage {
   std::vector<uint32_t> counts_;
   std::vector<uint16_t> slots_;
   std::vector<float> scales_;
+  std::vector<float> highs_;
 };
 
 // Reads what encode_sparse wrote into `tiles`, made for the same shapes; errors as above.

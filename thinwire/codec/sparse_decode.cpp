@@ -38,7 +38,7 @@ bool read_slots(uint32_t limit, int parameter, uint32_t count, BitReader& reader
 }
 
 bool all_finite(ValueCoding coding, std::span<const uint8_t> bytes) {
-  if (coding == ValueCoding::kOneBit) return true;
+  if (coding == ValueCoding::kOneBit || coding == ValueCoding::kTwoBit) return true;
   if (coding == ValueCoding::kInt8) return std::ranges::find(bytes, uint8_t{0x80}) == bytes.end();
   // The exponent stands in the same place at the top of both formats.
   const size_t width = coding == ValueCoding::kF32 ? 4 : 2;
@@ -52,7 +52,9 @@ bool all_finite(ValueCoding coding, std::span<const uint8_t> bytes) {
 
 // Bits of the last byte that no value uses must be zero.
 bool clean_tail(ValueCoding coding, int64_t count, std::span<const uint8_t> bytes) {
-  return coding != ValueCoding::kOneBit || count % 8 == 0 || bytes.back() >> (count % 8) == 0;
+  if (coding != ValueCoding::kOneBit && coding != ValueCoding::kTwoBit) return true;
+  const int64_t bits = (coding == ValueCoding::kOneBit ? count : 2 * count) % 8;
+  return bits == 0 || bytes.back() >> bits == 0;
 }
 
 bool valid_scale(ValueCoding coding, Bf16 scale) {
@@ -79,6 +81,16 @@ void read_signs(std::span<const uint8_t> bytes, float scale, int64_t first, int6
   }
 }
 
+// Bit 0 of each pair is the sign, bit 1 chooses the magnitude.
+void read_pairs(std::span<const uint8_t> bytes, float low, float high, int64_t first, int64_t count,
+                float* out) {
+  const float values[4] = {low, -low, high, -high};
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t at = first + i;
+    out[i] = values[bytes[static_cast<size_t>(at / 4)] >> (at % 4 * 2) & 3];
+  }
+}
+
 }  // namespace
 
 SparseMessage::SparseMessage(std::span<const SparseShape> shapes, ValueCoding coding)
@@ -87,6 +99,7 @@ SparseMessage::SparseMessage(std::span<const SparseShape> shapes, ValueCoding co
   counts_.resize(static_cast<size_t>(last.first_tile + last.tiles));
   slots_.resize(static_cast<size_t>(last.first_kept + last.tiles * last.kept));
   scales_.resize(shapes.size());
+  highs_.resize(shapes.size());
 }
 
 Result<void> SparseMessage::open(std::span<const uint8_t> bytes) {
@@ -94,10 +107,14 @@ Result<void> SparseMessage::open(std::span<const uint8_t> bytes) {
   if (reader.get<uint8_t>() != static_cast<uint8_t>(coding_)) {
     return corrupt("the values are in another coding");
   }
-  for (float& scale : scales_) {
-    const Bf16 sent = has_scale(coding_) ? reader.get<Bf16>() : Bf16();
-    if (!valid_scale(coding_, sent)) return corrupt("a scale is not a finite number >= 0");
-    scale = to_float(sent);
+  for (size_t tensor = 0; tensor < shapes_.size(); ++tensor) {
+    const Bf16 scale = scales_of(coding_) > 0 ? reader.get<Bf16>() : Bf16();
+    const Bf16 high = scales_of(coding_) > 1 ? reader.get<Bf16>() : Bf16();
+    if (!valid_scale(coding_, scale) || !valid_scale(coding_, high)) {
+      return corrupt("a scale is not a finite number >= 0");
+    }
+    scales_[tensor] = to_float(scale);
+    highs_[tensor] = to_float(high);
   }
   ByteReader table(reader.get_bytes(4 * segments_.size()));
   for (Part& part : parts_) {
@@ -167,6 +184,8 @@ void SparseMessage::read_values(size_t segment, int64_t first, int64_t count, fl
       return;
     case ValueCoding::kOneBit:
       return read_signs(bytes, scale, first, count, out);
+    case ValueCoding::kTwoBit:
+      return read_pairs(bytes, scale, highs_[segments_[segment].tensor], first, count, out);
   }
 }
 
@@ -192,6 +211,7 @@ Result<void> decode_sparse(std::span<const SparseShape> shapes, ValueCoding codi
   }
   for (size_t tensor = 0; tensor < shapes.size(); ++tensor) {
     tiles.scales[tensor] = message.scale(tensor);
+    tiles.highs[tensor] = message.high(tensor);
   }
   return {};
 }

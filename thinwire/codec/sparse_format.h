@@ -22,8 +22,10 @@ inline int bits_of_count(const SparseShape& shape) {
   return std::bit_width(static_cast<unsigned>(shape.kept - 1));
 }
 
-inline bool has_scale(ValueCoding coding) {
-  return coding == ValueCoding::kInt8 || coding == ValueCoding::kOneBit;
+// bf16 numbers a tensor.
+inline int scales_of(ValueCoding coding) {
+  if (coding == ValueCoding::kTwoBit) return 2;
+  return coding == ValueCoding::kInt8 || coding == ValueCoding::kOneBit ? 1 : 0;
 }
 
 inline size_t value_bytes(ValueCoding coding, int64_t count) {
@@ -37,6 +39,8 @@ inline size_t value_bytes(ValueCoding coding, int64_t count) {
       return values;
     case ValueCoding::kOneBit:
       return (values + 7) / 8;
+    case ValueCoding::kTwoBit:
+      return (values + 3) / 4;
   }
   return 0;
 }

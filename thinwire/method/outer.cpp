@@ -174,40 +174,50 @@ Traffic within_traffic(const config::Recipe& recipe, std::span<const TensorSpec>
   return mean;
 }
 
+Traffic add_spread(const Traffic& of_round, const config::Recipe& recipe, double elements,
+                   int members) {
+  const Clusters clusters = clusters_of(recipe.sync, members);
+  int sharing = 0;
+  for (int cluster = 0; cluster < clusters.count; ++cluster) sharing += clusters.size(cluster) > 1;
+  Traffic traffic = of_round;
+  const double bytes = sizeof(float) * elements;
+  traffic.sent_bytes += bytes * sharing / members;
+  traffic.received_bytes += bytes * (members - clusters.count) / members;
+  traffic.turns += sharing > 0 ? 1 : 0;
+  return traffic;
+}
+
 double within_state(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
   if (recipe.sync.within == "none") return optimizer_bytes(recipe, tensors);
   const StateBytes state = find_method(recipe.sync.within).state(recipe, tensors);
   return state.consensus + state.local;
 }
 
-// Every send is a sum over the clusters (base/wire.h), which a leader hands on inside its cluster.
+// Every send is a sum over the clusters (base/wire.h).
 Traffic outer_traffic(const OuterOptions& options, const config::Recipe& recipe,
                       std::span<const TensorSpec> tensors, int members) {
   const std::vector<int64_t> elements = fragment_elements(tensors, options.fragment_layers);
   const auto fragments = static_cast<int64_t>(elements.size());
   const schedule::FragmentSchedule schedule = fragment_schedule(options, recipe, fragments);
-  const Clusters clusters = clusters_of(recipe.sync, members);
-  double bytes = 0;
-  double inside_bytes = 0;
-  double sends = 0;
+  const int clusters = clusters_of(recipe.sync, members).count;
+  Traffic run{.turns = 0};
   for (int64_t fragment = 0; fragment < fragments; ++fragment) {
+    const auto values = static_cast<uint64_t>(elements[static_cast<size_t>(fragment)]);
+    const auto bytes = static_cast<double>(wire_bytes(options.wire_type(), values));
+    Traffic send;
+    send.sent_bytes = send.received_bytes = 2 * bytes * (clusters - 1) / members;
+    send.turns = clusters > 1 ? 2 : 0;
+    send = add_spread(send, recipe, static_cast<double>(values), members);
     const auto times = static_cast<double>(schedule.sent(fragment, schedule.steps));
-    sends += times;
-    inside_bytes +=
-        times * sizeof(float) * static_cast<double>(elements[static_cast<size_t>(fragment)]);
-    bytes += times * static_cast<double>(wire_bytes(
-                         options.wire_type(),
-                         static_cast<uint64_t>(elements[static_cast<size_t>(fragment)])));
+    run.sent_bytes += times * send.sent_bytes;
+    run.received_bytes += times * send.received_bytes;
+    run.turns += times * send.turns;
   }
   const auto steps = static_cast<double>(schedule.steps);
   Traffic traffic = within_traffic(recipe, tensors, members);
-  const double across = 2 * bytes * (clusters.count - 1) / members / steps;
-  int leaders = 0;
-  for (int cluster = 0; cluster < clusters.count; ++cluster) leaders += clusters.size(cluster) > 1;
-  traffic.sent_bytes += across + inside_bytes * leaders / members / steps;
-  traffic.received_bytes += across + inside_bytes * (members - clusters.count) / members / steps;
-  if (clusters.count > 1) traffic.turns += 2 * sends / steps;
-  if (leaders > 0) traffic.turns += sends / steps;
+  traffic.sent_bytes += run.sent_bytes / steps;
+  traffic.received_bytes += run.received_bytes / steps;
+  traffic.turns += run.turns / steps;
   return traffic;
 }
 

@@ -57,6 +57,10 @@ schedule::FragmentSchedule fragment_schedule(const OuterOptions& options,
 // is alone.
 Traffic within_traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
                        int members);
+// A round's traffic and what it takes to hand its result, `elements` fp32 values, from the first
+// worker of each cluster to the others.
+Traffic add_spread(const Traffic& of_round, const config::Recipe& recipe, double elements,
+                   int members);
 // Bytes of the state that training inside clusters keeps beside the weights, and the check of it.
 double within_state(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
 void check_within(const config::Recipe& recipe);

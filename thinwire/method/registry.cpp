@@ -9,13 +9,14 @@
 #include "thinwire/method/diloco.h"
 #include "thinwire/method/distro.h"
 #include "thinwire/method/local_sgd.h"
+#include "thinwire/method/sparse.h"
 #include "thinwire/method/streaming.h"
 
 namespace thinwire::method {
 namespace {
 
 constexpr std::array kMethods = {
-    &kAllReduce, &kDistro, &kLocalSgd, &kDiloco, &kStreaming,
+    &kAllReduce, &kDistro, &kLocalSgd, &kDiloco, &kStreaming, &kSparse,
 };
 
 }  // namespace

@@ -43,37 +43,39 @@ Round Cluster::inside(const Round& round) const {
   return own;
 }
 
-float Cluster::weight(const Round& round) const {
+float Cluster::weight(const Round& round, int cluster) const {
   double sum = 0;
-  for (int i = 0; i < clusters_.size(own_); ++i) {
-    sum += round.roster[static_cast<size_t>(clusters_.first(own_) + i)].weight;
+  for (int i = 0; i < clusters_.size(cluster); ++i) {
+    sum += round.roster[static_cast<size_t>(clusters_.first(cluster) + i)].weight;
   }
   return static_cast<float>(sum);
 }
 
 void Cluster::start_reduce(const transport::Key& key, std::span<const float> values,
                            const WireCodec& codec) {
-  if (leads()) across_->start_reduce(key, values, codec);
+  if (across_ != nullptr) across_->start_reduce(key, values, codec);
 }
 
 Result<void> Cluster::wait_reduce(const transport::Key& key, std::span<float> out,
                                   double timeout_s) {
-  if (leads()) {
+  if (across_ != nullptr) {
     auto done = across_->wait_reduce(key, out, timeout_s);
     if (!done) return done;
   }
-  return clusters_.size(own_) > 1 ? spread(key, out, timeout_s) : Result<void>();
+  return spread(key, out, timeout_s);
 }
 
 void Cluster::cancel(const transport::Key& key) {
-  if (leads()) across_->cancel(key);
+  if (across_ != nullptr) across_->cancel(key);
 }
 
 Result<void> Cluster::spread(const transport::Key& key, std::span<float> values, double timeout_s) {
+  if (clusters_.size(own_) == 1) return {};
+  const bool leads = across_ != nullptr;
   transport::Key inside = key;
   ++inside.fragment;
-  Bytes payload(leads() ? values.size_bytes() : 0);
-  if (leads()) std::memcpy(payload.data(), values.data(), payload.size());
+  Bytes payload(leads ? values.size_bytes() : 0);
+  if (leads) std::memcpy(payload.data(), values.data(), payload.size());
   inside_->start_exchange(inside, std::move(payload));
   const auto list = inside_->wait_exchange(inside, timeout_s);
   if (!list) return tl::unexpected(list.error());

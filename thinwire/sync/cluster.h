@@ -23,8 +23,9 @@ class Cluster {
   transport::Peers& inside() { return inside_ ? *inside_ : peers_; }
   // A training step as a round of its own of this cluster's members.
   Round inside(const Round& round) const;
-  // The cluster's share of the round's tokens.
-  float weight(const Round& round) const;
+  // The share of the round's tokens of this cluster, or of any.
+  float weight(const Round& round) const { return weight(round, own_); }
+  float weight(const Round& round, int cluster) const;
 
   // As transport::Peers, with one contribution a cluster: all its members call alike, with the same
   // values. Keys of the inner strategy have fragment 0; these may have any.
@@ -33,11 +34,13 @@ class Cluster {
   Result<void> wait_reduce(const transport::Key& key, std::span<float> out, double timeout_s);
   void cancel(const transport::Key& key);
 
- private:
-  bool leads() const { return across_ != nullptr; }
-  // The leader's result becomes everyone's.
+  // The clusters' first workers among themselves, member i standing for cluster i; null for other
+  // workers.
+  transport::Peers* across() { return across_; }
+  // The values of the cluster's first worker become those of all its workers.
   Result<void> spread(const transport::Key& key, std::span<float> values, double timeout_s);
 
+ private:
   transport::Peers& peers_;
   method::Clusters clusters_;
   int own_ = 0;                                // cluster

@@ -7,18 +7,20 @@
 #include "thinwire/sync/diloco.h"
 #include "thinwire/sync/distro.h"
 #include "thinwire/sync/local_sgd.h"
+#include "thinwire/sync/sparse.h"
 #include "thinwire/sync/strategy.h"
 #include "thinwire/sync/streaming.h"
 
 namespace thinwire::sync {
 namespace {
 
-constexpr std::array<StrategyEntry, 5> kStrategies = {{
+constexpr std::array<StrategyEntry, 6> kStrategies = {{
     {"allreduce", make_allreduce},
     {"distro", make_distro},
     {"local_sgd", make_local_sgd},
     {"diloco", make_diloco},
     {"streaming", make_streaming},
+    {"sparse", make_sparse},
 }};
 
 }  // namespace

@@ -1,0 +1,132 @@
+#include "thinwire/method/sparse.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "thinwire/base/error.h"
+#include "thinwire/method/distro.h"
+
+namespace thinwire::method {
+namespace {
+
+constexpr int kValueBits = 2;
+constexpr int64_t kSecondScaleBytes = 2;
+constexpr int64_t kMaxSlots = 65'536;  // of a chunk; slots fit 16 bits
+
+std::unique_ptr<config::Section> options() { return std::make_unique<SparseOptions>(); }
+
+const SparseOptions& sparse(const config::Recipe& recipe) {
+  return recipe.section<SparseOptions>("sparse");
+}
+
+void check(const config::Recipe& recipe) {
+  const SparseOptions& options = sparse(recipe);
+  check_outer("sparse", options.outer_options(), recipe);
+  if (options.k > options.chunk) {
+    throw UsageError(
+        fmt::format("[sparse] k must be <= chunk = {}, got {}", options.chunk, options.k));
+  }
+}
+
+// A payload is sent once and received by all other clusters' first workers.
+Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensors, int members) {
+  const SparseOptions& options = sparse(recipe);
+  const TilePlan plan = plan_chunks(tensors, options).plan;
+  const auto payload =
+      static_cast<double>(distro_payload_bound(plan, kValueBits) +
+                          kSecondScaleBytes * static_cast<int64_t>(plan.tensors.size()));
+  const Clusters clusters = clusters_of(recipe.sync, members);
+  Traffic across;
+  if (clusters.count > 1) {
+    across.sent_bytes = payload * clusters.count / members;
+    across.received_bytes = across.sent_bytes * (clusters.count - 1);
+  } else {
+    across.turns = 0;
+  }
+  across = add_spread(across, recipe, static_cast<double>(arena_elements(tensors)), members);
+  across = per_step(across, {recipe.train.steps, options.sync_every});
+  Traffic traffic = within_traffic(recipe, tensors, members);
+  traffic.sent_bytes += across.sent_bytes;
+  traffic.received_bytes += across.received_bytes;
+  traffic.turns += across.turns;
+  traffic.exact = false;
+  return traffic;
+}
+
+// Beside the outer step's: what was not sent.
+StateBytes state(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
+  StateBytes bytes = outer_state(sparse(recipe).outer_options(), recipe, tensors);
+  bytes.local += sizeof(float) * static_cast<double>(arena_elements(tensors));
+  return bytes;
+}
+
+int64_t sync_every(const config::Recipe& recipe) { return sparse(recipe).sync_every; }
+
+}  // namespace
+
+void SparseOptions::describe(config::Fields& fields) {
+  fields.integer("sync_every", sync_every, "steps", 1, 1'000'000'000,
+                 "Steps that a worker trains on its own before it sends of how far it came; all "
+                 "send at the end of the run, too.");
+  fields.integer("chunk", chunk, "values", 1, kMaxSlots,
+                 "Consecutive values of a tensor of which the largest are sent.");
+  fields.integer("k", k, "values", 1, kMaxSlots,
+                 "Values sent of a full chunk; shorter ones send their share.");
+  fields.number("decay", decay, "", 0, 1, "Decay of what was not sent, an outer step.");
+  fields.choice("outer", outer, {"sgd", "nesterov", "momentum"},
+                "Optimizer that steps along the workers' mean.");
+  fields.number_above("outer_lr", outer_lr, "", 0, 100,
+                      "Learning rate of the outer step; it follows no schedule.");
+  fields.number("outer_momentum", outer_momentum, "", 0, 0.999'999'999,
+                "Decay of the outer momentum, an outer step.");
+}
+
+OuterOptions SparseOptions::outer_options() const {
+  OuterOptions options;
+  options.sync_every = sync_every;
+  options.outer = outer;
+  options.outer_lr = outer_lr;
+  options.outer_momentum = outer_momentum;
+  options.wire = "fp32";
+  return options;
+}
+
+ChunkPlan plan_chunks(std::span<const TensorSpec> tensors, const SparseOptions& options) {
+  ChunkPlan chunks;
+  TilePlan& plan = chunks.plan;
+  const auto add = [&](int64_t count, int64_t slots) {
+    if (count == 0 || slots == 0) return;
+    const int64_t share = (2 * options.k * slots + options.chunk) / (2 * options.chunk);
+    TensorTiles tiles;
+    tiles.rows = tiles.tile_rows = 1;
+    tiles.columns = count * slots;
+    tiles.tile_columns = static_cast<int>(slots);
+    tiles.kept = static_cast<int>(std::clamp<int64_t>(share, 1, slots));
+    tiles.first_tile = plan.tiles;
+    tiles.first_kept = plan.kept;
+    plan.tiles += count;
+    plan.kept += count * tiles.kept;
+    plan.tensors.push_back(tiles);
+  };
+  for (const TensorSpec& tensor : tensors) {
+    chunks.parts.push_back(plan.tensors.size());
+    add(tensor.count() / options.chunk, options.chunk);
+    add(1, tensor.count() % options.chunk);
+  }
+  chunks.parts.push_back(plan.tensors.size());
+  return chunks;
+}
+
+const Method kSparse = {
+    "sparse",
+    "Trains the workers apart and sends the largest of their differences, in two bits each.",
+    options,
+    check,
+    traffic,
+    state,
+    sync_every,
+    true,
+};
+
+}  // namespace thinwire::method

@@ -1,0 +1,44 @@
+// Facts of SparseLoCo (Sarfi et al. 2025, arXiv 2508.15706): DiLoCo whose workers send the largest
+// few per cent of their differences in two bits each and keep the rest for later. The code is in
+// sync/sparse.h, the equations in docs/methods/sparse.md.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "thinwire/base/tensor_view.h"
+#include "thinwire/config/fields.h"
+#include "thinwire/method/method.h"
+#include "thinwire/method/outer.h"
+#include "thinwire/method/tiles.h"
+
+namespace thinwire::method {
+
+// The table [sparse].
+struct SparseOptions final : config::SectionOf<SparseOptions> {
+  int64_t sync_every = 30;  // H
+  int64_t chunk = 4096;
+  int64_t k = 64;
+  double decay = 0.95;
+  std::string outer = "sgd";  // nesterov | momentum | sgd
+  double outer_lr = 1;
+  double outer_momentum = 0.9;  // mu
+  void describe(config::Fields& fields) override;
+
+  // The outer step alone.
+  OuterOptions outer_options() const;
+};
+
+// The chunks of all tensors, as tiles of one row: tensor t's full chunks, if any, and its shorter
+// last one, if any, are plan.tensors[parts[t] .. parts[t + 1]).
+struct ChunkPlan {
+  TilePlan plan;
+  std::vector<size_t> parts;
+};
+ChunkPlan plan_chunks(std::span<const TensorSpec> tensors, const SparseOptions& options);
+
+extern const Method kSparse;
+
+}  // namespace thinwire::method
