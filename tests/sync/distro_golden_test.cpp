@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "tests/sync/distro_run.h"
+#include "tests/sync/hashed_run.h"
 #include "thinwire/codec/payload.h"
 #include "thinwire/codec/sparse.h"
 #include "thinwire/method/distro.h"
@@ -30,8 +30,8 @@ class DistroGolden : public testing::TestWithParam<const char*> {
             fmt::format("{}/tests/golden/distro_{}.safetensors", THINWIRE_SOURCE_DIR, GetParam())),
         trace_(json::parse(golden_.metadata().at("options"))) {}
 
-  DistroRunOptions run_options() const {
-    DistroRunOptions options;
+  HashedRunOptions run_options() const {
+    HashedRunOptions options;
     options.recipe = recipe();
     options.seed = std::stoull(trace_["seed"].get<std::string>(), nullptr, 16);
     options.param_scale = trace_["param_scale"];
@@ -107,7 +107,7 @@ INSTANTIATE_TEST_SUITE_P(Traces, DistroGolden,
                          [](const auto& name) { return std::string(name.param); });
 
 TEST_P(DistroGolden, WeightsFollowTheTrace) {
-  DistroRun run(run_options());
+  HashedRun run(run_options());
   const auto rates = golden_.read_f32("lr");
   for (size_t step = 1; step <= rates.size(); ++step) {
     ASSERT_TRUE(run.step(rates[step - 1]));
@@ -124,7 +124,7 @@ TEST_P(DistroGolden, WeightsFollowTheTrace) {
 }
 
 TEST_P(DistroGolden, StateAndNormsFollowTheTrace) {
-  DistroRun run(run_options());
+  HashedRun run(run_options());
   const tensor::Layout& layout = run.replicas().layout();
   const auto rates = golden_.read_f32("lr");
   const auto norms = golden_.contains("norm") ? golden_.read_f32("norm") : std::vector<float>();
@@ -161,11 +161,11 @@ TEST_P(DistroGolden, StateAndNormsFollowTheTrace) {
 
 TEST_P(DistroGolden, FirstPayloadHoldsTheTracesSlotsAndValues) {
   Bytes payload;
-  DistroRunOptions with_tap = run_options();
+  HashedRunOptions with_tap = run_options();
   with_tap.tamper = [&](uint64_t, int worker, Bytes& sent) {
     if (worker == 0) payload = sent;
   };
-  DistroRun run(with_tap);
+  HashedRun run(with_tap);
   const auto rates = golden_.read_f32("lr");
   for (size_t step = 0; payload.empty(); ++step) ASSERT_TRUE(run.step(rates[step]));
   const auto& options = run.recipe().section<method::DistroOptions>("distro");

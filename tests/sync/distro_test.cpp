@@ -10,7 +10,7 @@
 #include <limits>
 #include <mutex>
 
-#include "tests/sync/distro_run.h"
+#include "tests/sync/hashed_run.h"
 #include "thinwire/codec/payload.h"
 #include "thinwire/method/distro.h"
 #include "thinwire/method/registry.h"
@@ -26,8 +26,8 @@ const std::vector<TensorSpec> kTensors = {{"embedding", {96, 64}, TensorRole::kE
                                           {"norm", {64}, TensorRole::kNorm, 0},
                                           {"prime", {131}, TensorRole::kNorm}};
 
-DistroRunOptions small_run(int workers, const std::string& fields = "") {
-  DistroRunOptions options;
+HashedRunOptions small_run(int workers, const std::string& fields = "") {
+  HashedRunOptions options;
   options.recipe = "[sync]\nmethod = \"distro\"\n[distro]\nchunk = 32\nk = 16\n" + fields;
   options.tensors = kTensors;
   options.gradient_scales = {0.5f, 0.125f, 1, 0.25f};
@@ -35,7 +35,7 @@ DistroRunOptions small_run(int workers, const std::string& fields = "") {
   return options;
 }
 
-Values params_after(DistroRun& run, int steps) {
+Values params_after(HashedRun& run, int steps) {
   for (int step = 0; step < steps; ++step) EXPECT_TRUE(run.step(0.01f));
   return {run.params(0).begin(), run.params(0).end()};
 }
@@ -45,7 +45,7 @@ INSTANTIATE_TEST_SUITE_P(Distro, ReplicasOf, testing::Values(2, 3, 5, 8, 16, 32)
 
 TEST_P(ReplicasOf, AgreeBitForBitAfterEveryStep) {
   for (const char* update : {"sign", "adamw", "sgd"}) {
-    DistroRun run(small_run(GetParam(), fmt::format("update = \"{}\"\n", update)));
+    HashedRun run(small_run(GetParam(), fmt::format("update = \"{}\"\n", update)));
     for (int step = 0; step < 6; ++step) {
       ASSERT_TRUE(run.step(0.01f));
       const Values first(run.params(0).begin(), run.params(0).end());
@@ -83,11 +83,11 @@ class Shuffled {
 
 TEST(Distro, OrderInWhichPayloadsAreSentDoesNotChangeTheBits) {
   for (const int workers : {3, 16}) {
-    DistroRunOptions options = small_run(workers);
-    DistroRun unordered(options);
+    HashedRunOptions options = small_run(workers);
+    HashedRun unordered(options);
     Shuffled order(workers);
     options.tamper = [&](uint64_t round, int worker, Bytes&) { order.await_turn(round, worker); };
-    DistroRun shuffled(options);
+    HashedRun shuffled(options);
     const Values expected = params_after(unordered, 4);
     EXPECT_EQ(params_after(shuffled, 4), expected);
     EXPECT_THAT(shuffled.params(workers - 1), testing::ElementsAreArray(expected));
@@ -97,8 +97,8 @@ TEST(Distro, OrderInWhichPayloadsAreSentDoesNotChangeTheBits) {
 TEST(Distro, StatelessClientOfOneStepIsTheStatefulOneWithoutMemory) {
   // A rate that is a power of two goes through the transform without rounding.
   const std::string plain = "[optim]\nclip = 0\n";
-  DistroRun stateless(small_run(3, "client = \"stateless\"\n" + plain));
-  DistroRun forgetful(small_run(3, "decay = 0\n" + plain));
+  HashedRun stateless(small_run(3, "client = \"stateless\"\n" + plain));
+  HashedRun forgetful(small_run(3, "decay = 0\n" + plain));
   for (int step = 0; step < 4; ++step) {
     ASSERT_TRUE(stateless.step(0x1p-6f));
     ASSERT_TRUE(forgetful.step(0x1p-6f));
@@ -109,10 +109,10 @@ TEST(Distro, StatelessClientOfOneStepIsTheStatefulOneWithoutMemory) {
 TEST(Distro, ThreadsOfAWorkerDoNotChangeItsBits) {
   for (const char* values : {"1bit", "int8"}) {
     const auto fields = fmt::format("values = \"{}\"\nfeedback = true\n", values);
-    DistroRunOptions options = small_run(2, fields);
-    DistroRun one(options);
+    HashedRunOptions options = small_run(2, fields);
+    HashedRun one(options);
     options.threads = 3;
-    DistroRun three(options);
+    HashedRun three(options);
     EXPECT_EQ(params_after(one, 5), params_after(three, 5));
     EXPECT_THAT(one.state(0, "distro.momentum"),
                 testing::ElementsAreArray(three.state(0, "distro.momentum")));
@@ -120,12 +120,12 @@ TEST(Distro, ThreadsOfAWorkerDoNotChangeItsBits) {
 }
 
 TEST(Distro, InstructionSetDoesNotChangeTheBits) {
-  DistroRun reference(small_run(2));
+  HashedRun reference(small_run(2));
   const Values expected = params_after(reference, 4);
   for (int64_t targets = hwy::SupportedTargets(); targets != 0; targets &= targets - 1) {
     hwy::SetSupportedTargetsForTest(targets & -targets);
     hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-    DistroRun run(small_run(2));
+    HashedRun run(small_run(2));
     EXPECT_EQ(params_after(run, 4), expected) << hwy::TargetName(targets & -targets);
   }
   hwy::SetSupportedTargetsForTest(0);
@@ -133,28 +133,28 @@ TEST(Distro, InstructionSetDoesNotChangeTheBits) {
 }
 
 TEST(Distro, OneWorkerTrainsAlone) {
-  DistroRun run(small_run(1));
+  HashedRun run(small_run(1));
   const Values before(run.params(0).begin(), run.params(0).end());
   EXPECT_NE(params_after(run, 3), before);
   EXPECT_EQ(run.replicas().peers(0).traffic().sent, 0u);
 }
 
 TEST(Distro, RoundGoesOnWithoutAMissingMember) {
-  DistroRunOptions options = small_run(3, "values = \"fp32\"\n");
+  HashedRunOptions options = small_run(3, "values = \"fp32\"\n");
   options.missing = [](uint64_t step) { return step == 1 ? std::set<int>{2} : std::set<int>{}; };
-  DistroRun run(options);
+  HashedRun run(options);
   const Values with_loss = params_after(run, 3);
   EXPECT_THAT(run.params(2), testing::ElementsAreArray(with_loss));
   options.missing = {};
-  DistroRun whole(options);
+  HashedRun whole(options);
   EXPECT_NE(params_after(whole, 3), with_loss);
 }
 
 TEST(Distro, WeightsOfWorkersScaleTheirGradients) {
-  DistroRunOptions options = small_run(1, "values = \"fp32\"\n[optim]\nclip = 0\n");
-  DistroRun light(options);
+  HashedRunOptions options = small_run(1, "values = \"fp32\"\n[optim]\nclip = 0\n");
+  HashedRun light(options);
   options.weights = {0.25f};
-  DistroRun heavy(options);
+  HashedRun heavy(options);
   ASSERT_TRUE(light.step(0.01f));
   ASSERT_TRUE(heavy.step(0.01f));
   const auto full = light.state(0, "distro.momentum");
@@ -163,9 +163,9 @@ TEST(Distro, WeightsOfWorkersScaleTheirGradients) {
 }
 
 TEST(Distro, UnseenRowsOfAnEmbeddingStayWhereTheyAre) {
-  DistroRunOptions options = small_run(2, "[optim]\nweight_decay = 0\n");
+  HashedRunOptions options = small_run(2, "[optim]\nweight_decay = 0\n");
   options.gradient_scales[0] = 0;
-  DistroRun run(options);
+  HashedRun run(options);
   const Values before(run.params(0, 0).begin(), run.params(0, 0).end());
   params_after(run, 3);
   EXPECT_THAT(run.params(0, 0), testing::ElementsAreArray(before));
@@ -192,7 +192,7 @@ class LoneWorker {
   }
 
  private:
-  DistroRun run_;
+  HashedRun run_;
   tensor::Layout layout_{kTensors};
   ThreadPool threads_{1};
   SlotHold slots_{nullptr, 1};
@@ -244,8 +244,8 @@ TEST(Distro, PayloadUnderWayThatACheckpointSpoiledIsRefused) {
 }
 
 TEST(Distro, FeedbackKeepsTheErrorOfCodingInTheMomentum) {
-  DistroRun with(small_run(1, "feedback = true\n"));
-  DistroRun without(small_run(1));
+  HashedRun with(small_run(1, "feedback = true\n"));
+  HashedRun without(small_run(1));
   ASSERT_TRUE(with.step(0.01f));
   ASSERT_TRUE(without.step(0.01f));
   const auto exact = without.state(0, "distro.momentum");
@@ -261,11 +261,11 @@ TEST(Distro, FeedbackKeepsTheErrorOfCodingInTheMomentum) {
 
 TEST(Distro, BytesStayBelowThePredictionAndNearIt) {
   for (const char* values : {"fp32", "bf16", "int8", "1bit"}) {
-    DistroRunOptions options = small_run(3, fmt::format("values = \"{}\"\n", values));
+    HashedRunOptions options = small_run(3, fmt::format("values = \"{}\"\n", values));
     // Large enough for headers not to matter.
     options.tensors = {{"wide", {256, 1024}, TensorRole::kMatrix, 0}};
     options.gradient_scales = {1};
-    DistroRun run(options);
+    HashedRun run(options);
     for (int step = 0; step < 4; ++step) ASSERT_TRUE(run.step(0.01f));
     const method::Traffic predicted =
         method::find_method("distro").traffic(run.recipe(), options.tensors, 3);
@@ -278,11 +278,11 @@ TEST(Distro, BytesStayBelowThePredictionAndNearIt) {
 }
 
 TEST(Distro, DamagedPayloadIsAFailureThatNamesItsSender) {
-  DistroRunOptions options = small_run(2);
+  HashedRunOptions options = small_run(2);
   options.tamper = [](uint64_t, int worker, Bytes& payload) {
     if (worker == 1) payload[payload.size() / 2] ^= 4;
   };
-  DistroRun run(options);
+  HashedRun run(options);
   const Values before(run.params(0).begin(), run.params(0).end());
   const auto done = run.step(0.01f);
   ASSERT_FALSE(done);
@@ -293,13 +293,13 @@ TEST(Distro, DamagedPayloadIsAFailureThatNamesItsSender) {
 
 TEST(Distro, PayloadOfAnotherRoundIsStale) {
   Bytes first;
-  DistroRunOptions options = small_run(2);
+  HashedRunOptions options = small_run(2);
   options.tamper = [&](uint64_t step, int worker, Bytes& payload) {
     if (worker != 1) return;
     if (step == 0) first = payload;
     payload = first;
   };
-  DistroRun run(options);
+  HashedRun run(options);
   ASSERT_TRUE(run.step(0.01f));
   const auto done = run.step(0.01f);
   ASSERT_FALSE(done);
@@ -307,8 +307,8 @@ TEST(Distro, PayloadOfAnotherRoundIsStale) {
 }
 
 TEST(Distro, GradientThatIsNotFiniteIsAnErrorAndChangesNothing) {
-  DistroRunOptions options = small_run(1);
-  const DistroRun run(options);
+  HashedRunOptions options = small_run(1);
+  const HashedRun run(options);
   const tensor::Layout layout(kTensors);
   tensor::Arena params(layout), gradients(layout);
   ThreadPool threads(1);

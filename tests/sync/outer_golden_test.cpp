@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tests/sync/distro_run.h"
+#include "tests/sync/hashed_run.h"
 #include "thinwire/method/outer.h"
 #include "thinwire/method/sparse.h"
 #include "thinwire/sync/outer_fragments.h"
@@ -35,8 +35,8 @@ class OuterGolden : public testing::TestWithParam<const char*> {
         trace_(json::parse(golden_.metadata().at("options"))),
         run_(run_options()) {}
 
-  DistroRunOptions run_options() const {
-    DistroRunOptions options;
+  HashedRunOptions run_options() const {
+    HashedRunOptions options;
     options.recipe = recipe();
     options.seed = std::stoull(trace_["seed"].get<std::string>(), nullptr, 16);
     options.param_scale = trace_["param_scale"];
@@ -135,7 +135,7 @@ class OuterGolden : public testing::TestWithParam<const char*> {
 
   tensor::SafetensorsReader golden_;
   json trace_;
-  mutable DistroRun run_;
+  mutable HashedRun run_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Traces, OuterGolden,

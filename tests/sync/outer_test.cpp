@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/sync/distro_run.h"
+#include "tests/sync/hashed_run.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::sync {
@@ -20,9 +20,9 @@ const std::vector<TensorSpec> kTensors = {{"embedding", {30, 17}, TensorRole::kE
                                           {"norm", {70}, TensorRole::kNorm, 1},
                                           {"head", {30, 17}, TensorRole::kHead}};
 
-DistroRunOptions run_with(const std::string& method, int64_t steps, const std::string& fields,
+HashedRunOptions run_with(const std::string& method, int64_t steps, const std::string& fields,
                           int workers = 3) {
-  DistroRunOptions options;
+  HashedRunOptions options;
   options.recipe =
       fmt::format("[sync]\nmethod = \"{}\"\n[train]\nsteps = {}\nworkers = {}\n[{}]\n{}", method,
                   steps, workers, method, fields);
@@ -44,7 +44,7 @@ const std::vector<std::pair<std::string, std::string>> kVariants = {
 
 TEST(Outer, KeepsTheStateThatItsFactsName) {
   for (const auto& [method, fields] : kVariants) {
-    DistroRun run(run_with(method, 8, fields));
+    HashedRun run(run_with(method, 8, fields));
     method::StateBytes kept;
     kept.consensus = static_cast<double>(run.replicas().shared(0).all().size_bytes());
     for (const StateTensor& part : run.replicas().strategy(0).state()) {
@@ -60,10 +60,10 @@ TEST(Outer, KeepsTheStateThatItsFactsName) {
 
 TEST(Outer, ThreadsOfAWorkerDoNotChangeItsBits) {
   for (const auto& [method, fields] : kVariants) {
-    DistroRunOptions options = run_with(method, 8, fields);
-    DistroRun one(options);
+    HashedRunOptions options = run_with(method, 8, fields);
+    HashedRun one(options);
     options.threads = 3;
-    DistroRun three(options);
+    HashedRun three(options);
     for (int step = 0; step < 8; ++step) {
       ASSERT_TRUE(one.step(0.01f));
       ASSERT_TRUE(three.step(0.01f));
@@ -76,7 +76,7 @@ TEST(Outer, ThreadsOfAWorkerDoNotChangeItsBits) {
 }
 
 TEST(Outer, SharedWeightsAgreeAndOwnOnesDoNot) {
-  DistroRun run(run_with("diloco", 9, "sync_every = 4\n"));
+  HashedRun run(run_with("diloco", 9, "sync_every = 4\n"));
   for (int step = 0; step < 6; ++step) {
     ASSERT_TRUE(run.step(0.01f));
     ASSERT_THAT(run.params(2), ElementsAreArray(run.params(0)));
@@ -86,7 +86,7 @@ TEST(Outer, SharedWeightsAgreeAndOwnOnesDoNot) {
 }
 
 TEST(Outer, SendsNothingBetweenTheSends) {
-  DistroRun run(run_with("diloco", 9, "sync_every = 4\n"));
+  HashedRun run(run_with("diloco", 9, "sync_every = 4\n"));
   for (int step = 1; step <= 9; ++step) {
     const uint64_t before = run.replicas().peers(0).traffic().sent;
     ASSERT_TRUE(run.step(0.01f));
@@ -94,15 +94,15 @@ TEST(Outer, SendsNothingBetweenTheSends) {
   }
 }
 
-DistroRunOptions clustered(const std::string& fields, int workers, int clusters) {
-  DistroRunOptions options = run_with("diloco", 8, fields, workers);
+HashedRunOptions clustered(const std::string& fields, int workers, int clusters) {
+  HashedRunOptions options = run_with("diloco", 8, fields, workers);
   const std::string within = fmt::format("within = \"allreduce\"\nclusters = {}\n", clusters);
   options.recipe.insert(options.recipe.find("method"), within);
   return options;
 }
 
 TEST(Outer, WorkersOfAClusterTrainTheSameWeights) {
-  DistroRun run(clustered("sync_every = 4\n", 5, 2));
+  HashedRun run(clustered("sync_every = 4\n", 5, 2));
   for (int step = 0; step < 6; ++step) ASSERT_TRUE(run.step(0.01f));
   const auto own = [&](int worker) { return std::as_const(run.replicas().params(worker)).all(); };
   EXPECT_THAT(own(1), ElementsAreArray(own(0)));
@@ -115,7 +115,7 @@ TEST(Outer, WorkersOfAClusterTrainTheSameWeights) {
 
 TEST(Outer, ClustersSendTheBytesPredicted) {
   for (const char* fields : {"sync_every = 3\n", "sync_every = 2\noverlap = \"eager\"\n"}) {
-    DistroRun run(clustered(fields, 5, 2));
+    HashedRun run(clustered(fields, 5, 2));
     for (int step = 0; step < 8; ++step) ASSERT_TRUE(run.step(0.01f));
     const auto predicted = method::find_method("diloco").traffic(run.recipe(), kTensors, 5);
     double sent = 0;
@@ -132,13 +132,13 @@ TEST(Outer, ClustersSendTheBytesPredicted) {
 // A run may be stopped at any step; whoever still reads what was sent must be told before it goes.
 TEST(Outer, MayEndWhileSumsTravel) {
   for (const auto& [method, fields] : kVariants) {
-    DistroRun run(run_with(method, 100, fields));
+    HashedRun run(run_with(method, 100, fields));
     for (int step = 0; step < 5; ++step) ASSERT_TRUE(run.step(0.01f));
   }
 }
 
 TEST(Outer, LostWorkerIsAnErrorNotAHang) {
-  DistroRun run(run_with("diloco", 9, "sync_every = 2\n", 2));
+  HashedRun run(run_with("diloco", 9, "sync_every = 2\n", 2));
   ASSERT_TRUE(run.step(0.01f));
   run.replicas().peers(1).leave();
   const auto done = run.step(0.01f);

@@ -32,6 +32,12 @@ void Collector::complete_step(int64_t step, const std::vector<StepPart>& parts) 
           fmt::format("step {}: the replicas disagree: worker 0 has digest {}, worker {} has {}",
                       step, to_hex(parts[0].digest), worker, to_hex(part.digest)));
     }
+    if (part.synchronised && part.state_digest != parts[0].state_digest) {
+      throw Error(
+          fmt::format("step {}: the replicas disagree: the state that worker 0 holds for all has "
+                      "digest {}, that of worker {} has {}",
+                      step, to_hex(parts[0].state_digest), worker, to_hex(part.state_digest)));
+    }
     sum.loss_sum += part.loss_sum;
     sum.tokens += part.tokens;
     sum.gradient_norm += part.gradient_norm;

@@ -28,6 +28,8 @@ struct StepPart {
   double update_s = 0;
   bool synchronised = false;
   uint64_t digest = 0;  // of the parameters, where synchronised
+  uint64_t state_digest =
+      0;  // likewise of the state that replicas agree on, where it was looked at
 };
 
 struct EvalPart {

@@ -104,6 +104,7 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
       options.tokens.empty() ? random_tokens(recipe, batch) : read_tokens(options.tokens, batch);
   const int64_t batches = static_cast<int64_t>(tokens.size()) / batch;
   recipe.train.workers = 1;
+  recipe.sync.clusters = std::min<int64_t>(recipe.sync.clusters, 1);
   recipe.train.batch = rows;
   recipe.train.steps = options.warmup + options.steps;
 

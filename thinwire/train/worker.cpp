@@ -7,7 +7,9 @@
 #include <numeric>
 #include <utility>
 
+#include "thinwire/base/bytes.h"
 #include "thinwire/base/clock.h"
+#include "thinwire/base/digest.h"
 #include "thinwire/optim/optimizer.h"
 #include "thinwire/train/gradients.h"
 #include "thinwire/train/open_round.h"
@@ -129,6 +131,8 @@ void Worker::train_step(int64_t step, const data::Batch& batch, double data_s) {
   part.exchange_s = report->exchange_seconds;
   part.synchronised = report->synchronised;
   if (part.synchronised) part.digest = values_digest(std::as_const(shared()).all(), threads_);
+  // Where synchronisations are rare, looking at all that replicas agree on costs little.
+  if (part.synchronised && strategy_->shared() != nullptr) part.state_digest = consensus_digest();
   part.update_s = updating.seconds() - part.exchange_s;
   const transport::TrafficCount after = peers_.traffic();
   part.bytes_sent = after.sent - before.sent;
@@ -154,6 +158,16 @@ void Worker::swap_shared() {
 tensor::Arena& Worker::shared() {
   tensor::Arena* const shared = strategy_->shared();
   return shared == nullptr ? params_ : *shared;
+}
+
+uint64_t Worker::consensus_digest() {
+  std::vector<uint64_t> parts;
+  for (const sync::StateTensor& part : strategy_->state()) {
+    if (part.agreement == sync::Agreement::kConsensus) {
+      parts.push_back(values_digest(part.values, threads_));
+    }
+  }
+  return hash_bytes(as_bytes(std::span<const uint64_t>(parts)));
 }
 
 EvalPart Worker::evaluate_rows(const data::Rows& rows) {

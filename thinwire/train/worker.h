@@ -61,6 +61,8 @@ class Worker {
   // Exchanges the params and the shared weights where they are apart.
   void swap_shared();
   tensor::Arena& shared();
+  // Of the strategy's state that replicas agree on.
+  uint64_t consensus_digest();
   // What a checkpoint would hold; weights that overflowed are never published as good.
   void require_finite_state(int64_t completed);
   void write_checkpoint(int64_t completed);

@@ -1,6 +1,6 @@
-// Runs of DisTrO for tests: replicas fed with gradients that are a function of (seed, step, worker,
-// tensor, element), as in tests/golden/make_distro.py, over a transport that can lose and damage
-// payloads.
+// Runs of strategies for tests: replicas fed with gradients that are a function of (seed, step,
+// worker, tensor, element), as in tests/golden/make_distro.py and make_outer.py, over a transport
+// that can lose and damage payloads.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace thinwire::sync {
 
-struct DistroRunOptions {
+struct HashedRunOptions {
   std::string recipe;  // TOML; names the method
   std::vector<TensorSpec> tensors;
   int workers = 1;
@@ -29,9 +29,9 @@ struct DistroRunOptions {
   std::function<void(uint64_t round, int worker, Bytes& payload)> tamper;
 };
 
-class DistroRun {
+class HashedRun {
  public:
-  explicit DistroRun(DistroRunOptions options);
+  explicit HashedRun(HashedRunOptions options);
 
   // The next step of all workers; the first failure, if any.
   Result<void> step(float lr);
@@ -51,7 +51,7 @@ class DistroRun {
   void fill(uint64_t step, uint64_t worker, const std::vector<float>& scales,
             tensor::Arena& out) const;
 
-  DistroRunOptions options_;
+  HashedRunOptions options_;
   config::Recipe recipe_;
   std::unique_ptr<Replicas> replicas_;
   std::vector<double> norms_;  // of the last step

@@ -1,4 +1,4 @@
-#include "tests/sync/distro_run.h"
+#include "tests/sync/hashed_run.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@ namespace {
 // Passes everything on but for payloads that are lost or tampered with.
 class UnreliablePeers final : public transport::Peers {
  public:
-  UnreliablePeers(std::unique_ptr<transport::Peers> peers, const DistroRunOptions& options)
+  UnreliablePeers(std::unique_ptr<transport::Peers> peers, const HashedRunOptions& options)
       : peers_(std::move(peers)), options_(options) {}
 
   int self() const override { return peers_->self(); }
@@ -46,12 +46,12 @@ class UnreliablePeers final : public transport::Peers {
 
  private:
   std::unique_ptr<transport::Peers> peers_;
-  const DistroRunOptions& options_;
+  const HashedRunOptions& options_;
 };
 
 }  // namespace
 
-DistroRun::DistroRun(DistroRunOptions options)
+HashedRun::HashedRun(HashedRunOptions options)
     : options_(std::move(options)),
       recipe_(config::parse_recipe(options_.recipe, "test", {}, method::method_sections())) {
   recipe_.train.threads = options_.threads;
@@ -65,7 +65,7 @@ DistroRun::DistroRun(DistroRunOptions options)
   }
 }
 
-Result<void> DistroRun::step(float lr) {
+Result<void> HashedRun::step(float lr) {
   const uint64_t number = done_++;
   const auto reports = replicas_->step(
       number, lr,
@@ -86,7 +86,7 @@ Result<void> DistroRun::step(float lr) {
   return {};
 }
 
-std::span<const float> DistroRun::state(int worker, const std::string& name) {
+std::span<const float> HashedRun::state(int worker, const std::string& name) {
   for (const StateTensor& tensor : replicas_->strategy(worker).state()) {
     if (tensor.name == name) return tensor.values;
   }
@@ -94,7 +94,7 @@ std::span<const float> DistroRun::state(int worker, const std::string& name) {
   return {};
 }
 
-void DistroRun::fill(uint64_t step, uint64_t worker, const std::vector<float>& scales,
+void HashedRun::fill(uint64_t step, uint64_t worker, const std::vector<float>& scales,
                      tensor::Arena& out) const {
   for (size_t tensor = 0; tensor < scales.size(); ++tensor) {
     uint64_t counter = ((step * 64 + worker) * 64 + tensor) << 32;
