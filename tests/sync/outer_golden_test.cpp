@@ -138,13 +138,15 @@ class OuterGolden : public testing::TestWithParam<const char*> {
   mutable HashedRun run_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Traces, OuterGolden,
-                         testing::Values("local_sgd", "average", "sgd", "momentum", "diloco",
-                                         "bf16", "clip", "partial", "inner1", "inner2", "delayed",
-                                         "eager1", "eager2", "streaming", "streaming_delayed",
-                                         "streaming_eager", "muon", "two_stage", "sparse",
-                                         "sparse_rate"),
-                         [](const auto& name) { return std::string(name.param); });
+INSTANTIATE_TEST_SUITE_P(
+    Traces, OuterGolden,
+    testing::Values("local_sgd", "average", "sgd", "momentum", "diloco", "bf16", "fp8", "fp4",
+                    "int2", "fp4_feedback", "int2_feedback", "clip", "partial", "inner1", "inner2",
+                    "inner2_mix", "delayed", "eager1", "eager2", "eager_feedback", "eager_partial",
+                    "streaming", "streaming_uneven", "streaming_inner", "streaming_delayed",
+                    "streaming_eager", "streaming_eager_feedback", "streaming_clip", "muon",
+                    "muon_int2", "sparse", "sparse_rate", "two_stage", "two_stage_eager"),
+    [](const auto& name) { return std::string(name.param); });
 
 TEST_P(OuterGolden, WeightsAndStateFollowTheTrace) {
   const auto rates = golden_.read_f32("lr");

@@ -35,7 +35,8 @@ void append_outer_variants(std::vector<Variant>& variants) {
   add("diloco", "delayed", {"sync_every=3", "overlap=delayed", "outer_lr=0.4"});
   add("diloco", "eager", {"sync_every=3", "overlap=eager"});
   add("diloco", "eager_far",
-      {"sync_every=2", "overlap=eager", "depth=2", "outer=sgd", "error_feedback=true"});
+      {"sync_every=2", "overlap=eager", "depth=2", "outer=sgd", "wire=fp8", "error_feedback=true"});
+  add("diloco", "int2", {"sync_every=4", "wire=int2", "error_feedback=true"});
   variants.push_back({&method::find_method("diloco"),
                       "diloco_muon",
                       {"diloco.sync_every=4", "optim.method=muon"}});

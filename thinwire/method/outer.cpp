@@ -80,7 +80,7 @@ void OuterOptions::describe(config::Fields& fields) {
                       "Learning rate of the outer step; it follows no schedule.");
   fields.number("outer_momentum", outer_momentum, "", 0, 0.999'999'999,
                 "Decay of the outer momentum, an outer step.");
-  fields.choice("wire", wire, {"fp32", "bf16"},
+  fields.choice("wire", wire, {"fp32", "bf16", "fp8", "fp4", "int2"},
                 "Number format in which differences and their sums travel; sums are formed in "
                 "fp32.");
   fields.flag("error_feedback", error_feedback,

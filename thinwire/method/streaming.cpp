@@ -10,6 +10,7 @@ std::unique_ptr<config::Section> options() {
   auto options = std::make_unique<OuterOptions>();
   options->sync_every = 100;
   options->fragment_layers = 3;
+  options->wire = "fp4";
   options->overlap = "inner";
   return options;
 }

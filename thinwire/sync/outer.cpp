@@ -94,6 +94,8 @@ class Outer final : public Strategy {
       const auto done = continue_from(*fragment, round, *report);
       if (!done) return tl::unexpected(done.error());
     }
+    // What was lent from the gradients goes back with their gaps zero.
+    if (offers_.empty() && !sending.empty()) worker_.gradients.clear();
     return report;
   }
 
