@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/file.h"
 #include "thinwire/config/recipe.h"
+#include "thinwire/config/table_list.h"
 #include "thinwire/config/values.h"
 
 namespace thinwire::config {
@@ -27,13 +29,15 @@ struct Table {
   }
 };
 
+Table table_of(const std::string& name, Section& section) {
+  Fields fields;
+  section.describe(fields);
+  return {name, fields.all()};
+}
+
 std::vector<Table> tables_of(Recipe& recipe) {
   std::vector<Table> tables;
-  for (const auto& [name, section] : recipe.sections()) {
-    Fields fields;
-    section->describe(fields);
-    tables.push_back({name, fields.all()});
-  }
+  for (const auto& [name, section] : recipe.sections()) tables.push_back(table_of(name, *section));
   return tables;
 }
 
@@ -237,6 +241,29 @@ Recipe parse_recipe(std::string_view toml, std::string_view origin,
   fill_derived(recipe);
   at_place(origin, [&] { check_recipe(recipe); });
   return recipe;
+}
+
+std::vector<std::unique_ptr<Section>> load_table_list(const std::filesystem::path& file,
+                                                      const std::string& name,
+                                                      const Section& prototype) {
+  const std::string origin = file.string();
+  if (!fs::is_regular_file(file)) throw UsageError(fmt::format("there is no file {}", origin));
+  const toml::table document = parse_document(read_text_file(file), origin);
+  std::vector<std::unique_ptr<Section>> sections;
+  for (const auto& [key, node] : document) {
+    at_place(place_of(origin, key.source()), [&, &found = key, &value = node] {
+      if (found.str() == name && value.is_array_of_tables()) return;
+      throw UsageError(fmt::format("'{}' must be a table [[{}]], of which the file is a list",
+                                   found.str(), name));
+    });
+    for (const toml::node& element : *node.as_array()) {
+      sections.push_back(prototype.clone());
+      const std::vector<Table> tables = {table_of(name, *sections.back())};
+      read_table(tables, tables.front(), *element.as_table(), origin);
+    }
+  }
+  if (sections.empty()) throw UsageError(fmt::format("{}: there is no [[{}]]", origin, name));
+  return sections;
 }
 
 }  // namespace thinwire::config

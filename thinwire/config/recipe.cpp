@@ -6,6 +6,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
+#include "thinwire/config/table_list.h"
 #include "thinwire/config/values.h"
 
 namespace thinwire::config {
@@ -34,6 +35,14 @@ void append_explained(std::string& out, const Field& field) {
   }
   fmt::format_to(std::back_inserter(out), "  {}: {}\n", field.name, fmt::join(facts, "; "));
   append_wrapped(out, "      ", field.sentence);
+}
+
+void append_fields(std::string& out, Section& section) {
+  Fields fields;
+  section.describe(fields);
+  for (const Field& field : fields.all()) {
+    fmt::format_to(std::back_inserter(out), "{} = {}\n", field.name, print_value(field));
+  }
 }
 
 }  // namespace
@@ -85,13 +94,15 @@ std::string print_recipe(const Recipe& recipe) {
   Recipe copy = recipe;
   std::string out;
   for (const auto& [table, section] : copy.sections()) {
-    Fields fields;
-    section->describe(fields);
     fmt::format_to(std::back_inserter(out), "{}[{}]\n", out.empty() ? "" : "\n", table);
-    for (const Field& field : fields.all()) {
-      fmt::format_to(std::back_inserter(out), "{} = {}\n", field.name, print_value(field));
-    }
+    append_fields(out, *section);
   }
+  return out;
+}
+
+std::string print_table(const std::string& name, Section& section) {
+  std::string out = fmt::format("[[{}]]\n", name);
+  append_fields(out, section);
   return out;
 }
 

@@ -110,7 +110,7 @@ struct Assign {
     if (const auto* number = std::get_if<double>(&value)) return *number;
     if (const auto* text = std::get_if<std::string>(&value)) {
       try {
-        return parse_quantity(*text);
+        return field.unit.empty() ? parse_quantity(*text) : parse_quantity(*text, field.unit);
       } catch (const UsageError&) {
         refuse_type(must_be);
       }
