@@ -103,10 +103,12 @@ Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensor
   const DistroOptions& options = distro(recipe);
   const auto payload = static_cast<double>(distro_payload_bound(
       plan_tiles(tensors, options.tiles()), distro_value_bits(options.values)));
-  const Traffic of_round{.sent_bytes = members > 1 ? payload : 0,
-                         .received_bytes = (members - 1) * payload,
-                         .turns = members > 1 ? 1.0 : 0.0,
-                         .exact = false};
+  const Traffic of_round{
+      .sent_bytes = members > 1 ? payload : 0,
+      .received_bytes = (members - 1) * payload,
+      .turns = members > 1 ? 1.0 : 0.0,
+      .exact = false,
+      .overlap_steps = static_cast<double>(options.overlap * options.local_steps)};
   return per_step(of_round, {recipe.train.steps, options.local_steps});
 }
 

@@ -21,6 +21,8 @@ struct Traffic {
   double received_bytes = 0;  // from all others
   double turns = 1;           // dependent exchanges
   bool exact = true;
+  double overlap_steps = 0;  // an exchange may travel while members compute; no mean
+  double exchanges = 1;      // of a round, one after another and evenly spread; no mean
 };
 
 // Bytes of optimizer and synchronisation state a member holds, by who must agree on it.

@@ -62,6 +62,13 @@ void check_outer_step(std::string_view table, const OuterOptions& options) {
                       options.outer_momentum, options.outer));
 }
 
+// Steps that a fragment's sum may travel before somebody waits for it.
+double travel_steps(const OuterOptions& options) {
+  if (options.overlap == "none") return 0;
+  if (options.overlap == "inner") return static_cast<double>(options.overlap_steps);
+  return static_cast<double>(options.sync_every * (options.eager() ? options.depth : 1));
+}
+
 }  // namespace
 
 void OuterOptions::describe(config::Fields& fields) {
@@ -218,6 +225,8 @@ Traffic outer_traffic(const OuterOptions& options, const config::Recipe& recipe,
   traffic.sent_bytes += run.sent_bytes / steps;
   traffic.received_bytes += run.received_bytes / steps;
   traffic.turns += run.turns / steps;
+  traffic.overlap_steps = travel_steps(options);
+  traffic.exchanges = static_cast<double>(fragments);
   return traffic;
 }
 
