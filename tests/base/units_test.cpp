@@ -11,6 +11,12 @@
 namespace thinwire {
 namespace {
 
+TEST(FormatParameters, CountsBillionsAsB) {
+  EXPECT_EQ(format_parameters(1.2049e9), "1.20 B");
+  EXPECT_EQ(format_parameters(35e6), "35.0 M");
+  EXPECT_EQ(format_parameters(12), "12");
+}
+
 TEST(FormatBytes, HasThreeDigitsAndAUnit) {
   EXPECT_EQ(format_bytes(0), "0 B");
   EXPECT_EQ(format_bytes(999), "999 B");

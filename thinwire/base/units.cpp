@@ -36,6 +36,12 @@ std::string format_bytes(double bytes) { return with_suffix(bytes, "B"); }
 
 std::string format_count(double count) { return with_suffix(count, ""); }
 
+std::string format_parameters(double count) {
+  std::string text = format_count(count);
+  if (text.ends_with('G')) text.back() = 'B';
+  return text;
+}
+
 std::string format_seconds(double seconds) {
   if (!(seconds >= 59.95) || std::isinf(seconds)) return fmt::format("{:.1f} s", seconds);
   const auto whole = static_cast<int64_t>(std::llround(seconds));

@@ -11,6 +11,8 @@ namespace thinwire {
 std::string format_bytes(double bytes);
 // 1234567 -> "1.23 M"; below 1000 without a suffix.
 std::string format_count(double count);
+// As people write numbers of parameters and tokens: 1.2e9 -> "1.20 B".
+std::string format_parameters(double count);
 // 3725 -> "1 h 02 min"; 75 -> "1 min 15 s"; 4.2 -> "4.2 s".
 std::string format_seconds(double seconds);
 

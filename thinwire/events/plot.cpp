@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <iterator>
@@ -37,8 +38,12 @@ bool drawable(const PlotSpec& spec, double x, double y) {
   return std::isfinite(x) && std::isfinite(y) && !(spec.log_x && x <= 0) && !(spec.log_y && y <= 0);
 }
 
+std::string block_name(size_t panel, size_t index) {
+  return fmt::format("$panel{}_series{}", panel, index);
+}
+
 // Appends the series as a data block and returns how many points it has.
-size_t append_points(const PlotSpec& spec, size_t index, std::string& script) {
+size_t append_points(const PlotSpec& spec, size_t panel, size_t index, std::string& script) {
   const PlotSeries& series = spec.series[index];
   if (series.x.size() != series.y.size()) {
     throw Error(fmt::format("cannot plot {}: {} x values for {} y values", series.label,
@@ -46,7 +51,7 @@ size_t append_points(const PlotSpec& spec, size_t index, std::string& script) {
   }
   size_t points = 0;
   auto out = std::back_inserter(script);
-  fmt::format_to(out, "$series{} << END_OF_SERIES\n", index);
+  fmt::format_to(out, "{} << END_OF_SERIES\n", block_name(panel, index));
   for (size_t i = 0; i < series.x.size(); ++i) {
     if (!drawable(spec, series.x[i], series.y[i])) continue;
     fmt::format_to(out, "{:.9g} {:.9g}\n", series.x[i], series.y[i]);
@@ -56,25 +61,39 @@ size_t append_points(const PlotSpec& spec, size_t index, std::string& script) {
   return points;
 }
 
-std::string terminal(const PlotSpec& spec, bool svg) {
-  if (svg) {
-    return fmt::format(
-        "set terminal svg size {},{} noenhanced font 'Sans,18' background '#ffffff'\n", spec.width,
-        spec.height);
+std::string terminal(int width, int height, bool svg) {
+  return fmt::format("set terminal {} size {},{} noenhanced font 'Sans,{}' background '#ffffff'\n",
+                     svg ? "svg" : "pngcairo", width, height, svg ? 18 : 15);
+}
+
+std::string_view key_place(Legend legend) {
+  switch (legend) {
+    case Legend::kTopRight:
+      return "top right";
+    case Legend::kBottomRight:
+      return "bottom right";
+    case Legend::kOutside:
+      return "outside right top";
+    case Legend::kBelow:
+      return "below horizontal";
   }
-  return fmt::format(
-      "set terminal pngcairo size {},{} noenhanced font 'Sans,15' background '#ffffff'\n",
-      spec.width, spec.height);
+  return "";
 }
 
 std::string decoration(const PlotSpec& spec) {
   std::string script =
+      "reset\n"
       "set encoding utf8\n"
       "set border 3 linecolor rgb '#808080' linewidth 1\n"
       "set tics nomirror out scale 0.6 textcolor rgb '#404040'\n"
       "set grid xtics ytics linecolor rgb '#e4e4e4' linewidth 1 linetype 1\n"
-      "set key top right opaque samplen 2 spacing 1.3 textcolor rgb '#202020' Left reverse\n"
-      "set lmargin 11\nset rmargin 4\nset bmargin 4\n";
+      "set lmargin 11\n";
+  script +=
+      fmt::format("set key {} opaque samplen 2 spacing 1.3 textcolor rgb '#202020' Left reverse\n",
+                  key_place(spec.legend));
+  // A legend beside or below the curves makes the margin it needs.
+  if (spec.legend != Legend::kOutside) script += "set rmargin 4\n";
+  if (spec.legend != Legend::kBelow) script += "set bmargin 4\n";
   script +=
       fmt::format("set title {} font ',19' textcolor rgb '#202020'\n", string_literal(spec.title));
   script += fmt::format("set xlabel {} textcolor rgb '#202020'\n", string_literal(spec.x_label));
@@ -85,25 +104,39 @@ std::string decoration(const PlotSpec& spec) {
   return script;
 }
 
-std::string make_script(const PlotSpec& spec, const fs::path& output, bool svg) {
-  std::string script = terminal(spec, svg);
-  script += fmt::format("set output {}\n", string_literal(output.string()));
-  script += decoration(spec);
+std::string panel_script(const PlotSpec& spec, size_t panel) {
+  std::string script = decoration(spec);
   std::string curves;
   for (size_t i = 0; i < spec.series.size(); ++i) {
-    const size_t points = append_points(spec, i, script);
+    const size_t points = append_points(spec, panel, i, script);
     if (points == 0) continue;
     curves += fmt::format(
-        "{}$series{} using 1:2 with {} linewidth 2.2 dashtype {} pointtype 7 linecolor rgb '{}' "
+        "{}{} using 1:2 with {} linewidth 2.2 dashtype {} pointtype 7 linecolor rgb '{}' "
         "title {}",
-        curves.empty() ? "plot " : ", \\\n     ", i, points == 1 ? "points" : "lines",
+        curves.empty() ? "plot " : ", \\\n     ", block_name(panel, i),
+        points == 1 || spec.series[i].points ? "points" : "lines",
         i / kColours.size() % kDashes + 1, kColours[i % kColours.size()],
         string_literal(spec.series[i].label));
   }
-  if (curves.empty()) {
-    throw Error(fmt::format("cannot plot {}: there is no point to draw", output.string()));
+  if (curves.empty())
+    throw Error(fmt::format("cannot plot {}: there is no point to draw", spec.title));
+  return script + curves + "\n";
+}
+
+std::string make_script(std::span<const PlotSpec> panels, const fs::path& output, bool svg) {
+  int width = 0;
+  int height = 0;
+  for (const PlotSpec& spec : panels) {
+    width += spec.width;
+    height = std::max(height, spec.height);
   }
-  return script + curves + "\nset output\n";
+  std::string script = terminal(width, height, svg);
+  script += fmt::format("set output {}\n", string_literal(output.string()));
+  const bool several = panels.size() > 1;
+  if (several) script += fmt::format("set multiplot layout 1,{}\n", panels.size());
+  for (size_t i = 0; i < panels.size(); ++i) script += panel_script(panels[i], i);
+  if (several) script += "unset multiplot\n";
+  return script + "set output\n";
 }
 
 bool is_svg(const fs::path& file) {
@@ -118,7 +151,9 @@ bool is_svg(const fs::path& file) {
 
 bool have_gnuplot() { return have_program("gnuplot"); }
 
-void plot_lines(const PlotSpec& spec, const fs::path& file) {
+void plot_lines(const PlotSpec& spec, const fs::path& file) { plot_panels({&spec, 1}, file); }
+
+void plot_panels(std::span<const PlotSpec> panels, const fs::path& file) {
   const bool svg = is_svg(file);
   if (!have_gnuplot()) {
     throw Error(fmt::format(
@@ -128,7 +163,7 @@ void plot_lines(const PlotSpec& spec, const fs::path& file) {
   // Drawn beside its place and renamed, as every file here.
   const std::string drawing = file.string() + ".drawing";
   if (file.has_parent_path()) fs::create_directories(file.parent_path());
-  const ProcessOutput run = run_process({"gnuplot", "-"}, make_script(spec, drawing, svg));
+  const ProcessOutput run = run_process({"gnuplot", "-"}, make_script(panels, drawing, svg));
   if (!run.state.ok() || !fs::exists(drawing)) {
     fs::remove(drawing);
     throw Error(fmt::format("cannot plot {}: gnuplot ended with {}: {}", file.string(),

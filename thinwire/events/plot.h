@@ -2,6 +2,8 @@
 // through its standard input; no shell).
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,7 +15,11 @@ struct PlotSeries {
   std::string label;
   std::vector<double> x;
   std::vector<double> y;  // as many as x; points that are not finite are left out
+  bool points = false;    // drawn as points instead of a line
 };
+
+// Where the legend stands.
+enum class Legend : uint8_t { kTopRight, kBottomRight, kOutside, kBelow };
 
 struct PlotSpec {
   std::string title;
@@ -21,6 +27,7 @@ struct PlotSpec {
   std::string y_label;
   bool log_x = false;  // points <= 0 are left out
   bool log_y = false;
+  Legend legend = Legend::kTopRight;
   std::vector<PlotSeries> series;
   int width = 1200;  // pixels
   int height = 800;
@@ -30,6 +37,8 @@ struct PlotSpec {
 // character of a label is special. Throws UsageError for another ending and Error when gnuplot is
 // missing, nothing can be drawn, or gnuplot fails (with its message).
 void plot_lines(const PlotSpec& spec, const fs::path& file);
+// Several plots side by side, as wide as all together.
+void plot_panels(std::span<const PlotSpec> panels, const fs::path& file);
 
 // Whether the program gnuplot is installed.
 bool have_gnuplot();
