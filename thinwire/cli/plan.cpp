@@ -9,9 +9,11 @@ namespace thinwire::cli {
 
 void add_plan(CLI::App& app) {
   auto* command = app.add_subcommand("plan", "Predicts what runs cost, before they start");
-  command->require_subcommand(1);
+  command->require_subcommand(0, 1);
+  add_plan_methods(*command);
   add_plan_distro(*command);
   add_plan_efficiency(*command);
+  add_plan_fit(*command);
   add_plan_loss(*command);
   add_plan_utilization(*command);
 }

@@ -10,8 +10,11 @@ class Option;
 
 namespace thinwire::cli {
 
+// `thinwire plan` without a subcommand.
+void add_plan_methods(CLI::App& plan);
 void add_plan_distro(CLI::App& plan);
 void add_plan_efficiency(CLI::App& plan);
+void add_plan_fit(CLI::App& plan);
 void add_plan_loss(CLI::App& plan);
 void add_plan_utilization(CLI::App& plan);
 

@@ -89,7 +89,7 @@ nlohmann::ordered_json as_json(const Case& chosen, const plan::DistroCost& cost)
 void print_text(const Case& chosen, const plan::DistroCost& cost) {
   const plan::DistroCase& setting = chosen.setting;
   fmt::print("{} parameters, {} members, {}: one payload of {} a member and step{}\n\n",
-             format_count(setting.parameters), setting.members, setting.topology,
+             format_parameters(setting.parameters), setting.members, setting.topology,
              format_bytes(setting.payload_bytes),
              chosen.payload ? fmt::format(" at most (entropy of uniform slots: {})",
                                           format_bytes(chosen.payload->entropy_bytes))
@@ -116,8 +116,8 @@ void print_text(const Case& chosen, const plan::DistroCost& cost) {
   fmt::print(
       "With the same bytes a step (the report's speculation) the ratio grows from {:.0f} at {} to "
       "{:.0f} at {} parameters.\n",
-      curve.front().ratio, format_count(curve.front().parameters), curve.back().ratio,
-      format_count(curve.back().parameters));
+      curve.front().ratio, format_parameters(curve.front().parameters), curve.back().ratio,
+      format_parameters(curve.back().parameters));
 }
 
 void draw(const Case& chosen, const std::string& file) {
@@ -127,6 +127,7 @@ void draw(const Case& chosen, const std::string& file) {
   spec.x_label = "parameters";
   spec.y_label = "all-reduce bytes / bytes received";
   spec.log_x = spec.log_y = true;
+  spec.legend = events::Legend::kBottomRight;
   spec.series = {{"the report's yardstick, 2N / payload", {}, {}}, {"against a bf16 ring", {}, {}}};
   for (const plan::ConstantBytesPoint& point : plan::constant_bytes_curve(chosen.setting)) {
     for (events::PlotSeries& series : spec.series) series.x.push_back(point.parameters);

@@ -11,6 +11,7 @@
 #include "thinwire/cli/plan.h"
 #include "thinwire/cli/table.h"
 #include "thinwire/events/plot.h"
+#include "thinwire/plan/laws.h"
 #include "thinwire/plan/scaling.h"
 
 namespace thinwire::cli {
@@ -27,6 +28,7 @@ struct EfficiencyArguments {
 
 struct LossArguments {
   plan::Clusters setting;
+  std::string constants;
   plan::LossLaws laws;
   double parameters = 1e9;
   double local_steps = 32;
@@ -120,6 +122,7 @@ void draw_efficiency(const std::vector<plan::Scenario>& scenarios, const std::st
   spec.x_label = "local steps s";
   spec.y_label = "K";
   spec.log_x = true;
+  spec.legend = events::Legend::kOutside;
   for (const auto& [number, setting] : scenarios) {
     events::PlotSeries series{label_of(setting), curve_steps(), {}};
     for (const double steps : series.x) series.y.push_back(plan::efficiency(setting, steps));
@@ -154,7 +157,7 @@ std::vector<plan::BudgetChoice> choices_of(const LossArguments& arguments) {
 
 void print_loss(const LossArguments& arguments) {
   const double share = plan::efficiency(arguments.setting, arguments.local_steps);
-  fmt::print("{} parameters without embeddings:\n", format_count(arguments.parameters));
+  fmt::print("{} parameters without embeddings:\n", format_parameters(arguments.parameters));
   fmt::print("  all-reduce                    {:.4f} nats a token\n",
              arguments.laws.all_reduce.loss(arguments.parameters));
   fmt::print("  local SGD, {:>4} local steps    {:.4f}, at K {:.3f} for {}\n",
@@ -172,7 +175,7 @@ void print_loss(const LossArguments& arguments) {
   Table table{{{"clusters"}, {"local\nsteps"}, {"parameters"}, {"tokens"}, {"K"}, {"loss"}}, {}};
   for (const plan::BudgetChoice& choice : choices) {
     table.rows.push_back({fmt::format("{}", choice.clusters), fmt::format("{}", choice.local_steps),
-                          format_count(choice.parameters), format_count(choice.tokens),
+                          format_parameters(choice.parameters), format_parameters(choice.tokens),
                           fmt::format("{:.3f}", choice.efficiency),
                           fmt::format("{:.4f}", choice.loss)});
   }
@@ -180,7 +183,7 @@ void print_loss(const LossArguments& arguments) {
   fmt::print("\nIn {:g} h, {:g} tokens a parameter:\n{}\n", arguments.hours,
              arguments.tokens_per_parameter, table.terminal());
   fmt::print("Best: {} clusters, {} parameters, {} local steps, loss {:.4f}.\n", best.clusters,
-             format_count(best.parameters), best.local_steps, best.loss);
+             format_parameters(best.parameters), best.local_steps, best.loss);
 }
 
 void print_loss_json(const LossArguments& arguments) {
@@ -214,7 +217,10 @@ void draw_loss(const LossArguments& arguments) {
   events::plot_lines(spec, arguments.output.plot);
 }
 
-void run_loss(const LossArguments& arguments) {
+void run_loss(LossArguments arguments) {
+  if (!arguments.constants.empty()) {
+    arguments.laws = plan::with_own(arguments.laws, plan::load_laws(arguments.constants));
+  }
   plan::check_clusters(arguments.setting);
   check_steps(arguments.local_steps);
   if (!(arguments.parameters > 0)) {
@@ -255,6 +261,10 @@ void add_plan_loss(CLI::App& plan) {
   add_quantity(*command, "--hours", arguments->hours, "h", "Budget: time on up to m clusters");
   add_quantity(*command, "--tokens-per-parameter", arguments->tokens_per_parameter, "tokens",
                "Tokens a model is trained on, a parameter");
+  command
+      ->add_option("--constants", arguments->constants,
+                   "Laws that thinwire plan fit --save wrote, instead of the paper's")
+      ->check(CLI::ExistingFile);
   add_output(*command, arguments->output, "both laws");
   command->callback([arguments] { run_loss(*arguments); });
 }

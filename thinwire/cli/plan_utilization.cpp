@@ -1,35 +1,96 @@
-// thinwire plan utilization: the eager-updates paper's table 5 beside our simulation.
+// thinwire plan utilization: the eager-updates paper's table 5, table 1 and figure 3 beside our
+// simulation, or the same for any model.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "thinwire/base/error.h"
+#include "thinwire/base/units.h"
 #include "thinwire/cli/plan.h"
 #include "thinwire/cli/table.h"
+#include "thinwire/events/plot.h"
+#include "thinwire/method/registry.h"
 #include "thinwire/plan/eager_table.h"
+#include "thinwire/plan/method_cost.h"
 
 namespace thinwire::cli {
 namespace {
 
 struct Arguments {
-  bool json = false;
+  std::string recipe;
+  std::vector<std::string> overrides;
+  double parameters = 0;  // 0: the paper's models, or the recipe's
+  double layers = 0;
+  double step_seconds = 0;
+  double flops = 0;
+  PlanOutput output;
 };
 
-nlohmann::ordered_json as_json(const std::vector<plan::EagerCell>& cells) {
-  auto array = nlohmann::ordered_json::array();
-  for (const plan::EagerCell& cell : cells) {
-    array.push_back({{"model", cell.model.name},
-                     {"method", cell.schedule.name},
-                     {"utilization", cell.target},
-                     {"paper_gbit_s", cell.paper_gbit_s},
-                     {"predicted_gbit_s", cell.predicted_gbit_s},
-                     {"grid_gbit_s", cell.grid_gbit_s},
-                     {"least_gbit_s", cell.least_gbit_s},
-                     {"steps_off", cell.steps_off},
-                     {"impossible", cell.impossible}});
+std::vector<plan::SyncSchedule> all_schedules() {
+  auto schedules = plan::eager_schedules();
+  schedules.push_back(plan::vanilla_diloco(100));
+  return schedules;
+}
+
+bool is_papers(const Arguments& arguments) {
+  return arguments.recipe.empty() && arguments.parameters == 0 && arguments.layers == 0 &&
+         arguments.step_seconds == 0 && arguments.flops == 0;
+}
+
+plan::SimulatedModel recipe_model(Arguments arguments) {
+  if (arguments.recipe.find('=') != std::string::npos) {
+    arguments.overrides.insert(arguments.overrides.begin(), arguments.recipe);
+    arguments.recipe.clear();
   }
-  return array;
+  config::Recipe recipe = method::load_recipe(arguments.recipe, arguments.overrides);
+  const plan::PlannedModel model = plan::planned_model(recipe);
+  const config::TrainSection& train = recipe.train;
+  const auto tokens =
+      static_cast<double>(train.batch * train.sequence) / static_cast<double>(train.workers);
+  return {recipe.run.name, model.parameters, static_cast<int>(recipe.model.layers),
+          arguments.flops > 0 ? tokens * model.flops_per_token / arguments.flops : 0};
+}
+
+// The model that recipe and flags describe; the flags win.
+plan::SimulatedModel model_of(const Arguments& arguments) {
+  plan::SimulatedModel model{"model", 0, 0, 0};
+  if (!arguments.recipe.empty()) model = recipe_model(arguments);
+  if (arguments.parameters > 0) model.parameters = arguments.parameters;
+  if (arguments.layers > 0) model.layers = static_cast<int>(arguments.layers);
+  if (arguments.step_seconds > 0) model.step_seconds = arguments.step_seconds;
+  if (model.step_seconds == 0) {
+    throw UsageError(
+        "--step-seconds must be given, or a recipe and --flops: how long a step computes");
+  }
+  plan::check_model(model);
+  return model;
+}
+
+nlohmann::ordered_json cell_json(const plan::EagerCell& cell) {
+  return {{"model", cell.model.name},
+          {"method", cell.schedule.name},
+          {"utilization", cell.target},
+          {"paper_gbit_s", cell.paper_gbit_s},
+          {"predicted_gbit_s", cell.predicted_gbit_s},
+          {"grid_gbit_s", cell.grid_gbit_s},
+          {"least_gbit_s", cell.least_gbit_s},
+          {"steps_off", cell.steps_off},
+          {"impossible", cell.impossible}};
+}
+
+nlohmann::ordered_json hours_json(const plan::EagerHours& row) {
+  return {{"method", row.method},
+          {"tokens", row.tokens},
+          {"paper_hours_fast", row.paper_hours_fast},
+          {"hours_fast", row.hours_fast},
+          {"paper_hours_1_gbit_s", row.paper_hours_slow},
+          {"hours_1_gbit_s", row.hours_slow},
+          {"paper_terabytes", row.paper_terabytes},
+          {"terabytes", row.terabytes},
+          {"terabytes_counted", row.terabytes_counted}};
 }
 
 std::string verdict(const plan::EagerCell& cell) {
@@ -37,7 +98,7 @@ std::string verdict(const plan::EagerCell& cell) {
   return cell.agrees() ? "within one step" : fmt::format("{:+} steps of the grid", cell.steps_off);
 }
 
-void print_text(const std::vector<plan::EagerCell>& cells) {
+void print_table5(const std::vector<plan::EagerCell>& cells) {
   Table table{{{"model", true},
                {"method", true},
                {"utilisation"},
@@ -55,25 +116,121 @@ void print_text(const std::vector<plan::EagerCell>& cells) {
                             number_cell(cell.least_gbit_s, 2), verdict(cell)});
     }
   }
-  fmt::print("{}", table.terminal());
+  fmt::print("{}\n", table.terminal());
+}
+
+void print_table1(const std::vector<plan::EagerHours>& rows) {
+  Table table{{{"1 B model", true},
+               {"tokens"},
+               {"hours,\npaper"},
+               {"ours"},
+               {"hours at\n1 Gbit/s, paper"},
+               {"ours"},
+               {"TB, paper"},
+               {"ours"},
+               {"ours\nx 9"}},
+              {}};
+  for (const plan::EagerHours& row : rows) {
+    table.rows.push_back({row.method, format_parameters(row.tokens),
+                          number_cell(row.paper_hours_fast, 2), number_cell(row.hours_fast, 2),
+                          number_cell(row.paper_hours_slow, 2), number_cell(row.hours_slow, 2),
+                          number_cell(row.paper_terabytes, 2), number_cell(row.terabytes, 3),
+                          number_cell(row.terabytes_counted, 2)});
+  }
+  fmt::print("{}\n", table.terminal());
+}
+
+void print_papers(bool json) {
+  const auto cells = plan::eager_cells();
+  const auto hours = plan::eager_hours();
+  if (!json) {
+    print_table5(cells);
+    print_table1(hours);
+    return;
+  }
+  nlohmann::ordered_json object;
+  for (const plan::EagerCell& cell : cells) object["table5"].push_back(cell_json(cell));
+  for (const plan::EagerHours& row : hours) object["table1"].push_back(hours_json(row));
+  fmt::print("{}\n", object.dump(2));
+}
+
+void print_model(const plan::SimulatedModel& model, bool json) {
+  Table table{{{"Gbit/s for a utilisation of", true}}, {}};
+  for (const double target : plan::kEagerTargets) {
+    table.columns.push_back({fmt::format("{:.2f}", target)});
+  }
+  nlohmann::ordered_json object = {{"parameters", model.parameters},
+                                   {"layers", model.layers},
+                                   {"step_seconds", model.step_seconds}};
+  for (const plan::SyncSchedule& schedule : all_schedules()) {
+    auto& row = table.rows.emplace_back(std::vector<std::string>{schedule.name});
+    nlohmann::ordered_json entry = {{"method", schedule.name}};
+    for (const double target : plan::kEagerTargets) {
+      const double rate = plan::required_bandwidth(model, schedule, target);
+      row.push_back(fmt::format("{:.3g}", rate / 1e9));
+      entry["required"].push_back({{"utilization", target}, {"bit_s", rate}});
+    }
+    object["methods"].push_back(std::move(entry));
+  }
+  if (json) {
+    fmt::print("{}\n", object.dump(2));
+  } else {
+    fmt::print("{} parameters, {} layers, {:.3g} s of computation a step\n\n{}",
+               format_parameters(model.parameters), model.layers, model.step_seconds,
+               table.terminal());
+  }
+}
+
+// Figure 3 for one model.
+events::PlotSpec panel(const plan::SimulatedModel& model) {
+  events::PlotSpec spec;
+  spec.title = fmt::format("{} parameters, {:.3g} s a step", format_parameters(model.parameters),
+                           model.step_seconds);
+  spec.x_label = "bandwidth, Gbit/s";
+  spec.y_label = "compute utilisation";
+  spec.log_x = true;
+  spec.legend = events::Legend::kBelow;
+  for (const plan::SyncSchedule& schedule : all_schedules()) {
+    events::PlotSeries series{schedule.name, {}, {}};
+    for (const double rate : plan::eager_grid()) {
+      series.x.push_back(rate);
+      series.y.push_back(plan::utilization(model, schedule, rate * 1e9));
+    }
+    spec.series.push_back(std::move(series));
+  }
+  return spec;
 }
 
 void run(const Arguments& arguments) {
-  const auto cells = plan::eager_cells();
-  if (arguments.json) {
-    fmt::print("{}\n", as_json(cells).dump(2));
+  std::vector<plan::SimulatedModel> models = plan::eager_models();
+  if (is_papers(arguments)) {
+    print_papers(arguments.output.json);
   } else {
-    print_text(cells);
+    models = {model_of(arguments)};
+    print_model(models.front(), arguments.output.json);
   }
+  if (arguments.output.plot.empty()) return;
+  std::vector<events::PlotSpec> panels;
+  for (const plan::SimulatedModel& model : models) panels.push_back(panel(model));
+  events::plot_panels(panels, arguments.output.plot);
 }
 
 }  // namespace
 
 void add_plan_utilization(CLI::App& plan) {
   auto* command = plan.add_subcommand(
-      "utilization", "Bandwidth for a compute utilisation: the eager-updates paper's table 5");
+      "utilization",
+      "Bandwidth for a compute utilisation: the eager-updates paper's tables, or any model's");
   const auto arguments = std::make_shared<Arguments>();
-  command->add_flag("--json", arguments->json, "As JSON, in full precision");
+  command->add_option("recipe", arguments->recipe, "Recipe whose model is meant, with --flops");
+  command->add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
+  add_quantity(*command, "--parameters", arguments->parameters, "", "Parameters of the model");
+  add_quantity(*command, "--layers", arguments->layers, "", "Its layers");
+  add_quantity(*command, "--step-seconds", arguments->step_seconds, "s",
+               "Computation of a step, forward and backward");
+  add_quantity(*command, "--flops", arguments->flops, "FLOP/s",
+               "What a worker of the recipe really does, instead of --step-seconds");
+  add_output(*command, arguments->output, "utilisation over bandwidth (the paper's figure 3)");
   command->callback([arguments] { run(*arguments); });
 }
 

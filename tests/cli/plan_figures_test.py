@@ -1,0 +1,128 @@
+"""thinwire plan distro, efficiency, loss, utilization, fit: the papers' figures as commands."""
+
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+BINARY = os.environ["THINWIRE_BINARY"]
+
+
+class PlanFigures(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def plan(self, *arguments):
+        return subprocess.run([BINARY, "plan", *arguments], capture_output=True, text=True)
+
+    def plan_json(self, *arguments):
+        done = self.plan(*arguments, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_the_distro_report(self):
+        result = self.plan_json("distro")
+        self.assertEqual(result["all_reduce_bytes_per_step"], 74.4e9)
+        self.assertEqual(result["distro_bytes_sent_per_step"], 2.8e6)
+        self.assertAlmostEqual(result["distro_bytes_received_per_step"], 86.8e6)
+        self.assertAlmostEqual(result["ratio"], 857.14, places=2)
+        self.assertAlmostEqual(result["ratio_ring"], 53.57, places=2)
+        self.assertAlmostEqual(result["seconds_down"], 6.944)
+        self.assertAlmostEqual(result["seconds_up"], 2.24)
+        self.assertIn("1.20 B parameters", self.plan("distro").stdout)
+
+    def test_every_figure_is_drawn(self):
+        for arguments in (["distro"], ["efficiency", "--scenario", "1"], ["loss"],
+                          ["utilization"]):
+            for ending in ("png", "svg"):
+                file = self.folder / f"{arguments[0]}.{ending}"
+                done = self.plan(*arguments, "--plot", file)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertGreater(file.stat().st_size, 5000)
+
+    def test_the_eager_paper_has_90_cells_and_its_table_1(self):
+        result = self.plan_json("utilization")
+        self.assertEqual(len(result["table5"]), 90)
+        possible = [cell for cell in result["table5"] if not cell["impossible"]]
+        self.assertEqual(len(possible), 60)
+        self.assertEqual(sum(abs(cell["steps_off"]) <= 1 for cell in possible), 48)
+        for row in result["table1"]:
+            self.assertAlmostEqual(row["hours_fast"] / row["paper_hours_fast"], 1, delta=0.02)
+            self.assertAlmostEqual(row["terabytes_counted"] / row["paper_terabytes"], 1, delta=0.03)
+
+    def test_utilization_of_any_model(self):
+        given = self.plan_json("utilization", "--parameters", "1G", "--layers",
+                               "24", "--step-seconds", "0.1")
+        parallel = given["methods"][0]
+        self.assertEqual(parallel["method"], "Data-Parallel")
+        table5 = self.plan_json("utilization")["table5"]
+        self.assertAlmostEqual(parallel["required"][0]["bit_s"] / 1e9,
+                               table5[0]["predicted_gbit_s"])
+        recipe = self.plan_json("utilization", "model.layers=6", "--flops", "1T")
+        self.assertEqual(recipe["layers"], 6)
+        done = self.plan("utilization", "--parameters", "1G", "--layers", "4")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--step-seconds must be given", done.stderr)
+
+    def run_folder(self, method, params, loss, every=1):
+        folder = self.folder / f"{method}-{params}-{every}"
+        folder.mkdir()
+        fields = [f"sync.method={method}", f"distro.local_steps={every}"]
+        if every > 1:
+            fields.append("distro.client=stateless")
+        recipe = subprocess.run([BINARY, "recipe", *fields], capture_output=True, text=True)
+        self.assertEqual(recipe.returncode, 0, recipe.stderr)
+        (folder / "recipe.toml").write_text(recipe.stdout)
+        numbers = ("ratio_ring", "ratio_ring_sent", "ratio_report", "seconds",
+                   "bytes_sent_per_worker_step", "bytes_received_per_worker_step",
+                   "seconds_over_links", "link_down_bit_s", "link_up_bit_s", "tokens_per_second")
+        summary = dict.fromkeys(numbers, 1.0)
+        summary.update(name="run", method=method, workers=1, steps=10, tokens=10, params=params,
+                       params_non_embedding=params, train_loss=loss, peak_memory_bytes=1,
+                       val_loss={"validation": loss}, digest="0" * 16)
+        (folder / "summary.json").write_text(json.dumps(summary))
+        return folder
+
+    def test_fit_recovers_the_constants_of_runs(self):
+        def law(params, steps=0):
+            return (6.06e14 / params) ** 0.069 + 1.4e-4 * steps
+        sizes = [100_000, 300_000, 1_000_000, 3_000_000]
+        runs = [self.run_folder("allreduce", size, law(size)) for size in sizes]
+        runs += [self.run_folder("distro", size, law(size, every), every)
+                 for size in sizes[:3] for every in (1, 100)]
+        large = self.run_folder("allreduce", 30_000_000, law(30e6))
+        file = self.folder / "laws.toml"
+        plot = self.folder / "fit.png"
+        result = self.plan_json("fit", *runs, "--hold-out", large, "--save", file, "--plot", plot)
+        laws = {entry["method"]: entry for entry in result["laws"]}
+        for entry in laws.values():
+            self.assertAlmostEqual(entry["scale"] / 6.06e14, 1, delta=0.01)
+            self.assertAlmostEqual(entry["exponent"] / 0.069, 1, delta=0.01)
+        self.assertAlmostEqual(laws["distro"]["loss_per_local_step"] / 1.4e-4, 1, delta=0.01)
+        held_out = laws["allreduce"]["held_out"][0]
+        self.assertAlmostEqual(held_out["predicted"] / held_out["loss"], 1, places=5)
+        self.assertGreater(plot.stat().st_size, 5000)
+        self.assertIn("0.0690", self.plan("fit", *runs).stdout)
+
+        own = self.plan_json("model.vocab=512", "--flops", "1T", "--constants", file)
+        self.assertEqual(own["methods"][0]["loss_basis"], "own runs")
+        loss = self.plan_json("loss", "--parameters", "3G", "--constants", file)
+        self.assertAlmostEqual(loss["loss_all_reduce"], law(3e9), places=5)
+
+    def test_fit_names_what_is_missing(self):
+        run = self.run_folder("allreduce", 1000, 4.0)
+        done = self.plan("fit", run)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("models of at least 2 sizes", done.stderr)
+        done = self.plan("fit", run, "--set", "kjv")
+        self.assertIn("has no validation set 'kjv'; it has validation", done.stderr)
+        done = self.plan("fit", self.folder)
+        self.assertEqual(done.returncode, 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

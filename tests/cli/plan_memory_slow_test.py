@@ -1,0 +1,50 @@
+"""Memory that thinwire plan predicts for a step, against the peak that thinwire bench speed measures."""
+
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+BINARY = os.environ["THINWIRE_BINARY"]
+SHAPES = {
+    "wide, fp32": ["model.hidden=512", "model.layers=3", "model.heads=8", "model.vocab=8192",
+                   "train.batch=6", "train.sequence=256"],
+    "large vocabulary, bf16, two passes": [
+        "model.hidden=384", "model.layers=4", "model.heads=6", "model.vocab=32000",
+        "train.batch=4", "train.microbatch=2", "train.sequence=512", "train.precision=bf16"],
+    "long, blocks computed again, DisTrO": [
+        "model.hidden=384", "model.layers=8", "model.heads=12", "model.kv_heads=4",
+        "model.vocab=4096", "train.batch=8", "train.sequence=512", "model.recompute=block",
+        "sync.method=distro"],
+}
+
+
+class PlanMemory(unittest.TestCase):
+    def run_json(self, *arguments):
+        done = subprocess.run([BINARY, *arguments], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_predictions_are_within_a_tenth_of_the_measured_peak(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        recipe = Path(folder.name) / "recipe.toml"
+        recipe.write_text("[train]\nworkers = 1\n")
+        for name, fields in SHAPES.items():
+            with self.subTest(name):
+                measured = self.run_json("bench", "speed", recipe, *fields, "--steps", "1",
+                                         "--warmup", "0", "--json")["peak_bytes"]
+                plan = self.run_json("plan", recipe, *fields, "--members", "1", "--flops", "1T",
+                                     "--json")
+                method = "distro" if "sync.method=distro" in fields else "allreduce"
+                predicted = next(cost["memory_bytes"] for cost in plan["methods"]
+                                 if (cost["method"], cost["setting"]) == (method, ""))
+                print(f"{name}: predicted {predicted / 1e6:.0f} MB, measured "
+                      f"{measured / 1e6:.0f} MB, {100 * (predicted / measured - 1):+.1f} %")
+                self.assertAlmostEqual(predicted / measured, 1, delta=0.1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,122 @@
+"""thinwire plan: every method's cost for the members of a run, and the papers' figures."""
+
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+BINARY = os.environ["THINWIRE_BINARY"]
+RECIPE = ["model.vocab=512", "train.batch=16"]
+MEMBERS = """
+[[member]]
+name = "home"
+count = 3
+flops = "2T"
+memory_bytes = "24GB"
+up_bit_s = "10 Mbit/s"
+watts = 350
+
+[[member]]
+name = "lab"
+site = "lab"
+speed = "SPEED"
+up_bit_s = "0.8Gbit/s"
+price_per_hour = 2
+"""
+
+
+class Plan(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def plan(self, *arguments):
+        return subprocess.run([BINARY, "plan", *arguments], capture_output=True, text=True)
+
+    def plan_json(self, *arguments):
+        done = self.plan(*arguments, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def members_file(self, text=MEMBERS):
+        speed = self.folder / "speed.json"
+        speed.write_text(json.dumps({"tokens_per_second": 1000.0, "flops_per_token": 5e6}))
+        file = self.folder / "members.toml"
+        file.write_text(text.replace("SPEED", str(speed)))
+        return file
+
+    def test_members_of_a_file(self):
+        result = self.plan_json(*RECIPE, "--members", self.members_file())
+        self.assertEqual([member["flops"] for member in result["members"]], [2e12, 5e9])
+        self.assertEqual(result["members"][0]["up_bit_s"], 10e6)
+        methods = {(cost["method"], cost["setting"]): cost for cost in result["methods"]}
+        ring = 2 * 3 / 4 * 2 * result["parameters"]
+        self.assertAlmostEqual(methods["allreduce", ""]["bytes_sent_per_step"] / ring, 1, delta=0.01)
+        self.assertLess(methods["distro", ""]["bytes_sent_per_step"], ring / 50)
+        self.assertTrue(methods["distro", "overlap = 1"]["runs"])
+        self.assertFalse(methods["Streaming DiLoCo", ""]["runs"])
+        for cost in result["methods"]:
+            self.assertGreater(cost["kilowatt_hours"], 0)
+            self.assertGreater(cost["price"], 0)
+            self.assertTrue(0 < cost["utilization"] <= 1)
+            self.assertGreater(cost["memory_bytes"], 16 * result["parameters"])
+
+    def test_the_example_of_the_docs(self):
+        root = Path(__file__).parents[2]
+        done = self.plan(root / "recipes/llama2-1.2b.toml", "--members", root / "docs/members.toml")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("Recommended: distro", done.stdout)
+
+    def test_flags_do_without_a_file(self):
+        done = self.plan(*RECIPE, "--members", "8", "--flops", "150T", "--up", "10M",
+                         "--down", "100Mbit/s")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("8 members", done.stdout)
+        self.assertIn("Recommended: distro", done.stdout)
+        self.assertIn("times as long", done.stdout)
+
+    def test_the_saved_recipe_is_a_recipe(self):
+        file = self.folder / "saved.toml"
+        result = self.plan_json(*RECIPE, "--members", "8", "--flops", "150T", "--save", file)
+        done = subprocess.run([BINARY, "recipe", file], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f'method = "{result["recommended"]["method"]}"', done.stdout)
+        self.assertIn("workers = 8", done.stdout)
+
+    def test_draws(self):
+        for name in ("plan.png", "plan.svg"):
+            done = self.plan(*RECIPE, "--flops", "1T", "--members", "4", "--plot",
+                             self.folder / name)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertGreater((self.folder / name).stat().st_size, 5000)
+
+    def assert_refused(self, message, *arguments):
+        done = self.plan(*arguments)
+        self.assertEqual(done.returncode, 2, done.stdout)
+        self.assertIn(message, done.stderr)
+
+    def test_names_what_is_wrong(self):
+        self.assert_refused("exactly one of flops, tokens_per_second and speed", *RECIPE)
+        self.assert_refused("--flops: '150X' is not a number", *RECIPE, "--flops", "150X")
+        self.assert_refused("--members must be a file or a number", *RECIPE, "--members", "none")
+        self.assert_refused("workers must be <= batch, got workers 17", *RECIPE, "--flops", "1T",
+                            "--members", "17")
+        file = self.members_file("[[member]]\nflops = 1e12\ncuont = 3\n")
+        self.assert_refused("members.toml:3: [member] has no field 'cuont'; did you mean count?",
+                            *RECIPE, "--members", file)
+        file = self.members_file("[[member]]\nflops = '1 Tbit/s'\n")
+        self.assert_refused("[member] flops must be a number", *RECIPE, "--members", file)
+        file = self.members_file("[train]\nsteps = 3\n")
+        self.assert_refused("'train' must be a table [[member]]", *RECIPE, "--members", file)
+
+    def test_nothing_is_recommended_where_nothing_fits(self):
+        done = self.plan(*RECIPE, "--flops", "1T", "--members", "4", "--memory", "1M")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("Nothing that runs fits", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,276 @@
+#include "thinwire/plan/method_cost.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "thinwire/base/error.h"
+#include "thinwire/base/file.h"
+#include "thinwire/method/registry.h"
+
+namespace thinwire::plan {
+namespace {
+
+using testing::HasSubstr;
+
+const std::vector<std::string> kRecipe = {"model.vocab=512", "train.batch=64", "train.sequence=128",
+                                          "train.steps=1000"};
+
+Member machine(int64_t count, double flops, double up_bit_s) {
+  Member member;
+  member.name = "machine";
+  member.count = count;
+  member.flops = flops;
+  member.link = {.up_bit_s = up_bit_s, .down_bit_s = 10 * up_bit_s, .delay_s = 0.01};
+  return member;
+}
+
+std::vector<MethodCost> costs_of(const std::vector<Member>& members,
+                                 const std::vector<MethodLaw>& laws = {}) {
+  std::vector<MethodCost> costs;
+  for (const Candidate& candidate : make_candidates("", kRecipe, member_count(members)).all) {
+    costs.push_back(method_cost(candidate, members, laws, 0));
+  }
+  return costs;
+}
+
+const MethodCost& cost_of(const std::vector<MethodCost>& costs, const std::string& method,
+                          const std::string& setting = "") {
+  return *std::ranges::find_if(costs, [&](const MethodCost& cost) {
+    return cost.method == method && cost.setting == setting;
+  });
+}
+
+MethodLaw law(const std::string& method, double scale, double exponent, double per_step) {
+  MethodLaw law;
+  law.method = method;
+  law.scale = scale;
+  law.exponent = exponent;
+  law.loss_per_local_step = per_step;
+  return law;
+}
+
+MethodCost outcome(bool runs, double seconds, double loss) {
+  MethodCost cost;
+  cost.runs = runs;
+  cost.seconds = seconds;
+  cost.loss.nats = loss;
+  return cost;
+}
+
+TEST(Candidates, AreEveryRegisteredMethodAndTheSimulatedSchedules) {
+  const Candidates candidates = make_candidates("", kRecipe, 4);
+  for (const method::Method* method : method::all_methods()) {
+    EXPECT_TRUE(std::ranges::any_of(candidates.all, [&](const Candidate& one) {
+      return one.method == method->name && !one.simulated && one.recipe.train.workers == 4;
+    })) << method->name;
+  }
+  EXPECT_TRUE(std::ranges::any_of(candidates.all, [](const Candidate& one) {
+    return one.method == "distro" && one.setting == "overlap = 1";
+  }));
+  EXPECT_TRUE(std::ranges::any_of(candidates.all, [](const Candidate& one) {
+    return one.method == "Streaming DiLoCo" && one.simulated;
+  }));
+}
+
+TEST(Candidates, AMethodThatTheRecipeRulesOutIsLeftOutWithTheReason) {
+  auto overrides = kRecipe;
+  overrides.emplace_back("distro.k=5000");
+  const Candidates candidates = make_candidates("", overrides, 4);
+  ASSERT_EQ(candidates.left_out.size(), 1U);
+  EXPECT_EQ(candidates.left_out[0].method, "distro");
+  EXPECT_THAT(candidates.left_out[0].reason, HasSubstr("k must be <="));
+}
+
+TEST(MethodCost, AddsComputationAndExchangeOfASynchronousMethod) {
+  const std::vector<Member> members = {machine(4, 1e12, 10e6)};
+  const auto costs = costs_of(members);
+  const MethodCost& cost = cost_of(costs, "allreduce");
+  config::Recipe recipe = method::load_recipe("", kRecipe);
+  const PlannedModel model = planned_model(recipe);
+  const double compute = 16 * 128 * model.flops_per_token / 1e12;
+  EXPECT_DOUBLE_EQ(cost.compute_seconds, compute);
+  const method::Traffic traffic =
+      method::find_method("allreduce").traffic(recipe, model.tensors, 4);
+  EXPECT_DOUBLE_EQ(cost.sent_bytes, traffic.sent_bytes);
+  EXPECT_DOUBLE_EQ(cost.received_bytes, traffic.received_bytes);
+  const double line = links::transfer_seconds(members[0].link, traffic.sent_bytes,
+                                              traffic.received_bytes, traffic.turns);
+  EXPECT_DOUBLE_EQ(cost.step_seconds, compute + line);
+  EXPECT_DOUBLE_EQ(cost.utilization, compute / (compute + line));
+  EXPECT_DOUBLE_EQ(cost.seconds, 1000 * cost.step_seconds);
+  EXPECT_EQ(cost.bottleneck, "machine's line up");
+}
+
+TEST(MethodCost, OverlapHidesTheShorterOfComputationAndExchange) {
+  EXPECT_DOUBLE_EQ(step_seconds(1, 3, 1, 0), 4);
+  EXPECT_DOUBLE_EQ(step_seconds(1, 0.5, 1, 1), 1);
+  EXPECT_DOUBLE_EQ(step_seconds(1, 3, 1, 1), 3);
+  EXPECT_DOUBLE_EQ(step_seconds(1, 3, 10, 0), 1.3);
+  EXPECT_DOUBLE_EQ(step_seconds(1, 3, 10, 2), 1.1);
+  const auto costs = costs_of({machine(4, 1e9, 1e5)});
+  const MethodCost& plain = cost_of(costs, "distro");
+  const MethodCost& overlapped = cost_of(costs, "distro", "overlap = 1");
+  EXPECT_LT(plain.utilization, 0.99);
+  EXPECT_DOUBLE_EQ(overlapped.utilization, 1);
+  EXPECT_EQ(overlapped.bottleneck, "machine computes");
+}
+
+TEST(MethodCost, MethodsOfOuterStepsHideWhatTheyOverlap) {
+  const auto costs = costs_of({machine(4, 1e12, 100e6)});
+  const MethodCost& diloco = cost_of(costs, "diloco");
+  EXPECT_EQ(diloco.sync_every, 100);
+  EXPECT_NEAR(diloco.utilization,
+              100 * diloco.compute_seconds / (100 * diloco.compute_seconds + diloco.line_seconds),
+              1e-12);
+  EXPECT_DOUBLE_EQ(cost_of(costs, "diloco", "overlap = eager").utilization, 1);
+  const MethodCost& streaming = cost_of(costs, "streaming");  // two fragments
+  EXPECT_LT(streaming.line_seconds, diloco.line_seconds);
+  EXPECT_GT(streaming.utilization, cost_of(costs, "streaming", "overlap = none").utilization);
+  EXPECT_LT(streaming.utilization, 1);
+  EXPECT_GT(cost_of(costs, "diloco", "sync_every = 32").sent_bytes, diloco.sent_bytes);
+  EXPECT_LT(cost_of(costs, "diloco", "sync_every = 512").sent_bytes, diloco.sent_bytes);
+}
+
+TEST(MethodCost, TheSlowestMemberSetsThePace) {
+  std::vector<Member> members = {machine(3, 1e12, 10e6), machine(1, 1e10, 10e6)};
+  members[1].name = "old";
+  const auto costs = costs_of(members);
+  const MethodCost& cost = cost_of(costs, "distro");
+  EXPECT_DOUBLE_EQ(cost.compute_seconds,
+                   100 * cost_of(costs_of({machine(4, 1e12, 10e6)}), "distro").compute_seconds);
+  EXPECT_EQ(cost.bottleneck, "old computes");
+}
+
+TEST(MethodCost, BillsPowerAndPriceOfAllMembers) {
+  std::vector<Member> members = {machine(4, 1e9, 10e6)};
+  members[0].watts = 500;
+  members[0].price_per_hour = 2;
+  const auto costs = costs_of(members);
+  const MethodCost& cost = cost_of(costs, "allreduce");
+  EXPECT_NEAR(cost.kilowatt_hours, 2 * cost.seconds / 3600, 1e-9);
+  EXPECT_NEAR(cost.price, 8 * cost.seconds / 3600, 1e-9);
+}
+
+TEST(MethodCost, TakesFewerRowsAtOnceWhereMemoryIsShort) {
+  std::vector<Member> members = {machine(4, 1e12, 10e6)};
+  const auto roomy = costs_of(members);
+  const MethodCost& whole = cost_of(roomy, "allreduce");
+  EXPECT_EQ(whole.microbatch, 0);
+  members[0].memory_bytes = 0.6 * whole.memory.total();
+  const auto tight = costs_of(members);
+  const MethodCost& split = cost_of(tight, "allreduce");
+  EXPECT_GT(split.microbatch, 0);
+  EXPECT_EQ(split.too_small, "");
+  EXPECT_LE(split.memory.total(), members[0].memory_bytes);
+  members[0].memory_bytes = 1e3;
+  const auto hopeless = costs_of(members);
+  EXPECT_EQ(cost_of(hopeless, "allreduce").too_small, "machine");
+  EXPECT_FALSE(recommend(hopeless, 0.05));
+}
+
+TEST(MethodCost, OwnLawsReplaceThePapers) {
+  const auto costs = costs_of({machine(4, 1e12, 10e6)}, {law("distro", 1e3, 0.5, 0)});
+  config::Recipe recipe = method::load_recipe("", kRecipe);
+  const MethodCost& cost = cost_of(costs, "distro");
+  EXPECT_DOUBLE_EQ(cost.loss.nats, std::sqrt(1e3 / planned_model(recipe).non_embedding));
+  EXPECT_EQ(cost.loss.basis, "own runs");
+  EXPECT_EQ(cost_of(costs, "allreduce").loss.basis, "all-reduce's law");
+  EXPECT_EQ(cost_of(costs, "Data-Parallel").loss.basis, "all-reduce's law");
+  EXPECT_EQ(cost_of(costs, "Streaming DiLoCo").loss.basis, "local SGD's law");
+}
+
+TEST(Recommend, IsTheFastestThatRunsWithinTheTolerance) {
+  const std::vector<MethodCost> costs = {outcome(true, 100, 2.0), outcome(true, 10, 2.04),
+                                         outcome(true, 5, 2.2), outcome(false, 1, 1.9)};
+  EXPECT_EQ(recommend(costs, 0.05)->index, 1U);
+  EXPECT_EQ(recommend(costs, 0.01)->index, 0U);
+  EXPECT_EQ(recommend(costs, 1)->index, 2U);
+  EXPECT_THAT(recommend(costs, 0.05)->reason, HasSubstr("0.040 above"));
+}
+
+TEST(Members, OfASiteShareItsLine) {
+  std::vector<Member> members = {machine(2, 1e12, 10e6), machine(2, 1e12, 10e6)};
+  const Exchange exchange{1e6, 3e6, 1};
+  const double alone = slowest_line(members, exchange).seconds;
+  EXPECT_DOUBLE_EQ(alone, 0.8 + 0.01);
+  members[0].site = "lab";
+  const LineTime shared = slowest_line(members, exchange);
+  EXPECT_DOUBLE_EQ(shared.seconds, 1.6 + 0.01);  // two payloads up
+  EXPECT_EQ(shared.member, 0U);
+  EXPECT_TRUE(shared.up);
+  members[1].site = "lab";
+  EXPECT_EQ(slowest_line(members, exchange).seconds, 0);
+}
+
+TEST(Members, SpeedIsGivenOnce) {
+  MemberSection section;
+  section.name = "box";
+  const auto message = [&] {
+    try {
+      resolve_members({&section, 1}, 1e6);
+    } catch (const UsageError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(message(), HasSubstr("box: exactly one of flops"));
+  section.tokens_per_second = 5;
+  EXPECT_EQ(resolve_members({&section, 1}, 1e6)[0].flops, 5e6);
+  section.flops = 1;
+  EXPECT_THAT(message(), HasSubstr("exactly one"));
+}
+
+TEST(Laws, FilesRoundTrip) {
+  const fs::path file = fs::path(testing::TempDir()) / "laws.toml";
+  const std::vector<MethodLaw> laws = {law("allreduce", 6.06e14, 0.069, 0),
+                                       law("diloco", 3.15e14, 0.072, 1.4e-4)};
+  save_laws(file, laws);
+  const auto again = load_laws(file);
+  ASSERT_EQ(again.size(), 2U);
+  EXPECT_EQ(again[1].method, "diloco");
+  EXPECT_EQ(again[1].scale, 3.15e14);
+  EXPECT_EQ(again[1].loss(1e9, 100), laws[1].loss(1e9, 100));
+  EXPECT_EQ(with_own({}, again).loss_per_local_step, 1.4e-4);
+}
+
+RC_GTEST_PROP(MethodCostProperty, MoreBandwidthIsNeverSlowerAndUtilizationStaysWithinOne, ()) {
+  const auto number = [](int low, int high) {
+    return std::pow(10.0, *rc::gen::inRange(low * 10, high * 10) / 10.0);
+  };
+  std::vector<Member> members = {machine(3, number(8, 15), number(3, 10)),
+                                 machine(5, number(8, 15), number(3, 10))};
+  if (*rc::gen::arbitrary<bool>()) members[1].site = "lab";
+  const auto slow = costs_of(members);
+  for (Member& member : members) {
+    member.link.up_bit_s *= 3;
+    member.link.down_bit_s *= 2;
+  }
+  const auto fast = costs_of(members);
+  for (size_t i = 0; i < slow.size(); ++i) {
+    RC_ASSERT(fast[i].step_seconds <= slow[i].step_seconds * (1 + 1e-9));
+    RC_ASSERT(slow[i].utilization >= 0 && slow[i].utilization <= 1 + 1e-12);
+  }
+}
+
+TEST(MethodCostProperty, MoreLocalStepsAreNeverMoreBytes) {
+  const std::vector<Member> members = {machine(4, 1e12, 10e6)};
+  double before = std::numeric_limits<double>::infinity();
+  for (const char* steps : {"1", "2", "7", "100", "1000"}) {
+    auto overrides = kRecipe;
+    overrides.emplace_back("distro.client=stateless");
+    overrides.push_back(std::string("distro.local_steps=") + steps);
+    const auto candidates = make_candidates("", overrides, 4).all;
+    const auto plain = std::ranges::find(candidates, "distro", &Candidate::method);
+    const MethodCost cost = method_cost(*plain, members, {}, 0);
+    EXPECT_LT(cost.sent_bytes, before) << steps;
+    before = cost.sent_bytes;
+  }
+}
+
+}  // namespace
+}  // namespace thinwire::plan

@@ -1,0 +1,39 @@
+// The ways to train that the planner compares: every registered method with a recipe's settings and
+// with variations of what decides about traffic, and the papers' schedules that are only simulated.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "thinwire/config/recipe.h"
+#include "thinwire/plan/utilization.h"
+
+namespace thinwire::plan {
+
+struct Candidate {
+  std::string method;     // of sync.method, or the schedule's name
+  std::string setting;    // how it differs from the recipe, "overlap = 1"; may be empty
+  config::Recipe recipe;  // what would run
+  std::optional<SyncSchedule> simulated;  // set where there is only a simulation
+};
+
+struct LeftOut {
+  std::string method;
+  std::string reason;
+};
+
+struct Candidates {
+  std::vector<Candidate> all;
+  std::vector<LeftOut> left_out;  // methods that the recipe's other fields rule out
+};
+
+// The recipe at `path` with `overrides` as thinwire train would load it, for `members` workers,
+// under each method. Varied are overlap and the steps between exchanges (sync_every or local_steps:
+// 32, 128, 512), one at a time, where a method has such a field and allows the value.
+Candidates make_candidates(const std::filesystem::path& path,
+                           std::span<const std::string> overrides, int64_t members);
+
+}  // namespace thinwire::plan

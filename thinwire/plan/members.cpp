@@ -1,0 +1,111 @@
+#include "thinwire/plan/members.h"
+
+#include <fmt/format.h>
+
+#include "thinwire/base/error.h"
+
+namespace thinwire::plan {
+namespace {
+
+constexpr double kMost = 1e24;
+
+std::string name_of(const MemberSection& section, size_t index) {
+  return section.name.empty() ? fmt::format("member {}", index + 1) : section.name;
+}
+
+double flops_of(const MemberSection& section, const std::string& name, double flops_per_token) {
+  if ((section.flops > 0) == (section.tokens_per_second > 0)) {
+    throw UsageError(fmt::format(
+        "[member] {}: exactly one of flops, tokens_per_second and speed must be given, got flops "
+        "{} and tokens_per_second {}; thinwire bench speed measures it",
+        name, section.flops, section.tokens_per_second));
+  }
+  return section.flops > 0 ? section.flops : section.tokens_per_second * flops_per_token;
+}
+
+void check_sites(std::span<const Member> members) {
+  for (const Member& one : members) {
+    for (const Member& other : members) {
+      if (one.site.empty() || one.site != other.site) continue;
+      if (one.link.up_bit_s == other.link.up_bit_s && one.link.down_bit_s == other.link.down_bit_s)
+        continue;
+      throw UsageError(
+          fmt::format("[member] {} and {} share the line of site {}, so up_bit_s and down_bit_s "
+                      "must be equal, got {}/{} and {}/{}",
+                      one.name, other.name, one.site, one.link.up_bit_s, one.link.down_bit_s,
+                      other.link.up_bit_s, other.link.down_bit_s));
+    }
+  }
+}
+
+int64_t sharing_line(std::span<const Member> members, const Member& one) {
+  if (one.site.empty()) return 1;
+  int64_t count = 0;
+  for (const Member& other : members) count += other.site == one.site ? other.count : 0;
+  return count;
+}
+
+}  // namespace
+
+void MemberSection::describe(config::Fields& fields) {
+  fields.text("name", name, "What the group is called.");
+  fields.text("site", site,
+              "Place whose one line all its members share; empty: each member has its own line.");
+  fields.integer("count", count, "", 1, 1'000'000, "Equal members in this group.");
+  fields.number("flops", flops, "FLOP/s", 0, kMost,
+                "Floating-point operations a second that a member really does in training.");
+  fields.number("tokens_per_second", tokens_per_second, "tokens/s", 0, kMost,
+                "Tokens of the recipe's model that a member trains on a second, alone.");
+  fields.text("speed", speed, "File with what `thinwire bench speed --json` printed there.");
+  fields.number("memory_bytes", memory_bytes, "B", 0, kMost, "Memory; 0: unknown.");
+  fields.number_above("up_bit_s", up_bit_s, "bit/s", 0, kMost, "Line rate up.");
+  fields.number_above("down_bit_s", down_bit_s, "bit/s", 0, kMost, "Line rate down.");
+  fields.number("delay_s", delay_s, "s", 0, 1e6, "One-way delay.");
+  fields.number("watts", watts, "W", 0, kMost, "Power drawn while the run lasts.");
+  fields.number("price_per_hour", price_per_hour, "", 0, kMost,
+                "Price of a member and hour, in any currency.");
+}
+
+std::vector<Member> resolve_members(std::span<const MemberSection> sections,
+                                    double flops_per_token) {
+  std::vector<Member> members;
+  for (size_t i = 0; i < sections.size(); ++i) {
+    const MemberSection& section = sections[i];
+    const std::string name = name_of(section, i);
+    members.push_back({name,
+                       section.site,
+                       section.count,
+                       flops_of(section, name, flops_per_token),
+                       section.memory_bytes,
+                       {section.up_bit_s, section.down_bit_s, section.delay_s},
+                       section.watts,
+                       section.price_per_hour});
+  }
+  check_sites(members);
+  return members;
+}
+
+int64_t member_count(std::span<const Member> members) {
+  int64_t count = 0;
+  for (const Member& member : members) count += member.count;
+  return count;
+}
+
+LineTime slowest_line(std::span<const Member> members, const Exchange& exchange) {
+  const int64_t all = member_count(members);
+  LineTime slowest;
+  for (size_t i = 0; i < members.size(); ++i) {
+    const Member& member = members[i];
+    const int64_t here = sharing_line(members, member);
+    if (here == all) continue;  // nobody beyond the line
+    const double up = static_cast<double>(here) * exchange.sent_bytes;
+    const double down = static_cast<double>(here) * exchange.received_bytes *
+                        static_cast<double>(all - here) / static_cast<double>(all - 1);
+    const double seconds = links::transfer_seconds(member.link, up, down, exchange.turns);
+    if (seconds <= slowest.seconds) continue;
+    slowest = {seconds, i, up / member.link.up_bit_s >= down / member.link.down_bit_s};
+  }
+  return slowest;
+}
+
+}  // namespace thinwire::plan

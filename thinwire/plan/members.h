@@ -1,0 +1,70 @@
+// Who trains together, for the planner: machines in groups of equals, their speed, memory and
+// lines. docs/planner.md describes the file.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "thinwire/config/fields.h"
+#include "thinwire/links/links.h"
+
+namespace thinwire::plan {
+
+// A table [[member]] of a members file.
+struct MemberSection final : config::SectionOf<MemberSection> {
+  std::string name;
+  std::string site;  // empty: a line for each member
+  int64_t count = 1;
+  double flops = 0;              // FLOP/s really done; 0: said otherwise
+  double tokens_per_second = 0;  // of the recipe's model; 0: said otherwise
+  std::string speed;             // file that `thinwire bench speed --json` wrote
+  double memory_bytes = 0;       // 0: unknown
+  double up_bit_s = 10e6;
+  double down_bit_s = 100e6;
+  double delay_s = 0.02;
+  double watts = 0;
+  double price_per_hour = 0;
+  void describe(config::Fields& fields) override;
+};
+
+// A group of equal members.
+struct Member {
+  std::string name;
+  std::string site;
+  int64_t count = 1;
+  double flops = 0;  // FLOP/s that each really does
+  double memory_bytes = 0;
+  links::Link link;
+  double watts = 0;
+  double price_per_hour = 0;
+};
+
+// The groups with their speed as FLOP/s: tokens_per_second is of a model that takes
+// `flops_per_token`. Throws UsageError naming the member: none or two of flops and
+// tokens_per_second, or members of one site whose lines differ. `speed` must have been read.
+std::vector<Member> resolve_members(std::span<const MemberSection> sections,
+                                    double flops_per_token);
+
+int64_t member_count(std::span<const Member> members);
+
+// What one exchange asks of each member's line.
+struct Exchange {
+  double sent_bytes = 0;
+  double received_bytes = 0;
+  double turns = 0;  // dependent exchanges
+};
+
+// The line on which an exchange takes longest.
+struct LineTime {
+  double seconds = 0;
+  size_t member = 0;  // its group
+  bool up = false;    // the direction that takes longer
+};
+
+// Members of one site share its line, and what they send each other does not cross it: with s of m
+// members there, s payloads go up and s (m-s)/(m-1) of what a member receives comes down.
+LineTime slowest_line(std::span<const Member> members, const Exchange& exchange);
+
+}  // namespace thinwire::plan

@@ -1,0 +1,32 @@
+// What a training step keeps in a member's memory, from shapes alone: the buffers that the trainer
+// plans for its engine on the processor. `thinwire bench speed --json` measures the same
+// (peak_bytes); a test compares.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "thinwire/base/tensor_view.h"
+#include "thinwire/config/recipe.h"
+#include "thinwire/method/method.h"
+
+namespace thinwire::plan {
+
+struct StepMemory {
+  double weights = 0;         // fp32, and their bf16 copy
+  double gradients = 0;       // fp32
+  double consensus = 0;       // optimizer and method state, alike on all replicas
+  double local = 0;           // and the member's own
+  double activations = 0;     // what forward keeps for backward, and both passes' buffers
+  double cross_entropy = 0;   // one chunk of logits
+  double thread_buffers = 0;  // attention's and the matrix products', for each thread
+  double program = 0;         // the program itself; not step_memory()'s to know
+  double total() const;
+};
+
+// Of a member that takes `rows` rows a step (microbatch of them at once), with bf16 products or
+// without. model.vocab must be set; train.precision "auto" counts as fp32.
+StepMemory step_memory(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
+                       const method::StateBytes& state, int64_t rows);
+
+}  // namespace thinwire::plan
