@@ -38,6 +38,7 @@ Summary example() {
   summary.ratio_report = 644.4;
   summary.seconds = 80.5;
   summary.seconds_over_links = 96.25;
+  summary.compute_utilization = 0.75;
   summary.link_down_bit_s = 100e6;
   summary.link_up_bit_s = 10e6;
   summary.tokens_per_second = 15264.5;
@@ -76,6 +77,7 @@ TEST(Summary, ReadsBackEveryField) {
   EXPECT_EQ(read.ratio_report, written.ratio_report);
   EXPECT_EQ(read.seconds, written.seconds);
   EXPECT_EQ(read.seconds_over_links, written.seconds_over_links);
+  EXPECT_EQ(read.compute_utilization, written.compute_utilization);
   EXPECT_EQ(read.link_down_bit_s, written.link_down_bit_s);
   EXPECT_EQ(read.link_up_bit_s, written.link_up_bit_s);
   EXPECT_EQ(read.tokens_per_second, written.tokens_per_second);
@@ -89,6 +91,15 @@ TEST(Summary, ALossThatIsNotANumberSurvives) {
   write_summary(test_file(), summary);
   EXPECT_THAT(read_text_file(test_file()), HasSubstr("\"train_loss\": null"));
   EXPECT_TRUE(std::isnan(read_summary(test_file()).train_loss));
+}
+
+TEST(Summary, OlderFilesDidNotSimulateLinks) {
+  write_summary(test_file(), example());
+  std::string text = read_text_file(test_file());
+  const size_t key = text.find("  \"compute_utilization\"");
+  text.erase(key, text.find('\n', key) + 1 - key);
+  write_file(test_file(), text);
+  EXPECT_EQ(read_summary(test_file()).compute_utilization, 0);
 }
 
 TEST(Summary, NamesTheKeyThatIsMissing) {

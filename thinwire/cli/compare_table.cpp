@@ -143,10 +143,11 @@ std::string result_legend(std::span<const FinishedRun> runs) {
 std::vector<Column> exact_columns(const std::vector<std::string>& sets) {
   std::vector<Column> columns = {{"train_loss"}};
   for (const std::string& set : sets) columns.push_back({"val_loss." + set});
-  for (const char* title : {"bytes_sent_per_worker_step", "bytes_received_per_worker_step",
-                            "ratio_ring", "ratio_ring_sent", "ratio_report", "tokens_per_second",
-                            "seconds", "seconds_over_links", "peak_memory_bytes", "workers",
-                            "steps", "tokens", "params", "params_non_embedding", "digest"}) {
+  for (const char* title :
+       {"bytes_sent_per_worker_step", "bytes_received_per_worker_step", "ratio_ring",
+        "ratio_ring_sent", "ratio_report", "tokens_per_second", "seconds", "seconds_over_links",
+        "compute_utilization", "peak_memory_bytes", "workers", "steps", "tokens", "params",
+        "params_non_embedding", "digest"}) {
     columns.push_back({title});
   }
   return columns;
@@ -159,7 +160,8 @@ std::vector<std::string> exact_cells(const events::Summary& summary,
   for (const double value :
        {summary.bytes_sent_per_worker_step, summary.bytes_received_per_worker_step,
         summary.ratio_ring, summary.ratio_ring_sent, summary.ratio_report,
-        summary.tokens_per_second, summary.seconds, summary.seconds_over_links}) {
+        summary.tokens_per_second, summary.seconds, summary.seconds_over_links,
+        summary.compute_utilization}) {
     cells.push_back(exact_cell(value));
   }
   for (const int64_t value : {summary.peak_memory_bytes, summary.workers, summary.steps,

@@ -138,6 +138,10 @@ std::string describe_summary(const fs::path& file) {
   line("time", fmt::format("{} here, {} over {:.4g}/{:.4g} Mbit/s", format_seconds(run.seconds),
                            format_seconds(run.seconds_over_links), run.link_down_bit_s / 1e6,
                            run.link_up_bit_s / 1e6));
+  if (run.compute_utilization > 0) {
+    line("computing", fmt::format("{:.1f} % of the time over these links, simulated",
+                                  100 * run.compute_utilization));
+  }
   line("speed", format_count(run.tokens_per_second) + " tokens/s");
   line("peak memory", format_bytes(static_cast<double>(run.peak_memory_bytes)));
   line("digest", run.digest);

@@ -29,6 +29,10 @@ void print_result(const events::Summary& summary, const std::string& folder) {
              format_count(static_cast<double>(summary.tokens)), summary.train_loss);
   for (const auto& [name, loss] : summary.val_loss) fmt::print(", {} loss {:.4f}", name, loss);
   fmt::print(", {}, digest {}\n", format_seconds(summary.seconds), summary.digest);
+  if (summary.compute_utilization > 0) {
+    fmt::print("over the simulated links: {}, {:.1f} % of it computing\n",
+               format_seconds(summary.seconds_over_links), 100 * summary.compute_utilization);
+  }
 }
 
 void run(const Arguments& arguments) {

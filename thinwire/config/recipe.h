@@ -122,6 +122,9 @@ struct LinksSection final : SectionOf<LinksSection> {
   double down_bit_s = 100e6;
   double up_bit_s = 10e6;
   double delay_s = 0.02;
+  double loss = 0;
+  double step_s = 0;   // > 0: the links are simulated in virtual time
+  StringList members;  // "MEMBER.FIELD=VALUE" where a member's link is another
   void describe(Fields& fields) override;
 };
 

@@ -177,6 +177,13 @@ void LinksSection::describe(Fields& fields) {
   fields.number_above("up_bit_s", up_bit_s, "bit/s", 0, 1e18,
                       "Upload rate of the links that a run's time is reported for.");
   fields.number("delay_s", delay_s, "s", 0, 1e6, "One-way delay of these links.");
+  fields.number("loss", loss, "", 0, 0.99,
+                "Share of the bytes on these links that is lost and sent again.");
+  fields.number("step_s", step_s, "s", 0, 1e6,
+                "Computation of a training step; above 0 the run keeps virtual clocks and reports "
+                "the time and utilization it would have had over these links.");
+  fields.list("members", members,
+              "Links and steps that differ, as \"MEMBER.FIELD=VALUE\", e.g. \"0.up_bit_s=5M\".");
 }
 
 }  // namespace thinwire::config

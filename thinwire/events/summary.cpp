@@ -27,6 +27,7 @@ void visit_fields(Target& summary, Visitor&& visit) {
   visit("ratio_report", summary.ratio_report);
   visit("seconds", summary.seconds);
   visit("seconds_over_links", summary.seconds_over_links);
+  visit("compute_utilization", summary.compute_utilization);
   visit("link_down_bit_s", summary.link_down_bit_s);
   visit("link_up_bit_s", summary.link_up_bit_s);
   visit("tokens_per_second", summary.tokens_per_second);
@@ -58,8 +59,10 @@ void write_summary(const fs::path& file, const Summary& summary) {
 
 Summary read_summary(const fs::path& file) {
   const std::string origin = file.string();
-  const Json json = Json::parse(read_text_file(file), nullptr, /*allow_exceptions=*/false);
+  Json json = Json::parse(read_text_file(file), nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) throw Error(fmt::format("{}: not a JSON file", origin));
+  // Runs of versions that could not simulate links do not have it.
+  if (json.is_object()) json.emplace("compute_utilization", 0.0);
   const JsonFields fields(json, origin);
   Summary summary;
   visit_fields(summary, Reader{fields, origin});

@@ -23,10 +23,11 @@ struct Summary {
   double bytes_received_per_worker_step = 0;
   // Two yardsticks, 0 where there is nothing to compare (one worker):
   double ratio_ring = 0;  // bytes of one member in a bf16 ring all-reduce / bytes received here
-  double ratio_ring_sent = 0;     // the same ring bytes / bytes sent here
-  double ratio_report = 0;        // 2 * params / bytes sent here, as in the DisTrO report
-  double seconds = 0;             // wall-clock of training on the spot
-  double seconds_over_links = 0;  // what it would have been over the links below
+  double ratio_ring_sent = 0;      // the same ring bytes / bytes sent here
+  double ratio_report = 0;         // 2 * params / bytes sent here, as in the DisTrO report
+  double seconds = 0;              // wall-clock of training on the spot
+  double seconds_over_links = 0;   // what it would have been over the links below
+  double compute_utilization = 0;  // share of that spent computing; 0: links were not simulated
   double link_down_bit_s = 0;
   double link_up_bit_s = 0;
   double tokens_per_second = 0;

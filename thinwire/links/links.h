@@ -1,5 +1,10 @@
-// How long bytes take over a link: a pure model, shared by the trainer's report and the planner.
+// How long bytes take over a link: a pure model, shared by the trainer's report, simulated
+// transports and the planner.
 #pragma once
+
+#include <vector>
+
+#include "thinwire/config/recipe.h"
 
 namespace thinwire::links {
 
@@ -8,10 +13,25 @@ struct Link {
   double up_bit_s = 0;
   double down_bit_s = 0;
   double delay_s = 0;  // one way
+  double loss = 0;     // share of bytes that must travel again, in [0, 1)
 };
+
+// Seconds that bytes occupy one direction of a link.
+double up_seconds(const Link& link, double bytes);
+double down_seconds(const Link& link, double bytes);
 
 // Seconds until a member has sent and received this many bytes in `turns` dependent exchanges: the
 // slower direction's line rate plus one delay a turn.
 double transfer_seconds(const Link& link, double bytes_sent, double bytes_received, double turns);
+
+// A member of a simulated run.
+struct Member {
+  Link link;
+  double step_s = 0;  // seconds of computation a training step
+};
+
+// What [links] says of each member. Throws UsageError naming an entry of links.members that is not
+// "MEMBER.FIELD=VALUE", or whose member or value cannot be.
+std::vector<Member> members_of(const config::LinksSection& section, int members);
 
 }  // namespace thinwire::links

@@ -47,6 +47,7 @@ void Collector::complete_step(int64_t step, const std::vector<StepPart>& parts) 
     sum.compute_s += part.compute_s;
     sum.exchange_s += part.exchange_s;
     sum.update_s += part.update_s;
+    sum.simulated_s += part.simulated_s;
   }
   if (parts[0].synchronised) last_digest_ = parts[0].digest;
   const auto workers = static_cast<double>(workers_);
@@ -62,6 +63,7 @@ void Collector::complete_step(int64_t step, const std::vector<StepPart>& parts) 
                    {"compute", sum.compute_s / workers},
                    {"exchange", sum.exchange_s / workers},
                    {"update", sum.update_s / workers}};
+  if (sum.simulated_s > 0) event.seconds.emplace_back(kSimulatedPhase, sum.simulated_s / workers);
   recorder_.step(std::move(event));
 }
 

@@ -26,6 +26,7 @@ struct StepPart {
   double compute_s = 0;
   double exchange_s = 0;
   double update_s = 0;
+  double simulated_s = 0;  // by the worker's virtual clock; 0 where links are not simulated
   bool synchronised = false;
   uint64_t digest = 0;  // of the parameters, where synchronised
   uint64_t state_digest =

@@ -51,6 +51,9 @@ void Recorder::add(const events::StepEvent& event) {
   seconds_ += static_cast<double>(event.tokens) / event.tokens_per_second;
   bytes_sent_ += event.bytes_sent;
   bytes_received_ += event.bytes_received;
+  for (const auto& [phase, seconds] : event.seconds) {
+    if (phase == kSimulatedPhase) simulated_seconds_ += seconds;
+  }
 }
 
 void Recorder::step(events::StepEvent event) {
@@ -102,6 +105,7 @@ events::Summary Recorder::totals() const {
   summary.train_loss = smooth_loss_;
   summary.val_loss = val_loss_;
   summary.seconds = seconds_;
+  summary.seconds_over_links = simulated_seconds_;
   if (steps_ == 0) return summary;
   summary.bytes_sent_per_worker_step = bytes_sent_ / static_cast<double>(steps_);
   summary.bytes_received_per_worker_step = bytes_received_ / static_cast<double>(steps_);

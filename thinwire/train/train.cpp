@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -28,6 +29,7 @@
 #include "thinwire/train/run_folder.h"
 #include "thinwire/train/worker.h"
 #include "thinwire/transport/local.h"
+#include "thinwire/transport/simulated_network.h"
 
 namespace thinwire::train {
 namespace {
@@ -89,11 +91,25 @@ void check_checkpoint(const CheckpointReader& checkpoint, uint64_t run_id) {
   }
 }
 
+// Null where nobody's computation takes virtual time.
+std::shared_ptr<transport::SimulatedNetwork> simulate_links(const config::Recipe& recipe) {
+  auto members = links::members_of(recipe.links, static_cast<int>(recipe.train.workers));
+  const bool simulated =
+      std::ranges::any_of(members, [](const links::Member& member) { return member.step_s > 0; });
+  if (!simulated) return nullptr;
+  return std::make_shared<transport::SimulatedNetwork>(std::move(members));
+}
+
 // Runs every worker on a thread of its own and waits for all. The first failure ends the others and
 // is rethrown.
 int64_t run_workers(const RunContext& context) {
   const auto workers = static_cast<int>(context.recipe.train.workers);
   auto peers = transport::make_local_peers(workers);
+  if (context.simulation) {
+    for (auto& own : peers) {
+      own = transport::make_simulated_peers(std::move(own), context.simulation);
+    }
+  }
   std::mutex mutex;
   std::exception_ptr failure;
   int64_t completed = 0;
@@ -128,6 +144,31 @@ int64_t run_workers(const RunContext& context) {
   return completed;
 }
 
+// From the simulation where there is one; else as if workers waited for every byte.
+void time_over_links(const config::Recipe& recipe, std::span<const TensorSpec> specs,
+                     events::Summary& summary) {
+  const auto workers = static_cast<int>(recipe.train.workers);
+  const std::vector<links::Member> members = links::members_of(recipe.links, workers);
+  double step_s = 0;
+  for (const links::Member& member : members) step_s += member.step_s / workers;
+  if (step_s > 0) {
+    summary.compute_utilization =
+        static_cast<double>(summary.steps) * step_s / summary.seconds_over_links;
+    return;
+  }
+  summary.seconds_over_links = summary.seconds;
+  if (workers == 1) return;
+  const double turns =
+      method::find_method(recipe.sync.method).traffic(recipe, specs, workers).turns;
+  double slowest = 0;
+  for (const links::Member& member : members) {
+    slowest =
+        std::max(slowest, links::transfer_seconds(member.link, summary.bytes_sent_per_worker_step,
+                                                  summary.bytes_received_per_worker_step, turns));
+  }
+  summary.seconds_over_links += static_cast<double>(summary.steps) * slowest;
+}
+
 events::Summary summarise(const RunContext& context, const Recorder& recorder, uint64_t digest) {
   const config::Recipe& recipe = context.recipe;
   const auto specs = config::llama_tensors(recipe.model);
@@ -143,16 +184,9 @@ events::Summary summarise(const RunContext& context, const Recorder& recorder, u
   if (sent > 0) summary.ratio_report = 2.0 * static_cast<double>(summary.params) / sent;
   if (sent > 0) summary.ratio_ring_sent = ring / sent;
   if (received > 0) summary.ratio_ring = ring / received;
-  const links::Link link{recipe.links.up_bit_s, recipe.links.down_bit_s, recipe.links.delay_s};
-  const double turns =
-      method::find_method(recipe.sync.method).traffic(recipe, specs, workers).turns;
-  summary.link_down_bit_s = link.down_bit_s;
-  summary.link_up_bit_s = link.up_bit_s;
-  summary.seconds_over_links = summary.seconds;
-  if (workers > 1) {
-    summary.seconds_over_links +=
-        static_cast<double>(summary.steps) * links::transfer_seconds(link, sent, received, turns);
-  }
+  summary.link_down_bit_s = recipe.links.down_bit_s;
+  summary.link_up_bit_s = recipe.links.up_bit_s;
+  time_over_links(recipe, specs, summary);
   return summary;
 }
 
@@ -205,7 +239,8 @@ TrainResult train(config::Recipe recipe, const TrainOptions& options) {
                            cores,
                            collector,
                            checkpoints,
-                           resume ? &*resume : nullptr};
+                           resume ? &*resume : nullptr,
+                           simulate_links(recipe)};
   const int64_t completed = run_workers(context);
   recorder.sync();
   if (completed < recipe.train.steps) return {Outcome::kStopped, completed, {}};

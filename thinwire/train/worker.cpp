@@ -72,6 +72,10 @@ Round Worker::round_at(int64_t step) const {
   return open_round(recipe_, context_.run_id, peers_.count(), step);
 }
 
+double Worker::simulated_clock() const {
+  return context_.simulation == nullptr ? 0 : context_.simulation->clock(peers_.self());
+}
+
 int64_t Worker::run() {
   const auto order = [this](uint64_t step) {
     const RowRange mine =
@@ -107,12 +111,14 @@ void Worker::train_step(int64_t step, const data::Batch& batch, double data_s) {
   part.learning_rate = round.learning_rate;
   part.tokens = static_cast<int64_t>(batch.rows) * recipe_.train.sequence;
 
+  const double simulated_before = simulated_clock();
   const Stopwatch computing;
   if (strategy_->before_step(round)) model_.refresh();
   part.loss_sum =
       accumulate_gradients(model_, batch.tokens, recipe_.train.sequence, max_rows_, gradients_,
                            [&](int layer) { strategy_->gradients_ready(round, layer); });
   part.compute_s = computing.seconds();
+  if (context_.simulation != nullptr) context_.simulation->compute(peers_.self());
   if (!std::isfinite(part.loss_sum)) {
     throw Error(
         fmt::format("step {}: the loss is {} on worker {}; lower optim.lr or raise schedule.warmup",
@@ -135,6 +141,7 @@ void Worker::train_step(int64_t step, const data::Batch& batch, double data_s) {
   if (part.synchronised && strategy_->shared() != nullptr) part.state_digest = consensus_digest();
   part.update_s = updating.seconds() - part.exchange_s;
   const transport::TrafficCount after = peers_.traffic();
+  part.simulated_s = simulated_clock() - simulated_before;
   part.bytes_sent = after.sent - before.sent;
   part.bytes_received = after.received - before.received;
   context_.collector.add_step(step + 1, peers_.self(), part);

@@ -19,6 +19,7 @@
 #include "thinwire/train/collector.h"
 #include "thinwire/train/initial_parameters.h"
 #include "thinwire/transport/peers.h"
+#include "thinwire/transport/simulated_network.h"
 
 namespace thinwire::train {
 
@@ -41,6 +42,7 @@ struct RunContext {
   Collector& collector;
   CheckpointMeeting& checkpoints;
   const CheckpointReader* resume = nullptr;  // where the run continues from; null: a new run
+  std::shared_ptr<transport::SimulatedNetwork> simulation;  // null: links are not simulated
 };
 
 class Worker {
@@ -55,6 +57,7 @@ class Worker {
 
  private:
   Round round_at(int64_t step) const;
+  double simulated_clock() const;
   void train_step(int64_t step, const data::Batch& batch, double data_s);
   void evaluate(int64_t completed);
   EvalPart evaluate_rows(const data::Rows& rows);
