@@ -58,7 +58,10 @@ Result<void> SimulatedNetwork::finish(int member, const Name& name, double timeo
   if (found == operations_.end()) throw Error("a simulated operation ends that nobody started");
   const Pointer operation = found->second;
   const auto patience = std::chrono::duration<double>(timeout_s);
-  if (!changed_.wait_for(lock, patience, [&] { return operation->ended; })) {
+  const bool in_time = changed_.wait_for(
+      lock, patience, [&] { return operation->ended || abort_reason_.has_value(); });
+  if (abort_reason_) return fail(FailureKind::kAborted, *abort_reason_);
+  if (!in_time) {
     return fail(FailureKind::kDeadline,
                 fmt::format("an earlier operation of member {} was not started by all within {} s",
                             member, timeout_s));
@@ -81,6 +84,12 @@ void SimulatedNetwork::leave(int member) {
   const std::lock_guard lock(mutex_);
   state(member).present = false;
   end_what_can();
+}
+
+void SimulatedNetwork::abort(const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  if (!abort_reason_) abort_reason_ = reason;
+  changed_.notify_all();
 }
 
 void SimulatedNetwork::close(int member, const Name& name) {

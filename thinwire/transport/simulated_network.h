@@ -17,6 +17,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "thinwire/base/wire.h"
@@ -50,6 +52,8 @@ class SimulatedNetwork {
   void cancel(int member, const Name& name);
   // Operations go on without the member.
   void leave(int member);
+  // All present and later finishes fail with kAborted and this reason.
+  void abort(const std::string& reason);
 
  private:
   struct Operation {
@@ -92,6 +96,7 @@ class SimulatedNetwork {
   std::condition_variable changed_;
   std::vector<State> states_;
   std::map<Name, Pointer> operations_;
+  std::optional<std::string> abort_reason_;
 };
 
 // `peers` over the network: results and bytes are theirs, times the network's. self() is the member

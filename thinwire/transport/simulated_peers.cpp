@@ -58,7 +58,10 @@ class SimulatedPeers final : public Peers {
     network_->leave(in_run());
     peers_->leave();
   }
-  void abort(const std::string& reason) override { peers_->abort(reason); }
+  void abort(const std::string& reason) override {
+    peers_->abort(reason);
+    network_->abort(reason);
+  }
   TrafficCount traffic() const override { return peers_->traffic(); }
 
  private:
