@@ -4,7 +4,7 @@
 # *_torch.cpp are taken and *_stub.cpp left out; with LibTorch off, the other way round. A folder
 # without sources gives a header-only target; one that does not exist is skipped, and so is a
 # dependency on it. main.cpp belongs to no library. With CUDA on, *.cu are taken and *_nocuda.cpp left
-# out.
+# out; *_mpi.cpp and *_nompi.cpp are chosen likewise by whether there is an MPI.
 function(thinwire_layer folder)
   cmake_parse_arguments(arg "" "" "DEPENDS;LINK;LINK_PRIVATE" ${ARGN})
   # Before the check, so that a folder's first source is noticed by the next build.
@@ -22,6 +22,12 @@ function(thinwire_layer folder)
                                                             "${THINWIRE_TORCH_OPTIONS}")
   else()
     list(FILTER sources EXCLUDE REGEX "_torch\\.cpp$")
+  endif()
+
+  if(MPI_CXX_FOUND)
+    list(FILTER sources EXCLUDE REGEX "_nompi\\.cpp$")
+  else()
+    list(FILTER sources EXCLUDE REGEX "_mpi\\.cpp$")
   endif()
 
   if(THINWIRE_CUDA)

@@ -17,7 +17,7 @@ build_packages=(
   ccache cmake g++ lld-16 ninja-build pkg-config python3-venv
   libcli11-dev libexpected-dev libfmt-dev libhwy-dev libsentencepiece-dev libspdlog-dev
   libtomlplusplus-dev libxxhash-dev libzstd-dev nlohmann-json3-dev zlib1g-dev
-  libbenchmark-dev gnuplot-nox
+  libbenchmark-dev gnuplot-nox libopenmpi-dev openmpi-bin
 )
 test_packages=(
   clang-16 clang-format-16 clang-tidy-16 libclang-rt-16-dev

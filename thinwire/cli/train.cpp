@@ -39,6 +39,7 @@ void run(const Arguments& arguments) {
   const config::Recipe recipe = method::load_recipe(arguments.recipe, arguments.overrides);
   const train::TrainResult result =
       train::train(recipe, {.restart = arguments.restart, .stop = &catch_interrupts()});
+  if (result.outcome == train::Outcome::kElsewhere) return;
   if (result.outcome == train::Outcome::kStopped) {
     throw Error(fmt::format("stopped after step {} of {}; the same command goes on from there",
                             result.step, recipe.train.steps));

@@ -94,6 +94,9 @@ void TrainSection::describe(Fields& fields) {
   fields.choice("precision", precision, {"fp32", "bf16", "auto"},
                 "Number format of the matrix products; auto means bf16 where the device has "
                 "instructions for it. Weights and optimizer state are fp32 in any case.");
+  fields.choice("engine", engine, {"local", "mpi"},
+                "Where workers are: threads of this process, or the ranks of an MPI job, one each "
+                "(mpirun -n WORKERS thinwire train RECIPE).");
   fields.text("init", init,
               "Checkpoint or Hugging Face folder whose weights the run starts from; empty means "
               "random weights.");

@@ -28,7 +28,7 @@ std::shared_ptr<CheckpointMeeting::Pending> CheckpointMeeting::pending_at(int64_
 bool CheckpointMeeting::arrive(int64_t completed, int worker, const WorkerState& state) {
   const auto pending = pending_at(completed);
   if (worker == 0) {
-    pending->writer.write_weights(state.params);
+    pending->writer.write_weights(*state.params);
     pending->writer.write_consensus(state.consensus);
     pending->writer.add_text(kRecipeFile, stamp_.recipe);
     pending->writer.add_file(stamp_.vocabulary);

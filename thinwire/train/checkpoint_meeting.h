@@ -26,9 +26,10 @@ struct CheckpointStamp {
   int64_t tokens_a_step = 0;
 };
 
-// What one worker hands in. `params` are the shared weights.
+// What one worker hands in. `params` are the shared weights; they and the consensus state are
+// taken from worker 0 and may be absent from others.
 struct WorkerState {
-  const tensor::Arena& params;
+  const tensor::Arena* params = nullptr;
   std::vector<NamedValues> consensus;
   std::vector<NamedValues> local;
   std::vector<NamedBytes> travelling;

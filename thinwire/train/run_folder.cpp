@@ -54,6 +54,7 @@ std::string run_identity(const config::Recipe& recipe) {
   same.checkpoint = {};
   same.links = {};
   same.model.recompute = {};
+  same.train.engine = {};
   same.eval.every = {};
   same.sync.timeout_s = config::SyncSection().timeout_s;
   return config::print_recipe(same);

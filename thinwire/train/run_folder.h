@@ -11,8 +11,8 @@
 namespace thinwire::train {
 
 // The recipe's text without the fields that say where a run lies, how it is watched and how much
-// memory it takes (run.name, run.dir, [log], [checkpoint], [links], eval.every, sync.timeout_s,
-// model.recompute): runs with the same identity have the same bits.
+// memory it takes (run.name, run.dir, [log], [checkpoint], [links], train.engine, eval.every,
+// sync.timeout_s, model.recompute): runs with the same identity have the same bits.
 std::string run_identity(const config::Recipe& recipe);
 
 class RunFolder {

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <exception>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -26,6 +28,7 @@
 #include "thinwire/method/registry.h"
 #include "thinwire/train/initial_parameters.h"
 #include "thinwire/train/params_digest.h"
+#include "thinwire/train/ranks.h"
 #include "thinwire/train/run_folder.h"
 #include "thinwire/train/worker.h"
 #include "thinwire/transport/local.h"
@@ -190,20 +193,65 @@ events::Summary summarise(const RunContext& context, const Recorder& recorder, u
   return summary;
 }
 
-}  // namespace
+// A rank's only worker; what ends it ends the job.
+int64_t run_rank(const RunContext& context, transport::Peers& peers) {
+  std::optional<Worker> worker;  // it leaves the run when destroyed, after the reason is known
+  try {
+    worker.emplace(context, peers);
+    return worker->run();
+  } catch (const std::exception& error) {
+    peers.abort(error.what());
+    throw;
+  }
+}
 
-TrainResult train(config::Recipe recipe, const TrainOptions& options) {
+// What the process that writes the run folder has.
+struct Office {
+  Office(const config::Recipe& recipe, const RunFolder& folder, int64_t first_step,
+         const std::atomic<bool>* stop, Ranks* ranks, CheckpointStamp stamp)
+      : recorder(recipe, folder.path(), first_step),
+        collector(static_cast<int>(recipe.train.workers), recorder, stop),
+        checkpoints(folder.checkpoints(), static_cast<int>(recipe.train.workers),
+                    recipe.checkpoint.keep, std::move(stamp)),
+        desk(
+            collector, checkpoints,
+            ranks == nullptr ? std::function<bool(int64_t)>()
+                             : [ranks](int64_t step) { return ranks->stops_before(step); }) {}
+
+  Recorder recorder;
+  Collector collector;
+  CheckpointMeeting checkpoints;
+  FolderDesk desk;
+};
+
+// What is to be done, found out by the process that has the folder and told to the others.
+Ranks::Start find_start(const RunFolder* folder, Ranks* ranks) {
+  if (folder == nullptr) return ranks->hear();
+  Ranks::Start start;
+  start.finished = folder->finished();
+  if (const auto newest = newest_checkpoint(folder->checkpoints())) {
+    start.checkpoint = newest->string();
+  }
+  if (ranks != nullptr) ranks->tell(start);
+  return start;
+}
+
+// `ranks` is null where all workers are threads of this process.
+TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks* ranks) {
   const auto vocabulary = data::Vocabulary::load(recipe.data.dir);
   resolve(recipe, *vocabulary);
-  const RunFolder folder(recipe, options.restart);
-  if (folder.finished()) {
-    return {Outcome::kAlreadyFinished, recipe.train.steps, events::read_summary(folder.summary())};
+  std::optional<RunFolder> folder;
+  if (ranks == nullptr || ranks->leads()) folder.emplace(recipe, options.restart);
+  const Ranks::Start start = find_start(folder ? &*folder : nullptr, ranks);
+  if (start.finished) {
+    if (!folder) return {Outcome::kElsewhere, recipe.train.steps, {}};
+    return {Outcome::kAlreadyFinished, recipe.train.steps, events::read_summary(folder->summary())};
   }
   const Corpus corpus(recipe, vocabulary->digest());
   const tensor::Layout layout(config::llama_tensors(recipe.model));
   auto initial = std::make_shared<tensor::Arena>(layout);
   std::optional<CheckpointReader> resume;
-  if (const auto newest = newest_checkpoint(folder.checkpoints())) resume.emplace(*newest);
+  if (!start.checkpoint.empty()) resume.emplace(start.checkpoint);
   if (resume) {
     resume->read_weights(*initial);
   } else {
@@ -214,21 +262,27 @@ TrainResult train(config::Recipe recipe, const TrainOptions& options) {
       derive_seed(hash_bytes(as_bytes(run_identity(recipe))), vocabulary->digest());
   if (resume) check_checkpoint(*resume, run_id);
   const auto first_step = resume ? static_cast<int64_t>(resume->meta().step) : 0;
-  Recorder recorder(recipe, folder.path(), first_step);
-  if (resume) {
-    recorder.message(first_step,
-                     fmt::format("resuming {} after step {}", folder.path().string(), first_step));
+  std::optional<Office> office;
+  std::unique_ptr<Desk> remote;
+  if (folder) {
+    office.emplace(recipe, *folder, first_step, options.stop, ranks,
+                   CheckpointStamp{run_id, recipe.sync.method, config::print_recipe(recipe),
+                                   vocabulary->file(), recipe.train.batch * recipe.train.sequence});
+    if (resume) {
+      office->recorder.message(first_step, fmt::format("resuming {} after step {}",
+                                                       folder->path().string(), first_step));
+    }
+  } else {
+    remote = ranks->remote_desk();
   }
+  std::optional<Ranks::Service> service;
+  if (office && ranks != nullptr) service.emplace(*ranks, office->desk);
   CoreSlots cores(std::max(available_cores(), static_cast<int>(recipe.train.threads)));
-  Collector collector(static_cast<int>(recipe.train.workers), recorder, options.stop);
-  CheckpointMeeting checkpoints(folder.checkpoints(), static_cast<int>(recipe.train.workers),
-                                recipe.checkpoint.keep,
-                                {run_id, recipe.sync.method, config::print_recipe(recipe),
-                                 vocabulary->file(), recipe.train.batch * recipe.train.sequence});
   const bool trains = first_step < recipe.train.steps;
   ThreadPool threads(1);
   const uint64_t first_digest = trains ? 0 : values_digest(initial->all(), threads);
-  InitialParameters shared_initial(std::move(initial), static_cast<int>(recipe.train.workers));
+  const int workers_here = ranks == nullptr ? static_cast<int>(recipe.train.workers) : 1;
+  InitialParameters shared_initial(std::move(initial), workers_here);
   const RunContext context{recipe,
                            layout,
                            shared_initial,
@@ -237,17 +291,38 @@ TrainResult train(config::Recipe recipe, const TrainOptions& options) {
                            corpus.rows,
                            corpus.validation,
                            cores,
-                           collector,
-                           checkpoints,
+                           office ? static_cast<Desk&>(office->desk) : *remote,
                            resume ? &*resume : nullptr,
                            simulate_links(recipe)};
-  const int64_t completed = run_workers(context);
-  recorder.sync();
+  const int64_t completed =
+      ranks == nullptr ? run_workers(context) : run_rank(context, ranks->peers());
+  if (!office) {
+    ranks->all_handed_in();
+    return {Outcome::kElsewhere, completed, {}};
+  }
+  if (ranks != nullptr) ranks->wait_for_parts();
+  office->recorder.sync();
   if (completed < recipe.train.steps) return {Outcome::kStopped, completed, {}};
-  const uint64_t digest = trains ? collector.last_digest() : first_digest;
-  const events::Summary summary = summarise(context, recorder, digest);
-  events::write_summary(folder.summary(), summary);
+  const uint64_t digest = trains ? office->collector.last_digest() : first_digest;
+  const events::Summary summary = summarise(context, office->recorder, digest);
+  events::write_summary(folder->summary(), summary);
   return {Outcome::kFinished, completed, summary};
+}
+
+}  // namespace
+
+TrainResult train(config::Recipe recipe, const TrainOptions& options) {
+  if (recipe.train.engine == "local") return train_here(std::move(recipe), options, nullptr);
+  Ranks ranks(static_cast<int>(recipe.train.workers), options.stop);
+  try {
+    if (simulate_links(recipe)) {
+      throw UsageError("[links] step_s needs [train] engine = \"local\", got \"mpi\"");
+    }
+    return train_here(std::move(recipe), options, &ranks);
+  } catch (const std::exception& error) {
+    ranks.peers().abort(error.what());
+    throw;
+  }
 }
 
 }  // namespace thinwire::train

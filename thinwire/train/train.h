@@ -14,7 +14,8 @@ struct TrainOptions {
   const std::atomic<bool>* stop = nullptr;  // set from outside: checkpoint, then end
 };
 
-enum class Outcome { kFinished, kStopped, kAlreadyFinished };
+// kElsewhere: this is a rank of an MPI job that does not lead, so others have the results.
+enum class Outcome { kFinished, kStopped, kAlreadyFinished, kElsewhere };
 
 struct TrainResult {
   Outcome outcome = Outcome::kFinished;
@@ -22,7 +23,8 @@ struct TrainResult {
   events::Summary summary;  // empty when stopped
 };
 
-// Trains with recipe.train.workers threads in this process, resuming from the run folder's newest
+// Trains with recipe.train.workers threads in this process, or as one rank of an MPI job
+// (train.engine), resuming from the run folder's newest
 // checkpoint if there is one. A run stopped at any step and resumed gives the same bits as one
 // never stopped. Throws UsageError for recipes that do not fit the machine, the data or the folder,
 // and Error for everything that fails while it trains; checkpoints written before stay usable.

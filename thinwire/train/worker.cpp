@@ -86,7 +86,7 @@ int64_t Worker::run() {
   };
   data::Prefetcher prefetcher(context_.rows, static_cast<uint64_t>(context_.first_step), order);
   for (int64_t step = context_.first_step; step < recipe_.train.steps; ++step) {
-    if (context_.collector.stops_before(step)) {
+    if (context_.desk.stops_before(step)) {
       const bool written =
           step == context_.first_step || is_due(step, recipe_.checkpoint.every, -1);
       if (!written) write_checkpoint(step);
@@ -144,13 +144,13 @@ void Worker::train_step(int64_t step, const data::Batch& batch, double data_s) {
   part.simulated_s = simulated_clock() - simulated_before;
   part.bytes_sent = after.sent - before.sent;
   part.bytes_received = after.received - before.received;
-  context_.collector.add_step(step + 1, peers_.self(), part);
+  context_.desk.add_step(step + 1, peers_.self(), part);
 }
 
 void Worker::evaluate(int64_t completed) {
   swap_shared();
   for (const auto& [name, rows] : context_.validation) {
-    context_.collector.add_evaluation(completed, name, peers_.self(), evaluate_rows(rows));
+    context_.desk.add_evaluation(completed, name, peers_.self(), evaluate_rows(rows));
   }
   swap_shared();
 }
@@ -214,14 +214,11 @@ void Worker::require_finite_state(int64_t completed) {
 
 void Worker::write_checkpoint(int64_t completed) {
   require_finite_state(completed);
-  context_.collector.sync();
-  if (context_.checkpoints.arrive(completed, peers_.self(), state())) {
-    context_.collector.restart_clock();
-  }
+  context_.desk.add_checkpoint(completed, peers_.self(), state());
 }
 
 WorkerState Worker::state() {
-  WorkerState state{shared(), {}, {}, {}};
+  WorkerState state{&shared(), {}, {}, {}};
   for (const sync::StateTensor& part : strategy_->state()) {
     const bool agreed = part.agreement == sync::Agreement::kConsensus;
     (agreed ? state.consensus : state.local).push_back({part.name, part.values});

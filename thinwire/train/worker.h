@@ -1,5 +1,5 @@
 // One worker of a run: its replica of the model and the loop that trains it. A thread of its own
-// calls run(); workers meet only through their Peers and the Collector.
+// calls run(); workers meet only through their Peers and the Desk.
 #pragma once
 
 #include <map>
@@ -15,8 +15,7 @@
 #include "thinwire/sync/strategy.h"
 #include "thinwire/tensor/arena.h"
 #include "thinwire/train/checkpoint.h"
-#include "thinwire/train/checkpoint_meeting.h"
-#include "thinwire/train/collector.h"
+#include "thinwire/train/desk.h"
 #include "thinwire/train/initial_parameters.h"
 #include "thinwire/transport/peers.h"
 #include "thinwire/transport/simulated_network.h"
@@ -39,8 +38,7 @@ struct RunContext {
   const data::Rows& rows;
   const std::map<std::string, data::Rows>& validation;
   CoreSlots& cores;
-  Collector& collector;
-  CheckpointMeeting& checkpoints;
+  Desk& desk;
   const CheckpointReader* resume = nullptr;  // where the run continues from; null: a new run
   std::shared_ptr<transport::SimulatedNetwork> simulation;  // null: links are not simulated
 };

@@ -2,116 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <atomic>
-#include <numeric>
-#include <utility>
-
 #include "thinwire/transport/local_hub.h"
 
 namespace thinwire::transport {
-namespace {
-
-struct TrafficCounter {
-  std::atomic<uint64_t> sent = 0;
-  std::atomic<uint64_t> received = 0;
-};
-
-// One member's view of the run, or of a group of it.
-class LocalPeers final : public Peers {
- public:
-  // `members`: ids in the run by ids in this group; `outer` counts what this counts.
-  LocalPeers(std::shared_ptr<LocalHub> hub, std::vector<int> members, int self,
-             std::vector<std::shared_ptr<TrafficCounter>> outer)
-      : hub_(std::move(hub)),
-        group_(hub_->group(members)),
-        members_(std::move(members)),
-        self_(self),
-        leaves_(outer.empty()),
-        counters_(std::move(outer)) {
-    counters_.push_back(std::make_shared<TrafficCounter>());
-  }
-  ~LocalPeers() override {
-    if (leaves_) hub_->leave(in_run(self_));
-  }
-  LocalPeers(const LocalPeers&) = delete;
-  LocalPeers& operator=(const LocalPeers&) = delete;
-
-  int self() const override { return self_; }
-  int count() const override { return static_cast<int>(members_.size()); }
-
-  void start_exchange(const Key& key, Bytes payload) override {
-    if (count() > 1) count_bytes(payload.size(), 0);
-    hub_->offer(group_, in_run(self_), key, std::move(payload));
-  }
-
-  Result<std::vector<Delivery>> wait_exchange(const Key& key, double timeout_s) override {
-    auto list = hub_->collect(group_, in_run(self_), key, timeout_s);
-    if (!list) return list;
-    for (Delivery& delivery : *list) {
-      const auto place = std::ranges::lower_bound(members_, delivery.member);
-      delivery.member = static_cast<int>(place - members_.begin());
-      if (delivery.member != self_) count_bytes(0, delivery.payload->size());
-    }
-    return list;
-  }
-
-  void start_reduce(const Key& key, std::span<const float> values,
-                    const WireCodec& codec) override {
-    hub_->contribute(group_, in_run(self_), key, values, codec);
-    const uint64_t moved = reduce_bytes(codec.type, values.size(), count(), self_);
-    count_bytes(moved, moved);
-  }
-
-  Result<void> wait_reduce(const Key& key, std::span<float> out, double timeout_s) override {
-    return hub_->sum(group_, in_run(self_), key, out, timeout_s);
-  }
-
-  void cancel(const Key& key) override { hub_->withdraw(group_, in_run(self_), key); }
-
-  std::unique_ptr<Peers> group(std::span<const int> members) override {
-    check_group(members, *this);
-    std::vector<int> in_the_run;
-    for (const int member : members) in_the_run.push_back(in_run(member));
-    const auto self = static_cast<int>(std::ranges::lower_bound(members, self_) - members.begin());
-    return std::make_unique<LocalPeers>(hub_, std::move(in_the_run), self, counters_);
-  }
-
-  void leave() override { hub_->leave(in_run(self_)); }
-  void abort(const std::string& reason) override { hub_->abort(reason); }
-  TrafficCount traffic() const override {
-    return {counters_.back()->sent, counters_.back()->received};
-  }
-
- private:
-  int in_run(int member) const { return members_[static_cast<size_t>(member)]; }
-
-  void count_bytes(uint64_t sent, uint64_t received) {
-    for (const auto& counter : counters_) {
-      counter->sent += sent;
-      counter->received += received;
-    }
-  }
-
-  std::shared_ptr<LocalHub> hub_;
-  int group_;
-  std::vector<int> members_;
-  int self_;
-  bool leaves_;
-  std::vector<std::shared_ptr<TrafficCounter>> counters_;  // the last one is this group's own
-};
-
-}  // namespace
 
 std::vector<std::unique_ptr<Peers>> make_local_peers(int members) {
   if (members < 1) throw Error(fmt::format("a run needs at least 1 worker, got {}", members));
   const auto hub = std::make_shared<LocalHub>(members);
-  std::vector<int> all(static_cast<size_t>(members));
-  std::iota(all.begin(), all.end(), 0);
   std::vector<std::unique_ptr<Peers>> peers;
   for (int member = 0; member < members; ++member) {
-    peers.push_back(std::make_unique<LocalPeers>(hub, all, member,
-                                                 std::vector<std::shared_ptr<TrafficCounter>>{}));
+    peers.push_back(make_hub_peers(hub, members, member));
   }
   return peers;
 }

@@ -16,29 +16,28 @@
 #include <vector>
 
 #include "thinwire/transport/coded_sum.h"
-#include "thinwire/transport/peers.h"
+#include "thinwire/transport/hub.h"
 
 namespace thinwire::transport {
 
-// Members are named by their ids in the run; a group is named by what group() returns for it.
-class LocalHub {
+class LocalHub final : public Hub {
  public:
-  explicit LocalHub(int members);  // group 0 is all of them
-  ~LocalHub();
+  explicit LocalHub(int members);
+  ~LocalHub() override;
   LocalHub(const LocalHub&) = delete;
   LocalHub& operator=(const LocalHub&) = delete;
 
-  int group(const std::vector<int>& members);
-
-  // As in Peers.
-  void offer(int group, int member, const Key& key, Bytes payload);
-  Result<std::vector<Delivery>> collect(int group, int member, const Key& key, double timeout_s);
+  int group(const std::vector<int>& members) override;
+  void offer(int group, int member, const Key& key, Bytes payload) override;
+  Result<std::vector<Delivery>> collect(int group, int member, const Key& key,
+                                        double timeout_s) override;
   void contribute(int group, int member, const Key& key, std::span<const float> values,
-                  const WireCodec& codec);
-  Result<void> sum(int group, int member, const Key& key, std::span<float> out, double timeout_s);
-  void withdraw(int group, int member, const Key& key);
-  void leave(int member);
-  void abort(const std::string& reason);
+                  const WireCodec& codec) override;
+  Result<void> sum(int group, int member, const Key& key, std::span<float> out,
+                   double timeout_s) override;
+  void withdraw(int group, int member, const Key& key) override;
+  void leave(int member) override;
+  void abort(const std::string& reason) override;
 
  private:
   using Lock = std::unique_lock<std::mutex>;

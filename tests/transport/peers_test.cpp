@@ -1,31 +1,57 @@
-#include "thinwire/transport/local.h"
-
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <thread>
 
 #include "codecs.h"
+#include "frames.h"
 #include "thinwire/base/clock.h"
+#include "thinwire/transport/local.h"
 
 namespace thinwire::transport {
 namespace {
 
 constexpr double kPatience = 30;  // seconds; only a hang takes that long
 
-// Runs body(member, peers) for every member on a thread of its own.
-void run_members(int members, const std::function<void(int, Peers&)>& body) {
-  auto peers = make_local_peers(members);
-  std::vector<std::thread> threads;
-  for (int member = 0; member < members; ++member) {
-    threads.emplace_back([&, member] { body(member, *peers[static_cast<size_t>(member)]); });
+enum class Kind : uint8_t { kLocal, kFrames };
+
+// What every transport promises.
+class AllPeers : public testing::TestWithParam<Kind> {
+ protected:
+  std::vector<std::unique_ptr<Peers>> make_peers(int members) {
+    if (GetParam() == Kind::kLocal) return make_local_peers(members);
+    networks_.push_back(std::make_unique<FrameNetwork>(members));
+    std::vector<std::unique_ptr<Peers>> peers;
+    for (int member = 0; member < members; ++member) {
+      peers.push_back(make_hub_peers(networks_.back()->hub(member), members, member));
+    }
+    return peers;
   }
-  for (std::thread& thread : threads) thread.join();
-}
+
+  // Runs body(member, peers) for every member on a thread of its own.
+  void run_members(int members, const std::function<void(int, Peers&)>& body) {
+    auto peers = make_peers(members);
+    std::vector<std::thread> threads;
+    for (int member = 0; member < members; ++member) {
+      threads.emplace_back([&, member] { body(member, *peers[static_cast<size_t>(member)]); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    peers.clear();
+    networks_.clear();
+  }
+
+ private:
+  std::vector<std::unique_ptr<FrameNetwork>> networks_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Kinds, AllPeers, testing::Values(Kind::kLocal, Kind::kFrames),
+                         [](const auto& test) {
+                           return test.param == Kind::kLocal ? "local" : "frames";
+                         });
 
 Key key_of(uint64_t round) { return {.run = 7, .epoch = 0, .round = round, .fragment = 0}; }
 
-TEST(LocalPeers, ExchangeDeliversEveryPayloadInMemberOrder) {
+TEST_P(AllPeers, ExchangeDeliversEveryPayloadInMemberOrder) {
   run_members(4, [](int member, Peers& peers) {
     for (uint64_t round = 0; round < 20; ++round) {
       peers.start_exchange(key_of(round), Bytes(static_cast<size_t>(member) + 1, uint8_t(round)));
@@ -42,7 +68,7 @@ TEST(LocalPeers, ExchangeDeliversEveryPayloadInMemberOrder) {
   });
 }
 
-TEST(LocalPeers, ReduceGivesEveryoneTheSumInMemberOrder) {
+TEST_P(AllPeers, ReduceGivesEveryoneTheSumInMemberOrder) {
   constexpr size_t kCount = 101;  // does not divide by 3
   run_members(3, [](int member, Peers& peers) {
     std::vector<float> values(kCount);
@@ -57,7 +83,7 @@ TEST(LocalPeers, ReduceGivesEveryoneTheSumInMemberOrder) {
   });
 }
 
-TEST(LocalPeers, Bf16ReduceRoundsContributionsAndSumOnce) {
+TEST_P(AllPeers, Bf16ReduceRoundsContributionsAndSumOnce) {
   run_members(2, [](int member, Peers& peers) {
     const std::vector<float> values = {1.00390625f + float(member), 3.1415927f, -0.3333333f};
     peers.start_reduce(key_of(0), values, kBf16);
@@ -68,7 +94,7 @@ TEST(LocalPeers, Bf16ReduceRoundsContributionsAndSumOnce) {
   });
 }
 
-TEST(LocalPeers, ReduceMayWriteOverItsOwnInput) {
+TEST_P(AllPeers, ReduceMayWriteOverItsOwnInput) {
   run_members(4, [](int, Peers& peers) {
     for (uint64_t round = 0; round < 50; ++round) {
       std::vector<float> values(64, 1.0f);
@@ -79,7 +105,7 @@ TEST(LocalPeers, ReduceMayWriteOverItsOwnInput) {
   });
 }
 
-TEST(LocalPeers, ReduceTrafficIsThatOfARing) {
+TEST_P(AllPeers, ReduceTrafficIsThatOfARing) {
   run_members(4, [](int, Peers& peers) {
     std::vector<float> values(1000);
     peers.start_reduce(key_of(0), values, kBf16);
@@ -97,7 +123,7 @@ std::vector<float> numbers(size_t count, int member) {
   return values;
 }
 
-TEST(LocalPeers, BlocksAreCodedAsInOneBuffer) {
+TEST_P(AllPeers, BlocksAreCodedAsInOneBuffer) {
   constexpr size_t kCount = 70001;  // several pieces, a block that is not full
   std::vector<float> expected(kCount);
   for (int member = 0; member < 3; ++member) {
@@ -114,7 +140,7 @@ TEST(LocalPeers, BlocksAreCodedAsInOneBuffer) {
   });
 }
 
-TEST(LocalPeers, TrafficGoesByTheChunksOfTheFormat) {
+TEST_P(AllPeers, TrafficGoesByTheChunksOfTheFormat) {
   constexpr size_t kCount = 1000;  // 4 blocks for 3 owners: 256, 256 and 488 values
   uint64_t all = 0;
   for (const auto& [member, chunk] : {std::pair{0, 256u}, {1, 256u}, {2, 488u}}) {
@@ -135,9 +161,9 @@ TEST(LocalPeers, TrafficGoesByTheChunksOfTheFormat) {
   });
 }
 
-TEST(LocalPeers, SumsAreFormedBehindComputeWithoutAnybodyWaiting) {
+TEST_P(AllPeers, SumsAreFormedBehindComputeWithoutAnybodyWaiting) {
   constexpr size_t kCount = 100000;
-  auto peers = make_local_peers(2);
+  auto peers = make_peers(2);
   const std::vector<float> ours = numbers(kCount, 0);
   const std::vector<float> theirs = numbers(kCount, 1);
   const size_t before = values_encoded;
@@ -150,7 +176,7 @@ TEST(LocalPeers, SumsAreFormedBehindComputeWithoutAnybodyWaiting) {
   EXPECT_EQ(values_encoded, before + 3 * kCount);
 }
 
-TEST(LocalPeers, SeveralSumsTravelAtOnce) {
+TEST_P(AllPeers, SeveralSumsTravelAtOnce) {
   run_members(3, [](int member, Peers& peers) {
     std::vector<std::vector<float>> values;
     for (uint64_t round = 0; round < 8; ++round) {
@@ -165,7 +191,7 @@ TEST(LocalPeers, SeveralSumsTravelAtOnce) {
   });
 }
 
-TEST(LocalPeers, ContributionThatCannotBeCodedFailsForEveryoneByName) {
+TEST_P(AllPeers, ContributionThatCannotBeCodedFailsForEveryoneByName) {
   run_members(2, [](int member, Peers& peers) {
     std::vector<float> values(1000, 1.0f);
     if (member == 1) values[700] = std::numeric_limits<float>::infinity();
@@ -186,7 +212,7 @@ TEST(LocalPeers, ContributionsOfDifferentLengthsAreAnError) {
 }
 
 // The sanitizers watch the memory that goes.
-TEST(LocalPeers, MemoryMayGoAfterCancelAndAfterLeaving) {
+TEST_P(AllPeers, MemoryMayGoAfterCancelAndAfterLeaving) {
   for (const bool leaves : {false, true}) {
     for (uint64_t round = 0; round < 50; ++round) {
       run_members(3, [&](int member, Peers& peers) {
@@ -208,7 +234,7 @@ TEST(LocalPeers, MemoryMayGoAfterCancelAndAfterLeaving) {
   }
 }
 
-TEST(LocalPeers, GroupsNumberTheirMembersAnewAndKeepTheirKeysApart) {
+TEST_P(AllPeers, GroupsNumberTheirMembersAnewAndKeepTheirKeysApart) {
   run_members(5, [](int member, Peers& peers) {
     const bool odd = member % 2 == 1;
     const std::vector<int> members = odd ? std::vector{1, 3} : std::vector{0, 2, 4};
@@ -238,7 +264,7 @@ TEST(LocalPeers, GroupsNumberTheirMembersAnewAndKeepTheirKeysApart) {
   });
 }
 
-TEST(LocalPeers, GroupsAreMadeOfGroups) {
+TEST_P(AllPeers, GroupsAreMadeOfGroups) {
   run_members(4, [](int member, Peers& peers) {
     if (member == 0) return;
     const auto later = peers.group(std::vector{1, 2, 3});
@@ -251,8 +277,8 @@ TEST(LocalPeers, GroupsAreMadeOfGroups) {
   });
 }
 
-TEST(LocalPeers, GroupOfOneSumsAloneAndSendsNothing) {
-  auto peers = make_local_peers(2);
+TEST_P(AllPeers, GroupOfOneSumsAloneAndSendsNothing) {
+  auto peers = make_peers(2);
   const auto alone = peers[1]->group(std::vector{1});
   std::vector<float> sum(300, 0.123f);
   alone->start_reduce(key_of(0), sum, kBf16);
@@ -261,8 +287,8 @@ TEST(LocalPeers, GroupOfOneSumsAloneAndSendsNothing) {
   EXPECT_EQ(peers[1]->traffic().sent, 0u);
 }
 
-TEST(LocalPeers, GroupsWithoutTheirMakerOrOutOfOrderAreErrors) {
-  auto peers = make_local_peers(3);
+TEST_P(AllPeers, GroupsWithoutTheirMakerOrOutOfOrderAreErrors) {
+  auto peers = make_peers(3);
   EXPECT_THROW(peers[0]->group(std::vector{1, 2}), Error);
   EXPECT_THROW(peers[0]->group(std::vector{2, 0}), Error);
   EXPECT_THROW(peers[0]->group(std::vector{0, 3}), Error);
@@ -270,7 +296,7 @@ TEST(LocalPeers, GroupsWithoutTheirMakerOrOutOfOrderAreErrors) {
   EXPECT_THROW(peers[0]->group({}), Error);
 }
 
-TEST(LocalPeers, AbortReachesGroups) {
+TEST_P(AllPeers, AbortReachesGroups) {
   run_members(3, [](int member, Peers& peers) {
     if (member == 2) return peers.abort("out of memory");
     const auto group = peers.group(std::vector{0, 1});
@@ -284,7 +310,7 @@ TEST(LocalPeers, AbortReachesGroups) {
   });
 }
 
-TEST(LocalPeers, MemberThatLeavesMakesTheRoundSmaller) {
+TEST_P(AllPeers, MemberThatLeavesMakesTheRoundSmaller) {
   run_members(3, [](int member, Peers& peers) {
     if (member == 1) return peers.leave();
     peers.start_exchange(key_of(0), Bytes{uint8_t(member)});
@@ -296,7 +322,7 @@ TEST(LocalPeers, MemberThatLeavesMakesTheRoundSmaller) {
   });
 }
 
-TEST(LocalPeers, ReduceFailsWhenAMemberLeaves) {
+TEST_P(AllPeers, ReduceFailsWhenAMemberLeaves) {
   run_members(3, [](int member, Peers& peers) {
     std::vector<float> values(10, 1.0f);
     if (member == 1) return peers.leave();
@@ -309,15 +335,15 @@ TEST(LocalPeers, ReduceFailsWhenAMemberLeaves) {
   });
 }
 
-TEST(LocalPeers, SilentMemberIsADeadlineNotAHang) {
-  auto peers = make_local_peers(2);
+TEST_P(AllPeers, SilentMemberIsADeadlineNotAHang) {
+  auto peers = make_peers(2);
   peers[0]->start_exchange(key_of(0), Bytes{1});
   const auto list = peers[0]->wait_exchange(key_of(0), 0.01);
   ASSERT_FALSE(list.has_value());
   EXPECT_EQ(list.error().kind, FailureKind::kDeadline);
 }
 
-TEST(LocalPeers, AbortReachesEveryoneWithItsReason) {
+TEST_P(AllPeers, AbortReachesEveryoneWithItsReason) {
   run_members(3, [](int member, Peers& peers) {
     if (member == 2) return peers.abort("loss became NaN");
     peers.start_exchange(key_of(0), Bytes{1});

@@ -1,0 +1,165 @@
+"""Engine mpi: ranks give the bits of threads, and what happens when one dies."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+BINARY = os.environ["THINWIRE_BINARY"]
+MPIRUN = ["mpirun", "--oversubscribe", "--allow-run-as-root", "--bind-to", "none"]
+TINY = ["model.hidden=32", "model.layers=2", "model.heads=2", "model.intermediate=64",
+        "train.batch=6", "train.sequence=16", "train.workers=3", "optim.lr=0.003",
+        "schedule.warmup=2", "log.tensorboard=false"]
+METHODS = {
+    "allreduce": ["sync.method=allreduce", "allreduce.wire=fp8"],
+    "distro": ["sync.method=distro"],
+    "distro_overlap": ["sync.method=distro", "distro.overlap=1"],
+    "diloco": ["sync.method=diloco", "diloco.sync_every=4"],
+    "streaming": ["sync.method=streaming", "streaming.sync_every=6", "streaming.fragment_layers=1",
+                  "streaming.overlap=inner", "streaming.overlap_steps=1"],
+    "eager": ["sync.method=diloco", "diloco.sync_every=4", "diloco.overlap=eager"],
+}
+
+
+def has_mpi():
+    if shutil.which("mpirun") is None:
+        return False
+    with tempfile.TemporaryDirectory() as folder:
+        recipe = Path(folder) / "recipe.toml"
+        recipe.write_text("")
+        alone = subprocess.run([BINARY, "train", recipe, "train.engine=mpi", "train.workers=2"],
+                               capture_output=True, text=True)
+    return "built with MPI" not in alone.stderr
+
+
+@unittest.skipUnless(has_mpi(), "no mpirun, or a program without MPI")
+class Mpi(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory()
+        cls.folder = Path(cls.scratch.name)
+        (cls.folder / "text.txt").write_text("".join(
+            f"thin wires carry {i % 7} small payloads {i % 11} far\n" for i in range(900)))
+        cls.recipe = cls.folder / "recipe.toml"
+        cls.recipe.write_text(f"""
+            [data]
+            dir = "{cls.folder}/tokens"
+            text = ["{cls.folder}/text.txt"]
+            document = "line"
+            vocabulary = "byte"
+            validation_fraction = 0.05
+            """)
+        subprocess.run([BINARY, "prepare", cls.recipe], check=True, capture_output=True)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.scratch.cleanup()
+
+    def command(self, name, *overrides):
+        return [BINARY, "train", str(self.recipe), *TINY, f"run.dir={self.folder / name}",
+                *overrides]
+
+    def ranks(self, count, name, *overrides):
+        return [*MPIRUN, "-n", str(count), *self.command(name, "train.engine=mpi", *overrides)]
+
+    def run_checked(self, command):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done
+
+    def summary(self, name):
+        return json.loads((self.folder / name / "summary.json").read_text())
+
+    def test_ranks_give_the_bits_and_records_of_threads(self):
+        for name, overrides in METHODS.items():
+            with self.subTest(method=name):
+                overrides = [*overrides, "train.steps=12", "eval.every=6", "checkpoint.every=5"]
+                self.run_checked(self.command(name, *overrides))
+                done = self.run_checked(self.ranks(3, name + "-mpi", *overrides))
+                self.assertEqual(done.stdout.count("digest"), 1, "only rank 0 prints")
+                local, mpi = self.summary(name), self.summary(name + "-mpi")
+                for key in ("digest", "train_loss", "val_loss", "tokens",
+                            "bytes_sent_per_worker_step", "bytes_received_per_worker_step"):
+                    self.assertEqual(mpi[key], local[key], key)
+
+    def test_what_ranks_began_threads_finish(self):
+        overrides = METHODS["eager"] + ["train.steps=14", "checkpoint.every=5",
+                                        "checkpoint.keep=9"]
+        self.run_checked(self.ranks(3, "whole", *overrides))
+        part = self.folder / "part"
+        shutil.copytree(self.folder / "whole", part)
+        (part / "summary.json").unlink()
+        for step in (10, 14):
+            shutil.rmtree(part / "checkpoints" / f"step-{step:08}")
+        self.run_checked(self.command("part", *overrides))
+        self.assertEqual(self.summary("part")["digest"], self.summary("whole")["digest"])
+
+    def test_a_killed_rank_ends_the_run_and_leaves_a_checkpoint(self):
+        overrides = METHODS["diloco"] + ["train.steps=1500", "checkpoint.every=10"]
+        with subprocess.Popen(self.ranks(3, "killed", *overrides), text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as job:
+            checkpoints = self.folder / "killed" / "checkpoints"
+            while not list(checkpoints.glob("step-????????")):
+                self.assertIsNone(job.poll(), "ended before its first checkpoint")
+                time.sleep(0.01)
+            os.kill(self.rank_of(job.pid), signal.SIGKILL)
+            output = job.communicate(timeout=60)[0]
+        self.assertNotEqual(job.returncode, 0)
+        self.assertRegex(output, r"(?i)rank \d.*exited on signal 9")
+        self.assertFalse((self.folder / "killed" / "summary.json").exists())
+        self.run_checked(self.ranks(3, "killed", *overrides))
+        self.run_checked(self.command("unharmed", *overrides))
+        self.assertEqual(self.summary("killed")["digest"], self.summary("unharmed")["digest"])
+
+    def test_a_signal_to_a_rank_ends_the_run_with_a_checkpoint(self):
+        overrides = METHODS["diloco"] + ["train.steps=1500", "checkpoint.every=700"]
+        with subprocess.Popen(self.ranks(3, "stopped", *overrides), text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as job:
+            log = self.folder / "stopped" / "events.jsonl"
+            while not log.exists() or log.read_text().count('"event":"step"') < 20:
+                self.assertIsNone(job.poll(), "ended before its 20th step")
+                time.sleep(0.01)
+            os.kill(self.rank_of(job.pid), signal.SIGTERM)
+            output = job.communicate(timeout=60)[0]
+        step = int(re.search(r"stopped after step (\d+) of 1500", output).group(1))
+        checkpoints = [path.name for path in (self.folder / "stopped" / "checkpoints").iterdir()]
+        self.assertIn(f"step-{step:08}", checkpoints)
+        self.run_checked(self.ranks(3, "stopped", *overrides))
+        self.run_checked(self.command("unstopped", *overrides))
+        self.assertEqual(self.summary("stopped")["digest"], self.summary("unstopped")["digest"])
+
+    @staticmethod
+    def rank_of(mpirun):
+        """The process id of one of the ranks that mpirun started."""
+        for status in Path("/proc").glob("[0-9]*/status"):
+            try:
+                text = status.read_text()
+            except OSError:
+                continue
+            name, parent = (re.search(rf"^{key}:\s*(\S+)", text, re.M).group(1)
+                            for key in ("Name", "PPid"))
+            if int(parent) == mpirun and name.startswith("thinwire"):
+                return int(status.parent.name)
+        raise AssertionError("mpirun has no rank")
+
+    def test_a_failing_worker_ends_all_ranks_with_its_message(self):
+        done = subprocess.run(self.ranks(3, "diverged", "optim.lr=1e6", "schedule.warmup=0", "optim.weight_decay=1",
+                                         "train.steps=50", "sync.method=diloco"),
+                              capture_output=True, text=True, timeout=120)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("lower optim.lr", done.stderr)
+
+    def test_ranks_must_be_as_many_as_workers(self):
+        done = subprocess.run(self.ranks(2, "two"), capture_output=True, text=True, timeout=60)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("mpirun -n 3", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,12 @@
+#include "thinwire/base/error.h"
+#include "thinwire/transport/mpi.h"
+
+namespace thinwire::transport {
+
+std::unique_ptr<MpiJob> join_mpi_job() {
+  throw UsageError(
+      "[train] engine = \"mpi\" needs a program built with MPI: install libopenmpi-dev and "
+      "openmpi-bin, configure and build again");
+}
+
+}  // namespace thinwire::transport
