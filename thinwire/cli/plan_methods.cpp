@@ -244,6 +244,16 @@ void print_text(const Plan& plan) {
                  : fmt::format("; train.microbatch = {}, for memory", microbatch));
 }
 
+// The methods as they come, and the recommended one: more curves than these cannot be told apart.
+std::vector<size_t> drawn_costs(const Plan& plan) {
+  std::vector<size_t> drawn;
+  for (size_t i = 0; i < plan.costs.size(); ++i) {
+    const bool recommended = plan.recommended && plan.recommended->index == i;
+    if (recommended || (plan.costs[i].runs && plan.costs[i].setting.empty())) drawn.push_back(i);
+  }
+  return drawn;
+}
+
 // Compute utilisation while all lines grow alike, over the rate up of the slowest.
 void draw(const Plan& plan, const std::string& file) {
   constexpr int kPoints = 49;
@@ -258,7 +268,8 @@ void draw(const Plan& plan, const std::string& file) {
   spec.y_label = "compute utilisation";
   spec.log_x = true;
   spec.legend = events::Legend::kOutside;
-  for (const plan::MethodCost& cost : plan.costs) spec.series.push_back({name_of(cost), {}, {}});
+  const std::vector<size_t> drawn = drawn_costs(plan);
+  for (const size_t one : drawn) spec.series.push_back({name_of(plan.costs[one]), {}, {}});
   for (int i = 0; i < kPoints; ++i) {
     const double factor = std::pow(10, -2 + 4.0 * i / (kPoints - 1));
     auto members = plan.members;
@@ -267,9 +278,9 @@ void draw(const Plan& plan, const std::string& file) {
       member.link.down_bit_s *= factor;
     }
     const auto costs = costs_for(plan, members);
-    for (size_t one = 0; one < costs.size(); ++one) {
-      spec.series[one].x.push_back(slowest * factor / 1e6);
-      spec.series[one].y.push_back(costs[one].utilization);
+    for (size_t curve = 0; curve < drawn.size(); ++curve) {
+      spec.series[curve].x.push_back(slowest * factor / 1e6);
+      spec.series[curve].y.push_back(costs[drawn[curve]].utilization);
     }
   }
   events::plot_lines(spec, file);

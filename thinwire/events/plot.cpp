@@ -91,9 +91,10 @@ std::string decoration(const PlotSpec& spec) {
   script +=
       fmt::format("set key {} opaque samplen 2 spacing 1.3 textcolor rgb '#202020' Left reverse\n",
                   key_place(spec.legend));
-  // A legend beside or below the curves makes the margin it needs.
+  // A legend beside the curves makes the margin it needs; one below forgets the axis' label.
   if (spec.legend != Legend::kOutside) script += "set rmargin 4\n";
-  if (spec.legend != Legend::kBelow) script += "set bmargin 4\n";
+  const size_t rows = spec.legend == Legend::kBelow ? (spec.series.size() + 1) / 2 : 0;
+  script += fmt::format("set bmargin {}\n", 4 + rows + rows / 2);
   script +=
       fmt::format("set title {} font ',19' textcolor rgb '#202020'\n", string_literal(spec.title));
   script += fmt::format("set xlabel {} textcolor rgb '#202020'\n", string_literal(spec.x_label));
