@@ -58,7 +58,7 @@ class Ranks {
 
  private:
   void take_note(int from, std::span<const uint8_t> note);
-  void take_part(uint8_t kind, int from, ByteReader& note);
+  void take_part(uint8_t kind, int from, ByteReader& reader);
   void take_checkpoint(int from, ByteReader& note);
   void take_stop_note(uint8_t kind, ByteReader& note);
   void note_all(const Bytes& note);

@@ -210,10 +210,13 @@ void FrameHub::deliver(int from, Bytes frame) {
     } else {
       auto& reduce = reduces_[name];
       if (!reduce) reduce = std::make_shared<Reduce>();
-      if (kind == kContribution) reduce->contributions[from] = std::move(bytes);
-      if (kind == kSum) reduce->sums[from] = std::move(bytes);
-      if (kind == kWithdrawal && !reduce->failure) reduce->failure = left_the_run();
-      if (kind == kRefusal && !reduce->failure) {
+      if (kind == kContribution) {
+        reduce->contributions[from] = std::move(bytes);
+      } else if (kind == kSum) {
+        reduce->sums[from] = std::move(bytes);
+      } else if (kind == kWithdrawal && !reduce->failure) {
+        reduce->failure = left_the_run();
+      } else if (kind == kRefusal && !reduce->failure) {
         reduce->failure = Failure{FailureKind::kCorruptPayload, {bytes.begin(), bytes.end()}};
       }
     }

@@ -9,7 +9,7 @@
 
 namespace thinwire::transport {
 
-SimulatedNetwork::SimulatedNetwork(std::vector<links::Member> members) {
+SimulatedNetwork::SimulatedNetwork(const std::vector<links::Member>& members) {
   for (const links::Member& member : members) {
     states_.emplace_back();
     states_.back().of = member;

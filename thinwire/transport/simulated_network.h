@@ -30,7 +30,7 @@ namespace thinwire::transport {
 // Thread-safe. Members are named by their ids in the run.
 class SimulatedNetwork {
  public:
-  explicit SimulatedNetwork(std::vector<links::Member> members);
+  explicit SimulatedNetwork(const std::vector<links::Member>& members);
 
   // One training step's computation.
   void compute(int member);
