@@ -12,8 +12,8 @@ struct MachineSpeed {
   double copy = 0;       // bytes/s read plus bytes/s written of a plain copy
 };
 
-// Each figure is the best of many repetitions in `seconds`, with `threads` threads at a time, by
-// the functions that training steps call. Takes 0.5 GB of memory for the duration.
-MachineSpeed measure_machine(int threads, double seconds = 0.5);
+// Each figure is the best of many repetitions in `seconds`, with `thread_count` threads at a time,
+// by the functions that training steps call. Takes 0.5 GB of memory for the duration.
+MachineSpeed measure_machine(int thread_count, double seconds = 0.5);
 
 }  // namespace thinwire::train
