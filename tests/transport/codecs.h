@@ -53,7 +53,9 @@ inline const WireCodec kPercents = {
         const Bf16 scale = to_bf16(largest);
         std::memcpy(out.data(), &scale, 2);
         for (size_t i = 0; i < block.size(); ++i) {
-          const float percents = largest == 0 ? 0 : std::round(block[i] / to_float(scale) * 100);
+          // An infinite scale is for the decoder to refuse.
+          const float percents =
+              std::isnormal(to_float(scale)) ? std::round(block[i] / to_float(scale) * 100) : 0;
           out[2 + i] = static_cast<uint8_t>(static_cast<int8_t>(percents));
         }
         if (block.size() < 256) break;
