@@ -16,11 +16,11 @@ inline std::atomic<size_t> values_encoded = 0;  // by all of them together
 inline const WireCodec kF32 = {
     WireType::kF32,
     [](std::span<const float> values, std::span<uint8_t> out) {
-      std::memcpy(out.data(), values.data(), values.size_bytes());
+      if (!values.empty()) std::memcpy(out.data(), values.data(), values.size_bytes());
       values_encoded += values.size();
     },
     [](std::span<const uint8_t> in, std::span<float> values) -> Result<void> {
-      std::memcpy(values.data(), in.data(), in.size());
+      if (!values.empty()) std::memcpy(values.data(), in.data(), in.size());
       return {};
     }};
 
