@@ -1,29 +1,13 @@
 """thinwire plan distro, efficiency, loss, utilization, fit: the papers' figures as commands."""
 
 import json
-import os
 import subprocess
-import tempfile
 import unittest
-from pathlib import Path
 
-BINARY = os.environ["THINWIRE_BINARY"]
+from plan_case import BINARY, PlanCase
 
 
-class PlanFigures(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-
-    def plan(self, *arguments):
-        return subprocess.run([BINARY, "plan", *arguments], capture_output=True, text=True)
-
-    def plan_json(self, *arguments):
-        done = self.plan(*arguments, "--json")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return json.loads(done.stdout)
-
+class PlanFigures(PlanCase):
     def test_the_distro_report(self):
         result = self.plan_json("distro")
         self.assertEqual(result["all_reduce_bytes_per_step"], 74.4e9)

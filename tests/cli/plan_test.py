@@ -1,13 +1,12 @@
 """thinwire plan: every method's cost for the members of a run, and the papers' figures."""
 
 import json
-import os
 import subprocess
-import tempfile
 import unittest
 from pathlib import Path
 
-BINARY = os.environ["THINWIRE_BINARY"]
+from plan_case import BINARY, PlanCase
+
 RECIPE = ["model.vocab=512", "train.batch=16"]
 MEMBERS = """
 [[member]]
@@ -27,20 +26,7 @@ price_per_hour = 2
 """
 
 
-class Plan(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-
-    def plan(self, *arguments):
-        return subprocess.run([BINARY, "plan", *arguments], capture_output=True, text=True)
-
-    def plan_json(self, *arguments):
-        done = self.plan(*arguments, "--json")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return json.loads(done.stdout)
-
+class Plan(PlanCase):
     def members_file(self, text=MEMBERS):
         speed = self.folder / "speed.json"
         speed.write_text(json.dumps({"tokens_per_second": 1000.0, "flops_per_token": 5e6}))
