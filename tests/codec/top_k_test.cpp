@@ -5,6 +5,7 @@
 #include <hwy/targets.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 
@@ -22,11 +23,11 @@ struct Taken {
   bool operator==(const Taken&) const = default;
 };
 
-Taken take(TopK& top_k, Values tile, int kept) {
+Taken take(TopK& top_k, Values tile, int kept, uint32_t& guess) {
   Taken taken;
   taken.slots.resize(static_cast<size_t>(kept));
   taken.values.resize(static_cast<size_t>(kept));
-  const int count = top_k.take(tile.data(), taken.slots.data(), taken.values.data());
+  const int count = top_k.take(tile.data(), taken.slots.data(), taken.values.data(), guess);
   taken.slots.resize(static_cast<size_t>(count));
   taken.values.resize(static_cast<size_t>(count));
   taken.left = tile;
@@ -70,8 +71,14 @@ class TopKOf : public testing::TestWithParam<Case> {
       hwy::SetSupportedTargetsForTest(targets & -targets);
       hwy::GetChosenTarget().Update(hwy::SupportedTargets());
       TopK top_k(rows, columns, kept);
-      EXPECT_TRUE(take(top_k, tile, kept) == expected) << hwy::TargetName(targets & -targets);
-      EXPECT_TRUE(take(top_k, tile, kept) == expected) << "a second time";
+      const char* name = hwy::TargetName(targets & -targets);
+      uint32_t guess = 0;
+      EXPECT_TRUE(take(top_k, tile, kept, guess) == expected) << name;
+      EXPECT_TRUE(take(top_k, tile, kept, guess) == expected) << name << ", by its own guess";
+      for (const float wrong : {1e-45f, 0.5f, 2.0f, 2.5f, 1e30f}) {
+        guess = std::bit_cast<uint32_t>(wrong);
+        EXPECT_TRUE(take(top_k, tile, kept, guess) == expected) << name << ", guess " << wrong;
+      }
     }
     hwy::SetSupportedTargetsForTest(0);
     hwy::GetChosenTarget().Update(hwy::SupportedTargets());

@@ -40,11 +40,33 @@ double basis(int n, int f, int x) {
   return norm * std::cos(std::numbers::pi * (2 * x + 1) * f / (2.0 * n));
 }
 
+// Calls body with the name of each instruction set of this machine while it is the chosen one.
+template <typename Body>
+void for_each_target(const Body& body) {
+  for (int64_t targets = hwy::SupportedTargets(); targets != 0; targets &= targets - 1) {
+    hwy::SetSupportedTargetsForTest(targets & -targets);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+    body(hwy::TargetName(targets & -targets));
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+}
+
 class Tiles : public testing::TestWithParam<Sides> {
  protected:
   int h() const { return GetParam().rows; }
   int w() const { return GetParam().columns; }
   size_t size() const { return static_cast<size_t>(h() * w()); }
+
+  // About one slot of `sparsity`.
+  std::vector<uint16_t> random_slots(uint64_t sparsity) const {
+    Rng rng(7, 4);
+    std::vector<uint16_t> slots;
+    for (size_t slot = 0; slot < size(); ++slot) {
+      if (rng.below(sparsity) == 0) slots.push_back(static_cast<uint16_t>(slot));
+    }
+    return slots;
+  }
 
   Values forward(const Values& tile) const {
     const TileDct dct(h(), w());
@@ -104,22 +126,54 @@ TEST_P(Tiles, InverseOfAllCoefficientsGivesTheTileBack) {
 
 TEST_P(Tiles, EveryInstructionSetGivesTheBitsOfTheReference) {
   const Values tile = random_values(size(), 3);
-  Rng rng(7, 4);
-  std::vector<uint16_t> slots;
-  for (size_t slot = 0; slot < size(); ++slot) {
-    if (rng.below(5) == 0) slots.push_back(static_cast<uint16_t>(slot));
-  }
-  const Values values = random_values(slots.size(), 5);
   const Values expected = tile_dct_reference(tile, h(), w());
-  const Values expected_back = tile_idct_reference(slots, values.data(), h(), w());
-  for (int64_t targets = hwy::SupportedTargets(); targets != 0; targets &= targets - 1) {
-    hwy::SetSupportedTargetsForTest(targets & -targets);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-    EXPECT_EQ(forward(tile), expected) << hwy::TargetName(targets & -targets);
-    EXPECT_EQ(inverse(slots, values), expected_back) << hwy::TargetName(targets & -targets);
+  const Values many = random_values(size(), 5);
+  for_each_target([&](const char* target) {
+    EXPECT_EQ(forward(tile), expected) << target;
+    for (const uint64_t sparsity : {2, 5, 200}) {  // many slots, few, and hardly any
+      const std::vector<uint16_t> slots = random_slots(sparsity);
+      const Values values(many.begin(), many.begin() + std::ssize(slots));
+      EXPECT_EQ(inverse(slots, values), tile_idct_reference(slots, values.data(), h(), w()))
+          << target << ", one of " << sparsity;
+    }
+  });
+}
+
+TEST_P(Tiles, StepByTheSignHasTheBitsOfTheReferenceAndTouchesNothingElse) {
+  const SignStep step = {0.99f, 0.125f};
+  const int64_t stride = w() + 3;
+  const Values before = random_values(static_cast<size_t>(stride * h()), 11);
+  const TileDct dct(h(), w());
+  for (const uint64_t sparsity : {2, 200}) {
+    const std::vector<uint16_t> slots = random_slots(sparsity);
+    const Values values = random_values(slots.size(), 12);
+    const Values update = tile_idct_reference(slots, values.data(), h(), w());
+    Values expected = before;
+    for (int y = 0; y < h(); ++y) {
+      for (int x = 0; x < w(); ++x) {
+        float& p = expected[static_cast<size_t>(y * stride + x)];
+        const float by = update[static_cast<size_t>(y * w() + x)];
+        p = p * step.shrink - (by > 0 ? step.length : by < 0 ? -step.length : 0.0f);
+      }
+    }
+    for_each_target([&](const char* target) {
+      Values params = before;
+      Values workspace(static_cast<size_t>(dct.workspace_size()));
+      dct.step(slots, values.data(), step, params.data(), stride, workspace.data());
+      EXPECT_EQ(params, expected) << target << ", one of " << sparsity;
+    });
   }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+}
+
+TEST_P(Tiles, StepWithoutSlotsOnlyShrinks) {
+  const Values before = random_values(size(), 13);
+  Values expected;
+  for (const float value : before) expected.push_back(value * 0.5f);
+  const TileDct dct(h(), w());
+  Values workspace(static_cast<size_t>(dct.workspace_size()));
+  Values params = before;
+  dct.step({}, nullptr, {0.5f, 1.0f}, params.data(), w(), workspace.data());
+  EXPECT_EQ(params, expected);
 }
 
 TEST_P(Tiles, CoefficientsAreBlendedIntoTheMomentum) {
@@ -134,7 +188,8 @@ TEST_P(Tiles, CoefficientsAreBlendedIntoTheMomentum) {
   Values workspace(static_cast<size_t>(dct.workspace_size()));
   Values momentum = before;
   // Whatever is left in the workspace, and fetching, change nothing.
-  for (const SoonNeeded& soon : {SoonNeeded(), SoonNeeded{tile.data(), w()}}) {
+  const SoonNeeded fetched = {tile.data(), before.data(), h() * w()};
+  for (const SoonNeeded& soon : {SoonNeeded(), fetched}) {
     momentum = before;
     dct.accumulate(tile.data(), w(), {0.75f, 0.3f}, momentum.data(), workspace.data(), soon);
     EXPECT_EQ(momentum, expected);

@@ -93,13 +93,16 @@ void decode(const Bytes& payload, const codec::PayloadId& id, ThreadPool& thread
   const auto body = codec::open_payload(payload, id);
   if (!body) throw Error(body.error().message);
   if (const auto opened = message.open(*body); !opened) throw Error(opened.error().message);
-  threads.for_each(static_cast<int64_t>(message.segments().size()), [&](int64_t i) {
-    const auto index = static_cast<size_t>(i);
-    if (const auto done = message.decode(index); !done) throw Error(done.error().message);
-    const codec::SparseSegment& segment = message.segments()[index];
-    const codec::SparseShape& shape = shapes[segment.tensor];
-    message.read_values(index, 0, segment.tiles * shape.kept,
-                        values.data() + shape.first_kept + segment.first_tile * shape.kept);
+  const auto segments = static_cast<int64_t>(message.segments().size());
+  threads.for_ranges(segments, 1, [&](int64_t begin, int64_t end, int) {
+    const auto done = message.decode(static_cast<size_t>(begin), static_cast<size_t>(end));
+    if (!done) throw Error(done.error().message);
+    for (auto index = static_cast<size_t>(begin); index < static_cast<size_t>(end); ++index) {
+      const codec::SparseSegment& segment = message.segments()[index];
+      const codec::SparseShape& shape = shapes[segment.tensor];
+      message.read_values(index, 0, segment.tiles * shape.kept,
+                          values.data() + shape.first_kept + segment.first_tile * shape.kept);
+    }
   });
 }
 

@@ -8,6 +8,9 @@
 #include <cstring>
 #include <span>
 
+// Inlined into functions that are compiled for several instruction sets.
+#define THINWIRE_CODEC_INLINE inline __attribute__((always_inline))
+
 namespace thinwire::codec {
 
 // Writes into memory that has 8 bytes more than the bits need.
@@ -62,15 +65,16 @@ class BitReader {
   explicit BitReader(std::span<const uint8_t> in) : in_(in) {}
 
   // count <= 32.
-  uint32_t get(int count) {
+  THINWIRE_CODEC_INLINE uint32_t get(int count) {
     refill();
     const uint64_t bits = word_ & ((uint64_t{1} << count) - 1);
     skip(count);
     return static_cast<uint32_t>(bits);
   }
 
-  // A Rice-coded value; anything above `limit` may come back as any value above it.
-  uint32_t get_rice(int parameter, uint32_t limit) {
+  // A Rice-coded value, parameter <= 15; one above `limit`, which is at most 65536, may come back
+  // as any value above it and below 2^23.
+  THINWIRE_CODEC_INLINE uint32_t get_rice(int parameter, uint32_t limit) {
     refill();
     uint32_t zeros = 0;
     while ((word_ & 0xffffffffu) == 0) [[unlikely]] {
@@ -80,14 +84,36 @@ class BitReader {
       refill();
     }
     const int rest = std::countr_zero(word_);
-    const uint64_t low = word_ >> (rest + 1) & ((uint64_t{1} << parameter) - 1);
-    skip(rest + 1 + parameter);
-    const uint64_t value = uint64_t{zeros + static_cast<uint32_t>(rest)} << parameter | low;
-    return static_cast<uint32_t>(std::min<uint64_t>(value, uint64_t{limit} + 1));
+    skip(rest + 1);
+    const auto low = static_cast<uint32_t>(word_) & ((1u << parameter) - 1);
+    skip(parameter);
+    return (zeros + static_cast<uint32_t>(rest)) << parameter | low;
+  }
+
+  // The next N Rice-coded values, to be added up: value i is values[i]. False, and nothing is read,
+  // where they take more bits than are at hand; then get_rice() reads them one by one.
+  template <int N>
+  THINWIRE_CODEC_INLINE bool get_rices(int parameter, uint32_t (&values)[N]) {
+    refill();
+    uint64_t word = word_;
+    int used = N * (1 + parameter);
+    for (int i = 0; i < N; ++i) {
+      const int rest = std::countr_zero(word);
+      used += rest;
+      word >>= rest & 63;
+      const auto low = static_cast<uint32_t>(word >> 1) & ((1u << parameter) - 1);
+      values[i] = static_cast<uint32_t>(rest) << parameter | low;
+      word >>= 1 + parameter;
+    }
+    if (used > 56) [[unlikely]]
+      return false;
+    word_ = word;
+    left_ -= used;
+    return true;
   }
 
   // What put_below wrote.
-  uint32_t get_below(uint32_t range) {
+  THINWIRE_CODEC_INLINE uint32_t get_below(uint32_t range) {
     const int bits = std::bit_width(range - 1);
     if (bits == 0) return 0;
     refill();
@@ -99,8 +125,8 @@ class BitReader {
   }
 
   // Bytes begun so far.
-  size_t bytes() const { return static_cast<size_t>((place() + 7) / 8); }
-  bool past_end() const { return place() > 8 * uint64_t{in_.size()}; }
+  THINWIRE_CODEC_INLINE size_t bytes() const { return static_cast<size_t>((place() + 7) / 8); }
+  THINWIRE_CODEC_INLINE bool past_end() const { return place() > 8 * uint64_t{in_.size()}; }
   // Whether the bits left in the last byte that was begun are zero.
   bool clean_tail() {
     const int rest = static_cast<int>(-place() & 7);
@@ -108,14 +134,16 @@ class BitReader {
   }
 
  private:
-  uint64_t place() const { return 8 * uint64_t{at_} - static_cast<uint64_t>(left_); }
-  void skip(int count) {
+  THINWIRE_CODEC_INLINE uint64_t place() const {
+    return 8 * uint64_t{at_} - static_cast<uint64_t>(left_);
+  }
+  THINWIRE_CODEC_INLINE void skip(int count) {
     word_ >>= count;
     left_ -= count;
   }
 
   // Makes at least 56 bits of the word valid; those above are either zero or right as well.
-  void refill() {
+  THINWIRE_CODEC_INLINE void refill() {
     uint64_t next = 0;
     if (at_ + 8 <= in_.size()) [[likely]] {
       std::memcpy(&next, in_.data() + at_, 8);
@@ -134,3 +162,5 @@ class BitReader {
 };
 
 }  // namespace thinwire::codec
+
+#undef THINWIRE_CODEC_INLINE

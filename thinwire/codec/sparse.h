@@ -16,6 +16,8 @@
 
 namespace thinwire::codec {
 
+class BitReader;
+
 // The values' coding; kInt8 and kOneBit are scale * q with one bf16 scale a tensor, kTwoBit is a
 // sign and one of two bf16 magnitudes a tensor.
 enum class ValueCoding : uint8_t { kF32 = 0, kBf16 = 1, kInt8 = 2, kOneBit = 3, kTwoBit = 4 };
@@ -72,9 +74,9 @@ class SparseMessage {
 
   // Finds the segments of what encode_sparse wrote. `bytes` must stay until they are read.
   Result<void> open(std::span<const uint8_t> bytes);
-  // Reads one segment of an opened message; threads may read different ones. Any bytes give slots
-  // in range and strictly ascending with finite values, or kCorruptPayload.
-  Result<void> decode(size_t index);
+  // Reads segments [begin, end) of an opened message; threads may read different ones. Any bytes
+  // give slots in range and strictly ascending with finite values, or kCorruptPayload.
+  Result<void> decode(size_t begin, size_t end);
 
   std::span<const SparseSegment> segments() const { return segments_; }
   // Of tile first_tile + t, as in SparseTiles, once its segment is decoded.
@@ -92,6 +94,14 @@ class SparseMessage {
     bool partial = false;             // some tile has fewer than `kept`
     std::span<const uint8_t> values;  // once decoded
   };
+
+  Result<void> decode_one(size_t index);
+  // This segment and the next, side by side; false where that is not possible.
+  bool decode_pair(size_t index);
+  // Checks what follows the slots, of which there are `total`, and finds the values there.
+  Result<void> finish(size_t index, BitReader& reader, int64_t total);
+  uint16_t* slots_of(const SparseSegment& segment);
+  void set_counts(const SparseSegment& segment);
 
   std::span<const SparseShape> shapes_;
   ValueCoding coding_;

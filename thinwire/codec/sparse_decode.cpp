@@ -22,20 +22,70 @@ auto corrupt(const SparseSegment& segment, std::string_view what) {
                                                         segment.tensor, segment.first_tile, what));
 }
 
-// The slots of one tile that has `count` of them; false when one is out of range.
-bool read_slots(uint32_t limit, int parameter, uint32_t count, BitReader& reader, uint16_t* slots) {
-  if (count == 0) return true;
-  uint32_t next = 0;
-  for (uint32_t i = 0; i + 1 < count; ++i) {
-    const uint32_t slot = next + reader.get_rice(parameter, limit);
-    if (slot >= limit) return false;
-    slots[i] = static_cast<uint16_t>(slot);
-    next = slot + 1;
+#define THINWIRE_INLINE inline __attribute__((always_inline))
+
+// Slots of tiles that are read one after the other.
+struct Stream {
+  BitReader reader;
+  int parameter;
+  uint16_t* slots;    // where the next ones go
+  uint32_t next = 0;  // the lowest slot that is still possible in the tile
+
+  // N slots; whether all are below `limit`. They ascend, so the last one says it.
+  template <int N>
+  THINWIRE_INLINE bool read(uint32_t limit) {
+    uint32_t gaps[N];
+    if (!reader.get_rices(parameter, gaps)) [[unlikely]] {
+      for (uint32_t& gap : gaps) gap = reader.get_rice(parameter, limit);
+    }
+    for (const uint32_t gap : gaps) {
+      next += gap;
+      *slots++ = static_cast<uint16_t>(next++);
+    }
+    return next <= limit;
   }
-  if (next >= limit) return false;
-  slots[count - 1] = static_cast<uint16_t>(next + reader.get_below(limit - next));
-  return true;
+
+  // The last slot of a tile; false where there is none, or where bits are missing.
+  THINWIRE_INLINE bool read_last(uint32_t limit) {
+    if (next >= limit) return false;
+    *slots++ = static_cast<uint16_t>(next + reader.get_below(limit - next));
+    next = 0;
+    return !reader.past_end();
+  }
+};
+
+// The slots of `tiles` tiles with `count` > 0 of them each; false when one is out of range.
+THINWIRE_CLONES bool read_alone(uint32_t limit, uint32_t count, int64_t tiles, Stream& stream) {
+  Stream a = stream;
+  bool inside = true;
+  for (int64_t tile = 0; tile < tiles && inside; ++tile) {
+    uint32_t left = count - 1;
+    for (; left >= 4 && inside; left -= 4) inside = a.read<4>(limit);
+    for (; left >= 1 && inside; left -= 1) inside = a.read<1>(limit);
+    inside = inside && a.read_last(limit);
+  }
+  stream = a;
+  return inside;
 }
+
+// The same of two streams: where one waits for its own bits, the other goes on.
+THINWIRE_CLONES bool read_side_by_side(uint32_t limit, uint32_t count, int64_t tiles, Stream& first,
+                                       Stream& second) {
+  Stream a = first;
+  Stream b = second;
+  bool inside = true;
+  for (int64_t tile = 0; tile < tiles && inside; ++tile) {
+    uint32_t left = count - 1;
+    for (; left >= 4 && inside; left -= 4) inside = a.read<4>(limit) & b.read<4>(limit);
+    for (; left >= 1 && inside; left -= 1) inside = a.read<1>(limit) & b.read<1>(limit);
+    inside = inside && a.read_last(limit) && b.read_last(limit);
+  }
+  first = a;
+  second = b;
+  return inside;
+}
+
+#undef THINWIRE_INLINE
 
 bool all_finite(ValueCoding coding, std::span<const uint8_t> bytes) {
   if (coding == ValueCoding::kOneBit || coding == ValueCoding::kTwoBit) return true;
@@ -129,27 +179,83 @@ Result<void> SparseMessage::open(std::span<const uint8_t> bytes) {
   return {};
 }
 
-Result<void> SparseMessage::decode(size_t index) {
+Result<void> SparseMessage::decode(size_t begin, size_t end) {
+  for (size_t index = begin; index < end;) {
+    const bool pair = index + 1 < end && decode_pair(index);
+    if (!pair) {
+      if (auto done = decode_one(index); !done) return done;
+    }
+    index += pair ? 2 : 1;
+  }
+  return {};
+}
+
+Result<void> SparseMessage::decode_one(size_t index) {
   const SparseSegment& segment = segments_[index];
   const SparseShape& shape = shapes_[segment.tensor];
-  Part& part = parts_[index];
-  BitReader reader(part.bytes);
+  const Part& part = parts_[index];
   const auto kept = static_cast<uint32_t>(shape.kept);
+  const auto limit = static_cast<uint32_t>(shape.slots);
+  Stream stream = {BitReader(part.bytes), part.parameter, slots_of(segment)};
+  if (!part.partial) {
+    set_counts(segment);
+    if (!read_alone(limit, kept, segment.tiles, stream)) {
+      return corrupt(segment, "slots are out of range or cut off");
+    }
+    return finish(index, stream.reader, segment.tiles * kept);
+  }
   int64_t total = 0;
   for (int64_t tile = segment.first_tile; tile < segment.first_tile + segment.tiles; ++tile) {
     uint32_t count = kept;
-    if (part.partial && reader.get(1) == 0) {
-      count = reader.get(bits_of_count(shape));
+    if (stream.reader.get(1) == 0) {
+      count = stream.reader.get(bits_of_count(shape));
       if (count >= kept) return corrupt(segment, "a tile has more slots than are kept");
     }
-    if (!read_slots(static_cast<uint32_t>(shape.slots), part.parameter, count, reader,
-                    slots_.data() + shape.first_kept + tile * shape.kept)) {
-      return corrupt(segment, "slots are out of range");
+    stream.slots = slots_.data() + shape.first_kept + tile * shape.kept;
+    if (count > 0 && !read_alone(limit, count, 1, stream)) {
+      return corrupt(segment, "slots are out of range or cut off");
     }
-    if (reader.past_end()) return corrupt(segment, "it is cut off");
     counts_[static_cast<size_t>(shape.first_tile + tile)] = count;
     total += count;
   }
+  return finish(index, stream.reader, total);
+}
+
+bool SparseMessage::decode_pair(size_t index) {
+  const SparseSegment& first = segments_[index];
+  const SparseSegment& second = segments_[index + 1];
+  const Part& part = parts_[index];
+  const Part& other = parts_[index + 1];
+  if (first.tensor != second.tensor || first.tiles != second.tiles) return false;
+  if (part.partial || other.partial) return false;
+  const SparseShape& shape = shapes_[first.tensor];
+  Stream a = {BitReader(part.bytes), part.parameter, slots_of(first)};
+  Stream b = {BitReader(other.bytes), other.parameter, slots_of(second)};
+  if (!read_side_by_side(static_cast<uint32_t>(shape.slots), static_cast<uint32_t>(shape.kept),
+                         first.tiles, a, b)) {
+    return false;
+  }
+  set_counts(first);
+  set_counts(second);
+  const int64_t total = first.tiles * shape.kept;
+  return finish(index, a.reader, total) && finish(index + 1, b.reader, total);
+}
+
+uint16_t* SparseMessage::slots_of(const SparseSegment& segment) {
+  const SparseShape& shape = shapes_[segment.tensor];
+  return slots_.data() + shape.first_kept + segment.first_tile * shape.kept;
+}
+
+void SparseMessage::set_counts(const SparseSegment& segment) {
+  const SparseShape& shape = shapes_[segment.tensor];
+  std::fill_n(counts_.begin() + shape.first_tile + segment.first_tile, segment.tiles,
+              static_cast<uint32_t>(shape.kept));
+}
+
+Result<void> SparseMessage::finish(size_t index, BitReader& reader, int64_t total) {
+  const SparseSegment& segment = segments_[index];
+  Part& part = parts_[index];
+  if (reader.past_end()) return corrupt(segment, "it is cut off");
   if (!reader.clean_tail()) return corrupt(segment, "bits left over after the slots");
   part.values = part.bytes.subspan(reader.bytes());
   if (part.values.size() != value_bytes(coding_, total)) {
@@ -194,9 +300,9 @@ Result<void> decode_sparse(std::span<const SparseShape> shapes, ValueCoding codi
   SparseMessage message(shapes, coding);
   auto done = message.open(bytes);
   if (!done) return done;
+  done = message.decode(0, message.segments().size());
+  if (!done) return done;
   for (size_t index = 0; index < message.segments().size(); ++index) {
-    done = message.decode(index);
-    if (!done) return done;
     const SparseSegment& segment = message.segments()[index];
     const SparseShape& shape = shapes[segment.tensor];
     int64_t first = 0;

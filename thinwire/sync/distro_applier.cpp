@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <bit>
+#include <algorithm>
 #include <optional>
 
 #include "thinwire/base/simd.h"
@@ -10,6 +10,10 @@
 
 namespace thinwire::sync {
 namespace {
+
+using tensor::TileUpdate;
+
+constexpr size_t kSegmentsDecoded = 8;  // by a thread, one after the other
 
 // Rows of a tile of parameters and of its update.
 struct Rows {
@@ -40,11 +44,6 @@ THINWIRE_CLONES void subtract(const Rows& tile, float shrink) {
     const float* __restrict x = tile.update + y * tile.update_stride;
     for (int i = 0; i < tile.columns; ++i) p[i] = p[i] * shrink - x[i];
   }
-}
-
-THINWIRE_CLONES void divide(float* __restrict values, const float* __restrict divisors,
-                            size_t count) {
-  for (size_t i = 0; i < count; ++i) values[i] /= divisors[i];
 }
 
 auto of_member(const transport::Delivery& delivery, const Round& round, const Failure& failure) {
@@ -89,38 +88,52 @@ DistroApplier::DistroApplier(const method::DistroOptions& options,
       tiles_(tiles),
       layout_(layout),
       threads_(threads),
-      update_(options.update == "sign"  ? Update::kSign
-              : options.update == "sgd" ? Update::kSgd
-                                        : Update::kOptimizer) {
-  if (update_ == Update::kOptimizer) optimizer_ = optim::make_optimizer(optim, layout);
-  const auto slots = static_cast<size_t>(tiles.max_slots());
-  for (int thread = 0; thread < threads.size(); ++thread) {
-    Workspace& workspace = workspaces_.emplace_back();
-    workspace.received.resize(slots);
-    workspace.sums.resize(slots);
-    workspace.senders.resize(slots);
-    workspace.touched.resize((slots + 63) / 64);
-    workspace.slots.resize(slots);
-    workspace.values.resize(slots);
-    workspace.divisors.resize(slots);
-    workspace.transform = make_float_buffer(std::max<int64_t>(tiles.workspace_size(), 1));
-  }
+      update_(options.update == "sign"  ? TileUpdate::kSign
+              : options.update == "sgd" ? TileUpdate::kSubtract
+                                        : TileUpdate::kStore) {
+  if (update_ == TileUpdate::kStore) optimizer_ = optim::make_optimizer(optim, layout);
+  for (int thread = 0; thread < threads.size(); ++thread) workspaces_.emplace_back(tiles);
 }
+
+DistroApplier::Workspace::Workspace(const DistroTiles& tiles)
+    : received(static_cast<size_t>(tiles.max_slots())),
+      means(tiles.max_slots()),
+      slots(static_cast<size_t>(tiles.max_slots() + codec::SlotMeans::kRoom)),
+      values(slots.size()),
+      transform(make_float_buffer(std::max<int64_t>(tiles.workspace_size(), 1))) {}
 
 Result<void> DistroApplier::apply(std::span<const transport::Delivery> deliveries,
                                   const Round& round, tensor::Arena& params,
                                   tensor::Arena& gradients) {
   auto decoded = decode(deliveries, round);
   if (!decoded) return decoded;
-  const std::span<float> target = update_ == Update::kOptimizer ? gradients.all() : params.all();
-  tiles_.for_each_segment(threads_, [&](size_t segment, int thread) {
-    update_segment(segment, deliveries.size(), round.learning_rate, target,
-                   workspaces_[static_cast<size_t>(thread)]);
-  });
-  if (update_ == Update::kOptimizer) {
+  tensor::Arena& target = update_ == TileUpdate::kStore ? gradients : params;
+  if (target.device() != nullptr) {
+    update_on_device(deliveries.size(), round.learning_rate, target);
+  } else {
+    tiles_.for_each_segment(threads_, [&](size_t segment, size_t next, int thread) {
+      update_segment(segment, next, deliveries.size(), round.learning_rate, target.all(),
+                     workspaces_[static_cast<size_t>(thread)]);
+    });
+  }
+  if (update_ == TileUpdate::kStore) {
     optimizer_->step(params, gradients, 1.0f, round.learning_rate, round.number, threads_);
   }
   return {};
+}
+
+void DistroApplier::update_on_device(size_t payloads, float lr, tensor::Arena& target) {
+  if (device_ == nullptr) {
+    device_ = std::make_unique<DistroDevice>(options_, tiles_, layout_, threads_, *target.device());
+  }
+  std::vector<float> shrinks(layout_.size());
+  for (size_t tensor = 0; tensor < shrinks.size(); ++tensor) shrinks[tensor] = shrink(tensor, lr);
+  device_->step(std::span(received_).first(payloads), update_, shrinks, lr, target);
+}
+
+float DistroApplier::shrink(size_t tensor, float lr) const {
+  if (!layout_.specs()[tensor].decays()) return 1.0f;
+  return 1.0f - lr * static_cast<float>(optim_.weight_decay);
 }
 
 std::vector<optim::OptimizerState> DistroApplier::state() {
@@ -132,18 +145,21 @@ Result<void> DistroApplier::decode(std::span<const transport::Delivery> deliveri
   while (received_.size() < deliveries.size()) {
     received_.emplace_back(tiles_.shapes(), value_coding(options_.values));
   }
-  const size_t segments = tiles_.segments().size();
-  std::vector<std::optional<Failure>> failures(deliveries.size() * std::max<size_t>(segments, 1));
+  std::vector<std::optional<Failure>> failures(deliveries.size());
   threads_.for_each(static_cast<int64_t>(deliveries.size()), [&](int64_t i) {
     const auto index = static_cast<size_t>(i);
     const auto opened = open(deliveries[index], round, received_[index]);
     if (!opened) failures[index] = opened.error();
   });
   if (auto opened = first_failure(failures); !opened) return opened;
-  threads_.for_each(static_cast<int64_t>(deliveries.size() * segments), [&](int64_t i) {
-    const size_t index = static_cast<size_t>(i) / segments;
-    const size_t segment = static_cast<size_t>(i) % segments;
-    const auto done = received_[index].decode(segment);
+  // Some segments of each payload, since there may be fewer payloads than threads.
+  const size_t segments = tiles_.segments().size();
+  const size_t blocks = (segments + kSegmentsDecoded - 1) / kSegmentsDecoded;
+  failures.assign(deliveries.size() * blocks, {});
+  threads_.for_each(static_cast<int64_t>(failures.size()), [&](int64_t i) {
+    const size_t index = static_cast<size_t>(i) / blocks;
+    const size_t begin = static_cast<size_t>(i) % blocks * kSegmentsDecoded;
+    const auto done = received_[index].decode(begin, std::min(begin + kSegmentsDecoded, segments));
     if (!done) {
       failures[static_cast<size_t>(i)] = of_member(deliveries[index], round, done.error()).value();
     }
@@ -151,88 +167,78 @@ Result<void> DistroApplier::decode(std::span<const transport::Delivery> deliveri
   return first_failure(failures);
 }
 
-void DistroApplier::update_segment(size_t segment, size_t payloads, float lr,
+void DistroApplier::update_segment(size_t segment, size_t next, size_t payloads, float lr,
                                    std::span<float> target, Workspace& workspace) {
   const codec::SparseSegment& part = tiles_.segments()[segment];
   workspace.read.assign(payloads, 0);
   for (int64_t tile = part.first_tile; tile < part.first_tile + part.tiles; ++tile) {
-    const size_t count = aggregate_tile(segment, tile, payloads, workspace);
-    int64_t stride = 0;
-    const TilePlace place = tiles_.place(part.tensor, tile);
-    const tensor::SoonNeeded soon = {target.data() + place.offset, place.stride};
-    const float* update = tile_update(part.tensor, count, soon, workspace, stride);
-    update_tile(part.tensor, lr, update, stride, target, place);
+    const int64_t ahead = tiles_.soon_by_row(segment, next, tile);
+    const tensor::SoonNeeded soon = {ahead < 0 ? nullptr : target.data() + ahead, nullptr,
+                                     tiles_.kind(part.tensor).slots()};
+    const Aggregate aggregate = aggregate_tile(segment, tile, payloads, workspace);
+    update_tile(part.tensor, tile, aggregate, lr, target, soon, workspace);
   }
 }
 
-size_t DistroApplier::aggregate_tile(size_t segment, int64_t tile, size_t payloads,
-                                     Workspace& workspace) {
+DistroApplier::Aggregate DistroApplier::aggregate_tile(size_t segment, int64_t tile,
+                                                       size_t payloads, Workspace& workspace) {
   const codec::SparseShape& shape = tiles_.shapes()[tiles_.segments()[segment].tensor];
+  const int64_t first = shape.first_kept + tile * shape.kept;
   for (size_t i = 0; i < payloads; ++i) {
     const codec::SparseMessage& sent = received_[i];
-    const uint16_t* slots = sent.slots(shape.first_kept + tile * shape.kept);
     const uint32_t count = sent.count(shape.first_tile + tile);
     sent.read_values(segment, workspace.read[i], count, workspace.received.data());
     workspace.read[i] += count;
-    for (uint32_t entry = 0; entry < count; ++entry) {
-      const size_t slot = slots[entry];
-      workspace.sums[slot] += workspace.received[entry];
-      ++workspace.senders[slot];
-      workspace.touched[slot / 64] |= uint64_t{1} << (slot % 64);
-    }
+    // What one member sent is its own mean.
+    if (payloads == 1) return {{sent.slots(first), count}, workspace.received.data()};
+    __builtin_prefetch(sent.slots(first + 2 * shape.kept));
+    workspace.means.add(sent.slots(first), workspace.received.data(), count);
   }
-  return take_means(shape, payloads, workspace);
-}
-
-size_t DistroApplier::take_means(const codec::SparseShape& shape, size_t payloads,
-                                 Workspace& workspace) {
   const bool of_senders = options_.aggregate == "mean_of_senders";
-  size_t count = 0;
-  for (size_t word = 0; word < static_cast<size_t>(shape.slots + 63) / 64; ++word) {
-    for (uint64_t& bits = workspace.touched[word]; bits != 0; bits &= bits - 1) {
-      const size_t slot = 64 * word + static_cast<size_t>(std::countr_zero(bits));
-      workspace.slots[count] = static_cast<uint16_t>(slot);
-      workspace.values[count] = workspace.sums[slot];
-      workspace.divisors[count++] = static_cast<float>(
-          of_senders ? workspace.senders[slot] : static_cast<uint32_t>(payloads));
-      workspace.sums[slot] = 0;
-      workspace.senders[slot] = 0;
-    }
-  }
-  divide(workspace.values.data(), workspace.divisors.data(), count);
-  return count;
+  const uint32_t count =
+      workspace.means.take(shape.slots, of_senders ? 0 : static_cast<uint32_t>(payloads),
+                           workspace.slots.data(), workspace.values.data());
+  return {std::span(workspace.slots).first(count), workspace.values.data()};
 }
 
-const float* DistroApplier::tile_update(size_t tensor, size_t count, const tensor::SoonNeeded& soon,
+void DistroApplier::update_tile(size_t tensor, int64_t tile, const Aggregate& aggregate, float lr,
+                                std::span<float> target, const tensor::SoonNeeded& soon,
+                                Workspace& workspace) {
+  const TileKind& kind = tiles_.kind(tensor);
+  const TilePlace place = tiles_.place(tensor, tile);
+  float* params = target.data() + place.offset;
+  const float by = shrink(tensor, lr);
+  if (update_ == TileUpdate::kSign && options_.transform == "dct") {
+    return kind.dct.step(aggregate.slots, aggregate.values, {by, lr}, params, place.stride,
+                         workspace.transform.get(), soon);
+  }
+  int64_t stride = 0;
+  const float* update = tile_update(tensor, aggregate, workspace, stride);
+  const Rows rows{params, place.stride, update, stride, kind.rows, kind.columns};
+  switch (update_) {
+    case TileUpdate::kSign:
+      return apply_sign(rows, by, lr);
+    case TileUpdate::kSubtract:
+      return subtract(rows, by);
+    case TileUpdate::kStore:
+      return copy_rows(rows);
+  }
+}
+
+const float* DistroApplier::tile_update(size_t tensor, const Aggregate& aggregate,
                                         Workspace& workspace, int64_t& stride) {
   const TileKind& kind = tiles_.kind(tensor);
-  const std::span<const uint16_t> slots(workspace.slots.data(), count);
   float* tile = workspace.transform.get();
-  if (options_.transform == "dct" && count > 0) {
+  if (options_.transform == "dct") {
     stride = kind.dct.row_stride();
-    return kind.dct.inverse(slots, workspace.values.data(), tile, soon);
+    return kind.dct.inverse(aggregate.slots, aggregate.values, tile);
   }
   stride = kind.columns;
   std::fill_n(tile, kind.slots(), 0.0f);
-  for (size_t i = 0; i < count; ++i) tile[slots[i]] = workspace.values[i];
-  return tile;
-}
-
-void DistroApplier::update_tile(size_t tensor, float lr, const float* update, int64_t update_stride,
-                                std::span<float> target, const TilePlace& place) {
-  const TileKind& kind = tiles_.kind(tensor);
-  const Rows rows{
-      target.data() + place.offset, place.stride, update, update_stride, kind.rows, kind.columns};
-  const float shrink =
-      layout_.specs()[tensor].decays() ? 1.0f - lr * static_cast<float>(optim_.weight_decay) : 1.0f;
-  switch (update_) {
-    case Update::kSign:
-      return apply_sign(rows, shrink, lr);
-    case Update::kSgd:
-      return subtract(rows, shrink);
-    case Update::kOptimizer:
-      return copy_rows(rows);
+  for (size_t i = 0; i < aggregate.slots.size(); ++i) {
+    tile[aggregate.slots[i]] = aggregate.values[i];
   }
+  return tile;
 }
 
 }  // namespace thinwire::sync

@@ -9,7 +9,9 @@
 
 #include "thinwire/base/round.h"
 #include "thinwire/codec/payload.h"
+#include "thinwire/codec/slot_means.h"
 #include "thinwire/optim/optimizer.h"
+#include "thinwire/sync/distro_device.h"
 #include "thinwire/sync/distro_tiles.h"
 #include "thinwire/transport/peers.h"
 
@@ -22,7 +24,8 @@ class DistroApplier {
                 const DistroTiles& tiles, const tensor::Layout& layout, ThreadPool& threads);
 
   // Decodes the payloads, ordered by member, and updates `params`. `gradients` is overwritten when
-  // an optimizer makes the update. Nothing is changed when a payload is refused.
+  // an optimizer makes the update. Nothing is changed when a payload is refused. Where the
+  // parameters are on a GPU, the work after decoding is done there, with the same bits.
   Result<void> apply(std::span<const transport::Delivery> deliveries, const Round& round,
                      tensor::Arena& params, tensor::Arena& gradients);
 
@@ -30,42 +33,48 @@ class DistroApplier {
   std::vector<optim::OptimizerState> state();
 
  private:
-  enum class Update : uint8_t { kSign, kSgd, kOptimizer };
-
   struct Workspace {
-    std::vector<int64_t> read;      // a payload: entries of the segment that were used
-    std::vector<float> received;    // of one payload and tile
-    std::vector<float> sums;        // a slot; zero between tiles
-    std::vector<uint32_t> senders;  // a slot; zero between tiles
-    std::vector<uint64_t> touched;  // a bit a slot; zero between tiles
-    std::vector<uint16_t> slots;    // the aggregate of a tile, slots ascending
+    explicit Workspace(const DistroTiles& tiles);
+
+    std::vector<int64_t> read;    // a payload: entries of the segment that were used
+    std::vector<float> received;  // of one payload and tile
+    codec::SlotMeans means;
+    std::vector<uint16_t> slots;  // the aggregate of a tile, slots ascending
     std::vector<float> values;
-    std::vector<float> divisors;
     FloatBuffer transform;
   };
 
+  // Of a tile, slots ascending.
+  struct Aggregate {
+    std::span<const uint16_t> slots;
+    const float* values;
+  };
+
   Result<void> decode(std::span<const transport::Delivery> deliveries, const Round& round);
-  // `target` is the arena that the update changes.
-  void update_segment(size_t segment, size_t payloads, float lr, std::span<float> target,
-                      Workspace& workspace);
-  // Sums what all members sent of a tile and divides; the number of slots that anyone sent.
-  size_t aggregate_tile(size_t segment, int64_t tile, size_t payloads, Workspace& workspace);
-  size_t take_means(const codec::SparseShape& shape, size_t payloads, Workspace& workspace);
+  void update_on_device(size_t payloads, float lr, tensor::Arena& target);
+  // What a tensor's parameters are multiplied with.
+  float shrink(size_t tensor, float lr) const;
+  // `target` is the arena that the update changes; `next` is the thread's segment after this one.
+  void update_segment(size_t segment, size_t next, size_t payloads, float lr,
+                      std::span<float> target, Workspace& workspace);
+  // The mean of what all members sent of a tile.
+  Aggregate aggregate_tile(size_t segment, int64_t tile, size_t payloads, Workspace& workspace);
+  void update_tile(size_t tensor, int64_t tile, const Aggregate& aggregate, float lr,
+                   std::span<float> target, const tensor::SoonNeeded& soon, Workspace& workspace);
   // The aggregate in the parameters' domain: rows `stride` apart.
-  const float* tile_update(size_t tensor, size_t count, const tensor::SoonNeeded& soon,
-                           Workspace& workspace, int64_t& stride);
-  void update_tile(size_t tensor, float lr, const float* update, int64_t update_stride,
-                   std::span<float> target, const TilePlace& place);
+  const float* tile_update(size_t tensor, const Aggregate& aggregate, Workspace& workspace,
+                           int64_t& stride);
 
   const method::DistroOptions& options_;
   const config::OptimSection& optim_;
   const DistroTiles& tiles_;
   const tensor::Layout& layout_;
   ThreadPool& threads_;
-  Update update_;
+  tensor::TileUpdate update_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::vector<codec::SparseMessage> received_;  // a payload
   std::vector<Workspace> workspaces_;           // a thread
+  std::unique_ptr<DistroDevice> device_;
 };
 
 }  // namespace thinwire::sync

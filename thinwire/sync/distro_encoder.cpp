@@ -13,6 +13,10 @@ void blend_tile(const float* tile, int64_t stride, const TileKind& kind, const t
   }
 }
 
+const float* place_in(std::span<const float> arena, int64_t offset) {
+  return offset < 0 ? nullptr : arena.data() + offset;
+}
+
 }  // namespace
 
 codec::ValueCoding value_coding(const std::string& values) {
@@ -25,10 +29,12 @@ DistroEncoder::DistroEncoder(const method::DistroOptions& options, const DistroT
                              const tensor::Layout& layout, ThreadPool& threads)
     : options_(options),
       tiles_(tiles),
+      layout_(layout),
       threads_(threads),
       coding_(value_coding(options.values)),
       momentum_(layout),
-      sent_(tiles.shapes()) {
+      sent_(tiles.shapes()),
+      guesses_(sent_.counts.size()) {
   if (options.feedback) exact_.resize(sent_.values.size());
   for (int thread = 0; thread < threads.size(); ++thread) {
     Workspace& workspace = workspaces_.emplace_back();
@@ -41,11 +47,22 @@ DistroEncoder::DistroEncoder(const method::DistroOptions& options, const DistroT
 
 Bytes DistroEncoder::encode(const tensor::Arena& gradients, float gain,
                             const codec::PayloadId& id) {
-  tiles_.for_each(threads_, [&](size_t tensor, int64_t tile, int thread) {
-    take_from_tile(gradients, gain, tensor, tile, workspaces_[static_cast<size_t>(thread)]);
-  });
-  threads_.for_each(static_cast<int64_t>(tiles_.shapes().size()),
-                    [&](int64_t tensor) { quantise_tensor(static_cast<size_t>(tensor)); });
+  const tensor::DevicePlace* place = gradients.device();
+  if (place != nullptr && device_ == nullptr) {
+    device_ = std::make_unique<DistroDevice>(options_, tiles_, layout_, threads_, *place);
+  }
+  if (device_ != nullptr) {
+    device_->take(gradients, gain, momentum_, sent_);
+  } else {
+    take_from_tiles(gradients, gain);
+  }
+  const auto tensors = static_cast<int64_t>(tiles_.shapes().size());
+  threads_.for_each(tensors, [&](int64_t tensor) { quantise_tensor(size_t(tensor)); });
+  if (options_.feedback && device_ != nullptr) {
+    device_->put_back(sent_, momentum_);
+  } else if (options_.feedback) {
+    threads_.for_each(tensors, [&](int64_t tensor) { put_back(size_t(tensor)); });
+  }
   Bytes payload;
   payload.reserve(static_cast<size_t>(
       method::distro_payload_bound(tiles_.plan(), method::distro_value_bits(options_.values))));
@@ -55,8 +72,23 @@ Bytes DistroEncoder::encode(const tensor::Arena& gradients, float gain,
   return payload;
 }
 
+void DistroEncoder::take_from_tiles(const tensor::Arena& gradients, float gain) {
+  tiles_.for_each_segment(threads_, [&](size_t segment, size_t next, int thread) {
+    const codec::SparseSegment& part = tiles_.segments()[segment];
+    Workspace& workspace = workspaces_[static_cast<size_t>(thread)];
+    for (int64_t tile = part.first_tile; tile < part.first_tile + part.tiles; ++tile) {
+      const tensor::SoonNeeded soon = {
+          place_in(gradients.all(), tiles_.soon_by_row(segment, next, tile)),
+          place_in(momentum_.all(), tiles_.soon_by_tile(segment, next, tile)),
+          tiles_.kind(part.tensor).slots()};
+      take_from_tile(gradients, gain, part.tensor, tile, soon, workspace);
+    }
+  });
+}
+
 void DistroEncoder::take_from_tile(const tensor::Arena& gradients, float gain, size_t tensor,
-                                   int64_t tile, Workspace& workspace) {
+                                   int64_t tile, const tensor::SoonNeeded& soon,
+                                   Workspace& workspace) {
   const TileKind& kind = tiles_.kind(tensor);
   const codec::SparseShape& shape = tiles_.shapes()[tensor];
   const TilePlace place = tiles_.place(tensor, tile);
@@ -64,30 +96,29 @@ void DistroEncoder::take_from_tile(const tensor::Arena& gradients, float gain, s
   const tensor::Blend blend = {static_cast<float>(options_.decay), gain};
   float* momentum = momentum_.tensor(tensor).data() + tile * kind.slots();
   if (options_.transform == "dct") {
-    tensor::SoonNeeded soon;
-    if (tile + 1 < shape.tiles) {
-      const TilePlace next = tiles_.place(tensor, tile + 1);
-      soon = {gradients.all().data() + next.offset, next.stride};
-    }
     kind.dct.accumulate(gradient, place.stride, blend, momentum, workspace.transform.get(), soon);
   } else {
     blend_tile(gradient, place.stride, kind, blend, momentum);
   }
   const auto first = static_cast<size_t>(shape.first_kept + tile * shape.kept);
+  const auto index = static_cast<size_t>(shape.first_tile + tile);
   const int taken = workspace.top_k[tiles_.kind_index(tensor)].take(
-      momentum, sent_.slots.data() + first, sent_.values.data() + first);
-  sent_.counts[static_cast<size_t>(shape.first_tile + tile)] = static_cast<uint32_t>(taken);
+      momentum, sent_.slots.data() + first, sent_.values.data() + first, guesses_[index]);
+  sent_.counts[index] = static_cast<uint32_t>(taken);
 }
 
-// With feedback, what the receivers will not get goes back to where it was taken from.
 void DistroEncoder::quantise_tensor(size_t tensor) {
   const codec::SparseShape& shape = tiles_.shapes()[tensor];
-  const auto begin = sent_.values.begin() + shape.first_kept;
   if (options_.feedback) {
-    std::copy_n(begin, shape.tiles * shape.kept, exact_.begin() + shape.first_kept);
+    std::copy_n(sent_.values.begin() + shape.first_kept, shape.tiles * shape.kept,
+                exact_.begin() + shape.first_kept);
   }
   codec::quantise(shape, tensor, coding_, sent_);
-  if (!options_.feedback) return;
+}
+
+// What the receivers will not get goes back to where it was taken from.
+void DistroEncoder::put_back(size_t tensor) {
+  const codec::SparseShape& shape = tiles_.shapes()[tensor];
   const codec::TopK& top_k = workspaces_.front().top_k[tiles_.kind_index(tensor)];
   float* momentum = momentum_.tensor(tensor).data();
   for (int64_t tile = 0; tile < shape.tiles; ++tile) {

@@ -3,11 +3,13 @@
 // other from the tensor's offset, each column by column as tensor::TileDct::accumulate has it.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "thinwire/codec/payload.h"
 #include "thinwire/codec/top_k.h"
+#include "thinwire/sync/distro_device.h"
 #include "thinwire/sync/distro_tiles.h"
 
 namespace thinwire::sync {
@@ -21,7 +23,8 @@ class DistroEncoder {
                 const tensor::Layout& layout, ThreadPool& threads);
 
   // momentum = decay * momentum + gain * gradient; the largest coefficients are taken out of it
-  // into the payload that is returned. The result does not depend on the number of threads.
+  // into the payload that is returned. The result does not depend on the number of threads, nor on
+  // whether the gradients are on a GPU, where the work is then done.
   Bytes encode(const tensor::Arena& gradients, float gain, const codec::PayloadId& id);
 
   std::span<float> momentum() { return momentum_.all(); }
@@ -33,17 +36,22 @@ class DistroEncoder {
   };
 
   void take_from_tile(const tensor::Arena& gradients, float gain, size_t tensor, int64_t tile,
-                      Workspace& workspace);
+                      const tensor::SoonNeeded& soon, Workspace& workspace);
+  void take_from_tiles(const tensor::Arena& gradients, float gain);
   void quantise_tensor(size_t tensor);
+  void put_back(size_t tensor);
 
   const method::DistroOptions& options_;
   const DistroTiles& tiles_;
+  const tensor::Layout& layout_;
   ThreadPool& threads_;
   codec::ValueCoding coding_;
   tensor::Arena momentum_;
   codec::SparseTiles sent_;
+  std::vector<uint32_t> guesses_;      // a tile; TopK::take
   std::vector<float> exact_;           // values before coding; with feedback only
   std::vector<Workspace> workspaces_;  // a thread
+  std::unique_ptr<DistroDevice> device_;
 };
 
 }  // namespace thinwire::sync

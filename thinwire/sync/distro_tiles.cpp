@@ -22,6 +22,17 @@ DistroTiles::DistroTiles(const method::DistroOptions& options, const tensor::Lay
   segments_ = codec::cut_segments(shapes_);
 }
 
+int64_t DistroTiles::ahead(size_t segment, size_t next, int64_t tile) const {
+  const codec::SparseSegment* part = &segments_[segment];
+  if (tile >= part->first_tile + part->tiles) {
+    const int64_t behind = tile - (part->first_tile + part->tiles);
+    if (next >= segments_.size() || behind >= segments_[next].tiles) return -1;
+    part = &segments_[next];
+    tile = part->first_tile + behind;
+  }
+  return layout_.offset(part->tensor) + tile * shapes_[part->tensor].slots;
+}
+
 FloatBuffer make_float_buffer(int64_t count) {
   FloatBuffer buffer = hwy::AllocateAligned<float>(static_cast<size_t>(count));
   std::fill_n(buffer.get(), count, 0.0f);

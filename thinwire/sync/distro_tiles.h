@@ -54,20 +54,25 @@ class DistroTiles {
     return {layout_.offset(tensor) + row * tiles.columns + column, tiles.columns};
   }
 
-  // Calls body(index, thread) for every segment; threads take the next one when they are done with
-  // theirs.
+  // Calls body(index, next, thread) for every segment; `next` is the one that the same thread takes
+  // afterwards, if there is one. Threads take another one when they are done with theirs.
   template <typename Body>
   void for_each_segment(ThreadPool& threads, const Body& body) const {
-    std::atomic<size_t> next = 0;
+    std::atomic<size_t> untaken = 0;
     threads.for_ranges(threads.size(), 1, [&](int64_t, int64_t, int thread) {
-      for (size_t index = next++; index < segments_.size(); index = next++) body(index, thread);
+      size_t index = untaken++;
+      while (index < segments_.size()) {
+        const size_t next = untaken++;
+        body(index, next, thread);
+        index = next;
+      }
     });
   }
 
   // Calls body(tensor, tile, thread) for every tile, in the same way.
   template <typename Body>
   void for_each(ThreadPool& threads, const Body& body) const {
-    for_each_segment(threads, [&](size_t index, int thread) {
+    for_each_segment(threads, [&](size_t index, size_t, int thread) {
       const codec::SparseSegment& segment = segments_[index];
       for (int64_t tile = segment.first_tile; tile < segment.first_tile + segment.tiles; ++tile) {
         body(segment.tensor, tile, thread);
@@ -75,7 +80,20 @@ class DistroTiles {
     });
   }
 
+  // Where in an arena a thread will be soon that works on `tile` of a segment: the place of as many
+  // elements as a tile has, or -1. Of memory that lies tile by tile it is the next tile; of tensors
+  // the piece of the next row of tiles that is as far into it as `tile` is into its own, so that
+  // memory is read from front to back and a row of tiles is there when it is needed.
+  int64_t soon_by_tile(size_t segment, size_t next, int64_t tile) const {
+    return ahead(segment, next, tile + 1);
+  }
+  int64_t soon_by_row(size_t segment, size_t next, int64_t tile) const {
+    return ahead(segment, next, tile + plan_.tensors[segments_[segment].tensor].grid_columns());
+  }
+
  private:
+  int64_t ahead(size_t segment, size_t next, int64_t tile) const;
+
   const tensor::Layout& layout_;
   method::TilePlan plan_;
   std::vector<codec::SparseShape> shapes_;

@@ -37,6 +37,7 @@ SparseOffers::SparseOffers(const method::SparseOptions& options, const tensor::L
       segments_(codec::cut_segments(shapes_)),
       error_(layout),
       sent_(shapes_),
+      guesses_(sent_.counts.size()),
       exact_(sent_.values.size()) {
   for (size_t tensor = 0; tensor < layout.size(); ++tensor) {
     int64_t at = layout.offset(tensor);
@@ -92,9 +93,11 @@ void SparseOffers::take_segment(const codec::SparseSegment& segment,
   float* error = error_.all().data();
   for (int64_t tile = segment.first_tile; tile < segment.first_tile + segment.tiles; ++tile) {
     const auto first = static_cast<size_t>(shape.first_kept + tile * shape.kept);
-    const int taken = top_k[kinds_of_[part]].take(
-        error + place(part, tile), sent_.slots.data() + first, sent_.values.data() + first);
-    sent_.counts[static_cast<size_t>(shape.first_tile + tile)] = static_cast<uint32_t>(taken);
+    const auto index = static_cast<size_t>(shape.first_tile + tile);
+    const int taken =
+        top_k[kinds_of_[part]].take(error + place(part, tile), sent_.slots.data() + first,
+                                    sent_.values.data() + first, guesses_[index]);
+    sent_.counts[index] = static_cast<uint32_t>(taken);
   }
 }
 
@@ -131,9 +134,7 @@ Result<void> SparseOffers::add_up(std::span<const transport::Delivery> deliverie
     const auto body = codec::open_payload(*deliveries[index].payload, expected);
     Result<void> done;
     if (body) done = received_[index].open(*body);
-    for (size_t segment = 0; body && done && segment < segments_.size(); ++segment) {
-      done = received_[index].decode(segment);
-    }
+    if (body && done) done = received_[index].decode(0, segments_.size());
     if (!body) failures[index] = body.error();
     if (!done) failures[index] = done.error();
   });

@@ -59,6 +59,7 @@ class SparseOffers {
   std::vector<codec::SparseSegment> segments_;
   tensor::Arena error_;  // e
   codec::SparseTiles sent_;
+  std::vector<uint32_t> guesses_;                // a tile; TopK::take
   std::vector<float> exact_;                     // values before coding
   std::vector<std::vector<codec::TopK>> top_k_;  // a thread and kind
   std::vector<codec::SparseMessage> received_;   // a payload

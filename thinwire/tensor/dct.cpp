@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <type_traits>
-#include <vector>
 
 #include "thinwire/base/error.h"
-#include "thinwire/tensor/dct_tables.h"
+#include "thinwire/tensor/dct_side.h"
 #include "thinwire/tensor/simd_targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -14,6 +13,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "thinwire/tensor/dct_matrix-inl.h"
 #include "thinwire/tensor/dct_recursions-inl.h"
 // clang-format on
 
@@ -21,33 +21,17 @@
 #define THINWIRE_TENSOR_DCT_ONCE
 namespace thinwire::tensor {
 
-constexpr int kMaxSide = 256;
-
-// Rows of a workspace are padded to this many elements, a multiple of every vector.
-constexpr int64_t padded(int64_t count) { return (count + 15) / 16 * 16; }
-
-// One side of the tiles.
-struct DctSide {
-  explicit DctSide(int size) : n(size), norm(static_cast<size_t>(size)) {
-    for (int f = 0; f < n; ++f) norm[static_cast<size_t>(f)] = static_cast<float>(dct_norm(n, f));
-    basis.resize(static_cast<size_t>(n * padded(n)));
-    for (int f = 0; f < n; ++f) {
-      for (int x = 0; x < n; ++x)
-        basis[static_cast<size_t>(f * padded(n) + x)] = dct_basis(n, f, x);
-    }
-  }
-
-  const float* row(int frequency) const { return basis.data() + frequency * padded(n); }
-
-  int n;
-  std::vector<float> norm;   // a_f
-  std::vector<float> basis;  // B, rows padded with zeros
-};
-
 struct DctTables {
   DctTables(int tile_rows, int tile_columns) : rows(tile_rows), columns(tile_columns) {}
   DctSide rows;
   DctSide columns;
+};
+
+// Entries of a tile, slots ascending.
+struct Entries {
+  const uint16_t* slots;
+  const float* values;
+  int64_t count;
 };
 
 }  // namespace thinwire::tensor
@@ -58,223 +42,57 @@ namespace thinwire::tensor {
 namespace HWY_NAMESPACE {
 namespace {
 
-// A pass over rows of `in` that transforms every column of `count` (a multiple of 16).
-struct Pass {
-  const float* in;
-  int64_t in_stride;
-  float* out;
-  int64_t out_stride;
-  int64_t count;
-};
+// Calls of fetch.more() for kLanes columns of a side.
+int64_t calls_of(int n) {
+  if (in_quarters(n)) return quarters_calls(n);
+  return is_fast_dct_size(n) ? 1 : matrix_calls(n);
+}
 
-template <int N>
-void fast_inverse(const DctSide& side, const Pass& pass) {
+// The coefficients of kLanes columns: out(f, coefficients f ... f + 3). N is the side if there is a
+// recursion for it, else 0; then up to three coefficients behind the last are zeros.
+template <int N, class Out>
+HWY_INLINE void forward(const DctSide& side, const float* in, int64_t stride, Fetcher& fetch,
+                        const Out& out) {
   const D d;
-  for (int64_t at = 0; at < pass.count; at += kLanes) {
+  if constexpr (in_quarters(N)) {
+    quarters_forward<N>(side.norm.data(), in, stride, fetch, out);
+  } else if constexpr (N > 0) {
     V x[N];
-    THINWIRE_UNROLL(64)
+    THINWIRE_UNROLL(16)
+    for (int i = 0; i < N; ++i) x[i] = hn::LoadU(d, in + i * stride);
+    dct2<N>(x);
+    THINWIRE_UNROLL(16)
+    for (int f = 0; f < N; ++f) x[f] = hn::Mul(x[f], hn::Set(d, side.norm[size_t(f)]));
+    THINWIRE_UNROLL(4)
+    for (int f = 0; f < N; f += 4) out(f, x[f], x[f + 1], x[f + 2], x[f + 3]);
+    fetch.more();
+  } else {
+    V x[kMaxSide + 3];
+    matrix_forward(side, in, stride, fetch, x);
+    for (int f = side.n; f < side.n + 3; ++f) x[f] = hn::Zero(d);
+    for (int f = 0; f < side.n; f += 4) out(f, x[f], x[f + 1], x[f + 2], x[f + 3]);
+  }
+}
+
+// The elements of kLanes columns: out(i, element i).
+template <int N, class Out>
+HWY_INLINE void inverse(const DctSide& side, const float* in, int64_t stride, Fetcher& fetch,
+                        const Out& out) {
+  const D d;
+  if constexpr (in_quarters(N)) {
+    quarters_inverse<N>(side.norm.data(), in, stride, fetch, out);
+  } else if constexpr (N > 0) {
+    V x[N];
+    THINWIRE_UNROLL(16)
     for (int f = 0; f < N; ++f) {
-      const V norm = hn::Set(d, side.norm[size_t(f)]);
-      x[f] = hn::Mul(hn::LoadU(d, pass.in + f * pass.in_stride + at), norm);
+      x[f] = hn::Mul(hn::LoadU(d, in + f * stride), hn::Set(d, side.norm[size_t(f)]));
     }
     dct3<N>(x);
-    THINWIRE_UNROLL(64)
-    for (int i = 0; i < N; ++i) hn::StoreU(x[i], d, pass.out + i * pass.out_stride + at);
-  }
-}
-
-// out[i] = sum over j < terms of table(first + i * step_i, j * step_j) * in[j], for up to four i at
-// once so that every in[j] is loaded once for them.
-template <int Rows>
-HWY_INLINE void products(const float* HWY_RESTRICT table, int64_t step_i, int64_t step_j,
-                         const V* HWY_RESTRICT in, int terms, V* HWY_RESTRICT out) {
-  const D d;
-  HWY_UNROLL(4)
-  for (int i = 0; i < Rows; ++i) out[i] = hn::Mul(hn::Set(d, table[i * step_i]), in[0]);
-  for (int j = 1; j < terms; ++j) {
-    HWY_UNROLL(4)
-    for (int i = 0; i < Rows; ++i) {
-      const V factor = hn::Set(d, table[i * step_i + j * step_j]);
-      out[i] = hn::Add(out[i], hn::Mul(factor, in[j]));
-    }
-  }
-}
-
-HWY_INLINE void matrix_product(const float* table, int64_t step_i, int64_t step_j, const V* in,
-                               int terms, V* out, int count) {
-  int i = 0;
-  for (; i + 4 <= count; i += 4) {
-    products<4>(table + i * step_i, step_i, step_j, in, terms, out + i);
-  }
-  for (; i < count; ++i) products<1>(table + i * step_i, step_i, step_j, in, terms, out + i);
-}
-
-// The normalised coefficients of kLanes columns, for any N at hand; N = 0: any side.
-template <int N>
-HWY_INLINE void transform(const DctSide& side, const float* in, int64_t stride, V* HWY_RESTRICT x) {
-  const D d;
-  THINWIRE_UNROLL(64)
-  for (int i = 0; i < N; ++i) x[i] = hn::LoadU(d, in + i * stride);
-  dct2<N>(x);
-  THINWIRE_UNROLL(64)
-  for (int f = 0; f < N; ++f) x[f] = hn::Mul(x[f], hn::Set(d, side.norm[size_t(f)]));
-}
-
-template <>
-HWY_INLINE void transform<0>(const DctSide& side, const float* in, int64_t stride,
-                             V* HWY_RESTRICT x) {
-  const D d;
-  const int n = side.n;
-  const int evens = (n + 1) / 2;
-  const int64_t step = padded(n);
-  V sums[kMaxSide / 2 + 1];
-  V differences[kMaxSide / 2 + 1];
-  V out[kMaxSide / 2 + 1];
-  for (int k = 0; k < n / 2; ++k) {
-    const V v = hn::LoadU(d, in + k * stride);
-    const V mirrored = hn::LoadU(d, in + (n - 1 - k) * stride);
-    sums[k] = hn::Add(v, mirrored);
-    differences[k] = hn::Sub(v, mirrored);
-  }
-  if (n % 2 != 0) sums[n / 2] = hn::LoadU(d, in + n / 2 * stride);
-  matrix_product(side.row(0), 2 * step, 1, sums, evens, out, evens);
-  for (int i = 0; i < evens; ++i) x[2 * i] = out[i];
-  if (n < 2) return;
-  matrix_product(side.row(1), 2 * step, 1, differences, n / 2, out, n / 2);
-  for (int i = 0; i < n / 2; ++i) x[2 * i + 1] = out[i];
-}
-
-void dense_inverse(const DctSide& side, const Pass& pass) {
-  const D d;
-  const int n = side.n;
-  const int evens = (n + 1) / 2;
-  const int64_t step = padded(n);
-  V in[kMaxSide / 2 + 1];
-  V even[kMaxSide / 2 + 1];
-  V odd[kMaxSide / 2 + 1];
-  for (int64_t at = 0; at < pass.count; at += kLanes) {
-    for (int i = 0; i < evens; ++i) in[i] = hn::LoadU(d, pass.in + 2 * i * pass.in_stride + at);
-    matrix_product(side.row(0), 1, 2 * step, in, evens, even, evens);
-    if (n > 1) {
-      for (int i = 0; i < n / 2; ++i) {
-        in[i] = hn::LoadU(d, pass.in + (2 * i + 1) * pass.in_stride + at);
-      }
-      matrix_product(side.row(1), 1, 2 * step, in, n / 2, odd, n / 2);
-    }
-    for (int k = 0; k < n / 2; ++k) {
-      hn::StoreU(hn::Add(even[k], odd[k]), d, pass.out + k * pass.out_stride + at);
-      hn::StoreU(hn::Sub(even[k], odd[k]), d, pass.out + (n - 1 - k) * pass.out_stride + at);
-    }
-    if (n % 2 != 0) hn::StoreU(even[n / 2], d, pass.out + n / 2 * pass.out_stride + at);
-  }
-}
-
-void inverse_columns(const DctSide& side, const Pass& pass) {
-  switch (side.n) {
-    case 4:
-      return fast_inverse<4>(side, pass);
-    case 8:
-      return fast_inverse<8>(side, pass);
-    case 16:
-      return fast_inverse<16>(side, pass);
-    case 32:
-      return fast_inverse<32>(side, pass);
-    case 64:
-      return fast_inverse<64>(side, pass);
-    default:
-      return dense_inverse(side, pass);
-  }
-}
-
-#if HWY_TARGET != HWY_SCALAR
-// Stores 128 bits at a time, `stride` apart.
-template <class DV>
-HWY_INLINE void store_blocks(DV d, hn::Vec<DV> v, float* out, int64_t stride) {
-  if constexpr (hn::MaxLanes(DV()) <= 4) {
-    hn::StoreU(v, d, out);
+    THINWIRE_UNROLL(16)
+    for (int i = 0; i < N; ++i) out(i, x[i]);
+    fetch.more();
   } else {
-    const hn::Half<DV> half;
-    constexpr int64_t kBlocks = hn::MaxLanes(half) / 4;
-    store_blocks(half, hn::LowerHalf(half, v), out, stride);
-    store_blocks(half, hn::UpperHalf(half, v), out + kBlocks * stride, stride);
-  }
-}
-#endif
-
-// out[lane * stride + i] = x[i], four i at a time: up to three behind `count` go along.
-HWY_INLINE void store_turned(const V* HWY_RESTRICT x, int count, float* HWY_RESTRICT out,
-                             int64_t stride) {
-  const D d;
-#if HWY_TARGET == HWY_SCALAR
-  for (int i = 0; i < count; ++i) hn::StoreU(x[i], d, out + i);
-  (void)stride;
-#else
-  const hn::Repartition<double, D> d64;
-  const auto low = [&](V a, V b) HWY_ATTR {
-    return hn::BitCast(d, hn::InterleaveLower(d64, hn::BitCast(d64, a), hn::BitCast(d64, b)));
-  };
-  const auto high = [&](V a, V b) HWY_ATTR {
-    return hn::BitCast(d, hn::InterleaveUpper(d64, hn::BitCast(d64, a), hn::BitCast(d64, b)));
-  };
-  THINWIRE_UNROLL(16)
-  for (int i = 0; i < count; i += 4) {
-    const V low01 = hn::InterleaveLower(d, x[i], x[i + 1]);
-    const V low23 = hn::InterleaveLower(d, x[i + 2], x[i + 3]);
-    const V high01 = hn::InterleaveUpper(d, x[i], x[i + 1]);
-    const V high23 = hn::InterleaveUpper(d, x[i + 2], x[i + 3]);
-    store_blocks(d, low(low01, low23), out + i, 4 * stride);
-    store_blocks(d, high(low01, low23), out + stride + i, 4 * stride);
-    store_blocks(d, low(high01, high23), out + 2 * stride + i, 4 * stride);
-    store_blocks(d, high(high01, high23), out + 3 * stride + i, 4 * stride);
-  }
-#endif
-}
-
-// Begins to bring rows [begin, end) of a tile into the cache.
-HWY_INLINE void fetch(const SoonNeeded& soon, int64_t begin, int64_t end, int64_t columns) {
-  if (soon.rows == nullptr) return;
-  for (int64_t y = begin; y < end; ++y) {
-    for (int64_t x = 0; x < columns; x += 16) {
-      __builtin_prefetch(soon.rows + y * soon.stride + x, 0, 2);
-    }
-  }
-}
-
-// The first pass: columns of the tile become rows of coefficients, out_stride apart. Meanwhile
-// fetches as many elements at `soon`.
-template <int N>
-void forward_turned(const DctSide& side, const Pass& pass, const float* soon) {
-  constexpr int kRoom = N == 0 ? kMaxSide + 3 : N;
-  const int n = N == 0 ? side.n : N;
-  for (int64_t at = 0; at < pass.count; at += kLanes) {
-    fetch({soon, 16}, at * n / 16, (at + kLanes) * n / 16, 16);
-    V x[kRoom];
-    transform<N>(side, pass.in + at, pass.in_stride, x);
-    if constexpr (N == 0) {
-      for (int i = n; i < n + 3; ++i) x[i] = hn::Zero(D());
-    }
-    store_turned(x, n, pass.out + at * pass.out_stride, pass.out_stride);
-  }
-}
-
-// The second: out = decay * out + gain * coefficients. Meanwhile fetches a tile of `rows`.
-template <int N>
-void forward_into(const DctSide& side, const Pass& pass, const Blend& blend, int64_t rows,
-                  const SoonNeeded& soon) {
-  const D d;
-  constexpr int kRoom = N == 0 ? kMaxSide : N;
-  const int n = N == 0 ? side.n : N;
-  const V decay = hn::Set(d, blend.decay);
-  const V gain = hn::Set(d, blend.gain);
-  for (int64_t at = 0; at < pass.count; at += kLanes) {
-    fetch(soon, at, std::min(at + kLanes, rows), n);
-    V x[kRoom];
-    transform<N>(side, pass.in + at, pass.in_stride, x);
-    THINWIRE_UNROLL(64)
-    for (int f = 0; f < n; ++f) {
-      float* out = pass.out + f * pass.out_stride + at;
-      hn::StoreU(hn::Add(hn::Mul(decay, hn::LoadU(d, out)), hn::Mul(gain, x[f])), d, out);
-    }
+    matrix_inverse(side, in, stride, fetch, out);
   }
 }
 
@@ -297,94 +115,248 @@ void for_side(int n, const Body& body) {
   }
 }
 
-// out = decay * out + gain * in.
-void blend_into(const float* HWY_RESTRICT in, int64_t count, const Blend& blend,
-                float* HWY_RESTRICT out) {
-  const D d;
-  const V decay = hn::Set(d, blend.decay);
-  const V gain = hn::Set(d, blend.gain);
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    const V kept = hn::Mul(decay, hn::LoadU(d, out + i));
-    hn::StoreU(hn::Add(kept, hn::Mul(gain, hn::LoadU(d, in + i))), d, out + i);
+// The first lanes of a vector, which touch nothing else in memory.
+class FirstLanes {
+ public:
+  explicit FirstLanes(int64_t count) : count_(static_cast<size_t>(count)) {}
+
+  HWY_INLINE V load(const float* from) const {
+#if HWY_TARGET <= HWY_AVX3
+    return hn::MaskedLoad(hn::FirstN(D(), count_), D(), from);
+#else
+    HWY_ALIGN float values[size_t(kLanes)] = {};
+    for (size_t i = 0; i < count_; ++i) values[i] = from[i];
+    return hn::Load(D(), values);
+#endif
   }
-  for (; i < count; ++i) out[i] = blend.decay * out[i] + blend.gain * in[i];
+  HWY_INLINE void store(V v, float* to) const {
+#if HWY_TARGET <= HWY_AVX3
+    hn::BlendedStore(v, hn::FirstN(D(), count_), D(), to);
+#else
+    HWY_ALIGN float values[size_t(kLanes)];
+    hn::Store(v, D(), values);
+    for (size_t i = 0; i < count_; ++i) to[i] = values[i];
+#endif
+  }
+
+ private:
+  size_t count_;
+};
+
+class AllLanes {
+ public:
+  HWY_INLINE V load(const float* from) const { return hn::LoadU(D(), from); }
+  HWY_INLINE void store(V v, float* to) const { hn::StoreU(v, D(), to); }
+};
+
+// Calls body(first column, lanes) for all of `count` columns, kLanes at a time.
+template <class Body>
+HWY_INLINE void for_columns(int64_t count, const Body& body) {
+  int64_t at = 0;
+  for (; at + kLanes <= count; at += kLanes) body(at, AllLanes());
+  if (at < count) body(at, FirstLanes(count - at));
+}
+
+#if HWY_TARGET != HWY_SCALAR
+// Stores 128 bits at a time, `stride` apart.
+template <class DV>
+HWY_INLINE void store_blocks(DV d, hn::Vec<DV> v, float* out, int64_t stride) {
+  if constexpr (hn::MaxLanes(DV()) <= 4) {
+    hn::StoreU(v, d, out);
+  } else {
+    const hn::Half<DV> half;
+    constexpr int64_t kBlocks = hn::MaxLanes(half) / 4;
+    store_blocks(half, hn::LowerHalf(half, v), out, stride);
+    store_blocks(half, hn::UpperHalf(half, v), out + kBlocks * stride, stride);
+  }
+}
+#endif
+
+// out[lane * stride + i] = xi
+HWY_INLINE void store_turned(V x0, V x1, V x2, V x3, float* HWY_RESTRICT out, int64_t stride) {
+  const D d;
+#if HWY_TARGET == HWY_SCALAR
+  (void)stride;
+  hn::StoreU(x0, d, out);
+  hn::StoreU(x1, d, out + 1);
+  hn::StoreU(x2, d, out + 2);
+  hn::StoreU(x3, d, out + 3);
+#else
+  const hn::Repartition<double, D> d64;
+  const auto low = [&](V a, V b) HWY_ATTR {
+    return hn::BitCast(d, hn::InterleaveLower(d64, hn::BitCast(d64, a), hn::BitCast(d64, b)));
+  };
+  const auto high = [&](V a, V b) HWY_ATTR {
+    return hn::BitCast(d, hn::InterleaveUpper(d64, hn::BitCast(d64, a), hn::BitCast(d64, b)));
+  };
+  const V low01 = hn::InterleaveLower(d, x0, x1);
+  const V low23 = hn::InterleaveLower(d, x2, x3);
+  const V high01 = hn::InterleaveUpper(d, x0, x1);
+  const V high23 = hn::InterleaveUpper(d, x2, x3);
+  store_blocks(d, low(low01, low23), out, 4 * stride);
+  store_blocks(d, high(low01, low23), out + stride, 4 * stride);
+  store_blocks(d, low(high01, high23), out + 2 * stride, 4 * stride);
+  store_blocks(d, high(high01, high23), out + 3 * stride, 4 * stride);
+#endif
 }
 
 void accumulate_tile(const DctTables& tables, const float* tile, int64_t stride, const Blend& blend,
                      float* momentum, float* workspace, const SoonNeeded& soon) {
+  const D d;
   const int h = tables.rows.n;
   const int w = tables.columns.n;
   const int64_t hp = padded(h);
   const int64_t wp = padded(w);
   float* turned = workspace;
-  float* other = workspace + hp * wp;
   if (w != wp) {
-    for (int y = 0; y < h; ++y) std::copy_n(tile + y * stride, w, other + y * wp);
-    tile = other;
+    float* copy = workspace + hp * wp;
+    for (int y = 0; y < h; ++y) std::copy_n(tile + y * stride, w, copy + y * wp);
+    tile = copy;
     stride = wp;
   }
-  for_side(h, [&](auto n) {
-    forward_turned<n>(tables.rows, {tile, stride, turned, hp, wp}, momentum);
+  // Columns become rows of coefficients; up to three elements behind the last go along.
+  Fetcher momentum_soon(soon.momentum, soon.count, wp / kLanes * calls_of(h));
+  for_side(h, [&](auto n) HWY_ATTR {
+    for (int64_t at = 0; at < wp; at += kLanes) {
+      forward<n>(tables.rows, tile + at, stride, momentum_soon,
+                 [&](int f, V x0, V x1, V x2, V x3)
+                     HWY_ATTR { store_turned(x0, x1, x2, x3, turned + at * hp + f, hp); });
+    }
   });
-  if (h == hp) {
-    for_side(w, [&](auto n) {
-      forward_into<n>(tables.columns, {turned, hp, momentum, hp, hp}, blend, h, soon);
+  const V decay = hn::Set(d, blend.decay);
+  const V gain = hn::Set(d, blend.gain);
+  Fetcher values_soon(soon.values, soon.count, (h + kLanes - 1) / kLanes * calls_of(w));
+  for_side(w, [&](auto n) HWY_ATTR {
+    for_columns(h, [&](int64_t at, auto lanes) HWY_ATTR {
+      const auto one = [&](int f, V x) HWY_ATTR {
+        float* out = momentum + int64_t{f} * h + at;
+        lanes.store(hn::Add(hn::Mul(decay, lanes.load(out)), hn::Mul(gain, x)), out);
+      };
+      forward<n>(tables.columns, turned + at, hp, values_soon,
+                 [&](int f, V x0, V x1, V x2, V x3) HWY_ATTR {
+                   one(f, x0);
+                   if (n > 0 || f + 1 < w) one(f + 1, x1);
+                   if (n > 0 || f + 2 < w) one(f + 2, x2);
+                   if (n > 0 || f + 3 < w) one(f + 3, x3);
+                 });
     });
-    return;
-  }
-  // The momentum's rows are shorter than those of the workspace.
-  std::fill_n(other, hp * w, 0.0f);
-  for_side(w, [&](auto n) {
-    forward_into<n>(tables.columns, {turned, hp, other, hp, hp}, {0, 1}, h, soon);
   });
-  for (int b = 1; b < w; ++b) std::copy_n(other + b * hp, h, other + b * h);
-  blend_into(other, int64_t{h} * w, blend, momentum);
 }
 
-// row[at ...] = sum over the entries of one vertical frequency of value * B[b], Vectors at a time.
+// row[0 ... Vectors * kLanes) = sum of value * B[b] over the entries from `entry` on whose slots
+// are below `end`; returns the entry behind them. `basis` begins at the first column of the row.
 template <int Vectors>
-HWY_INLINE void sparse_row(const DctSide& side, const uint16_t* slots, const float* values,
-                           int64_t count, int first_slot, int64_t at, float* row) {
+HWY_INLINE int64_t sum_row(const DctSide& side, const Entries& entries, int64_t entry, int end,
+                           const float* basis, float* row) {
   const D d;
   V sums[Vectors];
-  HWY_UNROLL(4)
+  HWY_UNROLL(8)
   for (int i = 0; i < Vectors; ++i) sums[i] = hn::Zero(d);
-  for (int64_t entry = 0; entry < count; ++entry) {
-    const float* basis = side.row(slots[entry] - first_slot) + at;
-    const V value = hn::Set(d, values[entry]);
-    HWY_UNROLL(4)
+  const int first = end - side.n;
+  for (; entry < entries.count && entries.slots[entry] < end; ++entry) {
+    const float* at = basis + (entries.slots[entry] - first) * padded(side.n);
+    const V value = hn::Set(d, entries.values[entry]);
+    HWY_UNROLL(8)
     for (int i = 0; i < Vectors; ++i) {
-      sums[i] = hn::Add(sums[i], hn::Mul(value, hn::LoadU(d, basis + i * kLanes)));
+      sums[i] = hn::Add(sums[i], hn::Mul(value, hn::LoadU(d, at + i * kLanes)));
     }
   }
-  HWY_UNROLL(4)
-  for (int i = 0; i < Vectors; ++i) hn::StoreU(sums[i], d, row + at + i * kLanes);
+  HWY_UNROLL(8)
+  for (int i = 0; i < Vectors; ++i) hn::StoreU(sums[i], d, row + i * kLanes);
+  return entry;
 }
 
-void inverse_tile(const DctTables& tables, const uint16_t* slots, const float* values,
-                  int64_t count, float* workspace, const SoonNeeded& soon) {
-  const int h = tables.rows.n;
+template <int Vectors>
+void sum_rows(const DctTables& tables, const Entries& entries, float* along, Fetcher& fetch) {
   const int w = tables.columns.n;
   const int64_t wp = padded(w);
-  float* along = workspace + padded(h) * wp;
   int64_t begin = 0;
-  for (int a = 0; a < h; ++a) {
-    fetch(soon, a, a + 1, w);
+  for (int a = 0; a < tables.rows.n; ++a) {
     int64_t end = begin;
-    while (end < count && slots[end] < (a + 1) * w) ++end;
-    int64_t at = 0;
-    for (; at + 4 * kLanes <= wp; at += 4 * kLanes) {
-      sparse_row<4>(tables.columns, slots + begin, values + begin, end - begin, a * w, at,
-                    along + a * wp);
-    }
-    for (; at < wp; at += kLanes) {
-      sparse_row<1>(tables.columns, slots + begin, values + begin, end - begin, a * w, at,
-                    along + a * wp);
+    for (int64_t at = 0; at < wp; at += Vectors * kLanes) {
+      end = sum_row<Vectors>(tables.columns, entries, begin, (a + 1) * w,
+                             tables.columns.row(0) + at, along + a * wp + at);
     }
     begin = end;
+    fetch.more();
   }
-  inverse_columns(tables.rows, {along, wp, workspace, wp, wp});
+}
+
+// The same where most rows have no entry or one: no guessing how many come next.
+void sum_few(const DctTables& tables, const Entries& entries, float* along) {
+  const D d;
+  const auto w = static_cast<uint32_t>(tables.columns.n);
+  const int64_t wp = padded(w);
+  for (int64_t i = 0; i < tables.rows.n * wp; i += kLanes) hn::StoreU(hn::Zero(d), d, along + i);
+  const uint64_t reciprocal = ((uint64_t{1} << 24) + w - 1) / w;  // of slots below 2^16 it is exact
+  for (int64_t entry = 0; entry < entries.count; ++entry) {
+    const uint32_t slot = entries.slots[entry];
+    const auto a = static_cast<uint32_t>(slot * reciprocal >> 24);
+    const float* basis = tables.columns.row(static_cast<int>(slot - a * w));
+    const V value = hn::Set(d, entries.values[entry]);
+    float* row = along + a * wp;
+    for (int64_t at = 0; at < wp; at += kLanes) {
+      const V sum = hn::Add(hn::LoadU(d, row + at), hn::Mul(value, hn::LoadU(d, basis + at)));
+      hn::StoreU(sum, d, row + at);
+    }
+  }
+}
+
+// Rows of the inverse along the columns, as long as in the workspace; then calls of fetch.more()
+// that are left for the inverse down the rows.
+Fetcher inverse_along(const DctTables& tables, const Entries& entries, float* along,
+                      const SoonNeeded& soon) {
+  const int64_t vectors = padded(tables.columns.n) / kLanes;
+  const int64_t down = vectors * calls_of(tables.rows.n);
+  if (entries.count <= 2 * tables.rows.n) {
+    sum_few(tables, entries, along);
+    return {soon.values, soon.count, down};
+  }
+  Fetcher fetch(soon.values, soon.count, tables.rows.n + down);
+  if (vectors % 8 == 0) {
+    sum_rows<8>(tables, entries, along, fetch);
+  } else if (vectors % 4 == 0) {
+    sum_rows<4>(tables, entries, along, fetch);
+  } else if (vectors % 3 == 0) {
+    sum_rows<3>(tables, entries, along, fetch);
+  } else {
+    sum_rows<1>(tables, entries, along, fetch);
+  }
+  return fetch;
+}
+
+void inverse_tile(const DctTables& tables, const Entries& entries, float* workspace) {
+  const int64_t wp = padded(tables.columns.n);
+  float* along = workspace + padded(tables.rows.n) * wp;
+  Fetcher fetch = inverse_along(tables, entries, along, {});
+  for_side(tables.rows.n, [&](auto n) HWY_ATTR {
+    for (int64_t at = 0; at < wp; at += kLanes) {
+      inverse<n>(tables.rows, along + at, wp, fetch,
+                 [&](int i, V x) HWY_ATTR { hn::StoreU(x, D(), workspace + i * wp + at); });
+    }
+  });
+}
+
+void step_tile(const DctTables& tables, const Entries& entries, const SignStep& step, float* params,
+               int64_t stride, float* workspace, const SoonNeeded& soon) {
+  const D d;
+  const int w = tables.columns.n;
+  const int64_t wp = padded(w);
+  Fetcher fetch = inverse_along(tables, entries, workspace, soon);
+  const V shrink = hn::Set(d, step.shrink);
+  const V up = hn::Set(d, step.length);
+  const V down = hn::Neg(up);
+  for_side(tables.rows.n, [&](auto n) HWY_ATTR {
+    for_columns(w, [&](int64_t at, auto lanes) HWY_ATTR {
+      inverse<n>(tables.rows, workspace + at, wp, fetch, [&](int i, V x) HWY_ATTR {
+        float* p = params + i * stride + at;
+        const V zero = hn::Zero(d);
+        const V not_down = hn::IfThenElseZero(hn::Gt(x, zero), up);
+        const V change = hn::IfThenElse(hn::Lt(x, zero), down, not_down);
+        lanes.store(hn::Sub(hn::Mul(lanes.load(p), shrink), change), p);
+      });
+    });
+  });
 }
 
 }  // namespace
@@ -397,6 +369,7 @@ namespace thinwire::tensor {
 
 HWY_EXPORT(accumulate_tile);
 HWY_EXPORT(inverse_tile);
+HWY_EXPORT(step_tile);
 
 TileDct::TileDct(int rows, int columns) {
   if (rows < 1 || columns < 1 || rows > kMaxSide || columns > kMaxSide) {
@@ -421,10 +394,17 @@ void TileDct::accumulate(const float* tile, int64_t stride, const Blend& blend, 
 }
 
 const float* TileDct::inverse(std::span<const uint16_t> slots, const float* values,
-                              float* workspace, const SoonNeeded& soon) const {
+                              float* workspace) const {
   HWY_DYNAMIC_DISPATCH(inverse_tile)
-  (*tables_, slots.data(), values, static_cast<int64_t>(slots.size()), workspace, soon);
+  (*tables_, {slots.data(), values, static_cast<int64_t>(slots.size())}, workspace);
   return workspace;
+}
+
+void TileDct::step(std::span<const uint16_t> slots, const float* values, const SignStep& step,
+                   float* params, int64_t stride, float* workspace, const SoonNeeded& soon) const {
+  HWY_DYNAMIC_DISPATCH(step_tile)
+  (*tables_, {slots.data(), values, static_cast<int64_t>(slots.size())}, step, params, stride,
+   workspace, soon);
 }
 
 }  // namespace thinwire::tensor

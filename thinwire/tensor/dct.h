@@ -28,11 +28,19 @@ struct Blend {
   float gain = 1;
 };
 
-// Rows, `stride` elements apart, of a tile that will be touched soon: they are brought into the
-// cache while something else is computed. Null: none.
+// What a parameter p becomes whose update has the sign of x: shrink * p - length * sign(x), with
+// sign(0) = 0.
+struct SignStep {
+  float shrink = 1;
+  float length = 0;
+};
+
+// Places from which on `count` elements will be needed soon: they are brought into the cache while
+// something else is computed. A hint that changes no result; null: none.
 struct SoonNeeded {
-  const float* rows = nullptr;
-  int64_t stride = 0;
+  const float* values = nullptr;    // tiles or parameters
+  const float* momentum = nullptr;  // accumulate only
+  int64_t count = 0;
 };
 
 // Transforms tiles of one shape. Immutable once made: threads may share it, each with its own
@@ -49,15 +57,19 @@ class TileDct {
 
   // Blends the coefficients of `tile`, whose rows are `stride` elements apart, into the momentum:
   // momentum[b * rows + a] for frequencies a (down the rows) and b (along the columns), column by
-  // column, which saves a transposition. `soon` has the tile's shape.
+  // column, which saves a transposition.
   void accumulate(const float* tile, int64_t stride, const Blend& blend, float* momentum,
                   float* workspace, const SoonNeeded& soon = {}) const;
 
   // The tile whose coefficients are zero but for values[i] at slot slots[i] = a * columns + b,
   // slots strictly ascending. Returns its rows, row_stride() apart, inside the workspace.
-  const float* inverse(std::span<const uint16_t> slots, const float* values, float* workspace,
-                       const SoonNeeded& soon = {}) const;
+  const float* inverse(std::span<const uint16_t> slots, const float* values,
+                       float* workspace) const;
   int64_t row_stride() const;
+
+  // Steps the tile `params`, rows `stride` apart, by the sign of inverse(slots, values).
+  void step(std::span<const uint16_t> slots, const float* values, const SignStep& step,
+            float* params, int64_t stride, float* workspace, const SoonNeeded& soon = {}) const;
 
  private:
   std::unique_ptr<const DctTables> tables_;

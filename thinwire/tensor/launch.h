@@ -7,6 +7,7 @@
 #include "thinwire/base/threads.h"
 #include "thinwire/tensor/device.h"
 #include "thinwire/tensor/portable_kernels.h"
+#include "thinwire/tensor/portable_tiles.h"
 
 namespace thinwire::tensor {
 
@@ -35,7 +36,8 @@ void launch(const DevicePlace& device, ThreadPool& threads, const Kernel& kernel
   DO(Rotate<float>) DO(Rotate<Bf16>)                 \
   DO(SwiGlu<float>) DO(SwiGlu<Bf16>)                 \
   DO(SwiGluBackward<float>) DO(SwiGluBackward<Bf16>) \
-  DO(CrossEntropy<float>) DO(CrossEntropy<Bf16>)
+  DO(CrossEntropy<float>) DO(CrossEntropy<Bf16>)     \
+  DO(TakeFromTiles) DO(PutIntoTiles) DO(StepTiles)
 // clang-format on
 // NOLINTEND(bugprone-macro-parentheses)
 

@@ -26,6 +26,7 @@ class BlockLanes {
   __device__ float maximum(float value) {
     return over_block(value, [](float a, float b) { return fmaxf(a, b); });
   }
+  __device__ void barrier() { __syncthreads(); }
 
  private:
   // Within each warp by a butterfly, then over the warps in their order: the same for each thread.

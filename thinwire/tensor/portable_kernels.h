@@ -27,12 +27,14 @@ THINWIRE_DEVICE inline void store(float value, float& to) { to = value; }
 THINWIRE_DEVICE inline void store(float value, Bf16& to) { to = to_bf16(value); }
 
 // One lane of a row that nobody shares. Its counterpart on a GPU has the same members; sum() and
-// maximum() are then over all lanes, return the same bits to each, and must be called by all.
+// maximum() are then over all lanes, return the same bits to each, and must be called by all, as
+// barrier() must, behind which a lane sees what the others wrote before it.
 struct OnlyLane {
   int64_t index() const { return 0; }
   int64_t count() const { return 1; }
   float sum(float value) const { return value; }
   float maximum(float value) const { return value; }
+  void barrier() const {}
 };
 
 // x = table[token]
