@@ -102,6 +102,13 @@ RC_GTEST_PROP(PrintRecipe, ReadsBackToTheSameRecipe, ()) {
   }
 }
 
+TEST(PrintChanges, AreTheFieldsWhoseValuesDiffer) {
+  const Recipe changed = parse("[train]\nsteps = 7\nbatch = 16\n[pigeon]\nbirds = 3\n");
+  EXPECT_EQ(print_changes(changed, parse("")), "train.steps = 7\npigeon.birds = 3\n");
+  EXPECT_EQ(print_changes(parse(""), changed), "train.steps = 1000\npigeon.birds = 2\n");
+  EXPECT_EQ(print_changes(changed, changed), "");
+}
+
 TEST(PrintRecipe, DoublesAreShortestAndExact) {
   double value = 0;
   Field field;

@@ -12,14 +12,17 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/events/run_log.h"
+#include "thinwire/method/registry.h"
 #include "thinwire/train/checkpoint.h"
 #include "thinwire/train/initial_parameters.h"
+#include "thinwire/train/run_folder.h"
 #include "tiny_run.h"
 
 namespace thinwire::train {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 class Train : public testing::Test {
  protected:
@@ -200,6 +203,28 @@ TEST_F(Train, CheckpointOfAnotherRunIsRefused) {
            fs::copy_options::recursive);
   const std::string message = message_of([&] { train(tiny_recipe(folder_), {}); });
   EXPECT_THAT(message, HasSubstr("belongs to another run"));
+}
+
+// As a folder is that was made before the program had the field.
+TEST_F(Train, AFieldMissingFromTheFoldersRecipeIsAtItsDefault) {
+  const std::atomic<bool> stop = true;
+  train(tiny_recipe(folder_), {.stop = &stop});
+  std::string recipe = read_text_file(folder_ / "run" / "recipe.toml");
+  const size_t field = recipe.find("look_ahead = ");
+  ASSERT_NE(field, std::string::npos);
+  recipe.erase(field, recipe.find('\n', field) + 1 - field);
+  write_file(folder_ / "run" / "recipe.toml", recipe);
+  EXPECT_EQ(train(tiny_recipe(folder_), {}).outcome, Outcome::kFinished);
+}
+
+TEST(RunIdentity, ListsOnlyWhatIsNotADefault) {
+  const auto identity = [](const std::vector<std::string>& fields) {
+    return run_identity(method::load_recipe({}, fields));
+  };
+  EXPECT_THAT(identity({"train.steps=77"}), HasSubstr("train.steps = 77\n"));
+  EXPECT_THAT(identity({"train.steps=77"}), Not(HasSubstr("train.batch")));
+  EXPECT_EQ(identity({"train.batch=16"}), identity({}));
+  EXPECT_EQ(identity({"log.every=3", "links.delay_s=1"}), identity({}));
 }
 
 TEST_F(Train, FolderOfARunThatNeverBeganIsTaken) {

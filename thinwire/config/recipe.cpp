@@ -100,6 +100,26 @@ std::string print_recipe(const Recipe& recipe) {
   return out;
 }
 
+std::string print_changes(const Recipe& recipe, const Recipe& from) {
+  Recipe copy = recipe;
+  Recipe base = from;
+  const auto sections = copy.sections();
+  const auto base_sections = base.sections();
+  std::string out;
+  for (size_t s = 0; s < sections.size(); ++s) {
+    Fields fields, base_fields;
+    sections[s].second->describe(fields);
+    base_sections[s].second->describe(base_fields);
+    for (size_t i = 0; i < fields.all().size(); ++i) {
+      const Field& field = fields.all()[i];
+      const std::string value = print_value(field);
+      if (value == print_value(base_fields.all()[i])) continue;
+      fmt::format_to(std::back_inserter(out), "{}.{} = {}\n", sections[s].first, field.name, value);
+    }
+  }
+  return out;
+}
+
 std::string print_table(const std::string& name, Section& section) {
   std::string out = fmt::format("[[{}]]\n", name);
   append_fields(out, section);

@@ -178,6 +178,10 @@ Recipe parse_recipe(std::string_view toml, std::string_view origin,
 // The complete recipe as TOML that load_recipe reads back to the same recipe.
 std::string print_recipe(const Recipe& recipe);
 
+// The fields whose values are not those of `from`, a line "table.field = value" each. Both recipes
+// were read with the same method sections.
+std::string print_changes(const Recipe& recipe, const Recipe& from);
+
 // Every field with type, unit, default, range and sentence, one block a table.
 std::string explain_recipe(const MethodSections& methods);
 

@@ -6,8 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <sstream>
-#include <vector>
 
 #include "thinwire/base/error.h"
 #include "thinwire/method/registry.h"
@@ -15,23 +13,19 @@
 namespace thinwire::train {
 namespace {
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
-
-// Lines of `now` that `before` does not have, joined for an error message.
-std::string new_lines(const std::string& before, const std::string& now) {
-  const std::vector<std::string> old_lines = lines_of(before);
-  std::string found;
-  for (const std::string& line : lines_of(now)) {
-    if (std::find(old_lines.begin(), old_lines.end(), line) == old_lines.end()) {
-      found += (found.empty() ? "" : "; ") + line;
-    }
-  }
-  return found;
+// The recipe without what may differ between runs of the same bits.
+config::Recipe essence(const config::Recipe& recipe) {
+  config::Recipe same = recipe;
+  same.run.name = {};
+  same.run.dir = {};
+  same.log = {};
+  same.checkpoint = {};
+  same.links = {};
+  same.model.recompute = {};
+  same.train.engine = {};
+  same.eval.every = {};
+  same.sync.timeout_s = config::SyncSection().timeout_s;
+  return same;
 }
 
 // Whether a folder without a recipe holds more than a run leaves that ended while it was made.
@@ -47,17 +41,7 @@ bool holds_something(const fs::path& folder) {
 }  // namespace
 
 std::string run_identity(const config::Recipe& recipe) {
-  config::Recipe same = recipe;
-  same.run.name = {};
-  same.run.dir = {};
-  same.log = {};
-  same.checkpoint = {};
-  same.links = {};
-  same.model.recompute = {};
-  same.train.engine = {};
-  same.eval.every = {};
-  same.sync.timeout_s = config::SyncSection().timeout_s;
-  return config::print_recipe(same);
+  return config::print_changes(essence(recipe), method::load_recipe({}, {}));
 }
 
 RunFolder::RunFolder(const config::Recipe& recipe, bool restart) : path_(recipe.run.dir) {
@@ -93,13 +77,15 @@ void RunFolder::lock() {
 
 void RunFolder::check_recipe(const config::Recipe& recipe) const {
   const fs::path file = path_ / "recipe.toml";
-  const std::string before = run_identity(method::load_recipe(file, {}));
-  const std::string now = run_identity(recipe);
-  if (before == now) return;
+  const config::Recipe before = method::load_recipe(file, {});
+  std::string changes = config::print_changes(essence(recipe), essence(before));
+  if (changes.empty()) return;
+  changes.pop_back();
+  std::ranges::replace(changes, '\n', ';');
   throw UsageError(
       fmt::format("{} holds a run of another recipe, which differs in: {}; choose another run.dir "
                   "or pass --restart",
-                  path_.string(), new_lines(before, now)));
+                  path_.string(), changes));
 }
 
 }  // namespace thinwire::train
