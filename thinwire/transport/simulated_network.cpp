@@ -12,13 +12,14 @@ namespace thinwire::transport {
 SimulatedNetwork::SimulatedNetwork(const std::vector<links::Member>& members) {
   for (const links::Member& member : members) {
     states_.emplace_back();
-    states_.back().of = member;
+    states_.back().line.link = member.link;
+    states_.back().step_s = member.step_s;
   }
 }
 
 void SimulatedNetwork::compute(int member) {
   const std::lock_guard lock(mutex_);
-  state(member).clock += state(member).of.step_s;
+  state(member).clock += state(member).step_s;
 }
 
 double SimulatedNetwork::clock(int member) const {
@@ -168,35 +169,13 @@ std::vector<double> SimulatedNetwork::run_turn(
     const std::vector<int>& members, const std::vector<double>& ready,
     const std::vector<uint64_t>& up_bytes,
     const std::function<uint64_t(size_t from, size_t to)>& bytes) {
-  std::vector<double> begin;
-  std::vector<double> sent;
-  for (size_t i = 0; i < members.size(); ++i) {
-    State& from = state(members[i]);
-    begin.push_back(std::max(ready[i], from.up_free));
-    sent.push_back(begin.back() +
-                   links::up_seconds(from.of.link, static_cast<double>(up_bytes[i])));
-    from.up_free = sent.back();
-  }
-  std::vector<size_t> order(members.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, {}, [&](size_t i) { return begin[i]; });
-  std::vector<double> end = ready;
-  for (size_t to = 0; to < members.size(); ++to) {
-    State& receiver = state(members[to]);
-    double taken = receiver.down_free;
-    for (const size_t from : order) {
-      if (from == to || bytes(from, to) == 0) continue;
-      taken = std::max(taken, begin[from]) +
-              links::down_seconds(receiver.of.link, static_cast<double>(bytes(from, to)));
-      receiver.down_free = std::max({receiver.down_free, taken, sent[from]});
-      end[to] = std::max(end[to], receiver.down_free + delay(members[from], members[to]));
-    }
-  }
-  return end;
-}
-
-double SimulatedNetwork::delay(int from, int to) const {
-  return (state(from).of.link.delay_s + state(to).of.link.delay_s) / 2;
+  std::vector<links::Line*> lines;
+  lines.reserve(members.size());
+  for (const int member : members) lines.push_back(&state(member).line);
+  const std::vector<double> up(up_bytes.begin(), up_bytes.end());
+  return links::run_turn(lines, ready, up, [&](size_t from, size_t to) {
+    return from == to ? 0.0 : static_cast<double>(bytes(from, to));
+  });
 }
 
 }  // namespace thinwire::transport

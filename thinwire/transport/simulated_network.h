@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "thinwire/base/wire.h"
-#include "thinwire/links/links.h"
+#include "thinwire/links/turn.h"
 #include "thinwire/transport/peers.h"
 
 namespace thinwire::transport {
@@ -69,10 +69,9 @@ class SimulatedNetwork {
   using Pointer = std::shared_ptr<Operation>;
 
   struct State {
-    links::Member of;
+    links::Line line;
+    double step_s = 0;
     double clock = 0;
-    double up_free = 0;
-    double down_free = 0;
     bool present = true;
     std::deque<Pointer> queue;  // started, not ended
   };
@@ -88,7 +87,6 @@ class SimulatedNetwork {
                                const std::vector<uint64_t>& up_bytes,
                                const std::function<uint64_t(size_t from, size_t to)>& bytes);
   void close(int member, const Name& name);
-  double delay(int from, int to) const;
   State& state(int member) { return states_[static_cast<size_t>(member)]; }
   const State& state(int member) const { return states_[static_cast<size_t>(member)]; }
 
