@@ -14,6 +14,15 @@
 
 namespace thinwire::method {
 
+// One exchange or sum, as it costs each member that takes part: all members, or with clusters their
+// first ones.
+struct Piece {
+  double sent_bytes = 0;
+  double received_bytes = 0;
+  double turns = 1;         // dependent exchanges
+  double spread_bytes = 0;  // with clusters: what their first members then send the others
+};
+
 // What one member's own frames cost in one training step (not TLS or TCP), as the mean over a run's
 // steps. With an adaptive codec `exact` is false and the numbers are upper bounds.
 struct Traffic {
@@ -21,8 +30,8 @@ struct Traffic {
   double received_bytes = 0;  // from all others
   double turns = 1;           // dependent exchanges
   bool exact = true;
-  double overlap_steps = 0;  // an exchange may travel while members compute; no mean
-  double exchanges = 1;      // of a round, one after another and evenly spread; no mean
+  double overlap_steps = 0;        // an exchange may travel while members compute; no mean
+  std::vector<Piece> pieces = {};  // of a round, evenly spread over it; empty: all at once
 };
 
 // Bytes of optimizer and synchronisation state a member holds, by who must agree on it.

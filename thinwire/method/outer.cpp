@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "thinwire/base/error.h"
 #include "thinwire/method/distro.h"
@@ -208,12 +209,15 @@ Traffic outer_traffic(const OuterOptions& options, const config::Recipe& recipe,
   const schedule::FragmentSchedule schedule = fragment_schedule(options, recipe, fragments);
   const int clusters = clusters_of(recipe.sync, members).count;
   Traffic run{.turns = 0};
+  std::vector<Piece> pieces;
   for (int64_t fragment = 0; fragment < fragments; ++fragment) {
     const auto values = static_cast<uint64_t>(elements[static_cast<size_t>(fragment)]);
     const auto bytes = static_cast<double>(wire_bytes(options.wire_type(), values));
     Traffic send;
     send.sent_bytes = send.received_bytes = 2 * bytes * (clusters - 1) / members;
     send.turns = clusters > 1 ? 2 : 0;
+    const double leaders = 2 * bytes * (clusters - 1) / clusters;
+    pieces.push_back({leaders, leaders, send.turns, sizeof(float) * static_cast<double>(values)});
     send = add_spread(send, recipe, static_cast<double>(values), members);
     const auto times = static_cast<double>(schedule.sent(fragment, schedule.steps));
     run.sent_bytes += times * send.sent_bytes;
@@ -226,7 +230,7 @@ Traffic outer_traffic(const OuterOptions& options, const config::Recipe& recipe,
   traffic.received_bytes += run.received_bytes / steps;
   traffic.turns += run.turns / steps;
   traffic.overlap_steps = travel_steps(options);
-  traffic.exchanges = static_cast<double>(fragments);
+  traffic.pieces = std::move(pieces);
   return traffic;
 }
 

@@ -44,13 +44,17 @@ Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensor
   } else {
     across.turns = 0;
   }
-  across = add_spread(across, recipe, static_cast<double>(arena_elements(tensors)), members);
+  const auto elements = static_cast<double>(arena_elements(tensors));
+  const Piece piece{clusters.count > 1 ? payload : 0, payload * (clusters.count - 1), across.turns,
+                    sizeof(float) * elements};
+  across = add_spread(across, recipe, elements, members);
   across = per_step(across, {recipe.train.steps, options.sync_every});
   Traffic traffic = within_traffic(recipe, tensors, members);
   traffic.sent_bytes += across.sent_bytes;
   traffic.received_bytes += across.received_bytes;
   traffic.turns += across.turns;
   traffic.exact = false;
+  traffic.pieces = {piece};
   return traffic;
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "thinwire/base/error.h"
 #include "thinwire/config/values.h"
 #include "thinwire/method/registry.h"
@@ -12,12 +14,15 @@ namespace {
 struct Variation {
   const char* field;
   std::vector<std::string> values;
+  bool apart = false;  // only where workers train apart
 };
 
+// Differences of many steps lose nothing in fp4 (arXiv 2501.18512); nobody says so of gradients.
 const std::vector<Variation>& variations() {
   static const std::vector<Variation> all = {{"overlap", {"0", "1", "none", "inner", "eager"}},
                                              {"sync_every", {"32", "128", "512"}},
-                                             {"local_steps", {"32", "128", "512"}}};
+                                             {"local_steps", {"32", "128", "512"}},
+                                             {"wire", {"fp4"}, true}};
   return all;
 }
 
@@ -40,50 +45,75 @@ std::string value_of(config::Recipe recipe, const std::string& method, const std
   return {};
 }
 
-void add_variations(Candidates& candidates, const std::filesystem::path& path,
-                    std::span<const std::string> overrides, std::vector<std::string> base) {
-  const Candidate plain = candidates.all.back();
-  for (const Variation& variation : variations()) {
-    const std::string present = value_of(plain.recipe, plain.method, variation.field);
-    for (const std::string& value : variation.values) {
-      if (present.empty() || present == value) continue;
-      base.push_back(fmt::format("{}.{}={}", plain.method, variation.field, value));
-      try {
-        candidates.all.push_back({plain.method,
-                                  fmt::format("{} = {}", variation.field, value),
-                                  load(path, overrides, base),
-                                  {}});
-      } catch (const UsageError&) {
-        // A value that the method's other settings rule out is no way to train.
+class Maker {
+ public:
+  Maker(const std::filesystem::path& path, std::span<const std::string> overrides, int64_t members,
+        int64_t clusters)
+      : path_(path),
+        overrides_(overrides),
+        workers_(fmt::format("train.workers={}", members)),
+        clusters_(clusters) {}
+
+  Candidates make() {
+    const config::Recipe given = load(path_, overrides_, std::vector<std::string>{workers_});
+    for (const method::Method* method : method::all_methods()) add(*method);
+    for (const SyncSchedule& schedule : eager_schedules()) {
+      candidates_.all.push_back({schedule.name, "", given, schedule});
+    }
+    candidates_.all.push_back({vanilla_diloco(100).name, "", given, vanilla_diloco(100)});
+    return std::move(candidates_);
+  }
+
+ private:
+  void add(const method::Method& method) {
+    const std::string name(method.name);
+    base_ = {"sync.method=" + name, workers_};
+    try {
+      candidates_.all.push_back({name, "", load(path_, overrides_, base_), {}});
+    } catch (const UsageError& error) {
+      candidates_.left_out.push_back({name, error.what()});
+      return;
+    }
+    const config::Recipe plain = candidates_.all.back().recipe;
+    for (const Variation& variation : variations()) {
+      const std::string present = value_of(plain, name, variation.field);
+      if (present.empty() || (variation.apart && !method.trains_apart)) continue;
+      for (const std::string& value : variation.values) {
+        if (present == value) continue;
+        try_setting(name, fmt::format("{} = {}", variation.field, value),
+                    {fmt::format("{}.{}={}", name, variation.field, value)});
       }
-      base.pop_back();
+    }
+    if (clusters_ == 0 || !method.trains_apart || plain.sync.within != "none") return;
+    try_setting(name, fmt::format("within = allreduce, clusters = {}", clusters_),
+                {"sync.within=allreduce", fmt::format("sync.clusters={}", clusters_)});
+  }
+
+  // A value that the method's other settings rule out is no way to train.
+  void try_setting(const std::string& method, std::string setting,
+                   const std::vector<std::string>& more) {
+    std::vector<std::string> all = base_;
+    all.insert(all.end(), more.begin(), more.end());
+    try {
+      candidates_.all.push_back({method, std::move(setting), load(path_, overrides_, all), {}});
+    } catch (const UsageError&) {
     }
   }
-}
+
+  const std::filesystem::path& path_;
+  std::span<const std::string> overrides_;
+  std::string workers_;
+  int64_t clusters_;
+  std::vector<std::string> base_;  // of the method at hand
+  Candidates candidates_;
+};
 
 }  // namespace
 
 Candidates make_candidates(const std::filesystem::path& path,
-                           std::span<const std::string> overrides, int64_t members) {
-  Candidates candidates;
-  const std::string workers = fmt::format("train.workers={}", members);
-  const config::Recipe given = load(path, overrides, std::vector<std::string>{workers});
-  for (const method::Method* method : method::all_methods()) {
-    const std::string name(method->name);
-    const std::vector<std::string> base = {"sync.method=" + name, workers};
-    try {
-      candidates.all.push_back({name, "", load(path, overrides, base), {}});
-    } catch (const UsageError& error) {
-      candidates.left_out.push_back({name, error.what()});
-      continue;
-    }
-    add_variations(candidates, path, overrides, base);
-  }
-  for (const SyncSchedule& schedule : eager_schedules()) {
-    candidates.all.push_back({schedule.name, "", given, schedule});
-  }
-  candidates.all.push_back({vanilla_diloco(100).name, "", given, vanilla_diloco(100)});
-  return candidates;
+                           std::span<const std::string> overrides, int64_t members,
+                           int64_t clusters) {
+  return Maker(path, overrides, members, clusters).make();
 }
 
 }  // namespace thinwire::plan

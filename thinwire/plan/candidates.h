@@ -31,9 +31,11 @@ struct Candidates {
 };
 
 // The recipe at `path` with `overrides` as thinwire train would load it, for `members` workers,
-// under each method. Varied are overlap and the steps between exchanges (sync_every or local_steps:
-// 32, 128, 512), one at a time, where a method has such a field and allows the value.
+// under each method. Varied are overlap, the steps between exchanges (sync_every or local_steps:
+// 32, 128, 512), and, where workers train apart, the wire (fp4) and whether the members of each of
+// `clusters` sites (0: none) train as one; one at a time, where a method allows it.
 Candidates make_candidates(const std::filesystem::path& path,
-                           std::span<const std::string> overrides, int64_t members);
+                           std::span<const std::string> overrides, int64_t members,
+                           int64_t clusters = 0);
 
 }  // namespace thinwire::plan

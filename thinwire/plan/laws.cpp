@@ -1,7 +1,9 @@
 #include "thinwire/plan/laws.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <utility>
 
 #include "thinwire/base/file.h"
 #include "thinwire/config/table_list.h"
@@ -11,6 +13,12 @@ namespace {
 
 constexpr const char* kTable = "law";
 constexpr double kMost = 1e300;
+
+// Parameters, and the loss of eager updates less DiLoCo's.
+constexpr std::array<std::pair<double, double>, 6> kEagerLoss = {
+    {{35e6, 0.08}, {100e6, 0.06}, {200e6, 0.05}, {300e6, 0.05}, {500e6, 0.03}, {1e9, 0.01}}};
+constexpr double kSecondLateStep = 0.04;
+constexpr double kDelayedLoss = 0.34;
 
 const MethodLaw* find_law(std::span<const MethodLaw> laws, std::string_view method) {
   const auto found = std::ranges::find(laws, method, &MethodLaw::method);
@@ -66,6 +74,19 @@ ExpectedLoss expected_loss(std::span<const MethodLaw> own, std::string_view meth
   if (local_steps > 1) return {local_loss(laws, parameters, local_steps), "local SGD's law"};
   const double loss = laws.all_reduce.loss(parameters);
   return {loss, method == "allreduce" ? "all-reduce's law" : "no law; as all-reduce"};
+}
+
+double late_loss(std::string_view overlap, int64_t depth, double parameters) {
+  if (overlap == "delayed") return kDelayedLoss;
+  if (overlap != "eager") return 0;
+  const double second = depth > 1 ? kSecondLateStep : 0;
+  const auto* const after = std::ranges::find_if(
+      kEagerLoss, [&](const auto& entry) { return entry.first >= parameters; });
+  if (after == kEagerLoss.begin()) return after->second + second;
+  if (after == kEagerLoss.end()) return kEagerLoss.back().second + second;
+  const auto& [size, loss] = *(after - 1);
+  const double share = std::log(parameters / size) / std::log(after->first / size);
+  return loss + share * (after->second - loss) + second;
 }
 
 }  // namespace thinwire::plan

@@ -2,6 +2,7 @@
 // (thinwire plan fit --save), else those of the scaling-law paper.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -41,5 +42,11 @@ struct ExpectedLoss {
 // else local SGD's.
 ExpectedLoss expected_loss(std::span<const MethodLaw> own, std::string_view method,
                            double local_steps, double parameters);
+
+// Nats that outer steps cost where workers' differences arrive an outer step late, or two
+// (`depth`): "delayed" or "eager", else 0. Eager at H = 30 by table 6 of the eager-updates paper
+// (arXiv 2502.12996), interpolated in the logarithm of the parameters; the others by its table 2,
+// of 500 M parameters.
+double late_loss(std::string_view overlap, int64_t depth, double parameters);
 
 }  // namespace thinwire::plan

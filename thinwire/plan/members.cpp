@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "thinwire/base/error.h"
+#include "thinwire/method/clusters.h"
 
 namespace thinwire::plan {
 namespace {
@@ -91,13 +92,35 @@ int64_t member_count(std::span<const Member> members) {
   return count;
 }
 
+int64_t site_clusters(std::span<const Member> members) {
+  std::vector<int64_t> sizes;
+  std::string_view site;  // of the last one
+  for (const Member& member : members) {
+    if (member.site.empty()) {
+      sizes.insert(sizes.end(), static_cast<size_t>(member.count), 1);
+    } else if (member.site == site) {
+      sizes.back() += member.count;
+    } else {
+      sizes.push_back(member.count);
+    }
+    site = member.site;
+  }
+  const method::Clusters clusters{static_cast<int>(member_count(members)),
+                                  static_cast<int>(sizes.size())};
+  if (clusters.count < 2 || clusters.count == clusters.members) return 0;
+  for (int cluster = 0; cluster < clusters.count; ++cluster) {
+    if (clusters.size(cluster) != sizes[static_cast<size_t>(cluster)]) return 0;
+  }
+  return clusters.count;
+}
+
 LineTime slowest_line(std::span<const Member> members, const Exchange& exchange) {
   const int64_t all = member_count(members);
   LineTime slowest;
   for (size_t i = 0; i < members.size(); ++i) {
     const Member& member = members[i];
     const int64_t here = sharing_line(members, member);
-    if (here == all) continue;  // nobody beyond the line
+    if (member.count == 0 || here == all) continue;  // nobody is here, or beyond the line
     const double up = static_cast<double>(here) * exchange.sent_bytes;
     const double down = static_cast<double>(here) * exchange.received_bytes *
                         static_cast<double>(all - here) / static_cast<double>(all - 1);

@@ -49,6 +49,11 @@ std::vector<Member> resolve_members(std::span<const MemberSection> sections,
 
 int64_t member_count(std::span<const Member> members);
 
+// The clusters of method::Clusters that are the members' sites, in their order, a member without a
+// site being one of its own. 0 where sites are no such clusters, all are one, or none has two
+// members.
+int64_t site_clusters(std::span<const Member> members);
+
 // What one exchange asks of each member's line.
 struct Exchange {
   double sent_bytes = 0;

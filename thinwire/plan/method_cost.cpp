@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
 #include "thinwire/config/model_shapes.h"
+#include "thinwire/method/outer.h"
 #include "thinwire/method/registry.h"
+#include "thinwire/plan/run_time.h"
 
 namespace thinwire::plan {
 namespace {
@@ -17,65 +18,126 @@ namespace {
 constexpr double kBitsPerByte = 8;
 constexpr double kSecondsPerHour = 3600;
 constexpr int64_t kByteVocabulary = 258;  // bytes, end and beginning of a document
-constexpr double kSameTime = 1.01;
 
 // What a candidate asks of lines and memory, whoever runs or simulates it.
 struct Demand {
-  Exchange exchange;
-  double pieces = 1;   // that travel one after another, evenly spread over the steps
-  double every = 1;    // steps between exchanges
-  double overlap = 0;  // steps that a piece may travel
+  double sent_bytes = 0;  // by a member, a step
+  double received_bytes = 0;
   bool exact = true;
+  RunSchedule schedule;
   method::StateBytes state;
 };
+
+// What the members of each cluster say to each other every step.
+void add_inside(RunSchedule& schedule, const config::Recipe& recipe, const PlannedModel& model) {
+  if (recipe.sync.within == "none") return;
+  const method::Method& within = method::find_method(recipe.sync.within);
+  for (int cluster = 0; cluster < schedule.clusters.count; ++cluster) {
+    const method::Traffic traffic =
+        within.traffic(recipe, model.tensors, schedule.clusters.size(cluster));
+    schedule.inside.push_back({traffic.sent_bytes, traffic.received_bytes, traffic.turns});
+    schedule.inside_overlap = std::llround(traffic.overlap_steps);
+  }
+}
 
 Demand demand_of(const config::Recipe& recipe, const PlannedModel& model, int64_t members) {
   const method::Method& method = method::find_method(recipe.sync.method);
   const method::Traffic traffic = method.traffic(recipe, model.tensors, static_cast<int>(members));
-  const auto every = static_cast<double>(std::min(method.sync_every(recipe), recipe.train.steps));
-  return {{traffic.sent_bytes * every, traffic.received_bytes * every, traffic.turns * every},
-          traffic.exchanges,
-          every,
-          traffic.overlap_steps,
-          traffic.exact,
-          method.state(recipe, model.tensors)};
-}
-
-// A schedule's parameters cross the line once in each direction. Beside AdamW's moments it keeps
-// the global parameters and their momentum where members go local ways.
-Demand demand_of(const SyncSchedule& schedule, const PlannedModel& model, double layers,
-                 int64_t members) {
-  const double arena = sizeof(float) * static_cast<double>(method::arena_elements(model.tensors));
-  const double payload = members > 1 ? model.parameters * schedule.bits / kBitsPerByte : 0;
-  Demand demand;
-  demand.exchange = {payload, payload, members > 1 ? 1.0 : 0.0};
-  if (schedule.fragment_layers > 0) {
-    demand.pieces = std::ceil(layers / schedule.fragment_layers);
+  Demand demand{traffic.sent_bytes,
+                traffic.received_bytes,
+                traffic.exact,
+                {},
+                method.state(recipe, model.tensors)};
+  RunSchedule& schedule = demand.schedule;
+  schedule.steps = recipe.train.steps;
+  schedule.every = method.sync_every(recipe);
+  schedule.overlap_steps = std::llround(traffic.overlap_steps);
+  schedule.pieces = traffic.pieces;
+  if (schedule.pieces.empty()) {
+    const schedule::Rounds rounds{schedule.steps, schedule.every};
+    const double steps = static_cast<double>(rounds.steps) / static_cast<double>(rounds.count());
+    schedule.pieces = {
+        {traffic.sent_bytes * steps, traffic.received_bytes * steps, traffic.turns * steps}};
   }
-  demand.every = schedule.sync_every;
-  demand.overlap = schedule.overlap_steps;
-  demand.state.consensus = 2 * arena;
-  if (schedule.sync_every > 1) demand.state.local = 2 * arena;
+  schedule.clusters = method::clusters_of(recipe.sync, static_cast<int>(members));
+  schedule.relay = recipe.train.engine != "mpi";
+  add_inside(schedule, recipe, model);
   return demand;
 }
 
-struct Slowest {
-  double seconds = 0;
-  size_t member = 0;
-};
+// A paper's schedule: parameters cross the line once in each direction. Beside AdamW's moments it
+// keeps the global parameters and their momentum where members go local ways.
+Demand demand_of(const SyncSchedule& simulated, const PlannedModel& model, double layers,
+                 int64_t members) {
+  const double arena = sizeof(float) * static_cast<double>(method::arena_elements(model.tensors));
+  const double payload = members > 1 ? model.parameters * simulated.bits / kBitsPerByte : 0;
+  const double pieces =
+      simulated.fragment_layers > 0 ? std::ceil(layers / simulated.fragment_layers) : 1;
+  Demand demand;
+  demand.sent_bytes = demand.received_bytes = payload / simulated.sync_every;
+  demand.schedule.pieces.assign(static_cast<size_t>(pieces),
+                                {payload / pieces, payload / pieces, members > 1 ? 1 / pieces : 0});
+  demand.schedule.every = simulated.sync_every;
+  demand.schedule.overlap_steps = simulated.overlap_steps;
+  demand.schedule.clusters = {static_cast<int>(members), static_cast<int>(members)};
+  demand.state.consensus = 2 * arena;
+  if (simulated.sync_every > 1) demand.state.local = 2 * arena;
+  return demand;
+}
 
 // The most rows of a member: the trainer splits a batch evenly.
 int64_t rows_of(const config::Recipe& recipe, int64_t members) {
   return (recipe.train.batch + members - 1) / members;
 }
 
-Slowest slowest_compute(std::span<const Member> members, double tokens, double flops_per_token) {
-  Slowest slowest;
+// Seconds of a step's computation, by group of members.
+std::vector<double> compute_seconds(std::span<const Member> members, double tokens,
+                                    double flops_per_token) {
+  std::vector<double> seconds;
+  for (const Member& member : members) seconds.push_back(tokens * flops_per_token / member.flops);
+  return seconds;
+}
+
+double mean_of_members(std::span<const Member> members, std::span<const double> values) {
+  double sum = 0;
   for (size_t i = 0; i < members.size(); ++i) {
-    const double seconds = tokens * flops_per_token / members[i].flops;
-    if (seconds > slowest.seconds) slowest = {seconds, i};
+    sum += static_cast<double>(members[i].count) * values[i];
+  }
+  return sum / static_cast<double>(member_count(members));
+}
+
+// The line on which the largest piece takes longest.
+LineTime slowest_piece(std::span<const Member> members, const RunSchedule& schedule) {
+  std::vector<Member> taking_part(members.begin(), members.end());
+  const method::Clusters& clusters = schedule.clusters;
+  if (clusters.count < clusters.members) {
+    int64_t first = 0;
+    for (Member& member : taking_part) {
+      const int64_t end = first + member.count;
+      member.count = 0;
+      for (int cluster = 0; cluster < clusters.count; ++cluster) {
+        const int leader = clusters.first(cluster);
+        member.count += leader >= first && leader < end ? 1 : 0;
+      }
+      first = end;
+    }
+  }
+  LineTime slowest;
+  for (const method::Piece& piece : schedule.pieces) {
+    const LineTime line =
+        slowest_line(taking_part, {piece.sent_bytes, piece.received_bytes, piece.turns});
+    if (line.seconds > slowest.seconds) slowest = line;
   }
   return slowest;
+}
+
+double peak_bit_s(const RunSchedule& schedule, double compute) {
+  double bytes = 0;
+  for (const method::Piece& piece : schedule.pieces) {
+    bytes = std::max({bytes, piece.sent_bytes, piece.received_bytes});
+  }
+  const double hidden = std::max(1.0, static_cast<double>(schedule.overlap_steps));
+  return kBitsPerByte * bytes / (hidden * compute);
 }
 
 double simulated_step(const SyncSchedule& schedule, const PlannedModel& model, int layers,
@@ -86,11 +148,11 @@ double simulated_step(const SyncSchedule& schedule, const PlannedModel& model, i
   return compute / utilization(simulated, schedule, bit_s);
 }
 
-std::string bottleneck(const MethodCost& cost, std::span<const Member> members,
-                       const Slowest& compute, const LineTime& line) {
+std::string bottleneck(const MethodCost& cost, std::span<const Member> members, size_t slowest,
+                       const LineTime& line) {
   const double waiting = cost.step_seconds - cost.compute_seconds;
-  if (waiting <= cost.compute_seconds) {
-    return fmt::format("{} computes", members[compute.member].name);
+  if (waiting <= cost.compute_seconds || line.seconds == 0) {
+    return fmt::format("{} computes", members[slowest].name);
   }
   const Member& member = members[line.member];
   const std::string place = member.site.empty() ? member.name : "site " + member.site;
@@ -130,26 +192,25 @@ void add_bill(MethodCost& cost, std::span<const Member> members) {
   }
 }
 
-std::string name_of(const MethodCost& cost) {
-  return cost.setting.empty() ? cost.method : fmt::format("{} with {}", cost.method, cost.setting);
-}
-
-bool fits(const MethodCost& cost) { return cost.runs && cost.too_small.empty(); }
-
-std::string reason_for(std::span<const MethodCost> costs, const MethodCost& best, double least) {
-  std::string reason = fmt::format("{}: {} for the run, {:.3g} % of it computing", name_of(best),
-                                   format_seconds(best.seconds), 100 * best.utilization);
-  const MethodCost* other = nullptr;
-  for (const MethodCost& cost : costs) {
-    if (!fits(cost) || cost.method == best.method) continue;
-    if (other == nullptr || cost.seconds < other->seconds) other = &cost;
+// By the law of the method, and what the paper saw late updates cost.
+ExpectedLoss loss_of(const Candidate& candidate, int64_t every, const PlannedModel& model,
+                     std::span<const MethodLaw> own_laws) {
+  const auto& simulated = candidate.simulated;
+  ExpectedLoss loss =
+      expected_loss(own_laws, simulated && every == 1 ? "allreduce" : candidate.method,
+                    static_cast<double>(every), model.non_embedding);
+  std::string overlap = "none";
+  int64_t depth = 1;
+  if (simulated) {
+    if (simulated->overlap_steps >= every && every > 1) overlap = "eager";
+  } else if (const auto* options = dynamic_cast<const method::OuterOptions*>(
+                 candidate.recipe.methods.at(candidate.method).get())) {
+    overlap = options->overlap;
+    depth = options->depth;
   }
-  if (other != nullptr) {
-    reason += fmt::format("; {} takes {:.3g} times as long", name_of(*other),
-                          other->seconds / best.seconds);
-  }
-  return reason + fmt::format("; expected loss {:.3f} ({}), {:.3f} above the lowest here",
-                              best.loss.nats, best.loss.basis, best.loss.nats - least);
+  const double late = late_loss(overlap, depth, model.parameters);
+  if (late == 0) return loss;
+  return {loss.nats + late, fmt::format("{} + {}", loss.basis, overlap)};
 }
 
 }  // namespace
@@ -167,10 +228,8 @@ PlannedModel planned_model(config::Recipe& recipe) {
   return model;
 }
 
-double step_seconds(double compute, double line, double every, double overlap) {
-  const double computing = every * compute;
-  const double round = std::max(computing + std::max(0.0, line - overlap * compute), line);
-  return round / every;
+std::string MethodCost::name() const {
+  return setting.empty() ? method : fmt::format("{} with {}", method, setting);
 }
 
 MethodCost method_cost(Candidate candidate, std::span<const Member> members,
@@ -186,57 +245,37 @@ MethodCost method_cost(Candidate candidate, std::span<const Member> members,
   const Demand demand =
       schedule ? demand_of(*schedule, model, static_cast<double>(recipe.model.layers), count)
                : demand_of(recipe, model, count);
-  const Slowest compute =
-      slowest_compute(members, static_cast<double>(rows_of(recipe, count) * recipe.train.sequence),
+  const std::vector<double> compute =
+      compute_seconds(members, static_cast<double>(rows_of(recipe, count) * recipe.train.sequence),
                       model.flops_per_token);
-  const Exchange piece = {demand.exchange.sent_bytes / demand.pieces,
-                          demand.exchange.received_bytes / demand.pieces,
-                          demand.exchange.turns / demand.pieces};
-  const LineTime line = slowest_line(members, piece);
+  const auto slowest = std::ranges::max_element(compute);
+  const LineTime line = slowest_piece(members, demand.schedule);
 
   MethodCost cost;
   cost.method = candidate.method;
   cost.setting = candidate.setting;
   cost.runs = !schedule;
-  cost.sync_every = static_cast<int64_t>(demand.every);
-  cost.sent_bytes = demand.exchange.sent_bytes / demand.every;
-  cost.received_bytes = demand.exchange.received_bytes / demand.every;
+  cost.sync_every = std::min(demand.schedule.every, recipe.train.steps);
+  cost.sent_bytes = demand.sent_bytes;
+  cost.received_bytes = demand.received_bytes;
   cost.exact = demand.exact;
-  cost.compute_seconds = compute.seconds;
+  cost.compute_seconds = *slowest;
   cost.line_seconds = line.seconds;
-  cost.peak_bit_s = kBitsPerByte * std::max(piece.sent_bytes, piece.received_bytes) /
-                    (std::max(1.0, demand.overlap) * compute.seconds);
-  cost.step_seconds = schedule
-                          ? simulated_step(*schedule, model, static_cast<int>(recipe.model.layers),
-                                           compute.seconds, line.seconds * demand.pieces)
-                          : step_seconds(compute.seconds, line.seconds,
-                                         demand.every / demand.pieces, demand.overlap);
-  cost.utilization = compute.seconds / cost.step_seconds;
-  cost.seconds = cost.step_seconds * static_cast<double>(recipe.train.steps);
+  cost.peak_bit_s = peak_bit_s(demand.schedule, *slowest);
+  const auto steps = static_cast<double>(recipe.train.steps);
+  const auto pieces = static_cast<double>(demand.schedule.pieces.size());
+  cost.seconds =
+      schedule ? steps * simulated_step(*schedule, model, static_cast<int>(recipe.model.layers),
+                                        *slowest, line.seconds * pieces)
+               : run_seconds(demand.schedule, members, compute);
+  cost.step_seconds = cost.seconds / steps;
+  cost.utilization = mean_of_members(members, compute) / cost.step_seconds;
   add_bill(cost, members);
   cost.memory.program = program_bytes;
   fit_memory(cost, recipe, model, demand.state, members);
-  cost.loss = expected_loss(own_laws, schedule && demand.every == 1 ? "allreduce" : cost.method,
-                            demand.every, model.non_embedding);
-  cost.bottleneck = bottleneck(cost, members, compute, line);
+  cost.loss = loss_of(candidate, cost.sync_every, model, own_laws);
+  cost.bottleneck = bottleneck(cost, members, static_cast<size_t>(slowest - compute.begin()), line);
   return cost;
-}
-
-std::optional<Recommendation> recommend(std::span<const MethodCost> costs, double tolerance) {
-  double least = std::numeric_limits<double>::infinity();
-  for (const MethodCost& cost : costs) {
-    if (fits(cost)) least = std::min(least, cost.loss.nats);
-  }
-  const MethodCost* best = nullptr;
-  for (const MethodCost& cost : costs) {
-    if (!fits(cost) || cost.loss.nats > least + tolerance) continue;
-    const bool sooner = best == nullptr || cost.seconds * kSameTime < best->seconds;
-    const bool thinner = best != nullptr && cost.seconds < best->seconds * kSameTime &&
-                         cost.received_bytes < best->received_bytes;
-    if (sooner || thinner) best = &cost;
-  }
-  if (best == nullptr) return std::nullopt;
-  return Recommendation{static_cast<size_t>(best - costs.data()), reason_for(costs, *best, least)};
 }
 
 }  // namespace thinwire::plan

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,17 +26,18 @@ struct MethodCost {
   // at least a step's.
   double peak_bit_s = 0;
   double compute_seconds = 0;  // a step of the slowest member
-  double line_seconds = 0;     // what travels at once, on the slowest line
-  double step_seconds = 0;
-  double utilization = 1;  // compute_seconds / step_seconds
-  double seconds = 0;      // all of train.steps
+  double line_seconds = 0;     // the largest of what travels at once, on the slowest line
+  double step_seconds = 0;     // mean of the run, what travels at its end included
+  double utilization = 1;      // share of it that members compute, their mean
+  double seconds = 0;          // all of train.steps
   double kilowatt_hours = 0;
   double price = 0;
   int64_t microbatch = 0;  // train.microbatch, or fewer rows where only these fit
   StepMemory memory;       // of each member
   std::string too_small;   // the first member that it does not fit into; empty: none
   ExpectedLoss loss;
-  std::string bottleneck;  // for people
+  std::string bottleneck;    // for people
+  std::string name() const;  // method and setting, for people
 };
 
 // A recipe's facts that all candidates share.
@@ -54,19 +54,5 @@ PlannedModel planned_model(config::Recipe& recipe);
 // UsageError where there are more members than rows in a step's batch.
 MethodCost method_cost(Candidate candidate, std::span<const Member> members,
                        std::span<const MethodLaw> own_laws, double program_bytes);
-
-// Seconds of a mean step with `compute` seconds of computation, where an exchange that takes `line`
-// seconds follows every `every` steps and may travel during `overlap` further steps.
-double step_seconds(double compute, double line, double every, double overlap);
-
-struct Recommendation {
-  size_t index = 0;  // into the costs
-  std::string reason;
-};
-
-// Of the costs that run, fit into every member's memory and are expected to end at most `tolerance`
-// nats behind the best of these: the least time; where times are within 1 %, the least bytes. None
-// where nothing fits.
-std::optional<Recommendation> recommend(std::span<const MethodCost> costs, double tolerance);
 
 }  // namespace thinwire::plan

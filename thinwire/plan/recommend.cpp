@@ -1,0 +1,51 @@
+#include "thinwire/plan/recommend.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "thinwire/base/units.h"
+
+namespace thinwire::plan {
+namespace {
+
+constexpr double kSameTime = 1.01;
+
+bool fits(const MethodCost& cost) { return cost.runs && cost.too_small.empty(); }
+
+std::string reason_for(std::span<const MethodCost> costs, const MethodCost& best, double least) {
+  std::string reason = fmt::format("{}: {} for the run, {:.3g} % of it computing", best.name(),
+                                   format_seconds(best.seconds), 100 * best.utilization);
+  const MethodCost* other = nullptr;
+  for (const MethodCost& cost : costs) {
+    if (!fits(cost) || cost.method == best.method) continue;
+    if (other == nullptr || cost.seconds < other->seconds) other = &cost;
+  }
+  if (other != nullptr) {
+    reason += fmt::format("; {} takes {:.3g} times as long", other->name(),
+                          other->seconds / best.seconds);
+  }
+  return reason + fmt::format("; expected loss {:.3f} ({}), {:.3f} above the lowest here",
+                              best.loss.nats, best.loss.basis, best.loss.nats - least);
+}
+
+}  // namespace
+
+std::optional<Recommendation> recommend(std::span<const MethodCost> costs, double tolerance) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const MethodCost& cost : costs) {
+    if (fits(cost)) least = std::min(least, cost.loss.nats);
+  }
+  const MethodCost* best = nullptr;
+  for (const MethodCost& cost : costs) {
+    if (!fits(cost) || cost.loss.nats > least + tolerance) continue;
+    const bool sooner = best == nullptr || cost.seconds * kSameTime < best->seconds;
+    const bool thinner = best != nullptr && cost.seconds < best->seconds * kSameTime &&
+                         cost.received_bytes < best->received_bytes;
+    if (sooner || thinner) best = &cost;
+  }
+  if (best == nullptr) return std::nullopt;
+  return Recommendation{static_cast<size_t>(best - costs.data()), reason_for(costs, *best, least)};
+}
+
+}  // namespace thinwire::plan

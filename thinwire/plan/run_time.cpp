@@ -1,0 +1,268 @@
+#include "thinwire/plan/run_time.h"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "thinwire/links/turn.h"
+#include "thinwire/schedule/fragments.h"
+
+namespace thinwire::plan {
+namespace {
+
+// Rounds that are played of a longer run, and how many of them settle what the others repeat.
+constexpr int64_t kPlayedRounds = 40;
+constexpr int64_t kSettlingRounds = 24;
+
+// Members that act alike.
+struct Place {
+  double compute;
+  double count;
+  size_t line;
+  int cluster;
+  bool leads;
+  double clock = 0;
+};
+
+// The line of a site, or those of members that act alike.
+struct Wire {
+  links::Line line;
+  bool shared = false;
+};
+
+using Places = std::vector<size_t>;
+
+// An operation under way, and when each of its places has got everything.
+struct Travelling {
+  size_t piece;
+  int64_t due;  // the step after which it is waited for
+  std::vector<double> arrival;
+};
+
+class Player {
+ public:
+  Player(const RunSchedule& schedule, int64_t steps, std::span<const Member> members,
+         std::span<const double> compute)
+      : schedule_(schedule),
+        sends_{steps, schedule.every, static_cast<int64_t>(schedule.pieces.size())},
+        inside_(clustered() ? static_cast<size_t>(schedule.clusters.count) : 0),
+        inside_travelling_(inside_.size()) {
+    set_up_places(members, compute);
+    for (size_t cluster = 0; cluster < inside_.size(); ++cluster) set_up_inside(cluster);
+  }
+
+  // The mean of the members' clocks at the end.
+  double play() {
+    for (int64_t step = 0; step < sends_.steps;) {
+      const int64_t next = next_event(step);
+      for (Place& place : places_) place.clock += static_cast<double>(next - step) * place.compute;
+      step = next;
+      synchronise_inside(step);
+      for (size_t piece = 0; piece < schedule_.pieces.size(); ++piece) {
+        if (sends_.sends(static_cast<int64_t>(piece), step)) send(piece, step);
+      }
+      while (!travelling_.empty() && travelling_.front().due <= step) {
+        receive(travelling_.front());
+        travelling_.pop_front();
+      }
+    }
+    double sum = 0;
+    double members = 0;
+    for (const Place& place : places_) {
+      sum += place.count * place.clock;
+      members += place.count;
+    }
+    return sum / members;
+  }
+
+ private:
+  void set_up_places(std::span<const Member> members, std::span<const double> compute) {
+    std::map<std::string, size_t> sites;
+    int number = 0;
+    for (size_t group = 0; group < members.size(); ++group) {
+      const Member& member = members[group];
+      for (int64_t left = member.count; left > 0;) {
+        const int64_t alike = alike_from(number, left);
+        const bool known = !member.site.empty() && sites.contains(member.site);
+        if (!known) {
+          if (!member.site.empty()) sites[member.site] = lines_.size();
+          lines_.push_back({{member.link}, !member.site.empty()});
+        }
+        const size_t line = known ? sites[member.site] : lines_.size() - 1;
+        const int cluster = clustered() ? schedule_.clusters.of(number) : 0;
+        const bool leads = !clustered() || schedule_.clusters.first(cluster) == number;
+        if (leads) leaders_.push_back(places_.size());
+        places_.push_back({compute[group], static_cast<double>(alike), line, cluster, leads});
+        left -= alike;
+        number += static_cast<int>(alike);
+      }
+    }
+  }
+
+  bool clustered() const { return schedule_.clusters.count < schedule_.clusters.members; }
+
+  // How many of the `left` equal members from `number` on have the same cluster and part in it.
+  int64_t alike_from(int number, int64_t left) const {
+    if (!clustered()) return left;
+    const method::Clusters& clusters = schedule_.clusters;
+    const int cluster = clusters.of(number);
+    if (clusters.first(cluster) == number) return 1;
+    return std::min<int64_t>(left, clusters.first(cluster + 1) - number);
+  }
+
+  // Members behind one line wait for each other every step and for nothing else.
+  void set_up_inside(size_t cluster) {
+    Places& inside = inside_[cluster];
+    double slowest = 0;
+    for (size_t i = 0; i < places_.size(); ++i) {
+      if (places_[i].cluster != static_cast<int>(cluster)) continue;
+      inside.push_back(i);
+      slowest = std::max(slowest, places_[i].compute);
+    }
+    const bool free = std::ranges::all_of(inside, [&](size_t i) {
+      return places_[i].line == places_[inside.front()].line && lines_[places_[i].line].shared;
+    });
+    if (free) {
+      for (const size_t i : inside) places_[i].compute = slowest;
+    }
+    meets_inside_ |= !free && inside.size() > 1 && !schedule_.inside.empty();
+  }
+
+  int64_t next_event(int64_t step) const {
+    if (meets_inside_) return step + 1;
+    int64_t next = sends_.steps;
+    for (int64_t piece = 0; piece < sends_.fragments; ++piece) {
+      next = std::min(next, sends_.sent_after(piece, sends_.sent(piece, step) + 1));
+    }
+    for (const Travelling& one : travelling_) next = std::min(next, std::max(one.due, step + 1));
+    return next;
+  }
+
+  void synchronise_inside(int64_t step) {
+    if (!meets_inside_) return;
+    for (size_t cluster = 0; cluster < inside_.size(); ++cluster) {
+      std::deque<std::vector<double>>& travelling = inside_travelling_[cluster];
+      travelling.push_back(operate(inside_[cluster], schedule_.inside[cluster]));
+      const int64_t left = step == sends_.steps ? 0 : schedule_.inside_overlap;
+      while (static_cast<int64_t>(travelling.size()) > left) {
+        wait(inside_[cluster], travelling.front());
+        travelling.pop_front();
+      }
+    }
+  }
+
+  void send(size_t piece, int64_t step) {
+    const int64_t due = std::min(step + schedule_.overlap_steps, sends_.steps);
+    travelling_.push_back({piece, due, operate(leaders_, schedule_.pieces[piece])});
+  }
+
+  void receive(const Travelling& one) {
+    wait(leaders_, one.arrival);
+    const double bytes = schedule_.pieces[one.piece].spread_bytes;
+    if (!clustered() || bytes == 0) return;
+    for (const Places& inside : inside_) {
+      const auto from_leader = [&](size_t place) { return places_[place].leads ? bytes : 0; };
+      const double copies = schedule_.relay ? 1 : std::max(0.0, member_count(inside) - 1);
+      const auto up = [&](size_t place) { return copies * from_leader(place); };
+      wait(inside, turn(inside, clocks(inside), up, from_leader));
+    }
+  }
+
+  void wait(const Places& places, const std::vector<double>& until) {
+    for (size_t i = 0; i < places.size(); ++i) {
+      places_[places[i]].clock = std::max(places_[places[i]].clock, until[i]);
+    }
+  }
+
+  std::vector<double> clocks(const Places& places) const {
+    std::vector<double> clocks;
+    for (const size_t place : places) clocks.push_back(places_[place].clock);
+    return clocks;
+  }
+
+  double member_count(const Places& places) const {
+    double count = 0;
+    for (const size_t place : places) count += places_[place].count;
+    return count;
+  }
+
+  // When each place has got what everybody of `places` sent.
+  std::vector<double> operate(const Places& places, const method::Piece& piece) {
+    std::vector<double> ready = clocks(places);
+    const double others = member_count(places) - 1;
+    if (others < 1) return ready;
+    const auto turns = std::max<int64_t>(1, std::llround(piece.turns));
+    const bool copied = !schedule_.relay && turns == 1;
+    const double up =
+        (copied ? piece.received_bytes : piece.sent_bytes) / static_cast<double>(turns);
+    const double pair = piece.received_bytes / static_cast<double>(turns) / others;
+    for (int64_t i = 0; i < turns; ++i) {
+      ready = turn(
+          places, ready, [&](size_t) { return up; }, [&](size_t) { return pair; });
+    }
+    return ready;
+  }
+
+  // `up`: bytes that a member of a place sends; `each`: those of them that every other one takes.
+  std::vector<double> turn(const Places& places, const std::vector<double>& ready,
+                           const std::function<double(size_t)>& up,
+                           const std::function<double(size_t)>& each) {
+    std::map<size_t, size_t> slots;  // of the lines that take part
+    for (const size_t place : places) slots.try_emplace(places_[place].line, slots.size());
+    std::vector<links::Line*> lines(slots.size());
+    std::vector<double> begin(slots.size(), 0);
+    std::vector<double> sent(slots.size(), 0);
+    std::vector<double> members(slots.size(), 0);
+    std::vector<double> passed_on(slots.size(), 0);  // to each receiver elsewhere
+    std::vector<double> among(slots.size(), 0);      // to each member at lines of the same place
+    for (size_t i = 0; i < places.size(); ++i) {
+      const Place& place = places_[places[i]];
+      const size_t slot = slots[place.line];
+      const bool shared = lines_[place.line].shared;
+      lines[slot] = &lines_[place.line].line;
+      begin[slot] = std::max(begin[slot], ready[i]);
+      sent[slot] += up(places[i]) * (shared ? place.count : 1);
+      members[slot] += shared ? place.count : 1;
+      passed_on[slot] += each(places[i]) * place.count;
+      if (!shared) among[slot] = each(places[i]) * (place.count - 1);
+    }
+    if (lines.size() == 1 && among[0] == 0) sent[0] = 0;  // nobody is beyond the line
+    const auto end = links::run_turn(lines, begin, sent, [&](size_t from, size_t to) {
+      return from == to ? among[to] : passed_on[from] * members[to];
+    });
+    std::vector<double> by_place;
+    for (const size_t place : places) by_place.push_back(end[slots[places_[place].line]]);
+    return by_place;
+  }
+
+  const RunSchedule& schedule_;
+  schedule::FragmentSchedule sends_;
+  std::vector<Place> places_;
+  std::vector<Wire> lines_;
+  Places leaders_;
+  std::vector<Places> inside_;  // by cluster
+  bool meets_inside_ = false;   // over lines, every step
+  std::deque<Travelling> travelling_;
+  std::vector<std::deque<std::vector<double>>> inside_travelling_;
+};
+
+}  // namespace
+
+double run_seconds(const RunSchedule& schedule, std::span<const Member> members,
+                   std::span<const double> compute) {
+  const auto seconds_of = [&](int64_t steps) {
+    return Player(schedule, steps, members, compute).play();
+  };
+  const int64_t rounds = (schedule.steps + schedule.every - 1) / schedule.every;
+  if (rounds <= kPlayedRounds) return seconds_of(schedule.steps);
+  const int64_t played = schedule.steps - (rounds - kPlayedRounds) * schedule.every;
+  const double seconds = seconds_of(played);
+  constexpr int64_t kSettled = kPlayedRounds - kSettlingRounds;
+  const double settled = seconds - seconds_of(played - kSettled * schedule.every);
+  return seconds + settled / kSettled * static_cast<double>(rounds - kPlayedRounds);
+}
+
+}  // namespace thinwire::plan
