@@ -1,13 +1,11 @@
 """Memory that thinwire plan predicts for a step, against the peak that thinwire bench speed measures."""
 
 import json
-import os
 import subprocess
-import tempfile
 import unittest
-from pathlib import Path
 
-BINARY = os.environ["THINWIRE_BINARY"]
+from plan_case import BINARY, PlanCase
+
 SHAPES = {
     "wide, fp32": ["model.hidden=512", "model.layers=3", "model.heads=8", "model.vocab=8192",
                    "train.batch=6", "train.sequence=256"],
@@ -21,23 +19,20 @@ SHAPES = {
 }
 
 
-class PlanMemory(unittest.TestCase):
-    def run_json(self, *arguments):
-        done = subprocess.run([BINARY, *arguments], capture_output=True, text=True)
+class PlanMemory(PlanCase):
+    def measured_peak(self, *arguments):
+        done = subprocess.run([BINARY, "bench", "speed", *arguments, "--steps", "1", "--warmup", "0",
+                               "--json"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
-        return json.loads(done.stdout)
+        return json.loads(done.stdout)["peak_bytes"]
 
     def test_predictions_are_within_a_tenth_of_the_measured_peak(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        recipe = Path(folder.name) / "recipe.toml"
+        recipe = self.folder / "recipe.toml"
         recipe.write_text("[train]\nworkers = 1\n")
         for name, fields in SHAPES.items():
             with self.subTest(name):
-                measured = self.run_json("bench", "speed", recipe, *fields, "--steps", "1",
-                                         "--warmup", "0", "--json")["peak_bytes"]
-                plan = self.run_json("plan", recipe, *fields, "--members", "1", "--flops", "1T",
-                                     "--json")
+                measured = self.measured_peak(recipe, *fields)
+                plan = self.plan_json(recipe, *fields, "--members", "1", "--flops", "1T")
                 method = "distro" if "sync.method=distro" in fields else "allreduce"
                 predicted = next(cost["memory_bytes"] for cost in plan["methods"]
                                  if (cost["method"], cost["setting"]) == (method, ""))

@@ -21,6 +21,7 @@ namespace thinwire::cli {
 namespace {
 
 constexpr int kCurvePoints = 60;
+constexpr double kMillion = 1e6;
 
 struct Arguments {
   std::vector<std::string> runs;
@@ -133,9 +134,11 @@ void append_row(Table& table, const plan::FittedLaw& fitted, const Run& run, con
 void print_text(const std::vector<Fit>& fits) {
   for (const Fit& fit : fits) {
     const plan::FittedLaw& fitted = fit.fitted;
-    fmt::print("{}: loss = {}(Nc / N)^alpha, {} runs, residual {:.2f} %; 95 % intervals\n",
-               fitted.law.method, fitted.joint ? "alpha_s s + " : "", fitted.points,
-               100 * fitted.residual);
+    fmt::print(
+        "{}: loss = {}(Nc / N)^alpha of N parameters without embeddings{}; {} runs, "
+        "which are {:.2f} % off it; with 95 % intervals\n",
+        fitted.law.method, fitted.joint ? "alpha_s s + " : "",
+        fitted.joint ? " and s local steps" : "", fitted.points, 100 * fitted.residual);
     fmt::print("  Nc       {:.4g}  ({:.3g} .. {:.3g})\n", fitted.law.scale, fitted.scale.low,
                fitted.scale.high);
     fmt::print("  alpha    {:.4f}  ({:.4f} .. {:.4f})\n", fitted.law.exponent, fitted.exponent.low,
@@ -145,12 +148,12 @@ void print_text(const std::vector<Fit>& fits) {
                  fitted.loss_per_local_step.low, fitted.loss_per_local_step.high);
     }
     Table table{{{"run", true},
-                 {"parameters"},
+                 {"N"},
                  {"local\nsteps"},
                  {"loss"},
                  {"law"},
-                 {"95 % of runs"},
-                 {"law -\nloss"},
+                 {"95 % of such\nruns within"},
+                 {"law over\nloss"},
                  {"", true}},
                 {}};
     for (const Run& run : fit.runs) append_row(table, fitted, run, "");
@@ -162,7 +165,7 @@ void print_text(const std::vector<Fit>& fits) {
 events::PlotSeries points_of(const std::vector<Run>& runs, std::string label) {
   events::PlotSeries series{std::move(label), {}, {}, true};
   for (const Run& run : runs) {
-    series.x.push_back(run.point.parameters);
+    series.x.push_back(run.point.parameters / kMillion);
     series.y.push_back(run.point.loss);
   }
   return series;
@@ -172,7 +175,7 @@ events::PlotSeries points_of(const std::vector<Run>& runs, std::string label) {
 void draw(const std::vector<Fit>& fits, const std::string& file) {
   events::PlotSpec spec;
   spec.title = "Loss of own runs and the laws fitted to them";
-  spec.x_label = "parameters without embeddings";
+  spec.x_label = "million parameters without embeddings";
   spec.y_label = "nats a token";
   spec.log_x = true;
   for (const Fit& fit : fits) {
@@ -186,11 +189,12 @@ void draw(const std::vector<Fit>& fits, const std::string& file) {
     }
     const std::string& method = fit.fitted.law.method;
     for (const auto& [steps, range] : ranges) {
-      events::PlotSeries series{fmt::format("{}, {} local steps: law", method, steps), {}, {}};
+      const std::string rounds = steps > 1 ? fmt::format(", {} local steps", steps) : "";
+      events::PlotSeries series{fmt::format("{}{}: law", method, rounds), {}, {}};
       for (int i = 0; i < kCurvePoints; ++i) {
         const double size =
             range.first * std::pow(range.second / range.first, i / (kCurvePoints - 1.0));
-        series.x.push_back(size);
+        series.x.push_back(size / kMillion);
         series.y.push_back(fit.fitted.law.loss(size, steps));
       }
       spec.series.push_back(std::move(series));
