@@ -88,6 +88,21 @@ class Mpi(unittest.TestCase):
                             "bytes_sent_per_worker_step", "bytes_received_per_worker_step"):
                     self.assertEqual(mpi[key], local[key], key)
 
+    def test_paced_ranks_are_no_faster_than_their_links(self):
+        for name in ("allreduce", "distro"):
+            with self.subTest(method=name):
+                overrides = [f"sync.method={name}", "train.steps=4"]
+                self.run_checked(self.command("free-" + name, *overrides))
+                free = self.summary("free-" + name)
+                bits = 8 * 4 * free["bytes_received_per_worker_step"]
+                self.run_checked(self.ranks(
+                    3, "paced-" + name, *overrides, "links.paced=true", "links.up_bit_s=1G",
+                    "links.delay_s=0.01", f"links.down_bit_s={bits}"))
+                paced = self.summary("paced-" + name)
+                self.assertEqual(paced["digest"], free["digest"])
+                self.assertGreater(paced["seconds"], 1, "all that is received takes a second")
+                self.assertEqual(paced["seconds_over_links"], paced["seconds"])
+
     def test_what_ranks_began_threads_finish(self):
         overrides = METHODS["eager"] + ["train.steps=14", "checkpoint.every=5",
                                         "checkpoint.keep=9"]

@@ -39,6 +39,11 @@ TEST(Contradictions, TheScheduleMustFitIntoTheSteps) {
   EXPECT_THAT(refusal(wsd + "0"), HasSubstr("decay must be >= 1 for kind wsd"));
 }
 
+TEST(Contradictions, OnlyRanksAreHeldBack) {
+  EXPECT_EQ(refusal("[train]\nengine = \"mpi\"\n[links]\npaced = true"), "(accepted)");
+  EXPECT_THAT(refusal("[links]\npaced = true"), HasSubstr("needs [train] engine = \"mpi\""));
+}
+
 TEST(Contradictions, ValidationSetsNeedNamesOfTheirOwn) {
   EXPECT_EQ(refusal("[data]\nvalidation_text = [\"kjv=a=b.txt\"]"), "(accepted)");
   EXPECT_THAT(refusal("[data]\nvalidation_text = [\"kjv.txt\"]"), HasSubstr("name=path"));

@@ -64,6 +64,7 @@ Recipe random_recipe() {
   recipe.train.batch = recipe.train.workers + recipe.train.microbatch;
   recipe.train.sequence = 1;
   recipe.optim.method = "muon";
+  if (recipe.links.paced) recipe.train.engine = "mpi";
   recipe.sync.clusters = recipe.sync.within == "none" ? 0 : 1;
   recipe.schedule.warmup = recipe.train.steps / 2;
   recipe.schedule.decay = 1;

@@ -96,6 +96,13 @@ void check_sync(const SyncSection& sync, int64_t workers) {
           workers, sync.within, sync.clusters);
 }
 
+void check_links(const LinksSection& links, const std::string& engine) {
+  require(!links.paced || engine == "mpi",
+          "[links] paced = true needs [train] engine = \"mpi\", got \"{}\": threads of one process "
+          "send nothing; step_s simulates links there",
+          engine);
+}
+
 void check_schedule(const ScheduleSection& schedule, int64_t steps) {
   require(schedule.warmup <= steps,
           "[schedule] warmup must be <= [train] steps, got warmup {} and steps {}", schedule.warmup,
@@ -118,6 +125,7 @@ void check_recipe(const Recipe& recipe) {
   check_train(recipe.train);
   check_optim(recipe.optim);
   check_sync(recipe.sync, recipe.train.workers);
+  check_links(recipe.links, recipe.train.engine);
   check_schedule(recipe.schedule, recipe.train.steps);
 }
 

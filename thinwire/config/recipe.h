@@ -125,6 +125,7 @@ struct LinksSection final : SectionOf<LinksSection> {
   double delay_s = 0.02;
   double loss = 0;
   double step_s = 0;   // > 0: the links are simulated in virtual time
+  bool paced = false;  // real bytes take as long as over the links
   StringList members;  // "MEMBER.FIELD=VALUE" where a member's link is another
   void describe(Fields& fields) override;
 };

@@ -185,6 +185,10 @@ void LinksSection::describe(Fields& fields) {
   fields.number("step_s", step_s, "s", 0, 1e6,
                 "Computation of a training step; above 0 the run keeps virtual clocks and reports "
                 "the time and utilization it would have had over these links.");
+  fields.flag(
+      "paced", paced,
+      "With engine = mpi: what ranks really send and receive goes no faster than over these "
+      "links, and arrives later by their delay.");
   fields.list("members", members,
               "Links and steps that differ, as \"MEMBER.FIELD=VALUE\", e.g. \"0.up_bit_s=5M\".");
 }

@@ -89,8 +89,8 @@ class RemoteDesk final : public Desk {
 
 }  // namespace
 
-Ranks::Ranks(int workers, const std::atomic<bool>* stop)
-    : stop_(stop), job_(transport::join_mpi_job()) {
+Ranks::Ranks(int workers, std::vector<links::Link> links, const std::atomic<bool>* stop)
+    : stop_(stop), job_(transport::join_mpi_job(std::move(links))) {
   if (job_->size() != workers) {
     throw UsageError(
         fmt::format("[train] workers = {} with engine = \"mpi\" needs as many ranks, but the job "

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/train/desk.h"
@@ -16,9 +17,9 @@ namespace thinwire::train {
 
 class Ranks {
  public:
-  // Throws UsageError when the job has not `workers` ranks. stop: set from outside, on any rank, to
-  // end the run in order; may be null.
-  Ranks(int workers, const std::atomic<bool>* stop);
+  // Throws UsageError when the job has not `workers` ranks. links: see join_mpi_job. stop: set from
+  // outside, on any rank, to end the run in order; may be null.
+  Ranks(int workers, std::vector<links::Link> links, const std::atomic<bool>* stop);
   ~Ranks();
   Ranks(const Ranks&) = delete;
   Ranks& operator=(const Ranks&) = delete;

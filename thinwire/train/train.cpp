@@ -103,6 +103,17 @@ std::shared_ptr<transport::SimulatedNetwork> simulate_links(const config::Recipe
   return std::make_shared<transport::SimulatedNetwork>(std::move(members));
 }
 
+// What holds the ranks' bytes back; empty: nothing.
+std::vector<links::Link> paced_links(const config::Recipe& recipe) {
+  std::vector<links::Link> links;
+  if (!recipe.links.paced) return links;
+  for (const links::Member& member :
+       links::members_of(recipe.links, static_cast<int>(recipe.train.workers))) {
+    links.push_back(member.link);
+  }
+  return links;
+}
+
 // Runs every worker on a thread of its own and waits for all. The first failure ends the others and
 // is rethrown.
 int64_t run_workers(const RunContext& context) {
@@ -147,7 +158,8 @@ int64_t run_workers(const RunContext& context) {
   return completed;
 }
 
-// From the simulation where there is one; else as if workers waited for every byte.
+// From the simulation where there is one, as it was where bytes were held back; else as if workers
+// waited for every byte.
 void time_over_links(const config::Recipe& recipe, std::span<const TensorSpec> specs,
                      events::Summary& summary) {
   const auto workers = static_cast<int>(recipe.train.workers);
@@ -160,7 +172,7 @@ void time_over_links(const config::Recipe& recipe, std::span<const TensorSpec> s
     return;
   }
   summary.seconds_over_links = summary.seconds;
-  if (workers == 1) return;
+  if (workers == 1 || recipe.links.paced) return;
   const double turns =
       method::find_method(recipe.sync.method).traffic(recipe, specs, workers).turns;
   double slowest = 0;
@@ -313,7 +325,7 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
 
 TrainResult train(config::Recipe recipe, const TrainOptions& options) {
   if (recipe.train.engine == "local") return train_here(std::move(recipe), options, nullptr);
-  Ranks ranks(static_cast<int>(recipe.train.workers), options.stop);
+  Ranks ranks(static_cast<int>(recipe.train.workers), paced_links(recipe), options.stop);
   try {
     if (simulate_links(recipe)) {
       throw UsageError("[links] step_s needs [train] engine = \"local\", got \"mpi\"");

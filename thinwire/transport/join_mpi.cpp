@@ -1,36 +1,58 @@
-#include <fmt/format.h>
 #include <mpi.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <climits>
 #include <condition_variable>
 #include <deque>
 #include <future>
 #include <list>
+#include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
+#include "thinwire/base/clock.h"
 #include "thinwire/transport/mpi.h"
+#include "thinwire/transport/pacer.h"
 
 namespace thinwire::transport {
 namespace {
 
-constexpr int kTag = 1;
+// Tags of a frame's pieces: the last one, and those that more follow. A receiver takes them in the
+// order of sending, as MPI promises for messages that match the same receive.
+constexpr int kLast = 1;
+constexpr int kMore = 2;
 // How long the thread sleeps when there is nothing to do: what a message may be late by.
 constexpr std::chrono::microseconds kNap(200);
 
-// A frame on its way; MPI reads it until the request is complete.
-struct Outgoing {
+// A frame to be sent, and when it was handed over.
+struct Queued {
   int to;
   Bytes frame;
+  double at;
+};
+
+// A piece of a frame on its way; MPI reads it until the request is complete.
+struct Outgoing {
+  int to;
+  std::shared_ptr<const Bytes> frame;
+  size_t begin;
+  size_t bytes;
+  double leaves;
   MPI_Request request = MPI_REQUEST_NULL;
+};
+
+struct Incoming {
+  int from;
+  Bytes piece;
+  bool last;
 };
 
 class Job final : public MpiJob {
  public:
-  Job() {
+  explicit Job(std::vector<links::Link> links) : links_(std::move(links)) {
     std::promise<void> joined;
     std::future<void> when_joined = joined.get_future();
     thread_ = std::thread([this, &joined] { run(joined); });
@@ -55,6 +77,9 @@ class Job final : public MpiJob {
     MPI_Comm_dup(MPI_COMM_WORLD, &comm_);
     MPI_Comm_rank(comm_, &rank_);
     MPI_Comm_size(comm_, &size_);
+    links_.resize(static_cast<size_t>(size_));
+    arrived_.resize(links_.size());
+    pacer_.emplace(link_of(rank_));
     hub_ = std::make_shared<FrameHub>(
         rank_, size_, [this](int to, Bytes frame) { enqueue(to, std::move(frame)); });
     joined.set_value();
@@ -64,12 +89,8 @@ class Job final : public MpiJob {
   }
 
   void enqueue(int to, Bytes frame) {
-    if (frame.size() > INT_MAX) {
-      throw Error(fmt::format("a message of {} bytes is more than MPI sends at once ({})",
-                              frame.size(), INT_MAX));
-    }
     const std::lock_guard lock(mutex_);
-    queue_.push_back({to, std::move(frame)});
+    queue_.push_back({to, std::move(frame), monotonic_seconds()});
     wake_.notify_all();
   }
 
@@ -78,10 +99,13 @@ class Job final : public MpiJob {
     MPI_Request all_done = MPI_REQUEST_NULL;
     for (int over = 0; over == 0;) {
       const bool stopping = stop_;
-      bool active = send_queued();
+      cut_queued();
+      bool active = send_due();
       active = receive_one() || active;
+      active = hand_in_due() || active;
       active = hub_->work() || active;
-      if (all_done == MPI_REQUEST_NULL && stopping && !active && sending_.empty()) {
+      if (all_done == MPI_REQUEST_NULL && stopping && !active && leaving_.empty() &&
+          sending_.empty()) {
         MPI_Ibarrier(comm_, &all_done);
       }
       if (all_done != MPI_REQUEST_NULL) MPI_Test(&all_done, &over, MPI_STATUS_IGNORE);
@@ -89,17 +113,31 @@ class Job final : public MpiJob {
     }
   }
 
-  bool send_queued() {
-    std::deque<Outgoing> queued;
+  void cut_queued() {
+    std::deque<Queued> queued;
     {
       const std::lock_guard lock(mutex_);
       queued.swap(queue_);
     }
-    for (Outgoing& one : queued) {
-      sending_.push_back(std::move(one));
+    for (Queued& one : queued) {
+      const auto frame = std::make_shared<const Bytes>(std::move(one.frame));
+      for (size_t begin = 0; begin < frame->size(); begin += pacer_->piece_bytes()) {
+        const size_t bytes = std::min(pacer_->piece_bytes(), frame->size() - begin);
+        leaving_.push_back({one.to, frame, begin, bytes, pacer_->leave(one.at, bytes)});
+      }
+    }
+  }
+
+  bool send_due() {
+    const double now = monotonic_seconds();
+    bool active = false;
+    for (; !leaving_.empty() && leaving_.front().leaves <= now; leaving_.pop_front()) {
+      sending_.push_back(std::move(leaving_.front()));
       Outgoing& sent = sending_.back();
-      MPI_Isend(sent.frame.data(), static_cast<int>(sent.frame.size()), MPI_BYTE, sent.to, kTag,
-                comm_, &sent.request);
+      const bool last = sent.begin + sent.bytes == sent.frame->size();
+      MPI_Isend(sent.frame->data() + sent.begin, static_cast<int>(sent.bytes), MPI_BYTE, sent.to,
+                last ? kLast : kMore, comm_, &sent.request);
+      active = true;
     }
     const size_t before = sending_.size();
     sending_.remove_if([](Outgoing& one) {
@@ -107,22 +145,44 @@ class Job final : public MpiJob {
       MPI_Test(&one.request, &complete, MPI_STATUS_IGNORE);
       return complete != 0;
     });
-    return !queued.empty() || sending_.size() < before;
+    return active || sending_.size() < before;
   }
 
   bool receive_one() {
     int found = 0;
     MPI_Message message = MPI_MESSAGE_NULL;
     MPI_Status status;
-    MPI_Improbe(MPI_ANY_SOURCE, kTag, comm_, &found, &message, &status);
+    MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &found, &message, &status);
     if (found == 0) return false;
     int bytes = 0;
     MPI_Get_count(&status, MPI_BYTE, &bytes);
-    Bytes frame(static_cast<size_t>(bytes));
-    MPI_Mrecv(frame.data(), bytes, MPI_BYTE, &message, MPI_STATUS_IGNORE);
-    hub_->deliver(status.MPI_SOURCE, std::move(frame));
+    Bytes piece(static_cast<size_t>(bytes));
+    MPI_Mrecv(piece.data(), bytes, MPI_BYTE, &message, MPI_STATUS_IGNORE);
+    const int from = status.MPI_SOURCE;
+    const double delay = (link_of(from).delay_s + link_of(rank_).delay_s) / 2;
+    const double at = pacer_->arrive(monotonic_seconds(), piece.size()) + delay;
+    held_.insert({at, Incoming{from, std::move(piece), status.MPI_TAG == kLast}});
     return true;
   }
+
+  bool hand_in_due() {
+    const double now = monotonic_seconds();
+    bool active = false;
+    for (; !held_.empty() && held_.begin()->first <= now; held_.erase(held_.begin())) {
+      Incoming& one = held_.begin()->second;
+      Bytes& frame = arrived_[static_cast<size_t>(one.from)];
+      if (frame.empty()) {
+        frame = std::move(one.piece);
+      } else {
+        frame.insert(frame.end(), one.piece.begin(), one.piece.end());
+      }
+      if (one.last) hub_->deliver(one.from, std::exchange(frame, {}));
+      active = true;
+    }
+    return active;
+  }
+
+  const links::Link& link_of(int rank) const { return links_[static_cast<size_t>(rank)]; }
 
   void nap() {
     std::unique_lock lock(mutex_);
@@ -135,14 +195,21 @@ class Job final : public MpiJob {
   std::shared_ptr<FrameHub> hub_;
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::deque<Outgoing> queue_;
+  std::deque<Queued> queue_;
+  std::vector<links::Link> links_;  // by rank
+  std::optional<Pacer> pacer_;
+  std::deque<Outgoing> leaving_;
   std::list<Outgoing> sending_;
+  std::multimap<double, Incoming> held_;  // by the time at which they have come in
+  std::vector<Bytes> arrived_;            // pieces of frames, by rank
   std::atomic<bool> stop_ = false;
   std::thread thread_;
 };
 
 }  // namespace
 
-std::unique_ptr<MpiJob> join_mpi_job() { return std::make_unique<Job>(); }
+std::unique_ptr<MpiJob> join_mpi_job(std::vector<links::Link> links) {
+  return std::make_unique<Job>(std::move(links));
+}
 
 }  // namespace thinwire::transport

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
+#include "thinwire/links/links.h"
 #include "thinwire/transport/frame_hub.h"
 
 namespace thinwire::transport {
@@ -22,8 +24,9 @@ class MpiJob {
 };
 
 // Joins the job this process was started in, of one rank if it was started alone; once a process.
-// The destructor waits until all ranks are done and leaves the job. Throws UsageError in a program
-// that was built without MPI.
-std::unique_ptr<MpiJob> join_mpi_job();
+// The destructor waits until all ranks are done and leaves the job. With `links`, one a rank,
+// frames leave and arrive no faster than these, and later by the mean delay of both ranks'. Throws
+// UsageError in a program that was built without MPI.
+std::unique_ptr<MpiJob> join_mpi_job(std::vector<links::Link> links);
 
 }  // namespace thinwire::transport
