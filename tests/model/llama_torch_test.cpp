@@ -32,7 +32,7 @@ struct TorchModel {
                                kRows, kSequence, head_chunk);
   }
   double step(std::span<const int32_t> tokens, int64_t rows = kRows) {
-    return engine->loss_and_gradients(tokens, rows, kScale, tiny.gradients, {});
+    return engine->loss_and_gradients(tokens, rows, kScale, tiny.gradients, {}, Gradients::kAdd);
   }
   std::vector<float> gradients() const {
     const auto all = std::as_const(tiny.gradients).all();
@@ -137,14 +137,16 @@ TEST_P(LlamaTorch, ALayersGradientsAreCompleteWhenItIsHeard) {
   TorchModel torch(GetParam(), section(false, 4));
   std::vector<int> heard;
   std::vector<std::pair<size_t, std::vector<float>>> seen;
-  torch.engine->loss_and_gradients(tokens_, kRows, kScale, torch.tiny.gradients, [&](int layer) {
+  const auto hear = [&](int layer) {
     heard.push_back(layer);
     for (size_t i = 0; i < torch.tiny.layout.size(); ++i) {
       if (torch.tiny.layout.specs()[i].layer != layer) continue;
       const auto values = torch.tiny.gradients.tensor(i);
       seen.emplace_back(i, std::vector<float>(values.begin(), values.end()));
     }
-  });
+  };
+  torch.engine->loss_and_gradients(tokens_, kRows, kScale, torch.tiny.gradients, hear,
+                                   Gradients::kAdd);
   EXPECT_THAT(heard, ElementsAre(1, 0, -1));
   ASSERT_EQ(seen.size(), torch.tiny.layout.size());
   for (const auto& [index, values] : seen) {

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/rng.h"
@@ -111,6 +112,25 @@ TEST(AdamW, SameBitsWithAnyNumberOfThreads) {
     EXPECT_EQ(std::memcmp(results[0].all().data(), other.all().data(), other.all().size_bytes()),
               0);
   }
+}
+
+TEST(AdamW, RoundsTheParametersIntoACopyThatGoesOutOfDateWithTheNextWriting) {
+  const config::OptimSection options;
+  const tensor::Layout layout(specs());
+  ThreadPool threads(2);
+  tensor::Arena params(layout), grads(layout);
+  fill(params, 1);
+  fill(grads, 2);
+  std::vector<Bf16> copy(static_cast<size_t>(layout.total()));
+  params.keep_rounded(copy.data());
+  EXPECT_FALSE(params.is_current(copy.data()));
+  make_optimizer(options, layout)->step(params, grads, 1.0f, 0.01f, 0, threads);
+  EXPECT_TRUE(params.is_current(copy.data()));
+  const std::span<const float> now = std::as_const(params).all();
+  for (size_t i = 0; i < now.size(); ++i) ASSERT_EQ(copy[i].bits, to_bf16(now[i]).bits) << i;
+  EXPECT_TRUE(params.is_current(copy.data()));
+  params.tensor(0)[0] = 1;
+  EXPECT_FALSE(params.is_current(copy.data()));
 }
 
 TEST(Optimizers, UnknownNameListsTheKnownOnes) {

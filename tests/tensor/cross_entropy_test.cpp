@@ -29,7 +29,7 @@ void expect_equal_to_reference(int64_t rows, int thread_count) {
   std::vector<T> dx(x.size());
   std::vector<float> dweight(weight.size(), 1.0f);
   const double loss = head.loss_and_gradients(rows, x.data(), weight.data(), targets.data(), 0.25f,
-                                              dx.data(), dweight.data());
+                                              dx.data(), 1.0f, dweight.data());
 
   const auto reference_at = [&](const Matrix& at_x, const Matrix& at_weight) {
     return reference::linear_cross_entropy(kWidth, kVocabulary, at_x, at_weight, targets);

@@ -129,17 +129,39 @@ TYPED_TEST(KernelTest, CrossEntropyEqualsTheReference) {
     return std::log(total) + 500 - at[target];
   };
   Matrix gradient = derivative(widen(logits), loss);
-  for (double& value : gradient) value *= 0.5;
   const double expected = loss(widen(logits));
 
   std::vector<TypeParam> got(logits.size());
   auto spent = logits;
+  float denominator = 0;
   const float value =
-      this->kernel_.cross_entropy(vocabulary, spent.data(), target, 0.5f, got.data());
+      this->kernel_.cross_entropy(vocabulary, spent.data(), target, got.data(), &denominator);
   EXPECT_NEAR(value, expected, 1e-5 * expected);
+  for (double& entry : gradient) entry *= denominator;
   EXPECT_LT(error(got, gradient), kBound<TypeParam>);
   spent = logits;
-  EXPECT_EQ(value, this->kernel_.cross_entropy(vocabulary, spent.data(), target, 0, nullptr));
+  EXPECT_EQ(value,
+            this->kernel_.cross_entropy(vocabulary, spent.data(), target, nullptr, &denominator));
+}
+
+TYPED_TEST(KernelTest, CrossEntropyFollowsLogitsThatGrowBeyondAnyFirstGuess) {
+  constexpr int64_t kVocabulary = 10000, kTarget = 9990;
+  std::vector<float> logits;
+  for (int64_t i = 0; i < kVocabulary; ++i) logits.push_back(0.05f * static_cast<float>(i) - 200);
+  double total = 0;
+  for (const float logit : logits) total += std::exp(logit - 300.0);
+  std::vector<TypeParam> got(logits.size());
+  auto spent = logits;
+  float denominator = 0;
+  const float value =
+      this->kernel_.cross_entropy(kVocabulary, spent.data(), kTarget, got.data(), &denominator);
+  EXPECT_NEAR(value, std::log(total) + 300.0 - logits[kTarget], 1e-4);
+  Matrix expected;
+  for (const float logit : logits) {
+    expected.push_back(denominator * std::exp(logit - 300.0) / total);
+  }
+  expected[kTarget] -= denominator;
+  EXPECT_LT(error(got, expected), kBound<TypeParam>);
 }
 
 TYPED_TEST(KernelTest, RotationTurnsBackByItsInverse) {

@@ -66,8 +66,9 @@ Llama::~Llama() = default;
 
 double Llama::loss_and_gradients(std::span<const int32_t> tokens, int64_t rows,
                                  float gradient_scale, tensor::Arena& gradients,
-                                 const std::function<void(int layer)>& layer_ready) {
-  return engine_->loss_and_gradients(tokens, rows, gradient_scale, gradients, layer_ready);
+                                 const std::function<void(int layer)>& layer_ready,
+                                 Gradients mode) {
+  return engine_->loss_and_gradients(tokens, rows, gradient_scale, gradients, layer_ready, mode);
 }
 
 double Llama::loss(std::span<const int32_t> tokens, int64_t rows) {

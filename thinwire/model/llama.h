@@ -47,6 +47,10 @@ enum class Recompute : uint8_t { kNone, kAttention, kBlock };
 // Reads model.recompute. Throws UsageError for anything but none, attention and block.
 Recompute parse_recompute(std::string_view text);
 
+// Whether a pass adds its gradients to those that are there, or replaces them, gaps between the
+// tensors included (which become zero).
+enum class Gradients : uint8_t { kAdd, kReplace };
+
 // Where the time of passes over batches went, in seconds since the model was made. What is left of
 // `all` are the matrix products of the blocks.
 struct PassTimes {
@@ -72,17 +76,20 @@ class Llama {
 
   // `tokens` is rows x (length + 1) with 1 <= length <= sequence; position t predicts token t + 1.
   // Returns the sum of the rows * length losses in nats and adds gradient_scale *
-  // d(sum)/d(parameter) to `gradients`. layer_ready, if set, hears of each block once its gradients
-  // in this call are complete, blocks descending, then -1 for embedding, head and final norm.
-  // Throws Error for a token outside the vocabulary and for a batch of the wrong size.
+  // d(sum)/d(parameter) to `gradients`, or sets them to it. layer_ready, if set, hears of each
+  // block once its gradients in this call are complete, blocks descending, then -1 for embedding,
+  // head and final norm. Throws Error for a token outside the vocabulary and for a batch of the
+  // wrong size.
   double loss_and_gradients(std::span<const int32_t> tokens, int64_t rows, float gradient_scale,
                             tensor::Arena& gradients,
-                            const std::function<void(int layer)>& layer_ready = {});
+                            const std::function<void(int layer)>& layer_ready = {},
+                            Gradients mode = Gradients::kAdd);
 
   // The same number as loss_and_gradients returns, bit for bit.
   double loss(std::span<const int32_t> tokens, int64_t rows);
 
-  // To be called after the parameters changed (makes the bf16 copies anew).
+  // To be called after the parameters changed: makes the bf16 copies anew, unless the optimizer did
+  // that on its way (Arena::rounded).
   void refresh();
 
   // Zeros with a placement, where the device works behind the caller's back.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <type_traits>
+#include <utility>
 
 #include "thinwire/base/clock.h"
 #include "thinwire/tensor/kernels.h"
@@ -50,24 +51,39 @@ LlamaEngine<T>::LlamaEngine(const config::ModelSection& model, const tensor::Lay
     }
   }
   for (int i = 0; i < threads.size(); ++i) scratch_.emplace_back(sequence, model.head_size());
+  if constexpr (!kIsFloat<T>) params_.keep_rounded(copy_.data());
   refresh();
+}
+
+template <typename T>
+LlamaEngine<T>::~LlamaEngine() {
+  if constexpr (!kIsFloat<T>) {
+    if (params_.rounded() == copy_.data()) params_.keep_rounded(nullptr);
+  }
 }
 
 template <typename T>
 void LlamaEngine<T>::refresh() {
   if constexpr (!kIsFloat<T>) {
+    if (params_.is_current(copy_.data())) return;
     threads_.for_ranges(params_.layout().total(), 64, [&](int64_t begin, int64_t end, int) {
       const int64_t count = end - begin;
-      tensor::kernels<T>().store_rows(1, count, nullptr, params_.all().data() + begin, count,
+      tensor::kernels<T>().store_rows(1, count, nullptr, parameters() + begin, count,
                                       copy_.data() + begin, count);
     });
+    if (params_.rounded() == copy_.data()) params_.set_rounded_current();
   }
+}
+
+template <typename T>
+const float* LlamaEngine<T>::parameters() const {
+  return std::as_const(params_).all().data();
 }
 
 template <typename T>
 const T* LlamaEngine<T>::weights() const {
   if constexpr (kIsFloat<T>) {
-    return params_.all().data();
+    return parameters();
   } else {
     return copy_.data();
   }
@@ -111,7 +127,7 @@ void LlamaEngine<T>::load_batch(std::span<const int32_t> tokens, int64_t rows) {
 template <typename T>
 void LlamaEngine<T>::embed() {
   const int64_t c = model_.hidden;
-  const float* const table = params_.all().data() + where_.embedding;
+  const float* const table = parameters() + where_.embedding;
   over_tokens([&](int64_t first, int64_t count) {
     for (int64_t i = first; i < first + count; ++i) {
       std::copy_n(table + batch_.inputs()[i] * c, c, inputs_[0].x_NC.data() + i * c);
@@ -124,10 +140,10 @@ void LlamaEngine<T>::norm(const float* x, bool add_branch, int64_t weight, float
                           float* rstd) {
   const int64_t c = model_.hidden;
   over_tokens([&](int64_t first, int64_t count) {
-    tensor::kernels<T>().add_rmsnorm(
-        count, c, x + first * c, add_branch ? branch_NC_.data() + first * c : nullptr,
-        params_.all().data() + weight, static_cast<float>(model_.norm_eps), sum + first * c,
-        rstd + first, hidden_NC_.data() + first * c);
+    tensor::kernels<T>().add_rmsnorm(count, c, x + first * c,
+                                     add_branch ? branch_NC_.data() + first * c : nullptr,
+                                     parameters() + weight, static_cast<float>(model_.norm_eps),
+                                     sum + first * c, rstd + first, hidden_NC_.data() + first * c);
   });
 }
 
@@ -200,19 +216,32 @@ double LlamaEngine<T>::loss(std::span<const int32_t> tokens, int64_t rows) {
 template <typename T>
 double LlamaEngine<T>::loss_and_gradients(std::span<const int32_t> tokens, int64_t rows,
                                           float gradient_scale, tensor::Arena& gradients,
-                                          const std::function<void(int layer)>& layer_ready) {
+                                          const std::function<void(int layer)>& layer_ready,
+                                          Gradients mode) {
   const TimedScope timed(times_.all);
   load_batch(tokens, rows);
+  keep_ = mode == Gradients::kAdd ? 1.0f : 0.0f;
+  if (mode == Gradients::kReplace) clear_others(gradients.all().data());
   forward();
   double sum = 0;
   {
     const TimedScope timed_head(times_.head);
     sum = head_.loss_and_gradients(tokens_, hidden_NC_.data(), weights() + where_.head,
-                                   batch_.targets(), gradient_scale, branch_NC_.data(),
+                                   batch_.targets(), gradient_scale, branch_NC_.data(), keep_,
                                    gradients.all().data() + where_.head);
   }
   backward(gradients, layer_ready);
   return sum;
+}
+
+template <typename T>
+void LlamaEngine<T>::clear_others(float* gradients) {
+  const TimedScope timed(times_.between);
+  for (const ArenaRange& range : where_.others) {
+    threads_.for_ranges(range.end - range.begin, 1024, [&](int64_t begin, int64_t end, int) {
+      std::fill(gradients + range.begin + begin, gradients + range.begin + end, 0.0f);
+    });
+  }
 }
 
 template <typename T>
@@ -223,7 +252,7 @@ void LlamaEngine<T>::backward_norm(const float* x, const float* rstd, int64_t we
   std::fill_n(dnorm_.data(), threads_.size() * c, 0.0f);
   threads_.for_ranges(tokens_, 1, [&](int64_t begin, int64_t end, int thread) {
     tensor::kernels<T>().rmsnorm_backward(
-        end - begin, c, x + begin * c, rstd + begin, params_.all().data() + weight,
+        end - begin, c, x + begin * c, rstd + begin, parameters() + weight,
         branch_NC_.data() + begin * c, dx_NC_.data() + begin * c,
         kIsFloat<T> ? nullptr : dx_operand() + begin * c, dnorm_.data() + thread * c,
         hidden_NC_.data() + begin * c);
@@ -246,12 +275,12 @@ void LlamaEngine<T>::backward_mlp(int64_t layer, float* gradients) {
                                          inner_NF_.data() + first * f);
   });
   block.down.backward_weight(threads_, tokens_, static_cast<const T*>(dx_operand()),
-                             inner_NF_.data(), gradients);
+                             inner_NF_.data(), keep_, gradients);
   block.gate_up.backward_input(threads_, tokens_, weights(), saved.gate_up_N2F.data(),
                                branch_NC_.data());
   backward_norm(saved.x_NC.data(), saved.rstd_N.data(), block.mlp_norm, gradients);
   block.gate_up.backward_weight(threads_, tokens_, saved.gate_up_N2F.data(), hidden_NC_.data(),
-                                gradients);
+                                keep_, gradients);
 }
 
 template <typename T>
@@ -260,7 +289,7 @@ void LlamaEngine<T>::backward_attention(int64_t layer, float* gradients) {
   Attention& saved = attention(layer);
   const T* const dx = dx_operand();
   block.o.backward_input(threads_, tokens_, weights(), dx, branch_NC_.data());
-  block.o.backward_weight(threads_, tokens_, dx, saved.out_NC.data(), gradients);
+  block.o.backward_weight(threads_, tokens_, dx, saved.out_NC.data(), keep_, gradients);
   over_heads([&](int64_t row, int64_t head, tensor::AttentionScratch& scratch) {
     const int64_t start = row * sequence_;
     tensor::attention_backward<T>(where_.attention, rope_, sequence_, head,
@@ -272,7 +301,8 @@ void LlamaEngine<T>::backward_attention(int64_t layer, float* gradients) {
   block.qkv.backward_input(threads_, tokens_, weights(), saved.qkv_NW.data(), branch_NC_.data());
   backward_norm(inputs_[layer].x_NC.data(), inputs_[layer].rstd_N.data(), block.attention_norm,
                 gradients);
-  block.qkv.backward_weight(threads_, tokens_, saved.qkv_NW.data(), hidden_NC_.data(), gradients);
+  block.qkv.backward_weight(threads_, tokens_, saved.qkv_NW.data(), hidden_NC_.data(), keep_,
+                            gradients);
 }
 
 template <typename T>

@@ -20,7 +20,8 @@ class Llama::Engine {
   virtual ~Engine() = default;
   virtual double loss_and_gradients(std::span<const int32_t> tokens, int64_t rows,
                                     float gradient_scale, tensor::Arena& gradients,
-                                    const std::function<void(int layer)>& layer_ready) = 0;
+                                    const std::function<void(int layer)>& layer_ready,
+                                    Gradients mode) = 0;
   virtual double loss(std::span<const int32_t> tokens, int64_t rows) = 0;
   virtual void refresh() = 0;
   virtual size_t bytes() const = 0;
@@ -33,10 +34,14 @@ class LlamaEngine final : public Llama::Engine {
  public:
   LlamaEngine(const config::ModelSection& model, const tensor::Layout& layout,
               tensor::Arena& params, ThreadPool& threads, int64_t max_rows, int64_t sequence);
+  ~LlamaEngine() override;
+  LlamaEngine(const LlamaEngine&) = delete;
+  LlamaEngine& operator=(const LlamaEngine&) = delete;
 
   double loss_and_gradients(std::span<const int32_t> tokens, int64_t rows, float gradient_scale,
                             tensor::Arena& gradients,
-                            const std::function<void(int layer)>& layer_ready) override;
+                            const std::function<void(int layer)>& layer_ready,
+                            Gradients mode) override;
   double loss(std::span<const int32_t> tokens, int64_t rows) override;
   void refresh() override;
   size_t bytes() const override;
@@ -72,6 +77,8 @@ class LlamaEngine final : public Llama::Engine {
   void forward_gate_up(int64_t layer);
   // Fills the buffers that the blocks share with what this block's forward pass left there.
   void recompute(int64_t layer);
+  // Zeros where gradients are added up that no product replaces.
+  void clear_others(float* gradients);
   // From the gradient of the final norm's output in branch_ to all gradients but the head's.
   void backward(tensor::Arena& gradients, const std::function<void(int layer)>& layer_ready);
   void backward_mlp(int64_t layer, float* gradients);
@@ -94,6 +101,7 @@ class LlamaEngine final : public Llama::Engine {
   Attention& attention(int64_t layer) { return attentions_[layer % attentions_.size()]; }
   Mlp& mlp(int64_t layer) { return mlps_[layer % mlps_.size()]; }
 
+  const float* parameters() const;
   const T* weights() const;
   T* dx_operand();
 
@@ -121,6 +129,7 @@ class LlamaEngine final : public Llama::Engine {
   Buffer<float> dnorm_;   // a norm weight's gradient for each thread
   std::vector<tensor::AttentionScratch> scratch_;  // for each thread
   PassTimes times_;
+  float keep_ = 1;  // by which products multiply the gradients that are there
   int64_t rows_ = 0, sequence_ = 0, tokens_ = 0;  // of the present batch
 };
 

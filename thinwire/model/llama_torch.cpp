@@ -76,9 +76,11 @@ class TorchEngine final : public Llama::Engine {
 
   double loss_and_gradients(std::span<const int32_t> tokens, int64_t rows, float gradient_scale,
                             tensor::Arena& gradients,
-                            const std::function<void(int layer)>& layer_ready) override {
+                            const std::function<void(int layer)>& layer_ready,
+                            Gradients mode) override {
     batch_.load(tokens, rows);
     gradients.mirror_on(place_);
+    if (mode == Gradients::kReplace) gradients.clear();
     const c10::NoGradGuard no_autograd;
     begin_batch();
     forward(true);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "thinwire/base/error.h"
 #include "thinwire/config/model_shapes.h"
 #include "thinwire/tensor/gemm.h"
@@ -43,6 +45,27 @@ int64_t offset(const tensor::Layout& layout, const std::string& name) {
   return layout.offset(layout.find(name));
 }
 
+std::vector<ArenaRange> outside_products(const LlamaWeights& weights, int64_t head_count,
+                                         int64_t total) {
+  std::vector<ArenaRange> products = {{weights.head, weights.head + head_count}, {total, total}};
+  for (const BlockWeights& block : weights.blocks) {
+    for (const Linear* linear : {&block.qkv, &block.o, &block.gate_up, &block.down}) {
+      for (const Linear::Part& part : linear->parts()) {
+        products.push_back({part.offset, part.offset + part.outputs * linear->inputs()});
+      }
+    }
+  }
+  std::sort(products.begin(), products.end(),
+            [](const ArenaRange& a, const ArenaRange& b) { return a.begin < b.begin; });
+  std::vector<ArenaRange> others;
+  int64_t end = 0;
+  for (const ArenaRange& product : products) {
+    if (product.begin > end) others.push_back({end, product.begin});
+    end = product.end;
+  }
+  return others;
+}
+
 }  // namespace
 
 Linear::Linear(const tensor::Layout& layout, const std::vector<std::string>& names) {
@@ -81,18 +104,19 @@ void Linear::backward_input(ThreadPool& threads, int64_t tokens, const T* arena,
 
 template <typename T>
 void Linear::backward_weight(ThreadPool& threads, int64_t tokens, const T* dy, const T* x,
-                             float* gradients) const {
+                             float keep, float* gradients) const {
   for (const Part& part : parts_) {
     tensor::gemm(threads, Transpose::kYes, Transpose::kNo, part.outputs, inputs_, tokens,
-                 dy + part.column, outputs_, x, inputs_, 1, gradients + part.offset, inputs_);
+                 dy + part.column, outputs_, x, inputs_, keep, gradients + part.offset, inputs_);
   }
 }
 
 // NOLINTBEGIN(bugprone-macro-parentheses): a type takes no parentheses
-#define THINWIRE_INSTANTIATE(T)                                                             \
-  template void Linear::forward(ThreadPool&, int64_t, const T*, const T*, T*) const;        \
-  template void Linear::backward_input(ThreadPool&, int64_t, const T*, const T*, T*) const; \
-  template void Linear::backward_weight(ThreadPool&, int64_t, const T*, const T*, float*) const
+#define THINWIRE_INSTANTIATE(T)                                                                  \
+  template void Linear::forward(ThreadPool&, int64_t, const T*, const T*, T*) const;             \
+  template void Linear::backward_input(ThreadPool&, int64_t, const T*, const T*, T*) const;      \
+  template void Linear::backward_weight(ThreadPool&, int64_t, const T*, const T*, float, float*) \
+      const
 // NOLINTEND(bugprone-macro-parentheses)
 THINWIRE_INSTANTIATE(float);
 THINWIRE_INSTANTIATE(Bf16);
@@ -117,6 +141,7 @@ LlamaWeights::LlamaWeights(const config::ModelSection& model, const tensor::Layo
          Linear(layout, {name("mlp.gate_proj"), name("mlp.up_proj")}),
          Linear(layout, {name("mlp.down_proj")})});
   }
+  others = outside_products(*this, model.vocab * model.hidden, layout.total());
 }
 
 void check_tokens(std::span<const int32_t> tokens, int64_t vocabulary) {

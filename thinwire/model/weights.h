@@ -43,15 +43,21 @@ class Linear {
   template <typename T>
   void backward_input(ThreadPool& threads, int64_t tokens, const T* arena, const T* dy_NO,
                       T* dx_NI) const;
-  // dW += dy^T x, where `gradients` is the beginning of the gradients.
+  // dW = dy^T x + keep * dW, where `gradients` is the beginning of the gradients.
   template <typename T>
   void backward_weight(ThreadPool& threads, int64_t tokens, const T* dy_NO, const T* x_NI,
-                       float* gradients) const;
+                       float keep, float* gradients) const;
 
  private:
   int64_t inputs_ = 0;
   int64_t outputs_ = 0;
   std::vector<Part> parts_;
+};
+
+// A part of the arena.
+struct ArenaRange {
+  int64_t begin;
+  int64_t end;
 };
 
 struct BlockWeights {
@@ -69,6 +75,8 @@ struct LlamaWeights {
   int64_t final_norm;
   int64_t head;  // the embedding when tied
   std::vector<BlockWeights> blocks;
+  // What belongs to no product: norms, the embedding where it is not the head, gaps.
+  std::vector<ArenaRange> others;
 };
 
 // Throws Error that names the first token outside [0, vocabulary) and where it stands.

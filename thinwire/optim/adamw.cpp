@@ -1,11 +1,16 @@
 #include "thinwire/optim/adamw.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "thinwire/base/simd.h"
+#include "thinwire/tensor/kernels.h"
 
 namespace thinwire::optim {
 namespace {
+
+// Elements whose parameters are still in the first cache when they are rounded.
+constexpr int64_t kPiece = 2048;
 
 // Elementwise and free of contraction: the same bits at any vector width.
 THINWIRE_CLONES void update(float* __restrict p, float* __restrict m, float* __restrict v,
@@ -37,11 +42,14 @@ class AdamW final : public Optimizer {
   void step(tensor::Arena& params, const tensor::Arena& grads, float grad_scale, float lr,
             uint64_t step, ThreadPool& threads) override {
     const tensor::Layout& layout = params.layout();
+    Bf16* const rounded = params.rounded();
     for (size_t tensor = 0; tensor < layout.size(); ++tensor) {
       const bool decays = layout.specs()[tensor].decays();
       adamw_update(adamw_rule(options_, grad_scale, lr, step, decays), params.tensor(tensor),
-                   m_.tensor(tensor), v_.tensor(tensor), grads.tensor(tensor), threads);
+                   m_.tensor(tensor), v_.tensor(tensor), grads.tensor(tensor),
+                   rounded == nullptr ? nullptr : rounded + layout.offset(tensor), threads);
     }
+    if (rounded != nullptr) params.set_rounded_current();
   }
 
   std::vector<OptimizerState> state() override {
@@ -72,10 +80,15 @@ AdamwRule adamw_rule(const config::OptimSection& options, float grad_scale, floa
 }
 
 void adamw_update(const AdamwRule& rule, std::span<float> p, std::span<float> m, std::span<float> v,
-                  std::span<const float> g, ThreadPool& threads) {
+                  std::span<const float> g, Bf16* p_rounded, ThreadPool& threads) {
   threads.for_ranges(static_cast<int64_t>(p.size()), 1024, [&](int64_t begin, int64_t end, int) {
-    update(p.data() + begin, m.data() + begin, v.data() + begin, g.data() + begin, end - begin,
-           rule);
+    for (int64_t at = begin; at < end; at += kPiece) {
+      const int64_t count = std::min(kPiece, end - at);
+      update(p.data() + at, m.data() + at, v.data() + at, g.data() + at, count, rule);
+      if (p_rounded == nullptr) continue;
+      tensor::kernels<Bf16>().store_rows(1, count, nullptr, p.data() + at, count, p_rounded + at,
+                                         count);
+    }
   });
 }
 

@@ -29,8 +29,8 @@ struct AdamwRule {
 };
 AdamwRule adamw_rule(const config::OptimSection& options, float grad_scale, float lr, uint64_t step,
                      bool decays);
-// All of the same length.
+// All of the same length. p_rounded, if not null, becomes p in bf16.
 void adamw_update(const AdamwRule& rule, std::span<float> p, std::span<float> m, std::span<float> v,
-                  std::span<const float> g, ThreadPool& threads);
+                  std::span<const float> g, Bf16* p_rounded, ThreadPool& threads);
 
 }  // namespace thinwire::optim

@@ -65,7 +65,7 @@ class Muon final : public Optimizer {
         step_matrix(spec, p, g, momentum_.tensor(matrix++), grad_scale, lr, threads);
       } else {
         const AdamwRule rule = adamw_rule(options_, grad_scale, lr, step, spec.decays());
-        adamw_update(rule, p, m_.tensor(other), v_.tensor(other), g, threads);
+        adamw_update(rule, p, m_.tensor(other), v_.tensor(other), g, nullptr, threads);
         ++other;
       }
     }

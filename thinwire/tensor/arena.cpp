@@ -66,6 +66,7 @@ void Arena::mirror_on(const DevicePlace& device) {
 
 float* Arena::device_values() {
   update(Side::kDevice, true);
+  outdate_rounded();
   return mirror_->data();
 }
 
@@ -74,7 +75,13 @@ const float* Arena::device_values() const {
   return mirror_->data();
 }
 
+void Arena::keep_rounded(Bf16* copy) {
+  rounded_ = copy;
+  rounded_current_ = false;
+}
+
 void Arena::clear() {
+  outdate_rounded();
   if (mirror_ == nullptr) {
     std::fill_n(data_.get(), layout_->total(), 0.0f);
   } else {

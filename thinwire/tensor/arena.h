@@ -2,12 +2,14 @@
 // digests and payload encoders make one pass over contiguous memory.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "thinwire/base/bf16.h"
 #include "thinwire/base/tensor_view.h"
 #include "thinwire/tensor/mirror.h"
 
@@ -46,6 +48,7 @@ class Arena {
   const Layout& layout() const { return *layout_; }
   std::span<float> all() {
     if (mirror_ != nullptr) update(Side::kHost, true);
+    outdate_rounded();
     return {data_.get(), static_cast<size_t>(layout_->total())};
   }
   std::span<const float> all() const {
@@ -65,6 +68,15 @@ class Arena {
   float* device_values();
   const float* device_values() const;
 
+  // A bf16 copy of all values, which belongs to whoever multiplies with it (null: none). Whoever
+  // updates the values may round them into it on the way and then call set_rounded_current();
+  // whoever asks for the values for writing later makes it out of date.
+  void keep_rounded(Bf16* copy);
+  Bf16* rounded() const { return rounded_; }
+  void set_rounded_current() { rounded_current_ = true; }
+  // Whether this is the copy, and holds the present values.
+  bool is_current(const Bf16* copy) const { return copy == rounded_ && rounded_current_; }
+
   // All values zero, on the device where there is a copy, without touching the host's side then.
   void clear();
 
@@ -76,12 +88,19 @@ class Arena {
 
   // Makes `side` up to date, and the other one out of date if it is asked for writing.
   void update(Side side, bool writing) const;
+  // Several threads may ask for the values at once.
+  void outdate_rounded() {
+    if (rounded_ == nullptr) return;
+    std::atomic_ref<bool>(rounded_current_).store(false, std::memory_order_relaxed);
+  }
 
   const Layout* layout_;
   std::unique_ptr<float[], Free> data_;
   DevicePlace place_;
   std::unique_ptr<Mirror> mirror_;  // declared behind the memory that it refers to
   mutable Side newest_ = Side::kBoth;
+  Bf16* rounded_ = nullptr;
+  bool rounded_current_ = false;
 };
 
 }  // namespace thinwire::tensor

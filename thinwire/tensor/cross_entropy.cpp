@@ -27,7 +27,10 @@ LinearCrossEntropy<T>::LinearCrossEntropy(int64_t width, int64_t vocabulary, int
       chunk_(std::min(max_rows, chunk_rows(vocabulary) * threads.size())),
       threads_(threads),
       logits_(chunk_ * vocabulary),
-      losses_(chunk_) {
+      losses_(chunk_),
+      denominators_(chunk_),
+      wide_(chunk_ * width),
+      scaled_(chunk_ * width) {
   if constexpr (!std::is_same_v<T, float>) rounded_ = AlignedBuffer<Bf16>(chunk_ * vocabulary);
 }
 
@@ -42,15 +45,15 @@ T* LinearCrossEntropy<T>::dlogits() {
 
 template <typename T>
 double LinearCrossEntropy<T>::chunk_loss(int64_t rows, const T* x, const T* weight,
-                                         const int32_t* targets, float scale, bool gradients) {
+                                         const int32_t* targets, bool gradients) {
   gemm(threads_, Transpose::kNo, Transpose::kYes, rows, vocabulary_, width_, x, width_, weight,
        width_, 0, logits_.data(), vocabulary_);
   T* const gradient = gradients ? dlogits() : nullptr;
   threads_.for_ranges(rows, 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t r = begin; r < end; ++r) {
-      losses_.data()[r] =
-          kernels<T>().cross_entropy(vocabulary_, logits_.data() + r * vocabulary_, targets[r],
-                                     scale, gradients ? gradient + r * vocabulary_ : nullptr);
+      losses_.data()[r] = kernels<T>().cross_entropy(
+          vocabulary_, logits_.data() + r * vocabulary_, targets[r],
+          gradients ? gradient + r * vocabulary_ : nullptr, denominators_.data() + r);
     }
   });
   double sum = 0;
@@ -64,7 +67,7 @@ double LinearCrossEntropy<T>::loss(int64_t rows, const T* x, const T* weight,
   double sum = 0;
   for (int64_t first = 0; first < rows; first += chunk_) {
     const int64_t count = std::min(chunk_, rows - first);
-    sum += chunk_loss(count, x + first * width_, weight, targets + first, 0, false);
+    sum += chunk_loss(count, x + first * width_, weight, targets + first, false);
   }
   return sum;
 }
@@ -72,24 +75,36 @@ double LinearCrossEntropy<T>::loss(int64_t rows, const T* x, const T* weight,
 template <typename T>
 double LinearCrossEntropy<T>::loss_and_gradients(int64_t rows, const T* x, const T* weight,
                                                  const int32_t* targets, float scale, T* dx,
-                                                 float* dweight) {
+                                                 float keep, float* dweight) {
+  const Kernels<T>& kernel = kernels<T>();
+  const int64_t c = width_;
   double sum = 0;
   for (int64_t first = 0; first < rows; first += chunk_) {
     const int64_t count = std::min(chunk_, rows - first);
-    const T* const chunk = x + first * width_;
-    sum += chunk_loss(count, chunk, weight, targets + first, scale, true);
-    gemm(threads_, Transpose::kNo, Transpose::kNo, count, width_, vocabulary_,
-         static_cast<const T*>(dlogits()), vocabulary_, weight, width_, 0, dx + first * width_,
-         width_);
-    gemm(threads_, Transpose::kYes, Transpose::kNo, vocabulary_, width_, count,
-         static_cast<const T*>(dlogits()), vocabulary_, chunk, width_, 1, dweight, width_);
+    sum += chunk_loss(count, x + first * c, weight, targets + first, true);
+    gemm(threads_, Transpose::kNo, Transpose::kNo, count, c, vocabulary_,
+         static_cast<const T*>(dlogits()), vocabulary_, weight, c, 0, wide_.data(), c);
+    // What the rows of the logits' gradients lack, on the narrow side of both products.
+    threads_.for_ranges(count, 1, [&](int64_t begin, int64_t end, int) {
+      const int64_t part = end - begin, at = (first + begin) * c;
+      float* const factors = denominators_.data() + begin;
+      float* const wide = wide_.data() + begin * c;
+      for (int64_t r = 0; r < part; ++r) factors[r] = scale / factors[r];
+      kernel.store_rows(part, c, factors, wide, c, dx + at, c);
+      kernel.load_rows(part, c, nullptr, x + at, c, wide, c);
+      kernel.store_rows(part, c, factors, wide, c, scaled_.data() + begin * c, c);
+    });
+    gemm(threads_, Transpose::kYes, Transpose::kNo, vocabulary_, c, count,
+         static_cast<const T*>(dlogits()), vocabulary_, static_cast<const T*>(scaled_.data()), c,
+         first == 0 ? keep : 1.0f, dweight, c);
   }
   return sum;
 }
 
 template <typename T>
 size_t LinearCrossEntropy<T>::bytes() const {
-  return logits_.bytes() + losses_.bytes() + rounded_.bytes();
+  return logits_.bytes() + rounded_.bytes() + losses_.bytes() + denominators_.bytes() +
+         wide_.bytes() + scaled_.bytes();
 }
 
 template class LinearCrossEntropy<float>;

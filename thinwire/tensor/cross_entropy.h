@@ -21,24 +21,28 @@ class LinearCrossEntropy {
   // Sum over the rows of the cross entropy with their targets, in nats.
   double loss(int64_t rows, const T* x_NC, const T* weight_VC, const int32_t* targets_N);
 
-  // The same number; also writes dx = scale * d(loss)/dx and adds scale * d(loss)/dweight to
-  // dweight.
+  // The same number; also writes dx = scale * d(loss)/dx and dweight = scale * d(loss)/dweight +
+  // keep * dweight (keep 0: the old values are not read).
   double loss_and_gradients(int64_t rows, const T* x_NC, const T* weight_VC,
-                            const int32_t* targets_N, float scale, T* dx_NC, float* dweight_VC);
+                            const int32_t* targets_N, float scale, T* dx_NC, float keep,
+                            float* dweight_VC);
 
   size_t bytes() const;
 
  private:
-  // The loss of one chunk and, if wanted, the gradients of its logits in dlogits().
-  double chunk_loss(int64_t rows, const T* x, const T* weight, const int32_t* targets, float scale,
+  // The loss of one chunk and, if wanted, the gradients of its logits in dlogits(), each row to be
+  // divided by its denominator.
+  double chunk_loss(int64_t rows, const T* x, const T* weight, const int32_t* targets,
                     bool gradients);
   T* dlogits();
 
   int64_t width_, vocabulary_, chunk_;
   ThreadPool& threads_;
-  AlignedBuffer<float> logits_;  // [chunk, V]
-  AlignedBuffer<Bf16> rounded_;  // the gradients of a chunk's logits where T is Bf16
-  AlignedBuffer<float> losses_;  // [chunk]
+  AlignedBuffer<float> logits_;                 // [chunk, V]
+  AlignedBuffer<Bf16> rounded_;                 // the gradients of a chunk's logits where T is Bf16
+  AlignedBuffer<float> losses_, denominators_;  // [chunk]
+  AlignedBuffer<float> wide_;                   // [chunk, C], in fp32
+  AlignedBuffer<T> scaled_;                     // [chunk, C], rows of x
 };
 
 }  // namespace thinwire::tensor

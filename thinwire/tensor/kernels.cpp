@@ -160,8 +160,9 @@ HWY_INLINE float row_max(const float* row, size_t n) {
   return hn::GetLane(hn::MaxOfLanes(d, largest));
 }
 
-// row = exp(row - shift); returns the sum.
-HWY_INLINE float exp_row(float* row, size_t n, float shift) {
+// out = exp(row - shift); returns the sum. out may be the row.
+template <typename T>
+HWY_INLINE float exp_row(const float* row, size_t n, float shift, T* out) {
   const D d;
   const V vshift = hn::Set(d, shift);
   V sum = hn::Zero(d);
@@ -169,7 +170,7 @@ HWY_INLINE float exp_row(float* row, size_t n, float shift) {
     constexpr float kLowest = -std::numeric_limits<float>::infinity();
     const V e = hn::Exp(d, hn::Sub(lanes.load_or(d, row + i, kLowest), vshift));
     sum = hn::Add(sum, e);
-    lanes.store(e, d, row + i);
+    lanes.store(e, d, out + i);
   });
   return hn::GetLane(hn::SumOfLanes(d, sum));
 }
@@ -180,7 +181,7 @@ void causal_softmax_tile(int64_t rows, int64_t columns, int64_t visible, float* 
     const int64_t seen = std::clamp(visible + r, int64_t{0}, columns);
     const float largest = std::max(max[r], row_max(scores, static_cast<size_t>(seen)));
     rescale[r] = std::exp(max[r] - largest);
-    sum[r] = sum[r] * rescale[r] + exp_row(scores, static_cast<size_t>(seen), largest);
+    sum[r] = sum[r] * rescale[r] + exp_row(scores, static_cast<size_t>(seen), largest, scores);
     max[r] = largest;
     std::fill(scores + seen, scores + columns, 0.0f);
   }
@@ -219,26 +220,49 @@ void row_dots(int64_t rows, int64_t width, const T* a, int64_t a_stride, const T
 }
 
 template <typename T>
-float cross_entropy(int64_t vocabulary, float* logits, int64_t target, float scale, T* gradient) {
+HWY_INLINE void multiply_row(T* row, size_t n, float factor) {
   const D d;
+  const V vfactor = hn::Set(d, factor);
+  for_vectors(d, n, [&](size_t i, auto lanes) HWY_ATTR {
+    lanes.store(hn::Mul(lanes.load(d, row + i), vfactor), d, row + i);
+  });
+}
+
+// The greatest logit is not known until the row's end, but exp may be taken of differences to any
+// value near it: to the greatest so far, as long as none exceeds that by more than kHeadroom.
+template <typename T>
+float cross_entropy(int64_t vocabulary, float* logits, int64_t target, T* gradient,
+                    float* denominator) {
+  constexpr size_t kPiece = 4096;  // logits that stay in the first cache
+  constexpr float kHeadroom = 8;
   const size_t n = static_cast<size_t>(vocabulary);
   const float chosen = logits[target];
-  const float largest = row_max(logits, n);
-  const float sum = exp_row(logits, n, largest);
+  float shift = std::numeric_limits<float>::lowest();
+  float sum = 0;
+  for (size_t first = 0; first < n; first += kPiece) {
+    const size_t count = std::min(kPiece, n - first);
+    float* const piece = logits + first;
+    const float largest = row_max(piece, count);
+    if (largest > shift + kHeadroom) {
+      const float rescale = std::exp(shift - largest);
+      sum *= rescale;
+      if (gradient != nullptr) multiply_row(gradient, first, rescale);
+      shift = largest;
+    }
+    sum += gradient == nullptr ? exp_row(piece, count, shift, piece)
+                               : exp_row(piece, count, shift, gradient + first);
+  }
   if (gradient != nullptr) {
     // The target's entry apart: p - 1 loses digits once p has been rounded to T.
-    const float at_target = scale * (logits[target] / sum - 1.0f);
-    const V factor = hn::Set(d, scale / sum);
-    for_vectors(d, n, [&](size_t i, auto lanes) HWY_ATTR {
-      lanes.store(hn::Mul(lanes.load(d, logits + i), factor), d, gradient + i);
-    });
+    const float at_target = std::exp(chosen - shift) - sum;
     if constexpr (std::is_same_v<T, float>) {
       gradient[target] = at_target;
     } else {
       gradient[target] = to_bf16(at_target);
     }
   }
-  return largest - chosen + std::log(sum);
+  *denominator = sum;
+  return shift - chosen + std::log(sum);
 }
 
 void add(int64_t count, const float* from, float* to) {

@@ -78,11 +78,12 @@ struct Kernels {
   void (*row_dots)(int64_t rows, int64_t width, const T* a, int64_t a_stride, const T* b,
                    int64_t b_stride, float* out_R);
 
-  // Cross entropy of one row of logits with the token `target`, in nats. If gradient is not null,
-  // scale * (softmax(logits) - one_hot(target)) is written there. The logits are spent; gradient
-  // may be the logits.
-  float (*cross_entropy)(int64_t vocabulary, float* logits_V, int64_t target, float scale,
-                         T* gradient_V);
+  // Cross entropy of one row of logits with the token `target`, in nats, in one pass over memory.
+  // If gradient is not null, denominator * (softmax(logits) - one_hot(target)) is written there: to
+  // divide by the softmax's denominator is left to whoever uses the row. The logits are spent;
+  // gradient may be the logits.
+  float (*cross_entropy)(int64_t vocabulary, float* logits_V, int64_t target, T* gradient_V,
+                         float* denominator);
 
   // to += from.
   void (*add)(int64_t count, const float* from, float* to);

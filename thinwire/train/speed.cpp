@@ -63,12 +63,14 @@ std::vector<StepPart> step_parts(const config::Recipe& recipe, model::Precision 
   // bf16 the rounded dx); SwiGLU reads 2 and writes 1 width forward, reads 3 and writes 3 backward.
   const double norms = 2 * (8 * c + 2 * size * c) + 2 * (12 * c + (half ? 3 : 2) * size * c);
   const double between = layers * (norms + 9 * size * f);
-  // AdamW reads four arenas and writes three, the norm reads and the next step clears the gradient.
-  const double update = half ? 42 : 36;
+  // The embedding's gradient is cleared where it is not the head's.
+  const double cleared = model.tied ? 0 : 4 * c * static_cast<double>(model.vocab);
+  // AdamW reads four arenas and writes three, in bf16 also the copy; the norm reads the gradient.
+  const double update = half ? 34 : 32;
   const double products = times.all - times.attention - times.between - times.head;
   return {{"block products", products, n * blocks, 0},
           {"attention", times.attention, n * attention, 0},
-          {"norms, SwiGLU", times.between, 0, n * between},
+          {"norms, SwiGLU", times.between, 0, n * between + cleared},
           {"head, loss", times.head, n * head, 0},
           {"update", update_seconds, 0, update * p}};
 }
