@@ -119,6 +119,20 @@ TYPED_TEST(KernelTest, SwigluOfExtremeGatesIsFinite) {
   }
 }
 
+TEST(Kernels, TransposeTurnsRowsIntoColumnsOfAWiderMatrix) {
+  constexpr int64_t kWidth = 7, kStride = 9, kTurnedStride = 45;
+  for (const int64_t rows : {3, 32, 41}) {
+    const auto from = random_values<float>(rows * kStride, 1);
+    std::vector<float> to(kWidth * kTurnedStride, -1.0f);
+    kernels<float>().transpose(rows, kWidth, from.data(), kStride, to.data(), kTurnedStride);
+    for (int64_t c = 0; c < kWidth; ++c) {
+      for (int64_t r = 0; r < kTurnedStride; ++r) {
+        ASSERT_EQ(to[c * kTurnedStride + r], r < rows ? from[r * kStride + c] : -1.0f);
+      }
+    }
+  }
+}
+
 TYPED_TEST(KernelTest, CrossEntropyEqualsTheReference) {
   const int64_t vocabulary = 101, target = 17;
   auto logits = random_values<float>(vocabulary, 1);

@@ -21,6 +21,17 @@ struct HeadColumns {
   T* value;
 };
 
+// Keys as the right operand of their product with queries: [T, D] as they are, or [D, T], which the
+// BLAS multiplies faster.
+struct KeyOperand {
+  const float* data;
+  int64_t stride;
+  Transpose transpose;
+  const float* at(int64_t position) const {
+    return data + (transpose == Transpose::kYes ? position * stride : position);
+  }
+};
+
 // Rotated keys and plain values of all positions into scratch.
 template <typename T>
 void load_keys_values(const AttentionShape& shape, const RopeTable& rope, int64_t sequence,
@@ -30,6 +41,7 @@ void load_keys_values(const AttentionShape& shape, const RopeTable& rope, int64_
   kernel.rotate_load(Rotation::kForward, sequence, d, rope.cosine(0), rope.sine(0), 1.0f,
                      columns.key, stride, scratch.key.data(), d);
   kernel.load_rows(sequence, d, nullptr, columns.value, stride, scratch.value.data(), d);
+  kernel.transpose(sequence, d, scratch.key.data(), d, scratch.key_t.data(), scratch.stride);
 }
 
 // Rotated and scaled queries of positions [first, first + rows) of one head.
@@ -57,19 +69,19 @@ void load_output_gradient(const AttentionShape& shape, int64_t sequence, const T
 void backward_tile(int64_t d, int64_t first, int64_t rows, int64_t key, const float* log_sum_exp,
                    AttentionScratch& s) {
   constexpr Transpose kNo = Transpose::kNo, kYes = Transpose::kYes;
-  const int64_t columns = std::min(kKeyBlock, first + rows - key);
+  const int64_t columns = std::min(kKeyBlock, first + rows - key), stride = columns + kTilePad;
   float* const p = s.scores.data();
   float* const dp = s.dscores.data();
   const float* const queries = s.query.data() + first * d;
   const float* const doutput = s.doutput.data() + first * d;
   const float* const keys = s.key.data() + key * d;
-  gemm(kNo, kYes, rows, columns, d, queries, d, keys, d, 0, p, columns);
-  gemm(kNo, kYes, rows, columns, d, doutput, d, s.value.data() + key * d, d, 0, dp, columns);
+  gemm(kNo, kNo, rows, columns, d, queries, d, s.key_t.data() + key, s.stride, 0, p, stride);
+  gemm(kNo, kNo, rows, columns, d, doutput, d, s.value_t.data() + key, s.stride, 0, dp, stride);
   kernels<float>().causal_softmax_backward(rows, columns, first + 1 - key, log_sum_exp + first,
-                                           s.row_dots.data() + first, p, dp, columns);
-  gemm(kYes, kNo, columns, d, rows, p, columns, doutput, d, 1, s.dvalue.data() + key * d, d);
-  gemm(kYes, kNo, columns, d, rows, dp, columns, queries, d, 1, s.dkey.data() + key * d, d);
-  gemm(kNo, kNo, rows, d, columns, dp, columns, keys, d, key == 0 ? 0.0f : 1.0f,
+                                           s.row_dots.data() + first, p, dp, stride);
+  gemm(kYes, kNo, columns, d, rows, p, stride, doutput, d, 1, s.dvalue.data() + key * d, d);
+  gemm(kYes, kNo, columns, d, rows, dp, stride, queries, d, 1, s.dkey.data() + key * d, d);
+  gemm(kNo, kNo, rows, d, columns, dp, stride, keys, d, key == 0 ? 0.0f : 1.0f,
        s.dquery.data() + first * d, d);
 }
 
@@ -88,6 +100,33 @@ void backward_head(const AttentionShape& shape, const RopeTable& rope, int64_t s
   }
   kernels<T>().rotate_store(Rotation::kInverse, sequence, d, rope.cosine(0), rope.sine(0),
                             shape.score_scale(), s.dquery.data(), d, query, shape.qkv_width());
+}
+
+// attend() of attention.h.
+void attend_keys(int64_t rows, int64_t first, int64_t head_size, const float* query,
+                 const KeyOperand& key, const float* value, float* scores, float* out,
+                 float* inverse_sum, float* log_sum_exp) {
+  assert(rows <= kQueryBlock);
+  const Kernels<float>& kernel = kernels<float>();
+  float* const sum = inverse_sum;
+  float* const largest = log_sum_exp;
+  float rescale[kQueryBlock];
+  std::fill_n(sum, rows, 0.0f);
+  std::fill_n(largest, rows, -std::numeric_limits<float>::infinity());
+  for (int64_t at = 0; at < first + rows; at += kKeyBlock) {
+    const int64_t columns = std::min(kKeyBlock, first + rows - at), stride = columns + kTilePad;
+    gemm(Transpose::kNo, key.transpose, rows, columns, head_size, query, head_size, key.at(at),
+         key.stride, 0, scores, stride);
+    kernel.causal_softmax_tile(rows, columns, first + 1 - at, scores, stride, largest, sum,
+                               rescale);
+    if (at > 0) kernel.load_rows(rows, head_size, rescale, out, head_size, out, head_size);
+    gemm(Transpose::kNo, Transpose::kNo, rows, head_size, columns, scores, stride,
+         value + at * head_size, head_size, at == 0 ? 0.0f : 1.0f, out, head_size);
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    log_sum_exp[r] = largest[r] + std::log(sum[r]);
+    inverse_sum[r] = 1.0f / sum[r];
+  }
 }
 
 }  // namespace
@@ -109,23 +148,26 @@ RopeTable::RopeTable(int64_t positions, int64_t head_size, double theta) : half_
   }
 }
 
-AttentionScratch::AttentionScratch(int64_t sequence, int64_t head_size) {
+AttentionScratch::AttentionScratch(int64_t sequence, int64_t head_size)
+    : stride((sequence + kTilePad - 1) / kTilePad * kTilePad + kTilePad) {
   const int64_t rows = std::min(sequence, kQueryBlock);
   for (auto* buffer : {&key, &value, &dkey, &dvalue, &query, &doutput, &dquery}) {
     *buffer = AlignedBuffer<float>(sequence * head_size);
   }
+  for (auto* buffer : {&key_t, &value_t}) *buffer = AlignedBuffer<float>(head_size * stride);
   row_dots = AlignedBuffer<float>(sequence);
   output = AlignedBuffer<float>(rows * head_size);
   for (auto* buffer : {&scores, &dscores}) {
-    *buffer = AlignedBuffer<float>(rows * std::min(sequence, kKeyBlock));
+    *buffer = AlignedBuffer<float>(rows * (std::min(sequence, kKeyBlock) + kTilePad));
   }
   for (auto* buffer : {&inverse_sum, &log_sum_exp}) *buffer = AlignedBuffer<float>(rows);
 }
 
 size_t AttentionScratch::bytes() const {
   size_t sum = 0;
-  for (const auto* buffer : {&key, &value, &dkey, &dvalue, &query, &output, &doutput, &dquery,
-                             &scores, &dscores, &inverse_sum, &log_sum_exp, &row_dots}) {
+  for (const auto* buffer :
+       {&key, &value, &dkey, &dvalue, &query, &output, &doutput, &dquery, &key_t, &value_t, &scores,
+        &dscores, &inverse_sum, &log_sum_exp, &row_dots}) {
     sum += buffer->bytes();
   }
   return sum;
@@ -133,27 +175,8 @@ size_t AttentionScratch::bytes() const {
 
 void attend(int64_t rows, int64_t first, int64_t head_size, const float* query, const float* key,
             const float* value, float* scores, float* out, float* inverse_sum, float* log_sum_exp) {
-  assert(rows <= kQueryBlock);
-  const Kernels<float>& kernel = kernels<float>();
-  float* const sum = inverse_sum;
-  float* const largest = log_sum_exp;
-  float rescale[kQueryBlock];
-  std::fill_n(sum, rows, 0.0f);
-  std::fill_n(largest, rows, -std::numeric_limits<float>::infinity());
-  for (int64_t at = 0; at < first + rows; at += kKeyBlock) {
-    const int64_t columns = std::min(kKeyBlock, first + rows - at);
-    gemm(Transpose::kNo, Transpose::kYes, rows, columns, head_size, query, head_size,
-         key + at * head_size, head_size, 0, scores, columns);
-    kernel.causal_softmax_tile(rows, columns, first + 1 - at, scores, columns, largest, sum,
-                               rescale);
-    if (at > 0) kernel.load_rows(rows, head_size, rescale, out, head_size, out, head_size);
-    gemm(Transpose::kNo, Transpose::kNo, rows, head_size, columns, scores, columns,
-         value + at * head_size, head_size, at == 0 ? 0.0f : 1.0f, out, head_size);
-  }
-  for (int64_t r = 0; r < rows; ++r) {
-    log_sum_exp[r] = largest[r] + std::log(sum[r]);
-    inverse_sum[r] = 1.0f / sum[r];
-  }
+  attend_keys(rows, first, head_size, query, {key, head_size, Transpose::kYes}, value, scores, out,
+              inverse_sum, log_sum_exp);
 }
 
 template <typename T>
@@ -166,9 +189,10 @@ void attention_forward(const AttentionShape& shape, const RopeTable& rope, int64
     for (int64_t first = 0; first < sequence; first += kQueryBlock) {
       const int64_t rows = std::min(kQueryBlock, sequence - first);
       load_queries<T>(shape, rope, first, rows, qkv + head * d, scratch);
-      attend(rows, first, d, scratch.query.data(), scratch.key.data(), scratch.value.data(),
-             scratch.scores.data(), scratch.output.data(), scratch.inverse_sum.data(),
-             log_sum_exp + head * sequence + first);
+      attend_keys(rows, first, d, scratch.query.data(),
+                  {scratch.key_t.data(), scratch.stride, Transpose::kNo}, scratch.value.data(),
+                  scratch.scores.data(), scratch.output.data(), scratch.inverse_sum.data(),
+                  log_sum_exp + head * sequence + first);
       kernels<T>().store_rows(rows, d, scratch.inverse_sum.data(), scratch.output.data(), d,
                               out + first * shape.width() + head * d, shape.width());
     }
@@ -183,6 +207,7 @@ void attention_backward(const AttentionShape& shape, const RopeTable& rope, int6
   const int64_t d = shape.head_size, stride = shape.qkv_width();
   const HeadColumns<T> columns(shape, kv_head, qkv);
   load_keys_values<T>(shape, rope, sequence, HeadColumns<const T>(shape, kv_head, qkv), scratch);
+  kernel.transpose(sequence, d, scratch.value.data(), d, scratch.value_t.data(), scratch.stride);
   std::fill_n(scratch.dkey.data(), sequence * d, 0.0f);
   std::fill_n(scratch.dvalue.data(), sequence * d, 0.0f);
   for (int64_t head = kv_head * shape.group(); head < (kv_head + 1) * shape.group(); ++head) {

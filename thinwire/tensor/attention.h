@@ -45,17 +45,22 @@ class RopeTable {
 // Query rows and keys of one tile of scores. Products of this size run at full speed.
 inline constexpr int64_t kQueryBlock = 64;
 inline constexpr int64_t kKeyBlock = 512;  // a multiple of kQueryBlock
+// By so much rows in scratch memory are longer than what they hold, so that rows below each other
+// do not share the same few places of the first cache.
+inline constexpr int64_t kTilePad = 16;
 
 // Memory for one thread's calls with up to `sequence` positions.
 struct AttentionScratch {
   AttentionScratch(int64_t sequence, int64_t head_size);
   size_t bytes() const;
 
+  int64_t stride;                                 // of rows of T
   AlignedBuffer<float> key, value, dkey, dvalue;  // [T, D]
   AlignedBuffer<float> query, doutput, dquery;    // [T, D]
+  AlignedBuffer<float> key_t, value_t;            // [D, T]
   AlignedBuffer<float> row_dots;                  // [T]
   AlignedBuffer<float> output;                    // [query block, D]
-  AlignedBuffer<float> scores, dscores;           // [query block, key block]
+  AlignedBuffer<float> scores, dscores;           // [query block, key block], rows kTilePad longer
   AlignedBuffer<float> inverse_sum, log_sum_exp;  // [query block]
 };
 
@@ -76,7 +81,7 @@ void attention_backward(const AttentionShape& shape, const RopeTable& rope, int6
 // The inner part, for callers that keep rotated keys: `rows` <= kQueryBlock queries (rotated,
 // scaled by 1/sqrt(head_size)), the first of which stands at position `first`, against the keys and
 // values of positions [0, first + rows). out [rows, D] is not yet multiplied by inverse_sum; scores
-// has room for a tile.
+// has room for a tile (AttentionScratch).
 void attend(int64_t rows, int64_t first, int64_t head_size, const float* query, const float* key,
             const float* value, float* scores, float* out, float* inverse_sum, float* log_sum_exp);
 

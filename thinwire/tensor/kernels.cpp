@@ -1,5 +1,7 @@
 #include "thinwire/tensor/kernels.h"
 
+#include <hwy/cache_control.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -115,6 +117,15 @@ void swiglu_backward(int64_t rows, int64_t width, T* gate_up, const T* dout, T* 
   }
 }
 
+// The processor follows rows in memory by itself only where they lie one behind the other.
+template <typename T>
+HWY_INLINE void prefetch_row(const T* row, int64_t rows_left, int64_t width, int64_t stride) {
+  constexpr int64_t kAhead = 6;
+  if (rows_left <= kAhead || stride == width) return;
+  constexpr int64_t kLine = 64 / sizeof(T);
+  for (int64_t i = 0; i < width; i += kLine) hwy::Prefetch(row + kAhead * stride + i);
+}
+
 template <typename From, typename To>
 void rotate(Rotation rotation, int64_t rows, int64_t width, const float* cosine, const float* sine,
             float scale, const From* from, int64_t from_stride, To* to, int64_t to_stride) {
@@ -123,6 +134,8 @@ void rotate(Rotation rotation, int64_t rows, int64_t width, const float* cosine,
   const V cosine_scale = hn::Set(d, scale);
   const V sine_scale = hn::Set(d, rotation == Rotation::kInverse ? -scale : scale);
   for (int64_t r = 0; r < rows; ++r) {
+    prefetch_row(from, rows - r, width, from_stride);
+    prefetch_row(to, rows - r, width, to_stride);
     for_vectors(d, half, [&](size_t i, auto lanes) HWY_ATTR {
       const V c = hn::Mul(lanes.load(d, cosine + i), cosine_scale);
       const V s = hn::Mul(lanes.load(d, sine + i), sine_scale);
@@ -143,10 +156,29 @@ void copy_rows(int64_t rows, int64_t width, const float* scale, const From* from
                int64_t from_stride, To* to, int64_t to_stride) {
   const D d;
   for (int64_t r = 0; r < rows; ++r, from += from_stride, to += to_stride) {
+    prefetch_row(from, rows - r, width, from_stride);
+    prefetch_row(to, rows - r, width, to_stride);
     const V factor = hn::Set(d, scale == nullptr ? 1.0f : scale[r]);
     for_vectors(d, static_cast<size_t>(width), [&](size_t i, auto lanes) HWY_ATTR {
       lanes.store(hn::Mul(lanes.load(d, from + i), factor), d, to + i);
     });
+  }
+}
+
+void transpose(int64_t rows, int64_t columns, const float* from, int64_t from_stride, float* to,
+               int64_t to_stride) {
+  const D d;
+  const hn::RebindToSigned<D> di;
+  const auto down = hn::Mul(hn::Iota(di, 0), hn::Set(di, static_cast<int32_t>(from_stride)));
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t r = 0;
+  for (; r + lanes <= rows; r += lanes) {
+    for (int64_t c = 0; c < columns; ++c) {
+      hn::StoreU(hn::GatherIndex(d, from + r * from_stride + c, down), d, to + c * to_stride + r);
+    }
+  }
+  for (; r < rows; ++r) {
+    for (int64_t c = 0; c < columns; ++c) to[c * to_stride + r] = from[r * from_stride + c];
   }
 }
 
@@ -211,6 +243,8 @@ void row_dots(int64_t rows, int64_t width, const T* a, int64_t a_stride, const T
               int64_t b_stride, float* out) {
   const D d;
   for (int64_t r = 0; r < rows; ++r, a += a_stride, b += b_stride) {
+    prefetch_row(a, rows - r, width, a_stride);
+    prefetch_row(b, rows - r, width, b_stride);
     V sum = hn::Zero(d);
     for_vectors(d, static_cast<size_t>(width), [&](size_t i, auto lanes) HWY_ATTR {
       sum = hn::MulAdd(lanes.load(d, a + i), lanes.load(d, b + i), sum);
@@ -282,6 +316,7 @@ Kernels<T> table() {
           rotate<float, T>,
           copy_rows<T, float>,
           copy_rows<float, T>,
+          transpose,
           causal_softmax_tile,
           causal_softmax_backward,
           row_dots<T>,

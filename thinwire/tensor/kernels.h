@@ -57,6 +57,10 @@ struct Kernels {
   void (*store_rows)(int64_t rows, int64_t width, const float* scale_R, const float* from,
                      int64_t from_stride, T* to, int64_t to_stride);
 
+  // to[column, row] = from[row, column].
+  void (*transpose)(int64_t rows, int64_t columns, const float* from, int64_t from_stride,
+                    float* to, int64_t to_stride);
+
   // One tile of a causal softmax of attention scores, in place, for rows whose columns come tile by
   // tile (Milakov and Gimelshein 2018, arXiv 1805.02867). Row r may see the first `visible + r`
   // columns (none if that is not positive); they become exp(score - max), the columns behind them
