@@ -218,12 +218,12 @@ int64_t order_by_slot(int64_t found, uint32_t least, TopK::Workspace& of) {
 int take_largest(float* tile, TopK::Workspace& of, uint16_t* slots, float* values,
                  uint32_t& guess) {
   const auto count = static_cast<int64_t>(of.size());
-  // A quarter of a power of two below the last time's least value.
-  constexpr uint32_t kSlack = 1u << 21;
+  // A sixteenth or so below the last time's least value.
+  constexpr uint32_t kSlack = 1u << 19;
   uint32_t threshold = guess > kSlack ? guess - kSlack : 0;
   int64_t found = 0;
   if (threshold > 0) found = mark_candidates(tile, count, threshold, of.marks.data());
-  if (found < of.kept || found > 4 * of.kept) {
+  if (found < of.kept || found > 8 * of.kept) {
     threshold = lower_bound(tile, of);
     found = mark_candidates(tile, count, threshold, of.marks.data());
   }

@@ -108,7 +108,7 @@ Result<void> DistroApplier::apply(std::span<const transport::Delivery> deliverie
   auto decoded = decode(deliveries, round);
   if (!decoded) return decoded;
   tensor::Arena& target = update_ == TileUpdate::kStore ? gradients : params;
-  if (target.device() != nullptr) {
+  if (on_gpu(target)) {
     update_on_device(deliveries.size(), round.learning_rate, target);
   } else {
     tiles_.for_each_segment(threads_, [&](size_t segment, size_t next, int thread) {

@@ -15,6 +15,11 @@
 
 namespace thinwire::sync {
 
+// Whether an arena has a copy on a GPU.
+inline bool on_gpu(const tensor::Arena& arena) {
+  return arena.device() != nullptr && arena.device()->kind == Device::kCuda;
+}
+
 // Numbers on the processor with a copy on a device, or without where the device is the processor.
 class DeviceValues {
  public:

@@ -47,18 +47,18 @@ DistroEncoder::DistroEncoder(const method::DistroOptions& options, const DistroT
 
 Bytes DistroEncoder::encode(const tensor::Arena& gradients, float gain,
                             const codec::PayloadId& id) {
-  const tensor::DevicePlace* place = gradients.device();
-  if (place != nullptr && device_ == nullptr) {
-    device_ = std::make_unique<DistroDevice>(options_, tiles_, layout_, threads_, *place);
+  if (on_gpu(gradients) && device_ == nullptr) {
+    device_ =
+        std::make_unique<DistroDevice>(options_, tiles_, layout_, threads_, *gradients.device());
   }
-  if (device_ != nullptr) {
+  if (on_gpu(gradients)) {
     device_->take(gradients, gain, momentum_, sent_);
   } else {
     take_from_tiles(gradients, gain);
   }
   const auto tensors = static_cast<int64_t>(tiles_.shapes().size());
   threads_.for_each(tensors, [&](int64_t tensor) { quantise_tensor(size_t(tensor)); });
-  if (options_.feedback && device_ != nullptr) {
+  if (options_.feedback && on_gpu(gradients)) {
     device_->put_back(sent_, momentum_);
   } else if (options_.feedback) {
     threads_.for_each(tensors, [&](int64_t tensor) { put_back(size_t(tensor)); });

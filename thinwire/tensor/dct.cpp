@@ -13,8 +13,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "thinwire/tensor/dct_matrix-inl.h"
-#include "thinwire/tensor/dct_recursions-inl.h"
+#include "thinwire/tensor/dct_passes-inl.h"
 // clang-format on
 
 #ifndef THINWIRE_TENSOR_DCT_ONCE
@@ -42,164 +41,6 @@ namespace thinwire::tensor {
 namespace HWY_NAMESPACE {
 namespace {
 
-// Calls of fetch.more() for kLanes columns of a side.
-int64_t calls_of(int n) {
-  if (in_quarters(n)) return quarters_calls(n);
-  return is_fast_dct_size(n) ? 1 : matrix_calls(n);
-}
-
-// The coefficients of kLanes columns: out(f, coefficients f ... f + 3). N is the side if there is a
-// recursion for it, else 0; then up to three coefficients behind the last are zeros.
-template <int N, class Out>
-HWY_INLINE void forward(const DctSide& side, const float* in, int64_t stride, Fetcher& fetch,
-                        const Out& out) {
-  const D d;
-  if constexpr (in_quarters(N)) {
-    quarters_forward<N>(side.norm.data(), in, stride, fetch, out);
-  } else if constexpr (N > 0) {
-    V x[N];
-    THINWIRE_UNROLL(16)
-    for (int i = 0; i < N; ++i) x[i] = hn::LoadU(d, in + i * stride);
-    dct2<N>(x);
-    THINWIRE_UNROLL(16)
-    for (int f = 0; f < N; ++f) x[f] = hn::Mul(x[f], hn::Set(d, side.norm[size_t(f)]));
-    THINWIRE_UNROLL(4)
-    for (int f = 0; f < N; f += 4) out(f, x[f], x[f + 1], x[f + 2], x[f + 3]);
-    fetch.more();
-  } else {
-    V x[kMaxSide + 3];
-    matrix_forward(side, in, stride, fetch, x);
-    for (int f = side.n; f < side.n + 3; ++f) x[f] = hn::Zero(d);
-    for (int f = 0; f < side.n; f += 4) out(f, x[f], x[f + 1], x[f + 2], x[f + 3]);
-  }
-}
-
-// The elements of kLanes columns: out(i, element i).
-template <int N, class Out>
-HWY_INLINE void inverse(const DctSide& side, const float* in, int64_t stride, Fetcher& fetch,
-                        const Out& out) {
-  const D d;
-  if constexpr (in_quarters(N)) {
-    quarters_inverse<N>(side.norm.data(), in, stride, fetch, out);
-  } else if constexpr (N > 0) {
-    V x[N];
-    THINWIRE_UNROLL(16)
-    for (int f = 0; f < N; ++f) {
-      x[f] = hn::Mul(hn::LoadU(d, in + f * stride), hn::Set(d, side.norm[size_t(f)]));
-    }
-    dct3<N>(x);
-    THINWIRE_UNROLL(16)
-    for (int i = 0; i < N; ++i) out(i, x[i]);
-    fetch.more();
-  } else {
-    matrix_inverse(side, in, stride, fetch, out);
-  }
-}
-
-// Calls body with the side as a constant, or 0 where there is no recursion for it.
-template <class Body>
-void for_side(int n, const Body& body) {
-  switch (n) {
-    case 4:
-      return body(std::integral_constant<int, 4>());
-    case 8:
-      return body(std::integral_constant<int, 8>());
-    case 16:
-      return body(std::integral_constant<int, 16>());
-    case 32:
-      return body(std::integral_constant<int, 32>());
-    case 64:
-      return body(std::integral_constant<int, 64>());
-    default:
-      return body(std::integral_constant<int, 0>());
-  }
-}
-
-// The first lanes of a vector, which touch nothing else in memory.
-class FirstLanes {
- public:
-  explicit FirstLanes(int64_t count) : count_(static_cast<size_t>(count)) {}
-
-  HWY_INLINE V load(const float* from) const {
-#if HWY_TARGET <= HWY_AVX3
-    return hn::MaskedLoad(hn::FirstN(D(), count_), D(), from);
-#else
-    HWY_ALIGN float values[size_t(kLanes)] = {};
-    for (size_t i = 0; i < count_; ++i) values[i] = from[i];
-    return hn::Load(D(), values);
-#endif
-  }
-  HWY_INLINE void store(V v, float* to) const {
-#if HWY_TARGET <= HWY_AVX3
-    hn::BlendedStore(v, hn::FirstN(D(), count_), D(), to);
-#else
-    HWY_ALIGN float values[size_t(kLanes)];
-    hn::Store(v, D(), values);
-    for (size_t i = 0; i < count_; ++i) to[i] = values[i];
-#endif
-  }
-
- private:
-  size_t count_;
-};
-
-class AllLanes {
- public:
-  HWY_INLINE V load(const float* from) const { return hn::LoadU(D(), from); }
-  HWY_INLINE void store(V v, float* to) const { hn::StoreU(v, D(), to); }
-};
-
-// Calls body(first column, lanes) for all of `count` columns, kLanes at a time.
-template <class Body>
-HWY_INLINE void for_columns(int64_t count, const Body& body) {
-  int64_t at = 0;
-  for (; at + kLanes <= count; at += kLanes) body(at, AllLanes());
-  if (at < count) body(at, FirstLanes(count - at));
-}
-
-#if HWY_TARGET != HWY_SCALAR
-// Stores 128 bits at a time, `stride` apart.
-template <class DV>
-HWY_INLINE void store_blocks(DV d, hn::Vec<DV> v, float* out, int64_t stride) {
-  if constexpr (hn::MaxLanes(DV()) <= 4) {
-    hn::StoreU(v, d, out);
-  } else {
-    const hn::Half<DV> half;
-    constexpr int64_t kBlocks = hn::MaxLanes(half) / 4;
-    store_blocks(half, hn::LowerHalf(half, v), out, stride);
-    store_blocks(half, hn::UpperHalf(half, v), out + kBlocks * stride, stride);
-  }
-}
-#endif
-
-// out[lane * stride + i] = xi
-HWY_INLINE void store_turned(V x0, V x1, V x2, V x3, float* HWY_RESTRICT out, int64_t stride) {
-  const D d;
-#if HWY_TARGET == HWY_SCALAR
-  (void)stride;
-  hn::StoreU(x0, d, out);
-  hn::StoreU(x1, d, out + 1);
-  hn::StoreU(x2, d, out + 2);
-  hn::StoreU(x3, d, out + 3);
-#else
-  const hn::Repartition<double, D> d64;
-  const auto low = [&](V a, V b) HWY_ATTR {
-    return hn::BitCast(d, hn::InterleaveLower(d64, hn::BitCast(d64, a), hn::BitCast(d64, b)));
-  };
-  const auto high = [&](V a, V b) HWY_ATTR {
-    return hn::BitCast(d, hn::InterleaveUpper(d64, hn::BitCast(d64, a), hn::BitCast(d64, b)));
-  };
-  const V low01 = hn::InterleaveLower(d, x0, x1);
-  const V low23 = hn::InterleaveLower(d, x2, x3);
-  const V high01 = hn::InterleaveUpper(d, x0, x1);
-  const V high23 = hn::InterleaveUpper(d, x2, x3);
-  store_blocks(d, low(low01, low23), out, 4 * stride);
-  store_blocks(d, high(low01, low23), out + stride, 4 * stride);
-  store_blocks(d, low(high01, high23), out + 2 * stride, 4 * stride);
-  store_blocks(d, high(high01, high23), out + 3 * stride, 4 * stride);
-#endif
-}
-
 void accumulate_tile(const DctTables& tables, const float* tile, int64_t stride, const Blend& blend,
                      float* momentum, float* workspace, const SoonNeeded& soon) {
   const D d;
@@ -214,13 +55,13 @@ void accumulate_tile(const DctTables& tables, const float* tile, int64_t stride,
     tile = copy;
     stride = wp;
   }
-  // Columns become rows of coefficients; up to three elements behind the last go along.
+  // Columns become rows of coefficients; whole groups of them are stored.
   Fetcher momentum_soon(soon.momentum, soon.count, wp / kLanes * calls_of(h));
   for_side(h, [&](auto n) HWY_ATTR {
     for (int64_t at = 0; at < wp; at += kLanes) {
-      forward<n>(tables.rows, tile + at, stride, momentum_soon,
-                 [&](int f, V x0, V x1, V x2, V x3)
-                     HWY_ATTR { store_turned(x0, x1, x2, x3, turned + at * hp + f, hp); });
+      forward<n>(tables.rows, tile + at, stride, momentum_soon, [&](int f, V* x) HWY_ATTR {
+        store_turned<group_of(n)>(x, turned + at * hp + f, hp);
+      });
     }
   });
   const V decay = hn::Set(d, blend.decay);
@@ -228,17 +69,14 @@ void accumulate_tile(const DctTables& tables, const float* tile, int64_t stride,
   Fetcher values_soon(soon.values, soon.count, (h + kLanes - 1) / kLanes * calls_of(w));
   for_side(w, [&](auto n) HWY_ATTR {
     for_columns(h, [&](int64_t at, auto lanes) HWY_ATTR {
-      const auto one = [&](int f, V x) HWY_ATTR {
+      forward<n>(tables.columns, turned + at, hp, values_soon, [&](int f, V* x) HWY_ATTR {
+        const int count = n > 0 ? group_of(n) : std::min(16, w - f);
         float* out = momentum + int64_t{f} * h + at;
-        lanes.store(hn::Add(hn::Mul(decay, lanes.load(out)), hn::Mul(gain, x)), out);
-      };
-      forward<n>(tables.columns, turned + at, hp, values_soon,
-                 [&](int f, V x0, V x1, V x2, V x3) HWY_ATTR {
-                   one(f, x0);
-                   if (n > 0 || f + 1 < w) one(f + 1, x1);
-                   if (n > 0 || f + 2 < w) one(f + 2, x2);
-                   if (n > 0 || f + 3 < w) one(f + 3, x3);
-                 });
+        HWY_UNROLL(16)
+        for (int i = 0; i < count; ++i, out += h) {
+          lanes.store(hn::Add(hn::Mul(decay, lanes.load(out)), hn::Mul(gain, x[i])), out);
+        }
+      });
     });
   });
 }

@@ -199,8 +199,8 @@ constexpr bool in_quarters(int n) { return n == 32 || n == 64; }
 // Calls of fetch.more() in quarters_forward and quarters_inverse.
 constexpr int quarters_calls(int n) { return n / 8 + 4 + n / 4; }
 
-// The normalised coefficients of kLanes columns, whose elements are `stride` apart, four at a time:
-// out(f, coefficients f ... f + 3).
+// The normalised coefficients of kLanes columns, whose elements are `stride` apart, 16 at a time:
+// out(f, coefficients f ... f + 15).
 template <int N, class Out>
 HWY_INLINE void quarters_forward(const float* norm, const float* in, int64_t stride, Fetcher& fetch,
                                  const Out& out) {
@@ -229,11 +229,18 @@ HWY_INLINE void quarters_forward(const float* norm, const float* in, int64_t str
   fetch.more();
   dct2_of<kQ>(rest.b);
   fetch.more();
-  for (int i = 0; i < kQ; ++i) {
-    const float* a = norm + 4 * i;
-    out(4 * i, hn::Mul(even[i], hn::Set(d, a[0])), hn::Mul(rest.even(i), hn::Set(d, a[1])),
-        hn::Mul(odd[i], hn::Set(d, a[2])), hn::Mul(rest.odd(i), hn::Set(d, a[3])));
-    fetch.more();
+  for (int i = 0; i < kQ; i += 4) {
+    V x[16];
+    HWY_UNROLL(4)
+    for (int j = 0; j < 4; ++j) {
+      const float* a = norm + 4 * (i + j);
+      x[4 * j] = hn::Mul(even[i + j], hn::Set(d, a[0]));
+      x[4 * j + 1] = hn::Mul(rest.even(i + j), hn::Set(d, a[1]));
+      x[4 * j + 2] = hn::Mul(odd[i + j], hn::Set(d, a[2]));
+      x[4 * j + 3] = hn::Mul(rest.odd(i + j), hn::Set(d, a[3]));
+      fetch.more();
+    }
+    out(4 * i, x);
   }
 }
 
