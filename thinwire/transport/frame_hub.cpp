@@ -25,6 +25,14 @@ enum FrameKind : uint8_t {
   kNote
 };
 
+// From the next one on, so that members who send at once do not all begin with the same receiver.
+std::vector<int> others_of(const std::vector<int>& members, int member) {
+  const auto own = std::ranges::lower_bound(members, member);
+  std::vector<int> others(own + 1, members.end());
+  others.insert(others.end(), members.begin(), own);
+  return others;
+}
+
 Failure left_the_run() { return {FailureKind::kLostPeer, "a worker left the run"}; }
 
 }  // namespace
@@ -56,9 +64,7 @@ void FrameHub::offer(int group, int member, const Key& key, Bytes payload) {
   const uint64_t hash = hash_bytes(payload);
   const std::lock_guard lock(mutex_);
   const Operation name = operation(group, key);
-  for (const int to : members_of(group)) {
-    if (to != member) send(to, kPayload, name, payload);
-  }
+  for (const int to : others_of(members_of(group), member)) send(to, kPayload, name, payload);
   auto shared = std::make_shared<const Bytes>(std::move(payload));
   exchanges_[name].arrived[member] = {member, hash, std::move(shared)};
   changed_.notify_all();
@@ -251,7 +257,9 @@ bool FrameHub::work() {
 void FrameHub::code_contributions(const Operation& operation, Reduce& reduce) {
   const std::vector<int>& members = *reduce.members;
   const auto count = static_cast<int>(members.size());
-  for (int place = 0; place < count; ++place) {
+  const int own = place_in(members);
+  for (int i = 0; i < count; ++i) {
+    const int place = (own + 1 + i) % count;
     const WireChunk chunk = wire_chunk(reduce.codec->type, reduce.values.size(), count, place);
     const auto values = reduce.values.subspan(chunk.begin, chunk.end - chunk.begin);
     Bytes coded(wire_bytes(reduce.codec->type, values.size()));
@@ -287,8 +295,7 @@ void FrameHub::sum_own_chunk(const Operation& operation, Reduce& reduce) {
   Bytes coded(wire_bytes(reduce.codec->type, sum.size()));
   reduce.codec->encode(sum, coded);
   const std::lock_guard lock(mutex_);
-  for (const int to : members) {
-    if (to == self_) continue;
+  for (const int to : others_of(members, self_)) {
     failure ? send(to, kRefusal, operation, as_bytes(failure->message))
             : send(to, kSum, operation, coded);
   }

@@ -1,0 +1,28 @@
+#include "thinwire/transport/frame_hub.h"
+
+#include <gtest/gtest.h>
+
+#include "codecs.h"
+
+namespace thinwire::transport {
+namespace {
+
+// Where all begin with the same receiver, its link is full while the others' are empty.
+TEST(FrameHub, MembersBeginWithDifferentReceivers) {
+  for (int self = 0; self < 3; ++self) {
+    const std::vector<int> others = {(self + 1) % 3, (self + 2) % 3};
+    std::vector<int> receivers;
+    FrameHub hub(self, 3, [&](int to, const Bytes&) { receivers.push_back(to); });
+    hub.offer(0, self, {.run = 1, .epoch = 0, .round = 0, .fragment = 0}, Bytes(4));
+    EXPECT_EQ(receivers, others);
+    receivers.clear();
+    const std::vector<float> values(100);
+    const Key key{.run = 1, .epoch = 0, .round = 1, .fragment = 0};
+    hub.contribute(0, self, key, values, kF32);
+    while (hub.work()) continue;
+    EXPECT_EQ(receivers, others);
+  }
+}
+
+}  // namespace
+}  // namespace thinwire::transport
