@@ -55,7 +55,7 @@ TEST(RunSeconds, DelayIsHiddenByASecondOuterStep) {
 }
 
 TEST(RunSeconds, LongRunsGoOnAsTheyBegan) {
-  // A wait of 1 s a round; the two last exchanges are sent a step apart, and both waited for.
+  // A wait of 1 s a round; the last exchange is sent when the one before it is there.
   EXPECT_NEAR(two_members(100'003, 6, 2), 100'002 + 16'666 + 3 + 3, 1e-6);
 }
 

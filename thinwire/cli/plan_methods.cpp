@@ -53,6 +53,7 @@ std::vector<plan::MemberSection> given_members(const Arguments& arguments, int64
   if (!number) return config::load_tables<plan::MemberSection>(text, "member");
   if (count < 1) throw UsageError(fmt::format("--members must be >= 1, got {}", count));
   plan::MemberSection member = arguments.member;
+  member.name = "every member";
   member.count = count;
   return {member};
 }

@@ -22,8 +22,10 @@ std::string reason_for(std::span<const MethodCost> costs, const MethodCost& best
     if (other == nullptr || cost.seconds < other->seconds) other = &cost;
   }
   if (other != nullptr) {
-    reason += fmt::format("; {} takes {:.3g} times as long", other->name(),
-                          other->seconds / best.seconds);
+    const double times = other->seconds / best.seconds;
+    reason +=
+        fmt::format("; {} takes {}", other->name(),
+                    times < kSameTime ? "as long" : fmt::format("{:.3g} times as long", times));
   }
   return reason + fmt::format("; expected loss {:.3f} ({}), {:.3f} above the lowest here",
                               best.loss.nats, best.loss.basis, best.loss.nats - least);

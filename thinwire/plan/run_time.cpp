@@ -61,13 +61,12 @@ class Player {
       for (Place& place : places_) place.clock += static_cast<double>(next - step) * place.compute;
       step = next;
       synchronise_inside(step);
+      // What may travel for a whole round is waited for after the next one has set out.
+      if (schedule_.overlap_steps < schedule_.every) receive_due(step);
       for (size_t piece = 0; piece < schedule_.pieces.size(); ++piece) {
         if (sends_.sends(static_cast<int64_t>(piece), step)) send(piece, step);
       }
-      while (!travelling_.empty() && travelling_.front().due <= step) {
-        receive(travelling_.front());
-        travelling_.pop_front();
-      }
+      receive_due(step);
     }
     double sum = 0;
     double members = 0;
@@ -157,6 +156,12 @@ class Player {
   void send(size_t piece, int64_t step) {
     const int64_t due = std::min(step + schedule_.overlap_steps, sends_.steps);
     travelling_.push_back({piece, due, operate(leaders_, schedule_.pieces[piece])});
+  }
+
+  void receive_due(int64_t step) {
+    for (; !travelling_.empty() && travelling_.front().due <= step; travelling_.pop_front()) {
+      receive(travelling_.front());
+    }
   }
 
   void receive(const Travelling& one) {
