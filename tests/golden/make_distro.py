@@ -13,7 +13,7 @@ File contents (N = tensor name; float32 unless said):
     norm                  [steps, workers]    gradient norm before clipping (variants clip and stateless_clip)
     param.N, grad.0.0.N                       initial weights, gradient of step 0 worker 0 (fp32 and chunk64
                                               only; a check of the hash. Other variants: own seed)
-    after.S.N                                 weights after S steps, S = 5, 10, 15, 20 (chunk64: 5, 10)
+    after.S.N                                 weights after S steps, S = 5, 10, 15, 20
     delta.W.N                                 momentum of worker W after the last step (stateful clients)
     adam_m.N, adam_v.N                        AdamW state after the last step (variant adamw only)
     sent_idx.N            int32 [tiles, k]    slots worker 0 sends in round 0, ascending in each tile
@@ -83,7 +83,7 @@ VARIANTS = {
     "identity": (Options(transform="none"), 20, TENSORS, {}),
     "missing": (Options(), 20, TENSORS, {2: [1], 3: [1], 9: [1], 16: [1]}),
     "clip": (Options(clip=1.0), 20, TENSORS, {}),
-    "chunk64": (Options(chunk=64, k=32), 10, TENSORS_64, {}),
+    "chunk64": (Options(chunk=64, k=32), 20, TENSORS_64, {}),
     "overlap": (Options(overlap=1), 20, TENSORS, {2: [1], 3: [1], 9: [2], 19: [0]}),
     "overlap_adamw": (Options(overlap=1, update="adamw"), 20, TENSORS, {}),
     "look_ahead": (Options(overlap=1, look_ahead=True), 20, TENSORS, {}),
@@ -100,7 +100,7 @@ PULL = {name: 2.0**-3 for name in VARIANTS if name.startswith(("overlap", "look_
 # variant -> n; the seed is splitmix64(n). Found by --find-seeds.
 SEEDS = {
     "fp32": 41, "kfixed": 32, "bf16": 39, "int8": 17, "int8_feedback": 29, "1bit": 9, "1bit_feedback": 9,
-    "mean_of_all": 22, "sgd": 43, "adamw": 3, "identity": 12, "missing": 41, "clip": 21, "chunk64": 16,
+    "mean_of_all": 22, "sgd": 43, "adamw": 3, "identity": 12, "missing": 41, "clip": 21, "chunk64": 159,
     "overlap": 9, "overlap_adamw": 1, "look_ahead": 55, "stateless": 45, "stateless_clip": 37, "stateless_sign": 24,
     "stateless_adamw": 3, "stateless_overlap": 46,
 }
