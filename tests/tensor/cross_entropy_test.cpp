@@ -60,6 +60,24 @@ TEST(LinearCrossEntropy, Bf16EqualsTheReference) {
   expect_equal_to_reference<Bf16>(300, 2);
 }
 
+TEST(LinearCrossEntropy, ThreadsDoNotChangeTheBits) {
+  constexpr int64_t kRows = 100;
+  const auto x = random_values<float>(kRows * kWidth, 1),
+             weight = random_values<float>(kVocabulary * kWidth, 2);
+  const std::vector<int32_t> targets = random_targets(kRows);
+  std::vector<std::vector<float>> results;
+  for (const int thread_count : {1, 2, 3}) {
+    ThreadPool threads(thread_count);
+    LinearCrossEntropy<float> head(kWidth, kVocabulary, kRows, threads);
+    std::vector<float> gradients(x.size() + weight.size());
+    head.loss_and_gradients(kRows, x.data(), weight.data(), targets.data(), 0.25f, gradients.data(),
+                            0.0f, gradients.data() + x.size());
+    results.push_back(gradients);
+  }
+  EXPECT_EQ(results[1], results[0]);
+  EXPECT_EQ(results[2], results[0]);
+}
+
 TEST(LinearCrossEntropy, ANanReachesTheLoss) {
   ThreadPool threads(1);
   LinearCrossEntropy<float> head(kWidth, kVocabulary, 1, threads);

@@ -1,6 +1,7 @@
 #include "thinwire/tensor/cross_entropy.h"
 
 #include <algorithm>
+#include <numeric>
 #include <type_traits>
 
 #include "thinwire/tensor/gemm.h"
@@ -17,6 +18,11 @@ int64_t chunk_rows(int64_t vocabulary) {
   return kFew * vocabulary * static_cast<int64_t>(sizeof(float)) <= kCached ? kFew : kMany;
 }
 
+// The product back to the model's width is deep and small: split by rows alone, every thread would
+// read and pack all weights. The number of parts is fixed, so that threads do not change the bits.
+constexpr int64_t kDepthParts = 2;
+constexpr int64_t kRowGrain = 16;
+
 }  // namespace
 
 template <typename T>
@@ -29,7 +35,7 @@ LinearCrossEntropy<T>::LinearCrossEntropy(int64_t width, int64_t vocabulary, int
       logits_(chunk_ * vocabulary),
       losses_(chunk_),
       denominators_(chunk_),
-      wide_(chunk_ * width),
+      wide_(kDepthParts * chunk_ * width),
       scaled_(chunk_ * width) {
   if constexpr (!std::is_same_v<T, float>) rounded_ = AlignedBuffer<Bf16>(chunk_ * vocabulary);
 }
@@ -62,6 +68,30 @@ double LinearCrossEntropy<T>::chunk_loss(int64_t rows, const T* x, const T* weig
 }
 
 template <typename T>
+void LinearCrossEntropy<T>::multiply_back(int64_t rows, const T* weight) {
+  const int64_t c = width_, size = rows * c;
+  // As few bands of rows as give every thread the same number of tasks.
+  const int64_t bands = threads_.size() / std::gcd(int64_t{threads_.size()}, kDepthParts);
+  const int64_t grains = (rows + kRowGrain - 1) / kRowGrain;
+  const auto border = [&](int64_t band) {
+    return std::min(rows, grains * band / bands * kRowGrain);
+  };
+  threads_.for_each(kDepthParts * bands, [&](int64_t task) {
+    const int64_t part = task / bands, top = border(task % bands);
+    const int64_t begin = vocabulary_ * part / kDepthParts;
+    const int64_t end = vocabulary_ * (part + 1) / kDepthParts;
+    gemm(Transpose::kNo, Transpose::kNo, border(task % bands + 1) - top, c, end - begin,
+         static_cast<const T*>(dlogits()) + top * vocabulary_ + begin, vocabulary_,
+         weight + begin * c, c, 0, wide_.data() + part * size + top * c, c);
+  });
+  threads_.for_ranges(size, 1024, [&](int64_t begin, int64_t end, int) {
+    for (int64_t part = 1; part < kDepthParts; ++part) {
+      kernels<T>().add(end - begin, wide_.data() + part * size + begin, wide_.data() + begin);
+    }
+  });
+}
+
+template <typename T>
 double LinearCrossEntropy<T>::loss(int64_t rows, const T* x, const T* weight,
                                    const int32_t* targets) {
   double sum = 0;
@@ -82,8 +112,7 @@ double LinearCrossEntropy<T>::loss_and_gradients(int64_t rows, const T* x, const
   for (int64_t first = 0; first < rows; first += chunk_) {
     const int64_t count = std::min(chunk_, rows - first);
     sum += chunk_loss(count, x + first * c, weight, targets + first, true);
-    gemm(threads_, Transpose::kNo, Transpose::kNo, count, c, vocabulary_,
-         static_cast<const T*>(dlogits()), vocabulary_, weight, c, 0, wide_.data(), c);
+    multiply_back(count, weight);
     // What the rows of the logits' gradients lack, on the narrow side of both products.
     threads_.for_ranges(count, 1, [&](int64_t begin, int64_t end, int) {
       const int64_t part = end - begin, at = (first + begin) * c;

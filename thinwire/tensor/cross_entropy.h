@@ -35,13 +35,15 @@ class LinearCrossEntropy {
   double chunk_loss(int64_t rows, const T* x, const T* weight, const int32_t* targets,
                     bool gradients);
   T* dlogits();
+  // wide_ = dlogits() weight of one chunk, each row still to be divided by its denominator.
+  void multiply_back(int64_t rows, const T* weight);
 
   int64_t width_, vocabulary_, chunk_;
   ThreadPool& threads_;
   AlignedBuffer<float> logits_;                 // [chunk, V]
   AlignedBuffer<Bf16> rounded_;                 // the gradients of a chunk's logits where T is Bf16
   AlignedBuffer<float> losses_, denominators_;  // [chunk]
-  AlignedBuffer<float> wide_;                   // [chunk, C], in fp32
+  AlignedBuffer<float> wide_;                   // [depth parts, chunk, C], in fp32
   AlignedBuffer<T> scaled_;                     // [chunk, C], rows of x
 };
 
