@@ -30,9 +30,9 @@ std::vector<Way> ways() {
   const auto add = [&](const std::string& method, const std::string& name,
                        std::vector<std::string> fields) {
     for (std::string& field : fields) {
-      if (!field.starts_with("sync.")) field = method + "." + field;
+      if (!field.starts_with("sync.")) field = fmt::format("{}.{}", method, field);
     }
-    ways.push_back({method, method + "_" + name, std::move(fields)});
+    ways.push_back({method, fmt::format("{}_{}", method, name), std::move(fields)});
   };
   add("distro", "overlap", {"overlap=1"});
   add("distro", "local_steps", {"client=stateless", "local_steps=5"});
@@ -120,9 +120,9 @@ class PlanSimulated : public testing::TestWithParam<Way> {
 
   static MethodCost planned(const Setting& setting, const config::Recipe& recipe) {
     config::Recipe known = recipe;
-    const double flops = planned_model(known).flops_per_token *
-                         static_cast<double>(recipe.train.sequence) *
-                         static_cast<double>(recipe.train.batch / recipe.train.workers);
+    const int64_t rows = recipe.train.batch / recipe.train.workers;
+    const double flops =
+        planned_model(known).flops_per_token * static_cast<double>(rows * recipe.train.sequence);
     std::vector<Member> members;
     for (const links::Member& member : setting.members) {
       members.push_back({"member", "", 1, flops / member.step_s, 0, member.link, 0, 0});

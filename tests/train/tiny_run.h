@@ -19,7 +19,7 @@ inline fs::path test_folder() {
   const auto* info = testing::UnitTest::GetInstance()->current_test_info();
   std::string name = std::string(info->test_suite_name()) + "." + info->name();
   for (char& c : name) c = c == '/' ? '_' : c;
-  const fs::path folder = fs::path(testing::TempDir()) / "thinwire" / name;
+  fs::path folder = fs::path(testing::TempDir()) / "thinwire" / name;
   fs::remove_all(folder);
   fs::create_directories(folder);
   return folder;
