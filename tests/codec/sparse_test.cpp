@@ -163,6 +163,43 @@ TEST(SparseThreads, BytesDoNotDependOnHowManyCode) {
   }
 }
 
+// Slots of all tiles, or nothing where they were refused, when segments are decoded in such steps.
+std::vector<uint16_t> decoded(const std::vector<SparseShape>& shapes, const Bytes& bytes,
+                              size_t step) {
+  SparseMessage message(shapes, ValueCoding::kOneBit);
+  const size_t segments = message.segments().size();
+  bool done = message.open(bytes).has_value();
+  for (size_t i = 0; done && i < segments; i += step) {
+    done = message.decode(i, std::min(i + step, segments)).has_value();
+  }
+  if (!done) return {};
+  const SparseShape& last = shapes.back();
+  const uint16_t* slots = message.slots(0);
+  return {slots, slots + last.first_kept + last.tiles * last.kept};
+}
+
+TEST(SparseSideBySide, SegmentsGiveTheSameSlotsAsOneByOne) {
+  // Rice parameters from 0 to 12, segments that have a partner and some that have none.
+  const auto shapes =
+      shapes_of({{700, 4096, 32}, {20, 300, 290}, {5000, 60000, 4}, {70, 4096, 64}});
+  SparseTiles sent = random_tiles(shapes, 8, 1.0);
+  Bytes bytes = encoded(shapes, ValueCoding::kOneBit, sent);
+  const auto slots = decoded(shapes, bytes, 1);
+  EXPECT_EQ(slots, sent.slots);
+  for (const size_t step : {2, 3, 1000}) EXPECT_EQ(decoded(shapes, bytes, step), slots) << step;
+  Rng rng(4, 4);
+  int accepted = 0;
+  for (int round = 0; round < 60; ++round) {
+    const uint64_t bit = rng.below(8 * bytes.size());
+    bytes[bit / 8] ^= static_cast<uint8_t>(1u << (bit % 8));
+    const auto expected = decoded(shapes, bytes, 1);
+    accepted += expected.empty() ? 0 : 1;
+    EXPECT_EQ(decoded(shapes, bytes, 1000), expected) << "bit " << bit;
+    bytes[bit / 8] ^= static_cast<uint8_t>(1u << (bit % 8));
+  }
+  EXPECT_GT(accepted, 0);  // signs, and low bits of a slot
+}
+
 // One tile of 8 slots of which 2 are sent as fp32: coding, table, a byte of slots, 8 of values.
 Bytes one_tile(uint32_t parameter, bool partial, uint8_t slots, size_t values) {
   Bytes bytes;

@@ -36,7 +36,7 @@ Bytes message(uint8_t coding) {
 TEST(SparseFuzz, TargetSurvivesDamagedMessagesAndNoise) {
   Rng rng(1, 1);
   for (int round = 0; round < 20000; ++round) {
-    Bytes input = message(static_cast<uint8_t>(round % 4));
+    Bytes input = message(static_cast<uint8_t>(round % 5));
     for (uint64_t i = 0; i < rng.below(6); ++i) {
       input[rng.below(input.size())] = static_cast<uint8_t>(rng.bits());
     }
