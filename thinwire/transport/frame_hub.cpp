@@ -8,41 +8,8 @@
 #include <utility>
 
 #include "thinwire/base/digest.h"
-#include "thinwire/transport/coded_sum.h"
 
 namespace thinwire::transport {
-namespace {
-
-// A frame is its kind, then for operations group, run, epoch, round and fragment, then the rest.
-enum FrameKind : uint8_t {
-  kPayload,
-  kContribution,
-  kSum,
-  kRefusal,
-  kWithdrawal,
-  kLeave,
-  kAbort,
-  kNote
-};
-
-// From the next one on, so that members who send at once do not all begin with the same receiver.
-std::vector<int> others_of(const std::vector<int>& members, int member) {
-  const auto own = std::ranges::lower_bound(members, member);
-  std::vector<int> others(own + 1, members.end());
-  others.insert(others.end(), members.begin(), own);
-  return others;
-}
-
-Failure left_the_run() { return {FailureKind::kLostPeer, "a worker left the run"}; }
-
-}  // namespace
-
-bool FrameHub::Reduce::has_work() const {
-  if (members == nullptr || failure || busy || done) return false;
-  if (!coded) return true;
-  if (!summed) return contributions.size() == members->size();
-  return sums.size() == members->size();
-}
 
 FrameHub::FrameHub(int self, int members, Send send) : self_(self), send_(std::move(send)) {
   std::vector<int> all(static_cast<size_t>(members));
@@ -82,51 +49,6 @@ Result<std::vector<Delivery>> FrameHub::collect(int group, int, const Key& key, 
   for (const auto& [id, delivery] : exchange.arrived) list.push_back(delivery);
   exchanges_.erase(name);
   return list;
-}
-
-void FrameHub::contribute(int group, int, const Key& key, std::span<const float> values,
-                          const WireCodec& codec) {
-  const std::lock_guard lock(mutex_);
-  auto& reduce = reduces_[operation(group, key)];
-  if (!reduce) reduce = std::make_shared<Reduce>();
-  reduce->members = &members_of(group);
-  reduce->values = values;
-  reduce->codec = &codec;
-  changed_.notify_all();
-}
-
-Result<void> FrameHub::sum(int group, int, const Key& key, std::span<float> out, double timeout_s) {
-  Lock lock(mutex_);
-  const Operation name = operation(group, key);
-  const auto found = reduces_.find(name);
-  if (found == reduces_.end()) throw Error("wait_reduce without start_reduce");
-  const std::shared_ptr<Reduce> reduce = found->second;
-  auto failure =
-      wait(lock, timeout_s, [&] { return reduce->done || reduce->failure || lost(*reduce); });
-  if (!failure && !reduce->done) failure = reduce->failure ? *reduce->failure : left_the_run();
-  reduces_.erase(name);
-  reduce->failure = failure;  // keeps work() from beginning anew
-  changed_.wait(lock, [&] { return !reduce->busy; });
-  if (failure) return tl::unexpected(*failure);
-  std::ranges::copy(reduce->result, out.begin());
-  return {};
-}
-
-void FrameHub::withdraw(int group, int, const Key& key) {
-  Lock lock(mutex_);
-  const Operation name = operation(group, key);
-  exchanges_.erase(name);
-  const auto found = reduces_.find(name);
-  if (found == reduces_.end()) return;
-  const std::shared_ptr<Reduce> reduce = found->second;
-  reduces_.erase(found);
-  const bool missed = !reduce->summed;
-  reduce->failure = left_the_run();
-  changed_.wait(lock, [&] { return !reduce->busy; });
-  if (!missed) return;
-  for (const int to : members_of(group)) {
-    if (to != self_) send(to, kWithdrawal, name, {});
-  }
 }
 
 void FrameHub::leave(int) {
@@ -230,105 +152,23 @@ void FrameHub::deliver(int from, Bytes frame) {
   changed_.notify_all();
 }
 
-bool FrameHub::work() {
-  Lock lock(mutex_);
-  if (!abort_reason_.empty()) return false;
-  const auto found =
-      std::ranges::find_if(reduces_, [](const auto& entry) { return entry.second->has_work(); });
-  if (found == reduces_.end()) return false;
-  const Operation name = found->first;
-  const std::shared_ptr<Reduce> reduce = found->second;
-  reduce->busy = true;
-  lock.unlock();
-  if (!reduce->coded) {
-    code_contributions(name, *reduce);
-  } else if (!reduce->summed) {
-    sum_own_chunk(name, *reduce);
-  } else {
-    decode_sums(*reduce);
-  }
-  lock.lock();
-  reduce->busy = false;
-  changed_.notify_all();
-  return true;
-}
-
-// Frames that arrive meanwhile change the maps, so these hold the lock to look at them.
-void FrameHub::code_contributions(const Operation& operation, Reduce& reduce) {
-  const std::vector<int>& members = *reduce.members;
-  const auto count = static_cast<int>(members.size());
-  const int own = place_in(members);
-  for (int i = 0; i < count; ++i) {
-    const int place = (own + 1 + i) % count;
-    const WireChunk chunk = wire_chunk(reduce.codec->type, reduce.values.size(), count, place);
-    const auto values = reduce.values.subspan(chunk.begin, chunk.end - chunk.begin);
-    Bytes coded(wire_bytes(reduce.codec->type, values.size()));
-    reduce.codec->encode(values, coded);
-    const std::lock_guard lock(mutex_);
-    const int owner = members[static_cast<size_t>(place)];
-    if (owner == self_) {
-      reduce.contributions[self_] = std::move(coded);
-    } else {
-      send(owner, kContribution, operation, coded);
-    }
-  }
-  const std::lock_guard lock(mutex_);
-  reduce.coded = true;
-}
-
-void FrameHub::sum_own_chunk(const Operation& operation, Reduce& reduce) {
-  const std::vector<int>& members = *reduce.members;
-  const WireChunk own = wire_chunk(reduce.codec->type, reduce.values.size(),
-                                   static_cast<int>(members.size()), place_in(members));
-  std::vector<float> sum(own.end - own.begin);
-  std::vector<float> decoded(sum.size());
-  std::optional<Failure> failure;
-  for (const auto& [member, coded] : reduce.contributions) {
-    const auto done = reduce.codec->decode(coded, decoded);
-    if (!done) {
-      failure = done.error();
-      failure->message = fmt::format("the contribution of member {}: {}", member, failure->message);
-      break;
-    }
-    add_values(decoded, sum);
-  }
-  Bytes coded(wire_bytes(reduce.codec->type, sum.size()));
-  reduce.codec->encode(sum, coded);
-  const std::lock_guard lock(mutex_);
-  for (const int to : others_of(members, self_)) {
-    failure ? send(to, kRefusal, operation, as_bytes(failure->message))
-            : send(to, kSum, operation, coded);
-  }
-  if (failure) reduce.failure = failure;
-  reduce.sums[self_] = std::move(coded);
-  reduce.summed = true;
-}
-
-void FrameHub::decode_sums(Reduce& reduce) {
-  const std::vector<int>& members = *reduce.members;
-  const auto count = static_cast<int>(members.size());
-  reduce.result.resize(reduce.values.size());
-  std::optional<Failure> failure;
-  for (int place = 0; place < count && !failure; ++place) {
-    const WireChunk chunk = wire_chunk(reduce.codec->type, reduce.values.size(), count, place);
-    const auto done = reduce.codec->decode(
-        reduce.sums.at(members[static_cast<size_t>(place)]),
-        std::span(reduce.result).subspan(chunk.begin, chunk.end - chunk.begin));
-    if (!done) failure = done.error();
-  }
-  const std::lock_guard lock(mutex_);
-  if (failure) reduce.failure = failure;
-  reduce.done = !failure;
-}
-
-template <typename Condition>
-std::optional<Failure> FrameHub::wait(Lock& lock, double timeout_s, Condition ready) {
+std::optional<Failure> FrameHub::wait(Lock& lock, double timeout_s,
+                                      const std::function<bool()>& ready) {
   const bool in_time = changed_.wait_for(lock, std::chrono::duration<double>(timeout_s),
                                          [&] { return !abort_reason_.empty() || ready(); });
   if (!abort_reason_.empty()) return Failure{FailureKind::kAborted, abort_reason_};
   if (in_time) return std::nullopt;
   return Failure{FailureKind::kDeadline,
                  fmt::format("no answer from all workers within {} s", timeout_s)};
+}
+
+Failure FrameHub::left_the_run() { return {FailureKind::kLostPeer, "a worker left the run"}; }
+
+std::vector<int> FrameHub::others_of(const std::vector<int>& members, int member) {
+  const auto own = std::ranges::lower_bound(members, member);
+  std::vector<int> others(own + 1, members.end());
+  others.insert(others.end(), members.begin(), own);
+  return others;
 }
 
 FrameHub::Operation FrameHub::operation(int group, const Key& key) const {
@@ -345,17 +185,10 @@ bool FrameHub::everyone_arrived(int group, const Exchange& exchange) const {
   });
 }
 
-// Whether a member has gone without whom the sum cannot be formed.
-bool FrameHub::lost(const Reduce& reduce) const {
-  return std::ranges::any_of(*reduce.members, [&](int member) {
-    return !present_.contains(member) && !reduce.sums.contains(member);
-  });
-}
-
 void FrameHub::send(int to, uint8_t kind, const Operation& operation,
                     std::span<const uint8_t> body) {
   Bytes frame;
-  frame.reserve(body.size() + 40);
+  frame.reserve(body.size() + 48);
   ByteWriter writer(frame);
   writer.put(kind);
   writer.put(operation.group);
@@ -374,10 +207,6 @@ void FrameHub::send_to_all(uint8_t kind, const std::string& body) {
     ByteWriter(frame).put_bytes(as_bytes(body));
     send_(to, std::move(frame));
   }
-}
-
-int FrameHub::place_in(const std::vector<int>& members) const {
-  return static_cast<int>(std::ranges::lower_bound(members, self_) - members.begin());
 }
 
 }  // namespace thinwire::transport

@@ -63,6 +63,18 @@ class FrameHub final : public Hub {
  private:
   using Lock = std::unique_lock<std::mutex>;
 
+  // A frame is its kind, then for operations group, run, epoch, round and fragment, then the rest.
+  enum FrameKind : uint8_t {
+    kPayload,
+    kContribution,
+    kSum,
+    kRefusal,
+    kWithdrawal,
+    kLeave,
+    kAbort,
+    kNote
+  };
+
   // Groups are known by a hash of their members, which is the same everywhere.
   struct Operation {
     uint64_t group;
@@ -92,8 +104,11 @@ class FrameHub final : public Hub {
     bool has_work() const;
   };
 
-  template <typename Condition>
-  std::optional<Failure> wait(Lock& lock, double timeout_s, Condition ready);
+  // Nothing when ready() in time.
+  std::optional<Failure> wait(Lock& lock, double timeout_s, const std::function<bool()>& ready);
+  static Failure left_the_run();
+  // From the next one on, so that members who send at once do not all begin with the same receiver.
+  static std::vector<int> others_of(const std::vector<int>& members, int member);
   Operation operation(int group, const Key& key) const;
   const std::vector<int>& members_of(int group) const;
   bool everyone_arrived(int group, const Exchange& exchange) const;
