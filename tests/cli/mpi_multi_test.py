@@ -24,6 +24,19 @@ METHODS = {
     "streaming": ["sync.method=streaming", "streaming.sync_every=6", "streaming.fragment_layers=1",
                   "streaming.overlap=inner", "streaming.overlap_steps=1"],
     "eager": ["sync.method=diloco", "diloco.sync_every=4", "diloco.overlap=eager"],
+    "sparse": ["sync.method=sparse", "sparse.sync_every=4"],
+}
+# Two ranks of two workers each.
+TWO_STAGES = ["sync.clusters=2", "train.batch=8"]
+SHARED_RANKS = {
+    "within_allreduce": ["sync.method=diloco", "diloco.sync_every=4", "sync.within=allreduce",
+                         *TWO_STAGES],
+    "within_distro": ["sync.method=streaming", "streaming.sync_every=5", "sync.within=distro",
+                      "streaming.fragment_layers=1", "streaming.overlap_steps=1", *TWO_STAGES],
+    "sparse_stages": ["sync.method=sparse", "sparse.sync_every=3", "sync.within=allreduce",
+                      *TWO_STAGES],
+    "shared_eager": ["sync.method=diloco", "diloco.sync_every=3", "diloco.overlap=eager",
+                     "train.batch=8"],
 }
 
 
@@ -103,6 +116,18 @@ class Mpi(unittest.TestCase):
                 self.assertGreater(paced["seconds"], 1, "all that is received takes a second")
                 self.assertEqual(paced["seconds_over_links"], paced["seconds"])
 
+    def test_ranks_of_several_workers_give_the_bits_of_threads(self):
+        for name, overrides in SHARED_RANKS.items():
+            with self.subTest(method=name):
+                overrides = [*overrides, "train.workers=4", "train.steps=12", "eval.every=6",
+                             "checkpoint.every=5"]
+                self.run_checked(self.command(name, *overrides))
+                self.run_checked(self.ranks(2, name + "-mpi", *overrides))
+                local, mpi = self.summary(name), self.summary(name + "-mpi")
+                for key in ("digest", "train_loss", "val_loss", "tokens",
+                            "bytes_sent_per_worker_step", "bytes_received_per_worker_step"):
+                    self.assertEqual(mpi[key], local[key], key)
+
     def test_what_ranks_began_threads_finish(self):
         overrides = METHODS["eager"] + ["train.steps=14", "checkpoint.every=5",
                                         "checkpoint.keep=9"]
@@ -170,10 +195,16 @@ class Mpi(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("lower optim.lr", done.stderr)
 
-    def test_ranks_must_be_as_many_as_workers(self):
-        done = subprocess.run(self.ranks(2, "two"), capture_output=True, text=True, timeout=60)
+    def test_every_rank_needs_a_worker(self):
+        done = subprocess.run(self.ranks(4, "four"), capture_output=True, text=True, timeout=60)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("mpirun -n 3", done.stderr)
+
+    def test_links_are_simulated_in_one_process_only(self):
+        done = subprocess.run(self.ranks(3, "links", "links.step_s=1"), capture_output=True,
+                              text=True, timeout=60)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("meet in one process", done.stderr)
 
 
 if __name__ == "__main__":

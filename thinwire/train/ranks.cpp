@@ -46,27 +46,31 @@ class RemoteDesk final : public Desk {
  public:
   RemoteDesk(Ranks& ranks, transport::FrameHub& hub) : ranks_(ranks), hub_(hub) {}
 
-  void add_step(int64_t step, int, const StepPart& part) override {
+  void add_step(int64_t step, int worker, const StepPart& part) override {
     Bytes note = {kStep};
     ByteWriter writer(note);
     writer.put(step);
+    writer.put(int32_t{worker});
     writer.put(part);
     hub_.note(kLeader, note);
   }
 
-  void add_evaluation(int64_t step, const std::string& name, int, const EvalPart& part) override {
+  void add_evaluation(int64_t step, const std::string& name, int worker,
+                      const EvalPart& part) override {
     Bytes note = {kEvaluation};
     ByteWriter writer(note);
     writer.put(step);
+    writer.put(int32_t{worker});
     writer.put_string(name);
     writer.put(part);
     hub_.note(kLeader, note);
   }
 
-  void add_checkpoint(int64_t step, int, const WorkerState& state) override {
+  void add_checkpoint(int64_t step, int worker, const WorkerState& state) override {
     Bytes note = {kCheckpoint};
     ByteWriter writer(note);
     writer.put(step);
+    writer.put(int32_t{worker});
     writer.put(static_cast<uint32_t>(state.local.size()));
     for (const NamedValues& part : state.local) {
       writer.put_string(part.name);
@@ -90,16 +94,15 @@ class RemoteDesk final : public Desk {
 }  // namespace
 
 Ranks::Ranks(int workers, std::vector<links::Link> links, const std::atomic<bool>* stop)
-    : stop_(stop), job_(transport::join_mpi_job(std::move(links))) {
-  if (job_->size() != workers) {
+    : workers_(workers), stop_(stop), job_(transport::join_mpi_job(workers, std::move(links))) {
+  if (job_->size() > workers) {
     throw UsageError(
-        fmt::format("[train] workers = {} with engine = \"mpi\" needs as many ranks, but the job "
-                    "has {}; start it with mpirun -n {}",
+        fmt::format("[train] workers = {} with engine = \"mpi\" needs a worker for every rank, but "
+                    "the job has {} ranks; start it with mpirun -n {} or less",
                     workers, job_->size(), workers));
   }
-  peers_ = transport::make_hub_peers(job_->hub(), workers, job_->rank());
   if (leads()) return;
-  job_->hub()->take_notes([this](int, std::span<const uint8_t> note) {
+  hub().take_notes([this](int, std::span<const uint8_t> note) {
     ByteReader reader(note);
     const auto kind = reader.get<uint8_t>();
     if (kind != kStart) return take_stop_note(kind, reader);
@@ -110,6 +113,15 @@ Ranks::Ranks(int workers, std::vector<links::Link> links, const std::atomic<bool
 
 Ranks::~Ranks() = default;
 
+std::vector<std::unique_ptr<transport::Peers>> Ranks::make_peers() {
+  std::vector<std::unique_ptr<transport::Peers>> peers;
+  for (int i = 0; i < members_here(); ++i) {
+    const int member = first_member() + i;
+    peers.push_back(transport::make_hub_peers(job_->hub(member), workers_, member));
+  }
+  return peers;
+}
+
 void Ranks::tell(const Start& start) {
   Bytes note = {kStart};
   ByteWriter writer(note);
@@ -119,11 +131,11 @@ void Ranks::tell(const Start& start) {
 }
 
 void Ranks::note_all(const Bytes& note) {
-  for (int rank = 1; rank < job_->size(); ++rank) job_->hub()->note(rank, note);
+  for (int rank = 1; rank < job_->size(); ++rank) hub().note(job_->first_member(rank), note);
 }
 
 Ranks::Start Ranks::hear() {
-  const auto heard = job_->hub()->wait_until([this] { return told_.load(); });
+  const auto heard = hub().wait_until([this] { return told_.load(); });
   if (!heard) throw Error(heard.error().message);
   ByteReader reader(start_);
   reader.get<uint8_t>();
@@ -135,11 +147,11 @@ Ranks::Start Ranks::hear() {
 
 Ranks::Service::Service(Ranks& ranks, Desk& desk) : ranks_(ranks) {
   ranks_.desk_ = &desk;
-  ranks_.job_->hub()->take_notes([&ranks](int from, std::span<const uint8_t> note) {
+  ranks_.hub().take_notes([&ranks](int, std::span<const uint8_t> note) {
     try {
-      ranks.take_note(from, note);
+      ranks.take_note(note);
     } catch (const std::exception& error) {
-      ranks.job_->hub()->abort(error.what());
+      ranks.abort(error.what());
     }
   });
 }
@@ -149,7 +161,7 @@ Ranks::Service::~Service() {
   ranks_.desk_ = nullptr;
 }
 
-void Ranks::take_note(int from, std::span<const uint8_t> note) {
+void Ranks::take_note(std::span<const uint8_t> note) {
   ByteReader reader(note);
   const auto kind = reader.get<uint8_t>();
   if (kind >= kStopWish) return take_stop_note(kind, reader);
@@ -158,22 +170,23 @@ void Ranks::take_note(int from, std::span<const uint8_t> note) {
     return;
   }
   const std::lock_guard lock(desk_mutex_);
-  if (desk_ != nullptr) take_part(kind, from, reader);
+  if (desk_ != nullptr) take_part(kind, reader);
 }
 
-void Ranks::take_part(uint8_t kind, int from, ByteReader& reader) {
-  if (kind == kCheckpoint) return take_checkpoint(from, reader);
+void Ranks::take_part(uint8_t kind, ByteReader& reader) {
   const auto step = reader.get<int64_t>();
-  if (kind == kStep) {
-    desk_->add_step(step, from, reader.get<StepPart>());
+  const auto worker = reader.get<int32_t>();
+  if (kind == kCheckpoint) {
+    take_checkpoint(step, worker, reader);
+  } else if (kind == kStep) {
+    desk_->add_step(step, worker, reader.get<StepPart>());
   } else {
     const std::string name = reader.get_string();
-    desk_->add_evaluation(step, name, from, reader.get<EvalPart>());
+    desk_->add_evaluation(step, name, worker, reader.get<EvalPart>());
   }
 }
 
-void Ranks::take_checkpoint(int from, ByteReader& note) {
-  const auto step = note.get<int64_t>();
+void Ranks::take_checkpoint(int64_t step, int worker, ByteReader& note) {
   std::map<std::string, std::vector<float>> values;
   std::map<std::string, Bytes> bytes;
   WorkerState state;
@@ -187,18 +200,18 @@ void Ranks::take_checkpoint(int from, ByteReader& note) {
     const auto& held = bytes[name] = take_values<uint8_t>(note);
     state.travelling.push_back({std::move(name), held});
   }
-  desk_->add_checkpoint(step, from, state);
+  desk_->add_checkpoint(step, worker, state);
 }
 
 bool Ranks::stops_before(int64_t step) {
   std::unique_lock lock(stop_mutex_);
   if (stop_ != nullptr && stop_->load() && !stopping_ && !wished_) {
     wished_ = true;
-    leads() ? ask_for_steps() : job_->hub()->note(kLeader, Bytes{kStopWish});
+    leads() ? ask_for_steps() : hub().note(kLeader, Bytes{kStopWish});
   }
   if (stopping_) {
     lock.unlock();
-    const auto known = job_->hub()->wait_until([this] { return stop_step_ >= 0; });
+    const auto known = hub().wait_until([this] { return stop_step_ >= 0; });
     if (!known) throw Aborted(known.error().message);
     lock.lock();
     if (step >= stop_step_) return true;
@@ -232,18 +245,16 @@ void Ranks::take_stop_note(uint8_t kind, ByteReader& note) {
   stopping_ = true;
   Bytes answer = {kStopAnswer};
   ByteWriter(answer).put(allowed_step_);
-  job_->hub()->note(kLeader, answer);
+  hub().note(kLeader, answer);
 }
 
 void Ranks::wait_for_parts() {
-  const auto complete = job_->hub()->wait_until([this] { return complete_ == job_->size() - 1; });
+  const auto complete = hub().wait_until([this] { return complete_ == job_->size() - 1; });
   if (!complete) throw Error(complete.error().message);
 }
 
-std::unique_ptr<Desk> Ranks::remote_desk() {
-  return std::make_unique<RemoteDesk>(*this, *job_->hub());
-}
+std::unique_ptr<Desk> Ranks::remote_desk() { return std::make_unique<RemoteDesk>(*this, hub()); }
 
-void Ranks::all_handed_in() { job_->hub()->note(kLeader, Bytes{kComplete}); }
+void Ranks::all_handed_in() { hub().note(kLeader, Bytes{kComplete}); }
 
 }  // namespace thinwire::train

@@ -1,5 +1,5 @@
-// A run whose workers are the ranks of an MPI job, one each. Rank 0 leads: it alone writes the run
-// folder, and the others hand their parts in to it by notes.
+// A run whose workers are on the ranks of an MPI job, one or several on each. Rank 0 leads: it
+// alone writes the run folder, and the others hand their workers' parts in to it by notes.
 #pragma once
 
 #include <atomic>
@@ -17,15 +17,19 @@ namespace thinwire::train {
 
 class Ranks {
  public:
-  // Throws UsageError when the job has not `workers` ranks. links: see join_mpi_job. stop: set from
-  // outside, on any rank, to end the run in order; may be null.
+  // Throws UsageError when the job has more than `workers` ranks. links: see join_mpi_job. stop:
+  // set from outside, on any rank, to end the run in order; may be null.
   Ranks(int workers, std::vector<links::Link> links, const std::atomic<bool>* stop);
   ~Ranks();
   Ranks(const Ranks&) = delete;
   Ranks& operator=(const Ranks&) = delete;
 
   bool leads() const { return job_->rank() == 0; }
-  transport::Peers& peers() { return *peers_; }
+  int members_here() const { return job_->first_member(job_->rank() + 1) - first_member(); }
+  // One for each worker of this rank; may outlive neither this nor the job.
+  std::vector<std::unique_ptr<transport::Peers>> make_peers();
+  // Ends the run on all ranks.
+  void abort(const std::string& reason) { hub().abort(reason); }
 
   // What the leader found out before the others may look at the run folder.
   struct Start {
@@ -58,15 +62,19 @@ class Ranks {
   void all_handed_in();
 
  private:
-  void take_note(int from, std::span<const uint8_t> note);
-  void take_part(uint8_t kind, int from, ByteReader& reader);
-  void take_checkpoint(int from, ByteReader& note);
+  void take_note(std::span<const uint8_t> note);
+  void take_part(uint8_t kind, ByteReader& reader);
+  void take_checkpoint(int64_t step, int worker, ByteReader& note);
   void take_stop_note(uint8_t kind, ByteReader& note);
   void note_all(const Bytes& note);
+  int first_member() const { return job_->first_member(job_->rank()); }
+  // Notes between ranks go between their first members.
+  transport::FrameHub& hub() { return *job_->hub(first_member()); }
   // Leader, with stop_mutex_ held: asks the others how far they are, and hears the answers.
   void ask_for_steps();
   void hear_step(int64_t allowed);
 
+  const int workers_;
   std::mutex desk_mutex_;
   Desk* desk_ = nullptr;  // leader: null before and after its service
   Bytes start_;           // others: as told
@@ -80,9 +88,8 @@ class Ranks {
   int answers_ = 0;                      // leader
   std::atomic<int64_t> stop_step_ = -1;  // first step that nobody trains; -1: not known
   std::atomic<int> complete_ = 0;        // leader: ranks that have handed in everything
-  // Last, for the job's thread uses what is above until they go.
+  // Last, for the job's thread uses what is above until it goes.
   std::unique_ptr<transport::MpiJob> job_;
-  std::unique_ptr<transport::Peers> peers_;
 };
 
 }  // namespace thinwire::train

@@ -8,11 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <span>
-#include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -25,11 +21,12 @@
 #include "thinwire/data/vocabulary.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/links/links.h"
-#include "thinwire/method/registry.h"
 #include "thinwire/train/initial_parameters.h"
 #include "thinwire/train/params_digest.h"
 #include "thinwire/train/ranks.h"
 #include "thinwire/train/run_folder.h"
+#include "thinwire/train/run_workers.h"
+#include "thinwire/train/summarise.h"
 #include "thinwire/train/worker.h"
 #include "thinwire/transport/local.h"
 #include "thinwire/transport/simulated_network.h"
@@ -114,107 +111,14 @@ std::vector<links::Link> paced_links(const config::Recipe& recipe) {
   return links;
 }
 
-// Runs every worker on a thread of its own and waits for all. The first failure ends the others and
-// is rethrown.
-int64_t run_workers(const RunContext& context) {
-  const auto workers = static_cast<int>(context.recipe.train.workers);
-  auto peers = transport::make_local_peers(workers);
-  if (context.simulation) {
-    for (auto& own : peers) {
-      own = transport::make_simulated_peers(std::move(own), context.simulation);
-    }
+// One for each worker of this process, where it has all of them.
+std::vector<std::unique_ptr<transport::Peers>> local_peers(const RunContext& context) {
+  auto peers = transport::make_local_peers(static_cast<int>(context.recipe.train.workers));
+  if (!context.simulation) return peers;
+  for (auto& own : peers) {
+    own = transport::make_simulated_peers(std::move(own), context.simulation);
   }
-  std::mutex mutex;
-  std::exception_ptr failure;
-  int64_t completed = 0;
-  const auto body = [&](transport::Peers& own) {
-    std::optional<Worker> worker;  // it leaves the run when destroyed, after the reason is known
-    try {
-      worker.emplace(context, own);
-      const int64_t steps = worker->run();
-      const std::lock_guard lock(mutex);
-      completed = steps;
-    } catch (const Aborted&) {
-      // The reason is another worker's exception, which is kept.
-    } catch (const std::exception& error) {
-      {
-        const std::lock_guard lock(mutex);
-        if (!failure) failure = std::current_exception();
-      }
-      own.abort(error.what());
-    }
-  };
-  std::vector<std::thread> threads;
-  try {
-    for (const auto& own : peers) threads.emplace_back(body, std::ref(*own));
-  } catch (const std::system_error&) {
-    const std::lock_guard lock(mutex);
-    failure = std::make_exception_ptr(
-        Error(fmt::format("cannot start {} worker threads; lower train.workers", workers)));
-    peers.front()->abort("not all workers could be started");
-  }
-  for (std::thread& thread : threads) thread.join();
-  if (failure) std::rethrow_exception(failure);
-  return completed;
-}
-
-// From the simulation where there is one, as it was where bytes were held back; else as if workers
-// waited for every byte.
-void time_over_links(const config::Recipe& recipe, std::span<const TensorSpec> specs,
-                     events::Summary& summary) {
-  const auto workers = static_cast<int>(recipe.train.workers);
-  const std::vector<links::Member> members = links::members_of(recipe.links, workers);
-  double step_s = 0;
-  for (const links::Member& member : members) step_s += member.step_s / workers;
-  if (step_s > 0) {
-    summary.compute_utilization =
-        static_cast<double>(summary.steps) * step_s / summary.seconds_over_links;
-    return;
-  }
-  summary.seconds_over_links = summary.seconds;
-  if (workers == 1 || recipe.links.paced) return;
-  const double turns =
-      method::find_method(recipe.sync.method).traffic(recipe, specs, workers).turns;
-  double slowest = 0;
-  for (const links::Member& member : members) {
-    slowest =
-        std::max(slowest, links::transfer_seconds(member.link, summary.bytes_sent_per_worker_step,
-                                                  summary.bytes_received_per_worker_step, turns));
-  }
-  summary.seconds_over_links += static_cast<double>(summary.steps) * slowest;
-}
-
-events::Summary summarise(const RunContext& context, const Recorder& recorder, uint64_t digest) {
-  const config::Recipe& recipe = context.recipe;
-  const auto specs = config::llama_tensors(recipe.model);
-  const auto workers = static_cast<int>(recipe.train.workers);
-  events::Summary summary = recorder.totals();
-  summary.params = config::parameter_count(specs);
-  summary.params_non_embedding = config::non_embedding_count(specs);
-  summary.digest = to_hex(digest);
-  summary.peak_memory_bytes = static_cast<int64_t>(peak_memory_bytes());
-  const double sent = summary.bytes_sent_per_worker_step;
-  const double received = summary.bytes_received_per_worker_step;
-  const double ring = method::ring_bytes(summary.params, workers);
-  if (sent > 0) summary.ratio_report = 2.0 * static_cast<double>(summary.params) / sent;
-  if (sent > 0) summary.ratio_ring_sent = ring / sent;
-  if (received > 0) summary.ratio_ring = ring / received;
-  summary.link_down_bit_s = recipe.links.down_bit_s;
-  summary.link_up_bit_s = recipe.links.up_bit_s;
-  time_over_links(recipe, specs, summary);
-  return summary;
-}
-
-// A rank's only worker; what ends it ends the job.
-int64_t run_rank(const RunContext& context, transport::Peers& peers) {
-  std::optional<Worker> worker;  // it leaves the run when destroyed, after the reason is known
-  try {
-    worker.emplace(context, peers);
-    return worker->run();
-  } catch (const std::exception& error) {
-    peers.abort(error.what());
-    throw;
-  }
+  return peers;
 }
 
 // What the process that writes the run folder has.
@@ -293,7 +197,8 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
   const bool trains = first_step < recipe.train.steps;
   ThreadPool threads(1);
   const uint64_t first_digest = trains ? 0 : values_digest(initial->all(), threads);
-  const int workers_here = ranks == nullptr ? static_cast<int>(recipe.train.workers) : 1;
+  const int workers_here =
+      ranks == nullptr ? static_cast<int>(recipe.train.workers) : ranks->members_here();
   InitialParameters shared_initial(std::move(initial), workers_here);
   const RunContext context{recipe,
                            layout,
@@ -307,7 +212,7 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
                            resume ? &*resume : nullptr,
                            simulate_links(recipe)};
   const int64_t completed =
-      ranks == nullptr ? run_workers(context) : run_rank(context, ranks->peers());
+      run_workers(context, ranks == nullptr ? local_peers(context) : ranks->make_peers());
   if (!office) {
     ranks->all_handed_in();
     return {Outcome::kElsewhere, completed, {}};
@@ -316,7 +221,7 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
   office->recorder.sync();
   if (completed < recipe.train.steps) return {Outcome::kStopped, completed, {}};
   const uint64_t digest = trains ? office->collector.last_digest() : first_digest;
-  const events::Summary summary = summarise(context, office->recorder, digest);
+  const events::Summary summary = summarise(recipe, office->recorder, digest);
   events::write_summary(folder->summary(), summary);
   return {Outcome::kFinished, completed, summary};
 }
@@ -328,11 +233,13 @@ TrainResult train(config::Recipe recipe, const TrainOptions& options) {
   Ranks ranks(static_cast<int>(recipe.train.workers), paced_links(recipe), options.stop);
   try {
     if (simulate_links(recipe)) {
-      throw UsageError("[links] step_s needs [train] engine = \"local\", got \"mpi\"");
+      throw UsageError(
+          "[links] step_s needs [train] engine = \"local\", got \"mpi\": the virtual clocks of all "
+          "workers meet in one process; the run's bits are the same there");
     }
     return train_here(std::move(recipe), options, &ranks);
   } catch (const std::exception& error) {
-    ranks.peers().abort(error.what());
+    ranks.abort(error.what());
     throw;
   }
 }

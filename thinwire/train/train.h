@@ -24,10 +24,10 @@ struct TrainResult {
 };
 
 // Trains with recipe.train.workers threads in this process, or as one rank of an MPI job
-// (train.engine), resuming from the run folder's newest
-// checkpoint if there is one. A run stopped at any step and resumed gives the same bits as one
-// never stopped. Throws UsageError for recipes that do not fit the machine, the data or the folder,
-// and Error for everything that fails while it trains; checkpoints written before stay usable.
+// (train.engine), resuming from the run folder's newest checkpoint if there is one. A run stopped
+// at any step and resumed gives the same bits as one never stopped. Throws UsageError for recipes
+// that do not fit the machine, the data or the folder, and Error for everything that fails while it
+// trains; checkpoints written before stay usable.
 TrainResult train(config::Recipe recipe, const TrainOptions& options);
 
 }  // namespace thinwire::train

@@ -8,11 +8,15 @@
 #include <future>
 #include <list>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include "thinwire/base/bytes.h"
 #include "thinwire/base/clock.h"
 #include "thinwire/transport/mpi.h"
 #include "thinwire/transport/pacer.h"
@@ -27,16 +31,27 @@ constexpr int kMore = 2;
 // How long the thread sleeps when there is nothing to do: what a message may be late by.
 constexpr std::chrono::microseconds kNap(200);
 
+// From whom to whom a frame goes; its last bytes between ranks.
+struct Address {
+  int from;
+  int to;
+};
+
+struct Addressed {
+  Address address;
+  Bytes frame;
+};
+
 // A frame to be sent, and when it was handed over.
 struct Queued {
-  int to;
+  int rank;
   Bytes frame;
   double at;
 };
 
 // A piece of a frame on its way; MPI reads it until the request is complete.
 struct Outgoing {
-  int to;
+  int rank;
   std::shared_ptr<const Bytes> frame;
   size_t begin;
   size_t bytes;
@@ -45,14 +60,14 @@ struct Outgoing {
 };
 
 struct Incoming {
-  int from;
+  int rank;  // that sent it
   Bytes piece;
   bool last;
 };
 
 class Job final : public MpiJob {
  public:
-  explicit Job(std::vector<links::Link> links) : links_(std::move(links)) {
+  Job(int members, std::vector<links::Link> links) : members_(members), links_(std::move(links)) {
     std::promise<void> joined;
     std::future<void> when_joined = joined.get_future();
     thread_ = std::thread([this, &joined] { run(joined); });
@@ -68,7 +83,12 @@ class Job final : public MpiJob {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  const std::shared_ptr<FrameHub>& hub() const override { return hub_; }
+  int first_member(int rank) const override {
+    return static_cast<int>(int64_t{members_} * rank / size_);
+  }
+  const std::shared_ptr<FrameHub>& hub(int member) const override {
+    return hubs_[static_cast<size_t>(member - first_member(rank_))];
+  }
 
  private:
   void run(std::promise<void>& joined) {
@@ -77,20 +97,36 @@ class Job final : public MpiJob {
     MPI_Comm_dup(MPI_COMM_WORLD, &comm_);
     MPI_Comm_rank(comm_, &rank_);
     MPI_Comm_size(comm_, &size_);
-    links_.resize(static_cast<size_t>(size_));
-    arrived_.resize(links_.size());
+    links_.resize(static_cast<size_t>(members_));
+    arrived_.resize(static_cast<size_t>(size_));
     pacer_.emplace(link_of(rank_));
-    hub_ = std::make_shared<FrameHub>(
-        rank_, size_, [this](int to, Bytes frame) { enqueue(to, std::move(frame)); });
+    for (int member = first_member(rank_); member < first_member(rank_ + 1); ++member) {
+      hubs_.push_back(
+          std::make_shared<FrameHub>(member, members_, [this, member](int to, Bytes frame) {
+            enqueue({{member, to}, std::move(frame)});
+          }));
+    }
     joined.set_value();
     move_frames();
     MPI_Comm_free(&comm_);
     MPI_Finalize();
   }
 
-  void enqueue(int to, Bytes frame) {
+  int rank_of(int member) const {
+    int rank = 0;
+    while (first_member(rank + 1) <= member) ++rank;
+    return rank;
+  }
+
+  void enqueue(Addressed one) {
+    const int rank = rank_of(one.address.to);
     const std::lock_guard lock(mutex_);
-    queue_.push_back({to, std::move(frame), monotonic_seconds()});
+    if (rank == rank_) {
+      inbox_.push_back(std::move(one));
+    } else {
+      ByteWriter(one.frame).put(one.address);
+      queue_.push_back({rank, std::move(one.frame), monotonic_seconds()});
+    }
     wake_.notify_all();
   }
 
@@ -103,7 +139,8 @@ class Job final : public MpiJob {
       bool active = send_due();
       active = receive_one() || active;
       active = hand_in_due() || active;
-      active = hub_->work() || active;
+      active = deliver_here() || active;
+      for (const auto& hub : hubs_) active = hub->work() || active;
       if (all_done == MPI_REQUEST_NULL && stopping && !active && leaving_.empty() &&
           sending_.empty()) {
         MPI_Ibarrier(comm_, &all_done);
@@ -123,7 +160,7 @@ class Job final : public MpiJob {
       const auto frame = std::make_shared<const Bytes>(std::move(one.frame));
       for (size_t begin = 0; begin < frame->size(); begin += pacer_->piece_bytes()) {
         const size_t bytes = std::min(pacer_->piece_bytes(), frame->size() - begin);
-        leaving_.push_back({one.to, frame, begin, bytes, pacer_->leave(one.at, bytes)});
+        leaving_.push_back({one.rank, frame, begin, bytes, pacer_->leave(one.at, bytes)});
       }
     }
   }
@@ -135,7 +172,7 @@ class Job final : public MpiJob {
       sending_.push_back(std::move(leaving_.front()));
       Outgoing& sent = sending_.back();
       const bool last = sent.begin + sent.bytes == sent.frame->size();
-      MPI_Isend(sent.frame->data() + sent.begin, static_cast<int>(sent.bytes), MPI_BYTE, sent.to,
+      MPI_Isend(sent.frame->data() + sent.begin, static_cast<int>(sent.bytes), MPI_BYTE, sent.rank,
                 last ? kLast : kMore, comm_, &sent.request);
       active = true;
     }
@@ -170,33 +207,58 @@ class Job final : public MpiJob {
     bool active = false;
     for (; !held_.empty() && held_.begin()->first <= now; held_.erase(held_.begin())) {
       Incoming& one = held_.begin()->second;
-      Bytes& frame = arrived_[static_cast<size_t>(one.from)];
+      Bytes& frame = arrived_[static_cast<size_t>(one.rank)];
       if (frame.empty()) {
         frame = std::move(one.piece);
       } else {
         frame.insert(frame.end(), one.piece.begin(), one.piece.end());
       }
-      if (one.last) hub_->deliver(one.from, std::exchange(frame, {}));
+      if (one.last) deliver(std::exchange(frame, {}));
       active = true;
     }
     return active;
   }
 
-  const links::Link& link_of(int rank) const { return links_[static_cast<size_t>(rank)]; }
+  // A frame from another rank.
+  void deliver(Bytes frame) {
+    const size_t length = frame.size() - sizeof(Address);
+    const auto address = ByteReader(std::span(frame).subspan(length)).get<Address>();
+    frame.resize(length);
+    hub(address.to)->deliver(address.from, std::move(frame));
+  }
+
+  // Frames between members of this rank.
+  bool deliver_here() {
+    std::deque<Addressed> arrived;
+    {
+      const std::lock_guard lock(mutex_);
+      arrived.swap(inbox_);
+    }
+    for (auto& [address, frame] : arrived) {
+      hub(address.to)->deliver(address.from, std::move(frame));
+    }
+    return !arrived.empty();
+  }
+
+  const links::Link& link_of(int rank) const {
+    return links_[static_cast<size_t>(first_member(rank))];
+  }
 
   void nap() {
     std::unique_lock lock(mutex_);
-    wake_.wait_for(lock, kNap, [this] { return !queue_.empty(); });
+    wake_.wait_for(lock, kNap, [this] { return !queue_.empty() || !inbox_.empty(); });
   }
 
+  const int members_;
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0;
   int size_ = 1;
-  std::shared_ptr<FrameHub> hub_;
+  std::vector<std::shared_ptr<FrameHub>> hubs_;  // of this rank's members
   std::mutex mutex_;
   std::condition_variable wake_;
+  std::deque<Addressed> inbox_;
   std::deque<Queued> queue_;
-  std::vector<links::Link> links_;  // by rank
+  std::vector<links::Link> links_;  // by member
   std::optional<Pacer> pacer_;
   std::deque<Outgoing> leaving_;
   std::list<Outgoing> sending_;
@@ -208,8 +270,8 @@ class Job final : public MpiJob {
 
 }  // namespace
 
-std::unique_ptr<MpiJob> join_mpi_job(std::vector<links::Link> links) {
-  return std::make_unique<Job>(std::move(links));
+std::unique_ptr<MpiJob> join_mpi_job(int members, std::vector<links::Link> links) {
+  return std::make_unique<Job>(members, std::move(links));
 }
 
 }  // namespace thinwire::transport

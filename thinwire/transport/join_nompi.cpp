@@ -3,7 +3,7 @@
 
 namespace thinwire::transport {
 
-std::unique_ptr<MpiJob> join_mpi_job(std::vector<links::Link>) {
+std::unique_ptr<MpiJob> join_mpi_job(int /*members*/, std::vector<links::Link>) {
   throw UsageError(
       "[train] engine = \"mpi\" needs a program built with MPI: install libopenmpi-dev and "
       "openmpi-bin, configure and build again");

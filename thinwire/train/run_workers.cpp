@@ -1,0 +1,76 @@
+#include "thinwire/train/run_workers.h"
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace thinwire::train {
+namespace {
+
+// How the workers of this process ended.
+class Ending {
+ public:
+  void completed(int64_t steps) {
+    const std::lock_guard lock(mutex_);
+    steps_ = steps;
+  }
+  void failed(std::exception_ptr reason) { keep(failure_, std::move(reason)); }
+  // The reason is another worker's exception.
+  void aborted(std::exception_ptr reason) { keep(aborted_, std::move(reason)); }
+  int64_t steps() const {
+    if (failure_) std::rethrow_exception(failure_);
+    if (aborted_) std::rethrow_exception(aborted_);
+    return steps_;
+  }
+
+ private:
+  void keep(std::exception_ptr& kept, std::exception_ptr reason) {
+    const std::lock_guard lock(mutex_);
+    if (!kept) kept = std::move(reason);
+  }
+
+  std::mutex mutex_;
+  std::exception_ptr failure_;
+  std::exception_ptr aborted_;
+  int64_t steps_ = 0;
+};
+
+void run_worker(const RunContext& context, transport::Peers& peers, Ending& ending) {
+  std::optional<Worker> worker;  // it leaves the run when destroyed, after the reason is known
+  try {
+    worker.emplace(context, peers);
+    ending.completed(worker->run());
+  } catch (const Aborted&) {
+    ending.aborted(std::current_exception());
+  } catch (const std::exception& error) {
+    ending.failed(std::current_exception());
+    peers.abort(error.what());
+  }
+}
+
+}  // namespace
+
+int64_t run_workers(const RunContext& context,
+                    std::span<const std::unique_ptr<transport::Peers>> peers) {
+  Ending ending;
+  std::vector<std::thread> threads;
+  try {
+    for (const auto& own : peers) {
+      threads.emplace_back([&context, &own, &ending] { run_worker(context, *own, ending); });
+    }
+  } catch (const std::system_error&) {
+    ending.failed(std::make_exception_ptr(
+        Error(fmt::format("cannot start {} worker threads; lower train.workers", peers.size()))));
+    peers.front()->abort("not all workers could be started");
+  }
+  for (std::thread& thread : threads) thread.join();
+  return ending.steps();
+}
+
+}  // namespace thinwire::train
