@@ -36,7 +36,7 @@ SHARED_RANKS = {
     "sparse_stages": ["sync.method=sparse", "sparse.sync_every=3", "sync.within=allreduce",
                       *TWO_STAGES],
     "shared_eager": ["sync.method=diloco", "diloco.sync_every=3", "diloco.overlap=eager",
-                     "train.batch=8"],
+                     "sync.absent=[\"1=2-3\"]", "train.batch=8"],
 }
 
 
@@ -127,6 +127,11 @@ class Mpi(unittest.TestCase):
                 for key in ("digest", "train_loss", "val_loss", "tokens",
                             "bytes_sent_per_worker_step", "bytes_received_per_worker_step"):
                     self.assertEqual(mpi[key], local[key], key)
+
+    def test_ranks_agree_on_speeds_that_they_measure(self):
+        self.run_checked(self.ranks(3, "speeds", "sync.method=diloco", "diloco.sync_every=2",
+                                    "diloco.overlap=eager", "sync.shares=speed", "train.steps=12"))
+        self.assertEqual(self.summary("speeds")["tokens"], 12 * 6 * 16)
 
     def test_what_ranks_began_threads_finish(self):
         overrides = METHODS["eager"] + ["train.steps=14", "checkpoint.every=5",

@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cmath>
+#include <string>
 
 #include "tests/config/recipe_fixture.h"
 #include "thinwire/config/values.h"
@@ -66,6 +67,10 @@ Recipe random_recipe() {
   recipe.optim.method = "muon";
   if (recipe.links.paced) recipe.train.engine = "mpi";
   recipe.sync.clusters = recipe.sync.within == "none" ? 0 : 1;
+  recipe.sync.absent = {};
+  if (recipe.sync.clusters == 0 && recipe.train.workers > 1) {
+    recipe.sync.absent = {"1=2-" + std::to_string(*rc::gen::inRange(2, 9))};
+  }
   recipe.schedule.warmup = recipe.train.steps / 2;
   recipe.schedule.decay = 1;
   if (recipe.train.steps == 1) recipe.schedule.warmup = 0;

@@ -17,7 +17,8 @@ File contents (N = tensor name; float32; C = completed steps, from 1):
     sent.N, sum.N                        worker 0's first contribution and the first sum, as received, of the fragment
                                          that is sent first
 Metadata: "options" (JSON): "method" and "section" say what a recipe has to set; "applied" lists the steps at which
-consensus weights change and the fragments that do; seed is a hex string; empty weights: equal shares; "clusters" lists
+consensus weights change and the fragments that do; seed is a hex string; empty weights: equal shares; "weights_from": the weights of
+later steps (0: the worker is away); "clusters" lists
 the workers of each, where they are not alone, and "within" what they do at every step (allreduce, or distro with the
 settings "distro" of distro_reference.py).
 "margins" (JSON), smallest over the trace:
@@ -41,7 +42,7 @@ from golden_file import write_golden
 from inputs import F32, learning_rates, splitmix64
 from make_distro import payload_margins, sign_margins
 from outer_checks import check_all
-from outer_variants import LAYOUT, PARAM_SCALE, PULL, TENSORS, VARIANTS, WITHIN, new_run
+from outer_variants import EQUAL, LAYOUT, PARAM_SCALE, PULL, TENSORS, VARIANTS, WITHIN, new_run
 
 HERE = Path(__file__).resolve().parent
 # variant -> n; the seed is splitmix64(n). Found by --find-seeds; traces without codes need none.
@@ -49,6 +50,7 @@ SEEDS = {
     "bf16": 13, "fp8": 245, "fp4": 37, "int2": 30, "fp4_feedback": 87, "int2_feedback": 75, "inner2_mix": 21,
     "eager_feedback": 8, "eager_partial": 69, "streaming_uneven": 81, "streaming_inner": 70,
     "streaming_eager_feedback": 99, "muon_int2": 18,
+    "two_stage_sparse": 47, "sparse_nesterov": 33, "members_sparse": 1,
     "two_stage_distro": 86, "sparse": 77, "sparse_rate": 5, "streaming_clip": 93, "two_stage_eager": 11,
 }
 
@@ -129,7 +131,9 @@ def write(variant):
         "variant": variant, "method": method, "optim": optim,
         "section": {key: value for key, value in section.items() if key not in WITHIN},
         "within": run.opt.within, "distro": asdict(run.distro[0].opt) if run.opt.within == "distro" else {},
-        "clusters": run.opt.clusters, "steps": steps, "workers": len(weights) or 3, "weights": weights, "mid": mid,
+        "clusters": run.opt.clusters, "steps": steps, "workers": len(run.changes[0]), "mid": mid,
+        "weights": [] if weights == EQUAL else run.changes[0],
+        "weights_from": [{"step": step, "weights": change} for step, change in run.changes.items()],
         "applied": [{"step": step, "fragments": fragments} for step, fragments in applied],
         "seed": f"{seed:#018x}", "param_scale": PARAM_SCALE, "pull": PULL, "tensors": [asdict(t) for t in TENSORS],
     }

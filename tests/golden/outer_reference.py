@@ -43,6 +43,12 @@ streaming there is one fragment.
                  distro theta_m follows DisTrO among them instead, fed with n * (w_i / W) * g_i in a cluster of n
                  (distro_reference.py, its defaults).
 
+    members      The weights may change between outer steps (unequal workers; a round's shares). A worker of weight 0
+                 is away: it takes no steps, and its contribution is 0. One that comes enters with theta_m = theta_c and
+                 all that is its own (optimizer, e, u, r, what it sent before) zero. It contributes to a fragment for
+                 the first time when it has been there since that fragment was sent before; until then the others'
+                 weights are divided by their sum.
+
 Definitions
   precision    float32; every product is rounded before it is added. dtype=float64 does all but the coding in
                float64, to see how far rounding alone leads a trace astray.
@@ -147,13 +153,16 @@ class Layout:
 class Run:
     """All workers (below: clusters, where there are any) of a run.
 
-    gradient(step, worker, weights) -> flat gradient at flat weights."""
+    gradient(step, worker, weights) -> flat gradient at flat weights. `weights` of the workers, or {first step: weights}."""
 
     def __init__(self, layout, start, opt, weights, steps, gradient, dtype=F32):
         self.layout, self.opt, self.steps, self.gradient, self.f = layout, opt, steps, gradient, dtype
+        self.changes = weights if isinstance(weights, dict) else {0: weights}
+        weights = self.changes[0]
         self.clusters = opt.clusters or tuple((worker,) for worker in range(len(weights)))
         self.weights = [F32(sum(weights[i] for i in cluster)) for cluster in self.clusters]
-        self.within = [[F32(weights[i] / sum(weights[j] for j in c)) for i in c] for c in self.clusters]
+        self.within = [[F32(weights[i] / sum(weights[j] for j in c)) if len(c) > 1 else F32(1) for i in c]
+                       for c in self.clusters]
         self.places, self.names = layout.fragments(opt.fragment_layers)
         workers, zeros = range(len(self.clusters)), lambda: np.zeros(layout.total, dtype)
         self.theta_c = start.astype(dtype)
@@ -171,6 +180,40 @@ class Run:
         self.applied = [0 for _ in self.places]                    # how many of them
         self.sent_at = [[] for _ in self.places]
         self.done, self.margins, self.norms = 0, Margins(), []
+        self.entered = [0 if w else None for w in self.weights]    # after so many steps; None: away
+
+    # ------------------------------------------------------------ members
+
+    def change_weights(self):
+        if self.done == 0 or self.done not in self.changes:
+            return
+        self.weights = [F32(w) for w in self.changes[self.done]]
+        for m, w in enumerate(self.weights):
+            if w == 0:
+                self.entered[m] = None
+            elif self.entered[m] is None:
+                self.enter(m)
+
+    def enter(self, m):
+        self.entered[m] = self.done
+        self.theta[m] = self.theta_c.copy()
+        for own in (*self.adam[m], self.e[m], self.u[m], self.r[m]):
+            own[:] = 0
+        self.muon[m] = {}
+        for parts in self.sent[m]:
+            parts[:] = [np.zeros_like(q) for q in parts]
+
+    def away(self, m):
+        return self.entered[m] is None
+
+    def shares(self, p):
+        """What each worker's difference of a fragment is weighted with; 0: it has nothing to contribute yet."""
+        before = self.sent_at[p][-1] if self.sent_at[p] else 0
+        there = [not self.away(m) and self.entered[m] <= before for m in range(len(self.theta))]
+        if there == [not self.away(m) for m in range(len(self.theta))]:
+            return self.weights
+        total = sum(float(w) for w, counts in zip(self.weights, there) if counts)
+        return [F32(float(w) / total) if counts else F32(0) for w, counts in zip(self.weights, there)]
 
     # ------------------------------------------------------------ inner
 
@@ -212,6 +255,8 @@ class Run:
         if self.opt.within == "distro":
             return self.distro_steps(lr)
         for worker, (cluster, shares) in enumerate(zip(self.clusters, self.within)):
+            if self.away(worker):
+                continue
             g = np.zeros(self.layout.total, self.f)
             for member, share in zip(cluster, shares):
                 g = g + self.f(share) * self.gradient(self.done, member, self.theta[worker])
@@ -227,11 +272,13 @@ class Run:
         momentum[:] = mu * momentum + x
         return lr * (x + mu * momentum) if self.opt.outer == "nesterov" else lr * momentum
 
-    def contribution(self, worker, delta, place):
+    def contribution(self, worker, delta, place, share):
         """What the worker's difference becomes on the wire, padding included; keeps what feedback needs."""
+        if share == 0:
+            return np.zeros_like(delta)
         if self.opt.chunk:
             return self.sparse_contribution(worker, delta)
-        c = self.f(self.weights[worker]) * delta
+        c = self.f(share) * delta
         if self.opt.error_feedback:
             c = c + self.r[worker][place]
         q = as_received(c, self.opt.wire, self.margins)
@@ -259,7 +306,8 @@ class Run:
     def send(self, p):
         place, real = self.places[p], self.layout.real[self.places[p]]
         start = [self.theta_c[place] + e[place] if self.opt.overlap == "eager" else self.theta_c[place] for e in self.e]
-        parts = [self.contribution(m, start[m] - self.theta[m][place], place) for m in range(len(self.theta))]
+        shares = self.shares(p)
+        parts = [self.contribution(m, start[m] - self.theta[m][place], place, shares[m]) for m in range(len(self.theta))]
         for worker, q in enumerate(parts):
             self.sent[worker][p].append(np.where(real, q, 0))
         self.sums[p].append(np.where(real, self.reduced(parts), 0))
@@ -329,6 +377,7 @@ class Run:
     def step(self, lr):
         """One step of everyone; returns the fragments whose consensus weights changed."""
         before = list(self.applied)
+        self.change_weights()
         self.inner_steps(lr)
         self.done += 1
         last, inner = self.done == self.steps, self.opt.overlap == "inner"

@@ -19,6 +19,13 @@ TENSORS = [
     Tensor("lm_head.weight", (7, 13), "head", -1, 2.0**-3),
 ]
 LAYOUT = Layout(TENSORS)
+# {first step: weights}: workers of changing speed; workers that leave (weight 0) and join, between the rounds of H = 4
+# and of H = 6 steps.
+SPEEDS = {0: (3 / 8, 3 / 8, 2 / 8), 8: (4 / 8, 1 / 8, 3 / 8), 16: (1 / 8, 5 / 8, 2 / 8)}
+COMING = {0: (4 / 8, 4 / 8, 0), 4: (4 / 8, 0, 4 / 8), 8: (5 / 8, 0, 3 / 8), 12: (0, 3 / 8, 5 / 8), 16: (3 / 8, 3 / 8, 2 / 8)}
+BRIEFLY = {0: (3 / 8, 3 / 8, 2 / 8), 8: (5 / 8, 0, 3 / 8), 12: (3 / 8, 3 / 8, 2 / 8), 16: (4 / 8, 4 / 8, 0),
+           20: (0, 5 / 8, 3 / 8), 24: (3 / 8, 3 / 8, 2 / 8)}
+SIX = {0: (4 / 8, 4 / 8, 0), 6: (3 / 8, 3 / 8, 2 / 8), 12: (5 / 8, 0, 3 / 8), 18: (2 / 8, 4 / 8, 2 / 8)}
 EQUAL, UNEQUAL, FOUR = (), (3 / 8, 3 / 8, 2 / 8), (2 / 8, 1 / 8, 3 / 8, 2 / 8)
 
 
@@ -29,8 +36,8 @@ def diloco(steps=20, weights=UNEQUAL, mid=10, **section):
 PIECES = {"sync_every": 6, "fragment_layers": 2, "wire": "fp32", "overlap": "none"}
 
 
-def streaming(steps=27, mid=17, **section):
-    return "streaming", steps, UNEQUAL, mid, PIECES | section
+def streaming(steps=27, mid=17, weights=UNEQUAL, **section):
+    return "streaming", steps, weights, mid, PIECES | section
 
 
 # variant: (method, steps, weights of the workers (empty: 3 equal ones), mid, options)
@@ -71,6 +78,23 @@ VARIANTS = {
     "two_stage": diloco(weights=FOUR, clusters=((0, 1), (2, 3))),
     "two_stage_distro": diloco(weights=FOUR, clusters=((0, 1), (2, 3)), within="distro", outer_lr=0.5),
     "two_stage_eager": diloco(weights=FOUR, clusters=((0, 1), (2, 3)), clip=2.4, overlap="eager", wire="fp4"),
+    "two_stage_sparse": ("sparse", 20, FOUR, 10, {"sync_every": 4, "chunk": 32, "k": 4, "outer": "sgd", "outer_lr": 1.0,
+                                                   "clusters": ((0, 1), (2, 3))}),
+    "sparse_nesterov": ("sparse", 20, UNEQUAL, 10, {"sync_every": 4, "chunk": 32, "k": 4, "outer": "nesterov",
+                                                    "outer_lr": 0.7}),
+    "two_stage_streaming": streaming(weights=FOUR, clusters=((0, 1), (2, 3)), overlap="inner"),
+    "streaming_muon": streaming(optimizer="muon", overlap="eager", depth=2),
+    "eager_sgd": diloco(overlap="eager", outer="sgd", outer_lr=0.6),
+    "delayed_momentum": diloco(steps=24, overlap="delayed", outer="momentum", outer_lr=0.3),
+    "speeds": diloco(weights=SPEEDS),
+    "speeds_eager": diloco(steps=24, weights=SPEEDS, overlap="eager"),
+    "members": diloco(weights=COMING),
+    "members_inner": diloco(weights=COMING, overlap="inner", overlap_steps=2),
+    "members_eager": diloco(steps=32, mid=30, weights=BRIEFLY, overlap="eager", depth=2),
+    "members_muon": diloco(weights=COMING, optimizer="muon"),
+    "members_streaming": streaming(weights=SIX, mid=11),
+    "members_streaming_eager": streaming(weights=SIX, mid=11, overlap="eager"),
+    "members_sparse": ("sparse", 20, COMING, 10, {"sync_every": 4, "chunk": 32, "k": 4, "outer": "sgd", "outer_lr": 1.0}),
 }
 # Options that are no fields of the method's own table.
 WITHIN = ("optimizer", "clip", "clusters", "within")

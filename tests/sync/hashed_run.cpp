@@ -67,6 +67,8 @@ HashedRun::HashedRun(HashedRunOptions options)
 
 Result<void> HashedRun::step(float lr) {
   const uint64_t number = done_++;
+  const auto change = options_.weights_from.find(number);
+  if (change != options_.weights_from.end()) options_.weights = change->second;
   const auto reports = replicas_->step(
       number, lr,
       [&](int worker, tensor::Arena& gradients) {

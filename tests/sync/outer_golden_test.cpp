@@ -42,6 +42,11 @@ class OuterGolden : public testing::TestWithParam<const char*> {
     options.param_scale = trace_["param_scale"];
     options.workers = trace_["workers"];
     options.weights = trace_["weights"].get<std::vector<float>>();
+    if (trace_.contains("weights_from")) {
+      for (const json& change : trace_["weights_from"]) {
+        options.weights_from[change["step"]] = change["weights"].get<std::vector<float>>();
+      }
+    }
     options.pull = trace_["pull"];
     for (const json& tensor : trace_["tensors"]) {
       options.tensors.push_back(
@@ -154,7 +159,10 @@ INSTANTIATE_TEST_SUITE_P(
                     "streaming", "streaming_uneven", "streaming_inner", "streaming_delayed",
                     "streaming_eager", "streaming_eager_feedback", "streaming_clip", "muon",
                     "muon_int2", "sparse", "sparse_rate", "two_stage", "two_stage_distro",
-                    "two_stage_eager"),
+                    "two_stage_eager", "two_stage_sparse", "two_stage_streaming", "streaming_muon",
+                    "sparse_nesterov", "eager_sgd", "delayed_momentum", "speeds", "speeds_eager",
+                    "members", "members_inner", "members_eager", "members_muon",
+                    "members_streaming", "members_streaming_eager", "members_sparse"),
     [](const auto& name) { return std::string(name.param); });
 
 TEST_P(OuterGolden, WeightsAndStateFollowTheTrace) {

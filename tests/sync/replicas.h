@@ -54,8 +54,8 @@ class Replicas {
   Strategy& strategy(int member) { return *replicas_[size_t(member)]->strategy; }
   transport::Peers& peers(int member) { return *peers_[size_t(member)]; }
 
-  // Step `step` of everyone, the next one; weights empty: equal. Returns the reports in member
-  // order.
+  // Step `step` of everyone, the next one; weights empty: equal, 0: away. Returns the reports in
+  // member order.
   std::vector<Result<StepReport>> step(uint64_t step, float lr, const Gradients& gradients,
                                        std::vector<float> weights = {}) {
     const auto at = static_cast<int64_t>(step);
@@ -68,9 +68,13 @@ class Replicas {
     round.round_rate = float(round_rate_);
     round.closes = rounds_.closes(at);
     round.last = at + 1 == rounds_.steps;
+    since_.resize(replicas_.size(), {true, 0});
     for (int member = 0; member < members(); ++member) {
       const float weight = weights.empty() ? 1.0f / float(members()) : weights[size_t(member)];
-      round.roster.push_back({member, {}, weight});
+      auto& [there, since] = since_[size_t(member)];
+      if (step > 0 && there != (weight > 0)) since = step;
+      there = weight > 0;
+      round.roster.push_back({member, {}, weight, since});
     }
     std::vector<Result<StepReport>> reports(replicas_.size());
     std::vector<std::thread> threads;
@@ -109,6 +113,7 @@ class Replicas {
   config::Recipe recipe_;
   schedule::Rounds rounds_;
   double round_rate_ = 0;
+  std::vector<std::pair<bool, uint64_t>> since_;  // a member: whether it is there, from which step
   tensor::Layout layout_;
   std::vector<std::unique_ptr<transport::Peers>> peers_;
   std::vector<std::unique_ptr<Replica>> replicas_;

@@ -19,6 +19,7 @@ struct Variant {
   const method::Method* method;
   std::string name;
   std::vector<std::string> overrides;
+  std::vector<std::string> together = {};  // where there are two workers or more
 };
 
 // Twelve steps are a whole number of rounds or not; sums are under way at most checkpoints.
@@ -46,12 +47,48 @@ void append_outer_variants(std::vector<Variant>& variants) {
          std::string("diloco_within_") + within,
          {"diloco.sync_every=5", std::string("sync.within=") + within, "sync.clusters=1"}});
   }
+  add("diloco", "bf16_feedback", {"sync_every=4", "error_feedback=true"});
   add("sparse", "small_chunks",
       {"sync_every=5", "chunk=50", "k=4", "outer=nesterov", "outer_lr=0.5"});
   add("streaming", "inner", {"fragment_layers=1", "sync_every=7", "overlap_steps=3"});
   add("streaming", "none", {"fragment_layers=1", "sync_every=5", "overlap=none", "wire=bf16"});
   add("streaming", "eager",
       {"fragment_layers=1", "sync_every=4", "overlap=eager", "error_feedback=true"});
+}
+
+// Clusters that exchange, workers that are slower than others, workers that leave and come back.
+void append_member_variants(std::vector<Variant>& variants) {
+  const auto add = [&](const std::string& method, const char* name,
+                       std::vector<std::string> overrides, std::vector<std::string> together) {
+    variants.push_back({&method::find_method(method), method + "_" + name, std::move(overrides),
+                        std::move(together)});
+  };
+  const std::string two = "sync.clusters=2";
+  add("diloco", "two_stages", {"diloco.sync_every=5", "diloco.overlap=eager"},
+      {"sync.within=allreduce", two});
+  add("sparse", "two_stages", {"sparse.sync_every=5"}, {"sync.within=distro", two});
+  add("streaming", "two_stages", {"streaming.sync_every=5", "streaming.fragment_layers=1"},
+      {"sync.within=distro", two});
+  const std::vector<std::string> slow = {"sync.shares=speed", "train.batch=9", "links.step_s=1",
+                                         "links.members=[\"0.step_s=2\"]"};
+  const auto with_slow = [&](std::vector<std::string> overrides) {
+    overrides.insert(overrides.end(), slow.begin(), slow.end());
+    return overrides;
+  };
+  add("local_sgd", "speed", with_slow({"local_sgd.sync_every=3"}), {});
+  add("diloco", "speed_eager", with_slow({"diloco.sync_every=2", "diloco.overlap=eager"}), {});
+  add("diloco", "two_stages_speed", with_slow({"diloco.sync_every=3"}),
+      {"sync.within=distro", two});
+  add("sparse", "speed", with_slow({"sparse.sync_every=3"}), {});
+  add("diloco", "absent", {"diloco.sync_every=3"}, {"sync.absent=[\"1=2-3\"]"});
+  add("diloco", "absent_eager",
+      {"diloco.sync_every=2", "diloco.overlap=eager", "diloco.depth=2", "diloco.wire=fp4",
+       "diloco.error_feedback=true"},
+      {"sync.absent=[\"0=3-3\", \"1=1-2\"]"});
+  add("streaming", "absent",
+      {"streaming.sync_every=4", "streaming.fragment_layers=1", "streaming.overlap_steps=1"},
+      {"sync.absent=[\"1=2-2\"]"});
+  add("sparse", "absent_speed", with_slow({"sparse.sync_every=2"}), {"sync.absent=[\"0=2-3\"]"});
 }
 
 std::vector<Variant> all_variants() {
@@ -72,6 +109,7 @@ std::vector<Variant> all_variants() {
                       {stateless, "distro.local_steps=3", "distro.overlap=1",
                        "distro.local_update=adamw", "eval.every=4"}});
   append_outer_variants(variants);
+  append_member_variants(variants);
   return variants;
 }
 
@@ -84,9 +122,14 @@ class Contract : public testing::TestWithParam<Variant> {
 
   static const method::Method& method() { return *GetParam().method; }
 
-  config::Recipe recipe(std::vector<std::string> overrides = {}) const {
+  config::Recipe recipe(std::vector<std::string> overrides = {}, int workers = 2) const {
     overrides.push_back("sync.method=" + std::string(method().name));
-    for (const std::string& one : GetParam().overrides) overrides.push_back(one);
+    overrides.push_back("train.workers=" + std::to_string(workers));
+    const auto add = [&](const std::vector<std::string>& more) {
+      overrides.insert(overrides.end(), more.begin(), more.end());
+    };
+    add(GetParam().overrides);
+    if (workers > 1) add(GetParam().together);
     return tiny_recipe(folder_, std::move(overrides));
   }
 
@@ -111,7 +154,7 @@ TEST_P(Contract, RecipeRoundTrips) {
 TEST_P(Contract, ReplicasAgreeAndTheRunEnds) {
   for (const int workers : {1, 2, 3, 4}) {
     const std::string dir = "run.dir=" + (folder_ / std::to_string(workers)).string();
-    const TrainResult result = train(recipe({dir, "train.workers=" + std::to_string(workers)}), {});
+    const TrainResult result = train(recipe({dir}, workers), {});
     EXPECT_EQ(result.outcome, Outcome::kFinished);
     EXPECT_LT(result.summary.val_loss.at("validation"), 5.6);
   }
@@ -136,7 +179,7 @@ TEST_P(Contract, ResumeIsBitwiseFromEveryStep) {
 }
 
 TEST_P(Contract, BytesSentAreTheBytesPredicted) {
-  const config::Recipe used = recipe({"train.workers=4"});
+  const config::Recipe used = recipe({}, 4);
   const events::Summary summary = train(used, {}).summary;
   config::ModelSection model = used.model;
   model.vocab = 258;  // bytes, EOS, BOS
@@ -153,7 +196,7 @@ TEST_P(Contract, BytesSentAreTheBytesPredicted) {
 }
 
 TEST_P(Contract, OneWorkerSendsNothing) {
-  const events::Summary summary = train(recipe({"train.workers=1"}), {}).summary;
+  const events::Summary summary = train(recipe({}, 1), {}).summary;
   EXPECT_EQ(summary.bytes_sent_per_worker_step, 0);
   EXPECT_EQ(summary.bytes_received_per_worker_step, 0);
 }

@@ -19,6 +19,10 @@ struct RoundMember {
   int id = 0;
   RowRange rows;
   float weight = 0;  // this member's share of the round's tokens; the roster's weights add up to 1
+  uint64_t since = 0;  // the step from which on it has been there, or away, without a break
+
+  // Takes no rows and offers nothing, but hears what the others agree on.
+  bool away() const { return weight == 0; }
 };
 
 // One training step of a round.

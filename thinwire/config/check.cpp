@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 #include <set>
 
 #include "thinwire/base/error.h"
+#include "thinwire/config/absence.h"
 #include "thinwire/config/recipe.h"
 
 namespace thinwire::config {
@@ -86,7 +88,22 @@ void check_optim(const OptimSection& optim) {
           optim.method);
 }
 
+void check_absent(const SyncSection& sync, int64_t workers) {
+  const std::vector<Absence> absences = absences_of(sync, workers);
+  require(absences.empty() || sync.within == "none",
+          "[sync] absent needs within = \"none\", got \"{}\": the workers of a cluster train the "
+          "same weights at every step, and its first one speaks for all",
+          sync.within);
+  for (const Absence& one : absences) {
+    const auto away = std::ranges::count_if(
+        std::views::iota(int64_t{0}, workers),
+        [&](int64_t member) { return is_absent(absences, static_cast<int>(member), one.first); });
+    require(away < workers, "[sync] absent leaves no worker in round {}", one.first);
+  }
+}
+
 void check_sync(const SyncSection& sync, int64_t workers) {
+  check_absent(sync, workers);
   if (sync.within == "none") {
     require(sync.clusters == 0, "[sync] clusters = {} needs within, got \"none\"", sync.clusters);
     return;

@@ -96,6 +96,8 @@ struct SyncSection final : SectionOf<SyncSection> {
   std::string method = "allreduce";  // a name of method/registry.h
   std::string within = "none";       // none | allreduce | distro: what clusters do every step
   int64_t clusters = 0;              // 0: each worker is alone
+  std::string shares = "equal";      // equal | speed: how a step's rows are divided
+  StringList absent;                 // "MEMBER=FIRST-LAST": rounds without a worker
   double timeout_s = 1800;           // all waits for other workers derive from this
   void describe(Fields& fields) override;
 };

@@ -95,8 +95,8 @@ void TrainSection::describe(Fields& fields) {
                 "Number format of the matrix products; auto means bf16 where the device has "
                 "instructions for it. Weights and optimizer state are fp32 in any case.");
   fields.choice("engine", engine, {"local", "mpi"},
-                "Where workers are: threads of this process, or the ranks of an MPI job, one each "
-                "(mpirun -n WORKERS thinwire train RECIPE).");
+                "Where workers are: threads of this process, or on the ranks of an MPI job, one or "
+                "several on each (mpirun -n RANKS thinwire train RECIPE).");
   fields.text("init", init,
               "Checkpoint or Hugging Face folder whose weights the run starts from; empty means "
               "random weights.");
@@ -149,6 +149,12 @@ void SyncSection::describe(Fields& fields) {
   fields.integer("clusters", clusters, "", 0, 4096,
                  "With within: clusters of consecutive workers, of which one worker exchanges with "
                  "the other clusters.");
+  fields.choice("shares", shares, {"equal", "speed"},
+                "With a method whose workers train apart: how a step's rows are divided among "
+                "them, equally or by the speed that each one showed in its last rounds.");
+  fields.list("absent", absent,
+              "Workers that are away, as \"MEMBER=FIRST-LAST\", rounds of sync_every steps "
+              "counted from 1, e.g. \"2=3-5\".");
   fields.number_above(
       "timeout_s", timeout_s, "s", 0, 1e6,
       "How long a worker waits for the others before the step has failed; all other "

@@ -195,6 +195,19 @@ Traffic add_spread(const Traffic& of_round, const config::Recipe& recipe, double
   return traffic;
 }
 
+Traffic add_speeds(const Traffic& mean, const config::Recipe& recipe, int64_t sync_every,
+                   int members) {
+  Traffic traffic = mean;
+  if (recipe.sync.shares != "speed" || members == 1) return traffic;
+  // After every round but for the last two, which nobody could be divided by.
+  const auto steps = static_cast<double>(recipe.train.steps);
+  const auto offers = static_cast<double>((recipe.train.steps - 1) / sync_every - 1);
+  const double bytes = sizeof(float) * std::max(offers, 0.0) / steps;
+  traffic.sent_bytes += bytes;
+  traffic.received_bytes += bytes * (members - 1);
+  return traffic;
+}
+
 double within_state(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
   if (recipe.sync.within == "none") return optimizer_bytes(recipe, tensors);
   const StateBytes state = find_method(recipe.sync.within).state(recipe, tensors);
@@ -231,7 +244,7 @@ Traffic outer_traffic(const OuterOptions& options, const config::Recipe& recipe,
   traffic.turns += run.turns / steps;
   traffic.overlap_steps = travel_steps(options);
   traffic.pieces = std::move(pieces);
-  return traffic;
+  return add_speeds(traffic, recipe, options.sync_every, members);
 }
 
 StateBytes outer_state(const OuterOptions& options, const config::Recipe& recipe,

@@ -61,6 +61,9 @@ Traffic within_traffic(const config::Recipe& recipe, std::span<const TensorSpec>
 // worker of each cluster to the others.
 Traffic add_spread(const Traffic& of_round, const config::Recipe& recipe, double elements,
                    int members);
+// With what members tell each other of their speed, where rows are divided by it.
+Traffic add_speeds(const Traffic& mean, const config::Recipe& recipe, int64_t sync_every,
+                   int members);
 // Bytes of the state that training inside clusters keeps beside the weights, and the check of it.
 double within_state(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
 void check_within(const config::Recipe& recipe);

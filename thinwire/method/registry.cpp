@@ -43,18 +43,40 @@ config::MethodSections method_sections() {
   return sections;
 }
 
+namespace {
+
+// Fields of [sync] that mean something only where workers train weights of their own.
+void check_sync_fields(const config::Recipe& recipe) {
+  const config::SyncSection& sync = recipe.sync;
+  if (find_method(sync.method).trains_apart) return;
+  const std::string needs = fmt::format(
+      "needs a method whose workers train apart, got method = \"{}\", which synchronises all of "
+      "them every step",
+      sync.method);
+  if (sync.within != "none") {
+    throw UsageError(fmt::format("[sync] within = \"{}\" {}", sync.within, needs));
+  }
+  if (sync.shares != "equal") {
+    throw UsageError(fmt::format(
+        "[sync] shares = \"{}\" {}: there are no rounds of own steps over which a worker's speed "
+        "could be measured and agreed on",
+        sync.shares, needs));
+  }
+  if (!sync.absent.empty()) {
+    throw UsageError(fmt::format(
+        "[sync] absent = [\"{}\"] {}: there are no rounds of own steps to be absent from",
+        fmt::join(sync.absent, "\", \""), needs));
+  }
+}
+
+}  // namespace
+
 config::Recipe load_recipe(const std::filesystem::path& path,
                            std::span<const std::string> overrides) {
   config::Recipe recipe = config::load_recipe(path, overrides, method_sections());
   try {
-    const Method& method = find_method(recipe.sync.method);
-    if (!method.trains_apart && recipe.sync.within != "none") {
-      throw UsageError(
-          fmt::format("[sync] within = \"{}\" needs a method whose workers train apart, got method "
-                      "= \"{}\", which synchronises all of them every step",
-                      recipe.sync.within, recipe.sync.method));
-    }
-    method.check(recipe);
+    check_sync_fields(recipe);
+    find_method(recipe.sync.method).check(recipe);
   } catch (const UsageError& error) {
     if (path.empty()) throw;
     throw UsageError(fmt::format("{}: {}", path.string(), error.what()));

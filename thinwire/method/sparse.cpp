@@ -55,7 +55,7 @@ Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensor
   traffic.turns += across.turns;
   traffic.exact = false;
   traffic.pieces = {piece};
-  return traffic;
+  return add_speeds(traffic, recipe, options.sync_every, members);
 }
 
 // Beside the outer step's: what was not sent.

@@ -51,6 +51,21 @@ float Cluster::weight(const Round& round, int cluster) const {
   return static_cast<float>(sum);
 }
 
+float Cluster::weight_since(const Round& round, uint64_t step) const {
+  double all = 0;
+  double own = 0;
+  bool whole = true;
+  for (const RoundMember& member : round.roster) {
+    if (member.away()) continue;
+    whole = whole && member.since <= step;
+    if (member.since > step) continue;
+    all += member.weight;
+    if (clusters_.of(member.id) == own_) own += member.weight;
+  }
+  if (whole) return weight(round);
+  return own > 0 ? static_cast<float>(own / all) : 0;
+}
+
 void Cluster::start_reduce(const transport::Key& key, std::span<const float> values,
                            const WireCodec& codec) {
   if (across_ != nullptr) across_->start_reduce(key, values, codec);

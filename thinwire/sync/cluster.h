@@ -26,6 +26,9 @@ class Cluster {
   // The share of the round's tokens of this cluster, or of any.
   float weight(const Round& round) const { return weight(round, own_); }
   float weight(const Round& round, int cluster) const;
+  // The share of this cluster among the members that have been there from `step` on; 0 where it is
+  // none of them.
+  float weight_since(const Round& round, uint64_t step) const;
 
   // As transport::Peers, with one contribution a cluster: all its members call alike, with the same
   // values. Keys of the inner strategy have fragment 0; these may have any.

@@ -70,19 +70,24 @@ class Outer final : public Strategy {
     }
   }
 
-  bool before_step(const Round& round) override { return inner_.before_step(round); }
+  bool before_step(const Round& round) override {
+    if (!own(round).away()) return inner_.before_step(round);
+    if (own(round).since == round.step) forget();
+    return true;
+  }
   void gradients_ready(const Round& round, int layer) override {
     inner_.gradients_ready(round, layer);
   }
 
   Result<StepReport> after_step(const Round& round) override {
-    Result<StepReport> report = inner_.after_step(round);
+    Result<StepReport> report =
+        own(round).away() ? StepReport{.synchronised = false} : inner_.after_step(round);
     if (!report) return report;
     for (FragmentState& fragment : fragments_) {
       if (!arrives(fragment, round)) continue;
       const auto done = collect(fragment, 0, *report);
       if (!done) return tl::unexpected(done.error());
-      step_.blend(fragment.place);
+      own(round).away() ? step_.follow(fragment.place) : step_.blend(fragment.place);
     }
     std::vector<FragmentState*> sending;
     for (size_t f = 0; f < fragments_.size(); ++f) {
@@ -111,8 +116,21 @@ class Outer final : public Strategy {
   std::vector<StateBytes> travelling() override { return inner_.travelling(); }
 
   tensor::Arena* shared() override { return &shared_; }
+  bool evaluates_own() const override { return options_.eager(); }
 
  private:
+  const RoundMember& own(const Round& round) const {
+    return round.roster[static_cast<size_t>(worker_.peers.self())];
+  }
+
+  // Who goes away comes back as new; what is under way stays, for others count on it.
+  void forget() {
+    inner_.forget();
+    step_.forget();
+    const std::span<const float> weights = std::as_const(shared_).all();
+    std::ranges::copy(weights, worker_.params.all().begin());
+  }
+
   static int64_t completed(const Round& round) { return static_cast<int64_t>(round.step) + 1; }
 
   // Where the offer of a fragment's send is: what stays under way has memory of its own.
@@ -135,12 +153,23 @@ class Outer final : public Strategy {
     FragmentState& fragment = fragments_[f];
     const int64_t number = ++fragment.sent;
     const std::span<float> offered = offer(fragment, number);
-    step_.offer(fragment.place, cluster_.weight(round), offered);
+    const float weight = cluster_.weight_since(round, sent_after(f, number - 1));
+    if (weight == 0) {
+      std::ranges::fill(offered, 0.0f);
+      return start(f, number, round);
+    }
+    step_.offer(fragment.place, weight, offered);
     start(f, number, round);
     if (!step_.follows_sent()) return;
-    const bool late = options_.eager() && number > options_.depth;
+    const bool late = options_.eager() && sent_after(f, number - options_.depth) > own(round).since;
     step_.sent(fragment.place, offered,
                late ? offer(fragment, number - options_.depth) : std::span<float>());
+  }
+
+  // The steps completed when a fragment was sent for the `number`-th time; 0 before the first.
+  uint64_t sent_after(size_t f, int64_t number) const {
+    if (number < 1) return 0;
+    return static_cast<uint64_t>(schedule_.sent_after(static_cast<int64_t>(f), number));
   }
 
   void start(size_t f, int64_t number, const Round& round) {
@@ -155,7 +184,7 @@ class Outer final : public Strategy {
     auto done = collect(fragment, static_cast<size_t>(left), report);
     if (!done) return done;
     if (round.last) step_.settle(fragment.place);
-    if (round.last || options_.overlap != "inner") {
+    if (round.last || options_.overlap != "inner" || own(round).away()) {
       step_.follow(fragment.place);
     } else if (left == 0) {
       step_.blend(fragment.place);

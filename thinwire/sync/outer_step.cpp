@@ -197,6 +197,12 @@ void OuterStep::settle(const OuterFragment& fragment) {
   }
 }
 
+void OuterStep::forget() {
+  for (std::vector<float>* values : {&correction_, &correction_velocity_, &error_}) {
+    std::ranges::fill(*values, 0.0f);
+  }
+}
+
 std::vector<StateTensor> OuterStep::state() {
   std::vector<StateTensor> state;
   const auto add = [&](const char* name, std::vector<float>& values, Agreement agreement) {

@@ -43,6 +43,8 @@ class OuterStep {
   void blend(const OuterFragment& fragment);
   // Forgets the correction of a fragment: nothing of it travels any more.
   void settle(const OuterFragment& fragment);
+  // Forgets all that is this worker's own.
+  void forget();
 
   std::vector<StateTensor> state();
 

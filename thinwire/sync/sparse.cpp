@@ -1,6 +1,7 @@
 #include "thinwire/sync/sparse.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "thinwire/base/clock.h"
 #include "thinwire/codec/wire.h"
@@ -31,17 +32,22 @@ class Sparse final : public Strategy {
   void restored(uint64_t next_step, const RoundAt& round_at) override {
     inner_.restored(next_step, round_at);
   }
-  bool before_step(const Round& round) override { return inner_.before_step(round); }
+  bool before_step(const Round& round) override {
+    if (!own(round).away()) return inner_.before_step(round);
+    if (own(round).since == round.step) forget();
+    return true;
+  }
   void gradients_ready(const Round& round, int layer) override {
     inner_.gradients_ready(round, layer);
   }
 
   Result<StepReport> after_step(const Round& round) override {
-    Result<StepReport> report = inner_.after_step(round);
+    const bool away = own(round).away();
+    Result<StepReport> report = away ? StepReport{.synchronised = false} : inner_.after_step(round);
     if (!report || !schedule_.sends(0, static_cast<int64_t>(round.step) + 1)) return report;
     // The gradients were used; their memory takes the mean.
     const std::span<float> mean = worker_.gradients.all();
-    const Bytes payload = offers_.offer(shared_, worker_.params, id(round));
+    const Bytes payload = away ? Bytes() : offers_.offer(shared_, worker_.params, id(round));
     const auto waited = exchange(round, payload, mean);
     if (!waited) return tl::unexpected(waited.error());
     report->exchange_seconds += *waited;
@@ -62,6 +68,18 @@ class Sparse final : public Strategy {
   tensor::Arena* shared() override { return &shared_; }
 
  private:
+  const RoundMember& own(const Round& round) const {
+    return round.roster[static_cast<size_t>(worker_.peers.self())];
+  }
+
+  // Who goes away comes back as new.
+  void forget() {
+    inner_.forget();
+    std::ranges::fill(offers_.error(), 0.0f);
+    const std::span<const float> weights = std::as_const(shared_).all();
+    std::ranges::copy(weights, worker_.params.all().begin());
+  }
+
   // The mean of all clusters' offers; returns the seconds spent waiting.
   Result<double> exchange(const Round& round, const Bytes& payload, std::span<float> mean) {
     const transport::Key key{round.run, round.epoch, round.step, 0};
@@ -77,8 +95,11 @@ class Sparse final : public Strategy {
     };
     if (transport::Peers* const across = cluster_.across()) {
       across->start_exchange(key, payload);
-      const auto deliveries = wait([&] { return across->wait_exchange(key, timeout); });
+      auto deliveries = wait([&] { return across->wait_exchange(key, timeout); });
       if (!deliveries) return tl::unexpected(deliveries.error());
+      std::erase_if(*deliveries, [&](const transport::Delivery& delivery) {
+        return cluster_.weight(round, delivery.member) == 0;
+      });
       std::vector<float> weights;
       for (const transport::Delivery& delivery : *deliveries) {
         weights.push_back(cluster_.weight(round, delivery.member));

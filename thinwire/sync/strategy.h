@@ -79,7 +79,8 @@ class Strategy {
   // a checkpoint held of them (in a new run they are as constructed): derives the rest and sends
   // what travelled once more. State may be the params themselves.
   virtual void restored(uint64_t /*next_step*/, const RoundAt&) {}
-  // Whether it changed the params.
+  // A worker that is away in the round (base/round.h) computes no gradients, but calls both
+  // before_step and after_step. Whether it changed the params.
   virtual bool before_step(const Round&) { return false; }
   virtual void gradients_ready(const Round&, int /*layer*/) {}
   virtual Result<StepReport> after_step(const Round& round) = 0;
@@ -90,6 +91,9 @@ class Strategy {
   // The weights that all replicas agree on, which are evaluated, compared, saved and exported,
   // where a worker trains with weights of its own; null: the params are they.
   virtual tensor::Arena* shared() { return nullptr; }
+  // Whether the params are evaluated beside the shared weights, because they hold something that a
+  // worker knows before all others do.
+  virtual bool evaluates_own() const { return false; }
 };
 
 // Makes the params, which hold the weights of a start or a checkpoint, the shared weights as well

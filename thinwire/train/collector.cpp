@@ -1,9 +1,11 @@
 #include "thinwire/train/collector.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
@@ -23,8 +25,20 @@ void Collector::add_step(int64_t step, int worker, const StepPart& part) {
   steps_.erase(step);
 }
 
+void Collector::note_shares(int64_t step, const std::vector<StepPart>& parts) {
+  std::vector<int64_t> tokens;
+  for (const StepPart& part : parts) tokens.push_back(part.tokens);
+  if (!tokens_of_.empty() && tokens != tokens_of_) {
+    recorder_.message(
+        step, fmt::format("from step {} on workers take {} tokens", step, fmt::join(tokens, ", ")));
+  }
+  tokens_of_ = std::move(tokens);
+}
+
 void Collector::complete_step(int64_t step, const std::vector<StepPart>& parts) {
+  note_shares(step, parts);
   StepPart sum;
+  int trained = 0;
   for (size_t worker = 0; worker < workers_; ++worker) {
     const StepPart& part = parts[worker];
     if (part.synchronised && part.digest != parts[0].digest) {
@@ -40,6 +54,7 @@ void Collector::complete_step(int64_t step, const std::vector<StepPart>& parts) 
     }
     sum.loss_sum += part.loss_sum;
     sum.tokens += part.tokens;
+    trained += part.tokens > 0 ? 1 : 0;
     sum.gradient_norm += part.gradient_norm;
     sum.bytes_sent += part.bytes_sent;
     sum.bytes_received += part.bytes_received;
@@ -48,6 +63,7 @@ void Collector::complete_step(int64_t step, const std::vector<StepPart>& parts) 
     sum.exchange_s += part.exchange_s;
     sum.update_s += part.update_s;
     sum.simulated_s += part.simulated_s;
+    sum.simulated_compute_s += part.simulated_compute_s;
   }
   if (parts[0].synchronised) last_digest_ = parts[0].digest;
   const auto workers = static_cast<double>(workers_);
@@ -55,7 +71,7 @@ void Collector::complete_step(int64_t step, const std::vector<StepPart>& parts) 
   event.step = step;
   event.loss = sum.loss_sum / static_cast<double>(sum.tokens);
   event.learning_rate = parts[0].learning_rate;
-  event.gradient_norm = sum.gradient_norm / workers;
+  event.gradient_norm = sum.gradient_norm / trained;
   event.tokens = sum.tokens;
   event.bytes_sent = static_cast<double>(sum.bytes_sent) / workers;
   event.bytes_received = static_cast<double>(sum.bytes_received) / workers;
@@ -63,7 +79,10 @@ void Collector::complete_step(int64_t step, const std::vector<StepPart>& parts) 
                    {"compute", sum.compute_s / workers},
                    {"exchange", sum.exchange_s / workers},
                    {"update", sum.update_s / workers}};
-  if (sum.simulated_s > 0) event.seconds.emplace_back(kSimulatedPhase, sum.simulated_s / workers);
+  if (sum.simulated_s > 0) {
+    event.seconds.emplace_back(kSimulatedPhase, sum.simulated_s / workers);
+    event.seconds.emplace_back(kSimulatedComputePhase, sum.simulated_compute_s / workers);
+  }
   recorder_.step(std::move(event));
 }
 

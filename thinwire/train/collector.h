@@ -19,14 +19,15 @@ struct StepPart {
   double loss_sum = 0;  // over its tokens
   int64_t tokens = 0;
   double learning_rate = 0;
-  double gradient_norm = 0;
+  double gradient_norm = 0;  // 0 without tokens
   uint64_t bytes_sent = 0;
   uint64_t bytes_received = 0;
   double data_s = 0;
   double compute_s = 0;
   double exchange_s = 0;
   double update_s = 0;
-  double simulated_s = 0;  // by the worker's virtual clock; 0 where links are not simulated
+  double simulated_s = 0;          // by the worker's virtual clock; 0 where links are not simulated
+  double simulated_compute_s = 0;  // likewise, computing alone
   bool synchronised = false;
   uint64_t digest = 0;  // of the parameters, where synchronised
   uint64_t state_digest =
@@ -56,6 +57,8 @@ class Collector {
 
  private:
   void complete_step(int64_t step, const std::vector<StepPart>& parts);
+  // Says in the log who trains how much, where that has changed.
+  void note_shares(int64_t step, const std::vector<StepPart>& parts);
 
   template <typename Part>
   struct Parts {
@@ -72,6 +75,7 @@ class Collector {
   int64_t allowed_step_ = -1;  // highest step that somebody may train
   int64_t stop_step_ = -1;     // first step that nobody trains; -1: none
   uint64_t last_digest_ = 0;
+  std::vector<int64_t> tokens_of_;  // each worker's in the last step
 };
 
 }  // namespace thinwire::train

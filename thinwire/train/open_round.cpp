@@ -1,18 +1,49 @@
 #include "thinwire/train/open_round.h"
 
+#include <vector>
+
+#include "thinwire/config/absence.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/schedule/learning_rate.h"
+#include "thinwire/schedule/row_shares.h"
 
 namespace thinwire::train {
+namespace {
+
+// Ids and rows: consecutive ones of the step's, in the order of the members.
+std::vector<RoundMember> open_roster(const config::Recipe& recipe, int members, int64_t step,
+                                     int64_t every, std::span<const float> speeds) {
+  const std::vector<config::Absence> absences = config::absences_of(recipe.sync, members);
+  const int64_t number = step / every + 1;
+  std::vector<uint8_t> present;
+  for (int member = 0; member < members; ++member) {
+    present.push_back(config::is_absent(absences, member, number) ? 0 : 1);
+  }
+  const auto batch = static_cast<uint64_t>(recipe.train.batch);
+  const std::vector<uint64_t> rows = schedule::share_rows(batch, present, speeds);
+  std::vector<RoundMember> roster;
+  uint64_t first = static_cast<uint64_t>(step) * batch;
+  for (int member = 0; member < members; ++member) {
+    const uint64_t count = rows[static_cast<size_t>(member)];
+    const auto weight = static_cast<float>(static_cast<double>(count) / static_cast<double>(batch));
+    const int64_t since = (config::unchanged_since(absences, member, number) - 1) * every;
+    roster.push_back({member, {first, count}, weight, static_cast<uint64_t>(since)});
+    first += count;
+  }
+  return roster;
+}
+
+}  // namespace
 
 RowRange share(uint64_t count, int index, int members) {
   const auto at = static_cast<uint64_t>(index);
   const auto all = static_cast<uint64_t>(members);
-  const uint64_t first = count * at / all;
-  return {first, count * (at + 1) / all - first};
+  const uint64_t first = schedule::even_share_begin(count, at, all);
+  return {first, schedule::even_share_begin(count, at + 1, all) - first};
 }
 
-Round open_round(const config::Recipe& recipe, uint64_t run, int members, int64_t step) {
+Round open_round(const config::Recipe& recipe, uint64_t run, int members, int64_t step,
+                 std::span<const float> speeds) {
   const schedule::Rounds rounds = method::rounds_of(recipe);
   Round round;
   round.run = run;
@@ -27,14 +58,7 @@ Round open_round(const config::Recipe& recipe, uint64_t run, int members, int64_
   round.round_rate = static_cast<float>(sum);
   round.closes = rounds.closes(step);
   round.last = step + 1 == rounds.steps;
-  const auto batch = static_cast<uint64_t>(recipe.train.batch);
-  for (int member = 0; member < members; ++member) {
-    RowRange rows = share(batch, member, members);
-    rows.first += round.step * batch;
-    const auto weight =
-        static_cast<float>(static_cast<double>(rows.count) / static_cast<double>(batch));
-    round.roster.push_back({member, rows, weight});
-  }
+  round.roster = open_roster(recipe, members, step, rounds.every, speeds);
   return round;
 }
 

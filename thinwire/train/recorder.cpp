@@ -53,6 +53,7 @@ void Recorder::add(const events::StepEvent& event) {
   bytes_received_ += event.bytes_received;
   for (const auto& [phase, seconds] : event.seconds) {
     if (phase == kSimulatedPhase) simulated_seconds_ += seconds;
+    if (phase == kSimulatedComputePhase) simulated_compute_seconds_ += seconds;
   }
 }
 
@@ -106,6 +107,9 @@ events::Summary Recorder::totals() const {
   summary.val_loss = val_loss_;
   summary.seconds = seconds_;
   summary.seconds_over_links = simulated_seconds_;
+  if (simulated_seconds_ > 0) {
+    summary.compute_utilization = simulated_compute_seconds_ / simulated_seconds_;
+  }
   if (steps_ == 0) return summary;
   summary.bytes_sent_per_worker_step = bytes_sent_ / static_cast<double>(steps_);
   summary.bytes_received_per_worker_step = bytes_received_ / static_cast<double>(steps_);

@@ -17,8 +17,9 @@
 
 namespace thinwire::train {
 
-// The phase of a step's seconds that is the step over simulated links.
+// The phases of a step's seconds that are the step over simulated links, and computing of it.
 inline constexpr const char* kSimulatedPhase = "simulated";
+inline constexpr const char* kSimulatedComputePhase = "simulated_compute";
 
 // Used by one thread at a time. All functions throw Error when the disk is full.
 class Recorder {
@@ -53,6 +54,7 @@ class Recorder {
   int64_t tokens_ = 0;
   double seconds_ = 0;
   double simulated_seconds_ = 0;
+  double simulated_compute_seconds_ = 0;
   double bytes_sent_ = 0;
   double bytes_received_ = 0;
   double smooth_loss_ = 0;  // exponential mean over about 20 steps, for the summary and the display

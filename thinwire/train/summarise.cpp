@@ -19,13 +19,9 @@ void time_over_links(const config::Recipe& recipe, std::span<const TensorSpec> s
                      events::Summary& summary) {
   const auto workers = static_cast<int>(recipe.train.workers);
   const std::vector<links::Member> members = links::members_of(recipe.links, workers);
-  double step_s = 0;
-  for (const links::Member& member : members) step_s += member.step_s / workers;
-  if (step_s > 0) {
-    summary.compute_utilization =
-        static_cast<double>(summary.steps) * step_s / summary.seconds_over_links;
-    return;
-  }
+  const bool simulated =
+      std::ranges::any_of(members, [](const links::Member& member) { return member.step_s > 0; });
+  if (simulated) return;
   summary.seconds_over_links = summary.seconds;
   if (workers == 1 || recipe.links.paced) return;
   const double turns =

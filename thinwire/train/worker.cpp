@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "thinwire/base/bytes.h"
@@ -41,7 +42,8 @@ Worker::Worker(const RunContext& context, transport::Peers& peers)
       model_(recipe_.model, model::parse_precision(recipe_.train.precision), context.layout,
              params_, threads_, max_rows_, recipe_.train.sequence,
              model::parse_device(recipe_.train.device, peers.self())),
-      strategy_(sync::make_strategy({recipe_, params_, gradients_, threads_, slots_, peers_})) {
+      strategy_(sync::make_strategy({recipe_, params_, gradients_, threads_, slots_, peers_})),
+      speeds_(recipe_, peers_, slots_) {
   restore();
 }
 
@@ -52,7 +54,7 @@ void Worker::restore() {
   context_.initial.copy_to(params_);
   sync::share_params(params_, *strategy_);
   if (context_.resume != nullptr) {
-    for (const sync::StateTensor& part : strategy_->state()) {
+    for (const sync::StateTensor& part : all_state()) {
       if (part.agreement == sync::Agreement::kConsensus) {
         context_.resume->read_consensus(part.name, part.values);
       } else {
@@ -65,11 +67,25 @@ void Worker::restore() {
   }
   strategy_->restored(static_cast<uint64_t>(context_.first_step),
                       [this](uint64_t step) { return round_at(static_cast<int64_t>(step)); });
+  speeds_.restored(context_.run_id, context_.first_step);
   model_.refresh();
 }
 
 Round Worker::round_at(int64_t step) const {
-  return open_round(recipe_, context_.run_id, peers_.count(), step);
+  return open_round(recipe_, context_.run_id, peers_.count(), step, speeds_.speeds());
+}
+
+// Called by the prefetcher's thread, so with speeds of its own.
+data::Prefetcher::Order Worker::order() const {
+  const std::span<const float> speeds = speeds_.speeds();
+  return [this, now = std::vector<float>(speeds.begin(), speeds.end())](uint64_t step) {
+    const Round round =
+        open_round(recipe_, context_.run_id, peers_.count(), static_cast<int64_t>(step), now);
+    const RowRange mine = round.roster[static_cast<size_t>(peers_.self())].rows;
+    std::vector<uint64_t> rows(mine.count);
+    std::iota(rows.begin(), rows.end(), mine.first);
+    return rows;
+  };
 }
 
 double Worker::simulated_clock() const {
@@ -77,14 +93,11 @@ double Worker::simulated_clock() const {
 }
 
 int64_t Worker::run() {
-  const auto order = [this](uint64_t step) {
-    const RowRange mine =
-        round_at(static_cast<int64_t>(step)).roster[static_cast<size_t>(peers_.self())].rows;
-    std::vector<uint64_t> rows(mine.count);
-    std::iota(rows.begin(), rows.end(), mine.first);
-    return rows;
+  std::optional<data::Prefetcher> prefetcher;
+  const auto prefetch_from = [&](int64_t step) {
+    prefetcher.emplace(context_.rows, static_cast<uint64_t>(step), order());
   };
-  data::Prefetcher prefetcher(context_.rows, static_cast<uint64_t>(context_.first_step), order);
+  prefetch_from(context_.first_step);
   for (int64_t step = context_.first_step; step < recipe_.train.steps; ++step) {
     if (context_.desk.stops_before(step)) {
       const bool written =
@@ -93,9 +106,9 @@ int64_t Worker::run() {
       return step;
     }
     const Stopwatch reading;
-    const data::Batch batch = prefetcher.take();
-    train_step(step, batch, reading.seconds());
+    const data::Batch batch = prefetcher->take();
     const int64_t completed = step + 1;
+    if (train_step(step, batch, reading.seconds())) prefetch_from(completed);
     if (is_due(completed, recipe_.eval.every, recipe_.train.steps)) evaluate(completed);
     if (is_due(completed, recipe_.checkpoint.every, recipe_.train.steps))
       write_checkpoint(completed);
@@ -103,35 +116,49 @@ int64_t Worker::run() {
   return recipe_.train.steps;
 }
 
-void Worker::train_step(int64_t step, const data::Batch& batch, double data_s) {
+void Worker::compute_gradients(const Round& round, const data::Batch& batch, StepPart& part) {
+  const Stopwatch computing;
+  if (strategy_->before_step(round)) model_.refresh();
+  if (batch.rows > 0) {
+    part.loss_sum =
+        accumulate_gradients(model_, batch.tokens, recipe_.train.sequence, max_rows_, gradients_,
+                             [&](int layer) { strategy_->gradients_ready(round, layer); });
+  }
+  part.compute_s = computing.seconds();
+  if (context_.simulation != nullptr) {
+    const RowRange even =
+        share(static_cast<uint64_t>(recipe_.train.batch), peers_.self(), peers_.count());
+    const double amount = static_cast<double>(batch.rows) / static_cast<double>(even.count);
+    part.simulated_compute_s = context_.simulation->compute(peers_.self(), amount);
+  }
+  if (!std::isfinite(part.loss_sum)) {
+    throw Error(
+        fmt::format("step {}: the loss is {} on worker {}; lower optim.lr or raise schedule.warmup",
+                    round.step + 1, part.loss_sum, peers_.self()));
+  }
+  speeds_.computed(round, batch.rows,
+                   context_.simulation == nullptr ? part.compute_s : part.simulated_compute_s);
+}
+
+bool Worker::train_step(int64_t step, const data::Batch& batch, double data_s) {
   const Round round = round_at(step);
   const transport::TrafficCount before = peers_.traffic();
   StepPart part;
   part.data_s = data_s;
   part.learning_rate = round.learning_rate;
   part.tokens = static_cast<int64_t>(batch.rows) * recipe_.train.sequence;
-
   const double simulated_before = simulated_clock();
-  const Stopwatch computing;
-  if (strategy_->before_step(round)) model_.refresh();
-  part.loss_sum =
-      accumulate_gradients(model_, batch.tokens, recipe_.train.sequence, max_rows_, gradients_,
-                           [&](int layer) { strategy_->gradients_ready(round, layer); });
-  part.compute_s = computing.seconds();
-  if (context_.simulation != nullptr) context_.simulation->compute(peers_.self());
-  if (!std::isfinite(part.loss_sum)) {
-    throw Error(
-        fmt::format("step {}: the loss is {} on worker {}; lower optim.lr or raise schedule.warmup",
-                    step + 1, part.loss_sum, peers_.self()));
-  }
+  compute_gradients(round, batch, part);
 
   const Stopwatch updating;
-  const Result<sync::StepReport> report = strategy_->after_step(round);
-  if (!report) {
-    const Failure& failure = report.error();
+  const auto require_no = [&](const Failure& failure) {
     if (failure.kind == FailureKind::kAborted) throw Aborted(failure.message);
     throw Error(fmt::format("step {}: worker {}: {}", step + 1, peers_.self(), failure.message));
-  }
+  };
+  const Result<sync::StepReport> report = strategy_->after_step(round);
+  if (!report) require_no(report.error());
+  const Result<bool> new_rows = speeds_.collect(round);
+  if (!new_rows) require_no(new_rows.error());
   model_.refresh();
   part.gradient_norm = report->gradient_norm;
   part.exchange_s = report->exchange_seconds;
@@ -145,14 +172,20 @@ void Worker::train_step(int64_t step, const data::Batch& batch, double data_s) {
   part.bytes_sent = after.sent - before.sent;
   part.bytes_received = after.received - before.received;
   context_.desk.add_step(step + 1, peers_.self(), part);
+  return *new_rows;
 }
 
 void Worker::evaluate(int64_t completed) {
+  if (strategy_->evaluates_own()) evaluate_sets(completed, "_own");
   swap_shared();
+  evaluate_sets(completed, "");
+  swap_shared();
+}
+
+void Worker::evaluate_sets(int64_t completed, const std::string& suffix) {
   for (const auto& [name, rows] : context_.validation) {
-    context_.desk.add_evaluation(completed, name, peers_.self(), evaluate_rows(rows));
+    context_.desk.add_evaluation(completed, name + suffix, peers_.self(), evaluate_rows(rows));
   }
-  swap_shared();
 }
 
 void Worker::swap_shared() {
@@ -167,9 +200,15 @@ tensor::Arena& Worker::shared() {
   return shared == nullptr ? params_ : *shared;
 }
 
+std::vector<sync::StateTensor> Worker::all_state() {
+  std::vector<sync::StateTensor> state = strategy_->state();
+  for (sync::StateTensor& part : speeds_.state()) state.push_back(std::move(part));
+  return state;
+}
+
 uint64_t Worker::consensus_digest() {
   std::vector<uint64_t> parts;
-  for (const sync::StateTensor& part : strategy_->state()) {
+  for (const sync::StateTensor& part : all_state()) {
     if (part.agreement == sync::Agreement::kConsensus) {
       parts.push_back(values_digest(part.values, threads_));
     }
@@ -209,7 +248,7 @@ void Worker::require_finite_state(int64_t completed) {
   };
   require("a parameter", std::as_const(params_).all());
   if (strategy_->shared() != nullptr) require("a shared weight", std::as_const(shared()).all());
-  for (const sync::StateTensor& part : strategy_->state()) require(part.name, part.values);
+  for (const sync::StateTensor& part : all_state()) require(part.name, part.values);
 }
 
 void Worker::write_checkpoint(int64_t completed) {
@@ -219,7 +258,7 @@ void Worker::write_checkpoint(int64_t completed) {
 
 WorkerState Worker::state() {
   WorkerState state{&shared(), {}, {}, {}};
-  for (const sync::StateTensor& part : strategy_->state()) {
+  for (const sync::StateTensor& part : all_state()) {
     const bool agreed = part.agreement == sync::Agreement::kConsensus;
     (agreed ? state.consensus : state.local).push_back({part.name, part.values});
   }

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/threads.h"
@@ -17,6 +18,7 @@
 #include "thinwire/train/checkpoint.h"
 #include "thinwire/train/desk.h"
 #include "thinwire/train/initial_parameters.h"
+#include "thinwire/train/measured_speeds.h"
 #include "thinwire/transport/peers.h"
 #include "thinwire/transport/simulated_network.h"
 
@@ -55,14 +57,21 @@ class Worker {
 
  private:
   Round round_at(int64_t step) const;
+  // The rows this worker takes, by step, with the speeds of now.
+  data::Prefetcher::Order order() const;
   double simulated_clock() const;
-  void train_step(int64_t step, const data::Batch& batch, double data_s);
+  // Whether later steps' rows are other ones than before it.
+  bool train_step(int64_t step, const data::Batch& batch, double data_s);
+  // Adds what it finds to the part.
+  void compute_gradients(const Round& round, const data::Batch& batch, StepPart& part);
   void evaluate(int64_t completed);
+  void evaluate_sets(int64_t completed, const std::string& suffix);
   EvalPart evaluate_rows(const data::Rows& rows);
   // Exchanges the params and the shared weights where they are apart.
   void swap_shared();
   tensor::Arena& shared();
-  // Of the strategy's state that replicas agree on.
+  // All state besides the parameters, and the digest of what replicas agree on of it.
+  std::vector<sync::StateTensor> all_state();
   uint64_t consensus_digest();
   // What a checkpoint would hold; weights that overflowed are never published as good.
   void require_finite_state(int64_t completed);
@@ -80,6 +89,7 @@ class Worker {
   tensor::Arena gradients_;
   model::Llama model_;
   std::unique_ptr<sync::Strategy> strategy_;
+  MeasuredSpeeds speeds_;
 };
 
 }  // namespace thinwire::train

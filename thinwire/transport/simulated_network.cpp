@@ -17,9 +17,11 @@ SimulatedNetwork::SimulatedNetwork(const std::vector<links::Member>& members) {
   }
 }
 
-void SimulatedNetwork::compute(int member) {
+double SimulatedNetwork::compute(int member, double steps) {
   const std::lock_guard lock(mutex_);
-  state(member).clock += state(member).step_s;
+  const double seconds = steps * state(member).step_s;
+  state(member).clock += seconds;
+  return seconds;
 }
 
 double SimulatedNetwork::clock(int member) const {

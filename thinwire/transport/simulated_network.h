@@ -32,8 +32,8 @@ class SimulatedNetwork {
  public:
   explicit SimulatedNetwork(const std::vector<links::Member>& members);
 
-  // One training step's computation.
-  void compute(int member);
+  // Computation, in the member's steps; returns its seconds.
+  double compute(int member, double steps = 1);
   // Seconds since the start.
   double clock(int member) const;
 

@@ -1,0 +1,68 @@
+#include "thinwire/train/collector.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "thinwire/base/error.h"
+#include "thinwire/events/run_log.h"
+#include "tiny_run.h"
+
+namespace thinwire::train {
+namespace {
+
+std::string complaint(const StepPart& first, const StepPart& second) {
+  const fs::path folder = test_folder();
+  const config::Recipe recipe = tiny_recipe(folder, {"model.vocab=258"});
+  Recorder recorder(recipe, folder, 0);
+  Collector collector(2, recorder, nullptr);
+  collector.add_step(1, 0, first);
+  try {
+    collector.add_step(1, 1, second);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Collector, SaysWhichReplicaDisagreesAboutWhat) {
+  StepPart part;
+  part.tokens = 1;
+  part.synchronised = true;
+  StepPart other = part;
+  EXPECT_EQ(complaint(part, other), "");
+  other.digest = 7;
+  EXPECT_THAT(complaint(part, other), testing::HasSubstr("worker 1 has 0000000000000007"));
+  other.digest = 0;
+  other.state_digest = 5;
+  EXPECT_THAT(complaint(part, other), testing::HasSubstr("of worker 1 has 0000000000000005"));
+}
+
+// A worker that is away has no gradient, and its digest is compared only where it has one.
+TEST(Collector, MeansAreOverWhoTrained) {
+  const fs::path folder = test_folder();
+  const config::Recipe recipe = tiny_recipe(folder, {"model.vocab=258"});
+  Recorder recorder(recipe, folder, 0);
+  Collector collector(2, recorder, nullptr);
+  StepPart there;
+  there.tokens = 4;
+  there.loss_sum = 6;
+  there.gradient_norm = 3;
+  collector.add_step(1, 0, StepPart());
+  collector.add_step(1, 1, there);
+  recorder.sync();
+  const auto history = events::read_run_log(folder / "events.jsonl");
+  ASSERT_EQ(history.steps.size(), 1u);
+  EXPECT_EQ(history.steps[0].gradient_norm, 3);
+  EXPECT_EQ(history.steps[0].loss, 1.5);
+}
+
+TEST(Collector, LetsReplicasDifferBetweenSynchronisations) {
+  StepPart part;
+  part.tokens = 1;
+  StepPart other = part;
+  other.digest = 7;
+  EXPECT_EQ(complaint(part, other), "");
+}
+
+}  // namespace
+}  // namespace thinwire::train

@@ -1,0 +1,29 @@
+// Which workers are away in which rounds: the recipe field sync.absent.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "thinwire/config/recipe.h"
+
+namespace thinwire::config {
+
+// Rounds are counted from 1; both ends belong to it.
+struct Absence {
+  int member = 0;
+  int64_t first = 1;
+  int64_t last = 1;
+};
+
+// Throws UsageError naming an entry that is not "MEMBER=FIRST-LAST", or whose member or rounds
+// cannot be.
+std::vector<Absence> absences_of(const SyncSection& sync, int64_t workers);
+
+bool is_absent(std::span<const Absence> absences, int member, int64_t round);
+
+// The first of the rounds up to `round`, one after another, in which the member was as it is in
+// `round`: there, or away.
+int64_t unchanged_since(std::span<const Absence> absences, int member, int64_t round);
+
+}  // namespace thinwire::config

@@ -1,0 +1,81 @@
+#include "thinwire/train/measured_speeds.h"
+
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "thinwire/base/bytes.h"
+#include "thinwire/method/registry.h"
+
+namespace thinwire::train {
+namespace {
+
+// Apart from the strategies' operations, whose fragments count from 0.
+constexpr uint32_t kSpeeds = 0xffff'ffff;
+
+float speed_in(const Bytes& payload) {
+  float speed = 0;
+  if (payload.size() == sizeof(speed)) std::memcpy(&speed, payload.data(), sizeof(speed));
+  return std::isfinite(speed) && speed > 0 ? speed : 0;
+}
+
+}  // namespace
+
+MeasuredSpeeds::MeasuredSpeeds(const config::Recipe& recipe, transport::Peers& peers,
+                               SlotHold& slots)
+    : recipe_(recipe), every_(method::rounds_of(recipe).every), peers_(peers), slots_(slots) {
+  if (recipe.sync.shares != "speed") return;
+  speeds_.resize(static_cast<size_t>(peers.count()));
+  measured_.resize(2);
+  offered_.resize(1);
+}
+
+void MeasuredSpeeds::restored(uint64_t run, int64_t completed) {
+  const int64_t last = completed / every_ * every_;
+  if (!speeds_.empty() && last > 0 && last + every_ < recipe_.train.steps) offer(run, last);
+}
+
+void MeasuredSpeeds::computed(const Round& round, uint64_t rows, double seconds) {
+  if (speeds_.empty()) return;
+  measured_[0] += static_cast<float>(rows);
+  measured_[1] += static_cast<float>(seconds);
+  const auto completed = static_cast<int64_t>(round.step) + 1;
+  if (completed % every_ != 0) return;
+  offered_[0] = measured_[1] > 0 ? measured_[0] / measured_[1] : 0;
+  measured_[0] = measured_[1] = 0;
+  if (completed + every_ < recipe_.train.steps) offer(round.run, completed);
+}
+
+Result<bool> MeasuredSpeeds::collect(const Round& round) {
+  const auto completed = static_cast<int64_t>(round.step) + 1;
+  const bool due = completed % every_ == 0 && completed > every_ && completed < recipe_.train.steps;
+  if (speeds_.empty() || !due) return false;
+  slots_.pause();
+  const auto list =
+      peers_.wait_exchange(key(round.run, completed - every_), recipe_.sync.timeout_s);
+  slots_.resume();
+  if (!list) return tl::unexpected(list.error());
+  const std::vector<float> before = speeds_;
+  for (const transport::Delivery& one : *list) {
+    speeds_[static_cast<size_t>(one.member)] = speed_in(*one.payload);
+  }
+  return speeds_ != before;
+}
+
+std::vector<sync::StateTensor> MeasuredSpeeds::state() {
+  if (speeds_.empty()) return {};
+  return {{"speeds", speeds_, sync::Agreement::kConsensus},
+          {"local.measured", measured_, sync::Agreement::kLocal},
+          {"local.offered_speed", offered_, sync::Agreement::kLocal}};
+}
+
+void MeasuredSpeeds::offer(uint64_t run, int64_t completed) {
+  const std::span<const uint8_t> bytes = as_bytes(std::span<const float>(offered_));
+  peers_.start_exchange(key(run, completed), Bytes(bytes.begin(), bytes.end()));
+}
+
+transport::Key MeasuredSpeeds::key(uint64_t run, int64_t completed) {
+  return {run, 0, static_cast<uint64_t>(completed), kSpeeds};
+}
+
+}  // namespace thinwire::train
