@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "thinwire/base/units.h"
 #include "thinwire/config/model_shapes.h"
@@ -77,11 +78,18 @@ void Recorder::step(events::StepEvent event) {
 
 void Recorder::show(const events::StepEvent& event) {
   if (!progress_.due(event.step)) return;
-  progress_.update(event.step, {{"loss", fmt::format("{:.3f}", smooth_loss_)},
-                                {"tok/s", format_count(static_cast<double>(tokens_) / seconds_)},
-                                {"sent", format_bytes(event.bytes_sent)},
-                                {"received", format_bytes(event.bytes_received)},
-                                {"lr", fmt::format("{:.2e}", event.learning_rate)}});
+  // Means, for most steps of methods that exchange rarely send nothing.
+  const auto steps = static_cast<double>(steps_);
+  std::vector<events::ProgressField> fields = {
+      {"loss", fmt::format("{:.3f}", smooth_loss_)},
+      {"tok/s", format_count(static_cast<double>(tokens_) / seconds_)},
+      {"sent", format_bytes(bytes_sent_ / steps)},
+      {"received", format_bytes(bytes_received_ / steps)},
+      {"lr", fmt::format("{:.2e}", event.learning_rate)}};
+  if (simulated_seconds_ > 0) {
+    fields.push_back({"over links", format_seconds(simulated_seconds_)});
+  }
+  progress_.update(event.step, std::move(fields));
 }
 
 void Recorder::evaluation(int64_t step, const std::string& name, double loss) {
