@@ -76,8 +76,14 @@ THINWIRE_CLONES bool read_side_by_side(uint32_t limit, uint32_t count, int64_t t
   bool inside = true;
   for (int64_t tile = 0; tile < tiles && inside; ++tile) {
     uint32_t left = count - 1;
-    for (; left >= 4 && inside; left -= 4) inside = a.read<4>(limit) & b.read<4>(limit);
-    for (; left >= 1 && inside; left -= 1) inside = a.read<1>(limit) & b.read<1>(limit);
+    for (; left >= 4 && inside; left -= 4) {
+      inside = a.read<4>(limit);
+      inside = b.read<4>(limit) && inside;
+    }
+    for (; left >= 1 && inside; left -= 1) {
+      inside = a.read<1>(limit);
+      inside = b.read<1>(limit) && inside;
+    }
     inside = inside && a.read_last(limit) && b.read_last(limit);
   }
   first = a;

@@ -61,7 +61,8 @@ class DistroDevice {
   };
   // What one or more members sent, as numbers: counts by tile, slots and values as in SparseTiles.
   struct Entries {
-    Entries(const tensor::DevicePlace& place, size_t tile_count, size_t kept_count, size_t members);
+    Entries(const tensor::DevicePlace& place, size_t tile_count, size_t kept_count,
+            size_t member_count);
     size_t members;
     DeviceValues counts, slots, values;
   };
