@@ -131,6 +131,26 @@ TEST_P(LlamaTest, MicrobatchesAddUpToTheBatch) {
   EXPECT_LT(relative_error(gradients(), expected), bound);
 }
 
+TEST_P(LlamaTest, ReplacesGradientsWhateverTheyWere) {
+  for (const bool tied : {false, true}) {
+    config::ModelSection section = small_section();
+    section.hidden = 24;  // leaves gaps in the arena
+    section.tied = tied;
+    TinyModel tiny(section, 2);
+    init_llama(tiny.params, section, 5);
+    Llama llama = tiny.llama(GetParam(), kRows, kSequence);
+    const double loss = llama.loss_and_gradients(tokens_, kRows, 0.5f, tiny.gradients);
+    const auto all = tiny.gradients.all();
+    const std::vector<float> expected(all.begin(), all.end());
+    std::fill(all.begin(), all.end(), std::numeric_limits<float>::quiet_NaN());
+    EXPECT_EQ(
+        llama.loss_and_gradients(tokens_, kRows, 0.5f, tiny.gradients, {}, Gradients::kReplace),
+        loss);
+    // A BLAS may add in another order where it does not read what was there.
+    EXPECT_LT(relative_error(all, expected), 1e-6) << "tied " << tied;
+  }
+}
+
 TEST_P(LlamaTest, AShorterSequenceIsTheBeginningOfALongerOne) {
   // A position's loss depends on nothing behind it, so losses of prefixes differ by single losses,
   // and a row's last input changes its last loss alone.
