@@ -119,21 +119,35 @@ TEST(Compare, SaysWhyAFolderIsNoFinishedRun) {
   EXPECT_THAT(load_error(folder / "none"), HasSubstr("there is no such folder"));
 }
 
-TEST(Compare, LossCurveIsSmoothed) {
+fs::path folder_with_log() {
   const fs::path folder = fresh_folder("run");
-  {
-    events::RunLog log(folder / "events.jsonl");
-    for (int step = 1; step <= 200; ++step) {
-      events::StepEvent event;
-      event.step = step;
-      event.loss = step % 2 == 0 ? 3 : 5;
-      log.write(event);
-    }
+  events::RunLog log(folder / "events.jsonl");
+  for (int step = 1; step <= 200; ++step) {
+    events::StepEvent event;
+    event.step = step;
+    event.loss = step % 2 == 0 ? 3 : 5;
+    event.tokens = 10;
+    event.bytes_sent = step % 4 == 0 ? 100 : 0;
+    log.write(event);
   }
-  const events::PlotSeries curve = loss_curve(folder, "a");
+  return folder;
+}
+
+TEST(Compare, LossCurveIsSmoothed) {
+  const events::PlotSeries curve = loss_curve(folder_with_log(), "a", CurveAxis::kSteps);
   ASSERT_EQ(curve.x.size(), 200U);
   EXPECT_EQ(curve.x.front(), 1);
   EXPECT_NEAR(curve.y[100], 4, 0.3);
+}
+
+TEST(Compare, LossCurveOverWhatHasAddedUp) {
+  const fs::path folder = folder_with_log();
+  EXPECT_EQ(loss_curve(folder, "a", CurveAxis::kTokens).x.back(), 2000);
+  const events::PlotSeries bytes = loss_curve(folder, "a", CurveAxis::kBytes);
+  EXPECT_EQ(bytes.x[2], 0);
+  EXPECT_EQ(bytes.x[3], 100);
+  EXPECT_EQ(bytes.x.back(), 5000);
+  EXPECT_TRUE(loss_plot({bytes}, CurveAxis::kBytes).log_x);
 }
 
 }  // namespace

@@ -18,7 +18,13 @@ struct Arguments {
   bool json = false;
   bool csv = false;
   std::string plot;
+  std::string over = "steps";
 };
+
+CurveAxis axis_of(const std::string& name) {
+  if (name == "bytes") return CurveAxis::kBytes;
+  return name == "tokens" ? CurveAxis::kTokens : CurveAxis::kSteps;
+}
 
 // The summaries as they stand in their files, each with its folder.
 std::string json_text(const std::vector<FinishedRun>& runs) {
@@ -43,12 +49,13 @@ void run(const Arguments& arguments) {
   for (const std::string& folder : arguments.folders) runs.push_back(load_finished_run(folder));
   fmt::print("{}", text(arguments, runs));
   if (arguments.plot.empty()) return;
+  const CurveAxis axis = axis_of(arguments.over);
   const Table table = compare_table(runs);
   std::vector<events::PlotSeries> curves;
   for (size_t i = 0; i < runs.size(); ++i) {
-    curves.push_back(loss_curve(runs[i].folder, table.rows[i][0]));
+    curves.push_back(loss_curve(runs[i].folder, table.rows[i][0], axis));
   }
-  events::plot_lines(loss_plot(std::move(curves)), arguments.plot);
+  events::plot_lines(loss_plot(std::move(curves), axis), arguments.plot);
 }
 
 }  // namespace
@@ -62,7 +69,14 @@ void add_compare(CLI::App& app) {
   format->add_flag("--json", arguments->json, "As JSON, everything in summary.json");
   format->add_flag("--csv", arguments->csv, "As CSV, in full precision");
   format->require_option(0, 1);
-  command->add_option("--plot", arguments->plot, "Draw the training losses into this .png or .svg");
+  auto* plot = command->add_option("--plot", arguments->plot,
+                                   "Draw the training losses into this .png or .svg");
+  command
+      ->add_option("--over", arguments->over,
+                   "What the losses are drawn over; bytes are those that a worker has sent")
+      ->needs(plot)
+      ->check(CLI::IsMember({"steps", "tokens", "bytes"}))
+      ->capture_default_str();
   command->callback([arguments] { run(*arguments); });
 }
 

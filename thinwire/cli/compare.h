@@ -1,6 +1,7 @@
 // Finished runs side by side: what `thinwire compare` and the sweep's results show.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,8 +40,15 @@ std::vector<std::string> exact_cells(const events::Summary& summary,
 Table compare_table(std::span<const FinishedRun> runs);
 Table exact_compare_table(std::span<const FinishedRun> runs);
 
-// The training loss of a run over its steps, from events.jsonl, smoothed over about 2 % of them.
-events::PlotSeries loss_curve(const fs::path& folder, std::string label);
-events::PlotSpec loss_plot(std::vector<events::PlotSeries> series);
+// What a loss curve is drawn over; tokens and bytes are all since the run began.
+enum class CurveAxis : uint8_t {
+  kSteps,
+  kTokens,  // of all workers
+  kBytes,   // sent by a worker, the mean of the workers; on a logarithmic scale
+};
+
+// The training loss of a run, from events.jsonl, smoothed over about 2 % of its steps.
+events::PlotSeries loss_curve(const fs::path& folder, std::string label, CurveAxis axis);
+events::PlotSpec loss_plot(std::vector<events::PlotSeries> series, CurveAxis axis);
 
 }  // namespace thinwire::cli

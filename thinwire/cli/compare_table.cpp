@@ -192,10 +192,16 @@ Table exact_compare_table(std::span<const FinishedRun> runs) {
   return table;
 }
 
-events::PlotSeries loss_curve(const fs::path& folder, std::string label) {
+events::PlotSeries loss_curve(const fs::path& folder, std::string label, CurveAxis axis) {
   events::PlotSeries series{std::move(label), {}, {}};
+  double tokens = 0, bytes = 0;
   for (const events::StepEvent& event : events::read_run_log(folder / "events.jsonl").steps) {
-    series.x.push_back(static_cast<double>(event.step));
+    tokens += static_cast<double>(event.tokens);
+    bytes += event.bytes_sent;
+    const auto step = static_cast<double>(event.step);
+    series.x.push_back(axis == CurveAxis::kSteps    ? step
+                       : axis == CurveAxis::kTokens ? tokens
+                                                    : bytes);
     series.y.push_back(event.loss);
   }
   const auto radius = static_cast<int>(kSmoothedShare / 2 * static_cast<double>(series.y.size()));
@@ -203,11 +209,14 @@ events::PlotSeries loss_curve(const fs::path& folder, std::string label) {
   return series;
 }
 
-events::PlotSpec loss_plot(std::vector<events::PlotSeries> series) {
+events::PlotSpec loss_plot(std::vector<events::PlotSeries> series, CurveAxis axis) {
   events::PlotSpec spec;
   spec.title = "Training loss";
-  spec.x_label = "step";
+  spec.x_label = axis == CurveAxis::kSteps    ? "step"
+                 : axis == CurveAxis::kTokens ? "tokens of all workers"
+                                              : "bytes that a worker has sent";
   spec.y_label = "loss (nats a token)";
+  spec.log_x = axis == CurveAxis::kBytes;
   spec.series = std::move(series);
   return spec;
 }

@@ -211,7 +211,7 @@ std::vector<events::PlotSeries> curves_of(const SweepPlan& plan,
     std::vector<events::PlotSeries> curves;
     for (size_t i = 0; i < plan.runs.size(); ++i) {
       if (plan.runs[i].point != point || outcomes[i].state != RunState::kDone) continue;
-      curves.push_back(loss_curve(plan.runs[i].run.folder, label));
+      curves.push_back(loss_curve(plan.runs[i].run.folder, label, CurveAxis::kSteps));
     }
     if (!curves.empty()) result.push_back(mean_curve(curves));
   }
@@ -241,7 +241,8 @@ SweepResults collect_results(const SweepPlan& plan, const std::vector<RunOutcome
 void write_results(const SweepPlan& plan, const std::vector<RunOutcome>& outcomes,
                    const SweepResults& results, const fs::path& out) {
   const bool draw = results.done > 0 && events::have_gnuplot();
-  if (draw) events::plot_lines(loss_plot(curves_of(plan, outcomes)), out / kCurves);
+  if (draw)
+    events::plot_lines(loss_plot(curves_of(plan, outcomes), CurveAxis::kSteps), out / kCurves);
   write_file(out / "results.csv", results.exact.csv());
   write_file(out / "results.md", markdown(plan, results, draw));
 }
