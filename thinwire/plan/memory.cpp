@@ -55,9 +55,12 @@ double shared_bytes(const Shapes& s, double operand) {
 
 double attention_bytes(const Shapes& s) {
   const double rows = std::min(s.sequence, kQueryBlock);
-  return kFloat * (7 * s.sequence * s.head_size + rows * s.head_size +
+  return kFloat * (9 * s.sequence * s.head_size + rows * s.head_size +
                    2 * rows * std::min(s.sequence, kKeyBlock));
 }
+
+// Parts in which a chunk's product back to the model's width is summed.
+constexpr double kDepthParts = 2;
 
 // Rows of a chunk of logits, for each thread (tensor/cross_entropy.cpp).
 double loss_rows(const Shapes& s) {
@@ -86,7 +89,8 @@ StepMemory step_memory(const config::Recipe& recipe, std::span<const TensorSpec>
           .local = state.local,
           .activations = blocks_bytes(s, operand, recipe.model.recompute) +
                          shared_bytes(s, operand) + kFloat * s.sequence * s.head_size,
-          .cross_entropy = chunk * s.vocab * (kFloat + (bf16 ? kBf16 : 0)),
+          .cross_entropy = chunk * (s.vocab * (kFloat + (bf16 ? kBf16 : 0)) +
+                                    s.hidden * (kDepthParts * kFloat + operand)),
           .thread_buffers = s.threads * (attention_bytes(s) + kPackBytes + kFloat * s.hidden)};
 }
 
