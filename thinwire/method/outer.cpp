@@ -200,9 +200,9 @@ Traffic add_speeds(const Traffic& mean, const config::Recipe& recipe, int64_t sy
   Traffic traffic = mean;
   if (recipe.sync.shares != "speed" || members == 1) return traffic;
   // After every round but for the last two, which nobody could be divided by.
-  const auto steps = static_cast<double>(recipe.train.steps);
-  const auto offers = static_cast<double>((recipe.train.steps - 1) / sync_every - 1);
-  const double bytes = sizeof(float) * std::max(offers, 0.0) / steps;
+  const int64_t offers = std::max<int64_t>((recipe.train.steps - 1) / sync_every - 1, 0);
+  const double bytes =
+      sizeof(float) * static_cast<double>(offers) / static_cast<double>(recipe.train.steps);
   traffic.sent_bytes += bytes;
   traffic.received_bytes += bytes * (members - 1);
   return traffic;
