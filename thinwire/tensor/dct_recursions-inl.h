@@ -135,33 +135,13 @@ THINWIRE_BUTTERFLY void dct3(V* HWY_RESTRICT x) {
   }
 }
 
-// The same in memory.
-template <int N>
-HWY_NOINLINE void dct2_of(V* HWY_RESTRICT at) {
+// One of the above in memory.
+template <int N, void (*kTransform)(V*)>
+HWY_NOINLINE void in_memory(V* HWY_RESTRICT at) {
   V x[N];
   THINWIRE_UNROLL(16)
   for (int i = 0; i < N; ++i) x[i] = at[i];
-  dct2<N>(x);
-  THINWIRE_UNROLL(16)
-  for (int i = 0; i < N; ++i) at[i] = x[i];
-}
-
-template <int N>
-HWY_NOINLINE void dct3_of(V* HWY_RESTRICT at) {
-  V x[N];
-  THINWIRE_UNROLL(16)
-  for (int i = 0; i < N; ++i) x[i] = at[i];
-  dct3<N>(x);
-  THINWIRE_UNROLL(16)
-  for (int i = 0; i < N; ++i) at[i] = x[i];
-}
-
-template <int N>
-HWY_NOINLINE void dct4_of(V* HWY_RESTRICT at) {
-  V x[N];
-  THINWIRE_UNROLL(16)
-  for (int i = 0; i < N; ++i) x[i] = at[i];
-  dct4<N>(x);
+  kTransform(x);
   THINWIRE_UNROLL(16)
   for (int i = 0; i < N; ++i) at[i] = x[i];
 }
@@ -221,13 +201,13 @@ HWY_INLINE void quarters_forward(const float* norm, const float* in, int64_t str
     four(k + 1, std::true_type());
     fetch.more();
   }
-  dct2_of<kQ>(even);
+  in_memory<kQ, dct2<kQ>>(even);
   fetch.more();
-  dct4_of<kQ>(odd);
+  in_memory<kQ, dct4<kQ>>(odd);
   fetch.more();
-  dct2_of<kQ>(rest.a);
+  in_memory<kQ, dct2<kQ>>(rest.a);
   fetch.more();
-  dct2_of<kQ>(rest.b);
+  in_memory<kQ, dct2<kQ>>(rest.b);
   fetch.more();
   for (int i = 0; i < kQ; i += 4) {
     V x[16];
@@ -265,13 +245,13 @@ HWY_INLINE void quarters_inverse(const float* norm, const float* in, int64_t str
     turn(k + 1, std::true_type());
     fetch.more();
   }
-  dct3_of<kQ>(even);
+  in_memory<kQ, dct3<kQ>>(even);
   fetch.more();
-  dct4_of<kQ>(odd);
+  in_memory<kQ, dct4<kQ>>(odd);
   fetch.more();
-  dct2_of<kQ>(rest.a);
+  in_memory<kQ, dct2<kQ>>(rest.a);
   fetch.more();
-  dct2_of<kQ>(rest.b);
+  in_memory<kQ, dct2<kQ>>(rest.b);
   fetch.more();
   // Elements k, N/2 - 1 - k, N/2 + k and N - 1 - k, given elements k and N/2 - 1 - k of a dct4.
   const auto four = [&](int k, V first, V last) HWY_ATTR {
