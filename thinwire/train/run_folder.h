@@ -13,7 +13,8 @@ namespace thinwire::train {
 // The recipe's fields that are not at their defaults, without those that say where a run lies, how
 // it is watched and how much memory it takes (run.name, run.dir, [log], [checkpoint], [links],
 // train.engine, eval.every, sync.timeout_s, model.recompute): runs with the same identity have the
-// same bits. A field that a later version adds leaves the identity of older runs as it is.
+// same bits. [links] counts where sync.shares = "speed": simulated links then decide the rows. A
+// field that a later version adds leaves the identity of older runs as it is.
 std::string run_identity(const config::Recipe& recipe);
 
 class RunFolder {
