@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "thinwire/base/bf16.h"
 
@@ -29,51 +30,68 @@ namespace thinwire::tensor::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-template <class D>
-HWY_INLINE hn::Vec<D> load_widened(D d, const float* from) {
-  return hn::LoadU(d, from);
-}
+// Elements as they lie in memory: Tag has as many of them as D has lanes.
+template <typename T>
+struct Stored {
+  static_assert(std::is_same_v<T, float>);
+  template <class D>
+  using Tag = D;
 
-template <class D>
-HWY_INLINE hn::Vec<D> load_widened(D d, const Bf16* from) {
-  const hn::Rebind<uint16_t, D> d16;
-  const hn::Rebind<uint32_t, D> d32;
-  const auto bits = hn::LoadU(d16, reinterpret_cast<const uint16_t*>(from));
-  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(d32, bits)));
-}
+  static HWY_INLINE const float* at(const float* p) { return p; }
+  static HWY_INLINE float* at(float* p) { return p; }
+  template <class D>
+  static HWY_INLINE hn::Vec<D> widen(D, hn::Vec<D> v) {
+    return v;
+  }
+  template <class D>
+  static HWY_INLINE hn::Vec<D> narrow(D, hn::Vec<D> v) {
+    return v;
+  }
+};
 
-template <class D>
-HWY_INLINE void store_rounded(hn::Vec<D> v, D d, float* to) {
-  hn::StoreU(v, d, to);
-}
+template <>
+struct Stored<Bf16> {
+  template <class D>
+  using Tag = hn::Rebind<uint16_t, D>;
 
-// The same function as to_bf16.
-template <class D>
-HWY_INLINE void store_rounded(hn::Vec<D> v, D, Bf16* to) {
-  const hn::Rebind<uint16_t, D> d16;
-  const hn::Rebind<int32_t, D> di32;
-  const hn::Rebind<uint32_t, D> d32;
-  const auto bits = hn::BitCast(d32, v);
-  const auto upper = hn::ShiftRight<16>(bits);
-  const auto odd = hn::And(upper, hn::Set(d32, 1));
-  const auto even = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(d32, 0x7fff))));
-  const auto quiet = hn::Or(upper, hn::Set(d32, 0x40));
-  const auto rounded = hn::IfThenElse(hn::RebindMask(d32, hn::Ne(v, v)), quiet, even);
-  hn::StoreU(hn::DemoteTo(d16, hn::BitCast(di32, rounded)), d16, reinterpret_cast<uint16_t*>(to));
-}
+  static HWY_INLINE const uint16_t* at(const Bf16* p) {
+    return reinterpret_cast<const uint16_t*>(p);
+  }
+  static HWY_INLINE uint16_t* at(Bf16* p) { return reinterpret_cast<uint16_t*>(p); }
+  template <class D>
+  static HWY_INLINE hn::Vec<D> widen(D d, hn::Vec<Tag<D>> bits) {
+    const hn::Rebind<uint32_t, D> d32;
+    return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(d32, bits)));
+  }
+  // The same function as to_bf16.
+  template <class D>
+  static HWY_INLINE hn::Vec<Tag<D>> narrow(D, hn::Vec<D> v) {
+    const hn::Rebind<int32_t, D> di32;
+    const hn::Rebind<uint32_t, D> d32;
+    const auto bits = hn::BitCast(d32, v);
+    const auto upper = hn::ShiftRight<16>(bits);
+    const auto odd = hn::And(upper, hn::Set(d32, 1));
+    const auto even = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(d32, 0x7fff))));
+    const auto quiet = hn::Or(upper, hn::Set(d32, 0x40));
+    const auto rounded = hn::IfThenElse(hn::RebindMask(d32, hn::Ne(v, v)), quiet, even);
+    return hn::DemoteTo(Tag<D>(), hn::BitCast(di32, rounded));
+  }
+};
 
 struct Whole {
   template <class D, typename T>
   HWY_INLINE hn::Vec<D> load(D d, const T* from) const {
-    return load_widened(d, from);
+    const typename Stored<T>::template Tag<D> tag;
+    return Stored<T>::widen(d, hn::LoadU(tag, Stored<T>::at(from)));
   }
   template <class D, typename T>
   HWY_INLINE hn::Vec<D> load_or(D d, const T* from, float) const {
-    return load_widened(d, from);
+    return load(d, from);
   }
   template <class D, typename T>
   HWY_INLINE void store(hn::Vec<D> v, D d, T* to) const {
-    store_rounded(v, d, to);
+    const typename Stored<T>::template Tag<D> tag;
+    hn::StoreU(Stored<T>::narrow(d, v), tag, Stored<T>::at(to));
   }
 };
 
@@ -83,25 +101,37 @@ struct Part {
   // Behind the end: `fill`.
   template <class D, typename T>
   HWY_INLINE hn::Vec<D> load_or(D d, const T* from, float fill) const {
-    float values[hn::MaxLanes(D())];
-    for (size_t i = 0; i < hn::MaxLanes(D()); ++i) values[i] = fill;
-    for (size_t i = 0; i < count; ++i) values[i] = widened(from[i]);
-    return hn::LoadU(d, values);
+    return hn::IfThenElse(hn::FirstN(d, count), load(d, from), hn::Set(d, fill));
   }
   template <class D, typename T>
   HWY_INLINE hn::Vec<D> load(D d, const T* from) const {
-    return load_or(d, from, 0.0f);
+    const typename Stored<T>::template Tag<D> tag;
+    if constexpr (kMasked<T>) {
+      const auto mask = hn::FirstN(tag, count);
+      return Stored<T>::widen(d, hn::MaskedLoad(mask, tag, Stored<T>::at(from)));
+    } else {
+      T values[hn::MaxLanes(D())] = {};
+      std::memcpy(values, from, count * sizeof(T));
+      return Whole().load(d, values);
+    }
   }
   template <class D, typename T>
   HWY_INLINE void store(hn::Vec<D> v, D d, T* to) const {
-    T values[hn::MaxLanes(D())];
-    store_rounded(v, d, values);
-    std::memcpy(to, values, count * sizeof(T));
+    const typename Stored<T>::template Tag<D> tag;
+    if constexpr (kMasked<T>) {
+      hn::BlendedStore(Stored<T>::narrow(d, v), hn::FirstN(tag, count), tag, Stored<T>::at(to));
+    } else {
+      T values[hn::MaxLanes(D())];
+      Whole().store(v, d, values);
+      std::memcpy(to, values, count * sizeof(T));
+    }
   }
 
  private:
-  static float widened(float value) { return value; }
-  static float widened(Bf16 value) { return to_float(value); }
+  // Whether the instruction set has loads and stores that leave memory behind the end alone.
+  template <typename T>
+  static constexpr bool kMasked =
+      !HWY_MEM_OPS_MIGHT_FAULT || (HWY_TARGET == HWY_AVX2 && sizeof(T) == sizeof(float));
 };
 
 template <class D, class Body>
