@@ -1,8 +1,13 @@
 #include "thinwire/tensor/kernels.h"
 
 #include <gtest/gtest.h>
+#include <hwy/targets.h>
 
+#include <cmath>
+#include <limits>
+#include <string>
 #include <type_traits>
+#include <vector>
 
 #include "tests/tensor/numbers.h"
 #include "thinwire/tensor/reference.h"
@@ -15,20 +20,45 @@ constexpr int64_t kWidths[] = {64, 37, 3};
 constexpr int64_t kRows = 5;
 constexpr double kEps = 1e-5;
 
-template <typename T>
-class KernelTest : public testing::Test {
- protected:
-  const Kernels<T>& kernel_ = kernels<T>();
+// The kernels for operands of one type, compiled for one instruction set; 0: this processor's best.
+template <typename Operand, int64_t target>
+struct Case {
+  using T = Operand;
+  static constexpr int64_t kTarget = target;
 };
 
-struct TypeNames {
-  template <typename T>
-  static std::string GetName(int) {
-    return std::is_same_v<T, float> ? "fp32" : "bf16";
+template <typename C>
+class KernelTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (C::kTarget != 0) {
+      if ((hwy::SupportedTargets() & C::kTarget) == 0) {
+        GTEST_SKIP() << "this processor has no " << hwy::TargetName(C::kTarget);
+      }
+      choose(C::kTarget);
+    }
+    kernel_ = dispatch_kernels<typename C::T>();
+    choose(0);
+  }
+  Kernels<typename C::T> kernel_;
+
+ private:
+  static void choose(int64_t target) {
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
   }
 };
-using Operands = testing::Types<float, Bf16>;
-TYPED_TEST_SUITE(KernelTest, Operands, TypeNames);
+
+struct CaseNames {
+  template <typename C>
+  static std::string GetName(int) {
+    const std::string type = std::is_same_v<typename C::T, float> ? "fp32" : "bf16";
+    return C::kTarget == 0 ? type : type + "_" + hwy::TargetName(C::kTarget);
+  }
+};
+using Cases = testing::Types<Case<float, 0>, Case<float, HWY_AVX2>, Case<float, HWY_SSE4>,
+                             Case<Bf16, 0>, Case<Bf16, HWY_AVX2>, Case<Bf16, HWY_SSE4>>;
+TYPED_TEST_SUITE(KernelTest, Cases, CaseNames);
 
 Matrix sum_of(const Matrix& a, const Matrix& b) {
   Matrix out = a;
@@ -37,34 +67,34 @@ Matrix sum_of(const Matrix& a, const Matrix& b) {
 }
 
 TYPED_TEST(KernelTest, AddRmsnormEqualsTheReference) {
+  using T = typename TypeParam::T;
   for (const int64_t width : kWidths) {
     const auto x = random_values<float>(kRows * width, 1);
-    const auto delta = random_values<TypeParam>(kRows * width, 2);
+    const auto delta = random_values<T>(kRows * width, 2);
     const auto weight = random_values<float>(width, 3);
     std::vector<float> sum(x.size()), rstd(kRows);
-    std::vector<TypeParam> out(x.size());
+    std::vector<T> out(x.size());
     this->kernel_.add_rmsnorm(kRows, width, x.data(), delta.data(), weight.data(), kEps, sum.data(),
                               rstd.data(), out.data());
     const Matrix expected = sum_of(widen(x), widen(delta));
     EXPECT_LT(error(sum, expected), 1e-6);
-    EXPECT_LT(error(out, reference::rmsnorm(width, expected, widen(weight), kEps)),
-              kBound<TypeParam>);
+    EXPECT_LT(error(out, reference::rmsnorm(width, expected, widen(weight), kEps)), kBound<T>);
 
     this->kernel_.add_rmsnorm(kRows, width, x.data(), nullptr, weight.data(), kEps, sum.data(),
                               rstd.data(), out.data());
     EXPECT_EQ(sum, x);
-    EXPECT_LT(error(out, reference::rmsnorm(width, widen(x), widen(weight), kEps)),
-              kBound<TypeParam>);
+    EXPECT_LT(error(out, reference::rmsnorm(width, widen(x), widen(weight), kEps)), kBound<T>);
   }
 }
 
 TYPED_TEST(KernelTest, RmsnormBackwardEqualsFiniteDifferences) {
+  using T = typename TypeParam::T;
   for (const int64_t width : kWidths) {
     const auto x = random_values<float>(kRows * width, 1);
-    const auto dout = random_values<TypeParam>(kRows * width, 2);
+    const auto dout = random_values<T>(kRows * width, 2);
     const auto weight = random_values<float>(width, 3);
     std::vector<float> same(x.size()), rstd(kRows), dx(x.size(), 2.0f), dweight(width, -1.0f);
-    std::vector<TypeParam> out(x.size()), again(x.size()), dx_copy(x.size());
+    std::vector<T> out(x.size()), again(x.size()), dx_copy(x.size());
     this->kernel_.add_rmsnorm(kRows, width, x.data(), nullptr, weight.data(), kEps, same.data(),
                               rstd.data(), out.data());
     this->kernel_.rmsnorm_backward(kRows, width, x.data(), rstd.data(), weight.data(), dout.data(),
@@ -75,48 +105,84 @@ TYPED_TEST(KernelTest, RmsnormBackwardEqualsFiniteDifferences) {
     });
     for (double& value : expected) value += 2;
     EXPECT_LT(error(dx, expected), 1e-5);
-    EXPECT_LT(error(dx_copy, expected), kBound<TypeParam>);
+    EXPECT_LT(error(dx_copy, expected), kBound<T>);
     expected = derivative(widen(weight), [&](const Matrix& at) {
       return dot(reference::rmsnorm(width, widen(x), at, kEps), widen(dout));
     });
     for (double& value : expected) value -= 1;
     EXPECT_LT(error(dweight, expected), 1e-5);
-    EXPECT_LT(error(again, widen(out)), kBound<TypeParam>);
+    EXPECT_LT(error(again, widen(out)), kBound<T>);
   }
 }
 
 TYPED_TEST(KernelTest, SwigluEqualsTheReference) {
+  using T = typename TypeParam::T;
   for (const int64_t width : kWidths) {
-    const auto gate_up = random_values<TypeParam>(kRows * 2 * width, 1);
-    std::vector<TypeParam> out(kRows * width);
+    const auto gate_up = random_values<T>(kRows * 2 * width, 1);
+    std::vector<T> out(kRows * width);
     this->kernel_.swiglu(kRows, width, gate_up.data(), out.data());
-    EXPECT_LT(error(out, reference::swiglu(width, widen(gate_up))), kBound<TypeParam>);
+    EXPECT_LT(error(out, reference::swiglu(width, widen(gate_up))), kBound<T>);
   }
 }
 
 TYPED_TEST(KernelTest, SwigluBackwardEqualsFiniteDifferences) {
+  using T = typename TypeParam::T;
   for (const int64_t width : kWidths) {
-    auto gate_up = random_values<TypeParam>(kRows * 2 * width, 1);
-    const auto dout = random_values<TypeParam>(kRows * width, 2);
+    auto gate_up = random_values<T>(kRows * 2 * width, 1);
+    const auto dout = random_values<T>(kRows * width, 2);
     const Matrix expected = derivative(widen(gate_up), [&](const Matrix& at) {
       return dot(reference::swiglu(width, at), widen(dout));
     });
     const Matrix out = reference::swiglu(width, widen(gate_up));
-    std::vector<TypeParam> again(kRows * width);
+    std::vector<T> again(kRows * width);
     this->kernel_.swiglu_backward(kRows, width, gate_up.data(), dout.data(), again.data());
-    EXPECT_LT(error(gate_up, expected), kBound<TypeParam>);
-    EXPECT_LT(error(again, out), kBound<TypeParam>);
+    EXPECT_LT(error(gate_up, expected), kBound<T>);
+    EXPECT_LT(error(again, out), kBound<T>);
   }
 }
 
 TYPED_TEST(KernelTest, SwigluOfExtremeGatesIsFinite) {
+  using T = typename TypeParam::T;
   const float gates[] = {-1e30f, -200, 200, 1e18f};
   for (const float gate : gates) {
-    const TypeParam in[] = {rounded(gate, TypeParam()), rounded(1.0f, TypeParam())};
-    TypeParam out;
+    const T in[] = {rounded(gate, T()), rounded(1.0f, T())};
+    T out;
     this->kernel_.swiglu(1, 1, in, &out);
     EXPECT_NEAR(widened(out), gate > 0 ? widened(in[0]) : 0.0, std::abs(gate) * 1e-30);
   }
+}
+
+// What makes probabilities of scores takes exp of them alone where the row's log-sum-exp is 0.
+TYPED_TEST(KernelTest, ExponentialsAreExactToTheLastBits) {
+  constexpr int64_t kCount = 200'001;
+  constexpr double kLowest = -87.3, kHighest = 88.0;
+  std::vector<float> scores(kCount), unused(kCount);
+  for (int64_t i = 0; i < kCount; ++i) {
+    const double along = static_cast<double>(i) / (kCount - 1);
+    scores[i] = static_cast<float>(kLowest + (kHighest - kLowest) * along);
+  }
+  const std::vector<float> x = scores;
+  const float zero = 0;
+  this->kernel_.causal_softmax_backward(1, kCount, kCount, &zero, &zero, scores.data(),
+                                        unused.data(), kCount);
+  double greatest = 0;
+  for (int64_t i = 0; i < kCount; ++i) {
+    greatest = std::max(greatest, std::abs(scores[i] / std::exp(static_cast<double>(x[i])) - 1));
+  }
+  EXPECT_LT(greatest, 1e-7);
+}
+
+TYPED_TEST(KernelTest, ExponentialsBelowTheLeastNormalNumberAreZero) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  std::vector<float> scores = {-87.4f, -100, -1e30f, -kInfinity, std::nanf(""), 0};
+  std::vector<float> unused(scores.size());
+  const auto count = static_cast<int64_t>(scores.size());
+  const float zero = 0;
+  this->kernel_.causal_softmax_backward(1, count, count, &zero, &zero, scores.data(), unused.data(),
+                                        count);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(scores[i], 0.0f);
+  EXPECT_TRUE(std::isnan(scores[4]));
+  EXPECT_EQ(scores[5], 1.0f);
 }
 
 TEST(Kernels, TransposeTurnsRowsIntoColumnsOfAWiderMatrix) {
@@ -134,6 +200,7 @@ TEST(Kernels, TransposeTurnsRowsIntoColumnsOfAWiderMatrix) {
 }
 
 TYPED_TEST(KernelTest, CrossEntropyEqualsTheReference) {
+  using T = typename TypeParam::T;
   const int64_t vocabulary = 101, target = 17;
   auto logits = random_values<float>(vocabulary, 1);
   for (float& logit : logits) logit = 10 * logit + 500;  // exp(500) is infinite
@@ -145,26 +212,27 @@ TYPED_TEST(KernelTest, CrossEntropyEqualsTheReference) {
   Matrix gradient = derivative(widen(logits), loss);
   const double expected = loss(widen(logits));
 
-  std::vector<TypeParam> got(logits.size());
+  std::vector<T> got(logits.size());
   auto spent = logits;
   float denominator = 0;
   const float value =
       this->kernel_.cross_entropy(vocabulary, spent.data(), target, got.data(), &denominator);
   EXPECT_NEAR(value, expected, 1e-5 * expected);
   for (double& entry : gradient) entry *= denominator;
-  EXPECT_LT(error(got, gradient), kBound<TypeParam>);
+  EXPECT_LT(error(got, gradient), kBound<T>);
   spent = logits;
   EXPECT_EQ(value,
             this->kernel_.cross_entropy(vocabulary, spent.data(), target, nullptr, &denominator));
 }
 
 TYPED_TEST(KernelTest, CrossEntropyFollowsLogitsThatGrowBeyondAnyFirstGuess) {
+  using T = typename TypeParam::T;
   constexpr int64_t kVocabulary = 10000, kTarget = 9990;
   std::vector<float> logits;
   for (int64_t i = 0; i < kVocabulary; ++i) logits.push_back(0.05f * static_cast<float>(i) - 200);
   double total = 0;
   for (const float logit : logits) total += std::exp(logit - 300.0);
-  std::vector<TypeParam> got(logits.size());
+  std::vector<T> got(logits.size());
   auto spent = logits;
   float denominator = 0;
   const float value =
@@ -175,20 +243,21 @@ TYPED_TEST(KernelTest, CrossEntropyFollowsLogitsThatGrowBeyondAnyFirstGuess) {
     expected.push_back(denominator * std::exp(logit - 300.0) / total);
   }
   expected[kTarget] -= denominator;
-  EXPECT_LT(error(got, expected), kBound<TypeParam>);
+  EXPECT_LT(error(got, expected), kBound<T>);
 }
 
 TYPED_TEST(KernelTest, RotationTurnsBackByItsInverse) {
+  using T = typename TypeParam::T;
   for (const int64_t width : {64, 6}) {
     const int64_t stride = width + 5;
-    const auto x = random_values<TypeParam>(kRows * stride, 1);
+    const auto x = random_values<T>(kRows * stride, 1);
     std::vector<float> cosine, sine;
     for (int64_t i = 0; i < kRows * width / 2; ++i) {
       cosine.push_back(static_cast<float>(std::cos(0.1 * i)));
       sine.push_back(static_cast<float>(std::sin(0.1 * i)));
     }
     std::vector<float> turned(kRows * width);
-    std::vector<TypeParam> back(x.size());
+    std::vector<T> back(x.size());
     this->kernel_.rotate_load(Rotation::kForward, kRows, width, cosine.data(), sine.data(), 2.0f,
                               x.data(), stride, turned.data(), width);
     this->kernel_.rotate_store(Rotation::kInverse, kRows, width, cosine.data(), sine.data(), 0.5f,
@@ -200,8 +269,7 @@ TYPED_TEST(KernelTest, RotationTurnsBackByItsInverse) {
       EXPECT_NEAR(turned[r * width + width / 2], 2 * (b * std::cos(angle) + a * std::sin(angle)),
                   1e-5);
       for (int64_t i = 0; i < width; ++i) {
-        EXPECT_NEAR(widened(back[r * stride + i]), widened(x[r * stride + i]),
-                    4 * kBound<TypeParam>);
+        EXPECT_NEAR(widened(back[r * stride + i]), widened(x[r * stride + i]), 4 * kBound<T>);
       }
       for (int64_t i = width; i < stride; ++i) EXPECT_EQ(widened(back[r * stride + i]), 0);
     }
@@ -209,14 +277,15 @@ TYPED_TEST(KernelTest, RotationTurnsBackByItsInverse) {
 }
 
 TYPED_TEST(KernelTest, StoringRoundsLikeToBf16) {
+  using T = typename TypeParam::T;
   std::vector<float> values = random_values<float>(1000, 1);
   values.insert(values.end(), {0.0f, -0.0f, 1.00390625f, 1.01171875f, 3.4e38f, 1e-40f,
                                std::numeric_limits<float>::infinity(), std::nanf("")});
   const auto count = static_cast<int64_t>(values.size());
-  std::vector<TypeParam> stored(values.size());
+  std::vector<T> stored(values.size());
   this->kernel_.store_rows(1, count, nullptr, values.data(), count, stored.data(), count);
   for (size_t i = 0; i < values.size(); ++i) {
-    const double expected = widened(rounded(values[i], TypeParam()));
+    const double expected = widened(rounded(values[i], T()));
     if (std::isnan(expected)) {
       EXPECT_TRUE(std::isnan(widened(stored[i])));
     } else {
@@ -226,8 +295,9 @@ TYPED_TEST(KernelTest, StoringRoundsLikeToBf16) {
 }
 
 TYPED_TEST(KernelTest, CopyScalesEachRow) {
+  using T = typename TypeParam::T;
   const float from[] = {1, 2, 9, 3, 4, 9}, scale[] = {2, 10};
-  TypeParam stored[4];
+  T stored[4];
   this->kernel_.store_rows(2, 2, scale, from, 3, stored, 2);
   const double expected[] = {2, 4, 30, 40};
   for (int i = 0; i < 4; ++i) EXPECT_EQ(widened(stored[i]), expected[i]);

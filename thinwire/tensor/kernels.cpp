@@ -80,7 +80,7 @@ HWY_INLINE V sigmoid(D d, V x) {
   // Beyond +-88 the result is 0 or 1 in fp32 anyway, and exp stays finite.
   const V clamped = hn::Max(hn::Min(x, hn::Set(d, 88.0f)), hn::Set(d, -88.0f));
   const V one = hn::Set(d, 1.0f);
-  return hn::Div(one, hn::Add(one, hn::Exp(d, hn::Neg(clamped))));
+  return hn::Div(one, hn::Add(one, exp_normal(d, hn::Neg(clamped))));
 }
 
 template <typename T>
@@ -200,7 +200,7 @@ HWY_INLINE float exp_row(const float* row, size_t n, float shift, T* out) {
   V sum = hn::Zero(d);
   for_vectors(d, n, [&](size_t i, auto lanes) HWY_ATTR {
     constexpr float kLowest = -std::numeric_limits<float>::infinity();
-    const V e = hn::Exp(d, hn::Sub(lanes.load_or(d, row + i, kLowest), vshift));
+    const V e = exp_normal(d, hn::Sub(lanes.load_or(d, row + i, kLowest), vshift));
     sum = hn::Add(sum, e);
     lanes.store(e, d, out + i);
   });
@@ -228,7 +228,7 @@ void causal_softmax_backward(int64_t rows, int64_t columns, int64_t visible,
     const V shift = hn::Set(d, log_sum_exp[r]);
     const V mean = hn::Set(d, correction[r]);
     for_vectors(d, static_cast<size_t>(seen), [&](size_t i, auto lanes) HWY_ATTR {
-      const V p = hn::Exp(d, hn::Sub(lanes.load(d, scores + i), shift));
+      const V p = exp_normal(d, hn::Sub(lanes.load(d, scores + i), shift));
       lanes.store(p, d, scores + i);
       const V dp = lanes.load(d, dprobability + i);
       lanes.store(hn::Mul(p, hn::Sub(dp, mean)), d, dprobability + i);
@@ -337,16 +337,22 @@ HWY_EXPORT(table_f32);
 HWY_EXPORT(table_bf16);
 
 template <>
-const Kernels<float>& kernels() {
-  static const Kernels<float> chosen = HWY_DYNAMIC_DISPATCH(table_f32)();
-  return chosen;
+Kernels<float> dispatch_kernels() {
+  return HWY_DYNAMIC_DISPATCH(table_f32)();
 }
 
 template <>
-const Kernels<Bf16>& kernels() {
-  static const Kernels<Bf16> chosen = HWY_DYNAMIC_DISPATCH(table_bf16)();
+Kernels<Bf16> dispatch_kernels() {
+  return HWY_DYNAMIC_DISPATCH(table_bf16)();
+}
+
+template <typename T>
+const Kernels<T>& kernels() {
+  static const Kernels<T> chosen = dispatch_kernels<T>();
   return chosen;
 }
+template const Kernels<float>& kernels();
+template const Kernels<Bf16>& kernels();
 
 }  // namespace thinwire::tensor
 #endif

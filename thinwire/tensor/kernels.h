@@ -97,4 +97,8 @@ struct Kernels {
 template <typename T>
 const Kernels<T>& kernels();
 
+// The same, for the instruction set that Highway has chosen at the moment: for tests of each.
+template <typename T>
+Kernels<T> dispatch_kernels();
+
 }  // namespace thinwire::tensor
