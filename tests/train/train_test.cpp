@@ -98,6 +98,20 @@ TEST_F(Train, SplittingTheBatchOverWorkersOrMicrobatchesKeepsTheLoss) {
   EXPECT_NEAR(loss("bf16", {"train.workers=1", "train.precision=bf16"}), one, 0.05);
 }
 
+TEST_F(Train, MicrobatchesChangeDistroByRoundingAlone) {
+  const auto loss = [&](const std::string& name, std::vector<std::string> overrides) {
+    overrides.push_back("run.dir=" + (folder_ / name).string());
+    overrides.push_back("sync.method=distro");
+    return train(tiny_recipe(folder_, overrides), {}).summary.val_loss.at("validation");
+  };
+  // One clipped gradient a step goes into the momentum, however many passes it took.
+  const std::string micro = "train.microbatch=1", sgd = "distro.update=sgd";
+  EXPECT_NEAR(loss("sgd_micro", {sgd, micro}), loss("sgd", {sgd}), 1e-4);
+  EXPECT_NEAR(loss("sign_micro", {micro}), loss("sign", {}), 1e-2) << "a sign may flip near zero";
+  EXPECT_GT(std::abs(loss("sgd_other", {sgd, "optim.clip=0.1"}) - loss("sgd_again", {sgd})), 1e-3)
+      << "what the first comparison can see";
+}
+
 TEST_F(Train, FinishedRunIsNotTrainedAgain) {
   const std::string digest = train(tiny_recipe(folder_), {}).summary.digest;
   const TrainResult again = train(tiny_recipe(folder_), {});
