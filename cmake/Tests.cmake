@@ -75,7 +75,7 @@ function(thinwire_test_program name label sources libraries)
   else()
     gtest_discover_tests(
       ${name} TEST_PREFIX ${name}. WORKING_DIRECTORY "${test_directory}"
-      DISCOVERY_MODE PRE_TEST PROPERTIES LABELS ${label} TIMEOUT ${timeout})
+      DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120 PROPERTIES LABELS ${label} TIMEOUT ${timeout})
   endif()
 endfunction()
 
