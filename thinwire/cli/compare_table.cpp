@@ -217,6 +217,9 @@ events::PlotSpec loss_plot(std::vector<events::PlotSeries> series, CurveAxis axi
                                               : "bytes that a worker has sent";
   spec.y_label = "loss (nats a token)";
   spec.log_x = axis == CurveAxis::kBytes;
+  spec.prefixes_x = axis == CurveAxis::kBytes;
+  spec.legend = events::Legend::kOutside;
+  spec.width = 1500;
   spec.series = std::move(series);
   return spec;
 }

@@ -101,6 +101,7 @@ std::string decoration(const PlotSpec& spec) {
   script += fmt::format("set ylabel {} offset -1,0 textcolor rgb '#202020'\n",
                         string_literal(spec.y_label));
   if (spec.log_x) script += "set logscale x\n";
+  if (spec.prefixes_x) script += "set format x '%.0s%c'\n";
   if (spec.log_y) script += "set logscale y\n";
   return script;
 }

@@ -27,6 +27,7 @@ struct PlotSpec {
   std::string y_label;
   bool log_x = false;  // points <= 0 are left out
   bool log_y = false;
+  bool prefixes_x = false;  // ticks as 10k, 1M, 1G
   Legend legend = Legend::kTopRight;
   std::vector<PlotSeries> series;
   int width = 1200;  // pixels
