@@ -1,0 +1,16 @@
+// Files that tests read. Where they lie is known to paths.cpp alone, so that every other object
+// file of the tests is the same in any checkout and comes out of the compiler's cache.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace thinwire::tests {
+
+// A file of this repository, named from its root.
+std::filesystem::path source_file(const std::string& name);
+
+// A file of the data shared by several projects, in a folder that may be absent.
+std::filesystem::path shared_data(const std::string& name);
+
+}  // namespace thinwire::tests
