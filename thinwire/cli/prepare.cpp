@@ -9,9 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "thinwire/base/clock.h"
+#include "thinwire/base/interrupt.h"
 #include "thinwire/base/units.h"
 #include "thinwire/cli/command.h"
-#include "thinwire/cli/interrupt.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/method/registry.h"
 
@@ -24,7 +25,7 @@ struct Arguments {
   bool force = false;
 };
 
-// Shows one phase after the other.
+// Shows one phase after the other, by bytes or, where their number is not known, by time.
 class PhaseProgress {
  public:
   void update(const data::PrepareProgress& now) {
@@ -32,14 +33,16 @@ class PhaseProgress {
       if (shown_) shown_->finish();
       phase_ = now.phase;
       shown_.reset();
-      if (now.total == 0) {
-        events::print_message(phase_);
-        return;
-      }
-      shown_.emplace(phase_, static_cast<int64_t>(now.total),
-                     events::ProgressOptions{.plain_interval_s = 2, .bytes = true});
+      watch_ = Stopwatch();
+      const bool timed = now.total == 0;
+      if (timed) events::print_message(phase_);
+      shown_.emplace(
+          phase_, static_cast<int64_t>(now.total),
+          events::ProgressOptions{
+              .plain_interval_s = timed ? 10.0 : 2.0, .bytes = !timed, .seconds = timed});
     }
-    if (shown_) shown_->update(static_cast<int64_t>(now.done), {});
+    const auto seconds = static_cast<int64_t>(watch_.seconds());
+    shown_->update(now.total == 0 ? seconds : static_cast<int64_t>(now.done), {});
   }
   void finish() {
     if (shown_) shown_->finish();
@@ -48,6 +51,7 @@ class PhaseProgress {
 
  private:
   std::string phase_;
+  Stopwatch watch_;
   std::optional<events::Progress> shown_;
 };
 
@@ -75,12 +79,12 @@ void run(Arguments arguments) {
     arguments.recipe.clear();
   }
   const config::Recipe recipe = method::load_recipe(arguments.recipe, arguments.overrides);
-  const std::atomic<bool>& interrupted = catch_interrupts();
+  catch_interrupts();
   PhaseProgress progress;
   const data::PrepareSummary summary =
       data::prepare(recipe.data, {.force = arguments.force,
                                   .progress = [&](const auto& now) { progress.update(now); },
-                                  .cancelled = [&] { return interrupted.load(); }});
+                                  .cancelled = [] { return interrupts().any.load(); }});
   progress.finish();
   print_result(summary);
 }

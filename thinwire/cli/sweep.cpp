@@ -3,11 +3,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <atomic>
-#include <csignal>
 #include <memory>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/interrupt.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/sweep_results.h"
@@ -15,18 +14,6 @@
 
 namespace thinwire::cli {
 namespace {
-
-std::atomic<int> interrupts = 0;
-static_assert(std::atomic<int>::is_always_lock_free, "set from a signal handler");
-
-void on_signal(int) { ++interrupts; }
-
-void handle_signals() {
-  struct sigaction action {};
-  action.sa_handler = on_signal;
-  sigemptyset(&action.sa_mask);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);
-}
 
 struct Arguments {
   std::string grid;
@@ -40,9 +27,10 @@ constexpr const char* kOwnProgram = "/proc/self/exe";
 
 void report_end(const SweepPlan& plan, const SweepResults& results) {
   if (results.done == plan.runs.size()) return;
-  if (interrupts > 0) {
-    throw Error(fmt::format("stopped with {} of {} runs done; the same command goes on from there",
-                            results.done, plan.runs.size()));
+  if (interrupts().any) {
+    throw Interrupted(
+        fmt::format("stopped with {} of {} runs done; the same command goes on from there",
+                    results.done, plan.runs.size()));
   }
   throw Error(fmt::format("{} of {} runs failed; the same command tries them again", results.failed,
                           plan.runs.size()));
@@ -58,8 +46,8 @@ void run(const Arguments& arguments) {
       arguments.jobs > 0 ? arguments.jobs : std::max(1, available_cores() / plan.threads_a_run);
   std::vector<SweepRun> runs;
   for (const PlannedRun& planned : plan.runs) runs.push_back(planned.run);
-  handle_signals();
-  const std::vector<RunOutcome> outcomes = run_sweep(runs, jobs, interrupts);
+  catch_interrupts(SecondSignal::kCounts);
+  const std::vector<RunOutcome> outcomes = run_sweep(runs, jobs, interrupts().count);
   const SweepResults results = collect_results(plan, outcomes);
   write_results(plan, outcomes, results, out);
   if (results.done > 0) {

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/interrupt.h"
 #include "thinwire/base/units.h"
 #include "thinwire/cli/command.h"
-#include "thinwire/cli/interrupt.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::cli {
@@ -35,15 +35,21 @@ void print_result(const events::Summary& summary, const std::string& folder) {
   }
 }
 
+// A rank that ended by a signal would look like one that crashed.
+[[noreturn]] void report_stop(const config::Recipe& recipe, int64_t step) {
+  const std::string message = fmt::format(
+      "stopped after step {} of {}; the same command goes on from there", step, recipe.train.steps);
+  if (recipe.train.engine == "mpi") throw Error(message);
+  throw Interrupted(message);
+}
+
 void run(const Arguments& arguments) {
   const config::Recipe recipe = method::load_recipe(arguments.recipe, arguments.overrides);
-  const train::TrainResult result =
-      train::train(recipe, {.restart = arguments.restart, .stop = &catch_interrupts()});
+  const train::TrainResult result = train::train(recipe, {.restart = arguments.restart,
+                                                          .stop = &interrupts().any,
+                                                          .on_start = [] { catch_interrupts(); }});
   if (result.outcome == train::Outcome::kElsewhere) return;
-  if (result.outcome == train::Outcome::kStopped) {
-    throw Error(fmt::format("stopped after step {} of {}; the same command goes on from there",
-                            result.step, recipe.train.steps));
-  }
+  if (result.outcome == train::Outcome::kStopped) report_stop(recipe, result.step);
   if (result.outcome == train::Outcome::kAlreadyFinished) {
     fmt::print(stderr, "{} is finished already (--restart begins anew)\n", recipe.run.dir);
   }

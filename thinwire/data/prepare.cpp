@@ -11,6 +11,7 @@
 
 #include "thinwire/base/clock.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/interrupt.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/data/encoder.h"
 #include "thinwire/data/partial_folder.h"
@@ -64,7 +65,7 @@ class Reporter {
     if (!always && now - last_ < kProgressInterval) return;
     last_ = now;
     if (options_.cancelled && options_.cancelled()) {
-      throw Error("interrupted; nothing was written");
+      throw Interrupted("interrupted; nothing was written");
     }
     progress_.done = done;
     if (options_.progress) options_.progress(progress_);
@@ -136,12 +137,9 @@ class Preparation {
     report_.begin("training the vocabulary", 0);
     const auto texts = sample.take();
     size_t at = 0;
-    const auto next = [&] {
-      report_.update(0);
-      return at < texts.size() ? &texts[at++] : nullptr;
-    };
-    return train_sentencepiece(next,
-                               {.type = data_.vocabulary_type, .size = data_.vocabulary_size});
+    const auto next = [&] { return at < texts.size() ? &texts[at++] : nullptr; };
+    return train_sentencepiece(next, {.type = data_.vocabulary_type, .size = data_.vocabulary_size},
+                               [&] { report_.update(0); });
   }
 
   // A document on its way into a shard.

@@ -49,14 +49,14 @@ struct PrepareOptions {
   int threads = 0;     // 0: all cores; the result is the same
   // May be empty; called a few times a second.
   std::function<void(const PrepareProgress&)> progress = {};
-  // May be empty; true makes prepare throw.
+  // May be empty; true makes prepare throw Interrupted.
   std::function<bool()> cancelled = {};
 };
 
 // Does the work, or returns at once with already_prepared when the folder holds the same inputs
 // (path, size, modification time) prepared with the same settings. Throws UsageError for a recipe
-// that cannot be meant, Error for bad text, a different prepared folder without force, a folder
-// that is not Thinwire's, or cancellation; nothing is left behind then.
+// that cannot be meant, Error for bad text, a different prepared folder without force, or a folder
+// that is not Thinwire's, Interrupted when cancelled; nothing is left behind then.
 PrepareSummary prepare(const config::DataSection& data, const PrepareOptions& options);
 
 // What prepare.json of a prepared folder says. Throws Error when there is none or it is damaged.

@@ -1,43 +1,49 @@
 #include <fmt/format.h>
 #include <sentencepiece_trainer.h>
 
+#include <algorithm>
+#include <chrono>
+#include <future>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
 #include "thinwire/base/error.h"
 #include "thinwire/data/vocabulary.h"
 
 namespace thinwire::data {
 namespace {
 
+constexpr auto kWaitingInterval = std::chrono::milliseconds(50);
+
 // Lines are the trainer's sentences, so that no piece holds a line break and words at the beginning
 // of a line are learnt with the leading space they have elsewhere.
-class Lines final : public sentencepiece::SentenceIterator {
- public:
-  explicit Lines(const std::function<const std::string*()>& next) : next_(next), text_(next_()) {
-    Next();
-  }
-
-  bool done() const override { return text_ == nullptr; }
-  const std::string& value() const override { return line_; }
-  sentencepiece::util::Status status() const override { return {}; }
-
-  void Next() override {
-    line_.clear();
-    while (text_ != nullptr && line_.empty()) {
-      if (at_ >= text_->size()) {
-        text_ = next_();
-        at_ = 0;
-        continue;
-      }
-      const size_t end = std::min(text_->find('\n', at_), text_->size());
-      line_ = text_->substr(at_, end - at_);
-      at_ = end + 1;
+std::vector<std::string> lines_of(const std::function<const std::string*()>& next) {
+  std::vector<std::string> lines;
+  while (const std::string* text = next()) {
+    for (size_t at = 0; at < text->size();) {
+      const size_t end = std::min(text->find('\n', at), text->size());
+      if (end > at) lines.push_back(text->substr(at, end - at));
+      at = end + 1;
     }
   }
+  return lines;
+}
+
+class Sentences final : public sentencepiece::SentenceIterator {
+ public:
+  explicit Sentences(const std::vector<std::string>& lines) : lines_(lines) {}
+
+  bool done() const override { return at_ == lines_.size(); }
+  const std::string& value() const override { return lines_[at_]; }
+  sentencepiece::util::Status status() const override { return {}; }
+  void Next() override { ++at_; }
 
  private:
-  const std::function<const std::string*()>& next_;
-  const std::string* text_;
+  const std::vector<std::string>& lines_;
   size_t at_ = 0;
-  std::string line_;
 };
 
 std::unordered_map<std::string, std::string> trainer_settings(const SentencePieceOptions& options) {
@@ -63,15 +69,11 @@ std::unordered_map<std::string, std::string> trainer_settings(const SentencePiec
   };
 }
 
-}  // namespace
-
-std::string train_sentencepiece(const std::function<const std::string*()>& next,
-                                const SentencePieceOptions& options) {
-  Lines lines(next);
-  if (lines.done()) throw Error("there is no text to train a vocabulary on");
+std::string train(const std::vector<std::string>& lines, const SentencePieceOptions& options) {
+  Sentences sentences(lines);
   std::string model;
   const auto status =
-      sentencepiece::SentencePieceTrainer::Train(trainer_settings(options), &lines, &model);
+      sentencepiece::SentencePieceTrainer::Train(trainer_settings(options), &sentences, &model);
   if (!status.ok()) {
     throw Error(
         fmt::format("cannot make a vocabulary of data.vocabulary_size = {} pieces from this "
@@ -79,6 +81,29 @@ std::string train_sentencepiece(const std::function<const std::string*()>& next,
                     options.size, status.ToString()));
   }
   return model;
+}
+
+}  // namespace
+
+std::string train_sentencepiece(const std::function<const std::string*()>& next,
+                                const SentencePieceOptions& options,
+                                const std::function<void()>& waiting) {
+  std::vector<std::string> lines = lines_of(next);
+  if (lines.empty()) throw Error("there is no text to train a vocabulary on");
+  std::packaged_task<std::string()> task(
+      [lines = std::move(lines), options] { return train(lines, options); });
+  std::future<std::string> model = task.get_future();
+  std::thread trainer(std::move(task));
+  try {
+    while (model.wait_for(kWaitingInterval) != std::future_status::ready) {
+      if (waiting) waiting();
+    }
+  } catch (...) {
+    trainer.detach();  // nothing can stop it, and all that it uses is its own
+    throw;
+  }
+  trainer.join();
+  return model.get();
 }
 
 }  // namespace thinwire::data

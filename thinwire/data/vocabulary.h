@@ -88,9 +88,11 @@ struct SentencePieceOptions {
 // piece by piece and nullptr at its end; a piece stays valid until the following call. Ids as in
 // Llama (unk 0, bos 1, eos 2), byte fallback, digits split, no normalisation. The same text gives
 // the same bytes. Throws Error naming data.vocabulary_size when the text cannot fill that many
-// pieces.
+// pieces. waiting() is called a few times a second while it trains; what it throws ends the call,
+// though the trainer's thread goes on until it or the process is done.
 std::string train_sentencepiece(const std::function<const std::string*()>& next,
-                                const SentencePieceOptions& options);
+                                const SentencePieceOptions& options,
+                                const std::function<void()>& waiting = {});
 
 // The byte vocabulary's file.
 std::string byte_vocabulary_json();

@@ -112,6 +112,15 @@ std::vector<Styled> bar(double fraction, int width) {
           {repeat(utf8 ? "━" : "-", width - full), kDim}};
 }
 
+// Whoever reads may have gone away, which is not this output's to report.
+void put_to(int file, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(file, text.data(), text.size());
+    if (written < 0 && errno != EINTR) return;
+    text.remove_prefix(written < 0 ? 0 : static_cast<size_t>(written));
+  }
+}
+
 void append_field(const ProgressField& field, std::vector<Styled>& pieces) {
   pieces.push_back({std::string(kGap), ""});
   if (!field.name.empty()) pieces.push_back({field.name + " ", kDim});
@@ -188,16 +197,11 @@ void Progress::erase() {
   drawn_ = false;
 }
 
-void Progress::put(std::string_view text) const {
-  while (!text.empty()) {
-    const ssize_t written = ::write(options_.file, text.data(), text.size());
-    if (written < 0 && errno != EINTR) return;
-    text.remove_prefix(written < 0 ? 0 : static_cast<size_t>(written));
-  }
-}
+void Progress::put(std::string_view text) const { put_to(options_.file, text); }
 
 std::string Progress::count_text() const {
   const auto text = [&](int64_t count) {
+    if (options_.seconds) return format_seconds(static_cast<double>(count));
     return options_.bytes ? format_bytes(static_cast<double>(count)) : fmt::format("{}", count);
   };
   return total_ > 0 ? fmt::format("{}/{}", text(done_), text(total_)) : text(done_);
@@ -251,7 +255,7 @@ void print_message(std::string_view text) {
   const std::lock_guard lock(screen().mutex);
   Progress* shown = screen().shown;
   if (shown == nullptr || shown->mode_ != Progress::Mode::kLive) {
-    fmt::print(stderr, "{}\n", text);
+    put_to(STDERR_FILENO, fmt::format("{}\n", text));
     return;
   }
   const bool redraw = shown->drawn_;

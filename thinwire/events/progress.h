@@ -23,6 +23,7 @@ struct ProgressOptions {
   int64_t plain_every = 0;       // plain output: a line each time this much is done; 0: by time
   double plain_interval_s = 10;  // plain output by time: seconds between lines
   bool bytes = false;            // done and total are bytes
+  bool seconds = false;          // they are seconds
   int file = STDERR_FILENO;
 };
 

@@ -211,6 +211,7 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
                            office ? static_cast<Desk&>(office->desk) : *remote,
                            resume ? &*resume : nullptr,
                            simulate_links(recipe)};
+  if (options.on_start) options.on_start();
   const int64_t completed =
       run_workers(context, ranks == nullptr ? local_peers(context) : ranks->make_peers());
   if (!office) {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 
 #include "thinwire/config/recipe.h"
 #include "thinwire/events/summary.h"
@@ -12,6 +13,9 @@ namespace thinwire::train {
 struct TrainOptions {
   bool restart = false;                     // begin anew even if the run folder holds a run
   const std::atomic<bool>* stop = nullptr;  // set from outside: checkpoint, then end
+  // Called once everything is read and training is about to begin: from here on there is something
+  // to lose, and `stop` is looked at. May be empty.
+  std::function<void()> on_start = {};
 };
 
 // kElsewhere: this is a rank of an MPI job that does not lead, so others have the results.

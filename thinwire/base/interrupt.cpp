@@ -1,0 +1,58 @@
+#include "thinwire/base/interrupt.h"
+
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <string_view>
+
+namespace thinwire {
+namespace {
+
+Interrupts caught;
+std::atomic<bool> second_ends = true;
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free,
+              "set from a signal handler");
+
+// Where it is blocked, as in its own handler, it takes effect afterwards.
+void die_of(int signal) {
+  std::signal(signal, SIG_DFL);
+  raise(signal);
+}
+
+void on_signal(int signal) {
+  if (signal == SIGPIPE) std::signal(SIGPIPE, SIG_IGN);
+  int none = 0;
+  caught.first.compare_exchange_strong(none, signal);
+  caught.any = true;
+  const bool second = caught.count.fetch_add(1) > 0;
+  if (!second_ends || signal == SIGPIPE) return;
+  if (second) return die_of(signal);
+  constexpr std::string_view kMessage = "\nending; a second interrupt ends at once\n";
+  // Nothing can be done when the message cannot be shown.
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, kMessage.data(), kMessage.size());
+}
+
+}  // namespace
+
+const Interrupts& interrupts() { return caught; }
+
+void catch_interrupts(SecondSignal second) {
+  second_ends = second == SecondSignal::kEnds;
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  for (const int signal : {SIGINT, SIGTERM, SIGPIPE}) sigaction(signal, &action, nullptr);
+  struct sigaction before {};
+  sigaction(SIGHUP, nullptr, &before);
+  if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
+}
+
+void end_by_caught_signal() {
+  if (caught.first == 0) return;
+  std::fflush(nullptr);
+  die_of(caught.first);
+}
+
+}  // namespace thinwire
