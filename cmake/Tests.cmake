@@ -9,8 +9,8 @@
 # Other .cpp files there are helpers and go into each of these programs. *_torch_test.cpp are left
 # out when LibTorch is off. All of it links thinwire_<folder> where that layer exists.
 #
-# C++ tests know THINWIRE_SOURCE_DIR and THINWIRE_SHARED_DATA (a folder that may be absent) as
-# macros. Python tests find them, and THINWIRE_BINARY, in their environment.
+# C++ tests find files of the repository and of a folder of shared data, which may be absent, by
+# tests/paths.h. Python tests find both folders, and THINWIRE_BINARY, in their environment.
 
 if(THINWIRE_TESTS)
   include(GoogleTest)
@@ -55,10 +55,8 @@ endfunction()
 function(thinwire_test_program name label sources libraries)
   add_executable(${name} ${sources})
   target_include_directories(${name} PRIVATE "${CMAKE_SOURCE_DIR}")
-  target_link_libraries(${name} PRIVATE ${libraries} GTest::gmock GTest::gtest_main rapidcheck)
-  target_compile_definitions(
-    ${name} PRIVATE THINWIRE_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
-                    THINWIRE_SHARED_DATA="${shared_data}")
+  target_link_libraries(${name} PRIVATE ${libraries} thinwire_test_paths GTest::gmock
+                                        GTest::gtest_main rapidcheck)
 
   set(timeout 60)
   if(NOT label STREQUAL "unit")

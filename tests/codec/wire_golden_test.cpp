@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/paths.h"
 #include "thinwire/base/bytes.h"
 #include "thinwire/codec/wire.h"
 #include "thinwire/tensor/safetensors.h"
@@ -12,7 +13,7 @@ namespace thinwire::codec {
 namespace {
 
 TEST(WireGolden, ReceiversSeeWhatTheReferenceSays) {
-  const tensor::SafetensorsReader golden(THINWIRE_SOURCE_DIR "/tests/golden/wire.safetensors");
+  const tensor::SafetensorsReader golden(tests::source_file("tests/golden/wire.safetensors"));
   const auto cases = nlohmann::json::parse(golden.metadata().at("cases"));
   ASSERT_FALSE(cases.empty());
   for (const std::string name : cases) {

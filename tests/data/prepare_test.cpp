@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "tests/data/scratch.h"
+#include "tests/paths.h"
 #include "thinwire/data/inspect.h"
 #include "thinwire/data/partial_folder.h"
 #include "thinwire/data/shard.h"
@@ -210,7 +211,7 @@ TEST_F(Prepare, ByteVocabulary) {
 }
 
 TEST_F(Prepare, AnExistingModelIsTakenAsItIs) {
-  const fs::path model = fs::path(THINWIRE_SHARED_DATA) / "tok/sentencepiece/test_model.model";
+  const fs::path model = tests::shared_data("tok/sentencepiece/test_model.model");
   if (!fs::exists(model)) GTEST_SKIP() << model << " is absent";
   data_.vocabulary_model = model;
   EXPECT_EQ(run().vocabulary_size, 1000);

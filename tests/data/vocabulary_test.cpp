@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "tests/data/scratch.h"
+#include "tests/paths.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/data/encoder.h"
 
@@ -81,7 +82,7 @@ RC_GTEST_PROP(Encoder, GivesWhatTheVocabularyGives, (uint64_t seed)) {
 }
 
 TEST(Encoder, AgreesWithAForeignModelThatNormalises) {
-  const fs::path model = fs::path(THINWIRE_SHARED_DATA) / "tok/sentencepiece/test_model.model";
+  const fs::path model = tests::shared_data("tok/sentencepiece/test_model.model");
   if (!fs::exists(model)) GTEST_SKIP() << model << " is absent";
   const auto vocabulary = Vocabulary::load_file(model);
   Encoder encoder(*vocabulary);

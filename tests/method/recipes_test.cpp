@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tests/paths.h"
 #include "thinwire/base/file.h"
 #include "thinwire/config/model_shapes.h"
 #include "thinwire/method/registry.h"
@@ -18,7 +19,7 @@ using config::Recipe;
 using config::TrainSection;
 
 Recipe shipped(const std::string& name) {
-  return load_recipe(fs::path(THINWIRE_SOURCE_DIR "/recipes") / (name + ".toml"), {});
+  return load_recipe(tests::source_file("recipes") / (name + ".toml"), {});
 }
 
 double parameters(const Recipe& recipe) {
@@ -77,7 +78,7 @@ TEST(EagerRecipes, TakeThePapersFlops) {
 
 TEST(ShippedRecipes, AreAllNamedAfterTheirFileAndResolve) {
   int count = 0;
-  for (const auto& entry : fs::directory_iterator(THINWIRE_SOURCE_DIR "/recipes")) {
+  for (const auto& entry : fs::directory_iterator(tests::source_file("recipes"))) {
     const std::string name = entry.path().stem().string();
     EXPECT_EQ(shipped(name).run.name, name);
     ++count;
@@ -94,7 +95,7 @@ TEST(ShippedRecipes, DemonstrationsStaySmall) {
 }
 
 TEST(ShippedRecipes, QuickstartsDistroSendsAHundredTimesFewerBytesThanARing) {
-  Recipe recipe = load_recipe(THINWIRE_SOURCE_DIR "/recipes/quickstart.toml",
+  Recipe recipe = load_recipe(tests::source_file("recipes/quickstart.toml"),
                               std::vector<std::string>{"sync.method=distro"});
   recipe.model.vocab = recipe.data.vocabulary_size;
   const auto tensors = llama_tensors(recipe.model);

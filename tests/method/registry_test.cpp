@@ -6,6 +6,7 @@
 
 #include <set>
 
+#include "tests/paths.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
 #include "thinwire/config/model_shapes.h"
@@ -80,7 +81,7 @@ TEST(Registry, UnknownMethodsGetTheListOfKnownOnes) {
 
 TEST(Registry, ShippedRecipesResolveUnderEveryMethod) {
   int count = 0;
-  for (const auto& entry : fs::directory_iterator(THINWIRE_SOURCE_DIR "/recipes")) {
+  for (const auto& entry : fs::directory_iterator(tests::source_file("recipes"))) {
     EXPECT_NO_THROW(load_recipe(entry.path(), {})) << entry.path();
     for (const Method* method : all_methods()) {
       const std::vector<std::string> overrides = {"sync.method=" + std::string(method->name)};

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/paths.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/config/model_shapes.h"
@@ -53,7 +54,7 @@ struct TinyModel {
 // A model and a batch out of tests/golden/llama_<name>.safetensors.
 struct Golden {
   explicit Golden(const std::string& name)
-      : file(std::string(THINWIRE_SOURCE_DIR) + "/tests/golden/llama_" + name + ".safetensors"),
+      : file(tests::source_file("tests/golden/llama_" + name + ".safetensors")),
         config(nlohmann::json::parse(file.metadata().at("config"))),
         loss(std::stod(file.metadata().at("loss"))) {
     for (const int64_t token : file.read_integers("tokens")) {

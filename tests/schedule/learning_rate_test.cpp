@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "tests/paths.h"
 #include "thinwire/base/file.h"
 
 namespace thinwire::schedule {
@@ -13,7 +14,7 @@ namespace {
 
 TEST(LearningRate, MatchesTheReferenceAtEveryStep) {
   const auto golden =
-      nlohmann::json::parse(read_text_file(THINWIRE_SOURCE_DIR "/tests/golden/schedule.json"));
+      nlohmann::json::parse(read_text_file(tests::source_file("tests/golden/schedule.json")));
   ASSERT_GE(golden["cases"].size(), 4u);
   for (const auto& reference : golden["cases"]) {
     config::ScheduleSection schedule;

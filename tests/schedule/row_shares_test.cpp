@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/paths.h"
 #include "thinwire/base/file.h"
 
 namespace thinwire::schedule {
@@ -15,7 +16,7 @@ using Rows = std::vector<uint64_t>;
 
 TEST(RowShares, LastWorkerFinishesAsEarlyAsCanBe) {
   const auto golden =
-      nlohmann::json::parse(read_text_file(THINWIRE_SOURCE_DIR "/tests/golden/shares.json"));
+      nlohmann::json::parse(read_text_file(tests::source_file("tests/golden/shares.json")));
   ASSERT_GE(golden["cases"].size(), 10u);
   for (const auto& reference : golden["cases"]) {
     const auto speeds = reference["speeds"].get<std::vector<float>>();

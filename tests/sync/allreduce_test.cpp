@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "replicas.h"
+#include "tests/paths.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/method/registry.h"
@@ -30,8 +31,7 @@ std::vector<TensorSpec> golden_specs() {
 // Steps of an optimizer on the token-weighted mean of three workers' gradients, clipped.
 void expect_follows(const std::string& file, const std::string& method,
                     const std::vector<TensorSpec>& tensors) {
-  const tensor::SafetensorsReader golden(
-      fmt::format("{}/tests/golden/{}", THINWIRE_SOURCE_DIR, file));
+  const tensor::SafetensorsReader golden(tests::source_file(fmt::format("tests/golden/{}", file)));
   Replicas replicas(recipe_with({"allreduce.wire=fp32", "optim.method=" + method}), tensors,
                     kWorkers);
   const auto specs = replicas.layout().specs();

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "tests/paths.h"
 #include "tests/sync/hashed_run.h"
 #include "thinwire/codec/payload.h"
 #include "thinwire/codec/sparse.h"
@@ -26,8 +27,7 @@ constexpr float kTolerance = 1e-6f;
 class DistroGolden : public testing::TestWithParam<const char*> {
  protected:
   DistroGolden()
-      : golden_(
-            fmt::format("{}/tests/golden/distro_{}.safetensors", THINWIRE_SOURCE_DIR, GetParam())),
+      : golden_(tests::source_file(fmt::format("tests/golden/distro_{}.safetensors", GetParam()))),
         trace_(json::parse(golden_.metadata().at("options"))) {}
 
   HashedRunOptions run_options() const {

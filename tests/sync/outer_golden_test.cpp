@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/paths.h"
 #include "tests/sync/hashed_run.h"
 #include "thinwire/method/outer.h"
 #include "thinwire/method/sparse.h"
@@ -30,8 +31,7 @@ TensorRole role_of(const std::string& name) {
 class OuterGolden : public testing::TestWithParam<const char*> {
  protected:
   OuterGolden()
-      : golden_(
-            fmt::format("{}/tests/golden/outer_{}.safetensors", THINWIRE_SOURCE_DIR, GetParam())),
+      : golden_(tests::source_file(fmt::format("tests/golden/outer_{}.safetensors", GetParam()))),
         trace_(json::parse(golden_.metadata().at("options"))),
         run_(run_options()) {}
 

@@ -10,6 +10,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "tests/paths.h"
 #include "thinwire/base/bf16.h"
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
@@ -289,8 +290,7 @@ TEST(Safetensors, WriterRefusesTwoTensorsOfOneName) {
 }
 
 TEST(Safetensors, ReadsFilesOfTheReferenceImplementation) {
-  const SafetensorsReader reader(fs::path(THINWIRE_SOURCE_DIR) /
-                                 "tests/golden/llama_tied.safetensors");
+  const SafetensorsReader reader(tests::source_file("tests/golden/llama_tied.safetensors"));
   EXPECT_EQ(reader.find("tokens").shape, (Shape{3, 17}));
   for (const int64_t token : reader.read_integers("tokens")) {
     EXPECT_GE(token, 0);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/paths.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/train/train.h"
 #include "tiny_run.h"
@@ -18,7 +19,7 @@ TEST(Convergence, BothMethodsLearnAndDistroStaysNearAdamW) {
   std::map<std::string, events::Summary> summaries;
   for (const std::string method : {"allreduce", "distro"}) {
     const config::Recipe recipe = method::load_recipe(
-        THINWIRE_SOURCE_DIR "/recipes/tiny.toml",
+        tests::source_file("recipes/tiny.toml"),
         std::vector<std::string>{"data.dir=" + (folder / "tokens").string(),
                                  "run.dir=" + (folder / method).string(), "train.steps=150",
                                  "schedule.warmup=15", "sync.method=" + method});

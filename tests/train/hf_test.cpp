@@ -7,6 +7,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "tests/paths.h"
 #include "thinwire/base/bf16.h"
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
@@ -74,8 +75,8 @@ class HuggingFace : public testing::Test {
   void TearDown() override { fs::remove_all(dir_); }
 
   void use(const std::string& golden) {
-    golden_ = std::make_unique<SafetensorsReader>(fs::path(THINWIRE_SOURCE_DIR) / "tests/golden" /
-                                                  fmt::format("llama_{}.safetensors", golden));
+    golden_ = std::make_unique<SafetensorsReader>(
+        tests::source_file(fmt::format("tests/golden/llama_{}.safetensors", golden)));
     config_ = json::parse(golden_->metadata().at("config"));
     weights_ = {};
     for (const std::string& name : golden_->names()) {
