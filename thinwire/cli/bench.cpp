@@ -1,12 +1,12 @@
 // thinwire bench: what this machine can do.
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 
 #include "thinwire/cli/command.h"
 
 namespace thinwire::cli {
 
 void add_bench(CLI::App& app) {
-  auto* command = app.add_subcommand("bench", "Measures what this machine can do");
+  auto* command = add_command(app, "bench", "Measures what this machine can do");
   command->require_subcommand(1);
   add_bench_codec(*command);
   add_bench_machine(*command);

@@ -1,7 +1,7 @@
 // thinwire bench codec: size and speed of DisTrO's payloads on this machine.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -198,8 +198,8 @@ config::ModelSection default_model() {
 }  // namespace
 
 void add_bench_codec(CLI::App& bench) {
-  auto* command = bench.add_subcommand(
-      "codec",
+  auto* command = add_command(
+      bench, "codec",
       "Size of DisTrO's payloads against the entropy of uniformly drawn slots, and how fast they "
       "are made and read");
   const auto arguments = std::make_shared<Arguments>();

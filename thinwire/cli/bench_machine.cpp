@@ -1,7 +1,7 @@
 // thinwire bench machine: the limits that training steps run into on this machine.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -56,8 +56,8 @@ void run(const Arguments& arguments) {
 }  // namespace
 
 void add_bench_machine(CLI::App& bench) {
-  auto* command = bench.add_subcommand(
-      "machine", "Measures matrix products and memory on one thread and on all");
+  auto* command =
+      add_command(bench, "machine", "Measures matrix products and memory on one thread and on all");
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("--threads", arguments->threads, "What all threads are")
       ->check(CLI::Range(1, 1024))

@@ -1,7 +1,7 @@
 // thinwire bench speed: training steps of a recipe on this machine, without data or other workers.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -95,7 +95,7 @@ void run(const Arguments& arguments) {
 
 void add_bench_speed(CLI::App& bench) {
   auto* command =
-      bench.add_subcommand("speed", "Times the training steps of one worker of a recipe, alone");
+      add_command(bench, "speed", "Times the training steps of one worker of a recipe, alone");
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("recipe", arguments->recipe, "Recipe file (TOML)")
       ->required()

@@ -1,7 +1,12 @@
 // The subcommands of `thinwire`, one file each. add_<name> declares the subcommand with its options
 // and a callback that does the work. Callbacks throw UsageError for wrong use and Error for what
 // failed; results go to stdout, messages and progress to stderr.
+//
+// Files of this folder include CLI/App.hpp, not CLI/CLI.hpp, and add_command below is the one place
+// that makes a subcommand: either compiles half of CLI11 anew.
 #pragma once
+
+#include <string>
 
 namespace CLI {
 class App;
@@ -24,6 +29,9 @@ void add_prepare(CLI::App& app);
 void add_recipe(CLI::App& app);
 void add_sweep(CLI::App& app);
 void add_train(CLI::App& app);
+
+// Declares a subcommand of `parent`, which owns it.
+CLI::App* add_command(CLI::App& parent, const std::string& name, const std::string& help);
 
 // Declares every subcommand, in the order in which --help lists them.
 void add_commands(CLI::App& app);

@@ -1,6 +1,12 @@
+#include <CLI/CLI.hpp>
+
 #include "thinwire/cli/command.h"
 
 namespace thinwire::cli {
+
+CLI::App* add_command(CLI::App& parent, const std::string& name, const std::string& help) {
+  return parent.add_subcommand(name, help);
+}
 
 void add_commands(CLI::App& app) {
   add_prepare(app);

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -61,7 +61,7 @@ void run(const Arguments& arguments) {
 }  // namespace
 
 void add_compare(CLI::App& app) {
-  auto* command = app.add_subcommand("compare", "Shows finished runs side by side");
+  auto* command = add_command(app, "compare", "Shows finished runs side by side");
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("runs", arguments->folders, "Run folders")->required();
   auto* format = command->add_option_group("format", "At most one of");

@@ -2,7 +2,7 @@
 // made from the same CLI::App that parses the command line.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <algorithm>
 #include <iterator>
 #include <memory>
@@ -302,8 +302,8 @@ void run(const CLI::App& app, const std::string& shell) {
 }  // namespace
 
 void add_completion(CLI::App& app) {
-  auto* command = app.add_subcommand(
-      "completion", "Prints a script that completes thinwire's commands in a shell");
+  auto* command = add_command(app, "completion",
+                              "Prints a script that completes thinwire's commands in a shell");
   const auto shell = std::make_shared<std::string>();
   command->add_option("shell", *shell, "The shell the script is for")
       ->required()

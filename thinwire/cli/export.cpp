@@ -1,7 +1,7 @@
 // thinwire export: a trained model as a Hugging Face folder.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -29,8 +29,8 @@ void run(const Arguments& arguments) {
 }  // namespace
 
 void add_export(CLI::App& app) {
-  auto* command = app.add_subcommand(
-      "export", "Writes a model as a Hugging Face folder that transformers loads");
+  auto* command =
+      add_command(app, "export", "Writes a model as a Hugging Face folder that transformers loads");
   const auto arguments = std::make_shared<Arguments>();
   command
       ->add_option("model", arguments->source, "Run folder (its newest checkpoint) or checkpoint")

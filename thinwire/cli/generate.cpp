@@ -1,7 +1,7 @@
 // thinwire generate: continues a text with a trained model, showing it as it comes.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -113,7 +113,7 @@ void run(const Arguments& arguments) {
 }  // namespace
 
 void add_generate(CLI::App& app) {
-  auto* command = app.add_subcommand("generate", "Continues a text with a trained model");
+  auto* command = add_command(app, "generate", "Continues a text with a trained model");
   const auto arguments = std::make_shared<Arguments>();
   command
       ->add_option("model", arguments->model,

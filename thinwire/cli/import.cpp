@@ -1,7 +1,7 @@
 // thinwire import: a Hugging Face folder as a checkpoint.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -27,8 +27,9 @@ void run(const Arguments& arguments) {
 }  // namespace
 
 void add_import(CLI::App& app) {
-  auto* command = app.add_subcommand(
-      "import", "Reads a Hugging Face Llama folder into a checkpoint, for train.init or generate");
+  auto* command = add_command(
+      app, "import",
+      "Reads a Hugging Face Llama folder into a checkpoint, for train.init or generate");
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("hf_dir", arguments->hf_dir, "Folder with config.json and safetensors")
       ->required()

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -65,7 +65,7 @@ std::string describe_path(const fs::path& path) {
 }
 
 void add_inspect(CLI::App& app) {
-  auto* command = app.add_subcommand("inspect", "Shows any file Thinwire writes in readable form");
+  auto* command = add_command(app, "inspect", "Shows any file Thinwire writes in readable form");
   const auto paths = std::make_shared<std::vector<std::string>>();
   command->add_option("paths", *paths, "Files and folders")->required();
   command->callback([paths] { run(*paths); });

@@ -1,14 +1,14 @@
 // thinwire plan: what a run will cost, which method suits which links.
 #include "thinwire/cli/plan.h"
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 
 #include "thinwire/cli/command.h"
 
 namespace thinwire::cli {
 
 void add_plan(CLI::App& app) {
-  auto* command = app.add_subcommand("plan", "Predicts what runs cost, before they start");
+  auto* command = add_command(app, "plan", "Predicts what runs cost, before they start");
   command->require_subcommand(0, 1);
   add_plan_methods(*command);
   add_plan_distro(*command);

@@ -1,13 +1,14 @@
 // thinwire plan distro: the DisTrO report's arithmetic, for its own case and any other.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
+#include "thinwire/cli/command.h"
 #include "thinwire/cli/plan.h"
 #include "thinwire/cli/table.h"
 #include "thinwire/config/model_shapes.h"
@@ -151,8 +152,9 @@ void run(const Arguments& arguments) {
 }  // namespace
 
 void add_plan_distro(CLI::App& plan) {
-  auto* command = plan.add_subcommand(
-      "distro", "Bytes and seconds a step of DisTrO; without arguments the DisTrO report's case");
+  auto* command =
+      add_command(plan, "distro",
+                  "Bytes and seconds a step of DisTrO; without arguments the DisTrO report's case");
   const auto arguments = std::make_shared<Arguments>();
   plan::DistroCase& setting = arguments->setting;
   command->add_option("recipe", arguments->recipe,

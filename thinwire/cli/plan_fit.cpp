@@ -1,7 +1,7 @@
 // thinwire plan fit: scaling laws of own runs.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -10,6 +10,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
+#include "thinwire/cli/command.h"
 #include "thinwire/cli/compare.h"
 #include "thinwire/cli/plan.h"
 #include "thinwire/cli/table.h"
@@ -225,7 +226,7 @@ void run(const Arguments& arguments) {
 
 void add_plan_fit(CLI::App& plan) {
   auto* command =
-      plan.add_subcommand("fit", "Fits the scaling laws to finished runs, a law for each method");
+      add_command(plan, "fit", "Fits the scaling laws to finished runs, a law for each method");
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("runs", arguments->runs, "Run folders")->required();
   command->add_option("--hold-out", arguments->held_out,

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"

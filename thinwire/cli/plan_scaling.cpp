@@ -1,13 +1,14 @@
 // thinwire plan efficiency and plan loss: the scaling laws of local SGD.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
+#include "thinwire/cli/command.h"
 #include "thinwire/cli/plan.h"
 #include "thinwire/cli/table.h"
 #include "thinwire/events/plot.h"
@@ -237,8 +238,9 @@ void run_loss(LossArguments arguments) {
 }  // namespace
 
 void add_plan_efficiency(CLI::App& plan) {
-  auto* command = plan.add_subcommand(
-      "efficiency", "Scaling efficiency K of local SGD between clusters, over the local steps");
+  auto* command =
+      add_command(plan, "efficiency",
+                  "Scaling efficiency K of local SGD between clusters, over the local steps");
   const auto arguments = std::make_shared<EfficiencyArguments>();
   add_clusters(*command, arguments->setting);
   add_quantity(*command, "--local-steps,-s", arguments->local_steps, "steps",
@@ -250,8 +252,8 @@ void add_plan_efficiency(CLI::App& plan) {
 }
 
 void add_plan_loss(CLI::App& plan) {
-  auto* command = plan.add_subcommand(
-      "loss", "Loss by the scaling laws, and the best model and clusters for a budget");
+  auto* command = add_command(
+      plan, "loss", "Loss by the scaling laws, and the best model and clusters for a budget");
   const auto arguments = std::make_shared<LossArguments>();
   add_clusters(*command, arguments->setting);
   add_quantity(*command, "--parameters", arguments->parameters, "",

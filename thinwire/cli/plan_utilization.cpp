@@ -2,13 +2,14 @@
 // simulation, or the same for any model.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
+#include "thinwire/cli/command.h"
 #include "thinwire/cli/plan.h"
 #include "thinwire/cli/table.h"
 #include "thinwire/events/plot.h"
@@ -218,8 +219,8 @@ void run(const Arguments& arguments) {
 }  // namespace
 
 void add_plan_utilization(CLI::App& plan) {
-  auto* command = plan.add_subcommand(
-      "utilization",
+  auto* command = add_command(
+      plan, "utilization",
       "Bandwidth for a compute utilisation: the eager-updates paper's tables, or any model's");
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("recipe", arguments->recipe, "Recipe whose model is meant, with --flops");

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <memory>
 #include <optional>
 #include <string>
@@ -92,8 +92,8 @@ void run(Arguments arguments) {
 }  // namespace
 
 void add_prepare(CLI::App& app) {
-  auto* command = app.add_subcommand(
-      "prepare", "Turns text into a vocabulary and token shards, as a recipe's [data] says");
+  auto* command = add_command(
+      app, "prepare", "Turns text into a vocabulary and token shards, as a recipe's [data] says");
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("recipe", arguments->recipe, "Recipe file (TOML); may be left out");
   command->add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");

@@ -1,7 +1,7 @@
 // thinwire recipe: what a recipe says, or could say.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -44,7 +44,7 @@ void run(Arguments arguments) {
 
 void add_recipe(CLI::App& app) {
   auto* command =
-      app.add_subcommand("recipe", "Prints a recipe with every field, or explains the fields");
+      add_command(app, "recipe", "Prints a recipe with every field, or explains the fields");
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("recipe", arguments->recipe, "Recipe file (TOML); may be left out");
   command->add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");

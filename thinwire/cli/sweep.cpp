@@ -1,7 +1,7 @@
 // thinwire sweep: a recipe x values x seeds, one process a run, resumable after any interruption.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <algorithm>
 #include <memory>
 
@@ -64,8 +64,8 @@ void run(const Arguments& arguments) {
 }  // namespace
 
 void add_sweep(CLI::App& app) {
-  auto* command = app.add_subcommand(
-      "sweep", "Trains a recipe over a grid of values and seeds, and tabulates the results");
+  auto* command = add_command(
+      app, "sweep", "Trains a recipe over a grid of values and seeds, and tabulates the results");
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("grid", arguments->grid, "Grid file (TOML)")
       ->required()

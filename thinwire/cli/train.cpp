@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -60,7 +60,7 @@ void run(const Arguments& arguments) {
 
 void add_train(CLI::App& app) {
   auto* command =
-      app.add_subcommand("train", "Trains a model by a recipe, or goes on where it was stopped");
+      add_command(app, "train", "Trains a model by a recipe, or goes on where it was stopped");
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("recipe", arguments->recipe, "Recipe file (TOML)")
       ->required()
