@@ -1,12 +1,16 @@
-# thinwire_layer(<folder> [DEPENDS <folder>...] [LINK <library>...] [LINK_PRIVATE <library>...])
+# thinwire_layer(<folder> [COMPUTES] [DEPENDS <folder>...] [LINK <library>...]
+#                [LINK_PRIVATE <library>...] [PRECOMPILE <header>...])
 #
 # Declares the static library thinwire_<folder> out of thinwire/<folder>/*.cpp. With LibTorch on,
 # *_torch.cpp are taken and *_stub.cpp left out; with LibTorch off, the other way round. A folder
 # without sources gives a header-only target; one that does not exist is skipped, and so is a
 # dependency on it. main.cpp belongs to no library. With CUDA on, *.cu are taken and *_nocuda.cpp left
 # out; *_mpi.cpp and *_nompi.cpp are chosen likewise by whether there is an MPI.
+#
+# COMPUTES: optimized more, for its loops run over tensors or texts. PRECOMPILE: headers compiled
+# once for this and all layers that name none.
 function(thinwire_layer folder)
-  cmake_parse_arguments(arg "" "" "DEPENDS;LINK;LINK_PRIVATE" ${ARGN})
+  cmake_parse_arguments(arg "COMPUTES" "" "DEPENDS;LINK;LINK_PRIVATE;PRECOMPILE" ${ARGN})
   # Before the check, so that a folder's first source is noticed by the next build.
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp")
   if(NOT IS_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}/${folder}")
@@ -18,8 +22,9 @@ function(thinwire_layer folder)
     list(FILTER sources EXCLUDE REGEX "_stub\\.cpp$")
     set(torch_sources ${sources})
     list(FILTER torch_sources INCLUDE REGEX "_torch\\.cpp$")
-    set_source_files_properties(${torch_sources} PROPERTIES COMPILE_OPTIONS
-                                                            "${THINWIRE_TORCH_OPTIONS}")
+    set_source_files_properties(
+      ${torch_sources} PROPERTIES COMPILE_OPTIONS "${THINWIRE_TORCH_OPTIONS}"
+                                  SKIP_PRECOMPILE_HEADERS ON)
   else()
     list(FILTER sources EXCLUDE REGEX "_torch\\.cpp$")
   endif()
@@ -41,6 +46,15 @@ function(thinwire_layer folder)
     add_library(${target} STATIC ${sources})
     set(scope PUBLIC)
     target_link_libraries(${target} PRIVATE ${arg_LINK_PRIVATE})
+    if(arg_COMPUTES)
+      target_compile_options(${target} PRIVATE
+                             "$<$<COMPILE_LANGUAGE:CXX>:${THINWIRE_COMPUTE_OPTIONS}>")
+    endif()
+    if(arg_PRECOMPILE)
+      thinwire_precompile(${target} PRIVATE ${arg_PRECOMPILE})
+    else()
+      thinwire_precompile(${target} REUSE_FROM thinwire_base)
+    endif()
   else()
     add_library(${target} INTERFACE)
     set(scope INTERFACE)

@@ -57,6 +57,7 @@ function(thinwire_test_program name label sources libraries)
   target_include_directories(${name} PRIVATE "${CMAKE_SOURCE_DIR}")
   target_link_libraries(${name} PRIVATE ${libraries} thinwire_test_paths GTest::gmock
                                         GTest::gtest_main rapidcheck)
+  thinwire_precompile(${name} REUSE_FROM thinwire_test_paths)
 
   set(timeout 60)
   if(NOT label STREQUAL "unit")
