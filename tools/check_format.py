@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import needs
 from sources import ROOT, cpp_files
 
 
@@ -18,6 +19,7 @@ def main():
     files = cpp_files(args.root)
     if not files:
         return 0
+    needs.program("clang-format-16")
     mode = ["-i"] if args.fix else ["--dry-run", "--Werror"]
     style = f"--style=file:{ROOT / '.clang-format'}"
     done = subprocess.run(["clang-format-16", style, *mode, *files], check=False)

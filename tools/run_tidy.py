@@ -16,6 +16,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import needs
 from sources import ROOT
 
 CLANG_TIDY = "clang-tidy-16"
@@ -77,8 +78,10 @@ def main():
     parser.add_argument("--root", type=Path, default=ROOT, help="source tree to check")
     args = parser.parse_args()
 
+    needs.program(CLANG_TIDY)
     build = args.build
     if build is None:
+        needs.program("cmake")
         build = args.root / "build/tidy"
         subprocess.run(["cmake", "--preset", "tidy", "--log-level=ERROR"], cwd=args.root,
                        check=True, stdout=subprocess.DEVNULL)

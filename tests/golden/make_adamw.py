@@ -34,6 +34,7 @@ import json
 import math
 from pathlib import Path
 
+import golden_packages  # noqa: F401
 import numpy as np
 
 from golden_file import write_golden

@@ -41,6 +41,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+import golden_packages  # noqa: F401
 import numpy as np
 
 from distro_reference import Options, Run, dct_basis, join, split, tile_shape

@@ -31,6 +31,7 @@ import json
 import math
 from pathlib import Path
 
+import golden_packages  # noqa: F401
 import numpy as np
 import torch
 

@@ -18,6 +18,7 @@ Metadata: "options" (JSON), roles included.
 import json
 import math
 
+import golden_packages  # noqa: F401
 import numpy as np
 
 from golden_file import write_golden

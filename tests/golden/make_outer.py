@@ -36,6 +36,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+import golden_packages  # noqa: F401
 import numpy as np
 
 from golden_file import write_golden

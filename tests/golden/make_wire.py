@@ -21,6 +21,7 @@ Cases:
 import json
 from pathlib import Path
 
+import golden_packages  # noqa: F401
 import numpy as np
 
 from golden_file import write_golden

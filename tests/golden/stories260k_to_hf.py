@@ -23,6 +23,7 @@ import struct
 import sys
 from pathlib import Path
 
+import golden_packages  # noqa: F401
 import numpy as np
 from safetensors.numpy import save_file
 
