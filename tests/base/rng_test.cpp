@@ -5,8 +5,14 @@
 
 #include <array>
 #include <cmath>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <set>
+#include <string>
 #include <vector>
+
+#include "tests/paths.h"
+#include "thinwire/base/file.h"
 
 namespace thinwire {
 namespace {
@@ -26,6 +32,17 @@ TEST(Rng, KeepsItsValues) {
   EXPECT_EQ(rng.bits(), 0xdd9815606d20cb28u);
   EXPECT_EQ(rng.bits(), 0x9c48cc916cb86cf4u);
   EXPECT_EQ(derive_seed(1, "model"), 0x0becf48d2d7e7a15u);
+}
+
+// By tests/golden/make_maths.py.
+TEST(Rng, NormalHasTheReferencesBits) {
+  const auto golden = nlohmann::json::parse(
+      read_text_file(tests::source_file("tests/golden/maths.json")))["normal"];
+  Rng rng(golden["seed"], golden["stream"]);
+  ASSERT_GE(golden["values"].size(), 200u);
+  for (const std::string value : golden["values"]) {
+    EXPECT_EQ(rng.normal(), std::strtod(value.c_str(), nullptr));
+  }
 }
 
 TEST(DeriveSeed, DependsOnTheOrder) {

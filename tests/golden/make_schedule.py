@@ -2,7 +2,8 @@
 
     python tests/golden/make_schedule.py
 
-Definitions; steps t = 0 .. steps-1, final = peak * final_ratio, all in float64:
+Definitions; steps t = 0 .. steps-1, final = peak * final_ratio, all in float64, every operation rounded in the order
+written, and cos(pi*p) the function cos_pi of make_maths.py, so that the values are to be met exactly:
 
     t < warmup         lr = peak * (t+1) / warmup          so the last warmup step already has the peak
     afterwards, with   p  = (t - warmup) / (steps - warmup)            in [0, 1): final is approached, not reached
@@ -23,6 +24,8 @@ import json
 import math
 from pathlib import Path
 
+from make_maths import cos_pi
+
 HERE = Path(__file__).resolve().parent
 
 
@@ -32,7 +35,7 @@ def learning_rate(t, kind, steps, warmup, peak, final_ratio, decay=0):
         return peak * (t + 1) / warmup
     p = (t - warmup) / (steps - warmup)
     if kind == "cosine":
-        return final + (peak - final) * 0.5 * (1 + math.cos(math.pi * p))
+        return final + (peak - final) * (1 + cos_pi(p)) / 2
     if kind == "linear":
         return peak + (final - peak) * p
     if kind == "constant" or t < steps - decay:

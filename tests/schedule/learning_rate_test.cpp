@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "tests/paths.h"
@@ -12,7 +11,7 @@
 namespace thinwire::schedule {
 namespace {
 
-TEST(LearningRate, MatchesTheReferenceAtEveryStep) {
+TEST(LearningRate, HasTheReferencesBitsAtEveryStep) {
   const auto golden =
       nlohmann::json::parse(read_text_file(tests::source_file("tests/golden/schedule.json")));
   ASSERT_GE(golden["cases"].size(), 4u);
@@ -25,8 +24,7 @@ TEST(LearningRate, MatchesTheReferenceAtEveryStep) {
     const int64_t steps = reference["steps"];
     for (int64_t step = 0; step < steps; ++step) {
       const double expected = reference["lr"][static_cast<size_t>(step)];
-      EXPECT_NEAR(learning_rate(schedule, reference["peak"], steps, step), expected,
-                  std::fabs(expected) * 1e-12)
+      EXPECT_EQ(learning_rate(schedule, reference["peak"], steps, step), expected)
           << schedule.kind << " step " << step;
     }
   }

@@ -2,10 +2,10 @@
 
 #include <bit>
 #include <cmath>
-#include <numbers>
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/digest.h"
+#include "thinwire/base/maths.h"
 
 namespace thinwire {
 
@@ -23,8 +23,8 @@ uint64_t Rng::below(uint64_t bound) {
 }
 
 double Rng::normal() {
-  const double radius = std::sqrt(-2.0 * std::log(1.0 - uniform()));
-  return radius * std::cos(2.0 * std::numbers::pi * uniform());
+  const double radius = std::sqrt(-2.0 * maths::log(1.0 - uniform()));
+  return radius * maths::cos_pi(2.0 * uniform());
 }
 
 uint64_t permuted(uint64_t index, uint64_t size, uint64_t seed) {

@@ -1,7 +1,6 @@
 #include "thinwire/schedule/learning_rate.h"
 
-#include <cmath>
-#include <numbers>
+#include "thinwire/base/maths.h"
 
 namespace thinwire::schedule {
 namespace {
@@ -12,7 +11,7 @@ double after_warmup(const config::ScheduleSection& schedule, double peak, int64_
   const double progress =
       static_cast<double>(step - schedule.warmup) / static_cast<double>(steps - schedule.warmup);
   if (schedule.kind == "cosine") {
-    return last + (peak - last) * (1 + std::cos(std::numbers::pi * progress)) / 2;
+    return last + (peak - last) * (1 + maths::cos_pi(progress)) / 2;
   }
   if (schedule.kind == "linear") return peak + (last - peak) * progress;
   const int64_t decay_start = steps - schedule.decay;

@@ -1,4 +1,5 @@
-// The learning rate at a step: a pure function, shared by trainer, coordinator and planner.
+// The learning rate at a step: a pure function, shared by trainer, coordinator and planner, with
+// the same bits everywhere (base/maths.h).
 #pragma once
 
 #include <cstdint>

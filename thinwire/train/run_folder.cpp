@@ -7,7 +7,10 @@
 
 #include <algorithm>
 
+#include "thinwire/base/bytes.h"
+#include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/rng.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::train {
@@ -43,6 +46,12 @@ bool holds_something(const fs::path& folder) {
 
 std::string run_identity(const config::Recipe& recipe) {
   return config::print_changes(essence(recipe), method::load_recipe({}, {}));
+}
+
+uint64_t run_id(const config::Recipe& recipe, uint64_t vocabulary_digest, int numerics_version) {
+  const uint64_t id = derive_seed(hash_bytes(as_bytes(run_identity(recipe))), vocabulary_digest);
+  // The first version had no part in it.
+  return numerics_version == 1 ? id : derive_seed(id, static_cast<uint64_t>(numerics_version));
 }
 
 RunFolder::RunFolder(const config::Recipe& recipe, bool restart) : path_(recipe.run.dir) {

@@ -2,6 +2,7 @@
 // one process trains in it at a time, and only ever by one recipe.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -16,6 +17,9 @@ namespace thinwire::train {
 // same bits. [links] counts where sync.shares = "speed": simulated links then decide the rows. A
 // field that a later version adds leaves the identity of older runs as it is.
 std::string run_identity(const config::Recipe& recipe);
+
+// Names a run (base/round.h): its identity, its vocabulary, and the numerics version it began with.
+uint64_t run_id(const config::Recipe& recipe, uint64_t vocabulary_digest, int numerics_version);
 
 class RunFolder {
  public:

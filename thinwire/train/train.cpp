@@ -74,21 +74,35 @@ struct Corpus {
   std::map<std::string, data::Rows> validation;
 };
 
-// A checkpoint continues only the run that wrote it.
-void check_checkpoint(const CheckpointReader& checkpoint, uint64_t run_id) {
+// A checkpoint continues only the run that wrote it, whichever numerics version that began with.
+void check_checkpoint(const CheckpointReader& checkpoint, const config::Recipe& recipe,
+                      uint64_t vocabulary_digest) {
   const CheckpointMeta& meta = checkpoint.meta();
-  if (meta.run != run_id) {
+  if (meta.numerics_version > kNumericsVersion) {
     throw Error(fmt::format(
-        "{} belongs to another run (run {}, this one is {}): the recipe, the seed or the "
-        "vocabulary differs; use train.init to start from its weights",
-        checkpoint.folder().string(), to_hex(meta.run), to_hex(run_id)));
-  }
-  if (meta.numerics_version != kNumericsVersion) {
-    throw Error(fmt::format(
-        "{} was written with numerics version {}, this program has {} and would not go on "
-        "with the same bits; use train.init to start from its weights",
+        "{} has numerics version {}, written by a later program; this one computes by version {} "
+        "and cannot go on from it; use the later program, or train.init to start from its weights",
         checkpoint.folder().string(), meta.numerics_version, kNumericsVersion));
   }
+  for (int version = 1; version <= kNumericsVersion; ++version) {
+    if (meta.run == run_id(recipe, vocabulary_digest, version)) return;
+  }
+  throw Error(
+      fmt::format("{} belongs to another run (run {}, this one is {}): the recipe, the seed or the "
+                  "vocabulary differs; use train.init to start from its weights",
+                  checkpoint.folder().string(), to_hex(meta.run),
+                  to_hex(run_id(recipe, vocabulary_digest, kNumericsVersion))));
+}
+
+void say_resuming(Recorder& recorder, const RunFolder& folder, const CheckpointMeta& meta) {
+  const auto step = static_cast<int64_t>(meta.step);
+  recorder.message(step, fmt::format("resuming {} after step {}", folder.path().string(), step));
+  if (meta.numerics_version == kNumericsVersion) return;
+  recorder.message(
+      step, fmt::format("the checkpoint is of an earlier program (numerics version {}, now {}): "
+                        "workers agree as ever, but from here on the last bits of results may "
+                        "differ from those of a run that the earlier program finished",
+                        meta.numerics_version, kNumericsVersion));
 }
 
 // Null where nobody's computation takes virtual time.
@@ -174,20 +188,17 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
     set_initial_parameters(recipe, *initial);
   }
 
-  const uint64_t run_id =
-      derive_seed(hash_bytes(as_bytes(run_identity(recipe))), vocabulary->digest());
-  if (resume) check_checkpoint(*resume, run_id);
+  if (resume) check_checkpoint(*resume, recipe, vocabulary->digest());
+  const uint64_t id =
+      resume ? resume->meta().run : run_id(recipe, vocabulary->digest(), kNumericsVersion);
   const auto first_step = resume ? static_cast<int64_t>(resume->meta().step) : 0;
   std::optional<Office> office;
   std::unique_ptr<Desk> remote;
   if (folder) {
     office.emplace(recipe, *folder, first_step, options.stop, ranks,
-                   CheckpointStamp{run_id, recipe.sync.method, config::print_recipe(recipe),
+                   CheckpointStamp{id, recipe.sync.method, config::print_recipe(recipe),
                                    vocabulary->file(), recipe.train.batch * recipe.train.sequence});
-    if (resume) {
-      office->recorder.message(first_step, fmt::format("resuming {} after step {}",
-                                                       folder->path().string(), first_step));
-    }
+    if (resume) say_resuming(office->recorder, *folder, resume->meta());
   } else {
     remote = ranks->remote_desk();
   }
@@ -203,7 +214,7 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
   const RunContext context{recipe,
                            layout,
                            shared_initial,
-                           run_id,
+                           id,
                            first_step,
                            corpus.rows,
                            corpus.validation,

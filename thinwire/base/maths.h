@@ -1,0 +1,19 @@
+// Elementary functions for whatever replicas must agree on: the same bits from every compiler and
+// on every processor, which no library promises. A fixed graph of float64 additions,
+// multiplications and divisions, each correctly rounded and none fused (FMA contraction is off in
+// the whole build). Errors are below 0.9 units in the last place. Pure functions; any thread may
+// call them.
+//
+// tests/golden/make_maths.py defines both graphs and holds them against the true values. Whoever
+// changes a bit here raises kNumericsVersion (train/checkpoint.h).
+#pragma once
+
+namespace thinwire::maths {
+
+// cos(pi x) for |x| <= 2^50; exact at multiples of 1/2.
+double cos_pi(double x);
+
+// The natural logarithm of a normal number x > 0.
+double log(double x);
+
+}  // namespace thinwire::maths
