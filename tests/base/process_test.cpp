@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "thinwire/base/error.h"
@@ -60,6 +61,27 @@ TEST(Process, ChildrenHearSignalsThatTheirParentIgnores) {
   signal(SIGINT, old_handler);
   child.signal(SIGINT);
   EXPECT_EQ(child.wait().describe(), "signal 2 (Interrupt)");
+}
+
+// The grandchild holds the pipe's writing end, so that the pipe ends with it.
+TEST(Process, ChildrenOfAKilledParentEnd) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const fs::path log = fresh_log();
+  const pid_t parent = fork();
+  if (parent == 0) {
+    const std::string started = "echo x > /dev/fd/" + std::to_string(ends[1]) + "; exec sleep 1000";
+    const Process child({"sh", "-c", started}, log, /*own_group=*/true);
+    while (true) pause();
+  }
+  close(ends[1]);
+  char byte = 0;
+  ASSERT_EQ(read(ends[0], &byte, 1), 1) << "the child did not start";
+  ASSERT_EQ(kill(parent, SIGKILL), 0);
+  ASSERT_EQ(waitpid(parent, nullptr, 0), parent);
+  while (read(ends[0], &byte, 1) > 0) {
+  }
+  close(ends[0]);
 }
 
 TEST(Process, AddsOutputToALog) {

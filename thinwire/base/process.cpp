@@ -3,8 +3,8 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,36 +32,79 @@ class Descriptor {
   int file_;
 };
 
-// The child's signal state is set back to the default, whatever this process blocks or ignores.
-pid_t spawn(const std::vector<std::string>& command, int input, int output, bool own_group) {
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_adddup2(&files, input, STDIN_FILENO);
-  posix_spawn_file_actions_adddup2(&files, output, STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&files, output, STDERR_FILENO);
+// Holds back every signal while a child is made.
+class BlockedSignals {
+ public:
+  BlockedSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~BlockedSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
 
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
+ private:
+  sigset_t before_;
+};
+
+struct ChildSetup {
+  char* const* arguments;
+  int input;
+  int output;
+  bool own_group;
+  pid_t parent;
+  int failure;  // where to write the errno of what failed; closed by success
+};
+
+bool put_at(int file, int place) {
+  // A file that is there already only has to survive the exec.
+  return file == place ? ::fcntl(file, F_SETFD, 0) == 0 : ::dup2(file, place) == place;
+}
+
+// In the child, where only async-signal-safe calls are allowed and signals are blocked. Signals are
+// set back to the default, whatever the parent blocks or ignores.
+[[noreturn]] void become(const ChildSetup& child) {
+  for (const int number : {SIGINT, SIGTERM, SIGPIPE}) ::signal(number, SIG_DFL);
+  bool ready = ::prctl(PR_SET_PDEATHSIG, SIGTERM) == 0;
+  if (::getppid() != child.parent) ::_exit(127);  // it died before it could be noticed
+  if (child.own_group) ready = ::setpgid(0, 0) == 0 && ready;
+  ready = ready && put_at(child.input, STDIN_FILENO) && put_at(child.output, STDOUT_FILENO) &&
+          put_at(child.output, STDERR_FILENO);
   sigset_t none;
   sigemptyset(&none);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  sigset_t defaults;
-  sigemptyset(&defaults);
-  for (const int number : {SIGINT, SIGTERM, SIGPIPE}) sigaddset(&defaults, number);
-  posix_spawnattr_setsigdefault(&attributes, &defaults);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setflags(&attributes,
-                           static_cast<int16_t>(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-                                                (own_group ? POSIX_SPAWN_SETPGROUP : 0)));
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  if (ready) ::execvp(child.arguments[0], child.arguments);
+  const int error = errno;
+  [[maybe_unused]] const auto written = ::write(child.failure, &error, sizeof(error));
+  ::_exit(127);
+}
 
+// Not posix_spawn, which cannot ask for a signal at the parent's death.
+pid_t spawn(const std::vector<std::string>& command, int input, int output, bool own_group) {
   std::vector<char*> arguments;
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    throw Error(fmt::format("cannot run {}: {}", command[0], std::strerror(errno)));
+  }
+  const Descriptor heard(ends[0], "a pipe");
+  std::optional<Descriptor> told(std::in_place, ends[1], "a pipe");
   pid_t pid = -1;
-  const int error =
-      posix_spawnp(&pid, arguments[0], &files, &attributes, arguments.data(), environ);
-  posix_spawn_file_actions_destroy(&files);
-  posix_spawnattr_destroy(&attributes);
+  int error = 0;
+  {
+    const BlockedSignals blocked;
+    const pid_t parent = ::getpid();
+    pid = ::fork();
+    if (pid == 0) become({arguments.data(), input, output, own_group, parent, told->get()});
+    error = pid < 0 ? errno : 0;
+  }
+  told.reset();
+  ssize_t got = 0;
+  while (pid > 0 && (got = ::read(heard.get(), &error, sizeof(error))) < 0 && errno == EINTR) {
+  }
+  if (pid > 0 && got > 0) ::waitpid(pid, nullptr, 0);
   if (error != 0) throw Error(fmt::format("cannot run {}: {}", command[0], std::strerror(error)));
   return pid;
 }

@@ -21,7 +21,8 @@ struct ExitState {
   std::string describe() const;
 };
 
-// A running child. Destruction does not end it, but waits for its end. Used by one thread.
+// A running child. Destruction does not end it, but waits for its end. Used by one thread. When
+// that thread or its process ends in whatever way, SIGKILL included, the child gets a SIGTERM.
 class Process {
  public:
   // Starts command[0], looked up in PATH, with the rest as arguments; stdout and stderr are added
@@ -47,7 +48,8 @@ struct ProcessOutput {
   std::string text;  // stdout and stderr together
 };
 
-// Runs a program to its end with `input` as its standard input. Throws Error as above.
+// Runs a program to its end with `input` as its standard input; it dies with its parent likewise.
+// Throws Error as above.
 ProcessOutput run_process(const std::vector<std::string>& command, std::string_view input);
 
 // Whether PATH has an executable of this name.
