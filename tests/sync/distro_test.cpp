@@ -231,7 +231,7 @@ TEST(Distro, PayloadUnderWayThatACheckpointSpoiledIsRefused) {
   const auto resumed_with = [](const Bytes& bytes) {
     LoneWorker after("overlap = 1\n");
     *after.strategy().travelling().front().bytes = bytes;
-    after.strategy().restored(1, LoneWorker::round);
+    after.strategy().restored({.next_step = 1, .round_at = LoneWorker::round});
     return after.step(1);
   };
   EXPECT_TRUE(resumed_with(payload));

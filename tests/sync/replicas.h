@@ -83,7 +83,7 @@ class Replicas {
         Replica& replica = *replicas_[size_t(member)];
         if (step == 0) {
           share_params(replica.params, *replica.strategy);
-          replica.strategy->restored(0, {});
+          replica.strategy->restored({});
         }
         replica.strategy->before_step(round);
         gradients(member, replica.gradients);

@@ -304,11 +304,27 @@ TEST_F(Checkpoint, ForeignMetaFilesAreRefused) {
   EXPECT_THAT(open_error(folder), HasSubstr("foreign"));
   overwrite(meta_file, std::string(100'000, '['));
   EXPECT_THAT(open_error(folder), HasSubstr("not JSON"));
-  EXPECT_THAT(with(R"("version": 1)", R"("version": 2)"), HasSubstr("reads version 1"));
+  EXPECT_THAT(with(R"("version": 1)", R"("version": 3)"), HasSubstr("reads versions 1 and 2"));
   EXPECT_THAT(with("\"recipe.toml\"", "\"../recipe.toml\""), HasSubstr("holds a path"));
   EXPECT_THAT(with("\"tokens\": 100", "\"tokens\": -1"), HasSubstr("tokens is not a count"));
   EXPECT_THAT(with("\"tokens\": 100", "\"tokens\": 101"), HasSubstr("digest"));
   EXPECT_THAT(with("\"tokens\": 100,", ""), HasSubstr("tokens is missing"));
+}
+
+TEST_F(Checkpoint, SaysWhichDataItWasTrainedOn) {
+  {
+    CheckpointWriter writer(dir_, 3);
+    fill(writer);
+    CheckpointMeta known = meta(3);
+    known.data = {{"train", 7}, {"validation", UINT64_MAX}};
+    known.ended_at = 2;
+    writer.commit(known, 0);
+  }
+  const CheckpointReader reader(dir_ / checkpoint_name(3));
+  EXPECT_EQ(reader.meta().data.at("train"), 7u);
+  EXPECT_EQ(reader.meta().data.at("validation"), UINT64_MAX);
+  EXPECT_EQ(reader.meta().ended_at, 2u);
+  EXPECT_TRUE(CheckpointReader(save(4)).meta().data.empty());
 }
 
 // Stands in for a full disk: writes beyond the limit fail, as they do when no space is left.

@@ -4,7 +4,7 @@
 
 #include "thinwire/events/run_log.h"
 #include "thinwire/train/checkpoint.h"
-#include "thinwire/train/run_folder.h"
+#include "thinwire/train/resume_rules.h"
 #include "thinwire/train/train.h"
 #include "tiny_run.h"
 

@@ -8,7 +8,7 @@
 #include "thinwire/data/vocabulary.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/train/checkpoint.h"
-#include "thinwire/train/run_folder.h"
+#include "thinwire/train/resume_rules.h"
 #include "tiny_run.h"
 
 namespace thinwire::train {
@@ -40,8 +40,8 @@ class NumericsVersion : public testing::Test {
       CheckpointMeta meta = reader.meta();
       meta.numerics_version = version;
       const auto vocabulary = data::Vocabulary::load((folder_ / "tokens").string());
-      meta.run =
-          run_id(method::load_recipe(run / "recipe.toml", {}), vocabulary->digest(), version);
+      meta.run = new_run_id(
+          {method::load_recipe(run / "recipe.toml", {}), vocabulary->digest(), meta.data}, version);
       id_ = meta.run;
       writer.commit(meta, 0);
     }
@@ -82,8 +82,9 @@ TEST_F(NumericsVersion, ACheckpointOfALaterOneIsRefused) {
 
 TEST_F(NumericsVersion, NamesNewRunsApart) {
   const config::Recipe recipe = tiny_recipe(folder_);
-  EXPECT_NE(run_id(recipe, 1, 1), run_id(recipe, 1, 2));
-  EXPECT_NE(run_id(recipe, 1, 2), run_id(recipe, 2, 2));
+  const DataDigests data = {{"train", 3}};
+  EXPECT_NE(new_run_id({recipe, 1, data}, 1), new_run_id({recipe, 1, data}, 2));
+  EXPECT_NE(new_run_id({recipe, 1, data}, 2), new_run_id({recipe, 2, data}, 2));
 }
 
 }  // namespace

@@ -15,7 +15,7 @@
 #include "thinwire/method/registry.h"
 #include "thinwire/train/checkpoint.h"
 #include "thinwire/train/initial_parameters.h"
-#include "thinwire/train/run_folder.h"
+#include "thinwire/train/resume_rules.h"
 #include "tiny_run.h"
 
 namespace thinwire::train {
@@ -142,7 +142,7 @@ TEST_F(Train, AnotherRecipeInTheSameFolderIsRefusedByName) {
   train(tiny_recipe(folder_), {});
   const std::string message =
       message_of([&] { train(tiny_recipe(folder_, {"optim.lr=0.5"}), {}); });
-  EXPECT_THAT(message, HasSubstr("lr = 0.5"));
+  EXPECT_THAT(message, HasSubstr("optim.lr was 0.003, is 0.5"));
   EXPECT_THAT(message, HasSubstr("--restart"));
 }
 
@@ -239,6 +239,11 @@ TEST(RunIdentity, ListsOnlyWhatIsNotADefault) {
   EXPECT_THAT(identity({"train.steps=77"}), Not(HasSubstr("train.batch")));
   EXPECT_EQ(identity({"train.batch=16"}), identity({}));
   EXPECT_EQ(identity({"log.every=3", "links.delay_s=1"}), identity({}));
+}
+
+TEST(RunIdentity, IsTheTextThatOlderSweepsNamedTheirFoldersBy) {
+  EXPECT_EQ(run_identity(method::load_recipe({}, {})),
+            "run.name = \"\"\nrun.dir = \"\"\nmodel.recompute = \"\"\ntrain.engine = \"\"\n");
 }
 
 TEST_F(Train, FolderOfARunThatNeverBeganIsTaken) {

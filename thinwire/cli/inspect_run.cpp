@@ -13,7 +13,7 @@
 #include "thinwire/events/tensorboard.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/train/checkpoint.h"
-#include "thinwire/train/run_folder.h"
+#include "thinwire/train/resume_rules.h"
 
 namespace thinwire::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/cli/sweep_results.h"
 #include "thinwire/method/registry.h"
-#include "thinwire/train/run_folder.h"
+#include "thinwire/train/resume_rules.h"
 
 namespace thinwire::cli {
 namespace {

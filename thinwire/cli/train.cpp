@@ -51,7 +51,9 @@ void run(const Arguments& arguments) {
   if (result.outcome == train::Outcome::kElsewhere) return;
   if (result.outcome == train::Outcome::kStopped) report_stop(recipe, result.step);
   if (result.outcome == train::Outcome::kAlreadyFinished) {
-    fmt::print(stderr, "{} is finished already (--restart begins anew)\n", recipe.run.dir);
+    fmt::print(stderr,
+               "{} is finished already (a higher train.steps goes on, --restart begins anew)\n",
+               recipe.run.dir);
   }
   print_result(result.summary, recipe.run.dir);
 }

@@ -6,6 +6,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
+#include "thinwire/config/changes.h"
 #include "thinwire/config/table_list.h"
 #include "thinwire/config/values.h"
 
@@ -101,21 +102,9 @@ std::string print_recipe(const Recipe& recipe) {
 }
 
 std::string print_changes(const Recipe& recipe, const Recipe& from) {
-  Recipe copy = recipe;
-  Recipe base = from;
-  const auto sections = copy.sections();
-  const auto base_sections = base.sections();
   std::string out;
-  for (size_t s = 0; s < sections.size(); ++s) {
-    Fields fields, base_fields;
-    sections[s].second->describe(fields);
-    base_sections[s].second->describe(base_fields);
-    for (size_t i = 0; i < fields.all().size(); ++i) {
-      const Field& field = fields.all()[i];
-      const std::string value = print_value(field);
-      if (value == print_value(base_fields.all()[i])) continue;
-      fmt::format_to(std::back_inserter(out), "{}.{} = {}\n", sections[s].first, field.name, value);
-    }
+  for (const FieldChange& change : field_changes(from, recipe)) {
+    fmt::format_to(std::back_inserter(out), "{} = {}\n", change.field, change.now);
   }
   return out;
 }

@@ -20,6 +20,7 @@
 #include "thinwire/data/set_writer.h"
 #include "thinwire/data/shard.h"
 #include "thinwire/data/text.h"
+#include "thinwire/data/token_sets.h"
 #include "thinwire/data/vocabulary.h"
 
 namespace thinwire::data {
@@ -223,12 +224,10 @@ class Preparation {
 };
 
 // Opens everything that a prepared folder should hold.
-void check_complete(const fs::path& folder, const PrepareRecord& record) {
+void check_complete(const fs::path& folder) {
   try {
     const auto vocabulary = Vocabulary::load(folder);
-    for (const SetSummary& set : record.summary.sets) {
-      TokenSet::open(set_folder(folder, set.name), vocabulary->digest(), false);
-    }
+    open_sets(folder, vocabulary->digest(), /*hashed_at_once=*/0);
   } catch (const Error& error) {
     throw Error(
         fmt::format("{}\n{} is damaged; --force prepares it again", error.what(), folder.string()));
@@ -253,7 +252,7 @@ std::optional<PrepareSummary> existing(const fs::path& folder, const PrepareReco
     throw Error(fmt::format("{} was prepared differently; --force replaces it:\n  {}",
                             folder.string(), fmt::join(reasons, "\n  ")));
   }
-  check_complete(folder, record);
+  check_complete(folder);
   record.summary.already_prepared = true;
   return record.summary;
 }
@@ -282,15 +281,5 @@ fs::path set_folder(const fs::path& folder, const std::string& name) {
 }
 
 PrepareSummary read_prepared(const fs::path& folder) { return load_record(folder).summary; }
-
-std::vector<std::string> validation_sets(const fs::path& folder) {
-  std::vector<std::string> names;
-  for (const SetSummary& set : read_prepared(folder).sets) {
-    if (set.name != kTrainSet) names.push_back(set.name);
-  }
-  std::ranges::sort(names, {},
-                    [](const std::string& name) { return std::pair(name != kSplitSet, name); });
-  return names;
-}
 
 }  // namespace thinwire::data

@@ -26,6 +26,8 @@ struct SetSummary {
   uint64_t tokens = 0;      // EOS included
   uint64_t text_bytes = 0;  // UTF-8 bytes of the documents
   uint64_t shards = 0;
+  // XXH3 of each shard's tokens; none where an older program prepared them.
+  std::vector<uint64_t> shard_hashes = {};
 };
 
 struct PrepareSummary {
@@ -61,9 +63,6 @@ PrepareSummary prepare(const config::DataSection& data, const PrepareOptions& op
 
 // What prepare.json of a prepared folder says. Throws Error when there is none or it is damaged.
 PrepareSummary read_prepared(const fs::path& folder);
-
-// Names of the validation sets of a prepared folder: "validation" first, then by name.
-std::vector<std::string> validation_sets(const fs::path& folder);
 
 // Where a prepared folder keeps the shards of a set: train/, or validation/<name>/.
 fs::path set_folder(const fs::path& folder, const std::string& name);

@@ -34,6 +34,33 @@ std::map<std::string, const InputFile*> by_path(const std::vector<InputFile>& fi
   return result;
 }
 
+uint64_t parse_hash(const std::string& digits) {
+  uint64_t value = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
+  return value;
+}
+
+SetSummary read_set(const Json& json) {
+  SetSummary set{json.at("name"), json.at("documents"), json.at("tokens"), json.at("text_bytes"),
+                 json.at("shards")};
+  for (const Json& hash : json.value("shard_hashes", Json::array())) {
+    set.shard_hashes.push_back(parse_hash(hash));
+  }
+  if (!set.shard_hashes.empty() && set.shard_hashes.size() != set.shards) {
+    throw Error(fmt::format("{} names {} shards of set {} and the hashes of {}", kRecordFile,
+                            set.shards, set.name, set.shard_hashes.size()));
+  }
+  return set;
+}
+
+Json print_set(const SetSummary& set) {
+  Json hashes = Json::array();
+  for (const uint64_t hash : set.shard_hashes) hashes.push_back(to_hex(hash));
+  return {{"name", set.name},     {"documents", set.documents},
+          {"tokens", set.tokens}, {"text_bytes", set.text_bytes},
+          {"shards", set.shards}, {"shard_hashes", hashes}};
+}
+
 PrepareRecord read_record(const Json& json) {
   PrepareRecord record;
   record.settings = json.at("settings");
@@ -42,16 +69,12 @@ PrepareRecord read_record(const Json& json) {
         {input.at("path").get<std::string>(), input.at("bytes"), input.at("modified_ns")});
   }
   const Json& vocabulary = json.at("vocabulary");
-  const auto digest = vocabulary.at("digest").get<std::string>();
-  std::from_chars(digest.data(), digest.data() + digest.size(), record.vocabulary_digest, 16);
+  record.vocabulary_digest = parse_hash(vocabulary.at("digest"));
   record.summary.vocabulary_file = vocabulary.at("file");
   record.summary.vocabulary_size = vocabulary.at("size");
   record.summary.replaced = json.at("replaced");
   record.summary.input_files = record.inputs.size();
-  for (const Json& set : json.at("sets")) {
-    record.summary.sets.push_back({set.at("name"), set.at("documents"), set.at("tokens"),
-                                   set.at("text_bytes"), set.at("shards")});
-  }
+  for (const Json& set : json.at("sets")) record.summary.sets.push_back(read_set(set));
   return record;
 }
 
@@ -120,13 +143,7 @@ std::string print_record(const PrepareRecord& record) {
                       {"modified_ns", input.modified_ns}});
   }
   Json sets = Json::array();
-  for (const SetSummary& set : record.summary.sets) {
-    sets.push_back({{"name", set.name},
-                    {"documents", set.documents},
-                    {"tokens", set.tokens},
-                    {"text_bytes", set.text_bytes},
-                    {"shards", set.shards}});
-  }
+  for (const SetSummary& set : record.summary.sets) sets.push_back(print_set(set));
   const Json json = {{"format", kFormat},
                      {"version", kVersion},
                      {"settings", record.settings},

@@ -26,6 +26,7 @@ void SetWriter::add(std::span<const int32_t> tokens, uint64_t text_bytes) {
 
 void SetWriter::close_shard() {
   shard_->commit();
+  summary_.shard_hashes.push_back(shard_->payload_hash());
   shard_.reset();
   ++summary_.shards;
 }

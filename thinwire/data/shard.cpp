@@ -181,6 +181,15 @@ uint64_t TokenSet::documents() const {
   return documents;
 }
 
+uint64_t TokenSet::digest() const {
+  std::vector<uint64_t> parts;
+  for (const ShardReader& shard : shards_) {
+    parts.push_back(shard.tokens());
+    parts.push_back(shard.header().payload_hash);
+  }
+  return hash_bytes(as_bytes(std::span<const uint64_t>(parts)));
+}
+
 void TokenSet::read(uint64_t first, std::span<int32_t> out) const {
   if (first > tokens() || out.size() > tokens() - first) {
     refuse(folder_, fmt::format("holds {} tokens; {} from {} on were asked for", tokens(),

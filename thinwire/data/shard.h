@@ -37,6 +37,8 @@ class ShardWriter {
   uint64_t tokens() const { return header_.tokens; }
   uint64_t documents() const { return header_.documents; }
   void commit();
+  // Once it is committed: XXH3 of its tokens' bytes.
+  uint64_t payload_hash() const { return header_.payload_hash; }
 
  private:
   AtomicFile file_;
@@ -76,6 +78,8 @@ class TokenSet {
 
   uint64_t tokens() const { return starts_.back(); }
   uint64_t documents() const;
+  // Equal for equal tokens in equal shards; from the checksums in the headers.
+  uint64_t digest() const;
   const std::vector<ShardReader>& shards() const { return shards_; }
   const fs::path& folder() const { return folder_; }
   void read(uint64_t first, std::span<int32_t> out) const;

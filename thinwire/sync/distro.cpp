@@ -38,11 +38,12 @@ class Distro final : public Strategy {
     }
   }
 
-  void restored(uint64_t next_step, const RoundAt& round_at) override {
-    if (stateless_) stateless_->restored();
-    if (payload_.empty()) return;
+  void restored(const Resumption& from) override {
     const auto every = static_cast<uint64_t>(options_.local_steps);
-    travelling_.push_back(round_at(next_step / every * every - 1));
+    const bool within_round = from.next_step % every != 0 && from.next_step != from.ended_at;
+    if (stateless_) stateless_->restored(within_round);
+    if (payload_.empty()) return;
+    travelling_.push_back(from.round_at(from.next_step / every * every - 1));
     worker_.peers.start_exchange(key(travelling_.front()), payload_);
   }
 

@@ -44,8 +44,9 @@ DistroStateless::DistroStateless(const method::DistroOptions& options,
   }
 }
 
-void DistroStateless::restored() {
+void DistroStateless::restored(bool within_round) {
   if (!shared_) return;
+  if (!within_round) begin_round();
   std::copy(params_.all().begin(), params_.all().end(), shared_->all().begin());
   add(shared_->all().data(), way_.all().data(), params_.all().data(), params_.layout().total());
 }
@@ -63,16 +64,17 @@ void DistroStateless::step(const Round& round, float scale) {
   });
 }
 
+void DistroStateless::begin_round() {
+  std::fill(way_.all().begin(), way_.all().end(), 0.0f);
+  if (!optimizer_) return;
+  for (const optim::OptimizerState& part : optimizer_->state()) {
+    std::fill(part.values.begin(), part.values.end(), 0.0f);
+  }
+}
+
 void DistroStateless::move(const Round& round, float scale) {
   const uint64_t index = round.step % static_cast<uint64_t>(options_.local_steps);
-  if (index == 0) {
-    std::fill(way_.all().begin(), way_.all().end(), 0.0f);
-    if (optimizer_) {
-      for (const optim::OptimizerState& part : optimizer_->state()) {
-        std::fill(part.values.begin(), part.values.end(), 0.0f);
-      }
-    }
-  }
+  if (index == 0) begin_round();
   if (optimizer_) {
     return optimizer_->step(way_, gradients_, scale, round.learning_rate, index, threads_);
   }

@@ -19,8 +19,9 @@ class DistroStateless {
   DistroStateless(const method::DistroOptions& options, const config::OptimSection& optim,
                   tensor::Arena& params, const tensor::Arena& gradients, ThreadPool& threads);
 
-  // After params and state() were restored: the params become the local weights.
-  void restored();
+  // After params, the shared weights, and state() were restored: where a round is open, the params
+  // become the local weights; else what is left of a closed one is dropped.
+  void restored(bool within_round);
   // One local step with the gradients times `scale`. The params follow unless the round closes;
   // then they are the shared weights, to which the round's payloads can be applied.
   void step(const Round& round, float scale);
@@ -36,6 +37,7 @@ class DistroStateless {
 
  private:
   void move(const Round& round, float scale);
+  void begin_round();
 
   const method::DistroOptions& options_;
   config::OptimSection optim_;  // without weight decay, which the shared update has

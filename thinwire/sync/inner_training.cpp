@@ -20,8 +20,9 @@ std::unique_ptr<Strategy> make_inner(const Worker& worker, Cluster& cluster) {
 InnerTraining::InnerTraining(const Worker& worker, Cluster& cluster)
     : params_(worker.params), cluster_(cluster), strategy_(make_inner(worker, cluster)) {}
 
-void InnerTraining::restored(uint64_t next_step, const RoundAt& round_at) {
-  strategy_->restored(next_step, [&](uint64_t step) { return cluster_.inside(round_at(step)); });
+void InnerTraining::restored(const Resumption& from) {
+  const auto inside = [&](uint64_t step) { return cluster_.inside(from.round_at(step)); };
+  strategy_->restored({from.next_step, inside, from.ended_at});
 }
 
 Result<StepReport> InnerTraining::after_step(const Round& round) {

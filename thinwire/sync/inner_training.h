@@ -16,7 +16,7 @@ class InnerTraining {
   // The cluster outlives it.
   InnerTraining(const Worker& worker, Cluster& cluster);
 
-  void restored(uint64_t next_step, const RoundAt& round_at);
+  void restored(const Resumption& from);
   bool before_step(const Round& round) { return strategy_->before_step(cluster_.inside(round)); }
   void gradients_ready(const Round& round, int layer) {
     strategy_->gradients_ready(cluster_.inside(round), layer);

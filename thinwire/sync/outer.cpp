@@ -24,6 +24,7 @@ struct Travelling {
 struct FragmentState {
   OuterFragment place;
   int64_t sent = 0;
+  int64_t settled = 0;  // of these, those whose sums were applied at an earlier end of the run
   std::deque<Travelling> travelling;  // oldest first
 };
 
@@ -40,7 +41,7 @@ class Outer final : public Strategy {
         offers_(static_cast<size_t>(options.buffers()),
                 std::vector<float>(static_cast<size_t>(shared_.layout().total()))) {
     for (OuterFragment& place : outer_fragments(shared_.layout(), options.fragment_layers)) {
-      fragments_.push_back({std::move(place), 0, {}});
+      fragments_.emplace_back().place = std::move(place);
     }
     schedule_ =
         method::fragment_schedule(options, worker.recipe, static_cast<int64_t>(fragments_.size()));
@@ -55,17 +56,20 @@ class Outer final : public Strategy {
   Outer(const Outer&) = delete;
   Outer& operator=(const Outer&) = delete;
 
-  void restored(uint64_t next_step, const RoundAt& round_at) override {
-    inner_.restored(next_step, round_at);
-    const auto completed = static_cast<int64_t>(next_step);
+  void restored(const Resumption& from) override {
+    inner_.restored(from);
+    const auto completed = static_cast<int64_t>(from.next_step);
     for (size_t f = 0; f < fragments_.size(); ++f) {
-      fragments_[f].sent = schedule_.sent(static_cast<int64_t>(f), completed);
+      FragmentState& fragment = fragments_[f];
+      fragment.sent = schedule_.sent(static_cast<int64_t>(f), completed);
+      fragment.settled =
+          schedule_.sent(static_cast<int64_t>(f), static_cast<int64_t>(from.ended_at));
       if (completed == schedule_.steps) continue;
-      const int64_t oldest = std::max<int64_t>(1, fragments_[f].sent - options_.behind() + 1);
-      for (int64_t number = oldest; number <= fragments_[f].sent; ++number) {
+      const int64_t oldest = std::max(fragment.settled + 1, fragment.sent - options_.behind() + 1);
+      for (int64_t number = oldest; number <= fragment.sent; ++number) {
         const int64_t after = schedule_.sent_after(static_cast<int64_t>(f), number);
         if (options_.overlap == "inner" && after + options_.overlap_steps <= completed) continue;
-        start(f, number, round_at(static_cast<uint64_t>(after - 1)));
+        start(f, number, from.round_at(static_cast<uint64_t>(after - 1)));
       }
     }
   }
@@ -161,9 +165,10 @@ class Outer final : public Strategy {
     step_.offer(fragment.place, weight, offered);
     start(f, number, round);
     if (!step_.follows_sent()) return;
-    const bool late = options_.eager() && sent_after(f, number - options_.depth) > own(round).since;
-    step_.sent(fragment.place, offered,
-               late ? offer(fragment, number - options_.depth) : std::span<float>());
+    const int64_t before = number - options_.depth;
+    const bool late =
+        options_.eager() && before > fragment.settled && sent_after(f, before) > own(round).since;
+    step_.sent(fragment.place, offered, late ? offer(fragment, before) : std::span<float>());
   }
 
   // The steps completed when a fragment was sent for the `number`-th time; 0 before the first.

@@ -29,9 +29,7 @@ class Sparse final : public Strategy {
         whole_(outer_fragments(worker.params.layout(), 0).front()),
         schedule_(method::fragment_schedule(outer_, worker.recipe, 1)) {}
 
-  void restored(uint64_t next_step, const RoundAt& round_at) override {
-    inner_.restored(next_step, round_at);
-  }
+  void restored(const Resumption& from) override { inner_.restored(from); }
   bool before_step(const Round& round) override {
     if (!own(round).away()) return inner_.before_step(round);
     if (own(round).since == round.step) forget();

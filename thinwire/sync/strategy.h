@@ -3,7 +3,7 @@
 //
 // Once, before the first step:
 //   share_params                  params are the weights of a start or a checkpoint
-//   restored(next step)           state is what a checkpoint held, or new
+//   restored(resumption)          state is what a checkpoint held, or new
 // A worker's step:
 //   before_step(round)            e.g. a look-ahead
 //   ... forward and backward, gradients_ready(layer) as each layer's gradient is complete ...
@@ -61,6 +61,15 @@ struct StateBytes {
 // The round of a training step, a pure function of the recipe.
 using RoundAt = std::function<Round(uint64_t step)>;
 
+// Where a run begins or goes on.
+struct Resumption {
+  uint64_t next_step = 0;
+  RoundAt round_at = {};
+  // The step after which the run had ended before it was given more steps, at most next_step: its
+  // last round was closed there, however short, and nothing travelled on. 0: it never had.
+  uint64_t ended_at = 0;
+};
+
 struct StepReport {
   double gradient_norm =
       0;  // before clipping: of the mean gradient, or of this worker's where there is no mean
@@ -78,7 +87,7 @@ class Strategy {
   // Called when params and shared() hold the shared weights, and then state() and travelling() what
   // a checkpoint held of them (in a new run they are as constructed): derives the rest and sends
   // what travelled once more. State may be the params themselves.
-  virtual void restored(uint64_t /*next_step*/, const RoundAt&) {}
+  virtual void restored(const Resumption&) {}
   // A worker that is away in the round (base/round.h) computes no gradients, but calls both
   // before_step and after_step. Whether it changed the params.
   virtual bool before_step(const Round&) { return false; }

@@ -19,7 +19,8 @@ constexpr const char* kMetaFile = "checkpoint.json";
 constexpr const char* kWeightsFile = "weights.safetensors";
 constexpr const char* kConsensusFile = "consensus.safetensors";
 constexpr const char* kFormat = "thinwire checkpoint";
-constexpr uint64_t kFormatVersion = 1;
+constexpr uint64_t kVersionWithoutData = 1;
+constexpr uint64_t kFormatVersion = 2;
 constexpr uint64_t kMaxMetaBytes = 4'000'000;
 constexpr std::string_view kStepPrefix = "step-";
 
@@ -33,10 +34,13 @@ using Files = std::map<std::string, CheckpointFile>;
 std::pair<std::string, uint64_t> print_meta(const CheckpointMeta& meta, const Files& files) {
   Json json;
   json["format"] = kFormat;
-  json["version"] = kFormatVersion;
+  json["version"] = meta.data.empty() ? kVersionWithoutData : kFormatVersion;
   json["step"] = meta.step;
   json["tokens"] = meta.tokens;
   json["run"] = to_hex(meta.run);
+  if (!meta.data.empty()) json["data"] = Json::object();
+  for (const auto& [set, digest] : meta.data) json["data"][set] = to_hex(digest);
+  if (meta.ended_at > 0) json["ended_at"] = meta.ended_at;
   json["numerics_version"] = meta.numerics_version;
   json["method"] = meta.method;
   json["workers"] = meta.workers;
@@ -101,9 +105,9 @@ Json read_meta_json(const fs::path& path, const std::string& text) {
     throw Error(fmt::format("{} is foreign: not a Thinwire checkpoint", path.string()));
   }
   const uint64_t version = MetaParser(path, json).integer("version");
-  if (version != kFormatVersion) {
-    throw Error(fmt::format("{} has format version {}; this program reads version {}",
-                            path.string(), version, kFormatVersion));
+  if (version != kVersionWithoutData && version != kFormatVersion) {
+    throw Error(fmt::format("{} has format version {}; this program reads versions {} and {}",
+                            path.string(), version, kVersionWithoutData, kFormatVersion));
   }
   return json;
 }
@@ -133,6 +137,17 @@ Files parse_files(const fs::path& path, const Json& json) {
   return files;
 }
 
+std::map<std::string, uint64_t> parse_data(const fs::path& path, const Json& json) {
+  std::map<std::string, uint64_t> data;
+  if (!json.contains("data")) return data;
+  if (!json["data"].is_object()) throw_altered(path, "data is not an object");
+  const MetaParser parser(path, json["data"]);
+  for (const auto& item : json["data"].items()) {
+    data[item.key()] = parser.hash(item.key().c_str());
+  }
+  return data;
+}
+
 std::optional<uint64_t> step_of(const fs::path& folder) {
   const std::string name = folder.filename().string();
   if (!name.starts_with(kStepPrefix)) return std::nullopt;
@@ -143,28 +158,28 @@ std::optional<uint64_t> step_of(const fs::path& folder) {
   return step;
 }
 
-// Complete checkpoints by ascending step.
-std::vector<std::pair<uint64_t, fs::path>> list_checkpoints(const fs::path& dir) {
-  std::vector<std::pair<uint64_t, fs::path>> found;
-  if (!fs::is_directory(dir)) return found;
-  for (const auto& entry : fs::directory_iterator(dir)) {
-    const auto step = step_of(entry.path());
-    if (step && is_checkpoint(entry.path())) found.emplace_back(*step, entry.path());
-  }
-  std::sort(found.begin(), found.end());
-  return found;
-}
-
 }  // namespace
 
 std::string checkpoint_name(uint64_t step) { return fmt::format("{}{:08}", kStepPrefix, step); }
 
 bool is_checkpoint(const fs::path& folder) { return fs::is_regular_file(folder / kMetaFile); }
 
+std::vector<fs::path> list_checkpoints(const fs::path& checkpoints_dir) {
+  if (!fs::is_directory(checkpoints_dir)) return {};
+  std::map<uint64_t, fs::path> found;
+  for (const auto& entry : fs::directory_iterator(checkpoints_dir)) {
+    const auto step = step_of(entry.path());
+    if (step && is_checkpoint(entry.path())) found.emplace(*step, entry.path());
+  }
+  std::vector<fs::path> folders;
+  for (auto& [step, folder] : found) folders.push_back(std::move(folder));
+  return folders;
+}
+
 std::optional<fs::path> newest_checkpoint(const fs::path& checkpoints_dir) {
   const auto found = list_checkpoints(checkpoints_dir);
   if (found.empty()) return std::nullopt;
-  return found.back().second;
+  return found.back();
 }
 
 CheckpointWriter::CheckpointWriter(const fs::path& checkpoints_dir, uint64_t step)
@@ -239,9 +254,9 @@ void CheckpointWriter::commit(const CheckpointMeta& meta, int64_t keep) {
   staged_.publish();
   if (keep <= 0) return;
   auto others = list_checkpoints(staged_.target().parent_path());
-  std::erase_if(others, [&](const auto& other) { return other.second == staged_.target(); });
+  std::erase(others, staged_.target());
   const size_t kept = static_cast<size_t>(keep) - 1;
-  for (size_t i = 0; i + kept < others.size(); ++i) remove_published(others[i].second);
+  for (size_t i = 0; i + kept < others.size(); ++i) remove_published(others[i]);
 }
 
 CheckpointReader::CheckpointReader(const fs::path& folder) : folder_(folder) {
@@ -252,6 +267,8 @@ CheckpointReader::CheckpointReader(const fs::path& folder) : folder_(folder) {
   meta_.step = parser.integer("step");
   meta_.tokens = parser.integer("tokens");
   meta_.run = parser.hash("run");
+  meta_.data = parse_data(path, json);
+  if (json.contains("ended_at")) meta_.ended_at = parser.integer("ended_at");
   meta_.numerics_version = static_cast<int>(parser.integer("numerics_version", INT32_MAX));
   meta_.method = parser.text("method");
   meta_.workers = static_cast<int>(parser.integer("workers", INT32_MAX));

@@ -55,9 +55,13 @@ struct CheckpointMeta {
   uint64_t step = 0;    // steps done
   uint64_t tokens = 0;  // tokens trained on, over all workers
   uint64_t run = 0;     // the run's identity (base/round.h)
+  // Digest of each token set (data/shard.h); empty for imported weights, and as older programs
+  // wrote.
+  std::map<std::string, uint64_t> data = {};
   int numerics_version = kNumericsVersion;
-  std::string method;  // sync.method; empty for imported weights
-  int workers = 0;     // worker-NNNN files; 0 for imported weights
+  uint64_t ended_at = 0;  // steps after which it had ended, before it was given more; 0: never
+  std::string method;     // sync.method; empty for imported weights
+  int workers = 0;        // worker-NNNN files; 0 for imported weights
 };
 
 using CheckpointFile = FileStamp;
@@ -141,7 +145,10 @@ std::string checkpoint_name(uint64_t step);
 // Whether the folder is a checkpoint (has a checkpoint.json); does not verify it.
 bool is_checkpoint(const fs::path& folder);
 
-// The complete checkpoint of the highest step, if there is one. Partial ones are ignored.
+// Complete checkpoints by ascending step. Partial ones are ignored.
+std::vector<fs::path> list_checkpoints(const fs::path& checkpoints_dir);
+
+// The last of them, if there is one.
 std::optional<fs::path> newest_checkpoint(const fs::path& checkpoints_dir);
 
 }  // namespace thinwire::train

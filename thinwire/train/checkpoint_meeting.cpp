@@ -41,6 +41,8 @@ bool CheckpointMeeting::arrive(int64_t completed, int worker, const WorkerState&
   meta.step = static_cast<uint64_t>(completed);
   meta.tokens = static_cast<uint64_t>(completed * stamp_.tokens_a_step);
   meta.run = stamp_.run_id;
+  meta.data = stamp_.data;
+  meta.ended_at = static_cast<uint64_t>(stamp_.ended_at);
   meta.method = stamp_.method;
   meta.workers = workers_;
   pending->writer.commit(meta, keep_);

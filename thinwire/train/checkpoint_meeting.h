@@ -20,6 +20,8 @@ namespace thinwire::train {
 // What every checkpoint of a run carries besides tensors.
 struct CheckpointStamp {
   uint64_t run_id = 0;
+  std::map<std::string, uint64_t> data;  // digest of each token set
+  int64_t ended_at = 0;                  // as in CheckpointMeta
   std::string method;
   std::string recipe;   // resolved TOML
   fs::path vocabulary;  // file to copy

@@ -2,35 +2,20 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/file.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <vector>
 
-#include "thinwire/base/bytes.h"
-#include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
-#include "thinwire/base/rng.h"
+#include "thinwire/events/run_log.h"
 #include "thinwire/method/registry.h"
+#include "thinwire/train/checkpoint.h"
+#include "thinwire/train/resume_rules.h"
 
 namespace thinwire::train {
 namespace {
-
-// The recipe without what may differ between runs of the same bits.
-config::Recipe essence(const config::Recipe& recipe) {
-  config::Recipe same = recipe;
-  same.run.name = {};
-  same.run.dir = {};
-  same.log = {};
-  same.checkpoint = {};
-  // Over simulated links they say how fast workers are.
-  if (recipe.sync.shares == "equal") same.links = {};
-  same.model.recompute = {};
-  same.train.engine = {};
-  same.eval.every = {};
-  same.sync.timeout_s = config::SyncSection().timeout_s;
-  return same;
-}
 
 // Whether a folder without a recipe holds more than a run leaves that ended while it was made.
 bool holds_something(const fs::path& folder) {
@@ -44,33 +29,18 @@ bool holds_something(const fs::path& folder) {
 
 }  // namespace
 
-std::string run_identity(const config::Recipe& recipe) {
-  return config::print_changes(essence(recipe), method::load_recipe({}, {}));
-}
-
-uint64_t run_id(const config::Recipe& recipe, uint64_t vocabulary_digest, int numerics_version) {
-  const uint64_t id = derive_seed(hash_bytes(as_bytes(run_identity(recipe))), vocabulary_digest);
-  // The first version had no part in it.
-  return numerics_version == 1 ? id : derive_seed(id, static_cast<uint64_t>(numerics_version));
-}
-
-RunFolder::RunFolder(const config::Recipe& recipe, bool restart) : path_(recipe.run.dir) {
-  const fs::path recipe_file = path_ / "recipe.toml";
-  if (!fs::exists(recipe_file) && holds_something(path_)) {
+RunFolder::RunFolder(const config::Recipe& recipe, bool restart)
+    : path_(recipe.run.dir), restart_(restart) {
+  const bool known = fs::exists(path_ / kRecipeFile);
+  if (!known && holds_something(path_)) {
     throw UsageError(
         fmt::format("[run] dir {} holds something that is no run (it has no recipe.toml); choose "
                     "another folder",
                     path_.string()));
   }
-  if (!restart && fs::exists(recipe_file)) check_recipe(recipe);
+  if (!restart && known && has_progress()) check_recipe(recipe);
   fs::create_directories(path_);
   lock();
-  if (restart) {
-    for (const char* part : {"checkpoints", "tensorboard", "events.jsonl", "summary.json"}) {
-      fs::remove_all(path_ / part);
-    }
-  }
-  write_file(recipe_file, config::print_recipe(recipe));
 }
 
 RunFolder::~RunFolder() {
@@ -85,17 +55,43 @@ void RunFolder::lock() {
   }
 }
 
-void RunFolder::check_recipe(const config::Recipe& recipe) const {
-  const fs::path file = path_ / "recipe.toml";
-  const config::Recipe before = method::load_recipe(file, {});
-  std::string changes = config::print_changes(essence(recipe), essence(before));
-  if (changes.empty()) return;
-  changes.pop_back();
-  std::ranges::replace(changes, '\n', ';');
+bool RunFolder::has_progress() const {
+  if (fs::exists(summary()) || newest_checkpoint(checkpoints())) return true;
+  const fs::path log = path_ / "events.jsonl";
+  return fs::exists(log) && !events::read_run_log(log).steps.empty();
+}
+
+void RunFolder::check_recipe(const config::Recipe& recipe) {
+  const config::Recipe before = method::load_recipe(path_ / kRecipeFile, {});
+  const std::vector<std::string> refused = compare_recipes(before, recipe, true).refused;
+  if (!refused.empty()) {
+    throw UsageError(
+        fmt::format("{} holds a run of another recipe: {}; set it back, choose another run.dir, or "
+                    "pass --restart to begin anew",
+                    path_.string(), fmt::join(refused, "; ")));
+  }
+  if (!fs::exists(summary())) return;
+  finished_ = recipe.train.steps == before.train.steps;
+  if (finished_ || newest_checkpoint(checkpoints())) return;
   throw UsageError(
-      fmt::format("{} holds a run of another recipe, which differs in: {}; choose another run.dir "
-                  "or pass --restart",
-                  path_.string(), changes));
+      fmt::format("{} is finished after {} steps and has no checkpoint to go on from to [train] "
+                  "steps = {}; choose another run.dir, or pass --restart to begin anew",
+                  path_.string(), before.train.steps, recipe.train.steps));
+}
+
+void RunFolder::begin(const config::Recipe& recipe) {
+  fs::remove(summary());
+  if (restart_) {
+    for (const char* part : {"checkpoints", "tensorboard", "events.jsonl"}) {
+      fs::remove_all(path_ / part);
+    }
+  }
+  write_file(path_ / kRecipeFile, config::print_recipe(recipe));
+}
+
+fs::path RunFolder::newest() const {
+  if (restart_) return {};
+  return newest_checkpoint(checkpoints()).value_or(fs::path());
 }
 
 }  // namespace thinwire::train

@@ -1,9 +1,7 @@
 // The folder of one run: recipe.toml, events.jsonl, tensorboard/, checkpoints/, summary.json. Only
-// one process trains in it at a time, and only ever by one recipe.
+// one process trains in it at a time, and only ever one run.
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <string>
 
 #include "thinwire/base/file.h"
@@ -11,37 +9,39 @@
 
 namespace thinwire::train {
 
-// The recipe's fields that are not at their defaults, without those that say where a run lies, how
-// it is watched and how much memory it takes (run.name, run.dir, [log], [checkpoint], [links],
-// train.engine, eval.every, sync.timeout_s, model.recompute): runs with the same identity have the
-// same bits. [links] counts where sync.shares = "speed": simulated links then decide the rows. A
-// field that a later version adds leaves the identity of older runs as it is.
-std::string run_identity(const config::Recipe& recipe);
-
-// Names a run (base/round.h): its identity, its vocabulary, and the numerics version it began with.
-uint64_t run_id(const config::Recipe& recipe, uint64_t vocabulary_digest, int numerics_version);
-
 class RunFolder {
  public:
-  // Opens or creates recipe.run.dir for this recipe. Throws UsageError when the folder holds a run
-  // of another recipe (naming the fields that differ) or something that is no run, and Error when
-  // another process trains there. restart: what an earlier run left is removed first.
+  // Opens or creates recipe.run.dir for this recipe; what is there stays as it is until begin().
+  // Throws UsageError when the folder holds a run of another recipe (resume_rules.h; a run that
+  // has not completed a step leaves it to others) or something that is no run, and Error when
+  // another process trains there. restart: what it holds of a run does not count.
   RunFolder(const config::Recipe& recipe, bool restart);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
 
+  // To be called once all is there that training needs, so that a failed start leaves the folder
+  // free: writes recipe.toml, and removes what a restart or the end of a shorter run has made
+  // obsolete.
+  void begin(const config::Recipe& recipe);
+
   const fs::path& path() const { return path_; }
   fs::path checkpoints() const { return path_ / "checkpoints"; }
   fs::path summary() const { return path_ / "summary.json"; }
-  // Whether the run is complete.
-  bool finished() const { return fs::exists(summary()); }
+  // Whether the run is complete, with as many steps as the recipe has.
+  bool finished() const { return finished_; }
+  // The checkpoint to go on from; empty: there is none.
+  fs::path newest() const;
 
  private:
   void lock();
-  void check_recipe(const config::Recipe& recipe) const;
+  void check_recipe(const config::Recipe& recipe);
+  // Whether there is anything that another run would spoil.
+  bool has_progress() const;
 
   fs::path path_;
+  bool restart_;
+  bool finished_ = false;
   int lock_ = -1;
 };
 

@@ -133,7 +133,7 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
     return open_round(recipe, 0, 1, static_cast<int64_t>(step));
   };
   sync::share_params(params, *strategy);
-  strategy->restored(0, round_at);
+  strategy->restored({.round_at = round_at});
   model::PassTimes before;
   for (int64_t step = 0; step < recipe.train.steps; ++step) {
     if (step == options.warmup) before = model.times();

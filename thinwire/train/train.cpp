@@ -12,18 +12,18 @@
 #include <utility>
 #include <vector>
 
-#include "thinwire/base/digest.h"
 #include "thinwire/base/file.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/config/model_shapes.h"
-#include "thinwire/data/prepare.h"
 #include "thinwire/data/rows.h"
+#include "thinwire/data/token_sets.h"
 #include "thinwire/data/vocabulary.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/links/links.h"
 #include "thinwire/train/initial_parameters.h"
 #include "thinwire/train/params_digest.h"
 #include "thinwire/train/ranks.h"
+#include "thinwire/train/resume.h"
 #include "thinwire/train/run_folder.h"
 #include "thinwire/train/run_workers.h"
 #include "thinwire/train/summarise.h"
@@ -57,53 +57,21 @@ void resolve(config::Recipe& recipe, const data::Vocabulary& vocabulary) {
 
 struct Corpus {
   explicit Corpus(const config::Recipe& recipe, uint64_t vocabulary_digest)
-      : training(
-            data::TokenSet::open(fs::path(recipe.data.dir) / "train", vocabulary_digest, true)),
-        rows(training, recipe.train.sequence,
+      : sets(data::open_sets(recipe.data.dir, vocabulary_digest)),
+        rows(sets.at("train"), recipe.train.sequence,
              derive_seed(static_cast<uint64_t>(recipe.run.seed), "data")) {
-    for (const std::string& name : data::validation_sets(recipe.data.dir)) {
-      const fs::path folder = fs::path(recipe.data.dir) / "validation" / name;
-      sets.emplace(name, data::TokenSet::open(folder, vocabulary_digest, true));
-      validation.emplace(name, data::Rows::ordered(sets.at(name), recipe.train.sequence));
+    for (const auto& [name, tokens] : sets) {
+      digests.emplace(name, tokens.digest());
+      if (name == "train") continue;
+      validation.emplace(name, data::Rows::ordered(tokens, recipe.train.sequence));
     }
   }
 
-  data::TokenSet training;
-  data::Rows rows;
   std::map<std::string, data::TokenSet> sets;
+  data::Rows rows;
   std::map<std::string, data::Rows> validation;
+  DataDigests digests;
 };
-
-// A checkpoint continues only the run that wrote it, whichever numerics version that began with.
-void check_checkpoint(const CheckpointReader& checkpoint, const config::Recipe& recipe,
-                      uint64_t vocabulary_digest) {
-  const CheckpointMeta& meta = checkpoint.meta();
-  if (meta.numerics_version > kNumericsVersion) {
-    throw Error(fmt::format(
-        "{} has numerics version {}, written by a later program; this one computes by version {} "
-        "and cannot go on from it; use the later program, or train.init to start from its weights",
-        checkpoint.folder().string(), meta.numerics_version, kNumericsVersion));
-  }
-  for (int version = 1; version <= kNumericsVersion; ++version) {
-    if (meta.run == run_id(recipe, vocabulary_digest, version)) return;
-  }
-  throw Error(
-      fmt::format("{} belongs to another run (run {}, this one is {}): the recipe, the seed or the "
-                  "vocabulary differs; use train.init to start from its weights",
-                  checkpoint.folder().string(), to_hex(meta.run),
-                  to_hex(run_id(recipe, vocabulary_digest, kNumericsVersion))));
-}
-
-void say_resuming(Recorder& recorder, const RunFolder& folder, const CheckpointMeta& meta) {
-  const auto step = static_cast<int64_t>(meta.step);
-  recorder.message(step, fmt::format("resuming {} after step {}", folder.path().string(), step));
-  if (meta.numerics_version == kNumericsVersion) return;
-  recorder.message(
-      step, fmt::format("the checkpoint is of an earlier program (numerics version {}, now {}): "
-                        "workers agree as ever, but from here on the last bits of results may "
-                        "differ from those of a run that the earlier program finished",
-                        meta.numerics_version, kNumericsVersion));
-}
 
 // Null where nobody's computation takes virtual time.
 std::shared_ptr<transport::SimulatedNetwork> simulate_links(const config::Recipe& recipe) {
@@ -159,11 +127,39 @@ Ranks::Start find_start(const RunFolder* folder, Ranks* ranks) {
   if (folder == nullptr) return ranks->hear();
   Ranks::Start start;
   start.finished = folder->finished();
-  if (const auto newest = newest_checkpoint(folder->checkpoints())) {
-    start.checkpoint = newest->string();
-  }
+  start.checkpoint = folder->newest().string();
   if (ranks != nullptr) ranks->tell(start);
   return start;
+}
+
+// Where the run begins or goes on.
+struct Beginning {
+  std::shared_ptr<tensor::Arena> initial;    // the weights
+  std::unique_ptr<CheckpointReader> resume;  // null: a new run
+  uint64_t run_id = 0;
+  int64_t first_step = 0;
+  int64_t ended_at = 0;              // as in ResumeFacts
+  std::vector<std::string> notices;  // likewise
+};
+
+// checkpoint: to go on from; empty: a new run.
+Beginning find_beginning(const std::string& checkpoint, const tensor::Layout& layout,
+                         const RunSources& sources) {
+  Beginning from;
+  from.initial = std::make_shared<tensor::Arena>(layout);
+  if (checkpoint.empty()) {
+    set_initial_parameters(sources.recipe, *from.initial);
+    from.run_id = new_run_id(sources, kNumericsVersion);
+    return from;
+  }
+  from.resume = open_newest(checkpoint);
+  ResumeFacts facts = check_resume(*from.resume, sources);
+  from.resume->read_weights(*from.initial);
+  from.run_id = from.resume->meta().run;
+  from.first_step = static_cast<int64_t>(from.resume->meta().step);
+  from.ended_at = facts.ended_at;
+  from.notices = std::move(facts.notices);
+  return from;
 }
 
 // `ranks` is null where all workers are threads of this process.
@@ -179,26 +175,22 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
   }
   const Corpus corpus(recipe, vocabulary->digest());
   const tensor::Layout layout(config::llama_tensors(recipe.model));
-  auto initial = std::make_shared<tensor::Arena>(layout);
-  std::optional<CheckpointReader> resume;
-  if (!start.checkpoint.empty()) resume.emplace(start.checkpoint);
-  if (resume) {
-    resume->read_weights(*initial);
-  } else {
-    set_initial_parameters(recipe, *initial);
-  }
-
-  if (resume) check_checkpoint(*resume, recipe, vocabulary->digest());
-  const uint64_t id =
-      resume ? resume->meta().run : run_id(recipe, vocabulary->digest(), kNumericsVersion);
-  const auto first_step = resume ? static_cast<int64_t>(resume->meta().step) : 0;
+  Beginning from =
+      find_beginning(start.checkpoint, layout, {recipe, vocabulary->digest(), corpus.digests});
+  const int64_t first_step = from.first_step;
   std::optional<Office> office;
   std::unique_ptr<Desk> remote;
   if (folder) {
+    folder->begin(recipe);
     office.emplace(recipe, *folder, first_step, options.stop, ranks,
-                   CheckpointStamp{id, recipe.sync.method, config::print_recipe(recipe),
-                                   vocabulary->file(), recipe.train.batch * recipe.train.sequence});
-    if (resume) say_resuming(office->recorder, *folder, resume->meta());
+                   CheckpointStamp{from.run_id, corpus.digests, from.ended_at, recipe.sync.method,
+                                   config::print_recipe(recipe), vocabulary->file(),
+                                   recipe.train.batch * recipe.train.sequence});
+    if (from.resume) {
+      office->recorder.message(first_step, fmt::format("resuming {} after step {}",
+                                                       folder->path().string(), first_step));
+    }
+    for (const std::string& notice : from.notices) office->recorder.message(first_step, notice);
   } else {
     remote = ranks->remote_desk();
   }
@@ -207,21 +199,22 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
   CoreSlots cores(std::max(available_cores(), static_cast<int>(recipe.train.threads)));
   const bool trains = first_step < recipe.train.steps;
   ThreadPool threads(1);
-  const uint64_t first_digest = trains ? 0 : values_digest(initial->all(), threads);
+  const uint64_t first_digest = trains ? 0 : values_digest(from.initial->all(), threads);
   const int workers_here =
       ranks == nullptr ? static_cast<int>(recipe.train.workers) : ranks->members_here();
-  InitialParameters shared_initial(std::move(initial), workers_here);
+  InitialParameters shared_initial(std::move(from.initial), workers_here);
   const RunContext context{recipe,
                            layout,
                            shared_initial,
-                           id,
+                           from.run_id,
                            first_step,
                            corpus.rows,
                            corpus.validation,
                            cores,
                            office ? static_cast<Desk&>(office->desk) : *remote,
-                           resume ? &*resume : nullptr,
-                           simulate_links(recipe)};
+                           from.resume.get(),
+                           simulate_links(recipe),
+                           from.ended_at};
   if (options.on_start) options.on_start();
   const int64_t completed =
       run_workers(context, ranks == nullptr ? local_peers(context) : ranks->make_peers());

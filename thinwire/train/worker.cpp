@@ -65,8 +65,10 @@ void Worker::restore() {
       *part.bytes = context_.resume->read_worker_bytes(peers_.self(), part.name);
     }
   }
-  strategy_->restored(static_cast<uint64_t>(context_.first_step),
-                      [this](uint64_t step) { return round_at(static_cast<int64_t>(step)); });
+  strategy_->restored(
+      {.next_step = static_cast<uint64_t>(context_.first_step),
+       .round_at = [this](uint64_t step) { return round_at(static_cast<int64_t>(step)); },
+       .ended_at = static_cast<uint64_t>(context_.ended_at)});
   speeds_.restored(context_.run_id, context_.first_step);
   model_.refresh();
 }

@@ -43,6 +43,7 @@ struct RunContext {
   Desk& desk;
   const CheckpointReader* resume = nullptr;  // where the run continues from; null: a new run
   std::shared_ptr<transport::SimulatedNetwork> simulation;  // null: links are not simulated
+  int64_t ended_at = 0;  // steps after which it had ended, before it was given more; 0: never
 };
 
 class Worker {
