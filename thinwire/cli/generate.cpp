@@ -14,6 +14,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/cli/command.h"
+#include "thinwire/cli/output.h"
 #include "thinwire/data/vocabulary.h"
 #include "thinwire/model/decoder.h"
 #include "thinwire/model/sampler.h"
@@ -35,11 +36,6 @@ struct Arguments {
   bool ignore_end = false;
   model::SamplerOptions sampling;
 };
-
-void show(const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
-}
 
 // What stands before the text. Documents follow an end-of-sequence token in Thinwire's training;
 // models from elsewhere were trained to begin with BOS.
@@ -94,7 +90,7 @@ void run(const Arguments& arguments) {
   model::Decoder decoder(loaded.model, *loaded.params, threads, context_size(arguments, loaded));
 
   data::TextStream text(*loaded.vocabulary);
-  for (const int32_t token : prompt) show(text.push(token));
+  for (const int32_t token : prompt) write_output(text.push(token));
   const Stopwatch watch;
   std::span<const float> logits = decoder.prefill(prompt);
   int64_t made = 0;
@@ -102,10 +98,10 @@ void run(const Arguments& arguments) {
     const int32_t token = sampler.next(logits);
     ++made;
     if (token == loaded.vocabulary->eos() && !arguments.ignore_end) break;
-    show(text.push(token));
+    write_output(text.push(token));
     if (made < wanted) logits = decoder.step(token);
   }
-  show(text.finish() + "\n");
+  write_output(text.finish() + "\n");
   fmt::print(stderr, "{} tokens, {:.0f} tokens/s\n", made,
              static_cast<double>(made) / watch.seconds());
 }

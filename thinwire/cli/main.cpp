@@ -3,24 +3,26 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <sstream>
+#include <string>
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/interrupt.h"
+#include "thinwire/base/plain_message.h"
 #include "thinwire/cli/command.h"
+#include "thinwire/cli/output.h"
 
 namespace {
 
 constexpr int kFailed = 1;
 constexpr int kWrongUse = 2;
 
-int report(const char* what, int status) {
-  std::fprintf(stderr, "thinwire: %s\n", what);
+int report(const std::string& what, int status) {
+  std::fprintf(stderr, "thinwire: %s\n", what.c_str());
   return status;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   CLI::App app("Trains and fine-tunes language models over thin wires and in thin memory.",
                "thinwire");
   app.footer(
@@ -32,7 +34,19 @@ int main(int argc, char** argv) {
     thinwire::cli::add_commands(app);
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kWrongUse;
+    std::ostringstream help;
+    const bool asked = app.exit(error, help) == 0;
+    thinwire::cli::write_output(help.str());
+    return asked ? 0 : kWrongUse;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return thinwire::cli::with_checked_output([&] { return run(argc, argv); });
   } catch (const thinwire::Interrupted& interrupted) {
     report(interrupted.what(), kFailed);
     thinwire::end_by_caught_signal();
@@ -40,7 +54,6 @@ int main(int argc, char** argv) {
   } catch (const thinwire::UsageError& error) {
     return report(error.what(), kWrongUse);
   } catch (const std::exception& error) {
-    return report(error.what(), kFailed);
+    return report(thinwire::plain_message(error), kFailed);
   }
-  return 0;
 }

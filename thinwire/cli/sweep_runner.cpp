@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/plain_message.h"
 #include "thinwire/base/process.h"
 #include "thinwire/events/progress.h"
 
@@ -70,7 +71,7 @@ class Sweep {
       write_file(run.log(), "");
       running_.push_back({next_, Process(run.command, run.log(), /*own_group=*/true)});
     } catch (const std::exception& error) {
-      settle(next_, {RunState::kFailed, error.what()});
+      settle(next_, {RunState::kFailed, plain_message(error)});
     }
     ++next_;
   }

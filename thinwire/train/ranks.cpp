@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/plain_message.h"
 #include "thinwire/train/worker.h"
 
 namespace thinwire::train {
@@ -151,7 +152,7 @@ Ranks::Service::Service(Ranks& ranks, Desk& desk) : ranks_(ranks) {
     try {
       ranks.take_note(note);
     } catch (const std::exception& error) {
-      ranks.abort(error.what());
+      ranks.abort(plain_message(error));
     }
   });
 }

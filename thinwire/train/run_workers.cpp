@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "thinwire/base/plain_message.h"
+
 namespace thinwire::train {
 namespace {
 
@@ -50,7 +52,7 @@ void run_worker(const RunContext& context, transport::Peers& peers, Ending& endi
     ending.aborted(std::current_exception());
   } catch (const std::exception& error) {
     ending.failed(std::current_exception());
-    peers.abort(error.what());
+    peers.abort(plain_message(error));
   }
 }
 

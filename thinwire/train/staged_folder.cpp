@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/plain_message.h"
 
 namespace thinwire::train {
 namespace {
@@ -59,7 +60,7 @@ StagedFolder::StagedFolder(const fs::path& target)
     fs::create_directories(partial_);
   } catch (const fs::filesystem_error& error) {
     active_folders().remove(partial_);
-    throw Error(error.what());
+    throw Error(plain_message(error));
   }
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "thinwire/base/file.h"
+#include "thinwire/base/plain_message.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/config/model_shapes.h"
 #include "thinwire/data/rows.h"
@@ -244,7 +245,7 @@ TrainResult train(config::Recipe recipe, const TrainOptions& options) {
     }
     return train_here(std::move(recipe), options, &ranks);
   } catch (const std::exception& error) {
-    ranks.abort(error.what());
+    ranks.abort(plain_message(error));
     throw;
   }
 }
