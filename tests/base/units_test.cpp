@@ -42,7 +42,6 @@ TEST(FormatCount, HasNoUnit) {
 }
 
 TEST(FormatSeconds, ChoosesItsUnits) {
-  EXPECT_EQ(format_seconds(0.04), "0.0 s");
   EXPECT_EQ(format_seconds(4.2), "4.2 s");
   EXPECT_EQ(format_seconds(59.97), "1 min 00 s");
   EXPECT_EQ(format_seconds(75), "1 min 15 s");
@@ -50,6 +49,22 @@ TEST(FormatSeconds, ChoosesItsUnits) {
   EXPECT_EQ(format_seconds(3725), "1 h 02 min");
   EXPECT_EQ(format_seconds(50 * 3600), "2 d 02 h");
   EXPECT_EQ(format_seconds(std::numeric_limits<double>::infinity()), "inf s");
+}
+
+TEST(FormatSeconds, KeepsDigitsOfShortTimes) {
+  EXPECT_EQ(format_seconds(0), "0 s");
+  EXPECT_EQ(format_seconds(1.0), "1.0 s");
+  EXPECT_EQ(format_seconds(0.9996), "1.0 s");
+  EXPECT_EQ(format_seconds(0.127), "127 ms");
+  EXPECT_EQ(format_seconds(0.0123), "12 ms");
+  EXPECT_EQ(format_seconds(0.0099), "9.9 ms");
+  EXPECT_EQ(format_seconds(0.00996), "10 ms");
+  EXPECT_EQ(format_seconds(0.00042), "420 µs");
+  EXPECT_EQ(format_seconds(0.9996e-3), "1.0 ms");
+  EXPECT_EQ(format_seconds(4.2e-6), "4.2 µs");
+  EXPECT_EQ(format_seconds(1e-9), "0 s");
+  EXPECT_EQ(format_seconds(-0.0123), "-12 ms");
+  EXPECT_EQ(format_seconds(std::numeric_limits<double>::quiet_NaN()), "nan s");
 }
 
 TEST(ParseQuantity, ReadsNumbersWithSuffixes) {

@@ -30,6 +30,14 @@ std::string with_suffix(double value, std::string_view unit) {
   return fmt::format("{:.{}f} {}{}", scaled, decimals, kSuffixes[at].letter, unit);
 }
 
+// Thousandths or millionths of a second; what would round to 1000 of these is one of those.
+std::string below_a_second(double seconds) {
+  const bool millis = std::fabs(seconds) >= 0.9995e-3;
+  const double scaled = seconds * (millis ? 1e3 : 1e6);
+  if (std::fabs(scaled) < 0.05) return "0 s";
+  return fmt::format("{:.{}f} {}", scaled, std::fabs(scaled) < 9.95 ? 1 : 0, millis ? "ms" : "µs");
+}
+
 }  // namespace
 
 std::string format_bytes(double bytes) { return with_suffix(bytes, "B"); }
@@ -43,6 +51,7 @@ std::string format_parameters(double count) {
 }
 
 std::string format_seconds(double seconds) {
+  if (std::fabs(seconds) < 0.9995) return below_a_second(seconds);
   if (!(seconds >= 59.95) || std::isinf(seconds)) return fmt::format("{:.1f} s", seconds);
   const auto whole = static_cast<int64_t>(std::llround(seconds));
   if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);

@@ -13,7 +13,8 @@ std::string format_bytes(double bytes);
 std::string format_count(double count);
 // As people write numbers of parameters and tokens: 1.2e9 -> "1.20 B".
 std::string format_parameters(double count);
-// 3725 -> "1 h 02 min"; 75 -> "1 min 15 s"; 4.2 -> "4.2 s".
+// 3725 -> "1 h 02 min"; 75 -> "1 min 15 s"; 4.2 -> "4.2 s"; 0.0123 -> "12 ms"; 4.2e-6 -> "4.2 µs".
+// Below a second two or three digits.
 std::string format_seconds(double seconds);
 
 // "150T", "0.8G", "4M", "10k", "1e6", "512" -> number (powers of 1000). Throws UsageError naming

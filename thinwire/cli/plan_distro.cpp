@@ -110,9 +110,9 @@ void print_text(const Case& chosen, const plan::DistroCost& cost) {
        {"DisTrO", format_bytes(cost.sent_bytes), format_bytes(cost.received_bytes), "1.00",
         "1.00"}}};
   fmt::print("{}\n", table.terminal());
-  fmt::print("{:.2f} s down at {}, {:.2f} s up at {} (line rates; TCP carries at most 95.7 %)\n",
-             cost.seconds_down, format_rate(setting.link.down_bit_s), cost.seconds_up,
-             format_rate(setting.link.up_bit_s));
+  fmt::print("{} down at {}, {} up at {} (line rates; TCP carries at most 95.7 %)\n",
+             format_seconds(cost.seconds_down), format_rate(setting.link.down_bit_s),
+             format_seconds(cost.seconds_up), format_rate(setting.link.up_bit_s));
   const auto curve = plan::constant_bytes_curve(setting);
   fmt::print(
       "With the same bytes a step (the report's speculation) the ratio grows from {:.0f} at {} to "

@@ -211,7 +211,8 @@ std::string Progress::left_text() const {
   if (total_ <= done_ || done_ <= options_.start) return "";
   const double seconds_a_unit =
       (monotonic_seconds() - began_) / static_cast<double>(done_ - options_.start);
-  return format_seconds(seconds_a_unit * static_cast<double>(total_ - done_)) + " left";
+  const double left = seconds_a_unit * static_cast<double>(total_ - done_);
+  return format_seconds(std::max(left, 1.0)) + " left";  // a guess has no milliseconds
 }
 
 std::string Progress::plain_line() const {
