@@ -61,9 +61,18 @@ class BenchSpeed(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("tokens.bin has 7 bytes; a batch of 68 tokens takes 272", done.stderr)
         self.recipe.write_text("[run]\nseed = 1\n")
-        done = self.speed()
+        done = self.speed(f"data.dir={self.folder.name}/none")
         self.assertEqual(done.returncode, 2)
-        self.assertIn("[model] vocab must be set", done.stderr)
+        self.assertIn("[model] vocab must be set, or the data prepared: there is no vocabulary in", done.stderr)
+
+    def test_asks_prepared_data_for_the_size_of_the_vocabulary(self):
+        prepared = Path(self.folder.name) / "prepared"
+        prepared.mkdir()
+        (prepared / "vocabulary.json").write_text('{"vocabulary": "byte"}')
+        data = f"data.dir={prepared}"
+        done = self.speed(data, "model.vocab=0", "--steps", "1", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertAlmostEqual(json.loads(done.stdout)["losses"][0], math.log(258), delta=0.1)
 
     def test_the_parts_add_up_to_the_step(self):
         done = self.speed("--parts")

@@ -104,10 +104,15 @@ class SentencePieceVocabulary final : public Vocabulary {
 
 }  // namespace
 
-std::unique_ptr<Vocabulary> Vocabulary::load(const fs::path& folder) {
+std::unique_ptr<Vocabulary> Vocabulary::find(const fs::path& folder) {
   for (const char* name : {kSentencePieceFile, kByteFile, "tokenizer.model"}) {
     if (fs::exists(folder / name)) return load_file(folder / name);
   }
+  return nullptr;
+}
+
+std::unique_ptr<Vocabulary> Vocabulary::load(const fs::path& folder) {
+  if (auto vocabulary = find(folder)) return vocabulary;
   throw Error(
       fmt::format("no vocabulary in {}: expected {} or {}, as `thinwire prepare` writes them",
                   folder.string(), kSentencePieceFile, kByteFile));

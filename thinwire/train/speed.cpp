@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <string>
 
 #include "thinwire/base/clock.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/config/model_shapes.h"
+#include "thinwire/data/vocabulary.h"
 #include "thinwire/model/llama.h"
 #include "thinwire/sync/strategy.h"
 #include "thinwire/train/gradients.h"
@@ -40,6 +42,14 @@ std::vector<int32_t> read_tokens(const fs::path& path, int64_t batch) {
   std::vector<int32_t> tokens(bytes / sizeof(int32_t));
   std::memcpy(tokens.data(), file.bytes().data(), bytes);
   return tokens;
+}
+
+int64_t prepared_vocabulary_size(const std::string& folder) {
+  if (const auto vocabulary = data::Vocabulary::find(folder)) return vocabulary->size();
+  throw UsageError(
+      fmt::format("[model] vocab must be set, or the data prepared: there is no vocabulary in "
+                  "[data] dir = \"{}\"",
+                  folder));
 }
 
 // The parts of a step of `tokens` tokens by our own engine with AdamW. What is computed again
@@ -93,9 +103,7 @@ double SpeedResult::tokens_per_second() const {
 }
 
 SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
-  if (recipe.model.vocab == 0) {
-    throw UsageError("[model] vocab must be set: there is no prepared vocabulary here to ask");
-  }
+  if (recipe.model.vocab == 0) recipe.model.vocab = prepared_vocabulary_size(recipe.data.dir);
   const config::TrainSection& train = recipe.train;
   const model::Placement placement = model::parse_device(train.device);
   const model::Precision precision = model::parse_precision(train.precision, placement);

@@ -1,5 +1,5 @@
 // How fast this machine takes training steps: the step of one worker of a recipe, alone, without
-// data files, other workers or a run folder.
+// token shards, other workers or a run folder.
 #pragma once
 
 #include <cstdint>
@@ -48,8 +48,9 @@ struct SpeedResult {
 };
 
 // A step is gradients of the worker's share of train.batch, clipping, optimizer or the method's own
-// update with one member, as `thinwire train` takes it. Throws UsageError when model.vocab is not
-// set and Error when the token file does not hold whole batches.
+// update with one member, as `thinwire train` takes it. Where model.vocab is not set, the
+// vocabulary in data.dir says how large it is. Throws UsageError when there is none and Error when
+// the token file does not hold whole batches.
 SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options);
 
 }  // namespace thinwire::train
