@@ -3,12 +3,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <CLI/CLI.hpp>
+#include <sstream>
+
+#include "tests/paths.h"
 #include "thinwire/base/error.h"
+#include "thinwire/cli/command.h"
+#include "thinwire/cli/sweep_results.h"
 
 namespace thinwire::cli {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Pair;
 using testing::StartsWith;
@@ -90,6 +97,35 @@ TEST(SweepGrid, ErrorsNameTheKey) {
   EXPECT_EQ(error_of("recipe = \"a\"\n[grid]\nx.y = [1]\n[fixed]\nx.y = 1"),
             "grid.toml: fixed.x.y is varied by the sweep too");
   EXPECT_THAT(error_of("recipe = "), StartsWith("grid.toml:1: "));
+}
+
+// The indented lines that follow each other after `before`.
+std::string indented_after(const std::string& text, const std::string& before) {
+  std::istringstream in(text.substr(text.find(before)));
+  std::string lines;
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("  ")) lines += line + "\n";
+    if (!line.starts_with("  ") && !lines.empty()) break;
+  }
+  return lines;
+}
+
+TEST(SweepGrid, HelpShowsOneThatIsAccepted) {
+  CLI::App app;
+  add_sweep(app);
+  const std::string help = app.get_subcommand("sweep")->help();
+  EXPECT_THAT(help, HasSubstr("docs/sweeps.md"));
+  const Grid grid = parse_grid(indented_after(help, "A grid file names"), "help");
+  EXPECT_EQ(grid.recipe, "recipes/tiny.toml");
+  EXPECT_EQ(grid.points.size() * grid.seeds.size(), 4U);
+}
+
+TEST(SweepGrid, TheOneOfTheDocumentationIsAccepted) {
+  const std::string page = read_text_file(tests::source_file("docs/sweeps.md"));
+  const size_t begin = page.find("```toml\n") + 8;
+  Grid grid = parse_grid(page.substr(begin, page.find("```\n", begin) - begin), "sweeps.md");
+  grid.recipe = tests::source_file(grid.recipe.string());
+  EXPECT_EQ(plan_sweep(std::move(grid), "out", "thinwire").runs.size(), 8U);
 }
 
 }  // namespace

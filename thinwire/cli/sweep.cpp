@@ -25,6 +25,19 @@ struct Arguments {
 // This very program, also when its file was replaced by a newer build meanwhile.
 constexpr const char* kOwnProgram = "/proc/self/exe";
 
+constexpr const char* kGridHelp =
+    "A grid file names a recipe and what to vary, for example:\n\n"
+    "  recipe = \"recipes/tiny.toml\"\n"
+    "  seeds = [1, 2]                # optional: values of run.seed\n"
+    "  [fixed]                       # optional: fields that all runs have\n"
+    "  train.steps = 400\n"
+    "  [grid]                        # optional: every combination of the lists is a run\n"
+    "  optim.lr = [1e-3, 3e-3]\n"
+    "  [[points]]                    # optional: fields that vary together\n"
+    "  sync.method = \"distro\"\n"
+    "  distro.k = 32\n\n"
+    "The same command goes on where a sweep was interrupted. More in docs/sweeps.md.";
+
 void report_end(const SweepPlan& plan, const SweepResults& results) {
   if (results.done == plan.runs.size()) return;
   if (interrupts().any) {
@@ -76,6 +89,7 @@ void add_sweep(CLI::App& app) {
   command->add_option("--out", arguments->out,
                       "Folder of runs and results (default: runs/<name of the grid file>)");
   command->add_option("--program", arguments->program)->group("");
+  command->footer(kGridHelp);
   command->callback([arguments] { run(*arguments); });
 }
 
