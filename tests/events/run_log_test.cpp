@@ -101,8 +101,24 @@ TEST_F(RunLogTest, LeavesOutATornLastLine) {
 TEST_F(RunLogTest, CutsATornLastLineOffWhenReopened) {
   RunLog(file_).write(step(1));
   append_raw(R"({"event":"step","st)");
-  RunLog(file_, 1).write(step(2));
+  {
+    RunLog log(file_, 1);
+    EXPECT_TRUE(log.repaired());
+    log.write(step(2));
+  }
   EXPECT_THAT(steps(), ElementsAre(1, 2));
+  EXPECT_FALSE(RunLog(file_, 2).repaired());
+}
+
+TEST_F(RunLogTest, ReadsBackWhenThingsHappened) {
+  {
+    RunLog log(file_);
+    log.write(step(1));
+    log.write(EvalEvent{1, "validation", 2.0});
+  }
+  const RunHistory history = read_run_log(file_);
+  EXPECT_GT(history.steps.at(0).time, 1e9);
+  EXPECT_GE(history.evals.at(0).time, history.steps.at(0).time);
 }
 
 TEST_F(RunLogTest, DropsTheStepsAfterTheOneResumedFrom) {

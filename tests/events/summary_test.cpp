@@ -23,13 +23,15 @@ fs::path test_file() {
 Summary example() {
   Summary summary;
   summary.name = "quickstart";
-  summary.method = "distro";
+  summary.method = "diloco";
+  summary.within = "allreduce";
   summary.workers = 4;
   summary.steps = 300;
   summary.tokens = 1'228'800;
   summary.params = 2'900'000;
   summary.params_non_embedding = 2'400'000;
   summary.train_loss = 4.5;
+  summary.train_loss_steps = 30;
   summary.val_loss = {{"validation", 4.6}, {"bible", 5.1}};
   summary.bytes_sent_per_worker_step = 9000;
   summary.bytes_received_per_worker_step = 27000;
@@ -63,12 +65,14 @@ TEST(Summary, ReadsBackEveryField) {
   const Summary read = read_summary(test_file());
   EXPECT_EQ(read.name, written.name);
   EXPECT_EQ(read.method, written.method);
+  EXPECT_EQ(read.within, written.within);
   EXPECT_EQ(read.workers, written.workers);
   EXPECT_EQ(read.steps, written.steps);
   EXPECT_EQ(read.tokens, written.tokens);
   EXPECT_EQ(read.params, written.params);
   EXPECT_EQ(read.params_non_embedding, written.params_non_embedding);
   EXPECT_EQ(read.train_loss, written.train_loss);
+  EXPECT_EQ(read.train_loss_steps, written.train_loss_steps);
   EXPECT_EQ(read.val_loss, written.val_loss);
   EXPECT_EQ(read.bytes_sent_per_worker_step, written.bytes_sent_per_worker_step);
   EXPECT_EQ(read.bytes_received_per_worker_step, written.bytes_received_per_worker_step);
@@ -93,13 +97,27 @@ TEST(Summary, ALossThatIsNotANumberSurvives) {
   EXPECT_TRUE(std::isnan(read_summary(test_file()).train_loss));
 }
 
-TEST(Summary, OlderFilesDidNotSimulateLinks) {
+TEST(Summary, OlderFilesLackWhatCameLater) {
   write_summary(test_file(), example());
   std::string text = read_text_file(test_file());
-  const size_t key = text.find("  \"compute_utilization\"");
-  text.erase(key, text.find('\n', key) + 1 - key);
+  for (const char* key : {"  \"compute_utilization\"", "  \"train_loss_steps\"", "  \"within\""}) {
+    const size_t at = text.find(key);
+    ASSERT_NE(at, std::string::npos) << key;
+    text.erase(at, text.find('\n', at) + 1 - at);
+  }
   write_file(test_file(), text);
-  EXPECT_EQ(read_summary(test_file()).compute_utilization, 0);
+  const Summary read = read_summary(test_file());
+  EXPECT_EQ(read.compute_utilization, 0);
+  EXPECT_EQ(read.within, "none");
+  EXPECT_EQ(describe_train_loss(read), "moving average");
+}
+
+TEST(Summary, SaysWhatTheTrainingLossIs) {
+  Summary summary;
+  summary.train_loss_steps = 1;
+  EXPECT_EQ(describe_train_loss(summary), "of the last step");
+  summary.train_loss_steps = 50;
+  EXPECT_EQ(describe_train_loss(summary), "mean of the last 50 steps");
 }
 
 TEST(Summary, NamesTheKeyThatIsMissing) {

@@ -9,6 +9,7 @@
 namespace thinwire::events {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 fs::path fresh_folder(const std::string& name) {
@@ -25,7 +26,7 @@ fs::path write_example(const fs::path& folder) {
     writer.scalar("train/loss", 2, 3.25);
     writer.scalar("train/loss", 3, 99);
   }
-  TensorBoardWriter writer(folder, 2);
+  TensorBoardWriter writer(folder, 3);
   writer.scalar("train/loss", 3, 3.0);
   writer.scalar("validation/loss", 300, -0.125);
   return writer.path();
@@ -50,6 +51,19 @@ TEST(TensorBoard, ReadsBackWhatItWrote) {
   EXPECT_EQ(file.scalars[1].tag, "validation/loss");
   EXPECT_EQ(file.scalars[1].step, 300);
   EXPECT_EQ(file.scalars[1].value, -0.125F);
+}
+
+TEST(TensorBoard, KnowsWhichStepsAFolderShows) {
+  const fs::path folder = fresh_folder("tensorboard_steps");
+  EXPECT_TRUE(tensorboard_steps(folder).empty());
+  const fs::path newest = write_example(folder);
+  write_file(folder / "notes.txt", "no event file");
+  TensorBoardSteps steps = tensorboard_steps(folder);
+  EXPECT_THAT(steps["train/loss"], ElementsAre(1, 2, 3)) << "3 once, for the resumed run";
+  EXPECT_THAT(steps["validation/loss"], ElementsAre(300));
+  EXPECT_EQ(read_tensorboard(newest).forgets_from, 3);
+  fs::resize_file(newest, fs::file_size(newest) - 1);
+  EXPECT_THAT(tensorboard_steps(folder)["validation/loss"], ElementsAre());
 }
 
 TEST(TensorBoard, EveryWriterMakesAFileThatSortsAfterEarlierOnes) {

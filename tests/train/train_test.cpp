@@ -259,8 +259,8 @@ TEST_F(Train, ShardsOfAnotherVocabularyAreRefused) {
 }
 
 TEST_F(Train, StopAtAStepWhoseCheckpointIsDueIsAnOrderlyEnd) {
-  const std::string whole =
-      train(tiny_recipe(folder_, {"run.dir=" + (folder_ / "whole").string()}), {}).summary.digest;
+  const events::Summary whole =
+      train(tiny_recipe(folder_, {"run.dir=" + (folder_ / "whole").string()}), {}).summary;
   std::atomic<bool> stop = false;
   std::thread asker([&] {
     const fs::path first = folder_ / "run" / "checkpoints" / checkpoint_name(1);
@@ -274,7 +274,10 @@ TEST_F(Train, StopAtAStepWhoseCheckpointIsDueIsAnOrderlyEnd) {
     EXPECT_TRUE(fs::exists(folder_ / "run" / "checkpoints" /
                            checkpoint_name(static_cast<uint64_t>(stopped.step))));
   }
-  EXPECT_EQ(train(tiny_recipe(folder_), {}).summary.digest, whole);
+  const events::Summary resumed = train(tiny_recipe(folder_), {}).summary;
+  EXPECT_EQ(resumed.digest, whole.digest);
+  EXPECT_EQ(resumed.train_loss, whole.train_loss);
+  EXPECT_EQ(resumed.train_loss_steps, 2) << "a tenth of 12 steps";
 }
 
 TEST_F(Train, StartsFromTheWeightsOfAnotherRun) {

@@ -25,8 +25,9 @@ struct Arguments {
 };
 
 void print_result(const events::Summary& summary, const std::string& folder) {
-  fmt::print("{}: {} steps, {} tokens, training loss {:.4f}", folder, summary.steps,
-             format_count(static_cast<double>(summary.tokens)), summary.train_loss);
+  fmt::print("{}: {} steps, {} tokens, training loss {:.4f} ({})", folder, summary.steps,
+             format_count(static_cast<double>(summary.tokens)), summary.train_loss,
+             events::describe_train_loss(summary));
   for (const auto& [name, loss] : summary.val_loss) fmt::print(", {} loss {:.4f}", name, loss);
   fmt::print(", {}, digest {}\n", format_seconds(summary.seconds), summary.digest);
   if (summary.compute_utilization > 0) {

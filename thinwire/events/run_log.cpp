@@ -47,22 +47,28 @@ std::string line_origin(const fs::path& file, int64_t number) {
   return fmt::format("{}:{}", file.string(), number);
 }
 
+struct KeptLines {
+  std::string text;
+  bool torn = false;  // an unfinished line was left out
+};
+
 // What a log holds of the steps up to `last_step`.
-std::string lines_up_to(const fs::path& file, int64_t last_step) {
+KeptLines lines_up_to(const fs::path& file, int64_t last_step) {
   const MappedFile mapped(file);
-  std::string kept;
-  for_each_line(text_of(mapped), [&](int64_t number, std::string_view line) {
+  KeptLines kept;
+  kept.torn = for_each_line(text_of(mapped), [&](int64_t number, std::string_view line) {
     const std::string origin = line_origin(file, number);
     const Json record = parse_line(line, origin);
     const bool has_step = record.is_object() && record.contains("step");
     if (has_step && JsonFields(record, origin).integer("step") > last_step) return;
-    kept.append(line).push_back('\n');
+    kept.text.append(line).push_back('\n');
   });
   return kept;
 }
 
 StepEvent step_event(const JsonFields& fields, const std::string& origin) {
   StepEvent event;
+  event.time = fields.number("time");
   event.step = fields.integer("step");
   event.loss = fields.number("loss");
   event.learning_rate = fields.number("learning_rate");
@@ -86,7 +92,8 @@ void add_event(const Json& record, const std::string& origin, RunHistory& histor
   if (kind == "step") {
     history.steps.push_back(step_event(fields, origin));
   } else if (kind == "eval") {
-    history.evals.push_back({fields.integer("step"), fields.text("name"), fields.number("loss")});
+    history.evals.push_back({fields.integer("step"), fields.text("name"), fields.number("loss"),
+                             fields.number("time")});
   } else if (kind == "message") {
     history.messages.push_back({fields.integer("step"), fields.text("text")});
   }
@@ -98,8 +105,9 @@ RunLog::RunLog(fs::path file) : path_(std::move(file)) { open(O_TRUNC); }
 
 RunLog::RunLog(fs::path file, int64_t resume_step) : path_(std::move(file)) {
   if (fs::exists(path_)) {
-    const std::string kept = lines_up_to(path_, resume_step);
-    if (kept.size() != fs::file_size(path_)) write_file(path_, kept);
+    const KeptLines kept = lines_up_to(path_, resume_step);
+    repaired_ = kept.torn;
+    if (kept.text.size() != fs::file_size(path_)) write_file(path_, kept.text);
   }
   open(0);
 }

@@ -34,6 +34,7 @@ struct StepEvent {
   double bytes_sent = 0;  // in this step, by one worker (mean over the workers)
   double bytes_received = 0;
   PhaseSeconds seconds;
+  double time = 0;  // seconds since 1970, when it was written; set by reading alone
 };
 
 // The loss on one named validation set after `step` steps.
@@ -41,6 +42,7 @@ struct EvalEvent {
   int64_t step = 0;
   std::string name;
   double loss = 0;  // nats a token
+  double time = 0;  // as a step's
 };
 
 // Something worth knowing that has no numbers: resumed, checkpoint written, replica healed.
@@ -56,7 +58,7 @@ class RunLog {
   // Begins a new log, replacing an old one.
   explicit RunLog(fs::path file);
   // Goes on with a log, if there is one, after `resume_step` steps: lines of later steps are
-  // dropped.
+  // dropped, and so is an incomplete last line.
   RunLog(fs::path file, int64_t resume_step);
   ~RunLog();
   RunLog(const RunLog&) = delete;
@@ -70,12 +72,15 @@ class RunLog {
 
   // Returns when everything written is on disk.
   void sync();
+  // Whether an incomplete last line was found and dropped.
+  bool repaired() const { return repaired_; }
 
  private:
   void open(int flags);
   void append(const std::string& line);
 
   fs::path path_;
+  bool repaired_ = false;
   int file_ = -1;
   std::mutex mutex_;
 };

@@ -13,12 +13,14 @@ template <typename Target, typename Visitor>
 void visit_fields(Target& summary, Visitor&& visit) {
   visit("name", summary.name);
   visit("method", summary.method);
+  visit("within", summary.within);
   visit("workers", summary.workers);
   visit("steps", summary.steps);
   visit("tokens", summary.tokens);
   visit("params", summary.params);
   visit("params_non_embedding", summary.params_non_embedding);
   visit("train_loss", summary.train_loss);
+  visit("train_loss_steps", summary.train_loss_steps);
   visit("val_loss", summary.val_loss);
   visit("bytes_sent_per_worker_step", summary.bytes_sent_per_worker_step);
   visit("bytes_received_per_worker_step", summary.bytes_received_per_worker_step);
@@ -51,6 +53,12 @@ struct Reader {
 
 }  // namespace
 
+std::string describe_train_loss(const Summary& summary) {
+  if (summary.train_loss_steps == 0) return "moving average";
+  if (summary.train_loss_steps == 1) return "of the last step";
+  return fmt::format("mean of the last {} steps", summary.train_loss_steps);
+}
+
 void write_summary(const fs::path& file, const Summary& summary) {
   Json json = Json::object();
   visit_fields(summary, [&](const char* key, const auto& value) { json[key] = value; });
@@ -61,8 +69,11 @@ Summary read_summary(const fs::path& file) {
   const std::string origin = file.string();
   Json json = Json::parse(read_text_file(file), nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) throw Error(fmt::format("{}: not a JSON file", origin));
-  // Runs of versions that could not simulate links do not have it.
-  if (json.is_object()) json.emplace("compute_utilization", 0.0);
+  if (json.is_object()) {  // what earlier versions did not write
+    json.emplace("compute_utilization", 0.0);
+    json.emplace("train_loss_steps", 0);
+    json.emplace("within", "none");
+  }
   const JsonFields fields(json, origin);
   Summary summary;
   visit_fields(summary, Reader{fields, origin});

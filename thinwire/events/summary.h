@@ -10,14 +10,16 @@
 namespace thinwire::events {
 
 struct Summary {
-  std::string name;    // run.name
-  std::string method;  // sync.method
+  std::string name;             // run.name
+  std::string method;           // sync.method
+  std::string within = "none";  // sync.within: what the workers of a cluster do every step
   int64_t workers = 0;
   int64_t steps = 0;
   int64_t tokens = 0;  // trained on, all workers together
   int64_t params = 0;
   int64_t params_non_embedding = 0;
-  double train_loss = 0;                   // nats a token
+  double train_loss = 0;                   // nats a token, mean of the last train_loss_steps
+  int64_t train_loss_steps = 0;            // 0: a moving average, as runs once had
   std::map<std::string, double> val_loss;  // by validation set
   double bytes_sent_per_worker_step = 0;   // own payload counted once
   double bytes_received_per_worker_step = 0;
@@ -34,6 +36,9 @@ struct Summary {
   int64_t peak_memory_bytes = 0;
   std::string digest;  // of the final parameters, 16 hexadecimal digits
 };
+
+// What train_loss is, for people: "mean of the last 50 steps".
+std::string describe_train_loss(const Summary& summary);
 
 // Appears whole or not at all. Numbers that are not finite are null.
 void write_summary(const fs::path& file, const Summary& summary);

@@ -5,11 +5,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "thinwire/base/bytes.h"
+#include "thinwire/base/clock.h"
 #include "thinwire/base/file.h"
 
 namespace thinwire::events {
@@ -18,19 +21,20 @@ namespace thinwire::events {
 // reason.
 class TensorBoardWriter {
  public:
-  // Makes the folder if needed and a new file events.out.tfevents.* in it.
-  explicit TensorBoardWriter(const fs::path& folder);
-  // As above, for a run that goes on after `resume_step` steps: tells TensorBoard to forget what
-  // earlier files of the folder say about later steps.
-  TensorBoardWriter(const fs::path& folder, int64_t resume_step);
+  // Makes the folder if needed and a new file events.out.tfevents.* in it, which tells TensorBoard
+  // to forget what earlier files of the folder say about first_step and later ones.
+  explicit TensorBoardWriter(const fs::path& folder, int64_t first_step = 1);
   ~TensorBoardWriter();
   TensorBoardWriter(const TensorBoardWriter&) = delete;
   TensorBoardWriter& operator=(const TensorBoardWriter&) = delete;
 
   // Tags group by what stands before the slash, e.g. "train/loss".
-  void scalar(std::string_view tag, int64_t step, double value);
+  // Steps of a tag ascend: some versions of TensorBoard forget what is not before the newest one.
+  void scalar(std::string_view tag, int64_t step, double value, double wall_time = unix_seconds());
   // Hands buffered events to the system; also done every few kilobytes or seconds and at the end.
   void flush();
+  // Returns when everything written is on disk.
+  void sync();
 
   const fs::path& path() const { return path_; }
 
@@ -53,11 +57,18 @@ struct TensorBoardScalar {
 struct TensorBoardFile {
   std::string file_version;
   std::vector<TensorBoardScalar> scalars;
+  // What earlier files say about this step and later ones does not count.
+  std::optional<int64_t> forgets_from;
   bool torn = false;  // the last record is incomplete and was left out
 };
 
 // Reads the scalars of an event file, by whomever written. Throws Error naming the file and the
 // offset of a record that is damaged.
 TensorBoardFile read_tensorboard(const fs::path& file);
+
+// The steps a folder has for each tag when TensorBoard has read its files, of which incomplete and
+// damaged ones count up to the damage. None where there is no such folder.
+using TensorBoardSteps = std::map<std::string, std::vector<int64_t>>;
+TensorBoardSteps tensorboard_steps(const fs::path& folder);
 
 }  // namespace thinwire::events

@@ -40,7 +40,7 @@ void time_over_links(const config::Recipe& recipe, std::span<const TensorSpec> s
 events::Summary summarise(const config::Recipe& recipe, const Recorder& recorder, uint64_t digest) {
   const auto specs = config::llama_tensors(recipe.model);
   const auto workers = static_cast<int>(recipe.train.workers);
-  events::Summary summary = recorder.totals();
+  events::Summary summary = recorder.totals().summary();
   summary.params = config::parameter_count(specs);
   summary.params_non_embedding = config::non_embedding_count(specs);
   summary.digest = to_hex(digest);
