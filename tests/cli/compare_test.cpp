@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include "thinwire/base/error.h"
 #include "thinwire/events/run_log.h"
 
@@ -11,6 +13,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 fs::path fresh_folder(const std::string& name) {
   const auto* test = testing::UnitTest::GetInstance()->current_test_info();
@@ -29,6 +32,7 @@ FinishedRun example(const std::string& method) {
   summary.workers = 4;
   summary.params = 3'000'000;
   summary.train_loss = 4.4;
+  summary.train_loss_steps = 50;
   summary.val_loss = {{"kjv", 5.123}, {"validation", 4.567}};
   summary.link_down_bit_s = 100e6;
   summary.link_up_bit_s = 10e6;
@@ -63,12 +67,30 @@ distro     4.400       4.567  5.123  9.00 kB   27.0 kB    1000       333       6
 )");
 }
 
-TEST(Compare, LegendTakesTwoLinesOfATerminal) {
+TEST(Compare, LegendFitsATerminal) {
   const std::vector<FinishedRun> runs = {example("distro")};
-  const std::string legend = result_legend(runs);
-  EXPECT_EQ(std::count(legend.begin(), legend.end(), '\n'), 2);
-  EXPECT_LE(legend.find('\n'), 120U);
-  EXPECT_LE(legend.size() - legend.find('\n'), 120U);
+  std::istringstream legend(result_legend(runs));
+  int lines = 0;
+  for (std::string line; std::getline(legend, line); ++lines) EXPECT_LE(line.size(), 120U) << line;
+  EXPECT_EQ(lines, 3);
+}
+
+TEST(Compare, LegendSaysWhatTheTrainingLossIs) {
+  std::vector<FinishedRun> runs = {example("allreduce"), example("distro")};
+  EXPECT_THAT(result_legend(runs), StartsWith("train loss: mean of the last 50 steps.\n"));
+  runs[1].summary.train_loss_steps = 12;
+  EXPECT_THAT(result_legend(runs),
+              StartsWith("train loss: mean of the last tenth of the steps, at most 50; in"));
+}
+
+TEST(Compare, ARunInTwoStagesIsNamedByBoth) {
+  std::vector<FinishedRun> runs = {example("diloco"), example("diloco")};
+  runs[1].summary.within = "allreduce";
+  const Table table = compare_table(runs);
+  EXPECT_EQ(table.columns[0].title, "method") << "the methods tell them apart";
+  EXPECT_EQ(table.rows[0][0], "diloco");
+  EXPECT_EQ(table.rows[1][0], "diloco (within: allreduce)");
+  EXPECT_THAT(exact_compare_table(runs).csv(), HasSubstr(",allreduce,"));
 }
 
 TEST(Compare, RunsOfOneMethodAreToldApartByNameElseByFolder) {
@@ -117,6 +139,34 @@ TEST(Compare, SaysWhyAFolderIsNoFinishedRun) {
   write_file(folder / "recipe.toml", "");
   EXPECT_EQ(load_error(folder), folder.string() + " has no summary.json: its run is not finished");
   EXPECT_THAT(load_error(folder / "none"), HasSubstr("there is no such folder"));
+}
+
+TEST(Compare, RunsThatAreNotFinishedAreLeftOutAndSaidSo) {
+  const fs::path root = fresh_folder("runs");
+  const std::string done = root / "done", open = root / "open", fresh = root / "fresh",
+                    damaged = root / "damaged", other = root / "other", file = root / "loss.png";
+  events::write_summary(fs::path(done) / "summary.json", example("distro").summary);
+  write_file(fs::path(open) / "recipe.toml", "[train]\nsteps = 500\n");
+  {
+    events::RunLog log(fs::path(open) / "events.jsonl");
+    events::StepEvent event;
+    event.step = 120;
+    log.write(event);
+  }
+  write_file(fs::path(fresh) / "recipe.toml", "[no.such]\nfield = 1\n");
+  write_file(fs::path(damaged) / "summary.json", "{");
+  fs::create_directories(other);
+  write_file(file, "");
+  const std::vector<std::string> paths = {done, open, fresh, damaged, other, file};
+  const FoundRuns found = find_runs(paths);
+  ASSERT_EQ(found.finished.size(), 1U);
+  EXPECT_EQ(found.finished[0].folder, done);
+  EXPECT_THAT(found.left_out,
+              ElementsAre(open + ": at step 120 of 500, not finished", fresh + ": not finished",
+                          damaged + "/summary.json: not a JSON file", other + ": not a run folder",
+                          file + ": not a run folder"));
+  const std::vector<std::string> nothing = {(root / "none").string()};
+  EXPECT_THROW(find_runs(nothing), Error);
 }
 
 fs::path folder_with_log() {

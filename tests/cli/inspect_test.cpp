@@ -57,10 +57,11 @@ class InspectTest : public testing::Test {
 TEST_F(InspectTest, ShowsTheLastStepsOfALog) {
   write_log();
   const std::string text = describe_path(folder_ / "events.jsonl");
-  EXPECT_THAT(text, AllOf(HasSubstr("9 steps (1 to 9), 2 evaluations, 1 messages\n"),
-                          HasSubstr("1.0000"), HasSubstr("compute 0.250"), Not(HasSubstr("9.0000")),
-                          HasSubstr("validation loss 2.5000 after step 9\n"),
-                          HasSubstr("step 9: the end\n")));
+  EXPECT_THAT(
+      text,
+      AllOf(HasSubstr("9 steps (1 to 9), 2 evaluations, 1 messages\n"), HasSubstr("1.0000"),
+            HasSubstr("compute 250 ms"), Not(HasSubstr("9.0000")),
+            HasSubstr("validation loss 2.5000 after step 9\n"), HasSubstr("step 9: the end\n")));
 }
 
 TEST_F(InspectTest, ShowsARunFolder) {
@@ -75,11 +76,17 @@ TEST_F(InspectTest, ShowsARunFolder) {
   write_file(folder_ / "checkpoints/step-00000009/checkpoint.json", "{}");
   events::Summary summary;
   summary.digest = "00112233445566ff";
+  summary.method = "diloco";
+  summary.within = "allreduce";
+  summary.train_loss = 4.5;
+  summary.train_loss_steps = 50;
   summary.val_loss["kjv"] = 5.5;
   events::write_summary(folder_ / "summary.json", summary);
   EXPECT_THAT(describe_path(folder_),
               AllOf(HasSubstr(", finished\n"), HasSubstr("checkpoints: step-00000009\n"),
                     HasSubstr("9 steps"), HasSubstr("kjv loss          5.5000\n"),
+                    HasSubstr("training loss     4.5000, mean of the last 50 steps\n"),
+                    HasSubstr("method            diloco (within: allreduce), 0 workers\n"),
                     HasSubstr("00112233445566ff")));
 }
 

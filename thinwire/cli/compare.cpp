@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "thinwire/base/error.h"
 #include "thinwire/cli/command.h"
 
 namespace thinwire::cli {
@@ -45,8 +46,10 @@ std::string text(const Arguments& arguments, const std::vector<FinishedRun>& run
 }
 
 void run(const Arguments& arguments) {
-  std::vector<FinishedRun> runs;
-  for (const std::string& folder : arguments.folders) runs.push_back(load_finished_run(folder));
+  const FoundRuns found = find_runs(arguments.folders);
+  for (const std::string& text : found.left_out) fmt::print(stderr, "left out: {}\n", text);
+  const std::vector<FinishedRun>& runs = found.finished;
+  if (runs.empty()) throw Error("no finished run among these to compare");
   fmt::print("{}", text(arguments, runs));
   if (arguments.plot.empty()) return;
   const CurveAxis axis = axis_of(arguments.over);
@@ -63,7 +66,7 @@ void run(const Arguments& arguments) {
 void add_compare(CLI::App& app) {
   auto* command = add_command(app, "compare", "Shows finished runs side by side");
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("runs", arguments->folders, "Run folders")->required();
+  command->add_option("runs", arguments->folders, "Run folders, e.g. runs/*")->required();
   auto* format = command->add_option_group("format", "At most one of");
   format->add_flag("--markdown", arguments->markdown, "As a Markdown table");
   format->add_flag("--json", arguments->json, "As JSON, everything in summary.json");

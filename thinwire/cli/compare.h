@@ -21,6 +21,18 @@ struct FinishedRun {
 // Reads a run folder's summary.json. Throws Error that says so if the folder is no finished run.
 FinishedRun load_finished_run(const fs::path& folder);
 
+struct FoundRuns {
+  std::vector<FinishedRun> finished;
+  std::vector<std::string> left_out;  // "runs/b: at step 120 of 500, not finished"
+};
+
+// Sorts paths, such as those of runs/*, into finished runs and all else. Throws Error for a path
+// where there is nothing.
+FoundRuns find_runs(std::span<const std::string> paths);
+
+// "diloco"; of a run in two stages "diloco (within: allreduce)".
+std::string method_text(const std::string& method, const std::string& within);
+
 // Names of all validation sets of the runs; "validation", the training text's own, comes first.
 std::vector<std::string> validation_sets(std::span<const FinishedRun> runs);
 
@@ -28,7 +40,7 @@ std::vector<std::string> validation_sets(std::span<const FinishedRun> runs);
 std::vector<Column> result_columns(std::span<const FinishedRun> runs);
 std::vector<std::string> result_cells(const events::Summary& summary,
                                       const std::vector<std::string>& sets);
-// Two lines that say what the ratios and times of result_columns mean.
+// Lines that say what the losses, ratios and times of result_columns mean.
 std::string result_legend(std::span<const FinishedRun> runs);
 
 // The same for machines, in full precision under the names of summary.json.

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <set>
 
-#include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
 #include "thinwire/cli/compare.h"
 #include "thinwire/events/run_log.h"
@@ -45,6 +44,17 @@ std::string folder_name(const FinishedRun& run) {
   return (folder.has_filename() ? folder : folder.parent_path()).filename().string();
 }
 
+// Of how many steps the runs' training losses are means.
+std::string loss_legend(std::span<const FinishedRun> runs) {
+  const auto same = [&](const FinishedRun& run) {
+    return run.summary.train_loss_steps == runs[0].summary.train_loss_steps;
+  };
+  if (!runs.empty() && std::ranges::all_of(runs, same)) {
+    return events::describe_train_loss(runs[0].summary);
+  }
+  return "mean of the last tenth of the steps, at most 50; in older runs a moving average";
+}
+
 // The columns that say which run it is, and their cells.
 struct Naming {
   std::vector<Column> columns;
@@ -54,15 +64,17 @@ struct Naming {
 Naming name_runs(std::span<const FinishedRun> runs) {
   Naming naming;
   const auto name = [](const FinishedRun& run) { return run.summary.name; };
-  const bool by_method =
-      tells_apart(runs, [](const FinishedRun& run) { return run.summary.method; });
+  const auto method = [](const FinishedRun& run) {
+    return method_text(run.summary.method, run.summary.within);
+  };
+  const bool by_method = tells_apart(runs, method);
   const bool by_name = tells_apart(runs, name);
   if (!by_method) naming.columns.push_back({"run", true});
   naming.columns.push_back({"method", true});
   for (const FinishedRun& run : runs) {
     auto& cells = naming.cells.emplace_back();
     if (!by_method) cells.push_back(by_name ? name(run) : folder_name(run));
-    cells.push_back(run.summary.method);
+    cells.push_back(method(run));
   }
   return naming;
 }
@@ -81,17 +93,8 @@ Table make_table(std::span<const FinishedRun> runs, std::vector<Column> columns,
 
 }  // namespace
 
-FinishedRun load_finished_run(const fs::path& folder) {
-  const fs::path file = folder / "summary.json";
-  if (!fs::is_directory(folder)) {
-    throw Error(fmt::format("{} is not a run folder: there is no such folder", folder.string()));
-  }
-  if (!fs::exists(file)) {
-    const char* why =
-        fs::exists(folder / "recipe.toml") ? "its run is not finished" : "it is not a run folder";
-    throw Error(fmt::format("{} has no summary.json: {}", folder.string(), why));
-  }
-  return {folder, events::read_summary(file)};
+std::string method_text(const std::string& method, const std::string& within) {
+  return within == "none" ? method : fmt::format("{} (within: {})", method, within);
 }
 
 std::vector<std::string> validation_sets(std::span<const FinishedRun> runs) {
@@ -132,12 +135,12 @@ std::vector<std::string> result_cells(const events::Summary& summary,
 
 std::string result_legend(std::span<const FinishedRun> runs) {
   return fmt::format(
+      "train loss: {}.\n"
       "ring: what a worker sends in a bf16 ring all-reduce, over its own bytes sent (payload "
-      "counted "
-      "once) or received.\n"
+      "counted once) or received.\n"
       "report's ratio: 2 bytes a parameter over bytes sent. Time over {}: had each worker had such "
       "a link.\n",
-      links_text(runs));
+      loss_legend(runs), links_text(runs));
 }
 
 std::vector<Column> exact_columns(const std::vector<std::string>& sets) {
@@ -146,8 +149,8 @@ std::vector<Column> exact_columns(const std::vector<std::string>& sets) {
   for (const char* title :
        {"bytes_sent_per_worker_step", "bytes_received_per_worker_step", "ratio_ring",
         "ratio_ring_sent", "ratio_report", "tokens_per_second", "seconds", "seconds_over_links",
-        "compute_utilization", "peak_memory_bytes", "workers", "steps", "tokens", "params",
-        "params_non_embedding", "digest"}) {
+        "compute_utilization", "peak_memory_bytes", "train_loss_steps", "workers", "steps",
+        "tokens", "params", "params_non_embedding", "within", "digest"}) {
     columns.push_back({title});
   }
   return columns;
@@ -164,10 +167,12 @@ std::vector<std::string> exact_cells(const events::Summary& summary,
         summary.compute_utilization}) {
     cells.push_back(exact_cell(value));
   }
-  for (const int64_t value : {summary.peak_memory_bytes, summary.workers, summary.steps,
-                              summary.tokens, summary.params, summary.params_non_embedding}) {
+  for (const int64_t value :
+       {summary.peak_memory_bytes, summary.train_loss_steps, summary.workers, summary.steps,
+        summary.tokens, summary.params, summary.params_non_embedding}) {
     cells.push_back(fmt::format("{}", value));
   }
+  cells.push_back(summary.within);
   cells.push_back(summary.digest);
   return cells;
 }

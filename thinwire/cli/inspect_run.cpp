@@ -6,6 +6,7 @@
 
 #include "thinwire/base/digest.h"
 #include "thinwire/base/units.h"
+#include "thinwire/cli/compare.h"
 #include "thinwire/cli/inspect.h"
 #include "thinwire/cli/table.h"
 #include "thinwire/events/run_log.h"
@@ -39,14 +40,14 @@ std::string last_steps(const events::RunHistory& history) {
                {"tokens/s"},
                {"sent"},
                {"received"},
-               {"seconds by phase", true}},
+               {"time by phase", true}},
               {}};
   const size_t from = history.steps.size() - std::min(history.steps.size(), kStepsShown);
   for (size_t i = from; i < history.steps.size(); ++i) {
     const events::StepEvent& event = history.steps[i];
     std::string phases;
     for (const auto& [phase, seconds] : event.seconds) {
-      phases += fmt::format("{}{} {:.3f}", phases.empty() ? "" : ", ", phase, seconds);
+      phases += fmt::format("{}{} {}", phases.empty() ? "" : ", ", phase, format_seconds(seconds));
     }
     table.rows.push_back({fmt::format("{}", event.step), number_cell(event.loss, 4),
                           fmt::format("{:.3g}", event.learning_rate),
@@ -100,11 +101,11 @@ std::string checkpoint_names(const fs::path& folder) {
 std::string describe_run(const fs::path& folder) {
   const config::Recipe recipe = method::load_recipe(folder / "recipe.toml", {});
   const bool finished = fs::exists(folder / "summary.json");
-  std::string text =
-      fmt::format("run {}: {} with {} workers, {} steps of {} x {} tokens, {}\nrecipe {}\n",
-                  recipe.run.name, recipe.sync.method, recipe.train.workers, recipe.train.steps,
-                  recipe.train.batch, recipe.train.sequence, finished ? "finished" : "not finished",
-                  to_hex(hash_bytes(as_bytes(train::run_identity(recipe)))));
+  std::string text = fmt::format(
+      "run {}: {} with {} workers, {} steps of {} x {} tokens, {}\nrecipe {}\n", recipe.run.name,
+      method_text(recipe.sync.method, recipe.sync.within), recipe.train.workers, recipe.train.steps,
+      recipe.train.batch, recipe.train.sequence, finished ? "finished" : "not finished",
+      to_hex(hash_bytes(as_bytes(train::run_identity(recipe)))));
   text += fmt::format("checkpoints: {}\n", checkpoint_names(folder / "checkpoints"));
   const fs::path log = folder / "events.jsonl";
   if (fs::exists(log)) text += "events: " + describe_history(events::read_run_log(log));
@@ -123,11 +124,12 @@ std::string describe_summary(const fs::path& file) {
     fmt::format_to(std::back_inserter(text), "{:<18}{}\n", name, value);
   };
   line("name", run.name);
-  line("method", fmt::format("{}, {} workers", run.method, run.workers));
+  line("method", fmt::format("{}, {} workers", method_text(run.method, run.within), run.workers));
   line("trained", fmt::format("{} steps, {} tokens", run.steps, run.tokens));
   line("parameters",
        fmt::format("{} ({} without embedding)", run.params, run.params_non_embedding));
-  line("training loss", number_cell(run.train_loss, 4));
+  line("training loss",
+       fmt::format("{}, {}", number_cell(run.train_loss, 4), events::describe_train_loss(run)));
   for (const auto& [name, loss] : run.val_loss) line(name + " loss", number_cell(loss, 4));
   line("bytes a step",
        fmt::format("{} sent, {} received a worker", format_bytes(run.bytes_sent_per_worker_step),
