@@ -59,7 +59,7 @@ struct Step {
   std::vector<transport::Delivery> deliveries(int workers) {
     std::vector<transport::Delivery> list;
     for (int worker = 0; worker < workers; ++worker) {
-      list.push_back({worker, 0, std::make_shared<const Bytes>(encode(uint32_t(worker)))});
+      list.push_back({worker, std::make_shared<const Bytes>(encode(uint32_t(worker)))});
     }
     return list;
   }

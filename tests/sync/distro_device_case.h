@@ -62,7 +62,7 @@ class DeviceRun {
     for (uint64_t round = 0; round < 4; ++round) {
       std::vector<transport::Delivery> deliveries;
       for (int member = 0; member < kMembers; ++member) {
-        deliveries.push_back({member, 0, std::make_shared<const Bytes>(encode(round, member))});
+        deliveries.push_back({member, std::make_shared<const Bytes>(encode(round, member))});
       }
       apply(round, deliveries);
     }

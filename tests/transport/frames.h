@@ -18,11 +18,9 @@ class FrameNetwork {
   explicit FrameNetwork(int members) {
     for (int member = 0; member < members; ++member) ends_.push_back(std::make_unique<End>());
     for (int member = 0; member < members; ++member) {
-      end(member).hub =
-          std::make_shared<FrameHub>(member, members, [this, member](int to, Bytes frame) {
-            const std::lock_guard lock(end(to).mutex);
-            end(to).inbox.emplace_back(member, std::move(frame));
-          });
+      end(member).hub = std::make_shared<FrameHub>(
+          member, members,
+          [this, member](int to, Bytes frame) { inject(member, to, std::move(frame)); });
     }
     for (int member = 0; member < members; ++member) {
       end(member).thread = std::thread([this, member] { run(end(member)); });
@@ -36,6 +34,11 @@ class FrameNetwork {
   FrameNetwork& operator=(const FrameNetwork&) = delete;
 
   const std::shared_ptr<FrameHub>& hub(int member) { return end(member).hub; }
+  // As if member `from` had sent these bytes.
+  void inject(int from, int to, Bytes frame) {
+    const std::lock_guard lock(end(to).mutex);
+    end(to).inbox.emplace_back(from, std::move(frame));
+  }
 
  private:
   struct End {
@@ -54,7 +57,9 @@ class FrameNetwork {
         const std::lock_guard lock(own.mutex);
         arrived.swap(own.inbox);
       }
-      for (auto& [from, frame] : arrived) own.hub->deliver(from, std::move(frame));
+      for (auto& [from, frame] : arrived) {
+        deliver_frame({&own.hub, 1}, from, from + 1, std::move(frame));
+      }
       if (!own.hub->work() && arrived.empty()) std::this_thread::yield();
     }
   }

@@ -1,9 +1,7 @@
 // Where a worker hands in its part of what a run leaves behind: steps, evaluations, checkpoints.
 #pragma once
 
-#include <functional>
 #include <string>
-#include <utility>
 
 #include "thinwire/train/checkpoint_meeting.h"
 #include "thinwire/train/collector.h"
@@ -28,10 +26,8 @@ class Desk {
 // The desk of the process that writes the run folder.
 class FolderDesk final : public Desk {
  public:
-  // stops: asked instead of the collector, where workers are in other processes too.
-  FolderDesk(Collector& collector, CheckpointMeeting& checkpoints,
-             std::function<bool(int64_t step)> stops = {})
-      : collector_(collector), checkpoints_(checkpoints), stops_(std::move(stops)) {}
+  FolderDesk(Collector& collector, CheckpointMeeting& checkpoints)
+      : collector_(collector), checkpoints_(checkpoints) {}
 
   void add_step(int64_t step, int worker, const StepPart& part) override {
     collector_.add_step(step, worker, part);
@@ -44,14 +40,11 @@ class FolderDesk final : public Desk {
     collector_.sync();
     if (checkpoints_.arrive(step, worker, state)) collector_.restart_clock();
   }
-  bool stops_before(int64_t step) override {
-    return stops_ ? stops_(step) : collector_.stops_before(step);
-  }
+  bool stops_before(int64_t step) override { return collector_.stops_before(step); }
 
  private:
   Collector& collector_;
   CheckpointMeeting& checkpoints_;
-  std::function<bool(int64_t step)> stops_;
 };
 
 }  // namespace thinwire::train

@@ -3,86 +3,33 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
-#include <map>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "thinwire/base/error.h"
-#include "thinwire/base/plain_message.h"
 #include "thinwire/train/worker.h"
 
 namespace thinwire::train {
 namespace {
 
-// The first byte of a note.
-enum NoteKind : uint8_t {
-  kStart,
-  kStep,
-  kEvaluation,
-  kCheckpoint,
-  kComplete,
-  kStopWish,    // to the leader: somebody wants the run to end
-  kStopAsk,     // from the leader: which step is the latest you may train?
-  kStopAnswer,  // to the leader: that step
-  kStopAt,      // from the leader: the first step that nobody trains
-};
-
 constexpr int kLeader = 0;
-
-template <typename T>
-std::vector<T> take_values(ByteReader& reader) {
-  const auto bytes = reader.get_bytes(reader.get<uint64_t>());
-  std::vector<T> values(bytes.size() / sizeof(T));
-  if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
-}
-
-template <typename T>
-void put_values(ByteWriter& writer, std::span<const T> values) {
-  writer.put(uint64_t{values.size_bytes()});
-  writer.put_bytes(as_bytes(values));
-}
 
 class RemoteDesk final : public Desk {
  public:
   RemoteDesk(Ranks& ranks, transport::FrameHub& hub) : ranks_(ranks), hub_(hub) {}
 
   void add_step(int64_t step, int worker, const StepPart& part) override {
-    Bytes note = {kStep};
-    ByteWriter writer(note);
-    writer.put(step);
-    writer.put(int32_t{worker});
-    writer.put(part);
-    hub_.note(kLeader, note);
+    hub_.note(kLeader, encode_note(StepNote{step, worker, part}));
   }
 
   void add_evaluation(int64_t step, const std::string& name, int worker,
                       const EvalPart& part) override {
-    Bytes note = {kEvaluation};
-    ByteWriter writer(note);
-    writer.put(step);
-    writer.put(int32_t{worker});
-    writer.put_string(name);
-    writer.put(part);
-    hub_.note(kLeader, note);
+    hub_.note(kLeader, encode_note(EvaluationNote{step, worker, name, part}));
   }
 
   void add_checkpoint(int64_t step, int worker, const WorkerState& state) override {
-    Bytes note = {kCheckpoint};
-    ByteWriter writer(note);
-    writer.put(step);
-    writer.put(int32_t{worker});
-    writer.put(static_cast<uint32_t>(state.local.size()));
-    for (const NamedValues& part : state.local) {
-      writer.put_string(part.name);
-      put_values(writer, part.values);
-    }
-    writer.put(static_cast<uint32_t>(state.travelling.size()));
-    for (const NamedBytes& part : state.travelling) {
-      writer.put_string(part.name);
-      put_values(writer, part.bytes);
-    }
-    hub_.note(kLeader, note);
+    hub_.note(kLeader, encode_checkpoint_note(step, worker, state));
   }
 
   bool stops_before(int64_t step) override { return ranks_.stops_before(step); }
@@ -94,8 +41,61 @@ class RemoteDesk final : public Desk {
 
 }  // namespace
 
-Ranks::Ranks(int workers, std::vector<links::Link> links, const std::atomic<bool>* stop)
-    : workers_(workers), stop_(stop), job_(transport::join_mpi_job(workers, std::move(links))) {
+class Ranks::LeaderDesk final : public Desk {
+ public:
+  LeaderDesk(Ranks& ranks, Desk& folder)
+      : ranks_(ranks),
+        folder_(folder),
+        taker_([&](int from, const Bytes& note) { ranks.take_part(from, note, folder); },
+               [&](const std::string& reason) { ranks.abort(reason); }) {
+    const std::lock_guard lock(ranks.taker_mutex_);
+    ranks.taker_ = &taker_;
+  }
+  ~LeaderDesk() override {
+    const std::lock_guard lock(ranks_.taker_mutex_);
+    ranks_.taker_ = nullptr;
+  }
+  LeaderDesk(const LeaderDesk&) = delete;
+  LeaderDesk& operator=(const LeaderDesk&) = delete;
+
+  void add_step(int64_t step, int worker, const StepPart& part) override {
+    folder_.add_step(step, worker, part);
+  }
+
+  void add_evaluation(int64_t step, const std::string& name, int worker,
+                      const EvalPart& part) override {
+    folder_.add_evaluation(step, name, worker, part);
+  }
+
+  void add_checkpoint(int64_t step, int worker, const WorkerState& state) override {
+    taker_.wait_until_taken(came_before_last(step));
+    folder_.add_checkpoint(step, worker, state);
+  }
+
+  bool stops_before(int64_t step) override { return ranks_.stops_before(step); }
+
+ private:
+  // The parts that had come before the checkpoint before this one.
+  uint64_t came_before_last(int64_t step) {
+    const std::lock_guard lock(mutex_);
+    if (step > step_) {
+      step_ = step;
+      before_last_ = std::exchange(before_this_, taker_.added());
+    }
+    return before_last_;
+  }
+
+  Ranks& ranks_;
+  Desk& folder_;
+  std::mutex mutex_;
+  int64_t step_ = -1;  // of the newest checkpoint
+  uint64_t before_this_ = 0;
+  uint64_t before_last_ = 0;
+  PartTaker taker_;
+};
+
+Ranks::Ranks(int workers, std::unique_ptr<transport::MpiJob> job, const std::atomic<bool>* stop)
+    : workers_(workers), stop_(stop), job_(std::move(job)) {
   if (job_->size() > workers) {
     throw UsageError(
         fmt::format("[train] workers = {} with engine = \"mpi\" needs a worker for every rank, but "
@@ -103,13 +103,7 @@ Ranks::Ranks(int workers, std::vector<links::Link> links, const std::atomic<bool
                     workers, job_->size(), workers));
   }
   if (leads()) return;
-  hub().take_notes([this](int, std::span<const uint8_t> note) {
-    ByteReader reader(note);
-    const auto kind = reader.get<uint8_t>();
-    if (kind != kStart) return take_stop_note(kind, reader);
-    start_.assign(note.begin(), note.end());
-    told_ = true;
-  });
+  hub().take_notes([this](int from, Bytes note) { take_note(from, std::move(note)); });
 }
 
 Ranks::~Ranks() = default;
@@ -123,92 +117,81 @@ std::vector<std::unique_ptr<transport::Peers>> Ranks::make_peers() {
   return peers;
 }
 
-void Ranks::tell(const Start& start) {
-  Bytes note = {kStart};
-  ByteWriter writer(note);
-  writer.put(start.finished);
-  writer.put_string(start.checkpoint);
-  note_all(note);
-}
+void Ranks::tell(const Start& start) { note_all(start); }
 
-void Ranks::note_all(const Bytes& note) {
-  for (int rank = 1; rank < job_->size(); ++rank) hub().note(job_->first_member(rank), note);
+void Ranks::note_all(const Note& note) {
+  const Bytes bytes = encode_note(note);
+  for (int rank = 1; rank < job_->size(); ++rank) hub().note(job_->first_member(rank), bytes);
 }
 
 Ranks::Start Ranks::hear() {
   const auto heard = hub().wait_until([this] { return told_.load(); });
   if (!heard) throw Error(heard.error().message);
-  ByteReader reader(start_);
-  reader.get<uint8_t>();
-  Start start;
-  start.finished = reader.get<bool>();
-  start.checkpoint = reader.get_string();
-  return start;
+  return start_;
 }
 
-Ranks::Service::Service(Ranks& ranks, Desk& desk) : ranks_(ranks) {
-  ranks_.desk_ = &desk;
-  ranks_.hub().take_notes([&ranks](int, std::span<const uint8_t> note) {
-    try {
-      ranks.take_note(note);
-    } catch (const std::exception& error) {
-      ranks.abort(plain_message(error));
-    }
-  });
+std::unique_ptr<Desk> Ranks::leader_desk(Desk& folder) {
+  auto desk = std::make_unique<LeaderDesk>(*this, folder);
+  hub().take_notes([this](int from, Bytes note) { take_note(from, std::move(note)); });
+  return desk;
 }
 
-Ranks::Service::~Service() {
-  const std::lock_guard lock(ranks_.desk_mutex_);
-  ranks_.desk_ = nullptr;
-}
-
-void Ranks::take_note(std::span<const uint8_t> note) {
-  ByteReader reader(note);
-  const auto kind = reader.get<uint8_t>();
-  if (kind >= kStopWish) return take_stop_note(kind, reader);
-  if (kind == kComplete) {
-    ++complete_;
+// On the thread that moves the frames; what may wait for a disk goes to the taker's.
+void Ranks::take_note(int from, Bytes note) {
+  if (leads() && is_part(note)) {
+    const std::lock_guard lock(taker_mutex_);
+    if (taker_ != nullptr) taker_->add(from, std::move(note));
     return;
   }
-  const std::lock_guard lock(desk_mutex_);
-  if (desk_ != nullptr) take_part(kind, reader);
-}
-
-void Ranks::take_part(uint8_t kind, ByteReader& reader) {
-  const auto step = reader.get<int64_t>();
-  const auto worker = reader.get<int32_t>();
-  if (kind == kCheckpoint) {
-    take_checkpoint(step, worker, reader);
-  } else if (kind == kStep) {
-    desk_->add_step(step, worker, reader.get<StepPart>());
+  const Result<Note> known = decode_note(note);
+  if (!known) return abort_for(from, known.error().message);
+  if (leads() != (from != kLeader)) return abort_for(from, "it is not for this rank");
+  if (const auto* start = std::get_if<StartNote>(&*known); start != nullptr && !leads() && !told_) {
+    start_ = *start;
+    told_ = true;
   } else {
-    const std::string name = reader.get_string();
-    desk_->add_evaluation(step, name, worker, reader.get<EvalPart>());
+    take_stop_note(from, *known);
   }
 }
 
-void Ranks::take_checkpoint(int64_t step, int worker, ByteReader& note) {
-  std::map<std::string, std::vector<float>> values;
-  std::map<std::string, Bytes> bytes;
-  WorkerState state;
-  for (auto left = note.get<uint32_t>(); left > 0; --left) {
-    std::string name = note.get_string();
-    const auto& held = values[name] = take_values<float>(note);
-    state.local.push_back({std::move(name), held});
+void Ranks::abort_for(int from, const std::string& what) {
+  abort(fmt::format("a damaged note came from the process of worker {}: {}", from, what));
+}
+
+void Ranks::check_worker(int from, int worker) const {
+  for (int rank = 0; rank < job_->size(); ++rank) {
+    const int end = job_->first_member(rank + 1);
+    if (job_->first_member(rank) == from && worker >= from && worker < end) return;
   }
-  for (auto left = note.get<uint32_t>(); left > 0; --left) {
-    std::string name = note.get_string();
-    const auto& held = bytes[name] = take_values<uint8_t>(note);
-    state.travelling.push_back({std::move(name), held});
+  throw Error(
+      fmt::format("a damaged note came from the process of worker {}: it is about worker {}, who "
+                  "is not there",
+                  from, worker));
+}
+
+void Ranks::take_part(int from, const Bytes& note, Desk& desk) {
+  const Result<Note> known = decode_note(note);
+  if (!known) return abort_for(from, known.error().message);
+  if (const auto* step = std::get_if<StepNote>(&*known)) {
+    check_worker(from, step->worker);
+    desk.add_step(step->step, step->worker, step->part);
+  } else if (const auto* evaluation = std::get_if<EvaluationNote>(&*known)) {
+    check_worker(from, evaluation->worker);
+    desk.add_evaluation(evaluation->step, evaluation->name, evaluation->worker, evaluation->part);
+  } else if (const auto* checkpoint = std::get_if<CheckpointNote>(&*known)) {
+    check_worker(from, checkpoint->worker);
+    desk.add_checkpoint(checkpoint->step, checkpoint->worker, checkpoint->state());
+  } else {
+    ++complete_;
+    hub().wake();
   }
-  desk_->add_checkpoint(step, worker, state);
 }
 
 bool Ranks::stops_before(int64_t step) {
   std::unique_lock lock(stop_mutex_);
   if (stop_ != nullptr && stop_->load() && !stopping_ && !wished_) {
     wished_ = true;
-    leads() ? ask_for_steps() : hub().note(kLeader, Bytes{kStopWish});
+    leads() ? ask_for_steps() : hub().note(kLeader, encode_note(StopWishNote()));
   }
   if (stopping_) {
     lock.unlock();
@@ -224,7 +207,7 @@ bool Ranks::stops_before(int64_t step) {
 void Ranks::ask_for_steps() {
   if (stopping_) return;
   stopping_ = true;
-  note_all(Bytes{kStopAsk});
+  note_all(StopAskNote());
   hear_step(allowed_step_);
 }
 
@@ -232,21 +215,23 @@ void Ranks::hear_step(int64_t allowed) {
   latest_step_ = std::max(latest_step_, allowed);
   if (++answers_ < job_->size()) return;
   stop_step_ = latest_step_ + 1;
-  Bytes note = {kStopAt};
-  ByteWriter(note).put(stop_step_.load());
-  note_all(note);
+  note_all(StopAtNote{stop_step_});
 }
 
-void Ranks::take_stop_note(uint8_t kind, ByteReader& note) {
+void Ranks::take_stop_note(int from, const Note& note) {
   const std::lock_guard lock(stop_mutex_);
-  if (kind == kStopWish) ask_for_steps();
-  if (kind == kStopAnswer) hear_step(note.get<int64_t>());
-  if (kind == kStopAt) stop_step_ = note.get<int64_t>();
-  if (kind != kStopAsk) return;
-  stopping_ = true;
-  Bytes answer = {kStopAnswer};
-  ByteWriter(answer).put(allowed_step_);
-  hub().note(kLeader, answer);
+  if (leads() && std::holds_alternative<StopWishNote>(note)) return ask_for_steps();
+  if (const auto* answer = std::get_if<StopAnswerNote>(&note); answer != nullptr && leads()) {
+    return hear_step(answer->step);
+  }
+  if (const auto* stop = std::get_if<StopAtNote>(&note); stop != nullptr && !leads()) {
+    stop_step_ = stop->step;
+  } else if (std::holds_alternative<StopAskNote>(note) && !leads()) {
+    stopping_ = true;
+    hub().note(kLeader, encode_note(StopAnswerNote{allowed_step_}));
+  } else {
+    abort_for(from, fmt::format("kind {} is not for this rank", note.index()));
+  }
 }
 
 void Ranks::wait_for_parts() {
@@ -256,6 +241,6 @@ void Ranks::wait_for_parts() {
 
 std::unique_ptr<Desk> Ranks::remote_desk() { return std::make_unique<RemoteDesk>(*this, hub()); }
 
-void Ranks::all_handed_in() { hub().note(kLeader, Bytes{kComplete}); }
+void Ranks::all_handed_in() { hub().note(kLeader, encode_note(CompleteNote())); }
 
 }  // namespace thinwire::train

@@ -1,25 +1,27 @@
 // A run whose workers are on the ranks of an MPI job, one or several on each. Rank 0 leads: it
-// alone writes the run folder, and the others hand their workers' parts in to it by notes.
+// alone writes the run folder, and the others hand their workers' parts in to it by notes, which
+// it takes in on a thread of its own.
 #pragma once
 
 #include <atomic>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/train/desk.h"
+#include "thinwire/train/notes.h"
+#include "thinwire/train/part_taker.h"
 #include "thinwire/transport/mpi.h"
 
 namespace thinwire::train {
 
 class Ranks {
  public:
-  // Throws UsageError when the job has more than `workers` ranks. links: see join_mpi_job. stop:
-  // set from outside, on any rank, to end the run in order; may be null.
-  Ranks(int workers, std::vector<links::Link> links, const std::atomic<bool>* stop);
+  // Throws UsageError when the job has more than `workers` ranks. stop: set from outside, on any
+  // rank, to end the run in order; may be null.
+  Ranks(int workers, std::unique_ptr<transport::MpiJob> job, const std::atomic<bool>* stop);
   ~Ranks();
   Ranks(const Ranks&) = delete;
   Ranks& operator=(const Ranks&) = delete;
@@ -31,27 +33,15 @@ class Ranks {
   // Ends the run on all ranks.
   void abort(const std::string& reason) { hub().abort(reason); }
 
-  // What the leader found out before the others may look at the run folder.
-  struct Start {
-    bool finished = false;   // there is nothing to train
-    std::string checkpoint;  // to go on from; empty: a new run
-  };
+  using Start = StartNote;
   // The leader tells it, the others wait for it. Throws Error when another rank ended the run.
   void tell(const Start& start);
   Start hear();
 
-  // Leader: parts of the others go to `desk` as long as this lives, once a run. What the desk
-  // throws ends the run.
-  class Service {
-   public:
-    Service(Ranks& ranks, Desk& desk);
-    ~Service();
-    Service(const Service&) = delete;
-    Service& operator=(const Service&) = delete;
-
-   private:
-    Ranks& ranks_;
-  };
+  // Leader: the desk of its own workers, beside which the others' parts go to `folder` as long as
+  // it lives; once a run. What the folder throws at these ends the run. A worker's checkpoint waits
+  // until what had come before the one before it is written, so that no more than that piles up.
+  std::unique_ptr<Desk> leader_desk(Desk& folder);
   // As Desk::stops_before, on every rank: the leader asks how far the others are, and they wait
   // before their next step until it has said where all stop. Throws Aborted.
   bool stops_before(int64_t step);
@@ -62,11 +52,15 @@ class Ranks {
   void all_handed_in();
 
  private:
-  void take_note(std::span<const uint8_t> note);
-  void take_part(uint8_t kind, ByteReader& reader);
-  void take_checkpoint(int64_t step, int worker, ByteReader& note);
-  void take_stop_note(uint8_t kind, ByteReader& note);
-  void note_all(const Bytes& note);
+  class LeaderDesk;
+
+  void take_note(int from, Bytes note);
+  void take_part(int from, const Bytes& note, Desk& desk);
+  void take_stop_note(int from, const Note& note);
+  // Throws Error unless `worker` is one of the rank whose first member is `from`.
+  void check_worker(int from, int worker) const;
+  void abort_for(int from, const std::string& what);
+  void note_all(const Note& note);
   int first_member() const { return job_->first_member(job_->rank()); }
   // Notes between ranks go between their first members.
   transport::FrameHub& hub() { return *job_->hub(first_member()); }
@@ -75,9 +69,9 @@ class Ranks {
   void hear_step(int64_t allowed);
 
   const int workers_;
-  std::mutex desk_mutex_;
-  Desk* desk_ = nullptr;  // leader: null before and after its service
-  Bytes start_;           // others: as told
+  std::mutex taker_mutex_;
+  PartTaker* taker_ = nullptr;  // leader: of its desk; null without one
+  Start start_;                 // others: as told
   std::atomic<bool> told_ = false;
   const std::atomic<bool>* stop_;
   std::mutex stop_mutex_;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -107,15 +106,12 @@ std::vector<std::unique_ptr<transport::Peers>> local_peers(const RunContext& con
 // What the process that writes the run folder has.
 struct Office {
   Office(const config::Recipe& recipe, const RunFolder& folder, int64_t first_step,
-         const std::atomic<bool>* stop, Ranks* ranks, CheckpointStamp stamp)
+         const std::atomic<bool>* stop, CheckpointStamp stamp)
       : recorder(recipe, folder.path(), first_step),
         collector(static_cast<int>(recipe.train.workers), recorder, stop),
         checkpoints(folder.checkpoints(), static_cast<int>(recipe.train.workers),
                     recipe.checkpoint.keep, std::move(stamp)),
-        desk(
-            collector, checkpoints,
-            ranks == nullptr ? std::function<bool(int64_t)>()
-                             : [ranks](int64_t step) { return ranks->stops_before(step); }) {}
+        desk(collector, checkpoints) {}
 
   Recorder recorder;
   Collector collector;
@@ -180,10 +176,10 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
       find_beginning(start.checkpoint, layout, {recipe, vocabulary->digest(), corpus.digests});
   const int64_t first_step = from.first_step;
   std::optional<Office> office;
-  std::unique_ptr<Desk> remote;
+  std::unique_ptr<Desk> between;  // the workers here and the office, with ranks
   if (folder) {
     folder->begin(recipe);
-    office.emplace(recipe, *folder, first_step, options.stop, ranks,
+    office.emplace(recipe, *folder, first_step, options.stop,
                    CheckpointStamp{from.run_id, corpus.digests, from.ended_at, recipe.sync.method,
                                    config::print_recipe(recipe), vocabulary->file(),
                                    recipe.train.batch * recipe.train.sequence});
@@ -193,10 +189,9 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
     }
     for (const std::string& notice : from.notices) office->recorder.message(first_step, notice);
   } else {
-    remote = ranks->remote_desk();
+    between = ranks->remote_desk();
   }
-  std::optional<Ranks::Service> service;
-  if (office && ranks != nullptr) service.emplace(*ranks, office->desk);
+  if (office && ranks != nullptr) between = ranks->leader_desk(office->desk);
   CoreSlots cores(std::max(available_cores(), static_cast<int>(recipe.train.threads)));
   const bool trains = first_step < recipe.train.steps;
   ThreadPool threads(1);
@@ -212,7 +207,7 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
                            corpus.rows,
                            corpus.validation,
                            cores,
-                           office ? static_cast<Desk&>(office->desk) : *remote,
+                           between ? *between : office->desk,
                            from.resume.get(),
                            simulate_links(recipe),
                            from.ended_at};
@@ -236,7 +231,8 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
 
 TrainResult train(config::Recipe recipe, const TrainOptions& options) {
   if (recipe.train.engine == "local") return train_here(std::move(recipe), options, nullptr);
-  Ranks ranks(static_cast<int>(recipe.train.workers), paced_links(recipe), options.stop);
+  const auto workers = static_cast<int>(recipe.train.workers);
+  Ranks ranks(workers, transport::join_mpi_job(workers, paced_links(recipe)), options.stop);
   try {
     if (simulate_links(recipe)) {
       throw UsageError(

@@ -11,7 +11,8 @@
 
 namespace thinwire::transport {
 
-FrameHub::FrameHub(int self, int members, Send send) : self_(self), send_(std::move(send)) {
+FrameHub::FrameHub(int self, int members, Send send)
+    : self_(self), members_(members), send_(std::move(send)) {
   std::vector<int> all(static_cast<size_t>(members));
   std::iota(all.begin(), all.end(), 0);
   present_.insert(all.begin(), all.end());
@@ -21,19 +22,20 @@ FrameHub::FrameHub(int self, int members, Send send) : self_(self), send_(std::m
 int FrameHub::group(const std::vector<int>& members) {
   const std::lock_guard lock(mutex_);
   const auto found =
-      std::ranges::find_if(groups_, [&](const auto& group) { return *group == members; });
+      std::ranges::find_if(groups_, [&](const auto& group) { return group->members == members; });
   if (found != groups_.end()) return static_cast<int>(found - groups_.begin());
-  groups_.push_back(std::make_unique<const std::vector<int>>(members));
+  const uint64_t id = hash_bytes(as_bytes(std::span(members)));
+  groups_.push_back(std::make_unique<const Group>(members, id));
   return static_cast<int>(groups_.size()) - 1;
 }
 
 void FrameHub::offer(int group, int member, const Key& key, Bytes payload) {
-  const uint64_t hash = hash_bytes(payload);
   const std::lock_guard lock(mutex_);
   const Operation name = operation(group, key);
-  for (const int to : others_of(members_of(group), member)) send(to, kPayload, name, payload);
-  auto shared = std::make_shared<const Bytes>(std::move(payload));
-  exchanges_[name].arrived[member] = {member, hash, std::move(shared)};
+  for (const int to : others_of(members_of(group), member)) {
+    send(to, FrameKind::kPayload, name, payload);
+  }
+  exchanges_[name].arrived[member] = std::make_shared<const Bytes>(std::move(payload));
   changed_.notify_all();
 }
 
@@ -46,7 +48,10 @@ Result<std::vector<Delivery>> FrameHub::collect(int group, int, const Key& key, 
   const auto closed = [&] { return everyone_arrived(group, exchange); };
   if (auto failure = wait(lock, timeout_s, closed)) return tl::unexpected(*failure);
   std::vector<Delivery> list;
-  for (const auto& [id, delivery] : exchange.arrived) list.push_back(delivery);
+  for (const int id : members_of(group)) {
+    const auto arrived = exchange.arrived.find(id);
+    if (arrived != exchange.arrived.end()) list.push_back({id, arrived->second});
+  }
   exchanges_.erase(name);
   return list;
 }
@@ -60,7 +65,7 @@ void FrameHub::leave(int) {
   changed_.wait(lock, [&] {
     return std::ranges::none_of(reduces_, [](const auto& entry) { return entry.second->busy; });
   });
-  send_to_all(kLeave, {});
+  send_to_all(FrameKind::kLeave, {});
   changed_.notify_all();
 }
 
@@ -68,15 +73,13 @@ void FrameHub::abort(const std::string& reason) {
   const std::lock_guard lock(mutex_);
   if (!abort_reason_.empty()) return;
   abort_reason_ = reason.empty() ? "the run was aborted" : reason;
-  send_to_all(kAbort, abort_reason_);
+  send_to_all(FrameKind::kAbort, abort_reason_);
   changed_.notify_all();
 }
 
 void FrameHub::note(int to, std::span<const uint8_t> bytes) {
   const std::lock_guard lock(mutex_);
-  Bytes frame = {kNote};
-  ByteWriter(frame).put_bytes(bytes);
-  send_(to, std::move(frame));
+  send(to, FrameKind::kNote, {}, bytes);
 }
 
 void FrameHub::take_notes(TakeNote take) {
@@ -92,10 +95,10 @@ void FrameHub::hand_out_notes() {
   const std::lock_guard handing_out(note_mutex_);
   Lock lock(mutex_);
   while (take_note_ && !notes_.empty()) {
-    const auto [from, bytes] = std::move(notes_.front());
+    auto [from, bytes] = std::move(notes_.front());
     notes_.pop_front();
     lock.unlock();
-    take_note_(from, bytes);
+    take_note_(from, std::move(bytes));
     lock.lock();
   }
   changed_.notify_all();
@@ -108,48 +111,44 @@ Result<void> FrameHub::wait_until(const std::function<bool()>& ready) {
   return {};
 }
 
-void FrameHub::deliver(int from, Bytes frame) {
-  ByteReader reader(frame);
-  const auto kind = reader.get<uint8_t>();
-  Lock lock(mutex_);
-  if (kind == kNote) {
-    const auto body = reader.get_bytes(reader.remaining());
-    notes_.emplace_back(from, Bytes(body.begin(), body.end()));
-    lock.unlock();
-    hand_out_notes();
-    return;
-  }
-  if (kind == kLeave) {
-    present_.erase(from);
-  } else if (kind == kAbort) {
-    const auto body = reader.get_bytes(reader.remaining());
-    if (abort_reason_.empty()) abort_reason_.assign(body.begin(), body.end());
-  } else {
-    Operation name{};
-    name.group = reader.get<uint64_t>();
-    name.key = {reader.get<uint64_t>(), reader.get<uint32_t>(), reader.get<uint64_t>(),
-                reader.get<uint32_t>()};
-    const auto body = reader.get_bytes(reader.remaining());
-    Bytes bytes(body.begin(), body.end());
-    if (kind == kPayload) {
-      const uint64_t hash = hash_bytes(bytes);
-      exchanges_[name].arrived[from] = {from, hash,
-                                        std::make_shared<const Bytes>(std::move(bytes))};
-    } else {
-      auto& reduce = reduces_[name];
-      if (!reduce) reduce = std::make_shared<Reduce>();
-      if (kind == kContribution) {
-        reduce->contributions[from] = std::move(bytes);
-      } else if (kind == kSum) {
-        reduce->sums[from] = std::move(bytes);
-      } else if (kind == kWithdrawal && !reduce->failure) {
-        reduce->failure = left_the_run();
-      } else if (kind == kRefusal && !reduce->failure) {
-        reduce->failure = Failure{FailureKind::kCorruptPayload, {bytes.begin(), bytes.end()}};
-      }
-    }
-  }
+void FrameHub::wake() {
+  const std::lock_guard lock(mutex_);
   changed_.notify_all();
+}
+
+Result<void> FrameHub::deliver(Frame frame) {
+  const bool is_note = frame.head.kind == FrameKind::kNote;
+  {
+    const std::lock_guard lock(mutex_);
+    if (auto taken = take_in(std::move(frame)); !taken) return taken;
+    changed_.notify_all();
+  }
+  if (is_note) hand_out_notes();
+  return {};
+}
+
+Result<void> FrameHub::take_in(Frame frame) {
+  const int from = frame.head.from;
+  switch (frame.head.kind) {
+    case FrameKind::kPayload: {
+      auto payload = std::make_shared<const Bytes>(std::move(frame.body));
+      auto& arrived = exchanges_[frame.head.operation].arrived;
+      if (arrived.emplace(from, std::move(payload)).second) return {};
+      return fail(FailureKind::kCorruptPayload, fmt::format("its payload of round {} came before",
+                                                            frame.head.operation.key.round));
+    }
+    case FrameKind::kLeave:
+      present_.erase(from);
+      return {};
+    case FrameKind::kAbort:
+      if (abort_reason_.empty()) abort_reason_.assign(frame.body.begin(), frame.body.end());
+      return {};
+    case FrameKind::kNote:
+      notes_.emplace_back(from, std::move(frame.body));
+      return {};
+    default:
+      return take_in_reduce(std::move(frame));
+  }
 }
 
 std::optional<Failure> FrameHub::wait(Lock& lock, double timeout_s,
@@ -171,12 +170,12 @@ std::vector<int> FrameHub::others_of(const std::vector<int>& members, int member
   return others;
 }
 
-FrameHub::Operation FrameHub::operation(int group, const Key& key) const {
-  return {hash_bytes(as_bytes(std::span(members_of(group)))), key};
+Operation FrameHub::operation(int group, const Key& key) const {
+  return {groups_[static_cast<size_t>(group)]->id, key};
 }
 
 const std::vector<int>& FrameHub::members_of(int group) const {
-  return *groups_[static_cast<size_t>(group)];
+  return groups_[static_cast<size_t>(group)]->members;
 }
 
 bool FrameHub::everyone_arrived(int group, const Exchange& exchange) const {
@@ -185,28 +184,35 @@ bool FrameHub::everyone_arrived(int group, const Exchange& exchange) const {
   });
 }
 
-void FrameHub::send(int to, uint8_t kind, const Operation& operation,
+void FrameHub::send(int to, FrameKind kind, const Operation& operation,
                     std::span<const uint8_t> body) {
-  Bytes frame;
-  frame.reserve(body.size() + 48);
-  ByteWriter writer(frame);
-  writer.put(kind);
-  writer.put(operation.group);
-  writer.put(operation.key.run);
-  writer.put(operation.key.epoch);
-  writer.put(operation.key.round);
-  writer.put(operation.key.fragment);
-  writer.put_bytes(body);
-  send_(to, std::move(frame));
+  send_(to, encode_frame({kind, self_, to, operation}, body));
 }
 
-void FrameHub::send_to_all(uint8_t kind, const std::string& body) {
-  for (const int to : *groups_.front()) {
-    if (to == self_) continue;
-    Bytes frame = {kind};
-    ByteWriter(frame).put_bytes(as_bytes(body));
-    send_(to, std::move(frame));
+void FrameHub::send_to_all(FrameKind kind, std::string_view body) {
+  for (const int to : groups_.front()->members) {
+    if (to != self_) send(to, kind, {}, as_bytes(body));
   }
+}
+
+void deliver_frame(std::span<const std::shared_ptr<FrameHub>> hubs, int first_sender,
+                   int end_sender, Bytes bytes) {
+  const int first = hubs.front()->self();
+  const auto count = static_cast<int>(hubs.size());
+  const auto take_in = [&]() -> Result<void> {
+    Result<Frame> frame = decode_frame(std::move(bytes), hubs.front()->members());
+    if (!frame) return tl::unexpected(frame.error());
+    const auto [kind, from, to, operation] = frame->head;
+    if (from < first_sender || from >= end_sender || to < first || to >= first + count) {
+      return fail(FailureKind::kCorruptPayload,
+                  fmt::format("it goes from member {} to {}", from, to));
+    }
+    return hubs[static_cast<size_t>(to - first)]->deliver(*std::move(frame));
+  };
+  const Result<void> taken = take_in();
+  if (taken) return;
+  hubs.front()->abort(fmt::format("a damaged frame came from the process of members {} to {}: {}",
+                                  first_sender, end_sender - 1, taken.error().message));
 }
 
 }  // namespace thinwire::transport

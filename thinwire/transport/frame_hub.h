@@ -1,5 +1,5 @@
-// One member's end of a run whose members are in different processes: says in frames, byte strings
-// that arrive whole and in order, what LocalHub does in memory. Whoever moves the frames
+// One member's end of a run whose members are in different processes: says in frames (frame.h),
+// which arrive whole and in order, what LocalHub does in memory. Whoever moves the frames
 // (transport/mpi.h) has a thread that hands in what arrived and calls work(), which codes and sums
 // behind compute.
 //
@@ -16,10 +16,13 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "thinwire/transport/frame.h"
 #include "thinwire/transport/hub.h"
 
 namespace thinwire::transport {
@@ -30,7 +33,7 @@ class FrameHub final : public Hub {
   // with locks held, so it only queues.
   using Send = std::function<void(int to, Bytes frame)>;
   // Bytes beside the members' operations, see note().
-  using TakeNote = std::function<void(int from, std::span<const uint8_t> note)>;
+  using TakeNote = std::function<void(int from, Bytes note)>;
 
   FrameHub(int self, int members, Send send);
 
@@ -49,41 +52,31 @@ class FrameHub final : public Hub {
   // Bytes for another member's take_notes, in order with everything else that is sent to it.
   void note(int to, std::span<const uint8_t> bytes);
   // Calls `take`, one note at a time, with what already arrived and what will; never with locks
-  // held. To be called once.
+  // held. To be called once. The thread that moves the frames calls it, so it is to be quick.
   void take_notes(TakeNote take);
-  // Waits until ready(), which is looked at whenever something arrived and takes no locks.
-  // kAborted.
+  // Waits until ready(), which is looked at whenever something arrived or wake() was called, and
+  // takes no locks. kAborted.
   Result<void> wait_until(const std::function<bool()>& ready);
+  void wake();
 
-  // For the thread that moves the frames.
-  void deliver(int from, Bytes frame);
+  int self() const { return self_; }
+  int members() const { return members_; }
+  // For the thread that moves the frames. Takes a frame to this member in; kCorruptPayload for one
+  // that says what was said before.
+  Result<void> deliver(Frame frame);
   // Does a piece of the sums that can go on; false: there is none.
   bool work();
 
  private:
   using Lock = std::unique_lock<std::mutex>;
 
-  // A frame is its kind, then for operations group, run, epoch, round and fragment, then the rest.
-  enum FrameKind : uint8_t {
-    kPayload,
-    kContribution,
-    kSum,
-    kRefusal,
-    kWithdrawal,
-    kLeave,
-    kAbort,
-    kNote
-  };
-
-  // Groups are known by a hash of their members, which is the same everywhere.
-  struct Operation {
-    uint64_t group;
-    Key key;
-    auto operator<=>(const Operation&) const = default;
+  struct Group {
+    std::vector<int> members;
+    uint64_t id;  // Operation::group
   };
 
   struct Exchange {
-    std::map<int, Delivery> arrived;
+    std::map<int, std::shared_ptr<const Bytes>> arrived;  // by member
   };
 
   struct Reduce {
@@ -102,6 +95,7 @@ class FrameHub final : public Hub {
     std::vector<float> result;
 
     bool has_work() const;
+    bool has_all(const std::map<int, Bytes>& arrived) const;
   };
 
   // Nothing when ready() in time.
@@ -111,10 +105,12 @@ class FrameHub final : public Hub {
   static std::vector<int> others_of(const std::vector<int>& members, int member);
   Operation operation(int group, const Key& key) const;
   const std::vector<int>& members_of(int group) const;
+  Result<void> take_in(Frame frame);
+  Result<void> take_in_reduce(Frame frame);
   bool everyone_arrived(int group, const Exchange& exchange) const;
   bool lost(const Reduce& reduce) const;
-  void send(int to, uint8_t kind, const Operation& operation, std::span<const uint8_t> body);
-  void send_to_all(uint8_t kind, const std::string& body);
+  void send(int to, FrameKind kind, const Operation& operation, std::span<const uint8_t> body);
+  void send_to_all(FrameKind kind, std::string_view body);
   // The steps of a reduce; called without the lock while `busy`.
   void code_contributions(const Operation& operation, Reduce& reduce);
   void sum_own_chunk(const Operation& operation, Reduce& reduce);
@@ -123,10 +119,11 @@ class FrameHub final : public Hub {
   int place_in(const std::vector<int>& members) const;
 
   const int self_;
+  const int members_;
   const Send send_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<std::unique_ptr<const std::vector<int>>> groups_;
+  std::vector<std::unique_ptr<const Group>> groups_;
   std::set<int> present_;
   std::map<Operation, Exchange> exchanges_;
   std::map<Operation, std::shared_ptr<Reduce>> reduces_;
@@ -135,5 +132,11 @@ class FrameHub final : public Hub {
   std::deque<std::pair<int, Bytes>> notes_;  // arrived, not handed out
   std::mutex note_mutex_;                    // held while notes are handed out
 };
+
+// Takes in a frame from a process whose members are [first_sender, end_sender). `hubs` are those of
+// this process, of consecutive members. A frame that is damaged or cannot be theirs ends the run:
+// everybody fails with kAborted and a reason that says so.
+void deliver_frame(std::span<const std::shared_ptr<FrameHub>> hubs, int first_sender,
+                   int end_sender, Bytes bytes);
 
 }  // namespace thinwire::transport

@@ -13,8 +13,31 @@ namespace thinwire::transport {
 bool FrameHub::Reduce::has_work() const {
   if (members == nullptr || failure || busy || done) return false;
   if (!coded) return true;
-  if (!summed) return contributions.size() == members->size();
-  return sums.size() == members->size();
+  return has_all(summed ? sums : contributions);
+}
+
+bool FrameHub::Reduce::has_all(const std::map<int, Bytes>& arrived) const {
+  return std::ranges::all_of(*members, [&](int member) { return arrived.contains(member); });
+}
+
+Result<void> FrameHub::take_in_reduce(Frame frame) {
+  auto& reduce = reduces_[frame.head.operation];
+  if (!reduce) reduce = std::make_shared<Reduce>();
+  const FrameKind kind = frame.head.kind;
+  if (kind == FrameKind::kContribution || kind == FrameKind::kSum) {
+    auto& arrived = kind == FrameKind::kSum ? reduce->sums : reduce->contributions;
+    if (arrived.emplace(frame.head.from, std::move(frame.body)).second) return {};
+    return fail(
+        FailureKind::kCorruptPayload,
+        fmt::format("its part of the sum of round {} came before", frame.head.operation.key.round));
+  }
+  if (reduce->failure) return {};
+  if (kind == FrameKind::kWithdrawal) {
+    reduce->failure = left_the_run();
+  } else {
+    reduce->failure = Failure{FailureKind::kCorruptPayload, {frame.body.begin(), frame.body.end()}};
+  }
+  return {};
 }
 
 void FrameHub::contribute(int group, int, const Key& key, std::span<const float> values,
@@ -58,7 +81,7 @@ void FrameHub::withdraw(int group, int, const Key& key) {
   changed_.wait(lock, [&] { return !reduce->busy; });
   if (!missed) return;
   for (const int to : members_of(group)) {
-    if (to != self_) send(to, kWithdrawal, name, {});
+    if (to != self_) send(to, FrameKind::kWithdrawal, name, {});
   }
 }
 
@@ -101,7 +124,7 @@ void FrameHub::code_contributions(const Operation& operation, Reduce& reduce) {
     if (owner == self_) {
       reduce.contributions[self_] = std::move(coded);
     } else {
-      send(owner, kContribution, operation, coded);
+      send(owner, FrameKind::kContribution, operation, coded);
     }
   }
   const std::lock_guard lock(mutex_);
@@ -115,8 +138,8 @@ void FrameHub::sum_own_chunk(const Operation& operation, Reduce& reduce) {
   std::vector<float> sum(own.end - own.begin);
   std::vector<float> decoded(sum.size());
   std::optional<Failure> failure;
-  for (const auto& [member, coded] : reduce.contributions) {
-    const auto done = reduce.codec->decode(coded, decoded);
+  for (const int member : members) {
+    const auto done = reduce.codec->decode(reduce.contributions.at(member), decoded);
     if (!done) {
       failure = done.error();
       failure->message = fmt::format("the contribution of member {}: {}", member, failure->message);
@@ -128,8 +151,8 @@ void FrameHub::sum_own_chunk(const Operation& operation, Reduce& reduce) {
   reduce.codec->encode(sum, coded);
   const std::lock_guard lock(mutex_);
   for (const int to : others_of(members, self_)) {
-    failure ? send(to, kRefusal, operation, as_bytes(failure->message))
-            : send(to, kSum, operation, coded);
+    failure ? send(to, FrameKind::kRefusal, operation, as_bytes(failure->message))
+            : send(to, FrameKind::kSum, operation, coded);
   }
   if (failure) reduce.failure = failure;
   reduce.sums[self_] = std::move(coded);

@@ -31,17 +31,6 @@ constexpr int kMore = 2;
 // How long the thread sleeps when there is nothing to do: what a message may be late by.
 constexpr std::chrono::microseconds kNap(200);
 
-// From whom to whom a frame goes; its last bytes between ranks.
-struct Address {
-  int from;
-  int to;
-};
-
-struct Addressed {
-  Address address;
-  Bytes frame;
-};
-
 // A frame to be sent, and when it was handed over.
 struct Queued {
   int rank;
@@ -101,10 +90,8 @@ class Job final : public MpiJob {
     arrived_.resize(static_cast<size_t>(size_));
     pacer_.emplace(link_of(rank_));
     for (int member = first_member(rank_); member < first_member(rank_ + 1); ++member) {
-      hubs_.push_back(
-          std::make_shared<FrameHub>(member, members_, [this, member](int to, Bytes frame) {
-            enqueue({{member, to}, std::move(frame)});
-          }));
+      hubs_.push_back(std::make_shared<FrameHub>(
+          member, members_, [this](int to, Bytes frame) { enqueue(to, std::move(frame)); }));
     }
     joined.set_value();
     move_frames();
@@ -118,14 +105,13 @@ class Job final : public MpiJob {
     return rank;
   }
 
-  void enqueue(Addressed one) {
-    const int rank = rank_of(one.address.to);
+  void enqueue(int to, Bytes frame) {
+    const int rank = rank_of(to);
     const std::lock_guard lock(mutex_);
     if (rank == rank_) {
-      inbox_.push_back(std::move(one));
+      inbox_.push_back(std::move(frame));
     } else {
-      ByteWriter(one.frame).put(one.address);
-      queue_.push_back({rank, std::move(one.frame), monotonic_seconds()});
+      queue_.push_back({rank, std::move(frame), monotonic_seconds()});
     }
     wake_.notify_all();
   }
@@ -213,30 +199,24 @@ class Job final : public MpiJob {
       } else {
         frame.insert(frame.end(), one.piece.begin(), one.piece.end());
       }
-      if (one.last) deliver(std::exchange(frame, {}));
+      if (one.last) deliver(one.rank, std::exchange(frame, {}));
       active = true;
     }
     return active;
   }
 
-  // A frame from another rank.
-  void deliver(Bytes frame) {
-    const size_t length = frame.size() - sizeof(Address);
-    const auto address = ByteReader(std::span(frame).subspan(length)).get<Address>();
-    frame.resize(length);
-    hub(address.to)->deliver(address.from, std::move(frame));
+  void deliver(int rank, Bytes frame) {
+    deliver_frame(hubs_, first_member(rank), first_member(rank + 1), std::move(frame));
   }
 
   // Frames between members of this rank.
   bool deliver_here() {
-    std::deque<Addressed> arrived;
+    std::deque<Bytes> arrived;
     {
       const std::lock_guard lock(mutex_);
       arrived.swap(inbox_);
     }
-    for (auto& [address, frame] : arrived) {
-      hub(address.to)->deliver(address.from, std::move(frame));
-    }
+    for (Bytes& frame : arrived) deliver(rank_, std::move(frame));
     return !arrived.empty();
   }
 
@@ -256,7 +236,7 @@ class Job final : public MpiJob {
   std::vector<std::shared_ptr<FrameHub>> hubs_;  // of this rank's members
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::deque<Addressed> inbox_;
+  std::deque<Bytes> inbox_;  // between members of this rank
   std::deque<Queued> queue_;
   std::vector<links::Link> links_;  // by member
   std::optional<Pacer> pacer_;

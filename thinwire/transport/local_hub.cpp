@@ -7,8 +7,6 @@
 #include <numeric>
 #include <utility>
 
-#include "thinwire/base/digest.h"
-
 namespace thinwire::transport {
 namespace {
 
@@ -42,11 +40,10 @@ int LocalHub::group(const std::vector<int>& members) {
 }
 
 void LocalHub::offer(int group, int member, const Key& key, Bytes payload) {
-  const uint64_t hash = hash_bytes(payload);
   auto shared = std::make_shared<const Bytes>(std::move(payload));
   const std::lock_guard lock(mutex_);
   Exchange& exchange = exchanges_[{group, key}];
-  exchange.arrived[member] = {member, hash, std::move(shared)};
+  exchange.arrived[member] = {member, std::move(shared)};
   close_if_complete(group, exchange);
 }
 

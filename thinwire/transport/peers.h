@@ -31,7 +31,6 @@ struct Key {
 // A payload as committed. Bytes are shared between members of one process and never written again.
 struct Delivery {
   int member = 0;
-  uint64_t hash = 0;
   std::shared_ptr<const Bytes> payload;
 };
 
