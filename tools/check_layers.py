@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 """Checks that includes between the folders of thinwire/ point one way only.
 
-The table below is the architecture. It is compared with every #include in thinwire/ and with the
-DEPENDS lists of thinwire/CMakeLists.txt. LibTorch may be included by *_torch.cpp files of the
-folders tensor and model only.
+The table below is the architecture. It is compared with every #include in thinwire/, in both ways,
+and with the DEPENDS lists of thinwire/CMakeLists.txt. LibTorch may be included by *_torch.cpp files
+of the folders tensor and model only.
+
+Also checks that a type's name is one type in each program (the one definition rule): in thinwire/
+with each folder of tests/ and bench/.
 """
 
 import argparse
@@ -20,25 +23,24 @@ MAY_INCLUDE = {
     "schedule": "config base",
     "links": "config base",
     "method": "schedule config base",
-    "membership": "method schedule config base",
     "data": "config base",
-    "transport": "links config base",
+    "transport": "links base",
     "tensor": "base",
-    "model": "tensor schedule config base",
-    "optim": "tensor schedule config base",
-    "codec": "tensor schedule config base",
+    "model": "tensor config base",
+    "optim": "tensor config base",
+    "codec": "tensor base",
     "sync": "codec optim method schedule transport tensor config base",
     "plan": "method schedule links config base",
-    "train": "sync model optim codec data membership method transport links schedule tensor events"
+    "train": "sync model optim data method transport links schedule tensor events config base",
+    "cli": "train plan sync model optim codec data method transport links schedule tensor events"
     " config base",
-    "serve": "membership method codec data transport events tensor config base",
-    "cli": "serve train plan sync model optim codec data membership method transport links schedule"
-    " tensor events config base",
 }
 TORCH_FOLDERS = ("tensor", "model")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 TORCH_HEADER = re.compile(r"^(torch|ATen|c10)/")
+NAMESPACE = re.compile(r"^namespace (?:([\w:]+) )?\{$")
+TYPE = re.compile(r"^(?:struct|class|union|enum class|enum) (\w+)(?: final)?(?: [:{].*)?$")
 LAYER = re.compile(r"^thinwire_layer\((\w+)([^)]*)\)", re.MULTILINE)
 
 
@@ -62,6 +64,9 @@ def include_problem(path, folder, quote, header):
 
 def check_includes(root):
     problems = []
+    # cli may include everything and everything may include base, used or not.
+    arrows = {(folder, other) for folder, all in MAY_INCLUDE.items() for other in all.split()}
+    unused = {arrow for arrow in arrows if arrow[0] != "cli" and arrow[1] != "base"}
     for path in cpp_files(root, ["thinwire"]):
         relative = path.relative_to(root)
         folder = relative.parts[1]
@@ -73,6 +78,38 @@ def check_includes(root):
             problem = match and include_problem(path, folder, *match.groups())
             if problem:
                 problems.append(f"{relative}:{number}: {problem}")
+            if match:
+                unused.discard((folder, match[2].split("/")[1] if "/" in match[2] else ""))
+    for folder, other in sorted(unused):
+        problems.append(f"check_layers.py: nothing in {folder} includes {other}")
+    return problems
+
+
+def types_in(path):
+    """The types a file defines in namespaces that have names: (name, line number)."""
+    spaces = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        opened, defined = NAMESPACE.match(line), TYPE.match(line)
+        if opened:
+            spaces.append(opened[1])
+        elif line.startswith("}  // namespace"):
+            spaces.pop()
+        elif defined and None not in spaces:
+            yield "::".join([*spaces, defined[1]]), number
+
+
+def check_types(root):
+    problems = []
+    own = {}
+    programs = [None] + [path for top in ("tests", "bench") for path in sorted((root / top).glob("*/"))]
+    for program in programs:
+        known = dict(own) if program else own
+        for path in cpp_files(root, ["thinwire" if program is None else program]):
+            for name, number in types_in(path):
+                place = f"{path.relative_to(root)}:{number}"
+                if name in known:
+                    problems.append(f"{place}: {name} is another type in {known[name]}")
+                known[name] = place
     return problems
 
 
@@ -97,7 +134,7 @@ def main():
     )
     parser.add_argument("--root", type=Path, default=ROOT, help="source tree to check")
     args = parser.parse_args()
-    problems = check_includes(args.root) + check_cmake(args.root)
+    problems = check_includes(args.root) + check_types(args.root) + check_cmake(args.root)
     for problem in problems:
         print(problem, file=sys.stderr)
     return 1 if problems else 0

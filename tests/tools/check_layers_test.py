@@ -1,13 +1,20 @@
 import shutil
+import sys
 import unittest
 
 from tool_case import TOOLS, ToolCase
+
+sys.path.insert(0, str(TOOLS))
+from check_layers import MAY_INCLUDE  # noqa: E402
 
 
 class CheckLayers(ToolCase):
     def setUp(self):
         super().setUp()
-        (self.root / "thinwire").mkdir()
+        # The whole table, every arrow used.
+        for layer, others in MAY_INCLUDE.items():
+            self.write(f"thinwire/{layer}/all.h",
+                       "".join(f'#include "thinwire/{other}/all.h"\n' for other in others.split()))
         shutil.copy(TOOLS.parent / "thinwire/CMakeLists.txt", self.root / "thinwire")
 
     def check(self, name, text):
@@ -38,6 +45,11 @@ class CheckLayers(ToolCase):
             "thinwire/optim/a.cpp", '# include "thinwire/codec/b.h"\n', "optim may not include codec"
         )
 
+    def test_refuses_an_arrow_that_nothing_uses(self):
+        done = self.check("thinwire/codec/all.h", '#include "thinwire/base/all.h"\n')
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("nothing in codec includes tensor", done.stderr)
+
     def test_refuses_an_unknown_folder(self):
         done = self.check("thinwire/stray/a.h", "\n")
         self.assertEqual(done.returncode, 1)
@@ -54,6 +66,22 @@ class CheckLayers(ToolCase):
         self.assert_refused("thinwire/base/a.cpp", '#include "b.h"\n', '"b.h" should be named')
         self.assert_refused("thinwire/base/c.cpp", "#include <thinwire/base/b.h>\n",
                             "<thinwire/base/b.h> is ours")
+
+    def test_a_name_is_one_type_in_a_program(self):
+        space = "namespace thinwire::train {{\n{}\n}}  // namespace thinwire::train\n"
+        hidden = "namespace {\nstruct Part {};\n}  // namespace"
+        twin = space.format("struct Part final : Base {\n};")
+        self.assert_accepted("thinwire/train/a.h", space.format("enum class Part : int { kA };"))
+        self.assert_accepted("thinwire/train/b.h", space.format("struct Part;\nclass Part::Inner {};"))
+        self.assert_accepted("thinwire/train/c.cpp", space.format(hidden))
+        self.assert_accepted("thinwire/sync/d.h", twin.replace("::train", "::sync"))
+        self.assert_accepted("tests/data/e.h", twin.replace("Part", "Helper"))
+        self.assert_accepted("tests/train/f.h", twin.replace("Part", "Helper"))
+        for name in ("bench/train/g.cpp", "tests/train/h.h", "thinwire/train/i.h"):
+            done = self.check(name, twin)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(f"{name}:2: thinwire::train::Part is another type in thinwire/train/a.h:2",
+                          done.stderr)
 
     def test_refuses_another_table_in_cmake(self):
         done = self.check("thinwire/CMakeLists.txt", "thinwire_layer(base DEPENDS cli LINK x)\n")

@@ -28,7 +28,7 @@ struct Arguments {
 
 void print_json(const train::SpeedResult& result) {
   nlohmann::json parts = nlohmann::json::object();
-  for (const train::StepPart& part : result.parts) parts[std::string(part.name)] = part.seconds;
+  for (const train::TimedPart& part : result.parts) parts[std::string(part.name)] = part.seconds;
   const nlohmann::json line = {{"params", result.params},
                                {"tokens_per_step", result.tokens_per_step},
                                {"tokens_per_second", result.tokens_per_second()},
@@ -51,11 +51,11 @@ void print_parts(const train::SpeedResult& result, int threads) {
                           number_cell(100 * best / seconds, 0)});
   };
   double all = 0, best = 0;
-  for (const train::StepPart& part : result.parts) {
+  for (const train::TimedPart& part : result.parts) {
     all += part.seconds;
     best += part.limit_seconds(machine, result.precision);
   }
-  for (const train::StepPart& part : result.parts) {
+  for (const train::TimedPart& part : result.parts) {
     add(part.name, part.seconds, part.limit_seconds(machine, result.precision), all);
   }
   add("step", all, best, all);

@@ -30,8 +30,8 @@ struct StepPart {
   double simulated_compute_s = 0;  // likewise, computing alone
   bool synchronised = false;
   uint64_t digest = 0;  // of the parameters, where synchronised
-  uint64_t state_digest =
-      0;  // likewise of the state that replicas agree on, where it was looked at
+  // Likewise of the state that replicas agree on, where it was looked at.
+  uint64_t state_digest = 0;
 };
 
 struct EvalPart {

@@ -54,9 +54,9 @@ int64_t prepared_vocabulary_size(const std::string& folder) {
 
 // The parts of a step of `tokens` tokens by our own engine with AdamW. What is computed again
 // because of model.recompute takes time, but is not counted as work.
-std::vector<StepPart> step_parts(const config::Recipe& recipe, model::Precision precision,
-                                 int64_t tokens, int64_t params, const model::PassTimes& times,
-                                 double update_seconds) {
+std::vector<TimedPart> timed_parts(const config::Recipe& recipe, model::Precision precision,
+                                   int64_t tokens, int64_t params, const model::PassTimes& times,
+                                   double update_seconds) {
   const config::ModelSection& model = recipe.model;
   const auto n = static_cast<double>(tokens), p = static_cast<double>(params);
   const auto c = static_cast<double>(model.hidden), f = static_cast<double>(model.intermediate);
@@ -87,7 +87,7 @@ std::vector<StepPart> step_parts(const config::Recipe& recipe, model::Precision 
 
 }  // namespace
 
-double StepPart::limit_seconds(const MachineSpeed& machine, model::Precision precision) const {
+double TimedPart::limit_seconds(const MachineSpeed& machine, model::Precision precision) const {
   const bool half = precision == model::Precision::kBf16;
   return std::max(flops / (half ? machine.gemm_bf16 : machine.gemm_fp32), bytes / machine.copy);
 }
@@ -166,8 +166,8 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
     const model::PassTimes times{each(&model::PassTimes::all), each(&model::PassTimes::attention),
                                  each(&model::PassTimes::between), each(&model::PassTimes::head)};
     const double whole = std::accumulate(result.seconds.begin(), result.seconds.end(), 0.0);
-    result.parts = step_parts(recipe, precision, result.tokens_per_step, result.params, times,
-                              whole / static_cast<double>(options.steps) - times.all);
+    result.parts = timed_parts(recipe, precision, result.tokens_per_step, result.params, times,
+                               whole / static_cast<double>(options.steps) - times.all);
   }
   result.peak_bytes = peak_memory_bytes();
   return result;

@@ -22,7 +22,7 @@ struct SpeedOptions {
 };
 
 // A part of a step: how long it takes, and what it has to do at least.
-struct StepPart {
+struct TimedPart {
   std::string_view name;
   double seconds = 0;  // mean of the timed steps
   double flops = 0;    // of its matrix products
@@ -35,10 +35,10 @@ struct StepPart {
 struct SpeedResult {
   int64_t params = 0;
   int64_t tokens_per_step = 0;
-  double flops_per_token = 0;   // of the matrix products, forward and backward
-  std::vector<double> losses;   // mean in nats, a step, warmup included
-  std::vector<double> seconds;  // a timed step
-  std::vector<StepPart> parts;  // that a step consists of; empty where a device computes
+  double flops_per_token = 0;    // of the matrix products, forward and backward
+  std::vector<double> losses;    // mean in nats, a step, warmup included
+  std::vector<double> seconds;   // a timed step
+  std::vector<TimedPart> parts;  // that a step consists of; empty where a device computes
   model::Precision precision = model::Precision::kFp32;
   uint64_t loaded_bytes = 0;  // resident once the parameters are loaded, nothing else
   uint64_t peak_bytes = 0;    // resident at most
