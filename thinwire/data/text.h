@@ -17,8 +17,9 @@ namespace fs = std::filesystem;
 struct TextOptions {
   // What ends a document of a .txt file:
   //   blank_line  a line without any visible character
-  //   entry       a blank line followed by a line that is not indented (dictionaries, reference
-  //   works) line        every line file        the file's end
+  //   entry       a blank line and then a line that is not indented (dictionaries)
+  //   line        every line
+  //   file        the file's end
   std::string document = "blank_line";
   std::string text_field = "text";  // the field of a .jsonl line that holds the document
   // false: bytes that are not UTF-8 are an Error naming file and byte offset; true: each maximal

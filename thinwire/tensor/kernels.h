@@ -24,8 +24,8 @@ struct Kernels {
                       const float* weight_W, float eps, float* sum_RW, float* rstd_R, T* out_RW);
 
   // Backward pass of out = x * rstd * weight for the gradient dout:
-  //     dx += rstd * (weight * dout - x * rstd^2 * mean(dout * weight * x)),  dweight += dout * x *
-  //     rstd
+  //     dx += rstd * (weight * dout - x * rstd^2 * mean(dout * weight * x))
+  //     dweight += dout * x * rstd
   // Also writes `out` again, for the weight gradients that need it, and dx rounded to T in dx_copy
   // (null: not wanted).
   void (*rmsnorm_backward)(int64_t rows, int64_t width, const float* x_RW, const float* rstd_R,

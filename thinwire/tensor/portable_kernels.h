@@ -82,9 +82,9 @@ struct AddRmsNorm {
   }
 };
 
-// Kernels::rmsnorm_backward of kernels.h. Called once a block: block b takes the rows b, b +
-// blocks,
-// ... and leaves their part of the weight's gradient in dweight_BW. `out` is written again.
+// Kernels::rmsnorm_backward of kernels.h. Called once a block: block b takes every row whose index
+// modulo `blocks` is b and leaves their part of the weight's gradient in dweight_BW. `out` is
+// written again.
 template <typename T>
 struct RmsNormBackward {
   int64_t rows;
