@@ -3,6 +3,8 @@
 #include <exception>
 #include <utility>
 
+#include "thinwire/base/plain_message.h"
+
 namespace thinwire::train {
 
 PartTaker::PartTaker(std::function<void(int, const Bytes&)> take,
