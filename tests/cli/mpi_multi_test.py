@@ -1,5 +1,6 @@
 """Engine mpi: ranks give the bits of threads, and what happens when one dies."""
 
+import functools
 import json
 import os
 import re
@@ -26,6 +27,12 @@ METHODS = {
     "eager": ["sync.method=diloco", "diloco.sync_every=4", "diloco.overlap=eager"],
     "sparse": ["sync.method=sparse", "sparse.sync_every=4"],
 }
+# Payloads of about the size of the model, so that its last checkpoint takes no longer than a step.
+PACED = {
+    "allreduce": ["sync.method=allreduce"],
+    "distro": ["sync.method=distro", "distro.k=2048", "distro.values=fp32"],
+}
+LONG = METHODS["diloco"] + ["train.steps=1500"]  # to be stopped in its course
 # Two ranks of two workers each.
 TWO_STAGES = ["sync.clusters=2", "train.batch=8"]
 SHARED_RANKS = {
@@ -71,6 +78,15 @@ class Mpi(unittest.TestCase):
         subprocess.run([BINARY, "prepare", cls.recipe], check=True, capture_output=True)
 
     @classmethod
+    @functools.cache
+    def long_digest(cls):
+        """The digest of the run LONG, which threads make once for all tests."""
+        folder = cls.folder / "long"
+        subprocess.run([BINARY, "train", cls.recipe, *TINY, f"run.dir={folder}", *LONG],
+                       check=True, capture_output=True, timeout=300)
+        return json.loads((folder / "summary.json").read_text())["digest"]
+
+    @classmethod
     def tearDownClass(cls):
         cls.scratch.cleanup()
 
@@ -102,9 +118,9 @@ class Mpi(unittest.TestCase):
                     self.assertEqual(mpi[key], local[key], key)
 
     def test_paced_ranks_are_no_faster_than_their_links(self):
-        for name in ("allreduce", "distro"):
+        for name, overrides in PACED.items():
             with self.subTest(method=name):
-                overrides = [f"sync.method={name}", "train.steps=4"]
+                overrides = [*overrides, "train.steps=4"]
                 self.run_checked(self.command("free-" + name, *overrides))
                 free = self.summary("free-" + name)
                 bits = 8 * 4 * free["bytes_received_per_worker_step"]
@@ -146,8 +162,8 @@ class Mpi(unittest.TestCase):
         self.assertEqual(self.summary("part")["digest"], self.summary("whole")["digest"])
 
     def test_a_killed_rank_ends_the_run_and_leaves_a_checkpoint(self):
-        overrides = METHODS["diloco"] + ["train.steps=1500", "checkpoint.every=10"]
-        with subprocess.Popen(self.ranks(3, "killed", *overrides), text=True,
+        often = "checkpoint.every=10"
+        with subprocess.Popen(self.ranks(3, "killed", *LONG, often), text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as job:
             checkpoints = self.folder / "killed" / "checkpoints"
             while not list(checkpoints.glob("step-????????")):
@@ -158,13 +174,11 @@ class Mpi(unittest.TestCase):
         self.assertNotEqual(job.returncode, 0)
         self.assertRegex(output, r"(?i)rank \d.*exited on signal 9")
         self.assertFalse((self.folder / "killed" / "summary.json").exists())
-        self.run_checked(self.ranks(3, "killed", *overrides))
-        self.run_checked(self.command("unharmed", *overrides))
-        self.assertEqual(self.summary("killed")["digest"], self.summary("unharmed")["digest"])
+        self.run_checked(self.ranks(3, "killed", *LONG))
+        self.assertEqual(self.summary("killed")["digest"], self.long_digest())
 
     def test_a_signal_to_a_rank_ends_the_run_with_a_checkpoint(self):
-        overrides = METHODS["diloco"] + ["train.steps=1500", "checkpoint.every=700"]
-        with subprocess.Popen(self.ranks(3, "stopped", *overrides), text=True,
+        with subprocess.Popen(self.ranks(3, "stopped", *LONG, "checkpoint.every=700"), text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as job:
             log = self.folder / "stopped" / "events.jsonl"
             while not log.exists() or log.read_text().count('"event":"step"') < 20:
@@ -175,9 +189,8 @@ class Mpi(unittest.TestCase):
         step = int(re.search(r"stopped after step (\d+) of 1500", output).group(1))
         checkpoints = [path.name for path in (self.folder / "stopped" / "checkpoints").iterdir()]
         self.assertIn(f"step-{step:08}", checkpoints)
-        self.run_checked(self.ranks(3, "stopped", *overrides))
-        self.run_checked(self.command("unstopped", *overrides))
-        self.assertEqual(self.summary("stopped")["digest"], self.summary("unstopped")["digest"])
+        self.run_checked(self.ranks(3, "stopped", *LONG))
+        self.assertEqual(self.summary("stopped")["digest"], self.long_digest())
 
     @staticmethod
     def rank_of(mpirun):
