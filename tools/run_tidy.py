@@ -2,7 +2,7 @@
 """Runs clang-tidy on the sources that changed since it last found nothing in them.
 
 A source counts as changed when its own text, a header of the project it includes (directly or
-not), its compile command, .clang-tidy or clang-tidy itself changed. What was clean is remembered
+not), its compile command, a .clang-tidy above it or clang-tidy itself changed. What was clean is remembered
 in .cache/tidy/, one stamp a source.
 """
 
@@ -40,7 +40,9 @@ def key_of(entry, root, tool):
     """Digest of everything that decides what clang-tidy says about one compile command."""
     digest = hashlib.sha256(tool.encode())
     digest.update(entry.get("command", "").encode())
-    for path in [root / ".clang-tidy", *closure(Path(entry["file"]), root)]:
+    source = Path(entry["file"])
+    rules = [folder / ".clang-tidy" for folder in source.parents if folder.is_relative_to(root)]
+    for path in [*filter(Path.is_file, rules), *closure(source, root)]:
         text = path.read_bytes()
         digest.update(f"{path.relative_to(root)} {len(text)}\n".encode())
         digest.update(text)

@@ -10,8 +10,8 @@ BAD_HEADER = "inline int* none() { return 0; }\n"
 class RunTidy(ToolCase):
     def setUp(self):
         super().setUp()
-        self.write(".clang-tidy", "Checks: '-*,modernize-use-nullptr'\nWarningsAsErrors: '*'\n"
-                                  "HeaderFilterRegex: '.*'\n")
+        self.write(".clang-tidy", "Checks: '-*,modernize-use-nullptr,modernize-use-using'\n"
+                                  "WarningsAsErrors: '*'\nHeaderFilterRegex: '.*'\n")
         self.write("thinwire/a.h", GOOD_HEADER)
         sources = [
             self.write("thinwire/a.cpp", '#include "thinwire/a.h"\n'),
@@ -37,6 +37,15 @@ class RunTidy(ToolCase):
         self.tidy()
         self.write(".clang-tidy", "Checks: '-*,modernize-use-override'\n")
         self.assertIn("2 sources, 2 changed", self.tidy().stdout)
+
+    def test_a_folder_has_settings_of_its_own(self):
+        self.write("thinwire/a.h", BAD_HEADER)
+        self.assertEqual(self.tidy().returncode, 1)
+        folder = self.write("thinwire/.clang-tidy",
+                            "InheritParentConfig: true\nChecks: '-modernize-use-nullptr'\n")
+        self.assertIn("2 sources, 2 changed, 0 with findings", self.tidy().stdout)
+        folder.write_text("InheritParentConfig: true\n")
+        self.assertIn("2 sources, 2 changed, 1 with findings", self.tidy().stdout)
 
     def test_fails_on_a_finding_until_it_is_gone(self):
         self.write("thinwire/a.h", BAD_HEADER)
