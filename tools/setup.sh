@@ -79,6 +79,14 @@ for line in (line for path in sys.argv[1:] for line in open(path)):
 EOF
 }
 
+# Packages are linked, not copied: pip replaces files and never writes into them. The files that
+# making a virtual environment writes into are copied.
+copy_venv() {
+  cp -al "$1" "$2"
+  rm -rf "$2/bin" "$2/pyvenv.cfg"
+  cp -a "$1/bin" "$1/pyvenv.cfg" "$2"
+}
+
 # Works on a copy that replaces .venv when it is complete, so that no broken one ever stays.
 install_python() {
   local requirements=$1
@@ -86,11 +94,13 @@ install_python() {
   trap 'rm -rf .venv.new' EXIT
   rm -rf "$new"
   if [[ -x .venv/bin/python ]]; then
-    cp -a "$final" "$new"
+    copy_venv "$final" "$new"
   fi
   echo "setup: installing Python packages of $requirements into .venv (torch is large)"
   python3 -m venv "$new"
-  "$new/bin/python" -m pip install --quiet --disable-pip-version-check -r "$requirements" ||
+  # Compiling all of torch's dependencies ahead would take longer than what is run of them.
+  "$new/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile \
+    -r "$requirements" ||
     die "Python packages of $requirements could not be installed (see above);" \
       "nothing was changed, run again when the cause is removed"
   # Scripts in a virtual environment name its folder.
