@@ -200,10 +200,75 @@ TEST_F(Prepare, ReplacedBytesAreCounted) {
 TEST_F(Prepare, AnEmptySplitNamesTheFields) {
   data_.validation_block = 1000;
   EXPECT_THAT(error_of([&] { run(); }),
-              AllOf(HasSubstr("data.validation_block = 1000"), HasSubstr("400 documents")));
+              AllOf(HasSubstr("data.validation_block = 1000"), HasSubstr("400 documents"),
+                    HasSubstr("set data.validation_block = 0")));
   data_.validation_fraction = 0;
   EXPECT_EQ(run().sets.size(), 1u);
   EXPECT_THAT(sets(), ElementsAre("train"));
+}
+
+TEST_F(Prepare, TheBlockAdaptsToTheText) {
+  data_.vocabulary = "byte";
+  data_.validation_block = config::DataSection().validation_block;
+  data_.validation_fraction = 0.01;
+  for (const int documents : {2, 3, 10, 400, 1631, 4000}) {
+    write_file(folder_ / "text.txt", paragraphs(documents));
+    const PrepareSummary summary = run({.force = true});
+    ASSERT_EQ(summary.sets.size(), 2u) << documents;
+    const auto held_out = static_cast<double>(summary.sets[1].documents);
+    EXPECT_EQ(summary.sets[0].documents + summary.sets[1].documents,
+              static_cast<uint64_t>(documents));
+    EXPECT_LE(held_out, std::max(1.0, 0.14 * documents)) << documents;
+    EXPECT_TRUE(run().already_prepared);
+  }
+}
+
+TEST_F(Prepare, ASingleDocumentCannotBeSplit) {
+  data_.validation_block = 0;
+  write_file(folder_ / "text.txt", std::string(100'000, 'a'));
+  EXPECT_THAT(error_of([&] { run(); }),
+              AllOf(HasSubstr("a single document"), HasSubstr("data.document (now blank_line)"),
+                    HasSubstr("data.validation_fraction = 0")));
+  expect_nothing_left();
+  data_.vocabulary = "byte";
+  data_.validation_fraction = 0;
+  EXPECT_EQ(run().sets[0].documents, 1u);
+}
+
+// What was prepared before the block could adapt serves wherever it would be the same.
+TEST_F(Prepare, ABlockOf64IsTheOneThatALongTextGets) {
+  data_.vocabulary = "byte";
+  data_.validation_fraction = 0.1;
+  data_.validation_block = 64;
+  write_file(folder_ / "text.txt", paragraphs(400));
+  run();
+  data_.validation_block = 0;
+  EXPECT_TRUE(run().already_prepared);
+  data_.validation_block = 32;
+  EXPECT_THAT(error_of([&] { run(); }), HasSubstr("data.validation_block was 64, is 32"));
+}
+
+TEST_F(Prepare, SkippedLinesAreCountedNamedAndKeptInTheRecord) {
+  fs::remove(folder_ / "text.txt");
+  std::string lines;
+  for (int line = 0; line < 40; ++line) {
+    lines += line % 5 == 2 ? "{\"text\": \n" : fmt::format("{{\"text\": \"line {}\"}}\n", line);
+  }
+  write_file(folder_ / "lines.jsonl", lines);
+  data_.text = {(folder_ / "lines.jsonl").string()};
+  data_.vocabulary = "byte";
+  EXPECT_THAT(error_of([&] { run(); }), HasSubstr("data.bad_lines = \"skip\""));
+  data_.bad_lines = "skip";
+  uint64_t shown = 0;
+  const PrepareSummary summary = run({.progress = [&](const PrepareProgress& now) {
+    shown = std::max(shown, now.skipped.count);
+  }});
+  EXPECT_EQ(shown, 8u);
+  EXPECT_EQ(summary.skipped.count, 8u);
+  ASSERT_EQ(summary.skipped.first.size(), SkippedLines::kNamed);
+  EXPECT_THAT(summary.skipped.first[0], HasSubstr("lines.jsonl: line 3 is not JSON"));
+  EXPECT_EQ(read_prepared(data_.dir).skipped.first, summary.skipped.first);
+  EXPECT_THAT(describe_prepared(data_.dir), HasSubstr("line 3 is not JSON"));
 }
 
 TEST_F(Prepare, NoTextIsWrongUse) {

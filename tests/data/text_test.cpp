@@ -191,6 +191,31 @@ TEST(Documents, BadJsonLinesAreErrorsWithTheirNumber) {
               HasSubstr("line 1 is longer"));
 }
 
+TEST(Documents, BadJsonLinesAreSkippedAndCountedWhereAllowed) {
+  const fs::path file = scratch_folder() / "a.jsonl";
+  const auto good = [](const char* text) { return fmt::format("{{\"text\": \"{}\"}}\n", text); };
+  const std::string nul(1, '\0');
+  write_file(file, good("one") + "{\"text\"\n" + "{}\n" + good("\xFF") + good("two") +
+                       std::string(500, 'x') + "\n\n" + nul + "\n" + "[1]\n" + good("three") +
+                       "{\"te");
+  DocumentSource source(list_inputs({file.string()}),
+                        {.skip_bad_lines = true, .max_document_bytes = 200});
+  std::vector<std::string> documents;
+  while (auto document = source.next()) documents.push_back(*document);
+  EXPECT_THAT(documents, ElementsAre("one", "two", "three"));
+  EXPECT_EQ(source.skipped().count, 7u);
+  EXPECT_THAT(
+      source.skipped().first,
+      ElementsAre(HasSubstr("a.jsonl: line 2 is not JSON"),
+                  HasSubstr("line 3 has no field \"text\""), HasSubstr("line 4 is not UTF-8"),
+                  HasSubstr("line 6 is longer than"), HasSubstr("line 8 holds a NUL byte")));
+}
+
+TEST(Documents, AFileOfBadLinesAloneIsAnError) {
+  EXPECT_THAT(error_for("a.jsonl", "{\"body\": \"x\"}\n{}\n", {.skip_bad_lines = true}),
+              AllOf(HasSubstr("left out 2 lines"), HasSubstr("data.text_field = \"text\"")));
+}
+
 TEST(Documents, TheFieldOfJsonLinesCanBeChosen) {
   const fs::path file = scratch_folder() / "a.jsonl";
   write_file(file, R"({"text": "no", "body": "yes\nand"})");

@@ -6,6 +6,7 @@
 #include <CLI/App.hpp>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,8 +42,13 @@ class PhaseProgress {
           events::ProgressOptions{
               .plain_interval_s = timed ? 10.0 : 2.0, .bytes = !timed, .seconds = timed});
     }
+    for (const std::string& line : now.skipped.first) {
+      if (named_.insert(line).second) events::print_message("skipped " + line);
+    }
+    std::vector<events::ProgressField> fields;
+    if (now.skipped.count > 0) fields.push_back({"skipped", fmt::format("{}", now.skipped.count)});
     const auto seconds = static_cast<int64_t>(watch_.seconds());
-    shown_->update(now.total == 0 ? seconds : static_cast<int64_t>(now.done), {});
+    shown_->update(now.total == 0 ? seconds : static_cast<int64_t>(now.done), std::move(fields));
   }
   void finish() {
     if (shown_) shown_->finish();
@@ -53,6 +59,7 @@ class PhaseProgress {
   std::string phase_;
   Stopwatch watch_;
   std::optional<events::Progress> shown_;
+  std::set<std::string> named_;  // lines, each of which more than one phase skips
 };
 
 void print_set(const data::SetSummary& set) {
@@ -60,6 +67,15 @@ void print_set(const data::SetSummary& set) {
              set.documents, set.tokens,
              static_cast<double>(set.text_bytes) / static_cast<double>(set.tokens), set.shards,
              set.shards == 1 ? "shard" : "shards");
+}
+
+void print_skipped(const data::SkippedLines& skipped) {
+  if (skipped.count == 0) return;
+  fmt::print("{:<14} {} bad {}\n", "skipped", skipped.count, skipped.count == 1 ? "line" : "lines");
+  for (const std::string& line : skipped.first) fmt::print("{:<14} {}\n", "", line);
+  if (skipped.count > skipped.first.size()) {
+    fmt::print("{:<14} and {} more\n", "", skipped.count - skipped.first.size());
+  }
 }
 
 void print_result(const data::PrepareSummary& summary) {
@@ -70,6 +86,7 @@ void print_result(const data::PrepareSummary& summary) {
   for (const data::SetSummary& set : summary.sets) print_set(set);
   fmt::print("{:<14} {} invalid UTF-8 sequences in {} input {}\n", "replaced", summary.replaced,
              summary.input_files, summary.input_files == 1 ? "file" : "files");
+  print_skipped(summary.skipped);
 }
 
 void run(Arguments arguments) {

@@ -30,13 +30,14 @@ struct DataSection final : SectionOf<DataSection> {
   std::string document =
       "blank_line";  // what ends a document in .txt: blank_line | entry | line | file
   std::string invalid_utf8 = "error";        // error | replace
+  std::string bad_lines = "error";           // of .jsonl: error | skip
   std::string vocabulary = "sentencepiece";  // sentencepiece | byte
   std::string vocabulary_model;              // an existing .model instead of training one
   std::string vocabulary_type = "bpe";       // bpe | unigram
   int64_t vocabulary_size = 4096;
   int64_t vocabulary_sample_bytes = 16'000'000;  // training text for the vocabulary
   double validation_fraction = 0.01;
-  int64_t validation_block = 64;  // documents in one block of the interleaved split
+  int64_t validation_block = 0;  // documents in one block of the interleaved split; 0: by the text
   int64_t shard_tokens = 100'000'000;
   void describe(Fields& fields) override;
 };

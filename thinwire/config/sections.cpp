@@ -29,6 +29,10 @@ void DataSection::describe(Fields& fields) {
   fields.choice("invalid_utf8", invalid_utf8, {"error", "replace"},
                 "What to do with bytes that are not UTF-8: stop with an error, or replace them by "
                 "U+FFFD.");
+  fields.choice(
+      "bad_lines", bad_lines, {"error", "skip"},
+      "What to do with lines of a .jsonl file that are not JSON, have no text in data.text_field, "
+      "or cannot be read as text: stop with an error, or skip them and count them.");
   fields.choice("vocabulary", vocabulary, {"sentencepiece", "byte"},
                 "How text becomes tokens: a SentencePiece model, or one token for each byte.");
   fields.text(
@@ -44,9 +48,10 @@ void DataSection::describe(Fields& fields) {
   fields.number("validation_fraction", validation_fraction, "", 0, 0.5,
                 "Share of the documents kept out of training for the set named validation.");
   fields.integer(
-      "validation_block", validation_block, "documents", 1, kNoLimit,
+      "validation_block", validation_block, "documents", 0, kNoLimit,
       "Documents in a row that go to the same side of the split; blocks of the two sides "
-      "are interleaved.");
+      "are interleaved. 0 means 64, or fewer where the text has too few documents for that, and "
+      "then at least one document and, of short texts, up to a tenth.");
   fields.integer("shard_tokens", shard_tokens, "tokens", 1, kNoLimit, "Largest size of a shard.");
 }
 

@@ -72,6 +72,9 @@ std::string describe_prepared(const fs::path& folder) {
                                  folder.string(), summary.vocabulary_file, summary.vocabulary_size,
                                  to_hex(record.vocabulary_digest));
   text += fmt::format("replaced      {} pieces that were not UTF-8\n", summary.replaced);
+  text += fmt::format("skipped       {} bad lines\n", summary.skipped.count);
+  for (const std::string& line : summary.skipped.first)
+    text += fmt::format("              {}\n", line);
   for (const SetSummary& set : summary.sets) {
     text += fmt::format("set           {}: {} documents, {} tokens, {} bytes a token, {} shards\n",
                         set.name, set.documents, set.tokens, ratio(set.text_bytes, set.tokens),

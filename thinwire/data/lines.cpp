@@ -16,10 +16,12 @@ constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 }  // namespace
 
-LineReader::LineReader(std::filesystem::path path, size_t longest, bool replace_invalid)
+LineReader::LineReader(std::filesystem::path path, size_t longest, bool replace_invalid,
+                       bool mark_faults)
     : path_(std::move(path)),
       longest_(longest),
       replace_invalid_(replace_invalid),
+      mark_faults_(mark_faults),
       stream_(ByteStream::open(path_)) {
   fill();
   if (buffer_.starts_with(kByteOrderMark)) at_ = searched_ = offset_ = kByteOrderMark.size();
@@ -32,12 +34,15 @@ void LineReader::fill() {
   const size_t old = buffer_.size();
   buffer_.resize(old + kChunkBytes);
   buffer_.resize(old + stream_->read(std::span(buffer_).subspan(old)));
-  const size_t nul = buffer_.find('\0', old);
-  if (nul != std::string::npos) {
-    throw Error(fmt::format("{}: byte {} is NUL: this is a binary file, not text", path_.string(),
-                            offset_ + nul));
-  }
+  if (!mark_faults_) refuse_binary(old);
   at_end_ = buffer_.size() == old;
+}
+
+void LineReader::refuse_binary(size_t from) const {
+  const size_t nul = buffer_.find('\0', from);
+  if (nul == std::string::npos) return;
+  throw Error(fmt::format("{}: byte {} is NUL: this is a binary file, not text", path_.string(),
+                          offset_ + nul));
 }
 
 bool LineReader::next(Line& line) {
@@ -62,6 +67,7 @@ bool LineReader::next(Line& line) {
 void LineReader::take(size_t bytes, bool ends, Line& line) {
   const std::string_view raw = std::string_view(buffer_).substr(at_, bytes);
   line.text.clear();
+  line.fault.clear();
   line.number = number_;
   line.begins = !inside_line_;
   line.ends = ends;
@@ -72,7 +78,12 @@ void LineReader::take(size_t bytes, bool ends, Line& line) {
     ++replaced;
     left = 0;
   }
-  if (replaced > 0 && !replace_invalid_) refuse(valid_utf8_prefix(raw));
+  if (replaced > 0 && !replace_invalid_) {
+    if (!mark_faults_) refuse(valid_utf8_prefix(raw));
+    line.fault = "is not UTF-8";
+    replaced = 0;
+  }
+  if (mark_faults_ && raw.find('\0') != std::string_view::npos) line.fault = "holds a NUL byte";
   if (ends && line.text.ends_with('\r')) line.text.pop_back();
   replaced_ += replaced;
   at_ += bytes - left;

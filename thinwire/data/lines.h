@@ -16,14 +16,18 @@ struct Line {
   uint64_t number = 0;  // counted from 1
   bool begins = true;   // the piece begins the line
   bool ends = true;     // and ends it
+  std::string fault;    // why it is no text, where the reader was told to go on; else empty
 };
 
 class LineReader {
  public:
-  // longest: bytes of a piece, at least 4. replace_invalid: as in TextOptions.
-  LineReader(std::filesystem::path path, size_t longest, bool replace_invalid);
+  // longest: bytes of a piece, at least 4. replace_invalid: as in TextOptions. mark_faults: lines
+  // that are no text come with their fault.
+  LineReader(std::filesystem::path path, size_t longest, bool replace_invalid,
+             bool mark_faults = false);
 
-  // False at the end of the file. Throws Error naming the file and the byte (counted uncompressed).
+  // False at the end of the file. Throws Error naming the file and the byte (counted uncompressed)
+  // for what is no text, unless faults are to be marked.
   bool next(Line& line);
   uint64_t consumed() const { return stream_->consumed(); }
   uint64_t replaced() const { return replaced_; }
@@ -32,11 +36,13 @@ class LineReader {
   void fill();
   void take(size_t bytes, bool ends, Line& line);
   void skip_line_break();
+  void refuse_binary(size_t from) const;
   [[noreturn]] void refuse(size_t position) const;
 
   std::filesystem::path path_;
   size_t longest_;
   bool replace_invalid_;
+  bool mark_faults_;
   std::unique_ptr<ByteStream> stream_;
   std::string buffer_;
   size_t at_ = 0;        // where the unread part of buffer_ begins

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -19,6 +18,7 @@
 #include "thinwire/data/sample.h"
 #include "thinwire/data/set_writer.h"
 #include "thinwire/data/shard.h"
+#include "thinwire/data/split.h"
 #include "thinwire/data/text.h"
 #include "thinwire/data/token_sets.h"
 #include "thinwire/data/vocabulary.h"
@@ -31,35 +31,18 @@ constexpr const char* kSplitSet = "validation";
 constexpr uint64_t kBatchBytes = uint64_t{4} << 20;  // text tokenised between two writes
 constexpr double kProgressInterval = 0.1;            // seconds
 
-// Which documents the split keeps for validation: of every 1 / fraction blocks the middle one.
-class Split {
- public:
-  explicit Split(const config::DataSection& data)
-      : fraction_(data.validation_fraction), block_(static_cast<uint64_t>(data.validation_block)) {}
-
-  bool for_validation(uint64_t document) const {
-    const uint64_t block = document / block_;
-    return blocks_before(block + 1) > blocks_before(block);
-  }
-
- private:
-  // Validation blocks among the first `blocks`.
-  uint64_t blocks_before(uint64_t blocks) const {
-    return static_cast<uint64_t>(std::floor(static_cast<double>(blocks) * fraction_ + 0.5));
-  }
-
-  double fraction_;
-  uint64_t block_;
-};
-
 // Tells the caller how far things are, and stops when the caller wants that.
 class Reporter {
  public:
   explicit Reporter(const PrepareOptions& options) : options_(options) {}
 
   void begin(std::string phase, uint64_t total) {
-    progress_ = {std::move(phase), 0, total};
+    progress_ = {std::move(phase), 0, total, {}};
     update(0, true);
+  }
+  void update(const DocumentSource& source, bool always = false) {
+    if (progress_.skipped.count != source.skipped().count) progress_.skipped = source.skipped();
+    update(source.bytes_read(), always);
   }
   void update(uint64_t done, bool always = false) {
     const double now = monotonic_seconds();
@@ -83,6 +66,7 @@ TextOptions text_options(const config::DataSection& data) {
   options.document = data.document;
   options.text_field = data.text_field;
   options.replace_invalid = data.invalid_utf8 == "replace";
+  options.skip_bad_lines = data.bad_lines == "skip";
   return options;
 }
 
@@ -92,11 +76,11 @@ class Preparation {
   Preparation(const config::DataSection& data, const PrepareOptions& options, fs::path out)
       : data_(data),
         out_(std::move(out)),
-        split_(data),
         report_(options),
         pool_(options.threads > 0 ? options.threads : available_cores()) {}
 
   void run(PrepareRecord& record) {
+    choose_split();
     make_vocabulary();
     record.vocabulary_digest = vocabulary_->digest();
     record.summary.vocabulary_file = vocabulary_->file().filename().string();
@@ -107,6 +91,24 @@ class Preparation {
   }
 
  private:
+  // Reads only as much of the text as the split depends on: of a long one the beginning.
+  void choose_split() {
+    TextSize size;
+    if (split_needs_more(data_, size)) {
+      DocumentSource source(list_inputs(data_.text), text_options(data_));
+      report_.begin("counting documents", source.total_bytes());
+      while (split_needs_more(data_, size)) {
+        const auto document = source.next();
+        if (!document) break;
+        ++size.documents;
+        size.bytes += document->size();
+        report_.update(source);
+      }
+    }
+    split_ = split_of(data_, size);
+    if (size.documents == 1) check_split(1, 0);
+  }
+
   void make_vocabulary() {
     fs::path file = out_ / kSentencePieceFile;
     if (data_.vocabulary == "byte") {
@@ -132,9 +134,9 @@ class Preparation {
     TextSample sample(static_cast<uint64_t>(data_.vocabulary_sample_bytes));
     for (uint64_t number = 0; auto document = source.next(); ++number) {
       if (!split_.for_validation(number)) sample.add(*document);
-      report_.update(source.bytes_read());
+      report_.update(source);
     }
-    report_.update(source.bytes_read(), true);
+    report_.update(source, true);
     report_.begin("training the vocabulary", 0);
     const auto texts = sample.take();
     size_t at = 0;
@@ -153,7 +155,7 @@ class Preparation {
   void write_training(PrepareSummary& summary) {
     SetWriter train(kTrainSet, set_folder(out_, kTrainSet), *vocabulary_, data_.shard_tokens);
     SetWriter validation(kSplitSet, set_folder(out_, kSplitSet), *vocabulary_, data_.shard_tokens);
-    summary.replaced += write_documents(data_.text, "tokenising", [&](uint64_t number) {
+    write_documents(data_.text, "tokenising", summary, [&](uint64_t number) {
       return split_.for_validation(number) ? &validation : &train;
     });
     summary.sets.push_back(train.finish());
@@ -164,26 +166,33 @@ class Preparation {
 
   void check_split(uint64_t train, uint64_t validation) const {
     if (train > 0 && (validation > 0 || data_.validation_fraction == 0)) return;
+    const std::string document = fmt::format("data.document (now {})", data_.document);
+    if (train + validation == 1) {
+      throw Error(fmt::format(
+          "the text is a single document, which cannot be trained on and held out at once; set "
+          "another {}, or data.validation_fraction = 0 (no split)",
+          document));
+    }
     throw Error(fmt::format(
         "the split leaves no document for {}: data.validation_fraction = {} of {} documents in "
-        "blocks of data.validation_block = {}; use a smaller block, another fraction (0: no "
-        "split), or another data.document (now {})",
+        "blocks of data.validation_block = {}; set data.validation_block = 0, which chooses a "
+        "block that fits, another fraction (0: no split), or another {}",
         train == 0 ? "training" : "validation", data_.validation_fraction, train + validation,
-        data_.validation_block, data_.document));
+        data_.validation_block, document));
   }
 
   void write_named(const NamedText& text, PrepareSummary& summary) {
     SetWriter set(text.name, set_folder(out_, text.name), *vocabulary_, data_.shard_tokens);
-    summary.replaced += write_documents({text.path}, fmt::format("tokenising {}", text.name),
-                                        [&](uint64_t) { return &set; });
+    write_documents({text.path}, fmt::format("tokenising {}", text.name), summary,
+                    [&](uint64_t) { return &set; });
     summary.sets.push_back(set.finish());
   }
 
-  // Tokenises every document into the set that choose(number) names. Returns how many invalid
-  // pieces of UTF-8 were replaced.
+  // Tokenises every document into the set that choose(number) names, and counts in `summary` what
+  // was replaced and skipped.
   template <typename Choose>
-  uint64_t write_documents(const std::vector<std::string>& paths, std::string phase,
-                           const Choose& choose) {
+  void write_documents(const std::vector<std::string>& paths, std::string phase,
+                       PrepareSummary& summary, const Choose& choose) {
     DocumentSource source(list_inputs(paths), text_options(data_));
     report_.begin(std::move(phase), source.total_bytes());
     std::vector<Item> batch;
@@ -194,11 +203,12 @@ class Preparation {
       if (batch_bytes < kBatchBytes) continue;
       write_batch(batch);
       batch_bytes = 0;
-      report_.update(source.bytes_read());
+      report_.update(source);
     }
     write_batch(batch);
-    report_.update(source.bytes_read(), true);
-    return source.replaced();
+    report_.update(source, true);
+    summary.replaced += source.replaced();
+    summary.skipped.add(source.skipped());
   }
 
   void write_batch(std::vector<Item>& batch) {
@@ -216,7 +226,7 @@ class Preparation {
 
   const config::DataSection& data_;
   fs::path out_;
-  Split split_;
+  Split split_{0, 1};
   Reporter report_;
   ThreadPool pool_;
   std::unique_ptr<Vocabulary> vocabulary_;

@@ -4,8 +4,8 @@
 // The prepared folder (data.dir): the vocabulary's file, prepare.json (settings, inputs, counts),
 // train/NNNNN.tws, validation/<set>/NNNNN.tws. It is built as <data.dir>.partial and appears under
 // its name by one rename. Every document ends with EOS. data.validation_fraction of the documents
-// becomes the set "validation", taken in blocks of data.validation_block documents spread evenly;
-// each of data.validation_text ("name=path") becomes a set of its own. The vocabulary sees training
+// becomes the set "validation", taken in blocks of documents spread evenly (data/split.h); each of
+// data.validation_text ("name=path") becomes a set of its own. The vocabulary sees training
 // documents only. The result depends on the text and the [data] section alone, not on the number of
 // cores or the run's seed.
 #pragma once
@@ -17,6 +17,7 @@
 
 #include "thinwire/base/file.h"
 #include "thinwire/config/recipe.h"
+#include "thinwire/data/text.h"
 
 namespace thinwire::data {
 
@@ -36,14 +37,17 @@ struct PrepareSummary {
   int64_t vocabulary_size = 0;
   std::string vocabulary_file;
   uint64_t replaced = 0;  // invalid UTF-8 pieces that became U+FFFD
+  SkippedLines skipped;   // under data.bad_lines = "skip"
   uint64_t input_files = 0;
   std::vector<SetSummary> sets;  // train first
 };
 
 struct PrepareProgress {
-  std::string phase;   // "reading", "training the vocabulary", "tokenising"
-  uint64_t done = 0;   // bytes of input read in this phase
-  uint64_t total = 0;  // 0 where it is not known
+  // "counting documents", "reading", "training the vocabulary", "tokenising"
+  std::string phase;
+  uint64_t done = 0;     // bytes of input read in this phase
+  uint64_t total = 0;    // 0 where it is not known
+  SkippedLines skipped;  // in this phase
 };
 
 struct PrepareOptions {

@@ -7,6 +7,7 @@
 
 #include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
+#include "thinwire/data/split.h"
 #include "thinwire/data/vocabulary.h"
 
 namespace thinwire::data {
@@ -61,6 +62,31 @@ Json print_set(const SetSummary& set) {
           {"shards", set.shards}, {"shard_hashes", hashes}};
 }
 
+// The value of a setting; the default of one that an earlier version did not have.
+Json setting(const PrepareRecord& record, const std::string& name) {
+  static const Json defaults = settings_of({});
+  return record.settings.value(name, defaults.at(name));
+}
+
+// What the record's split is on its text, whose size is known once it is prepared.
+Split split_in(const PrepareRecord& record, const TextSize& size) {
+  config::DataSection data;
+  data.validation_fraction = setting(record, "validation_fraction");
+  data.validation_block = setting(record, "validation_block");
+  return split_of(data, size);
+}
+
+// Whether the blocks differ, or only the way they are asked for: 64, or 0 that stands for 64 here.
+bool same_split(const PrepareRecord& old, const PrepareRecord& wanted) {
+  TextSize size;
+  for (const SetSummary& set : old.summary.sets) {
+    if (set.name != "train" && set.name != "validation") continue;
+    size.documents += set.documents;
+    size.bytes += set.text_bytes;
+  }
+  return split_in(old, size) == split_in(wanted, size);
+}
+
 PrepareRecord read_record(const Json& json) {
   PrepareRecord record;
   record.settings = json.at("settings");
@@ -73,6 +99,9 @@ PrepareRecord read_record(const Json& json) {
   record.summary.vocabulary_file = vocabulary.at("file");
   record.summary.vocabulary_size = vocabulary.at("size");
   record.summary.replaced = json.at("replaced");
+  if (const auto skipped = json.find("skipped"); skipped != json.end()) {
+    record.summary.skipped = {skipped->at("lines"), skipped->at("first")};
+  }
   record.summary.input_files = record.inputs.size();
   for (const Json& set : json.at("sets")) record.summary.sets.push_back(read_set(set));
   return record;
@@ -113,7 +142,8 @@ PrepareRecord make_record(const config::DataSection& data) {
 std::vector<std::string> differences(const PrepareRecord& old, const PrepareRecord& wanted) {
   std::vector<std::string> found;
   for (const auto& [name, value] : wanted.settings.items()) {
-    const Json before = old.settings.value(name, Json());
+    const Json before = setting(old, name);
+    if (name == "validation_block" && same_split(old, wanted)) continue;
     if (before != value) {
       found.push_back(fmt::format("data.{} was {}, is {}", name, before.dump(), value.dump()));
     }
@@ -144,16 +174,19 @@ std::string print_record(const PrepareRecord& record) {
   }
   Json sets = Json::array();
   for (const SetSummary& set : record.summary.sets) sets.push_back(print_set(set));
-  const Json json = {{"format", kFormat},
-                     {"version", kVersion},
-                     {"settings", record.settings},
-                     {"inputs", inputs},
-                     {"vocabulary",
-                      {{"file", record.summary.vocabulary_file},
-                       {"size", record.summary.vocabulary_size},
-                       {"digest", to_hex(record.vocabulary_digest)}}},
-                     {"replaced", record.summary.replaced},
-                     {"sets", sets}};
+  const Json json = {
+      {"format", kFormat},
+      {"version", kVersion},
+      {"settings", record.settings},
+      {"inputs", inputs},
+      {"vocabulary",
+       {{"file", record.summary.vocabulary_file},
+        {"size", record.summary.vocabulary_size},
+        {"digest", to_hex(record.vocabulary_digest)}}},
+      {"replaced", record.summary.replaced},
+      {"skipped",
+       {{"lines", record.summary.skipped.count}, {"first", record.summary.skipped.first}}},
+      {"sets", sets}};
   return json.dump(2) + "\n";
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <tl/expected.hpp>
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
@@ -102,43 +103,65 @@ class TextSplitter final : public Splitter {
 
 class JsonSplitter final : public Splitter {
  public:
-  JsonSplitter(const fs::path& path, const TextOptions& options) : path_(path), options_(options) {}
+  JsonSplitter(const fs::path& path, const TextOptions& options, SkippedLines& skipped)
+      : path_(path), options_(options), skipped_(skipped) {}
 
   std::string add(const Line& line) override {
-    if (!line.ends) {
-      refuse(line, fmt::format("is longer than {}, the most a document may have",
-                               format_bytes(static_cast<double>(options_.max_document_bytes))));
+    if (!line.begins) return {};  // what follows of a line that was skipped for its length
+    if (line.ends && line.fault.empty() && is_blank(line.text)) return {};
+    const auto text = text_of(line);
+    if (text) return trimmed(*text);
+    std::string fault = fmt::format("{}: line {} {}", path_.string(), line.number, text.error());
+    if (!options_.skip_bad_lines) {
+      throw Error(fault + "; data.bad_lines = \"skip\" leaves such lines out");
     }
-    return is_blank(line.text) ? std::string() : trimmed(field_of(line));
+    skipped_.add(std::move(fault));
+    return {};
   }
 
   std::string finish() override { return {}; }
 
  private:
-  std::string field_of(const Line& line) const {
+  // The document, or what is wrong with the line.
+  tl::expected<std::string, std::string> text_of(const Line& line) const {
+    const auto wrong = [](std::string why) { return tl::unexpected(std::move(why)); };
+    if (!line.ends) {
+      return wrong(fmt::format("is longer than {}, the most a document may have",
+                               format_bytes(static_cast<double>(options_.max_document_bytes))));
+    }
+    if (!line.fault.empty()) return wrong(line.fault);
     const auto json = nlohmann::json::parse(line.text, nullptr, false);
-    if (json.is_discarded()) refuse(line, "is not JSON");
-    if (!json.is_object()) refuse(line, "is not a JSON object");
+    if (json.is_discarded()) return wrong("is not JSON");
+    if (!json.is_object()) return wrong("is not a JSON object");
     const auto field = json.find(options_.text_field);
     if (field == json.end() || !field->is_string()) {
-      refuse(line, fmt::format("has {} \"{}\" (data.text_field)",
+      return wrong(fmt::format("has {} \"{}\" (data.text_field)",
                                field == json.end() ? "no field" : "something other than text as",
                                options_.text_field));
     }
     auto text = field->get<std::string>();
-    if (text.find('\0') != std::string::npos) refuse(line, "holds a NUL character: it is not text");
+    if (text.find('\0') != std::string::npos) return wrong("holds a NUL character: it is not text");
     return text;
-  }
-
-  [[noreturn]] void refuse(const Line& line, std::string_view why) const {
-    throw Error(fmt::format("{}: line {} {}", path_.string(), line.number, why));
   }
 
   const fs::path& path_;
   const TextOptions& options_;
+  SkippedLines& skipped_;
 };
 
 }  // namespace
+
+void SkippedLines::add(std::string line) {
+  ++count;
+  if (first.size() < kNamed) first.push_back(std::move(line));
+}
+
+void SkippedLines::add(const SkippedLines& later) {
+  count += later.count;
+  for (const std::string& line : later.first) {
+    if (first.size() < kNamed) first.push_back(line);
+  }
+}
 
 InputFile describe_input(const fs::path& path) {
   using std::chrono::duration_cast;
@@ -188,16 +211,18 @@ class DocumentSource::Impl {
   uint64_t total_bytes() const { return total_bytes_; }
   uint64_t replaced() const { return replaced_ + (reader_ ? reader_->replaced() : 0); }
   uint64_t text_bytes() const { return text_bytes_; }
+  const SkippedLines& skipped() const { return skipped_; }
 
  private:
   bool open_next() {
     if (file_ == files_.size()) return false;
     const fs::path& path = files_[file_].path;
     found_ = false;
+    skipped_before_ = skipped_.count;
     if (content_ending(path) == ".jsonl") {
-      reader_ =
-          std::make_unique<LineReader>(path, options_.max_document_bytes, options_.replace_invalid);
-      splitter_ = std::make_unique<JsonSplitter>(path, options_);
+      reader_ = std::make_unique<LineReader>(path, options_.max_document_bytes,
+                                             options_.replace_invalid, options_.skip_bad_lines);
+      splitter_ = std::make_unique<JsonSplitter>(path, options_, skipped_);
     } else {
       const uint64_t piece = std::min(kLongestLinePiece, options_.max_document_bytes / 2);
       reader_ = std::make_unique<LineReader>(path, piece, options_.replace_invalid);
@@ -213,14 +238,22 @@ class DocumentSource::Impl {
       if (!document.empty()) return document;
     }
     std::string document = splitter_->finish();
-    if (document.empty() && !found_) {
-      throw Error(fmt::format("{} is empty: it holds no text", files_[file_].path.string()));
-    }
+    if (document.empty() && !found_) refuse_empty();
     finished_bytes_ += files_[file_].bytes;
     replaced_ += reader_->replaced();
     reader_.reset();
     ++file_;
     return document;
+  }
+
+  [[noreturn]] void refuse_empty() const {
+    const fs::path& path = files_[file_].path;
+    const uint64_t skipped = skipped_.count - skipped_before_;
+    if (skipped == 0) throw Error(fmt::format("{} is empty: it holds no text", path.string()));
+    throw Error(
+        fmt::format("{} holds no document: data.bad_lines = \"skip\" left out {} lines; is "
+                    "data.text_field = \"{}\" right?",
+                    path.string(), skipped, options_.text_field));
   }
 
   std::vector<InputFile> files_;
@@ -234,6 +267,8 @@ class DocumentSource::Impl {
   uint64_t finished_bytes_ = 0;
   uint64_t replaced_ = 0;
   uint64_t text_bytes_ = 0;
+  SkippedLines skipped_;
+  uint64_t skipped_before_ = 0;  // the open file
 };
 
 DocumentSource::DocumentSource(std::vector<InputFile> files, TextOptions options)
@@ -245,5 +280,6 @@ uint64_t DocumentSource::bytes_read() const { return impl_->bytes_read(); }
 uint64_t DocumentSource::total_bytes() const { return impl_->total_bytes(); }
 uint64_t DocumentSource::replaced() const { return impl_->replaced(); }
 uint64_t DocumentSource::text_bytes() const { return impl_->text_bytes(); }
+const SkippedLines& DocumentSource::skipped() const { return impl_->skipped(); }
 
 }  // namespace thinwire::data

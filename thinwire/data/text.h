@@ -25,8 +25,11 @@ struct TextOptions {
   // false: bytes that are not UTF-8 are an Error naming file and byte offset; true: each maximal
   // invalid piece becomes U+FFFD and is counted.
   bool replace_invalid = false;
+  // Lines of a .jsonl file that hold no document (not JSON, no text field, not text) are left out
+  // and counted instead of an Error. A file of such lines alone stays an Error.
+  bool skip_bad_lines = false;
   // A longer .txt document is cut into several at a line's end, or inside a line that is longer
-  // than this; a longer .jsonl line is an Error.
+  // than this; a longer .jsonl line is a bad one.
   uint64_t max_document_bytes = uint64_t{16} << 20;
 };
 
@@ -35,6 +38,17 @@ struct InputFile {
   fs::path path;
   uint64_t bytes = 0;
   int64_t modified_ns = 0;
+};
+
+// Lines that were left out.
+struct SkippedLines {
+  static constexpr size_t kNamed = 5;
+
+  uint64_t count = 0;
+  std::vector<std::string> first;  // at most kNamed: "<file>: line <number> <why>"
+
+  void add(std::string line);
+  void add(const SkippedLines& later);
 };
 
 // The files that paths (files or folders) stand for, in reading order. Throws Error for a path that
@@ -63,6 +77,7 @@ class DocumentSource {
   uint64_t total_bytes() const;
   uint64_t replaced() const;    // invalid pieces replaced so far
   uint64_t text_bytes() const;  // bytes of the documents given out so far
+  const SkippedLines& skipped() const;
 
  private:
   class Impl;

@@ -1,0 +1,44 @@
+// Which documents of a text are held out for validation: of every 1 / fraction blocks of documents
+// the middle one. Blocks keep neighbouring documents, which resemble each other, on one side.
+#pragma once
+
+#include <cstdint>
+
+#include "thinwire/config/recipe.h"
+
+namespace thinwire::data {
+
+struct TextSize {
+  uint64_t documents = 0;
+  uint64_t bytes = 0;  // UTF-8 bytes of the documents
+};
+
+class Split {
+ public:
+  // fraction in [0, 0.5] of the blocks, each of `block` >= 1 documents.
+  Split(double fraction, uint64_t block) : fraction_(fraction), block_(block) {}
+
+  bool for_validation(uint64_t document) const {
+    const uint64_t block = document / block_;
+    return blocks_before(block + 1) > blocks_before(block);
+  }
+  bool operator==(const Split&) const = default;
+
+ private:
+  uint64_t blocks_before(uint64_t blocks) const;  // held out among the first `blocks`
+
+  double fraction_;
+  uint64_t block_;
+};
+
+// Whether the split depends on more of the text than these first documents of it.
+bool split_needs_more(const config::DataSection& data, const TextSize& first);
+
+// The split of a text of this size, or of these first documents once split_needs_more says no: what
+// data.validation_fraction and data.validation_block say. With validation_block 0, blocks of 64
+// documents, where the fraction holds out at least one such block. Otherwise the blocks are smaller
+// (the largest power of two that the held-out documents fill), and what is held out is at least one
+// document, and at least 4 kB of text unless that is more than a tenth of it.
+Split split_of(const config::DataSection& data, const TextSize& size);
+
+}  // namespace thinwire::data
