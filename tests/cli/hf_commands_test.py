@@ -1,12 +1,48 @@
-"""`thinwire import` and `thinwire export` on wrong input: exit status and message."""
+"""`thinwire import` and `thinwire export` on wrong input: exit status and message. Where `thinwire generate` takes its
+prompt from."""
 
+import json
 import os
+import struct
 import subprocess
 import tempfile
 import unittest
 from pathlib import Path
 
 THINWIRE = os.environ.get("THINWIRE_BINARY", "thinwire")
+
+
+def write_tiny_model(folder):
+    """A Llama of a few weights on bytes."""
+    hidden, between, vocab = 8, 16, 258
+    config = {
+        "model_type": "llama",
+        "vocab_size": vocab,
+        "hidden_size": hidden,
+        "intermediate_size": between,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "max_position_embeddings": 64,
+        "tie_word_embeddings": True,
+        "bos_token_id": 256,
+    }
+    layer = {"input_layernorm": [hidden], "post_attention_layernorm": [hidden]}
+    layer |= {f"self_attn.{name}_proj": [hidden, hidden] for name in "qkvo"}
+    layer |= {"mlp.gate_proj": [between, hidden], "mlp.up_proj": [between, hidden], "mlp.down_proj": [hidden, between]}
+    shapes = {"model.embed_tokens.weight": [vocab, hidden], "model.norm.weight": [hidden]}
+    shapes |= {f"model.layers.0.{name}.weight": shape for name, shape in layer.items()}
+    header, data = {}, b""
+    for name, shape in shapes.items():
+        count = shape[0] * (shape[1] if len(shape) > 1 else 1)
+        values = struct.pack(f"<{count}f", *((i * 7919 % 997 - 498) / 997 for i in range(count)))
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
+        data += values
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "vocabulary.json").write_text('{"vocabulary": "byte"}\n')
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
 
 
 class HfCommandsTest(unittest.TestCase):
@@ -35,6 +71,22 @@ class HfCommandsTest(unittest.TestCase):
         self.expect(2, "does not exist", "export", self.root / "absent", self.root / "out")
         self.expect(2, "--dtype", "export", self.root, self.root / "out", "--dtype", "int3")
         self.expect(2, "out_dir", "import", self.root)
+
+    def test_a_prompt_may_come_from_standard_input(self):
+        write_tiny_model(self.root / "hf")
+
+        def generate(*arguments, stdin=""):
+            command = [THINWIRE, "generate", self.root / "hf", "--greedy", "--ignore-end", "--tokens", "5", *arguments]
+            done = subprocess.run(command, input=stdin.encode(), capture_output=True, check=True)
+            return done.stdout
+
+        expected = generate("--prompt", "two\nlines\n")
+        self.assertTrue(expected.startswith(b"two\nlines\n"))
+        # The line break that ends the input is no part of the prompt.
+        self.assertEqual(generate("--prompt", "-", stdin="two\nlines\n\n"), expected)
+        self.assertEqual(generate(stdin="two\nlines\n\n"), expected)
+        self.assertEqual(generate("--prompt", "two\nlines\n", stdin="something else"), expected)
+        self.assertEqual(generate(stdin=""), generate("--prompt", ""))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "tests/paths.h"
@@ -105,6 +107,25 @@ class HuggingFace : public testing::Test {
   }
   std::string import_error() const {
     return error_of([&] { import_hf(hf_, dir_ / "imported"); });
+  }
+  // A checkpoint as training leaves it, by the recipe of what was imported.
+  void write_checkpoint(uint64_t step, const LoadedModel& model, std::string_view vocabulary) {
+    CheckpointWriter writer(dir_ / "run/checkpoints", step);
+    writer.write_weights(*model.params);
+    writer.add_text(kRecipeFile, read_text_file(dir_ / "imported" / kRecipeFile));
+    if (!vocabulary.empty()) writer.add_text(data::kByteFile, vocabulary);
+    CheckpointMeta meta;
+    meta.step = step;
+    writer.commit(meta, 2);
+  }
+  // Pads or cuts the vocabulary of the model.
+  void use_vocabulary_of(int64_t rows) {
+    config_["vocab_size"] = rows;
+    for (size_t i = 0; i < weights_.entries.size(); ++i) {
+      if (weights_.entries[i].shape.front() != 61) continue;
+      weights_.entries[i].shape = {rows, 32};
+      weights_.values[i].resize(static_cast<size_t>(rows) * 32);
+    }
   }
   // With one field of config.json changed; null stands for its absence.
   std::string config_error(const std::string& field, const json& value) {
@@ -244,7 +265,24 @@ TEST_F(HuggingFace, WrongConfigurationFieldsAreNamed) {
   EXPECT_THAT(config_error("num_hidden_layers", 1'000'000'000), HasSubstr("num_hidden_layers"));
   EXPECT_THAT(config_error("num_attention_heads", 5), HasSubstr("hidden_size 32"));
   EXPECT_THAT(config_error("num_key_value_heads", 3), HasSubstr("num_key_value_heads 3"));
-  EXPECT_THAT(config_error("rope_theta", 0.5), HasSubstr("rope_theta must be > 1"));
+  EXPECT_THAT(config_error("rope_theta", 0.5), HasSubstr("rope_theta must be > 1, got 0.5"));
+  EXPECT_THAT(config_error("rope_theta", -1e4), HasSubstr("rope_theta must be > 1, got -10000"));
+  EXPECT_THAT(config_error("rms_norm_eps", 0),
+              HasSubstr("rms_norm_eps must be > 0 and <= 1, got 0"));
+  EXPECT_THAT(config_error("rms_norm_eps", -1),
+              HasSubstr("rms_norm_eps must be > 0 and <= 1, got -1"));
+  EXPECT_THAT(config_error("rms_norm_eps", "x"),
+              HasSubstr("rms_norm_eps must be a number, got \"x\""));
+  EXPECT_THAT(config_error("initializer_range", -0.02),
+              HasSubstr("initializer_range must be >= 0"));
+  EXPECT_THAT(config_error("hidden_size", 0), HasSubstr("hidden_size must be a whole number"));
+  EXPECT_THAT(config_error("hidden_size", -32), HasSubstr("got -32"));
+  EXPECT_THAT(config_error("hidden_size", 1 << 22),
+              HasSubstr("hidden_size must be >= 1 and <= 1048576"));
+  EXPECT_THAT(config_error("vocab_size", -61), HasSubstr("vocab_size must be a whole number"));
+  EXPECT_THAT(config_error("vocab_size", 62), HasSubstr("[61, 32] instead of [62, 32]"));
+  EXPECT_THAT(config_error("max_position_embeddings", 0), HasSubstr("max_position_embeddings"));
+  EXPECT_THAT(config_error("bos_token_id", "1"), HasSubstr("bos_token_id must be a whole number"));
   EXPECT_THAT(config_error("tie_word_embeddings", "yes"), HasSubstr("tie_word_embeddings must be"));
   write_file(hf_ / "config.json", "{\"model_type\": ");
   EXPECT_THAT(import_error(), HasSubstr("config.json: it is not a JSON object"));
@@ -263,6 +301,74 @@ TEST_F(HuggingFace, MissingExtraAndMisshapedTensorsAreNamed) {
                     HasSubstr("model.norm.weight [31] instead of [32]"),
                     HasSubstr("not part of the model: model.layers.0.self_attn.q_proj.bias")));
   EXPECT_FALSE(fs::exists(dir_ / "imported"));
+}
+
+TEST_F(HuggingFace, WeightsThatAreNotFiniteAreRefused) {
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+        -std::numeric_limits<float>::infinity()}) {
+    for (const DType dtype : {DType::kF32, DType::kBf16}) {
+      use("gqa");
+      const auto norm =
+          std::ranges::find(weights_.entries, "model.norm.weight", &tensor::SafetensorsEntry::name);
+      std::vector<float>& values =
+          weights_.values[static_cast<size_t>(norm - weights_.entries.begin())];
+      values[3] = values[9] = bad;
+      write_single(dtype);
+      EXPECT_THAT(import_error(), AllOf(HasSubstr("model.norm.weight"), HasSubstr("2 of 32"),
+                                        HasSubstr(fmt::format("{} at place 3", bad))));
+    }
+  }
+  EXPECT_FALSE(fs::exists(dir_ / "imported"));
+}
+
+TEST_F(HuggingFace, TensorsOfOtherTypesAndEmptyOnesAreRefused) {
+  weights_.remove("model.norm.weight");
+  weights_.add("model.norm.weight", {0}, {});
+  write_single();
+  EXPECT_THAT(import_error(), HasSubstr("model.norm.weight [0] instead of [32]"));
+  use("gqa");
+  write_single();
+  const fs::path file = hf_ / "model.safetensors";
+  const std::string whole = read_text_file(file);
+  for (const auto& [type, message] : {std::pair{"I32", "dtype I32, a floating-point type expected"},
+                                      std::pair{"F64", "dtype F64 is not one of"}}) {
+    std::string altered = whole;
+    altered.replace(altered.find("\"F32\""), 5, fmt::format("\"{}\"", type));
+    write_file(file, altered);
+    EXPECT_THAT(import_error(), HasSubstr(message));
+  }
+}
+
+// What stands before a text is the same in a run, in its export and in what is imported from that.
+TEST_F(HuggingFace, TextsBeginAsTheFolderSays) {
+  std::string text = "the quick brown fox jumps over the lazy dog";
+  int lines = 0;
+  const auto next = [&]() -> const std::string* { return lines++ < 50 ? &text : nullptr; };
+  const std::string model = data::train_sentencepiece(next, {.type = "bpe", .size = 290});
+  use_vocabulary_of(290);
+  write_single();
+  write_file(hf_ / "tokenizer.model", model);
+  const auto begin = [&](const std::string& tokenizer_config) {
+    fs::remove(hf_ / "tokenizer_config.json");
+    if (!tokenizer_config.empty()) write_file(hf_ / "tokenizer_config.json", tokenizer_config);
+    for (const char* folder : {"imported", "exported"}) fs::remove_all(dir_ / folder);
+    import_hf(hf_, dir_ / "imported");
+    export_hf(dir_ / "imported", dir_ / "exported", DType::kF32);
+    const int32_t token = load_model(hf_).begin;
+    EXPECT_EQ(load_model(dir_ / "imported").begin, token) << tokenizer_config;
+    EXPECT_EQ(load_model(dir_ / "exported").begin, token) << tokenizer_config;
+    return token;
+  };
+  EXPECT_EQ(begin(""), 1) << "transformers puts BOS where nothing is said";
+  EXPECT_EQ(begin(R"({"add_bos_token": true, "bos_token": "<s>"})"), 1);
+  EXPECT_EQ(begin(R"({"add_bos_token": false, "bos_token": "<s>"})"), -1);
+  EXPECT_EQ(begin(R"({"add_bos_token": null, "bos_token": {"content": "</s>"}})"), 2);
+  config_["bos_token_id"] = 2;
+  write_config();
+  EXPECT_EQ(begin(R"({"bos_token": null})"), 2);
+  EXPECT_THAT(error_of([&] { begin(R"({"add_bos_token": 1})"); }),
+              AllOf(HasSubstr("tokenizer_config.json"), HasSubstr("add_bos_token must be true")));
 }
 
 TEST_F(HuggingFace, RotaryBuffersAndATiedHeadAreNotExtra) {
@@ -300,12 +406,7 @@ TEST_F(HuggingFace, DamagedShardsAndIndexAreNamed) {
 }
 
 TEST_F(HuggingFace, ByteVocabularyIsCarriedAndExplained) {
-  config_["vocab_size"] = 258;
-  for (size_t i = 0; i < weights_.entries.size(); ++i) {
-    if (weights_.entries[i].shape.front() != 61) continue;
-    weights_.entries[i].shape = {258, 32};
-    weights_.values[i].resize(258 * 32);
-  }
+  use_vocabulary_of(258);
   write_single();
   write_file(hf_ / data::kByteFile, data::byte_vocabulary_json());
   EXPECT_THAT(import_hf(hf_, dir_ / "imported"), IsEmpty());
@@ -326,16 +427,13 @@ TEST_F(HuggingFace, SentencePieceModelIsCarriedBothWays) {
   config_["vocab_size"] = 61;
   write_single();
   write_file(hf_ / "tokenizer.model", model);
-  EXPECT_THAT(import_error(), AllOf(HasSubstr("tokenizer.model has"), HasSubstr("vocab_size")));
+  EXPECT_THAT(import_error(), AllOf(HasSubstr("tokenizer.model has 290 pieces"),
+                                    HasSubstr("vocab_size"), HasSubstr("at most 61")));
 
-  config_["vocab_size"] = 300;  // padded beyond the pieces
-  for (size_t i = 0; i < weights_.entries.size(); ++i) {
-    if (weights_.entries[i].shape.front() != 61) continue;
-    weights_.entries[i].shape = {300, 32};
-    weights_.values[i].resize(300 * 32);
-  }
+  use_vocabulary_of(300);  // padded beyond the pieces
   write_single();
-  import_hf(hf_, dir_ / "imported");
+  EXPECT_THAT(import_hf(hf_, dir_ / "imported"),
+              ElementsAre(AllOf(HasSubstr("290 pieces"), HasSubstr("the last 10"))));
   EXPECT_EQ(read_text_file(dir_ / "imported" / data::kSentencePieceFile), model);
   EXPECT_THAT(export_hf(dir_ / "imported", dir_ / "exported", DType::kF32), IsEmpty());
   EXPECT_EQ(read_text_file(dir_ / "exported/tokenizer.model"), model);
@@ -363,17 +461,27 @@ TEST_F(HuggingFace, ARunFolderMeansItsNewestCheckpoint) {
   write_single();
   const LoadedModel loaded = load_model(hf_);
   import_hf(hf_, dir_ / "imported");
-  const std::string recipe = read_text_file(dir_ / "imported" / kRecipeFile);
   for (const uint64_t step : {10, 20}) {
-    CheckpointWriter writer(dir_ / "run/checkpoints", step);
-    writer.write_weights(*loaded.params);
-    writer.add_text(kRecipeFile, recipe);
-    CheckpointMeta meta;
-    meta.step = step;
-    writer.commit(meta, 2);
+    loaded.params->all().front() = static_cast<float>(step);
+    write_checkpoint(step, loaded, {});
   }
-  EXPECT_EQ(load_model(dir_ / "run").step, 20u);
-  EXPECT_EQ(load_model(dir_ / "run/checkpoints/step-00000010").step, 10u);
+  EXPECT_EQ(load_model(dir_ / "run").params->all().front(), 20);
+  EXPECT_EQ(load_model(dir_ / "run/checkpoints/step-00000010").params->all().front(), 10);
+}
+
+// Documents follow EOS in training, and no BOS is ever seen there.
+TEST_F(HuggingFace, TextsOfTrainedModelsBeginWithTheEndOfTheOneBefore) {
+  use_vocabulary_of(258);
+  write_single();
+  import_hf(hf_, dir_ / "imported");
+  write_checkpoint(10, load_model(hf_), data::byte_vocabulary_json());
+  export_hf(dir_ / "run", dir_ / "exported", DType::kF32);
+  import_hf(dir_ / "exported", dir_ / "again");
+  for (const char* folder : {"run", "exported", "again"}) {
+    EXPECT_EQ(load_model(dir_ / folder).begin, 256) << folder;
+  }
+  const json exported = json::parse(read_text_file(dir_ / "exported/config.json"));
+  EXPECT_EQ(exported["bos_token_id"], 256);
 }
 
 }  // namespace

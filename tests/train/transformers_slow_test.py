@@ -44,7 +44,9 @@ CASES = {
 
 
 def thinwire(*arguments):
-    done = subprocess.run([THINWIRE, *map(str, arguments)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [THINWIRE, *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, f"thinwire {arguments}: {done.stderr}"
     return done.stdout
 
@@ -163,6 +165,27 @@ class TransformersTest(unittest.TestCase):
         expected = tokenizer.decode(tokens, skip_special_tokens=True)
         written = thinwire("generate", self.root / "imported", "--prompt", "the terms", "--greedy", "--tokens", 40)
         self.assertEqual(written.removesuffix("\n"), expected)
+
+    def test_a_run_and_its_export_write_the_same_greedy_text_as_transformers(self):
+        (self.root / "text.txt").write_text(Path(__file__).read_text().replace("\n    def", "\n\n    def"))
+        fields = [f"data.text={self.root}/text.txt", f"data.dir={self.root}/tokens", "data.vocabulary_size=400"]
+        thinwire("prepare", *fields)
+        model = ["model.hidden=64", "model.layers=2", "train.sequence=48", "optim.lr=0.01", "train.steps=80"]
+        (self.root / "recipe.toml").write_text('run.name = "tiny"\n')
+        thinwire("train", self.root / "recipe.toml", *fields, *model, f"run.dir={self.root}/run")
+        thinwire("export", self.root / "run", self.root / "exported")
+        tokenizer = transformers.AutoTokenizer.from_pretrained(self.root / "exported")
+        exported = load(self.root / "exported")
+        for prompt in ("", "def test", "The tokens", "self.assertEqual("):
+            with self.subTest(prompt):
+                start = tokenizer(prompt, return_tensors="pt")
+                self.assertEqual(start["input_ids"][0, 0], exported.config.eos_token_id)
+                tokens = exported.generate(**start, do_sample=False, max_new_tokens=30)[0]
+                expected = tokenizer.decode(tokens, skip_special_tokens=True)
+                for folder in ("run", "exported"):
+                    arguments = ["--prompt", prompt, "--greedy", "--tokens", 30]
+                    written = thinwire("generate", self.root / folder, *arguments)
+                    self.assertEqual(written.removesuffix("\n"), expected, folder)
 
 
 @unittest.skipIf(ABSENT, ABSENT)

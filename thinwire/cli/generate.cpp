@@ -1,11 +1,14 @@
 // thinwire generate: continues a text with a trained model, showing it as it comes.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/App.hpp>
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,7 +30,7 @@ constexpr int64_t kTokens = 200;
 
 struct Arguments {
   std::string model;
-  std::string prompt;
+  std::optional<std::string> prompt;
   std::string begin = "auto";
   int64_t tokens = 0;  // 0: as many as the context holds, at most kTokens
   int64_t context = 0;
@@ -37,22 +40,41 @@ struct Arguments {
   model::SamplerOptions sampling;
 };
 
-// What stands before the text. Documents follow an end-of-sequence token in Thinwire's training;
-// models from elsewhere were trained to begin with BOS.
 int32_t begin_token(const Arguments& arguments, const train::LoadedModel& loaded) {
-  const bool trained_here = loaded.step > 0;
   if (arguments.begin == "none") return -1;
-  if (arguments.begin == "bos" || (arguments.begin == "auto" && !trained_here)) {
-    return loaded.vocabulary->bos();
+  if (arguments.begin == "bos") return loaded.vocabulary->bos();
+  if (arguments.begin == "eos") return loaded.vocabulary->eos();
+  return loaded.begin;
+}
+
+// All that stands in standard input, without the line break that ends it.
+std::string read_standard_input() {
+  std::string text;
+  std::array<char, 1 << 16> piece;
+  while (const size_t read = std::fread(piece.data(), 1, piece.size(), stdin)) {
+    text.append(piece.data(), read);
   }
-  return loaded.vocabulary->eos();
+  if (std::ferror(stdin) != 0) throw Error("cannot read the prompt from standard input");
+  if (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+// The text to continue: --prompt, or standard input where that is "-" or left out beside a pipe.
+std::string prompt_text(const Arguments& arguments) {
+  const bool piped = !arguments.prompt && ::isatty(STDIN_FILENO) == 0;
+  if (piped || arguments.prompt == "-") return read_standard_input();
+  return arguments.prompt.value_or("");
 }
 
 std::vector<int32_t> prompt_tokens(const Arguments& arguments, const train::LoadedModel& loaded) {
-  std::vector<int32_t> tokens = loaded.vocabulary->encode(arguments.prompt);
+  std::vector<int32_t> tokens = loaded.vocabulary->encode(prompt_text(arguments));
   const int32_t begin = begin_token(arguments, loaded);
   if (begin >= 0) tokens.insert(tokens.begin(), begin);
-  if (tokens.empty()) throw UsageError("with --begin none there must be a --prompt");
+  if (tokens.empty()) {
+    throw UsageError(
+        fmt::format("with --begin {} no token stands before the text, so there must be a --prompt",
+                    arguments.begin));
+  }
   return tokens;
 }
 
@@ -85,6 +107,8 @@ void run(const Arguments& arguments) {
     throw Error(fmt::format("{} holds no vocabulary, so its tokens have no text", arguments.model));
   }
   const std::vector<int32_t> prompt = prompt_tokens(arguments, loaded);
+  // Rows of the embedding beyond the vocabulary are padding: they stand for no text.
+  const auto pieces = static_cast<size_t>(loaded.vocabulary->size());
   const int64_t wanted = tokens_to_add(arguments, loaded, static_cast<int64_t>(prompt.size()));
   ThreadPool threads(arguments.threads);
   model::Decoder decoder(loaded.model, *loaded.params, threads, context_size(arguments, loaded));
@@ -95,7 +119,7 @@ void run(const Arguments& arguments) {
   std::span<const float> logits = decoder.prefill(prompt);
   int64_t made = 0;
   while (made < wanted) {
-    const int32_t token = sampler.next(logits);
+    const int32_t token = sampler.next(logits.first(pieces));
     ++made;
     if (token == loaded.vocabulary->eos() && !arguments.ignore_end) break;
     write_output(text.push(token));
@@ -116,7 +140,8 @@ void add_generate(CLI::App& app) {
                    "Run folder (its newest checkpoint), checkpoint or Hugging Face folder")
       ->required()
       ->check(CLI::ExistingDirectory);
-  command->add_option("--prompt", arguments->prompt, "Text to continue; default: none");
+  command->add_option("--prompt", arguments->prompt,
+                      "Text to continue; -, or none beside a pipe: standard input; default: none");
   command
       ->add_option("--tokens", arguments->tokens,
                    "Most tokens to add; default: what the context holds, at most 200")
@@ -139,8 +164,8 @@ void add_generate(CLI::App& app) {
   command
       ->add_option(
           "--begin", arguments->begin,
-          "Token before the text: bos, eos or none; auto: eos, which ends the documents of "
-          "training, for models trained here, bos for models from elsewhere")
+          "Token before the text: bos, eos or none; auto: as in the model's training, which is eos "
+          "for models trained here and what their folder says for others")
       ->check(CLI::IsMember({"auto", "bos", "eos", "none"}))
       ->capture_default_str();
   command->add_flag("--ignore-end", arguments->ignore_end, "Go on behind an end-of-sequence token");

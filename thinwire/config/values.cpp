@@ -47,11 +47,6 @@ struct DescribeValue {
   throw UsageError(fmt::format("[{}] {} must be {}, got {}", table, field.name, must_be, got));
 }
 
-bool in_range(const Field& field, double value) {
-  return std::isfinite(value) && value <= field.max &&
-         (field.min_open ? value > field.min : value >= field.min);
-}
-
 // Assigns a value to a target of one type; called with the target's type.
 struct Assign {
   const Field& field;
@@ -190,6 +185,11 @@ std::string range_phrase(const Field& field) {
   }
   if (field.max < kInfinity) parts.push_back(fmt::format("<= {}", field.max));
   return fmt::format("{}", fmt::join(parts, " and "));
+}
+
+bool in_range(const Field& field, double value) {
+  return std::isfinite(value) && value <= field.max &&
+         (field.min_open ? value > field.min : value >= field.min);
 }
 
 std::string nearest_name(std::string_view name, std::span<const std::string> known) {

@@ -33,6 +33,8 @@ std::string print_string(std::string_view text);
 std::string type_name(const Field& field);
 // ">= 1", "> 0, <= 1"; empty when there is no limit.
 std::string range_phrase(const Field& field);
+// Whether a number field may have the value; never for infinity and NaN.
+bool in_range(const Field& field, double value);
 
 // The name with the smallest edit distance, if it is close enough to be a misspelling; else empty.
 std::string nearest_name(std::string_view name, std::span<const std::string> known);

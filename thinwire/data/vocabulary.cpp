@@ -42,6 +42,17 @@ class ByteVocabulary final : public Vocabulary {
     return token < kEos ? std::string(1, static_cast<char>(token)) : std::string();
   }
 
+  std::string name(int32_t token) const override {
+    check_token(token, size());
+    if (token == kEos) return "<eos>";
+    return token == kBos ? "<bos>" : std::string();
+  }
+
+  int32_t find(std::string_view name) const override {
+    if (name == "<eos>") return kEos;
+    return name == "<bos>" ? kBos : -1;
+  }
+
  private:
   static constexpr int32_t kEos = 256;
   static constexpr int32_t kBos = 257;
@@ -78,6 +89,16 @@ class SentencePieceVocabulary final : public Vocabulary {
   std::string piece(int32_t token) const override {
     check_token(token, size());
     return pieces_[static_cast<size_t>(token)];
+  }
+
+  std::string name(int32_t token) const override {
+    check_token(token, size());
+    return processor_.IdToPiece(token);
+  }
+
+  int32_t find(std::string_view name) const override {
+    const int token = processor_.PieceToId(absl::string_view(name.data(), name.size()));
+    return processor_.IdToPiece(token) == name ? token : -1;
   }
 
  private:

@@ -46,6 +46,10 @@ class Vocabulary {
   // The bytes a token stands for inside a text (BOS, EOS and other control tokens: none). They need
   // not be complete UTF-8. Throws Error when the token is outside the vocabulary.
   virtual std::string piece(int32_t token) const = 0;
+  // What a token is called, e.g. "</s>", as the vocabulary's file says; bytes have no names. And
+  // the token of a name, -1 when there is none.
+  virtual std::string name(int32_t token) const = 0;
+  virtual int32_t find(std::string_view name) const = 0;
   // Whether encoding puts a space before a text that decoding must take away.
   virtual bool leading_space() const = 0;
 

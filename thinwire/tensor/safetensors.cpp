@@ -92,7 +92,10 @@ Shape parse_shape(const fs::path& path, const std::string& name, const Json& val
     const bool valid = side.is_number_unsigned() && side.get<uint64_t>() <= kMaxCount;
     if (!valid || __builtin_mul_overflow(count, side.get<int64_t>(), &count) ||
         count > static_cast<int64_t>(kMaxCount)) {
-      throw_bad(path, fmt::format("tensor {}: its shape is not possible", name));
+      throw_bad(path,
+                fmt::format("tensor {}: its shape is not possible: {}; expected whole numbers "
+                            ">= 0 whose product is <= 2^56",
+                            name, value.dump()));
     }
     shape.push_back(side.get<int64_t>());
   }

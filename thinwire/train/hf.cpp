@@ -2,12 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <span>
+
 #include "thinwire/base/error.h"
 #include "thinwire/config/model_shapes.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/train/checkpoint.h"
 #include "thinwire/train/hf_config.h"
 #include "thinwire/train/hf_folder.h"
+#include "thinwire/train/hf_tokenizer.h"
 #include "thinwire/train/staged_folder.h"
 #include "thinwire/train/weights.h"
 
@@ -29,13 +34,39 @@ std::unique_ptr<data::Vocabulary> load_hf_vocabulary(const fs::path& dir, int64_
     }
   }
   if (vocabulary != nullptr && vocabulary->size() > rows) {
-    throw Error(fmt::format("{} has {} pieces, but vocab_size in {} is {}",
-                            vocabulary->file().string(), vocabulary->size(), kConfigFile, rows));
+    throw Error(fmt::format(
+        "{} has {} pieces, but vocab_size in {} is {}: it is the tokenizer of another model; "
+        "expected at most {} pieces",
+        vocabulary->file().string(), vocabulary->size(), kConfigFile, rows, rows));
   }
   return vocabulary;
 }
 
-Notes write_vocabulary(const fs::path& dir, const LoadedModel& loaded, const HfConfig& config) {
+// Throws Error for NaN and infinity, with which nothing can be computed.
+void require_finite(const fs::path& dir, const tensor::Arena& params) {
+  const auto specs = params.layout().specs();
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const std::span<const float> values = params.tensor(i);
+    const auto finite = [](float value) { return std::isfinite(value); };
+    const auto wrong = std::ranges::find_if_not(values, finite);
+    if (wrong == values.end()) continue;
+    throw Error(fmt::format(
+        "cannot import {}: {} holds values that are not finite, {} of {}, the first of them {} at "
+        "place {}; expected the weights of a model that did not diverge, in a format that holds "
+        "them",
+        dir.string(), specs[i].name,
+        values.size() - static_cast<size_t>(std::ranges::count_if(values, finite)), values.size(),
+        *wrong, wrong - values.begin()));
+  }
+}
+
+SpecialTokens special_tokens(const LoadedModel& loaded) {
+  const data::Vocabulary* vocabulary = loaded.vocabulary.get();
+  if (vocabulary == nullptr) return {};
+  return {loaded.begin >= 0 ? loaded.begin : vocabulary->bos(), vocabulary->eos()};
+}
+
+Notes write_vocabulary(const fs::path& dir, const LoadedModel& loaded) {
   const data::Vocabulary* vocabulary = loaded.vocabulary.get();
   if (vocabulary == nullptr) {
     return {
@@ -43,10 +74,9 @@ Notes write_vocabulary(const fs::path& dir, const LoadedModel& loaded, const HfC
         "EOS."};
   }
   if (is_sentencepiece(*vocabulary)) {
-    const bool trained_elsewhere = loaded.step == 0;
     write_file(dir / kTokenizerModel, read_text_file(vocabulary->file()));
-    write_file(dir / "tokenizer_config.json",
-               print_tokenizer_config(config, *vocabulary, trained_elsewhere));
+    write_file(dir / kTokenizerConfigFile,
+               print_tokenizer_config(*vocabulary, loaded.sequence, loaded.begin));
     return {};
   }
   write_file(dir / data::kByteFile, read_text_file(vocabulary->file()));
@@ -54,6 +84,27 @@ Notes write_vocabulary(const fs::path& dir, const LoadedModel& loaded, const HfC
       fmt::format("The model was trained on plain bytes, so there is no {}: token i < 256 is the "
                   "byte i, 256 is EOS, 257 is BOS (written down in {}).",
                   kTokenizerModel, data::kByteFile)};
+}
+
+// The vocabulary's files of an imported checkpoint.
+Notes add_vocabulary(const fs::path& hf_dir, const LoadedModel& loaded, CheckpointWriter& writer) {
+  const data::Vocabulary* vocabulary = loaded.vocabulary.get();
+  if (vocabulary == nullptr) {
+    return {
+        fmt::format("{} has no {}, so the imported model knows no text; it can be "
+                    "exported, and trained on data of the same vocabulary.",
+                    hf_dir.string(), kTokenizerModel)};
+  }
+  const bool pieces = is_sentencepiece(*vocabulary);
+  writer.add_file(vocabulary->file(), pieces ? data::kSentencePieceFile : data::kByteFile);
+  writer.add_text(kTokenizerConfigFile,
+                  print_tokenizer_config(*vocabulary, loaded.sequence, loaded.begin));
+  if (vocabulary->size() == loaded.model.vocab) return {};
+  return {
+      fmt::format("{} has {} pieces and the model {} rows of embedding: the last {} are taken "
+                  "for padding, which no text uses.",
+                  vocabulary->file().string(), vocabulary->size(), loaded.model.vocab,
+                  loaded.model.vocab - vocabulary->size())};
 }
 
 // A recipe at its defaults around the model, so that the folder is read like any checkpoint.
@@ -84,6 +135,10 @@ LoadedModel load_hf(const fs::path& hf_dir) {
   loaded.layout = std::make_unique<tensor::Layout>(config::llama_tensors(config.model));
   loaded.params = std::make_unique<tensor::Arena>(*loaded.layout);
   read_weights(files, *loaded.params);
+  require_finite(hf_dir, *loaded.params);
+  if (loaded.vocabulary != nullptr) {
+    loaded.begin = read_begin_token(hf_dir, *loaded.vocabulary, config.bos);
+  }
   return loaded;
 }
 
@@ -93,16 +148,7 @@ Notes import_hf(const fs::path& hf_dir, const fs::path& out_dir) {
   CheckpointWriter writer(out_dir);
   writer.write_weights(*loaded.params);
   writer.add_text(kRecipeFile, imported_recipe(loaded));
-  Notes notes;
-  if (loaded.vocabulary == nullptr) {
-    notes.push_back(
-        fmt::format("{} has no {}, so the imported model knows no text; it can be "
-                    "exported, and trained on data of the same vocabulary.",
-                    hf_dir.string(), kTokenizerModel));
-  } else {
-    const bool pieces = is_sentencepiece(*loaded.vocabulary);
-    writer.add_file(loaded.vocabulary->file(), pieces ? data::kSentencePieceFile : data::kByteFile);
-  }
+  Notes notes = add_vocabulary(hf_dir, loaded, writer);
   writer.commit({}, 0);
   return notes;
 }
@@ -110,14 +156,14 @@ Notes import_hf(const fs::path& hf_dir, const fs::path& out_dir) {
 Notes export_hf(const fs::path& source, const fs::path& out_dir, DType dtype) {
   require_absent(out_dir);
   const LoadedModel loaded = load_model(source);
-  const data::Vocabulary* vocabulary = loaded.vocabulary.get();
-  const HfConfig config{loaded.model, loaded.sequence};
+  const HfConfig config{loaded.model, loaded.sequence, {}};
+  const SpecialTokens tokens = special_tokens(loaded);
   StagedFolder staged(out_dir);
   const fs::path& dir = staged.partial();
   write_weights(dir / "model.safetensors", *loaded.params, dtype);
-  write_file(dir / kConfigFile, print_hf_config(config, vocabulary, dtype));
-  write_file(dir / "generation_config.json", print_generation_config(vocabulary));
-  Notes notes = write_vocabulary(dir, loaded, config);
+  write_file(dir / kConfigFile, print_hf_config(config, tokens, dtype));
+  write_file(dir / "generation_config.json", print_generation_config(tokens));
+  Notes notes = write_vocabulary(dir, loaded);
   staged.publish();
   return notes;
 }

@@ -2,19 +2,34 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <optional>
+#include <string_view>
+#include <variant>
 
 #include "thinwire/base/error.h"
+#include "thinwire/config/values.h"
 
 namespace thinwire::train {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int64_t kMaxSide = int64_t{1} << 24;
-constexpr int64_t kMaxLayers = 10'000;
+constexpr int64_t kMaxCount = int64_t{1} << 24;
+
+// Hugging Face's names of the fields of [model].
+constexpr std::array<std::array<const char*, 2>, 9> kNames = {
+    {{"vocab_size", "vocab"},
+     {"hidden_size", "hidden"},
+     {"num_hidden_layers", "layers"},
+     {"num_attention_heads", "heads"},
+     {"num_key_value_heads", "kv_heads"},
+     {"intermediate_size", "intermediate"},
+     {"rope_theta", "rope_theta"},
+     {"rms_norm_eps", "norm_eps"},
+     {"initializer_range", "init_std"}}};
 
 // One JSON object of the file; null counts as absent, as transformers writes it.
 class ConfigParser {
@@ -35,7 +50,7 @@ class ConfigParser {
     if (value == nullptr) return std::nullopt;
     if (!value->is_number_unsigned() || value->get<uint64_t>() < 1 ||
         value->get<uint64_t>() > static_cast<uint64_t>(max)) {
-      refuse("{} must be a whole number from 1 to {}", key, max);
+      refuse("{} must be a whole number from 1 to {}, got {}", key, max, value->dump());
     }
     return value->get<int64_t>();
   }
@@ -48,20 +63,20 @@ class ConfigParser {
     const Json* value = find(key);
     if (value == nullptr) return absent;
     if (!value->is_number() || !std::isfinite(value->get<double>())) {
-      refuse("{} must be a number", key);
+      refuse("{} must be a number, got {}", key, value->dump());
     }
     return value->get<double>();
   }
   bool flag(const char* key) const {
     const Json* value = find(key);
     if (value == nullptr) return false;
-    if (!value->is_boolean()) refuse("{} must be true or false", key);
+    if (!value->is_boolean()) refuse("{} must be true or false, got {}", key, value->dump());
     return value->get<bool>();
   }
   std::string text(const char* key, const std::string& absent) const {
     const Json* value = find(key);
     if (value == nullptr) return absent;
-    if (!value->is_string()) refuse("{} must be a string", key);
+    if (!value->is_string()) refuse("{} must be a string, got {}", key, value->dump());
     return value->get<std::string>();
   }
 
@@ -114,8 +129,28 @@ double read_rope_theta(const fs::path& path, const ConfigParser& config) {
   if (config.number("partial_rotary_factor", 1) != 1) {
     config.refuse("partial_rotary_factor must be 1");
   }
-  if (theta <= 1) config.refuse("rope_theta must be > 1, got {}", theta);
   return theta;
+}
+
+void check_range(const ConfigParser& config, const char* name, const config::Field& field,
+                 double value) {
+  if (config::in_range(field, value)) return;
+  config.refuse("{} must be {}, got {}", name, config::range_phrase(field), value);
+}
+
+// What a recipe could not say, no model may have.
+void check_ranges(const ConfigParser& config, config::ModelSection model) {
+  config::Fields fields;
+  model.describe(fields);
+  for (const auto& [theirs, ours] : kNames) {
+    const auto field =
+        std::ranges::find(fields.all(), std::string_view(ours), &config::Field::name);
+    if (const auto* const* count = std::get_if<int64_t*>(&field->target)) {
+      check_range(config, theirs, *field, static_cast<double>(**count));
+    } else {
+      check_range(config, theirs, *field, *std::get<double*>(field->target));
+    }
+  }
 }
 
 void check_heads(const ConfigParser& config, const config::ModelSection& model) {
@@ -127,19 +162,28 @@ void check_heads(const ConfigParser& config, const config::ModelSection& model) 
     config.refuse("num_attention_heads {} must be a multiple of num_key_value_heads {}",
                   model.heads, model.kv_heads);
   }
-  const int64_t head_dim = config.find_count("head_dim", kMaxSide).value_or(model.head_size());
+  const int64_t head_dim = config.find_count("head_dim", kMaxCount).value_or(model.head_size());
   if (head_dim != model.head_size()) {
     config.refuse("head_dim is {}; only hidden_size / num_attention_heads = {} is supported",
                   head_dim, model.head_size());
   }
 }
 
+std::optional<int64_t> read_bos(const ConfigParser& config) {
+  const Json* bos = config.find("bos_token_id");
+  if (bos == nullptr) return std::nullopt;
+  if (!bos->is_number_integer()) {
+    config.refuse("bos_token_id must be a whole number, got {}", bos->dump());
+  }
+  return bos->get<int64_t>();
+}
+
 // BOS and EOS as ids; null where there are none.
 Json id_or_null(int32_t id) { return id < 0 ? Json() : Json(id); }
 
-Json special_ids(const data::Vocabulary* vocabulary) {
-  return {{"bos_token_id", id_or_null(vocabulary == nullptr ? -1 : vocabulary->bos())},
-          {"eos_token_id", id_or_null(vocabulary == nullptr ? -1 : vocabulary->eos())},
+Json special_ids(const SpecialTokens& tokens) {
+  return {{"bos_token_id", id_or_null(tokens.bos)},
+          {"eos_token_id", id_or_null(tokens.eos)},
           {"pad_token_id", Json()}};
 }
 
@@ -154,23 +198,24 @@ HfConfig read_hf_config(const fs::path& path) {
   check_features(config);
   HfConfig result;
   config::ModelSection& model = result.model;
-  model.vocab = config.count("vocab_size", kMaxSide);
-  model.hidden = config.count("hidden_size", kMaxSide);
-  model.intermediate = config.count("intermediate_size", kMaxSide);
-  model.layers = config.count("num_hidden_layers", kMaxLayers);
-  model.heads = config.count("num_attention_heads", kMaxSide);
-  model.kv_heads = config.find_count("num_key_value_heads", kMaxSide).value_or(model.heads);
+  model.vocab = config.count("vocab_size", kMaxCount);
+  model.hidden = config.count("hidden_size", kMaxCount);
+  model.intermediate = config.count("intermediate_size", kMaxCount);
+  model.layers = config.count("num_hidden_layers", kMaxCount);
+  model.heads = config.count("num_attention_heads", kMaxCount);
+  model.kv_heads = config.find_count("num_key_value_heads", kMaxCount).value_or(model.heads);
   model.rope_theta = read_rope_theta(path, config);
   model.norm_eps = config.number("rms_norm_eps", 1e-6);
   model.tied = config.flag("tie_word_embeddings");
   model.init_std = config.number("initializer_range", model.init_std);
-  result.sequence = config.find_count("max_position_embeddings", kMaxSide).value_or(2048);
+  result.sequence = config.find_count("max_position_embeddings", kMaxCount).value_or(2048);
+  result.bos = read_bos(config);
+  check_ranges(config, model);
   check_heads(config, model);
   return result;
 }
 
-std::string print_hf_config(const HfConfig& config, const data::Vocabulary* vocabulary,
-                            DType dtype) {
+std::string print_hf_config(const HfConfig& config, const SpecialTokens& tokens, DType dtype) {
   const config::ModelSection& model = config.model;
   const char* dtype_name = dtype == DType::kBf16 ? "bfloat16" : "float32";
   Json json = {
@@ -197,29 +242,12 @@ std::string print_hf_config(const HfConfig& config, const data::Vocabulary* voca
       {"torch_dtype", dtype_name},  // 4.x
       {"dtype", dtype_name},        // 5.x
   };
-  json.update(special_ids(vocabulary));
+  json.update(special_ids(tokens));
   return json.dump(2) + "\n";
 }
 
-std::string print_generation_config(const data::Vocabulary* vocabulary) {
-  return special_ids(vocabulary).dump(2) + "\n";
-}
-
-std::string print_tokenizer_config(const HfConfig& config, const data::Vocabulary& vocabulary,
-                                   bool add_bos) {
-  const Json json = {
-      {"tokenizer_class", "LlamaTokenizer"},
-      {"model_max_length", config.sequence},
-      {"add_bos_token", add_bos && vocabulary.bos() >= 0},
-      {"add_eos_token", false},
-      {"bos_token", vocabulary.bos() < 0 ? Json() : Json("<s>")},
-      {"eos_token", vocabulary.eos() < 0 ? Json() : Json("</s>")},
-      {"unk_token", "<unk>"},
-      {"clean_up_tokenization_spaces", false},
-      {"legacy", false},
-      {"add_prefix_space", vocabulary.leading_space()},
-  };
-  return json.dump(2) + "\n";
+std::string print_generation_config(const SpecialTokens& tokens) {
+  return special_ids(tokens).dump(2) + "\n";
 }
 
 }  // namespace thinwire::train

@@ -7,6 +7,7 @@
 #include "thinwire/method/registry.h"
 #include "thinwire/train/checkpoint.h"
 #include "thinwire/train/hf.h"
+#include "thinwire/train/hf_tokenizer.h"
 
 namespace thinwire::train {
 namespace {
@@ -27,8 +28,12 @@ LoadedModel load_checkpoint(const fs::path& folder) {
   LoadedModel loaded;
   loaded.model = recipe.model;
   loaded.sequence = recipe.train.sequence;
-  loaded.step = reader.meta().step;
   loaded.vocabulary = load_vocabulary(folder);
+  if (loaded.vocabulary != nullptr) {
+    const bool imported = reader.meta().step == 0;
+    loaded.begin =
+        imported ? read_begin_token(folder, *loaded.vocabulary) : loaded.vocabulary->eos();
+  }
   if (loaded.model.vocab == 0 && loaded.vocabulary != nullptr) {
     loaded.model.vocab = loaded.vocabulary->size();
   }

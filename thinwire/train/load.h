@@ -18,10 +18,13 @@ struct LoadedModel {
   std::unique_ptr<tensor::Layout> layout;
   std::unique_ptr<tensor::Arena> params;
   std::unique_ptr<data::Vocabulary> vocabulary;  // null when the folder has none
-  uint64_t step = 0;                             // 0 for a Hugging Face folder
+  int32_t begin = -1;                            // the token that texts begin with; -1: none
 };
 
-// Throws Error that names the folder when it is none of the three or is damaged.
+// Texts begin as in training. Thinwire's ends every document with EOS, so what follows one begins a
+// text: `begin` is EOS for what was trained here. Weights from elsewhere begin as their folder says
+// (train/hf_tokenizer.h). Throws Error that names the folder when it is none of the three or is
+// damaged.
 LoadedModel load_model(const fs::path& path);
 
 }  // namespace thinwire::train
