@@ -239,6 +239,7 @@ TEST(RunIdentity, ListsOnlyWhatIsNotADefault) {
   EXPECT_THAT(identity({"train.steps=77"}), Not(HasSubstr("train.batch")));
   EXPECT_EQ(identity({"train.batch=16"}), identity({}));
   EXPECT_EQ(identity({"log.every=3", "links.delay_s=1"}), identity({}));
+  EXPECT_EQ(identity({"data.validation_block=64"}), identity({}));  // once the default
 }
 
 TEST(RunIdentity, IsTheTextThatOlderSweepsNamedTheirFoldersBy) {
@@ -287,6 +288,40 @@ TEST_F(Train, StartsFromTheWeightsOfAnotherRun) {
   train(tiny_recipe(folder_, {init, dir}), {});
   const auto history = events::read_run_log(folder_ / "tuned" / "events.jsonl");
   EXPECT_LT(history.steps.front().loss, 4.0) << "it begins with what the other run knew";
+
+  const std::string other = "run.dir=" + (folder_ / "other").string();
+  EXPECT_THAT(message_of([&] {
+                train(tiny_recipe(folder_, {init, other, "model.layers=3", "model.heads=4"}), {});
+              }),
+              AllOf(HasSubstr("[train] init"), HasSubstr("layers = 2 (not 3)"),
+                    HasSubstr("heads = 2 (not 4)"), Not(HasSubstr("hidden"))));
+}
+
+// Equal sizes do not make vocabularies equal.
+TEST_F(Train, WeightsWhoseTokensStandForOtherTextAreRefused) {
+  config::DataSection data;
+  data.dir = (folder_ / "tokens").string();
+  data.text = {(folder_ / "text.txt").string()};
+  data.document = "line";
+  data.vocabulary_size = 285;
+  data::prepare(data, {.force = true, .threads = 1});
+  train(tiny_recipe(folder_, {"train.steps=1"}), {});
+  const fs::path vocabulary =
+      folder_ / "run" / "checkpoints" / checkpoint_name(1) / "vocabulary.model";
+  const std::string init = "train.init=" + (folder_ / "run").string();
+  const std::string dir = "run.dir=" + (folder_ / "tuned").string();
+
+  data.text = {(folder_ / "other.txt").string()};
+  data::prepare(data, {.force = true, .threads = 1});
+  EXPECT_THAT(message_of([&] {
+                train(tiny_recipe(folder_, {init, dir, "train.steps=1"}), {});
+              }),
+              AllOf(HasSubstr("stand for other text"),
+                    HasSubstr("vocabulary_model = \"" + vocabulary.string() + "\"")));
+  data.vocabulary_model = vocabulary;
+  data::prepare(data, {.force = true, .threads = 1});
+  EXPECT_EQ(train(tiny_recipe(folder_, {init, dir, "train.steps=1"}), {}).outcome,
+            Outcome::kFinished);
 }
 
 }  // namespace

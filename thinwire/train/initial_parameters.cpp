@@ -1,33 +1,93 @@
 #include "thinwire/train/initial_parameters.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/rng.h"
+#include "thinwire/config/values.h"
+#include "thinwire/events/progress.h"
 #include "thinwire/model/llama.h"
 #include "thinwire/train/load.h"
 
 namespace thinwire::train {
 
-void set_initial_parameters(const config::Recipe& recipe, tensor::Arena& params) {
+namespace {
+
+constexpr std::array kShape = {"vocab",    "hidden",       "layers", "heads",
+                               "kv_heads", "intermediate", "tied"};
+constexpr std::array kArithmetic = {"rope_theta", "norm_eps"};
+
+// "hidden = 64 (not 128)" for each of the fields that differ.
+std::vector<std::string> differences(config::ModelSection given, config::ModelSection wanted,
+                                     std::span<const char* const> names) {
+  config::Fields theirs;
+  config::Fields ours;
+  given.describe(theirs);
+  wanted.describe(ours);
+  std::vector<std::string> found;
+  for (size_t at = 0; at < ours.all().size(); ++at) {
+    const std::string& name = ours.all()[at].name;
+    if (std::ranges::find(names, name) == names.end()) continue;
+    const std::string value = config::print_value(theirs.all()[at]);
+    const std::string asked = config::print_value(ours.all()[at]);
+    if (value != asked) found.push_back(fmt::format("{} = {} (not {})", name, value, asked));
+  }
+  return found;
+}
+
+bool same_text(const data::Vocabulary& a, const data::Vocabulary& b) {
+  if (a.digest() == b.digest()) return true;
+  if (a.size() != b.size() || a.eos() != b.eos()) return false;
+  for (int32_t token = 0; token < a.size(); ++token) {
+    if (a.piece(token) != b.piece(token)) return false;
+  }
+  return true;
+}
+
+void check_vocabulary(const config::Recipe& recipe, const LoadedModel& loaded,
+                      const data::Vocabulary* vocabulary) {
+  if (vocabulary == nullptr || loaded.vocabulary == nullptr) return;
+  if (same_text(*vocabulary, *loaded.vocabulary)) return;
+  throw UsageError(fmt::format(
+      "[train] init: the tokens of the model in {} stand for other text than those of [data] dir = "
+      "{}; prepare the text with data.{}",
+      recipe.train.init, recipe.data.dir,
+      loaded.vocabulary->file().extension() == ".json"
+          ? "vocabulary = \"byte\""
+          : fmt::format("vocabulary_model = \"{}\"", loaded.vocabulary->file().string())));
+}
+
+void check_model(const config::Recipe& recipe, const LoadedModel& loaded) {
+  const auto shape = differences(loaded.model, recipe.model, kShape);
+  if (!shape.empty()) {
+    throw UsageError(fmt::format("[train] init: {} holds a model of {}; set [model] to its values",
+                                 recipe.train.init, fmt::join(shape, ", ")));
+  }
+  for (const std::string& field : differences(loaded.model, recipe.model, kArithmetic)) {
+    events::print_message(
+        fmt::format("[train] init: the model in {} was trained with {}", recipe.train.init, field));
+  }
+}
+
+}  // namespace
+
+void set_initial_parameters(const config::Recipe& recipe, const data::Vocabulary* vocabulary,
+                            tensor::Arena& params) {
   if (recipe.train.init.empty()) {
     model::init_llama(params, recipe.model,
                       derive_seed(static_cast<uint64_t>(recipe.run.seed), "init"));
     return;
   }
   const LoadedModel loaded = load_model(recipe.train.init);
-  const auto given = loaded.layout->specs();
-  const auto wanted = params.layout().specs();
-  for (size_t at = 0; at < wanted.size(); ++at) {
-    if (given.size() == wanted.size() && given[at].name == wanted[at].name &&
-        given[at].shape == wanted[at].shape) {
-      continue;
-    }
-    throw UsageError(fmt::format(
-        "[train] init: the model in {} does not have the shapes of [model]", recipe.train.init));
-  }
+  check_vocabulary(recipe, loaded, vocabulary);
+  check_model(recipe, loaded);
   std::copy(loaded.params->all().begin(), loaded.params->all().end(), params.all().begin());
 }
 

@@ -6,13 +6,17 @@
 #include <utility>
 
 #include "thinwire/config/recipe.h"
+#include "thinwire/data/vocabulary.h"
 #include "thinwire/tensor/arena.h"
 
 namespace thinwire::train {
 
 // Fills `params`, laid out as recipe.model says, from train.init or at random from run.seed. Throws
-// UsageError when the model of train.init has other shapes.
-void set_initial_parameters(const config::Recipe& recipe, tensor::Arena& params);
+// UsageError that names the fields of [model] in which the model of train.init differs, or when its
+// tokens stand for other text than those of `vocabulary` (null: the text is not looked at). Says
+// where the model computes with another rope_theta or norm_eps, which it may.
+void set_initial_parameters(const config::Recipe& recipe, const data::Vocabulary* vocabulary,
+                            tensor::Arena& params);
 
 // Parameters that the workers of a process begin with. Their memory is given back once every worker
 // has its copy.

@@ -121,7 +121,7 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
   const auto specs = config::llama_tensors(recipe.model);
   const tensor::Layout layout(specs);
   tensor::Arena params(layout);
-  set_initial_parameters(recipe, params);
+  set_initial_parameters(recipe, nullptr, params);
   SpeedResult result;
   result.precision = precision;
   result.params = config::parameter_count(specs);

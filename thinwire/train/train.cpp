@@ -141,11 +141,11 @@ struct Beginning {
 
 // checkpoint: to go on from; empty: a new run.
 Beginning find_beginning(const std::string& checkpoint, const tensor::Layout& layout,
-                         const RunSources& sources) {
+                         const data::Vocabulary& vocabulary, const RunSources& sources) {
   Beginning from;
   from.initial = std::make_shared<tensor::Arena>(layout);
   if (checkpoint.empty()) {
-    set_initial_parameters(sources.recipe, *from.initial);
+    set_initial_parameters(sources.recipe, &vocabulary, *from.initial);
     from.run_id = new_run_id(sources, kNumericsVersion);
     return from;
   }
@@ -172,8 +172,8 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
   }
   const Corpus corpus(recipe, vocabulary->digest());
   const tensor::Layout layout(config::llama_tensors(recipe.model));
-  Beginning from =
-      find_beginning(start.checkpoint, layout, {recipe, vocabulary->digest(), corpus.digests});
+  Beginning from = find_beginning(start.checkpoint, layout, *vocabulary,
+                                  {recipe, vocabulary->digest(), corpus.digests});
   const int64_t first_step = from.first_step;
   std::optional<Office> office;
   std::unique_ptr<Desk> between;  // the workers here and the office, with ranks
