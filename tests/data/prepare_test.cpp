@@ -227,7 +227,7 @@ TEST_F(Prepare, ASingleDocumentCannotBeSplit) {
   data_.validation_block = 0;
   write_file(folder_ / "text.txt", std::string(100'000, 'a'));
   EXPECT_THAT(error_of([&] { run(); }),
-              AllOf(HasSubstr("a single document"), HasSubstr("data.document (now blank_line)"),
+              AllOf(HasSubstr("a single document"), HasSubstr("data.document = \"line\""),
                     HasSubstr("data.validation_fraction = 0")));
   expect_nothing_left();
   data_.vocabulary = "byte";
@@ -269,6 +269,17 @@ TEST_F(Prepare, SkippedLinesAreCountedNamedAndKeptInTheRecord) {
   EXPECT_THAT(summary.skipped.first[0], HasSubstr("lines.jsonl: line 3 is not JSON"));
   EXPECT_EQ(read_prepared(data_.dir).skipped.first, summary.skipped.first);
   EXPECT_THAT(describe_prepared(data_.dir), HasSubstr("line 3 is not JSON"));
+}
+
+TEST_F(Prepare, ATextTooShortForTheVocabularySaysHowLargeItMayBe) {
+  data_.vocabulary_size = 4096;
+  const std::string message = error_of([&] { run(); });
+  EXPECT_THAT(message, AllOf(HasSubstr("data.vocabulary_size = 4096"),
+                             HasSubstr("data.vocabulary = \"byte\"")));
+  const size_t most = message.find("at most ");
+  ASSERT_NE(most, std::string::npos) << message;
+  data_.vocabulary_size = std::stoll(message.substr(most + 8));
+  EXPECT_EQ(run().vocabulary_size, data_.vocabulary_size);
 }
 
 TEST_F(Prepare, NoTextIsWrongUse) {

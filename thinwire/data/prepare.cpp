@@ -166,19 +166,19 @@ class Preparation {
 
   void check_split(uint64_t train, uint64_t validation) const {
     if (train > 0 && (validation > 0 || data_.validation_fraction == 0)) return;
-    const std::string document = fmt::format("data.document (now {})", data_.document);
     if (train + validation == 1) {
       throw Error(fmt::format(
-          "the text is a single document, which cannot be trained on and held out at once; set "
-          "another {}, or data.validation_fraction = 0 (no split)",
-          document));
+          "the text is a single document, which cannot be both trained on and held out; {}"
+          "data.validation_fraction = 0 trains on all of it, data.validation_text = "
+          "\"name=path\" measures the loss on another text",
+          data_.document == "line" ? "" : "data.document = \"line\" makes one of every line, "));
     }
     throw Error(fmt::format(
         "the split leaves no document for {}: data.validation_fraction = {} of {} documents in "
         "blocks of data.validation_block = {}; set data.validation_block = 0, which chooses a "
-        "block that fits, another fraction (0: no split), or another {}",
+        "block that fits, another fraction (0: no split), or another data.document (now {})",
         train == 0 ? "training" : "validation", data_.validation_fraction, train + validation,
-        data_.validation_block, document));
+        data_.validation_block, data_.document));
   }
 
   void write_named(const NamedText& text, PrepareSummary& summary) {

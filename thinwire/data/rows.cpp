@@ -15,7 +15,8 @@ Rows::Rows(const TokenSet& tokens, int64_t sequence, uint64_t seed)
   if (count_ == 0) {
     throw Error(
         fmt::format("{} holds {} tokens, but one row of train.sequence = {} needs {}; use "
-                    "more text or a shorter sequence",
+                    "a shorter sequence, more text or, where too little is held out, a larger "
+                    "data.validation_fraction",
                     tokens.folder().string(), tokens.tokens(), sequence, sequence + 1));
   }
 }

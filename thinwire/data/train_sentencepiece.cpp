@@ -5,6 +5,7 @@
 #include <chrono>
 #include <future>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -69,17 +70,27 @@ std::unordered_map<std::string, std::string> trainer_settings(const SentencePiec
   };
 }
 
+// The trainer knows how many pieces the text has: "... Please set it to a value <= 336."
+[[noreturn]] void refuse_size(int64_t size, const std::string& why) {
+  constexpr std::string_view kMost = "to a value <= ";
+  const size_t at = why.find(kMost);
+  if (at == std::string::npos) {
+    throw Error(fmt::format(
+        "cannot make a vocabulary of data.vocabulary_size = {} pieces from this text: {}", size,
+        why));
+  }
+  throw Error(
+      fmt::format("data.vocabulary_size = {} is more than this text has pieces: at most {}; or set "
+                  "data.vocabulary = \"byte\", which needs no training",
+                  size, std::stoll(why.substr(at + kMost.size()))));
+}
+
 std::string train(const std::vector<std::string>& lines, const SentencePieceOptions& options) {
   Sentences sentences(lines);
   std::string model;
   const auto status =
       sentencepiece::SentencePieceTrainer::Train(trainer_settings(options), &sentences, &model);
-  if (!status.ok()) {
-    throw Error(
-        fmt::format("cannot make a vocabulary of data.vocabulary_size = {} pieces from this "
-                    "text: {}",
-                    options.size, status.ToString()));
-  }
+  if (!status.ok()) refuse_size(options.size, status.ToString());
   return model;
 }
 
