@@ -13,7 +13,7 @@
 namespace thinwire::cli {
 namespace {
 
-nlohmann::ordered_json memory_json(const plan::StepMemory& memory) {
+nlohmann::ordered_json memory_json(const method::StepMemory& memory) {
   return {{"weights", memory.weights},
           {"gradients", memory.gradients},
           {"consensus_state", memory.consensus},

@@ -15,11 +15,10 @@ void check(const config::Recipe&) {}
 // 2 n (m - 1) / m exactly, wherever the chunks' borders fall.
 Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensors, int members) {
   const std::string& wire = recipe.section<AllReduceOptions>("allreduce").wire;
-  const uint64_t bytes =
-      wire_bytes(*parse_wire(wire), static_cast<uint64_t>(arena_elements(tensors)));
+  const auto bytes = static_cast<double>(
+      wire_bytes(*parse_wire(wire), static_cast<uint64_t>(arena_elements(tensors))));
   Traffic traffic;
-  traffic.sent_bytes =
-      2.0 * static_cast<double>(bytes * static_cast<uint64_t>(members - 1)) / members;
+  traffic.sent_bytes = 2 * bytes * (members - 1) / members;
   traffic.received_bytes = traffic.sent_bytes;
   traffic.turns = members > 1 ? 2 : 0;
   return traffic;

@@ -163,6 +163,18 @@ Decoder::Decoder(const config::ModelSection& model, const tensor::Arena& params,
 
 Decoder::~Decoder() = default;
 
+std::vector<MemoryPart> Decoder::memory(const config::ModelSection& model, int64_t context,
+                                        int threads) {
+  const auto positions = static_cast<double>(context);
+  const auto width = static_cast<double>(model.head_size());
+  const double caches =
+      2.0 * static_cast<double>(model.layers * model.kv_heads) * positions * width;
+  const double scratch = threads * positions * (9 * width + 1);  // tensor::AttentionScratch
+  return {{"keys and values", sizeof(float) * caches},
+          {"rotary table", sizeof(float) * positions * width},
+          {"buffers of threads", sizeof(float) * scratch}};
+}
+
 std::span<const float> Decoder::prefill(std::span<const int32_t> tokens) {
   return impl_->prefill(tokens);
 }

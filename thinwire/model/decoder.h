@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
+#include "thinwire/base/memory.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/tensor/arena.h"
@@ -21,6 +23,10 @@ class Decoder {
   ~Decoder();
   Decoder(const Decoder&) = delete;
   Decoder& operator=(const Decoder&) = delete;
+
+  // What such a decoder will allocate beside the parameters.
+  static std::vector<MemoryPart> memory(const config::ModelSection& model, int64_t context,
+                                        int threads);
 
   // Appends tokens and returns the logits of the token that follows the last one, valid until the
   // next call. Throws Error when the context is full, when `tokens` is empty, and for a token

@@ -174,7 +174,7 @@ void fit_memory(MethodCost& cost, config::Recipe recipe, const PlannedModel& mod
   int64_t& microbatch = recipe.train.microbatch;
   for (;;) {
     cost.microbatch = microbatch;
-    cost.memory = step_memory(recipe, model.tensors, state, rows);
+    cost.memory = method::step_memory(recipe, model.tensors, state, rows);
     cost.memory.program = program;
     cost.too_small = first_too_small(members, cost.memory.total());
     const int64_t now = microbatch == 0 ? rows : std::min(microbatch, rows);

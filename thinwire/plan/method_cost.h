@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "thinwire/method/memory.h"
 #include "thinwire/plan/candidates.h"
 #include "thinwire/plan/laws.h"
 #include "thinwire/plan/members.h"
-#include "thinwire/plan/memory.h"
 
 namespace thinwire::plan {
 
@@ -32,9 +32,9 @@ struct MethodCost {
   double seconds = 0;          // all of train.steps
   double kilowatt_hours = 0;
   double price = 0;
-  int64_t microbatch = 0;  // train.microbatch, or fewer rows where only these fit
-  StepMemory memory;       // of each member
-  std::string too_small;   // the first member that it does not fit into; empty: none
+  int64_t microbatch = 0;     // train.microbatch, or fewer rows where only these fit
+  method::StepMemory memory;  // of each member
+  std::string too_small;      // the first member that it does not fit into; empty: none
   ExpectedLoss loss;
   std::string bottleneck;    // for people
   std::string name() const;  // method and setting, for people

@@ -132,8 +132,7 @@ LoadedModel load_hf(const fs::path& hf_dir) {
   loaded.model = config.model;
   loaded.sequence = config.sequence;
   loaded.vocabulary = load_hf_vocabulary(hf_dir, config.model.vocab);
-  loaded.layout = std::make_unique<tensor::Layout>(config::llama_tensors(config.model));
-  loaded.params = std::make_unique<tensor::Arena>(*loaded.layout);
+  allocate_params(loaded, hf_dir);
   read_weights(files, *loaded.params);
   require_finite(hf_dir, *loaded.params);
   if (loaded.vocabulary != nullptr) {

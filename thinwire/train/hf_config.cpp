@@ -17,7 +17,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int64_t kMaxCount = int64_t{1} << 24;
+// As of the fields of [model], so that no product of them overflows.
+constexpr int64_t kMaxVocab = int64_t{1} << 24;
+constexpr int64_t kMaxHidden = int64_t{1} << 20;
+constexpr int64_t kMaxHeads = int64_t{1} << 16;
+constexpr int64_t kMaxIntermediate = int64_t{1} << 22;
+constexpr int64_t kMaxSequence = int64_t{1} << 24;
+constexpr int64_t kMaxLayers = 10'000;
 
 // Hugging Face's names of the fields of [model].
 constexpr std::array<std::array<const char*, 2>, 9> kNames = {
@@ -162,7 +168,7 @@ void check_heads(const ConfigParser& config, const config::ModelSection& model) 
     config.refuse("num_attention_heads {} must be a multiple of num_key_value_heads {}",
                   model.heads, model.kv_heads);
   }
-  const int64_t head_dim = config.find_count("head_dim", kMaxCount).value_or(model.head_size());
+  const int64_t head_dim = config.find_count("head_dim", kMaxHidden).value_or(model.head_size());
   if (head_dim != model.head_size()) {
     config.refuse("head_dim is {}; only hidden_size / num_attention_heads = {} is supported",
                   head_dim, model.head_size());
@@ -198,17 +204,17 @@ HfConfig read_hf_config(const fs::path& path) {
   check_features(config);
   HfConfig result;
   config::ModelSection& model = result.model;
-  model.vocab = config.count("vocab_size", kMaxCount);
-  model.hidden = config.count("hidden_size", kMaxCount);
-  model.intermediate = config.count("intermediate_size", kMaxCount);
-  model.layers = config.count("num_hidden_layers", kMaxCount);
-  model.heads = config.count("num_attention_heads", kMaxCount);
-  model.kv_heads = config.find_count("num_key_value_heads", kMaxCount).value_or(model.heads);
+  model.vocab = config.count("vocab_size", kMaxVocab);
+  model.hidden = config.count("hidden_size", kMaxHidden);
+  model.intermediate = config.count("intermediate_size", kMaxIntermediate);
+  model.layers = config.count("num_hidden_layers", kMaxLayers);
+  model.heads = config.count("num_attention_heads", kMaxHeads);
+  model.kv_heads = config.find_count("num_key_value_heads", kMaxHeads).value_or(model.heads);
   model.rope_theta = read_rope_theta(path, config);
   model.norm_eps = config.number("rms_norm_eps", 1e-6);
   model.tied = config.flag("tie_word_embeddings");
   model.init_std = config.number("initializer_range", model.init_std);
-  result.sequence = config.find_count("max_position_embeddings", kMaxCount).value_or(2048);
+  result.sequence = config.find_count("max_position_embeddings", kMaxSequence).value_or(2048);
   result.bos = read_bos(config);
   check_ranges(config, model);
   check_heads(config, model);

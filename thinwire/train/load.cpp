@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/memory.h"
 #include "thinwire/config/model_shapes.h"
+#include "thinwire/events/progress.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/train/checkpoint.h"
 #include "thinwire/train/hf.h"
@@ -37,13 +39,22 @@ LoadedModel load_checkpoint(const fs::path& folder) {
   if (loaded.model.vocab == 0 && loaded.vocabulary != nullptr) {
     loaded.model.vocab = loaded.vocabulary->size();
   }
-  loaded.layout = std::make_unique<tensor::Layout>(config::llama_tensors(loaded.model));
-  loaded.params = std::make_unique<tensor::Arena>(*loaded.layout);
+  allocate_params(loaded, folder);
   reader.read_weights(*loaded.params);
   return loaded;
 }
 
 }  // namespace
+
+void allocate_params(LoadedModel& loaded, const fs::path& origin) {
+  const auto tensors = config::llama_tensors(loaded.model);
+  const double bytes = sizeof(float) * static_cast<double>(method::arena_elements(tensors));
+  const std::string warning =
+      check_memory({"the model in " + origin.string(), {{"weights", bytes}}, ""});
+  if (!warning.empty()) events::print_message(warning);
+  loaded.layout = std::make_unique<tensor::Layout>(tensors);
+  loaded.params = std::make_unique<tensor::Arena>(*loaded.layout);
+}
 
 LoadedModel load_model(const fs::path& path) {
   if (is_checkpoint(path)) return load_checkpoint(path);

@@ -21,6 +21,10 @@ struct LoadedModel {
   int32_t begin = -1;                            // the token that texts begin with; -1: none
 };
 
+// Makes layout and params of loaded.model, not yet initialised. Throws UsageError that names
+// `origin` where this machine cannot hold them.
+void allocate_params(LoadedModel& loaded, const fs::path& origin);
+
 // Texts begin as in training. Thinwire's ends every document with EOS, so what follows one begins a
 // text: `begin` is EOS for what was trained here. Weights from elsewhere begin as their folder says
 // (train/hf_tokenizer.h). Throws Error that names the folder when it is none of the three or is

@@ -49,8 +49,8 @@ struct SpeedResult {
 
 // A step is gradients of the worker's share of train.batch, clipping, optimizer or the method's own
 // update with one member, as `thinwire train` takes it. Where model.vocab is not set, the
-// vocabulary in data.dir says how large it is. Throws UsageError when there is none and Error when
-// the token file does not hold whole batches.
+// vocabulary in data.dir says how large it is. Throws UsageError when there is none and when the
+// step cannot fit into memory, Error when the token file does not hold whole batches.
 SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options);
 
 }  // namespace thinwire::train

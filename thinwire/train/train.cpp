@@ -20,6 +20,7 @@
 #include "thinwire/data/vocabulary.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/links/links.h"
+#include "thinwire/method/run_memory.h"
 #include "thinwire/train/initial_parameters.h"
 #include "thinwire/train/params_digest.h"
 #include "thinwire/train/ranks.h"
@@ -53,6 +54,12 @@ void resolve(config::Recipe& recipe, const data::Vocabulary& vocabulary) {
                     available_cores(), recipe.train.threads));
   }
   config::check_recipe(recipe);
+}
+
+// Refuses what this machine cannot hold, before anything is made.
+void require_memory(const config::Recipe& recipe, int64_t workers_here) {
+  const std::string warning = check_memory(method::run_memory(recipe, workers_here));
+  if (!warning.empty()) events::print_message(warning);
 }
 
 struct Corpus {
@@ -163,6 +170,9 @@ Beginning find_beginning(const std::string& checkpoint, const tensor::Layout& la
 TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks* ranks) {
   const auto vocabulary = data::Vocabulary::load(recipe.data.dir);
   resolve(recipe, *vocabulary);
+  const int workers_here =
+      ranks == nullptr ? static_cast<int>(recipe.train.workers) : ranks->members_here();
+  require_memory(recipe, workers_here);
   std::optional<RunFolder> folder;
   if (ranks == nullptr || ranks->leads()) folder.emplace(recipe, options.restart);
   const Ranks::Start start = find_start(folder ? &*folder : nullptr, ranks);
@@ -196,8 +206,6 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
   const bool trains = first_step < recipe.train.steps;
   ThreadPool threads(1);
   const uint64_t first_digest = trains ? 0 : values_digest(from.initial->all(), threads);
-  const int workers_here =
-      ranks == nullptr ? static_cast<int>(recipe.train.workers) : ranks->members_here();
   InitialParameters shared_initial(std::move(from.initial), workers_here);
   const RunContext context{recipe,
                            layout,

@@ -1,9 +1,9 @@
-#include "thinwire/plan/memory.h"
+#include "thinwire/method/memory.h"
 
 #include <algorithm>
 #include <string>
 
-namespace thinwire::plan {
+namespace thinwire::method {
 namespace {
 
 constexpr double kFloat = 4;
@@ -77,11 +77,11 @@ double StepMemory::total() const {
 }
 
 StepMemory step_memory(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
-                       const method::StateBytes& state, int64_t rows) {
+                       const StateBytes& state, int64_t rows) {
   const bool bf16 = recipe.train.precision == "bf16";
   const double operand = bf16 ? kBf16 : kFloat;
   const Shapes s = shapes_of(recipe, rows);
-  const auto arena = static_cast<double>(method::arena_elements(tensors));
+  const auto arena = static_cast<double>(arena_elements(tensors));
   const double chunk = std::min(s.tokens, loss_rows(s) * s.threads);
   return {.weights = arena * (kFloat + (bf16 ? kBf16 : 0)),
           .gradients = arena * kFloat,
@@ -94,4 +94,4 @@ StepMemory step_memory(const config::Recipe& recipe, std::span<const TensorSpec>
           .thread_buffers = s.threads * (attention_bytes(s) + kPackBytes + kFloat * s.hidden)};
 }
 
-}  // namespace thinwire::plan
+}  // namespace thinwire::method

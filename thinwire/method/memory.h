@@ -10,7 +10,7 @@
 #include "thinwire/config/recipe.h"
 #include "thinwire/method/method.h"
 
-namespace thinwire::plan {
+namespace thinwire::method {
 
 struct StepMemory {
   double weights = 0;         // fp32, and their bf16 copy
@@ -27,6 +27,6 @@ struct StepMemory {
 // Of a member that takes `rows` rows a step (microbatch of them at once), with bf16 products or
 // without. model.vocab must be set; train.precision "auto" counts as fp32.
 StepMemory step_memory(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
-                       const method::StateBytes& state, int64_t rows);
+                       const StateBytes& state, int64_t rows);
 
-}  // namespace thinwire::plan
+}  // namespace thinwire::method

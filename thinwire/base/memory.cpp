@@ -1,0 +1,116 @@
+#include "thinwire/base/memory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <string_view>
+
+#include "thinwire/base/error.h"
+#include "thinwire/base/units.h"
+
+namespace thinwire {
+namespace {
+
+constexpr double kKiB = 1024;
+constexpr double kSmallestShownPart = 0.01;
+
+// The number behind `key` in a file of such lines, or nothing.
+std::optional<double> value_of(const fs::path& file, std::string_view key) {
+  std::ifstream in(file);
+  std::string name;
+  double value = 0;
+  for (std::string line; std::getline(in, line);) {
+    if (std::istringstream(line) >> name >> value && name == key) return value;
+  }
+  return std::nullopt;
+}
+
+// A file that is one number; nothing where it is missing or says "max".
+std::optional<double> number_in(const fs::path& file) {
+  std::ifstream in(file);
+  double value = 0;
+  if (in >> value) return value;
+  return std::nullopt;
+}
+
+// The files of a version of control groups.
+struct GroupFiles {
+  fs::path folder;
+  const char* limit;
+  const char* usage;
+  const char* reclaimable;  // in memory.stat: cached files that would be given up
+};
+
+// Lowers `memory` to what the group at `path` and those around it allow.
+void apply_groups(MachineMemory& memory, const GroupFiles& files, fs::path path) {
+  for (;; path = path.parent_path()) {
+    const fs::path group = files.folder / path.relative_path();
+    if (const auto limit = number_in(group / files.limit)) {
+      const double used = number_in(group / files.usage).value_or(0) -
+                          value_of(group / "memory.stat", files.reclaimable).value_or(0);
+      memory.total = std::min(memory.total, *limit);
+      memory.available = std::min(memory.available, std::max(0.0, *limit - std::max(0.0, used)));
+    }
+    if (path == path.parent_path()) return;
+  }
+}
+
+}  // namespace
+
+MachineMemory machine_memory(const fs::path& root) {
+  const fs::path facts = root / "proc/meminfo";
+  MachineMemory memory;
+  memory.total =
+      kKiB * (value_of(facts, "MemTotal:").value_or(0) + value_of(facts, "SwapTotal:").value_or(0));
+  memory.available = kKiB * value_of(facts, "MemAvailable:").value_or(0);
+  const fs::path groups = root / "sys/fs/cgroup";
+  const GroupFiles second = {groups, "memory.max", "memory.current", "inactive_file"};
+  const GroupFiles first = {groups / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+                            "total_inactive_file"};
+  std::ifstream in(root / "proc/self/cgroup");
+  for (std::string line; std::getline(in, line);) {
+    const size_t names = line.find(':');
+    const size_t path = line.find(':', names + 1);
+    if (names == std::string::npos || path == std::string::npos) continue;
+    const std::string controllers = line.substr(names + 1, path - names - 1);
+    if (controllers.empty()) apply_groups(memory, second, line.substr(path + 1));
+    if (("," + controllers + ",").find(",memory,") == std::string::npos) continue;
+    apply_groups(memory, first, line.substr(path + 1));
+  }
+  return memory;
+}
+
+double MemoryNeed::total() const {
+  double sum = 0;
+  for (const MemoryPart& part : parts) sum += part.bytes;
+  return sum;
+}
+
+std::string MemoryNeed::describe() const {
+  const double all = total();
+  std::vector<MemoryPart> sorted = parts;
+  std::ranges::stable_sort(sorted, std::ranges::greater(), &MemoryPart::bytes);
+  std::string shown;
+  for (const MemoryPart& part : sorted) {
+    if (part.bytes < kSmallestShownPart * all) continue;
+    shown += fmt::format("{}{} {}", shown.empty() ? "" : ", ", part.name, format_bytes(part.bytes));
+  }
+  return fmt::format("{} needs {} of memory ({})", what, format_bytes(all), shown);
+}
+
+std::string check_memory(const MemoryNeed& need, const MachineMemory& there) {
+  const double all = need.total();
+  if (there.total == 0 || all <= there.available) return {};
+  const std::string advice = need.advice.empty() ? "" : "; " + need.advice;
+  if (all > there.total) {
+    throw UsageError(
+        fmt::format("{}, but {} are there{}", need.describe(), format_bytes(there.total), advice));
+  }
+  return fmt::format("{}, but only {} of {} are free{}", need.describe(),
+                     format_bytes(there.available), format_bytes(there.total), advice);
+}
+
+}  // namespace thinwire
