@@ -62,7 +62,15 @@ class Plan(PlanCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("8 members", done.stdout)
         self.assertIn("Recommended: distro", done.stdout)
-        self.assertRegex(done.stdout, "; .* takes .*as long; ")
+        self.assertRegex(done.stdout, "; .* takes .*(as long|times faster)")
+
+    def test_the_speed_is_measured_where_nothing_says_it(self):
+        done = self.plan(*RECIPE, "--members", "2", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("measuring the speed of a step here", done.stderr)
+        self.assertGreater(json.loads(done.stdout)["members"][0]["flops"], 1e6)
+        self.assert_refused("give --flops, --tokens-per-second or --speed", "model.hidden=1048576",
+                            "model.heads=4096")
 
     def test_the_saved_recipe_is_a_recipe(self):
         file = self.folder / "saved.toml"
@@ -85,11 +93,16 @@ class Plan(PlanCase):
         self.assertIn(message, done.stderr)
 
     def test_names_what_is_wrong(self):
-        self.assert_refused("exactly one of flops, tokens_per_second and speed", *RECIPE)
+        self.assert_refused("only one of --flops, --tokens-per-second and --speed", *RECIPE,
+                            "--flops", "1T", "--tokens-per-second", "5")
+        self.assert_refused("--up must be >= 1 and <= 1e+24 bit/s, got 0", *RECIPE, "--up", "0")
+        self.assert_refused("--delay must be >= 0", *RECIPE, "--delay", "-1")
+        self.assert_refused("did you mean thinwire plan distro?", "distr")
+        self.assert_refused("--flops cannot be given with --members", *RECIPE, "--flops", "1T",
+                            "--members", self.members_file())
         self.assert_refused("--flops: '150X' is not a number", *RECIPE, "--flops", "150X")
         self.assert_refused("--members must be a file or a number", *RECIPE, "--members", "none")
-        self.assert_refused("workers must be <= batch, got workers 17", *RECIPE, "--flops", "1T",
-                            "--members", "17")
+        self.assert_refused("--members 17: ", *RECIPE, "--flops", "1T", "--members", "17")
         file = self.members_file("[[member]]\nflops = 1e12\ncuont = 3\n")
         self.assert_refused("members.toml:3: [member] has no field 'cuont'; did you mean count?",
                             *RECIPE, "--members", file)

@@ -239,6 +239,25 @@ TEST(Recommend, IsTheFastestThatRunsWithinTheTolerance) {
   EXPECT_THAT(recommend(costs, 0.05)->reason, HasSubstr("0.040 above"));
 }
 
+TEST(Recommend, ComparesTimesTruly) {
+  const auto reason = [](double seconds, double nats) {
+    MethodCost best, other;
+    best.method = "allreduce";
+    other.method = "distro";
+    best.runs = other.runs = true;
+    best.seconds = 473;
+    best.loss.nats = 3;
+    other.seconds = seconds;
+    other.loss.nats = nats;
+    return recommend(std::vector<MethodCost>{best, other}, 0.05)->reason;
+  };
+  EXPECT_THAT(reason(127, 3.5), HasSubstr("; distro takes 2 min 07 s, 3.72 times faster, but is "
+                                          "expected to end 0.500 higher; "));
+  EXPECT_THAT(reason(460, 3.5), HasSubstr("; distro takes about as long; "));
+  EXPECT_THAT(reason(490, 3), HasSubstr("; distro takes about as long; "));
+  EXPECT_THAT(reason(946, 3), HasSubstr("; distro takes 15 min 46 s, 2 times as long; "));
+}
+
 TEST(Members, OfASiteShareItsLine) {
   std::vector<Member> members = {machine(2, 1e12, 10e6), machine(2, 1e12, 10e6)};
   const Exchange exchange{1e6, 3e6, 1};

@@ -53,6 +53,8 @@ std::string format_parameters(double count) {
 std::string format_seconds(double seconds) {
   if (std::fabs(seconds) < 0.9995) return below_a_second(seconds);
   if (!(seconds >= 59.95) || std::isinf(seconds)) return fmt::format("{:.1f} s", seconds);
+  constexpr double kYear = 365.25 * 86400;
+  if (seconds >= 1000 * kYear) return fmt::format("{:.3g} years", seconds / kYear);
   const auto whole = static_cast<int64_t>(std::llround(seconds));
   if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
   if (whole < 48 * 3600) return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);

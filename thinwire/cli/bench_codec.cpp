@@ -11,10 +11,12 @@
 #include <vector>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/memory.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/base/units.h"
 #include "thinwire/cli/command.h"
+#include "thinwire/cli/options.h"
 #include "thinwire/cli/table.h"
 #include "thinwire/codec/payload.h"
 #include "thinwire/config/model_shapes.h"
@@ -106,6 +108,20 @@ void decode(const Bytes& payload, const codec::PayloadId& id, ThreadPool& thread
   });
 }
 
+// Slots and values as they are drawn, as they are sent, and as they are read again.
+void require_memory(const Arguments& arguments, const std::vector<TensorSpec>& tensors) {
+  const int64_t most = *std::ranges::max_element(arguments.k);
+  const method::TilePlan plan =
+      method::plan_tiles(tensors, {.chunk = arguments.chunk, .k = most, .fixed_k = false});
+  constexpr double kDrawn = sizeof(uint16_t) + sizeof(float);
+  const auto kept = static_cast<double>(plan.kept);
+  check_memory({"bench codec",
+                {{"slots and values", kept * kDrawn},
+                 {"a payload", kept * kDrawn},
+                 {"values read", kept * sizeof(float)}},
+                fmt::format("lower --layers {} or --k {}", arguments.model.layers, most)});
+}
+
 Case measure(const Arguments& arguments, const std::vector<TensorSpec>& tensors,
              const std::string& values, int64_t k, ThreadPool& threads) {
   method::DistroOptions options;
@@ -163,6 +179,7 @@ Table table_of(const std::vector<Case>& cases) {
 }
 
 void run(const Arguments& arguments) {
+  if (arguments.k.empty()) throw UsageError("--k must be given a number");
   for (const int64_t k : arguments.k) {
     if (k > arguments.chunk * arguments.chunk) {
       throw UsageError(fmt::format("--k must be <= chunk * chunk = {}, got {}",
@@ -170,6 +187,7 @@ void run(const Arguments& arguments) {
     }
   }
   const auto tensors = config::llama_tensors(arguments.model);
+  require_memory(arguments, tensors);
   ThreadPool threads(arguments.threads);
   std::vector<Case> cases;
   for (const std::string& values : arguments.values) {
@@ -212,18 +230,13 @@ void add_bench_codec(CLI::App& bench) {
       ->delimiter(',')
       ->check(CLI::IsMember({"fp32", "bf16", "int8", "1bit"}))
       ->capture_default_str();
-  command->add_option("--chunk", arguments->chunk, "Largest side of a tile")
-      ->check(CLI::Range(int64_t{1}, method::kMaxChunk))
-      ->capture_default_str();
-  command->add_option("--layers", arguments->model.layers, "Blocks of the model, a Llama 512 wide")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  command->add_option("--threads", arguments->threads, "Threads that code one payload")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
-  command->add_option("--rounds", arguments->rounds, "Repetitions, of which the median counts")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
+  add_count(*command, "--chunk", arguments->chunk, 1, method::kMaxChunk, "Largest side of a tile");
+  add_count(*command, "--layers", arguments->model.layers, 1, 1000,
+            "Blocks of the model, a Llama 512 wide");
+  add_count(*command, "--threads", arguments->threads, 1, kMostThreads,
+            "Threads that code one payload");
+  add_count(*command, "--rounds", arguments->rounds, 1, 1'000'000,
+            "Repetitions, of which the median counts");
   command->add_flag("--json", arguments->json, "One line of JSON a case instead");
   command->callback([arguments] { run(*arguments); });
 }

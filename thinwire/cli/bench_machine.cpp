@@ -8,6 +8,7 @@
 
 #include "thinwire/base/threads.h"
 #include "thinwire/cli/command.h"
+#include "thinwire/cli/options.h"
 #include "thinwire/cli/table.h"
 #include "thinwire/train/machine.h"
 
@@ -59,12 +60,9 @@ void add_bench_machine(CLI::App& bench) {
   auto* command =
       add_command(bench, "machine", "Measures matrix products and memory on one thread and on all");
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("--threads", arguments->threads, "What all threads are")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
-  command->add_option("--seconds", arguments->seconds, "Time for each figure")
-      ->check(CLI::Range(0.001, 3600.0))
-      ->capture_default_str();
+  add_count(*command, "--threads", arguments->threads, 1, kMostThreads, "What all threads are");
+  add_quantity(*command, "--seconds", arguments->seconds, {0.001, 3600}, "s",
+               "Time for each figure");
   command->add_flag("--json", arguments->json, "One line of JSON for each number of threads");
   command->callback([arguments] { run(*arguments); });
 }

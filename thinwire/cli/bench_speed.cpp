@@ -11,6 +11,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
 #include "thinwire/cli/command.h"
+#include "thinwire/cli/options.h"
 #include "thinwire/cli/table.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/train/speed.h"
@@ -101,12 +102,8 @@ void add_bench_speed(CLI::App& bench) {
       ->required()
       ->check(CLI::ExistingFile);
   command->add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
-  command->add_option("--steps", arguments->options.steps, "Steps that are timed")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
-  command->add_option("--warmup", arguments->options.warmup, "Steps before them")
-      ->check(CLI::Range(0, 1'000'000))
-      ->capture_default_str();
+  add_count(*command, "--steps", arguments->options.steps, 1, 1'000'000, "Steps that are timed");
+  add_count(*command, "--warmup", arguments->options.warmup, 0, 1'000'000, "Steps before them");
   command
       ->add_option("--tokens", arguments->options.tokens,
                    "File of batches of int32 tokens to train on (default: a random batch)")

@@ -9,6 +9,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/cli/command.h"
+#include "thinwire/cli/options.h"
 
 namespace thinwire::cli {
 namespace {
@@ -66,14 +67,16 @@ void run(const Arguments& arguments) {
 void add_compare(CLI::App& app) {
   auto* command = add_command(app, "compare", "Shows finished runs side by side");
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("runs", arguments->folders, "Run folders, e.g. runs/*")->required();
+  command->add_option("runs", arguments->folders, "Run folders, e.g. runs/*")
+      ->required()
+      ->check(refuse_empty);
   auto* format = command->add_option_group("format", "At most one of");
   format->add_flag("--markdown", arguments->markdown, "As a Markdown table");
   format->add_flag("--json", arguments->json, "As JSON, everything in summary.json");
   format->add_flag("--csv", arguments->csv, "As CSV, in full precision");
   format->require_option(0, 1);
-  auto* plot = command->add_option("--plot", arguments->plot,
-                                   "Draw the training losses into this .png or .svg");
+  auto* plot =
+      add_plot(*command, arguments->plot, "Draw the training losses into this .png or .svg");
   command
       ->add_option("--over", arguments->over,
                    "What the losses are drawn over; bytes are those that a worker has sent")

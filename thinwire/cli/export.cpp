@@ -7,6 +7,7 @@
 #include <string>
 
 #include "thinwire/cli/command.h"
+#include "thinwire/cli/options.h"
 #include "thinwire/train/hf.h"
 
 namespace thinwire::cli {
@@ -37,7 +38,8 @@ void add_export(CLI::App& app) {
       ->required()
       ->check(CLI::ExistingDirectory);
   command->add_option("out_dir", arguments->out_dir, "Folder to write; must not exist or be empty")
-      ->required();
+      ->required()
+      ->check(refuse_empty);
   command->add_option("--dtype", arguments->dtype, "Number format of the weights")
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->capture_default_str();

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <cstdio>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -17,8 +18,10 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/cli/command.h"
+#include "thinwire/cli/options.h"
 #include "thinwire/cli/output.h"
 #include "thinwire/data/vocabulary.h"
+#include "thinwire/events/progress.h"
 #include "thinwire/model/decoder.h"
 #include "thinwire/model/sampler.h"
 #include "thinwire/train/load.h"
@@ -27,6 +30,7 @@ namespace thinwire::cli {
 namespace {
 
 constexpr int64_t kTokens = 200;
+constexpr int64_t kMostTokens = int64_t{1} << 32;
 
 struct Arguments {
   std::string model;
@@ -98,6 +102,16 @@ int64_t tokens_to_add(const Arguments& arguments, const train::LoadedModel& load
   return wanted;
 }
 
+void require_memory(const Arguments& arguments, const train::LoadedModel& loaded) {
+  const int64_t context = context_size(arguments, loaded);
+  const std::string warning = check_memory(
+      {"generating", model::Decoder::memory(loaded.model, context, arguments.threads),
+       fmt::format(
+           "lower --context, which is {}{}", context,
+           arguments.threads > 1 ? fmt::format(", or --threads {}", arguments.threads) : "")});
+  if (!warning.empty()) events::print_message(warning);
+}
+
 void run(const Arguments& arguments) {
   model::SamplerOptions sampling = arguments.sampling;
   if (arguments.greedy) sampling.temperature = 0;
@@ -110,6 +124,7 @@ void run(const Arguments& arguments) {
   // Rows of the embedding beyond the vocabulary are padding: they stand for no text.
   const auto pieces = static_cast<size_t>(loaded.vocabulary->size());
   const int64_t wanted = tokens_to_add(arguments, loaded, static_cast<int64_t>(prompt.size()));
+  require_memory(arguments, loaded);
   ThreadPool threads(arguments.threads);
   model::Decoder decoder(loaded.model, *loaded.params, threads, context_size(arguments, loaded));
 
@@ -142,23 +157,17 @@ void add_generate(CLI::App& app) {
       ->check(CLI::ExistingDirectory);
   command->add_option("--prompt", arguments->prompt,
                       "Text to continue; -, or none beside a pipe: standard input; default: none");
-  command
-      ->add_option("--tokens", arguments->tokens,
-                   "Most tokens to add; default: what the context holds, at most 200")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 32));
+  add_count(*command, "--tokens", arguments->tokens, 1, kMostTokens,
+            "Most tokens to add; default: what the context holds, at most 200");
   auto* temperature =
-      command
-          ->add_option("--temperature", arguments->sampling.temperature,
-                       "Divides the logits: below 1 safer, above 1 wilder, 0 greedy")
-          ->capture_default_str();
-  command->add_option("--top-k", arguments->sampling.top_k, "Only the k likeliest tokens; 0: all")
-      ->capture_default_str();
-  command
-      ->add_option("--top-p", arguments->sampling.top_p,
-                   "Only the fewest likeliest tokens whose probabilities reach this sum")
-      ->capture_default_str();
-  command->add_option("--seed", arguments->sampling.seed, "Seed of the random choice")
-      ->capture_default_str();
+      add_number(*command, "--temperature", arguments->sampling.temperature, {0, 1e6},
+                 "Divides the logits: below 1 safer, above 1 wilder, 0 greedy");
+  add_count(*command, "--top-k", arguments->sampling.top_k, 0, kMostTokens,
+            "Only the k likeliest tokens; 0: all");
+  add_number(*command, "--top-p", arguments->sampling.top_p, {0, 1, true},
+             "Only the fewest likeliest tokens whose probabilities reach this sum");
+  add_count(*command, "--seed", arguments->sampling.seed, 0, std::numeric_limits<int64_t>::max(),
+            "Seed of the random choice");
   command->add_flag("--greedy", arguments->greedy, "Always the likeliest token")
       ->excludes(temperature);
   command
@@ -169,12 +178,9 @@ void add_generate(CLI::App& app) {
       ->check(CLI::IsMember({"auto", "bos", "eos", "none"}))
       ->capture_default_str();
   command->add_flag("--ignore-end", arguments->ignore_end, "Go on behind an end-of-sequence token");
-  command
-      ->add_option("--context", arguments->context,
-                   "Most tokens of prompt and answer; default: the sequence of the training")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 32));
-  command->add_option("--threads", arguments->threads, "Compute threads; default: all cores")
-      ->check(CLI::Range(1, 1024));
+  add_count(*command, "--context", arguments->context, 1, kMostTokens,
+            "Most tokens of prompt and answer; default: the sequence of the training");
+  add_count(*command, "--threads", arguments->threads, 1, kMostThreads, "Compute threads");
   command->callback([arguments] { run(*arguments); });
 }
 

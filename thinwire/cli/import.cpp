@@ -7,6 +7,7 @@
 #include <string>
 
 #include "thinwire/cli/command.h"
+#include "thinwire/cli/options.h"
 #include "thinwire/train/hf.h"
 
 namespace thinwire::cli {
@@ -35,7 +36,8 @@ void add_import(CLI::App& app) {
       ->required()
       ->check(CLI::ExistingDirectory);
   command->add_option("out_dir", arguments->out_dir, "Folder to write; must not exist or be empty")
-      ->required();
+      ->required()
+      ->check(refuse_empty);
   command->callback([arguments] { run(*arguments); });
 }
 

@@ -10,6 +10,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/cli/command.h"
+#include "thinwire/cli/options.h"
 #include "thinwire/data/inspect.h"
 #include "thinwire/train/checkpoint.h"
 
@@ -67,7 +68,7 @@ std::string describe_path(const fs::path& path) {
 void add_inspect(CLI::App& app) {
   auto* command = add_command(app, "inspect", "Shows any file Thinwire writes in readable form");
   const auto paths = std::make_shared<std::vector<std::string>>();
-  command->add_option("paths", *paths, "Files and folders")->required();
+  command->add_option("paths", *paths, "Files and folders")->required()->check(refuse_empty);
   command->callback([paths] { run(*paths); });
 }
 

@@ -5,8 +5,7 @@
 
 namespace CLI {
 class App;
-class Option;
-}  // namespace CLI
+}
 
 namespace thinwire::cli {
 
@@ -17,11 +16,6 @@ void add_plan_efficiency(CLI::App& plan);
 void add_plan_fit(CLI::App& plan);
 void add_plan_loss(CLI::App& plan);
 void add_plan_utilization(CLI::App& plan);
-
-// A flag for a quantity with suffix and unit, "0.8Gbit/s"; its help ends with unit and default. Its
-// UsageErrors name the flag.
-CLI::Option* add_quantity(CLI::App& app, const std::string& flag, double& value,
-                          const std::string& unit, const std::string& help);
 
 struct PlanOutput {
   bool json = false;

@@ -9,6 +9,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
 #include "thinwire/cli/command.h"
+#include "thinwire/cli/options.h"
 #include "thinwire/cli/plan.h"
 #include "thinwire/cli/table.h"
 #include "thinwire/config/model_shapes.h"
@@ -36,6 +37,19 @@ struct Case {
 
 bool is_override(const std::string& text) { return text.find('=') != std::string::npos; }
 
+// The recipe under the options, which are named where they contradict it.
+config::Recipe load(const Arguments& arguments) {
+  try {
+    return method::load_recipe(arguments.recipe, arguments.overrides);
+  } catch (const UsageError& error) {
+    std::string options;
+    if (arguments.k > 0) options += fmt::format("--k {} ", arguments.k);
+    if (arguments.chunk > 0) options += fmt::format("--chunk {} ", arguments.chunk);
+    if (options.empty()) throw;
+    throw UsageError(fmt::format("{}: {}", options.substr(0, options.size() - 1), error.what()));
+  }
+}
+
 Case resolve(Arguments arguments) {
   if (is_override(arguments.recipe)) {
     arguments.overrides.insert(arguments.overrides.begin(), arguments.recipe);
@@ -49,7 +63,7 @@ Case resolve(Arguments arguments) {
     arguments.overrides.push_back(fmt::format("distro.chunk={}", arguments.chunk));
   }
   arguments.overrides.emplace_back("sync.method=distro");
-  config::Recipe recipe = method::load_recipe(arguments.recipe, arguments.overrides);
+  config::Recipe recipe = load(arguments);
   if (arguments.recipe.empty()) recipe.model = plan::report_model();
   if (recipe.model.vocab == 0) recipe.model.vocab = recipe.data.vocabulary_size;
   const auto tensors = config::llama_tensors(recipe.model);
@@ -160,17 +174,22 @@ void add_plan_distro(CLI::App& plan) {
   command->add_option("recipe", arguments->recipe,
                       "Recipe whose model and [distro] give the payload; may be left out");
   command->add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
-  command->add_option("--members", setting.members, "Members; default 32");
-  command->add_option("--topology", setting.topology,
-                      "aggregator (a server adds up) or peers (each uploads to each)");
-  command->add_option("--k", arguments->k,
-                      "Coefficients a full tile; without a recipe of the report's model");
-  command->add_option("--chunk", arguments->chunk, "Side of a tile, with --k");
-  add_quantity(*command, "--parameters", setting.parameters, "", "Parameters, without a recipe");
-  add_quantity(*command, "--payload", setting.payload_bytes, "B",
+  add_count(*command, "--members", setting.members, 2, 1'000'000, "Members");
+  command
+      ->add_option("--topology", setting.topology,
+                   "aggregator (a server adds up) or peers (each uploads to each)")
+      ->check(CLI::IsMember({"aggregator", "peers"}))
+      ->capture_default_str();
+  add_count(*command, "--k", arguments->k, 1, method::kMaxChunk * method::kMaxChunk,
+            "Coefficients a full tile; without a recipe of the report's model");
+  add_count(*command, "--chunk", arguments->chunk, 1, method::kMaxChunk,
+            "Side of a tile, with --k");
+  add_number(*command, "--parameters", setting.parameters, kModelSize,
+             "Parameters, without a recipe");
+  add_quantity(*command, "--payload", setting.payload_bytes, {1, 1e18}, "B",
                "A member's payload a step, without a recipe");
-  add_quantity(*command, "--up", setting.link.up_bit_s, "bit/s", "A member's line up");
-  add_quantity(*command, "--down", setting.link.down_bit_s, "bit/s", "A member's line down");
+  add_quantity(*command, "--up", setting.link.up_bit_s, kRate, "bit/s", "A member's line up");
+  add_quantity(*command, "--down", setting.link.down_bit_s, kRate, "bit/s", "A member's line down");
   add_output(*command, arguments->output, "the ratio over the model's size");
   command->callback([arguments] { run(*arguments); });
 }

@@ -12,6 +12,7 @@
 #include "thinwire/base/units.h"
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/compare.h"
+#include "thinwire/cli/options.h"
 #include "thinwire/cli/plan.h"
 #include "thinwire/cli/table.h"
 #include "thinwire/events/plot.h"
@@ -228,9 +229,11 @@ void add_plan_fit(CLI::App& plan) {
   auto* command =
       add_command(plan, "fit", "Fits the scaling laws to finished runs, a law for each method");
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("runs", arguments->runs, "Run folders")->required();
-  command->add_option("--hold-out", arguments->held_out,
-                      "Run that is not fitted but predicted; may be repeated");
+  command->add_option("runs", arguments->runs, "Run folders")->required()->check(refuse_empty);
+  command
+      ->add_option("--hold-out", arguments->held_out,
+                   "Run that is not fitted but predicted; may be repeated")
+      ->check(refuse_empty);
   command->add_option("--set", arguments->set, "Validation set whose loss is meant")
       ->capture_default_str();
   command->add_option("--save", arguments->save,

@@ -11,18 +11,24 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
+#include "thinwire/cli/options.h"
 #include "thinwire/cli/plan.h"
+#include "thinwire/cli/plan_speed.h"
 #include "thinwire/config/table_list.h"
+#include "thinwire/config/values.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::cli {
 namespace {
 
+constexpr int64_t kMostMembers = 1'000'000;
+
 struct Arguments {
   std::string recipe;
   std::vector<std::string> overrides;
   std::string members;         // a file or a number
-  plan::MemberSection member;  // by flags, where there is no file
+  plan::MemberSection member;  // by options, where there is no file
+  std::vector<const CLI::Option*> member_options;
   std::string constants;
   double tolerance = 0.05;
   std::string save;
@@ -40,6 +46,33 @@ double measured_flops(const std::string& file) {
   }
 }
 
+// Options that say what every member is, as they were given.
+std::vector<std::string> given_options(const Arguments& arguments) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : arguments.member_options) {
+    if (option->count() > 0) names.push_back(option->get_name());
+  }
+  return names;
+}
+
+std::vector<plan::MemberSection> listed_members(const Arguments& arguments) {
+  const std::vector<std::string> options = given_options(arguments);
+  if (!options.empty()) {
+    throw UsageError(
+        fmt::format("{} cannot be given with --members {}: the file says what each "
+                    "member is",
+                    fmt::join(options, ", "), arguments.members));
+  }
+  return config::load_tables<plan::MemberSection>(arguments.members, "member");
+}
+
+void check_one_speed(const plan::MemberSection& member) {
+  const int given = (member.flops > 0) + (member.tokens_per_second > 0) + !member.speed.empty();
+  if (given < 2) return;
+  throw UsageError(
+      "only one of --flops, --tokens-per-second and --speed can say how fast a member is");
+}
+
 std::vector<plan::MemberSection> given_members(const Arguments& arguments, int64_t workers) {
   int64_t count = workers;
   const std::string& text = arguments.members;
@@ -50,8 +83,11 @@ std::vector<plan::MemberSection> given_members(const Arguments& arguments, int64
     throw UsageError(fmt::format(
         "--members must be a file or a number of members, got '{}', which is neither", text));
   }
-  if (!number) return config::load_tables<plan::MemberSection>(text, "member");
-  if (count < 1) throw UsageError(fmt::format("--members must be >= 1, got {}", count));
+  if (!number) return listed_members(arguments);
+  if (count < 1 || count > kMostMembers) {
+    throw UsageError(fmt::format("--members must be >= 1 and <= {}, got {}", kMostMembers, count));
+  }
+  check_one_speed(arguments.member);
   plan::MemberSection member = arguments.member;
   member.name = "every member";
   member.count = count;
@@ -61,10 +97,24 @@ std::vector<plan::MemberSection> given_members(const Arguments& arguments, int64
 std::vector<plan::Member> members_of(const Arguments& arguments, const config::Recipe& recipe,
                                      const plan::PlannedModel& model) {
   auto sections = given_members(arguments, recipe.train.workers);
+  const bool listed = !arguments.members.empty() && fs::is_regular_file(arguments.members);
   for (plan::MemberSection& section : sections) {
     if (!section.speed.empty()) section.flops = measured_flops(section.speed);
+    if (!listed && section.flops == 0 && section.tokens_per_second == 0) {
+      section.flops = flops_here(recipe);
+    }
   }
   return plan::resolve_members(sections, model.flops_per_token);
+}
+
+plan::Candidates candidates_of(const Arguments& arguments, std::span<const plan::Member> members) {
+  try {
+    return plan::make_candidates(arguments.recipe, arguments.overrides, plan::member_count(members),
+                                 plan::site_clusters(members));
+  } catch (const UsageError& error) {
+    if (arguments.members.empty()) throw;
+    throw UsageError(fmt::format("--members {}: {}", arguments.members, error.what()));
+  }
 }
 
 MethodPlan make_plan(Arguments arguments) {
@@ -78,9 +128,7 @@ MethodPlan make_plan(Arguments arguments) {
   plan.model = plan::planned_model(plan.recipe);
   plan.members = members_of(arguments, plan.recipe, plan.model);
   if (!arguments.constants.empty()) plan.laws = plan::load_laws(arguments.constants);
-  const int64_t count = plan::member_count(plan.members);
-  plan.candidates = plan::make_candidates(arguments.recipe, arguments.overrides, count,
-                                          plan::site_clusters(plan.members));
+  plan.candidates = candidates_of(arguments, plan.members);
   for (const plan::Candidate& candidate : plan.candidates.all) {
     plan.costs.push_back(plan::method_cost(candidate, plan.members, plan.laws, plan.program_bytes));
   }
@@ -108,6 +156,17 @@ void save(const MethodPlan& plan, const std::string& file) {
              fmt::format("# {}\n\n{}", plan.recommended->reason, config::print_recipe(recipe)));
 }
 
+// A mistyped subcommand looks like a recipe.
+void check_recipe_word(CLI::App& plan, const std::string& word) {
+  if (word.empty() || word.find('=') != std::string::npos || fs::exists(word)) return;
+  std::vector<std::string> names;
+  for (const CLI::App* one : plan.get_subcommands({})) names.push_back(one->get_name());
+  const std::string near = config::nearest_name(word, names);
+  if (near.empty()) return;  // there is no such recipe
+  throw UsageError(
+      fmt::format("there is no recipe file {}; did you mean thinwire plan {}?", word, near));
+}
+
 void run(const Arguments& arguments) {
   const MethodPlan plan = make_plan(arguments);
   if (arguments.output.json) {
@@ -119,39 +178,48 @@ void run(const Arguments& arguments) {
   if (!arguments.save.empty()) save(plan, arguments.save);
 }
 
+void add_member_options(CLI::App& plan, Arguments& arguments) {
+  plan::MemberSection& member = arguments.member;
+  arguments.member_options = {
+      add_quantity(plan, "--flops", member.flops, kRate, "FLOP/s",
+                   "What a member really does in training; measured here if nothing says it"),
+      add_quantity(plan, "--tokens-per-second", member.tokens_per_second, {1e-3, 1e15}, "tokens/s",
+                   "Or what it trains on, of this recipe"),
+      plan.add_option("--speed", member.speed,
+                      "Or the file with what thinwire bench speed --json printed")
+          ->check(CLI::ExistingFile),
+      add_quantity(plan, "--memory", member.memory_bytes, {1, kAmount.max}, "B",
+                   "A member's memory"),
+      add_quantity(plan, "--up", member.up_bit_s, kRate, "bit/s", "A member's line up"),
+      add_quantity(plan, "--down", member.down_bit_s, kRate, "bit/s", "A member's line down"),
+      add_quantity(plan, "--delay", member.delay_s, kDuration, "s", "One-way delay of its line"),
+      add_quantity(plan, "--watts", member.watts, kAmount, "W", "What a member draws"),
+      add_quantity(plan, "--price", member.price_per_hour, kAmount, "",
+                   "Price of a member and hour")};
+}
+
 }  // namespace
 
 void add_plan_methods(CLI::App& plan) {
   const auto arguments = std::make_shared<Arguments>();
-  plan::MemberSection& member = arguments->member;
   plan.add_option("recipe", arguments->recipe, "Recipe of the run; may be left out");
   plan.add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
   plan.add_option(
       "--members", arguments->members,
       "File that lists the members (docs/planner.md), or how many equal ones there are; "
       "default train.workers");
-  add_quantity(plan, "--flops", member.flops, "FLOP/s", "What a member really does in training");
-  add_quantity(plan, "--tokens-per-second", member.tokens_per_second, "tokens/s",
-               "Or what it trains on, of this recipe");
-  plan.add_option("--speed", member.speed,
-                  "Or the file with what thinwire bench speed --json printed")
-      ->check(CLI::ExistingFile);
-  add_quantity(plan, "--memory", member.memory_bytes, "B", "A member's memory");
-  add_quantity(plan, "--up", member.up_bit_s, "bit/s", "A member's line up");
-  add_quantity(plan, "--down", member.down_bit_s, "bit/s", "A member's line down");
-  add_quantity(plan, "--delay", member.delay_s, "s", "One-way delay of its line");
-  add_quantity(plan, "--watts", member.watts, "W", "What a member draws");
-  add_quantity(plan, "--price", member.price_per_hour, "", "Price of a member and hour");
+  add_member_options(plan, *arguments);
   plan.add_option("--constants", arguments->constants,
                   "Laws that thinwire plan fit --save wrote, instead of the paper's")
       ->check(CLI::ExistingFile);
-  plan.add_option("--tolerance", arguments->tolerance,
-                  "Nats of expected loss that may be given up for time")
-      ->capture_default_str();
+  add_quantity(plan, "--tolerance", arguments->tolerance, {0, 1000}, "nats",
+               "Expected loss that may be given up for time");
   plan.add_option("--save", arguments->save, "Write the recommended recipe into this file");
   add_output(plan, arguments->output, "compute utilisation over the lines' rate");
   plan.callback([arguments, &plan] {
-    if (plan.get_subcommands().empty()) run(*arguments);
+    if (!plan.get_subcommands().empty()) return;
+    check_recipe_word(plan, arguments->recipe);
+    run(*arguments);
   });
 }
 

@@ -9,6 +9,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
 #include "thinwire/cli/command.h"
+#include "thinwire/cli/options.h"
 #include "thinwire/cli/plan.h"
 #include "thinwire/cli/table.h"
 #include "thinwire/events/plot.h"
@@ -39,17 +40,18 @@ struct LossArguments {
 };
 
 void add_clusters(CLI::App& app, plan::Clusters& setting) {
-  add_quantity(app, "--clusters,-m", setting.clusters, "", "Clusters, m");
-  add_quantity(app, "--devices,-n", setting.devices, "", "Devices in each cluster, n");
-  add_quantity(app, "--flops", setting.flops, "FLOP/s", "What one device really does, C_d");
-  add_quantity(app, "--bandwidth", setting.bandwidth_bit_s, "bit/s", "Between clusters, 8 W");
-  add_quantity(app, "--batch", setting.batch_tokens, "tokens", "A step over all clusters, B");
+  add_count(app, "--clusters,-m", setting.clusters, 1, 4096, "Clusters, m");
+  add_count(app, "--devices,-n", setting.devices, 1, 1'000'000'000, "Devices in each cluster, n");
+  add_quantity(app, "--flops", setting.flops, kRate, "FLOP/s", "What one device really does, C_d");
+  add_quantity(app, "--bandwidth", setting.bandwidth_bit_s, kRate, "bit/s",
+               "Between clusters, 8 W");
+  add_quantity(app, "--batch", setting.batch_tokens, {1, 1e18}, "tokens",
+               "A step over all clusters, B");
 }
 
-void check_steps(double local_steps) {
-  if (!(local_steps >= 1)) {
-    throw UsageError(fmt::format("--local-steps must be >= 1, got {}", local_steps));
-  }
+void add_local_steps(CLI::App& app, double& local_steps) {
+  add_quantity(app, "--local-steps,-s", local_steps, {1, kMostSteps}, "steps",
+               "Steps between exchanges, s");
 }
 
 std::vector<plan::Scenario> scenarios_of(const EfficiencyArguments& arguments) {
@@ -133,8 +135,6 @@ void draw_efficiency(const std::vector<plan::Scenario>& scenarios, const std::st
 }
 
 void run_efficiency(const EfficiencyArguments& arguments) {
-  plan::check_clusters(arguments.setting);
-  check_steps(arguments.local_steps);
   const auto scenarios = scenarios_of(arguments);
   if (arguments.output.json) {
     fmt::print("{}\n", efficiency_json(scenarios, arguments.local_steps).dump(2));
@@ -222,11 +222,6 @@ void run_loss(LossArguments arguments) {
   if (!arguments.constants.empty()) {
     arguments.laws = plan::with_own(arguments.laws, plan::load_laws(arguments.constants));
   }
-  plan::check_clusters(arguments.setting);
-  check_steps(arguments.local_steps);
-  if (!(arguments.parameters > 0)) {
-    throw UsageError(fmt::format("--parameters must be > 0, got {}", arguments.parameters));
-  }
   if (arguments.output.json) {
     print_loss_json(arguments);
   } else {
@@ -243,10 +238,9 @@ void add_plan_efficiency(CLI::App& plan) {
                   "Scaling efficiency K of local SGD between clusters, over the local steps");
   const auto arguments = std::make_shared<EfficiencyArguments>();
   add_clusters(*command, arguments->setting);
-  add_quantity(*command, "--local-steps,-s", arguments->local_steps, "steps",
-               "Steps between exchanges, s");
-  command->add_option("--scenario", arguments->scenario, "A scenario of the paper instead: 1, 2, 3")
-      ->check(CLI::Range(1, 3));
+  add_local_steps(*command, arguments->local_steps);
+  add_count(*command, "--scenario", arguments->scenario, 1, 3,
+            "A scenario of the paper instead: 1, 2, 3");
   add_output(*command, arguments->output, "K over the local steps");
   command->callback([arguments] { run_efficiency(*arguments); });
 }
@@ -256,13 +250,13 @@ void add_plan_loss(CLI::App& plan) {
       plan, "loss", "Loss by the scaling laws, and the best model and clusters for a budget");
   const auto arguments = std::make_shared<LossArguments>();
   add_clusters(*command, arguments->setting);
-  add_quantity(*command, "--parameters", arguments->parameters, "",
-               "Parameters without embeddings, N");
-  add_quantity(*command, "--local-steps,-s", arguments->local_steps, "steps",
-               "Steps between exchanges, s");
-  add_quantity(*command, "--hours", arguments->hours, "h", "Budget: time on up to m clusters");
-  add_quantity(*command, "--tokens-per-parameter", arguments->tokens_per_parameter, "tokens",
-               "Tokens a model is trained on, a parameter");
+  add_number(*command, "--parameters", arguments->parameters, kModelSize,
+             "Parameters without embeddings, N");
+  add_local_steps(*command, arguments->local_steps);
+  add_quantity(*command, "--hours", arguments->hours, {1e-6, 1e9}, "h",
+               "Budget: time on up to m clusters");
+  add_quantity(*command, "--tokens-per-parameter", arguments->tokens_per_parameter, {1e-3, 1e9},
+               "tokens", "Tokens a model is trained on, a parameter");
   command
       ->add_option("--constants", arguments->constants,
                    "Laws that thinwire plan fit --save wrote, instead of the paper's")

@@ -10,6 +10,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
 #include "thinwire/cli/command.h"
+#include "thinwire/cli/options.h"
 #include "thinwire/cli/plan.h"
 #include "thinwire/cli/table.h"
 #include "thinwire/events/plot.h"
@@ -24,7 +25,7 @@ struct Arguments {
   std::string recipe;
   std::vector<std::string> overrides;
   double parameters = 0;  // 0: the paper's models, or the recipe's
-  double layers = 0;
+  int layers = 0;
   double step_seconds = 0;
   double flops = 0;
   PlanOutput output;
@@ -60,7 +61,7 @@ plan::SimulatedModel model_of(const Arguments& arguments) {
   plan::SimulatedModel model{"model", 0, 0, 0};
   if (!arguments.recipe.empty()) model = recipe_model(arguments);
   if (arguments.parameters > 0) model.parameters = arguments.parameters;
-  if (arguments.layers > 0) model.layers = static_cast<int>(arguments.layers);
+  if (arguments.layers > 0) model.layers = arguments.layers;
   if (arguments.step_seconds > 0) model.step_seconds = arguments.step_seconds;
   if (model.step_seconds == 0) {
     throw UsageError(
@@ -168,7 +169,7 @@ void print_model(const plan::SimulatedModel& model, bool json) {
     nlohmann::ordered_json entry = {{"method", schedule.name}};
     for (const double target : plan::kEagerTargets) {
       const double rate = plan::required_bandwidth(model, schedule, target);
-      row.push_back(fmt::format("{:.3g}", rate / 1e9));
+      row.push_back(std::isinf(rate) ? "none" : fmt::format("{:.3g}", rate / 1e9));
       entry["required"].push_back({{"utilization", target}, {"bit_s", rate}});
     }
     object["methods"].push_back(std::move(entry));
@@ -225,11 +226,12 @@ void add_plan_utilization(CLI::App& plan) {
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("recipe", arguments->recipe, "Recipe whose model is meant, with --flops");
   command->add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
-  add_quantity(*command, "--parameters", arguments->parameters, "", "Parameters of the model");
-  add_quantity(*command, "--layers", arguments->layers, "", "Its layers");
-  add_quantity(*command, "--step-seconds", arguments->step_seconds, "s",
+  add_number(*command, "--parameters", arguments->parameters, kModelSize,
+             "Parameters of the model");
+  add_count(*command, "--layers", arguments->layers, 1, 1000, "Its layers");
+  add_quantity(*command, "--step-seconds", arguments->step_seconds, {1e-9, 1e9}, "s",
                "Computation of a step, forward and backward");
-  add_quantity(*command, "--flops", arguments->flops, "FLOP/s",
+  add_quantity(*command, "--flops", arguments->flops, kRate, "FLOP/s",
                "What a worker of the recipe really does, instead of --step-seconds");
   add_output(*command, arguments->output, "utilisation over bandwidth (the paper's figure 3)");
   command->callback([arguments] { run(*arguments); });

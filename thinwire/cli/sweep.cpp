@@ -9,6 +9,7 @@
 #include "thinwire/base/interrupt.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/cli/command.h"
+#include "thinwire/cli/options.h"
 #include "thinwire/cli/sweep_results.h"
 #include "thinwire/events/progress.h"
 
@@ -83,9 +84,8 @@ void add_sweep(CLI::App& app) {
   command->add_option("grid", arguments->grid, "Grid file (TOML)")
       ->required()
       ->check(CLI::ExistingFile);
-  command
-      ->add_option("--jobs", arguments->jobs, "Runs at once (default: as many as the cores carry)")
-      ->check(CLI::Range(1, 1024));
+  add_count(*command, "--jobs", arguments->jobs, 1, 1024,
+            "Runs at once (default: as many as the cores carry)");
   command->add_option("--out", arguments->out,
                       "Folder of runs and results (default: runs/<name of the grid file>)");
   command->add_option("--program", arguments->program)->group("");

@@ -146,7 +146,7 @@ bool is_svg(const fs::path& file) {
   if (ending == ".svg") return true;
   if (ending == ".png") return false;
   throw UsageError(
-      fmt::format("cannot plot to {}: the name must end in .png or .svg", file.string()));
+      fmt::format("cannot plot to '{}': the name must end in .png or .svg", file.string()));
 }
 
 }  // namespace

@@ -12,7 +12,10 @@ namespace thinwire::plan {
 namespace {
 
 constexpr const char* kTable = "law";
-constexpr double kMost = 1e300;
+// So that a law's loss is finite for every model.
+constexpr double kMostScale = 1e150;
+constexpr double kMostExponent = 2;
+constexpr double kMostPerStep = 1e6;
 
 // Parameters, and the loss of eager updates less DiLoCo's.
 constexpr std::array<std::pair<double, double>, 6> kEagerLoss = {
@@ -33,9 +36,9 @@ double MethodLaw::loss(double parameters, double local_steps) const {
 
 void MethodLaw::describe(config::Fields& fields) {
   fields.text("method", method, "The synchronisation method whose runs the law was fitted to.");
-  fields.number_above("scale", scale, "parameters", 0, kMost, "Nc of (Nc / N)^alpha.");
-  fields.number_above("exponent", exponent, "", 0, kMost, "alpha.");
-  fields.number("loss_per_local_step", loss_per_local_step, "nats", -kMost, kMost,
+  fields.number_above("scale", scale, "parameters", 0, kMostScale, "Nc of (Nc / N)^alpha.");
+  fields.number_above("exponent", exponent, "", 0, kMostExponent, "alpha.");
+  fields.number("loss_per_local_step", loss_per_local_step, "nats", -kMostPerStep, kMostPerStep,
                 "alpha_s: what each local step between exchanges adds.");
 }
 

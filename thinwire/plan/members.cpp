@@ -9,6 +9,8 @@ namespace thinwire::plan {
 namespace {
 
 constexpr double kMost = 1e24;
+constexpr double kLeastFlops = 1;
+constexpr double kLeastLine = 1;  // bit/s
 
 std::string name_of(const MemberSection& section, size_t index) {
   return section.name.empty() ? fmt::format("member {}", index + 1) : section.name;
@@ -21,7 +23,11 @@ double flops_of(const MemberSection& section, const std::string& name, double fl
         "{} and tokens_per_second {}; thinwire bench speed measures it",
         name, section.flops, section.tokens_per_second));
   }
-  return section.flops > 0 ? section.flops : section.tokens_per_second * flops_per_token;
+  const double flops =
+      section.flops > 0 ? section.flops : section.tokens_per_second * flops_per_token;
+  if (flops >= kLeastFlops && flops <= kMost) return flops;
+  throw UsageError(fmt::format("[member] {}: its speed must be >= {} and <= {} FLOP/s, got {}",
+                               name, kLeastFlops, kMost, flops));
 }
 
 void check_sites(std::span<const Member> members) {
@@ -59,8 +65,8 @@ void MemberSection::describe(config::Fields& fields) {
                 "Tokens of the recipe's model that a member trains on a second, alone.");
   fields.text("speed", speed, "File with what `thinwire bench speed --json` printed there.");
   fields.number("memory_bytes", memory_bytes, "B", 0, kMost, "Memory; 0: unknown.");
-  fields.number_above("up_bit_s", up_bit_s, "bit/s", 0, kMost, "Line rate up.");
-  fields.number_above("down_bit_s", down_bit_s, "bit/s", 0, kMost, "Line rate down.");
+  fields.number("up_bit_s", up_bit_s, "bit/s", kLeastLine, kMost, "Line rate up.");
+  fields.number("down_bit_s", down_bit_s, "bit/s", kLeastLine, kMost, "Line rate down.");
   fields.number("delay_s", delay_s, "s", 0, 1e6, "One-way delay.");
   fields.number("watts", watts, "W", 0, kMost, "Power drawn while the run lasts.");
   fields.number("price_per_hour", price_per_hour, "", 0, kMost,

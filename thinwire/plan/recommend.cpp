@@ -10,8 +10,21 @@ namespace thinwire::plan {
 namespace {
 
 constexpr double kSameTime = 1.01;
+constexpr double kAboutTheSame = 1.05;  // in sentences
 
 bool fits(const MethodCost& cost) { return cost.runs && cost.too_small.empty(); }
+
+// What another way takes beside the best, and why it is not the best where it takes less.
+std::string compared(const MethodCost& other, const MethodCost& best) {
+  const double times = other.seconds / best.seconds;
+  const std::string seconds = format_seconds(other.seconds);
+  if (times > kAboutTheSame) {
+    return fmt::format("{} takes {}, {:.3g} times as long", other.name(), seconds, times);
+  }
+  if (times >= 1 / kAboutTheSame) return fmt::format("{} takes about as long", other.name());
+  return fmt::format("{} takes {}, {:.3g} times faster, but is expected to end {:.3f} higher",
+                     other.name(), seconds, 1 / times, other.loss.nats - best.loss.nats);
+}
 
 std::string reason_for(std::span<const MethodCost> costs, const MethodCost& best, double least) {
   std::string reason = fmt::format("{}: {} for the run, {:.3g} % of it computing", best.name(),
@@ -21,12 +34,7 @@ std::string reason_for(std::span<const MethodCost> costs, const MethodCost& best
     if (!fits(cost) || cost.method == best.method) continue;
     if (other == nullptr || cost.seconds < other->seconds) other = &cost;
   }
-  if (other != nullptr) {
-    const double times = other->seconds / best.seconds;
-    reason +=
-        fmt::format("; {} takes {}", other->name(),
-                    times < kSameTime ? "as long" : fmt::format("{:.3g} times as long", times));
-  }
+  if (other != nullptr) reason += "; " + compared(*other, best);
   return reason + fmt::format("; expected loss {:.3f} ({}), {:.3f} above the lowest here",
                               best.loss.nats, best.loss.basis, best.loss.nats - least);
 }

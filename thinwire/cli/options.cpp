@@ -1,0 +1,107 @@
+#include "thinwire/cli/options.h"
+
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <charconv>
+#include <cmath>
+#include <optional>
+
+#include "thinwire/base/error.h"
+#include "thinwire/base/units.h"
+
+namespace thinwire::cli {
+namespace {
+
+constexpr double kLargestExactInteger = 0x1.0p53;
+
+std::string first_name(const std::string& names) { return names.substr(0, names.find(',')); }
+
+std::string phrase(const Range& range) {
+  return fmt::format("{} {} and <= {}", range.above ? ">" : ">=", range.min, range.max);
+}
+
+bool holds(const Range& range, double value) {
+  return (range.above ? value > range.min : value >= range.min) && value <= range.max;
+}
+
+double quantity(const std::string& names, const std::string& text, const Range& range,
+                const std::string& unit) {
+  double value = 0;
+  try {
+    value = unit.empty() ? parse_quantity(text) : parse_quantity(text, unit);
+  } catch (const UsageError& error) {
+    throw UsageError(
+        fmt::format("{}: {}; it must be {}", first_name(names), error.what(), phrase(range)));
+  }
+  if (holds(range, value)) return value;
+  throw UsageError(fmt::format("{} must be {}{}, got {}", first_name(names), phrase(range),
+                               unit.empty() ? "" : " " + unit, text));
+}
+
+// The whole number that a text is, also with a suffix.
+std::optional<int64_t> whole(const std::string& text) {
+  int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  if (error == std::errc() && rest == end) return value;
+  try {
+    const double number = parse_quantity(text);
+    if (std::fabs(number) > kLargestExactInteger || std::trunc(number) != number) {
+      return std::nullopt;
+    }
+    return static_cast<int64_t>(number);
+  } catch (const UsageError&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+CLI::Option* add_quantity(CLI::App& app, const std::string& names, double& value,
+                          const Range& range, const std::string& unit, const std::string& help) {
+  const auto assign = [&value, names, range, unit](const std::string& text) {
+    value = quantity(names, text, range, unit);
+  };
+  std::string notes = unit;
+  if (holds(range, value)) {
+    notes += fmt::format("{}default {}", notes.empty() ? "" : "; ",
+                         value < 1000 ? fmt::format("{}", value) : format_count(value));
+  }
+  return app
+      .add_option_function<std::string>(names, assign,
+                                        notes.empty() ? help : fmt::format("{} ({})", help, notes))
+      ->type_name("QUANTITY");
+}
+
+CLI::Option* add_plot(CLI::App& app, std::string& file, const std::string& help) {
+  const auto ending = [](const std::string& name) -> std::string {
+    if (name.ends_with(".png") || name.ends_with(".svg")) return {};
+    return fmt::format("the name must end in .png or .svg, got '{}'", name);
+  };
+  return app.add_option("--plot", file, help)->check(ending);
+}
+
+std::string refuse_empty(const std::string& name) {
+  return name.empty() ? "the name must not be empty" : "";
+}
+
+CLI::Option* add_integer(CLI::App& app, const std::string& names, int64_t present, int64_t min,
+                         int64_t max, const std::string& help,
+                         const std::function<void(int64_t)>& assign) {
+  const auto parse = [names, min, max, assign](const std::string& text) {
+    const std::optional<int64_t> value = whole(text);
+    if (!value || *value < min || *value > max) {
+      throw UsageError(fmt::format("{} must be a whole number >= {} and <= {}, got {}",
+                                   first_name(names), min, max, text.empty() ? "''" : text));
+    }
+    assign(*value);
+  };
+  const bool shown = present >= min && present <= max;
+  return app
+      .add_option_function<std::string>(
+          names, parse, shown ? fmt::format("{} (default {})", help, present) : help)
+      ->type_name("COUNT");
+}
+
+}  // namespace thinwire::cli

@@ -1,0 +1,63 @@
+// Options of subcommands that are more than text. Numbers have a range each: a value outside of it,
+// or one that is no number, is a UsageError that names option, range and value: "--jobs must be >=
+// 1 and <= 1024, got 0".
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace thinwire::cli {
+
+struct Range {
+  double min = 0;
+  double max = 0;
+  bool above = false;  // greater than min, not equal to it
+};
+
+// What quantities can be; with all of them in range, whatever is computed from them is finite.
+inline constexpr Range kRate = {1, 1e24};       // bit/s, FLOP/s
+inline constexpr Range kAmount = {0, 1e24};     // bytes
+inline constexpr Range kDuration = {0, 1e6};    // s
+inline constexpr Range kFraction = {0, 1};      // shares and probabilities
+inline constexpr Range kModelSize = {1, 1e18};  // parameters
+inline constexpr int64_t kMostThreads = 1024;
+inline constexpr int64_t kMostSteps = 1'000'000'000;
+
+// `names` are CLI11's, "--local-steps,-s". A number may have a suffix and the unit, "0.8Gbit/s".
+// The help ends with unit and default; a present value outside the range means that there is none.
+CLI::Option* add_quantity(CLI::App& app, const std::string& names, double& value,
+                          const Range& range, const std::string& unit, const std::string& help);
+
+// The same without a unit.
+inline CLI::Option* add_number(CLI::App& app, const std::string& names, double& value,
+                               const Range& range, const std::string& help) {
+  return add_quantity(app, names, value, range, "", help);
+}
+
+CLI::Option* add_integer(CLI::App& app, const std::string& names, int64_t present, int64_t min,
+                         int64_t max, const std::string& help,
+                         const std::function<void(int64_t)>& assign);
+
+// A whole number from min to max, which T holds.
+template <typename T>
+  requires std::integral<T> || std::floating_point<T>
+CLI::Option* add_count(CLI::App& app, const std::string& names, T& value, int64_t min, int64_t max,
+                       const std::string& help) {
+  return add_integer(app, names, static_cast<int64_t>(value), min, max, help,
+                     [&value](int64_t given) { value = static_cast<T>(given); });
+}
+
+// A file to draw into, whose name ends in .png or .svg.
+CLI::Option* add_plot(CLI::App& app, std::string& file, const std::string& help);
+
+// For CLI::Option::check: what is wrong with an empty name of a file or folder.
+std::string refuse_empty(const std::string& name);
+
+}  // namespace thinwire::cli

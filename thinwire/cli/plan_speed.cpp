@@ -1,0 +1,63 @@
+#include "thinwire/cli/plan_speed.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "thinwire/base/error.h"
+#include "thinwire/base/units.h"
+#include "thinwire/config/model_shapes.h"
+#include "thinwire/events/progress.h"
+#include "thinwire/train/speed.h"
+
+namespace thinwire::cli {
+namespace {
+
+// A machine of any age does as much in a second or two.
+constexpr double kStepFlops = 5e10;
+constexpr double kMostFlops = 5e11;
+constexpr std::string_view kInstead =
+    "give --flops, --tokens-per-second or --speed, what `thinwire bench speed --json` printed on "
+    "a member";
+
+// The share of a step that takes about a second: its rows are as many as that allows.
+config::Recipe short_step(config::Recipe recipe) {
+  config::TrainSection& train = recipe.train;
+  const double row = config::train_flops_per_token(recipe.model, train.sequence) *
+                     static_cast<double>(train.sequence);
+  if (row > kMostFlops) {
+    throw UsageError(
+        fmt::format("the speed of a step cannot be measured in some seconds, because a row of {} "
+                    "tokens takes {}FLOP; {}",
+                    train.sequence, format_count(row), kInstead));
+  }
+  const int64_t share = (train.batch + train.workers - 1) / train.workers;
+  train.batch = std::clamp<int64_t>(static_cast<int64_t>(kStepFlops / row), 1, share);
+  train.microbatch = std::min(train.microbatch, train.batch);
+  train.workers = 1;
+  recipe.sync = {};
+  recipe.schedule = {};
+  return recipe;
+}
+
+}  // namespace
+
+double flops_here(const config::Recipe& recipe) {
+  const config::Recipe measured = short_step(recipe);
+  events::print_message(
+      fmt::format("measuring the speed of a step here; --flops, --tokens-per-second or --speed say "
+                  "another machine's"));
+  try {
+    const train::SpeedResult speed =
+        train::measure_speed(measured, {.steps = 2, .warmup = 1, .tokens = {}});
+    const double flops = speed.tokens_per_second() * speed.flops_per_token;
+    events::print_message(fmt::format("{}FLOP/s", format_count(flops)));
+    return flops;
+  } catch (const UsageError& error) {
+    throw UsageError(
+        fmt::format("the speed of a step cannot be measured: {}; {}", error.what(), kInstead));
+  }
+}
+
+}  // namespace thinwire::cli
