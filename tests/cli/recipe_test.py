@@ -40,6 +40,36 @@ class Recipe(unittest.TestCase):
             for field in fields:
                 self.assertIn(f"\n  {field}: ", explained)
 
+    def test_explains_one_table_or_field(self):
+        table = recipe("--explain", "sync").stdout
+        self.assertTrue(table.startswith("[sync]\n  method: text; default \"allreduce\"\n"), table)
+        self.assertIn("        distro: Sends the largest DCT coefficients", table)
+        self.assertNotIn("[train]", table)
+        field = recipe("--explain", "train.batch").stdout
+        self.assertTrue(field.startswith("[train]\n  batch: integer; in rows;"), field)
+        self.assertNotIn("  steps:", field)
+        self.assertIn("[diloco]\n  sync_every:", recipe("--explain", "sync_every").stdout)
+        self.assertIn("[distro]\n  Sends the largest", recipe("--explain", "distro").stdout)
+        done = recipe("--explain", "train.btach")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("no table or field 'train.btach'; did you mean train.batch?", done.stderr)
+
+    def test_names_ignored_fields(self):
+        done = recipe(RECIPES / "tiny.toml", "distro.k=8")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("distro.k = 8 is ignored: sync.method is allreduce", done.stderr)
+        self.assertEqual(recipe(RECIPES / "tiny.toml").stderr, "")
+
+    def test_says_which_name_was_meant(self):
+        for fields, hint in (("sync.methd=x", "did you mean method?"),
+                             ("sync.method=distor", "did you mean distro?"),
+                             ("schedule.kind=cosin", "did you mean cosine?")):
+            done = recipe(RECIPES / "tiny.toml", fields)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(f"override '{fields}': ", done.stderr)
+            self.assertIn(hint, done.stderr)
+            self.assertNotIn("tiny.toml", done.stderr)
+
     def test_a_bad_recipe_is_wrong_use(self):
         done = recipe(RECIPES / "tiny.toml", "train.workers=99")
         self.assertEqual(done.returncode, 2)

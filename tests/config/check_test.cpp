@@ -1,3 +1,5 @@
+#include "thinwire/config/check.h"
+
 #include "tests/config/recipe_fixture.h"
 
 namespace thinwire::config {
@@ -16,6 +18,32 @@ TEST(Contradictions, HeadsMustDivideTheWidth) {
       "3");
   EXPECT_THAT(refusal("[model]\nhidden = 12\nheads = 4"), EndsWith("got 12 / 4 = 3"));
   EXPECT_EQ(refusal("[model]\nhidden = 64\nheads = 4\nkv_heads = 2"), "(accepted)");
+}
+
+TEST(Contradictions, OfOverridesAreBlamedOnThem) {
+  EXPECT_THAT(refusal("[train]\nbatch = 3", {"train.steps=5", "train.workers=4"}),
+              testing::StartsWith("override 'train.workers=4': [train] workers must be <= batch"));
+  EXPECT_THAT(refusal("", {"train.batch=3", "train.workers=4"}),
+              testing::StartsWith("override 'train.batch=3' and 'train.workers=4': [train]"));
+  EXPECT_THAT(refusal("[train]\nbatch = 3\nworkers = 4", {"train.steps=5"}),
+              testing::StartsWith("recipes/x.toml: [train] workers must be <= batch"));
+}
+
+TEST(Contradictions, OfAFurtherCheckAreBlamedAlike) {
+  const Check no_owls = [](const Recipe& recipe) {
+    if (recipe.sync.method == "owl") throw UsageError("no owls");
+  };
+  const auto blamed = [&](std::string_view toml, const std::vector<std::string>& overrides) {
+    try {
+      parse_recipe(toml, "x.toml", overrides, pigeon_sections(), no_owls);
+    } catch (const UsageError& error) {
+      return std::string(error.what());
+    }
+    return std::string("(accepted)");
+  };
+  EXPECT_EQ(blamed("[sync]\nmethod = \"owl\"", {}), "x.toml: no owls");
+  EXPECT_EQ(blamed("", {"sync.method=owl"}), "override 'sync.method=owl': no owls");
+  EXPECT_EQ(blamed("[sync]\nmethod = \"owl\"", {"sync.method=pigeon"}), "(accepted)");
 }
 
 TEST(Contradictions, EveryWorkerNeedsARow) {

@@ -9,6 +9,9 @@
 #include <vector>
 
 #include "thinwire/cli/command.h"
+#include "thinwire/events/progress.h"
+#include "thinwire/method/explain.h"
+#include "thinwire/method/ignored.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::cli {
@@ -26,17 +29,24 @@ struct Arguments {
   bool explain = false;
 };
 
+// Of the tables and fields that were named, or all.
+void explain(const Arguments& arguments) {
+  if (arguments.recipe.empty()) fmt::print("{}", kExplainIntroduction);
+  fmt::print("{}", method::explain_recipe(arguments.recipe));
+  for (const std::string& more : arguments.overrides) {
+    fmt::print("\n{}", method::explain_recipe(more));
+  }
+}
+
 void run(Arguments arguments) {
+  if (arguments.explain) return explain(arguments);
   // A recipe may be left out: then all that is given are overrides.
   if (arguments.recipe.find('=') != std::string::npos) {
     arguments.overrides.insert(arguments.overrides.begin(), std::move(arguments.recipe));
     arguments.recipe.clear();
   }
-  if (arguments.explain) {
-    fmt::print("{}{}", kExplainIntroduction, config::explain_recipe(method::method_sections()));
-    return;
-  }
   const config::Recipe recipe = method::load_recipe(arguments.recipe, arguments.overrides);
+  for (const std::string& field : method::ignored_fields(recipe)) events::print_message(field);
   fmt::print("{}", config::print_recipe(recipe));
 }
 
@@ -48,8 +58,10 @@ void add_recipe(CLI::App& app) {
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("recipe", arguments->recipe, "Recipe file (TOML); may be left out");
   command->add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
-  command->add_flag("--explain", arguments->explain,
-                    "Print every field's type, unit, default, range and meaning instead");
+  command->add_flag(
+      "--explain", arguments->explain,
+      "Print type, unit, default, range and meaning of every field instead, or only of "
+      "the tables and fields that are named: recipe --explain sync train.batch");
   command->callback([arguments] { run(*arguments); });
 }
 

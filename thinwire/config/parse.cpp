@@ -8,7 +8,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
-#include "thinwire/config/recipe.h"
+#include "thinwire/config/check.h"
 #include "thinwire/config/table_list.h"
 #include "thinwire/config/values.h"
 
@@ -226,21 +226,75 @@ void fill_derived(Recipe& recipe) {
   if (recipe.run.dir.empty()) recipe.run.dir = "runs/" + recipe.run.name;
 }
 
+// A document that is read, perhaps several times under other overrides.
+struct Reader {
+  const toml::table document;
+  std::string_view origin;
+  const MethodSections& methods;
+  const Check& further;
+
+  Recipe read(std::span<const std::string> overrides) const {
+    Recipe recipe;
+    for (const auto& [table, section] : methods) recipe.methods[table] = section->clone();
+    const std::vector<Table> tables = tables_of(recipe);
+    read_document(tables, document, origin);
+    apply_overrides(tables, overrides);  // they may choose the method
+    read_when(recipe, document, origin);
+    apply_overrides(tables, overrides);  // and they win over [when]
+    fill_derived(recipe);
+    return recipe;
+  }
+
+  void check(const Recipe& recipe) const {
+    check_recipe(recipe);
+    if (further) further(recipe);
+  }
+
+  Recipe checked(std::span<const std::string> overrides) const {
+    Recipe recipe = read(overrides);
+    try {
+      check(recipe);
+    } catch (const UsageError& error) {
+      throw UsageError(fmt::format("{}: {}", blamed(overrides), error.what()));
+    }
+    return recipe;
+  }
+
+  bool is_right(std::span<const std::string> overrides) const {
+    try {
+      check(read(overrides));
+      return true;
+    } catch (const UsageError&) {
+      return false;
+    }
+  }
+
+  // Where a contradiction comes from: the overrides without one of which there is none, all of them
+  // where only together they are wrong, or the document.
+  std::string blamed(std::span<const std::string> overrides) const {
+    StringList wrong;
+    for (size_t i = 0; i < overrides.size(); ++i) {
+      StringList others(overrides.begin(), overrides.end());
+      others.erase(others.begin() + static_cast<ptrdiff_t>(i));
+      if (is_right(others)) wrong.push_back(overrides[i]);
+    }
+    if (wrong.empty() && is_right({})) wrong.assign(overrides.begin(), overrides.end());
+    if (wrong.empty()) return std::string(origin);
+    return fmt::format("override '{}'", fmt::join(wrong, "' and '"));
+  }
+};
+
 }  // namespace
 
 Recipe parse_recipe(std::string_view toml, std::string_view origin,
+                    std::span<const std::string> overrides, const MethodSections& methods,
+                    const Check& further) {
+  return Reader{parse_document(toml, origin), origin, methods, further}.checked(overrides);
+}
+
+Recipe parse_recipe(std::string_view toml, std::string_view origin,
                     std::span<const std::string> overrides, const MethodSections& methods) {
-  Recipe recipe;
-  for (const auto& [table, section] : methods) recipe.methods[table] = section->clone();
-  const std::vector<Table> tables = tables_of(recipe);
-  const toml::table document = parse_document(toml, origin);
-  read_document(tables, document, origin);
-  apply_overrides(tables, overrides);  // they may choose the method
-  read_when(recipe, document, origin);
-  apply_overrides(tables, overrides);  // and they win over [when]
-  fill_derived(recipe);
-  at_place(origin, [&] { check_recipe(recipe); });
-  return recipe;
+  return parse_recipe(toml, origin, overrides, methods, {});
 }
 
 std::vector<std::unique_ptr<Section>> load_table_list(const std::filesystem::path& file,

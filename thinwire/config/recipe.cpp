@@ -2,41 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
 #include "thinwire/config/changes.h"
+#include "thinwire/config/check.h"
 #include "thinwire/config/table_list.h"
 #include "thinwire/config/values.h"
 
 namespace thinwire::config {
 namespace {
-
-constexpr size_t kWrapColumns = 88;
-
-void append_wrapped(std::string& out, std::string_view indent, std::string_view text) {
-  while (!text.empty()) {
-    size_t end = text.size();
-    if (end > kWrapColumns) end = text.rfind(' ', kWrapColumns);
-    if (end == std::string_view::npos) end = std::min(text.find(' '), text.size());
-    fmt::format_to(std::back_inserter(out), "{}{}\n", indent, text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-}
-
-void append_explained(std::string& out, const Field& field) {
-  StringList facts = {type_name(field)};
-  if (!field.unit.empty()) facts.push_back("in " + field.unit);
-  facts.push_back("default " + print_value(field));
-  const std::string range = range_phrase(field);
-  if (!range.empty()) facts.push_back(range);
-  if (!field.choices.empty()) {
-    facts.push_back(fmt::format("one of {}", fmt::join(field.choices, " | ")));
-  }
-  fmt::format_to(std::back_inserter(out), "  {}: {}\n", field.name, fmt::join(facts, "; "));
-  append_wrapped(out, "      ", field.sentence);
-}
 
 void append_fields(std::string& out, Section& section) {
   Fields fields;
@@ -83,12 +57,17 @@ const Section& Recipe::method_section(const std::string& table) const {
 }
 
 Recipe load_recipe(const std::filesystem::path& path, std::span<const std::string> overrides,
-                   const MethodSections& methods) {
-  if (path.empty()) return parse_recipe("", "command line", overrides, methods);
+                   const MethodSections& methods, const Check& further) {
+  if (path.empty()) return parse_recipe("", "command line", overrides, methods, further);
   if (!fs::exists(path)) {
     throw UsageError(fmt::format("there is no recipe file {}", path.string()));
   }
-  return parse_recipe(read_text_file(path), path.string(), overrides, methods);
+  return parse_recipe(read_text_file(path), path.string(), overrides, methods, further);
+}
+
+Recipe load_recipe(const std::filesystem::path& path, std::span<const std::string> overrides,
+                   const MethodSections& methods) {
+  return load_recipe(path, overrides, methods, {});
 }
 
 std::string print_recipe(const Recipe& recipe) {
@@ -112,19 +91,6 @@ std::string print_changes(const Recipe& recipe, const Recipe& from) {
 std::string print_table(const std::string& name, Section& section) {
   std::string out = fmt::format("[[{}]]\n", name);
   append_fields(out, section);
-  return out;
-}
-
-std::string explain_recipe(const MethodSections& methods) {
-  Recipe defaults;
-  for (const auto& [table, section] : methods) defaults.methods[table] = section->clone();
-  std::string out;
-  for (const auto& [table, section] : defaults.sections()) {
-    Fields fields;
-    section->describe(fields);
-    fmt::format_to(std::back_inserter(out), "{}[{}]\n", out.empty() ? "" : "\n", table);
-    for (const Field& field : fields.all()) append_explained(out, field);
-  }
   return out;
 }
 

@@ -81,7 +81,9 @@ struct Assign {
     const auto& text = std::get<std::string>(value);
     const StringList& choices = field.choices;
     if (!choices.empty() && std::find(choices.begin(), choices.end(), text) == choices.end()) {
-      refuse(field, table, fmt::format("one of {}", fmt::join(choices, ", ")), print_string(text));
+      const std::string near = nearest_name(text, choices);
+      refuse(field, table, fmt::format("one of {}", fmt::join(choices, ", ")),
+             print_string(text) + (near.empty() ? "" : fmt::format("; did you mean {}?", near)));
     }
     *target = text;
   }

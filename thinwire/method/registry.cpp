@@ -5,6 +5,8 @@
 #include <array>
 
 #include "thinwire/base/error.h"
+#include "thinwire/config/check.h"
+#include "thinwire/config/values.h"
 #include "thinwire/method/allreduce.h"
 #include "thinwire/method/diloco.h"
 #include "thinwire/method/distro.h"
@@ -29,8 +31,10 @@ const Method& find_method(std::string_view name) {
     if (method->name == name) return *method;
     known.emplace_back(method->name);
   }
-  throw UsageError(
-      fmt::format("[sync] method must be one of {}, got \"{}\"", fmt::join(known, ", "), name));
+  const std::string near = config::nearest_name(name, known);
+  throw UsageError(fmt::format("[sync] method must be one of {}, got \"{}\"{}",
+                               fmt::join(known, ", "), name,
+                               near.empty() ? "" : fmt::format("; did you mean {}?", near)));
 }
 
 schedule::Rounds rounds_of(const config::Recipe& recipe) {
@@ -73,15 +77,10 @@ void check_sync_fields(const config::Recipe& recipe) {
 
 config::Recipe load_recipe(const std::filesystem::path& path,
                            std::span<const std::string> overrides) {
-  config::Recipe recipe = config::load_recipe(path, overrides, method_sections());
-  try {
+  return config::load_recipe(path, overrides, method_sections(), [](const config::Recipe& recipe) {
     check_sync_fields(recipe);
     find_method(recipe.sync.method).check(recipe);
-  } catch (const UsageError& error) {
-    if (path.empty()) throw;
-    throw UsageError(fmt::format("{}: {}", path.string(), error.what()));
-  }
-  return recipe;
+  });
 }
 
 }  // namespace thinwire::method

@@ -112,12 +112,12 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
   const int64_t rows = (train.batch + train.workers - 1) / train.workers;
   const int64_t rows_a_pass = train.microbatch == 0 ? rows : std::min(train.microbatch, rows);
   const int64_t batch = rows * (train.sequence + 1);
+  const std::string warning = check_memory(method::run_memory(recipe, 1));
+  if (!warning.empty()) events::print_message(warning);
   recipe.train.workers = 1;
   recipe.sync.clusters = std::min<int64_t>(recipe.sync.clusters, 1);
   recipe.train.batch = rows;
   recipe.train.steps = options.warmup + options.steps;
-  const std::string warning = check_memory(method::run_memory(recipe, 1));
-  if (!warning.empty()) events::print_message(warning);
   const std::vector<int32_t> tokens =
       options.tokens.empty() ? random_tokens(recipe, batch) : read_tokens(options.tokens, batch);
   const int64_t batches = static_cast<int64_t>(tokens.size()) / batch;

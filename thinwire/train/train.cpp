@@ -20,6 +20,7 @@
 #include "thinwire/data/vocabulary.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/links/links.h"
+#include "thinwire/method/ignored.h"
 #include "thinwire/method/run_memory.h"
 #include "thinwire/train/initial_parameters.h"
 #include "thinwire/train/params_digest.h"
@@ -60,6 +61,10 @@ void resolve(config::Recipe& recipe, const data::Vocabulary& vocabulary) {
 void require_memory(const config::Recipe& recipe, int64_t workers_here) {
   const std::string warning = check_memory(method::run_memory(recipe, workers_here));
   if (!warning.empty()) events::print_message(warning);
+}
+
+void warn_of_ignored(const config::Recipe& recipe) {
+  for (const std::string& field : method::ignored_fields(recipe)) events::print_message(field);
 }
 
 struct Corpus {
@@ -173,6 +178,7 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
   const int workers_here =
       ranks == nullptr ? static_cast<int>(recipe.train.workers) : ranks->members_here();
   require_memory(recipe, workers_here);
+  if (ranks == nullptr || ranks->leads()) warn_of_ignored(recipe);
   std::optional<RunFolder> folder;
   if (ranks == nullptr || ranks->leads()) folder.emplace(recipe, options.restart);
   const Ranks::Start start = find_start(folder ? &*folder : nullptr, ranks);

@@ -1,0 +1,108 @@
+#include "thinwire/config/explain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "thinwire/base/error.h"
+#include "thinwire/config/values.h"
+
+namespace thinwire::config {
+namespace {
+
+constexpr size_t kWrapColumns = 88;
+constexpr std::string_view kMethodField = "sync.method";
+
+void append_wrapped(std::string& out, std::string_view indent, std::string_view text) {
+  while (!text.empty()) {
+    size_t end = text.size();
+    if (end > kWrapColumns) end = text.rfind(' ', kWrapColumns);
+    if (end == std::string_view::npos) end = std::min(text.find(' '), text.size());
+    fmt::format_to(std::back_inserter(out), "{}{}\n", indent, text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
+void append_field(std::string& out, const Field& field) {
+  StringList facts = {type_name(field)};
+  if (!field.unit.empty()) facts.push_back("in " + field.unit);
+  facts.push_back("default " + print_value(field));
+  const std::string range = range_phrase(field);
+  if (!range.empty()) facts.push_back(range);
+  if (!field.choices.empty()) {
+    facts.push_back(fmt::format("one of {}", fmt::join(field.choices, " | ")));
+  }
+  fmt::format_to(std::back_inserter(out), "  {}: {}\n", field.name, fmt::join(facts, "; "));
+  append_wrapped(out, "      ", field.sentence);
+}
+
+class Explainer {
+ public:
+  Explainer(const Choices& choices, std::string_view what) : choices_(choices), what_(what) {}
+
+  void add(const std::string& table, Section& section) {
+    known_.push_back(table);
+    Fields fields;
+    section.describe(fields);
+    std::string block;
+    for (const Field& field : fields.all()) {
+      const std::string name = table + "." + field.name;
+      known_.push_back(name);
+      if (!what_.empty() && what_ != table && what_ != name && what_ != field.name) continue;
+      append_field(block, field);
+      append_choices(block, name);
+    }
+    const bool whole = what_.empty() || what_ == table;
+    if (!whole && block.empty()) return;
+    fmt::format_to(std::back_inserter(out_), "{}[{}]\n", out_.empty() ? "" : "\n", table);
+    if (whole) append_method(table);
+    out_ += block;
+  }
+
+  std::string text() const {
+    if (!out_.empty()) return out_;
+    const std::string near = nearest_name(what_, known_);
+    throw UsageError(fmt::format("recipes have no table or field '{}'{}", what_,
+                                 near.empty() ? "" : fmt::format("; did you mean {}?", near)));
+  }
+
+ private:
+  void append_choices(std::string& out, const std::string& name) const {
+    const auto found = choices_.find(name);
+    if (found == choices_.end()) return;
+    for (const auto& [value, sentence] : found->second) {
+      append_wrapped(out, "        ", fmt::format("{}: {}", value, sentence));
+    }
+  }
+
+  // A method's table begins with what the method does.
+  void append_method(const std::string& table) {
+    const auto methods = choices_.find(std::string(kMethodField));
+    if (methods == choices_.end()) return;
+    for (const auto& [method, sentence] : methods->second) {
+      if (method == table) append_wrapped(out_, "  ", sentence);
+    }
+  }
+
+  const Choices& choices_;
+  std::string_view what_;
+  StringList known_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string explain_recipe(const MethodSections& methods, const Choices& choices,
+                           std::string_view what) {
+  Recipe defaults;
+  for (const auto& [table, section] : methods) defaults.methods[table] = section->clone();
+  Explainer explainer(choices, what);
+  for (const auto& [table, section] : defaults.sections()) explainer.add(table, *section);
+  return explainer.text();
+}
+
+std::string explain_recipe(const MethodSections& methods) {
+  return explain_recipe(methods, {}, {});
+}
+
+}  // namespace thinwire::config

@@ -1,0 +1,16 @@
+#include "thinwire/method/explain.h"
+
+#include "thinwire/config/explain.h"
+#include "thinwire/method/registry.h"
+
+namespace thinwire::method {
+
+std::string explain_recipe(std::string_view what) {
+  config::Choices choices;
+  for (const Method* method : all_methods()) {
+    choices["sync.method"].emplace_back(method->name, method->sentence);
+  }
+  return config::explain_recipe(method_sections(), choices, what);
+}
+
+}  // namespace thinwire::method

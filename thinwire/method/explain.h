@@ -1,0 +1,12 @@
+// What the fields of a recipe mean, with every method's.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace thinwire::method {
+
+// config::explain_recipe with the sections and sentences of all methods.
+std::string explain_recipe(std::string_view what);
+
+}  // namespace thinwire::method
