@@ -24,9 +24,9 @@ class NumericsVersion : public testing::Test {
     prepare_tiny_corpus(folder_);
   }
   TrainResult run() {
-    return train(tiny_recipe(folder_, {"sync.method=distro", "distro.overlap=1",
-                                       "checkpoint.every=5", "checkpoint.keep=9"}),
-                 {});
+    return train(
+        tiny_recipe(folder_, {"sync.method=distro", "checkpoint.every=5", "checkpoint.keep=9"}),
+        {});
   }
   // Takes a finished run back to its checkpoint after step 5, which becomes one of `version`.
   void turn_back(int version) {
