@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/tensor/gemm_cases.h"
 #include "tests/tensor/numbers.h"
 #include "thinwire/tensor/reference.h"
 
@@ -55,7 +56,11 @@ TEST(LinearCrossEntropy, Fp32EqualsTheReference) {
   expect_equal_to_reference<float>(300, 2);
 }
 
-TEST(LinearCrossEntropy, Bf16EqualsTheReference) {
+class LinearCrossEntropyBf16 : public OnEachBf16Way {};
+INSTANTIATE_TEST_SUITE_P(Ways, LinearCrossEntropyBf16, testing::ValuesIn(kBf16Ways),
+                         [](const auto& way) { return name_of(way.param); });
+
+TEST_P(LinearCrossEntropyBf16, EqualsTheReference) {
   expect_equal_to_reference<Bf16>(1, 1);
   expect_equal_to_reference<Bf16>(300, 2);
 }

@@ -2,13 +2,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <hwy/targets.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <string>
+#include <tuple>
 
+#include "tests/tensor/targets.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/tensor/dct_reference.h"
@@ -40,22 +42,12 @@ double basis(int n, int f, int x) {
   return norm * std::cos(std::numbers::pi * (2 * x + 1) * f / (2.0 * n));
 }
 
-// Calls body with the name of each instruction set of this machine while it is the chosen one.
-template <typename Body>
-void for_each_target(const Body& body) {
-  for (int64_t targets = hwy::SupportedTargets(); targets != 0; targets &= targets - 1) {
-    hwy::SetSupportedTargetsForTest(targets & -targets);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-    body(hwy::TargetName(targets & -targets));
-  }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-}
-
-class Tiles : public testing::TestWithParam<Sides> {
+// Of one shape.
+class TileCase {
  protected:
-  int h() const { return GetParam().rows; }
-  int w() const { return GetParam().columns; }
+  virtual Sides sides() const = 0;
+  int h() const { return sides().rows; }
+  int w() const { return sides().columns; }
   size_t size() const { return static_cast<size_t>(h() * w()); }
 
   // About one slot of `sparsity`.
@@ -89,9 +81,26 @@ class Tiles : public testing::TestWithParam<Sides> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Dct, Tiles, testing::ValuesIn(kSides), [](const auto& sides) {
-  return std::to_string(sides.param.rows) + "x" + std::to_string(sides.param.columns);
-});
+std::string name_of(const Sides& sides) {
+  return std::to_string(sides.rows) + "x" + std::to_string(sides.columns);
+}
+
+class Tiles : public testing::TestWithParam<Sides>, protected TileCase {
+  Sides sides() const override { return GetParam(); }
+};
+INSTANTIATE_TEST_SUITE_P(Dct, Tiles, testing::ValuesIn(kSides),
+                         [](const auto& sides) { return name_of(sides.param); });
+
+class TilesOnTargets : public OnTarget<std::tuple<int64_t, Sides>>, protected TileCase {
+  Sides sides() const override { return std::get<1>(GetParam()); }
+};
+INSTANTIATE_TEST_SUITE_P(Dct, TilesOnTargets,
+                         testing::Combine(testing::ValuesIn(compiled_targets()),
+                                          testing::ValuesIn(kSides)),
+                         [](const auto& of) {
+                           return target_name(std::get<0>(of.param)) + "_" +
+                                  name_of(std::get<1>(of.param));
+                         });
 
 TEST_P(Tiles, ForwardFollowsTheDefinition) {
   const Values tile = random_values(size(), 1);
@@ -124,22 +133,19 @@ TEST_P(Tiles, InverseOfAllCoefficientsGivesTheTileBack) {
   EXPECT_THAT(inverse(slots, values), testing::Pointwise(testing::FloatNear(5e-6f), tile));
 }
 
-TEST_P(Tiles, EveryInstructionSetGivesTheBitsOfTheReference) {
+TEST_P(TilesOnTargets, HaveTheBitsOfTheReference) {
   const Values tile = random_values(size(), 3);
-  const Values expected = tile_dct_reference(tile, h(), w());
   const Values many = random_values(size(), 5);
-  for_each_target([&](const char* target) {
-    EXPECT_EQ(forward(tile), expected) << target;
-    for (const uint64_t sparsity : {2, 5, 200}) {  // many slots, few, and hardly any
-      const std::vector<uint16_t> slots = random_slots(sparsity);
-      const Values values(many.begin(), many.begin() + std::ssize(slots));
-      EXPECT_EQ(inverse(slots, values), tile_idct_reference(slots, values.data(), h(), w()))
-          << target << ", one of " << sparsity;
-    }
-  });
+  EXPECT_EQ(forward(tile), tile_dct_reference(tile, h(), w()));
+  for (const uint64_t sparsity : {2, 5, 200}) {  // many slots, few, and hardly any
+    const std::vector<uint16_t> slots = random_slots(sparsity);
+    const Values values(many.begin(), many.begin() + std::ssize(slots));
+    EXPECT_EQ(inverse(slots, values), tile_idct_reference(slots, values.data(), h(), w()))
+        << "one of " << sparsity;
+  }
 }
 
-TEST_P(Tiles, StepByTheSignHasTheBitsOfTheReferenceAndTouchesNothingElse) {
+TEST_P(TilesOnTargets, StepByTheSignHasTheBitsOfTheReferenceAndTouchesNothingElse) {
   const SignStep step = {0.99f, 0.125f};
   const int64_t stride = w() + 3;
   const Values before = random_values(static_cast<size_t>(stride * h()), 11);
@@ -156,12 +162,10 @@ TEST_P(Tiles, StepByTheSignHasTheBitsOfTheReferenceAndTouchesNothingElse) {
         p = p * step.shrink - (by > 0 ? step.length : by < 0 ? -step.length : 0.0f);
       }
     }
-    for_each_target([&](const char* target) {
-      Values params = before;
-      Values workspace(static_cast<size_t>(dct.workspace_size()));
-      dct.step(slots, values.data(), step, params.data(), stride, workspace.data());
-      EXPECT_EQ(params, expected) << target << ", one of " << sparsity;
-    });
+    Values params = before;
+    Values workspace(static_cast<size_t>(dct.workspace_size()));
+    dct.step(slots, values.data(), step, params.data(), stride, workspace.data());
+    EXPECT_EQ(params, expected) << "one of " << sparsity;
   }
 }
 

@@ -4,84 +4,55 @@
 
 #include <thread>
 
-#include "tests/tensor/numbers.h"
+#include "tests/tensor/gemm_cases.h"
+#include "tests/tensor/targets.h"
 #include "thinwire/tensor/gemm_packed.h"
-#include "thinwire/tensor/reference.h"
 
 namespace thinwire::tensor {
 namespace {
-
-struct Size {
-  int64_t m, n, k;
-};
-
-// Around the borders of tiles and blocks of the kernels, and degenerate ones.
-constexpr Size kSizes[] = {{1, 1, 1},     {1, 37, 5},    {5, 1, 300},   {12, 32, 16},
-                           {13, 33, 17},  {145, 65, 40}, {7, 530, 257}, {300, 24, 70},
-                           {64, 64, 513}, {1030, 9, 5},  {3, 1050, 20}};
-constexpr Transpose kBoth[] = {Transpose::kNo, Transpose::kYes};
-
-template <typename In, typename Out>
-using Gemm = std::function<void(Transpose, Transpose, int64_t, int64_t, int64_t, const In*, int64_t,
-                                const In*, int64_t, float, Out*, int64_t)>;
-
-// A matrix inside a larger one: rows `gap` further apart than they are long.
-template <typename T>
-std::vector<T> spread(const std::vector<T>& dense, int64_t width, int64_t gap) {
-  std::vector<T> out(dense.size() / width * (width + gap));
-  for (size_t i = 0; i < dense.size(); ++i) out[i / width * (width + gap) + i % width] = dense[i];
-  return out;
-}
-
-template <typename In, typename Out>
-void expect_equal_to_reference(const Gemm<In, Out>& gemm_under_test, double bound) {
-  constexpr int64_t kGap = 3;
-  for (const auto [m, n, k] : kSizes) {
-    for (const Transpose a : kBoth) {
-      for (const Transpose b : kBoth) {
-        const auto A = random_values<In>(m * k, 1), B = random_values<In>(k * n, 2);
-        const auto old = random_values<Out>(m * n, 3);
-        const int64_t lda = a == Transpose::kNo ? k : m, ldb = b == Transpose::kNo ? n : k;
-        const Matrix product = reference::gemm(a, b, m, n, k, widen(A), widen(B));
-        for (const float beta : {0.0f, 1.0f, -0.5f}) {
-          Matrix expected = product;
-          for (size_t i = 0; i < expected.size(); ++i) expected[i] += beta * widened(old[i]);
-          auto C = spread(old, n, kGap);
-          const auto before = C;
-          gemm_under_test(a, b, m, n, k, spread(A, lda, kGap).data(), lda + kGap,
-                          spread(B, ldb, kGap).data(), ldb + kGap, beta, C.data(), n + kGap);
-          std::vector<Out> got(old.size());
-          for (int64_t i = 0; i < m * n; ++i) got[i] = C[i / n * (n + kGap) + i % n];
-          EXPECT_LT(error(got, expected), bound) << m << " x " << n << " x " << k << ", transposed "
-                                                 << int(a) << int(b) << ", beta " << beta;
-          for (int64_t i = 0; i < m * kGap; ++i) {
-            const size_t at = i / kGap * (n + kGap) + n + i % kGap;
-            EXPECT_EQ(widened(C[at]), widened(before[at])) << "wrote between the rows";
-          }
-        }
-      }
-    }
-  }
-}
 
 TEST(Gemm, Fp32EqualsTheReference) {
   expect_equal_to_reference<float, float>([](auto... arguments) { gemm(arguments...); }, 1e-5);
 }
 
-TEST(Gemm, Bf16EqualsTheReference) {
-  expect_equal_to_reference<Bf16, Bf16>([](auto... arguments) { gemm(arguments...); }, 1e-2);
+// Half of the distance between neighbours in bf16: sums are rounded once.
+constexpr double kOneRounding = 0x1p-8 * 1.001;
+
+class Bf16Gemm : public OnEachBf16Way {};
+INSTANTIATE_TEST_SUITE_P(Ways, Bf16Gemm, testing::ValuesIn(kBf16Ways),
+                         [](const auto& way) { return name_of(way.param); });
+
+TEST_P(Bf16Gemm, EqualsTheReference) {
+  expect_equal_to_reference<Bf16, Bf16>([](auto... arguments) { gemm(arguments...); },
+                                        kOneRounding);
 }
 
-TEST(Gemm, Bf16WithFp32ResultEqualsTheReference) {
-  expect_equal_to_reference<Bf16, float>([](auto... arguments) { gemm(arguments...); },
-                                         has_fast_bf16_gemm() ? 1e-2 : 1e-5);
+TEST_P(Bf16Gemm, WithFp32ResultEqualsTheReference) {
+  expect_equal_to_reference<Bf16, float>([](auto... arguments) { gemm(arguments...); }, 1e-5);
 }
 
-TEST(Gemm, PackedKernelEqualsTheReference) {
+TEST_P(Bf16Gemm, GivesTheSameBitsAgain) {
+  constexpr int64_t kSide = 300;
+  const auto a = random_values<Bf16>(kSide * kSide, 1), b = random_values<Bf16>(kSide * kSide, 2);
+  std::vector<std::vector<float>> results(2, std::vector<float>(kSide * kSide));
+  for (auto& c : results) {
+    gemm(Transpose::kNo, Transpose::kYes, kSide, kSide, kSide, a.data(), kSide, b.data(), kSide, 0,
+         c.data(), kSide);
+  }
+  EXPECT_EQ(results[0], results[1]);
+}
+
+class PackedGemm : public OnEachTarget {};
+INSTANTIATE_TEST_SUITE_P(Targets, PackedGemm, testing::ValuesIn(compiled_targets()),
+                         [](const auto& target) { return target_name(target.param); });
+
+TEST_P(PackedGemm, EqualsTheReference) {
   expect_equal_to_reference<float, float>([](auto... arguments) { gemm_packed(arguments...); },
                                           1e-5);
   expect_equal_to_reference<Bf16, float>([](auto... arguments) { gemm_packed(arguments...); },
                                          1e-5);
+  expect_equal_to_reference<Bf16, Bf16>([](auto... arguments) { gemm_packed(arguments...); },
+                                        kOneRounding);
 }
 
 TEST(Gemm, SlabsOfAPoolEqualTheReference) {

@@ -1,7 +1,6 @@
 #include "thinwire/tensor/kernels.h"
 
 #include <gtest/gtest.h>
-#include <hwy/targets.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "tests/tensor/numbers.h"
+#include "tests/tensor/targets.h"
 #include "thinwire/tensor/reference.h"
 
 namespace thinwire::tensor {
@@ -21,7 +21,7 @@ constexpr int64_t kWidths[] = {64, 37, 3};
 constexpr int64_t kRows = 5;
 constexpr double kEps = 1e-5;
 
-// The kernels for operands of one type, compiled for one instruction set; 0: this processor's best.
+// The kernels for operands of one type, compiled for one instruction set.
 template <typename Operand, int64_t target>
 struct Case {
   using T = Operand;
@@ -32,34 +32,36 @@ template <typename C>
 class KernelTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (C::kTarget != 0) {
-      if ((hwy::SupportedTargets() & C::kTarget) == 0) {
-        GTEST_SKIP() << "this processor has no " << hwy::TargetName(C::kTarget);
-      }
-      choose(C::kTarget);
+    if (!has_target(C::kTarget)) {
+      GTEST_SKIP() << "this processor has no " << target_name(C::kTarget);
     }
+    choose_target(C::kTarget);
     kernel_ = dispatch_kernels<typename C::T>();
-    choose(0);
+    choose_target(0);
   }
   Kernels<typename C::T> kernel_;
-
- private:
-  static void choose(int64_t target) {
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  }
 };
 
 struct CaseNames {
   template <typename C>
   static std::string GetName(int) {
     const std::string type = std::is_same_v<typename C::T, float> ? "fp32" : "bf16";
-    return C::kTarget == 0 ? type : type + "_" + hwy::TargetName(C::kTarget);
+    return type + "_" + target_name(C::kTarget);
   }
 };
-using Cases = testing::Types<Case<float, 0>, Case<float, HWY_AVX2>, Case<float, HWY_SSE4>,
-                             Case<Bf16, 0>, Case<Bf16, HWY_AVX2>, Case<Bf16, HWY_SSE4>>;
+using Cases = testing::Types<Case<float, HWY_AVX3>, Case<float, HWY_AVX2>, Case<float, HWY_SSE4>,
+                             Case<float, HWY_NEON>, Case<float, HWY_SCALAR>, Case<Bf16, HWY_AVX3>,
+                             Case<Bf16, HWY_AVX2>, Case<Bf16, HWY_SSE4>, Case<Bf16, HWY_NEON>,
+                             Case<Bf16, HWY_SCALAR>>;
 TYPED_TEST_SUITE(KernelTest, Cases, CaseNames);
+
+// A set that is compiled but not listed above would go untested.
+TEST(KernelTargets, AreAllListed) {
+  for (const int64_t target : compiled_targets()) {
+    EXPECT_NE(target & (HWY_AVX3 | HWY_AVX2 | HWY_SSE4 | HWY_NEON | HWY_SCALAR), 0)
+        << target_name(target);
+  }
+}
 
 Matrix sum_of(const Matrix& a, const Matrix& b) {
   Matrix out = a;

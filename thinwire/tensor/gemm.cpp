@@ -6,7 +6,21 @@ namespace {
 // Slabs begin at multiples of this many rows or columns.
 constexpr int64_t kSlabGrain = 16;
 
+std::optional<Bf16Way> way_for_test;
+
+Bf16Way first_bf16_way() {
+  if (has_bf16_way(Bf16Way::kNative)) return Bf16Way::kNative;
+  return has_bf16_way(Bf16Way::kWidened) ? Bf16Way::kWidened : Bf16Way::kPacked;
+}
+
 }  // namespace
+
+void use_bf16_way_for_test(std::optional<Bf16Way> way) { way_for_test = way; }
+
+Bf16Way bf16_way() {
+  static const Bf16Way first = first_bf16_way();
+  return way_for_test.value_or(first);
+}
 
 template <typename In, typename Out>
 void gemm(ThreadPool& threads, Transpose a, Transpose b, int64_t m, int64_t n, int64_t k,

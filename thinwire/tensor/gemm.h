@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "thinwire/base/bf16.h"
 #include "thinwire/base/threads.h"
@@ -30,8 +31,23 @@ template <typename In, typename Out>
 void gemm(ThreadPool& threads, Transpose a, Transpose b, int64_t m, int64_t n, int64_t k,
           const In* A, int64_t lda, const In* B, int64_t ldb, float beta, Out* C, int64_t ldc);
 
-// Whether this processor multiplies bf16 faster than fp32 (AVX512-BF16 or AMX) and the program was
-// built with the library that uses it.
-bool has_fast_bf16_gemm();
+// The ways of computing bf16 products; gemm() takes the first that there is.
+enum class Bf16Way : uint8_t {
+  kNative,   // the processor's bf16 instructions (AVX512-BF16, AMX), by LibTorch's oneDNN
+  kWidened,  // fp32 products of LibTorch's BLAS, of operands widened block by block
+  kPacked,   // our own kernel (gemm_packed.h)
+};
+
+// Whether this processor and the libraries of this build have it.
+bool has_bf16_way(Bf16Way way);
+
+// Whether bf16 products are faster than fp32 ones.
+inline bool has_fast_bf16_gemm() { return has_bf16_way(Bf16Way::kNative); }
+
+// For tests of each: gemm() takes `way`, which there must be; nullopt: the first again. Not to be
+// called while products are computed.
+void use_bf16_way_for_test(std::optional<Bf16Way> way);
+// The way that gemm() takes.
+Bf16Way bf16_way();
 
 }  // namespace thinwire::tensor

@@ -262,6 +262,11 @@ const In* element(Transpose t, const In* matrix, int64_t ld, int64_t row, int64_
 
 }  // namespace
 
+void round_sums(const float* sums, int64_t rows, int64_t columns, float beta, Bf16* to,
+                int64_t ld) {
+  HWY_DYNAMIC_DISPATCH(round_block)(sums, rows, columns, beta, to, ld);
+}
+
 template <typename In, typename Out>
 void gemm_packed(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const In* A,
                  int64_t lda, const In* B, int64_t ldb, float beta, Out* C, int64_t ldc) {
@@ -279,8 +284,7 @@ void gemm_packed(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, cons
         const int64_t columns = std::min(kBlock, n - j);
         gemm_packed<In, float>(a, b, rows, columns, k, element(a, A, lda, i, int64_t{0}), lda,
                                element(b, B, ldb, int64_t{0}, j), ldb, 0.0f, sums.get(), columns);
-        HWY_DYNAMIC_DISPATCH(round_block)
-        (sums.get(), rows, columns, beta, C + i * ldc + j, ldc);
+        round_sums(sums.get(), rows, columns, beta, C + i * ldc + j, ldc);
       }
     }
   }

@@ -14,4 +14,8 @@ template <typename In, typename Out>
 void gemm_packed(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const In* A,
                  int64_t lda, const In* B, int64_t ldb, float beta, Out* C, int64_t ldc);
 
+// to = sums + beta * to, rounded once; sums [rows, columns] lie one row behind the other, the rows
+// of `to` are `ld` apart. With beta 0 the old values are not read.
+void round_sums(const float* sums, int64_t rows, int64_t columns, float beta, Bf16* to, int64_t ld);
+
 }  // namespace thinwire::tensor

@@ -1,20 +1,16 @@
 // gemm.h with LibTorch. fp32 goes straight to the BLAS inside LibTorch: at::mm costs 5 to 10
 // microseconds a call, more than the small products of attention themselves. Its Fortran symbol is
-// weak here, for wheels that do not export one; then our own kernel computes. bf16 goes to at::mm
-// where the processor multiplies it, else, widened block by block, to the BLAS.
+// weak here, for wheels that do not export one; then our own kernel computes. bf16 goes to oneDNN
+// (gemm_native_torch.cpp) where the processor multiplies it, else, widened block by block, to the
+// BLAS, whose own bf16 products are no faster than that.
 #include "thinwire/tensor/gemm_torch.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/from_blob.h>
-#include <ATen/ops/mm.h>
-#include <c10/core/InferenceMode.h>
 
 #include <algorithm>
 #include <limits>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "thinwire/tensor/aligned_buffer.h"
 #include "thinwire/tensor/gemm_packed.h"
@@ -30,41 +26,8 @@ extern "C" [[gnu::weak]] void sgemm_(const char* transa, const char* transb, con
 namespace thinwire::tensor {
 namespace {
 
-// Thinwire owns the threads: LibTorch, its BLAS and OpenMP compute on the calling thread.
-void use_calling_thread_only() {
-  thread_local const bool done = [] {
-    at::set_num_threads(1);
-    return true;
-  }();
-  static_cast<void>(done);
-}
-
 bool fits_blas(int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldb, int64_t ldc) {
   return std::max({m, n, k, lda, ldb, ldc}) <= std::numeric_limits<int>::max();
-}
-
-at::Tensor as_matrix(Transpose transpose, int64_t rows, int64_t columns, const Bf16* data,
-                     int64_t ld) {
-  const bool plain = transpose == Transpose::kNo;
-  return at::from_blob(const_cast<Bf16*>(data), {rows, columns},
-                       {plain ? ld : int64_t{1}, plain ? int64_t{1} : ld}, at::kBFloat16);
-}
-
-void add_row(const Bf16* product, int64_t n, float beta, float* C) {
-  for (int64_t j = 0; j < n; ++j) {
-    C[j] = to_float(product[j]) + (beta == 0 ? 0.0f : beta * C[j]);
-  }
-}
-
-void add_row(const Bf16* product, int64_t n, float beta, Bf16* C) {
-  for (int64_t j = 0; j < n; ++j) {
-    C[j] = beta == 0 ? product[j] : to_bf16(to_float(product[j]) + beta * to_float(C[j]));
-  }
-}
-
-void add_row(const float* product, int64_t n, float beta, Bf16* C) {
-  if (beta == 0) return kernels<Bf16>().store_rows(1, n, nullptr, product, n, C, n);
-  for (int64_t j = 0; j < n; ++j) C[j] = to_bf16(product[j] + beta * to_float(C[j]));
 }
 
 // Blocks of bf16 operands, widened, and of fp32 sums: a few MB for each thread, large enough for
@@ -90,8 +53,7 @@ int64_t widen(Transpose transpose, int64_t row, int64_t rows, int64_t column, in
   return columns;
 }
 
-// bf16 products by the BLAS's fp32 ones: faster than our own kernel where the processor does not
-// multiply bf16.
+// bf16 products by the BLAS's fp32 ones, which are faster than our own kernel.
 template <typename Out>
 void gemm_widened(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const Bf16* A,
                   int64_t lda, const Bf16* B, int64_t ldb, float beta, Out* C, int64_t ldc) {
@@ -119,7 +81,7 @@ void gemm_widened(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, con
              sums, ld);
       }
       if constexpr (!std::is_same_v<Out, float>) {
-        for (int64_t r = 0; r < rows; ++r) add_row(sums + r * ld, columns, beta, out + r * ldc);
+        round_sums(sums, rows, columns, beta, out, ldc);
       }
     }
   }
@@ -128,34 +90,23 @@ void gemm_widened(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, con
 template <typename Out>
 void gemm_bf16(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const Bf16* A,
                int64_t lda, const Bf16* B, int64_t ldb, float beta, Out* C, int64_t ldc) {
-  if (has_fast_bf16_gemm()) {
-    gemm_bf16_torch(a, b, m, n, k, A, lda, B, ldb, beta, C, ldc);
-  } else if (sgemm_ != nullptr && k > 0) {
-    gemm_widened(a, b, m, n, k, A, lda, B, ldb, beta, C, ldc);
-  } else {
-    gemm_packed(a, b, m, n, k, A, lda, B, ldb, beta, C, ldc);
-  }
+  if (m <= 0 || n <= 0) return;
+  const Bf16Way way = k > 0 ? bf16_way() : Bf16Way::kPacked;
+  const auto product = way == Bf16Way::kNative    ? gemm_bf16_native<Out>
+                       : way == Bf16Way::kWidened ? gemm_widened<Out>
+                                                  : gemm_packed<Bf16, Out>;
+  product(a, b, m, n, k, A, lda, B, ldb, beta, C, ldc);
 }
 
 }  // namespace
 
-template <typename Out>
-void gemm_bf16_torch(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const Bf16* A,
-                     int64_t lda, const Bf16* B, int64_t ldb, float beta, Out* C, int64_t ldc) {
-  if (m <= 0 || n <= 0) return;
-  use_calling_thread_only();
-  const c10::InferenceMode no_autograd;
-  thread_local std::vector<Bf16> product;
-  product.resize(static_cast<size_t>(m * n));
-  at::Tensor out = at::from_blob(product.data(), {m, n}, at::kBFloat16);
-  at::mm_out(out, as_matrix(a, m, k, A, lda), as_matrix(b, k, n, B, ldb));
-  for (int64_t i = 0; i < m; ++i) add_row(product.data() + i * n, n, beta, C + i * ldc);
+void use_calling_thread_only() {
+  thread_local const bool done = [] {
+    at::set_num_threads(1);
+    return true;
+  }();
+  static_cast<void>(done);
 }
-
-template void gemm_bf16_torch(Transpose, Transpose, int64_t, int64_t, int64_t, const Bf16*, int64_t,
-                              const Bf16*, int64_t, float, float*, int64_t);
-template void gemm_bf16_torch(Transpose, Transpose, int64_t, int64_t, int64_t, const Bf16*, int64_t,
-                              const Bf16*, int64_t, float, Bf16*, int64_t);
 
 void gemm(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const float* A, int64_t lda,
           const float* B, int64_t ldb, float beta, float* C, int64_t ldc) {
@@ -185,12 +136,9 @@ void gemm(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const Bf16*
   gemm_bf16(a, b, m, n, k, A, lda, B, ldb, beta, C, ldc);
 }
 
-bool has_fast_bf16_gemm() {
-#if defined(__x86_64__)
-  return __builtin_cpu_supports("avx512bf16");
-#else
-  return false;
-#endif
+bool has_bf16_way(Bf16Way way) {
+  if (way == Bf16Way::kNative) return has_native_bf16();
+  return way == Bf16Way::kPacked || sgemm_ != nullptr;
 }
 
 }  // namespace thinwire::tensor

@@ -1,5 +1,5 @@
-// bf16 products by LibTorch, for processors that multiply bf16 (and for the tests of that path on
-// those that do not). Present only where the program is built with LibTorch.
+// bf16 products with LibTorch, the ways of gemm.h one by one. Present only where the program is
+// built with LibTorch. All compute on the calling thread.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,17 @@
 
 namespace thinwire::tensor {
 
-// As gemm() of gemm.h for Bf16 -> Bf16 and Bf16 -> float, except that the product is rounded to
-// bf16 before beta * C is added.
+// As gemm() of gemm.h for Bf16 -> Bf16 and Bf16 -> float; m, n and k are positive.
+
+// Needs has_bf16_way(Bf16Way::kNative).
 template <typename Out>
-void gemm_bf16_torch(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const Bf16* A,
-                     int64_t lda, const Bf16* B, int64_t ldb, float beta, Out* C, int64_t ldc);
+void gemm_bf16_native(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const Bf16* A,
+                      int64_t lda, const Bf16* B, int64_t ldb, float beta, Out* C, int64_t ldc);
+
+// Whether the processor and LibTorch have what it needs.
+bool has_native_bf16();
+
+// Thinwire owns the threads: LibTorch, its BLAS and OpenMP compute on the calling thread.
+void use_calling_thread_only();
 
 }  // namespace thinwire::tensor

@@ -36,7 +36,8 @@ namespace thinwire::train {
 // Raised whenever the same recipe and seed give other bits than before. A run of an earlier version
 // goes on, with a notice; one of a later version does not.
 //   1  cosines and logarithms by the system's library
-//   2  cosines and logarithms of the schedule and of initial weights by base/maths.h
+//   2  cosines and logarithms of the schedule and of initial weights by base/maths.h; bf16 products
+//      with fp32 results keep fp32 sums on processors with bf16 instructions
 inline constexpr int kNumericsVersion = 2;
 
 inline constexpr const char* kRecipeFile = "recipe.toml";

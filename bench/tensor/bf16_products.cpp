@@ -1,0 +1,79 @@
+// Speed of bf16 matrix products by each way there is (tensor/gemm.h), on one thread, in the shapes
+// of training steps: of the model of 51.7 M parameters in docs/speed.md and of the quickstart's.
+#include <benchmark/benchmark.h>
+
+#include <string>
+#include <vector>
+
+#include "thinwire/base/rng.h"
+#include "thinwire/tensor/gemm.h"
+
+namespace thinwire::tensor {
+namespace {
+
+struct Shape {
+  const char* name;
+  Transpose a, b;
+  int64_t m, n, k;
+  bool wide;  // the result is fp32
+};
+
+constexpr Transpose kNo = Transpose::kNo, kYes = Transpose::kYes;
+constexpr Shape kShapes[] = {
+    {"52m/logits", kNo, kYes, 256, 32000, 512, true},
+    {"52m/head_gradient", kYes, kNo, 32000, 512, 512, true},
+    {"52m/back_to_width", kNo, kNo, 256, 512, 16000, true},
+    {"52m/gate_up_gradient", kYes, kNo, 1376, 512, 2048, true},
+    {"52m/gate_up", kNo, kYes, 1024, 2752, 512, false},
+    {"52m/down", kNo, kYes, 1024, 512, 1376, false},
+    {"52m/gate_up_back", kNo, kNo, 1024, 512, 2752, false},
+    {"quickstart/logits", kNo, kYes, 128, 4096, 128, true},
+    {"quickstart/head_gradient", kYes, kNo, 4096, 128, 128, true},
+    {"quickstart/gate_up_gradient", kYes, kNo, 768, 128, 2048, true},
+    {"quickstart/gate_up", kNo, kYes, 1024, 768, 128, false},
+    {"quickstart/down", kNo, kYes, 1024, 128, 384, false},
+};
+
+std::vector<Bf16> random_values(int64_t count) {
+  Rng rng(1, 0);
+  std::vector<Bf16> values(static_cast<size_t>(count));
+  for (Bf16& value : values) value = to_bf16(static_cast<float>(rng.normal()));
+  return values;
+}
+
+void product(benchmark::State& state, const Shape& s, Bf16Way way) {
+  const std::vector<Bf16> a = random_values(s.m * s.k), b = random_values(s.k * s.n);
+  std::vector<float> wide(static_cast<size_t>(s.wide ? s.m * s.n : 0));
+  std::vector<Bf16> narrow(static_cast<size_t>(s.wide ? 0 : s.m * s.n));
+  const int64_t lda = s.a == kNo ? s.k : s.m, ldb = s.b == kNo ? s.n : s.k;
+  use_bf16_way_for_test(way);
+  for (auto _ : state) {
+    if (s.wide) {
+      gemm(s.a, s.b, s.m, s.n, s.k, a.data(), lda, b.data(), ldb, 0, wide.data(), s.n);
+    } else {
+      gemm(s.a, s.b, s.m, s.n, s.k, a.data(), lda, b.data(), ldb, 0, narrow.data(), s.n);
+    }
+  }
+  use_bf16_way_for_test(std::nullopt);
+  const double flops = 2.0 * static_cast<double>(s.m * s.n * s.k * state.iterations());
+  state.counters["FLOP/s"] = benchmark::Counter(flops, benchmark::Counter::kIsRate);
+}
+
+const bool kRegistered = [] {
+  const std::pair<const char*, Bf16Way> ways[] = {
+      {"native", Bf16Way::kNative}, {"widened", Bf16Way::kWidened}, {"packed", Bf16Way::kPacked}};
+  for (const Shape& shape : kShapes) {
+    for (const auto& [name, way] : ways) {
+      if (!has_bf16_way(way)) continue;
+      const auto body = [&shape, way = way](benchmark::State& state) {
+        product(state, shape, way);
+      };
+      benchmark::RegisterBenchmark((std::string(shape.name) + "/" + name).c_str(), body)
+          ->Unit(benchmark::kMillisecond);
+    }
+  }
+  return true;
+}();
+
+}  // namespace
+}  // namespace thinwire::tensor
