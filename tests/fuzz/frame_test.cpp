@@ -39,7 +39,7 @@ Bytes frames(Rng& rng) {
 
 TEST(FrameFuzz, TargetSurvivesDamagedFramesAndNoise) {
   Rng rng(4, 1);
-  for (int round = 0; round < 20000; ++round) {
+  for (int round = 0; round < 5000; ++round) {
     Bytes input = frames(rng);
     damage(input, rng);
     fuzz_frame(input.data(), input.size());
@@ -65,7 +65,7 @@ train::Note note(Rng& rng) {
 
 TEST(NoteFuzz, TargetSurvivesDamagedNotesAndNoise) {
   Rng rng(5, 1);
-  for (int round = 0; round < 20000; ++round) {
+  for (int round = 0; round < 5000; ++round) {
     Bytes input = train::encode_note(note(rng));
     damage(input, rng);
     fuzz_note(input.data(), input.size());
