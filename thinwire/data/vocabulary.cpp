@@ -125,7 +125,7 @@ class SentencePieceVocabulary final : public Vocabulary {
 
 }  // namespace
 
-std::unique_ptr<Vocabulary> Vocabulary::find(const fs::path& folder) {
+std::unique_ptr<Vocabulary> Vocabulary::find_in(const fs::path& folder) {
   for (const char* name : {kSentencePieceFile, kByteFile, "tokenizer.model"}) {
     if (fs::exists(folder / name)) return load_file(folder / name);
   }

@@ -31,7 +31,7 @@ class Vocabulary {
   // there (the name Hugging Face folders use). Throws Error when there is none or it is damaged.
   static std::unique_ptr<Vocabulary> load(const fs::path& folder);
   // The same, but null when there is none.
-  static std::unique_ptr<Vocabulary> find(const fs::path& folder);
+  static std::unique_ptr<Vocabulary> find_in(const fs::path& folder);
   // Reads one file: a SentencePiece model (.model) or the byte vocabulary's .json.
   static std::unique_ptr<Vocabulary> load_file(const fs::path& file);
 

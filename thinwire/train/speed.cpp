@@ -47,7 +47,7 @@ std::vector<int32_t> read_tokens(const fs::path& path, int64_t batch) {
 }
 
 int64_t prepared_vocabulary_size(const std::string& folder) {
-  if (const auto vocabulary = data::Vocabulary::find(folder)) return vocabulary->size();
+  if (const auto vocabulary = data::Vocabulary::find_in(folder)) return vocabulary->size();
   throw UsageError(
       fmt::format("[model] vocab must be set, or the data prepared: there is no vocabulary in "
                   "[data] dir = \"{}\"",
