@@ -484,5 +484,18 @@ TEST_F(HuggingFace, TextsOfTrainedModelsBeginWithTheEndOfTheOneBefore) {
   EXPECT_EQ(exported["bos_token_id"], 256);
 }
 
+TEST_F(HuggingFace, WhatIsInterruptedLeavesNothing) {
+  write_single();
+  const auto interrupt = [](size_t done, size_t all) {
+    EXPECT_LT(done, all);
+    if (done == 2) throw Error("interrupted");
+  };
+  EXPECT_THROW(import_hf(hf_, dir_ / "imported", interrupt), Error);
+  EXPECT_EQ(std::distance(fs::directory_iterator(dir_), {}), 1) << "the source alone";
+  import_hf(hf_, dir_ / "imported");
+  EXPECT_THROW(export_hf(dir_ / "imported", dir_ / "exported", DType::kF32, interrupt), Error);
+  EXPECT_EQ(std::distance(fs::directory_iterator(dir_), {}), 2);
+}
+
 }  // namespace
 }  // namespace thinwire::train

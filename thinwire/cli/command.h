@@ -32,6 +32,8 @@ void add_train(CLI::App& app);
 
 // Declares a subcommand of `parent`, which owns it.
 CLI::App* add_command(CLI::App& parent, const std::string& name, const std::string& help);
+// The flag --quiet, for commands that show progress: errors and the result only.
+void add_quiet_flag(CLI::App* command);
 
 // Declares every subcommand, in the order in which --help lists them.
 void add_commands(CLI::App& app);

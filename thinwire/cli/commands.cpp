@@ -1,11 +1,17 @@
 #include <CLI/CLI.hpp>
 
 #include "thinwire/cli/command.h"
+#include "thinwire/events/progress.h"
 
 namespace thinwire::cli {
 
 CLI::App* add_command(CLI::App& parent, const std::string& name, const std::string& help) {
   return parent.add_subcommand(name, help);
+}
+
+void add_quiet_flag(CLI::App* command) {
+  command->add_flag_callback(
+      "-q,--quiet", [] { events::be_quiet(); }, "Show errors and the result, no progress");
 }
 
 void add_commands(CLI::App& app) {

@@ -8,6 +8,8 @@
 
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
+#include "thinwire/cli/tensor_progress.h"
+#include "thinwire/events/progress.h"
 #include "thinwire/train/hf.h"
 
 namespace thinwire::cli {
@@ -21,8 +23,9 @@ struct Arguments {
 
 void run(const Arguments& arguments) {
   const DType dtype = arguments.dtype == "bf16" ? DType::kBf16 : DType::kF32;
-  for (const std::string& note : train::export_hf(arguments.source, arguments.out_dir, dtype)) {
-    fmt::print(stderr, "{}\n", note);
+  for (const std::string& note :
+       train::export_hf(arguments.source, arguments.out_dir, dtype, show_tensors("export"))) {
+    events::print_message(note);
   }
   fmt::print("{}\n", arguments.out_dir);
 }
@@ -43,6 +46,7 @@ void add_export(CLI::App& app) {
   command->add_option("--dtype", arguments->dtype, "Number format of the weights")
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->capture_default_str();
+  add_quiet_flag(command);
   command->callback([arguments] { run(*arguments); });
 }
 

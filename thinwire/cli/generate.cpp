@@ -141,8 +141,8 @@ void run(const Arguments& arguments) {
     if (made < wanted) logits = decoder.step(token);
   }
   write_output(text.finish() + "\n");
-  fmt::print(stderr, "{} tokens, {:.0f} tokens/s\n", made,
-             static_cast<double>(made) / watch.seconds());
+  events::print_message(
+      fmt::format("{} tokens, {:.0f} tokens/s", made, static_cast<double>(made) / watch.seconds()));
 }
 
 }  // namespace
@@ -181,6 +181,7 @@ void add_generate(CLI::App& app) {
   add_count(*command, "--context", arguments->context, 1, kMostTokens,
             "Most tokens of prompt and answer; default: the sequence of the training");
   add_count(*command, "--threads", arguments->threads, 1, kMostThreads, "Compute threads");
+  add_quiet_flag(command);
   command->callback([arguments] { run(*arguments); });
 }
 

@@ -8,6 +8,8 @@
 
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
+#include "thinwire/cli/tensor_progress.h"
+#include "thinwire/events/progress.h"
 #include "thinwire/train/hf.h"
 
 namespace thinwire::cli {
@@ -19,8 +21,9 @@ struct Arguments {
 };
 
 void run(const Arguments& arguments) {
-  for (const std::string& note : train::import_hf(arguments.hf_dir, arguments.out_dir)) {
-    fmt::print(stderr, "{}\n", note);
+  for (const std::string& note :
+       train::import_hf(arguments.hf_dir, arguments.out_dir, show_tensors("import"))) {
+    events::print_message(note);
   }
   fmt::print("{}\n", arguments.out_dir);
 }
@@ -38,6 +41,7 @@ void add_import(CLI::App& app) {
   command->add_option("out_dir", arguments->out_dir, "Folder to write; must not exist or be empty")
       ->required()
       ->check(refuse_empty);
+  add_quiet_flag(command);
   command->callback([arguments] { run(*arguments); });
 }
 

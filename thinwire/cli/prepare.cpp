@@ -116,6 +116,7 @@ void add_prepare(CLI::App& app) {
   command->add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
   command->add_flag("--force", arguments->force,
                     "Replace what was prepared there from other text or settings");
+  add_quiet_flag(command);
   command->callback([arguments] { run(*arguments); });
 }
 

@@ -90,6 +90,7 @@ void add_sweep(CLI::App& app) {
                       "Folder of runs and results (default: runs/<name of the grid file>)");
   command->add_option("--program", arguments->program)->group("");
   command->footer(kGridHelp);
+  add_quiet_flag(command);
   command->callback([arguments] { run(*arguments); });
 }
 

@@ -13,6 +13,7 @@
 #include "thinwire/base/interrupt.h"
 #include "thinwire/base/units.h"
 #include "thinwire/cli/command.h"
+#include "thinwire/events/progress.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::cli {
@@ -52,9 +53,9 @@ void run(const Arguments& arguments) {
   if (result.outcome == train::Outcome::kElsewhere) return;
   if (result.outcome == train::Outcome::kStopped) report_stop(recipe, result.step);
   if (result.outcome == train::Outcome::kAlreadyFinished) {
-    fmt::print(stderr,
-               "{} is finished already (a higher train.steps goes on, --restart begins anew)\n",
-               recipe.run.dir);
+    events::print_message(
+        fmt::format("{} is finished already (a higher train.steps goes on, --restart begins anew)",
+                    recipe.run.dir));
   }
   print_result(result.summary, recipe.run.dir);
 }
@@ -71,6 +72,7 @@ void add_train(CLI::App& app) {
   command->add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
   command->add_flag("--restart", arguments->restart,
                     "Begin anew, removing what the run folder holds of an earlier run");
+  add_quiet_flag(command);
   command->callback([arguments] { run(*arguments); });
 }
 

@@ -29,6 +29,7 @@ constexpr std::string_view kPlainStyle = "\x1b[0m";
 struct Screen {
   std::mutex mutex;
   Progress* shown = nullptr;
+  bool quiet = false;
 };
 
 Screen& screen() {
@@ -138,7 +139,7 @@ Progress::Progress(std::string label, int64_t total, ProgressOptions options)
       began_(monotonic_seconds()),
       shown_at_(began_) {
   const std::lock_guard lock(screen().mutex);
-  if (screen().shown != nullptr) return;
+  if (screen().shown != nullptr || screen().quiet) return;
   screen().shown = this;
   mode_ = is_terminal(options_.file) ? Mode::kLive : Mode::kPlain;
   colour_ = environment("NO_COLOR").empty();
@@ -252,8 +253,14 @@ std::string Progress::live_line() const {
   return rendered(head, colour_) + rendered(tail, colour_);
 }
 
+void be_quiet() {
+  const std::lock_guard lock(screen().mutex);
+  screen().quiet = true;
+}
+
 void print_message(std::string_view text) {
   const std::lock_guard lock(screen().mutex);
+  if (screen().quiet) return;
   Progress* shown = screen().shown;
   if (shown == nullptr || shown->mode_ != Progress::Mode::kLive) {
     put_to(STDERR_FILENO, fmt::format("{}\n", text));

@@ -39,6 +39,8 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
+  // Whether it is a line on a terminal.
+  bool live() const { return mode_ == Mode::kLive; }
   // Whether update(done) would show anything now, to spare the making of fields.
   bool due(int64_t done) const;
   // Shows the state if it is due; time left is worked out from the rate since the beginning.
@@ -73,5 +75,8 @@ class Progress {
 
 // Prints one line to stderr, above the live line if there is one. May be called from any thread.
 void print_message(std::string_view text);
+
+// From here on neither progress nor messages are shown: for --quiet.
+void be_quiet();
 
 }  // namespace thinwire::events

@@ -148,7 +148,11 @@ std::map<std::string, uint64_t> parse_data(const fs::path& path, const Json& jso
   return data;
 }
 
-std::optional<uint64_t> step_of(const fs::path& folder) {
+}  // namespace
+
+std::string checkpoint_name(uint64_t step) { return fmt::format("{}{:08}", kStepPrefix, step); }
+
+std::optional<uint64_t> checkpoint_step(const fs::path& folder) {
   const std::string name = folder.filename().string();
   if (!name.starts_with(kStepPrefix)) return std::nullopt;
   uint64_t step = 0;
@@ -158,17 +162,13 @@ std::optional<uint64_t> step_of(const fs::path& folder) {
   return step;
 }
 
-}  // namespace
-
-std::string checkpoint_name(uint64_t step) { return fmt::format("{}{:08}", kStepPrefix, step); }
-
 bool is_checkpoint(const fs::path& folder) { return fs::is_regular_file(folder / kMetaFile); }
 
 std::vector<fs::path> list_checkpoints(const fs::path& checkpoints_dir) {
   if (!fs::is_directory(checkpoints_dir)) return {};
   std::map<uint64_t, fs::path> found;
   for (const auto& entry : fs::directory_iterator(checkpoints_dir)) {
-    const auto step = step_of(entry.path());
+    const auto step = checkpoint_step(entry.path());
     if (step && is_checkpoint(entry.path())) found.emplace(*step, entry.path());
   }
   std::vector<fs::path> folders;
@@ -198,8 +198,9 @@ void CheckpointWriter::note(const std::string& name, CheckpointFile file) {
   }
 }
 
-void CheckpointWriter::write_weights(const tensor::Arena& params) {
-  note(kWeightsFile, train::write_weights(staged_.partial() / kWeightsFile, params, DType::kF32));
+void CheckpointWriter::write_weights(const tensor::Arena& params, const TensorProgress& progress) {
+  note(kWeightsFile,
+       train::write_weights(staged_.partial() / kWeightsFile, params, DType::kF32, progress));
 }
 
 void CheckpointWriter::write_state(const std::string& name, std::span<const NamedValues> state) {
@@ -243,7 +244,7 @@ void CheckpointWriter::add_file(const fs::path& path, const std::string& name) {
   note(name, {source.bytes().size(), hash_bytes(source.bytes())});
 }
 
-void CheckpointWriter::commit(const CheckpointMeta& meta, int64_t keep) {
+void CheckpointWriter::commit(const CheckpointMeta& meta, int64_t keep, int64_t spared) {
   for (int worker = 0; worker < meta.workers; ++worker) {
     if (!files_.contains(worker_file(worker))) {
       throw Error(fmt::format("cannot complete {}: {} was not written", staged_.target().string(),
@@ -254,7 +255,9 @@ void CheckpointWriter::commit(const CheckpointMeta& meta, int64_t keep) {
   staged_.publish();
   if (keep <= 0) return;
   auto others = list_checkpoints(staged_.target().parent_path());
-  std::erase(others, staged_.target());
+  std::erase_if(others, [&](const fs::path& other) {
+    return other == staged_.target() || static_cast<int64_t>(*checkpoint_step(other)) == spared;
+  });
   const size_t kept = static_cast<size_t>(keep) - 1;
   for (size_t i = 0; i + kept < others.size(); ++i) remove_published(others[i]);
 }

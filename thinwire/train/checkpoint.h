@@ -76,7 +76,7 @@ class CheckpointWriter {
   CheckpointWriter(const fs::path& checkpoints_dir, uint64_t step);
   // Writes `folder` itself, which must not exist or be empty.
   explicit CheckpointWriter(const fs::path& folder);
-  void write_weights(const tensor::Arena& params);
+  void write_weights(const tensor::Arena& params, const TensorProgress& progress = {});
   void write_consensus(std::span<const NamedValues> state);
   // Empty bytes are left out.
   void write_worker(int worker, std::span<const NamedValues> state,
@@ -88,9 +88,10 @@ class CheckpointWriter {
   void add_file(const fs::path& path, const std::string& name);
 
   // Makes the checkpoint appear (in place of one of the same step), then deletes the oldest others
-  // beyond `keep`, this one counted; keep 0 deletes none. meta.workers files of worker state must
-  // have been written. Not to be called while another thread still writes.
-  void commit(const CheckpointMeta& meta, int64_t keep);
+  // beyond `keep`, this one counted, but never that of the step `spared`; keep 0 deletes none.
+  // meta.workers files of worker state must have been written. Not to be called while another
+  // thread still writes.
+  void commit(const CheckpointMeta& meta, int64_t keep, int64_t spared = -1);
 
  private:
   void note(const std::string& name, CheckpointFile file);
@@ -142,6 +143,8 @@ class CheckpointReader {
 
 // "step-00001000"
 std::string checkpoint_name(uint64_t step);
+// The step in such a name of a folder; nothing where it has none.
+std::optional<uint64_t> checkpoint_step(const fs::path& folder);
 
 // Whether the folder is a checkpoint (has a checkpoint.json); does not verify it.
 bool is_checkpoint(const fs::path& folder);

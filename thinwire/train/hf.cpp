@@ -141,25 +141,26 @@ LoadedModel load_hf(const fs::path& hf_dir) {
   return loaded;
 }
 
-Notes import_hf(const fs::path& hf_dir, const fs::path& out_dir) {
+Notes import_hf(const fs::path& hf_dir, const fs::path& out_dir, const TensorProgress& progress) {
   require_absent(out_dir);
   const LoadedModel loaded = load_hf(hf_dir);
   CheckpointWriter writer(out_dir);
-  writer.write_weights(*loaded.params);
+  writer.write_weights(*loaded.params, progress);
   writer.add_text(kRecipeFile, imported_recipe(loaded));
   Notes notes = add_vocabulary(hf_dir, loaded, writer);
   writer.commit({}, 0);
   return notes;
 }
 
-Notes export_hf(const fs::path& source, const fs::path& out_dir, DType dtype) {
+Notes export_hf(const fs::path& source, const fs::path& out_dir, DType dtype,
+                const TensorProgress& progress) {
   require_absent(out_dir);
   const LoadedModel loaded = load_model(source);
   const HfConfig config{loaded.model, loaded.sequence, {}};
   const SpecialTokens tokens = special_tokens(loaded);
   StagedFolder staged(out_dir);
   const fs::path& dir = staged.partial();
-  write_weights(dir / "model.safetensors", *loaded.params, dtype);
+  write_weights(dir / "model.safetensors", *loaded.params, dtype, progress);
   write_file(dir / kConfigFile, print_hf_config(config, tokens, dtype));
   write_file(dir / "generation_config.json", print_generation_config(tokens));
   Notes notes = write_vocabulary(dir, loaded);

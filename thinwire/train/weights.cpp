@@ -68,13 +68,17 @@ void read_weights(const TensorFiles& files, tensor::Arena& params) {
   }
 }
 
-FileStamp write_weights(const fs::path& path, const tensor::Arena& params, DType dtype) {
+FileStamp write_weights(const fs::path& path, const tensor::Arena& params, DType dtype,
+                        const TensorProgress& progress) {
   const auto specs = params.layout().specs();
   std::vector<tensor::SafetensorsEntry> entries;
   for (const TensorSpec& spec : specs) entries.push_back({spec.name, spec.shape});
   // Without this mark transformers refuses the file.
   tensor::SafetensorsWriter file(path, entries, dtype, {{"format", "pt"}});
-  for (size_t i = 0; i < specs.size(); ++i) file.write(params.tensor(i));
+  for (size_t i = 0; i < specs.size(); ++i) {
+    if (progress) progress(i, specs.size());
+    file.write(params.tensor(i));
+  }
   file.commit();
   return {file.size(), file.hash()};
 }

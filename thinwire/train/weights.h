@@ -23,6 +23,9 @@ TensorFiles tensors_of(const tensor::SafetensorsReader& file);
 void check_weights(const fs::path& origin, const TensorFiles& files,
                    std::span<const TensorSpec> specs);
 
+// Called before each tensor with how many of all are done; what it throws ends the work.
+using TensorProgress = std::function<void(size_t done, size_t all)>;
+
 // Fills every tensor of the arena (from fp32, fp16 or bf16), after check_weights.
 void read_weights(const TensorFiles& files, tensor::Arena& params);
 
@@ -32,6 +35,7 @@ struct FileStamp {
 };
 
 // Writes every tensor of the arena as kF32 or kBf16.
-FileStamp write_weights(const fs::path& path, const tensor::Arena& params, DType dtype);
+FileStamp write_weights(const fs::path& path, const tensor::Arena& params, DType dtype,
+                        const TensorProgress& progress = {});
 
 }  // namespace thinwire::train
