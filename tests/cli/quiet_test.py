@@ -49,6 +49,12 @@ class Quiet(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("thinwire: ", done.stderr)
 
+    def test_without_it_a_start_is_announced(self):
+        self.call("prepare")
+        stderr = self.call("train").stderr
+        self.assertIn("run: allreduce, 1 worker x 1 thread, fp32 on cpu", stderr)
+        self.assertIn("checkpoints: every 5 min, at the end", stderr)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -14,7 +14,7 @@ std::string complaint(const StepPart& first, const StepPart& second) {
   const fs::path folder = test_folder();
   const config::Recipe recipe = tiny_recipe(folder, {"model.vocab=258"});
   Recorder recorder(recipe, folder, 0);
-  Collector collector(2, recorder, nullptr);
+  Collector collector(2, recorder);
   collector.add_step(1, 0, first);
   try {
     collector.add_step(1, 1, second);
@@ -42,7 +42,7 @@ TEST(Collector, MeansAreOverWhoTrained) {
   const fs::path folder = test_folder();
   const config::Recipe recipe = tiny_recipe(folder, {"model.vocab=258"});
   Recorder recorder(recipe, folder, 0);
-  Collector collector(2, recorder, nullptr);
+  Collector collector(2, recorder);
   StepPart there;
   there.tokens = 4;
   there.loss_sum = 6;

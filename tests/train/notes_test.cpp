@@ -34,7 +34,7 @@ CheckpointNote checkpoint() {
 
 // One of each kind.
 std::vector<Note> all_kinds() {
-  return {StartNote{true, "runs/a"},
+  return {StartNote{true, "runs/a", {"kjv", "validation"}, {10, 2.5, 3}},
           StepNote{3, 1, part()},
           EvaluationNote{3, 1, "kjv", {2, 4}},
           checkpoint(),
@@ -42,7 +42,10 @@ std::vector<Note> all_kinds() {
           StopWishNote(),
           StopAskNote(),
           StopAnswerNote{5},
-          StopAtNote{6}};
+          StopAtNote{6},
+          CheckpointAskNote{7},
+          CheckpointAnswerNote{8},
+          CheckpointAtNote{9}};
 }
 
 std::string refusal(const Bytes& bytes) {
@@ -88,7 +91,12 @@ TEST(Notes, FieldsArriveInTheirPlaces) {
 
 // docs/formats.md.
 TEST(Notes, BytesAreAsDocumented) {
-  EXPECT_EQ(encode_note(StartNote{true, "ab"}), (Bytes{0, 1, 2, 0, 0, 0, 'a', 'b'}));
+  EXPECT_EQ(encode_note(StartNote{true, "ab", {"c"}, {1, 2.0, 3}}),
+            (Bytes{0, 1, 2, 0, 0, 0, 'a', 'b',        //
+                   1, 0, 0, 0, 1, 0, 0,   0,    'c',  //
+                   1, 0, 0, 0, 0, 0, 0,   0,          //
+                   0, 0, 0, 0, 0, 0, 0,   0x40,       //
+                   3, 0, 0, 0, 0, 0, 0,   0}));
   EXPECT_EQ(encode_note(CompleteNote()), (Bytes{4}));
   EXPECT_EQ(encode_note(StopAtNote{258}), (Bytes{8, 2, 1, 0, 0, 0, 0, 0, 0}));
   EXPECT_EQ(encode_note(StepNote{1, 2, part()}).size(), 1 + 8 + 4 + 14 * 8 + 1u);
@@ -113,8 +121,10 @@ TEST(Notes, CutOrLengthenedTheyAreRefused) {
 }
 
 TEST(Notes, DamageIsRefusedAndNamed) {
-  EXPECT_THAT(refusal({9}), testing::HasSubstr("kind 9, known are 0 to 8"));
-  EXPECT_THAT(refusal({0, 2, 0, 0, 0, 0}), testing::HasSubstr("neither"));
+  EXPECT_THAT(refusal({12}), testing::HasSubstr("kind 12, known are 0 to 11"));
+  Bytes start = encode_note(StartNote());
+  start[1] = 2;
+  EXPECT_THAT(refusal(start), testing::HasSubstr("neither"));
   EXPECT_THAT(refusal({8, 0, 0, 0, 0, 0, 0, 0, 0x80}), testing::HasSubstr("out of range"));
   EXPECT_THAT(refusal({8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}),
               testing::HasSubstr("out of range"));

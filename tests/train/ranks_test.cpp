@@ -48,7 +48,11 @@ class SlowDesk final : public Desk {
     }
     got('c', step, worker);
   }
+  void show_evaluation(int64_t, const std::string&, double) override {}
   bool stops_before(int64_t) override { return false; }
+  bool checkpoint_due(int64_t) override { return false; }
+  bool checkpoint_wanted() const override { return true; }
+  int64_t checkpoint_written() const override { return written; }
 
   std::vector<std::string> events() {
     const std::lock_guard lock(mutex_);
@@ -58,6 +62,7 @@ class SlowDesk final : public Desk {
   std::latch writing{1};
   std::latch released{1};
   std::vector<float> kept;
+  std::atomic<int64_t> written = -1;
 
  private:
   void got(char what, int64_t step, int worker) {
@@ -118,6 +123,24 @@ TEST_F(TwoRanks, FramesMoveAndARunCanStopWhileACheckpointIsWritten) {
   EXPECT_EQ(folder_.kept, values_);
 }
 
+TEST_F(TwoRanks, AllWriteACheckpointByTimeBeforeTheSameStep) {
+  const auto desk = leader_.leader_desk(folder_);
+  const auto remote = other_.remote_desk();
+  int64_t first = 0, second = 0;
+  const auto train_until_due = [](Desk& at, int64_t& step) {
+    while (!at.checkpoint_due(step)) ++step;
+  };
+  for (int checkpoint = 0; checkpoint < 3; ++checkpoint) {
+    std::thread other([&] { train_until_due(*remote, second); });
+    train_until_due(*desk, first);
+    other.join();
+    ASSERT_EQ(first, second);
+    folder_.written = first;
+    ++first;
+    ++second;
+  }
+}
+
 // So a slow disk does not fill the memory of the rank that writes.
 TEST_F(TwoRanks, ACheckpointWaitsForWhatCameBeforeTheLastOne) {
   const auto desk = leader_.leader_desk(folder_);
@@ -166,7 +189,9 @@ TEST_F(TwoRanks, ANoteThatGoesTheOtherWayEndsTheRun) {
 }
 
 TEST_F(TwoRanks, TheLeaderTellsHowTheRunBegins) {
-  leader_.tell({.finished = false, .checkpoint = "runs/a/checkpoints/step-00000005"});
+  StartNote start;
+  start.checkpoint = "runs/a/checkpoints/step-00000005";
+  leader_.tell(start);
   EXPECT_EQ(other_.hear().checkpoint, "runs/a/checkpoints/step-00000005");
 }
 

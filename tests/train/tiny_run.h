@@ -26,12 +26,12 @@ inline fs::path test_folder() {
 }
 
 // Sentences with a pattern to learn, as byte tokens, with validation sets "validation" and "other".
-inline fs::path prepare_tiny_corpus(const fs::path& folder) {
+inline fs::path prepare_tiny_corpus(const fs::path& folder, int lines = 900) {
   std::string text;
   std::string other;
   Rng rng(1, 1);
   const std::vector<std::string> words = {"thin", "wires", "carry", "small", "payloads", "far"};
-  for (int line = 0; line < 900; ++line) {
+  for (int line = 0; line < lines; ++line) {
     for (int word = 0; word < 6; ++word) text += words[rng.below(words.size())] + ' ';
     text += '\n';
     if (line % 10 == 0) other += "payloads carry wires far and small\n";

@@ -120,6 +120,15 @@ void check_links(const LinksSection& links, const std::string& engine) {
           engine);
 }
 
+void check_eval(const EvalSection& eval, const CheckpointSection& checkpoint) {
+  require(eval.patience == 0 || eval.every > 0,
+          "[eval] patience = {} needs every > 0, got 0: only the end would be evaluated",
+          eval.patience);
+  require(
+      !checkpoint.best || eval.every > 0,
+      "[checkpoint] best = true needs [eval] every > 0, got 0: only the end would be evaluated");
+}
+
 void check_schedule(const ScheduleSection& schedule, int64_t steps) {
   require(schedule.warmup <= steps,
           "[schedule] warmup must be <= [train] steps, got warmup {} and steps {}", schedule.warmup,
@@ -143,6 +152,7 @@ void check_recipe(const Recipe& recipe) {
   check_optim(recipe.optim);
   check_sync(recipe.sync, recipe.train.workers);
   check_links(recipe.links, recipe.train.engine);
+  check_eval(recipe.eval, recipe.checkpoint);
   check_schedule(recipe.schedule, recipe.train.steps);
 }
 

@@ -104,14 +104,18 @@ struct SyncSection final : SectionOf<SyncSection> {
 };
 
 struct EvalSection final : SectionOf<EvalSection> {
-  int64_t every = 0;  // steps between evaluations; 0: only at the end
-  int64_t rows = 0;   // rows of each validation set; 0: all
+  int64_t every = 0;                 // steps between evaluations; 0: only at the end
+  int64_t rows = 0;                  // rows of each validation set; 0: all
+  std::string watch = "validation";  // the validation set that patience and checkpoint.best go by
+  int64_t patience = 0;  // evaluations without a lower loss that end the run; 0: none do
   void describe(Fields& fields) override;
 };
 
 struct CheckpointSection final : SectionOf<CheckpointSection> {
-  int64_t every = 0;  // steps between checkpoints; 0: only at the end
-  int64_t keep = 2;   // newest checkpoints kept
+  int64_t every = 0;   // steps between checkpoints; 0: none by steps
+  double minutes = 5;  // one this long after the last, besides; 0: none by time
+  int64_t keep = 2;    // newest checkpoints kept
+  bool best = false;   // besides, that of the lowest validation loss
   void describe(Fields& fields) override;
 };
 

@@ -171,12 +171,24 @@ void EvalSection::describe(Fields& fields) {
                  "Steps between evaluations; 0 means only at the end.");
   fields.integer("rows", rows, "rows", 0, kNoLimit,
                  "Rows of each validation set that are evaluated; 0 means all.");
+  fields.text("watch", watch, "The validation set whose loss patience and checkpoint.best go by.");
+  fields.integer("patience", patience, "evaluations", 0, 1'000'000,
+                 "The run ends once so many evaluations in a row have not lowered the loss on the "
+                 "watched set; 0 means that it goes on to its last step.");
 }
 
 void CheckpointSection::describe(Fields& fields) {
   fields.integer("every", every, "steps", 0, 1'000'000'000,
-                 "Steps between checkpoints; 0 means only at the end.");
+                 "Steps between checkpoints; 0 means none by steps. One is written in any case at "
+                 "the end and when the run is stopped.");
+  fields.number("minutes", minutes, "min", 0, 1e6,
+                "A checkpoint is also written once this time has gone by since the last one; 0 "
+                "means none by time.");
   fields.integer("keep", keep, "checkpoints", 1, 1'000'000, "Newest checkpoints that are kept.");
+  fields.flag(
+      "best", best,
+      "Whether the checkpoint with the lowest loss on the validation set eval.watch is kept "
+      "besides, as best in the run folder; every evaluation then has a checkpoint.");
 }
 
 void LogSection::describe(Fields& fields) {

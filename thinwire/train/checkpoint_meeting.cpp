@@ -45,9 +45,21 @@ bool CheckpointMeeting::arrive(int64_t completed, int worker, const WorkerState&
   meta.ended_at = static_cast<uint64_t>(stamp_.ended_at);
   meta.method = stamp_.method;
   meta.workers = workers_;
-  pending->writer.commit(meta, keep_);
+  pending->writer.commit(meta, keep_, best_);
   pending_.erase(completed);
   return true;
+}
+
+void CheckpointMeeting::keep_best(int64_t completed) {
+  const std::lock_guard lock(mutex_);
+  best_ = completed;
+  const fs::path link = folder_.parent_path() / kBestLink;
+  const fs::path partial = link.string() + ".partial";
+  fs::remove(partial);
+  fs::create_directory_symlink(
+      folder_.filename() / checkpoint_name(static_cast<uint64_t>(completed)), partial);
+  fs::rename(partial, link);
+  sync_directory(link.parent_path());
 }
 
 }  // namespace thinwire::train

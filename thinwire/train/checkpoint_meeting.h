@@ -17,6 +17,9 @@
 
 namespace thinwire::train {
 
+// The name of the link in a run folder to the checkpoint of the lowest loss.
+inline constexpr const char* kBestLink = "best";
+
 // What every checkpoint of a run carries besides tensors.
 struct CheckpointStamp {
   uint64_t run_id = 0;
@@ -47,6 +50,9 @@ class CheckpointMeeting {
   // came last and published it. Throws Error when it cannot be written; nothing of it stays then
   // and older checkpoints are untouched.
   bool arrive(int64_t completed, int worker, const WorkerState& state);
+  // The checkpoint after `completed` steps, which is there, stays, and the link `best` beside the
+  // folder of checkpoints names it.
+  void keep_best(int64_t completed);
 
  private:
   struct Pending;
@@ -57,6 +63,7 @@ class CheckpointMeeting {
   const int64_t keep_;
   const CheckpointStamp stamp_;
   std::mutex mutex_;
+  int64_t best_ = -1;  // steps of the one that stays; -1: none
   std::map<int64_t, std::shared_ptr<Pending>> pending_;
 };
 

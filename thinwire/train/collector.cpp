@@ -12,8 +12,8 @@
 
 namespace thinwire::train {
 
-Collector::Collector(int workers, Recorder& recorder, const std::atomic<bool>* stop)
-    : workers_(static_cast<size_t>(workers)), recorder_(recorder), stop_(stop) {}
+Collector::Collector(int workers, Recorder& recorder)
+    : workers_(static_cast<size_t>(workers)), recorder_(recorder) {}
 
 void Collector::add_step(int64_t step, int worker, const StepPart& part) {
   const std::lock_guard lock(mutex_);
@@ -86,14 +86,14 @@ void Collector::complete_step(int64_t step, const std::vector<StepPart>& parts) 
   recorder_.step(std::move(event));
 }
 
-void Collector::add_evaluation(int64_t step, const std::string& name, int worker,
-                               const EvalPart& part) {
+std::optional<double> Collector::add_evaluation(int64_t step, const std::string& name, int worker,
+                                                const EvalPart& part) {
   const std::lock_guard lock(mutex_);
   const std::pair key(step, name);
   Parts<EvalPart>& parts = evaluations_[key];
   parts.of_worker.resize(workers_);
   parts.of_worker[static_cast<size_t>(worker)] = part;
-  if (++parts.arrived < workers_) return;
+  if (++parts.arrived < workers_) return std::nullopt;
   EvalPart sum;
   for (const EvalPart& one : parts.of_worker) {
     sum.loss_sum += one.loss_sum;
@@ -108,16 +108,12 @@ void Collector::add_evaluation(int64_t step, const std::string& name, int worker
   recorder_.evaluation(step, name, loss);
   recorder_.restart_clock();
   evaluations_.erase(key);
+  return loss;
 }
 
-bool Collector::stops_before(int64_t step) {
+void Collector::show_evaluation(int64_t step, const std::string& name, double fraction) {
   const std::lock_guard lock(mutex_);
-  if (stop_step_ < 0 && stop_ != nullptr && stop_->load()) {
-    stop_step_ = std::max(step, allowed_step_ + 1);
-  }
-  if (stop_step_ >= 0 && step >= stop_step_) return true;
-  allowed_step_ = std::max(allowed_step_, step);
-  return false;
+  recorder_.show_evaluation(step, name, fraction);
 }
 
 void Collector::sync() {

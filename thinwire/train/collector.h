@@ -2,10 +2,10 @@
 // step or an evaluation, and whoever comes last completes it.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,18 +42,19 @@ struct EvalPart {
 // Thread-safe.
 class Collector {
  public:
-  Collector(int workers, Recorder& recorder, const std::atomic<bool>* stop);
+  Collector(int workers, Recorder& recorder);
 
   // `step` counts completed steps. Throws Error when replicas that should agree do not.
   void add_step(int64_t step, int worker, const StepPart& part);
-  void add_evaluation(int64_t step, const std::string& name, int worker, const EvalPart& part);
-  // Whether the run ends before this step (counted from 0) because somebody asked for it: the same
-  // answer for every worker.
-  bool stops_before(int64_t step);
+  // The loss, from whoever completes the evaluation.
+  std::optional<double> add_evaluation(int64_t step, const std::string& name, int worker,
+                                       const EvalPart& part);
+  void show_evaluation(int64_t step, const std::string& name, double fraction);
   // Puts everything recorded so far on disk.
   void sync();
   void restart_clock();
-  uint64_t last_digest() const { return last_digest_; }
+  // Of the weights when workers last synchronised; nothing where they have not yet.
+  std::optional<uint64_t> last_digest() const { return last_digest_; }
 
  private:
   void complete_step(int64_t step, const std::vector<StepPart>& parts);
@@ -68,13 +69,10 @@ class Collector {
 
   const size_t workers_;
   Recorder& recorder_;
-  const std::atomic<bool>* stop_;
   std::mutex mutex_;
   std::map<int64_t, Parts<StepPart>> steps_;
   std::map<std::pair<int64_t, std::string>, Parts<EvalPart>> evaluations_;
-  int64_t allowed_step_ = -1;  // highest step that somebody may train
-  int64_t stop_step_ = -1;     // first step that nobody trains; -1: none
-  uint64_t last_digest_ = 0;
+  std::optional<uint64_t> last_digest_;
   std::vector<int64_t> tokens_of_;  // each worker's in the last step
 };
 

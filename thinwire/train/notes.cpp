@@ -29,6 +29,10 @@ class NoteWriter {
   void operator()(uint64_t value) { writer_.put(value); }
   void operator()(double value) { writer_.put(value); }
   void operator()(const std::string& text) { writer_.put_string(text); }
+  void operator()(const std::vector<std::string>& texts) {
+    writer_.put(static_cast<uint32_t>(texts.size()));
+    for (const std::string& text : texts) writer_.put_string(text);
+  }
   template <typename T>
   void list(std::span<const T> values) {
     writer_.put(uint64_t{values.size()});
@@ -61,6 +65,10 @@ class NoteReader {
   void operator()(uint64_t& value) { value = reader_.get<uint64_t>(); }
   void operator()(double& value) { value = reader_.get<double>(); }
   void operator()(std::string& text) { text = reader_.get_string(); }
+  void operator()(std::vector<std::string>& texts) {
+    texts.resize(count(4));
+    for (std::string& text : texts) text = reader_.get_string();
+  }
   template <typename T>
   void list(std::vector<T>& values) {
     const auto count = reader_.get<uint64_t>();
@@ -119,6 +127,10 @@ void fields(AnyNote& note, Visit& visit) {
   if constexpr (std::is_same_v<T, StartNote>) {
     visit(note.finished);
     visit(note.checkpoint);
+    visit(note.evaluated);
+    visit(note.best.step);
+    visit(note.best.loss);
+    visit(note.best.since);
   } else if constexpr (std::is_same_v<T, StepNote>) {
     visit(note.step);
     visit(note.worker);
@@ -131,6 +143,11 @@ void fields(AnyNote& note, Visit& visit) {
     visit(note.part.loss_sum);
     visit(note.part.tokens);
   } else if constexpr (std::is_same_v<T, StopAnswerNote> || std::is_same_v<T, StopAtNote>) {
+    visit(note.point);
+  } else if constexpr (std::is_same_v<T, CheckpointAskNote>) {
+    visit(note.margin);
+  } else if constexpr (std::is_same_v<T, CheckpointAnswerNote> ||
+                       std::is_same_v<T, CheckpointAtNote>) {
     visit(note.step);
   }
 }

@@ -12,6 +12,7 @@
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
+#include "thinwire/train/best_loss.h"
 #include "thinwire/train/checkpoint_meeting.h"
 #include "thinwire/train/collector.h"
 
@@ -19,8 +20,10 @@ namespace thinwire::train {
 
 // From the leader: what it found out before the others may look at the run folder.
 struct StartNote {
-  bool finished = false;   // there is nothing to train
-  std::string checkpoint;  // to go on from; empty: a new run
+  bool finished = false;               // there is nothing to train
+  std::string checkpoint;              // to go on from; empty: a new run
+  std::vector<std::string> evaluated;  // evaluations at its step that are recorded already
+  BestLoss best;                       // of the recorded evaluations of eval.watch up to it
 };
 // To the leader: a worker's parts. Steps count completed ones.
 struct StepNote {
@@ -47,20 +50,33 @@ struct CheckpointNote {
 struct CompleteNote {};
 // To the leader: somebody wants the run to end.
 struct StopWishNote {};
-// From the leader: which step is the latest you may train?
+// From the leader: which point (train/desk.h) is the latest that you may pass? Wait at the next.
 struct StopAskNote {};
-// To the leader: that step.
+// To the leader: that point.
 struct StopAnswerNote {
+  int64_t point = 0;
+};
+// From the leader: the first point that nobody passes.
+struct StopAtNote {
+  int64_t point = 0;
+};
+// From the leader: which step is the latest that you may train? Train `margin` more, then wait.
+struct CheckpointAskNote {
+  int64_t margin = 0;
+};
+// To the leader: that step.
+struct CheckpointAnswerNote {
   int64_t step = 0;
 };
-// From the leader: the first step that nobody trains.
-struct StopAtNote {
+// From the leader: the step before which all write a checkpoint.
+struct CheckpointAtNote {
   int64_t step = 0;
 };
 
 // The alternatives' order is the notes' kind in docs/formats.md.
 using Note = std::variant<StartNote, StepNote, EvaluationNote, CheckpointNote, CompleteNote,
-                          StopWishNote, StopAskNote, StopAnswerNote, StopAtNote>;
+                          StopWishNote, StopAskNote, StopAnswerNote, StopAtNote, CheckpointAskNote,
+                          CheckpointAnswerNote, CheckpointAtNote>;
 
 Bytes encode_note(const Note& note);
 // As encode_note of a CheckpointNote with this state, which is not copied on the way.

@@ -14,6 +14,8 @@ namespace thinwire::train {
 namespace {
 
 constexpr int kLeader = 0;
+// Steps that ranks train at most while they agree on a checkpoint.
+constexpr int64_t kLongestMargin = 1000;
 
 class RemoteDesk final : public Desk {
  public:
@@ -32,7 +34,11 @@ class RemoteDesk final : public Desk {
     hub_.note(kLeader, encode_checkpoint_note(step, worker, state));
   }
 
-  bool stops_before(int64_t step) override { return ranks_.stops_before(step); }
+  void show_evaluation(int64_t, const std::string&, double) override {}
+
+  bool stops_before(int64_t point) override { return ranks_.stops_before(point); }
+
+  bool checkpoint_due(int64_t completed) override { return ranks_.checkpoint_due(completed); }
 
  private:
   Ranks& ranks_;
@@ -50,6 +56,7 @@ class Ranks::LeaderDesk final : public Desk {
                [&](const std::string& reason) { ranks.abort(reason); }) {
     const std::lock_guard lock(ranks.taker_mutex_);
     ranks.taker_ = &taker_;
+    ranks.folder_ = &folder;
   }
   ~LeaderDesk() override {
     const std::lock_guard lock(ranks_.taker_mutex_);
@@ -72,7 +79,13 @@ class Ranks::LeaderDesk final : public Desk {
     folder_.add_checkpoint(step, worker, state);
   }
 
-  bool stops_before(int64_t step) override { return ranks_.stops_before(step); }
+  void show_evaluation(int64_t step, const std::string& name, double fraction) override {
+    folder_.show_evaluation(step, name, fraction);
+  }
+
+  bool stops_before(int64_t point) override { return ranks_.stops_before(point); }
+
+  bool checkpoint_due(int64_t completed) override { return ranks_.checkpoint_due(completed); }
 
  private:
   // The parts that had come before the checkpoint before this one.
@@ -150,7 +163,7 @@ void Ranks::take_note(int from, Bytes note) {
     start_ = *start;
     told_ = true;
   } else {
-    take_stop_note(from, *known);
+    take_agreement_note(from, *known);
   }
 }
 
@@ -187,48 +200,97 @@ void Ranks::take_part(int from, const Bytes& note, Desk& desk) {
   }
 }
 
-bool Ranks::stops_before(int64_t step) {
-  std::unique_lock lock(stop_mutex_);
-  if (stop_ != nullptr && stop_->load() && !stopping_ && !wished_) {
-    wished_ = true;
-    leads() ? ask_for_steps() : hub().note(kLeader, encode_note(StopWishNote()));
-  }
-  if (stopping_) {
-    lock.unlock();
-    const auto known = hub().wait_until([this] { return stop_step_ >= 0; });
+int64_t Ranks::come_to(Agreement& agreement, int64_t point) {
+  while (true) {
+    if (const auto agreed = agreement.come_to(point)) return *agreed;
+    const auto known = hub().wait_until([&] { return agreement.may_pass(point); });
     if (!known) throw Aborted(known.error().message);
-    lock.lock();
-    if (step >= stop_step_) return true;
   }
-  allowed_step_ = std::max(allowed_step_, step);
-  return false;
 }
 
-void Ranks::ask_for_steps() {
-  if (stopping_) return;
-  stopping_ = true;
-  note_all(StopAskNote());
-  hear_step(allowed_step_);
-}
-
-void Ranks::hear_step(int64_t allowed) {
-  latest_step_ = std::max(latest_step_, allowed);
-  if (++answers_ < job_->size()) return;
-  stop_step_ = latest_step_ + 1;
-  note_all(StopAtNote{stop_step_});
-}
-
-void Ranks::take_stop_note(int from, const Note& note) {
-  const std::lock_guard lock(stop_mutex_);
-  if (leads() && std::holds_alternative<StopWishNote>(note)) return ask_for_steps();
-  if (const auto* answer = std::get_if<StopAnswerNote>(&note); answer != nullptr && leads()) {
-    return hear_step(answer->step);
+bool Ranks::stops_before(int64_t point) {
+  if (stop_ != nullptr && stop_->load()) {
+    const std::lock_guard lock(agreement_mutex_);
+    if (!std::exchange(wished_, true)) {
+      leads() ? ask_for_stop() : hub().note(kLeader, encode_note(StopWishNote()));
+    }
   }
-  if (const auto* stop = std::get_if<StopAtNote>(&note); stop != nullptr && !leads()) {
-    stop_step_ = stop->step;
-  } else if (std::holds_alternative<StopAskNote>(note) && !leads()) {
-    stopping_ = true;
-    hub().note(kLeader, encode_note(StopAnswerNote{allowed_step_}));
+  return point >= come_to(stop_point_.agreement, point);
+}
+
+bool Ranks::checkpoint_due(int64_t completed) {
+  const int64_t agreed = come_to(checkpoint_step_.agreement, completed);
+  if (leads()) ask_for_checkpoint(completed);
+  return agreed == completed;
+}
+
+void Ranks::ask_for_stop() {
+  if (stop_point_.asking) return;
+  if (ask(stop_point_, StopAskNote())) note_all(StopAtNote{stop_point_.agreed()});
+}
+
+void Ranks::ask_for_checkpoint(int64_t completed) {
+  const std::lock_guard lock(agreement_mutex_);
+  if (first_step_ < 0) first_step_ = completed;
+  Poll& poll = checkpoint_step_;
+  const bool settled = poll.answers == job_->size();
+  if (settled && folder_->checkpoint_written() >= poll.agreed()) poll.asking = false;
+  if (poll.asking || !folder_->checkpoint_wanted()) return;
+  const double steps_a_second = static_cast<double>(completed - first_step_) / watch_.seconds();
+  poll.margin = std::clamp<int64_t>(static_cast<int64_t>(steps_a_second), 1, kLongestMargin);
+  if (ask(poll, CheckpointAskNote{poll.margin})) note_all(CheckpointAtNote{poll.agreed()});
+}
+
+bool Ranks::ask(Poll& poll, const Note& question) {
+  poll.asking = true;
+  poll.latest = -1;
+  poll.answers = 0;
+  note_all(question);
+  return hear(poll, poll.agreement.promise(poll.margin));
+}
+
+bool Ranks::hear(Poll& poll, int64_t latest) {
+  poll.latest = std::max(poll.latest, latest);
+  if (++poll.answers < job_->size()) return false;
+  poll.agreement.settle(poll.agreed());
+  hub().wake();
+  return true;
+}
+
+void Ranks::take_agreement_note(int from, const Note& note) {
+  const std::lock_guard lock(agreement_mutex_);
+  leads() ? take_answer(from, note) : take_question(from, note);
+}
+
+void Ranks::take_answer(int from, const Note& note) {
+  const auto awaited = [&](const Poll& poll) { return poll.asking && poll.answers < job_->size(); };
+  const auto* stop = std::get_if<StopAnswerNote>(&note);
+  const auto* checkpoint = std::get_if<CheckpointAnswerNote>(&note);
+  if (std::holds_alternative<StopWishNote>(note)) {
+    ask_for_stop();
+  } else if (stop != nullptr && awaited(stop_point_)) {
+    if (hear(stop_point_, stop->point)) note_all(StopAtNote{stop_point_.agreed()});
+  } else if (checkpoint != nullptr && awaited(checkpoint_step_)) {
+    if (hear(checkpoint_step_, checkpoint->step)) {
+      note_all(CheckpointAtNote{checkpoint_step_.agreed()});
+    }
+  } else {
+    abort_for(from, fmt::format("kind {} is not for this rank", note.index()));
+  }
+}
+
+void Ranks::take_question(int from, const Note& note) {
+  if (std::holds_alternative<StopAskNote>(note)) {
+    hub().note(kLeader, encode_note(StopAnswerNote{stop_point_.agreement.promise(0)}));
+  } else if (const auto* ask = std::get_if<CheckpointAskNote>(&note)) {
+    const int64_t latest = checkpoint_step_.agreement.promise(ask->margin);
+    hub().note(kLeader, encode_note(CheckpointAnswerNote{latest}));
+  } else if (const auto* stop = std::get_if<StopAtNote>(&note)) {
+    stop_point_.agreement.settle(stop->point);
+    hub().wake();
+  } else if (const auto* checkpoint = std::get_if<CheckpointAtNote>(&note)) {
+    checkpoint_step_.agreement.settle(checkpoint->step);
+    hub().wake();
   } else {
     abort_for(from, fmt::format("kind {} is not for this rank", note.index()));
   }

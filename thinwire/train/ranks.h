@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "thinwire/base/bytes.h"
+#include "thinwire/base/clock.h"
 #include "thinwire/train/desk.h"
 #include "thinwire/train/notes.h"
 #include "thinwire/train/part_taker.h"
@@ -44,7 +45,10 @@ class Ranks {
   std::unique_ptr<Desk> leader_desk(Desk& folder);
   // As Desk::stops_before, on every rank: the leader asks how far the others are, and they wait
   // before their next step until it has said where all stop. Throws Aborted.
-  bool stops_before(int64_t step);
+  bool stops_before(int64_t point);
+  // As Desk::checkpoint_due. Once the leader's folder wants one, it asks likewise; the others go on
+  // for about a second's steps before they wait for the answer. Throws Aborted.
+  bool checkpoint_due(int64_t completed);
   // Leader: waits until all parts of all ranks are in. Throws Error when that cannot be any more.
   void wait_for_parts();
   // Others: a desk that passes everything on to the leader's, and that it is all.
@@ -56,7 +60,7 @@ class Ranks {
 
   void take_note(int from, Bytes note);
   void take_part(int from, const Bytes& note, Desk& desk);
-  void take_stop_note(int from, const Note& note);
+  void take_agreement_note(int from, const Note& note);
   // Throws Error unless `worker` is one of the rank whose first member is `from`.
   void check_worker(int from, int worker) const;
   void abort_for(int from, const std::string& what);
@@ -64,9 +68,25 @@ class Ranks {
   int first_member() const { return job_->first_member(job_->rank()); }
   // Notes between ranks go between their first members.
   transport::FrameHub& hub() { return *job_->hub(first_member()); }
-  // Leader, with stop_mutex_ held: asks the others how far they are, and hears the answers.
-  void ask_for_steps();
-  void hear_step(int64_t allowed);
+  // An agreement among all ranks; beside what this one knows, what the leader has heard.
+  struct Poll {
+    Agreement agreement;
+    int64_t margin = 0;
+    int64_t latest = -1;  // point that a rank may have passed
+    int answers = 0;
+    bool asking = false;  // until what was agreed is done
+    int64_t agreed() const { return latest + margin + 1; }
+  };
+  // Comes to a point, and waits there while it may not be passed. Returns the agreed one.
+  int64_t come_to(Agreement& agreement, int64_t point);
+  // Leader, with agreement_mutex_ held: asks the others how far they are, and hears the answers;
+  // true: that was the last, and all are to hear the agreed point.
+  bool ask(Poll& poll, const Note& question);
+  bool hear(Poll& poll, int64_t latest);
+  void take_answer(int from, const Note& note);
+  void take_question(int from, const Note& note);
+  void ask_for_stop();
+  void ask_for_checkpoint(int64_t completed);
 
   const int workers_;
   std::mutex taker_mutex_;
@@ -74,14 +94,14 @@ class Ranks {
   Start start_;                 // others: as told
   std::atomic<bool> told_ = false;
   const std::atomic<bool>* stop_;
-  std::mutex stop_mutex_;
-  bool wished_ = false;                  // others: have asked the leader to end the run
-  bool stopping_ = false;                // the leader wants to know, or knows, where all stop
-  int64_t allowed_step_ = -1;            // the latest that this rank trains or has trained
-  int64_t latest_step_ = -1;             // leader: of all that have answered
-  int answers_ = 0;                      // leader
-  std::atomic<int64_t> stop_step_ = -1;  // first step that nobody trains; -1: not known
-  std::atomic<int> complete_ = 0;        // leader: ranks that have handed in everything
+  std::mutex agreement_mutex_;
+  bool wished_ = false;  // has asked for the end of the run
+  Poll stop_point_;
+  Poll checkpoint_step_;
+  const Desk* folder_ = nullptr;   // leader: of the run folder; null without a desk
+  int64_t first_step_ = -1;        // leader: that it trained; -1: none yet
+  Stopwatch watch_;                // leader: since it began
+  std::atomic<int> complete_ = 0;  // leader: ranks that have handed in everything
   // Last, for the job's thread uses what is above until it goes.
   std::unique_ptr<transport::MpiJob> job_;
 };

@@ -12,6 +12,8 @@
 namespace thinwire::train {
 namespace {
 
+constexpr double kPlainInterval = 10;  // seconds between lines about an evaluation
+
 events::RunLog open_log(const fs::path& file, int64_t resume_step) {
   if (resume_step > 0) return {file, resume_step};
   return events::RunLog(file);
@@ -89,6 +91,15 @@ void Recorder::evaluation(int64_t step, const std::string& name, double loss) {
   log_.write(event);
   if (curves_) curves_->add(event);
   events::print_message(fmt::format("step {}: {} loss {:.4f}", step, name, loss));
+}
+
+void Recorder::show_evaluation(int64_t step, const std::string& name, double fraction) {
+  const std::string text = fmt::format("evaluating {}, {:.0f} %", name, 100 * fraction);
+  if (progress_.live()) return progress_.update(step, {{"", text}});
+  const double now = monotonic_seconds();
+  if (fraction > 0 && now - evaluation_shown_ < kPlainInterval) return;
+  if (fraction > 0) events::print_message(fmt::format("step {}: {}", step, text));
+  evaluation_shown_ = now;
 }
 
 void Recorder::message(int64_t step, const std::string& text) {

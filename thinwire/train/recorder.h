@@ -29,6 +29,8 @@ class Recorder {
   // the time since the last step or restart_clock().
   void step(events::StepEvent event);
   void evaluation(int64_t step, const std::string& name, double loss);
+  // How much of an evaluation is done: on a terminal at once, elsewhere every ten seconds.
+  void show_evaluation(int64_t step, const std::string& name, double fraction);
   void message(int64_t step, const std::string& text);
   // Time from here on belongs to the next step: called after evaluations and checkpoints.
   void restart_clock() { since_ = monotonic_seconds(); }
@@ -46,6 +48,7 @@ class Recorder {
   std::unique_ptr<Curves> curves_;  // null: not wanted
   events::Progress progress_;
   RunTotals totals_;
+  double evaluation_shown_ = 0;  // when
   double flops_per_token_;
   double since_;
 };

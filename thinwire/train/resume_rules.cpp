@@ -19,6 +19,8 @@ constexpr std::string_view kRounding =
     "sums are formed in another order, so results are the same up to rounding, not bit for bit; "
     "workers still agree with each other";
 
+constexpr std::string_view kEnding = "steps are the same, but the run may end after another one";
+
 constexpr std::array kRules = {
     ResumeRule{"run.name", OnChange::kSameBits},
     ResumeRule{"run.dir", OnChange::kSameBits},
@@ -37,6 +39,8 @@ constexpr std::array kRules = {
     ResumeRule{"train.microbatch", OnChange::kOtherBits, kRounding},
     ResumeRule{"eval.rows", OnChange::kOtherBits,
                "validation losses are over other rows than before and do not compare with them"},
+    ResumeRule{"eval.watch", OnChange::kOtherBits, kEnding},
+    ResumeRule{"eval.patience", OnChange::kOtherBits, kEnding},
 };
 
 bool covers(const ResumeRule& rule, std::string_view field) {

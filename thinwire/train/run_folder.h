@@ -27,6 +27,7 @@ class RunFolder {
 
   const fs::path& path() const { return path_; }
   fs::path checkpoints() const { return path_ / "checkpoints"; }
+  fs::path log() const { return path_ / "events.jsonl"; }
   fs::path summary() const { return path_ / "summary.json"; }
   // Whether the run is complete, with as many steps as the recipe has.
   bool finished() const { return finished_; }

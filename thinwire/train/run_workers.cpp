@@ -18,17 +18,17 @@ namespace {
 // How the workers of this process ended.
 class Ending {
  public:
-  void completed(int64_t steps) {
+  void came_to(const RunEnd& end) {
     const std::lock_guard lock(mutex_);
-    steps_ = steps;
+    end_ = end;
   }
   void failed(std::exception_ptr reason) { keep(failure_, std::move(reason)); }
   // The reason is another worker's exception.
   void aborted(std::exception_ptr reason) { keep(aborted_, std::move(reason)); }
-  int64_t steps() const {
+  RunEnd end() const {
     if (failure_) std::rethrow_exception(failure_);
     if (aborted_) std::rethrow_exception(aborted_);
-    return steps_;
+    return end_;
   }
 
  private:
@@ -40,14 +40,14 @@ class Ending {
   std::mutex mutex_;
   std::exception_ptr failure_;
   std::exception_ptr aborted_;
-  int64_t steps_ = 0;
+  RunEnd end_;
 };
 
 void run_worker(const RunContext& context, transport::Peers& peers, Ending& ending) {
   std::optional<Worker> worker;  // it leaves the run when destroyed, after the reason is known
   try {
     worker.emplace(context, peers);
-    ending.completed(worker->run());
+    ending.came_to(worker->run());
   } catch (const Aborted&) {
     ending.aborted(std::current_exception());
   } catch (const std::exception& error) {
@@ -58,8 +58,8 @@ void run_worker(const RunContext& context, transport::Peers& peers, Ending& endi
 
 }  // namespace
 
-int64_t run_workers(const RunContext& context,
-                    std::span<const std::unique_ptr<transport::Peers>> peers) {
+RunEnd run_workers(const RunContext& context,
+                   std::span<const std::unique_ptr<transport::Peers>> peers) {
   Ending ending;
   std::vector<std::thread> threads;
   try {
@@ -72,7 +72,7 @@ int64_t run_workers(const RunContext& context,
     peers.front()->abort("not all workers could be started");
   }
   for (std::thread& thread : threads) thread.join();
-  return ending.steps();
+  return ending.end();
 }
 
 }  // namespace thinwire::train

@@ -1,7 +1,6 @@
 // The workers of one process: a thread each.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <span>
 
@@ -10,10 +9,9 @@
 
 namespace thinwire::train {
 
-// Runs a worker for each of the peers and waits for all; returns the number of completed steps. The
-// first failure ends the run for everybody and is rethrown; Aborted when the run was ended by a
-// worker elsewhere.
-int64_t run_workers(const RunContext& context,
-                    std::span<const std::unique_ptr<transport::Peers>> peers);
+// Runs a worker for each of the peers and waits for all. The first failure ends the run for
+// everybody and is rethrown; Aborted when the run was ended by a worker elsewhere.
+RunEnd run_workers(const RunContext& context,
+                   std::span<const std::unique_ptr<transport::Peers>> peers);
 
 }  // namespace thinwire::train

@@ -1,6 +1,7 @@
 #include "thinwire/train/train.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <atomic>
@@ -8,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -19,10 +21,12 @@
 #include "thinwire/data/token_sets.h"
 #include "thinwire/data/vocabulary.h"
 #include "thinwire/events/progress.h"
+#include "thinwire/events/run_log.h"
 #include "thinwire/links/links.h"
 #include "thinwire/method/ignored.h"
 #include "thinwire/method/run_memory.h"
 #include "thinwire/train/initial_parameters.h"
+#include "thinwire/train/opening.h"
 #include "thinwire/train/params_digest.h"
 #include "thinwire/train/ranks.h"
 #include "thinwire/train/resume.h"
@@ -120,10 +124,10 @@ struct Office {
   Office(const config::Recipe& recipe, const RunFolder& folder, int64_t first_step,
          const std::atomic<bool>* stop, CheckpointStamp stamp)
       : recorder(recipe, folder.path(), first_step),
-        collector(static_cast<int>(recipe.train.workers), recorder, stop),
+        collector(static_cast<int>(recipe.train.workers), recorder),
         checkpoints(folder.checkpoints(), static_cast<int>(recipe.train.workers),
                     recipe.checkpoint.keep, std::move(stamp)),
-        desk(collector, checkpoints) {}
+        desk(collector, checkpoints, stop, recipe.checkpoint.minutes) {}
 
   Recorder recorder;
   Collector collector;
@@ -131,12 +135,58 @@ struct Office {
   FolderDesk desk;
 };
 
+// What the log of a run says of its evaluations up to `step`.
+void read_evaluations(const fs::path& log, int64_t step, const std::string& watch,
+                      Ranks::Start& start) {
+  if (!fs::exists(log)) return;
+  for (const events::EvalEvent& event : events::read_run_log(log).evals) {
+    if (event.step == step) start.evaluated.push_back(event.name);
+    if (event.step <= step && event.name == watch) start.best.add(event.step, event.loss);
+  }
+}
+
+// The best of the checkpoints that are there.
+BestLoss best_checkpoint(const RunFolder& folder, int64_t step, const std::string& watch) {
+  BestLoss best;
+  if (!fs::exists(folder.log())) return best;
+  for (const events::EvalEvent& event : events::read_run_log(folder.log()).evals) {
+    const auto at = static_cast<uint64_t>(event.step);
+    const bool counts = event.step <= step && event.name == watch &&
+                        is_checkpoint(folder.checkpoints() / checkpoint_name(at));
+    if (counts) best.add(event.step, event.loss);
+  }
+  return best;
+}
+
+void check_watch(const config::Recipe& recipe, const Corpus& corpus) {
+  if (recipe.eval.patience == 0 && !recipe.checkpoint.best) return;
+  if (corpus.validation.contains(recipe.eval.watch)) return;
+  std::vector<std::string> names;
+  for (const auto& [name, rows] : corpus.validation) names.push_back(name);
+  throw UsageError(fmt::format("[eval] watch = '{}' is no validation set of {}, which has {}",
+                               recipe.eval.watch, recipe.data.dir,
+                               names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+}
+
+// Says why a run ended before its last step.
+void report_early_end(const config::Recipe& recipe, const RunEnd& end, Recorder& recorder) {
+  if (end.steps == recipe.train.steps) return;
+  recorder.message(end.steps,
+                   fmt::format("ended early: the loss on {} has not been lower than the {:.4f} "
+                               "after step {} in {} evaluations (eval.patience)",
+                               recipe.eval.watch, end.best.loss, end.best.step, end.best.since));
+}
+
 // What is to be done, found out by the process that has the folder and told to the others.
-Ranks::Start find_start(const RunFolder* folder, Ranks* ranks) {
+Ranks::Start find_start(const config::Recipe& recipe, const RunFolder* folder, Ranks* ranks) {
   if (folder == nullptr) return ranks->hear();
   Ranks::Start start;
   start.finished = folder->finished();
   start.checkpoint = folder->newest().string();
+  if (!start.checkpoint.empty()) {
+    const auto step = static_cast<int64_t>(*checkpoint_step(start.checkpoint));
+    read_evaluations(folder->log(), step, recipe.eval.watch, start);
+  }
   if (ranks != nullptr) ranks->tell(start);
   return start;
 }
@@ -181,12 +231,13 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
   if (ranks == nullptr || ranks->leads()) warn_of_ignored(recipe);
   std::optional<RunFolder> folder;
   if (ranks == nullptr || ranks->leads()) folder.emplace(recipe, options.restart);
-  const Ranks::Start start = find_start(folder ? &*folder : nullptr, ranks);
+  const Ranks::Start start = find_start(recipe, folder ? &*folder : nullptr, ranks);
   if (start.finished) {
     if (!folder) return {Outcome::kElsewhere, recipe.train.steps, {}};
     return {Outcome::kAlreadyFinished, recipe.train.steps, events::read_summary(folder->summary())};
   }
   const Corpus corpus(recipe, vocabulary->digest());
+  check_watch(recipe, corpus);
   const tensor::Layout layout(config::llama_tensors(recipe.model));
   Beginning from = find_beginning(start.checkpoint, layout, *vocabulary,
                                   {recipe, vocabulary->digest(), corpus.digests});
@@ -195,6 +246,12 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
   std::unique_ptr<Desk> between;  // the workers here and the office, with ranks
   if (folder) {
     folder->begin(recipe);
+    for (const std::string& line :
+         opening_lines(recipe, corpus.sets.at("train").tokens(), workers_here)) {
+      events::print_message(line);
+    }
+    const bool anew = !from.resume && fs::exists(folder->log());
+    const BestLoss best = best_checkpoint(*folder, first_step, recipe.eval.watch);
     office.emplace(recipe, *folder, first_step, options.stop,
                    CheckpointStamp{from.run_id, corpus.digests, from.ended_at, recipe.sync.method,
                                    config::print_recipe(recipe), vocabulary->file(),
@@ -203,15 +260,19 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
       office->recorder.message(first_step, fmt::format("resuming {} after step {}",
                                                        folder->path().string(), first_step));
     }
+    if (anew) {
+      office->recorder.message(
+          0, fmt::format("{} has no checkpoint yet; starting anew", folder->path().string()));
+    }
+    if (recipe.checkpoint.best) office->desk.keep_best(recipe.eval.watch, best);
     for (const std::string& notice : from.notices) office->recorder.message(first_step, notice);
   } else {
     between = ranks->remote_desk();
   }
   if (office && ranks != nullptr) between = ranks->leader_desk(office->desk);
   CoreSlots cores(std::max(available_cores(), static_cast<int>(recipe.train.threads)));
-  const bool trains = first_step < recipe.train.steps;
   ThreadPool threads(1);
-  const uint64_t first_digest = trains ? 0 : values_digest(from.initial->all(), threads);
+  const uint64_t first_digest = values_digest(from.initial->all(), threads);
   InitialParameters shared_initial(std::move(from.initial), workers_here);
   const RunContext context{recipe,
                            layout,
@@ -224,21 +285,24 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
                            between ? *between : office->desk,
                            from.resume.get(),
                            simulate_links(recipe),
-                           from.ended_at};
+                           from.ended_at,
+                           {start.evaluated.begin(), start.evaluated.end()},
+                           start.best};
   if (options.on_start) options.on_start();
-  const int64_t completed =
+  const RunEnd end =
       run_workers(context, ranks == nullptr ? local_peers(context) : ranks->make_peers());
   if (!office) {
     ranks->all_handed_in();
-    return {Outcome::kElsewhere, completed, {}};
+    return {Outcome::kElsewhere, end.steps, {}};
   }
   if (ranks != nullptr) ranks->wait_for_parts();
   office->recorder.sync();
-  if (completed < recipe.train.steps) return {Outcome::kStopped, completed, {}};
-  const uint64_t digest = trains ? office->collector.last_digest() : first_digest;
+  if (!end.finished) return {Outcome::kStopped, end.steps, {}};
+  report_early_end(recipe, end, office->recorder);
+  const uint64_t digest = office->collector.last_digest().value_or(first_digest);
   const events::Summary summary = summarise(recipe, office->recorder, digest);
   events::write_summary(folder->summary(), summary);
-  return {Outcome::kFinished, completed, summary};
+  return {Outcome::kFinished, end.steps, summary};
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "thinwire/train/gradients.h"
 #include "thinwire/train/open_round.h"
 #include "thinwire/train/params_digest.h"
+#include "thinwire/train/shared_loss.h"
 
 namespace thinwire::train {
 namespace {
@@ -43,7 +44,9 @@ Worker::Worker(const RunContext& context, transport::Peers& peers)
              params_, threads_, max_rows_, recipe_.train.sequence,
              model::parse_device(recipe_.train.device, peers.self())),
       strategy_(sync::make_strategy({recipe_, params_, gradients_, threads_, slots_, peers_})),
-      speeds_(recipe_, peers_, slots_) {
+      speeds_(recipe_, peers_, slots_),
+      written_(context.first_step),
+      best_(context.best) {
   restore();
 }
 
@@ -94,28 +97,41 @@ double Worker::simulated_clock() const {
   return context_.simulation == nullptr ? 0 : context_.simulation->clock(peers_.self());
 }
 
-int64_t Worker::run() {
+// What is evaluated is in a checkpoint before, so that nothing is lost while that takes its time.
+RunEnd Worker::run() {
+  const int64_t steps = recipe_.train.steps;
+  const bool evaluates =
+      context_.resume != nullptr && is_due(context_.first_step, recipe_.eval.every, steps);
+  if (evaluates && !evaluate(context_.first_step)) {
+    return {context_.first_step, false, best_};
+  }
+  if (exhausts_patience(context_.first_step)) return {context_.first_step, true, best_};
   std::optional<data::Prefetcher> prefetcher;
   const auto prefetch_from = [&](int64_t step) {
     prefetcher.emplace(context_.rows, static_cast<uint64_t>(step), order());
   };
   prefetch_from(context_.first_step);
-  for (int64_t step = context_.first_step; step < recipe_.train.steps; ++step) {
-    if (context_.desk.stops_before(step)) {
-      const bool written =
-          step == context_.first_step || is_due(step, recipe_.checkpoint.every, -1);
-      if (!written) write_checkpoint(step);
-      return step;
-    }
+  for (int64_t step = context_.first_step; step < steps; ++step) {
+    const bool stops = context_.desk.stops_before(point_before_step(step));
+    if (stops || context_.desk.checkpoint_due(step)) write_checkpoint(step);
+    if (stops) return {step, false, best_};
     const Stopwatch reading;
     const data::Batch batch = prefetcher->take();
     const int64_t completed = step + 1;
     if (train_step(step, batch, reading.seconds())) prefetch_from(completed);
-    if (is_due(completed, recipe_.eval.every, recipe_.train.steps)) evaluate(completed);
-    if (is_due(completed, recipe_.checkpoint.every, recipe_.train.steps))
+    const bool evaluates_now = is_due(completed, recipe_.eval.every, steps);
+    const bool may_be_best = recipe_.checkpoint.best && evaluates_now;
+    if (may_be_best || is_due(completed, recipe_.checkpoint.every, steps)) {
       write_checkpoint(completed);
+    }
+    const bool stopped = evaluates_now && !evaluate(completed);
+    const bool exhausted = evaluates_now && !stopped && exhausts_patience(completed);
+    if (stopped || exhausted) {
+      write_checkpoint(completed);
+      return {completed, exhausted, best_};
+    }
   }
-  return recipe_.train.steps;
+  return {steps, true, best_};
 }
 
 void Worker::compute_gradients(const Round& round, const data::Batch& batch, StepPart& part) {
@@ -142,6 +158,11 @@ void Worker::compute_gradients(const Round& round, const data::Batch& batch, Ste
                    context_.simulation == nullptr ? part.compute_s : part.simulated_compute_s);
 }
 
+void Worker::throw_failure(int64_t step, const Failure& failure) const {
+  if (failure.kind == FailureKind::kAborted) throw Aborted(failure.message);
+  throw Error(fmt::format("step {}: worker {}: {}", step, peers_.self(), failure.message));
+}
+
 bool Worker::train_step(int64_t step, const data::Batch& batch, double data_s) {
   const Round round = round_at(step);
   const transport::TrafficCount before = peers_.traffic();
@@ -153,14 +174,10 @@ bool Worker::train_step(int64_t step, const data::Batch& batch, double data_s) {
   compute_gradients(round, batch, part);
 
   const Stopwatch updating;
-  const auto require_no = [&](const Failure& failure) {
-    if (failure.kind == FailureKind::kAborted) throw Aborted(failure.message);
-    throw Error(fmt::format("step {}: worker {}: {}", step + 1, peers_.self(), failure.message));
-  };
   const Result<sync::StepReport> report = strategy_->after_step(round);
-  if (!report) require_no(report.error());
+  if (!report) throw_failure(step + 1, report.error());
   const Result<bool> new_rows = speeds_.collect(round);
-  if (!new_rows) require_no(new_rows.error());
+  if (!new_rows) throw_failure(step + 1, new_rows.error());
   model_.refresh();
   part.gradient_norm = report->gradient_norm;
   part.exchange_s = report->exchange_seconds;
@@ -177,17 +194,36 @@ bool Worker::train_step(int64_t step, const data::Batch& batch, double data_s) {
   return *new_rows;
 }
 
-void Worker::evaluate(int64_t completed) {
-  if (strategy_->evaluates_own()) evaluate_sets(completed, "_own");
+bool Worker::evaluate(int64_t completed) {
+  int64_t passes = 0;
+  if (strategy_->evaluates_own() && !evaluate_sets(completed, "_own", passes)) return false;
   swap_shared();
-  evaluate_sets(completed, "");
+  const bool done = evaluate_sets(completed, "", passes);
   swap_shared();
+  return done;
 }
 
-void Worker::evaluate_sets(int64_t completed, const std::string& suffix) {
-  for (const auto& [name, rows] : context_.validation) {
-    context_.desk.add_evaluation(completed, name + suffix, peers_.self(), evaluate_rows(rows));
+bool Worker::evaluate_sets(int64_t completed, const std::string& suffix, int64_t& passes) {
+  for (const auto& [set, rows] : context_.validation) {
+    const std::string name = set + suffix;
+    if (completed == context_.first_step && context_.evaluated.contains(name)) continue;
+    const std::optional<EvalPart> part = evaluate_rows(completed, name, rows, passes);
+    if (!part) return false;
+    if (name == recipe_.eval.watch) watched_ = part;
+    context_.desk.add_evaluation(completed, name, peers_.self(), *part);
   }
+  return true;
+}
+
+bool Worker::exhausts_patience(int64_t completed) {
+  if (recipe_.eval.patience == 0) return false;
+  if (const auto part = std::exchange(watched_, std::nullopt)) {
+    const Result<double> loss =
+        shared_loss(peers_, slots_, context_.run_id, completed, *part, recipe_.sync.timeout_s);
+    if (!loss) throw_failure(completed, loss.error());
+    best_.add(completed, *loss);
+  }
+  return best_.exhausts(recipe_.eval.patience);
 }
 
 void Worker::swap_shared() {
@@ -218,14 +254,20 @@ uint64_t Worker::consensus_digest() {
   return hash_bytes(as_bytes(std::span<const uint64_t>(parts)));
 }
 
-EvalPart Worker::evaluate_rows(const data::Rows& rows) {
+std::optional<EvalPart> Worker::evaluate_rows(int64_t completed, const std::string& name,
+                                              const data::Rows& rows, int64_t& passes) {
   const auto wanted = static_cast<uint64_t>(recipe_.eval.rows);
   const uint64_t all = wanted == 0 ? rows.count() : std::min(wanted, rows.count());
   const RowRange mine = share(all, peers_.self(), peers_.count());
   const auto width = static_cast<size_t>(recipe_.train.sequence + 1);
   std::vector<int32_t> tokens(static_cast<size_t>(max_rows_) * width);
   EvalPart part;
-  for (uint64_t done = 0; done < mine.count;) {
+  for (uint64_t done = 0; done < mine.count; ++passes) {
+    if (context_.desk.stops_before(point_before_pass(completed, passes))) return std::nullopt;
+    if (peers_.self() == 0) {
+      const double fraction = static_cast<double>(done) / static_cast<double>(mine.count);
+      context_.desk.show_evaluation(completed, name, fraction);
+    }
     const uint64_t count = std::min(static_cast<uint64_t>(max_rows_), mine.count - done);
     for (uint64_t row = 0; row < count; ++row) {
       // Spread over the whole set where only a part of it is used.
@@ -254,6 +296,7 @@ void Worker::require_finite_state(int64_t completed) {
 }
 
 void Worker::write_checkpoint(int64_t completed) {
+  if (std::exchange(written_, completed) == completed) return;
   require_finite_state(completed);
   context_.desk.add_checkpoint(completed, peers_.self(), state());
 }

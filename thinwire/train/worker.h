@@ -4,6 +4,8 @@
 
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,7 @@
 #include "thinwire/model/llama.h"
 #include "thinwire/sync/strategy.h"
 #include "thinwire/tensor/arena.h"
+#include "thinwire/train/best_loss.h"
 #include "thinwire/train/checkpoint.h"
 #include "thinwire/train/desk.h"
 #include "thinwire/train/initial_parameters.h"
@@ -44,6 +47,14 @@ struct RunContext {
   const CheckpointReader* resume = nullptr;  // where the run continues from; null: a new run
   std::shared_ptr<transport::SimulatedNetwork> simulation;  // null: links are not simulated
   int64_t ended_at = 0;  // steps after which it had ended, before it was given more; 0: never
+  std::set<std::string> evaluated;  // evaluations after first_step that are recorded already
+  BestLoss best;                    // of the evaluations of eval.watch that are recorded
+};
+
+struct RunEnd {
+  int64_t steps = 0;      // completed
+  bool finished = false;  // nothing of the run is left to do
+  BestLoss best;          // with eval.patience
 };
 
 class Worker {
@@ -51,10 +62,9 @@ class Worker {
   Worker(const RunContext& context, transport::Peers& peers);
   ~Worker();
 
-  // Trains to the end of the recipe or until the run is stopped; returns the number of completed
-  // steps. Throws Error when the loss or the gradient stops being finite, Aborted when another
-  // worker ended the run.
-  int64_t run();
+  // Trains to the end of the recipe or until the run is stopped, with a checkpoint. Throws Error
+  // when the loss or the gradient stops being finite, Aborted when another worker ended the run.
+  RunEnd run();
 
  private:
   Round round_at(int64_t step) const;
@@ -63,11 +73,16 @@ class Worker {
   double simulated_clock() const;
   // Whether later steps' rows are other ones than before it.
   bool train_step(int64_t step, const data::Batch& batch, double data_s);
+  [[noreturn]] void throw_failure(int64_t step, const Failure& failure) const;
   // Adds what it finds to the part.
   void compute_gradients(const Round& round, const data::Batch& batch, StepPart& part);
-  void evaluate(int64_t completed);
-  void evaluate_sets(int64_t completed, const std::string& suffix);
-  EvalPart evaluate_rows(const data::Rows& rows);
+  // False: the run was stopped meanwhile.
+  bool evaluate(int64_t completed);
+  bool evaluate_sets(int64_t completed, const std::string& suffix, int64_t& passes);
+  std::optional<EvalPart> evaluate_rows(int64_t completed, const std::string& name,
+                                        const data::Rows& rows, int64_t& passes);
+  // Whether eval.patience is at its end after the evaluation that gave the part.
+  bool exhausts_patience(int64_t completed);
   // Exchanges the params and the shared weights where they are apart.
   void swap_shared();
   tensor::Arena& shared();
@@ -76,6 +91,7 @@ class Worker {
   uint64_t consensus_digest();
   // What a checkpoint would hold; weights that overflowed are never published as good.
   void require_finite_state(int64_t completed);
+  // Does nothing where it was written already, or nothing was trained yet.
   void write_checkpoint(int64_t completed);
   void restore();
   WorkerState state();
@@ -91,6 +107,9 @@ class Worker {
   model::Llama model_;
   std::unique_ptr<sync::Strategy> strategy_;
   MeasuredSpeeds speeds_;
+  int64_t written_;  // steps of this worker's newest checkpoint, or where it began
+  BestLoss best_;
+  std::optional<EvalPart> watched_;  // this worker's part of the newest evaluation of eval.watch
 };
 
 }  // namespace thinwire::train

@@ -1,0 +1,37 @@
+#include "thinwire/train/shared_loss.h"
+
+#include <utility>
+
+#include "thinwire/base/bytes.h"
+
+namespace thinwire::train {
+namespace {
+
+// Apart from the strategies' operations, whose fragments count from 0, and from MeasuredSpeeds'.
+constexpr uint32_t kLosses = 0xffff'fffe;
+
+}  // namespace
+
+Result<double> shared_loss(transport::Peers& peers, SlotHold& slots, uint64_t run,
+                           int64_t completed, const EvalPart& part, double timeout_s) {
+  const transport::Key key{run, 0, static_cast<uint64_t>(completed), kLosses};
+  Bytes mine;
+  ByteWriter writer(mine);
+  writer.put(part.loss_sum);
+  writer.put(part.tokens);
+  peers.start_exchange(key, std::move(mine));
+  slots.pause();
+  const auto all = peers.wait_exchange(key, timeout_s);
+  slots.resume();
+  if (!all) return tl::unexpected(all.error());
+  EvalPart sum;
+  for (const transport::Delivery& one : *all) {
+    ByteReader reader(*one.payload);
+    sum.loss_sum += reader.get<double>();
+    sum.tokens += reader.get<int64_t>();
+    if (!reader.ok()) return fail(FailureKind::kCorruptPayload, "a loss that is cut off");
+  }
+  return sum.loss_sum / static_cast<double>(sum.tokens);
+}
+
+}  // namespace thinwire::train
