@@ -60,6 +60,9 @@ std::vector<Rule> rules_of(const config::Recipe& recipe) {
   add_schedule(recipe, rules);
   add_data(recipe.data, rules);
   add_optimizer(recipe, rules);
+  if (recipe.eval.patience == 0 && !recipe.checkpoint.best) {
+    rules.push_back({"eval.watch", "neither eval.patience nor checkpoint.best is set"});
+  }
   if (!recipe.train.init.empty()) {
     rules.push_back({"model.init_std", "train.init gives the weights"});
   }
