@@ -52,7 +52,7 @@ class AbsurdValues : public testing::Test {
     calls["plan"] = {recipe, "--flops", "1T"};
     calls["plan distro"] = calls["plan efficiency"] = calls["plan loss"] = calls["recipe"] = {};
     calls["plan utilization"] = {"--parameters", "1M", "--layers", "2", "--step-seconds", "1"};
-    calls["generate"] = {run, "--tokens", "1", "--threads", "1"};
+    calls["generate"] = {run, "--prompt", "thin", "--tokens", "1", "--threads", "1"};
     calls["export"] = {run, path("hf")};
     calls["import"] = {path("hf"), path("imported")};
     calls["bench codec"] = {"--layers", "1", "--k", "1", "--rounds", "1"};

@@ -1,8 +1,9 @@
-// Runs the program within a test.
+// Runs the program within a test, with nothing on its standard input.
 #pragma once
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct ProgramRun {
 inline ProgramRun run_thinwire(const std::vector<std::string>& arguments) {
   std::vector<const char*> words = {"thinwire"};
   for (const std::string& argument : arguments) words.push_back(argument.c_str());
+  EXPECT_NE(std::freopen("/dev/null", "r", stdin), nullptr);
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
   ProgramRun run;
