@@ -133,7 +133,7 @@ std::unique_ptr<Vocabulary> Vocabulary::find_in(const fs::path& folder) {
 }
 
 std::unique_ptr<Vocabulary> Vocabulary::load(const fs::path& folder) {
-  if (auto vocabulary = find(folder)) return vocabulary;
+  if (auto vocabulary = find_in(folder)) return vocabulary;
   throw Error(
       fmt::format("no vocabulary in {}: expected {} or {}, as `thinwire prepare` writes them",
                   folder.string(), kSentencePieceFile, kByteFile));
