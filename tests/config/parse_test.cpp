@@ -188,7 +188,7 @@ TEST(Refusals, FieldsOfMuonNeedMuon) {
 TEST(Refusals, ListTheChoices) {
   EXPECT_EQ(refusal("[schedule]\nkind = \"cosin\""),
             "recipes/x.toml:2: [schedule] kind must be one of cosine, linear, constant, wsd, got "
-            "\"cosin\"");
+            "\"cosin\"; did you mean cosine?");
 }
 
 TEST(Refusals, ProposeTheNearestName) {
