@@ -51,7 +51,10 @@ TEST(FrameFuzz, TargetSurvivesDamagedFramesAndNoise) {
 train::Note note(Rng& rng) {
   switch (rng.below(5)) {
     case 0:
-      return train::StartNote{rng.below(2) == 0, std::string(rng.below(9), 'a')};
+      return train::StartNote{rng.below(2) == 0,
+                              std::string(rng.below(9), 'a'),
+                              std::vector<std::string>(rng.below(3), "v"),
+                              {static_cast<int64_t>(rng.below(9)), 2.5, 3}};
     case 1:
       return train::StepNote{static_cast<int64_t>(rng.below(9)), 1, {}};
     case 2:
