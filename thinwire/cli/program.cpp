@@ -30,8 +30,9 @@ constexpr const char* kOutOfMemory =
     "there is not enough memory for this; `thinwire plan RECIPE` predicts what a run needs, and "
     "smaller train.microbatch, train.sequence or model.* need less";
 
+// Nothing can be done where stderr's reader has gone away, too.
 int report(const std::string& what, int status) {
-  fmt::print(stderr, "thinwire: {}\n", what);
+  std::fputs(fmt::format("thinwire: {}\n", what).c_str(), stderr);
   return status;
 }
 
