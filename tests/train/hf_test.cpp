@@ -278,7 +278,7 @@ TEST_F(HuggingFace, WrongConfigurationFieldsAreNamed) {
   EXPECT_THAT(config_error("hidden_size", 0), HasSubstr("hidden_size must be a whole number"));
   EXPECT_THAT(config_error("hidden_size", -32), HasSubstr("got -32"));
   EXPECT_THAT(config_error("hidden_size", 1 << 22),
-              HasSubstr("hidden_size must be >= 1 and <= 1048576"));
+              HasSubstr("hidden_size must be a whole number from 1 to 1048576, got 4194304"));
   EXPECT_THAT(config_error("vocab_size", -61), HasSubstr("vocab_size must be a whole number"));
   EXPECT_THAT(config_error("vocab_size", 62), HasSubstr("[61, 32] instead of [62, 32]"));
   EXPECT_THAT(config_error("max_position_embeddings", 0), HasSubstr("max_position_embeddings"));

@@ -305,7 +305,7 @@ TEST_F(Train, WeightsWhoseTokensStandForOtherTextAreRefused) {
   data.document = "line";
   data.vocabulary_size = 285;
   data::prepare(data, {.force = true, .threads = 1});
-  train(tiny_recipe(folder_, {"train.steps=1"}), {});
+  train(tiny_recipe(folder_, {"train.steps=1", "schedule.warmup=0"}), {});
   const fs::path vocabulary =
       folder_ / "run" / "checkpoints" / checkpoint_name(1) / "vocabulary.model";
   const std::string init = "train.init=" + (folder_ / "run").string();
@@ -314,14 +314,15 @@ TEST_F(Train, WeightsWhoseTokensStandForOtherTextAreRefused) {
   data.text = {(folder_ / "other.txt").string()};
   data::prepare(data, {.force = true, .threads = 1});
   EXPECT_THAT(message_of([&] {
-                train(tiny_recipe(folder_, {init, dir, "train.steps=1"}), {});
+                train(tiny_recipe(folder_, {init, dir, "train.steps=1", "schedule.warmup=0"}), {});
               }),
               AllOf(HasSubstr("stand for other text"),
                     HasSubstr("vocabulary_model = \"" + vocabulary.string() + "\"")));
   data.vocabulary_model = vocabulary;
   data::prepare(data, {.force = true, .threads = 1});
-  EXPECT_EQ(train(tiny_recipe(folder_, {init, dir, "train.steps=1"}), {}).outcome,
-            Outcome::kFinished);
+  EXPECT_EQ(
+      train(tiny_recipe(folder_, {init, dir, "train.steps=1", "schedule.warmup=0"}), {}).outcome,
+      Outcome::kFinished);
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ std::string step_reached(const fs::path& folder) {
 
 FinishedRun load_finished_run(const fs::path& folder) {
   if (!fs::is_directory(folder)) {
-    throw Error(fmt::format("{} is not a run folder: there is no such folder", folder.string()));
+    throw Error(fmt::format("'{}' is not a run folder: there is no such folder", folder.string()));
   }
   if (!is_finished(folder)) {
     throw Error(

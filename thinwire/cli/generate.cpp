@@ -93,11 +93,11 @@ int64_t tokens_to_add(const Arguments& arguments, const train::LoadedModel& load
   const int64_t wanted =
       arguments.tokens > 0 ? arguments.tokens : std::clamp(context - prompt, int64_t{1}, kTokens);
   if (prompt + wanted > context) {
-    throw UsageError(
-        fmt::format("{} prompt tokens and --tokens {} exceed the context of {}; ask for fewer, or "
-                    "set --context "
-                    "(a model rarely does well beyond the {} tokens it was trained on)",
-                    prompt, wanted, context, loaded.sequence));
+    throw UsageError(fmt::format(
+        "--prompt of {} tokens and --tokens {} exceed the context of {}; ask for fewer, or "
+        "set --context "
+        "(a model rarely does well beyond the {} tokens it was trained on)",
+        prompt, wanted, context, loaded.sequence));
   }
   return wanted;
 }

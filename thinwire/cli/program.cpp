@@ -80,7 +80,8 @@ std::string misspelling(CLI::App& app) {
   if (!near.empty()) {
     return fmt::format("{} {}; did you mean {}?", has_no(command, what), word, near);
   }
-  if (option || names.empty()) return {};
+  if (option) return fmt::format("{} {}", has_no(command, what), word);
+  if (names.empty()) return {};
   return fmt::format("{} {}; the commands are {}", has_no(command, what), word,
                      fmt::join(names, ", "));
 }
