@@ -50,10 +50,11 @@ def key_of(entry, root, tool):
 
 
 def compile_commands(build, root):
-    """Entries of the compile database, each source of the project once."""
+    """Entries of the compile database, each source of the project once; generated ones are none."""
     entries = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
-        if Path(entry["file"]).is_relative_to(root):
+        source = Path(entry["file"])
+        if source.is_relative_to(root) and not source.is_relative_to(build.resolve()):
             entries.setdefault(entry["file"], entry)
     return [entries[file] for file in sorted(entries)]
 

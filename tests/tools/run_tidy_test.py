@@ -16,6 +16,7 @@ class RunTidy(ToolCase):
         sources = [
             self.write("thinwire/a.cpp", '#include "thinwire/a.h"\n'),
             self.write("thinwire/b.cpp", "int b;\n"),
+            self.write("build/generated.cpp", "int* none = 0;\n"),
         ]
         commands = [
             {"directory": str(self.root), "file": str(source),

@@ -19,10 +19,10 @@ double horner(const std::array<double, N>& coefficients, double x) {
 
 // a = high + low, each of so few bits that their products are exact (Dekker 1971).
 struct Halves {
-  explicit Halves(double a) {
+  explicit Halves(double a) : high(upper(a)), low(a - high) {}
+  static double upper(double a) {
     const double t = 0x1.0000002p27 * a;
-    high = t - (t - a);
-    low = a - high;
+    return t - (t - a);
   }
   double high, low;
 };

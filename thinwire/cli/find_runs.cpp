@@ -53,7 +53,7 @@ FoundRuns find_runs(std::span<const std::string> paths) {
         found.left_out.push_back(fmt::format("{}: not a run folder", path));
       }
     } catch (const Error& error) {
-      found.left_out.push_back(error.what());
+      found.left_out.emplace_back(error.what());
     }
   }
   return found;

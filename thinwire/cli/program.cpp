@@ -44,11 +44,12 @@ CLI::App& blamed(CLI::App& app) {
 
 // "there is no command", "plan fit has no option".
 std::string has_no(const CLI::App& app, const char* what) {
-  std::string name;
+  std::string names;
   for (const CLI::App* one = &app; one->get_parent() != nullptr; one = one->get_parent()) {
-    name = one->get_name() + (name.empty() ? "" : " " + name);
+    names.insert(0, one->get_name() + " ");
   }
-  return fmt::format("{} no {}", name.empty() ? "there is" : name + " has", what);
+  return names.empty() ? fmt::format("there is no {}", what)
+                       : fmt::format("{}has no {}", names, what);
 }
 
 // What could stand where the word stands: subcommands, or options where it begins like one.
