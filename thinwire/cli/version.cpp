@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "thinwire/tensor/gemm.h"
 #include "thinwire/tensor/instruction_set.h"
 
 namespace thinwire::cli {
@@ -14,9 +15,10 @@ std::string version_text() {
       "LibTorch         {}\n"
       "CUDA             {}\n"
       "MPI              {}\n"
-      "instruction set  {}",
+      "instruction set  {}{}",
       THINWIRE_VERSION, kCommit, THINWIRE_COMPILER, THINWIRE_TORCH_VERSION, THINWIRE_CUDA_SIDE,
-      THINWIRE_MPI_VERSION, tensor::instruction_set());
+      THINWIRE_MPI_VERSION, tensor::instruction_set(),
+      tensor::has_fast_bf16_gemm() ? ", bf16 products" : "");
 }
 
 }  // namespace thinwire::cli

@@ -10,7 +10,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace thinwire::tensor::HWY_NAMESPACE {
 
-const char* target_name() { return hwy::TargetName(HWY_TARGET); }
+const char* target_name() {
+  return HWY_TARGET == HWY_AVX3 ? "AVX-512" : hwy::TargetName(HWY_TARGET);
+}
 
 }  // namespace thinwire::tensor::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

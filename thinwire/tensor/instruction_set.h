@@ -5,7 +5,7 @@
 
 namespace thinwire::tensor {
 
-// Highway's name of it: "AVX2", "AVX3" (AVX-512), "NEON", ...
+// "AVX-512", and of the others Highway's names: "AVX2", "SSE4", "NEON", ...
 std::string_view instruction_set();
 
 }  // namespace thinwire::tensor
