@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "thinwire/config/values.h"
+#include <algorithm>
+
+#include "thinwire/config/changes.h"
 #include "thinwire/method/distro.h"
 #include "thinwire/method/registry.h"
 
@@ -15,8 +17,8 @@ struct Rule {
   std::string reason;
 };
 
-bool covers(const Rule& rule, const std::string& table, const std::string& field) {
-  return rule.names == table + "." || rule.names == table + "." + field;
+bool covers(const Rule& rule, const std::string& field) {
+  return rule.names == field || rule.names == field.substr(0, field.find('.') + 1);
 }
 
 void add_schedule(const config::Recipe& recipe, std::vector<Rule>& rules) {
@@ -78,27 +80,15 @@ std::vector<Rule> rules_of(const config::Recipe& recipe) {
 
 std::vector<std::string> ignored_fields(const config::Recipe& recipe) {
   const std::vector<Rule> rules = rules_of(recipe);
-  config::Recipe given = recipe;
   config::Recipe defaults;
   defaults.methods = method_sections();
   std::vector<std::string> sentences;
-  const auto sections = given.sections();
-  const auto default_sections = defaults.sections();
-  for (size_t s = 0; s < sections.size(); ++s) {
-    config::Fields fields, default_fields;
-    sections[s].second->describe(fields);
-    default_sections[s].second->describe(default_fields);
-    for (size_t i = 0; i < fields.all().size(); ++i) {
-      const config::Field& field = fields.all()[i];
-      const std::string value = config::print_value(field);
-      if (value == config::print_value(default_fields.all()[i])) continue;
-      for (const Rule& rule : rules) {
-        if (!covers(rule, sections[s].first, field.name)) continue;
-        sentences.push_back(fmt::format("{}.{} = {} is ignored: {}", sections[s].first, field.name,
-                                        value, rule.reason));
-        break;
-      }
-    }
+  for (const config::FieldChange& change : config::field_changes(defaults, recipe)) {
+    const auto rule = std::ranges::find_if(
+        rules, [&](const Rule& candidate) { return covers(candidate, change.field); });
+    if (rule == rules.end()) continue;
+    sentences.push_back(
+        fmt::format("{} = {} is ignored: {}", change.field, change.now, rule->reason));
   }
   return sentences;
 }

@@ -36,7 +36,7 @@ std::string what_is_kept(const config::CheckpointSection& checkpoint) {
   std::vector<std::string> times;
   if (checkpoint.every > 0) times.push_back(counted(checkpoint.every, "step"));
   if (checkpoint.minutes > 0) times.push_back(fmt::format("{:g} min", checkpoint.minutes));
-  if (checkpoint.best) times.push_back("evaluation");
+  if (checkpoint.best) times.emplace_back("evaluation");
   return fmt::format("  checkpoints: {}at the end; {}{} kept",
                      times.empty() ? "" : fmt::format("every {}, ", fmt::join(times, ", ")),
                      checkpoint.keep, checkpoint.best ? " and best" : "");
