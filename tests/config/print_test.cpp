@@ -66,6 +66,10 @@ Recipe random_recipe() {
   recipe.train.sequence = 1;
   recipe.optim.method = "muon";
   if (recipe.links.paced) recipe.train.engine = "mpi";
+  if (recipe.eval.every == 0) {
+    recipe.eval.patience = 0;
+    recipe.checkpoint.best = false;
+  }
   recipe.sync.clusters = recipe.sync.within == "none" ? 0 : 1;
   recipe.sync.absent = {};
   if (recipe.sync.clusters == 0 && recipe.train.workers > 1) {
@@ -106,6 +110,16 @@ RC_GTEST_PROP(PrintRecipe, ReadsBackToTheSameRecipe, ()) {
           before.all()[f].target);
     }
   }
+}
+
+TEST(PrintRecipe, AnotherNameMovesTheFolderThatFollowedFromTheFirst) {
+  const std::string printed = print_recipe(parse_recipe("run.name = 'a'", "r.toml", {}, {}));
+  const auto dir = [&](StringList overrides) {
+    return parse_recipe(printed, "printed.toml", overrides, {}).run.dir;
+  };
+  EXPECT_EQ(dir({}), "runs/a");
+  EXPECT_EQ(dir({"run.name=b"}), "runs/b");
+  EXPECT_EQ(dir({"run.name=b", "run.dir=runs/a"}), "runs/a");
 }
 
 TEST(PrintChanges, AreTheFieldsWhoseValuesDiffer) {

@@ -282,6 +282,17 @@ TEST_F(Prepare, ATextTooShortForTheVocabularySaysHowLargeItMayBe) {
   EXPECT_EQ(run().vocabulary_size, data_.vocabulary_size);
 }
 
+TEST_F(Prepare, AVocabularySmallerThanTheCharactersSaysHowLargeItMustBe) {
+  data_.vocabulary_size = 16;
+  const std::string message = error_of([&] { run(); });
+  EXPECT_THAT(message,
+              HasSubstr("data.vocabulary_size = 16 is less than this text has characters"));
+  const size_t least = message.find("at least ");
+  ASSERT_NE(least, std::string::npos) << message;
+  data_.vocabulary_size = std::stoll(message.substr(least + 9));
+  EXPECT_EQ(run().vocabulary_size, data_.vocabulary_size);
+}
+
 TEST_F(Prepare, NoTextIsWrongUse) {
   data_.text.clear();
   EXPECT_THROW(run(), UsageError);

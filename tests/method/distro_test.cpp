@@ -100,10 +100,10 @@ INSTANTIATE_TEST_SUITE_P(
         Contradiction{"local_update = \"sign\"\n", "local_update = sign needs client = stateless"},
         Contradiction{"client = \"stateless\"\nlocal_steps = 9\n[train]\nsteps = 8\n",
                       "local_steps must be <= train.steps = 8, got 9"},
-        Contradiction{"update = \"adamw\"\n[optim]\nmethod = \"other\"\n",
-                      "update = \"adamw\" needs optim.method = \"adamw\", got \"other\""},
+        Contradiction{"update = \"adamw\"\n[optim]\nmethod = \"muon\"\n",
+                      "update = \"adamw\" needs optim.method = \"adamw\", got \"muon\""},
         Contradiction{"client = \"stateless\"\nlocal_update = \"adamw\"\n"
-                      "[optim]\nmethod = \"other\"\n",
+                      "[optim]\nmethod = \"muon\"\n",
                       "local_update = \"adamw\" needs optim.method = \"adamw\""}));
 
 TEST_P(Contradictions, AreErrorsThatNameTheField) {

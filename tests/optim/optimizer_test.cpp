@@ -23,6 +23,16 @@ void fill(tensor::Arena& arena, uint64_t seed) {
   }
 }
 
+TEST(Optimizers, AreTheChoicesOfTheRecipe) {
+  config::OptimSection section;
+  config::Fields fields;
+  section.describe(fields);
+  config::StringList names;
+  for (const OptimizerEntry& entry : all_optimizers()) names.emplace_back(entry.name);
+  EXPECT_EQ(fields.all().front().name, "method");
+  EXPECT_EQ(fields.all().front().choices, names);
+}
+
 TEST(GlobalNorm, IsTheRootOfTheSumOfSquares) {
   std::vector<float> values(100'003);
   Rng rng(1, 2);

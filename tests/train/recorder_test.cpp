@@ -104,6 +104,17 @@ TEST_F(RecorderTest, ALogThatWasCutIsRepairedAndItsStepsAreCounted) {
   EXPECT_EQ(record(61, 80).steps, 80) << "counted right the next time too";
 }
 
+TEST_F(RecorderTest, TheTrainingLossIsUnknownWhereTheLogLostTheLastSteps) {
+  record(1, 40);
+  std::string text = read_text_file(log());
+  text.resize(text.find("\"step\":7,") + 20);
+  write_file(log(), text);
+  const events::Summary summary = record(41, 40);
+  EXPECT_TRUE(std::isnan(summary.train_loss));
+  EXPECT_EQ(events::describe_train_loss(summary), "unknown, as the log lost the last steps");
+  EXPECT_FALSE(std::isnan(record(41, 50).train_loss));
+}
+
 TEST_F(RecorderTest, TimeOfStepsThatALogLostIsThatOfTheOthers) {
   record(1, 40);
   fs::remove(log());

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
+#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -26,9 +27,11 @@ struct Arguments {
 };
 
 void print_result(const events::Summary& summary, const std::string& folder) {
-  fmt::print("{}: {} steps, {} tokens, training loss {:.4f} ({})", folder, summary.steps,
-             format_count(static_cast<double>(summary.tokens)), summary.train_loss,
-             events::describe_train_loss(summary));
+  const std::string what = events::describe_train_loss(summary);
+  fmt::print(
+      "{}: {} steps, {} tokens, training loss {}", folder, summary.steps,
+      format_count(static_cast<double>(summary.tokens)),
+      std::isnan(summary.train_loss) ? what : fmt::format("{:.4f} ({})", summary.train_loss, what));
   for (const auto& [name, loss] : summary.val_loss) fmt::print(", {} loss {:.4f}", name, loss);
   fmt::print(", {}, digest {}\n", format_seconds(summary.seconds), summary.digest);
   if (summary.compute_utilization > 0) {

@@ -219,11 +219,13 @@ void apply_overrides(const std::vector<Table>& tables, std::span<const std::stri
   }
 }
 
+std::string folder_of(const std::string& run) { return "runs/" + run; }
+
 void fill_derived(Recipe& recipe) {
   ModelSection& model = recipe.model;
   if (model.kv_heads == 0) model.kv_heads = model.heads;
   if (model.intermediate == 0) model.intermediate = (model.hidden * 8 / 3 + 63) / 64 * 64;
-  if (recipe.run.dir.empty()) recipe.run.dir = "runs/" + recipe.run.name;
+  if (recipe.run.dir.empty()) recipe.run.dir = folder_of(recipe.run.name);
 }
 
 // A document that is read, perhaps several times under other overrides.
@@ -238,6 +240,8 @@ struct Reader {
     for (const auto& [table, section] : methods) recipe.methods[table] = section->clone();
     const std::vector<Table> tables = tables_of(recipe);
     read_document(tables, document, origin);
+    // A recipe that was printed names the folder, which still follows a name that is overridden.
+    if (recipe.run.dir == folder_of(recipe.run.name)) recipe.run.dir.clear();
     apply_overrides(tables, overrides);  // they may choose the method
     read_when(recipe, document, origin);
     apply_overrides(tables, overrides);  // and they win over [when]

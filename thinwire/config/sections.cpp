@@ -108,8 +108,8 @@ void TrainSection::describe(Fields& fields) {
 }
 
 void OptimSection::describe(Fields& fields) {
-  fields.text(
-      "method", method,
+  fields.choice(
+      "method", method, {"adamw", "muon"},
       "The optimizer: adamw, or muon for the matrices of the blocks with adamw for the rest.");
   fields.number_above("lr", lr, "", 0, 1e6, "Highest learning rate of the schedule.");
   fields.number("beta1", beta1, "", 0, 0.999'999'999,

@@ -74,6 +74,15 @@ std::unordered_map<std::string, std::string> trainer_settings(const SentencePiec
 [[noreturn]] void refuse_size(int64_t size, const std::string& why) {
   constexpr std::string_view kMost = "to a value <= ";
   const size_t at = why.find(kMost);
+  // "Vocabulary size is smaller than required_chars. 100 vs 318. ..."
+  constexpr std::string_view kLeast = "smaller than required_chars. ";
+  const size_t least = why.find(kLeast);
+  if (least != std::string::npos) {
+    throw Error(fmt::format(
+        "data.vocabulary_size = {} is less than this text has characters: at least {}; or set "
+        "data.vocabulary = \"byte\", which needs no training",
+        size, std::stoll(why.substr(why.find(" vs ", least) + 4))));
+  }
   if (at == std::string::npos) {
     throw Error(fmt::format(
         "cannot make a vocabulary of data.vocabulary_size = {} pieces from this text: {}", size,

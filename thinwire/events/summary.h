@@ -18,8 +18,8 @@ struct Summary {
   int64_t tokens = 0;  // trained on, all workers together
   int64_t params = 0;
   int64_t params_non_embedding = 0;
-  double train_loss = 0;                   // nats a token, mean of the last train_loss_steps
-  int64_t train_loss_steps = 0;            // 0: a moving average, as runs once had
+  double train_loss = 0;         // nats a token, mean of the last train_loss_steps; NaN: unknown
+  int64_t train_loss_steps = 0;  // 0: a moving average, as runs once had
   std::map<std::string, double> val_loss;  // by validation set
   double bytes_sent_per_worker_step = 0;   // own payload counted once
   double bytes_received_per_worker_step = 0;

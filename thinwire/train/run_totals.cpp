@@ -1,5 +1,7 @@
 #include "thinwire/train/run_totals.h"
 
+#include <limits>
+
 namespace thinwire::train {
 namespace {
 
@@ -9,6 +11,7 @@ double ratio(double sum, double count) { return count > 0 ? sum / count : 0; }
 
 void RunTotals::add(const events::StepEvent& event) {
   completed_ = event.step;
+  last_recorded_ = event.step;
   ++recorded_;
   loss_.add(event.loss);
   tokens_ += event.tokens;
@@ -47,8 +50,10 @@ events::Summary RunTotals::summary() const {
   summary.workers = recipe_.train.workers;
   summary.steps = completed_;
   summary.tokens = tokens_ + lost() * recipe_.train.batch * recipe_.train.sequence;
-  summary.train_loss = loss_.value();
-  summary.train_loss_steps = loss_.steps();
+  // Not of earlier steps, where the log lost the last ones.
+  const bool known = recorded_ > 0 && last_recorded_ == completed_;
+  summary.train_loss = known ? loss_.value() : std::numeric_limits<double>::quiet_NaN();
+  summary.train_loss_steps = known ? loss_.steps() : 0;
   summary.val_loss = val_loss_;
   summary.seconds = seconds_ * all_over_recorded();
   summary.seconds_over_links = simulated_seconds();

@@ -46,6 +46,7 @@ class RunTotals {
   const config::Recipe& recipe_;
   int64_t completed_ = 0;
   int64_t recorded_ = 0;
+  int64_t last_recorded_ = 0;  // the number of that step
   int64_t tokens_ = 0;
   double seconds_ = 0;
   double simulated_seconds_ = 0;
