@@ -293,6 +293,17 @@ TEST_F(Prepare, AVocabularySmallerThanTheCharactersSaysHowLargeItMustBe) {
   EXPECT_EQ(run().vocabulary_size, data_.vocabulary_size);
 }
 
+TEST_F(Prepare, WhatWasPreparedOtherwiseIsNamed) {
+  run();
+  EXPECT_TRUE(prepared_otherwise(data_).empty());
+  config::DataSection other = data_;
+  other.vocabulary_size += 1;
+  ASSERT_EQ(prepared_otherwise(other).size(), 1u);
+  EXPECT_THAT(prepared_otherwise(other)[0], HasSubstr("data.vocabulary_size was"));
+  other.text = {"no such file.txt"};
+  EXPECT_TRUE(prepared_otherwise(other).empty()) << "the text may be on another machine";
+}
+
 TEST_F(Prepare, NoTextIsWrongUse) {
   data_.text.clear();
   EXPECT_THROW(run(), UsageError);

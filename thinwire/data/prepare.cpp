@@ -292,4 +292,13 @@ fs::path set_folder(const fs::path& folder, const std::string& name) {
 
 PrepareSummary read_prepared(const fs::path& folder) { return load_record(folder).summary; }
 
+std::vector<std::string> prepared_otherwise(const config::DataSection& data) {
+  if (data.text.empty()) return {};
+  try {
+    return differences(load_record(data.dir), make_record(data));
+  } catch (const std::exception&) {  // the text need not be where training is
+    return {};
+  }
+}
+
 }  // namespace thinwire::data

@@ -68,6 +68,10 @@ PrepareSummary prepare(const config::DataSection& data, const PrepareOptions& op
 // What prepare.json of a prepared folder says. Throws Error when there is none or it is damaged.
 PrepareSummary read_prepared(const fs::path& folder);
 
+// How data.dir was prepared otherwise than `data` says, one line for each difference. Empty where
+// nothing can be compared: data.text is not set, or is not here any more.
+std::vector<std::string> prepared_otherwise(const config::DataSection& data);
+
 // Where a prepared folder keeps the shards of a set: train/, or validation/<name>/.
 fs::path set_folder(const fs::path& folder, const std::string& name);
 

@@ -17,6 +17,7 @@
 #include "thinwire/base/plain_message.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/config/model_shapes.h"
+#include "thinwire/data/prepare.h"
 #include "thinwire/data/rows.h"
 #include "thinwire/data/token_sets.h"
 #include "thinwire/data/vocabulary.h"
@@ -69,6 +70,23 @@ void require_memory(const config::Recipe& recipe, int64_t workers_here) {
 
 void warn_of_ignored(const config::Recipe& recipe) {
   for (const std::string& field : method::ignored_fields(recipe)) events::print_message(field);
+}
+
+// What is prepared counts, so that the text may be elsewhere; that it is not what the recipe says
+// would otherwise go unnoticed.
+void say_prepared_otherwise(const config::DataSection& data) {
+  constexpr size_t kNamed = 3;
+  std::vector<std::string> reasons = data::prepared_otherwise(data);
+  if (reasons.empty()) return;
+  if (reasons.size() > kNamed) {
+    const std::string more = fmt::format("{} more", reasons.size() - kNamed);
+    reasons.resize(kNamed);
+    reasons.push_back(more);
+  }
+  events::print_message(
+      fmt::format("{} is used as it was prepared, not as the recipe says now ({}); `thinwire "
+                  "prepare --force` makes it again",
+                  data.dir, fmt::join(reasons, "; ")));
 }
 
 struct Corpus {
@@ -230,7 +248,10 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
   require_memory(recipe, workers_here);
   if (ranks == nullptr || ranks->leads()) warn_of_ignored(recipe);
   std::optional<RunFolder> folder;
-  if (ranks == nullptr || ranks->leads()) folder.emplace(recipe, options.restart);
+  if (ranks == nullptr || ranks->leads()) {
+    folder.emplace(recipe, options.restart);
+    say_prepared_otherwise(recipe.data);
+  }
   const Ranks::Start start = find_start(recipe, folder ? &*folder : nullptr, ranks);
   if (start.finished) {
     if (!folder) return {Outcome::kElsewhere, recipe.train.steps, {}};
