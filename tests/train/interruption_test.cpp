@@ -59,7 +59,9 @@ TEST_F(Interruption, CheckpointsComeByTimeWithoutChangingTheBits) {
 
 TEST_F(Interruption, AnEvaluationIsLeftAtOnceAndDoneWhenTheRunGoesOn) {
   prepare_tiny_corpus(folder_, 20'000);
-  const std::vector<std::string> fields = {"eval.every=6", "checkpoint.every=6"};
+  // Whole, the evaluation takes seconds, far longer than it may take to notice its checkpoint.
+  std::vector<std::string> fields = {"eval.every=6", "checkpoint.every=6", "model.hidden=128",
+                                     "model.intermediate=512"};
   const config::Recipe recipe = tiny_recipe(folder_, fields);
   std::atomic<bool> stop = false;
   std::thread asker([&] {
@@ -72,7 +74,8 @@ TEST_F(Interruption, AnEvaluationIsLeftAtOnceAndDoneWhenTheRunGoesOn) {
   EXPECT_EQ(stopped.step, 6) << "its checkpoint was there before it was evaluated";
   EXPECT_LT(history().evals.size(), 2u);
 
-  const events::Summary whole = train(recipe, {}).summary;
+  fields.emplace_back("eval.rows=16");
+  train(tiny_recipe(folder_, fields), {});
   const auto evaluations = history().evals;
   ASSERT_EQ(evaluations.size(), 4u) << "each of two sets after 6 and after 12 steps";
   EXPECT_EQ(evaluations[0].step, 6);
