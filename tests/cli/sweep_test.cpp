@@ -7,11 +7,11 @@
 #include <thread>
 
 #include "thinwire/base/error.h"
-#include "thinwire/cli/sweep_results.h"
 #include "thinwire/events/run_log.h"
 #include "thinwire/method/registry.h"
+#include "thinwire/report/sweep_results.h"
 
-namespace thinwire::cli {
+namespace thinwire::report {
 namespace {
 
 using testing::ElementsAre;
@@ -216,4 +216,4 @@ TEST_F(SweepTest, ResultsOfNothingAreStillWritten) {
 }
 
 }  // namespace
-}  // namespace thinwire::cli
+}  // namespace thinwire::report

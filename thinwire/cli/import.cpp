@@ -9,8 +9,8 @@
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
 #include "thinwire/cli/tensor_progress.h"
+#include "thinwire/convert/hf.h"
 #include "thinwire/events/progress.h"
-#include "thinwire/train/hf.h"
 
 namespace thinwire::cli {
 namespace {
@@ -22,7 +22,7 @@ struct Arguments {
 
 void run(const Arguments& arguments) {
   for (const std::string& note :
-       train::import_hf(arguments.hf_dir, arguments.out_dir, show_tensors("import"))) {
+       convert::import_hf(arguments.hf_dir, arguments.out_dir, show_tensors("import"))) {
     events::print_message(note);
   }
   fmt::print("{}\n", arguments.out_dir);

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "thinwire/base/error.h"
+#include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
 #include "thinwire/data/inspect.h"
-#include "thinwire/train/checkpoint.h"
 
 namespace thinwire::cli {
 namespace {
@@ -23,7 +23,7 @@ constexpr const char* kKnown =
     ".json file";
 
 std::string describe_folder(const fs::path& folder) {
-  if (train::is_checkpoint(folder)) return describe_checkpoint(folder);
+  if (checkpoint::is_checkpoint(folder)) return describe_checkpoint(folder);
   if (fs::exists(folder / "prepare.json")) return data::describe_prepared(folder);
   if (fs::exists(folder / "config.json")) return describe_hugging_face(folder);
   if (fs::exists(folder / "recipe.toml")) return describe_run(folder);

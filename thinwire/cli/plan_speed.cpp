@@ -7,9 +7,9 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
+#include "thinwire/bench/speed.h"
 #include "thinwire/config/model_shapes.h"
 #include "thinwire/events/progress.h"
-#include "thinwire/train/speed.h"
 
 namespace thinwire::cli {
 namespace {
@@ -49,8 +49,8 @@ double flops_here(const config::Recipe& recipe) {
       fmt::format("measuring the speed of a step here; --flops, --tokens-per-second or --speed say "
                   "another machine's"));
   try {
-    const train::SpeedResult speed =
-        train::measure_speed(measured, {.steps = 2, .warmup = 1, .tokens = {}});
+    const bench::SpeedResult speed =
+        bench::measure_speed(measured, {.steps = 2, .warmup = 1, .tokens = {}});
     const double flops = speed.tokens_per_second() * speed.flops_per_token;
     events::print_message(fmt::format("{}FLOP/s", format_count(flops)));
     return flops;

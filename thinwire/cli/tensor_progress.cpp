@@ -7,7 +7,7 @@
 
 namespace thinwire::cli {
 
-train::TensorProgress show_tensors(const std::string& label) {
+checkpoint::TensorProgress show_tensors(const std::string& label) {
   return [label, shown = std::shared_ptr<events::Progress>()](size_t done, size_t all) mutable {
     if (!shown) {
       catch_interrupts();

@@ -1,5 +1,5 @@
 // thinwire train: trains by a recipe, resuming what was interrupted.
-#include "thinwire/train/train.h"
+#include "thinwire/launch/train.h"
 
 #include <fmt/format.h>
 
@@ -50,12 +50,13 @@ void print_result(const events::Summary& summary, const std::string& folder) {
 
 void run(const Arguments& arguments) {
   const config::Recipe recipe = method::load_recipe(arguments.recipe, arguments.overrides);
-  const train::TrainResult result = train::train(recipe, {.restart = arguments.restart,
-                                                          .stop = &interrupts().any,
-                                                          .on_start = [] { catch_interrupts(); }});
-  if (result.outcome == train::Outcome::kElsewhere) return;
-  if (result.outcome == train::Outcome::kStopped) report_stop(recipe, result.step);
-  if (result.outcome == train::Outcome::kAlreadyFinished) {
+  const launch::TrainResult result = launch::train(
+      recipe, {.restart = arguments.restart, .stop = &interrupts().any, .on_start = [] {
+                 catch_interrupts();
+               }});
+  if (result.outcome == launch::Outcome::kElsewhere) return;
+  if (result.outcome == launch::Outcome::kStopped) report_stop(recipe, result.step);
+  if (result.outcome == launch::Outcome::kAlreadyFinished) {
     events::print_message(
         fmt::format("{} is finished already (a higher train.steps goes on, --restart begins anew)",
                     recipe.run.dir));
