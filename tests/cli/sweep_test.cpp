@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <thread>
 
+#include "tests/cli/program_run.h"
 #include "thinwire/base/error.h"
+#include "thinwire/cli/sweep_folder.h"
 #include "thinwire/cli/sweep_results.h"
 #include "thinwire/events/run_log.h"
 #include "thinwire/method/registry.h"
@@ -192,6 +194,33 @@ TEST_F(SweepTest, ResultsHaveARowARunAndTheSpreadOverSeeds) {
   const auto outcomes = run(sweep, 1);
   const SweepResults results = collect_results(sweep, outcomes);
   write_results(sweep, outcomes, results, folder_ / "out");
+TEST_F(SweepTest, AFolderOfSomethingElseIsRefusedAndLeftAsItIs) {
+  write_file(folder_ / "grid.toml", fmt::format("recipe = \"{}/recipe.toml\"", folder_.string()));
+  const fs::path data = folder_ / "data";
+  write_file(data / "prepare.json", "{}");
+  const ProgramRun sweep = run_thinwire(
+      {"sweep", (folder_ / "grid.toml").string(), "--out", data.string(), "--program", program()});
+  EXPECT_EQ(sweep.status, 2);
+  EXPECT_THAT(sweep.err,
+              HasSubstr("data is not a sweep's folder: it holds prepare.json but no sweep's"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(data), {}), 1);
+  EXPECT_EQ(calls(), 0);
+  EXPECT_THROW(require_sweep_folder(data / "prepare.json"), UsageError);
+}
+
+TEST_F(SweepTest, AFolderOfASweepServesAtAnyStage) {
+  const fs::path out = folder_ / "out";
+  EXPECT_NO_THROW(require_sweep_folder(out));
+  fs::create_directories(out);
+  EXPECT_NO_THROW(require_sweep_folder(out));
+  const SweepPlan sweep = plan();
+  const auto outcomes = run(sweep);
+  EXPECT_NO_THROW(require_sweep_folder(out)) << "killed before it wrote results";
+  write_results(sweep, outcomes, collect_results(sweep, outcomes), out);
+  for (const PlannedRun& planned : sweep.runs) fs::remove(planned.run.log());
+  EXPECT_NO_THROW(require_sweep_folder(out));
+}
+
   EXPECT_EQ(results.done, 3U);
   EXPECT_EQ(results.failed, 1U);
   const std::string csv = read_text_file(folder_ / "out/results.csv");
