@@ -18,6 +18,7 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 class Prepare : public testing::Test {
  protected:
@@ -352,13 +353,25 @@ TEST_F(Prepare, ADamagedRecordIsAnError) {
   run();
   for (const char* content : {"", "{}", "[]", "{\"format\": \"thinwire-prepared\"}"}) {
     write_file(fs::path(data_.dir) / "prepare.json", content);
-    EXPECT_THAT(error_of([&] { read_prepared(data_.dir); }), HasSubstr("prepare.json"));
+    EXPECT_THAT(error_of([&] { read_prepared(data_.dir); }),
+                AllOf(HasSubstr("prepare.json is "), HasSubstr("`thinwire prepare --force`"),
+                      Not(HasSubstr("json.exception"))));
   }
   EXPECT_NO_THROW(run({.force = true}));
 }
 
 TEST_F(Prepare, InspectDescribesTheFolderAndItsShards) {
   run();
+TEST_F(Prepare, ARecordWithAValueOfAWrongTypeIsAnError) {
+  run();
+  const fs::path record = fs::path(data_.dir) / "prepare.json";
+  std::string text = read_text_file(record);
+  text.replace(text.find("\"validation_block\": 4"), 21, "\"validation_block\": \"\"");
+  write_file(record, text);
+  EXPECT_THAT(error_of([&] { run(); }),
+              HasSubstr("prepare.json is damaged: a value in it has a wrong type; run"));
+}
+
   EXPECT_THAT(describe_prepared(data_.dir),
               AllOf(HasSubstr("train: 360 documents"), HasSubstr("data.validation_block = 4")));
   EXPECT_THAT(describe_shard(set_folder(data_.dir, "train") / shard_name(0)),
