@@ -329,7 +329,8 @@ TEST_F(Prepare, AnExistingModelIsTakenAsItIs) {
 
 TEST_F(Prepare, AnExistingModelThatIsNoneIsAnError) {
   data_.vocabulary_model = folder_ / "text.txt";
-  EXPECT_THAT(error_of([&] { run(); }), HasSubstr("is not a SentencePiece model"));
+  EXPECT_EQ(error_of([&] { run(); }),
+            data_.vocabulary_model + " is not a SentencePiece model, or a damaged one");
   expect_nothing_left();
 }
 

@@ -115,6 +115,7 @@ class Preparation {
       file = out_ / kByteFile;
       write_file(file, byte_vocabulary_json());
     } else if (!data_.vocabulary_model.empty()) {
+      Vocabulary::load_file(data_.vocabulary_model);  // what is wrong with it is said of this file
       write_file(file, read_text_file(data_.vocabulary_model));
     } else {
       write_file(file, train_vocabulary());
