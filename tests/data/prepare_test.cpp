@@ -163,6 +163,16 @@ TEST_F(Prepare, DamageToWhatIsPreparedIsNoticed) {
   EXPECT_NO_THROW(run({.force = true}));
 }
 
+TEST_F(Prepare, AnAlteredTokenIsNoticed) {
+  run();
+  const fs::path shard = set_folder(data_.dir, "train") / shard_name(0);
+  std::string content = read_text_file(shard);
+  content.back() ^= 1;
+  write_file(shard, content);
+  EXPECT_THAT(error_of([&] { run(); }),
+              AllOf(HasSubstr("00000.tws is altered"), HasSubstr("--force prepares it again")));
+}
+
 TEST_F(Prepare, CancellingLeavesNothing) {
   int calls = 0;
   for (int allowed = 0; allowed < 4; ++allowed) {
@@ -350,6 +360,16 @@ TEST_F(Prepare, ATrailingSlashIsTheSameFolder) {
   EXPECT_FALSE(fs::exists(folder_ / "tokens" / ".partial"));
 }
 
+TEST_F(Prepare, ARecordWithAValueOfAWrongTypeIsAnError) {
+  run();
+  const fs::path record = fs::path(data_.dir) / "prepare.json";
+  std::string text = read_text_file(record);
+  text.replace(text.find("\"validation_block\": 4"), 21, "\"validation_block\": \"\"");
+  write_file(record, text);
+  EXPECT_THAT(error_of([&] { run(); }),
+              HasSubstr("prepare.json is damaged: a value in it has a wrong type; run"));
+}
+
 TEST_F(Prepare, ADamagedRecordIsAnError) {
   run();
   for (const char* content : {"", "{}", "[]", "{\"format\": \"thinwire-prepared\"}"}) {
@@ -363,16 +383,6 @@ TEST_F(Prepare, ADamagedRecordIsAnError) {
 
 TEST_F(Prepare, InspectDescribesTheFolderAndItsShards) {
   run();
-TEST_F(Prepare, ARecordWithAValueOfAWrongTypeIsAnError) {
-  run();
-  const fs::path record = fs::path(data_.dir) / "prepare.json";
-  std::string text = read_text_file(record);
-  text.replace(text.find("\"validation_block\": 4"), 21, "\"validation_block\": \"\"");
-  write_file(record, text);
-  EXPECT_THAT(error_of([&] { run(); }),
-              HasSubstr("prepare.json is damaged: a value in it has a wrong type; run"));
-}
-
   EXPECT_THAT(describe_prepared(data_.dir),
               AllOf(HasSubstr("train: 360 documents"), HasSubstr("data.validation_block = 4")));
   EXPECT_THAT(describe_shard(set_folder(data_.dir, "train") / shard_name(0)),
