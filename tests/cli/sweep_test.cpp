@@ -180,20 +180,20 @@ TEST_F(SweepTest, TwoPointsThatAreTheSameRunAreRefused) {
   EXPECT_THROW(plan("[[points]]\noptim.lr = 1e-3\n[[points]]\noptim.lr = 0.001"), UsageError);
 }
 
+TEST_F(SweepTest, ABadPointIsNamedWithItsGridFile) {
+  try {
+    plan("seeds = [7]\n[grid]\ntrain.batch = [4, 1]");
+    FAIL() << "no error";
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), testing::StartsWith("grid.toml: point batch=1 seed=7: "));
+  }
+}
+
 TEST_F(SweepTest, AnUnknownFieldIsRefusedBeforeAnythingRuns) {
   EXPECT_THROW(plan("[grid]\noptim.learning = [1]"), UsageError);
   EXPECT_EQ(calls(), 0);
 }
 
-TEST_F(SweepTest, ResultsHaveARowARunAndTheSpreadOverSeeds) {
-  behave(
-      "case $dir in *lr-0.001*seed-2*) exit 1;; esac\n"
-      "case $dir in *seed-2*) sed -i 's/\"train_loss\": 3.5/\"train_loss\": 3.7/' "
-      "\"$here/summary.json\";; esac");
-  const SweepPlan sweep = plan();
-  const auto outcomes = run(sweep, 1);
-  const SweepResults results = collect_results(sweep, outcomes);
-  write_results(sweep, outcomes, results, folder_ / "out");
 TEST_F(SweepTest, AFolderOfSomethingElseIsRefusedAndLeftAsItIs) {
   write_file(folder_ / "grid.toml", fmt::format("recipe = \"{}/recipe.toml\"", folder_.string()));
   const fs::path data = folder_ / "data";
@@ -221,6 +221,15 @@ TEST_F(SweepTest, AFolderOfASweepServesAtAnyStage) {
   EXPECT_NO_THROW(require_sweep_folder(out));
 }
 
+TEST_F(SweepTest, ResultsHaveARowARunAndTheSpreadOverSeeds) {
+  behave(
+      "case $dir in *lr-0.001*seed-2*) exit 1;; esac\n"
+      "case $dir in *seed-2*) sed -i 's/\"train_loss\": 3.5/\"train_loss\": 3.7/' "
+      "\"$here/summary.json\";; esac");
+  const SweepPlan sweep = plan();
+  const auto outcomes = run(sweep, 1);
+  const SweepResults results = collect_results(sweep, outcomes);
+  write_results(sweep, outcomes, results, folder_ / "out");
   EXPECT_EQ(results.done, 3U);
   EXPECT_EQ(results.failed, 1U);
   const std::string csv = read_text_file(folder_ / "out/results.csv");
