@@ -59,7 +59,7 @@ TEST_F(InspectTest, ShowsTheLastStepsOfALog) {
   const std::string text = describe_path(folder_ / "events.jsonl");
   EXPECT_THAT(
       text,
-      AllOf(HasSubstr("9 steps (1 to 9), 2 evaluations, 1 messages\n"), HasSubstr("1.0000"),
+      AllOf(HasSubstr("9 steps (1 to 9), 2 evaluations, 1 message\n"), HasSubstr("1.0000"),
             HasSubstr("compute 250 ms"), Not(HasSubstr("9.0000")),
             HasSubstr("validation loss 2.5000 after step 9\n"), HasSubstr("step 9: the end\n")));
 }
@@ -69,7 +69,7 @@ TEST_F(InspectTest, ShowsARunFolder) {
   recipe.run.name = "first";
   write_file(folder_ / "recipe.toml", config::print_recipe(recipe));
   EXPECT_THAT(describe_path(folder_),
-              AllOf(HasSubstr("run first: allreduce with 1 workers"), HasSubstr("not finished"),
+              AllOf(HasSubstr("run first: allreduce with 1 worker,"), HasSubstr("not finished"),
                     HasSubstr("checkpoints: none")));
   write_log();
   fs::create_directories(folder_ / "checkpoints/step-00000009");

@@ -71,14 +71,14 @@ std::string describe_prepared(const fs::path& folder) {
   std::string text = fmt::format("prepared      {}\nvocabulary    {}, {} tokens, digest {}\n",
                                  folder.string(), summary.vocabulary_file, summary.vocabulary_size,
                                  to_hex(record.vocabulary_digest));
-  text += fmt::format("replaced      {} pieces that were not UTF-8\n", summary.replaced);
-  text += fmt::format("skipped       {} bad lines\n", summary.skipped.count);
+  text += fmt::format("replaced      {}\n", counted(summary.replaced, "invalid UTF-8 sequence"));
+  text += fmt::format("skipped       {}\n", counted(summary.skipped.count, "bad line"));
   for (const std::string& line : summary.skipped.first)
     text += fmt::format("              {}\n", line);
   for (const SetSummary& set : summary.sets) {
-    text += fmt::format("set           {}: {} documents, {} tokens, {} bytes a token, {} shards\n",
-                        set.name, set.documents, set.tokens, ratio(set.text_bytes, set.tokens),
-                        set.shards);
+    text += fmt::format("set           {}: {}, {}, {} bytes a token, {}\n", set.name,
+                        counted(set.documents, "document"), counted(set.tokens, "token"),
+                        ratio(set.text_bytes, set.tokens), counted(set.shards, "shard"));
   }
   for (const InputFile& input : record.inputs) {
     text += fmt::format("input         {}, {}\n", input.path.string(),

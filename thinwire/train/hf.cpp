@@ -7,6 +7,7 @@
 #include <span>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/units.h"
 #include "thinwire/config/model_shapes.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/train/checkpoint.h"
@@ -56,7 +57,7 @@ void require_finite(const fs::path& dir, const tensor::Arena& params) {
         "them",
         dir.string(), specs[i].name,
         values.size() - static_cast<size_t>(std::ranges::count_if(values, finite)), values.size(),
-        *wrong, wrong - values.begin()));
+        without_nan_sign(*wrong), wrong - values.begin()));
   }
 }
 
