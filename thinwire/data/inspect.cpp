@@ -65,6 +65,24 @@ std::string describe_shard(const fs::path& path) {
   return text + "\nas text       " + (known ? vocabulary->decode(tokens) : "(damaged)") + "\n";
 }
 
+std::string describe_vocabulary(const fs::path& file) {
+  const auto vocabulary = Vocabulary::load_file(file);
+  const int32_t size = vocabulary->size();
+  const auto mark = [&](int32_t token) {
+    return token < 0 ? "none" : fmt::format("{} {}", token, vocabulary->name(token));
+  };
+  std::string text = fmt::format(
+      "vocabulary    {}\nkind          SentencePiece\npieces        {}\nbegin         {}\n"
+      "end           {}\ndigest        {}\nfor example  ",
+      file.string(), size, mark(vocabulary->bos()), mark(vocabulary->eos()),
+      to_hex(vocabulary->digest()));
+  constexpr int64_t kExamples = 8;  // spread evenly
+  for (int64_t i = 0; i < kExamples; ++i) {
+    text += " " + vocabulary->name(static_cast<int32_t>(size * (2 * i + 1) / (2 * kExamples)));
+  }
+  return text + "\n";
+}
+
 std::string describe_prepared(const fs::path& folder) {
   const PrepareRecord record = load_record(folder);
   const PrepareSummary& summary = record.summary;
