@@ -121,7 +121,7 @@ std::string imported_recipe(const LoadedModel& loaded) {
 
 bool is_hf_folder(const fs::path& folder) { return fs::is_regular_file(folder / kConfigFile); }
 
-LoadedModel load_hf(const fs::path& hf_dir) {
+LoadedModel load_hf(const fs::path& hf_dir, const TensorProgress& progress) {
   if (!is_hf_folder(hf_dir)) {
     throw Error(
         fmt::format("{} is not a Hugging Face folder: it has no {}", hf_dir.string(), kConfigFile));
@@ -134,7 +134,7 @@ LoadedModel load_hf(const fs::path& hf_dir) {
   loaded.sequence = config.sequence;
   loaded.vocabulary = load_hf_vocabulary(hf_dir, config.model.vocab);
   allocate_params(loaded, hf_dir);
-  read_weights(files, *loaded.params);
+  read_weights(files, *loaded.params, progress);
   require_finite(hf_dir, *loaded.params);
   if (loaded.vocabulary != nullptr) {
     loaded.begin = read_begin_token(hf_dir, *loaded.vocabulary, config.bos);
@@ -142,11 +142,12 @@ LoadedModel load_hf(const fs::path& hf_dir) {
   return loaded;
 }
 
-Notes import_hf(const fs::path& hf_dir, const fs::path& out_dir, const TensorProgress& progress) {
+Notes import_hf(const fs::path& hf_dir, const fs::path& out_dir, const TensorProgress& reading,
+                const TensorProgress& writing) {
   require_absent(out_dir);
-  const LoadedModel loaded = load_hf(hf_dir);
+  const LoadedModel loaded = load_hf(hf_dir, reading);
   CheckpointWriter writer(out_dir);
-  writer.write_weights(*loaded.params, progress);
+  writer.write_weights(*loaded.params, writing);
   writer.add_text(kRecipeFile, imported_recipe(loaded));
   Notes notes = add_vocabulary(hf_dir, loaded, writer);
   writer.commit({}, 0);
