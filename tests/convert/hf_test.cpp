@@ -485,6 +485,24 @@ TEST_F(HuggingFace, TextsOfTrainedModelsBeginWithTheEndOfTheOneBefore) {
   EXPECT_EQ(exported["bos_token_id"], 256);
 }
 
+TEST_F(HuggingFace, AnImportTellsHowFarItsReadingAndItsWritingAre) {
+  write_single();
+  std::vector<size_t> read;
+  std::vector<size_t> written;
+  size_t tensors = 0;
+  import_hf(
+      hf_, dir_ / "imported",
+      [&](size_t done, size_t all) {
+        EXPECT_TRUE(written.empty());
+        read.push_back(done);
+        tensors = all;
+      },
+      [&](size_t done, size_t) { written.push_back(done); });
+  ASSERT_EQ(read.size(), tensors + 1);
+  EXPECT_EQ(read.back(), tensors);
+  EXPECT_EQ(written, read);
+}
+
 TEST_F(HuggingFace, WhatIsInterruptedLeavesNothing) {
   write_single();
   const auto interrupt = [](size_t done, size_t all) {
@@ -492,6 +510,7 @@ TEST_F(HuggingFace, WhatIsInterruptedLeavesNothing) {
     if (done == 2) throw Error("interrupted");
   };
   EXPECT_THROW(import_hf(hf_, dir_ / "imported", interrupt), Error);
+  EXPECT_THROW(import_hf(hf_, dir_ / "imported", {}, interrupt), Error);
   EXPECT_EQ(std::distance(fs::directory_iterator(dir_), {}), 1) << "the source alone";
   import_hf(hf_, dir_ / "imported");
   EXPECT_THROW(export_hf(dir_ / "imported", dir_ / "exported", DType::kF32, interrupt), Error);

@@ -12,6 +12,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/checkpoint/run_folder.h"
+#include "thinwire/convert/load.h"
 #include "thinwire/events/run_log.h"
 #include "thinwire/launch/train.h"
 
@@ -194,6 +195,9 @@ TEST_F(Resume, ADamagedCheckpointNamesTheSoundOneAndTheCommand) {
   EXPECT_THAT(message,
               AllOf(HasSubstr(weights.string() + " was truncated"),
                     HasSubstr("the newest one that can be read is " + checkpoint(3).string())));
+  EXPECT_THAT(message_of([&] { convert::load_model(run_dir()); }),
+              AllOf(HasSubstr(weights.string() + " was truncated"),
+                    HasSubstr(checkpoint(3).string() + "; name it instead of the run")));
   const std::string command = "rm -r '" + checkpoint(6).string() + "'";
   ASSERT_THAT(message, HasSubstr(command));
   ASSERT_EQ(std::system(command.c_str()), 0);

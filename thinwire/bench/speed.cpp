@@ -148,6 +148,7 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
   strategy->restored({.round_at = round_at});
   model::PassTimes before;
   for (int64_t step = 0; step < recipe.train.steps; ++step) {
+    if (options.progress) options.progress(step, recipe.train.steps);
     if (step == options.warmup) before = model.times();
     const Stopwatch watch;
     const Round round = round_at(static_cast<uint64_t>(step));

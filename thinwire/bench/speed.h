@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -19,6 +20,8 @@ struct SpeedOptions {
   // Batches of little-endian int32 tokens, each the worker's rows of sequence + 1, used in turn;
   // empty: one batch at random.
   fs::path tokens;
+  // May be empty; called before each step with how many of all, warmup included, are done.
+  std::function<void(int64_t done, int64_t all)> progress = {};
 };
 
 // A part of a step: how long it takes, and what it has to do at least.

@@ -4,28 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <optional>
 
 #include "thinwire/base/error.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::checkpoint {
 namespace {
-
-// The newest checkpoint older than `folder` that can be read; none when there is no such.
-std::optional<fs::path> sound_before(const fs::path& folder) {
-  std::vector<fs::path> all = list_checkpoints(folder.parent_path());
-  std::ranges::reverse(all);
-  const auto damaged = std::ranges::find(all, folder);
-  for (auto older = damaged == all.end() ? damaged : damaged + 1; older != all.end(); ++older) {
-    try {
-      const CheckpointReader reader(*older);
-      return *older;
-    } catch (const Error&) {
-    }
-  }
-  return std::nullopt;
-}
 
 // What differs is named first, what can be done comes last.
 [[noreturn]] void refuse(const CheckpointReader& checkpoint, std::string_view difference,
@@ -98,6 +82,20 @@ config::Recipe recipe_of(const CheckpointReader& checkpoint) {
 }
 
 }  // namespace
+
+std::optional<fs::path> sound_before(const fs::path& folder) {
+  std::vector<fs::path> all = list_checkpoints(folder.parent_path());
+  std::ranges::reverse(all);
+  const auto damaged = std::ranges::find(all, folder);
+  for (auto older = damaged == all.end() ? damaged : damaged + 1; older != all.end(); ++older) {
+    try {
+      const CheckpointReader reader(*older);
+      return *older;
+    } catch (const Error&) {
+    }
+  }
+  return std::nullopt;
+}
 
 std::unique_ptr<CheckpointReader> open_newest(const fs::path& folder) {
   try {

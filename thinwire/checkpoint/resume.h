@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,9 @@
 #include "thinwire/checkpoint/resume_rules.h"
 
 namespace thinwire::checkpoint {
+
+// The newest checkpoint older than `folder` that can be read; none when there is no such.
+std::optional<fs::path> sound_before(const fs::path& folder);
 
 // Opens a run's newest checkpoint. Where it is damaged, the Error says so, names the newest older
 // one that is sound, and how to go on from there.

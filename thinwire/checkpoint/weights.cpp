@@ -61,11 +61,13 @@ void check_weights(const fs::path& origin, const TensorFiles& files,
                           list_names("not part of the model", extra)));
 }
 
-void read_weights(const TensorFiles& files, tensor::Arena& params) {
+void read_weights(const TensorFiles& files, tensor::Arena& params, const TensorProgress& progress) {
   const auto specs = params.layout().specs();
   for (size_t i = 0; i < specs.size(); ++i) {
+    if (progress) progress(i, specs.size());
     files.at(specs[i].name)->read_f32(specs[i].name, params.tensor(i));
   }
+  if (progress) progress(specs.size(), specs.size());
 }
 
 FileStamp write_weights(const fs::path& path, const tensor::Arena& params, DType dtype,
@@ -79,6 +81,7 @@ FileStamp write_weights(const fs::path& path, const tensor::Arena& params, DType
     if (progress) progress(i, specs.size());
     file.write(params.tensor(i));
   }
+  if (progress) progress(specs.size(), specs.size());
   file.commit();
   return {file.size(), file.hash()};
 }

@@ -23,11 +23,13 @@ TensorFiles tensors_of(const tensor::SafetensorsReader& file);
 void check_weights(const fs::path& origin, const TensorFiles& files,
                    std::span<const TensorSpec> specs);
 
-// Called before each tensor with how many of all are done; what it throws ends the work.
+// Called before each tensor, and at the end, with how many of all are done; what it throws ends the
+// work.
 using TensorProgress = std::function<void(size_t done, size_t all)>;
 
 // Fills every tensor of the arena (from fp32, fp16 or bf16), after check_weights.
-void read_weights(const TensorFiles& files, tensor::Arena& params);
+void read_weights(const TensorFiles& files, tensor::Arena& params,
+                  const TensorProgress& progress = {});
 
 struct FileStamp {
   uint64_t bytes = 0;

@@ -72,12 +72,12 @@ void print_text(const bench::SpeedResult& result, const config::Recipe& recipe) 
   const double rate = result.tokens_per_second();
   const auto [least, most] = std::minmax_element(result.seconds.begin(), result.seconds.end());
   fmt::print(
-      "{} parameters, {}, {} threads, {} tokens a step\n"
+      "{} parameters, {}, {}, {} tokens a step\n"
       "{} tokens/s, {}FLOP/s in matrix products\n"
       "a step takes {} (median of {}; {} to {})\n"
       "memory: {}B of parameters and program, {}B more for a step\n",
       format_count(static_cast<double>(result.params)), recipe.train.precision,
-      recipe.train.threads, result.tokens_per_step, format_count(rate),
+      counted(recipe.train.threads, "thread"), result.tokens_per_step, format_count(rate),
       format_count(rate * result.flops_per_token), format_seconds(result.median_seconds()),
       result.seconds.size(), format_seconds(*least), format_seconds(*most),
       format_count(static_cast<double>(result.loaded_bytes)),

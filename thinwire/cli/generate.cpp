@@ -17,6 +17,7 @@
 #include "thinwire/base/clock.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/threads.h"
+#include "thinwire/base/units.h"
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
 #include "thinwire/cli/output.h"
@@ -141,8 +142,8 @@ void run(const Arguments& arguments) {
     if (made < wanted) logits = decoder.step(token);
   }
   write_output(text.finish() + "\n");
-  events::print_message(
-      fmt::format("{} tokens, {:.0f} tokens/s", made, static_cast<double>(made) / watch.seconds()));
+  events::print_message(fmt::format("{}, {:.0f} tokens/s", counted(made, "token"),
+                                    static_cast<double>(made) / watch.seconds()));
 }
 
 }  // namespace

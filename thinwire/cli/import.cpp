@@ -21,8 +21,8 @@ struct Arguments {
 };
 
 void run(const Arguments& arguments) {
-  for (const std::string& note :
-       convert::import_hf(arguments.hf_dir, arguments.out_dir, show_tensors("import"))) {
+  for (const std::string& note : convert::import_hf(
+           arguments.hf_dir, arguments.out_dir, show_tensors("reading"), show_tensors("writing"))) {
     events::print_message(note);
   }
   fmt::print("{}\n", arguments.out_dir);

@@ -23,12 +23,12 @@ constexpr size_t kStepsShown = 5;
 constexpr size_t kMessagesShown = 5;
 
 std::string log_state(const events::RunHistory& history) {
-  std::string text = fmt::format("{} steps", history.steps.size());
+  std::string text = counted(history.steps.size(), "step");
   if (!history.steps.empty()) {
     text += fmt::format(" ({} to {})", history.steps.front().step, history.steps.back().step);
   }
-  text +=
-      fmt::format(", {} evaluations, {} messages", history.evals.size(), history.messages.size());
+  text += fmt::format(", {}, {}", counted(history.evals.size(), "evaluation"),
+                      counted(history.messages.size(), "message"));
   return text + (history.torn ? "; the last line is incomplete\n" : "\n");
 }
 
@@ -103,10 +103,10 @@ std::string describe_run(const fs::path& folder) {
   const config::Recipe recipe = method::load_recipe(folder / "recipe.toml", {});
   const bool finished = fs::exists(folder / "summary.json");
   std::string text =
-      fmt::format("run {}: {} with {} workers, {} steps of {} x {} tokens, {}\nrecipe {}\n",
-                  recipe.run.name, report::method_text(recipe.sync.method, recipe.sync.within),
-                  recipe.train.workers, recipe.train.steps, recipe.train.batch,
-                  recipe.train.sequence, finished ? "finished" : "not finished",
+      fmt::format("run {}: {} with {}, {} of {} x {} tokens, {}\nrecipe {}\n", recipe.run.name,
+                  report::method_text(recipe.sync.method, recipe.sync.within),
+                  counted(recipe.train.workers, "worker"), counted(recipe.train.steps, "step"),
+                  recipe.train.batch, recipe.train.sequence, finished ? "finished" : "not finished",
                   to_hex(hash_bytes(as_bytes(checkpoint::run_identity(recipe)))));
   text += fmt::format("checkpoints: {}\n", checkpoint_names(folder / "checkpoints"));
   const fs::path log = folder / "events.jsonl";
@@ -126,9 +126,9 @@ std::string describe_summary(const fs::path& file) {
     fmt::format_to(std::back_inserter(text), "{:<18}{}\n", name, value);
   };
   line("name", run.name);
-  line("method",
-       fmt::format("{}, {} workers", report::method_text(run.method, run.within), run.workers));
-  line("trained", fmt::format("{} steps, {} tokens", run.steps, run.tokens));
+  line("method", fmt::format("{}, {}", report::method_text(run.method, run.within),
+                             counted(run.workers, "worker")));
+  line("trained", fmt::format("{}, {} tokens", counted(run.steps, "step"), run.tokens));
   line("parameters",
        fmt::format("{} ({} without embedding)", run.params, run.params_non_embedding));
   line("training loss", fmt::format("{}, {}", report::number_cell(run.train_loss, 4),

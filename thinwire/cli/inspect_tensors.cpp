@@ -45,7 +45,8 @@ std::string describe_tensors(const tensor::SafetensorsReader& reader) {
       shape += fmt::format("{}{}", shape.empty() ? "" : " x ", side);
     table.rows.push_back({name, name_of(view.dtype), shape, fmt::format("{}", view.count())});
   }
-  std::string text = fmt::format("{} tensors, {} values\n", reader.names().size(), values);
+  std::string text =
+      fmt::format("{}, {}\n", counted(reader.names().size(), "tensor"), counted(values, "value"));
   for (const auto& [key, value] : reader.metadata()) text += fmt::format("{}: {}\n", key, value);
   return text + (table.rows.empty() ? "" : table.terminal());
 }
@@ -62,8 +63,8 @@ std::string describe_checkpoint(const fs::path& folder) {
   std::string text =
       fmt::format("checkpoint after step {}, {} tokens, undamaged\n", meta.step, meta.tokens);
   if (!meta.method.empty()) {
-    text +=
-        fmt::format("method {}, {} workers, run {}\n", meta.method, meta.workers, to_hex(meta.run));
+    text += fmt::format("method {}, {}, run {}\n", meta.method,
+                        counted(int64_t{meta.workers}, "worker"), to_hex(meta.run));
   }
   text += fmt::format("numerics version {}, digest {}\n\n", meta.numerics_version,
                       to_hex(checkpoint.digest()));

@@ -135,9 +135,10 @@ nlohmann::ordered_json plan_json(const MethodPlan& plan) {
 }
 
 void print_plan(const MethodPlan& plan) {
-  fmt::print("{} parameters, {} members, {} steps of {} tokens\n\n",
-             format_parameters(plan.model.parameters), plan::member_count(plan.members),
-             plan.recipe.train.steps, plan.recipe.train.batch * plan.recipe.train.sequence);
+  fmt::print("{} parameters, {}, {} of {} tokens\n\n", format_parameters(plan.model.parameters),
+             counted(plan::member_count(plan.members), "member"),
+             counted(plan.recipe.train.steps, "step"),
+             plan.recipe.train.batch * plan.recipe.train.sequence);
   fmt::print("{}\n", table_of(plan).terminal());
   fmt::print("In parentheses: a paper's schedule, only simulated here. Loss: {}.\n",
              plan.laws.empty() ? "the scaling laws of arXiv 2409.13198, which know no DisTrO"

@@ -10,6 +10,7 @@
 #include "thinwire/base/threads.h"
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
+#include "thinwire/cli/sweep_folder.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/report/sweep_results.h"
 
@@ -55,6 +56,7 @@ void run(const Arguments& arguments) {
   const fs::path out =
       arguments.out.empty() ? fs::path("runs") / grid_file.stem() : fs::path(arguments.out);
   const std::string program = arguments.program.empty() ? kOwnProgram : arguments.program;
+  require_sweep_folder(out);
   const report::SweepPlan plan = report::plan_sweep(report::load_grid(grid_file), out, program);
   const int jobs =
       arguments.jobs > 0 ? arguments.jobs : std::max(1, available_cores() / plan.threads_a_run);

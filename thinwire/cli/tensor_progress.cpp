@@ -14,6 +14,7 @@ checkpoint::TensorProgress show_tensors(const std::string& label) {
       shown = std::make_shared<events::Progress>(label, static_cast<int64_t>(all));
     }
     if (interrupts().any) throw Interrupted("interrupted; nothing was written");
+    if (done == all) return shown.reset();  // another may be shown after it
     shown->update(static_cast<int64_t>(done), {{"", "tensors"}});
   };
 }

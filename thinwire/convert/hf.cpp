@@ -7,6 +7,7 @@
 #include <span>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/units.h"
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/checkpoint/staged_folder.h"
 #include "thinwire/checkpoint/weights.h"
@@ -56,7 +57,7 @@ void require_finite(const fs::path& dir, const tensor::Arena& params) {
         "them",
         dir.string(), specs[i].name,
         values.size() - static_cast<size_t>(std::ranges::count_if(values, finite)), values.size(),
-        *wrong, wrong - values.begin()));
+        without_nan_sign(*wrong), wrong - values.begin()));
   }
 }
 
@@ -121,7 +122,7 @@ std::string imported_recipe(const LoadedModel& loaded) {
 
 bool is_hf_folder(const fs::path& folder) { return fs::is_regular_file(folder / kConfigFile); }
 
-LoadedModel load_hf(const fs::path& hf_dir) {
+LoadedModel load_hf(const fs::path& hf_dir, const checkpoint::TensorProgress& progress) {
   if (!is_hf_folder(hf_dir)) {
     throw Error(
         fmt::format("{} is not a Hugging Face folder: it has no {}", hf_dir.string(), kConfigFile));
@@ -134,7 +135,7 @@ LoadedModel load_hf(const fs::path& hf_dir) {
   loaded.sequence = config.sequence;
   loaded.vocabulary = load_hf_vocabulary(hf_dir, config.model.vocab);
   allocate_params(loaded, hf_dir);
-  checkpoint::read_weights(files, *loaded.params);
+  checkpoint::read_weights(files, *loaded.params, progress);
   require_finite(hf_dir, *loaded.params);
   if (loaded.vocabulary != nullptr) {
     loaded.begin = read_begin_token(hf_dir, *loaded.vocabulary, config.bos);
@@ -143,11 +144,12 @@ LoadedModel load_hf(const fs::path& hf_dir) {
 }
 
 Notes import_hf(const fs::path& hf_dir, const fs::path& out_dir,
-                const checkpoint::TensorProgress& progress) {
+                const checkpoint::TensorProgress& reading,
+                const checkpoint::TensorProgress& writing) {
   checkpoint::require_absent(out_dir);
-  const LoadedModel loaded = load_hf(hf_dir);
+  const LoadedModel loaded = load_hf(hf_dir, reading);
   checkpoint::CheckpointWriter writer(out_dir);
-  writer.write_weights(*loaded.params, progress);
+  writer.write_weights(*loaded.params, writing);
   writer.add_text(checkpoint::kRecipeFile, imported_recipe(loaded));
   Notes notes = add_vocabulary(hf_dir, loaded, writer);
   writer.commit({}, 0);

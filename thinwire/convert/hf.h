@@ -27,12 +27,13 @@ Notes export_hf(const fs::path& source, const fs::path& out_dir, DType dtype,
 // Llama, a feature Thinwire's model lacks (biases, scaled or partial rotary embedding, a head_dim
 // other than hidden_size / num_attention_heads), missing, extra or misshaped tensors.
 Notes import_hf(const fs::path& hf_dir, const fs::path& out_dir,
-                const checkpoint::TensorProgress& progress = {});
+                const checkpoint::TensorProgress& reading = {},
+                const checkpoint::TensorProgress& writing = {});
 
 // Whether the folder has a config.json.
 bool is_hf_folder(const fs::path& folder);
 
 // The folder as it lies, for load_model.
-LoadedModel load_hf(const fs::path& hf_dir);
+LoadedModel load_hf(const fs::path& hf_dir, const checkpoint::TensorProgress& progress = {});
 
 }  // namespace thinwire::convert

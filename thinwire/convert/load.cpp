@@ -5,6 +5,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/memory.h"
 #include "thinwire/checkpoint/checkpoint.h"
+#include "thinwire/checkpoint/resume.h"
 #include "thinwire/config/model_shapes.h"
 #include "thinwire/convert/hf.h"
 #include "thinwire/convert/hf_tokenizer.h"
@@ -21,8 +22,8 @@ std::unique_ptr<data::Vocabulary> load_vocabulary(const fs::path& checkpoint) {
   return nullptr;
 }
 
-LoadedModel load_checkpoint(const fs::path& folder) {
-  const checkpoint::CheckpointReader reader(folder);
+LoadedModel load_checkpoint(const checkpoint::CheckpointReader& reader) {
+  const fs::path& folder = reader.folder();
   const std::string origin = (folder / checkpoint::kRecipeFile).string();
   if (reader.recipe_text().empty()) throw Error(fmt::format("{} is missing or empty", origin));
   const config::Recipe recipe =
@@ -44,6 +45,19 @@ LoadedModel load_checkpoint(const fs::path& folder) {
   return loaded;
 }
 
+// Where a run's newest checkpoint is damaged, the Error names the one to ask for instead.
+checkpoint::CheckpointReader open_newest_model(const fs::path& newest) {
+  try {
+    return checkpoint::CheckpointReader(newest);
+  } catch (const Error& damage) {
+    const auto sound = checkpoint::sound_before(newest);
+    throw Error(sound ? fmt::format("{}\nthe newest one that can be read is {}; name it instead of "
+                                    "the run",
+                                    damage.what(), sound->string())
+                      : fmt::format("{}\nno older checkpoint of the run is sound", damage.what()));
+  }
+}
+
 }  // namespace
 
 void allocate_params(LoadedModel& loaded, const fs::path& origin) {
@@ -57,9 +71,10 @@ void allocate_params(LoadedModel& loaded, const fs::path& origin) {
 }
 
 LoadedModel load_model(const fs::path& path) {
-  if (checkpoint::is_checkpoint(path)) return load_checkpoint(path);
-  if (const auto newest = checkpoint::newest_checkpoint(path / "checkpoints"))
-    return load_checkpoint(*newest);
+  if (checkpoint::is_checkpoint(path)) return load_checkpoint(checkpoint::CheckpointReader(path));
+  if (const auto newest = checkpoint::newest_checkpoint(path / "checkpoints")) {
+    return load_checkpoint(open_newest_model(*newest));
+  }
   if (is_hf_folder(path)) return load_hf(path);
   throw Error(
       fmt::format("{} holds no model: expected a run folder with a checkpoint, a checkpoint "

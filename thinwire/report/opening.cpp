@@ -11,10 +11,6 @@
 namespace thinwire::report {
 namespace {
 
-std::string counted(int64_t count, const char* what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
-
 std::string what_trains(const config::Recipe& recipe) {
   const int64_t params = config::parameter_count(config::llama_tensors(recipe.model));
   return fmt::format("{}: {}, {} x {}, {} on {}, {} parameters", recipe.run.name,

@@ -21,7 +21,7 @@ events::RunLog open_log(const fs::path& file, int64_t resume_step) {
 
 // "3.214 (last 12 steps)"
 std::string loss_text(const LossMean& loss) {
-  const std::string value = fmt::format("{:.3f}", loss.value());
+  const std::string value = fmt::format("{:.3f}", without_nan_sign(loss.value()));
   return loss.steps() > 1 ? fmt::format("{} (last {} steps)", value, loss.steps()) : value;
 }
 
@@ -90,7 +90,7 @@ void Recorder::evaluation(int64_t step, const std::string& name, double loss) {
   totals_.add(event);
   log_.write(event);
   if (curves_) curves_->add(event);
-  events::print_message(fmt::format("step {}: {} loss {:.4f}", step, name, loss));
+  events::print_message(fmt::format("step {}: {} loss {:.4f}", step, name, without_nan_sign(loss)));
 }
 
 void Recorder::show_evaluation(int64_t step, const std::string& name, double fraction) {

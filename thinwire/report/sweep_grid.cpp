@@ -38,6 +38,7 @@ class GridReader {
   Grid read() const {
     refuse_unknown_keys();
     Grid grid;
+    grid.origin = origin_;
     grid.recipe = read_recipe();
     grid.seeds = read_seeds();
     if (const toml::table* fixed = table("fixed")) {

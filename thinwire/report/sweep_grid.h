@@ -25,6 +25,7 @@ namespace thinwire::report {
 using FieldValue = std::pair<std::string, std::string>;
 
 struct Grid {
+  std::string origin;  // the grid file, for messages
   fs::path recipe;
   std::vector<FieldValue> fixed;
   // What the sweep varies, in the order of the file; every point has a value for each of these that

@@ -53,6 +53,17 @@ std::string joined(const std::string& first, const std::string& second) {
   return first.empty() || second.empty() ? first + second : first + " " + second;
 }
 
+// Messages about a recipe name the grid file and the point that they are about.
+config::Recipe point_recipe(const Grid& grid, const std::string& label,
+                            const std::vector<std::string>& overrides) {
+  try {
+    return method::load_recipe(grid.recipe, overrides);
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("{}: {}{}", grid.origin,
+                                 label.empty() ? "" : "point " + label + ": ", error.what()));
+  }
+}
+
 }  // namespace
 
 std::string point_label(const Grid& grid, size_t point) {
@@ -71,14 +82,15 @@ SweepPlan plan_sweep(Grid grid, const fs::path& out, const std::string& program)
   for (size_t point = 0; point < grid.points.size(); ++point) {
     for (const std::string& seed : seeds) {
       std::vector<std::string> overrides = overrides_of(grid, point, seed);
-      const config::Recipe recipe = method::load_recipe(grid.recipe, overrides);
       const std::string label =
           joined(point_label(grid, point), seed.empty() ? "" : "seed=" + seed);
+      const config::Recipe recipe = point_recipe(grid, label, overrides);
       const std::string name =
           file_name(label, hash_bytes(as_bytes(checkpoint::run_identity(recipe))));
       const fs::path folder = out / name;
       if (!taken.emplace(folder, label).second) {
-        throw UsageError(fmt::format("two runs of the sweep are the same: {}", label));
+        throw UsageError(
+            fmt::format("{}: two runs of the sweep are the same: {}", grid.origin, label));
       }
       overrides.push_back("run.name=" + name);
       overrides.push_back("run.dir=" + folder.string());
