@@ -13,8 +13,8 @@
 #include "tests/cli/program_run.h"
 #include "tests/tiny_run.h"
 #include "thinwire/cli/command.h"
-#include "thinwire/launch/train.h"
 #include "thinwire/cli/refusal.h"
+#include "thinwire/launch/train.h"
 
 namespace thinwire::cli {
 namespace {

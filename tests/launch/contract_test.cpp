@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "tests/tiny_run.h"
 #include "tests/paths.h"
+#include "tests/tiny_run.h"
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/config/model_shapes.h"
 #include "thinwire/launch/train.h"
