@@ -128,13 +128,15 @@ std::vector<links::Link> paced_links(const config::Recipe& recipe) {
 }
 
 // One for each worker of this process, where it has all of them.
-std::vector<std::unique_ptr<transport::Peers>> local_peers(const RunContext& context) {
-  auto peers = transport::make_local_peers(static_cast<int>(context.recipe.train.workers));
-  if (!context.simulation) return peers;
-  for (auto& own : peers) {
-    own = transport::make_simulated_peers(std::move(own), context.simulation);
+std::vector<std::unique_ptr<transport::Communicator>> local_communicators(
+    const RunContext& context) {
+  auto communicators =
+      transport::make_local_communicators(static_cast<int>(context.recipe.train.workers));
+  if (!context.simulation) return communicators;
+  for (auto& own : communicators) {
+    own = transport::make_simulated_communicator(std::move(own), context.simulation);
   }
-  return peers;
+  return communicators;
 }
 
 // What the process that writes the run folder has.
@@ -197,7 +199,7 @@ void report_early_end(const config::Recipe& recipe, const RunEnd& end, Recorder&
 
 // What is to be done, found out by the process that has the folder and told to the others.
 Ranks::Start find_start(const config::Recipe& recipe, const RunFolder* folder, Ranks* ranks) {
-  if (folder == nullptr) return ranks->hear();
+  if (folder == nullptr) return ranks->await_broadcast();
   Ranks::Start start;
   start.finished = folder->finished();
   start.checkpoint = folder->newest().string();
@@ -205,7 +207,7 @@ Ranks::Start find_start(const config::Recipe& recipe, const RunFolder* folder, R
     const auto step = static_cast<int64_t>(*checkpoint_step(start.checkpoint));
     read_evaluations(folder->log(), step, recipe.eval.watch, start);
   }
-  if (ranks != nullptr) ranks->tell(start);
+  if (ranks != nullptr) ranks->broadcast(start);
   return start;
 }
 
@@ -310,8 +312,8 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
                            {start.evaluated.begin(), start.evaluated.end()},
                            start.best};
   if (options.on_start) options.on_start();
-  const RunEnd end =
-      run_workers(context, ranks == nullptr ? local_peers(context) : ranks->make_peers());
+  const RunEnd end = run_workers(
+      context, ranks == nullptr ? local_communicators(context) : ranks->make_communicators());
   if (!office) {
     ranks->all_handed_in();
     return {Outcome::kElsewhere, end.steps, {}};

@@ -1,5 +1,5 @@
 // One worker of a run: its replica of the model and the loop that trains it. A thread of its own
-// calls run(); workers meet only through their Peers and the Desk.
+// calls run(); workers meet only through their Communicator and the Desk.
 #pragma once
 
 #include <map>
@@ -22,7 +22,7 @@
 #include "thinwire/train/desk.h"
 #include "thinwire/train/initial_parameters.h"
 #include "thinwire/train/measured_speeds.h"
-#include "thinwire/transport/peers.h"
+#include "thinwire/transport/communicator.h"
 #include "thinwire/transport/simulated_network.h"
 
 namespace thinwire::train {
@@ -59,7 +59,7 @@ struct RunEnd {
 
 class Worker {
  public:
-  Worker(const RunContext& context, transport::Peers& peers);
+  Worker(const RunContext& context, transport::Communicator& communicator);
   ~Worker();
 
   // Trains to the end of the recipe or until the run is stopped, with a checkpoint. Throws Error
@@ -98,7 +98,7 @@ class Worker {
 
   const RunContext& context_;
   const config::Recipe& recipe_;
-  transport::Peers& peers_;
+  transport::Communicator& communicator_;
   const int64_t max_rows_;
   ThreadPool threads_;
   SlotHold slots_;
