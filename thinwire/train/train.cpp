@@ -130,13 +130,8 @@ std::vector<links::Link> paced_links(const config::Recipe& recipe) {
 // One for each worker of this process, where it has all of them.
 std::vector<std::unique_ptr<transport::Communicator>> local_communicators(
     const RunContext& context) {
-  auto communicators =
-      transport::make_local_communicators(static_cast<int>(context.recipe.train.workers));
-  if (!context.simulation) return communicators;
-  for (auto& own : communicators) {
-    own = transport::make_simulated_communicator(std::move(own), context.simulation);
-  }
-  return communicators;
+  return transport::make_local_communicators(static_cast<int>(context.recipe.train.workers),
+                                             context.simulation);
 }
 
 // What the process that writes the run folder has.
