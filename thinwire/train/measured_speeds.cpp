@@ -65,7 +65,7 @@ Result<bool> MeasuredSpeeds::collect(const Round& round) {
   return speeds_ != before;
 }
 
-std::vector<sync::StateTensor> MeasuredSpeeds::state() {
+std::vector<StateTensor> MeasuredSpeeds::state() {
   if (speeds_.empty()) return {};
   return {{"speeds", speeds_, sync::Agreement::kConsensus},
           {"local.measured", measured_, sync::Agreement::kLocal},

@@ -216,7 +216,7 @@ Bytes encode_checkpoint_note(int64_t step, int worker, const WorkerState& state)
   ByteWriter(bytes).put(static_cast<uint32_t>(state.travelling.size()));
   for (const NamedBytes& part : state.travelling) {
     write(part.name);
-    write.list(part.bytes);
+    write.list(part.values);
   }
   return bytes;
 }

@@ -58,7 +58,7 @@ void Worker::restore() {
   context_.initial.copy_to(params_);
   sync::share_params(params_, *strategy_);
   if (context_.resume != nullptr) {
-    for (const sync::StateTensor& part : all_state()) {
+    for (const StateTensor& part : all_state()) {
       if (part.agreement == sync::Agreement::kConsensus) {
         context_.resume->read_consensus(part.name, part.values);
       } else {
@@ -239,15 +239,15 @@ tensor::Arena& Worker::shared() {
   return shared == nullptr ? params_ : *shared;
 }
 
-std::vector<sync::StateTensor> Worker::all_state() {
-  std::vector<sync::StateTensor> state = strategy_->state();
-  for (sync::StateTensor& part : speeds_.state()) state.push_back(std::move(part));
+std::vector<StateTensor> Worker::all_state() {
+  std::vector<StateTensor> state = strategy_->state();
+  for (StateTensor& part : speeds_.state()) state.push_back(std::move(part));
   return state;
 }
 
 uint64_t Worker::consensus_digest() {
   std::vector<uint64_t> parts;
-  for (const sync::StateTensor& part : all_state()) {
+  for (const StateTensor& part : all_state()) {
     if (part.agreement == sync::Agreement::kConsensus) {
       parts.push_back(values_digest(part.values, threads_));
     }
@@ -293,7 +293,7 @@ void Worker::require_finite_state(int64_t completed) {
   };
   require("a parameter", std::as_const(params_).all());
   if (strategy_->shared() != nullptr) require("a shared weight", std::as_const(shared()).all());
-  for (const sync::StateTensor& part : all_state()) require(part.name, part.values);
+  for (const StateTensor& part : all_state()) require(part.name, part.values);
 }
 
 void Worker::write_checkpoint(int64_t completed) {
@@ -304,7 +304,7 @@ void Worker::write_checkpoint(int64_t completed) {
 
 WorkerState Worker::state() {
   WorkerState state{&shared(), {}, {}, {}};
-  for (const sync::StateTensor& part : all_state()) {
+  for (const StateTensor& part : all_state()) {
     const bool agreed = part.agreement == sync::Agreement::kConsensus;
     (agreed ? state.consensus : state.local).push_back({part.name, part.values});
   }
