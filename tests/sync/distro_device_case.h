@@ -115,7 +115,7 @@ class DeviceRun {
     for (const transport::Delivery& delivery : deliveries) {
       codec::SparseMessage& message =
           messages.emplace_back(tiles_.shapes(), value_coding(options_.values));
-      const auto body = std::span(*delivery.payload).subspan(codec::kPayloadHeaderBytes);
+      const auto body = std::span(*delivery.payload).subspan(kPayloadHeaderBytes);
       ASSERT_TRUE(message.open(body));
       ASSERT_TRUE(message.decode(0, message.segments().size()));
     }

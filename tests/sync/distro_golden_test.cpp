@@ -171,7 +171,7 @@ TEST_P(DistroGolden, FirstPayloadHoldsTheTracesSlotsAndValues) {
   const auto& options = run.recipe().section<method::DistroOptions>("distro");
   const DistroTiles tiles(options, run.replicas().layout());
   codec::SparseTiles sent(tiles.shapes());
-  const auto body = std::span(payload).subspan(codec::kPayloadHeaderBytes);
+  const auto body = std::span(payload).subspan(kPayloadHeaderBytes);
   ASSERT_TRUE(codec::decode_sparse(tiles.shapes(), value_coding(options.values), body, sent));
   for (size_t tensor = 0; tensor < tiles.shapes().size(); ++tensor) {
     const std::string& name = run.replicas().layout().specs()[tensor].name;

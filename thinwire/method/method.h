@@ -69,7 +69,7 @@ double optimizer_bytes(const config::Recipe& recipe, std::span<const TensorSpec>
 // Bytes of a bandwidth-optimal ring all-reduce in bf16, sent by one member: 2 (m-1)/m * 2N.
 double ring_bytes(int64_t parameters, int members);
 
-// Elements of an arena that holds these tensors, gaps included (see tensor/arena.h).
+// Elements of an arena that holds these tensors, gaps included (base/block_sizes.h).
 int64_t arena_elements(std::span<const TensorSpec> tensors);
 
 }  // namespace thinwire::method
