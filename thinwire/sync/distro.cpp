@@ -156,7 +156,7 @@ class Distro final : public Strategy {
 
   Worker worker_;
   method::DistroOptions options_;
-  DistroTiles tiles_;
+  codec::DistroTiles tiles_;
   DistroEncoder encoder_;
   DistroApplier applier_;
   std::optional<DistroStateless> stateless_;
