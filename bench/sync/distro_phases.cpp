@@ -6,11 +6,11 @@
 #include <numeric>
 
 #include "thinwire/base/rng.h"
+#include "thinwire/codec/distro_tiles.h"
 #include "thinwire/codec/slot_means.h"
 #include "thinwire/codec/sparse.h"
 #include "thinwire/codec/top_k.h"
 #include "thinwire/method/tiles.h"
-#include "thinwire/sync/distro_tiles.h"
 #include "thinwire/tensor/dct.h"
 
 namespace thinwire::sync {
@@ -26,7 +26,7 @@ struct Tile {
         dct(rows, columns),
         values(static_cast<size_t>(rows * columns)),
         momentum(values.size()),
-        workspace(make_float_buffer(dct.workspace_size())) {
+        workspace(codec::make_float_buffer(dct.workspace_size())) {
     Rng rng(1, 1);
     for (float& value : values) value = static_cast<float>(rng.normal());
   }
@@ -41,7 +41,7 @@ struct Tile {
   tensor::TileDct dct;
   std::vector<float> values;
   std::vector<float> momentum;
-  FloatBuffer workspace;
+  codec::FloatBuffer workspace;
 };
 
 // What some members sent of many tiles, slots at random.

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "thinwire/base/rng.h"
+#include "thinwire/codec/tile_work_device.h"
 #include "thinwire/sync/distro_applier.h"
-#include "thinwire/sync/distro_device.h"
 #include "thinwire/sync/distro_encoder.h"
 
 namespace thinwire::sync {
@@ -115,7 +115,7 @@ class DeviceRun {
     for (const transport::Delivery& delivery : deliveries) {
       codec::SparseMessage& message =
           messages.emplace_back(tiles_.shapes(), value_coding(options_.values));
-      const auto body = std::span(*delivery.payload).subspan(codec::kPayloadHeaderBytes);
+      const auto body = std::span(*delivery.payload).subspan(kPayloadHeaderBytes);
       ASSERT_TRUE(message.open(body));
       ASSERT_TRUE(message.decode(0, message.segments().size()));
     }
@@ -129,11 +129,10 @@ class DeviceRun {
       const auto decay = static_cast<float>(optim_.weight_decay);
       shrink.push_back(spec.decays() ? 1.0f - 0.01f * decay : 1.0f);
     }
-    device_.step(messages,
-                 optimizer                  ? tensor::TileUpdate::kStore
-                 : options_.update == "sgd" ? tensor::TileUpdate::kSubtract
-                                            : tensor::TileUpdate::kSign,
-                 shrink, 0.01f, *target_);
+    const auto update = optimizer                  ? tensor::TileUpdate::kStore
+                        : options_.update == "sgd" ? tensor::TileUpdate::kSubtract
+                                                   : tensor::TileUpdate::kSign;
+    device_.step(messages, {update, shrink, 0.01f}, *target_);
     EXPECT_THAT(target_->all(),
                 testing::ElementsAreArray(optimizer ? gradients.all() : params_.all()))
         << "round " << round_number;
@@ -150,8 +149,8 @@ class DeviceRun {
   config::OptimSection optim_;
   tensor::DevicePlace place_;
   ThreadPool threads_{2};
-  DistroTiles tiles_{options_, layout_};
-  DistroDevice device_;
+  codec::DistroTiles tiles_{options_, layout_};
+  codec::DeviceTileWork device_;
   std::vector<std::unique_ptr<DistroEncoder>> encoders_;
   std::vector<std::unique_ptr<tensor::Arena>> momenta_;  // the device's, a member
   tensor::Arena params_{layout_};

@@ -129,7 +129,7 @@ Case measure(const Arguments& arguments, const std::vector<TensorSpec>& tensors,
   options.k = k;
   options.values = values;
   const tensor::Layout layout(tensors);
-  const sync::DistroTiles plan(options, layout);
+  const codec::DistroTiles plan(options, layout);
   const codec::ValueCoding coding = sync::value_coding(values);
   const codec::SparseTiles tiles = random_tiles(plan.shapes(), coding);
   const codec::PayloadId id;

@@ -59,7 +59,7 @@ SlotCode choose_code(const SparseShape& shape, const SparseSegment& segment,
                 });
   if (gaps > 0 && sum >= gaps) {
     const int width = static_cast<int>(std::bit_width(static_cast<uint64_t>(sum / gaps)));
-    code.parameter = std::min(width - 1, kMaxParameter);
+    code.parameter = std::min(width - 1, kMaxRiceParameter);
   }
   const int64_t bits = gaps * (1 + code.parameter) + (sum >> code.parameter) +
                        segment.tiles * (1 + kMaxCountBits + kMaxSlotBits);
@@ -165,7 +165,7 @@ float scale_of(const SparseShape& shape, ValueCoding coding, SparseTiles& tiles)
 std::vector<SparseSegment> cut_segments(std::span<const SparseShape> shapes) {
   std::vector<SparseSegment> segments;
   for (size_t tensor = 0; tensor < shapes.size(); ++tensor) {
-    const int64_t step = std::max(kSegmentKept / shapes[tensor].kept, 1);
+    const int64_t step = segment_tiles(shapes[tensor].kept);
     for (int64_t tile = 0; tile < shapes[tensor].tiles; tile += step) {
       segments.push_back({tensor, tile, std::min(step, shapes[tensor].tiles - tile)});
     }

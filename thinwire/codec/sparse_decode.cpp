@@ -176,7 +176,7 @@ Result<void> SparseMessage::open(std::span<const uint8_t> bytes) {
   for (Part& part : parts_) {
     const auto entry = table.get<uint32_t>();
     part.bytes = reader.get_bytes(entry & ((1u << kSegmentSizeBits) - 1));
-    part.parameter = static_cast<int>(entry >> kSegmentSizeBits) & kMaxParameter;
+    part.parameter = static_cast<int>(entry >> kSegmentSizeBits) & kMaxRiceParameter;
     part.partial = (entry & kPartialTiles) != 0;
     part.values = {};
   }

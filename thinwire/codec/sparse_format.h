@@ -4,14 +4,13 @@
 #include <bit>
 #include <cstdint>
 
+#include "thinwire/base/payload_format.h"
 #include "thinwire/codec/sparse.h"
 
 namespace thinwire::codec {
 
-inline constexpr int kMaxParameter = 15;  // of the Rice code
 inline constexpr int kMaxSlotBits = 16;
 inline constexpr int kMaxCountBits = 16;
-inline constexpr int kSegmentKept = 4096;  // slots kept in a segment of more than one tile
 
 // A segment's entry in the table: bytes, Rice parameter, flag.
 inline constexpr int kSegmentSizeBits = 27;

@@ -128,13 +128,10 @@ std::vector<links::Link> paced_links(const config::Recipe& recipe) {
 }
 
 // One for each worker of this process, where it has all of them.
-std::vector<std::unique_ptr<transport::Peers>> local_peers(const train::RunContext& context) {
-  auto peers = transport::make_local_peers(static_cast<int>(context.recipe.train.workers));
-  if (!context.simulation) return peers;
-  for (auto& own : peers) {
-    own = transport::make_simulated_peers(std::move(own), context.simulation);
-  }
-  return peers;
+std::vector<std::unique_ptr<transport::Communicator>> local_communicators(
+    const train::RunContext& context) {
+  return transport::make_local_communicators(static_cast<int>(context.recipe.train.workers),
+                                             context.simulation);
 }
 
 // What the process that writes the run folder has.
@@ -201,7 +198,7 @@ void report_early_end(const config::Recipe& recipe, const train::RunEnd& end,
 // What is to be done, found out by the process that has the folder and told to the others.
 Ranks::Start find_start(const config::Recipe& recipe, const checkpoint::RunFolder* folder,
                         Ranks* ranks) {
-  if (folder == nullptr) return ranks->hear();
+  if (folder == nullptr) return ranks->await_broadcast();
   Ranks::Start start;
   start.finished = folder->finished();
   start.checkpoint = folder->newest().string();
@@ -209,7 +206,7 @@ Ranks::Start find_start(const config::Recipe& recipe, const checkpoint::RunFolde
     const auto step = static_cast<int64_t>(*checkpoint::checkpoint_step(start.checkpoint));
     read_evaluations(folder->log(), step, recipe.eval.watch, start);
   }
-  if (ranks != nullptr) ranks->tell(start);
+  if (ranks != nullptr) ranks->broadcast(start);
   return start;
 }
 
@@ -316,8 +313,8 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
                                   {start.evaluated.begin(), start.evaluated.end()},
                                   start.best};
   if (options.on_start) options.on_start();
-  const train::RunEnd end =
-      run_workers(context, ranks == nullptr ? local_peers(context) : ranks->make_peers());
+  const train::RunEnd end = run_workers(
+      context, ranks == nullptr ? local_communicators(context) : ranks->make_communicators());
   if (!recording) {
     ranks->all_handed_in();
     return {Outcome::kElsewhere, end.steps, {}};

@@ -10,16 +10,10 @@
 #include <utility>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/payload_format.h"
 
 namespace thinwire::method {
 namespace {
-
-// docs/formats.md: a payload's header and coding, a tensor's scale, a segment's entry in the table.
-constexpr int64_t kHeaderBytes = 40 + 1;
-constexpr int64_t kScaleBytes = 2;
-constexpr int64_t kSegmentBytes = 4;
-constexpr int64_t kSegmentKept = 4096;
-constexpr int kMaxRiceParameter = 15;
 
 std::unique_ptr<config::Section> options() { return std::make_unique<DistroOptions>(); }
 
@@ -106,7 +100,7 @@ Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensor
   const Traffic of_round{
       .sent_bytes = members > 1 ? payload : 0,
       .received_bytes = (members - 1) * payload,
-      .turns = members > 1 ? 1.0 : 0.0,
+      .round_trips = members > 1 ? 1.0 : 0.0,
       .exact = false,
       .overlap_steps = static_cast<double>(options.overlap * options.local_steps)};
   return per_step(of_round, {recipe.train.steps, options.local_steps});
@@ -181,15 +175,15 @@ int distro_value_bits(const std::string& values) {
 }
 
 int64_t distro_payload_bound(const TilePlan& plan, int value_bits) {
-  int64_t bytes = kHeaderBytes;
+  int64_t bytes = static_cast<int64_t>(kPayloadHeaderBytes) + kCodingBytes;
   for (const TensorTiles& tensor : plan.tensors) {
     const double bits = static_cast<double>(tensor.tiles()) *
                         tile_bound_bits(tensor.slots(), tensor.kept, value_bits);
-    const int64_t whole = std::max<int64_t>(kSegmentKept / tensor.kept, 1);
+    const int64_t whole = segment_tiles(tensor.kept);
     const int64_t segments = (tensor.tiles() + whole - 1) / whole;
     // Slots and values of a segment are each filled up to a whole byte.
-    bytes +=
-        kScaleBytes + static_cast<int64_t>(std::ceil(bits / 8)) + segments * (kSegmentBytes + 2);
+    bytes += kScaleBytes + static_cast<int64_t>(std::ceil(bits / 8)) +
+             segments * (kSegmentEntryBytes + 2);
   }
   return bytes;
 }

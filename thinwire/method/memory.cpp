@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <string>
 
+#include "thinwire/base/block_sizes.h"
+
 namespace thinwire::method {
 namespace {
 
 constexpr double kFloat = 4;
 constexpr double kBf16 = 2;
-// Rows and columns of attention's scores (tensor/attention.h).
-constexpr double kQueryBlock = 64;
-constexpr double kKeyBlock = 512;
 constexpr double kPackBytes = 1.5e6;  // of a thread's matrix products (tensor/gemm_packed.cpp)
 
 struct Shapes {
@@ -54,19 +53,9 @@ double shared_bytes(const Shapes& s, double operand) {
 }
 
 double attention_bytes(const Shapes& s) {
-  const double rows = std::min(s.sequence, kQueryBlock);
+  const double rows = std::min<double>(s.sequence, kQueryBlock);
   return kFloat * (9 * s.sequence * s.head_size + rows * s.head_size +
-                   2 * rows * std::min(s.sequence, kKeyBlock));
-}
-
-// Parts in which a chunk's product back to the model's width is summed.
-constexpr double kDepthParts = 2;
-
-// Rows of a chunk of logits, for each thread (tensor/cross_entropy.cpp).
-double loss_rows(const Shapes& s) {
-  constexpr double kFew = 128, kMany = 256;
-  constexpr double kCached = 2 << 20;  // bytes
-  return kFew * s.vocab * kFloat <= kCached ? kFew : kMany;
+                   2 * rows * std::min<double>(s.sequence, kKeyBlock));
 }
 
 }  // namespace
@@ -82,7 +71,8 @@ StepMemory step_memory(const config::Recipe& recipe, std::span<const TensorSpec>
   const double operand = bf16 ? kBf16 : kFloat;
   const Shapes s = shapes_of(recipe, rows);
   const auto arena = static_cast<double>(arena_elements(tensors));
-  const double chunk = std::min(s.tokens, loss_rows(s) * s.threads);
+  const auto rows_a_thread = static_cast<double>(logit_rows(recipe.model.vocab));
+  const double chunk = std::min(s.tokens, rows_a_thread * s.threads);
   return {.weights = arena * (kFloat + (bf16 ? kBf16 : 0)),
           .gradients = arena * kFloat,
           .consensus = state.consensus,
@@ -90,7 +80,7 @@ StepMemory step_memory(const config::Recipe& recipe, std::span<const TensorSpec>
           .activations = blocks_bytes(s, operand, recipe.model.recompute) +
                          shared_bytes(s, operand) + kFloat * s.sequence * s.head_size,
           .cross_entropy = chunk * (s.vocab * (kFloat + (bf16 ? kBf16 : 0)) +
-                                    s.hidden * (kDepthParts * kFloat + operand)),
+                                    s.hidden * (kLogitParts * kFloat + operand)),
           .thread_buffers = s.threads * (attention_bytes(s) + kPackBytes + kFloat * s.hidden)};
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "thinwire/base/block_sizes.h"
 #include "thinwire/base/error.h"
 #include "thinwire/model/weights.h"
 #include "thinwire/tensor/aligned_buffer.h"
@@ -18,7 +19,7 @@ using tensor::AlignedBuffer;
 using tensor::kernels;
 
 // Tokens computed together; a block of queries for attend().
-constexpr int64_t kChunk = tensor::kQueryBlock;
+constexpr int64_t kChunk = kQueryBlock;
 
 }  // namespace
 

@@ -21,11 +21,12 @@
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/named_span.h"
 #include "thinwire/base/round.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/tensor/arena.h"
-#include "thinwire/transport/peers.h"
+#include "thinwire/transport/communicator.h"
 
 namespace thinwire::sync {
 
@@ -37,20 +38,10 @@ struct Worker {
       gradients;  // mean over this worker's own tokens of the round; free for use after it
   ThreadPool& threads;
   SlotHold& slots;  // paused while waiting for others
-  transport::Peers& peers;
+  transport::Communicator& communicator;
 };
 
-// Who must agree on a piece of state. Derivable state is not listed at all.
-enum class Agreement : uint8_t {
-  kConsensus,  // bit-identical on every replica after a synchronisation, digested, stored once
-  kLocal,      // differs between workers, stored for each
-};
-
-struct StateTensor {
-  std::string name;
-  std::span<float> values;
-  Agreement agreement = Agreement::kConsensus;
-};
+using thinwire::Agreement;
 
 // A payload that this worker sent and nobody has applied: local state whose size is not fixed.
 struct StateBytes {

@@ -1,6 +1,6 @@
-#include "thinwire/sync/distro_tiles.h"
+#include "thinwire/codec/distro_tiles.h"
 
-namespace thinwire::sync {
+namespace thinwire::codec {
 
 DistroTiles::DistroTiles(const method::DistroOptions& options, const tensor::Layout& layout)
     : layout_(layout), plan_(method::plan_tiles(layout.specs(), options.tiles())) {
@@ -19,11 +19,11 @@ DistroTiles::DistroTiles(const method::DistroOptions& options, const tensor::Lay
     max_slots_ = std::max(max_slots_, tiles.slots());
     workspace_size_ = std::max(workspace_size_, kinds_.back().dct.workspace_size());
   }
-  segments_ = codec::cut_segments(shapes_);
+  segments_ = cut_segments(shapes_);
 }
 
 int64_t DistroTiles::ahead(size_t segment, size_t next, int64_t tile) const {
-  const codec::SparseSegment* part = &segments_[segment];
+  const SparseSegment* part = &segments_[segment];
   if (tile >= part->first_tile + part->tiles) {
     const int64_t behind = tile - (part->first_tile + part->tiles);
     if (next >= segments_.size() || behind >= segments_[next].tiles) return -1;
@@ -39,4 +39,4 @@ FloatBuffer make_float_buffer(int64_t count) {
   return buffer;
 }
 
-}  // namespace thinwire::sync
+}  // namespace thinwire::codec

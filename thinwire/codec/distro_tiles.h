@@ -16,7 +16,7 @@
 #include "thinwire/tensor/arena.h"
 #include "thinwire/tensor/dct.h"
 
-namespace thinwire::sync {
+namespace thinwire::codec {
 
 // Tiles of the same shape and k share their tables.
 struct TileKind {
@@ -38,8 +38,8 @@ class DistroTiles {
   DistroTiles(const method::DistroOptions& options, const tensor::Layout& layout);
 
   const method::TilePlan& plan() const { return plan_; }
-  std::span<const codec::SparseShape> shapes() const { return shapes_; }
-  std::span<const codec::SparseSegment> segments() const { return segments_; }
+  std::span<const SparseShape> shapes() const { return shapes_; }
+  std::span<const SparseSegment> segments() const { return segments_; }
   const std::vector<TileKind>& kinds() const { return kinds_; }
   size_t kind_index(size_t tensor) const { return kind_of_[tensor]; }
   const TileKind& kind(size_t tensor) const { return kinds_[kind_of_[tensor]]; }
@@ -73,7 +73,7 @@ class DistroTiles {
   template <typename Body>
   void for_each(ThreadPool& threads, const Body& body) const {
     for_each_segment(threads, [&](size_t index, size_t, int thread) {
-      const codec::SparseSegment& segment = segments_[index];
+      const SparseSegment& segment = segments_[index];
       for (int64_t tile = segment.first_tile; tile < segment.first_tile + segment.tiles; ++tile) {
         body(segment.tensor, tile, thread);
       }
@@ -96,8 +96,8 @@ class DistroTiles {
 
   const tensor::Layout& layout_;
   method::TilePlan plan_;
-  std::vector<codec::SparseShape> shapes_;
-  std::vector<codec::SparseSegment> segments_;
+  std::vector<SparseShape> shapes_;
+  std::vector<SparseSegment> segments_;
   std::vector<TileKind> kinds_;
   std::vector<size_t> kind_of_;
   int max_slots_ = 0;
@@ -108,4 +108,4 @@ class DistroTiles {
 using FloatBuffer = hwy::AlignedFreeUniquePtr<float[]>;
 FloatBuffer make_float_buffer(int64_t count);
 
-}  // namespace thinwire::sync
+}  // namespace thinwire::codec

@@ -1,7 +1,5 @@
-// DisTrO's encoder and applier where the parameters are: the kernels of tensor/portable_tiles.h
-// over all tiles, on a GPU or, one lane a tile, on the processor. Results have the bits of the
-// processor's own code (distro_encoder.h, distro_applier.h), which remains what runs there;
-// payloads are packed and unpacked on the processor.
+// TileWork by the kernels of tensor/portable_tiles.h: on a GPU, or on the processor with one lane a
+// tile, which tests compare with VectorTileWork.
 #pragma once
 
 #include <memory>
@@ -9,16 +7,11 @@
 #include <vector>
 
 #include "thinwire/codec/sparse.h"
-#include "thinwire/sync/distro_tiles.h"
+#include "thinwire/codec/tile_work.h"
 #include "thinwire/tensor/mirror.h"
 #include "thinwire/tensor/portable_tiles.h"
 
-namespace thinwire::sync {
-
-// Whether an arena has a copy on a GPU.
-inline bool on_gpu(const tensor::Arena& arena) {
-  return arena.device() != nullptr && arena.device()->kind == Device::kCuda;
-}
+namespace thinwire::codec {
 
 // Numbers on the processor with a copy on a device, or without where the device is the processor.
 class DeviceValues {
@@ -35,22 +28,18 @@ class DeviceValues {
   std::unique_ptr<tensor::Mirror> mirror_;
 };
 
-class DistroDevice {
+class DeviceTileWork final : public TileWork {
  public:
   // Options, tiles, layout and threads outlive it. Throws Error when the device lacks memory.
-  DistroDevice(const method::DistroOptions& options, const DistroTiles& tiles,
-               const tensor::Layout& layout, ThreadPool& threads, const tensor::DevicePlace& place);
+  DeviceTileWork(const method::DistroOptions& options, const DistroTiles& tiles,
+                 const tensor::Layout& layout, ThreadPool& threads,
+                 const tensor::DevicePlace& place);
 
-  // momentum = decay * momentum + gain * gradients; the largest coefficients move to `sent`.
   void take(const tensor::Arena& gradients, float gain, tensor::Arena& momentum,
-            codec::SparseTiles& sent);
-  // What take() moved last to `sent`, less what its values are now, goes back into the momentum.
-  void put_back(const codec::SparseTiles& sent, tensor::Arena& momentum);
-
-  // Updates `target` by the mean of the decoded messages. `update` is as in portable_tiles.h; of
-  // each tensor: shrink.
-  void step(std::span<const codec::SparseMessage> messages, tensor::TileUpdate update,
-            std::span<const float> shrink, float lr, tensor::Arena& target);
+            SparseTiles& sent) override;
+  void put_back(const SparseTiles& sent, tensor::Arena& momentum) override;
+  void step(std::span<const SparseMessage> messages, const TileStep& step,
+            tensor::Arena& target) override;
 
  private:
   struct Side {
@@ -72,7 +61,7 @@ class DistroDevice {
   float* values_of(tensor::Arena& arena) const;
   const float* values_of(const tensor::Arena& arena) const;
   Entries& entries_of(size_t members);
-  void list(const codec::SparseMessage& message, size_t member, Entries& entries) const;
+  void list(const SparseMessage& message, size_t member, Entries& entries) const;
 
   const method::DistroOptions& options_;
   const DistroTiles& tiles_;
@@ -87,4 +76,4 @@ class DistroDevice {
   std::unique_ptr<Entries> entries_;
 };
 
-}  // namespace thinwire::sync
+}  // namespace thinwire::codec

@@ -1,4 +1,4 @@
-#include "thinwire/sync/distro_device.h"
+#include "thinwire/codec/tile_work_device.h"
 
 #include <algorithm>
 #include <functional>
@@ -7,7 +7,7 @@
 #include "thinwire/tensor/dct_side.h"
 #include "thinwire/tensor/launch.h"
 
-namespace thinwire::sync {
+namespace thinwire::codec {
 namespace {
 
 DeviceValues uploaded(const tensor::DevicePlace& place, std::span<const float> values) {
@@ -33,16 +33,16 @@ void DeviceValues::download() {
   if (mirror_ != nullptr) mirror_->download();
 }
 
-DistroDevice::Entries::Entries(const tensor::DevicePlace& place, size_t tile_count,
-                               size_t kept_count, size_t member_count)
+DeviceTileWork::Entries::Entries(const tensor::DevicePlace& place, size_t tile_count,
+                                 size_t kept_count, size_t member_count)
     : members(member_count),
       counts(place, member_count * tile_count),
       slots(place, member_count * kept_count),
       values(place, member_count * kept_count) {}
 
-DistroDevice::DistroDevice(const method::DistroOptions& options, const DistroTiles& tiles,
-                           const tensor::Layout& layout, ThreadPool& threads,
-                           const tensor::DevicePlace& place)
+DeviceTileWork::DeviceTileWork(const method::DistroOptions& options, const DistroTiles& tiles,
+                               const tensor::Layout& layout, ThreadPool& threads,
+                               const tensor::DevicePlace& place)
     : options_(options),
       tiles_(tiles),
       layout_(layout),
@@ -56,7 +56,7 @@ DistroDevice::DistroDevice(const method::DistroOptions& options, const DistroTil
   }
 }
 
-size_t DistroDevice::add_side(int n) {
+size_t DeviceTileWork::add_side(int n) {
   const auto found = std::ranges::find_if(sides_, [&](const Side& side) { return side.n == n; });
   const auto index = static_cast<size_t>(found - sides_.begin());
   if (found != sides_.end()) return index;
@@ -66,7 +66,7 @@ size_t DistroDevice::add_side(int n) {
   return index;
 }
 
-tensor::PortableTiles DistroDevice::tiles_of(size_t tensor) {
+tensor::PortableTiles DeviceTileWork::tiles_of(size_t tensor) {
   const auto portable = [&](Side& side) {
     return tensor::PortableSide{side.n, side.norm.device(), side.basis.device(), side.stride,
                                 rotations_.device()};
@@ -76,15 +76,15 @@ tensor::PortableTiles DistroDevice::tiles_of(size_t tensor) {
           tiles_.plan().tensors[tensor].grid_columns(), options_.transform == "dct"};
 }
 
-float* DistroDevice::values_of(tensor::Arena& arena) const {
+float* DeviceTileWork::values_of(tensor::Arena& arena) const {
   return place_.kind == Device::kCpu ? arena.all().data() : arena.device_values();
 }
 
-const float* DistroDevice::values_of(const tensor::Arena& arena) const {
+const float* DeviceTileWork::values_of(const tensor::Arena& arena) const {
   return place_.kind == Device::kCpu ? arena.all().data() : arena.device_values();
 }
 
-DistroDevice::Entries& DistroDevice::entries_of(size_t members) {
+DeviceTileWork::Entries& DeviceTileWork::entries_of(size_t members) {
   if (entries_ == nullptr || entries_->members < members) {
     entries_.reset();
     entries_ = std::make_unique<Entries>(place_, static_cast<size_t>(tiles_.plan().tiles),
@@ -93,14 +93,14 @@ DistroDevice::Entries& DistroDevice::entries_of(size_t members) {
   return *entries_;
 }
 
-void DistroDevice::take(const tensor::Arena& gradients, float gain, tensor::Arena& momentum,
-                        codec::SparseTiles& sent) {
+void DeviceTileWork::take(const tensor::Arena& gradients, float gain, tensor::Arena& momentum,
+                          SparseTiles& sent) {
   if (place_.kind != Device::kCpu) momentum.mirror_on(place_);
   Entries& taken = entries_of(1);
   const float* const from = values_of(gradients);
   float* const to = values_of(momentum);
   for (size_t tensor = 0; tensor < layout_.size(); ++tensor) {
-    const codec::SparseShape& shape = tiles_.shapes()[tensor];
+    const SparseShape& shape = tiles_.shapes()[tensor];
     const int64_t offset = layout_.offset(tensor);
     const tensor::TakeFromTiles kernel = {tiles_of(tensor),
                                           static_cast<float>(options_.decay),
@@ -127,14 +127,14 @@ void DistroDevice::take(const tensor::Arena& gradients, float gain, tensor::Aren
                     sent.values.begin());
 }
 
-void DistroDevice::put_back(const codec::SparseTiles& sent, tensor::Arena& momentum) {
+void DeviceTileWork::put_back(const SparseTiles& sent, tensor::Arena& momentum) {
   Entries& taken = entries_of(1);
   std::ranges::transform(taken.values.host() | std::views::take(sent.values.size()), sent.values,
                          taken.values.host().begin(), std::minus<>());
   taken.values.upload();
   float* const to = values_of(momentum);
   for (size_t tensor = 0; tensor < layout_.size(); ++tensor) {
-    const codec::SparseShape& shape = tiles_.shapes()[tensor];
+    const SparseShape& shape = tiles_.shapes()[tensor];
     const tensor::PutIntoTiles kernel = {tiles_of(tensor),
                                          shape.kept,
                                          taken.counts.device() + shape.first_tile,
@@ -145,13 +145,12 @@ void DistroDevice::put_back(const codec::SparseTiles& sent, tensor::Arena& momen
   }
 }
 
-void DistroDevice::list(const codec::SparseMessage& message, size_t member,
-                        Entries& entries) const {
+void DeviceTileWork::list(const SparseMessage& message, size_t member, Entries& entries) const {
   const auto first_tile = static_cast<int64_t>(member) * tiles_.plan().tiles;
   const auto first_kept = static_cast<int64_t>(member) * tiles_.plan().kept;
   for (size_t index = 0; index < tiles_.segments().size(); ++index) {
-    const codec::SparseSegment& segment = tiles_.segments()[index];
-    const codec::SparseShape& shape = tiles_.shapes()[segment.tensor];
+    const SparseSegment& segment = tiles_.segments()[index];
+    const SparseShape& shape = tiles_.shapes()[segment.tensor];
     int64_t read = 0;
     for (int64_t tile = segment.first_tile; tile < segment.first_tile + segment.tiles; ++tile) {
       const int64_t at = shape.first_kept + tile * shape.kept;
@@ -165,8 +164,8 @@ void DistroDevice::list(const codec::SparseMessage& message, size_t member,
   }
 }
 
-void DistroDevice::step(std::span<const codec::SparseMessage> messages, tensor::TileUpdate update,
-                        std::span<const float> shrink, float lr, tensor::Arena& target) {
+void DeviceTileWork::step(std::span<const SparseMessage> messages, const TileStep& step,
+                          tensor::Arena& target) {
   Entries& sent = entries_of(messages.size());
   threads_.for_each(static_cast<int64_t>(messages.size()), [&](int64_t member) {
     list(messages[static_cast<size_t>(member)], static_cast<size_t>(member), sent);
@@ -179,12 +178,12 @@ void DistroDevice::step(std::span<const codec::SparseMessage> messages, tensor::
   }
   float* const to = values_of(target);
   for (size_t tensor = 0; tensor < layout_.size(); ++tensor) {
-    const codec::SparseShape& shape = tiles_.shapes()[tensor];
+    const SparseShape& shape = tiles_.shapes()[tensor];
     const int64_t offset = layout_.offset(tensor);
     const tensor::StepTiles kernel = {tiles_of(tensor),
-                                      update,
-                                      shrink[tensor],
-                                      lr,
+                                      step.update,
+                                      step.shrink[tensor],
+                                      step.learning_rate,
                                       options_.aggregate == "mean_of_senders",
                                       shape.kept,
                                       static_cast<int64_t>(messages.size()),
@@ -200,4 +199,4 @@ void DistroDevice::step(std::span<const codec::SparseMessage> messages, tensor::
   }
 }
 
-}  // namespace thinwire::sync
+}  // namespace thinwire::codec
