@@ -146,10 +146,10 @@ class Contract : public testing::TestWithParam<Variant> {
   fs::path folder_;
 };
 
-TEST_P(Contract, HasFactsAndAStrategyOfTheSameName) {
-  const auto strategies = sync::all_strategies();
-  EXPECT_TRUE(std::ranges::any_of(
-      strategies, [](const sync::StrategyEntry& entry) { return entry.name == method().name; }));
+TEST_P(Contract, HasFactsAndAStrategy) {
+  EXPECT_EQ(
+      std::ranges::count(sync::all_strategies(), method().algorithm, &sync::StrategyEntry::name),
+      1);
   EXPECT_FALSE(method().sentence.empty());
 }
 

@@ -58,6 +58,8 @@ struct Method {
   int64_t (*sync_every)(const config::Recipe& recipe) = every_step;
   // Whether workers, or clusters of them, train weights of their own between synchronisations.
   bool trains_apart = false;
+  // The strategy in sync/registry.cpp that trains by it; presets of one algorithm share it.
+  std::string_view algorithm = name;
 };
 
 // A round's traffic as that of a mean training step.

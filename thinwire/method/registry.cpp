@@ -2,7 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
+#include <vector>
 
 #include "thinwire/base/error.h"
 #include "thinwire/config/check.h"
@@ -10,24 +11,31 @@
 #include "thinwire/method/allreduce.h"
 #include "thinwire/method/diloco.h"
 #include "thinwire/method/distro.h"
-#include "thinwire/method/local_sgd.h"
 #include "thinwire/method/sparse.h"
-#include "thinwire/method/streaming.h"
 
 namespace thinwire::method {
 namespace {
 
-constexpr std::array kMethods = {
-    &kAllReduce, &kDistro, &kLocalSgd, &kDiloco, &kStreaming, &kSparse,
-};
+std::vector<const Method*> list_methods() {
+  std::vector<const Method*> methods;
+  const auto add = [&](const Method& method) { methods.push_back(&method); };
+  add(kAllReduce);
+  add(kDistro);
+  std::ranges::for_each(diloco_presets(), add);
+  add(kSparse);
+  return methods;
+}
 
 }  // namespace
 
-std::span<const Method* const> all_methods() { return kMethods; }
+std::span<const Method* const> all_methods() {
+  static const std::vector<const Method*> methods = list_methods();
+  return methods;
+}
 
 const Method& find_method(std::string_view name) {
   config::StringList known;
-  for (const Method* method : kMethods) {
+  for (const Method* method : all_methods()) {
     if (method->name == name) return *method;
     known.emplace_back(method->name);
   }
@@ -43,7 +51,8 @@ schedule::Rounds rounds_of(const config::Recipe& recipe) {
 
 config::MethodSections method_sections() {
   config::MethodSections sections;
-  for (const Method* method : kMethods) sections[std::string(method->name)] = method->options();
+  for (const Method* method : all_methods())
+    sections[std::string(method->name)] = method->options();
   return sections;
 }
 

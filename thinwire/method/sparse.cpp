@@ -6,6 +6,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/method/distro.h"
+#include "thinwire/method/within.h"
 
 namespace thinwire::method {
 namespace {
@@ -22,7 +23,7 @@ const SparseOptions& sparse(const config::Recipe& recipe) {
 
 void check(const config::Recipe& recipe) {
   const SparseOptions& options = sparse(recipe);
-  check_outer("sparse", options.outer_options(), recipe);
+  check_diloco("sparse", options.outer_options(), recipe);
   if (options.k > options.chunk) {
     throw UsageError(
         fmt::format("[sparse] k must be <= chunk = {}, got {}", options.chunk, options.k));
@@ -60,7 +61,7 @@ Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensor
 
 // Beside the outer step's: what was not sent.
 StateBytes state(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
-  StateBytes bytes = outer_state(sparse(recipe).outer_options(), recipe, tensors);
+  StateBytes bytes = diloco_state(sparse(recipe).outer_options(), recipe, tensors);
   bytes.local += sizeof(float) * static_cast<double>(arena_elements(tensors));
   return bytes;
 }
@@ -86,8 +87,8 @@ void SparseOptions::describe(config::Fields& fields) {
                 "Decay of the outer momentum, an outer step.");
 }
 
-OuterOptions SparseOptions::outer_options() const {
-  OuterOptions options;
+DilocoOptions SparseOptions::outer_options() const {
+  DilocoOptions options;
   options.sync_every = sync_every;
   options.outer = outer;
   options.outer_lr = outer_lr;

@@ -10,8 +10,8 @@
 
 #include "thinwire/base/tensor_view.h"
 #include "thinwire/config/fields.h"
+#include "thinwire/method/diloco.h"
 #include "thinwire/method/method.h"
-#include "thinwire/method/outer.h"
 #include "thinwire/method/tiles.h"
 
 namespace thinwire::method {
@@ -28,7 +28,7 @@ struct SparseOptions final : config::SectionOf<SparseOptions> {
   void describe(config::Fields& fields) override;
 
   // The outer step alone.
-  OuterOptions outer_options() const;
+  DilocoOptions outer_options() const;
 };
 
 // The chunks of all tensors, as tiles of one row: tensor t's full chunks, if any, and its shorter

@@ -8,8 +8,9 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
 #include "thinwire/config/model_shapes.h"
-#include "thinwire/method/outer.h"
+#include "thinwire/method/diloco.h"
 #include "thinwire/method/registry.h"
+#include "thinwire/method/within.h"
 #include "thinwire/plan/run_time.h"
 
 namespace thinwire::plan {
@@ -203,7 +204,7 @@ ExpectedLoss loss_of(const Candidate& candidate, int64_t every, const PlannedMod
   int64_t depth = 1;
   if (simulated) {
     if (simulated->overlap_steps >= every && every > 1) overlap = "eager";
-  } else if (const auto* options = dynamic_cast<const method::OuterOptions*>(
+  } else if (const auto* options = dynamic_cast<const method::DilocoOptions*>(
                  candidate.recipe.methods.at(candidate.method).get())) {
     overlap = options->overlap;
     depth = options->depth;

@@ -4,6 +4,8 @@
 #include <numeric>
 #include <utility>
 
+#include "thinwire/method/within.h"
+
 namespace thinwire::sync {
 
 Cluster::Cluster(const config::SyncSection& sync, transport::Peers& peers)

@@ -1,11 +1,239 @@
 #include "thinwire/sync/diloco.h"
 
-#include "thinwire/sync/outer.h"
+#include <algorithm>
+#include <deque>
+#include <utility>
+
+#include "thinwire/base/clock.h"
+#include "thinwire/codec/wire.h"
+#include "thinwire/method/diloco.h"
+#include "thinwire/schedule/fragments.h"
+#include "thinwire/sync/cluster.h"
+#include "thinwire/sync/diloco_fragments.h"
+#include "thinwire/sync/diloco_outer_step.h"
+#include "thinwire/sync/inner_training.h"
 
 namespace thinwire::sync {
+namespace {
+
+// An offer whose sum has not been applied.
+struct Travelling {
+  int64_t number;  // of the fragment's sends, from 1
+  transport::Key key;
+};
+
+struct FragmentState {
+  DilocoFragment place;
+  int64_t sent = 0;
+  int64_t settled = 0;  // of these, those whose sums were applied at an earlier end of the run
+  std::deque<Travelling> travelling;  // oldest first
+};
+
+class Diloco final : public Strategy {
+ public:
+  Diloco(const Worker& worker, const method::DilocoOptions& options)
+      : worker_(worker),
+        options_(options),
+        codec_(codec::wire_codec(options.wire_type())),
+        cluster_(worker.recipe.sync, worker.peers),
+        inner_(worker, cluster_),
+        shared_(worker.params.layout()),
+        step_(options, codec_, shared_, worker.params, worker.threads),
+        offers_(static_cast<size_t>(options.buffers()),
+                std::vector<float>(static_cast<size_t>(shared_.layout().total()))) {
+    for (DilocoFragment& place : diloco_fragments(shared_.layout(), options.fragment_layers)) {
+      fragments_.emplace_back().place = std::move(place);
+    }
+    schedule_ = {worker.recipe.train.steps, options.sync_every,
+                 static_cast<int64_t>(fragments_.size())};
+  }
+
+  // The transport reads offers until it is told not to.
+  ~Diloco() override {
+    for (const FragmentState& fragment : fragments_) {
+      for (const Travelling& offer : fragment.travelling) cluster_.cancel(offer.key);
+    }
+  }
+  Diloco(const Diloco&) = delete;
+  Diloco& operator=(const Diloco&) = delete;
+
+  void restored(const Resumption& from) override {
+    inner_.restored(from);
+    const auto completed = static_cast<int64_t>(from.next_step);
+    for (size_t f = 0; f < fragments_.size(); ++f) {
+      FragmentState& fragment = fragments_[f];
+      fragment.sent = schedule_.sent(static_cast<int64_t>(f), completed);
+      fragment.settled =
+          schedule_.sent(static_cast<int64_t>(f), static_cast<int64_t>(from.ended_at));
+      if (completed == schedule_.steps) continue;
+      const int64_t oldest = std::max(fragment.settled + 1, fragment.sent - options_.behind() + 1);
+      for (int64_t number = oldest; number <= fragment.sent; ++number) {
+        const int64_t after = schedule_.sent_after(static_cast<int64_t>(f), number);
+        if (options_.overlap == "inner" && after + options_.overlap_steps <= completed) continue;
+        start(f, number, from.round_at(static_cast<uint64_t>(after - 1)));
+      }
+    }
+  }
+
+  bool before_step(const Round& round) override {
+    if (!own(round).away()) return inner_.before_step(round);
+    if (own(round).since == round.step) forget();
+    return true;
+  }
+  void gradients_ready(const Round& round, int layer) override {
+    inner_.gradients_ready(round, layer);
+  }
+
+  Result<StepReport> after_step(const Round& round) override {
+    Result<StepReport> report =
+        own(round).away() ? StepReport{.synchronised = false} : inner_.after_step(round);
+    if (!report) return report;
+    for (FragmentState& fragment : fragments_) {
+      if (!arrives(fragment, round)) continue;
+      const auto done = collect(fragment, 0, *report);
+      if (!done) return tl::unexpected(done.error());
+      own(round).away() ? step_.follow(fragment.place) : step_.blend(fragment.place);
+    }
+    std::vector<FragmentState*> sending;
+    for (size_t f = 0; f < fragments_.size(); ++f) {
+      if (!schedule_.sends(static_cast<int64_t>(f), completed(round))) continue;
+      send(f, round);
+      sending.push_back(&fragments_[f]);
+    }
+    for (FragmentState* fragment : sending) {
+      const auto done = continue_from(*fragment, round, *report);
+      if (!done) return tl::unexpected(done.error());
+    }
+    // What was lent from the gradients goes back with their gaps zero.
+    if (offers_.empty() && !sending.empty()) worker_.gradients.clear();
+    return report;
+  }
+
+  std::vector<StateTensor> state() override {
+    std::vector<StateTensor> state = inner_.state();
+    for (StateTensor& part : step_.state()) state.push_back(std::move(part));
+    for (size_t i = 0; i < offers_.size(); ++i) {
+      state.push_back({"local.sent." + std::to_string(i), offers_[i], Agreement::kLocal});
+    }
+    return state;
+  }
+
+  std::vector<StateBytes> travelling() override { return inner_.travelling(); }
+
+  tensor::Arena* shared() override { return &shared_; }
+  bool evaluates_own() const override { return options_.eager(); }
+
+ private:
+  const RoundMember& own(const Round& round) const {
+    return round.roster[static_cast<size_t>(worker_.peers.self())];
+  }
+
+  // Who goes away comes back as new; what is under way stays, for others count on it.
+  void forget() {
+    inner_.forget();
+    step_.forget();
+    const std::span<const float> weights = std::as_const(shared_).all();
+    std::ranges::copy(weights, worker_.params.all().begin());
+  }
+
+  static int64_t completed(const Round& round) { return static_cast<int64_t>(round.step) + 1; }
+
+  // Where the offer of a fragment's send is: what stays under way has memory of its own.
+  std::span<float> offer(const FragmentState& fragment, int64_t number) {
+    const std::span<float> buffer =
+        offers_.empty() ? worker_.gradients.all()
+                        : std::span(offers_[static_cast<size_t>(number) % offers_.size()]);
+    return buffer.subspan(static_cast<size_t>(fragment.place.begin),
+                          static_cast<size_t>(fragment.place.count));
+  }
+
+  // Whether a sum is due that workers trained on without; at the end of the run all are.
+  bool arrives(const FragmentState& fragment, const Round& round) const {
+    if (options_.overlap != "inner" || fragment.travelling.empty()) return false;
+    const auto sent = static_cast<int64_t>(fragment.travelling.front().key.round) + 1;
+    return round.last || sent + options_.overlap_steps == completed(round);
+  }
+
+  void send(size_t f, const Round& round) {
+    FragmentState& fragment = fragments_[f];
+    const int64_t number = ++fragment.sent;
+    const std::span<float> offered = offer(fragment, number);
+    const float weight = cluster_.weight_since(round, sent_after(f, number - 1));
+    if (weight == 0) {
+      std::ranges::fill(offered, 0.0f);
+      return start(f, number, round);
+    }
+    step_.offer(fragment.place, weight, offered);
+    start(f, number, round);
+    if (!step_.follows_sent()) return;
+    const int64_t before = number - options_.depth;
+    const bool late =
+        options_.eager() && before > fragment.settled && sent_after(f, before) > own(round).since;
+    step_.sent(fragment.place, offered, late ? offer(fragment, before) : std::span<float>());
+  }
+
+  // The steps completed when a fragment was sent for the `number`-th time; 0 before the first.
+  uint64_t sent_after(size_t f, int64_t number) const {
+    if (number < 1) return 0;
+    return static_cast<uint64_t>(schedule_.sent_after(static_cast<int64_t>(f), number));
+  }
+
+  void start(size_t f, int64_t number, const Round& round) {
+    const transport::Key key{round.run, round.epoch, round.step, static_cast<uint32_t>(f)};
+    cluster_.start_reduce(key, offer(fragments_[f], number), codec_);
+    fragments_[f].travelling.push_back({number, key});
+  }
+
+  // After a send: applies what must not stay under way, and sets the weights to train on with.
+  Result<void> continue_from(FragmentState& fragment, const Round& round, StepReport& report) {
+    const int64_t left = round.last ? 0 : options_.behind();
+    auto done = collect(fragment, static_cast<size_t>(left), report);
+    if (!done) return done;
+    if (round.last) step_.settle(fragment.place);
+    if (round.last || options_.overlap != "inner" || own(round).away()) {
+      step_.follow(fragment.place);
+    } else if (left == 0) {
+      step_.blend(fragment.place);
+    }
+    return done;
+  }
+
+  // Waits for sums, oldest first, until `left` are under way, and applies them.
+  Result<void> collect(FragmentState& fragment, size_t left, StepReport& report) {
+    while (fragment.travelling.size() > left) {
+      const Travelling oldest = fragment.travelling.front();
+      const std::span<float> mean = offer(fragment, oldest.number);
+      const Stopwatch waiting;
+      worker_.slots.pause();
+      auto done = cluster_.wait_reduce(oldest.key, mean, worker_.recipe.sync.timeout_s);
+      worker_.slots.resume();
+      report.exchange_seconds += waiting.seconds();
+      if (!done) return done;
+      fragment.travelling.pop_front();
+      step_.apply(fragment.place, mean);
+      report.synchronised = true;
+    }
+    return {};
+  }
+
+  Worker worker_;
+  const method::DilocoOptions& options_;
+  const WireCodec& codec_;
+  Cluster cluster_;
+  InnerTraining inner_;
+  tensor::Arena shared_;
+  OuterStep step_;
+  std::vector<std::vector<float>> offers_;
+  schedule::FragmentSchedule schedule_;
+  std::vector<FragmentState> fragments_;
+};
+
+}  // namespace
 
 std::unique_ptr<Strategy> make_diloco(const Worker& worker) {
-  return make_outer(worker, worker.recipe.section<method::OuterOptions>("diloco"));
+  const config::Recipe& recipe = worker.recipe;
+  return std::make_unique<Diloco>(worker,
+                                  recipe.section<method::DilocoOptions>(recipe.sync.method));
 }
 
 }  // namespace thinwire::sync

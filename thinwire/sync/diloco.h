@@ -1,4 +1,6 @@
-// DiLoCo: docs/methods/diloco.md.
+// DiLoCo and its presets (docs/methods/diloco.md): workers, or clusters of them, train weights of
+// their own; fragment by fragment the pseudo-gradients, the shared weights less a worker's own, are
+// summed over all while the workers wait or train on.
 #pragma once
 
 #include <memory>

@@ -1,38 +1,35 @@
-#include <fmt/format.h>
+#include "thinwire/method/registry.h"
 
-#include <array>
+#include <fmt/format.h>
 
 #include "thinwire/base/error.h"
 #include "thinwire/sync/allreduce.h"
 #include "thinwire/sync/diloco.h"
 #include "thinwire/sync/distro.h"
-#include "thinwire/sync/local_sgd.h"
 #include "thinwire/sync/sparse.h"
 #include "thinwire/sync/strategy.h"
-#include "thinwire/sync/streaming.h"
 
 namespace thinwire::sync {
 namespace {
 
-constexpr std::array<StrategyEntry, 6> kStrategies = {{
+constexpr StrategyEntry kStrategies[] = {
     {"allreduce", make_allreduce},
     {"distro", make_distro},
-    {"local_sgd", make_local_sgd},
     {"diloco", make_diloco},
-    {"streaming", make_streaming},
     {"sparse", make_sparse},
-}};
+};
 
 }  // namespace
 
 std::span<const StrategyEntry> all_strategies() { return kStrategies; }
 
 std::unique_ptr<Strategy> make_strategy(const Worker& worker) {
-  const std::string& name = worker.recipe.sync.method;
+  const method::Method& method = method::find_method(worker.recipe.sync.method);
   for (const StrategyEntry& entry : kStrategies) {
-    if (entry.name == name) return entry.make(worker);
+    if (entry.name == method.algorithm) return entry.make(worker);
   }
-  throw Error(fmt::format("the synchronisation method '{}' has facts but no strategy", name));
+  throw Error(
+      fmt::format("the synchronisation method '{}' has facts but no strategy", method.name));
 }
 
 }  // namespace thinwire::sync

@@ -6,9 +6,9 @@
 #include "thinwire/base/clock.h"
 #include "thinwire/codec/wire.h"
 #include "thinwire/sync/cluster.h"
+#include "thinwire/sync/diloco_fragments.h"
+#include "thinwire/sync/diloco_outer_step.h"
 #include "thinwire/sync/inner_training.h"
-#include "thinwire/sync/outer_fragments.h"
-#include "thinwire/sync/outer_step.h"
 #include "thinwire/sync/sparse_offers.h"
 
 namespace thinwire::sync {
@@ -26,8 +26,8 @@ class Sparse final : public Strategy {
         step_(outer_, codec::wire_codec(outer_.wire_type()), shared_, worker.params,
               worker.threads),
         offers_(options_, worker.params.layout(), worker.threads),
-        whole_(outer_fragments(worker.params.layout(), 0).front()),
-        schedule_(method::fragment_schedule(outer_, worker.recipe, 1)) {}
+        whole_(diloco_fragments(worker.params.layout(), 0).front()),
+        schedule_{worker.recipe.train.steps, options_.sync_every, 1} {}
 
   void restored(const Resumption& from) override { inner_.restored(from); }
   bool before_step(const Round& round) override {
@@ -123,13 +123,13 @@ class Sparse final : public Strategy {
 
   Worker worker_;
   const method::SparseOptions& options_;
-  method::OuterOptions outer_;
+  method::DilocoOptions outer_;
   Cluster cluster_;
   InnerTraining inner_;
   tensor::Arena shared_;
   OuterStep step_;
   SparseOffers offers_;
-  OuterFragment whole_;
+  DilocoFragment whole_;
   schedule::FragmentSchedule schedule_;
 };
 

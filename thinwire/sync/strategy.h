@@ -110,7 +110,7 @@ class Strategy {
 void share_params(const tensor::Arena& params, Strategy& strategy);
 
 struct StrategyEntry {
-  std::string_view name;  // the same name as in method/registry.h
+  std::string_view name;  // method::Method::algorithm
   std::unique_ptr<Strategy> (*make)(const Worker& worker);
 };
 

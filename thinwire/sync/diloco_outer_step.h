@@ -10,8 +10,8 @@
 
 #include "thinwire/base/threads.h"
 #include "thinwire/base/wire.h"
-#include "thinwire/method/outer.h"
-#include "thinwire/sync/outer_fragments.h"
+#include "thinwire/method/diloco.h"
+#include "thinwire/sync/diloco_fragments.h"
 #include "thinwire/sync/strategy.h"
 #include "thinwire/tensor/arena.h"
 
@@ -20,29 +20,29 @@ namespace thinwire::sync {
 class OuterStep {
  public:
   // Options, shared weights, params and threads outlive it.
-  OuterStep(const method::OuterOptions& options, const WireCodec& codec, tensor::Arena& shared,
+  OuterStep(const method::DilocoOptions& options, const WireCodec& codec, tensor::Arena& shared,
             tensor::Arena& params, ThreadPool& threads);
 
   // What this worker offers of a fragment: weight * (start - params), start being the shared
   // weights plus the correction, plus the error that earlier offers left. `out` has the fragment's
   // length; its gaps become zero.
-  void offer(const OuterFragment& fragment, float weight, std::span<float> out);
+  void offer(const DilocoFragment& fragment, float weight, std::span<float> out);
   // Whether sent() has anything to do.
   bool follows_sent() const { return !error_.empty() || !correction_.empty(); }
   // After `offered` was sent: keeps the error of its coding, and moves the correction by what it
   // holds more than `late`, the offer whose sum is due now (empty: none). Throws Error when the
   // offer is not finite.
-  void sent(const OuterFragment& fragment, std::span<const float> offered,
+  void sent(const DilocoFragment& fragment, std::span<const float> offered,
             std::span<const float> late);
   // Moves the shared weights by the mean of a fragment's offers.
-  void apply(const OuterFragment& fragment, std::span<const float> mean);
+  void apply(const DilocoFragment& fragment, std::span<const float> mean);
 
   // The params become the shared weights plus the correction.
-  void follow(const OuterFragment& fragment);
+  void follow(const DilocoFragment& fragment);
   // The params become (1 - mix) * shared + mix * params.
-  void blend(const OuterFragment& fragment);
+  void blend(const DilocoFragment& fragment);
   // Forgets the correction of a fragment: nothing of it travels any more.
-  void settle(const OuterFragment& fragment);
+  void settle(const DilocoFragment& fragment);
   // Forgets all that is this worker's own.
   void forget();
 
@@ -52,12 +52,12 @@ class OuterStep {
   // Calls body(place in an arena, place in a buffer, count) for parts of the pieces, on all
   // threads.
   template <typename Body>
-  void for_pieces(const OuterFragment& fragment, const Body& body);
+  void for_pieces(const DilocoFragment& fragment, const Body& body);
   void sent_chunk(int64_t place, std::span<const float> offered, std::span<const float> late);
   // The outer optimizer's step of `count` values along `way`.
   void step(float* target, float* velocity, const float* way, int64_t count) const;
 
-  const method::OuterOptions& options_;
+  const method::DilocoOptions& options_;
   const WireCodec& codec_;
   tensor::Arena& shared_;  // theta_c
   tensor::Arena& params_;  // theta_m

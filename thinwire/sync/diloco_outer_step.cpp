@@ -1,4 +1,4 @@
-#include "thinwire/sync/outer_step.h"
+#include "thinwire/sync/diloco_outer_step.h"
 
 #include <algorithm>
 #include <array>
@@ -82,7 +82,7 @@ void pass(const WireCodec& codec, std::span<const float> values, std::span<float
 
 }  // namespace
 
-OuterStep::OuterStep(const method::OuterOptions& options, const WireCodec& codec,
+OuterStep::OuterStep(const method::DilocoOptions& options, const WireCodec& codec,
                      tensor::Arena& shared, tensor::Arena& params, ThreadPool& threads)
     : options_(options), codec_(codec), shared_(shared), params_(params), threads_(threads) {
   const auto total = static_cast<size_t>(shared.layout().total());
@@ -94,7 +94,7 @@ OuterStep::OuterStep(const method::OuterOptions& options, const WireCodec& codec
 }
 
 template <typename Body>
-void OuterStep::for_pieces(const OuterFragment& fragment, const Body& body) {
+void OuterStep::for_pieces(const DilocoFragment& fragment, const Body& body) {
   for (const FragmentPiece& piece : fragment.pieces) {
     threads_.for_ranges(piece.count, kGrain, [&](int64_t begin, int64_t end, int) {
       body(piece.arena + begin, piece.buffer + begin, end - begin);
@@ -102,7 +102,7 @@ void OuterStep::for_pieces(const OuterFragment& fragment, const Body& body) {
   }
 }
 
-void OuterStep::offer(const OuterFragment& fragment, float weight, std::span<float> out) {
+void OuterStep::offer(const DilocoFragment& fragment, float weight, std::span<float> out) {
   const float* shared = std::as_const(shared_).all().data();
   const float* params = std::as_const(params_).all().data();
   for_pieces(fragment, [&](int64_t arena, int64_t buffer, int64_t count) {
@@ -132,7 +132,7 @@ void OuterStep::step(float* target, float* velocity, const float* way, int64_t c
   }
 }
 
-void OuterStep::sent(const OuterFragment& fragment, std::span<const float> offered,
+void OuterStep::sent(const DilocoFragment& fragment, std::span<const float> offered,
                      std::span<const float> late) {
   threads_.for_ranges(fragment.count, kChunk, [&](int64_t begin, int64_t end, int) {
     for (int64_t at = begin; at < end; at += kChunk) {
@@ -163,7 +163,7 @@ void OuterStep::sent_chunk(int64_t place, std::span<const float> offered,
        count);
 }
 
-void OuterStep::apply(const OuterFragment& fragment, std::span<const float> mean) {
+void OuterStep::apply(const DilocoFragment& fragment, std::span<const float> mean) {
   float* shared = shared_.all().data();
   for_pieces(fragment, [&](int64_t arena, int64_t buffer, int64_t count) {
     step(shared + arena, velocity_.empty() ? nullptr : velocity_.data() + buffer,
@@ -171,7 +171,7 @@ void OuterStep::apply(const OuterFragment& fragment, std::span<const float> mean
   });
 }
 
-void OuterStep::follow(const OuterFragment& fragment) {
+void OuterStep::follow(const DilocoFragment& fragment) {
   const float* shared = std::as_const(shared_).all().data();
   float* params = params_.all().data();
   for_pieces(fragment, [&](int64_t arena, int64_t buffer, int64_t count) {
@@ -183,7 +183,7 @@ void OuterStep::follow(const OuterFragment& fragment) {
   });
 }
 
-void OuterStep::blend(const OuterFragment& fragment) {
+void OuterStep::blend(const DilocoFragment& fragment) {
   const float* shared = std::as_const(shared_).all().data();
   float* params = params_.all().data();
   for_pieces(fragment, [&](int64_t arena, int64_t, int64_t count) {
@@ -191,7 +191,7 @@ void OuterStep::blend(const OuterFragment& fragment) {
   });
 }
 
-void OuterStep::settle(const OuterFragment& fragment) {
+void OuterStep::settle(const DilocoFragment& fragment) {
   for (std::vector<float>* values : {&correction_, &correction_velocity_}) {
     if (!values->empty()) std::fill_n(values->begin() + fragment.begin, fragment.count, 0.0f);
   }

@@ -1,0 +1,77 @@
+#include "thinwire/method/within.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "thinwire/base/error.h"
+#include "thinwire/method/distro.h"
+#include "thinwire/method/registry.h"
+
+namespace thinwire::method {
+
+Clusters clusters_of(const config::SyncSection& sync, int members) {
+  return {members, sync.within == "none" ? members : static_cast<int>(sync.clusters)};
+}
+
+void check_within(const config::Recipe& recipe) {
+  if (recipe.sync.within != "distro") return;
+  kDistro.check(recipe);
+  const auto& distro = recipe.section<DistroOptions>("distro");
+  if (distro.local_steps == 1) return;
+  throw UsageError(
+      fmt::format("[sync] within = \"distro\" needs [distro] local_steps = 1, got {}: the workers "
+                  "of a cluster train the same weights at every step",
+                  distro.local_steps));
+}
+
+Traffic within_traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
+                       int members) {
+  Traffic mean{.turns = 0};
+  if (recipe.sync.within == "none") return mean;
+  const Method& within = find_method(recipe.sync.within);
+  const Clusters clusters = clusters_of(recipe.sync, members);
+  for (int cluster = 0; cluster < clusters.count; ++cluster) {
+    const int size = clusters.size(cluster);
+    const Traffic one = within.traffic(recipe, tensors, size);
+    mean.sent_bytes += one.sent_bytes * size / members;
+    mean.received_bytes += one.received_bytes * size / members;
+    mean.turns = std::max(mean.turns, one.turns);
+    mean.exact = mean.exact && one.exact;
+  }
+  return mean;
+}
+
+Traffic add_spread(const Traffic& of_round, const config::Recipe& recipe, double elements,
+                   int members) {
+  const Clusters clusters = clusters_of(recipe.sync, members);
+  int sharing = 0;
+  for (int cluster = 0; cluster < clusters.count; ++cluster) sharing += clusters.size(cluster) > 1;
+  Traffic traffic = of_round;
+  const double bytes = sizeof(float) * elements;
+  traffic.sent_bytes += bytes * sharing / members;
+  traffic.received_bytes += bytes * (members - clusters.count) / members;
+  traffic.turns += sharing > 0 ? 1 : 0;
+  return traffic;
+}
+
+Traffic add_speeds(const Traffic& mean, const config::Recipe& recipe, int64_t sync_every,
+                   int members) {
+  Traffic traffic = mean;
+  if (recipe.sync.shares != "speed" || members == 1) return traffic;
+  // After every round but for the last two, which nobody could be divided by.
+  const int64_t offers = std::max<int64_t>((recipe.train.steps - 1) / sync_every - 1, 0);
+  const double bytes =
+      sizeof(float) * static_cast<double>(offers) / static_cast<double>(recipe.train.steps);
+  traffic.sent_bytes += bytes;
+  traffic.received_bytes += bytes * (members - 1);
+  return traffic;
+}
+
+double within_state(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
+  if (recipe.sync.within == "none") return optimizer_bytes(recipe, tensors);
+  const StateBytes state = find_method(recipe.sync.within).state(recipe, tensors);
+  return state.consensus + state.local;
+}
+
+}  // namespace thinwire::method
