@@ -41,8 +41,8 @@ TEST(DiLoCo, PresetsDifferInTheirDefaultsOnly) {
   EXPECT_EQ(options("diloco").sync_every, 100);
   EXPECT_EQ(options("streaming").sync_every, 100);
   EXPECT_EQ(options("streaming").fragment_layers, 3);
-  EXPECT_EQ(options("streaming").wire, "fp4");
-  EXPECT_EQ(options("streaming").overlap, "inner");
+  EXPECT_EQ(options("streaming").wire, WireType::kFp4);
+  EXPECT_EQ(options("streaming").overlap, Overlap::kInner);
   EXPECT_THAT(refusal("diloco", {"fragment_layers=3"}), HasSubstr("no field 'fragment_layers'"));
 }
 

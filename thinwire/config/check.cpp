@@ -90,7 +90,7 @@ void check_optim(const OptimSection& optim) {
 
 void check_absent(const SyncSection& sync, int64_t workers) {
   const std::vector<Absence> absences = absences_of(sync, workers);
-  require(absences.empty() || sync.within == "none",
+  require(absences.empty() || !sync.clustered(),
           "[sync] absent needs within = \"none\", got \"{}\": the workers of a cluster train the "
           "same weights at every step, and its first one speaks for all",
           sync.within);
@@ -104,7 +104,7 @@ void check_absent(const SyncSection& sync, int64_t workers) {
 
 void check_sync(const SyncSection& sync, int64_t workers) {
   check_absent(sync, workers);
-  if (sync.within == "none") {
+  if (!sync.clustered()) {
     require(sync.clusters == 0, "[sync] clusters = {} needs within, got \"none\"", sync.clusters);
     return;
   }
@@ -133,7 +133,7 @@ void check_schedule(const ScheduleSection& schedule, int64_t steps) {
   require(schedule.warmup <= steps,
           "[schedule] warmup must be <= [train] steps, got warmup {} and steps {}", schedule.warmup,
           steps);
-  if (schedule.kind != "wsd") return;
+  if (schedule.kind != ScheduleKind::kWsd) return;
   require(schedule.decay >= 1, "[schedule] decay must be >= 1 for kind wsd, got {}",
           schedule.decay);
   require(

@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "thinwire/config/fields.h"
@@ -85,21 +86,32 @@ struct OptimSection final : SectionOf<OptimSection> {
   void describe(Fields& fields) override;
 };
 
+// What the learning rate does after the warmup.
+enum class ScheduleKind : uint8_t { kCosine, kLinear, kConstant, kWsd };
+inline constexpr std::string_view kScheduleKindNames[] = {"cosine", "linear", "constant", "wsd"};
+constexpr std::span<const std::string_view> names_of(ScheduleKind) { return kScheduleKindNames; }
+
 struct ScheduleSection final : SectionOf<ScheduleSection> {
-  std::string kind = "cosine";  // cosine | linear | constant | wsd
-  int64_t warmup = 0;           // steps of linear warmup
-  double final_ratio = 0.1;     // last learning rate over peak
-  int64_t decay = 0;            // wsd: steps of the final decay
+  ScheduleKind kind = ScheduleKind::kCosine;
+  int64_t warmup = 0;        // steps of linear warmup
+  double final_ratio = 0.1;  // last learning rate over peak
+  int64_t decay = 0;         // wsd: steps of the final decay
   void describe(Fields& fields) override;
 };
+
+// How a step's rows are divided among workers that train apart.
+enum class RowShares : uint8_t { kEqual, kSpeed };
+inline constexpr std::string_view kRowSharesNames[] = {"equal", "speed"};
+constexpr std::span<const std::string_view> names_of(RowShares) { return kRowSharesNames; }
 
 struct SyncSection final : SectionOf<SyncSection> {
   std::string method = "allreduce";  // a name of method/registry.h
   std::string within = "none";       // none | allreduce | distro: what clusters do every step
   int64_t clusters = 0;              // 0: each worker is alone
-  std::string shares = "equal";      // equal | speed: how a step's rows are divided
-  StringList absent;                 // "MEMBER=FIRST-LAST": rounds without a worker
-  double timeout_s = 1800;           // all waits for other workers derive from this
+  RowShares shares = RowShares::kEqual;
+  StringList absent;        // "MEMBER=FIRST-LAST": rounds without a worker
+  double timeout_s = 1800;  // all waits for other workers derive from this
+  bool clustered() const { return within != "none"; }
   void describe(Fields& fields) override;
 };
 

@@ -4,6 +4,8 @@
 
 #include <charconv>
 #include <map>
+#include <type_traits>
+#include <variant>
 
 #include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
@@ -24,7 +26,15 @@ Json settings_of(config::DataSection data) {
   Json settings;
   for (const config::Field& field : fields.all()) {
     if (field.name == "dir") continue;
-    std::visit([&](const auto* value) { settings[field.name] = *value; }, field.target);
+    std::visit(
+        [&]<typename T>(const T& target) {
+          if constexpr (std::is_same_v<T, config::NamedTarget>) {
+            settings[field.name] = target.name();
+          } else {
+            settings[field.name] = *target;
+          }
+        },
+        field.target);
   }
   return settings;
 }

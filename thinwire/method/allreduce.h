@@ -2,8 +2,7 @@
 // takes the same optimizer step with the mean. The code that does it is in sync/allreduce.h.
 #pragma once
 
-#include <string>
-
+#include "thinwire/base/wire.h"
 #include "thinwire/config/fields.h"
 #include "thinwire/method/method.h"
 
@@ -11,7 +10,7 @@ namespace thinwire::method {
 
 // The table [allreduce].
 struct AllReduceOptions final : config::SectionOf<AllReduceOptions> {
-  std::string wire = "bf16";  // bf16 | fp32 | fp8 | fp4 | int2
+  WireType wire = WireType::kBf16;
   void describe(config::Fields& fields) override;
 };
 

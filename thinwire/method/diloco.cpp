@@ -42,17 +42,17 @@ std::vector<int64_t> fragment_elements(std::span<const TensorSpec> tensors,
 
 void check_overlap(std::string_view table, const DilocoOptions& options, int64_t fragments) {
   const DilocoOptions defaults;
-  const bool inner = options.overlap == "inner";
+  const bool inner = options.overlap == Overlap::kInner;
+  const std::string_view overlap = name_of(options.overlap);
   require(table, inner || options.overlap_steps == defaults.overlap_steps,
           fmt::format("overlap_steps = {} needs overlap = \"inner\", got \"{}\"",
-                      options.overlap_steps, options.overlap));
+                      options.overlap_steps, overlap));
   require(table, inner || options.mix == defaults.mix,
           fmt::format("mix = {} needs overlap = \"inner\", got \"{}\": only there sums arrive at "
                       "weights that have moved on",
-                      options.mix, options.overlap));
+                      options.mix, overlap));
   require(table, options.eager() || options.depth == defaults.depth,
-          fmt::format("depth = {} needs overlap = \"eager\", got \"{}\"", options.depth,
-                      options.overlap));
+          fmt::format("depth = {} needs overlap = \"eager\", got \"{}\"", options.depth, overlap));
   require(table, !inner || options.overlap_steps * fragments < options.sync_every,
           fmt::format("overlap_steps must be < sync_every / fragments = {} / {}, got {}: what was "
                       "sent arrives before the next fragment is sent",
@@ -61,23 +61,23 @@ void check_overlap(std::string_view table, const DilocoOptions& options, int64_t
 
 void check_outer_step(std::string_view table, const DilocoOptions& options) {
   const DilocoOptions defaults;
-  require(
-      table,
-      options.outer != "average" || options.outer_lr == defaults.outer_lr || options.outer_lr == 1,
-      fmt::format("outer_lr = {} contradicts outer = \"average\", whose rate is 1; outer = "
-                  "\"sgd\" takes any",
-                  options.outer_lr));
+  require(table,
+          options.outer != OuterOptimizer::kAverage || options.outer_lr == defaults.outer_lr ||
+              options.outer_lr == 1,
+          fmt::format("outer_lr = {} contradicts outer = \"average\", whose rate is 1; outer = "
+                      "\"sgd\" takes any",
+                      options.outer_lr));
   require(table,
           options.has_momentum() || options.outer_momentum == defaults.outer_momentum ||
               options.outer_momentum == 0,
           fmt::format("outer_momentum = {} needs outer = \"nesterov\" or \"momentum\", got \"{}\"",
-                      options.outer_momentum, options.outer));
+                      options.outer_momentum, name_of(options.outer)));
 }
 
 // Steps that a fragment's sum may travel before somebody waits for it.
 double travel_steps(const DilocoOptions& options) {
-  if (options.overlap == "none") return 0;
-  if (options.overlap == "inner") return static_cast<double>(options.overlap_steps);
+  if (options.overlap == Overlap::kNone) return 0;
+  if (options.overlap == Overlap::kInner) return static_cast<double>(options.overlap_steps);
   return static_cast<double>(options.sync_every * (options.eager() ? options.depth : 1));
 }
 
@@ -92,7 +92,7 @@ Traffic traffic_of(const DilocoOptions& options, const config::Recipe& recipe,
   std::vector<Piece> pieces;
   for (int64_t fragment = 0; fragment < fragments; ++fragment) {
     const auto values = static_cast<uint64_t>(elements[static_cast<size_t>(fragment)]);
-    const auto bytes = static_cast<double>(wire_bytes(options.wire_type(), values));
+    const auto bytes = static_cast<double>(wire_bytes(options.wire, values));
     Traffic send;
     send.sent_bytes = send.received_bytes = 2 * bytes * (clusters - 1) / members;
     send.turns = clusters > 1 ? 2 : 0;
@@ -127,8 +127,8 @@ constexpr DilocoPreset kPresets[] = {
      "training goes on.",
      [](DilocoOptions& options) {
        options.fragment_layers = 3;
-       options.wire = "fp4";
-       options.overlap = "inner";
+       options.wire = WireType::kFp4;
+       options.overlap = Overlap::kInner;
      }},
 };
 
@@ -182,19 +182,19 @@ void DilocoOptions::describe(config::Fields& fields) {
                    "Layers of a fragment; fragments are sent one after another, evenly spread over "
                    "sync_every steps.");
   }
-  fields.choice("outer", outer, {"nesterov", "momentum", "sgd", "average"},
+  fields.choice("outer", outer,
                 "Optimizer that steps along the workers' mean difference; average takes the mean "
                 "of their weights.");
   fields.number_above("outer_lr", outer_lr, "", 0, 100,
                       "Learning rate of the outer step; it follows no schedule.");
   fields.number("outer_momentum", outer_momentum, "", 0, 0.999'999'999,
                 "Decay of the outer momentum, an outer step.");
-  fields.choice("wire", wire, {"fp32", "bf16", "fp8", "fp4", "int2"},
+  fields.choice("wire", wire,
                 "Number format in which differences and their sums travel; sums are formed in "
                 "fp32.");
   fields.flag("error_feedback", error_feedback,
               "Keep what the number format loses of a difference, and send it with the next.");
-  fields.choice("overlap", overlap, {"none", "inner", "delayed", "eager"},
+  fields.choice("overlap", overlap,
                 "What workers do while sums travel: wait; take overlap_steps steps; take all steps "
                 "up to the next outer one, from weights one outer step late; or the same with the "
                 "own difference applied at once.");
@@ -208,15 +208,15 @@ void DilocoOptions::describe(config::Fields& fields) {
 }
 
 int64_t DilocoOptions::behind() const {
-  if (overlap == "none") return 0;
-  if (overlap == "inner") return overlap_steps > 0 ? 1 : 0;
+  if (overlap == Overlap::kNone) return 0;
+  if (overlap == Overlap::kInner) return overlap_steps > 0 ? 1 : 0;
   return eager() ? depth : 1;
 }
 
 int64_t DilocoOptions::buffers() const {
   const int64_t travelling = behind();
   // Where sums are late by outer steps, one is sent before an older one is waited for.
-  return overlap == "delayed" || eager() ? travelling + 1 : travelling;
+  return overlap == Overlap::kDelayed || eager() ? travelling + 1 : travelling;
 }
 
 int64_t fragment_count(int64_t layers, int64_t fragment_layers) {
@@ -246,7 +246,7 @@ void check_diloco(std::string_view table, const DilocoOptions& options,
   check_outer_step(table, options);
   check_overlap(table, options, fragment_count(recipe.model.layers, options.fragment_layers));
   require(
-      table, !options.error_feedback || options.wire != "fp32",
+      table, !options.error_feedback || options.wire != WireType::kF32,
       "error_feedback = true needs wire bf16, fp8, fp4 or int2: fp32 has no error to feed back");
 }
 

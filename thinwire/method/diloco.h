@@ -8,7 +8,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -20,24 +19,37 @@
 
 namespace thinwire::method {
 
+enum class OuterOptimizer : uint8_t { kNesterov, kMomentum, kSgd, kAverage };
+inline constexpr std::string_view kOuterOptimizerNames[] = {"nesterov", "momentum", "sgd",
+                                                            "average"};
+constexpr std::span<const std::string_view> names_of(OuterOptimizer) {
+  return kOuterOptimizerNames;
+}
+
+// What workers do while sums are in flight (docs/methods/diloco.md).
+enum class Overlap : uint8_t { kNone, kInner, kDelayed, kEager };
+inline constexpr std::string_view kOverlapNames[] = {"none", "inner", "delayed", "eager"};
+constexpr std::span<const std::string_view> names_of(Overlap) { return kOverlapNames; }
+
 // The table of a preset, with DiLoCo's own defaults.
 struct DilocoOptions final : config::SectionOf<DilocoOptions> {
-  int64_t sync_every = 100;        // H
-  int64_t fragment_layers = 0;     // 0: the whole model is one fragment, and there is no such field
-  std::string outer = "nesterov";  // nesterov | momentum | sgd | average
+  int64_t sync_every = 100;     // H
+  int64_t fragment_layers = 0;  // 0: the whole model is one fragment, and there is no such field
+  OuterOptimizer outer = OuterOptimizer::kNesterov;
   double outer_lr = 0.7;
   double outer_momentum = 0.9;  // mu
-  std::string wire = "bf16";    // fp32 | bf16 | fp8 | fp4 | int2
+  WireType wire = WireType::kBf16;
   bool error_feedback = false;
-  std::string overlap = "none";  // none | inner | delayed | eager
-  int64_t overlap_steps = 1;     // tau
-  double mix = 0.5;              // alpha
-  int64_t depth = 1;             // d
+  Overlap overlap = Overlap::kNone;
+  int64_t overlap_steps = 1;  // tau
+  double mix = 0.5;           // alpha
+  int64_t depth = 1;          // d
   void describe(config::Fields& fields) override;
 
-  WireType wire_type() const { return *parse_wire(wire); }
-  bool has_momentum() const { return outer == "nesterov" || outer == "momentum"; }
-  bool eager() const { return overlap == "eager"; }
+  bool has_momentum() const {
+    return outer == OuterOptimizer::kNesterov || outer == OuterOptimizer::kMomentum;
+  }
+  bool eager() const { return overlap == Overlap::kEager; }
   // Sums of a fragment that are under way between two of its sends, at most.
   int64_t behind() const;
   // Buffers of the model's size that hold what was sent; none where nothing stays under way.

@@ -66,14 +66,14 @@ void check_sync_fields(const config::Recipe& recipe) {
       "needs a method whose workers train apart, got method = \"{}\", which synchronises all of "
       "them every step",
       sync.method);
-  if (sync.within != "none") {
+  if (sync.clustered()) {
     throw UsageError(fmt::format("[sync] within = \"{}\" {}", sync.within, needs));
   }
-  if (sync.shares != "equal") {
+  if (sync.shares != config::RowShares::kEqual) {
     throw UsageError(fmt::format(
         "[sync] shares = \"{}\" {}: there are no rounds of own steps over which a worker's speed "
         "could be measured and agreed on",
-        sync.shares, needs));
+        name_of(sync.shares), needs));
   }
   if (!sync.absent.empty()) {
     throw UsageError(fmt::format(

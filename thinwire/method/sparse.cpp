@@ -5,13 +5,14 @@
 #include <algorithm>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/value_format.h"
 #include "thinwire/method/distro.h"
 #include "thinwire/method/within.h"
 
 namespace thinwire::method {
 namespace {
 
-constexpr int kValueBits = 2;
+constexpr int kValueBits = value_bits(ValueFormat::kTwoBit);
 constexpr int64_t kSecondScaleBytes = 2;
 constexpr int64_t kMaxSlots = 65'536;  // of a chunk; slots fit 16 bits
 
@@ -79,7 +80,8 @@ void SparseOptions::describe(config::Fields& fields) {
   fields.integer("k", k, "values", 1, kMaxSlots,
                  "Values sent of a full chunk; shorter ones send their share.");
   fields.number("decay", decay, "", 0, 1, "Decay of what was not sent, an outer step.");
-  fields.choice("outer", outer, {"sgd", "nesterov", "momentum"},
+  fields.choice("outer", outer,
+                {OuterOptimizer::kSgd, OuterOptimizer::kNesterov, OuterOptimizer::kMomentum},
                 "Optimizer that steps along the workers' mean.");
   fields.number_above("outer_lr", outer_lr, "", 0, 100,
                       "Learning rate of the outer step; it follows no schedule.");
@@ -93,7 +95,7 @@ DilocoOptions SparseOptions::outer_options() const {
   options.outer = outer;
   options.outer_lr = outer_lr;
   options.outer_momentum = outer_momentum;
-  options.wire = "fp32";
+  options.wire = WireType::kF32;
   return options;
 }
 

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "thinwire/base/tensor_view.h"
@@ -22,7 +21,7 @@ struct SparseOptions final : config::SectionOf<SparseOptions> {
   int64_t chunk = 4096;
   int64_t k = 64;
   double decay = 0.95;
-  std::string outer = "sgd";  // nesterov | momentum | sgd
+  OuterOptimizer outer = OuterOptimizer::kSgd;  // not kAverage
   double outer_lr = 1;
   double outer_momentum = 0.9;  // mu
   void describe(config::Fields& fields) override;

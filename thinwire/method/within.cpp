@@ -5,30 +5,29 @@
 #include <algorithm>
 
 #include "thinwire/base/error.h"
-#include "thinwire/method/distro.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::method {
 
 Clusters clusters_of(const config::SyncSection& sync, int members) {
-  return {members, sync.within == "none" ? members : static_cast<int>(sync.clusters)};
+  return {members, sync.clustered() ? static_cast<int>(sync.clusters) : members};
 }
 
 void check_within(const config::Recipe& recipe) {
-  if (recipe.sync.within != "distro") return;
-  kDistro.check(recipe);
-  const auto& distro = recipe.section<DistroOptions>("distro");
-  if (distro.local_steps == 1) return;
+  if (!recipe.sync.clustered()) return;
+  const Method& within = find_method(recipe.sync.within);
+  within.check(recipe);
+  if (within.sync_every(recipe) == 1) return;
   throw UsageError(
-      fmt::format("[sync] within = \"distro\" needs [distro] local_steps = 1, got {}: the workers "
-                  "of a cluster train the same weights at every step",
-                  distro.local_steps));
+      fmt::format("[sync] within = \"{}\" needs [{}] local_steps = 1, got {}: the workers of a "
+                  "cluster train the same weights at every step",
+                  within.name, within.name, within.sync_every(recipe)));
 }
 
 Traffic within_traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
                        int members) {
   Traffic mean{.turns = 0};
-  if (recipe.sync.within == "none") return mean;
+  if (!recipe.sync.clustered()) return mean;
   const Method& within = find_method(recipe.sync.within);
   const Clusters clusters = clusters_of(recipe.sync, members);
   for (int cluster = 0; cluster < clusters.count; ++cluster) {
@@ -58,7 +57,7 @@ Traffic add_spread(const Traffic& of_round, const config::Recipe& recipe, double
 Traffic add_speeds(const Traffic& mean, const config::Recipe& recipe, int64_t sync_every,
                    int members) {
   Traffic traffic = mean;
-  if (recipe.sync.shares != "speed" || members == 1) return traffic;
+  if (recipe.sync.shares != config::RowShares::kSpeed || members == 1) return traffic;
   // After every round but for the last two, which nobody could be divided by.
   const int64_t offers = std::max<int64_t>((recipe.train.steps - 1) / sync_every - 1, 0);
   const double bytes =
@@ -69,7 +68,7 @@ Traffic add_speeds(const Traffic& mean, const config::Recipe& recipe, int64_t sy
 }
 
 double within_state(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
-  if (recipe.sync.within == "none") return optimizer_bytes(recipe, tensors);
+  if (!recipe.sync.clustered()) return optimizer_bytes(recipe, tensors);
   const StateBytes state = find_method(recipe.sync.within).state(recipe, tensors);
   return state.consensus + state.local;
 }

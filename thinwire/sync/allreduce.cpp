@@ -18,8 +18,8 @@ class AllReduce final : public Strategy {
   explicit AllReduce(const Worker& worker)
       : worker_(worker),
         optimizer_(optim::make_optimizer(worker.recipe.optim, worker.params.layout())),
-        codec_(codec::wire_codec(
-            *parse_wire(worker.recipe.section<method::AllReduceOptions>("allreduce").wire))) {}
+        codec_(
+            codec::wire_codec(worker.recipe.section<method::AllReduceOptions>("allreduce").wire)) {}
 
   Result<StepReport> after_step(const Round& round) override {
     StepReport report;

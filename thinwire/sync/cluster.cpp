@@ -12,7 +12,7 @@ Cluster::Cluster(const config::SyncSection& sync, transport::Peers& peers)
     : peers_(peers),
       clusters_(method::clusters_of(sync, peers.count())),
       own_(clusters_.of(peers.self())) {
-  if (sync.within == "none") {
+  if (!sync.clustered()) {
     across_ = &peers_;
     return;
   }

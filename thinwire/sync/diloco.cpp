@@ -34,7 +34,7 @@ class Diloco final : public Strategy {
   Diloco(const Worker& worker, const method::DilocoOptions& options)
       : worker_(worker),
         options_(options),
-        codec_(codec::wire_codec(options.wire_type())),
+        codec_(codec::wire_codec(options.wire)),
         cluster_(worker.recipe.sync, worker.peers),
         inner_(worker, cluster_),
         shared_(worker.params.layout()),
@@ -69,7 +69,9 @@ class Diloco final : public Strategy {
       const int64_t oldest = std::max(fragment.settled + 1, fragment.sent - options_.behind() + 1);
       for (int64_t number = oldest; number <= fragment.sent; ++number) {
         const int64_t after = schedule_.sent_after(static_cast<int64_t>(f), number);
-        if (options_.overlap == "inner" && after + options_.overlap_steps <= completed) continue;
+        if (options_.overlap == method::Overlap::kInner &&
+            after + options_.overlap_steps <= completed)
+          continue;
         start(f, number, from.round_at(static_cast<uint64_t>(after - 1)));
       }
     }
@@ -149,7 +151,7 @@ class Diloco final : public Strategy {
 
   // Whether a sum is due that workers trained on without; at the end of the run all are.
   bool arrives(const FragmentState& fragment, const Round& round) const {
-    if (options_.overlap != "inner" || fragment.travelling.empty()) return false;
+    if (options_.overlap != method::Overlap::kInner || fragment.travelling.empty()) return false;
     const auto sent = static_cast<int64_t>(fragment.travelling.front().key.round) + 1;
     return round.last || sent + options_.overlap_steps == completed(round);
   }
@@ -190,7 +192,7 @@ class Diloco final : public Strategy {
     auto done = collect(fragment, static_cast<size_t>(left), report);
     if (!done) return done;
     if (round.last) step_.settle(fragment.place);
-    if (round.last || options_.overlap != "inner" || own(round).away()) {
+    if (round.last || options_.overlap != method::Overlap::kInner || own(round).away()) {
       step_.follow(fragment.place);
     } else if (left == 0) {
       step_.blend(fragment.place);

@@ -121,14 +121,18 @@ void OuterStep::offer(const DilocoFragment& fragment, float weight, std::span<fl
 }
 
 void OuterStep::step(float* target, float* velocity, const float* way, int64_t count) const {
-  const auto rate = static_cast<float>(options_.outer == "average" ? 1.0 : options_.outer_lr);
+  using method::OuterOptimizer;
+  const auto rate = static_cast<float>(options_.outer_lr);
   const auto momentum = static_cast<float>(options_.outer_momentum);
-  if (options_.outer == "nesterov") {
-    nesterov_step(target, velocity, way, count, rate, momentum);
-  } else if (options_.outer == "momentum") {
-    momentum_step(target, velocity, way, count, rate, momentum);
-  } else {
-    plain_step(target, way, count, rate);
+  switch (options_.outer) {
+    case OuterOptimizer::kNesterov:
+      return nesterov_step(target, velocity, way, count, rate, momentum);
+    case OuterOptimizer::kMomentum:
+      return momentum_step(target, velocity, way, count, rate, momentum);
+    case OuterOptimizer::kSgd:
+      return plain_step(target, way, count, rate);
+    case OuterOptimizer::kAverage:
+      return plain_step(target, way, count, 1);
   }
 }
 

@@ -131,7 +131,7 @@ class Distro final : public Strategy {
                               round.number));
     }
     const double share = static_cast<double>(self->weight) * round.size();
-    const bool with_rate = options_.update != "adamw";
+    const bool with_rate = options_.update != method::DistroUpdate::kAdamW;
     if (!stateless_) {
       return static_cast<float>(clip * share * (with_rate ? round.learning_rate : 1.0));
     }

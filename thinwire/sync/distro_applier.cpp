@@ -65,6 +65,18 @@ Result<void> open(const transport::Delivery& delivery, const Round& round,
   return of_member(delivery, round, done.error());
 }
 
+TileUpdate tile_update_of(method::DistroUpdate update) {
+  switch (update) {
+    case method::DistroUpdate::kSign:
+      return TileUpdate::kSign;
+    case method::DistroUpdate::kSgd:
+      return TileUpdate::kSubtract;
+    case method::DistroUpdate::kAdamW:
+      break;
+  }
+  return TileUpdate::kStore;
+}
+
 Result<void> first_failure(std::span<const std::optional<Failure>> failures) {
   for (const std::optional<Failure>& failure : failures) {
     if (failure) return tl::unexpected(*failure);
@@ -88,9 +100,7 @@ DistroApplier::DistroApplier(const method::DistroOptions& options,
       tiles_(tiles),
       layout_(layout),
       threads_(threads),
-      update_(options.update == "sign"  ? TileUpdate::kSign
-              : options.update == "sgd" ? TileUpdate::kSubtract
-                                        : TileUpdate::kStore) {
+      update_(tile_update_of(options.update)) {
   if (update_ == TileUpdate::kStore) optimizer_ = optim::make_optimizer(optim, layout);
   for (int thread = 0; thread < threads.size(); ++thread) workspaces_.emplace_back(tiles);
 }
@@ -143,7 +153,7 @@ std::vector<optim::OptimizerState> DistroApplier::state() {
 Result<void> DistroApplier::decode(std::span<const transport::Delivery> deliveries,
                                    const Round& round) {
   while (received_.size() < deliveries.size()) {
-    received_.emplace_back(tiles_.shapes(), value_coding(options_.values));
+    received_.emplace_back(tiles_.shapes(), options_.values);
   }
   std::vector<std::optional<Failure>> failures(deliveries.size());
   threads_.for_each(static_cast<int64_t>(deliveries.size()), [&](int64_t i) {
@@ -194,7 +204,7 @@ DistroApplier::Aggregate DistroApplier::aggregate_tile(size_t segment, int64_t t
     __builtin_prefetch(sent.slots(first + 2 * shape.kept));
     workspace.means.add(sent.slots(first), workspace.received.data(), count);
   }
-  const bool of_senders = options_.aggregate == "mean_of_senders";
+  const bool of_senders = options_.aggregate == method::DistroAggregate::kMeanOfSenders;
   const uint32_t count =
       workspace.means.take(shape.slots, of_senders ? 0 : static_cast<uint32_t>(payloads),
                            workspace.slots.data(), workspace.values.data());
@@ -208,7 +218,7 @@ void DistroApplier::update_tile(size_t tensor, int64_t tile, const Aggregate& ag
   const TilePlace place = tiles_.place(tensor, tile);
   float* params = target.data() + place.offset;
   const float by = shrink(tensor, lr);
-  if (update_ == TileUpdate::kSign && options_.transform == "dct") {
+  if (update_ == TileUpdate::kSign && options_.transform == method::DistroTransform::kDct) {
     return kind.dct.step(aggregate.slots, aggregate.values, {by, lr}, params, place.stride,
                          workspace.transform.get(), soon);
   }
@@ -229,7 +239,7 @@ const float* DistroApplier::tile_update(size_t tensor, const Aggregate& aggregat
                                         Workspace& workspace, int64_t& stride) {
   const TileKind& kind = tiles_.kind(tensor);
   float* tile = workspace.transform.get();
-  if (options_.transform == "dct") {
+  if (options_.transform == method::DistroTransform::kDct) {
     stride = kind.dct.row_stride();
     return kind.dct.inverse(aggregate.slots, aggregate.values, tile);
   }

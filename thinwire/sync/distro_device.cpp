@@ -73,7 +73,8 @@ tensor::PortableTiles DistroDevice::tiles_of(size_t tensor) {
   };
   const auto [rows, columns] = sides_of_[tiles_.kind_index(tensor)];
   return {portable(sides_[rows]), portable(sides_[columns]),
-          tiles_.plan().tensors[tensor].grid_columns(), options_.transform == "dct"};
+          tiles_.plan().tensors[tensor].grid_columns(),
+          options_.transform == method::DistroTransform::kDct};
 }
 
 float* DistroDevice::values_of(tensor::Arena& arena) const {
@@ -185,7 +186,7 @@ void DistroDevice::step(std::span<const codec::SparseMessage> messages, tensor::
                                       update,
                                       shrink[tensor],
                                       lr,
-                                      options_.aggregate == "mean_of_senders",
+                                      options_.aggregate == method::DistroAggregate::kMeanOfSenders,
                                       shape.kept,
                                       static_cast<int64_t>(messages.size()),
                                       tiles_.plan().tiles,

@@ -19,19 +19,12 @@ const float* place_in(std::span<const float> arena, int64_t offset) {
 
 }  // namespace
 
-codec::ValueCoding value_coding(const std::string& values) {
-  if (values == "fp32") return codec::ValueCoding::kF32;
-  if (values == "bf16") return codec::ValueCoding::kBf16;
-  return values == "int8" ? codec::ValueCoding::kInt8 : codec::ValueCoding::kOneBit;
-}
-
 DistroEncoder::DistroEncoder(const method::DistroOptions& options, const DistroTiles& tiles,
                              const tensor::Layout& layout, ThreadPool& threads)
     : options_(options),
       tiles_(tiles),
       layout_(layout),
       threads_(threads),
-      coding_(value_coding(options.values)),
       momentum_(layout),
       sent_(tiles.shapes()),
       guesses_(sent_.counts.size()) {
@@ -65,9 +58,9 @@ Bytes DistroEncoder::encode(const tensor::Arena& gradients, float gain,
   }
   Bytes payload;
   payload.reserve(static_cast<size_t>(
-      method::distro_payload_bound(tiles_.plan(), method::distro_value_bits(options_.values))));
+      method::distro_payload_bound(tiles_.plan(), value_bits(options_.values))));
   codec::begin_payload(id, payload);
-  codec::encode_sparse(tiles_.shapes(), coding_, sent_, threads_, payload);
+  codec::encode_sparse(tiles_.shapes(), options_.values, sent_, threads_, payload);
   codec::seal_payload(payload);
   return payload;
 }
@@ -95,7 +88,7 @@ void DistroEncoder::take_from_tile(const tensor::Arena& gradients, float gain, s
   const float* gradient = gradients.all().data() + place.offset;
   const tensor::Blend blend = {static_cast<float>(options_.decay), gain};
   float* momentum = momentum_.tensor(tensor).data() + tile * kind.slots();
-  if (options_.transform == "dct") {
+  if (options_.transform == method::DistroTransform::kDct) {
     kind.dct.accumulate(gradient, place.stride, blend, momentum, workspace.transform.get(), soon);
   } else {
     blend_tile(gradient, place.stride, kind, blend, momentum);
@@ -113,7 +106,7 @@ void DistroEncoder::quantise_tensor(size_t tensor) {
     std::copy_n(sent_.values.begin() + shape.first_kept, shape.tiles * shape.kept,
                 exact_.begin() + shape.first_kept);
   }
-  codec::quantise(shape, tensor, coding_, sent_);
+  codec::quantise(shape, tensor, options_.values, sent_);
 }
 
 // What the receivers will not get goes back to where it was taken from.

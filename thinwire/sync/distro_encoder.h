@@ -14,8 +14,6 @@
 
 namespace thinwire::sync {
 
-codec::ValueCoding value_coding(const std::string& values);
-
 class DistroEncoder {
  public:
   // Options, tiles and layout outlive the encoder.
@@ -45,11 +43,10 @@ class DistroEncoder {
   const DistroTiles& tiles_;
   const tensor::Layout& layout_;
   ThreadPool& threads_;
-  codec::ValueCoding coding_;
   tensor::Arena momentum_;
   codec::SparseTiles sent_;
   std::vector<uint32_t> guesses_;      // a tile; TopK::take
-  std::vector<float> exact_;           // values before coding; with feedback only
+  std::vector<float> exact_;           // values before format; with feedback only
   std::vector<Workspace> workspaces_;  // a thread
   std::unique_ptr<DistroDevice> device_;
 };

@@ -39,7 +39,7 @@ DistroStateless::DistroStateless(const method::DistroOptions& options,
       way_(params.layout()) {
   optim_.weight_decay = 0;
   if (options.local_steps > 1) shared_.emplace(params.layout());
-  if (options.local_update == "adamw") {
+  if (options.local_update == method::DistroUpdate::kAdamW) {
     optimizer_ = optim::make_optimizer(optim_, params.layout());
   }
 }
@@ -81,7 +81,7 @@ void DistroStateless::move(const Round& round, float scale) {
   threads_.for_ranges(way_.layout().total(), kGrain, [&](int64_t begin, int64_t end, int) {
     float* way = way_.all().data() + begin;
     const float* gradient = gradients_.all().data() + begin;
-    if (options_.local_update == "sign") {
+    if (options_.local_update == method::DistroUpdate::kSign) {
       step_by_sign(way, gradient, end - begin, round.learning_rate);
     } else {
       step_by_gradient(way, gradient, end - begin, round.learning_rate * scale);

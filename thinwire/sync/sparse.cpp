@@ -23,8 +23,7 @@ class Sparse final : public Strategy {
         cluster_(worker.recipe.sync, worker.peers),
         inner_(worker, cluster_),
         shared_(worker.params.layout()),
-        step_(outer_, codec::wire_codec(outer_.wire_type()), shared_, worker.params,
-              worker.threads),
+        step_(outer_, codec::wire_codec(outer_.wire), shared_, worker.params, worker.threads),
         offers_(options_, worker.params.layout(), worker.threads),
         whole_(diloco_fragments(worker.params.layout(), 0).front()),
         schedule_{worker.recipe.train.steps, options_.sync_every, 1} {}

@@ -10,7 +10,7 @@
 namespace thinwire::sync {
 namespace {
 
-constexpr auto kCoding = codec::ValueCoding::kTwoBit;
+constexpr auto kFormat = ValueFormat::kTwoBit;
 
 THINWIRE_CLONES void decay_and_add(float* __restrict error, const float* __restrict shared,
                                    const float* __restrict params, int64_t count, float decay) {
@@ -72,7 +72,7 @@ Bytes SparseOffers::offer(const tensor::Arena& shared, const tensor::Arena& para
                     [&](int64_t tensor) { quantise_tensor(static_cast<size_t>(tensor)); });
   Bytes payload;
   codec::begin_payload(id, payload);
-  codec::encode_sparse(shapes_, kCoding, sent_, threads_, payload);
+  codec::encode_sparse(shapes_, kFormat, sent_, threads_, payload);
   codec::seal_payload(payload);
   return payload;
 }
@@ -125,7 +125,7 @@ void SparseOffers::quantise_tensor(size_t tensor) {
 Result<void> SparseOffers::add_up(std::span<const transport::Delivery> deliveries,
                                   std::span<const float> weights, const codec::PayloadId& id,
                                   std::span<float> sum) {
-  while (received_.size() < deliveries.size()) received_.emplace_back(shapes_, kCoding);
+  while (received_.size() < deliveries.size()) received_.emplace_back(shapes_, kFormat);
   std::vector<std::optional<Failure>> failures(deliveries.size());
   threads_.for_each(static_cast<int64_t>(deliveries.size()), [&](int64_t i) {
     const auto index = static_cast<size_t>(i);

@@ -60,7 +60,7 @@ class SparseOffers {
   tensor::Arena error_;  // e
   codec::SparseTiles sent_;
   std::vector<uint32_t> guesses_;                // a tile; TopK::take
-  std::vector<float> exact_;                     // values before coding
+  std::vector<float> exact_;                     // values before format
   std::vector<std::vector<codec::TopK>> top_k_;  // a thread and kind
   std::vector<codec::SparseMessage> received_;   // a payload
 };

@@ -24,7 +24,7 @@ float speed_in(const Bytes& payload) {
 MeasuredSpeeds::MeasuredSpeeds(const config::Recipe& recipe, transport::Peers& peers,
                                SlotHold& slots)
     : recipe_(recipe), every_(method::rounds_of(recipe).every), peers_(peers), slots_(slots) {
-  if (recipe.sync.shares != "speed") return;
+  if (recipe.sync.shares != config::RowShares::kSpeed) return;
   speeds_.resize(static_cast<size_t>(peers.count()));
   measured_.resize(2);
   offered_.resize(1);
