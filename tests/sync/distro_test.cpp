@@ -176,7 +176,8 @@ class LoneWorker {
  public:
   explicit LoneWorker(const std::string& fields)
       : run_(small_run(1, fields)),
-        strategy_(make_distro({run_.recipe(), params, gradients, threads_, slots_, *peers_[0]})) {}
+        strategy_(make_strategy(
+            {params, gradients, threads_, slots_, *peers_[0], method::sync_spec(run_.recipe())})) {}
 
   Result<StepReport> step(uint64_t number) { return strategy_->after_step(round(number)); }
   Strategy& strategy() { return *strategy_; }
@@ -314,8 +315,8 @@ TEST(Distro, GradientThatIsNotFiniteIsAnErrorAndChangesNothing) {
   ThreadPool threads(1);
   SlotHold slots(nullptr, 1);
   const auto peers = transport::make_local_peers(1);
-  const auto strategy =
-      make_distro({run.recipe(), params, gradients, threads, slots, *peers.front()});
+  const auto strategy = make_strategy(
+      {params, gradients, threads, slots, *peers.front(), method::sync_spec(run.recipe())});
   Round round;
   round.roster = {{0, {}, 1.0f}};
   round.learning_rate = 0.01f;

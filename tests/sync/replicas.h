@@ -101,7 +101,8 @@ class Replicas {
           slots(nullptr, 1),
           params(layout),
           gradients(layout),
-          strategy(make_strategy({recipe, params, gradients, threads, slots, peers})) {}
+          strategy(make_strategy(
+              {params, gradients, threads, slots, peers, method::sync_spec(recipe)})) {}
 
     ThreadPool threads;
     SlotHold slots;

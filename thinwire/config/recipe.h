@@ -173,15 +173,13 @@ struct Recipe {
   MethodSections methods;
 
   // The section a method brought; throws Error if the recipe was read without it.
+  const Section& section(const std::string& table) const;
   template <typename Options>
   const Options& section(const std::string& table) const {
-    return dynamic_cast<const Options&>(method_section(table));
+    return dynamic_cast<const Options&>(section(table));
   }
   // Every section with its table name, in printing order.
   std::vector<std::pair<std::string, Section*>> sections();
-
- private:
-  const Section& method_section(const std::string& table) const;
 };
 
 // Reads a recipe. Path empty: all defaults. Overrides are "table.field=value" with TOML values;

@@ -1,5 +1,8 @@
 #include "thinwire/method/allreduce.h"
 
+#include "thinwire/config/recipe.h"
+#include "thinwire/method/method.h"
+
 namespace thinwire::method {
 namespace {
 

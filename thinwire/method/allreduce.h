@@ -4,7 +4,6 @@
 
 #include "thinwire/base/wire.h"
 #include "thinwire/config/fields.h"
-#include "thinwire/method/method.h"
 
 namespace thinwire::method {
 
@@ -14,6 +13,7 @@ struct AllReduceOptions final : config::SectionOf<AllReduceOptions> {
   void describe(config::Fields& fields) override;
 };
 
+struct Method;
 extern const Method kAllReduce;
 
 }  // namespace thinwire::method

@@ -10,7 +10,10 @@
 #include <utility>
 
 #include "thinwire/base/error.h"
+#include "thinwire/config/recipe.h"
+#include "thinwire/method/method.h"
 #include "thinwire/method/within.h"
+#include "thinwire/schedule/fragments.h"
 
 namespace thinwire::method {
 namespace {

@@ -14,10 +14,15 @@
 #include "thinwire/base/tensor_view.h"
 #include "thinwire/base/wire.h"
 #include "thinwire/config/fields.h"
-#include "thinwire/method/method.h"
-#include "thinwire/schedule/fragments.h"
+
+namespace thinwire::config {
+struct Recipe;
+}
 
 namespace thinwire::method {
+
+struct Method;
+struct StateBytes;
 
 enum class OuterOptimizer : uint8_t { kNesterov, kMomentum, kSgd, kAverage };
 inline constexpr std::string_view kOuterOptimizerNames[] = {"nesterov", "momentum", "sgd",

@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "thinwire/base/error.h"
+#include "thinwire/config/recipe.h"
+#include "thinwire/method/method.h"
 
 namespace thinwire::method {
 namespace {

@@ -9,7 +9,6 @@
 #include "thinwire/base/tensor_view.h"
 #include "thinwire/base/value_format.h"
 #include "thinwire/config/fields.h"
-#include "thinwire/method/method.h"
 #include "thinwire/method/tiles.h"
 
 namespace thinwire::method {
@@ -58,6 +57,7 @@ int64_t distro_payload_bound(const TilePlan& plan, int value_bits);
 // likely: sum over tiles of log2 C(n, k) + k * value bits.
 double distro_entropy_bits(const TilePlan& plan, int value_bits);
 
+struct Method;
 extern const Method kDistro;
 
 }  // namespace thinwire::method

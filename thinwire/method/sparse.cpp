@@ -6,7 +6,9 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/value_format.h"
+#include "thinwire/config/recipe.h"
 #include "thinwire/method/distro.h"
+#include "thinwire/method/method.h"
 #include "thinwire/method/within.h"
 
 namespace thinwire::method {

@@ -10,7 +10,6 @@
 #include "thinwire/base/tensor_view.h"
 #include "thinwire/config/fields.h"
 #include "thinwire/method/diloco.h"
-#include "thinwire/method/method.h"
 #include "thinwire/method/tiles.h"
 
 namespace thinwire::method {
@@ -38,6 +37,7 @@ struct ChunkPlan {
 };
 ChunkPlan plan_chunks(std::span<const TensorSpec> tensors, const SparseOptions& options);
 
+struct Method;
 extern const Method kSparse;
 
 }  // namespace thinwire::method

@@ -4,15 +4,13 @@
 #include <numeric>
 #include <utility>
 
-#include "thinwire/method/within.h"
-
 namespace thinwire::sync {
 
-Cluster::Cluster(const config::SyncSection& sync, transport::Peers& peers)
+Cluster::Cluster(int64_t clusters, transport::Peers& peers)
     : peers_(peers),
-      clusters_(method::clusters_of(sync, peers.count())),
+      clusters_{peers.count(), clusters == 0 ? peers.count() : static_cast<int>(clusters)},
       own_(clusters_.of(peers.self())) {
-  if (!sync.clustered()) {
+  if (clusters == 0) {
     across_ = &peers_;
     return;
   }

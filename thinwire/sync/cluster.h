@@ -2,13 +2,13 @@
 // sums over all clusters, for which one member of each uses the thin wire and hands the result on.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "thinwire/base/round.h"
 #include "thinwire/base/wire.h"
-#include "thinwire/config/recipe.h"
 #include "thinwire/method/clusters.h"
 #include "thinwire/transport/peers.h"
 
@@ -16,8 +16,8 @@ namespace thinwire::sync {
 
 class Cluster {
  public:
-  // `peers` outlive it.
-  Cluster(const config::SyncSection& sync, transport::Peers& peers);
+  // As many clusters; 0: each worker is alone. `peers` outlive it.
+  Cluster(int64_t clusters, transport::Peers& peers);
 
   // The members of this cluster among themselves; all peers where each worker is alone.
   transport::Peers& inside() { return inside_ ? *inside_ : peers_; }

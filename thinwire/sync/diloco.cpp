@@ -6,7 +6,6 @@
 
 #include "thinwire/base/clock.h"
 #include "thinwire/codec/wire.h"
-#include "thinwire/method/diloco.h"
 #include "thinwire/schedule/fragments.h"
 #include "thinwire/sync/cluster.h"
 #include "thinwire/sync/diloco_fragments.h"
@@ -35,7 +34,7 @@ class Diloco final : public Strategy {
       : worker_(worker),
         options_(options),
         codec_(codec::wire_codec(options.wire)),
-        cluster_(worker.recipe.sync, worker.peers),
+        cluster_(worker.spec.clusters, worker.peers),
         inner_(worker, cluster_),
         shared_(worker.params.layout()),
         step_(options, codec_, shared_, worker.params, worker.threads),
@@ -44,8 +43,7 @@ class Diloco final : public Strategy {
     for (DilocoFragment& place : diloco_fragments(shared_.layout(), options.fragment_layers)) {
       fragments_.emplace_back().place = std::move(place);
     }
-    schedule_ = {worker.recipe.train.steps, options.sync_every,
-                 static_cast<int64_t>(fragments_.size())};
+    schedule_ = {worker.spec.steps, options.sync_every, static_cast<int64_t>(fragments_.size())};
   }
 
   // The transport reads offers until it is told not to.
@@ -207,7 +205,7 @@ class Diloco final : public Strategy {
       const std::span<float> mean = offer(fragment, oldest.number);
       const Stopwatch waiting;
       worker_.slots.pause();
-      auto done = cluster_.wait_reduce(oldest.key, mean, worker_.recipe.sync.timeout_s);
+      auto done = cluster_.wait_reduce(oldest.key, mean, worker_.spec.timeout_s);
       worker_.slots.resume();
       report.exchange_seconds += waiting.seconds();
       if (!done) return done;
@@ -232,10 +230,8 @@ class Diloco final : public Strategy {
 
 }  // namespace
 
-std::unique_ptr<Strategy> make_diloco(const Worker& worker) {
-  const config::Recipe& recipe = worker.recipe;
-  return std::make_unique<Diloco>(worker,
-                                  recipe.section<method::DilocoOptions>(recipe.sync.method));
+std::unique_ptr<Strategy> make_diloco(const Worker& worker, const method::DilocoOptions& options) {
+  return std::make_unique<Diloco>(worker, options);
 }
 
 }  // namespace thinwire::sync

@@ -5,10 +5,11 @@
 
 #include <memory>
 
+#include "thinwire/method/diloco.h"
 #include "thinwire/sync/strategy.h"
 
 namespace thinwire::sync {
 
-std::unique_ptr<Strategy> make_diloco(const Worker& worker);
+std::unique_ptr<Strategy> make_diloco(const Worker& worker, const method::DilocoOptions& options);
 
 }  // namespace thinwire::sync

@@ -23,14 +23,14 @@ method::DistroOptions encoder_options(method::DistroOptions options) {
 
 class Distro final : public Strategy {
  public:
-  explicit Distro(const Worker& worker)
+  Distro(const Worker& worker, const method::DistroOptions& options)
       : worker_(worker),
-        options_(encoder_options(worker.recipe.section<method::DistroOptions>("distro"))),
+        options_(encoder_options(options)),
         tiles_(options_, worker.params.layout()),
         encoder_(options_, tiles_, worker.params.layout(), worker.threads),
-        applier_(options_, worker.recipe.optim, tiles_, worker.params.layout(), worker.threads) {
+        applier_(options_, worker.spec.optim, tiles_, worker.params.layout(), worker.threads) {
     if (options_.stateless()) {
-      stateless_.emplace(options_, worker.recipe.optim, worker.params, worker.gradients,
+      stateless_.emplace(options_, worker.spec.optim, worker.params, worker.gradients,
                          worker.threads);
     }
     if (options_.look_ahead) {
@@ -58,7 +58,7 @@ class Distro final : public Strategy {
     StepReport report;
     report.gradient_norm = optim::global_norm(worker_.gradients.all(), worker_.threads);
     require_finite(report.gradient_norm, round, worker_.peers.self());
-    const float clip = optim::clip_scale(report.gradient_norm, worker_.recipe.optim.clip);
+    const float clip = optim::clip_scale(report.gradient_norm, worker_.spec.optim.clip);
     if (stateless_) stateless_->step(round, clip);
     report.synchronised = round.closes;
     if (!round.closes) return report;
@@ -109,7 +109,7 @@ class Distro final : public Strategy {
   Result<double> receive(const Round& round) {
     const Stopwatch waiting;
     worker_.slots.pause();
-    const auto deliveries = worker_.peers.wait_exchange(key(round), worker_.recipe.sync.timeout_s);
+    const auto deliveries = worker_.peers.wait_exchange(key(round), worker_.spec.timeout_s);
     worker_.slots.resume();
     const double seconds = waiting.seconds();
     if (!deliveries) return tl::unexpected(deliveries.error());
@@ -166,8 +166,8 @@ class Distro final : public Strategy {
 
 }  // namespace
 
-std::unique_ptr<Strategy> make_distro(const Worker& worker) {
-  return std::make_unique<Distro>(worker);
+std::unique_ptr<Strategy> make_distro(const Worker& worker, const method::DistroOptions& options) {
+  return std::make_unique<Distro>(worker, options);
 }
 
 }  // namespace thinwire::sync

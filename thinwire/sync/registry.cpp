@@ -1,8 +1,10 @@
-#include "thinwire/method/registry.h"
-
 #include <fmt/format.h>
 
 #include "thinwire/base/error.h"
+#include "thinwire/method/allreduce.h"
+#include "thinwire/method/diloco.h"
+#include "thinwire/method/distro.h"
+#include "thinwire/method/sparse.h"
 #include "thinwire/sync/allreduce.h"
 #include "thinwire/sync/diloco.h"
 #include "thinwire/sync/distro.h"
@@ -12,11 +14,16 @@
 namespace thinwire::sync {
 namespace {
 
+template <typename Options, std::unique_ptr<Strategy> (*kMake)(const Worker&, const Options&)>
+std::unique_ptr<Strategy> make(const Worker& worker, const config::Section& options) {
+  return kMake(worker, dynamic_cast<const Options&>(options));
+}
+
 constexpr StrategyEntry kStrategies[] = {
-    {"allreduce", make_allreduce},
-    {"distro", make_distro},
-    {"diloco", make_diloco},
-    {"sparse", make_sparse},
+    {"allreduce", make<method::AllReduceOptions, make_allreduce>},
+    {"distro", make<method::DistroOptions, make_distro>},
+    {"diloco", make<method::DilocoOptions, make_diloco>},
+    {"sparse", make<method::SparseOptions, make_sparse>},
 };
 
 }  // namespace
@@ -24,12 +31,14 @@ constexpr StrategyEntry kStrategies[] = {
 std::span<const StrategyEntry> all_strategies() { return kStrategies; }
 
 std::unique_ptr<Strategy> make_strategy(const Worker& worker) {
-  const method::Method& method = method::find_method(worker.recipe.sync.method);
+  return make_strategy(worker, worker.spec.method);
+}
+
+std::unique_ptr<Strategy> make_strategy(const Worker& worker, const method::AlgorithmSpec& spec) {
   for (const StrategyEntry& entry : kStrategies) {
-    if (entry.name == method.algorithm) return entry.make(worker);
+    if (entry.name == spec.name) return entry.make(worker, spec.options);
   }
-  throw Error(
-      fmt::format("the synchronisation method '{}' has facts but no strategy", method.name));
+  throw Error(fmt::format("the algorithm '{}' has facts but no strategy", spec.name));
 }
 
 }  // namespace thinwire::sync

@@ -5,6 +5,7 @@
 
 #include "thinwire/base/clock.h"
 #include "thinwire/codec/wire.h"
+#include "thinwire/schedule/fragments.h"
 #include "thinwire/sync/cluster.h"
 #include "thinwire/sync/diloco_fragments.h"
 #include "thinwire/sync/diloco_outer_step.h"
@@ -16,17 +17,16 @@ namespace {
 
 class Sparse final : public Strategy {
  public:
-  explicit Sparse(const Worker& worker)
+  Sparse(const Worker& worker, const method::SparseOptions& options)
       : worker_(worker),
-        options_(worker.recipe.section<method::SparseOptions>("sparse")),
-        outer_(options_.outer_options()),
-        cluster_(worker.recipe.sync, worker.peers),
+        outer_(options.outer_options()),
+        cluster_(worker.spec.clusters, worker.peers),
         inner_(worker, cluster_),
         shared_(worker.params.layout()),
         step_(outer_, codec::wire_codec(outer_.wire), shared_, worker.params, worker.threads),
-        offers_(options_, worker.params.layout(), worker.threads),
+        offers_(options, worker.params.layout(), worker.threads),
         whole_(diloco_fragments(worker.params.layout(), 0).front()),
-        schedule_{worker.recipe.train.steps, options_.sync_every, 1} {}
+        schedule_{worker.spec.steps, options.sync_every, 1} {}
 
   void restored(const Resumption& from) override { inner_.restored(from); }
   bool before_step(const Round& round) override {
@@ -80,7 +80,7 @@ class Sparse final : public Strategy {
   // The mean of all clusters' offers; returns the seconds spent waiting.
   Result<double> exchange(const Round& round, const Bytes& payload, std::span<float> mean) {
     const transport::Key key{round.run, round.epoch, round.step, 0};
-    const double timeout = worker_.recipe.sync.timeout_s;
+    const double timeout = worker_.spec.timeout_s;
     double seconds = 0;
     const auto wait = [&](const auto& operation) {
       const Stopwatch waiting;
@@ -121,7 +121,6 @@ class Sparse final : public Strategy {
   }
 
   Worker worker_;
-  const method::SparseOptions& options_;
   method::DilocoOptions outer_;
   Cluster cluster_;
   InnerTraining inner_;
@@ -134,8 +133,8 @@ class Sparse final : public Strategy {
 
 }  // namespace
 
-std::unique_ptr<Strategy> make_sparse(const Worker& worker) {
-  return std::make_unique<Sparse>(worker);
+std::unique_ptr<Strategy> make_sparse(const Worker& worker, const method::SparseOptions& options) {
+  return std::make_unique<Sparse>(worker, options);
 }
 
 }  // namespace thinwire::sync

@@ -23,7 +23,8 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/round.h"
 #include "thinwire/base/threads.h"
-#include "thinwire/config/recipe.h"
+#include "thinwire/config/fields.h"
+#include "thinwire/method/sync_spec.h"
 #include "thinwire/tensor/arena.h"
 #include "thinwire/transport/peers.h"
 
@@ -31,13 +32,12 @@ namespace thinwire::sync {
 
 // What a strategy works on; everything outlives it.
 struct Worker {
-  const config::Recipe& recipe;
-  tensor::Arena& params;  // what the model computes with
-  tensor::Arena&
-      gradients;  // mean over this worker's own tokens of the round; free for use after it
+  tensor::Arena& params;     // what the model computes with
+  tensor::Arena& gradients;  // mean over this worker's own tokens of the round; free for use after
   ThreadPool& threads;
   SlotHold& slots;  // paused while waiting for others
   transport::Peers& peers;
+  method::SyncSpec spec;
 };
 
 // Who must agree on a piece of state. Derivable state is not listed at all.
@@ -111,11 +111,13 @@ void share_params(const tensor::Arena& params, Strategy& strategy);
 
 struct StrategyEntry {
   std::string_view name;  // method::Method::algorithm
-  std::unique_ptr<Strategy> (*make)(const Worker& worker);
+  std::unique_ptr<Strategy> (*make)(const Worker& worker, const config::Section& options);
 };
 
 std::span<const StrategyEntry> all_strategies();
-// The strategy the recipe names.
+// The strategy of the run's method.
 std::unique_ptr<Strategy> make_strategy(const Worker& worker);
+// Another algorithm for the same worker.
+std::unique_ptr<Strategy> make_strategy(const Worker& worker, const method::AlgorithmSpec& spec);
 
 }  // namespace thinwire::sync

@@ -139,8 +139,8 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
   const auto peers = transport::make_local_peers(1);
   model::Llama model(recipe.model, precision, layout, params, threads, rows_a_pass, train.sequence,
                      placement);
-  const auto strategy =
-      sync::make_strategy({recipe, params, gradients, threads, slots, *peers.front()});
+  const auto strategy = sync::make_strategy(
+      {params, gradients, threads, slots, *peers.front(), method::sync_spec(recipe)});
   const auto round_at = [&](uint64_t step) {
     return open_round(recipe, 0, 1, static_cast<int64_t>(step));
   };

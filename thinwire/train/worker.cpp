@@ -43,7 +43,8 @@ Worker::Worker(const RunContext& context, transport::Peers& peers)
       model_(recipe_.model, model::parse_precision(recipe_.train.precision), context.layout,
              params_, threads_, max_rows_, recipe_.train.sequence,
              model::parse_device(recipe_.train.device, peers.self())),
-      strategy_(sync::make_strategy({recipe_, params_, gradients_, threads_, slots_, peers_})),
+      strategy_(sync::make_strategy(
+          {params_, gradients_, threads_, slots_, peers_, method::sync_spec(recipe_)})),
       speeds_(recipe_, peers_, slots_),
       written_(context.first_step),
       best_(context.best) {
