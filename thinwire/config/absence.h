@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "thinwire/config/recipe.h"
+#include "thinwire/config/sync_section.h"
 
 namespace thinwire::config {
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "thinwire/config/recipe.h"
+#include "thinwire/config/model_section.h"
 #include "thinwire/train/weights.h"
 
 namespace thinwire::train {
