@@ -141,8 +141,8 @@ TEST(DiLoCo, ClustersSendTheBytesPredicted) {
   }
 }
 
-// A run may be stopped at any step; whoever still reads what was sent must be told before it goes.
-TEST(DiLoCo, MayEndWhileSumsTravel) {
+// A run may be stopped at any step: what still reads the buffers must be told before they go.
+TEST(DiLoCo, MayEndWhileSumsAreInFlight) {
   for (const auto& [method, fields] : kVariants) {
     HashedRun run(run_with(method, 100, fields));
     for (int step = 0; step < 5; ++step) ASSERT_TRUE(run.step(0.01f));

@@ -215,14 +215,14 @@ TEST(Distro, ConstantGradientMovesAllWeightsAlikeAndSendsLittle) {
   EXPECT_THAT(worker.params.tensor(0), Each(-0.01f));
   for (const size_t tensor : {1, 2, 3}) EXPECT_THAT(worker.params.tensor(tensor), Each(0.0f));
   // Of 6 tiles one slot each, of the others none: tables and scales are all there is.
-  EXPECT_LT(worker.strategy().travelling().front().bytes->size(), 110u);
+  EXPECT_LT(worker.strategy().in_flight().front().bytes->size(), 110u);
 }
 
 TEST(Distro, PayloadUnderWayThatACheckpointSpoiledIsRefused) {
   LoneWorker before("overlap = 1\n");
   std::ranges::fill(before.gradients.all(), 0.5f);
   ASSERT_TRUE(before.step(0));
-  const Bytes payload = *before.strategy().travelling().front().bytes;
+  const Bytes payload = *before.strategy().in_flight().front().bytes;
   ASSERT_GT(payload.size(), 40u);
   Bytes shorter(payload.begin(), payload.end() - 1);
   Bytes longer = payload;
@@ -231,7 +231,7 @@ TEST(Distro, PayloadUnderWayThatACheckpointSpoiledIsRefused) {
   flipped.back() ^= 1;
   const auto resumed_with = [](const Bytes& bytes) {
     LoneWorker after("overlap = 1\n");
-    *after.strategy().travelling().front().bytes = bytes;
+    *after.strategy().in_flight().front().bytes = bytes;
     after.strategy().restored({.next_step = 1, .round_at = LoneWorker::round});
     return after.step(1);
   };

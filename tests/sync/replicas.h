@@ -36,7 +36,7 @@ class Replicas {
     }
   }
 
-  // Sums that still travel read the strategies' memory.
+  // Sums in flight read the strategies' memory.
   ~Replicas() {
     for (auto& peers : peers_) peers->leave();
   }
@@ -54,8 +54,8 @@ class Replicas {
   Strategy& strategy(int member) { return *replicas_[size_t(member)]->strategy; }
   transport::Peers& peers(int member) { return *peers_[size_t(member)]; }
 
-  // Step `step` of everyone, the next one; weights empty: equal, 0: away. Returns the reports in
-  // member order.
+  // Step `step` of everyone, the next one; weights empty: equal, 0: inactive. Returns the reports
+  // in member order.
   std::vector<Result<StepReport>> step(uint64_t step, float lr, const Gradients& gradients,
                                        std::vector<float> weights = {}) {
     const auto at = static_cast<int64_t>(step);

@@ -22,7 +22,7 @@ struct Variant {
   std::vector<std::string> together = {};  // where there are two workers or more
 };
 
-// Twelve steps are a whole number of rounds or not; sums are under way at most checkpoints.
+// Twelve steps are a whole number of rounds or not; sums are in flight at most checkpoints.
 void append_outer_variants(std::vector<Variant>& variants) {
   const auto add = [&](const std::string& method, const char* name,
                        std::vector<std::string> fields) {
@@ -184,7 +184,7 @@ TEST_P(Contract, ResumeIsBitwiseFromEveryStep) {
   }
 }
 
-// The run's end closed its last round and applied all that travelled; the next steps begin from
+// The run's end closed its last round and applied all that was in flight; the next steps begin from
 // there, and what is resumed among them remembers it. A run that ends is one whose replicas agreed.
 TEST_P(Contract, AFinishedRunGivenMoreStepsGoesOnAndResumes) {
   train(recipe(), {});

@@ -1,5 +1,5 @@
-// Facts of the number formats in which sums travel, and what a codec of one looks like. The code is
-// in codec/wire.h; transports get it by reference, the planner needs the bytes only.
+// Number formats in which sums are sent, and the interface of their codecs. The code is in
+// codec/wire.h; transports get it by reference, the planner needs the bytes only.
 //
 // Values are coded in blocks counted from the start of a buffer, the last one shorter. A buffer
 // that is cut at multiples of the block and coded piece by piece gives the same bytes as a whole.

@@ -35,7 +35,7 @@ float round_half_even(float x) {
   return (x + kShift) - kShift;
 }
 
-// How the slots of a segment are coded, and room for them.
+// How the slots of a segment are encoded, and room for them.
 struct SlotCode {
   int parameter = 0;
   bool partial = false;

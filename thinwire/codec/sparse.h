@@ -2,8 +2,8 @@
 // and their values in one of five number formats. docs/formats.md describes every byte.
 //
 // The slots of a tile are strictly ascending. Zero values are not worth a slot, so a tile may have
-// fewer than `kept`. Messages are cut into segments that are coded by themselves, so several
-// threads code one message; its bytes do not depend on how many.
+// fewer than `kept`. Messages are cut into segments that are encoded on their own, so that several
+// threads share a message; its bytes do not depend on how many.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct SparseShape {
   int64_t first_kept = 0;
 };
 
-// Tiles of one tensor that are coded together: as many as keep 4096 slots, at least one.
+// Tiles of one tensor that are encoded together: as many as keep 4096 slots, at least one.
 struct SparseSegment {
   size_t tensor = 0;
   int64_t first_tile = 0;  // within the tensor
@@ -62,8 +62,8 @@ void encode_sparse(std::span<const SparseShape> shapes, ValueFormat format,
 void encode_sparse(std::span<const SparseShape> shapes, ValueFormat format,
                    const SparseTiles& tiles, Bytes& out);
 
-// A received message: slots decoded, values left as they came, for a receiver of many messages
-// would spend its time writing and reading them.
+// A received message: slots decoded, values left in their format, since a receiver of many messages
+// would otherwise spend its time writing and reading them.
 class SparseMessage {
  public:
   // Shapes outlive the message.

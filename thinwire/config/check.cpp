@@ -95,10 +95,10 @@ void check_absent(const SyncSection& sync, int64_t workers) {
           "same weights at every step, and its first one speaks for all",
           sync.within);
   for (const Absence& one : absences) {
-    const auto away = std::ranges::count_if(
+    const auto inactive = std::ranges::count_if(
         std::views::iota(int64_t{0}, workers),
         [&](int64_t member) { return is_absent(absences, static_cast<int>(member), one.first); });
-    require(away < workers, "[sync] absent leaves no worker in round {}", one.first);
+    require(inactive < workers, "[sync] absent leaves no worker in round {}", one.first);
   }
 }
 

@@ -158,7 +158,7 @@ void SyncSection::describe(Fields& fields) {
                 "With a method whose workers train apart: how a step's rows are divided among "
                 "them, equally or by the speed that each one showed in its last rounds.");
   fields.list("absent", absent,
-              "Workers that are away, as \"MEMBER=FIRST-LAST\", rounds of sync_every steps "
+              "Workers that are inactive, as \"MEMBER=FIRST-LAST\", rounds of sync_every steps "
               "counted from 1, e.g. \"2=3-5\".");
   fields.number_above(
       "timeout_s", timeout_s, "s", 0, 1e6,

@@ -25,7 +25,7 @@ Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensor
   return traffic;
 }
 
-// The optimizer's, alike on every replica.
+// The optimizer's, equal on every replica.
 StateBytes state(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
   return {optimizer_bytes(recipe, tensors), 0};
 }
@@ -33,9 +33,10 @@ StateBytes state(const config::Recipe& recipe, std::span<const TensorSpec> tenso
 }  // namespace
 
 void AllReduceOptions::describe(config::Fields& fields) {
-  fields.choice("wire", wire,
-                {WireType::kBf16, WireType::kF32, WireType::kFp8, WireType::kFp4, WireType::kInt2},
-                "Number format in which gradients and their sums travel; sums are formed in fp32.");
+  fields.choice(
+      "wire", wire,
+      {WireType::kBf16, WireType::kF32, WireType::kFp8, WireType::kFp4, WireType::kInt2},
+      "Number format in which gradients and their sums are sent; sums are formed in fp32.");
 }
 
 const Method kAllReduce = {

@@ -77,8 +77,8 @@ void check_outer_step(std::string_view table, const DilocoOptions& options) {
                       options.outer_momentum, name_of(options.outer)));
 }
 
-// Steps that a fragment's sum may travel before somebody waits for it.
-double travel_steps(const DilocoOptions& options) {
+// Steps that a fragment's sum may be in flight before a worker waits for it.
+double steps_in_flight(const DilocoOptions& options) {
   if (options.overlap == Overlap::kNone) return 0;
   if (options.overlap == Overlap::kInner) return static_cast<double>(options.overlap_steps);
   return static_cast<double>(options.sync_every * (options.eager() ? options.depth : 1));
@@ -112,7 +112,7 @@ Traffic traffic_of(const DilocoOptions& options, const config::Recipe& recipe,
   traffic.sent_bytes += run.sent_bytes / steps;
   traffic.received_bytes += run.received_bytes / steps;
   traffic.turns += run.turns / steps;
-  traffic.overlap_steps = travel_steps(options);
+  traffic.overlap_steps = steps_in_flight(options);
   traffic.pieces = std::move(pieces);
   return add_speeds(traffic, recipe, options.sync_every, members);
 }
@@ -177,49 +177,53 @@ constexpr std::array kMethods = methods_of(std::make_index_sequence<std::size(kP
 }  // namespace
 
 void DilocoOptions::describe(config::Fields& fields) {
-  fields.integer("sync_every", sync_every, "steps", 1, 1'000'000'000,
-                 "Steps that a worker trains on its own before it sends how far it came; all send "
-                 "at the end of the run, too.");
+  fields.integer(
+      "sync_every", sync_every, "steps", 1, 1'000'000'000,
+      "Steps that a worker trains on its own before it sends its pseudo-gradient; all send "
+      "at the end of the run, too.");
   if (fragment_layers > 0) {
     fields.integer("fragment_layers", fragment_layers, "layers", 1, 10'000,
                    "Layers of a fragment; fragments are sent one after another, evenly spread over "
                    "sync_every steps.");
   }
-  fields.choice("outer", outer,
-                "Optimizer that steps along the workers' mean difference; average takes the mean "
-                "of their weights.");
+  fields.choice(
+      "outer", outer,
+      "Optimizer that steps along the workers' mean pseudo-gradient; average takes the mean "
+      "of their weights.");
   fields.number_above("outer_lr", outer_lr, "", 0, 100,
                       "Learning rate of the outer step; it follows no schedule.");
   fields.number("outer_momentum", outer_momentum, "", 0, 0.999'999'999,
                 "Decay of the outer momentum, an outer step.");
-  fields.choice("wire", wire,
-                "Number format in which differences and their sums travel; sums are formed in "
-                "fp32.");
+  fields.choice(
+      "wire", wire,
+      "Number format in which pseudo-gradients and their sums are sent; sums are formed in "
+      "fp32.");
   fields.flag("error_feedback", error_feedback,
-              "Keep what the number format loses of a difference, and send it with the next.");
-  fields.choice("overlap", overlap,
-                "What workers do while sums travel: wait; take overlap_steps steps; take all steps "
-                "up to the next outer one, from weights one outer step late; or the same with the "
-                "own difference applied at once.");
+              "Keep what the number format loses of a pseudo-gradient, and send it with the next.");
+  fields.choice(
+      "overlap", overlap,
+      "What workers do while sums are in flight: wait; take overlap_steps steps; take all "
+      "steps up to the next outer one, from weights one outer step late; or the same with "
+      "their own pseudo-gradient applied at once.");
   fields.integer("overlap_steps", overlap_steps, "steps", 0, 1'000'000'000,
                  "With overlap = inner: steps after which what was sent is applied.");
   fields.number("mix", mix, "", 0, 1,
                 "With overlap = inner: share of the worker's own weights when the new shared ones "
                 "arrive; 0 takes these as they are.");
   fields.integer("depth", depth, "outer steps", 1, 2,
-                 "With overlap = eager: outer steps that sums may travel.");
+                 "With overlap = eager: outer steps that sums may be in flight.");
 }
 
-int64_t DilocoOptions::behind() const {
+int64_t DilocoOptions::in_flight() const {
   if (overlap == Overlap::kNone) return 0;
   if (overlap == Overlap::kInner) return overlap_steps > 0 ? 1 : 0;
   return eager() ? depth : 1;
 }
 
 int64_t DilocoOptions::buffers() const {
-  const int64_t travelling = behind();
+  const int64_t sums = in_flight();
   // Where sums are late by outer steps, one is sent before an older one is waited for.
-  return overlap == Overlap::kDelayed || eager() ? travelling + 1 : travelling;
+  return overlap == Overlap::kDelayed || eager() ? sums + 1 : sums;
 }
 
 int64_t fragment_count(int64_t layers, int64_t fragment_layers) {

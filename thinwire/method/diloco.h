@@ -55,9 +55,9 @@ struct DilocoOptions final : config::SectionOf<DilocoOptions> {
     return outer == OuterOptimizer::kNesterov || outer == OuterOptimizer::kMomentum;
   }
   bool eager() const { return overlap == Overlap::kEager; }
-  // Sums of a fragment that are under way between two of its sends, at most.
-  int64_t behind() const;
-  // Buffers of the model's size that hold what was sent; none where nothing stays under way.
+  // Sums of a fragment that are in flight between two of its sends, at most.
+  int64_t in_flight() const;
+  // Buffers of the model's size for pseudo-gradients; none where nothing stays in flight.
   int64_t buffers() const;
 };
 

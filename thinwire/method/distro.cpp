@@ -16,7 +16,8 @@
 namespace thinwire::method {
 namespace {
 
-// docs/formats.md: a payload's header and coding, a tensor's scale, a segment's entry in the table.
+// docs/formats.md: a payload's header and number format, a tensor's scale, a segment's entry in the
+// table.
 constexpr int64_t kHeaderBytes = 40 + 1;
 constexpr int64_t kScaleBytes = 2;
 constexpr int64_t kSegmentBytes = 4;
@@ -149,7 +150,7 @@ void DistroOptions::describe(config::Fields& fields) {
                 "Number format of the coefficients on the wire; int8 and 1bit share one scale a "
                 "tensor.");
   fields.flag("feedback", feedback,
-              "Keep the error of coding the values in the momentum, to be sent later.");
+              "Keep the quantisation error of the values in the momentum, to be sent later.");
   fields.choice("aggregate", aggregate,
                 "Divide a slot's sum by the workers that sent it, or by all workers of the round.");
   fields.choice(
@@ -161,7 +162,7 @@ void DistroOptions::describe(config::Fields& fields) {
                 "transform, or the parameters themselves.");
   fields.choice("client", client,
                 "Whether a worker keeps a momentum and sends the largest part of it, or keeps "
-                "nothing and sends of the way that it went in its local steps.");
+                "nothing and sends the largest part of the delta of its local steps.");
   fields.integer("local_steps", local_steps, "steps", 1, 1'000'000'000,
                  "Steps a stateless client takes on its own before it sends; the workers "
                  "synchronise every so many steps and at the end of the run.");
@@ -169,9 +170,10 @@ void DistroOptions::describe(config::Fields& fields) {
                 {DistroUpdate::kSgd, DistroUpdate::kSign, DistroUpdate::kAdamW},
                 "The local step of a stateless client: lr times the gradient, lr times its sign, "
                 "or a step of an AdamW that begins anew in every round.");
-  fields.integer("overlap", overlap, "rounds", 0, 1,
-                 "Rounds that payloads may travel while the next is computed; with 1 every update "
-                 "is applied one round late.");
+  fields.integer(
+      "overlap", overlap, "rounds", 0, 1,
+      "Rounds that payloads may be in flight while the next is computed; with 1 every update "
+      "is applied one round late.");
   fields.flag("look_ahead", look_ahead,
               "With overlap: compute gradients a step of lr by the sign of the own momentum "
               "ahead, and undo it exactly.");

@@ -30,7 +30,7 @@ struct Traffic {
   double received_bytes = 0;  // from all others
   double turns = 1;           // dependent exchanges
   bool exact = true;
-  double overlap_steps = 0;        // an exchange may travel while members compute; no mean
+  double overlap_steps = 0;        // an exchange may be in flight while members compute; no mean
   std::vector<Piece> pieces = {};  // of a round, evenly spread over it; empty: all at once
 };
 

@@ -25,11 +25,11 @@ double within_state(const config::Recipe& recipe, std::span<const TensorSpec> te
 // is alone.
 Traffic within_traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
                        int members);
-// A round's traffic and what it takes to hand its result, `elements` fp32 values, from the first
-// worker of each cluster to the others.
+// A round's traffic and that of passing its result, `elements` fp32 values, from the first worker
+// of each cluster to the others.
 Traffic add_spread(const Traffic& of_round, const config::Recipe& recipe, double elements,
                    int members);
-// With what members tell each other of their speed, where rows are divided by it.
+// With the speeds that members send each other, where rows are divided by them.
 Traffic add_speeds(const Traffic& mean, const config::Recipe& recipe, int64_t sync_every,
                    int members);
 

@@ -56,7 +56,7 @@ float Cluster::weight_since(const Round& round, uint64_t step) const {
   double own = 0;
   bool whole = true;
   for (const RoundMember& member : round.roster) {
-    if (member.away()) continue;
+    if (member.inactive()) continue;
     whole = whole && member.since <= step;
     if (member.since > step) continue;
     all += member.weight;

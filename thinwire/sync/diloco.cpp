@@ -15,8 +15,8 @@
 namespace thinwire::sync {
 namespace {
 
-// An offer whose sum has not been applied.
-struct Travelling {
+// A pseudo-gradient that was sent and whose sum has not been applied.
+struct InFlight {
   int64_t number;  // of the fragment's sends, from 1
   transport::Key key;
 };
@@ -25,7 +25,7 @@ struct FragmentState {
   DilocoFragment place;
   int64_t sent = 0;
   int64_t settled = 0;  // of these, those whose sums were applied at an earlier end of the run
-  std::deque<Travelling> travelling;  // oldest first
+  std::deque<InFlight> in_flight;  // oldest first
 };
 
 class Diloco final : public Strategy {
@@ -38,18 +38,18 @@ class Diloco final : public Strategy {
         inner_(worker, cluster_),
         shared_(worker.params.layout()),
         step_(options, codec_, shared_, worker.params, worker.threads),
-        offers_(static_cast<size_t>(options.buffers()),
-                std::vector<float>(static_cast<size_t>(shared_.layout().total()))) {
+        buffers_(static_cast<size_t>(options.buffers()),
+                 std::vector<float>(static_cast<size_t>(shared_.layout().total()))) {
     for (DilocoFragment& place : diloco_fragments(shared_.layout(), options.fragment_layers)) {
       fragments_.emplace_back().place = std::move(place);
     }
     schedule_ = {worker.spec.steps, options.sync_every, static_cast<int64_t>(fragments_.size())};
   }
 
-  // The transport reads offers until it is told not to.
+  // The transport reads the buffers until their sums are cancelled.
   ~Diloco() override {
     for (const FragmentState& fragment : fragments_) {
-      for (const Travelling& offer : fragment.travelling) cluster_.cancel(offer.key);
+      for (const InFlight& sum : fragment.in_flight) cluster_.cancel(sum.key);
     }
   }
   Diloco(const Diloco&) = delete;
@@ -64,7 +64,8 @@ class Diloco final : public Strategy {
       fragment.settled =
           schedule_.sent(static_cast<int64_t>(f), static_cast<int64_t>(from.ended_at));
       if (completed == schedule_.steps) continue;
-      const int64_t oldest = std::max(fragment.settled + 1, fragment.sent - options_.behind() + 1);
+      const int64_t oldest =
+          std::max(fragment.settled + 1, fragment.sent - options_.in_flight() + 1);
       for (int64_t number = oldest; number <= fragment.sent; ++number) {
         const int64_t after = schedule_.sent_after(static_cast<int64_t>(f), number);
         if (options_.overlap == method::Overlap::kInner &&
@@ -76,7 +77,7 @@ class Diloco final : public Strategy {
   }
 
   bool before_step(const Round& round) override {
-    if (!own(round).away()) return inner_.before_step(round);
+    if (!own(round).inactive()) return inner_.before_step(round);
     if (own(round).since == round.step) forget();
     return true;
   }
@@ -86,13 +87,13 @@ class Diloco final : public Strategy {
 
   Result<StepReport> after_step(const Round& round) override {
     Result<StepReport> report =
-        own(round).away() ? StepReport{.synchronised = false} : inner_.after_step(round);
+        own(round).inactive() ? StepReport{.synchronised = false} : inner_.after_step(round);
     if (!report) return report;
     for (FragmentState& fragment : fragments_) {
       if (!arrives(fragment, round)) continue;
       const auto done = collect(fragment, 0, *report);
       if (!done) return tl::unexpected(done.error());
-      own(round).away() ? step_.follow(fragment.place) : step_.blend(fragment.place);
+      own(round).inactive() ? step_.follow(fragment.place) : step_.blend(fragment.place);
     }
     std::vector<FragmentState*> sending;
     for (size_t f = 0; f < fragments_.size(); ++f) {
@@ -104,21 +105,21 @@ class Diloco final : public Strategy {
       const auto done = continue_from(*fragment, round, *report);
       if (!done) return tl::unexpected(done.error());
     }
-    // What was lent from the gradients goes back with their gaps zero.
-    if (offers_.empty() && !sending.empty()) worker_.gradients.clear();
+    // Sums without buffers of their own were in the gradients, whose gaps must be zero again.
+    if (buffers_.empty() && !sending.empty()) worker_.gradients.clear();
     return report;
   }
 
   std::vector<StateTensor> state() override {
     std::vector<StateTensor> state = inner_.state();
     for (StateTensor& part : step_.state()) state.push_back(std::move(part));
-    for (size_t i = 0; i < offers_.size(); ++i) {
-      state.push_back({"local.sent." + std::to_string(i), offers_[i], Agreement::kLocal});
+    for (size_t i = 0; i < buffers_.size(); ++i) {
+      state.push_back({"local.sent." + std::to_string(i), buffers_[i], Agreement::kLocal});
     }
     return state;
   }
 
-  std::vector<StateBytes> travelling() override { return inner_.travelling(); }
+  std::vector<StateBytes> in_flight() override { return inner_.in_flight(); }
 
   tensor::Arena* shared() override { return &shared_; }
   bool evaluates_own() const override { return options_.eager(); }
@@ -128,7 +129,8 @@ class Diloco final : public Strategy {
     return round.roster[static_cast<size_t>(worker_.peers.self())];
   }
 
-  // Who goes away comes back as new; what is under way stays, for others count on it.
+  // A worker that becomes inactive comes back as new; what it has in flight stays, since the others
+  // wait for it.
   void forget() {
     inner_.forget();
     step_.forget();
@@ -138,38 +140,39 @@ class Diloco final : public Strategy {
 
   static int64_t completed(const Round& round) { return static_cast<int64_t>(round.step) + 1; }
 
-  // Where the offer of a fragment's send is: what stays under way has memory of its own.
-  std::span<float> offer(const FragmentState& fragment, int64_t number) {
+  // The pseudo-gradient of a fragment's send: what stays in flight has memory of its own.
+  std::span<float> pseudo_gradient(const FragmentState& fragment, int64_t number) {
     const std::span<float> buffer =
-        offers_.empty() ? worker_.gradients.all()
-                        : std::span(offers_[static_cast<size_t>(number) % offers_.size()]);
+        buffers_.empty() ? worker_.gradients.all()
+                         : std::span(buffers_[static_cast<size_t>(number) % buffers_.size()]);
     return buffer.subspan(static_cast<size_t>(fragment.place.begin),
                           static_cast<size_t>(fragment.place.count));
   }
 
-  // Whether a sum is due that workers trained on without; at the end of the run all are.
+  // Whether the sum that overlapped with training is due; at the end of the run every one is.
   bool arrives(const FragmentState& fragment, const Round& round) const {
-    if (options_.overlap != method::Overlap::kInner || fragment.travelling.empty()) return false;
-    const auto sent = static_cast<int64_t>(fragment.travelling.front().key.round) + 1;
+    if (options_.overlap != method::Overlap::kInner || fragment.in_flight.empty()) return false;
+    const auto sent = static_cast<int64_t>(fragment.in_flight.front().key.round) + 1;
     return round.last || sent + options_.overlap_steps == completed(round);
   }
 
   void send(size_t f, const Round& round) {
     FragmentState& fragment = fragments_[f];
     const int64_t number = ++fragment.sent;
-    const std::span<float> offered = offer(fragment, number);
+    const std::span<float> gradient = pseudo_gradient(fragment, number);
     const float weight = cluster_.weight_since(round, sent_after(f, number - 1));
     if (weight == 0) {
-      std::ranges::fill(offered, 0.0f);
+      std::ranges::fill(gradient, 0.0f);
       return start(f, number, round);
     }
-    step_.offer(fragment.place, weight, offered);
+    step_.pseudo_gradient(fragment.place, weight, gradient);
     start(f, number, round);
     if (!step_.follows_sent()) return;
     const int64_t before = number - options_.depth;
     const bool late =
         options_.eager() && before > fragment.settled && sent_after(f, before) > own(round).since;
-    step_.sent(fragment.place, offered, late ? offer(fragment, before) : std::span<float>());
+    step_.sent(fragment.place, gradient,
+               late ? pseudo_gradient(fragment, before) : std::span<float>());
   }
 
   // The steps completed when a fragment was sent for the `number`-th time; 0 before the first.
@@ -180,17 +183,18 @@ class Diloco final : public Strategy {
 
   void start(size_t f, int64_t number, const Round& round) {
     const transport::Key key{round.run, round.epoch, round.step, static_cast<uint32_t>(f)};
-    cluster_.start_reduce(key, offer(fragments_[f], number), codec_);
-    fragments_[f].travelling.push_back({number, key});
+    cluster_.start_reduce(key, pseudo_gradient(fragments_[f], number), codec_);
+    fragments_[f].in_flight.push_back({number, key});
   }
 
-  // After a send: applies what must not stay under way, and sets the weights to train on with.
+  // After a send: applies what must not stay in flight, and sets the weights that training goes on
+  // with.
   Result<void> continue_from(FragmentState& fragment, const Round& round, StepReport& report) {
-    const int64_t left = round.last ? 0 : options_.behind();
+    const int64_t left = round.last ? 0 : options_.in_flight();
     auto done = collect(fragment, static_cast<size_t>(left), report);
     if (!done) return done;
     if (round.last) step_.settle(fragment.place);
-    if (round.last || options_.overlap != method::Overlap::kInner || own(round).away()) {
+    if (round.last || options_.overlap != method::Overlap::kInner || own(round).inactive()) {
       step_.follow(fragment.place);
     } else if (left == 0) {
       step_.blend(fragment.place);
@@ -198,18 +202,18 @@ class Diloco final : public Strategy {
     return done;
   }
 
-  // Waits for sums, oldest first, until `left` are under way, and applies them.
+  // Waits for sums, oldest first, until `left` are in flight, and applies them.
   Result<void> collect(FragmentState& fragment, size_t left, StepReport& report) {
-    while (fragment.travelling.size() > left) {
-      const Travelling oldest = fragment.travelling.front();
-      const std::span<float> mean = offer(fragment, oldest.number);
+    while (fragment.in_flight.size() > left) {
+      const InFlight oldest = fragment.in_flight.front();
+      const std::span<float> mean = pseudo_gradient(fragment, oldest.number);
       const Stopwatch waiting;
       worker_.slots.pause();
       auto done = cluster_.wait_reduce(oldest.key, mean, worker_.spec.timeout_s);
       worker_.slots.resume();
       report.exchange_seconds += waiting.seconds();
       if (!done) return done;
-      fragment.travelling.pop_front();
+      fragment.in_flight.pop_front();
       step_.apply(fragment.place, mean);
       report.synchronised = true;
     }
@@ -223,7 +227,7 @@ class Diloco final : public Strategy {
   InnerTraining inner_;
   tensor::Arena shared_;
   OuterStep step_;
-  std::vector<std::vector<float>> offers_;
+  std::vector<std::vector<float>> buffers_;  // pseudo-gradients that may be in flight
   schedule::FragmentSchedule schedule_;
   std::vector<FragmentState> fragments_;
 };

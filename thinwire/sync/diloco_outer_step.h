@@ -1,7 +1,6 @@
-// The arithmetic of outer steps (docs/methods/diloco.md) and the state that it keeps: what a worker
-// offers of its way, the step of the shared weights along the mean, the worker's own correction.
-// All of it is fp32 with a fixed graph of operations; all buffers are in the order of the
-// fragments.
+// The arithmetic of outer steps (docs/methods/diloco.md) and the state that it keeps: a worker's
+// pseudo-gradient, the step of the shared weights along the mean, the worker's own correction. All
+// of it is fp32 with a fixed graph of operations; all buffers are in the order of the fragments.
 #pragma once
 
 #include <cstdint>
@@ -23,27 +22,27 @@ class OuterStep {
   OuterStep(const method::DilocoOptions& options, const WireCodec& codec, tensor::Arena& shared,
             tensor::Arena& params, ThreadPool& threads);
 
-  // What this worker offers of a fragment: weight * (start - params), start being the shared
-  // weights plus the correction, plus the error that earlier offers left. `out` has the fragment's
-  // length; its gaps become zero.
-  void offer(const DilocoFragment& fragment, float weight, std::span<float> out);
+  // The worker's pseudo-gradient of a fragment: weight * (start - params), start being the shared
+  // weights plus the correction, plus the quantisation error that earlier ones left. `out` has the
+  // fragment's length; its gaps become zero.
+  void pseudo_gradient(const DilocoFragment& fragment, float weight, std::span<float> out);
   // Whether sent() has anything to do.
   bool follows_sent() const { return !error_.empty() || !correction_.empty(); }
-  // After `offered` was sent: keeps the error of its coding, and moves the correction by what it
-  // holds more than `late`, the offer whose sum is due now (empty: none). Throws Error when the
-  // offer is not finite.
-  void sent(const DilocoFragment& fragment, std::span<const float> offered,
+  // After `gradient` was sent: keeps its quantisation error, and steps the correction along what it
+  // holds more than `late`, the pseudo-gradient whose sum is due now (empty: none). Throws Error
+  // when the gradient is not finite.
+  void sent(const DilocoFragment& fragment, std::span<const float> gradient,
             std::span<const float> late);
-  // Moves the shared weights by the mean of a fragment's offers.
+  // Steps the shared weights along the mean of a fragment's pseudo-gradients.
   void apply(const DilocoFragment& fragment, std::span<const float> mean);
 
   // The params become the shared weights plus the correction.
   void follow(const DilocoFragment& fragment);
   // The params become (1 - mix) * shared + mix * params.
   void blend(const DilocoFragment& fragment);
-  // Forgets the correction of a fragment: nothing of it travels any more.
+  // Clears the correction of a fragment once none of its sums is in flight.
   void settle(const DilocoFragment& fragment);
-  // Forgets all that is this worker's own.
+  // Clears all state of this worker's own.
   void forget();
 
   std::vector<StateTensor> state();
@@ -53,9 +52,9 @@ class OuterStep {
   // threads.
   template <typename Body>
   void for_pieces(const DilocoFragment& fragment, const Body& body);
-  void sent_chunk(int64_t place, std::span<const float> offered, std::span<const float> late);
-  // The outer optimizer's step of `count` values along `way`.
-  void step(float* target, float* velocity, const float* way, int64_t count) const;
+  void sent_chunk(int64_t place, std::span<const float> gradient, std::span<const float> late);
+  // The outer optimizer's step of `count` values along `gradient`.
+  void step(float* target, float* velocity, const float* gradient, int64_t count) const;
 
   const method::DilocoOptions& options_;
   const WireCodec& codec_;

@@ -46,7 +46,7 @@ class DistroEncoder {
   tensor::Arena momentum_;
   codec::SparseTiles sent_;
   std::vector<uint32_t> guesses_;      // a tile; TopK::take
-  std::vector<float> exact_;           // values before format; with feedback only
+  std::vector<float> exact_;           // values before quantisation; with feedback only
   std::vector<Workspace> workspaces_;  // a thread
   std::unique_ptr<DistroDevice> device_;
 };

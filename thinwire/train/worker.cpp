@@ -51,7 +51,7 @@ Worker::Worker(const RunContext& context, transport::Peers& peers)
   restore();
 }
 
-// Sums that still travel read the strategy's memory, which goes now.
+// Sums in flight read the strategy's memory, which goes now.
 Worker::~Worker() { peers_.leave(); }
 
 void Worker::restore() {
@@ -65,7 +65,7 @@ void Worker::restore() {
         context_.resume->read_worker(peers_.self(), part.name, part.values);
       }
     }
-    for (const sync::StateBytes& part : strategy_->travelling()) {
+    for (const sync::StateBytes& part : strategy_->in_flight()) {
       *part.bytes = context_.resume->read_worker_bytes(peers_.self(), part.name);
     }
   }
@@ -308,7 +308,7 @@ WorkerState Worker::state() {
     const bool agreed = part.agreement == sync::Agreement::kConsensus;
     (agreed ? state.consensus : state.local).push_back({part.name, part.values});
   }
-  for (const sync::StateBytes& part : strategy_->travelling()) {
+  for (const sync::StateBytes& part : strategy_->in_flight()) {
     state.travelling.push_back({part.name, *part.bytes});
   }
   return state;
