@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <deque>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "thinwire/base/clock.h"
 #include "thinwire/codec/wire.h"
