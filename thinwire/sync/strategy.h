@@ -30,7 +30,8 @@
 
 namespace thinwire::sync {
 
-// What a strategy works on; everything outlives it.
+// What a strategy works on. All that it refers to outlives the strategy, the recipe of the spec
+// included.
 struct Worker {
   tensor::Arena& params;     // what the model computes with
   tensor::Arena& gradients;  // mean over this worker's own tokens of the round; free for use after
