@@ -62,7 +62,7 @@ struct Sent {
           --missing;
         }
       }
-      codec::quantise(shapes[0], 0, codec::ValueCoding::kOneBit, sent);
+      codec::quantise(shapes[0], 0, ValueFormat::kOneBit, sent);
     }
   }
 
@@ -98,7 +98,7 @@ void bm_pack(benchmark::State& state) {
   ThreadPool threads(1);
   for (auto _ : state) {
     bytes.clear();
-    codec::encode_sparse(sent.shapes, codec::ValueCoding::kOneBit, sent.tiles[0], threads, bytes);
+    codec::encode_sparse(sent.shapes, ValueFormat::kOneBit, sent.tiles[0], threads, bytes);
   }
   state.SetItemsProcessed(state.iterations() * sent.shapes[0].tiles);
 }
@@ -115,8 +115,8 @@ void bm_unpack(benchmark::State& state) {
     std::ranges::copy(some.tiles[i].slots, sent.tiles[0].slots.begin() + 128 * tile.kept * step);
   }
   Bytes bytes;
-  codec::encode_sparse(sent.shapes, codec::ValueCoding::kOneBit, sent.tiles[0], bytes);
-  codec::SparseMessage message(sent.shapes, codec::ValueCoding::kOneBit);
+  codec::encode_sparse(sent.shapes, ValueFormat::kOneBit, sent.tiles[0], bytes);
+  codec::SparseMessage message(sent.shapes, ValueFormat::kOneBit);
   for (auto _ : state) {
     if (!message.open(bytes) || !message.decode(0, message.segments().size())) {
       state.SkipWithError("refused");

@@ -136,7 +136,7 @@ TEST_P(DistroGolden, StateAndNormsFollowTheTrace) {
   const auto& options = run.recipe().section<method::DistroOptions>("distro");
   const codec::DistroTiles tiles(options, layout);
   // Without the learning rate the momentum is hundreds of times larger, and so is its rounding.
-  const float tolerance = options.update == "adamw" ? 1e-5f : kTolerance;
+  const float tolerance = options.update == method::DistroUpdate::kAdamW ? 1e-5f : kTolerance;
   for (size_t tensor = 0; tensor < layout.size(); ++tensor) {
     const std::string& name = layout.specs()[tensor].name;
     for (int worker = 0; worker < (options.stateless() ? 0 : run.replicas().members()); ++worker) {
@@ -145,7 +145,7 @@ TEST_P(DistroGolden, StateAndNormsFollowTheTrace) {
                   Pointwise(FloatNear(tolerance), expected))
           << name;
     }
-    if (options.update != "adamw") continue;
+    if (options.update != method::DistroUpdate::kAdamW) continue;
     for (const char* moment : {"m", "v"}) {
       const auto state = run.state(0, fmt::format("adamw.{}", moment))
                              .subspan(static_cast<size_t>(layout.offset(tensor)),
@@ -172,7 +172,7 @@ TEST_P(DistroGolden, FirstPayloadHoldsTheTracesSlotsAndValues) {
   const codec::DistroTiles tiles(options, run.replicas().layout());
   codec::SparseTiles sent(tiles.shapes());
   const auto body = std::span(payload).subspan(kPayloadHeaderBytes);
-  ASSERT_TRUE(codec::decode_sparse(tiles.shapes(), value_coding(options.values), body, sent));
+  ASSERT_TRUE(codec::decode_sparse(tiles.shapes(), options.values, body, sent));
   for (size_t tensor = 0; tensor < tiles.shapes().size(); ++tensor) {
     const std::string& name = run.replicas().layout().specs()[tensor].name;
     const auto slots = golden_.read_integers("sent_idx." + name);

@@ -73,7 +73,8 @@ tensor::PortableTiles DeviceTileWork::tiles_of(size_t tensor) {
   };
   const auto [rows, columns] = sides_of_[tiles_.kind_index(tensor)];
   return {portable(sides_[rows]), portable(sides_[columns]),
-          tiles_.plan().tensors[tensor].grid_columns(), options_.transform == "dct"};
+          tiles_.plan().tensors[tensor].grid_columns(),
+          options_.transform == method::DistroTransform::kDct};
 }
 
 float* DeviceTileWork::values_of(tensor::Arena& arena) const {
@@ -184,7 +185,7 @@ void DeviceTileWork::step(std::span<const SparseMessage> messages, const TileSte
                                       step.update,
                                       step.shrink[tensor],
                                       step.learning_rate,
-                                      options_.aggregate == "mean_of_senders",
+                                      options_.aggregate == method::DistroAggregate::kMeanOfSenders,
                                       shape.kept,
                                       static_cast<int64_t>(messages.size()),
                                       tiles_.plan().tiles,

@@ -103,7 +103,7 @@ void VectorTileWork::take_from_tile(const tensor::Arena& gradients, float gain,
   const float* gradient = gradients.all().data() + place.offset;
   const tensor::Blend blend = {static_cast<float>(options_.decay), gain};
   float* momentum = momentum_arena.tensor(tensor).data() + tile * kind.slots();
-  if (options_.transform == "dct") {
+  if (options_.transform == method::DistroTransform::kDct) {
     kind.dct.accumulate(gradient, place.stride, blend, momentum, memory.transform.get(), soon);
   } else {
     blend_tile(gradient, place.stride, kind, blend, momentum);
@@ -175,7 +175,7 @@ VectorTileWork::Aggregate VectorTileWork::aggregate_tile(size_t segment, int64_t
     __builtin_prefetch(sent.slots(first + 2 * shape.kept));
     memory.means.add(sent.slots(first), memory.received.data(), count);
   }
-  const bool of_senders = options_.aggregate == "mean_of_senders";
+  const bool of_senders = options_.aggregate == method::DistroAggregate::kMeanOfSenders;
   const uint32_t count =
       memory.means.take(shape.slots, of_senders ? 0 : static_cast<uint32_t>(messages.size()),
                         memory.slots.data(), memory.values.data());
@@ -189,7 +189,7 @@ void VectorTileWork::step_tile(size_t tensor, int64_t tile, const Aggregate& agg
   const TilePlace place = tiles_.place(tensor, tile);
   float* params = target.data() + place.offset;
   const float shrink = step.shrink[tensor];
-  if (step.update == TileUpdate::kSign && options_.transform == "dct") {
+  if (step.update == TileUpdate::kSign && options_.transform == method::DistroTransform::kDct) {
     return kind.dct.step(aggregate.slots, aggregate.values, {shrink, step.learning_rate}, params,
                          place.stride, memory.transform.get(), soon);
   }
@@ -210,7 +210,7 @@ const float* VectorTileWork::tile_update(size_t tensor, const Aggregate& aggrega
                                          StepMemory& memory, int64_t& stride) const {
   const TileKind& kind = tiles_.kind(tensor);
   float* tile = memory.transform.get();
-  if (options_.transform == "dct") {
+  if (options_.transform == method::DistroTransform::kDct) {
     stride = kind.dct.row_stride();
     return kind.dct.inverse(aggregate.slots, aggregate.values, tile);
   }

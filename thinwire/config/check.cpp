@@ -91,15 +91,15 @@ void check_optim(const OptimSection& optim) {
 
 void check_absent(const SyncSection& sync, int64_t workers) {
   const std::vector<Absence> absences = absences_of(sync, workers);
-  require(absences.empty() || sync.within == "none",
+  require(absences.empty() || !sync.clustered(),
           "[sync] absent needs within = \"none\", got \"{}\": the workers of a cluster train the "
           "same weights at every step, and its first one speaks for all",
           sync.within);
   for (const Absence& one : absences) {
-    const auto away = std::ranges::count_if(
+    const auto inactive = std::ranges::count_if(
         std::views::iota(int64_t{0}, workers),
         [&](int64_t member) { return is_absent(absences, static_cast<int>(member), one.first); });
-    require(away < workers, "[sync] absent leaves no worker in round {}", one.first);
+    require(inactive < workers, "[sync] absent leaves no worker in round {}", one.first);
   }
 }
 
@@ -123,7 +123,7 @@ void check_schedule(const ScheduleSection& schedule, int64_t steps) {
   require(schedule.warmup <= steps,
           "[schedule] warmup must be <= [train] steps, got warmup {} and steps {}", schedule.warmup,
           steps);
-  if (schedule.kind != "wsd") return;
+  if (schedule.kind != ScheduleKind::kWsd) return;
   require(schedule.decay >= 1, "[schedule] decay must be >= 1 for kind wsd, got {}",
           schedule.decay);
   require(

@@ -30,7 +30,7 @@ struct Traffic {
   double received_bytes = 0;  // from all others
   double round_trips = 1;     // dependent exchanges
   bool exact = true;
-  double overlap_steps = 0;        // an exchange may travel while members compute; no mean
+  double overlap_steps = 0;        // an exchange may be in flight while members compute; no mean
   std::vector<Piece> pieces = {};  // of a round, evenly spread over it; empty: all at once
 };
 
@@ -58,6 +58,8 @@ struct Method {
   int64_t (*sync_every)(const config::Recipe& recipe) = every_step;
   // Whether workers, or clusters of them, train weights of their own between synchronisations.
   bool trains_apart = false;
+  // The strategy in sync/registry.cpp that trains by it; presets of one algorithm share it.
+  std::string_view algorithm = name;
 };
 
 // A round's traffic as that of a mean training step.

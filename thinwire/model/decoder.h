@@ -9,7 +9,7 @@
 
 #include "thinwire/base/memory.h"
 #include "thinwire/base/threads.h"
-#include "thinwire/config/recipe.h"
+#include "thinwire/config/model_section.h"
 #include "thinwire/tensor/arena.h"
 
 namespace thinwire::model {

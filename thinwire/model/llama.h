@@ -19,7 +19,7 @@
 #include <string_view>
 
 #include "thinwire/base/threads.h"
-#include "thinwire/config/recipe.h"
+#include "thinwire/config/model_section.h"
 #include "thinwire/tensor/arena.h"
 #include "thinwire/tensor/device.h"
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "thinwire/base/threads.h"
-#include "thinwire/config/recipe.h"
+#include "thinwire/config/model_section.h"
 #include "thinwire/tensor/arena.h"
 #include "thinwire/tensor/attention.h"
 

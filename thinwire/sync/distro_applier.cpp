@@ -33,6 +33,18 @@ Result<void> open(const transport::Delivery& delivery, const Round& round,
   return of_member(delivery, round, done.error());
 }
 
+TileUpdate tile_update_of(method::DistroUpdate update) {
+  switch (update) {
+    case method::DistroUpdate::kSign:
+      return TileUpdate::kSign;
+    case method::DistroUpdate::kSgd:
+      return TileUpdate::kSubtract;
+    case method::DistroUpdate::kAdamW:
+      break;
+  }
+  return TileUpdate::kStore;
+}
+
 Result<void> first_failure(std::span<const std::optional<Failure>> failures) {
   for (const std::optional<Failure>& failure : failures) {
     if (failure) return tl::unexpected(*failure);
@@ -50,9 +62,7 @@ DistroApplier::DistroApplier(const method::DistroOptions& options,
       tiles_(tiles),
       layout_(layout),
       threads_(threads),
-      update_(options.update == "sign"  ? TileUpdate::kSign
-              : options.update == "sgd" ? TileUpdate::kSubtract
-                                        : TileUpdate::kStore),
+      update_(tile_update_of(options.update)),
       work_(codec::make_tile_work(options, tiles, layout, threads)) {
   if (update_ == TileUpdate::kStore) optimizer_ = optim::make_optimizer(optim, layout);
 }
@@ -87,7 +97,7 @@ std::vector<optim::OptimizerState> DistroApplier::state() {
 Result<void> DistroApplier::decode(std::span<const transport::Delivery> deliveries,
                                    const Round& round) {
   while (received_.size() < deliveries.size()) {
-    received_.emplace_back(tiles_.shapes(), value_coding(options_.values));
+    received_.emplace_back(tiles_.shapes(), options_.values);
   }
   std::vector<std::optional<Failure>> failures(deliveries.size());
   threads_.for_each(static_cast<int64_t>(deliveries.size()), [&](int64_t i) {

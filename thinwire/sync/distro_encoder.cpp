@@ -1,18 +1,11 @@
 #include "thinwire/sync/distro_encoder.h"
 
 namespace thinwire::sync {
-codec::ValueCoding value_coding(const std::string& values) {
-  if (values == "fp32") return codec::ValueCoding::kF32;
-  if (values == "bf16") return codec::ValueCoding::kBf16;
-  return values == "int8" ? codec::ValueCoding::kInt8 : codec::ValueCoding::kOneBit;
-}
-
 DistroEncoder::DistroEncoder(const method::DistroOptions& options, const codec::DistroTiles& tiles,
                              const tensor::Layout& layout, ThreadPool& threads)
     : options_(options),
       tiles_(tiles),
       threads_(threads),
-      coding_(value_coding(options.values)),
       momentum_(layout),
       sent_(tiles.shapes()),
       work_(codec::make_tile_work(options, tiles, layout, threads)) {}
@@ -22,14 +15,14 @@ Bytes DistroEncoder::encode(const tensor::Arena& gradients, float gain,
   work_->take(gradients, gain, momentum_, sent_);
   threads_.for_each(static_cast<int64_t>(tiles_.shapes().size()), [&](int64_t index) {
     const auto tensor = static_cast<size_t>(index);
-    codec::quantise(tiles_.shapes()[tensor], tensor, coding_, sent_);
+    codec::quantise(tiles_.shapes()[tensor], tensor, options_.values, sent_);
   });
   if (options_.feedback) work_->put_back(sent_, momentum_);
   Bytes payload;
   payload.reserve(static_cast<size_t>(
-      method::distro_payload_bound(tiles_.plan(), method::distro_value_bits(options_.values))));
+      method::distro_payload_bound(tiles_.plan(), value_bits(options_.values))));
   codec::begin_payload(id, payload);
-  codec::encode_sparse(tiles_.shapes(), coding_, sent_, threads_, payload);
+  codec::encode_sparse(tiles_.shapes(), options_.values, sent_, threads_, payload);
   codec::seal_payload(payload);
   return payload;
 }

@@ -11,8 +11,6 @@
 
 namespace thinwire::sync {
 
-codec::ValueCoding value_coding(const std::string& values);
-
 class DistroEncoder {
  public:
   // Options, tiles and layout outlive the encoder.
@@ -30,7 +28,6 @@ class DistroEncoder {
   const method::DistroOptions& options_;
   const codec::DistroTiles& tiles_;
   ThreadPool& threads_;
-  codec::ValueCoding coding_;
   tensor::Arena momentum_;
   codec::SparseTiles sent_;
   std::unique_ptr<codec::TileWork> work_;

@@ -50,7 +50,7 @@ void DistroLookAhead::step_tile(std::span<const float> momentum, float lr, size_
   }
   const float* direction = workspace.coefficients.data();
   int64_t stride = kind.columns;
-  if (options_.transform == "dct") {
+  if (options_.transform == method::DistroTransform::kDct) {
     direction =
         kind.dct.inverse(std::span(slots_).first(count), direction, workspace.transform.get());
     stride = kind.dct.row_stride();

@@ -1,5 +1,5 @@
 // The look-ahead of overlapped DisTrO (docs/methods/distro.md): where this worker's own momentum
-// would take the weights, while the shared update is still on its way. Purely local.
+// would take the weights, while the shared update is still in flight. Purely local.
 #pragma once
 
 #include <span>

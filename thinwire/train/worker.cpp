@@ -43,15 +43,15 @@ Worker::Worker(const RunContext& context, transport::Communicator& communicator)
       model_(recipe_.model, model::parse_precision(recipe_.train.precision), context.layout,
              params_, threads_, max_rows_, recipe_.train.sequence,
              model::parse_device(recipe_.train.device, communicator.rank())),
-      strategy_(
-          sync::make_strategy({recipe_, params_, gradients_, threads_, slots_, communicator_})),
+      strategy_(sync::make_strategy(
+          {params_, gradients_, threads_, slots_, communicator_, method::sync_spec(recipe_)})),
       speeds_(recipe_, communicator_, slots_),
       written_(context.first_step),
       best_(context.best) {
   restore();
 }
 
-// Sums that still travel read the strategy's memory, which goes now.
+// Sums in flight read the strategy's memory, which goes now.
 Worker::~Worker() { communicator_.leave(); }
 
 void Worker::restore() {
@@ -65,7 +65,7 @@ void Worker::restore() {
         context_.resume->read_worker(communicator_.rank(), part.name, part.values);
       }
     }
-    for (const sync::StateBytes& part : strategy_->travelling()) {
+    for (const sync::StateBytes& part : strategy_->in_flight()) {
       *part.bytes = context_.resume->read_worker_bytes(communicator_.rank(), part.name);
     }
   }
@@ -308,7 +308,7 @@ checkpoint::WorkerState Worker::state() {
     const bool agreed = part.agreement == sync::Agreement::kConsensus;
     (agreed ? state.consensus : state.local).push_back({part.name, part.values});
   }
-  for (const sync::StateBytes& part : strategy_->travelling()) {
+  for (const sync::StateBytes& part : strategy_->in_flight()) {
     state.travelling.push_back({part.name, *part.bytes});
   }
   return state;

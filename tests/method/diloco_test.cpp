@@ -1,11 +1,12 @@
 // Facts of local SGD, DiLoCo and their kin.
-#include "thinwire/method/outer.h"
+#include "thinwire/method/diloco.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "thinwire/base/error.h"
 #include "thinwire/config/model_shapes.h"
+#include "thinwire/method/clusters.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/method/sparse.h"
 
@@ -32,7 +33,22 @@ std::string refusal(const std::string& method, std::vector<std::string> fields) 
   return "accepted";
 }
 
-TEST(OuterOptions, ContradictionsAreErrorsThatSayWhy) {
+TEST(DiLoCo, PresetsDifferInTheirDefaultsOnly) {
+  const config::Recipe recipe = load_recipe("", {});
+  const auto options = [&](const char* preset) -> const DilocoOptions& {
+    EXPECT_EQ(find_method(preset).algorithm, "diloco");
+    return recipe.section<DilocoOptions>(preset);
+  };
+  EXPECT_EQ(options("local_sgd").sync_every, 32);
+  EXPECT_EQ(options("diloco").sync_every, 100);
+  EXPECT_EQ(options("streaming").sync_every, 100);
+  EXPECT_EQ(options("streaming").fragment_layers, 3);
+  EXPECT_EQ(options("streaming").wire, WireType::kFp4);
+  EXPECT_EQ(options("streaming").overlap, Overlap::kInner);
+  EXPECT_THAT(refusal("diloco", {"fragment_layers=3"}), HasSubstr("no field 'fragment_layers'"));
+}
+
+TEST(DiLoCo, ContradictionsAreErrorsThatSayWhy) {
   EXPECT_THAT(refusal("diloco", {"overlap_steps=3"}),
               HasSubstr("[diloco] overlap_steps = 3 needs overlap = \"inner\", got \"none\""));
   EXPECT_THAT(refusal("diloco", {"overlap=eager", "mix=0.2"}),
@@ -69,7 +85,7 @@ TEST(Fragments, TakeLayersInStridedOrderWithTheEndsAtTheEnds) {
   EXPECT_THAT(fragments_of(tensors, 7), testing::Each(0));
 }
 
-TEST(OuterTraffic, IsTheAllReducesOverTheStepsBetween) {
+TEST(DiLoCoTraffic, IsTheAllReducesOverTheStepsBetween) {
   const config::Recipe recipe =
       recipe_with({"sync.method=diloco", "train.steps=400", "diloco.sync_every=100"});
   const auto tensors = config::llama_tensors(recipe.model);
@@ -154,7 +170,7 @@ TEST(Sparse, ChunksAreFlatAndTheLastOneShorter) {
               HasSubstr("k must be <= chunk = 16, got 17"));
 }
 
-TEST(OuterTraffic, CountsTheSendAtTheEnd) {
+TEST(DiLoCoTraffic, CountsTheSendAtTheEnd) {
   const std::vector<TensorSpec> tensors = {{"a", {16}}};
   const auto sent = [&](const std::string& steps) {
     return find_method("diloco").traffic(recipe_with({"train.steps=" + steps}), tensors, 2);

@@ -1,4 +1,4 @@
-#include "thinwire/sync/sparse_offers.h"
+#include "thinwire/sync/sparse_codec.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 namespace thinwire::sync {
 namespace {
 
-constexpr auto kCoding = codec::ValueCoding::kTwoBit;
+constexpr auto kFormat = ValueFormat::kTwoBit;
 
 THINWIRE_CLONES void decay_and_add(float* __restrict error, const float* __restrict shared,
                                    const float* __restrict params, int64_t count, float decay) {
@@ -27,8 +27,8 @@ std::vector<codec::SparseShape> shapes_of(const method::TilePlan& plan) {
 
 }  // namespace
 
-SparseOffers::SparseOffers(const method::SparseOptions& options, const tensor::Layout& layout,
-                           ThreadPool& threads)
+SparseCodec::SparseCodec(const method::SparseOptions& options, const tensor::Layout& layout,
+                         ThreadPool& threads)
     : decay_(static_cast<float>(options.decay)),
       layout_(layout),
       threads_(threads),
@@ -59,7 +59,7 @@ SparseOffers::SparseOffers(const method::SparseOptions& options, const tensor::L
   }
 }
 
-Bytes SparseOffers::offer(const tensor::Arena& shared, const tensor::Arena& params,
+Bytes SparseCodec::encode(const tensor::Arena& shared, const tensor::Arena& params,
                           const codec::PayloadId& id) {
   gather(shared, params);
   threads_.for_ranges(
@@ -72,12 +72,12 @@ Bytes SparseOffers::offer(const tensor::Arena& shared, const tensor::Arena& para
                     [&](int64_t tensor) { quantise_tensor(static_cast<size_t>(tensor)); });
   Bytes payload;
   codec::begin_payload(id, payload);
-  codec::encode_sparse(shapes_, kCoding, sent_, threads_, payload);
+  codec::encode_sparse(shapes_, kFormat, sent_, threads_, payload);
   codec::seal_payload(payload);
   return payload;
 }
 
-void SparseOffers::gather(const tensor::Arena& shared, const tensor::Arena& params) {
+void SparseCodec::gather(const tensor::Arena& shared, const tensor::Arena& params) {
   const float* from = shared.all().data();
   const float* own = params.all().data();
   float* error = error_.all().data();
@@ -86,8 +86,8 @@ void SparseOffers::gather(const tensor::Arena& shared, const tensor::Arena& para
   });
 }
 
-void SparseOffers::take_segment(const codec::SparseSegment& segment,
-                                std::vector<codec::TopK>& top_k) {
+void SparseCodec::take_segment(const codec::SparseSegment& segment,
+                               std::vector<codec::TopK>& top_k) {
   const size_t part = segment.tensor;
   const codec::SparseShape& shape = shapes_[part];
   float* error = error_.all().data();
@@ -102,7 +102,7 @@ void SparseOffers::take_segment(const codec::SparseSegment& segment,
 }
 
 // What the receivers do not get goes back to where it was taken from.
-void SparseOffers::quantise_tensor(size_t tensor) {
+void SparseCodec::quantise_tensor(size_t tensor) {
   const size_t first_part = chunks_.parts[tensor];
   const auto parts = std::span(shapes_).subspan(first_part, chunks_.parts[tensor + 1] - first_part);
   const auto begin = parts.front().first_kept;
@@ -122,10 +122,10 @@ void SparseOffers::quantise_tensor(size_t tensor) {
   }
 }
 
-Result<void> SparseOffers::add_up(std::span<const transport::Delivery> deliveries,
-                                  std::span<const float> weights, const codec::PayloadId& id,
-                                  std::span<float> sum) {
-  while (received_.size() < deliveries.size()) received_.emplace_back(shapes_, kCoding);
+Result<void> SparseCodec::sum(std::span<const transport::Delivery> deliveries,
+                              std::span<const float> weights, const codec::PayloadId& id,
+                              std::span<float> out) {
+  while (received_.size() < deliveries.size()) received_.emplace_back(shapes_, kFormat);
   std::vector<std::optional<Failure>> failures(deliveries.size());
   threads_.for_each(static_cast<int64_t>(deliveries.size()), [&](int64_t i) {
     const auto index = static_cast<size_t>(i);
@@ -144,15 +144,15 @@ Result<void> SparseOffers::add_up(std::span<const transport::Delivery> deliverie
                 fmt::format("payload of member {} in round {}: {}", deliveries[i].member, id.round,
                             failures[i]->message));
   }
-  std::ranges::fill(sum, 0.0f);
+  std::ranges::fill(out, 0.0f);
   threads_.for_each(static_cast<int64_t>(segments_.size()), [&](int64_t segment) {
-    add_segment(static_cast<size_t>(segment), weights, sum);
+    add_segment(static_cast<size_t>(segment), weights, out);
   });
   return {};
 }
 
-void SparseOffers::add_segment(size_t segment, std::span<const float> weights,
-                               std::span<float> sum) const {
+void SparseCodec::add_segment(size_t segment, std::span<const float> weights,
+                              std::span<float> sum) const {
   const codec::SparseSegment& part = segments_[segment];
   const codec::SparseShape& shape = shapes_[part.tensor];
   std::vector<float> values(static_cast<size_t>(shape.kept));

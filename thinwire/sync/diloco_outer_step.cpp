@@ -1,4 +1,4 @@
-#include "thinwire/sync/outer_step.h"
+#include "thinwire/sync/diloco_outer_step.h"
 
 #include <algorithm>
 #include <array>
@@ -10,19 +10,19 @@ namespace thinwire::sync {
 namespace {
 
 constexpr int64_t kGrain = 1024;
-// Values coded at once; a multiple of every codec's block.
+// Values quantised at once; a multiple of every codec's block.
 constexpr int64_t kChunk = 4096;
 
 // All loops are elementwise and free of contraction: the same bits at any vector width.
-THINWIRE_CLONES void take_way(const float* __restrict start, const float* __restrict params,
-                              float* __restrict out, int64_t count, float weight) {
+THINWIRE_CLONES void take_difference(const float* __restrict start, const float* __restrict params,
+                                     float* __restrict out, int64_t count, float weight) {
   for (int64_t i = 0; i < count; ++i) out[i] = weight * (start[i] - params[i]);
 }
 
-THINWIRE_CLONES void take_corrected_way(const float* __restrict shared,
-                                        const float* __restrict correction,
-                                        const float* __restrict params, float* __restrict out,
-                                        int64_t count, float weight) {
+THINWIRE_CLONES void take_corrected_difference(const float* __restrict shared,
+                                               const float* __restrict correction,
+                                               const float* __restrict params,
+                                               float* __restrict out, int64_t count, float weight) {
   for (int64_t i = 0; i < count; ++i) {
     out[i] = weight * (shared[i] + correction[i] - params[i]);
   }
@@ -48,41 +48,41 @@ THINWIRE_CLONES void mix(const float* __restrict shared, float* __restrict param
   for (int64_t i = 0; i < count; ++i) params[i] = rest * shared[i] + share * params[i];
 }
 
-THINWIRE_CLONES void plain_step(float* __restrict target, const float* __restrict way,
+THINWIRE_CLONES void plain_step(float* __restrict target, const float* __restrict gradient,
                                 int64_t count, float rate) {
-  for (int64_t i = 0; i < count; ++i) target[i] -= rate * way[i];
+  for (int64_t i = 0; i < count; ++i) target[i] -= rate * gradient[i];
 }
 
 THINWIRE_CLONES void momentum_step(float* __restrict target, float* __restrict velocity,
-                                   const float* __restrict way, int64_t count, float rate,
+                                   const float* __restrict gradient, int64_t count, float rate,
                                    float momentum) {
   for (int64_t i = 0; i < count; ++i) {
-    velocity[i] = momentum * velocity[i] + way[i];
+    velocity[i] = momentum * velocity[i] + gradient[i];
     target[i] -= rate * velocity[i];
   }
 }
 
 THINWIRE_CLONES void nesterov_step(float* __restrict target, float* __restrict velocity,
-                                   const float* __restrict way, int64_t count, float rate,
+                                   const float* __restrict gradient, int64_t count, float rate,
                                    float momentum) {
   for (int64_t i = 0; i < count; ++i) {
-    velocity[i] = momentum * velocity[i] + way[i];
-    target[i] -= rate * (way[i] + momentum * velocity[i]);
+    velocity[i] = momentum * velocity[i] + gradient[i];
+    target[i] -= rate * (gradient[i] + momentum * velocity[i]);
   }
 }
 
 // The values as receivers get them.
-void pass(const WireCodec& codec, std::span<const float> values, std::span<float> out) {
+void quantise(const WireCodec& codec, std::span<const float> values, std::span<float> out) {
   std::array<uint8_t, kChunk * sizeof(float)> bytes;
-  const std::span coded(bytes.data(), wire_bytes(codec.type, values.size()));
-  codec.encode(values, coded);
-  if (codec.decode(coded, out)) return;
+  const std::span encoded(bytes.data(), wire_bytes(codec.type, values.size()));
+  codec.encode(values, encoded);
+  if (codec.decode(encoded, out)) return;
   throw Error("the weights stopped being finite; lower optim.lr or raise schedule.warmup");
 }
 
 }  // namespace
 
-OuterStep::OuterStep(const method::OuterOptions& options, const WireCodec& codec,
+OuterStep::OuterStep(const method::DilocoOptions& options, const WireCodec& codec,
                      tensor::Arena& shared, tensor::Arena& params, ThreadPool& threads)
     : options_(options), codec_(codec), shared_(shared), params_(params), threads_(threads) {
   const auto total = static_cast<size_t>(shared.layout().total());
@@ -94,7 +94,7 @@ OuterStep::OuterStep(const method::OuterOptions& options, const WireCodec& codec
 }
 
 template <typename Body>
-void OuterStep::for_pieces(const OuterFragment& fragment, const Body& body) {
+void OuterStep::for_pieces(const DilocoFragment& fragment, const Body& body) {
   for (const FragmentPiece& piece : fragment.pieces) {
     threads_.for_ranges(piece.count, kGrain, [&](int64_t begin, int64_t end, int) {
       body(piece.arena + begin, piece.buffer + begin, end - begin);
@@ -102,68 +102,73 @@ void OuterStep::for_pieces(const OuterFragment& fragment, const Body& body) {
   }
 }
 
-void OuterStep::offer(const OuterFragment& fragment, float weight, std::span<float> out) {
+void OuterStep::pseudo_gradient(const DilocoFragment& fragment, float weight,
+                                std::span<float> out) {
   const float* shared = std::as_const(shared_).all().data();
   const float* params = std::as_const(params_).all().data();
   for_pieces(fragment, [&](int64_t arena, int64_t buffer, int64_t count) {
-    float* const offered = out.data() + (buffer - fragment.begin);
+    float* const gradient = out.data() + (buffer - fragment.begin);
     if (correction_.empty()) {
-      take_way(shared + arena, params + arena, offered, count, weight);
+      take_difference(shared + arena, params + arena, gradient, count, weight);
     } else {
-      take_corrected_way(shared + arena, correction_.data() + buffer, params + arena, offered,
-                         count, weight);
+      take_corrected_difference(shared + arena, correction_.data() + buffer, params + arena,
+                                gradient, count, weight);
     }
-    if (!error_.empty()) add(error_.data() + buffer, offered, count);
+    if (!error_.empty()) add(error_.data() + buffer, gradient, count);
   });
   for (const FragmentPiece& piece : fragment.pieces) {
     std::fill_n(out.begin() + (piece.buffer - fragment.begin) + piece.count, piece.gap, 0.0f);
   }
 }
 
-void OuterStep::step(float* target, float* velocity, const float* way, int64_t count) const {
-  const auto rate = static_cast<float>(options_.outer == "average" ? 1.0 : options_.outer_lr);
+void OuterStep::step(float* target, float* velocity, const float* gradient, int64_t count) const {
+  using method::OuterOptimizer;
+  const auto rate = static_cast<float>(options_.outer_lr);
   const auto momentum = static_cast<float>(options_.outer_momentum);
-  if (options_.outer == "nesterov") {
-    nesterov_step(target, velocity, way, count, rate, momentum);
-  } else if (options_.outer == "momentum") {
-    momentum_step(target, velocity, way, count, rate, momentum);
-  } else {
-    plain_step(target, way, count, rate);
+  switch (options_.outer) {
+    case OuterOptimizer::kNesterov:
+      return nesterov_step(target, velocity, gradient, count, rate, momentum);
+    case OuterOptimizer::kMomentum:
+      return momentum_step(target, velocity, gradient, count, rate, momentum);
+    case OuterOptimizer::kSgd:
+      return plain_step(target, gradient, count, rate);
+    case OuterOptimizer::kAverage:
+      return plain_step(target, gradient, count, 1);
   }
 }
 
-void OuterStep::sent(const OuterFragment& fragment, std::span<const float> offered,
+void OuterStep::sent(const DilocoFragment& fragment, std::span<const float> gradient,
                      std::span<const float> late) {
   threads_.for_ranges(fragment.count, kChunk, [&](int64_t begin, int64_t end, int) {
     for (int64_t at = begin; at < end; at += kChunk) {
       const auto first = static_cast<size_t>(at);
       const auto count = static_cast<size_t>(std::min(kChunk, end - at));
-      sent_chunk(fragment.begin + at, offered.subspan(first, count),
+      sent_chunk(fragment.begin + at, gradient.subspan(first, count),
                  late.empty() ? late : late.subspan(first, count));
     }
   });
 }
 
-void OuterStep::sent_chunk(int64_t place, std::span<const float> offered,
+void OuterStep::sent_chunk(int64_t place, std::span<const float> gradient,
                            std::span<const float> late) {
-  const auto count = static_cast<int64_t>(offered.size());
-  std::array<float, kChunk> passed;
-  const std::span fresh(passed.data(), offered.size());
-  pass(codec_, offered, fresh);
-  if (!error_.empty()) subtract(offered.data(), fresh.data(), error_.data() + place, count);
+  const auto count = static_cast<int64_t>(gradient.size());
+  std::array<float, kChunk> values;
+  const std::span received(values.data(), gradient.size());
+  quantise(codec_, gradient, received);
+  if (!error_.empty()) subtract(gradient.data(), received.data(), error_.data() + place, count);
   if (correction_.empty()) return;
   if (!late.empty()) {
-    std::array<float, kChunk> passed_late;
-    const std::span old(passed_late.data(), late.size());
-    pass(codec_, late, old);
-    plain_step(fresh.data(), old.data(), count, 1);
+    std::array<float, kChunk> late_values;
+    const std::span late_received(late_values.data(), late.size());
+    quantise(codec_, late, late_received);
+    plain_step(received.data(), late_received.data(), count, 1);
   }
   step(correction_.data() + place,
-       correction_velocity_.empty() ? nullptr : correction_velocity_.data() + place, fresh.data(),
-       count);
+       correction_velocity_.empty() ? nullptr : correction_velocity_.data() + place,
+       received.data(), count);
 }
 
-void OuterStep::apply(const OuterFragment& fragment, std::span<const float> mean) {
+void OuterStep::apply(const DilocoFragment& fragment, std::span<const float> mean) {
   float* shared = shared_.all().data();
   for_pieces(fragment, [&](int64_t arena, int64_t buffer, int64_t count) {
     step(shared + arena, velocity_.empty() ? nullptr : velocity_.data() + buffer,
@@ -171,7 +176,7 @@ void OuterStep::apply(const OuterFragment& fragment, std::span<const float> mean
   });
 }
 
-void OuterStep::follow(const OuterFragment& fragment) {
+void OuterStep::follow(const DilocoFragment& fragment) {
   const float* shared = std::as_const(shared_).all().data();
   float* params = params_.all().data();
   for_pieces(fragment, [&](int64_t arena, int64_t buffer, int64_t count) {
@@ -183,7 +188,7 @@ void OuterStep::follow(const OuterFragment& fragment) {
   });
 }
 
-void OuterStep::blend(const OuterFragment& fragment) {
+void OuterStep::blend(const DilocoFragment& fragment) {
   const float* shared = std::as_const(shared_).all().data();
   float* params = params_.all().data();
   for_pieces(fragment, [&](int64_t arena, int64_t, int64_t count) {
@@ -191,7 +196,7 @@ void OuterStep::blend(const OuterFragment& fragment) {
   });
 }
 
-void OuterStep::settle(const OuterFragment& fragment) {
+void OuterStep::settle(const DilocoFragment& fragment) {
   for (std::vector<float>* values : {&correction_, &correction_velocity_}) {
     if (!values->empty()) std::fill_n(values->begin() + fragment.begin, fragment.count, 0.0f);
   }

@@ -18,13 +18,13 @@ struct FragmentPiece {
 };
 
 // The values [begin, begin + count) of such a buffer, gaps included.
-struct OuterFragment {
+struct DilocoFragment {
   int64_t begin = 0;
   int64_t count = 0;
   std::vector<FragmentPiece> pieces;  // ascending in both
 };
 
 // The fragments of method::fragments_of.
-std::vector<OuterFragment> outer_fragments(const tensor::Layout& layout, int64_t fragment_layers);
+std::vector<DilocoFragment> diloco_fragments(const tensor::Layout& layout, int64_t fragment_layers);
 
 }  // namespace thinwire::sync

@@ -1,6 +1,6 @@
-// What a worker sends of its difference from the shared weights, and what becomes of all that is
-// received (docs/methods/sparse.md): the largest values of each chunk in two bits, the rest kept.
-// The bits of both depend neither on the number of threads nor on the instruction set.
+// Sparse pseudo-gradients (docs/methods/sparse.md): a worker sends the largest values of each chunk
+// of its pseudo-gradient in two bits and keeps the rest; the mean is formed of what all sent. The
+// bits of both depend neither on the number of threads nor on the instruction set.
 #pragma once
 
 #include <memory>
@@ -16,21 +16,21 @@
 
 namespace thinwire::sync {
 
-class SparseOffers {
+class SparseCodec {
  public:
   // The layout and the threads outlive it.
-  SparseOffers(const method::SparseOptions& options, const tensor::Layout& layout,
-               ThreadPool& threads);
+  SparseCodec(const method::SparseOptions& options, const tensor::Layout& layout,
+              ThreadPool& threads);
 
-  // error = decay * error + (shared - params); its largest values are sent, and what a receiver
-  // gets of them is taken out of it. Returns the payload.
-  Bytes offer(const tensor::Arena& shared, const tensor::Arena& params, const codec::PayloadId& id);
+  // error = decay * error + (shared - params). Returns a payload of its largest values, quantised;
+  // what receivers get of them is taken out of the error.
+  Bytes encode(const tensor::Arena& shared, const tensor::Arena& params,
+               const codec::PayloadId& id);
 
-  // sum = sum over payloads, in order, of weight * values; one weight a payload. `id` says where
-  // they belong; the sender is the delivery's member. `sum` is as long as an arena.
-  Result<void> add_up(std::span<const transport::Delivery> deliveries,
-                      std::span<const float> weights, const codec::PayloadId& id,
-                      std::span<float> sum);
+  // out = sum over payloads, in order, of weight * values; one weight a payload. `id` says which
+  // round they must belong to; the sender is the delivery's member. `out` is as long as an arena.
+  Result<void> sum(std::span<const transport::Delivery> deliveries, std::span<const float> weights,
+                   const codec::PayloadId& id, std::span<float> out);
 
   std::span<float> error() { return error_.all(); }
 
@@ -60,7 +60,7 @@ class SparseOffers {
   tensor::Arena error_;  // e
   codec::SparseTiles sent_;
   std::vector<uint32_t> guesses_;                // a tile; TopK::take
-  std::vector<float> exact_;                     // values before coding
+  std::vector<float> exact_;                     // values before quantisation
   std::vector<std::vector<codec::TopK>> top_k_;  // a thread and kind
   std::vector<codec::SparseMessage> received_;   // a payload
 };

@@ -1,18 +1,19 @@
-#include "thinwire/sync/outer_fragments.h"
+#include "thinwire/sync/diloco_fragments.h"
 
 #include <algorithm>
 
-#include "thinwire/method/outer.h"
+#include "thinwire/method/diloco.h"
 
 namespace thinwire::sync {
 
-std::vector<OuterFragment> outer_fragments(const tensor::Layout& layout, int64_t fragment_layers) {
+std::vector<DilocoFragment> diloco_fragments(const tensor::Layout& layout,
+                                             int64_t fragment_layers) {
   const std::vector<int64_t> of = method::fragments_of(layout.specs(), fragment_layers);
-  std::vector<OuterFragment> fragments(
+  std::vector<DilocoFragment> fragments(
       static_cast<size_t>(*std::max_element(of.begin(), of.end()) + 1));
   int64_t place = 0;
   for (size_t f = 0; f < fragments.size(); ++f) {
-    OuterFragment& fragment = fragments[f];
+    DilocoFragment& fragment = fragments[f];
     fragment.begin = place;
     for (size_t t = 0; t < layout.size(); ++t) {
       if (of[t] != static_cast<int64_t>(f)) continue;

@@ -1,5 +1,5 @@
-// What the traces of outer_golden_test.cpp do not show: state, threads, failures.
-#include "thinwire/sync/outer.h"
+// What the traces of diloco_golden_test.cpp do not show: state, threads, failures.
+#include "thinwire/sync/diloco.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -42,7 +42,7 @@ const std::vector<std::pair<std::string, std::string>> kVariants = {
     {"streaming", "fragment_layers = 1\nsync_every = 4\noverlap = \"eager\"\nwire = \"int2\"\n"},
 };
 
-TEST(Outer, KeepsTheStateThatItsFactsName) {
+TEST(DiLoCo, KeepsTheStateThatItsFactsName) {
   for (const auto& [method, fields] : kVariants) {
     HashedRun run(run_with(method, 8, fields));
     method::StateBytes kept;
@@ -58,7 +58,7 @@ TEST(Outer, KeepsTheStateThatItsFactsName) {
   }
 }
 
-TEST(Outer, ThreadsOfAWorkerDoNotChangeItsBits) {
+TEST(DiLoCo, ThreadsOfAWorkerDoNotChangeItsBits) {
   for (const auto& [method, fields] : kVariants) {
     HashedRunOptions options = run_with(method, 8, fields);
     HashedRun one(options);
@@ -75,7 +75,19 @@ TEST(Outer, ThreadsOfAWorkerDoNotChangeItsBits) {
   }
 }
 
-TEST(Outer, SharedWeightsAgreeAndOwnOnesDoNot) {
+TEST(DiLoCo, PresetsWithTheSameFieldsTrainTheSameBits) {
+  const std::string fields = "sync_every = 3\noverlap = \"eager\"\nwire = \"bf16\"\n";
+  HashedRun diloco(run_with("diloco", 8, fields));
+  HashedRun local_sgd(run_with("local_sgd", 8, fields));
+  HashedRun streaming(run_with("streaming", 8, fields + "fragment_layers = 2\n"));
+  for (int step = 0; step < 8; ++step) {
+    for (HashedRun* run : {&diloco, &local_sgd, &streaming}) ASSERT_TRUE(run->step(0.01f));
+    ASSERT_THAT(local_sgd.params(1), ElementsAreArray(diloco.params(1))) << step;
+    ASSERT_THAT(streaming.params(1), ElementsAreArray(diloco.params(1))) << step;
+  }
+}
+
+TEST(DiLoCo, SharedWeightsAgreeAndOwnOnesDoNot) {
   HashedRun run(run_with("diloco", 9, "sync_every = 4\n"));
   for (int step = 0; step < 6; ++step) {
     ASSERT_TRUE(run.step(0.01f));
@@ -85,7 +97,7 @@ TEST(Outer, SharedWeightsAgreeAndOwnOnesDoNot) {
               Not(ElementsAreArray(std::as_const(run.replicas().params(0)).all())));
 }
 
-TEST(Outer, SendsNothingBetweenTheSends) {
+TEST(DiLoCo, SendsNothingBetweenTheSends) {
   HashedRun run(run_with("diloco", 9, "sync_every = 4\n"));
   for (int step = 1; step <= 9; ++step) {
     const uint64_t before = run.replicas().communicator(0).traffic().sent;
@@ -102,7 +114,7 @@ HashedRunOptions clustered(const std::string& fields, int workers, int clusters)
   return options;
 }
 
-TEST(Outer, WorkersOfAClusterTrainTheSameWeights) {
+TEST(DiLoCo, WorkersOfAClusterTrainTheSameWeights) {
   HashedRun run(clustered("sync_every = 4\n", 5, 2));
   for (int step = 0; step < 6; ++step) ASSERT_TRUE(run.step(0.01f));
   const auto own = [&](int worker) { return std::as_const(run.replicas().params(worker)).all(); };
@@ -114,7 +126,7 @@ TEST(Outer, WorkersOfAClusterTrainTheSameWeights) {
   }
 }
 
-TEST(Outer, ClustersSendTheBytesPredicted) {
+TEST(DiLoCo, ClustersSendTheBytesPredicted) {
   for (const char* fields : {"sync_every = 3\n", "sync_every = 2\noverlap = \"eager\"\n"}) {
     HashedRun run(clustered(fields, 5, 2));
     for (int step = 0; step < 8; ++step) ASSERT_TRUE(run.step(0.01f));
@@ -130,15 +142,15 @@ TEST(Outer, ClustersSendTheBytesPredicted) {
   }
 }
 
-// A run may be stopped at any step; whoever still reads what was sent must be told before it goes.
-TEST(Outer, MayEndWhileSumsTravel) {
+// A run may be stopped at any step: what still reads the buffers must be told before they go.
+TEST(DiLoCo, MayEndWhileSumsAreInFlight) {
   for (const auto& [method, fields] : kVariants) {
     HashedRun run(run_with(method, 100, fields));
     for (int step = 0; step < 5; ++step) ASSERT_TRUE(run.step(0.01f));
   }
 }
 
-TEST(Outer, LostWorkerIsAnErrorNotAHang) {
+TEST(DiLoCo, LostWorkerIsAnErrorNotAHang) {
   HashedRun run(run_with("diloco", 9, "sync_every = 2\n", 2));
   ASSERT_TRUE(run.step(0.01f));
   run.replicas().communicator(1).leave();

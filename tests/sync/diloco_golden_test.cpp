@@ -8,9 +8,9 @@
 
 #include "tests/paths.h"
 #include "tests/sync/hashed_run.h"
-#include "thinwire/method/outer.h"
+#include "thinwire/method/diloco.h"
 #include "thinwire/method/sparse.h"
-#include "thinwire/sync/outer_fragments.h"
+#include "thinwire/sync/diloco_fragments.h"
 #include "thinwire/tensor/safetensors.h"
 
 namespace thinwire::sync {
@@ -28,9 +28,9 @@ TensorRole role_of(const std::string& name) {
   return name == "head" ? TensorRole::kHead : TensorRole::kMatrix;
 }
 
-class OuterGolden : public testing::TestWithParam<const char*> {
+class DiLoCoGolden : public testing::TestWithParam<const char*> {
  protected:
-  OuterGolden()
+  DiLoCoGolden()
       : golden_(tests::source_file(fmt::format("tests/golden/outer_{}.safetensors", GetParam()))),
         trace_(json::parse(golden_.metadata().at("options"))),
         run_(run_options()) {}
@@ -83,9 +83,9 @@ class OuterGolden : public testing::TestWithParam<const char*> {
     return text;
   }
 
-  method::OuterOptions outer() const {
+  method::DilocoOptions outer() const {
     if (trace_["method"] != "sparse") {
-      return run_.recipe().section<method::OuterOptions>(trace_["method"]);
+      return run_.recipe().section<method::DilocoOptions>(trace_["method"]);
     }
     auto options = run_.recipe().section<method::SparseOptions>("sparse").outer_options();
     options.error_feedback = true;  // by its nature
@@ -113,9 +113,9 @@ class OuterGolden : public testing::TestWithParam<const char*> {
   // A tensor of state in the order of the fragments.
   std::span<const float> part(std::span<const float> state, size_t tensor) const {
     const tensor::Layout& layout = run_.replicas().layout();
-    const method::OuterOptions options = outer();
+    const method::DilocoOptions options = outer();
     const int64_t start = layout.offset(tensor);
-    for (const OuterFragment& fragment : outer_fragments(layout, options.fragment_layers)) {
+    for (const DilocoFragment& fragment : diloco_fragments(layout, options.fragment_layers)) {
       for (const FragmentPiece& piece : fragment.pieces) {
         if (start < piece.arena || start >= piece.arena + piece.count) continue;
         return state.subspan(static_cast<size_t>(piece.buffer + start - piece.arena),
@@ -138,7 +138,7 @@ class OuterGolden : public testing::TestWithParam<const char*> {
         return std::as_const(run_.replicas().params(worker)).tensor(tensor);
       });
     }
-    const method::OuterOptions options = outer();
+    const method::DilocoOptions options = outer();
     if (options.error_feedback) expect_state(fmt::format("r.{}", completed), "local.error");
     if (!options.eager()) return;
     expect_state(fmt::format("e.{}", completed), "local.correction");
@@ -152,7 +152,7 @@ class OuterGolden : public testing::TestWithParam<const char*> {
 };
 
 INSTANTIATE_TEST_SUITE_P(
-    Traces, OuterGolden,
+    Traces, DiLoCoGolden,
     testing::Values("local_sgd", "average", "sgd", "momentum", "diloco", "bf16", "fp8", "fp4",
                     "int2", "fp4_feedback", "int2_feedback", "clip", "partial", "inner1", "inner2",
                     "inner2_mix", "delayed", "eager1", "eager2", "eager_feedback", "eager_partial",
@@ -165,7 +165,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "members_streaming", "members_streaming_eager", "members_sparse"),
     [](const auto& name) { return std::string(name.param); });
 
-TEST_P(OuterGolden, WeightsAndStateFollowTheTrace) {
+TEST_P(DiLoCoGolden, WeightsAndStateFollowTheTrace) {
   const auto rates = golden_.read_f32("lr");
   const auto norms = golden_.contains("norm") ? golden_.read_f32("norm") : std::vector<float>();
   const auto workers = static_cast<size_t>(run_.replicas().members());
