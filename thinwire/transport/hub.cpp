@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <utility>
 
 namespace thinwire::transport {
@@ -17,6 +18,12 @@ struct Hub::Deadline {
   double timeout_s;
   std::chrono::steady_clock::time_point at;
 };
+
+std::vector<int> members_below(int count) {
+  std::vector<int> all(static_cast<size_t>(count));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
 
 Hub::Hub(std::vector<int> members, std::vector<int> here, std::shared_ptr<Carrier> carrier)
     : meeting_(std::move(members), std::move(here),

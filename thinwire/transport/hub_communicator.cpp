@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <atomic>
-#include <numeric>
 #include <utility>
 
 #include "thinwire/transport/hub.h"
@@ -98,12 +97,6 @@ class HubCommunicator final : public Communicator {
 };
 
 }  // namespace
-
-std::vector<int> members_below(int count) {
-  std::vector<int> all(static_cast<size_t>(count));
-  std::iota(all.begin(), all.end(), 0);
-  return all;
-}
 
 std::unique_ptr<Communicator> make_hub_communicator(std::shared_ptr<Hub> hub, int members,
                                                     int self) {
