@@ -11,9 +11,9 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
 #include "thinwire/cli/command.h"
+#include "thinwire/cli/given_recipe.h"
 #include "thinwire/cli/options.h"
 #include "thinwire/cli/table.h"
-#include "thinwire/method/registry.h"
 #include "thinwire/train/speed.h"
 
 namespace thinwire::cli {
@@ -84,7 +84,7 @@ void print_text(const train::SpeedResult& result, const config::Recipe& recipe) 
 }
 
 void run(const Arguments& arguments) {
-  const config::Recipe recipe = method::load_recipe(arguments.recipe, arguments.overrides);
+  const config::Recipe recipe = load_given_recipe(arguments.recipe, arguments.overrides);
   const train::SpeedResult result = train::measure_speed(recipe, arguments.options);
   arguments.json ? print_json(result) : print_text(result, recipe);
   if (!arguments.parts || arguments.json) return;

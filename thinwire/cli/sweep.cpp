@@ -56,6 +56,7 @@ void run(const Arguments& arguments) {
       arguments.out.empty() ? fs::path("runs") / grid_file.stem() : fs::path(arguments.out);
   const std::string program = arguments.program.empty() ? kOwnProgram : arguments.program;
   const SweepPlan plan = plan_sweep(load_grid(grid_file), out, program);
+  for (const std::string& notice : plan.notices) events::print_message(notice);
   const int jobs =
       arguments.jobs > 0 ? arguments.jobs : std::max(1, available_cores() / plan.threads_a_run);
   std::vector<SweepRun> runs;

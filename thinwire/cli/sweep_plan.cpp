@@ -49,6 +49,12 @@ std::vector<std::string> overrides_of(const Grid& grid, size_t point, const std:
   return overrides;
 }
 
+void add_new(const std::vector<std::string>& notices, std::vector<std::string>& all) {
+  for (const std::string& notice : notices) {
+    if (std::ranges::find(all, notice) == all.end()) all.push_back(notice);
+  }
+}
+
 std::string joined(const std::string& first, const std::string& second) {
   return first.empty() || second.empty() ? first + second : first + " " + second;
 }
@@ -72,6 +78,7 @@ SweepPlan plan_sweep(Grid grid, const fs::path& out, const std::string& program)
     for (const std::string& seed : seeds) {
       std::vector<std::string> overrides = overrides_of(grid, point, seed);
       const config::Recipe recipe = method::load_recipe(grid.recipe, overrides);
+      add_new(recipe.notices, plan.notices);
       const std::string label =
           joined(point_label(grid, point), seed.empty() ? "" : "seed=" + seed);
       const std::string name = file_name(label, hash_bytes(as_bytes(train::run_identity(recipe))));

@@ -159,6 +159,9 @@ struct Recipe {
   LogSection log;
   LinksSection links;
   MethodSections methods;
+  // What whoever gave the recipe should know, a sentence each: names it uses that are others now.
+  // Not part of what it says.
+  StringList notices;
 
   // The section a method brought; throws Error if the recipe was read without it.
   template <typename Options>
@@ -186,7 +189,8 @@ Recipe parse_recipe(std::string_view toml, std::string_view origin,
 // The complete recipe as TOML that load_recipe reads back to the same recipe.
 std::string print_recipe(const Recipe& recipe);
 
-// The fields whose values are not those of `from`, a line "table.field = value" each. Both recipes
+// The fields whose values are not those of `from`, a line "table.field = value" each, under the
+// names that fields and values first had (config/renamed.h): what identifies a run. Both recipes
 // were read with the same method sections.
 std::string print_changes(const Recipe& recipe, const Recipe& from);
 
