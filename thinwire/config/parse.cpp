@@ -18,6 +18,7 @@ namespace {
 
 // The table of fields that depend on the method.
 constexpr std::string_view kWhen = "when";
+constexpr std::string_view kChoosesWhen = "sync.method";
 
 struct Table {
   std::string name;
@@ -159,7 +160,10 @@ void read_when(Recipe& recipe, const Renames& renames, const toml::table& docume
     std::string chosen;
     at_place(place_of(origin, key.source()), [&, &name = key, &value = node] {
       chosen = methods.key(name.str());
-      if (!value.is_table() || !recipe.methods.contains(chosen)) {
+      const auto found = recipe.methods.find(chosen);
+      const bool method =
+          found != recipe.methods.end() && found->second->chosen_by() == kChoosesWhen;
+      if (!value.is_table() || !method) {
         throw UsageError(fmt::format("[when.{}] must be a table named after a method", name.str()));
       }
     });

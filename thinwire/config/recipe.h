@@ -73,15 +73,10 @@ struct TrainSection final : SectionOf<TrainSection> {
 };
 
 struct OptimSection final : SectionOf<OptimSection> {
-  std::string method = "adamw";  // adamw | muon
+  std::string method = "adamw";  // a name of method/optimizers.h
   double lr = 1e-3;              // peak learning rate
-  double beta1 = 0.9;
-  double beta2 = 0.95;
-  double eps = 1e-8;
   double weight_decay = 0.1;
-  double clip = 1.0;            // global gradient norm; 0: no clipping
-  double muon_lr = 0;           // muon: peak learning rate of the matrices; 0: lr
-  double muon_momentum = 0.95;  // muon
+  double clip = 1.0;  // global gradient norm; 0: no clipping
   void describe(Fields& fields) override;
 };
 
@@ -137,7 +132,7 @@ struct LinksSection final : SectionOf<LinksSection> {
   void describe(Fields& fields) override;
 };
 
-// Prototypes of the sections that methods bring, by table name.
+// Prototypes of the sections that methods and optimizers bring, by table name.
 using MethodSections = std::map<std::string, std::unique_ptr<Section>>;
 
 struct Recipe {
@@ -163,7 +158,7 @@ struct Recipe {
   // Not part of what it says.
   StringList notices;
 
-  // The section a method brought; throws Error if the recipe was read without it.
+  // The section a method or an optimizer brought; throws Error if the recipe was read without it.
   template <typename Options>
   const Options& section(const std::string& table) const {
     return dynamic_cast<const Options&>(method_section(table));

@@ -163,7 +163,13 @@ std::vector<FieldChange> first_named(const Renames& renames, const Recipe& recip
 }
 
 const Renames& recipe_renames() {
-  static constexpr std::array<RenamedKey, 0> kKeys = {};
+  // Optimizers had their fields in [optim] before they had tables of their own.
+  static constexpr std::array<RenamedKey, 5> kKeys = {
+      {{"optim.beta1", "adamw.beta1", "optim.lr"},
+       {"optim.beta2", "adamw.beta2", "optim.beta1"},
+       {"optim.eps", "adamw.eps", "optim.beta2"},
+       {"optim.muon_lr", "muon.lr", "optim.clip"},
+       {"optim.muon_momentum", "muon.momentum", "optim.muon_lr"}}};
   static constexpr Renames kRenames = {kKeys, {}};
   return kRenames;
 }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "thinwire/base/error.h"
+#include "thinwire/method/adamw.h"
 
 namespace thinwire::method {
 namespace {
@@ -71,10 +72,9 @@ void check(const config::Recipe& recipe) {
   }
   for (const auto& [field, value] :
        {std::pair("update", &options.update), std::pair("local_update", &options.local_update)}) {
-    if (*value != "adamw" || recipe.optim.method == "adamw") continue;
-    throw UsageError(
-        fmt::format("[distro] {} = \"adamw\" needs optim.method = \"adamw\", got \"{}\"", field,
-                    recipe.optim.method));
+    if (*value != kAdamw.name || recipe.optim.method == kAdamw.name) continue;
+    throw UsageError(fmt::format("[distro] {} = \"{}\" needs optim.method = \"{}\", got \"{}\"",
+                                 field, kAdamw.name, kAdamw.name, recipe.optim.method));
   }
 }
 
@@ -118,11 +118,12 @@ StateBytes state(const config::Recipe& recipe, std::span<const TensorSpec> tenso
   const DistroOptions& options = distro(recipe);
   const double arena = sizeof(float) * static_cast<double>(arena_elements(tensors));
   StateBytes bytes;
-  if (options.update == "adamw") bytes.consensus += 2 * arena;
+  if (options.update == kAdamw.name) bytes.consensus += optimizer_bytes(recipe, tensors);
   if (!options.stateless()) bytes.local += arena;
   if (options.local_steps > 1) {
     bytes.consensus += arena;  // the shared weights, apart from the local ones
-    bytes.local += options.local_update == "adamw" ? 3 * arena : arena;
+    bytes.local += arena;      // the way from them
+    if (options.local_update == kAdamw.name) bytes.local += optimizer_bytes(recipe, tensors);
   }
   if (options.overlap > 0) {
     const TilePlan plan = plan_tiles(tensors, options.tiles());

@@ -4,6 +4,7 @@
 #include "thinwire/base/simd.h"
 #include "thinwire/codec/wire.h"
 #include "thinwire/method/allreduce.h"
+#include "thinwire/method/optimizers.h"
 #include "thinwire/optim/optimizer.h"
 
 namespace thinwire::sync {
@@ -17,7 +18,8 @@ class AllReduce final : public Strategy {
  public:
   explicit AllReduce(const Worker& worker)
       : worker_(worker),
-        optimizer_(optim::make_optimizer(worker.recipe.optim, worker.params.layout())),
+        optimizer_(optim::make_optimizer(method::optimizer_options(worker.recipe),
+                                         worker.params.layout())),
         codec_(codec::wire_codec(
             *parse_wire(worker.recipe.section<method::AllReduceOptions>("allreduce").wire))) {}
 
@@ -31,7 +33,7 @@ class AllReduce final : public Strategy {
     report.gradient_norm = optim::global_norm(worker_.gradients.all(), worker_.threads);
     require_finite(report.gradient_norm, round, worker_.peers.self());
     const float clip = optim::clip_scale(report.gradient_norm, worker_.recipe.optim.clip);
-    optimizer_->step(worker_.params, worker_.gradients, clip, round.learning_rate, round.number,
+    optimizer_->step(worker_.params, worker_.gradients, {round.number, round.learning_rate, clip},
                      worker_.threads);
     return report;
   }
@@ -39,7 +41,7 @@ class AllReduce final : public Strategy {
   std::vector<StateTensor> state() override {
     std::vector<StateTensor> state;
     for (const optim::OptimizerState& part : optimizer_->state()) {
-      state.push_back({part.name, part.values, Agreement::kConsensus});
+      state.push_back({part.name, part.values, part.agreement});
     }
     return state;
   }

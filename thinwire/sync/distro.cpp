@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "thinwire/base/clock.h"
+#include "thinwire/method/optimizers.h"
 #include "thinwire/sync/distro_applier.h"
 #include "thinwire/sync/distro_encoder.h"
 #include "thinwire/sync/distro_look_ahead.h"
@@ -28,10 +29,11 @@ class Distro final : public Strategy {
         options_(encoder_options(worker.recipe.section<method::DistroOptions>("distro"))),
         tiles_(options_, worker.params.layout()),
         encoder_(options_, tiles_, worker.params.layout(), worker.threads),
-        applier_(options_, worker.recipe.optim, tiles_, worker.params.layout(), worker.threads) {
+        applier_(options_, method::optimizer_options(worker.recipe), tiles_, worker.params.layout(),
+                 worker.threads) {
     if (options_.stateless()) {
-      stateless_.emplace(options_, worker.recipe.optim, worker.params, worker.gradients,
-                         worker.threads);
+      stateless_.emplace(options_, method::optimizer_options(worker.recipe), worker.params,
+                         worker.gradients, worker.threads);
     }
     if (options_.look_ahead) {
       look_ahead_.emplace(options_, tiles_, worker.params.layout(), worker.threads);
@@ -84,7 +86,7 @@ class Distro final : public Strategy {
       }
     }
     for (const optim::OptimizerState& part : applier_.state()) {
-      state.push_back({part.name, part.values, Agreement::kConsensus});
+      state.push_back({part.name, part.values, part.agreement});
     }
     return state;
   }

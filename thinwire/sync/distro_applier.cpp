@@ -81,10 +81,10 @@ void copy_rows(const Rows& tile) {
 }  // namespace
 
 DistroApplier::DistroApplier(const method::DistroOptions& options,
-                             const config::OptimSection& optim, const DistroTiles& tiles,
+                             const method::OptimizerOptions& optim, const DistroTiles& tiles,
                              const tensor::Layout& layout, ThreadPool& threads)
     : options_(options),
-      optim_(optim),
+      weight_decay_(optim.weight_decay),
       tiles_(tiles),
       layout_(layout),
       threads_(threads),
@@ -117,7 +117,7 @@ Result<void> DistroApplier::apply(std::span<const transport::Delivery> deliverie
     });
   }
   if (update_ == TileUpdate::kStore) {
-    optimizer_->step(params, gradients, 1.0f, round.learning_rate, round.number, threads_);
+    optimizer_->step(params, gradients, {round.number, round.learning_rate}, threads_);
   }
   return {};
 }
@@ -133,7 +133,7 @@ void DistroApplier::update_on_device(size_t payloads, float lr, tensor::Arena& t
 
 float DistroApplier::shrink(size_t tensor, float lr) const {
   if (!layout_.specs()[tensor].decays()) return 1.0f;
-  return 1.0f - lr * static_cast<float>(optim_.weight_decay);
+  return 1.0f - lr * static_cast<float>(weight_decay_);
 }
 
 std::vector<optim::OptimizerState> DistroApplier::state() {

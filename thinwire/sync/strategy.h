@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "thinwire/base/agreement.h"
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/round.h"
@@ -40,11 +41,7 @@ struct Worker {
   transport::Peers& peers;
 };
 
-// Who must agree on a piece of state. Derivable state is not listed at all.
-enum class Agreement : uint8_t {
-  kConsensus,  // bit-identical on every replica after a synchronisation, digested, stored once
-  kLocal,      // differs between workers, stored for each
-};
+using thinwire::Agreement;
 
 struct StateTensor {
   std::string name;
