@@ -10,6 +10,7 @@
 #include "thinwire/base/rng.h"
 #include "thinwire/data/prepare.h"
 #include "thinwire/method/registry.h"
+#include "thinwire/train/checkpoint.h"
 #include "thinwire/train/train.h"
 
 namespace thinwire::train {
@@ -48,6 +49,15 @@ inline fs::path prepare_tiny_corpus(const fs::path& folder, int lines = 900) {
   data.validation_block = 4;
   data::prepare(data, {.threads = 1});
   return data.dir;
+}
+
+// The run in `from` as it was after `step`, where a checkpoint was written after every one.
+inline void copy_run(const fs::path& from, const fs::path& to, int64_t step) {
+  fs::create_directories(to / "checkpoints");
+  fs::copy(from / "events.jsonl", to);
+  fs::copy(from / "recipe.toml", to);
+  const std::string name = checkpoint_name(static_cast<uint64_t>(step));
+  fs::copy(from / "checkpoints" / name, to / "checkpoints" / name);
 }
 
 // Two workers, 12 steps, a 2-block model; `overrides` come last.
