@@ -11,8 +11,10 @@
 #include <sstream>
 
 #include "tests/cli/program_run.h"
-#include "tests/train/tiny_run.h"
+#include "tests/tiny_run.h"
 #include "thinwire/cli/command.h"
+#include "thinwire/cli/refusal.h"
+#include "thinwire/launch/train.h"
 
 namespace thinwire::cli {
 namespace {
@@ -30,12 +32,12 @@ class AbsurdValues : public testing::Test {
     folder_ = fs::path(testing::TempDir()) / "thinwire" / "cli_absurd";
     fs::remove_all(folder_);
     fs::create_directories(folder_ / "work");
-    train::prepare_tiny_corpus(folder_);
-    const config::Recipe recipe = train::tiny_recipe(
+    prepare_tiny_corpus(folder_);
+    const config::Recipe recipe = tiny_recipe(
         folder_, {"train.steps=1", "schedule.warmup=0", "model.vocab=258", "eval.rows=1"});
     write_file(folder_ / "recipe.toml", config::print_recipe(recipe));
     write_file(folder_ / "grid.toml", "recipe = 'no such file'\n");
-    train::train(recipe, {});
+    launch::train(recipe, {});
     fs::current_path(folder_ / "work");  // where files of absurd names go
   }
   static void TearDownTestSuite() { fs::current_path(home_); }
@@ -117,7 +119,8 @@ Words with_option(const CLI::App& command, const Words& words, const CLI::Option
 bool is_named(const CLI::Option& option, const std::string& value, const std::string& message) {
   const auto has = [&](const std::string& text) { return message.find(text) != std::string::npos; };
   const bool telling = option.get_positional() ? !value.empty() : value.size() > 1;
-  return has(option.get_name()) || has("'" + value + "'") || (telling && has(value));
+  return has(option.get_name()) || has(label(option)) || has("'" + value + "'") ||
+         (telling && has(value));
 }
 
 // Text that stands for itself, a path or a prompt, may come back as it is.

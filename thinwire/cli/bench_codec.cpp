@@ -17,9 +17,9 @@
 #include "thinwire/base/units.h"
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
-#include "thinwire/cli/table.h"
 #include "thinwire/codec/payload.h"
 #include "thinwire/config/model_shapes.h"
+#include "thinwire/report/table.h"
 #include "thinwire/sync/distro_encoder.h"
 
 namespace thinwire::cli {
@@ -164,16 +164,16 @@ void print_json(const Case& result) {
   fmt::print("{}\n", line.dump());
 }
 
-Table table_of(const std::vector<Case>& cases) {
-  Table table;
+report::Table table_of(const std::vector<Case>& cases) {
+  report::Table table;
   table.columns = {{"values", true}, {"k"},           {"bytes"}, {"bound"}, {"ratio"},
                    {"encode\nMB/s"}, {"decode\nMB/s"}};
   for (const Case& result : cases) {
-    table.rows.push_back({result.values, fmt::format("{}", result.k),
-                          fmt::format("{}", result.bytes), number_cell(result.bound_bytes, 0),
-                          number_cell(result.ratio(), 4),
-                          number_cell(result.rate(result.encode_seconds), 0),
-                          number_cell(result.rate(result.decode_seconds), 0)});
+    table.rows.push_back(
+        {result.values, fmt::format("{}", result.k), fmt::format("{}", result.bytes),
+         report::number_cell(result.bound_bytes, 0), report::number_cell(result.ratio(), 4),
+         report::number_cell(result.rate(result.encode_seconds), 0),
+         report::number_cell(result.rate(result.decode_seconds), 0)});
   }
   return table;
 }
@@ -224,11 +224,11 @@ void add_bench_codec(CLI::App& bench) {
   arguments->model = default_model();
   command->add_option("--k", arguments->k, "Coefficients kept of a full tile; several with commas")
       ->delimiter(',')
-      ->check(CLI::Range(1, 65536))
+      ->check(whole_number(1, 65536))
       ->capture_default_str();
   command->add_option("--values", arguments->values, "Codings of values; several with commas")
       ->delimiter(',')
-      ->check(CLI::IsMember({"fp32", "bf16", "int8", "1bit"}))
+      ->check(one_of({"fp32", "bf16", "int8", "1bit"}))
       ->capture_default_str();
   add_count(*command, "--chunk", arguments->chunk, 1, method::kMaxChunk, "Largest side of a tile");
   add_count(*command, "--layers", arguments->model.layers, 1, 1000,

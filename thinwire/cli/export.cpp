@@ -9,8 +9,8 @@
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
 #include "thinwire/cli/tensor_progress.h"
+#include "thinwire/convert/hf.h"
 #include "thinwire/events/progress.h"
-#include "thinwire/train/hf.h"
 
 namespace thinwire::cli {
 namespace {
@@ -24,7 +24,7 @@ struct Arguments {
 void run(const Arguments& arguments) {
   const DType dtype = arguments.dtype == "bf16" ? DType::kBf16 : DType::kF32;
   for (const std::string& note :
-       train::export_hf(arguments.source, arguments.out_dir, dtype, show_tensors("export"))) {
+       convert::export_hf(arguments.source, arguments.out_dir, dtype, show_tensors("export"))) {
     events::print_message(note);
   }
   fmt::print("{}\n", arguments.out_dir);
@@ -39,12 +39,12 @@ void add_export(CLI::App& app) {
   command
       ->add_option("model", arguments->source, "Run folder (its newest checkpoint) or checkpoint")
       ->required()
-      ->check(CLI::ExistingDirectory);
+      ->check(existing_folder());
   command->add_option("out_dir", arguments->out_dir, "Folder to write; must not exist or be empty")
       ->required()
       ->check(refuse_empty);
   command->add_option("--dtype", arguments->dtype, "Number format of the weights")
-      ->check(CLI::IsMember({"fp32", "bf16"}))
+      ->check(one_of({"fp32", "bf16"}))
       ->capture_default_str();
   add_quiet_flag(command);
   command->callback([arguments] { run(*arguments); });

@@ -12,10 +12,10 @@
 #include "thinwire/cli/given_recipe.h"
 #include "thinwire/cli/options.h"
 #include "thinwire/cli/plan.h"
-#include "thinwire/cli/table.h"
 #include "thinwire/config/model_shapes.h"
 #include "thinwire/events/plot.h"
 #include "thinwire/plan/distro_report.h"
+#include "thinwire/report/table.h"
 
 namespace thinwire::cli {
 namespace {
@@ -109,18 +109,18 @@ void print_text(const Case& chosen, const plan::DistroCost& cost) {
              chosen.payload ? fmt::format(" at most (entropy of uniform slots: {})",
                                           format_bytes(chosen.payload->entropy_bytes))
                             : "");
-  const Table table = {
+  const report::Table table = {
       {{"a member and step", true},
        {"sent"},
        {"received"},
        {"÷ DisTrO\nreceived"},
        {"÷ DisTrO\nsent"}},
       {{"all-reduce, the report's yardstick: (m-1) * 2N", format_bytes(cost.all_reduce_bytes),
-        format_bytes(cost.all_reduce_bytes), ratio_cell(cost.ratio),
-        ratio_cell(cost.all_reduce_bytes / cost.sent_bytes)},
+        format_bytes(cost.all_reduce_bytes), report::ratio_cell(cost.ratio),
+        report::ratio_cell(cost.all_reduce_bytes / cost.sent_bytes)},
        {"ring all-reduce in bf16: 2(m-1)/m * 2N", format_bytes(cost.ring_bytes),
-        format_bytes(cost.ring_bytes), ratio_cell(cost.ratio_ring),
-        ratio_cell(cost.ratio_ring_sent)},
+        format_bytes(cost.ring_bytes), report::ratio_cell(cost.ratio_ring),
+        report::ratio_cell(cost.ratio_ring_sent)},
        {"DisTrO", format_bytes(cost.sent_bytes), format_bytes(cost.received_bytes), "1.00",
         "1.00"}}};
   fmt::print("{}\n", table.terminal());
@@ -178,7 +178,7 @@ void add_plan_distro(CLI::App& plan) {
   command
       ->add_option("--topology", setting.topology,
                    "aggregator (a server adds up) or peers (each uploads to each)")
-      ->check(CLI::IsMember({"aggregator", "peers"}))
+      ->check(one_of({"aggregator", "peers"}))
       ->capture_default_str();
   add_count(*command, "--k", arguments->k, 1, method::kMaxChunk * method::kMaxChunk,
             "Coefficients a full tile; without a recipe of the report's model");

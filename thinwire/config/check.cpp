@@ -34,6 +34,7 @@ void check_run(const RunSection& run) {
 }
 
 void check_data(const DataSection& data) {
+  require(!data.dir.empty(), "[data] dir must name a folder, got ''");
   std::set<std::string> names = {"validation", "train"};
   for (const std::string& set : data.validation_text) {
     const size_t equals = set.find('=');
@@ -93,17 +94,6 @@ void check_absent(const SyncSection& sync, int64_t workers) {
   }
 }
 
-void check_sync(const SyncSection& sync, int64_t workers) {
-  check_absent(sync, workers);
-  if (sync.within == "none") {
-    require(sync.clusters == 0, "[sync] clusters = {} needs within, got \"none\"", sync.clusters);
-    return;
-  }
-  require(sync.clusters >= 1 && sync.clusters <= workers,
-          "[sync] clusters must be >= 1 and <= [train] workers = {} with within = \"{}\", got {}",
-          workers, sync.within, sync.clusters);
-}
-
 void check_links(const LinksSection& links, const std::string& engine) {
   require(!links.paced || engine == "mpi",
           "[links] paced = true needs [train] engine = \"mpi\", got \"{}\": threads of one process "
@@ -140,7 +130,7 @@ void check_recipe(const Recipe& recipe) {
   check_data(recipe.data);
   check_model(recipe.model);
   check_train(recipe.train);
-  check_sync(recipe.sync, recipe.train.workers);
+  check_absent(recipe.sync, recipe.train.workers);
   check_links(recipe.links, recipe.train.engine);
   check_eval(recipe.eval, recipe.checkpoint);
   check_schedule(recipe.schedule, recipe.train.steps);

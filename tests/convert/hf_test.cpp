@@ -1,0 +1,234 @@
+#include "thinwire/convert/hf.h"
+
+#include <algorithm>
+
+#include "tests/convert/hf_fixture.h"
+#include "thinwire/base/bf16.h"
+#include "thinwire/base/bytes.h"
+#include "thinwire/model/decoder.h"
+
+namespace thinwire::convert {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+TEST_F(HuggingFace, ImportedModelsGiveTheLogitsOfTransformers) {
+  for (const char* golden : {"untied", "tied", "gqa"}) {
+    use(golden);
+    write_single();
+    import_hf(hf_, dir_ / golden);
+    const LoadedModel loaded = load_model(dir_ / golden);
+    ThreadPool threads(1);
+    model::Decoder decoder(loaded.model, *loaded.params, threads, loaded.sequence);
+    const auto tokens = golden_->read_integers("tokens");
+    const auto logits = golden_->read_f32("logits");
+    for (size_t t = 0; t < 16; ++t) {
+      const auto got = decoder.step(static_cast<int32_t>(tokens[t]));
+      for (size_t v = 0; v < got.size(); ++v) {
+        EXPECT_NEAR(got[v], logits[t * got.size() + v], 1e-4) << golden << " position " << t;
+      }
+    }
+  }
+}
+
+TEST_F(HuggingFace, ImportThenExportGivesBackTheSameFolder) {
+  write_single();
+  EXPECT_THAT(import_hf(hf_, dir_ / "imported"), ElementsAre(HasSubstr("no tokenizer.model")));
+  EXPECT_THAT(export_hf(dir_ / "imported", dir_ / "exported", DType::kF32),
+              ElementsAre(HasSubstr("no vocabulary")));
+  expect_same_weights(dir_ / "exported");
+  const json exported = json::parse(read_text_file(dir_ / "exported/config.json"));
+  for (const auto& [key, value] : config_.items()) {
+    if (key.ends_with("_token_id")) continue;
+    EXPECT_EQ(exported.at(key), value) << key;
+  }
+  EXPECT_EQ(exported["rope_parameters"]["rope_theta"], config_["rope_theta"]);
+  EXPECT_EQ(exported["head_dim"], 8);
+}
+
+TEST_F(HuggingFace, ShardedWeightsAreFoundByTheirIndex) {
+  write_sharded();
+  import_hf(hf_, dir_ / "imported");
+  expect_same_weights(dir_ / "imported");
+}
+
+TEST_F(HuggingFace, LoadModelTakesTheFolderAsItIs) {
+  write_sharded();
+  expect_same_weights(hf_);
+  EXPECT_EQ(load_model(hf_).sequence, 64);
+}
+
+TEST_F(HuggingFace, Bf16WeightsAreReadAndWrittenExactly) {
+  for (auto& values : weights_.values) {
+    for (float& value : values) value = round_to_bf16(value);
+  }
+  write_single(DType::kBf16);
+  import_hf(hf_, dir_ / "imported");
+  expect_same_weights(dir_ / "imported");
+  export_hf(dir_ / "imported", dir_ / "exported", DType::kBf16);
+  const SafetensorsReader exported(dir_ / "exported/model.safetensors");
+  EXPECT_EQ(exported.find("model.norm.weight").dtype, DType::kBf16);
+  EXPECT_EQ(exported.metadata().at("format"), "pt");
+  expect_same_weights(dir_ / "exported");
+  EXPECT_EQ(json::parse(read_text_file(dir_ / "exported/config.json"))["torch_dtype"], "bfloat16");
+}
+
+TEST_F(HuggingFace, FieldsTransformersLeavesOutTakeItsDefaults) {
+  use("untied");
+  for (const char* field :
+       {"num_key_value_heads", "tie_word_embeddings", "hidden_act", "rope_theta", "attention_bias",
+        "mlp_bias", "max_position_embeddings"}) {
+    config_.erase(field);
+  }
+  config_["rms_norm_eps"] = nullptr;
+  config_["head_dim"] = nullptr;
+  config_["rope_scaling"] = nullptr;
+  write_single();
+  const LoadedModel loaded = load_model(hf_);
+  EXPECT_EQ(loaded.model.kv_heads, 4);
+  EXPECT_EQ(loaded.model.rope_theta, 10000);
+  EXPECT_EQ(loaded.model.norm_eps, 1e-6);
+  EXPECT_FALSE(loaded.model.tied);
+  EXPECT_EQ(loaded.sequence, 2048);
+}
+
+TEST_F(HuggingFace, RopeThetaIsReadFromEitherPlace) {
+  config_.erase("rope_theta");
+  config_["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 12345.0}};
+  write_single();
+  EXPECT_EQ(load_model(hf_).model.rope_theta, 12345);
+}
+
+// What stands before a text is the same in a run, in its export and in what is imported from that.
+TEST_F(HuggingFace, TextsBeginAsTheFolderSays) {
+  std::string text = "the quick brown fox jumps over the lazy dog";
+  int lines = 0;
+  const auto next = [&]() -> const std::string* { return lines++ < 50 ? &text : nullptr; };
+  const std::string model = data::train_sentencepiece(next, {.type = "bpe", .size = 290});
+  use_vocabulary_of(290);
+  write_single();
+  write_file(hf_ / "tokenizer.model", model);
+  const auto begin = [&](const std::string& tokenizer_config) {
+    fs::remove(hf_ / "tokenizer_config.json");
+    if (!tokenizer_config.empty()) write_file(hf_ / "tokenizer_config.json", tokenizer_config);
+    for (const char* folder : {"imported", "exported"}) fs::remove_all(dir_ / folder);
+    import_hf(hf_, dir_ / "imported");
+    export_hf(dir_ / "imported", dir_ / "exported", DType::kF32);
+    const int32_t token = load_model(hf_).begin;
+    EXPECT_EQ(load_model(dir_ / "imported").begin, token) << tokenizer_config;
+    EXPECT_EQ(load_model(dir_ / "exported").begin, token) << tokenizer_config;
+    return token;
+  };
+  EXPECT_EQ(begin(""), 1) << "transformers puts BOS where nothing is said";
+  EXPECT_EQ(begin(R"({"add_bos_token": true, "bos_token": "<s>"})"), 1);
+  EXPECT_EQ(begin(R"({"add_bos_token": false, "bos_token": "<s>"})"), -1);
+  EXPECT_EQ(begin(R"({"add_bos_token": null, "bos_token": {"content": "</s>"}})"), 2);
+  config_["bos_token_id"] = 2;
+  write_config();
+  EXPECT_EQ(begin(R"({"bos_token": null})"), 2);
+  EXPECT_THAT(error_of([&] { begin(R"({"add_bos_token": 1})"); }),
+              AllOf(HasSubstr("tokenizer_config.json"), HasSubstr("add_bos_token must be true")));
+}
+
+TEST_F(HuggingFace, ByteVocabularyIsCarriedAndExplained) {
+  use_vocabulary_of(258);
+  write_single();
+  write_file(hf_ / data::kByteFile, data::byte_vocabulary_json());
+  EXPECT_THAT(import_hf(hf_, dir_ / "imported"), IsEmpty());
+  EXPECT_EQ(load_model(dir_ / "imported").vocabulary->eos(), 256);
+  EXPECT_THAT(export_hf(dir_ / "imported", dir_ / "exported", DType::kF32),
+              ElementsAre(HasSubstr("no tokenizer.model")));
+  EXPECT_TRUE(fs::exists(dir_ / "exported" / data::kByteFile));
+  const json exported = json::parse(read_text_file(dir_ / "exported/config.json"));
+  EXPECT_EQ(exported["eos_token_id"], 256);
+  EXPECT_EQ(exported["bos_token_id"], 257);
+}
+
+TEST_F(HuggingFace, SentencePieceModelIsCarriedBothWays) {
+  std::string text = "the quick brown fox jumps over the lazy dog";
+  int lines = 0;
+  const auto next = [&]() -> const std::string* { return lines++ < 50 ? &text : nullptr; };
+  const std::string model = data::train_sentencepiece(next, {.type = "bpe", .size = 290});
+  config_["vocab_size"] = 61;
+  write_single();
+  write_file(hf_ / "tokenizer.model", model);
+  EXPECT_THAT(import_error(), AllOf(HasSubstr("tokenizer.model has 290 pieces"),
+                                    HasSubstr("vocab_size"), HasSubstr("at most 61")));
+
+  use_vocabulary_of(300);  // padded beyond the pieces
+  write_single();
+  EXPECT_THAT(import_hf(hf_, dir_ / "imported"),
+              ElementsAre(AllOf(HasSubstr("290 pieces"), HasSubstr("the last 10"))));
+  EXPECT_EQ(read_text_file(dir_ / "imported" / data::kSentencePieceFile), model);
+  EXPECT_THAT(export_hf(dir_ / "imported", dir_ / "exported", DType::kF32), IsEmpty());
+  EXPECT_EQ(read_text_file(dir_ / "exported/tokenizer.model"), model);
+  const json tokenizer = json::parse(read_text_file(dir_ / "exported/tokenizer_config.json"));
+  EXPECT_EQ(tokenizer["tokenizer_class"], "LlamaTokenizer");
+  const json generation = json::parse(read_text_file(dir_ / "exported/generation_config.json"));
+  EXPECT_EQ(generation["eos_token_id"], 2);
+}
+
+TEST_F(HuggingFace, ARunFolderMeansItsNewestCheckpoint) {
+  write_single();
+  const LoadedModel loaded = load_model(hf_);
+  import_hf(hf_, dir_ / "imported");
+  for (const uint64_t step : {10, 20}) {
+    loaded.params->all().front() = static_cast<float>(step);
+    write_checkpoint(step, loaded, {});
+  }
+  EXPECT_EQ(load_model(dir_ / "run").params->all().front(), 20);
+  EXPECT_EQ(load_model(dir_ / "run/checkpoints/step-00000010").params->all().front(), 10);
+}
+
+// Documents follow EOS in training, and no BOS is ever seen there.
+TEST_F(HuggingFace, TextsOfTrainedModelsBeginWithTheEndOfTheOneBefore) {
+  use_vocabulary_of(258);
+  write_single();
+  import_hf(hf_, dir_ / "imported");
+  write_checkpoint(10, load_model(hf_), data::byte_vocabulary_json());
+  export_hf(dir_ / "run", dir_ / "exported", DType::kF32);
+  import_hf(dir_ / "exported", dir_ / "again");
+  for (const char* folder : {"run", "exported", "again"}) {
+    EXPECT_EQ(load_model(dir_ / folder).begin, 256) << folder;
+  }
+  const json exported = json::parse(read_text_file(dir_ / "exported/config.json"));
+  EXPECT_EQ(exported["bos_token_id"], 256);
+}
+
+TEST_F(HuggingFace, AnImportTellsHowFarItsReadingAndItsWritingAre) {
+  write_single();
+  std::vector<size_t> read;
+  std::vector<size_t> written;
+  size_t tensors = 0;
+  import_hf(
+      hf_, dir_ / "imported",
+      [&](size_t done, size_t all) {
+        EXPECT_TRUE(written.empty());
+        read.push_back(done);
+        tensors = all;
+      },
+      [&](size_t done, size_t) { written.push_back(done); });
+  ASSERT_EQ(read.size(), tensors + 1);
+  EXPECT_EQ(read.back(), tensors);
+  EXPECT_EQ(written, read);
+}
+
+TEST_F(HuggingFace, WhatIsInterruptedLeavesNothing) {
+  write_single();
+  const auto interrupt = [](size_t done, size_t all) {
+    EXPECT_LT(done, all);
+    if (done == 2) throw Error("interrupted");
+  };
+  EXPECT_THROW(import_hf(hf_, dir_ / "imported", interrupt), Error);
+  EXPECT_THROW(import_hf(hf_, dir_ / "imported", {}, interrupt), Error);
+  EXPECT_EQ(std::distance(fs::directory_iterator(dir_), {}), 1) << "the source alone";
+  import_hf(hf_, dir_ / "imported");
+  EXPECT_THROW(export_hf(dir_ / "imported", dir_ / "exported", DType::kF32, interrupt), Error);
+  EXPECT_EQ(std::distance(fs::directory_iterator(dir_), {}), 2);
+}
+
+}  // namespace
+}  // namespace thinwire::convert
