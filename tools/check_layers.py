@@ -27,7 +27,7 @@ MAY_INCLUDE = {
     "transport": "links base",
     "tensor": "base",
     "model": "tensor config base",
-    "optim": "tensor config base",
+    "optim": "tensor method base",
     "codec": "method tensor base",
     "sync": "codec optim method schedule transport tensor config base",
     "plan": "method schedule links config base",

@@ -11,6 +11,8 @@
 
 #include "thinwire/base/rng.h"
 #include "thinwire/config/model_shapes.h"
+#include "thinwire/method/optimizers.h"
+#include "thinwire/method/registry.h"
 #include "thinwire/sync/distro_applier.h"
 #include "thinwire/sync/distro_encoder.h"
 
@@ -67,7 +69,7 @@ struct Step {
   double parameter_bytes() const { return 4.0 * static_cast<double>(layout.total()); }
 
   method::DistroOptions options;
-  config::OptimSection optim;
+  method::OptimizerOptions optim = method::optimizer_options(method::load_recipe({}, {}));
   tensor::Layout layout;
   tensor::Arena params;
   tensor::Arena gradients;

@@ -60,6 +60,16 @@ class Recipe(unittest.TestCase):
         self.assertIn("distro.k = 8 is ignored: sync.method is allreduce", done.stderr)
         self.assertEqual(recipe(RECIPES / "tiny.toml").stderr, "")
 
+    def test_tells_present_names_of_what_has_another_one(self):
+        done = recipe("optim.method=muon", "optim.muon_lr=0.5")
+        self.assertEqual(done.stderr, "optim.muon_lr is now called muon.lr\n")
+        self.assertEqual(tomllib.loads(done.stdout)["muon"]["lr"], 0.5)
+        both = recipe("optim.muon_lr=0.5", "muon.lr=0.5")
+        self.assertEqual(both.returncode, 2)
+        self.assertIn("optim.muon_lr and muon.lr are the same", both.stderr)
+        self.assertIn("optim.muon_lr is now called muon.lr.\n\n[muon]\n  lr: number",
+                      recipe("--explain", "optim.muon_lr").stdout)
+
     def test_says_which_name_was_meant(self):
         for fields, hint in (("sync.methd=x", "did you mean method?"),
                              ("sync.method=distor", "did you mean distro?"),

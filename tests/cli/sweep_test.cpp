@@ -109,6 +109,17 @@ TEST_F(SweepTest, EveryCommandHasARecipeThatIsAccepted) {
   }
 }
 
+TEST_F(SweepTest, FieldsByOldNamesAreTheSameRunsAndAreNamedOnce) {
+  const SweepPlan old = plan("[grid]\noptim.beta1 = [0.7, 0.8]\noptim.lr = [1e-8]");
+  const SweepPlan now = plan("[grid]\nadamw.beta1 = [0.7, 0.8]\noptim.lr = [1e-8]");
+  EXPECT_THAT(old.notices, ElementsAre("optim.beta1 is now called adamw.beta1"));
+  EXPECT_THAT(now.notices, testing::IsEmpty());
+  ASSERT_EQ(old.runs.size(), now.runs.size());
+  for (size_t i = 0; i < old.runs.size(); ++i) {
+    EXPECT_EQ(old.runs[i].run.folder, now.runs[i].run.folder);
+  }
+}
+
 TEST_F(SweepTest, DoesNotRepeatWhatIsFinished) {
   const SweepPlan sweep = plan();
   run(sweep);

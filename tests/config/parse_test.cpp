@@ -180,12 +180,6 @@ TEST(Refusals, NumbersMustBeFinite) {
   EXPECT_THAT(refusal("", {"train.steps=1e300"}), HasSubstr("steps must be an integer"));
 }
 
-TEST(Refusals, FieldsOfMuonNeedMuon) {
-  EXPECT_THAT(refusal("[optim]\nmuon_lr = 0.5"),
-              HasSubstr("[optim] muon_lr = 0.5 needs method = \"muon\", got \"adamw\""));
-  EXPECT_THAT(refusal("[optim]\nmuon_momentum = 0.5"), HasSubstr("muon_momentum = 0.5 needs"));
-}
-
 TEST(Refusals, ListTheChoices) {
   EXPECT_EQ(refusal("[schedule]\nkind = \"cosin\""),
             "recipes/x.toml:2: [schedule] kind must be one of cosine, linear, constant, wsd, got "

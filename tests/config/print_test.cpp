@@ -70,7 +70,6 @@ Recipe random_recipe() {
   recipe.model.intermediate += 1;
   recipe.train.batch = recipe.train.workers + recipe.train.microbatch;
   recipe.train.sequence = 1;
-  recipe.optim.method = "muon";
   if (recipe.links.paced) recipe.train.engine = "mpi";
   if (recipe.eval.every == 0) {
     recipe.eval.patience = 0;

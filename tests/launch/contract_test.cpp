@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tests/launch/copied_run.h"
 #include "tests/paths.h"
 #include "tests/tiny_run.h"
 #include "thinwire/checkpoint/checkpoint.h"
@@ -137,15 +138,6 @@ class Contract : public testing::TestWithParam<Variant> {
     return tiny_recipe(folder_, std::move(overrides));
   }
 
-  // The run as it was after `step`, where a checkpoint was written after every one.
-  void copy_run(const fs::path& to, int64_t step) const {
-    fs::create_directories(to / "checkpoints");
-    fs::copy(folder_ / "run/events.jsonl", to);
-    fs::copy(folder_ / "run/recipe.toml", to);
-    const std::string name = checkpoint::checkpoint_name(static_cast<uint64_t>(step));
-    fs::copy(folder_ / "run/checkpoints" / name, to / "checkpoints" / name);
-  }
-
   fs::path folder_;
 };
 
@@ -177,7 +169,7 @@ TEST_P(Contract, ResumeIsBitwiseFromEveryStep) {
   const TrainResult whole = train(recipe({"checkpoint.every=1", "checkpoint.keep=100"}), {});
   for (int64_t step = 1; step <= 12; ++step) {
     const fs::path copy = folder_ / ("from" + std::to_string(step));
-    copy_run(copy, step);
+    copy_run(folder_ / "run", copy, step);
     const TrainResult resumed = train(recipe({"run.dir=" + copy.string()}), {});
     EXPECT_EQ(resumed.summary.digest, whole.summary.digest) << "resumed after step " << step;
     EXPECT_EQ(resumed.summary.steps, 12);
@@ -197,7 +189,7 @@ TEST_P(Contract, AFinishedRunGivenMoreStepsGoesOnAndResumes) {
   EXPECT_LT(whole.summary.val_loss.at("validation"), 5.6);
   for (const int64_t step : {13, 16}) {
     const fs::path copy = folder_ / ("from" + std::to_string(step));
-    copy_run(copy, step);
+    copy_run(folder_ / "run", copy, step);
     EXPECT_EQ(train(recipe({more, "run.dir=" + copy.string()}), {}).summary.digest,
               whole.summary.digest)
         << "resumed after step " << step;

@@ -35,10 +35,19 @@ TEST(IgnoredFields, AreThoseOfOtherSchedules) {
 }
 
 TEST(IgnoredFields, AreTheOptimizersWhereDistroUpdates) {
-  EXPECT_THAT(ignored({"sync.method=distro", "optim.beta1=0.8"}),
-              ElementsAre("optim.beta1 = 0.8 is ignored: distro.update is sign, which needs no "
+  EXPECT_THAT(ignored({"sync.method=distro", "adamw.beta1=0.8"}),
+              ElementsAre("adamw.beta1 = 0.8 is ignored: distro.update is sign, which needs no "
                           "optimizer"));
-  EXPECT_THAT(ignored({"sync.method=distro", "distro.update=adamw", "optim.beta1=0.8"}), IsEmpty());
+  EXPECT_THAT(ignored({"sync.method=distro", "optim.method=muon"}),
+              ElementsAre("optim.method = \"muon\" is ignored: distro.update is sign, which needs "
+                          "no optimizer"));
+  EXPECT_THAT(ignored({"sync.method=distro", "distro.update=adamw", "adamw.beta1=0.8"}), IsEmpty());
+}
+
+TEST(IgnoredFields, AreThoseOfOtherOptimizers) {
+  EXPECT_THAT(ignored({"muon.lr=0.5"}),
+              ElementsAre("muon.lr = 0.5 is ignored: optim.method is adamw"));
+  EXPECT_THAT(ignored({"optim.method=muon", "muon.lr=0.5", "adamw.beta1=0.8"}), IsEmpty());
 }
 
 TEST(IgnoredFields, AreOfData) {

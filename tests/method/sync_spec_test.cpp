@@ -20,7 +20,8 @@ TEST(SyncSpec, NamesThePresetsAlgorithmWithThePresetsOptions) {
   EXPECT_EQ(&spec.method.options, &recipe.section("local_sgd"));
   EXPECT_EQ(spec.steps, 12);
   EXPECT_EQ(spec.timeout_s, 3);
-  EXPECT_EQ(&spec.optim, &recipe.optim);
+  EXPECT_EQ(spec.optim.lr, recipe.optim.lr);
+  EXPECT_EQ(spec.clip, recipe.optim.clip);
 }
 
 TEST(SyncSpec, AWorkerAloneTrainsByAllReduceOfOne) {

@@ -4,10 +4,14 @@
 
 #include <cmath>
 #include <cstring>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include "thinwire/base/error.h"
 #include "thinwire/base/rng.h"
+#include "thinwire/method/method.h"
+#include "thinwire/method/optimizers.h"
+#include "thinwire/method/registry.h"
 
 namespace thinwire::optim {
 namespace {
@@ -23,14 +27,92 @@ void fill(tensor::Arena& arena, uint64_t seed) {
   }
 }
 
-TEST(Optimizers, AreTheChoicesOfTheRecipe) {
-  config::OptimSection section;
-  config::Fields fields;
-  section.describe(fields);
-  config::StringList names;
-  for (const OptimizerEntry& entry : all_optimizers()) names.emplace_back(entry.name);
-  EXPECT_EQ(fields.all().front().name, "method");
-  EXPECT_EQ(fields.all().front().choices, names);
+method::OptimizerOptions options_of(const std::vector<std::string>& overrides = {}) {
+  return method::optimizer_options(method::load_recipe({}, overrides));
+}
+
+TEST(Optimizers, HaveFactsAndArithmeticOfTheSameNames) {
+  std::vector<std::string_view> facts, arithmetic;
+  for (const method::OptimizerSpec* spec : method::all_optimizers()) facts.push_back(spec->name);
+  for (const OptimizerEntry& entry : all_optimizers()) arithmetic.push_back(entry.name);
+  EXPECT_EQ(arithmetic, facts);
+}
+
+// What holds for every optimizer of the table.
+class EveryOptimizer : public testing::TestWithParam<const method::OptimizerSpec*> {
+ protected:
+  method::OptimizerOptions options() const {
+    return options_of({"optim.method=" + std::string(GetParam()->name)});
+  }
+
+  // A matrix of the blocks with more rows than columns and one the other way round, and the rest.
+  static std::vector<TensorSpec> model() {
+    return {{"embed", {40, 9}, TensorRole::kEmbedding},
+            {"wide", {33, 65}, TensorRole::kMatrix, 0},
+            {"norm", {77}, TensorRole::kNorm, 0},
+            {"tall", {50, 17}, TensorRole::kMatrix, 1},
+            {"head", {40, 9}, TensorRole::kHead}};
+  }
+
+  const tensor::Layout layout_{model()};
+};
+
+INSTANTIATE_TEST_SUITE_P(Table, EveryOptimizer,
+                         testing::ValuesIn(method::all_optimizers().begin(),
+                                           method::all_optimizers().end()),
+                         [](const auto& spec) { return std::string(spec.param->name); });
+
+TEST_P(EveryOptimizer, HoldsTheStateThatItsFactsPredict) {
+  const auto optimizer = make_optimizer(options(), layout_);
+  size_t held = 0;
+  for (const OptimizerState& part : optimizer->state()) held += part.values.size_bytes();
+  const config::Recipe recipe =
+      method::load_recipe({}, std::vector{"optim.method=" + std::string(GetParam()->name)});
+  EXPECT_EQ(static_cast<double>(held), method::optimizer_bytes(recipe, layout_.specs()));
+}
+
+// Later an update may happen as soon as a layer's gradient is complete.
+TEST_P(EveryOptimizer, SameBitsInAnyOrderOfTensorsAndWithAnyNumberOfThreads) {
+  std::vector<tensor::Arena> results;
+  for (const int count : {1, 2, 3}) {
+    ThreadPool threads(count);
+    tensor::Arena params(layout_), grads(layout_);
+    fill(params, 1);
+    const auto optimizer = make_optimizer(options(), layout_);
+    for (uint64_t step = 0; step < 5; ++step) {
+      fill(grads, 10 + step);
+      const OptimizerStep scalars = {step, 0.01f, 0.7f};
+      if (count == 1) {
+        optimizer->step(params, grads, scalars, threads);
+        continue;
+      }
+      for (size_t tensor = layout_.size(); tensor-- > 0;) {
+        optimizer->update({tensor, params.tensor(tensor), grads.tensor(tensor)}, scalars, threads);
+      }
+    }
+    results.push_back(std::move(params));
+  }
+  for (const tensor::Arena& other : results) {
+    EXPECT_EQ(std::memcmp(results[0].all().data(), other.all().data(), other.all().size_bytes()),
+              0);
+  }
+}
+
+TEST_P(EveryOptimizer, RoundsTheParametersIntoACopyThatGoesOutOfDateWithTheNextWriting) {
+  ThreadPool threads(2);
+  tensor::Arena params(layout_), grads(layout_);
+  fill(params, 1);
+  fill(grads, 2);
+  std::vector<Bf16> copy(static_cast<size_t>(layout_.total()));
+  params.keep_rounded(copy.data());
+  EXPECT_FALSE(params.is_current(copy.data()));
+  make_optimizer(options(), layout_)->step(params, grads, {0, 0.01f}, threads);
+  EXPECT_TRUE(params.is_current(copy.data()));
+  const std::span<const float> now = std::as_const(params).all();
+  for (size_t i = 0; i < now.size(); ++i) ASSERT_EQ(copy[i].bits, to_bf16(now[i]).bits) << i;
+  EXPECT_TRUE(params.is_current(copy.data()));
+  params.tensor(0)[0] = 1;
+  EXPECT_FALSE(params.is_current(copy.data()));
 }
 
 TEST(GlobalNorm, IsTheRootOfTheSumOfSquares) {
@@ -70,15 +152,13 @@ TEST(ClipScale, LeavesSmallGradientsAloneAndZeroMeansNever) {
 }
 
 TEST(AdamW, FirstStepMovesByTheLearningRate) {
-  config::OptimSection options;
-  options.weight_decay = 0;
-  options.eps = 1e-15;
+  const auto options = options_of({"optim.weight_decay=0", "adamw.eps=1e-15"});
   const tensor::Layout layout(specs());
   tensor::Arena params(layout);
   tensor::Arena grads(layout);
   fill(grads, 5);
   ThreadPool threads(1);
-  make_optimizer(options, layout)->step(params, grads, 1.0f, 0.01f, 0, threads);
+  make_optimizer(options, layout)->step(params, grads, {0, 0.01f}, threads);
   for (size_t t = 0; t < layout.size(); ++t) {
     for (size_t i = 0; i < params.tensor(t).size(); ++i) {
       const float sign = grads.tensor(t)[i] > 0 ? -1.0f : 1.0f;
@@ -88,8 +168,7 @@ TEST(AdamW, FirstStepMovesByTheLearningRate) {
 }
 
 TEST(AdamW, DecaysMatricesButNotNorms) {
-  config::OptimSection options;
-  options.weight_decay = 0.5;
+  const auto options = options_of({"optim.weight_decay=0.5"});
   const tensor::Layout layout(specs());
   tensor::Arena params(layout);
   const tensor::Arena grads(layout);  // zero
@@ -97,62 +176,9 @@ TEST(AdamW, DecaysMatricesButNotNorms) {
     for (float& value : params.tensor(t)) value = 1.0f;
   }
   ThreadPool threads(1);
-  make_optimizer(options, layout)->step(params, grads, 1.0f, 0.1f, 0, threads);
+  make_optimizer(options, layout)->step(params, grads, {0, 0.1f}, threads);
   EXPECT_FLOAT_EQ(params.tensor(0)[0], 0.95f);
   EXPECT_FLOAT_EQ(params.tensor(1)[0], 1.0f);
-}
-
-TEST(AdamW, SameBitsWithAnyNumberOfThreads) {
-  const config::OptimSection options;
-  const tensor::Layout layout(specs());
-  std::vector<tensor::Arena> results;
-  for (const int count : {1, 2, 3}) {
-    ThreadPool threads(count);
-    tensor::Arena params(layout);
-    tensor::Arena grads(layout);
-    fill(params, 1);
-    const auto optimizer = make_optimizer(options, layout);
-    for (uint64_t step = 0; step < 5; ++step) {
-      fill(grads, 10 + step);
-      optimizer->step(params, grads, 0.7f, 0.01f, step, threads);
-    }
-    results.push_back(std::move(params));
-  }
-  for (const tensor::Arena& other : results) {
-    EXPECT_EQ(std::memcmp(results[0].all().data(), other.all().data(), other.all().size_bytes()),
-              0);
-  }
-}
-
-TEST(AdamW, RoundsTheParametersIntoACopyThatGoesOutOfDateWithTheNextWriting) {
-  const config::OptimSection options;
-  const tensor::Layout layout(specs());
-  ThreadPool threads(2);
-  tensor::Arena params(layout), grads(layout);
-  fill(params, 1);
-  fill(grads, 2);
-  std::vector<Bf16> copy(static_cast<size_t>(layout.total()));
-  params.keep_rounded(copy.data());
-  EXPECT_FALSE(params.is_current(copy.data()));
-  make_optimizer(options, layout)->step(params, grads, 1.0f, 0.01f, 0, threads);
-  EXPECT_TRUE(params.is_current(copy.data()));
-  const std::span<const float> now = std::as_const(params).all();
-  for (size_t i = 0; i < now.size(); ++i) ASSERT_EQ(copy[i].bits, to_bf16(now[i]).bits) << i;
-  EXPECT_TRUE(params.is_current(copy.data()));
-  params.tensor(0)[0] = 1;
-  EXPECT_FALSE(params.is_current(copy.data()));
-}
-
-TEST(Optimizers, UnknownNameListsTheKnownOnes) {
-  config::OptimSection options;
-  options.method = "adamax";
-  const tensor::Layout layout(specs());
-  try {
-    make_optimizer(options, layout);
-    FAIL();
-  } catch (const UsageError& error) {
-    EXPECT_NE(std::string(error.what()).find("adamw"), std::string::npos) << error.what();
-  }
 }
 
 }  // namespace

@@ -40,7 +40,9 @@ TEST(RecipeFields, TakeNothingAbsurd) {
     for (const config::Field& field : fields.all()) {
       for (const std::string& value : kAbsurd) {
         std::vector<std::string> overrides = {fmt::format("{}.{}={}", table, field.name, value)};
-        if (recipe.methods.contains(table)) overrides.push_back("sync.method=" + table);
+        if (recipe.methods.contains(table)) {
+          overrides.push_back(fmt::format("{}={}", section->chosen_by(), table));
+        }
         ++tried;
         try {
           expect_finite(method::load_recipe({}, overrides), overrides.front());

@@ -9,6 +9,8 @@
 
 #include "thinwire/base/rng.h"
 #include "thinwire/codec/tile_work_device.h"
+#include "thinwire/method/optimizers.h"
+#include "thinwire/method/registry.h"
 #include "thinwire/sync/distro_applier.h"
 #include "thinwire/sync/distro_encoder.h"
 
@@ -146,7 +148,7 @@ class DeviceRun {
                                                        {"norm", {64}, TensorRole::kNorm, 0},
                                                        {"prime", {131}, TensorRole::kNorm}}};
   method::DistroOptions options_;
-  config::OptimSection optim_;
+  method::OptimizerOptions optim_ = method::optimizer_options(method::load_recipe({}, {}));
   tensor::DevicePlace place_;
   ThreadPool threads_{2};
   codec::DistroTiles tiles_{options_, layout_};

@@ -56,7 +56,7 @@ class DistroGolden : public testing::TestWithParam<const char*> {
     const auto text = [&](const char* key) { return trace_[key].get<std::string>(); };
     return fmt::format(
         "[sync]\nmethod = \"distro\"\n[train]\nsteps = {}\n"
-        "[optim]\nbeta1 = {}\nbeta2 = {}\neps = {}\nweight_decay = {}\nclip = {}\n"
+        "[adamw]\nbeta1 = {}\nbeta2 = {}\neps = {}\n[optim]\nweight_decay = {}\nclip = {}\n"
         "[distro]\nchunk = {}\nk = {}\nfixed_k = {}\ndecay = {}\nvalues = \"{}\"\nfeedback = {}\n"
         "aggregate = \"{}\"\nupdate = \"{}\"\ntransform = \"{}\"\nclient = \"{}\"\n"
         "local_steps = {}\nlocal_update = \"{}\"\noverlap = {}\nlook_ahead = {}\n",

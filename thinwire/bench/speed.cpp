@@ -13,6 +13,7 @@
 #include "thinwire/config/model_shapes.h"
 #include "thinwire/data/vocabulary.h"
 #include "thinwire/events/progress.h"
+#include "thinwire/method/method.h"
 #include "thinwire/method/run_memory.h"
 #include "thinwire/model/llama.h"
 #include "thinwire/sync/strategy.h"
@@ -54,7 +55,7 @@ int64_t prepared_vocabulary_size(const std::string& folder) {
                   folder));
 }
 
-// The parts of a step of `tokens` tokens by our own engine with AdamW. What is computed again
+// The parts of a step of `tokens` tokens by our own engine. What is computed again
 // because of model.recompute takes time, but is not counted as work.
 std::vector<TimedPart> timed_parts(const config::Recipe& recipe, model::Precision precision,
                                    int64_t tokens, int64_t params, const model::PassTimes& times,
@@ -77,14 +78,16 @@ std::vector<TimedPart> timed_parts(const config::Recipe& recipe, model::Precisio
   const double between = layers * (norms + 9 * size * f);
   // The embedding's gradient is cleared where it is not the head's.
   const double cleared = model.tied ? 0 : 4 * c * static_cast<double>(model.vocab);
-  // AdamW reads four arenas and writes three, in bf16 also the copy; the norm reads the gradient.
-  const double update = half ? 34 : 32;
+  // The norm reads the gradient; the optimizer reads it again, reads and writes parameters and
+  // state, and in bf16 writes the copy.
+  const double update =
+      (half ? 18 : 16) * p + 2 * method::optimizer_bytes(recipe, config::llama_tensors(model));
   const double products = times.all - times.attention - times.between - times.head;
   return {{"block products", products, n * blocks, 0},
           {"attention", times.attention, n * attention, 0},
           {"norms, SwiGLU", times.between, 0, n * between + cleared},
           {"head, loss", times.head, n * head, 0},
-          {"update", update_seconds, 0, update * p}};
+          {"update", update_seconds, 0, update}};
 }
 
 }  // namespace

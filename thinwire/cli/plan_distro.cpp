@@ -9,11 +9,11 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
 #include "thinwire/cli/command.h"
+#include "thinwire/cli/given_recipe.h"
 #include "thinwire/cli/options.h"
 #include "thinwire/cli/plan.h"
 #include "thinwire/config/model_shapes.h"
 #include "thinwire/events/plot.h"
-#include "thinwire/method/registry.h"
 #include "thinwire/plan/distro_report.h"
 #include "thinwire/report/table.h"
 
@@ -40,7 +40,7 @@ bool is_override(const std::string& text) { return text.find('=') != std::string
 // The recipe under the options, which are named where they contradict it.
 config::Recipe load(const Arguments& arguments) {
   try {
-    return method::load_recipe(arguments.recipe, arguments.overrides);
+    return load_given_recipe(arguments.recipe, arguments.overrides);
   } catch (const UsageError& error) {
     std::string options;
     if (arguments.k > 0) options += fmt::format("--k {} ", arguments.k);

@@ -11,12 +11,12 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
+#include "thinwire/cli/given_recipe.h"
 #include "thinwire/cli/options.h"
 #include "thinwire/cli/plan.h"
 #include "thinwire/cli/plan_speed.h"
 #include "thinwire/config/table_list.h"
 #include "thinwire/config/values.h"
-#include "thinwire/method/registry.h"
 
 namespace thinwire::cli {
 namespace {
@@ -126,7 +126,7 @@ MethodPlan make_plan(Arguments arguments) {
   }
   MethodPlan plan;
   plan.program_bytes = static_cast<double>(resident_memory_bytes());
-  plan.recipe = method::load_recipe(arguments.recipe, arguments.overrides);
+  plan.recipe = load_given_recipe(arguments.recipe, arguments.overrides);
   plan.model = plan::planned_model(plan.recipe);
   plan.members = members_of(arguments, plan.recipe, plan.model);
   if (!arguments.constants.empty()) plan.laws = plan::load_laws(arguments.constants);

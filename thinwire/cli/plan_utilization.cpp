@@ -10,10 +10,10 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
 #include "thinwire/cli/command.h"
+#include "thinwire/cli/given_recipe.h"
 #include "thinwire/cli/options.h"
 #include "thinwire/cli/plan.h"
 #include "thinwire/events/plot.h"
-#include "thinwire/method/registry.h"
 #include "thinwire/plan/eager_table.h"
 #include "thinwire/plan/method_cost.h"
 #include "thinwire/report/table.h"
@@ -47,7 +47,7 @@ plan::SimulatedModel recipe_model(Arguments arguments) {
     arguments.overrides.insert(arguments.overrides.begin(), arguments.recipe);
     arguments.recipe.clear();
   }
-  config::Recipe recipe = method::load_recipe(arguments.recipe, arguments.overrides);
+  config::Recipe recipe = load_given_recipe(arguments.recipe, arguments.overrides);
   const plan::PlannedModel model = plan::planned_model(recipe);
   const config::TrainSection& train = recipe.train;
   const auto tokens =

@@ -14,8 +14,8 @@
 #include "thinwire/base/interrupt.h"
 #include "thinwire/base/units.h"
 #include "thinwire/cli/command.h"
+#include "thinwire/cli/given_recipe.h"
 #include "thinwire/events/progress.h"
-#include "thinwire/method/registry.h"
 
 namespace thinwire::cli {
 namespace {
@@ -95,7 +95,7 @@ void run(Arguments arguments) {
     arguments.overrides.insert(arguments.overrides.begin(), std::move(arguments.recipe));
     arguments.recipe.clear();
   }
-  const config::Recipe recipe = method::load_recipe(arguments.recipe, arguments.overrides);
+  const config::Recipe recipe = load_given_recipe(arguments.recipe, arguments.overrides);
   catch_interrupts();
   PhaseProgress progress;
   const data::PrepareSummary summary =

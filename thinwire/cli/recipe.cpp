@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "thinwire/cli/command.h"
+#include "thinwire/cli/given_recipe.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/method/explain.h"
 #include "thinwire/method/ignored.h"
-#include "thinwire/method/registry.h"
 
 namespace thinwire::cli {
 namespace {
@@ -45,7 +45,7 @@ void run(Arguments arguments) {
     arguments.overrides.insert(arguments.overrides.begin(), std::move(arguments.recipe));
     arguments.recipe.clear();
   }
-  const config::Recipe recipe = method::load_recipe(arguments.recipe, arguments.overrides);
+  const config::Recipe recipe = load_given_recipe(arguments.recipe, arguments.overrides);
   for (const std::string& field : method::ignored_fields(recipe)) events::print_message(field);
   fmt::print("{}", config::print_recipe(recipe));
 }

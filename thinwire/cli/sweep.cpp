@@ -58,6 +58,7 @@ void run(const Arguments& arguments) {
   const std::string program = arguments.program.empty() ? kOwnProgram : arguments.program;
   require_sweep_folder(out);
   const report::SweepPlan plan = report::plan_sweep(report::load_grid(grid_file), out, program);
+  for (const std::string& notice : plan.notices) events::print_message(notice);
   const int jobs =
       arguments.jobs > 0 ? arguments.jobs : std::max(1, available_cores() / plan.threads_a_run);
   std::vector<report::SweepRun> runs;

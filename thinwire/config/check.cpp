@@ -80,15 +80,6 @@ void check_train(const TrainSection& train) {
   require(tokens < kMaxTokens, "[train] steps * batch * sequence must be < 2^62, got {}", tokens);
 }
 
-void check_optim(const OptimSection& optim) {
-  const OptimSection defaults;
-  require(optim.method == "muon" || optim.muon_lr == defaults.muon_lr,
-          "[optim] muon_lr = {} needs method = \"muon\", got \"{}\"", optim.muon_lr, optim.method);
-  require(optim.method == "muon" || optim.muon_momentum == defaults.muon_momentum,
-          "[optim] muon_momentum = {} needs method = \"muon\", got \"{}\"", optim.muon_momentum,
-          optim.method);
-}
-
 void check_absent(const SyncSection& sync, int64_t workers) {
   const std::vector<Absence> absences = absences_of(sync, workers);
   require(absences.empty() || !sync.clustered(),
@@ -139,7 +130,6 @@ void check_recipe(const Recipe& recipe) {
   check_data(recipe.data);
   check_model(recipe.model);
   check_train(recipe.train);
-  check_optim(recipe.optim);
   check_absent(recipe.sync, recipe.train.workers);
   check_links(recipe.links, recipe.train.engine);
   check_eval(recipe.eval, recipe.checkpoint);

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "thinwire/config/recipe.h"
+#include "thinwire/config/renamed.h"
 
 namespace thinwire::config {
 
@@ -17,5 +18,10 @@ Recipe load_recipe(const std::filesystem::path& path, std::span<const std::strin
 Recipe parse_recipe(std::string_view toml, std::string_view origin,
                     std::span<const std::string> overrides, const MethodSections& methods,
                     const Check& further);
+
+// With renames of one's own.
+Recipe parse_recipe(std::string_view toml, std::string_view origin,
+                    std::span<const std::string> overrides, const MethodSections& methods,
+                    const Check& further, const Renames& renames);
 
 }  // namespace thinwire::config

@@ -5,13 +5,13 @@
 #include <algorithm>
 
 #include "thinwire/base/error.h"
+#include "thinwire/config/renamed.h"
 #include "thinwire/config/values.h"
 
 namespace thinwire::config {
 namespace {
 
 constexpr size_t kWrapColumns = 88;
-constexpr std::string_view kMethodField = "sync.method";
 
 void append_wrapped(std::string& out, std::string_view indent, std::string_view text) {
   while (!text.empty()) {
@@ -55,12 +55,14 @@ class Explainer {
     const bool whole = what_.empty() || what_ == table;
     if (!whole && block.empty()) return;
     fmt::format_to(std::back_inserter(out_), "{}[{}]\n", out_.empty() ? "" : "\n", table);
-    if (whole) append_method(table);
+    if (whole) append_choice(table);
     out_ += block;
   }
 
-  std::string text() const {
-    if (!out_.empty()) return out_;
+  // Empty where recipes have no such table or field.
+  const std::string& text() const { return out_; }
+
+  [[noreturn]] void refuse() const {
     const std::string near = nearest_name(what_, known_);
     throw UsageError(fmt::format("recipes have no table or field '{}'{}", what_,
                                  near.empty() ? "" : fmt::format("; did you mean {}?", near)));
@@ -75,12 +77,12 @@ class Explainer {
     }
   }
 
-  // A method's table begins with what the method does.
-  void append_method(const std::string& table) {
-    const auto methods = choices_.find(std::string(kMethodField));
-    if (methods == choices_.end()) return;
-    for (const auto& [method, sentence] : methods->second) {
-      if (method == table) append_wrapped(out_, "  ", sentence);
+  // The table of a choice, such as a method's, begins with what the choice does.
+  void append_choice(const std::string& table) {
+    for (const auto& [field, values] : choices_) {
+      for (const auto& [value, sentence] : values) {
+        if (value == table) append_wrapped(out_, "  ", sentence);
+      }
     }
   }
 
@@ -96,9 +98,17 @@ std::string explain_recipe(const MethodSections& methods, const Choices& choices
                            std::string_view what) {
   Recipe defaults;
   for (const auto& [table, section] : methods) defaults.methods[table] = section->clone();
-  Explainer explainer(choices, what);
-  for (const auto& [table, section] : defaults.sections()) explainer.add(table, *section);
-  return explainer.text();
+  const auto explained = [&](std::string_view name) {
+    Explainer explainer(choices, name);
+    for (const auto& [table, section] : defaults.sections()) explainer.add(table, *section);
+    return explainer;
+  };
+  const Explainer explainer = explained(what);
+  if (!explainer.text().empty()) return explainer.text();
+  const std::string old = recipe_renames().renamed_from(what);
+  if (old.empty()) explainer.refuse();
+  const std::string present = recipe_renames().present_key(old);
+  return fmt::format("{} is now called {}.\n\n{}", old, present, explained(present).text());
 }
 
 std::string explain_recipe(const MethodSections& methods) {

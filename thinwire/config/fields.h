@@ -86,13 +86,17 @@ class Fields {
   std::vector<Field> fields_;
 };
 
-// A table of a recipe, e.g. [train]. Methods bring their own sections (see method/method.h).
+// A table of a recipe, e.g. [train]. Methods and optimizers bring their own sections (see
+// method/method.h and method/optimizer.h).
 class Section {
  public:
   virtual ~Section() = default;
   // Lists every field, bound to this object's members, whose present values are the defaults.
   virtual void describe(Fields& fields) = 0;
   virtual std::unique_ptr<Section> clone() const = 0;
+  // Of a section that a method or an optimizer brought, whose table has its name: the field that
+  // chooses it by that name.
+  virtual std::string_view chosen_by() const { return "sync.method"; }
 };
 
 // Implements clone() for a copyable section.

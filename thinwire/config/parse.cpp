@@ -10,6 +10,7 @@
 #include "thinwire/base/file.h"
 #include "thinwire/config/blame.h"
 #include "thinwire/config/check.h"
+#include "thinwire/config/renamed.h"
 #include "thinwire/config/table_list.h"
 #include "thinwire/config/values.h"
 
@@ -18,6 +19,7 @@ namespace {
 
 // The table of fields that depend on the method.
 constexpr std::string_view kWhen = "when";
+constexpr std::string_view kChoosesWhen = "sync.method";
 
 struct Table {
   std::string name;
@@ -91,6 +93,19 @@ const Field& find_field(const std::vector<Table>& tables, const Table& table,
   return *field;
 }
 
+// Sets the field "table.field", by whatever name, to what `value_for` makes of it.
+template <typename ValueFor>
+void set_field(const std::vector<Table>& tables, NamesRead& names, std::string_view given,
+               const ValueFor& value_for) {
+  const std::string key = names.key(given);
+  const size_t dot = key.find('.');
+  const Table& table = find_table(tables, std::string_view(key).substr(0, dot));
+  const Field& field = find_field(tables, table, std::string_view(key).substr(dot + 1));
+  Value value = value_for(field);
+  if (auto* text = std::get_if<std::string>(&value)) *text = names.value(key, *text);
+  assign(field, table.name, value);
+}
+
 Value value_of(const toml::node& node) {
   if (const auto* value = node.as_boolean()) return value->get();
   if (const auto* value = node.as_integer()) return value->get();
@@ -111,17 +126,18 @@ std::string place_of(std::string_view origin, const toml::source_region& source)
   return fmt::format("{}:{}", origin, source.begin.line);
 }
 
-void read_table(const std::vector<Table>& tables, const Table& table, const toml::table& values,
-                std::string_view origin) {
+void read_table(const std::vector<Table>& tables, NamesRead& names, std::string_view table,
+                const toml::table& values, std::string_view origin) {
   for (const auto& [key, node] : values) {
     at_place(place_of(origin, key.source()), [&, &name = key, &value = node] {
-      assign(find_field(tables, table, name.str()), table.name, value_of(value));
+      set_field(tables, names, fmt::format("{}.{}", table, name.str()),
+                [&](const Field&) { return value_of(value); });
     });
   }
 }
 
 // Reads every table of the document but [when].
-void read_document(const std::vector<Table>& tables, const toml::table& document,
+void read_document(const std::vector<Table>& tables, NamesRead names, const toml::table& document,
                    std::string_view origin) {
   for (const auto& [key, node] : document) {
     if (key.str() == kWhen && node.is_table()) continue;
@@ -129,26 +145,33 @@ void read_document(const std::vector<Table>& tables, const toml::table& document
       if (!value.is_table()) {
         throw UsageError(fmt::format("'{}' must stand in a table such as [train]", name.str()));
       }
-      find_table(tables, name.str());
+      find_table(tables, names.key(name.str()));
     });
-    read_table(tables, find_table(tables, key.str()), *node.as_table(), origin);
+    read_table(tables, names, key.str(), *node.as_table(), origin);
   }
 }
 
 // Reads [when.<method>]: the chosen method's into the recipe, the others only to find mistakes.
-void read_when(Recipe& recipe, const toml::table& document, std::string_view origin) {
+void read_when(Recipe& recipe, const Renames& renames, const toml::table& document,
+               std::string_view origin) {
   const toml::table* when = document.get_as<toml::table>(kWhen);
   if (when == nullptr) return;
+  NamesRead methods(renames, recipe.notices);
   for (const auto& [key, node] : *when) {
+    std::string chosen;
     at_place(place_of(origin, key.source()), [&, &name = key, &value = node] {
-      if (!value.is_table() || !recipe.methods.contains(std::string(name.str()))) {
+      chosen = methods.key(name.str());
+      const auto found = recipe.methods.find(chosen);
+      const bool method =
+          found != recipe.methods.end() && found->second->chosen_by() == kChoosesWhen;
+      if (!value.is_table() || !method) {
         throw UsageError(fmt::format("[when.{}] must be a table named after a method", name.str()));
       }
     });
     Recipe other = recipe;
-    Recipe& target = key.str() == recipe.sync.method ? recipe : other;
+    Recipe& target = chosen == recipe.sync.method ? recipe : other;
     const std::string method = target.sync.method;
-    read_document(tables_of(target), *node.as_table(), origin);
+    read_document(tables_of(target), {renames, recipe.notices}, *node.as_table(), origin);
     at_place(place_of(origin, key.source()), [&, &name = key] {
       if (target.sync.method == method) return;
       throw UsageError(fmt::format("[when.{}] cannot set [sync] method", name.str()));
@@ -204,20 +227,20 @@ Value override_value(const Field& field, std::string_view text) {
   return value ? *value : bare_text(text);
 }
 
-void apply_override(const std::vector<Table>& tables, std::string_view text) {
+void apply_override(const std::vector<Table>& tables, NamesRead& names, std::string_view text) {
   const size_t equals = text.find('=');
   const size_t dot = text.substr(0, equals).find('.');
   if (equals == std::string_view::npos || dot == std::string_view::npos) {
     throw UsageError("an override is written table.field=value, for example train.steps=100");
   }
-  const Table& table = find_table(tables, text.substr(0, dot));
-  const Field& field = find_field(tables, table, text.substr(dot + 1, equals - dot - 1));
-  assign(field, table.name, override_value(field, text.substr(equals + 1)));
+  set_field(tables, names, text.substr(0, equals),
+            [&](const Field& field) { return override_value(field, text.substr(equals + 1)); });
 }
 
-void apply_overrides(const std::vector<Table>& tables, std::span<const std::string> overrides) {
+void apply_overrides(const std::vector<Table>& tables, NamesRead names,
+                     std::span<const std::string> overrides) {
   for (const std::string& text : overrides) {
-    at_place(fmt::format("override '{}'", text), [&] { apply_override(tables, text); });
+    at_place(fmt::format("override '{}'", text), [&] { apply_override(tables, names, text); });
   }
 }
 
@@ -236,17 +259,19 @@ struct Reader {
   std::string_view origin;
   const MethodSections& methods;
   const Check& further;
+  const Renames& renames;
 
   Recipe read(std::span<const std::string> overrides) const {
     Recipe recipe;
     for (const auto& [table, section] : methods) recipe.methods[table] = section->clone();
     const std::vector<Table> tables = tables_of(recipe);
-    read_document(tables, document, origin);
+    const auto names = [&] { return NamesRead(renames, recipe.notices); };
+    read_document(tables, names(), document, origin);
     // A recipe that was printed names the folder, which still follows a name that is overridden.
     if (recipe.run.dir == folder_of(recipe.run.name)) recipe.run.dir.clear();
-    apply_overrides(tables, overrides);  // they may choose the method
-    read_when(recipe, document, origin);
-    apply_overrides(tables, overrides);  // and they win over [when]
+    apply_overrides(tables, names(), overrides);  // they may choose the method
+    read_when(recipe, renames, document, origin);
+    apply_overrides(tables, names(), overrides);  // and they win over [when]
     fill_derived(recipe);
     return recipe;
   }
@@ -290,8 +315,14 @@ struct Reader {
 
 Recipe parse_recipe(std::string_view toml, std::string_view origin,
                     std::span<const std::string> overrides, const MethodSections& methods,
+                    const Check& further, const Renames& renames) {
+  return Reader{parse_document(toml, origin), origin, methods, further, renames}.checked(overrides);
+}
+
+Recipe parse_recipe(std::string_view toml, std::string_view origin,
+                    std::span<const std::string> overrides, const MethodSections& methods,
                     const Check& further) {
-  return Reader{parse_document(toml, origin), origin, methods, further}.checked(overrides);
+  return parse_recipe(toml, origin, overrides, methods, further, recipe_renames());
 }
 
 Recipe parse_recipe(std::string_view toml, std::string_view origin,
@@ -315,7 +346,9 @@ std::vector<std::unique_ptr<Section>> load_table_list(const std::filesystem::pat
     for (const toml::node& element : *node.as_array()) {
       sections.push_back(prototype.clone());
       const std::vector<Table> tables = {table_of(name, *sections.back())};
-      read_table(tables, tables.front(), *element.as_table(), origin);
+      StringList none;
+      NamesRead names({}, none);
+      read_table(tables, names, name, *element.as_table(), origin);
     }
   }
   if (sections.empty()) throw UsageError(fmt::format("{}: there is no [[{}]]", origin, name));

@@ -6,6 +6,7 @@
 #include "thinwire/base/file.h"
 #include "thinwire/config/changes.h"
 #include "thinwire/config/check.h"
+#include "thinwire/config/renamed.h"
 #include "thinwire/config/table_list.h"
 #include "thinwire/config/values.h"
 
@@ -35,6 +36,7 @@ Recipe& Recipe::operator=(const Recipe& other) {
   checkpoint = other.checkpoint;
   log = other.log;
   links = other.links;
+  notices = other.notices;
   methods.clear();
   for (const auto& [table, section] : other.methods) methods[table] = section->clone();
   return *this;
@@ -82,7 +84,8 @@ std::string print_recipe(const Recipe& recipe) {
 
 std::string print_changes(const Recipe& recipe, const Recipe& from) {
   std::string out;
-  for (const FieldChange& change : field_changes(from, recipe)) {
+  for (const FieldChange& change :
+       first_named(recipe_renames(), recipe, field_changes(from, recipe))) {
     fmt::format_to(std::back_inserter(out), "{} = {}\n", change.field, change.now);
   }
   return out;

@@ -43,15 +43,10 @@ struct TrainSection final : SectionOf<TrainSection> {
 };
 
 struct OptimSection final : SectionOf<OptimSection> {
-  std::string method = "adamw";  // adamw | muon
+  std::string method = "adamw";  // a name of method/optimizers.h
   double lr = 1e-3;              // peak learning rate
-  double beta1 = 0.9;
-  double beta2 = 0.95;
-  double eps = 1e-8;
   double weight_decay = 0.1;
-  double clip = 1.0;            // global gradient norm; 0: no clipping
-  double muon_lr = 0;           // muon: peak learning rate of the matrices; 0: lr
-  double muon_momentum = 0.95;  // muon
+  double clip = 1.0;  // global gradient norm; 0: no clipping
   void describe(Fields& fields) override;
 };
 
@@ -77,7 +72,7 @@ struct LogSection final : SectionOf<LogSection> {
   void describe(Fields& fields) override;
 };
 
-// Prototypes of the sections that methods bring, by table name.
+// Prototypes of the sections that methods and optimizers bring, by table name.
 using MethodSections = std::map<std::string, std::unique_ptr<Section>>;
 
 struct Recipe {
@@ -99,8 +94,11 @@ struct Recipe {
   LogSection log;
   LinksSection links;
   MethodSections methods;
+  // What whoever gave the recipe should know, a sentence each: names it uses that are others now.
+  // Not part of what it says.
+  StringList notices;
 
-  // The section a method brought; throws Error if the recipe was read without it.
+  // The section a method or an optimizer brought; throws Error if the recipe was read without it.
   const Section& section(const std::string& table) const;
   template <typename Options>
   const Options& section(const std::string& table) const {
@@ -124,7 +122,8 @@ Recipe parse_recipe(std::string_view toml, std::string_view origin,
 // The complete recipe as TOML that load_recipe reads back to the same recipe.
 std::string print_recipe(const Recipe& recipe);
 
-// The fields whose values are not those of `from`, a line "table.field = value" each. Both recipes
+// The fields whose values are not those of `from`, a line "table.field = value" each, under the
+// names that fields and values first had (config/renamed.h): what identifies a run. Both recipes
 // were read with the same method sections.
 std::string print_changes(const Recipe& recipe, const Recipe& from);
 

@@ -108,28 +108,15 @@ void TrainSection::describe(Fields& fields) {
 }
 
 void OptimSection::describe(Fields& fields) {
-  fields.choice(
-      "method", method, {"adamw", "muon"},
-      "The optimizer: adamw, or muon for the matrices of the blocks with adamw for the rest.");
+  fields.text("method", method,
+              "The optimizer of every worker; each optimizer has a table of its own below.");
   fields.number_above("lr", lr, "", 0, 1e6, "Highest learning rate of the schedule.");
-  fields.number("beta1", beta1, "", 0, 0.999'999'999,
-                "Decay of the running mean of the gradients, each step.");
-  fields.number("beta2", beta2, "", 0, 0.999'999'999,
-                "Decay of the running mean of the squared gradients, each step.");
-  fields.number_above("eps", eps, "", 0, 1,
-                      "Added to the root of the mean square, so that the update never divides by "
-                      "zero.");
   fields.number("weight_decay", weight_decay, "", 0, 100,
                 "Decoupled weight decay: each step, weights other than norms shrink by this times "
                 "the learning rate.");
   fields.number("clip", clip, "", 0, kInfinity,
                 "Largest norm of the whole gradient; a longer one is scaled down to it. 0 means no "
                 "clipping.");
-  fields.number("muon_lr", muon_lr, "", 0, 1e6,
-                "With method = muon: highest learning rate of the matrices of the blocks; 0 means "
-                "lr, which suits, because steps are scaled to AdamW's size.");
-  fields.number("muon_momentum", muon_momentum, "", 0, 0.999'999'999,
-                "With method = muon: decay of the matrices' momentum, each step.");
 }
 
 void ScheduleSection::describe(Fields& fields) {

@@ -68,7 +68,8 @@ void require_memory(const config::Recipe& recipe, int64_t workers_here) {
   if (!warning.empty()) events::print_message(warning);
 }
 
-void warn_of_ignored(const config::Recipe& recipe) {
+void warn_of_names_and_ignored(const config::Recipe& recipe) {
+  for (const std::string& notice : recipe.notices) events::print_message(notice);
   for (const std::string& field : method::ignored_fields(recipe)) events::print_message(field);
 }
 
@@ -248,7 +249,7 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
   const int workers_here =
       ranks == nullptr ? static_cast<int>(recipe.train.workers) : ranks->members_here();
   require_memory(recipe, workers_here);
-  if (ranks == nullptr || ranks->leads()) warn_of_ignored(recipe);
+  if (ranks == nullptr || ranks->leads()) warn_of_names_and_ignored(recipe);
   std::optional<checkpoint::RunFolder> folder;
   if (ranks == nullptr || ranks->leads()) {
     folder.emplace(recipe, options.restart);

@@ -25,9 +25,9 @@ Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensor
   return traffic;
 }
 
-// The optimizer's, equal on every replica.
+// The optimizer's; every replica feeds it the same gradients.
 StateBytes state(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
-  return {optimizer_bytes(recipe, tensors), 0};
+  return optimizer_state(recipe, tensors);
 }
 
 }  // namespace

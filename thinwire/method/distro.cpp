@@ -12,6 +12,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/payload_format.h"
 #include "thinwire/config/recipe.h"
+#include "thinwire/method/adamw.h"
 #include "thinwire/method/method.h"
 
 namespace thinwire::method {
@@ -67,10 +68,9 @@ void check(const config::Recipe& recipe) {
   }
   for (const auto& [field, update] :
        {std::pair("update", options.update), std::pair("local_update", options.local_update)}) {
-    if (update != DistroUpdate::kAdamW || recipe.optim.method == "adamw") continue;
-    throw UsageError(
-        fmt::format("[distro] {} = \"adamw\" needs optim.method = \"adamw\", got \"{}\"", field,
-                    recipe.optim.method));
+    if (update != DistroUpdate::kAdamW || recipe.optim.method == kAdamw.name) continue;
+    throw UsageError(fmt::format("[distro] {} = \"{}\" needs optim.method = \"{}\", got \"{}\"",
+                                 field, kAdamw.name, kAdamw.name, recipe.optim.method));
   }
 }
 
@@ -114,11 +114,14 @@ StateBytes state(const config::Recipe& recipe, std::span<const TensorSpec> tenso
   const DistroOptions& options = distro(recipe);
   const double arena = sizeof(float) * static_cast<double>(arena_elements(tensors));
   StateBytes bytes;
-  if (options.update == DistroUpdate::kAdamW) bytes.consensus += 2 * arena;
+  if (options.update == DistroUpdate::kAdamW) bytes.consensus += optimizer_bytes(recipe, tensors);
   if (!options.stateless()) bytes.local += arena;
   if (options.local_steps > 1) {
     bytes.consensus += arena;  // the shared weights, apart from the local ones
-    bytes.local += options.local_update == DistroUpdate::kAdamW ? 3 * arena : arena;
+    bytes.local += arena;      // the local delta
+    if (options.local_update == DistroUpdate::kAdamW) {
+      bytes.local += optimizer_bytes(recipe, tensors);
+    }
   }
   if (options.overlap > 0) {
     const TilePlan plan = plan_tiles(tensors, options.tiles());

@@ -1,4 +1,4 @@
-// What the fields of a recipe mean, with every method's.
+// What the fields of a recipe mean, with every method's and optimizer's.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace thinwire::method {
 
-// config::explain_recipe with the sections and sentences of all methods.
+// config::explain_recipe with the sections and sentences of all methods and optimizers.
 std::string explain_recipe(std::string_view what);
 
 }  // namespace thinwire::method

@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "thinwire/config/changes.h"
+#include "thinwire/method/adamw.h"
 #include "thinwire/method/distro.h"
+#include "thinwire/method/optimizers.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::method {
@@ -42,15 +44,26 @@ void add_data(const config::DataSection& data, std::vector<Rule>& rules) {
   }
 }
 
-// DisTrO's own updates take the place of the optimizer's.
-void add_optimizer(const config::Recipe& recipe, std::vector<Rule>& rules) {
-  if (recipe.sync.method != "distro" && recipe.sync.within != "distro") return;
+// Why there is no optimizer: DisTrO's own updates take the place of its. Empty: there is one.
+std::string without_optimizer(const config::Recipe& recipe) {
+  if (recipe.sync.method != kDistro.name && recipe.sync.within != kDistro.name) return {};
   const auto& distro = recipe.section<DistroOptions>("distro");
-  if (distro.update == DistroUpdate::kAdamW || distro.local_update == DistroUpdate::kAdamW) return;
-  for (const char* field : {"method", "beta1", "beta2", "eps", "muon_lr", "muon_momentum"}) {
-    rules.push_back(
-        {fmt::format("optim.{}", field),
-         fmt::format("distro.update is {}, which needs no optimizer", name_of(distro.update))});
+  if (distro.update == DistroUpdate::kAdamW || distro.local_update == DistroUpdate::kAdamW)
+    return {};
+  return fmt::format("distro.update is {}, which needs no optimizer", name_of(distro.update));
+}
+
+void add_optimizers(const config::Recipe& recipe, std::vector<Rule>& rules) {
+  const std::string none = without_optimizer(recipe);
+  if (!none.empty()) rules.push_back({"optim.method", none});
+  const OptimizerSpec* chosen = &find_optimizer(recipe.optim.method);
+  for (const OptimizerSpec* optimizer : all_optimizers()) {
+    if (!none.empty()) {
+      rules.push_back({fmt::format("{}.", optimizer->name), none});
+    } else if (optimizer != chosen && optimizer != chosen->rest) {
+      rules.push_back(
+          {fmt::format("{}.", optimizer->name), fmt::format("optim.method is {}", chosen->name)});
+    }
   }
 }
 
@@ -63,7 +76,7 @@ std::vector<Rule> rules_of(const config::Recipe& recipe) {
   }
   add_schedule(recipe, rules);
   add_data(recipe.data, rules);
-  add_optimizer(recipe, rules);
+  add_optimizers(recipe, rules);
   if (recipe.eval.patience == 0 && !recipe.checkpoint.best) {
     rules.push_back({"eval.watch", "neither eval.patience nor checkpoint.best is set"});
   }

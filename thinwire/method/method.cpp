@@ -1,17 +1,26 @@
 #include "thinwire/method/method.h"
 
 #include "thinwire/base/block_sizes.h"
+#include "thinwire/method/optimizers.h"
 
 namespace thinwire::method {
 
-double optimizer_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
-  const bool muon = recipe.optim.method == "muon";
-  double values = 0;
-  for (size_t t = 0; t < tensors.size(); ++t) {
-    const int moments = muon && tensors[t].is_hidden_matrix() ? 1 : 2;
-    values += moments * static_cast<double>(arena_elements(tensors.subspan(t, 1)));
+StateBytes optimizer_state(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
+  const OptimizerOptions options = optimizer_options(recipe);
+  StateBytes bytes;
+  for (const TensorSpec& tensor : tensors) {
+    for (const StatePiece& piece : options.spec->state(options, tensor)) {
+      const TensorSpec held = {"", piece.shape};
+      const auto size = static_cast<double>(dtype_bytes(piece.dtype) * arena_elements({&held, 1}));
+      (piece.agreement == Agreement::kConsensus ? bytes.consensus : bytes.local) += size;
+    }
   }
-  return sizeof(float) * values;
+  return bytes;
+}
+
+double optimizer_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
+  const StateBytes bytes = optimizer_state(recipe, tensors);
+  return bytes.consensus + bytes.local;
 }
 
 double ring_bytes(int64_t parameters, int members) {

@@ -65,7 +65,9 @@ struct Method {
 // A round's traffic as that of a mean training step.
 Traffic per_step(const Traffic& of_round, const schedule::Rounds& rounds);
 
-// Bytes of the state of the recipe's optimizer.
+// Of the recipe's optimizer, on replicas that are all fed the same gradients.
+StateBytes optimizer_state(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
+// All of it, whoever agrees on it.
 double optimizer_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
 
 // Bytes of a bandwidth-optimal ring all-reduce in bf16, sent by one member: 2 (m-1)/m * 2N.

@@ -11,6 +11,7 @@
 #include "thinwire/method/allreduce.h"
 #include "thinwire/method/diloco.h"
 #include "thinwire/method/distro.h"
+#include "thinwire/method/optimizers.h"
 #include "thinwire/method/sparse.h"
 
 namespace thinwire::method {
@@ -53,6 +54,9 @@ config::MethodSections method_sections() {
   config::MethodSections sections;
   for (const Method* method : all_methods())
     sections[std::string(method->name)] = method->options();
+  for (const OptimizerSpec* optimizer : all_optimizers()) {
+    sections[std::string(optimizer->name)] = optimizer->options();
+  }
   return sections;
 }
 
@@ -120,6 +124,7 @@ config::Recipe load_recipe(const std::filesystem::path& path,
   return config::load_recipe(path, overrides, method_sections(), [](const config::Recipe& recipe) {
     check_sync_fields(recipe);
     find_method(recipe.sync.method).check(recipe);
+    find_optimizer(recipe.optim.method).check(recipe);
   });
 }
 

@@ -5,6 +5,7 @@
 #include "thinwire/config/recipe.h"
 #include "thinwire/method/allreduce.h"
 #include "thinwire/method/method.h"
+#include "thinwire/method/optimizers.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::method {
@@ -24,7 +25,8 @@ SyncSpec sync_spec(const config::Recipe& recipe) {
           .clusters = sync.clusters,
           .steps = recipe.train.steps,
           .timeout_s = sync.timeout_s,
-          .optim = recipe.optim};
+          .optim = optimizer_options(recipe),
+          .clip = recipe.optim.clip};
 }
 
 }  // namespace thinwire::method

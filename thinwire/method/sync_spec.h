@@ -5,11 +5,11 @@
 #include <string_view>
 
 #include "thinwire/config/fields.h"
+#include "thinwire/method/optimizer.h"
 
 namespace thinwire::config {
-struct OptimSection;
 struct Recipe;
-}  // namespace thinwire::config
+}
 
 namespace thinwire::method {
 
@@ -27,7 +27,8 @@ struct SyncSpec {
   int64_t clusters = 0;  // 0: each worker is alone
   int64_t steps = 1;     // training steps of the run
   double timeout_s = 0;  // of every wait for other workers
-  const config::OptimSection& optim;
+  OptimizerOptions optim;
+  double clip = 0;  // largest gradient norm; 0: any
 };
 
 // The recipe outlives the spec.

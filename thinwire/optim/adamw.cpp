@@ -1,20 +1,27 @@
 #include "thinwire/optim/adamw.h"
 
-#include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 #include "thinwire/base/simd.h"
-#include "thinwire/tensor/kernels.h"
+#include "thinwire/method/adamw.h"
 
 namespace thinwire::optim {
 namespace {
 
-// Elements whose parameters are still in the first cache when they are rounded.
-constexpr int64_t kPiece = 2048;
+struct Rule {
+  float beta1, keep1;  // keep = 1 - beta
+  float beta2, keep2;
+  float step_size;  // lr / (1 - beta1^t)
+  float root2;      // sqrt(1 - beta2^t)
+  float eps;
+  float shrink;  // 1 - lr * weight decay
+  float grad_scale;
+};
 
 // Elementwise and free of contraction: the same bits at any vector width.
 THINWIRE_CLONES void update(float* __restrict p, float* __restrict m, float* __restrict v,
-                            const float* __restrict g, int64_t count, AdamwRule c) {
+                            const float* __restrict g, int64_t count, Rule c) {
   for (int64_t i = 0; i < count; ++i) {
     const float grad = g[i] * c.grad_scale;
     m[i] = c.beta1 * m[i] + c.keep1 * grad;
@@ -34,65 +41,45 @@ double power(double base, uint64_t exponent) {
   return result;
 }
 
+Rule rule_of(const method::OptimizerOptions& options, bool decays, const OptimizerStep& step) {
+  const auto& adamw = options.section<method::AdamwOptions>("adamw");
+  const float lr = step.learning_rate;
+  const double correction1 = 1 - power(adamw.beta1, step.number + 1);
+  const double correction2 = 1 - power(adamw.beta2, step.number + 1);
+  return {.beta1 = static_cast<float>(adamw.beta1),
+          .keep1 = static_cast<float>(1 - adamw.beta1),
+          .beta2 = static_cast<float>(adamw.beta2),
+          .keep2 = static_cast<float>(1 - adamw.beta2),
+          .step_size = static_cast<float>(lr / correction1),
+          .root2 = static_cast<float>(std::sqrt(correction2)),
+          .eps = static_cast<float>(adamw.eps),
+          .shrink = decays ? static_cast<float>(1 - lr * options.weight_decay) : 1.0f,
+          .grad_scale = step.gradient_scale};
+}
+
 class AdamW final : public Optimizer {
  public:
-  AdamW(const config::OptimSection& options, const tensor::Layout& layout)
-      : options_(options), m_(layout), v_(layout) {}
+  using Optimizer::Optimizer;
 
-  void step(tensor::Arena& params, const tensor::Arena& grads, float grad_scale, float lr,
-            uint64_t step, ThreadPool& threads) override {
-    const tensor::Layout& layout = params.layout();
-    Bf16* const rounded = params.rounded();
-    for (size_t tensor = 0; tensor < layout.size(); ++tensor) {
-      const bool decays = layout.specs()[tensor].decays();
-      adamw_update(adamw_rule(options_, grad_scale, lr, step, decays), params.tensor(tensor),
-                   m_.tensor(tensor), v_.tensor(tensor), grads.tensor(tensor),
-                   rounded == nullptr ? nullptr : rounded + layout.offset(tensor), threads);
-    }
-    if (rounded != nullptr) params.set_rounded_current();
+  void update(const TensorUpdate& tensor, const OptimizerStep& step, ThreadPool& threads) override {
+    adamw_update(options(), spec(tensor.tensor).decays(), tensor, piece(tensor.tensor, 0),
+                 piece(tensor.tensor, 1), step, threads);
   }
-
-  std::vector<OptimizerState> state() override {
-    return {{"adamw.m", m_.all()}, {"adamw.v", v_.all()}};
-  }
-
- private:
-  config::OptimSection options_;
-  tensor::Arena m_;
-  tensor::Arena v_;
 };
 
 }  // namespace
 
-AdamwRule adamw_rule(const config::OptimSection& options, float grad_scale, float lr, uint64_t step,
-                     bool decays) {
-  const double correction1 = 1 - power(options.beta1, step + 1);
-  const double correction2 = 1 - power(options.beta2, step + 1);
-  return {.beta1 = static_cast<float>(options.beta1),
-          .keep1 = static_cast<float>(1 - options.beta1),
-          .beta2 = static_cast<float>(options.beta2),
-          .keep2 = static_cast<float>(1 - options.beta2),
-          .step_size = static_cast<float>(lr / correction1),
-          .root2 = static_cast<float>(std::sqrt(correction2)),
-          .eps = static_cast<float>(options.eps),
-          .shrink = decays ? static_cast<float>(1 - lr * options.weight_decay) : 1.0f,
-          .grad_scale = grad_scale};
-}
-
-void adamw_update(const AdamwRule& rule, std::span<float> p, std::span<float> m, std::span<float> v,
-                  std::span<const float> g, Bf16* p_rounded, ThreadPool& threads) {
-  threads.for_ranges(static_cast<int64_t>(p.size()), 1024, [&](int64_t begin, int64_t end, int) {
-    for (int64_t at = begin; at < end; at += kPiece) {
-      const int64_t count = std::min(kPiece, end - at);
-      update(p.data() + at, m.data() + at, v.data() + at, g.data() + at, count, rule);
-      if (p_rounded == nullptr) continue;
-      tensor::kernels<Bf16>().store_rows(1, count, nullptr, p.data() + at, count, p_rounded + at,
-                                         count);
-    }
+void adamw_update(const method::OptimizerOptions& options, bool decays, const TensorUpdate& tensor,
+                  std::span<float> m, std::span<float> v, const OptimizerStep& step,
+                  ThreadPool& threads) {
+  const Rule rule = rule_of(options, decays, step);
+  change_pieces(tensor, threads, [&](int64_t at, int64_t count) {
+    update(tensor.params.data() + at, m.data() + at, v.data() + at, tensor.gradient.data() + at,
+           count, rule);
   });
 }
 
-std::unique_ptr<Optimizer> make_adamw(const config::OptimSection& options,
+std::unique_ptr<Optimizer> make_adamw(const method::OptimizerOptions& options,
                                       const tensor::Layout& layout) {
   return std::make_unique<AdamW>(options, layout);
 }

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
+#include <vector>
 
 #include "thinwire/base/simd.h"
+#include "thinwire/method/muon.h"
 #include "thinwire/optim/adamw.h"
 #include "thinwire/optim/newton_schulz.h"
 
@@ -12,6 +13,7 @@ namespace thinwire::optim {
 namespace {
 
 constexpr double kScale = 0.2;
+constexpr int64_t kGrain = 1024;
 
 // momentum = mu momentum + g; direction = g + mu momentum
 THINWIRE_CLONES void look_ahead(float* __restrict momentum, const float* __restrict gradient,
@@ -29,87 +31,58 @@ THINWIRE_CLONES void move(float* __restrict p, const float* __restrict direction
   for (int64_t i = 0; i < count; ++i) p[i] = p[i] * shrink - rate * direction[i];
 }
 
-std::vector<TensorSpec> select(const tensor::Layout& layout, bool matrices) {
-  std::vector<TensorSpec> specs;
-  for (const TensorSpec& spec : layout.specs()) {
-    if (spec.is_hidden_matrix() == matrices) specs.push_back(spec);
-  }
-  return specs;
-}
-
 class Muon final : public Optimizer {
  public:
-  Muon(const config::OptimSection& options, const tensor::Layout& layout)
-      : options_(options),
-        matrices_(select(layout, true)),
-        others_(select(layout, false)),
-        momentum_(matrices_),
-        m_(others_),
-        v_(others_) {
-    size_t largest = 0;
-    for (const TensorSpec& spec : matrices_.specs()) {
-      largest = std::max(largest, static_cast<size_t>(spec.count()));
+  Muon(const method::OptimizerOptions& options, const tensor::Layout& layout)
+      : Optimizer(options, layout), muon_(options.section<method::MuonOptions>("muon")) {
+    int64_t largest = 0;
+    for (const TensorSpec& known : layout.specs()) {
+      if (known.is_hidden_matrix()) largest = std::max(largest, known.count());
     }
-    direction_.resize(largest);
+    direction_.resize(static_cast<size_t>(largest));
   }
 
-  void step(tensor::Arena& params, const tensor::Arena& grads, float grad_scale, float lr,
-            uint64_t step, ThreadPool& threads) override {
-    size_t matrix = 0;
-    size_t other = 0;
-    for (size_t tensor = 0; tensor < params.layout().size(); ++tensor) {
-      const TensorSpec& spec = params.layout().specs()[tensor];
-      const std::span<float> p = params.tensor(tensor);
-      const std::span<const float> g = grads.tensor(tensor);
-      if (spec.is_hidden_matrix()) {
-        step_matrix(spec, p, g, momentum_.tensor(matrix++), grad_scale, lr, threads);
-      } else {
-        const AdamwRule rule = adamw_rule(options_, grad_scale, lr, step, spec.decays());
-        adamw_update(rule, p, m_.tensor(other), v_.tensor(other), g, nullptr, threads);
-        ++other;
-      }
+  void update(const TensorUpdate& tensor, const OptimizerStep& step, ThreadPool& threads) override {
+    const TensorSpec& known = spec(tensor.tensor);
+    if (known.is_hidden_matrix()) {
+      update_matrix(known, tensor, step, threads);
+    } else {
+      adamw_update(options(), known.decays(), tensor, piece(tensor.tensor, 0),
+                   piece(tensor.tensor, 1), step, threads);
     }
-  }
-
-  std::vector<OptimizerState> state() override {
-    return {{"muon.momentum", momentum_.all()}, {"adamw.m", m_.all()}, {"adamw.v", v_.all()}};
   }
 
  private:
-  void step_matrix(const TensorSpec& spec, std::span<float> p, std::span<const float> g,
-                   std::span<float> momentum, float grad_scale, float lr, ThreadPool& threads) {
-    const int64_t columns = spec.shape.back();
-    const int64_t rows = spec.count() / columns;
-    const std::span<float> direction = std::span(direction_).first(p.size());
-    const auto mu = static_cast<float>(options_.muon_momentum);
-    threads.for_ranges(spec.count(), 1024, [&](int64_t begin, int64_t end, int) {
-      look_ahead(momentum.data() + begin, g.data() + begin, direction.data() + begin, end - begin,
-                 mu, grad_scale);
+  void update_matrix(const TensorSpec& known, const TensorUpdate& tensor, const OptimizerStep& step,
+                     ThreadPool& threads) {
+    const int64_t columns = known.shape.back();
+    const int64_t rows = known.count() / columns;
+    const std::span<float> direction = std::span(direction_).first(tensor.params.size());
+    float* const momentum = piece(tensor.tensor, 0).data();
+    const auto mu = static_cast<float>(muon_.momentum);
+    threads.for_ranges(known.count(), kGrain, [&](int64_t begin, int64_t end, int) {
+      look_ahead(momentum + begin, tensor.gradient.data() + begin, direction.data() + begin,
+                 end - begin, mu, step.gradient_scale);
     });
     newton_schulz_.orthogonalise(direction, rows, columns, threads);
-    const double ratio = options_.muon_lr > 0 ? options_.muon_lr / options_.lr : 1;
-    const double rate = lr * ratio;
+    const double ratio = muon_.lr > 0 ? muon_.lr / options().lr : 1;
+    const double rate = step.learning_rate * ratio;
     const double scale = kScale * std::sqrt(static_cast<double>(std::max(rows, columns)));
-    const auto shrink = static_cast<float>(1 - rate * options_.weight_decay);
-    threads.for_ranges(spec.count(), 1024, [&](int64_t begin, int64_t end, int) {
-      move(p.data() + begin, direction.data() + begin, end - begin, shrink,
+    const auto shrink = static_cast<float>(1 - rate * options().weight_decay);
+    change_pieces(tensor, threads, [&](int64_t at, int64_t count) {
+      move(tensor.params.data() + at, direction.data() + at, count, shrink,
            static_cast<float>(rate * scale));
     });
   }
 
-  config::OptimSection options_;
-  tensor::Layout matrices_;
-  tensor::Layout others_;
-  tensor::Arena momentum_;
-  tensor::Arena m_;
-  tensor::Arena v_;
-  std::vector<float> direction_;
+  method::MuonOptions muon_;
+  std::vector<float> direction_;  // of the largest matrix
   NewtonSchulz newton_schulz_;
 };
 
 }  // namespace
 
-std::unique_ptr<Optimizer> make_muon(const config::OptimSection& options,
+std::unique_ptr<Optimizer> make_muon(const method::OptimizerOptions& options,
                                      const tensor::Layout& layout) {
   return std::make_unique<Muon>(options, layout);
 }

@@ -10,12 +10,10 @@
 
 namespace thinwire::optim {
 
-// For tensors of role kMatrix, rows x columns, mu = muon_momentum, lr_m = lr * muon_lr / optim.lr:
+// For tensors of role kMatrix, rows x columns, mu = muon.momentum, lr_m = lr * muon.lr / optim.lr:
 //   m = mu m + g      o = NewtonSchulz(g + mu m)
 //   p = p (1 - lr_m wd) - lr_m * 0.2 sqrt(max(rows, columns)) o
-// State: "muon.momentum" of the matrices, "adamw.m" and "adamw.v" of the others, each with the
-// tensors in order and filled up as in an arena.
-std::unique_ptr<Optimizer> make_muon(const config::OptimSection& options,
+std::unique_ptr<Optimizer> make_muon(const method::OptimizerOptions& options,
                                      const tensor::Layout& layout);
 
 }  // namespace thinwire::optim

@@ -1,21 +1,18 @@
 #include "thinwire/optim/optimizer.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <array>
+#include <cassert>
 #include <cmath>
 
-#include "thinwire/base/error.h"
 #include "thinwire/base/simd.h"
-#include "thinwire/optim/adamw.h"
-#include "thinwire/optim/muon.h"
+#include "thinwire/tensor/kernels.h"
 
 namespace thinwire::optim {
 namespace {
 
-constexpr std::array<OptimizerEntry, 2> kOptimizers = {
-    {{"adamw", make_adamw}, {"muon", make_muon}}};
+constexpr int64_t kGrain = 1024;
+// Elements whose parameters are still in the first cache when they are rounded.
+constexpr int64_t kPiece = 2048;
 
 constexpr int64_t kNormBlock = 4096;
 constexpr int kNormLanes = 16;
@@ -42,17 +39,33 @@ THINWIRE_CLONES double sum_of_squares(const float* values, int64_t count) {
 
 }  // namespace
 
-std::span<const OptimizerEntry> all_optimizers() { return kOptimizers; }
+Optimizer::Optimizer(const method::OptimizerOptions& options, const tensor::Layout& layout)
+    : options_(options), layout_(layout), memory_(options, layout) {}
 
-std::unique_ptr<Optimizer> make_optimizer(const config::OptimSection& options,
-                                          const tensor::Layout& layout) {
-  std::string known;
-  for (const OptimizerEntry& entry : kOptimizers) {
-    if (entry.name == options.method) return entry.make(options, layout);
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", entry.name);
+void Optimizer::step(tensor::Arena& params, const tensor::Arena& grads, const OptimizerStep& step,
+                     ThreadPool& threads) {
+  Bf16* const rounded = params.rounded();
+  for (size_t tensor = 0; tensor < layout_.size(); ++tensor) {
+    assert(options_.spec->gradient(options_, spec(tensor)) == spec(tensor).shape);
+    update({tensor, params.tensor(tensor), grads.tensor(tensor),
+            rounded == nullptr ? nullptr : rounded + layout_.offset(tensor)},
+           step, threads);
   }
-  throw UsageError(
-      fmt::format("[optim] method must be one of: {}; got '{}'", known, options.method));
+  if (rounded != nullptr) params.set_rounded_current();
+}
+
+void change_pieces(const TensorUpdate& tensor, ThreadPool& threads,
+                   const std::function<void(int64_t begin, int64_t count)>& change) {
+  const auto size = static_cast<int64_t>(tensor.params.size());
+  threads.for_ranges(size, kGrain, [&](int64_t begin, int64_t end, int) {
+    for (int64_t at = begin; at < end; at += kPiece) {
+      const int64_t count = std::min(kPiece, end - at);
+      change(at, count);
+      if (tensor.rounded == nullptr) continue;
+      tensor::kernels<Bf16>().store_rows(1, count, nullptr, tensor.params.data() + at, count,
+                                         tensor.rounded + at, count);
+    }
+  });
 }
 
 double global_norm(std::span<const float> values, ThreadPool& threads) {

@@ -1,44 +1,88 @@
-// Local optimizers: one pass over the parameter arena. The arithmetic is fixed (no contraction, no
-// library maths but the correctly rounded square root and division), so that replicas fed the same
-// gradients stay bit-identical on every instruction set.
+// Local optimizers, tensor by tensor: one file of arithmetic each, one line in registry.cpp. Their
+// facts (fields, state, the gradient's coordinates) are in method/. The arithmetic is fixed (no
+// contraction, no library maths but the correctly rounded square root and division), so that
+// replicas fed the same gradients stay bit-identical on every instruction set.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
 
-#include "thinwire/base/named_span.h"
+#include "thinwire/base/bf16.h"
 #include "thinwire/base/tensor_view.h"
 #include "thinwire/base/threads.h"
-#include "thinwire/config/recipe.h"
+#include "thinwire/method/optimizer.h"
+#include "thinwire/optim/state_memory.h"
 #include "thinwire/tensor/arena.h"
 
 namespace thinwire::optim {
 
-using OptimizerState = NamedSpan<float>;
+// What is the same for all tensors of a step.
+struct OptimizerStep {
+  uint64_t number = 0;  // from 0
+  float learning_rate = 0;
+  float gradient_scale = 1;  // what gradients are multiplied with, e.g. by clipping
+};
 
+// One tensor of a step.
+struct TensorUpdate {
+  size_t tensor = 0;                // its index in the layout
+  std::span<float> params;          // row-major, without the gap behind them
+  std::span<const float> gradient;  // in the coordinates that OptimizerSpec::gradient says
+  Bf16* rounded = nullptr;          // if not null, becomes the new params in bf16
+};
+
+// Used by one thread at a time, which may be another one for each tensor.
 class Optimizer {
  public:
+  // The layout is that of the parameters, and outlives the optimizer.
+  Optimizer(const method::OptimizerOptions& options, const tensor::Layout& layout);
   virtual ~Optimizer() = default;
-  // Updates `params` from `grads * grad_scale` at step `step` (from 0) with learning rate `lr`.
-  virtual void step(tensor::Arena& params, const tensor::Arena& grads, float grad_scale, float lr,
-                    uint64_t step, ThreadPool& threads) = 0;
-  // Everything that must be saved besides the step number.
-  virtual std::vector<OptimizerState> state() = 0;
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+
+  // Updates a tensor: once a step each, in any order.
+  virtual void update(const TensorUpdate& tensor, const OptimizerStep& step,
+                      ThreadPool& threads) = 0;
+
+  // Updates all tensors of the arenas, whose layouts are the optimizer's, by an optimizer that
+  // takes gradients element by element.
+  void step(tensor::Arena& params, const tensor::Arena& grads, const OptimizerStep& step,
+            ThreadPool& threads);
+
+  // Everything that must be saved besides the step number. The spans stay valid.
+  std::vector<OptimizerState> state() { return memory_.all(); }
+
+ protected:
+  const method::OptimizerOptions& options() const { return options_; }
+  const TensorSpec& spec(size_t tensor) const { return layout_.specs()[tensor]; }
+  // A tensor's state, in the order of OptimizerSpec::state.
+  std::span<float> piece(size_t tensor, size_t index) { return memory_.piece(tensor, index); }
+
+ private:
+  method::OptimizerOptions options_;
+  const tensor::Layout& layout_;
+  StateMemory memory_;
 };
 
 struct OptimizerEntry {
-  std::string_view name;  // value of optim.method
-  std::unique_ptr<Optimizer> (*make)(const config::OptimSection& options,
+  std::string_view name;  // the same name as in method/optimizers.h
+  std::unique_ptr<Optimizer> (*make)(const method::OptimizerOptions& options,
                                      const tensor::Layout& layout);
 };
 
 std::span<const OptimizerEntry> all_optimizers();
-// Throws UsageError that lists the known names.
-std::unique_ptr<Optimizer> make_optimizer(const config::OptimSection& options,
+// The optimizer of options.spec.
+std::unique_ptr<Optimizer> make_optimizer(const method::OptimizerOptions& options,
                                           const tensor::Layout& layout);
+
+// Calls change(begin, count) for pieces of the tensor that fit the first cache, on all threads, and
+// rounds a piece's params as soon as they are changed, where they are to be rounded.
+void change_pieces(const TensorUpdate& tensor, ThreadPool& threads,
+                   const std::function<void(int64_t begin, int64_t count)>& change);
 
 // sqrt of the sum of squares, in an order fixed by position alone (not by threads or vector width).
 double global_norm(std::span<const float> values, ThreadPool& threads);

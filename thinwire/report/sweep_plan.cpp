@@ -49,6 +49,12 @@ std::vector<std::string> overrides_of(const Grid& grid, size_t point, const std:
   return overrides;
 }
 
+void add_new(const std::vector<std::string>& notices, std::vector<std::string>& all) {
+  for (const std::string& notice : notices) {
+    if (std::ranges::find(all, notice) == all.end()) all.push_back(notice);
+  }
+}
+
 std::string joined(const std::string& first, const std::string& second) {
   return first.empty() || second.empty() ? first + second : first + " " + second;
 }
@@ -85,6 +91,7 @@ SweepPlan plan_sweep(Grid grid, const fs::path& out, const std::string& program)
       const std::string label =
           joined(point_label(grid, point), seed.empty() ? "" : "seed=" + seed);
       const config::Recipe recipe = point_recipe(grid, label, overrides);
+      add_new(recipe.notices, plan.notices);
       const std::string name =
           file_name(label, hash_bytes(as_bytes(checkpoint::run_identity(recipe))));
       const fs::path folder = out / name;

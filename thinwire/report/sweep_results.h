@@ -20,7 +20,8 @@ struct PlannedRun {
 struct SweepPlan {
   Grid grid;
   std::vector<PlannedRun> runs;
-  int threads_a_run = 1;  // most compute threads a run uses, over its workers
+  int threads_a_run = 1;             // most compute threads a run uses, over its workers
+  std::vector<std::string> notices;  // of the runs' recipes, each once
 };
 
 // Works out every run: resolves its recipe (UsageErrors name point and field), names its folder in

@@ -28,8 +28,8 @@ class AllReduce final : public Strategy {
     }
     report.gradient_norm = optim::global_norm(worker_.gradients.all(), worker_.threads);
     require_finite(report.gradient_norm, round, worker_.communicator.rank());
-    const float clip = optim::clip_scale(report.gradient_norm, worker_.spec.optim.clip);
-    optimizer_->step(worker_.params, worker_.gradients, clip, round.learning_rate, round.number,
+    const float clip = optim::clip_scale(report.gradient_norm, worker_.spec.clip);
+    optimizer_->step(worker_.params, worker_.gradients, {round.number, round.learning_rate, clip},
                      worker_.threads);
     return report;
   }
@@ -37,7 +37,7 @@ class AllReduce final : public Strategy {
   std::vector<StateTensor> state() override {
     std::vector<StateTensor> state;
     for (const optim::OptimizerState& part : optimizer_->state()) {
-      state.push_back({part.name, part.values, Agreement::kConsensus});
+      state.push_back({part.name, part.values, part.agreement});
     }
     return state;
   }

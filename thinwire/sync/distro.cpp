@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "thinwire/base/clock.h"
+#include "thinwire/method/optimizers.h"
 #include "thinwire/sync/distro_applier.h"
 #include "thinwire/sync/distro_encoder.h"
 #include "thinwire/sync/distro_look_ahead.h"
@@ -58,7 +59,7 @@ class Distro final : public Strategy {
     StepReport report;
     report.gradient_norm = optim::global_norm(worker_.gradients.all(), worker_.threads);
     require_finite(report.gradient_norm, round, worker_.communicator.rank());
-    const float clip = optim::clip_scale(report.gradient_norm, worker_.spec.optim.clip);
+    const float clip = optim::clip_scale(report.gradient_norm, worker_.spec.clip);
     if (stateless_) stateless_->step(round, clip);
     report.synchronised = round.closes;
     if (!round.closes) return report;
@@ -84,7 +85,7 @@ class Distro final : public Strategy {
       }
     }
     for (const optim::OptimizerState& part : applier_.state()) {
-      state.push_back({part.name, part.values, Agreement::kConsensus});
+      state.push_back({part.name, part.values, part.agreement});
     }
     return state;
   }

@@ -55,10 +55,10 @@ Result<void> first_failure(std::span<const std::optional<Failure>> failures) {
 }  // namespace
 
 DistroApplier::DistroApplier(const method::DistroOptions& options,
-                             const config::OptimSection& optim, const codec::DistroTiles& tiles,
+                             const method::OptimizerOptions& optim, const codec::DistroTiles& tiles,
                              const tensor::Layout& layout, ThreadPool& threads)
     : options_(options),
-      optim_(optim),
+      weight_decay_(optim.weight_decay),
       tiles_(tiles),
       layout_(layout),
       threads_(threads),
@@ -80,14 +80,14 @@ Result<void> DistroApplier::apply(std::span<const transport::Delivery> deliverie
   work_->step(std::span(received_).first(deliveries.size()),
               {update_, shrinks, round.learning_rate}, target);
   if (update_ == TileUpdate::kStore) {
-    optimizer_->step(params, gradients, 1.0f, round.learning_rate, round.number, threads_);
+    optimizer_->step(params, gradients, {round.number, round.learning_rate}, threads_);
   }
   return {};
 }
 
 float DistroApplier::shrink(size_t tensor, float lr) const {
   if (!layout_.specs()[tensor].decays()) return 1.0f;
-  return 1.0f - lr * static_cast<float>(optim_.weight_decay);
+  return 1.0f - lr * static_cast<float>(weight_decay_);
 }
 
 std::vector<optim::OptimizerState> DistroApplier::state() {

@@ -18,7 +18,7 @@ namespace thinwire::sync {
 class DistroApplier {
  public:
   // Options, tiles and layout outlive the applier.
-  DistroApplier(const method::DistroOptions& options, const config::OptimSection& optim,
+  DistroApplier(const method::DistroOptions& options, const method::OptimizerOptions& optim,
                 const codec::DistroTiles& tiles, const tensor::Layout& layout, ThreadPool& threads);
 
   // Decodes the payloads, ordered by member, and updates `params`. `gradients` is overwritten when
@@ -36,7 +36,7 @@ class DistroApplier {
   float shrink(size_t tensor, float lr) const;
 
   const method::DistroOptions& options_;
-  const config::OptimSection& optim_;
+  double weight_decay_;
   const codec::DistroTiles& tiles_;
   const tensor::Layout& layout_;
   ThreadPool& threads_;

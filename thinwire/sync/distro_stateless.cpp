@@ -29,18 +29,17 @@ THINWIRE_CLONES void add(const float* __restrict shared, const float* __restrict
 }  // namespace
 
 DistroStateless::DistroStateless(const method::DistroOptions& options,
-                                 const config::OptimSection& optim, tensor::Arena& params,
+                                 method::OptimizerOptions optim, tensor::Arena& params,
                                  const tensor::Arena& gradients, ThreadPool& threads)
     : options_(options),
-      optim_(optim),
       params_(params),
       gradients_(gradients),
       threads_(threads),
       local_delta_(params.layout()) {
-  optim_.weight_decay = 0;
   if (options.local_steps > 1) shared_.emplace(params.layout());
   if (options.local_update == method::DistroUpdate::kAdamW) {
-    optimizer_ = optim::make_optimizer(optim_, params.layout());
+    optim.weight_decay = 0;  // the shared update has it
+    optimizer_ = optim::make_optimizer(optim, params.layout());
   }
 }
 
@@ -77,7 +76,8 @@ void DistroStateless::move(const Round& round, float scale) {
   const uint64_t index = round.step % static_cast<uint64_t>(options_.local_steps);
   if (index == 0) begin_round();
   if (optimizer_) {
-    return optimizer_->step(local_delta_, gradients_, scale, round.learning_rate, index, threads_);
+    return optimizer_->step(local_delta_, gradients_, {index, round.learning_rate, scale},
+                            threads_);
   }
   threads_.for_ranges(local_delta_.layout().total(), kGrain, [&](int64_t begin, int64_t end, int) {
     float* delta = local_delta_.all().data() + begin;

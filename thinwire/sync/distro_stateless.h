@@ -16,7 +16,7 @@ namespace thinwire::sync {
 class DistroStateless {
  public:
   // Options, params, gradients and threads outlive the client.
-  DistroStateless(const method::DistroOptions& options, const config::OptimSection& optim,
+  DistroStateless(const method::DistroOptions& options, method::OptimizerOptions optim,
                   tensor::Arena& params, const tensor::Arena& gradients, ThreadPool& threads);
 
   // Called once params, the shared weights, and state() are restored: within a round the params
@@ -40,7 +40,6 @@ class DistroStateless {
   void begin_round();
 
   const method::DistroOptions& options_;
-  config::OptimSection optim_;  // without weight decay, which the shared update has
   tensor::Arena& params_;
   const tensor::Arena& gradients_;
   ThreadPool& threads_;

@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "thinwire/base/agreement.h"
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/named_span.h"

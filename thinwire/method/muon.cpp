@@ -1,0 +1,37 @@
+#include "thinwire/method/muon.h"
+
+#include "thinwire/method/adamw.h"
+
+namespace thinwire::method {
+namespace {
+
+std::unique_ptr<config::Section> options() { return std::make_unique<MuonOptions>(); }
+
+void check(const config::Recipe&) {}
+
+std::vector<StatePiece> state(const OptimizerOptions& options, const TensorSpec& tensor) {
+  if (!tensor.is_hidden_matrix()) return kAdamw.state(options, tensor);
+  return {{"muon.momentum", tensor.shape}};
+}
+
+}  // namespace
+
+void MuonOptions::describe(config::Fields& fields) {
+  fields.number("lr", lr, "", 0, 1e6,
+                "Highest learning rate of the matrices of the blocks; 0 means optim.lr, which "
+                "suits, because steps are scaled to AdamW's size.");
+  fields.number("momentum", momentum, "", 0, 0.999'999'999,
+                "Decay of the matrices' momentum, each step.");
+}
+
+const OptimizerSpec kMuon = {
+    "muon",
+    "Steps along a momentum made orthogonal for the matrices of the blocks, and by adamw for the "
+    "rest.",
+    options,
+    check,
+    state,
+    &kAdamw,
+};
+
+}  // namespace thinwire::method

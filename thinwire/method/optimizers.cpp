@@ -1,0 +1,51 @@
+#include "thinwire/method/optimizers.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+#include <string>
+
+#include "thinwire/base/error.h"
+#include "thinwire/config/recipe.h"
+#include "thinwire/config/values.h"
+#include "thinwire/method/adamw.h"
+#include "thinwire/method/muon.h"
+
+namespace thinwire::method {
+namespace {
+
+constexpr std::array kOptimizers = {
+    &kAdamw,
+    &kMuon,
+};
+
+}  // namespace
+
+std::span<const OptimizerSpec* const> all_optimizers() { return kOptimizers; }
+
+const OptimizerSpec& find_optimizer(std::string_view name) {
+  config::StringList known;
+  for (const OptimizerSpec* optimizer : kOptimizers) {
+    if (optimizer->name == name) return *optimizer;
+    known.emplace_back(optimizer->name);
+  }
+  const std::string near = config::nearest_name(name, known);
+  throw UsageError(fmt::format("[optim] method must be one of {}, got \"{}\"{}",
+                               fmt::join(known, ", "), name,
+                               near.empty() ? "" : fmt::format("; did you mean {}?", near)));
+}
+
+OptimizerOptions optimizer_options(const config::Recipe& recipe) {
+  OptimizerOptions options;
+  options.spec = &find_optimizer(recipe.optim.method);
+  options.lr = recipe.optim.lr;
+  options.weight_decay = recipe.optim.weight_decay;
+  for (const OptimizerSpec* optimizer : kOptimizers) {
+    options.sections[optimizer->name] =
+        recipe.section<config::Section>(std::string(optimizer->name)).clone();
+  }
+  return options;
+}
+
+}  // namespace thinwire::method

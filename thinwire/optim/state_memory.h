@@ -1,0 +1,48 @@
+// The memory of an optimizer's state, laid out by its facts alone: what is held is what was
+// predicted.
+#pragma once
+
+#include <deque>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "thinwire/base/agreement.h"
+#include "thinwire/base/named_span.h"
+#include "thinwire/method/optimizer.h"
+#include "thinwire/tensor/arena.h"
+
+namespace thinwire::optim {
+
+// E.g. "adamw.m"; its agreement holds where all replicas are fed the same gradients.
+using OptimizerState = StateTensor;
+
+// Zero at first. All pieces of one name lie in one arena, in the order of the parameters.
+class StateMemory {
+ public:
+  StateMemory(const method::OptimizerOptions& options, const tensor::Layout& params);
+
+  // The piece that has this index among what OptimizerSpec::state says of the tensor.
+  std::span<float> piece(size_t tensor, size_t index);
+  std::vector<OptimizerState> all();
+
+ private:
+  // Its values refer to its layout.
+  struct Group {
+    Group(std::string_view called, Agreement kind, std::vector<TensorSpec> specs);
+    std::string name;
+    Agreement agreement;
+    tensor::Layout layout;
+    tensor::Arena values;
+  };
+  struct Place {
+    size_t group;
+    size_t tensor;  // of the group
+  };
+
+  std::deque<Group> groups_;
+  std::vector<std::vector<Place>> places_;  // a tensor's pieces
+};
+
+}  // namespace thinwire::optim
