@@ -5,7 +5,7 @@
 // call them.
 //
 // tests/golden/make_maths.py defines both graphs and holds them against the true values. Whoever
-// changes a bit here raises kNumericsVersion (train/checkpoint.h).
+// changes a bit here raises kNumericsVersion (checkpoint/checkpoint.h).
 #pragma once
 
 namespace thinwire::maths {

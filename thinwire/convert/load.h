@@ -27,7 +27,7 @@ void allocate_params(LoadedModel& loaded, const fs::path& origin);
 
 // Texts begin as in training. Thinwire's ends every document with EOS, so what follows one begins a
 // text: `begin` is EOS for what was trained here. Weights from elsewhere begin as their folder says
-// (train/hf_tokenizer.h). Throws Error that names the folder when it is none of the three or is
+// (convert/hf_tokenizer.h). Throws Error that names the folder when it is none of the three or is
 // damaged.
 LoadedModel load_model(const fs::path& path);
 
