@@ -19,7 +19,7 @@
 #include "thinwire/cli/options.h"
 #include "thinwire/cli/table.h"
 #include "thinwire/codec/payload.h"
-#include "thinwire/config/model_shapes.h"
+#include "thinwire/method/architectures.h"
 #include "thinwire/sync/distro_encoder.h"
 
 namespace thinwire::cli {
@@ -134,7 +134,7 @@ Case measure(const Arguments& arguments, const std::vector<TensorSpec>& tensors,
   const codec::SparseTiles tiles = random_tiles(plan.shapes(), coding);
   const codec::PayloadId id;
 
-  Case result{.values = values, .k = k, .params = config::parameter_count(tensors)};
+  Case result{.values = values, .k = k, .params = method::parameter_count(tensors)};
   Bytes payload;
   result.encode_seconds = median_seconds(arguments.rounds, [&] {
     codec::begin_payload(id, payload);
@@ -186,7 +186,7 @@ void run(const Arguments& arguments) {
                                    arguments.chunk * arguments.chunk, k));
     }
   }
-  const auto tensors = config::llama_tensors(arguments.model);
+  const auto tensors = method::tensors_of(arguments.model);
   require_memory(arguments, tensors);
   ThreadPool threads(arguments.threads);
   std::vector<Case> cases;

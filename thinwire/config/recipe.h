@@ -43,7 +43,8 @@ struct DataSection final : SectionOf<DataSection> {
 };
 
 struct ModelSection final : SectionOf<ModelSection> {
-  int64_t vocab = 0;  // 0: the vocabulary's size
+  std::string architecture = "llama";  // a name of method/architectures.h
+  int64_t vocab = 0;                   // 0: the vocabulary's size
   int64_t hidden = 128;
   int64_t layers = 4;
   int64_t heads = 4;

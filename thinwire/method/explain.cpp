@@ -1,6 +1,7 @@
 #include "thinwire/method/explain.h"
 
 #include "thinwire/config/explain.h"
+#include "thinwire/method/architectures.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::method {
@@ -9,6 +10,9 @@ std::string explain_recipe(std::string_view what) {
   config::Choices choices;
   for (const Method* method : all_methods()) {
     choices["sync.method"].emplace_back(method->name, method->sentence);
+  }
+  for (const Architecture* architecture : all_architectures()) {
+    choices["model.architecture"].emplace_back(architecture->name, architecture->sentence);
   }
   return config::explain_recipe(method_sections(), choices, what);
 }

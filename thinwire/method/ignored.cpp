@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "thinwire/config/changes.h"
+#include "thinwire/method/architectures.h"
 #include "thinwire/method/distro.h"
 #include "thinwire/method/registry.h"
 
@@ -41,6 +43,24 @@ void add_data(const config::DataSection& data, std::vector<Rule>& rules) {
   }
 }
 
+// Fields of [model] that the architecture does not have.
+void add_model(config::ModelSection model, std::vector<Rule>& rules) {
+  constexpr std::array<std::string_view, 3> kCommon = {"architecture", "init_std", "recompute"};
+  const Architecture& architecture = find_architecture(model.architecture);
+  const auto has = [](std::span<const std::string_view> names, const std::string& name) {
+    return std::ranges::find(names, name) != names.end();
+  };
+  config::Fields fields;
+  model.describe(fields);
+  for (const config::Field& field : fields.all()) {
+    if (has(kCommon, field.name) || has(architecture.shape_fields, field.name) ||
+        has(architecture.arithmetic_fields, field.name)) {
+      continue;
+    }
+    rules.push_back({"model." + field.name, "model.architecture is " + model.architecture});
+  }
+}
+
 // DisTrO's own updates take the place of the optimizer's.
 void add_optimizer(const config::Recipe& recipe, std::vector<Rule>& rules) {
   if (recipe.sync.method != "distro" && recipe.sync.within != "distro") return;
@@ -61,6 +81,7 @@ std::vector<Rule> rules_of(const config::Recipe& recipe) {
   }
   add_schedule(recipe, rules);
   add_data(recipe.data, rules);
+  add_model(recipe.model, rules);
   add_optimizer(recipe, rules);
   if (recipe.eval.patience == 0 && !recipe.checkpoint.best) {
     rules.push_back({"eval.watch", "neither eval.patience nor checkpoint.best is set"});

@@ -11,7 +11,7 @@ namespace thinwire::model {
 namespace {
 
 int64_t positive(int64_t value, const char* name) {
-  if (value < 1) throw Error(fmt::format("Llama: {} must be >= 1, got {}", name, value));
+  if (value < 1) throw Error(fmt::format("a batch: {} must be >= 1, got {}", name, value));
   return value;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "thinwire/base/error.h"
+#include "thinwire/model/llama.h"
 #include "thinwire/model/weights.h"
 #include "thinwire/tensor/aligned_buffer.h"
 #include "thinwire/tensor/gemm.h"
@@ -20,37 +21,34 @@ using tensor::kernels;
 // Tokens computed together; a block of queries for attend().
 constexpr int64_t kChunk = tensor::kQueryBlock;
 
-}  // namespace
-
 // Shape suffixes: N tokens of a chunk, C hidden, F intermediate, W a token's queries, keys and
 // values, G key/value heads, P positions (the context), D head size.
-class Decoder::Impl {
+class LlamaDecoder final : public Decoder {
  public:
-  Impl(const config::ModelSection& model, const tensor::Arena& params, ThreadPool& threads,
-       int64_t context)
-      : model_(model),
-        where_(model, params.layout()),
-        params_(params.all().data()),
-        threads_(threads),
-        context_(context),
-        rope_(context, model.head_size(), model.rope_theta),
-        x_NC_(kChunk * model.hidden),
-        hidden_NC_(kChunk * model.hidden),
-        branch_NC_(kChunk * model.hidden),
-        attention_NC_(kChunk * model.hidden),
+  explicit LlamaDecoder(const DecoderParts& parts)
+      : model_(parts.model),
+        where_(model_, parts.params.layout()),
+        params_(parts.params.all().data()),
+        threads_(parts.threads),
+        context_(parts.context),
+        rope_(context_, model_.head_size(), model_.rope_theta),
+        x_NC_(kChunk * model_.hidden),
+        hidden_NC_(kChunk * model_.hidden),
+        branch_NC_(kChunk * model_.hidden),
+        attention_NC_(kChunk * model_.hidden),
         qkv_NW_(kChunk * where_.attention.qkv_width()),
-        gate_up_N2F_(kChunk * 2 * model.intermediate),
-        inner_NF_(kChunk * model.intermediate),
+        gate_up_N2F_(kChunk * 2 * model_.intermediate),
+        inner_NF_(kChunk * model_.intermediate),
         rstd_N_(kChunk),
-        logits_(static_cast<size_t>(model.vocab)) {
-    const int64_t cached = model.kv_heads * context * model.head_size();
-    for (int64_t layer = 0; layer < model.layers; ++layer) {
+        logits_(static_cast<size_t>(model_.vocab)) {
+    const int64_t cached = model_.kv_heads * context_ * model_.head_size();
+    for (int64_t layer = 0; layer < model_.layers; ++layer) {
       caches_.push_back({AlignedBuffer<float>(cached), AlignedBuffer<float>(cached)});
     }
-    for (int i = 0; i < threads.size(); ++i) scratch_.emplace_back(context, model.head_size());
+    for (int i = 0; i < threads_.size(); ++i) scratch_.emplace_back(context_, model_.head_size());
   }
 
-  std::span<const float> prefill(std::span<const int32_t> tokens) {
+  std::span<const float> prefill(std::span<const int32_t> tokens) override {
     if (tokens.empty()) throw Error("there are no tokens to continue from");
     check_tokens(tokens, model_.vocab);
     const auto count = static_cast<int64_t>(tokens.size());
@@ -67,9 +65,9 @@ class Decoder::Impl {
     return logits_;
   }
 
-  int64_t position() const { return position_; }
-  int64_t context() const { return context_; }
-  void reset() { position_ = 0; }
+  int64_t position() const override { return position_; }
+  int64_t context() const override { return context_; }
+  void reset() override { position_ = 0; }
 
  private:
   struct Cache {
@@ -155,16 +153,14 @@ class Decoder::Impl {
   int64_t position_ = 0;
 };
 
-Decoder::Decoder(const config::ModelSection& model, const tensor::Arena& params,
-                 ThreadPool& threads, int64_t context) {
-  if (context < 1) throw Error(fmt::format("the context must be >= 1 token, got {}", context));
-  impl_ = std::make_unique<Impl>(model, params, threads, context);
+}  // namespace
+
+std::unique_ptr<Decoder> make_llama_decoder(const DecoderParts& parts) {
+  return std::make_unique<LlamaDecoder>(parts);
 }
 
-Decoder::~Decoder() = default;
-
-std::vector<MemoryPart> Decoder::memory(const config::ModelSection& model, int64_t context,
-                                        int threads) {
+std::vector<MemoryPart> llama_decoder_memory(const config::ModelSection& model, int64_t context,
+                                             int threads) {
   const auto positions = static_cast<double>(context);
   const auto width = static_cast<double>(model.head_size());
   const double caches =
@@ -174,13 +170,5 @@ std::vector<MemoryPart> Decoder::memory(const config::ModelSection& model, int64
           {"rotary table", sizeof(float) * positions * width},
           {"buffers of threads", sizeof(float) * scratch}};
 }
-
-std::span<const float> Decoder::prefill(std::span<const int32_t> tokens) {
-  return impl_->prefill(tokens);
-}
-
-int64_t Decoder::position() const { return impl_->position(); }
-int64_t Decoder::context() const { return impl_->context(); }
-void Decoder::reset() { impl_->reset(); }
 
 }  // namespace thinwire::model

@@ -16,41 +16,41 @@ constexpr bool kIsFloat = std::is_same_v<T, float>;
 }  // namespace
 
 template <typename T>
-LlamaEngine<T>::LlamaEngine(const config::ModelSection& model, const tensor::Layout& layout,
-                            tensor::Arena& params, ThreadPool& threads, int64_t max_rows,
-                            int64_t sequence)
-    : model_(model),
-      where_(model, layout),
-      recompute_(parse_recompute(model.recompute)),
-      params_(params),
-      threads_(threads),
-      batch_(max_rows, sequence, model.vocab),
+LlamaEngine<T>::LlamaEngine(const ModelParts& parts)
+    : model_(parts.model),
+      where_(model_, parts.layout),
+      recompute_(parse_recompute(model_.recompute)),
+      params_(parts.params),
+      threads_(parts.threads),
+      batch_(parts.max_rows, parts.sequence, model_.vocab),
       max_tokens_(batch_.max_tokens()),
-      rope_(sequence, model.head_size(), model.rope_theta),
-      head_(model.hidden, model.vocab, max_tokens_, threads),
-      copy_(kIsFloat<T> ? 0 : layout.total()),
-      final_x_NC_(max_tokens_ * model.hidden),
+      rope_(parts.sequence, model_.head_size(), model_.rope_theta),
+      head_(model_.hidden, model_.vocab, max_tokens_, threads_),
+      copy_(kIsFloat<T> ? 0 : parts.layout.total()),
+      final_x_NC_(max_tokens_ * model_.hidden),
       final_rstd_N_(max_tokens_),
-      hidden_NC_(max_tokens_ * model.hidden),
-      branch_NC_(max_tokens_ * model.hidden),
-      inner_NF_(max_tokens_ * model.intermediate),
-      dinner_NF_(max_tokens_ * model.intermediate),
-      dx_NC_(max_tokens_ * model.hidden),
-      dx_copy_NC_(kIsFloat<T> ? 0 : max_tokens_ * model.hidden),
-      dnorm_(threads.size() * model.hidden) {
-  const int64_t n = max_tokens_, c = model.hidden;
-  for (int64_t layer = 0; layer < model.layers; ++layer) {
+      hidden_NC_(max_tokens_ * model_.hidden),
+      branch_NC_(max_tokens_ * model_.hidden),
+      inner_NF_(max_tokens_ * model_.intermediate),
+      dinner_NF_(max_tokens_ * model_.intermediate),
+      dx_NC_(max_tokens_ * model_.hidden),
+      dx_copy_NC_(kIsFloat<T> ? 0 : max_tokens_ * model_.hidden),
+      dnorm_(threads_.size() * model_.hidden) {
+  const int64_t n = max_tokens_, c = model_.hidden;
+  for (int64_t layer = 0; layer < model_.layers; ++layer) {
     inputs_.push_back({Buffer<float>(n * c), Buffer<float>(n)});
     if (layer == 0 || recompute_ == Recompute::kNone) {
       attentions_.push_back({Buffer<T>(n * where_.attention.qkv_width()), Buffer<T>(n * c),
-                             Buffer<float>(n * model.heads)});
+                             Buffer<float>(n * model_.heads)});
     }
     if (layer == 0 || recompute_ != Recompute::kBlock) {
       mlps_.push_back(
-          {Buffer<float>(n * c), Buffer<float>(n), Buffer<T>(n * 2 * model.intermediate)});
+          {Buffer<float>(n * c), Buffer<float>(n), Buffer<T>(n * 2 * model_.intermediate)});
     }
   }
-  for (int i = 0; i < threads.size(); ++i) scratch_.emplace_back(sequence, model.head_size());
+  for (int i = 0; i < threads_.size(); ++i) {
+    scratch_.emplace_back(parts.sequence, model_.head_size());
+  }
   if constexpr (!kIsFloat<T>) params_.keep_rounded(copy_.data());
   refresh();
 }
@@ -352,7 +352,7 @@ size_t LlamaEngine<T>::Mlp::bytes() const {
 }
 
 template <typename T>
-size_t LlamaEngine<T>::bytes() const {
+size_t LlamaEngine<T>::activation_bytes() const {
   size_t sum = rope_.bytes() + head_.bytes() + copy_.bytes() + final_x_NC_.bytes() +
                final_rstd_N_.bytes() + hidden_NC_.bytes() + branch_NC_.bytes() + inner_NF_.bytes() +
                dinner_NF_.bytes() + dx_NC_.bytes() + dx_copy_NC_.bytes() + dnorm_.bytes();

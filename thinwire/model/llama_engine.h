@@ -1,4 +1,4 @@
-// What computes behind model::Llama: one class for both precisions.
+// A Llama on the processor: one class for both precisions.
 //
 // Shape suffixes: N tokens of the batch, C hidden, F intermediate, W a token's queries, keys and
 // values, H heads, V vocabulary.
@@ -8,35 +8,19 @@
 #include <vector>
 
 #include "thinwire/model/batch.h"
-#include "thinwire/model/llama.h"
+#include "thinwire/model/model.h"
 #include "thinwire/model/weights.h"
 #include "thinwire/tensor/aligned_buffer.h"
 #include "thinwire/tensor/cross_entropy.h"
 
 namespace thinwire::model {
 
-class Llama::Engine {
- public:
-  virtual ~Engine() = default;
-  virtual double loss_and_gradients(std::span<const int32_t> tokens, int64_t rows,
-                                    float gradient_scale, tensor::Arena& gradients,
-                                    const std::function<void(int layer)>& layer_ready,
-                                    Gradients mode) = 0;
-  virtual double loss(std::span<const int32_t> tokens, int64_t rows) = 0;
-  virtual void refresh() = 0;
-  virtual size_t bytes() const = 0;
-  virtual PassTimes times() const { return {}; }
-};
-
 // T is the type of the operands and results of the matrix products.
 template <typename T>
-class LlamaEngine final : public Llama::Engine {
+class LlamaEngine final : public Model {
  public:
-  LlamaEngine(const config::ModelSection& model, const tensor::Layout& layout,
-              tensor::Arena& params, ThreadPool& threads, int64_t max_rows, int64_t sequence);
+  explicit LlamaEngine(const ModelParts& parts);
   ~LlamaEngine() override;
-  LlamaEngine(const LlamaEngine&) = delete;
-  LlamaEngine& operator=(const LlamaEngine&) = delete;
 
   double loss_and_gradients(std::span<const int32_t> tokens, int64_t rows, float gradient_scale,
                             tensor::Arena& gradients,
@@ -44,7 +28,7 @@ class LlamaEngine final : public Llama::Engine {
                             Gradients mode) override;
   double loss(std::span<const int32_t> tokens, int64_t rows) override;
   void refresh() override;
-  size_t bytes() const override;
+  size_t activation_bytes() const override;
   PassTimes times() const override { return times_; }
 
  private:

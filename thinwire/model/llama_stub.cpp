@@ -4,10 +4,7 @@
 
 namespace thinwire::model {
 
-std::unique_ptr<Llama::Engine> make_torch_engine(const tensor::DevicePlace&,
-                                                 const config::ModelSection&, Precision,
-                                                 const tensor::Layout&, tensor::Arena&, ThreadPool&,
-                                                 int64_t, int64_t, int64_t) {
+std::unique_ptr<Model> make_torch_llama(const ModelParts&, int64_t) {
   throw Error("LibTorch's engine in a program that was built without LibTorch");
 }
 

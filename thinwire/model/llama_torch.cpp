@@ -50,27 +50,26 @@ T* data(const at::Tensor& tensor) {
 }
 
 template <typename T>
-class TorchEngine final : public Llama::Engine {
+class TorchEngine final : public Model {
  public:
-  TorchEngine(const tensor::DevicePlace& device, const config::ModelSection& model,
-              const tensor::Layout& layout, tensor::Arena& params, ThreadPool& threads,
-              int64_t max_rows, int64_t sequence, int64_t head_chunk)
-      : place_(device),
-        fp32_(options_of(device).dtype(at::kFloat)),
+  TorchEngine(const ModelParts& parts, int64_t head_chunk)
+      : place_(*parts.placement),
+        fp32_(options_of(place_).dtype(at::kFloat)),
         operand_(fp32_.dtype(kIsFloat ? at::kFloat : at::kBFloat16)),
-        model_(model),
-        where_(model, layout),
-        recompute_(parse_recompute(model.recompute)),
-        params_(params),
-        threads_(threads),
-        batch_(max_rows, sequence, model.vocab),
+        model_(parts.model),
+        where_(model_, parts.layout),
+        recompute_(parse_recompute(model_.recompute)),
+        params_(parts.params),
+        threads_(parts.threads),
+        batch_(parts.max_rows, parts.sequence, model_.vocab),
         head_chunk_(head_chunk),
-        saved_(static_cast<size_t>(model.layers)) {
+        saved_(static_cast<size_t>(model_.layers)) {
     choose_arithmetic();
     params_.mirror_on(place_);
-    const tensor::RopeTable rope(sequence, model.head_size(), model.rope_theta);
-    cosine_ = to_device(rope.cosine(0), sequence * model.head_size() / 2);
-    sine_ = to_device(rope.sine(0), sequence * model.head_size() / 2);
+    const int64_t angles = parts.sequence * model_.head_size() / 2;
+    const tensor::RopeTable rope(parts.sequence, model_.head_size(), model_.rope_theta);
+    cosine_ = to_device(rope.cosine(0), angles);
+    sine_ = to_device(rope.sine(0), angles);
     refresh();
   }
 
@@ -112,7 +111,7 @@ class TorchEngine final : public Llama::Engine {
     }
   }
 
-  size_t bytes() const override { return most_bytes_; }
+  size_t activation_bytes() const override { return most_bytes_; }
 
  private:
   static constexpr bool kIsFloat = std::is_same_v<T, float>;
@@ -448,18 +447,11 @@ class TorchEngine final : public Llama::Engine {
 
 }  // namespace
 
-std::unique_ptr<Llama::Engine> make_torch_engine(const tensor::DevicePlace& device,
-                                                 const config::ModelSection& model,
-                                                 Precision precision, const tensor::Layout& layout,
-                                                 tensor::Arena& params, ThreadPool& threads,
-                                                 int64_t max_rows, int64_t sequence,
-                                                 int64_t head_chunk) {
-  if (precision == Precision::kBf16) {
-    return std::make_unique<TorchEngine<Bf16>>(device, model, layout, params, threads, max_rows,
-                                               sequence, head_chunk);
+std::unique_ptr<Model> make_torch_llama(const ModelParts& parts, int64_t head_chunk) {
+  if (parts.precision == Precision::kBf16) {
+    return std::make_unique<TorchEngine<Bf16>>(parts, head_chunk);
   }
-  return std::make_unique<TorchEngine<float>>(device, model, layout, params, threads, max_rows,
-                                              sequence, head_chunk);
+  return std::make_unique<TorchEngine<float>>(parts, head_chunk);
 }
 
 }  // namespace thinwire::model

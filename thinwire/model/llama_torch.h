@@ -11,21 +11,15 @@
 
 #include <memory>
 
-#include "thinwire/model/llama_engine.h"
-#include "thinwire/tensor/device.h"
+#include "thinwire/model/model.h"
 
 namespace thinwire::model {
 
 // Rows of logits that exist at a time.
 inline constexpr int64_t kHeadChunk = 2048;
 
-// As Llama's constructor. Throws Error without LibTorch and when the device's memory does not
+// With parts.placement. Throws Error without LibTorch and when the device's memory does not
 // suffice.
-std::unique_ptr<Llama::Engine> make_torch_engine(const tensor::DevicePlace& device,
-                                                 const config::ModelSection& model,
-                                                 Precision precision, const tensor::Layout& layout,
-                                                 tensor::Arena& params, ThreadPool& threads,
-                                                 int64_t max_rows, int64_t sequence,
-                                                 int64_t head_chunk = kHeadChunk);
+std::unique_ptr<Model> make_torch_llama(const ModelParts& parts, int64_t head_chunk = kHeadChunk);
 
 }  // namespace thinwire::model

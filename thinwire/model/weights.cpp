@@ -5,41 +5,12 @@
 #include <algorithm>
 
 #include "thinwire/base/error.h"
-#include "thinwire/config/model_shapes.h"
 #include "thinwire/tensor/gemm.h"
 
 namespace thinwire::model {
 namespace {
 
 using tensor::Transpose;
-
-void check_shapes(const config::ModelSection& model) {
-  const auto require = [](bool ok, const char* rule, int64_t a, int64_t b) {
-    if (!ok) throw Error(fmt::format("[model] {}, got {} and {}", rule, a, b));
-  };
-  require(model.vocab >= 1 && model.layers >= 1, "vocab and layers must be >= 1", model.vocab,
-          model.layers);
-  require(model.hidden >= 1 && model.intermediate >= 1, "hidden and intermediate must be >= 1",
-          model.hidden, model.intermediate);
-  require(model.heads >= 1 && model.hidden % model.heads == 0, "hidden must be a multiple of heads",
-          model.hidden, model.heads);
-  require(model.kv_heads >= 1 && model.heads % model.kv_heads == 0,
-          "heads must be a multiple of kv_heads", model.heads, model.kv_heads);
-  require(model.head_size() % 2 == 0, "hidden / heads must be even (rotary positions turn pairs)",
-          model.hidden, model.heads);
-}
-
-void check_layout(const config::ModelSection& model, const tensor::Layout& layout) {
-  const std::vector<TensorSpec> expected = config::llama_tensors(model);
-  for (size_t i = 0; i < expected.size(); ++i) {
-    if (i < layout.size() && layout.specs()[i].name == expected[i].name &&
-        layout.specs()[i].shape == expected[i].shape) {
-      continue;
-    }
-    throw Error(fmt::format("the parameters are another model's: expected {} as tensor {}",
-                            expected[i].name, i));
-  }
-}
 
 int64_t offset(const tensor::Layout& layout, const std::string& name) {
   return layout.offset(layout.find(name));
@@ -123,8 +94,6 @@ THINWIRE_INSTANTIATE(Bf16);
 #undef THINWIRE_INSTANTIATE
 
 LlamaWeights::LlamaWeights(const config::ModelSection& model, const tensor::Layout& layout) {
-  check_shapes(model);
-  check_layout(model, layout);
   attention = {model.heads, model.kv_heads, model.head_size()};
   embedding = offset(layout, "model.embed_tokens.weight");
   final_norm = offset(layout, "model.norm.weight");

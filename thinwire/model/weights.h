@@ -67,7 +67,7 @@ struct BlockWeights {
 };
 
 struct LlamaWeights {
-  // Throws Error for shapes a Llama cannot have and for a layout that belongs to another model.
+  // The layout is the model's (method::tensors_of).
   LlamaWeights(const config::ModelSection& model, const tensor::Layout& layout);
 
   tensor::AttentionShape attention;

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "thinwire/base/error.h"
-#include "thinwire/config/model_shapes.h"
+#include "thinwire/method/architectures.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/train/checkpoint.h"
 #include "thinwire/train/hf_config.h"

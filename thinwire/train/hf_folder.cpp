@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "thinwire/base/error.h"
-#include "thinwire/config/model_shapes.h"
+#include "thinwire/method/architectures.h"
 
 namespace thinwire::train {
 namespace {
@@ -85,7 +85,7 @@ TensorFiles HfWeights::select(const config::ModelSection& model) const {
     }
     selected.erase(head);
   }
-  check_weights(folder_, selected, config::llama_tensors(model));
+  check_weights(folder_, selected, method::tensors_of(model));
   return selected;
 }
 

@@ -4,8 +4,8 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/memory.h"
-#include "thinwire/config/model_shapes.h"
 #include "thinwire/events/progress.h"
+#include "thinwire/method/architectures.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/train/checkpoint.h"
 #include "thinwire/train/hf.h"
@@ -47,7 +47,7 @@ LoadedModel load_checkpoint(const fs::path& folder) {
 }  // namespace
 
 void allocate_params(LoadedModel& loaded, const fs::path& origin) {
-  const auto tensors = config::llama_tensors(loaded.model);
+  const auto tensors = method::tensors_of(loaded.model);
   const double bytes = sizeof(float) * static_cast<double>(method::arena_elements(tensors));
   const std::string warning =
       check_memory({"the model in " + origin.string(), {{"weights", bytes}}, ""});

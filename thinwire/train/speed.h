@@ -8,7 +8,7 @@
 
 #include "thinwire/base/file.h"
 #include "thinwire/config/recipe.h"
-#include "thinwire/model/llama.h"
+#include "thinwire/model/model.h"
 #include "thinwire/train/machine.h"
 
 namespace thinwire::train {

@@ -16,7 +16,6 @@
 #include "thinwire/base/file.h"
 #include "thinwire/base/plain_message.h"
 #include "thinwire/base/rng.h"
-#include "thinwire/config/model_shapes.h"
 #include "thinwire/data/prepare.h"
 #include "thinwire/data/rows.h"
 #include "thinwire/data/token_sets.h"
@@ -24,6 +23,7 @@
 #include "thinwire/events/progress.h"
 #include "thinwire/events/run_log.h"
 #include "thinwire/links/links.h"
+#include "thinwire/method/architectures.h"
 #include "thinwire/method/ignored.h"
 #include "thinwire/method/run_memory.h"
 #include "thinwire/train/initial_parameters.h"
@@ -259,7 +259,7 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
   }
   const Corpus corpus(recipe, vocabulary->digest());
   check_watch(recipe, corpus);
-  const tensor::Layout layout(config::llama_tensors(recipe.model));
+  const tensor::Layout layout(method::tensors_of(recipe.model));
   Beginning from = find_beginning(start.checkpoint, layout, *vocabulary,
                                   {recipe, vocabulary->digest(), corpus.digests});
   const int64_t first_step = from.first_step;
