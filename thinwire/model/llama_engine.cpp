@@ -17,13 +17,13 @@ constexpr bool kIsFloat = std::is_same_v<T, float>;
 
 template <typename T>
 LlamaEngine<T>::LlamaEngine(const ModelParts& parts)
-    : model_(parts.model),
+    : Model(parts),
+      model_(parts.model),
       where_(model_, parts.layout),
       recompute_(parse_recompute(model_.recompute)),
       params_(parts.params),
       threads_(parts.threads),
-      batch_(parts.max_rows, parts.sequence, model_.vocab),
-      max_tokens_(batch_.max_tokens()),
+      max_tokens_(batch().max_tokens()),
       rope_(parts.sequence, model_.head_size(), model_.rope_theta),
       head_(model_.hidden, model_.vocab, max_tokens_, threads_),
       copy_(kIsFloat<T> ? 0 : parts.layout.total()),
@@ -117,11 +117,10 @@ void LlamaEngine<T>::over_heads(const Body& body) {
 }
 
 template <typename T>
-void LlamaEngine<T>::load_batch(std::span<const int32_t> tokens, int64_t rows) {
-  batch_.load(tokens, rows);
-  rows_ = batch_.rows();
-  sequence_ = batch_.sequence();
-  tokens_ = batch_.tokens();
+void LlamaEngine<T>::begin_batch() {
+  rows_ = batch().rows();
+  sequence_ = batch().sequence();
+  tokens_ = batch().tokens();
 }
 
 template <typename T>
@@ -130,7 +129,7 @@ void LlamaEngine<T>::embed() {
   const float* const table = parameters() + where_.embedding;
   over_tokens([&](int64_t first, int64_t count) {
     for (int64_t i = first; i < first + count; ++i) {
-      std::copy_n(table + batch_.inputs()[i] * c, c, inputs_[0].x_NC.data() + i * c);
+      std::copy_n(table + batch().inputs()[i] * c, c, inputs_[0].x_NC.data() + i * c);
     }
   });
 }
@@ -205,21 +204,20 @@ void LlamaEngine<T>::forward() {
 }
 
 template <typename T>
-double LlamaEngine<T>::loss(std::span<const int32_t> tokens, int64_t rows) {
+double LlamaEngine<T>::batch_loss() {
   const TimedScope timed(times_.all);
-  load_batch(tokens, rows);
+  begin_batch();
   forward();
   const TimedScope timed_head(times_.head);
-  return head_.loss(tokens_, hidden_NC_.data(), weights() + where_.head, batch_.targets());
+  return head_.loss(tokens_, hidden_NC_.data(), weights() + where_.head, batch().targets(),
+                    batch().weights());
 }
 
 template <typename T>
-double LlamaEngine<T>::loss_and_gradients(std::span<const int32_t> tokens, int64_t rows,
-                                          float gradient_scale, tensor::Arena& gradients,
-                                          const std::function<void(int layer)>& layer_ready,
-                                          Gradients mode) {
+double LlamaEngine<T>::batch_gradients(float gradient_scale, tensor::Arena& gradients,
+                                       const LayerReady& layer_ready, Gradients mode) {
   const TimedScope timed(times_.all);
-  load_batch(tokens, rows);
+  begin_batch();
   keep_ = mode == Gradients::kAdd ? 1.0f : 0.0f;
   if (mode == Gradients::kReplace) clear_others(gradients.all().data());
   forward();
@@ -227,8 +225,8 @@ double LlamaEngine<T>::loss_and_gradients(std::span<const int32_t> tokens, int64
   {
     const TimedScope timed_head(times_.head);
     sum = head_.loss_and_gradients(tokens_, hidden_NC_.data(), weights() + where_.head,
-                                   batch_.targets(), gradient_scale, branch_NC_.data(), keep_,
-                                   gradients.all().data() + where_.head);
+                                   batch().targets(), batch().weights(), gradient_scale,
+                                   branch_NC_.data(), keep_, gradients.all().data() + where_.head);
   }
   backward(gradients, layer_ready);
   return sum;
@@ -314,14 +312,13 @@ void LlamaEngine<T>::backward_embedding(float* gradients) {
   threads_.for_ranges(c, 16, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = 0; i < tokens_; ++i) {
       tensor::kernels<T>().add(end - begin, dx_NC_.data() + i * c + begin,
-                               table + batch_.inputs()[i] * c + begin);
+                               table + batch().inputs()[i] * c + begin);
     }
   });
 }
 
 template <typename T>
-void LlamaEngine<T>::backward(tensor::Arena& gradients,
-                              const std::function<void(int layer)>& layer_ready) {
+void LlamaEngine<T>::backward(tensor::Arena& gradients, const LayerReady& layer_ready) {
   float* const all = gradients.all().data();
   std::fill_n(dx_NC_.data(), tokens_ * model_.hidden, 0.0f);
   backward_norm(final_x_NC_.data(), final_rstd_N_.data(), where_.final_norm, all);
@@ -360,7 +357,7 @@ size_t LlamaEngine<T>::activation_bytes() const {
   for (const Attention& part : attentions_) sum += part.bytes();
   for (const Mlp& part : mlps_) sum += part.bytes();
   for (const auto& scratch : scratch_) sum += scratch.bytes();
-  return sum + batch_.bytes();
+  return sum + batch().bytes();
 }
 
 template class LlamaEngine<float>;

@@ -7,7 +7,6 @@
 #include <memory>
 #include <vector>
 
-#include "thinwire/model/batch.h"
 #include "thinwire/model/model.h"
 #include "thinwire/model/weights.h"
 #include "thinwire/tensor/aligned_buffer.h"
@@ -22,11 +21,6 @@ class LlamaEngine final : public Model {
   explicit LlamaEngine(const ModelParts& parts);
   ~LlamaEngine() override;
 
-  double loss_and_gradients(std::span<const int32_t> tokens, int64_t rows, float gradient_scale,
-                            tensor::Arena& gradients,
-                            const std::function<void(int layer)>& layer_ready,
-                            Gradients mode) override;
-  double loss(std::span<const int32_t> tokens, int64_t rows) override;
   void refresh() override;
   size_t activation_bytes() const override;
   PassTimes times() const override { return times_; }
@@ -51,7 +45,10 @@ class LlamaEngine final : public Model {
     size_t bytes() const;
   };
 
-  void load_batch(std::span<const int32_t> tokens, int64_t rows);
+  double batch_gradients(float gradient_scale, tensor::Arena& gradients,
+                         const LayerReady& layer_ready, Gradients mode) override;
+  double batch_loss() override;
+  void begin_batch();
   // From the embedding to the final norm's output in hidden_.
   void forward();
   void forward_block(int64_t layer);
@@ -64,7 +61,7 @@ class LlamaEngine final : public Model {
   // Zeros where gradients are added up that no product replaces.
   void clear_others(float* gradients);
   // From the gradient of the final norm's output in branch_ to all gradients but the head's.
-  void backward(tensor::Arena& gradients, const std::function<void(int layer)>& layer_ready);
+  void backward(tensor::Arena& gradients, const LayerReady& layer_ready);
   void backward_mlp(int64_t layer, float* gradients);
   void backward_attention(int64_t layer, float* gradients);
   void embed();
@@ -94,7 +91,6 @@ class LlamaEngine final : public Model {
   const Recompute recompute_;
   tensor::Arena& params_;
   ThreadPool& threads_;
-  Batch batch_;
   const int64_t max_tokens_;
   const tensor::RopeTable rope_;
   tensor::LinearCrossEntropy<T> head_;

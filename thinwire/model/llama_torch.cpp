@@ -20,7 +20,6 @@
 #include <vector>
 
 #include "thinwire/base/error.h"
-#include "thinwire/model/batch.h"
 #include "thinwire/model/weights.h"
 #include "thinwire/tensor/launch.h"
 
@@ -53,7 +52,8 @@ template <typename T>
 class TorchEngine final : public Model {
  public:
   TorchEngine(const ModelParts& parts, int64_t head_chunk)
-      : place_(*parts.placement),
+      : Model(parts),
+        place_(*parts.placement),
         fp32_(options_of(place_).dtype(at::kFloat)),
         operand_(fp32_.dtype(kIsFloat ? at::kFloat : at::kBFloat16)),
         model_(parts.model),
@@ -61,7 +61,6 @@ class TorchEngine final : public Model {
         recompute_(parse_recompute(model_.recompute)),
         params_(parts.params),
         threads_(parts.threads),
-        batch_(parts.max_rows, parts.sequence, model_.vocab),
         head_chunk_(head_chunk),
         saved_(static_cast<size_t>(model_.layers)) {
     choose_arithmetic();
@@ -71,31 +70,6 @@ class TorchEngine final : public Model {
     cosine_ = to_device(rope.cosine(0), angles);
     sine_ = to_device(rope.sine(0), angles);
     refresh();
-  }
-
-  double loss_and_gradients(std::span<const int32_t> tokens, int64_t rows, float gradient_scale,
-                            tensor::Arena& gradients,
-                            const std::function<void(int layer)>& layer_ready,
-                            Gradients mode) override {
-    batch_.load(tokens, rows);
-    gradients.mirror_on(place_);
-    if (mode == Gradients::kReplace) gradients.clear();
-    const c10::NoGradGuard no_autograd;
-    begin_batch();
-    forward(true);
-    branch_NC_ = at::empty({tokens_, model_.hidden}, operand_);
-    use(gradients);
-    const at::Tensor losses = head(true, gradient_scale);
-    backward(gradients, layer_ready);
-    return sum_of(losses);
-  }
-
-  double loss(std::span<const int32_t> tokens, int64_t rows) override {
-    batch_.load(tokens, rows);
-    const c10::NoGradGuard no_autograd;
-    begin_batch();
-    forward(false);
-    return sum_of(head(false, 0));
   }
 
   void refresh() override {
@@ -114,6 +88,27 @@ class TorchEngine final : public Model {
   size_t activation_bytes() const override { return most_bytes_; }
 
  private:
+  double batch_gradients(float gradient_scale, tensor::Arena& gradients,
+                         const LayerReady& layer_ready, Gradients mode) override {
+    gradients.mirror_on(place_);
+    if (mode == Gradients::kReplace) gradients.clear();
+    const c10::NoGradGuard no_autograd;
+    begin_batch();
+    forward(true);
+    branch_NC_ = at::empty({tokens_, model_.hidden}, operand_);
+    use(gradients);
+    const at::Tensor losses = head(true, gradient_scale);
+    backward(gradients, layer_ready);
+    return sum_of(losses);
+  }
+
+  double batch_loss() override {
+    const c10::NoGradGuard no_autograd;
+    begin_batch();
+    forward(false);
+    return sum_of(head(false, 0));
+  }
+
   static constexpr bool kIsFloat = std::is_same_v<T, float>;
 
   // Causal attention of a batch with what autograd needs for its backward pass.
@@ -141,9 +136,11 @@ class TorchEngine final : public Model {
 
   void begin_batch() {
     at::set_num_threads(threads_.size());
-    tokens_ = batch_.tokens();
-    inputs_N_ = to_device(batch_.inputs(), tokens_, at::kInt);
-    targets_N_ = to_device(batch_.targets(), tokens_, at::kInt);
+    tokens_ = batch().tokens();
+    inputs_N_ = to_device(batch().inputs(), tokens_, at::kInt);
+    targets_N_ = to_device(batch().targets(), tokens_, at::kInt);
+    weights_N_ =
+        batch().weights() == nullptr ? at::Tensor() : to_device(batch().weights(), tokens_);
   }
 
   double sum_of(const at::Tensor& losses) {
@@ -225,16 +222,16 @@ class TorchEngine final : public Model {
 
   void rotate(const at::Tensor& qkv, float direction) {
     const int64_t width = where_.attention.qkv_width();
-    launch(
-        tensor::Rotate<T>{batch_.sequence(), model_.heads + model_.kv_heads, model_.head_size() / 2,
-                          width, direction, data<float>(cosine_), data<float>(sine_), data<T>(qkv)},
-        tokens_);
+    launch(tensor::Rotate<T>{batch().sequence(), model_.heads + model_.kv_heads,
+                             model_.head_size() / 2, width, direction, data<float>(cosine_),
+                             data<float>(sine_), data<T>(qkv)},
+           tokens_);
   }
 
   // `count` heads of qkv [tokens, width], the first of which is `first`, as [rows, count,
   // positions, head size].
   at::Tensor heads_of(const at::Tensor& qkv, int64_t first, int64_t count) {
-    return qkv.view({batch_.rows(), batch_.sequence(), -1, model_.head_size()})
+    return qkv.view({batch().rows(), batch().sequence(), -1, model_.head_size()})
         .narrow(2, first, count)
         .transpose(1, 2);
   }
@@ -243,7 +240,7 @@ class TorchEngine final : public Model {
   at::Tensor for_queries(const at::Tensor& heads) {
     const int64_t group = where_.attention.group();
     if (group == 1) return heads;
-    const int64_t rows = batch_.rows(), length = batch_.sequence(), size = model_.head_size();
+    const int64_t rows = batch().rows(), length = batch().sequence(), size = model_.head_size();
     return heads.unsqueeze(2)
         .expand({rows, model_.kv_heads, group, length, size})
         .reshape({rows, model_.heads, length, size});
@@ -352,9 +349,11 @@ class TorchEngine final : public Model {
       const int64_t count = std::min(head_chunk_, tokens_ - first);
       const at::Tensor hidden = hidden_NC_.narrow(0, first, count);
       const at::Tensor logits = at::mm(hidden, weight.t());
-      launch(tensor::CrossEntropy<T>{model_.vocab, data<int32_t>(targets_N_) + first, gradients,
-                                     scale, data<T>(logits), data<float>(losses) + first},
-             count);
+      launch(
+          tensor::CrossEntropy<T>{model_.vocab, data<int32_t>(targets_N_) + first,
+                                  weights_N_.defined() ? data<float>(weights_N_) + first : nullptr,
+                                  gradients, scale, data<T>(logits), data<float>(losses) + first},
+          count);
       if (!gradients) continue;
       at::Tensor branch = branch_NC_.narrow(0, first, count);
       at::mm_out(branch, logits, weight);
@@ -385,7 +384,7 @@ class TorchEngine final : public Model {
   }
 
   // From the gradient of the final norm's output in branch_ to all gradients but the head's.
-  void backward(tensor::Arena& gradients, const std::function<void(int layer)>& layer_ready) {
+  void backward(tensor::Arena& gradients, const LayerReady& layer_ready) {
     dx_NC_ = at::zeros({tokens_, model_.hidden}, fp32_);
     dx_operand_NC_ = kIsFloat ? dx_NC_ : operand(model_.hidden);
     backward_norm(final_x_NC_, final_rstd_N_, where_.final_norm);
@@ -418,7 +417,7 @@ class TorchEngine final : public Model {
         if (tensor.defined()) sum += tensor.nbytes();
       }
     }
-    most_bytes_ = std::max(most_bytes_, sum + batch_.bytes());
+    most_bytes_ = std::max(most_bytes_, sum + batch().bytes());
   }
 
   const tensor::DevicePlace place_;
@@ -428,13 +427,12 @@ class TorchEngine final : public Model {
   const Recompute recompute_;
   tensor::Arena& params_;
   ThreadPool& threads_;
-  Batch batch_;
   const int64_t head_chunk_;
 
   at::Tensor master_, weights_;  // the arena in fp32 and as operands
   at::Tensor gradients_;         // the arena of the present call
   at::Tensor cosine_, sine_;
-  at::Tensor inputs_N_, targets_N_;
+  at::Tensor inputs_N_, targets_N_, weights_N_;
   std::vector<Saved> saved_;
   at::Tensor final_x_NC_, final_rstd_N_;
   at::Tensor hidden_NC_;      // output of a norm

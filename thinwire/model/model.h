@@ -15,6 +15,7 @@
 
 #include "thinwire/base/threads.h"
 #include "thinwire/config/recipe.h"
+#include "thinwire/model/batch.h"
 #include "thinwire/tensor/arena.h"
 #include "thinwire/tensor/device.h"
 
@@ -55,6 +56,8 @@ struct PassTimes {
   double head = 0;       // the last product with its cross entropy
 };
 
+using LayerReady = std::function<void(int layer)>;
+
 // What a model is made of. The references outlive it.
 struct ModelParts {
   const config::ModelSection& model;  // complete: vocab, kv_heads and intermediate are not 0
@@ -69,24 +72,39 @@ struct ModelParts {
 
 class Model {
  public:
-  Model() = default;
   virtual ~Model() = default;
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  // `tokens` is rows x (length + 1) with 1 <= length <= sequence; position t predicts token t + 1.
-  // Returns the sum of the rows * length losses in nats and adds gradient_scale *
+  // Every position predicts the token behind it: `tokens` is rows x (length + 1) with 1 <= length
+  // <= sequence. Returns the sum of the rows * length losses in nats and adds gradient_scale *
   // d(sum)/d(parameter) to `gradients`, or sets them to it. layer_ready, if set, hears of each
   // block once its gradients in this call are complete, blocks descending, then -1 for embedding,
   // head and final norm. Throws Error for a token outside the vocabulary and for a batch of the
   // wrong size.
-  virtual double loss_and_gradients(std::span<const int32_t> tokens, int64_t rows,
-                                    float gradient_scale, tensor::Arena& gradients,
-                                    const std::function<void(int layer)>& layer_ready = {},
-                                    Gradients mode = Gradients::kAdd) = 0;
+  double loss_and_gradients(std::span<const int32_t> tokens, int64_t rows, float gradient_scale,
+                            tensor::Arena& gradients, const LayerReady& layer_ready = {},
+                            Gradients mode = Gradients::kAdd) {
+    batch_.load(tokens, rows);
+    return batch_gradients(gradient_scale, gradients, layer_ready, mode);
+  }
+  // The same with targets and weights of their own: the sum of weight * loss, and its gradients.
+  double loss_and_gradients(const Examples& examples, float gradient_scale,
+                            tensor::Arena& gradients, const LayerReady& layer_ready = {},
+                            Gradients mode = Gradients::kAdd) {
+    batch_.load(examples);
+    return batch_gradients(gradient_scale, gradients, layer_ready, mode);
+  }
 
   // The same number as loss_and_gradients returns, bit for bit.
-  virtual double loss(std::span<const int32_t> tokens, int64_t rows) = 0;
+  double loss(std::span<const int32_t> tokens, int64_t rows) {
+    batch_.load(tokens, rows);
+    return batch_loss();
+  }
+  double loss(const Examples& examples) {
+    batch_.load(examples);
+    return batch_loss();
+  }
 
   // To be called after the parameters changed: makes the bf16 copies anew, unless the optimizer did
   // that on its way (Arena::rounded).
@@ -97,6 +115,19 @@ class Model {
 
   // Everything the model allocated: activations, scratch memory and bf16 copies.
   virtual size_t activation_bytes() const = 0;
+
+ protected:
+  explicit Model(const ModelParts& parts)
+      : batch_(parts.max_rows, parts.sequence, parts.model.vocab) {}
+
+  const Batch& batch() const { return batch_; }
+  // Of the batch.
+  virtual double batch_gradients(float gradient_scale, tensor::Arena& gradients,
+                                 const LayerReady& layer_ready, Gradients mode) = 0;
+  virtual double batch_loss() = 0;
+
+ private:
+  Batch batch_;
 };
 
 // Sets the parameters for the start of training as their architecture says (method::Architecture::
