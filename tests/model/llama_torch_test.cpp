@@ -1,7 +1,5 @@
 // LibTorch's engine against our own, on the processor; and on a GPU against LibTorch's on the
 // processor, where there is one.
-#include "thinwire/model/llama_torch.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +7,9 @@
 
 #include "tests/model/tiny_model.h"
 #include "thinwire/base/error.h"
+#include "thinwire/model/graph_model.h"
+#include "thinwire/model/llama.h"
+#include "thinwire/model/torch_ops.h"
 
 namespace thinwire::model {
 namespace {
@@ -28,9 +29,9 @@ struct TorchModel {
              const tensor::DevicePlace& place = kProcessor, int64_t head_chunk = kHeadChunk)
       : tiny(section, 2) {
     init_parameters(tiny.params, section, 5);
-    engine = make_torch_llama(
-        {tiny.model, precision, tiny.layout, tiny.params, tiny.threads, kRows, kSequence, place},
-        head_chunk);
+    const ModelParts parts{tiny.model,   precision, tiny.layout, tiny.params,
+                           tiny.threads, kRows,     kSequence,   place};
+    engine = std::make_unique<GraphModel>(parts, make_torch_ops(parts, head_chunk), make_llama);
   }
   double step(std::span<const int32_t> tokens, int64_t rows = kRows) {
     return engine->loss_and_gradients(tokens, rows, kScale, tiny.gradients, {}, Gradients::kAdd);

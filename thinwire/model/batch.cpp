@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "thinwire/base/error.h"
-#include "thinwire/model/weights.h"
 
 namespace thinwire::model {
 namespace {
@@ -74,6 +73,14 @@ void Batch::load(const Examples& examples) {
   weights_.assign(examples.weights.begin(), examples.weights.end());
   for (size_t i = 0; i < weights_.size(); ++i) {
     if (weights_[i] == 0) targets_[i] = 0;
+  }
+}
+
+void check_tokens(std::span<const int32_t> tokens, int64_t vocabulary) {
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] >= 0 && tokens[i] < vocabulary) continue;
+    throw Error(fmt::format("token {} at index {} is outside the model's vocabulary of {}",
+                            tokens[i], i, vocabulary));
   }
 }
 

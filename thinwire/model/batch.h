@@ -49,4 +49,7 @@ class Batch {
   std::vector<float> weights_;
 };
 
+// Throws Error that names the first token outside [0, vocabulary) and where it stands.
+void check_tokens(std::span<const int32_t> tokens, int64_t vocabulary);
+
 }  // namespace thinwire::model

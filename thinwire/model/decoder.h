@@ -3,13 +3,18 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <vector>
 
 #include "thinwire/base/threads.h"
 #include "thinwire/config/recipe.h"
+#include "thinwire/model/graph.h"
 #include "thinwire/tensor/arena.h"
 
 namespace thinwire::model {
+
+class DecodeOps;
 
 // What a decoder is made of. params and threads outlive it.
 struct DecoderParts {
@@ -21,20 +26,28 @@ struct DecoderParts {
 
 class Decoder {
  public:
-  Decoder() = default;
-  virtual ~Decoder() = default;
+  // make: of the model's architecture. Throws Error for a context of no token.
+  Decoder(const DecoderParts& parts, MakeGraph make);
+  ~Decoder();
   Decoder(const Decoder&) = delete;
   Decoder& operator=(const Decoder&) = delete;
 
   // Appends tokens and returns the logits of the token that follows the last one, valid until the
   // next call. Throws Error when the context is full, when `tokens` is empty, and for a token
   // outside the vocabulary; the sequence is then as it was before.
-  virtual std::span<const float> prefill(std::span<const int32_t> tokens) = 0;
+  std::span<const float> prefill(std::span<const int32_t> tokens);
   std::span<const float> step(int32_t token) { return prefill({&token, 1}); }
 
-  virtual int64_t position() const = 0;  // tokens seen
-  virtual int64_t context() const = 0;
-  virtual void reset() = 0;  // forgets the sequence
+  int64_t position() const { return position_; }  // tokens seen
+  int64_t context() const { return context_; }
+  void reset() { position_ = 0; }  // forgets the sequence
+
+ private:
+  const int64_t vocabulary_, context_;
+  std::unique_ptr<DecodeOps> ops_;
+  std::unique_ptr<Graph> graph_;
+  std::vector<float> logits_;
+  int64_t position_ = 0;
 };
 
 }  // namespace thinwire::model

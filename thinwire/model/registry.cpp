@@ -5,15 +5,20 @@
 #include <algorithm>
 #include <array>
 
+#include "thinwire/base/bf16.h"
 #include "thinwire/base/error.h"
 #include "thinwire/method/architectures.h"
+#include "thinwire/model/cpu_ops.h"
+#include "thinwire/model/decode_ops.h"
+#include "thinwire/model/graph_model.h"
 #include "thinwire/model/llama.h"
+#include "thinwire/model/torch_ops.h"
 
 namespace thinwire::model {
 namespace {
 
 constexpr std::array kModels = {
-    ModelEntry{"llama", make_llama, make_llama_decoder, llama_decoder_memory},
+    ModelEntry{"llama", make_llama, true},
 };
 
 const ModelEntry& find_model(const config::ModelSection& model) {
@@ -25,12 +30,10 @@ const ModelEntry& find_model(const config::ModelSection& model) {
   return *found;
 }
 
-const ModelEntry& find_decoder(const config::ModelSection& model) {
-  const ModelEntry& entry = find_model(model);
-  if (entry.make_decoder == nullptr) {
-    throw Error(fmt::format("a model of the architecture {} continues no text", entry.name));
-  }
-  return entry;
+std::unique_ptr<Ops> make_ops(const ModelParts& parts) {
+  if (parts.placement) return make_torch_ops(parts);
+  if (parts.precision == Precision::kBf16) return std::make_unique<CpuOps<Bf16>>(parts);
+  return std::make_unique<CpuOps<float>>(parts);
 }
 
 // Throws Error unless the layout is the model's.
@@ -53,20 +56,21 @@ std::span<const ModelEntry> all_models() { return kModels; }
 
 std::unique_ptr<Model> make_model(const ModelParts& parts) {
   check_layout(parts.model, parts.layout);
-  return find_model(parts.model).make(parts);
+  return std::make_unique<GraphModel>(parts, make_ops(parts), find_model(parts.model).graph);
 }
 
 std::unique_ptr<Decoder> make_decoder(const DecoderParts& parts) {
-  if (parts.context < 1) {
-    throw Error(fmt::format("the context must be >= 1 token, got {}", parts.context));
+  const ModelEntry& entry = find_model(parts.model);
+  if (!entry.decodes) {
+    throw Error(fmt::format("a model of the architecture {} continues no text", entry.name));
   }
   check_layout(parts.model, parts.params.layout());
-  return find_decoder(parts.model).make_decoder(parts);
+  return std::make_unique<Decoder>(parts, entry.graph);
 }
 
 std::vector<MemoryPart> decoder_memory(const config::ModelSection& model, int64_t context,
                                        int threads) {
-  return find_decoder(model).decoder_memory(model, context, threads);
+  return DecodeOps::memory(model, context, threads);
 }
 
 }  // namespace thinwire::model

@@ -14,12 +14,8 @@ namespace thinwire::model {
 
 struct ModelEntry {
   std::string_view name;  // of method::Architecture
-  std::unique_ptr<Model> (*make)(const ModelParts& parts);
-  // Null where the architecture continues no text.
-  std::unique_ptr<Decoder> (*make_decoder)(const DecoderParts& parts);
-  // What such a decoder allocates beside the parameters.
-  std::vector<MemoryPart> (*decoder_memory)(const config::ModelSection& model, int64_t context,
-                                            int threads);
+  MakeGraph graph;
+  bool decodes;  // whether it continues a text
 };
 
 std::span<const ModelEntry> all_models();

@@ -1,10 +1,10 @@
-// llama_torch.h without LibTorch.
+// torch_ops.h without LibTorch.
 #include "thinwire/base/error.h"
-#include "thinwire/model/llama_torch.h"
+#include "thinwire/model/torch_ops.h"
 
 namespace thinwire::model {
 
-std::unique_ptr<Model> make_torch_llama(const ModelParts&, int64_t) {
+std::unique_ptr<Ops> make_torch_ops(const ModelParts&, int64_t) {
   throw Error("LibTorch's engine in a program that was built without LibTorch");
 }
 

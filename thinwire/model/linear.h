@@ -1,0 +1,63 @@
+// Products with the parameters where they lie in the arena. Matrices that multiply the same input
+// and lie side by side there (queries, keys and values; gate and up) are one product.
+//
+// Shape suffixes: N tokens, I input features, O output features.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "thinwire/base/threads.h"
+#include "thinwire/tensor/arena.h"
+
+namespace thinwire::model {
+
+// One or several matrices [outputs, inputs] with a common input; their outputs stand side by side.
+class Linear {
+ public:
+  struct Part {
+    int64_t offset;  // in the arena
+    int64_t column;  // first output
+    int64_t outputs;
+  };
+
+  Linear() = default;
+  // The tensors of these names, in this order.
+  Linear(const tensor::Layout& layout, const std::vector<std::string>& names);
+
+  int64_t inputs() const { return inputs_; }
+  int64_t outputs() const { return outputs_; }
+  // What is one product: matrices [part.outputs, inputs] whose outputs stand side by side.
+  std::span<const Part> parts() const { return parts_; }
+
+  // `arena` is the beginning of the parameters (or of their bf16 copy).
+  // y = x W^T
+  template <typename T>
+  void forward(ThreadPool& threads, int64_t tokens, const T* arena, const T* x_NI, T* y_NO) const;
+  // dx = dy W
+  template <typename T>
+  void backward_input(ThreadPool& threads, int64_t tokens, const T* arena, const T* dy_NO,
+                      T* dx_NI) const;
+  // dW = dy^T x + keep * dW, where `gradients` is the beginning of the gradients.
+  template <typename T>
+  void backward_weight(ThreadPool& threads, int64_t tokens, const T* dy_NO, const T* x_NI,
+                       float keep, float* gradients) const;
+
+ private:
+  int64_t inputs_ = 0;
+  int64_t outputs_ = 0;
+  std::vector<Part> parts_;
+};
+
+// A part of the arena.
+struct ArenaRange {
+  int64_t begin;
+  int64_t end;
+};
+
+// What of [0, total) is in none of the ranges, which do not overlap.
+std::vector<ArenaRange> complement(std::vector<ArenaRange> ranges, int64_t total);
+
+}  // namespace thinwire::model
