@@ -202,7 +202,7 @@ void run(const Arguments& arguments) {
              arguments.threads, table_of(cases).terminal());
 }
 
-// A Llama of 51.7 M parameters.
+// A model of 51.7 M parameters.
 config::ModelSection default_model() {
   config::ModelSection model;
   model.vocab = 32000;
@@ -232,7 +232,7 @@ void add_bench_codec(CLI::App& bench) {
       ->capture_default_str();
   add_count(*command, "--chunk", arguments->chunk, 1, method::kMaxChunk, "Largest side of a tile");
   add_count(*command, "--layers", arguments->model.layers, 1, 1000,
-            "Blocks of the model, a Llama 512 wide");
+            "Blocks of the model, which is 512 wide");
   add_count(*command, "--threads", arguments->threads, 1, kMostThreads,
             "Threads that code one payload");
   add_count(*command, "--rounds", arguments->rounds, 1, 1'000'000,
