@@ -1,4 +1,4 @@
-"""The method that docs/architecture.md adds as an example still applies to this tree."""
+"""What docs/architecture.md adds as examples, a method and an architecture, still applies to this tree."""
 
 import re
 import subprocess
@@ -12,13 +12,16 @@ ROOT = TOOLS.parent
 class ArchitectureExample(unittest.TestCase):
     def test_applies(self):
         page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
-        patch = re.search(r"```diff\n(.*?)```", page, re.DOTALL).group(1)
-        done = subprocess.run(
-            ["git", "apply", "--check", "--verbose"],
-            input=patch, cwd=ROOT, capture_output=True, text=True, check=False,
-        )
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(done.stderr.count("Checking patch"), 6)
+        patches = re.findall(r"```diff\n(.*?)```", page, re.DOTALL)
+        files = []
+        for patch in patches:
+            done = subprocess.run(
+                ["git", "apply", "--check", "--verbose"],
+                input=patch, cwd=ROOT, capture_output=True, text=True, check=False,
+            )
+            self.assertEqual(done.returncode, 0, done.stderr)
+            files.append(done.stderr.count("Checking patch"))
+        self.assertEqual(files, [6, 7])
 
 
 if __name__ == "__main__":
