@@ -31,9 +31,15 @@ MAY_INCLUDE = {
     "codec": "tensor base",
     "sync": "codec optim method schedule transport tensor config base",
     "plan": "method schedule links config base",
-    "train": "sync model optim data method transport links schedule tensor events config base",
-    "cli": "train plan sync model optim codec data method transport links schedule tensor events"
+    "checkpoint": "method tensor events config base",
+    "convert": "checkpoint data method tensor events config base",
+    "report": "checkpoint method links events config base",
+    "train": "report convert checkpoint sync model optim data method transport schedule tensor events"
     " config base",
+    "launch": "train report checkpoint data method transport links events config base",
+    "bench": "train sync model data method transport tensor events config base",
+    "cli": "bench launch train plan report convert checkpoint sync model optim codec data method"
+    " transport links schedule tensor events config base",
 }
 TORCH_FOLDERS = ("tensor", "model")
 

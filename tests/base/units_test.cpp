@@ -1,9 +1,11 @@
 #include "thinwire/base/units.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <cmath>
 #include <limits>
 
 #include "thinwire/base/error.h"
@@ -15,6 +17,19 @@ TEST(FormatParameters, CountsBillionsAsB) {
   EXPECT_EQ(format_parameters(1.2049e9), "1.20 B");
   EXPECT_EQ(format_parameters(35e6), "35.0 M");
   EXPECT_EQ(format_parameters(12), "12");
+}
+
+TEST(WithoutNanSign, ShowsNanAlikeAndLeavesNumbersAlone) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(fmt::format("{} {:.3f}", without_nan_sign(-nan), without_nan_sign(nan)), "nan nan");
+  EXPECT_EQ(without_nan_sign(-1.5), -1.5);
+  EXPECT_EQ(fmt::format("{}", without_nan_sign(-HUGE_VAL)), "-inf");
+}
+
+TEST(Counted, HasAnSUnlessThereIsOne) {
+  EXPECT_EQ(counted(int64_t{0}, "document"), "0 documents");
+  EXPECT_EQ(counted(int64_t{1}, "document"), "1 document");
+  EXPECT_EQ(counted(uint64_t{2}, "document"), "2 documents");
 }
 
 TEST(FormatBytes, HasThreeDigitsAndAUnit) {

@@ -11,8 +11,9 @@
 #include <sstream>
 
 #include "tests/cli/program_run.h"
-#include "tests/train/tiny_run.h"
+#include "tests/tiny_run.h"
 #include "thinwire/cli/command.h"
+#include "thinwire/launch/train.h"
 
 namespace thinwire::cli {
 namespace {
@@ -30,12 +31,12 @@ class AbsurdValues : public testing::Test {
     folder_ = fs::path(testing::TempDir()) / "thinwire" / "cli_absurd";
     fs::remove_all(folder_);
     fs::create_directories(folder_ / "work");
-    train::prepare_tiny_corpus(folder_);
-    const config::Recipe recipe = train::tiny_recipe(
+    prepare_tiny_corpus(folder_);
+    const config::Recipe recipe = tiny_recipe(
         folder_, {"train.steps=1", "schedule.warmup=0", "model.vocab=258", "eval.rows=1"});
     write_file(folder_ / "recipe.toml", config::print_recipe(recipe));
     write_file(folder_ / "grid.toml", "recipe = 'no such file'\n");
-    train::train(recipe, {});
+    launch::train(recipe, {});
     fs::current_path(folder_ / "work");  // where files of absurd names go
   }
   static void TearDownTestSuite() { fs::current_path(home_); }

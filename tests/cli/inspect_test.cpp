@@ -7,11 +7,13 @@
 #include "thinwire/base/error.h"
 #include "thinwire/codec/payload.h"
 #include "thinwire/config/recipe.h"
+#include "thinwire/data/prepare.h"
 #include "thinwire/data/shard.h"
 #include "thinwire/events/run_log.h"
 #include "thinwire/events/summary.h"
 #include "thinwire/events/tensorboard.h"
 #include "thinwire/method/registry.h"
+#include "thinwire/report/table.h"
 #include "thinwire/tensor/safetensors.h"
 
 namespace thinwire::cli {
@@ -59,7 +61,7 @@ TEST_F(InspectTest, ShowsTheLastStepsOfALog) {
   const std::string text = describe_path(folder_ / "events.jsonl");
   EXPECT_THAT(
       text,
-      AllOf(HasSubstr("9 steps (1 to 9), 2 evaluations, 1 messages\n"), HasSubstr("1.0000"),
+      AllOf(HasSubstr("9 steps (1 to 9), 2 evaluations, 1 message\n"), HasSubstr("1.0000"),
             HasSubstr("compute 250 ms"), Not(HasSubstr("9.0000")),
             HasSubstr("validation loss 2.5000 after step 9\n"), HasSubstr("step 9: the end\n")));
 }
@@ -69,7 +71,7 @@ TEST_F(InspectTest, ShowsARunFolder) {
   recipe.run.name = "first";
   write_file(folder_ / "recipe.toml", config::print_recipe(recipe));
   EXPECT_THAT(describe_path(folder_),
-              AllOf(HasSubstr("run first: allreduce with 1 workers"), HasSubstr("not finished"),
+              AllOf(HasSubstr("run first: allreduce with 1 worker,"), HasSubstr("not finished"),
                     HasSubstr("checkpoints: none")));
   write_log();
   fs::create_directories(folder_ / "checkpoints/step-00000009");
@@ -137,6 +139,30 @@ TEST_F(InspectTest, ShowsAShard) {
   writer.add_document(std::vector<int32_t>{1, 2, 299});
   writer.commit();
   EXPECT_THAT(describe_path(file), HasSubstr("299"));
+}
+
+TEST_F(InspectTest, ShowsAVocabulary) {
+  config::DataSection data;
+  std::string text;
+  for (int line = 0; line < 300; ++line) text += fmt::format("thin wires carry {} words\n\n", line);
+  write_file(folder_ / "text.txt", text);
+  data.text = {(folder_ / "text.txt").string()};
+  data.dir = folder_ / "tokens";
+  data.vocabulary_size = 290;
+  data::prepare(data, {});
+  EXPECT_THAT(describe_path(folder_ / "tokens/vocabulary.model"),
+              AllOf(HasSubstr("kind          SentencePiece\npieces        290\n"),
+                    HasSubstr("end           2 </s>\n"), HasSubstr("for example   ")));
+}
+
+TEST_F(InspectTest, ShowsASweepsResults) {
+  const fs::path file = folder_ / "results.csv";
+  report::Table table{{{"optim.lr"}, {"state"}}, {{"0.001", "done"}, {"a \"b\",\nc", "failed"}}};
+  write_file(file, table.csv());
+  EXPECT_EQ(describe_path(file), "2 rows of 2 columns: optim.lr, state\n");
+  EXPECT_EQ(describe_path(folder_), describe_path(file));
+  write_file(file, "a,b\n1\n");
+  EXPECT_THAT(error_of(file), HasSubstr("results.csv is damaged: its row 1 has 1 cell, not 2"));
 }
 
 TEST_F(InspectTest, ListsWhatIsKnownForAnythingElse) {

@@ -1,6 +1,7 @@
 """Every command fails when stdout does not take what it prints, and ends quietly when nobody reads it."""
 
 import os
+import resource
 import signal
 import subprocess
 import tempfile
@@ -44,6 +45,16 @@ class Output(unittest.TestCase):
                 self.assertEqual(done.returncode, 1, done.stderr)
                 self.assertIn("thinwire: cannot write to standard output: No space left on device\n",
                               done.stderr)
+
+    def test_a_file_beyond_the_limit_on_files_is_a_failure_with_a_reason(self):
+        limit = 4096
+        done = subprocess.run(
+            [BINARY, "prepare", self.folder / "recipe.toml", f"data.dir={self.folder}/limited"],
+            capture_output=True, text=True,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("File too large", done.stderr)
+        self.assertFalse((self.folder / "limited").exists())
 
     def unread(self, command, **options):
         reading, writing = os.pipe()

@@ -5,7 +5,8 @@
 
 #include <cmath>
 
-#include "tests/train/tiny_run.h"
+#include "tests/tiny_run.h"
+#include "thinwire/launch/train.h"
 #include "thinwire/plan/method_cost.h"
 
 namespace thinwire::plan {
@@ -90,7 +91,7 @@ class PlanSimulated : public testing::TestWithParam<Way> {
   static void SetUpTestSuite() {
     folder_ = fs::path(testing::TempDir()) / "thinwire" / "PlanSimulated";
     fs::remove_all(folder_);
-    train::prepare_tiny_corpus(folder_);
+    prepare_tiny_corpus(folder_);
   }
 
   static config::Recipe recipe(const Setting& setting) {
@@ -104,7 +105,7 @@ class PlanSimulated : public testing::TestWithParam<Way> {
         "sync.method=" + GetParam().method,
         "run.dir=" + (folder_ / (name + "-" + setting.name)).string()};
     for (const std::string& one : GetParam().overrides) overrides.push_back(one);
-    config::Recipe recipe = train::tiny_recipe(folder_, overrides);
+    config::Recipe recipe = tiny_recipe(folder_, overrides);
     for (size_t i = 0; i < setting.members.size(); ++i) {
       const links::Member& member = setting.members[i];
       const auto set = [&](const char* field, double value) {
@@ -139,7 +140,7 @@ TEST_P(PlanSimulated, TimeAndUtilizationAreThoseOfTheRun) {
   for (const Setting& setting : settings()) {
     SCOPED_TRACE(setting.name);
     const config::Recipe recipe = PlanSimulated::recipe(setting);
-    const events::Summary run = train::train(recipe, {}).summary;
+    const events::Summary run = launch::train(recipe, {}).summary;
     const MethodCost plan = planned(setting, recipe);
     EXPECT_NEAR(plan.step_seconds / (run.seconds_over_links / kSteps), 1, kTolerance);
     EXPECT_NEAR(plan.utilization / run.compute_utilization, 1, kTolerance);

@@ -2,7 +2,8 @@
 #include <gmock/gmock.h>
 
 #include "tests/cli/program_run.h"
-#include "tests/train/tiny_run.h"
+#include "tests/tiny_run.h"
+#include "thinwire/launch/train.h"
 
 namespace thinwire::cli {
 namespace {
@@ -17,11 +18,10 @@ class Memory : public testing::Test {
     folder_ = fs::path(testing::TempDir()) / "thinwire" / "cli_memory";
     fs::remove_all(folder_);
     fs::create_directories(folder_);
-    train::prepare_tiny_corpus(folder_);
-    const config::Recipe recipe =
-        train::tiny_recipe(folder_, {"train.steps=1", "schedule.warmup=0"});
+    prepare_tiny_corpus(folder_);
+    const config::Recipe recipe = tiny_recipe(folder_, {"train.steps=1", "schedule.warmup=0"});
     write_file(folder_ / "recipe.toml", config::print_recipe(recipe));
-    train::train(recipe, {});
+    launch::train(recipe, {});
   }
 
   static std::string path(const char* name) { return (folder_ / name).string(); }

@@ -1,4 +1,4 @@
-#include "thinwire/cli/sweep_grid.h"
+#include "thinwire/report/sweep_grid.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,9 +9,9 @@
 #include "tests/paths.h"
 #include "thinwire/base/error.h"
 #include "thinwire/cli/command.h"
-#include "thinwire/cli/sweep_results.h"
+#include "thinwire/report/sweep_results.h"
 
-namespace thinwire::cli {
+namespace thinwire::report {
 namespace {
 
 using testing::ElementsAre;
@@ -114,7 +114,7 @@ std::string indented_after(const std::string& text, const std::string& before) {
 
 TEST(SweepGrid, HelpShowsOneThatIsAccepted) {
   CLI::App app;
-  add_sweep(app);
+  cli::add_sweep(app);
   const std::string help = app.get_subcommand("sweep")->help();
   EXPECT_THAT(help, HasSubstr("docs/sweeps.md"));
   const Grid grid = parse_grid(indented_after(help, "A grid file names"), "help");
@@ -131,4 +131,4 @@ TEST(SweepGrid, TheOneOfTheDocumentationIsAccepted) {
 }
 
 }  // namespace
-}  // namespace thinwire::cli
+}  // namespace thinwire::report

@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <thread>
 
+#include "tests/cli/program_run.h"
 #include "thinwire/base/error.h"
-#include "thinwire/cli/sweep_results.h"
+#include "thinwire/cli/sweep_folder.h"
 #include "thinwire/events/run_log.h"
 #include "thinwire/method/registry.h"
+#include "thinwire/report/sweep_results.h"
 
-namespace thinwire::cli {
+namespace thinwire::report {
 namespace {
 
 using testing::ElementsAre;
@@ -178,9 +180,45 @@ TEST_F(SweepTest, TwoPointsThatAreTheSameRunAreRefused) {
   EXPECT_THROW(plan("[[points]]\noptim.lr = 1e-3\n[[points]]\noptim.lr = 0.001"), UsageError);
 }
 
+TEST_F(SweepTest, ABadPointIsNamedWithItsGridFile) {
+  try {
+    plan("seeds = [7]\n[grid]\ntrain.batch = [4, 1]");
+    FAIL() << "no error";
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), testing::StartsWith("grid.toml: point batch=1 seed=7: "));
+  }
+}
+
 TEST_F(SweepTest, AnUnknownFieldIsRefusedBeforeAnythingRuns) {
   EXPECT_THROW(plan("[grid]\noptim.learning = [1]"), UsageError);
   EXPECT_EQ(calls(), 0);
+}
+
+TEST_F(SweepTest, AFolderOfSomethingElseIsRefusedAndLeftAsItIs) {
+  write_file(folder_ / "grid.toml", fmt::format("recipe = \"{}/recipe.toml\"", folder_.string()));
+  const fs::path data = folder_ / "data";
+  write_file(data / "prepare.json", "{}");
+  const ProgramRun sweep = run_thinwire(
+      {"sweep", (folder_ / "grid.toml").string(), "--out", data.string(), "--program", program()});
+  EXPECT_EQ(sweep.status, 2);
+  EXPECT_THAT(sweep.err,
+              HasSubstr("data is not a sweep's folder: it holds prepare.json but no sweep's"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(data), {}), 1);
+  EXPECT_EQ(calls(), 0);
+  EXPECT_THROW(cli::require_sweep_folder(data / "prepare.json"), UsageError);
+}
+
+TEST_F(SweepTest, AFolderOfASweepServesAtAnyStage) {
+  const fs::path out = folder_ / "out";
+  EXPECT_NO_THROW(cli::require_sweep_folder(out));
+  fs::create_directories(out);
+  EXPECT_NO_THROW(cli::require_sweep_folder(out));
+  const SweepPlan sweep = plan();
+  const auto outcomes = run(sweep);
+  EXPECT_NO_THROW(cli::require_sweep_folder(out)) << "killed before it wrote results";
+  write_results(sweep, outcomes, collect_results(sweep, outcomes), out);
+  for (const PlannedRun& planned : sweep.runs) fs::remove(planned.run.log());
+  EXPECT_NO_THROW(cli::require_sweep_folder(out));
 }
 
 TEST_F(SweepTest, ResultsHaveARowARunAndTheSpreadOverSeeds) {
@@ -216,4 +254,4 @@ TEST_F(SweepTest, ResultsOfNothingAreStillWritten) {
 }
 
 }  // namespace
-}  // namespace thinwire::cli
+}  // namespace thinwire::report

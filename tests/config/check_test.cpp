@@ -82,6 +82,10 @@ TEST(Contradictions, ValidationSetsNeedNamesOfTheirOwn) {
   EXPECT_THAT(refusal("[data]\nvalidation_text = [\"train=1\"]"), HasSubstr("twice"));
 }
 
+TEST(Contradictions, PreparedDataNeedAFolder) {
+  EXPECT_EQ(refusal("[data]\ndir = \"\""), "recipes/x.toml: [data] dir must name a folder, got ''");
+}
+
 TEST(Contradictions, AModelFileIsForSentencePieceOnly) {
   EXPECT_THAT(refusal("[data]\nvocabulary = \"byte\"\nvocabulary_model = \"x.model\""),
               HasSubstr("needs vocabulary = sentencepiece"));

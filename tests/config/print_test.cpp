@@ -56,6 +56,7 @@ Recipe random_recipe() {
   }
   recipe.run.name = "run";
   if (recipe.run.dir.empty()) recipe.run.dir = "x";
+  if (recipe.data.dir.empty()) recipe.data.dir = "x";
   recipe.data.validation_text = {"kjv=" + *any_text() + "x"};
   if (recipe.data.vocabulary == "byte") recipe.data.vocabulary_model = "";
   recipe.model.heads = *rc::gen::inRange(1, 20);

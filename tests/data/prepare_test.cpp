@@ -18,6 +18,7 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 class Prepare : public testing::Test {
  protected:
@@ -160,6 +161,16 @@ TEST_F(Prepare, DamageToWhatIsPreparedIsNoticed) {
   fs::resize_file(set_folder(data_.dir, "train") / shard_name(0), 1000);
   EXPECT_THAT(error_of([&] { run(); }), AllOf(HasSubstr("truncated"), HasSubstr("--force")));
   EXPECT_NO_THROW(run({.force = true}));
+}
+
+TEST_F(Prepare, AnAlteredTokenIsNoticed) {
+  run();
+  const fs::path shard = set_folder(data_.dir, "train") / shard_name(0);
+  std::string content = read_text_file(shard);
+  content.back() ^= 1;
+  write_file(shard, content);
+  EXPECT_THAT(error_of([&] { run(); }),
+              AllOf(HasSubstr("00000.tws is altered"), HasSubstr("--force prepares it again")));
 }
 
 TEST_F(Prepare, CancellingLeavesNothing) {
@@ -328,7 +339,8 @@ TEST_F(Prepare, AnExistingModelIsTakenAsItIs) {
 
 TEST_F(Prepare, AnExistingModelThatIsNoneIsAnError) {
   data_.vocabulary_model = folder_ / "text.txt";
-  EXPECT_THAT(error_of([&] { run(); }), HasSubstr("is not a SentencePiece model"));
+  EXPECT_EQ(error_of([&] { run(); }),
+            data_.vocabulary_model + " is not a SentencePiece model, or a damaged one");
   expect_nothing_left();
 }
 
@@ -348,11 +360,23 @@ TEST_F(Prepare, ATrailingSlashIsTheSameFolder) {
   EXPECT_FALSE(fs::exists(folder_ / "tokens" / ".partial"));
 }
 
+TEST_F(Prepare, ARecordWithAValueOfAWrongTypeIsAnError) {
+  run();
+  const fs::path record = fs::path(data_.dir) / "prepare.json";
+  std::string text = read_text_file(record);
+  text.replace(text.find("\"validation_block\": 4"), 21, "\"validation_block\": \"\"");
+  write_file(record, text);
+  EXPECT_THAT(error_of([&] { run(); }),
+              HasSubstr("prepare.json is damaged: a value in it has a wrong type; run"));
+}
+
 TEST_F(Prepare, ADamagedRecordIsAnError) {
   run();
   for (const char* content : {"", "{}", "[]", "{\"format\": \"thinwire-prepared\"}"}) {
     write_file(fs::path(data_.dir) / "prepare.json", content);
-    EXPECT_THAT(error_of([&] { read_prepared(data_.dir); }), HasSubstr("prepare.json"));
+    EXPECT_THAT(error_of([&] { read_prepared(data_.dir); }),
+                AllOf(HasSubstr("prepare.json is "), HasSubstr("`thinwire prepare --force`"),
+                      Not(HasSubstr("json.exception"))));
   }
   EXPECT_NO_THROW(run({.force = true}));
 }

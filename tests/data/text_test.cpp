@@ -21,6 +21,7 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 std::vector<std::string> documents_of(const std::vector<std::string>& paths,
                                       const TextOptions& options = {}) {
@@ -231,6 +232,37 @@ TEST(Documents, DamagedCompressionIsAnError) {
     EXPECT_THAT(error_for(name, packed + "garbage"), HasSubstr("is damaged"));
     EXPECT_THAT(error_for(name, text), HasSubstr("is damaged"));
   }
+}
+
+TEST(Documents, FilesOfTheSameTextAreAnErrorHoweverTheyAreCompressed) {
+  const fs::path folder = scratch_folder();
+  const std::string text = paragraphs(5000);
+  write_file(folder / "a.txt", text);
+  write_file(folder / "b.txt", text + "and more");
+  EXPECT_NO_THROW(documents_of({folder.string()}));
+  write_file(folder / "a.txt.gz", gzip(text));
+  EXPECT_THAT(error_of([&] { documents_of({folder.string()}); }),
+              AllOf(HasSubstr("a.txt and "), HasSubstr("a.txt.gz hold the same text"),
+                    HasSubstr("trained on and validated on")));
+  for (int copy = 0; copy < 6; ++copy) write_file(folder / fmt::format("c{}.txt", copy), text);
+  EXPECT_THAT(error_of([&] { documents_of({folder.string()}); }),
+              AllOf(HasSubstr("7 files hold the text of another one; text"), HasSubstr("c3.txt"),
+                    Not(HasSubstr("c4.txt"))));
+}
+
+TEST(Inputs, AFileThatIsNamedTwiceIsAnError) {
+  const fs::path folder = scratch_folder();
+  const std::string file = folder / "a.txt";
+  write_file(file, "text");
+  EXPECT_THAT(error_of([&] { list_inputs({file, file}); }), HasSubstr("a.txt is given twice"));
+  fs::create_symlink("a.txt", folder / "b.txt");
+  EXPECT_THAT(error_of([&] { list_inputs({folder.string()}); }),
+              AllOf(HasSubstr("b.txt are the same file"), HasSubstr("give it once")));
+  fs::remove(folder / "b.txt");
+  EXPECT_THAT(error_of([&] {
+                list_inputs({file, folder.string() + "/./a.txt"});
+              }),
+              HasSubstr("are the same file"));
 }
 
 TEST(Inputs, MissingUnknownAndEmptyPlacesAreErrors) {

@@ -103,9 +103,8 @@ TEST_F(ProgressTest, LiveLineShowsLabelCountAndFields) {
   Progress progress("train", 1000, on(terminal));
   progress.update(420, kFields);
   ASSERT_EQ(terminal.lines().size(), 1U);
-  EXPECT_THAT(
-      terminal.lines()[0],
-      ContainsRegex("^train  ==+-+  420/1000  loss 3.214  12.3 k tokens/s  [0-9.]+ s left$"));
+  EXPECT_THAT(terminal.lines()[0],
+              ContainsRegex("^train  ==+-+  420/1000  loss 3.214  12.3 k tokens/s  < 1 s left$"));
 }
 
 TEST_F(ProgressTest, LiveLineErasesItself) {
@@ -233,8 +232,8 @@ TEST_F(PlainProgress, PrintsALineEverySoManySteps) {
   for (int step = 1; step <= 120; ++step) progress.update(step, {{"loss", "3.2"}});
   progress.finish();
   progress.finish();
-  EXPECT_THAT(output(), testing::MatchesRegex("train  50/120  loss 3.2  [0-9.]+ s left\n"
-                                              "train  100/120  loss 3.2  [0-9.]+ s left\n"
+  EXPECT_THAT(output(), testing::MatchesRegex("train  50/120  loss 3.2  < 1 s left\n"
+                                              "train  100/120  loss 3.2  < 1 s left\n"
                                               "train  120/120  loss 3.2\n"));
 }
 

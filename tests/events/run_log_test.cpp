@@ -149,7 +149,8 @@ TEST_F(RunLogTest, NamesFileAndLineOfADamagedLine) {
   RunLog(file_).write(step(1));
   append_raw("not json\n");
   append_raw("{}\n");
-  EXPECT_THAT(read_error(), HasSubstr(file_.string() + ":2: not a JSON object"));
+  EXPECT_THAT(read_error(),
+              HasSubstr(file_.string() + ":2: this line is damaged: it is not JSON; remove it"));
 }
 
 TEST_F(RunLogTest, NamesTheFieldOfAWrongType) {

@@ -132,7 +132,9 @@ TEST(Summary, NamesTheKeyOfAWrongType) {
 }
 
 TEST(Summary, RefusesWhatIsNotJson) {
-  EXPECT_EQ(read_error("{\"name\": "), test_file().string() + ": not a JSON file");
+  EXPECT_EQ(read_error("{\"name\": "), test_file().string() +
+                                           " is damaged: it is not JSON; once it is removed, "
+                                           "`thinwire train` writes it again");
   EXPECT_THAT(read_error("[1]"), HasSubstr("must be a JSON object, is [1]"));
 }
 

@@ -5,7 +5,7 @@
 
 #include "target.h"
 #include "thinwire/base/rng.h"
-#include "thinwire/train/notes.h"
+#include "thinwire/launch/notes.h"
 
 namespace thinwire::transport {
 namespace {
@@ -48,28 +48,28 @@ TEST(FrameFuzz, TargetSurvivesDamagedFramesAndNoise) {
   }
 }
 
-train::Note note(Rng& rng) {
+launch::Note note(Rng& rng) {
   switch (rng.below(5)) {
     case 0:
-      return train::StartNote{rng.below(2) == 0,
-                              std::string(rng.below(9), 'a'),
-                              std::vector<std::string>(rng.below(3), "v"),
-                              {static_cast<int64_t>(rng.below(9)), 2.5, 3}};
+      return launch::StartNote{rng.below(2) == 0,
+                               std::string(rng.below(9), 'a'),
+                               std::vector<std::string>(rng.below(3), "v"),
+                               {static_cast<int64_t>(rng.below(9)), 2.5, 3}};
     case 1:
-      return train::StepNote{static_cast<int64_t>(rng.below(9)), 1, {}};
+      return launch::StepNote{static_cast<int64_t>(rng.below(9)), 1, {}};
     case 2:
-      return train::EvaluationNote{1, 2, std::string(rng.below(9), 'b'), {}};
+      return launch::EvaluationNote{1, 2, std::string(rng.below(9), 'b'), {}};
     case 3:
-      return train::CheckpointNote{3, 1, {{"m", std::vector<float>(rng.below(9))}}, {{"p", {7}}}};
+      return launch::CheckpointNote{3, 1, {{"m", std::vector<float>(rng.below(9))}}, {{"p", {7}}}};
     default:
-      return train::StopAtNote{static_cast<int64_t>(rng.below(9))};
+      return launch::StopAtNote{static_cast<int64_t>(rng.below(9))};
   }
 }
 
 TEST(NoteFuzz, TargetSurvivesDamagedNotesAndNoise) {
   Rng rng(5, 1);
   for (int round = 0; round < 5000; ++round) {
-    Bytes input = train::encode_note(note(rng));
+    Bytes input = launch::encode_note(note(rng));
     damage(input, rng);
     fuzz_note(input.data(), input.size());
     for (size_t i = 1; i < input.size(); ++i) input[i] = static_cast<uint8_t>(rng.bits());

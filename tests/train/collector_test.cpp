@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/tiny_run.h"
 #include "thinwire/base/error.h"
 #include "thinwire/events/run_log.h"
-#include "tiny_run.h"
 
 namespace thinwire::train {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 std::string complaint(const StepPart& first, const StepPart& second) {
   const fs::path folder = test_folder();
   const config::Recipe recipe = tiny_recipe(folder, {"model.vocab=258"});
-  Recorder recorder(recipe, folder, 0);
+  report::Recorder recorder(recipe, folder, 0);
   Collector collector(2, recorder);
   collector.add_step(1, 0, first);
   try {
@@ -41,7 +41,7 @@ TEST(Collector, SaysWhichReplicaDisagreesAboutWhat) {
 TEST(Collector, MeansAreOverWhoTrained) {
   const fs::path folder = test_folder();
   const config::Recipe recipe = tiny_recipe(folder, {"model.vocab=258"});
-  Recorder recorder(recipe, folder, 0);
+  report::Recorder recorder(recipe, folder, 0);
   Collector collector(2, recorder);
   StepPart there;
   there.tokens = 4;

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/tiny_run.h"
 #include "thinwire/base/error.h"
-#include "tiny_run.h"
 
 namespace thinwire::train {
 namespace {

@@ -17,6 +17,15 @@ std::string format_parameters(double count);
 // Below a second two or three digits.
 std::string format_seconds(double seconds);
 
+// A number for a message: NaN comes without its sign, which would be shown as "-nan".
+double without_nan_sign(double value);
+
+// "1 document", "2 documents".
+std::string counted(int64_t count, std::string_view what);
+inline std::string counted(uint64_t count, std::string_view what) {
+  return counted(static_cast<int64_t>(count), what);
+}
+
 // "150T", "0.8G", "4M", "10k", "1e6", "512" -> number (powers of 1000). Throws UsageError naming
 // the text when it is not a finite number with an optional suffix k, M, G, T, P.
 double parse_quantity(std::string_view text);

@@ -17,9 +17,9 @@
 #include "thinwire/base/units.h"
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
-#include "thinwire/cli/table.h"
 #include "thinwire/codec/payload.h"
 #include "thinwire/method/architectures.h"
+#include "thinwire/report/table.h"
 #include "thinwire/sync/distro_encoder.h"
 
 namespace thinwire::cli {
@@ -164,16 +164,16 @@ void print_json(const Case& result) {
   fmt::print("{}\n", line.dump());
 }
 
-Table table_of(const std::vector<Case>& cases) {
-  Table table;
+report::Table table_of(const std::vector<Case>& cases) {
+  report::Table table;
   table.columns = {{"values", true}, {"k"},           {"bytes"}, {"bound"}, {"ratio"},
                    {"encode\nMB/s"}, {"decode\nMB/s"}};
   for (const Case& result : cases) {
-    table.rows.push_back({result.values, fmt::format("{}", result.k),
-                          fmt::format("{}", result.bytes), number_cell(result.bound_bytes, 0),
-                          number_cell(result.ratio(), 4),
-                          number_cell(result.rate(result.encode_seconds), 0),
-                          number_cell(result.rate(result.decode_seconds), 0)});
+    table.rows.push_back(
+        {result.values, fmt::format("{}", result.k), fmt::format("{}", result.bytes),
+         report::number_cell(result.bound_bytes, 0), report::number_cell(result.ratio(), 4),
+         report::number_cell(result.rate(result.encode_seconds), 0),
+         report::number_cell(result.rate(result.decode_seconds), 0)});
   }
   return table;
 }

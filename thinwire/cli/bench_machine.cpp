@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "thinwire/base/threads.h"
+#include "thinwire/bench/machine.h"
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
-#include "thinwire/cli/table.h"
-#include "thinwire/train/machine.h"
+#include "thinwire/report/table.h"
 
 namespace thinwire::cli {
 namespace {
@@ -21,7 +21,7 @@ struct Arguments {
   bool json = false;
 };
 
-void print_json(const train::MachineSpeed& speed) {
+void print_json(const bench::MachineSpeed& speed) {
   const nlohmann::json line = {{"threads", speed.threads},
                                {"gemm_fp32_flop_s", speed.gemm_fp32},
                                {"gemm_bf16_flop_s", speed.gemm_bf16},
@@ -30,28 +30,29 @@ void print_json(const train::MachineSpeed& speed) {
   fmt::print("{}\n", line.dump());
 }
 
-void print_table(const std::vector<train::MachineSpeed>& speeds) {
-  Table table{{{"threads"},
-               {"fp32 products\nGFLOP/s"},
-               {"bf16 products\nGFLOP/s"},
-               {"reading\nGB/s"},
-               {"copying\nGB/s"}},
-              {}};
-  for (const train::MachineSpeed& speed : speeds) {
-    table.rows.push_back({std::to_string(speed.threads), number_cell(speed.gemm_fp32 / 1e9, 0),
-                          number_cell(speed.gemm_bf16 / 1e9, 0), number_cell(speed.read / 1e9, 1),
-                          number_cell(speed.copy / 1e9, 1)});
+void print_table(const std::vector<bench::MachineSpeed>& speeds) {
+  report::Table table{{{"threads"},
+                       {"fp32 products\nGFLOP/s"},
+                       {"bf16 products\nGFLOP/s"},
+                       {"reading\nGB/s"},
+                       {"copying\nGB/s"}},
+                      {}};
+  for (const bench::MachineSpeed& speed : speeds) {
+    table.rows.push_back(
+        {std::to_string(speed.threads), report::number_cell(speed.gemm_fp32 / 1e9, 0),
+         report::number_cell(speed.gemm_bf16 / 1e9, 0), report::number_cell(speed.read / 1e9, 1),
+         report::number_cell(speed.copy / 1e9, 1)});
   }
   fmt::print("{}", table.terminal());
 }
 
 void run(const Arguments& arguments) {
-  std::vector<train::MachineSpeed> speeds = {train::measure_machine(1, arguments.seconds)};
+  std::vector<bench::MachineSpeed> speeds = {bench::measure_machine(1, arguments.seconds)};
   if (arguments.threads > 1) {
-    speeds.push_back(train::measure_machine(arguments.threads, arguments.seconds));
+    speeds.push_back(bench::measure_machine(arguments.threads, arguments.seconds));
   }
   if (!arguments.json) return print_table(speeds);
-  for (const train::MachineSpeed& speed : speeds) print_json(speed);
+  for (const bench::MachineSpeed& speed : speeds) print_json(speed);
 }
 
 }  // namespace

@@ -10,11 +10,11 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
+#include "thinwire/bench/speed.h"
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
-#include "thinwire/cli/table.h"
 #include "thinwire/method/registry.h"
-#include "thinwire/train/speed.h"
+#include "thinwire/report/table.h"
 
 namespace thinwire::cli {
 namespace {
@@ -22,14 +22,14 @@ namespace {
 struct Arguments {
   std::string recipe;
   std::vector<std::string> overrides;
-  train::SpeedOptions options;
+  bench::SpeedOptions options;
   bool parts = false;
   bool json = false;
 };
 
-void print_json(const train::SpeedResult& result) {
+void print_json(const bench::SpeedResult& result) {
   nlohmann::json parts = nlohmann::json::object();
-  for (const train::TimedPart& part : result.parts) parts[std::string(part.name)] = part.seconds;
+  for (const bench::TimedPart& part : result.parts) parts[std::string(part.name)] = part.seconds;
   const nlohmann::json line = {{"params", result.params},
                                {"tokens_per_step", result.tokens_per_step},
                                {"tokens_per_second", result.tokens_per_second()},
@@ -43,20 +43,21 @@ void print_json(const train::SpeedResult& result) {
 }
 
 // Where a step's time goes, beside the time it would take at the machine's best.
-void print_parts(const train::SpeedResult& result, int threads) {
-  const train::MachineSpeed machine = train::measure_machine(threads);
-  Table table{{{"part", true}, {"ms"}, {"share, %"}, {"at best, ms"}, {"of best, %"}}, {}};
+void print_parts(const bench::SpeedResult& result, int threads) {
+  const bench::MachineSpeed machine = bench::measure_machine(threads);
+  report::Table table{{{"part", true}, {"ms"}, {"share, %"}, {"at best, ms"}, {"of best, %"}}, {}};
   const auto add = [&](std::string_view name, double seconds, double best, double all) {
-    table.rows.push_back({std::string(name), number_cell(1e3 * seconds, 1),
-                          number_cell(100 * seconds / all, 1), number_cell(1e3 * best, 1),
-                          number_cell(100 * best / seconds, 0)});
+    table.rows.push_back({std::string(name), report::number_cell(1e3 * seconds, 1),
+                          report::number_cell(100 * seconds / all, 1),
+                          report::number_cell(1e3 * best, 1),
+                          report::number_cell(100 * best / seconds, 0)});
   };
   double all = 0, best = 0;
-  for (const train::TimedPart& part : result.parts) {
+  for (const bench::TimedPart& part : result.parts) {
     all += part.seconds;
     best += part.limit_seconds(machine, result.precision);
   }
-  for (const train::TimedPart& part : result.parts) {
+  for (const bench::TimedPart& part : result.parts) {
     add(part.name, part.seconds, part.limit_seconds(machine, result.precision), all);
   }
   add("step", all, best, all);
@@ -67,16 +68,16 @@ void print_parts(const train::SpeedResult& result, int threads) {
              format_count(machine.copy));
 }
 
-void print_text(const train::SpeedResult& result, const config::Recipe& recipe) {
+void print_text(const bench::SpeedResult& result, const config::Recipe& recipe) {
   const double rate = result.tokens_per_second();
   const auto [least, most] = std::minmax_element(result.seconds.begin(), result.seconds.end());
   fmt::print(
-      "{} parameters, {}, {} threads, {} tokens a step\n"
+      "{} parameters, {}, {}, {} tokens a step\n"
       "{} tokens/s, {}FLOP/s in matrix products\n"
       "a step takes {} (median of {}; {} to {})\n"
       "memory: {}B of parameters and program, {}B more for a step\n",
       format_count(static_cast<double>(result.params)), recipe.train.precision,
-      recipe.train.threads, result.tokens_per_step, format_count(rate),
+      counted(recipe.train.threads, "thread"), result.tokens_per_step, format_count(rate),
       format_count(rate * result.flops_per_token), format_seconds(result.median_seconds()),
       result.seconds.size(), format_seconds(*least), format_seconds(*most),
       format_count(static_cast<double>(result.loaded_bytes)),
@@ -85,7 +86,7 @@ void print_text(const train::SpeedResult& result, const config::Recipe& recipe) 
 
 void run(const Arguments& arguments) {
   const config::Recipe recipe = method::load_recipe(arguments.recipe, arguments.overrides);
-  const train::SpeedResult result = train::measure_speed(recipe, arguments.options);
+  const bench::SpeedResult result = bench::measure_speed(recipe, arguments.options);
   arguments.json ? print_json(result) : print_text(result, recipe);
   if (!arguments.parts || arguments.json) return;
   if (result.parts.empty()) throw UsageError("--parts needs train.device = cpu");

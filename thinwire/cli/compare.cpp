@@ -1,5 +1,5 @@
 // thinwire compare: finished runs side by side, as a table and as loss curves.
-#include "thinwire/cli/compare.h"
+#include "thinwire/report/compare.h"
 
 #include <fmt/format.h>
 
@@ -23,15 +23,15 @@ struct Arguments {
   std::string over = "steps";
 };
 
-CurveAxis axis_of(const std::string& name) {
-  if (name == "bytes") return CurveAxis::kBytes;
-  return name == "tokens" ? CurveAxis::kTokens : CurveAxis::kSteps;
+report::CurveAxis axis_of(const std::string& name) {
+  if (name == "bytes") return report::CurveAxis::kBytes;
+  return name == "tokens" ? report::CurveAxis::kTokens : report::CurveAxis::kSteps;
 }
 
 // The summaries as they stand in their files, each with its folder.
-std::string json_text(const std::vector<FinishedRun>& runs) {
+std::string json_text(const std::vector<report::FinishedRun>& runs) {
   auto array = nlohmann::ordered_json::array();
-  for (const FinishedRun& run : runs) {
+  for (const report::FinishedRun& run : runs) {
     nlohmann::ordered_json item = {{"folder", run.folder.string()}};
     item.update(nlohmann::ordered_json::parse(read_text_file(run.folder / "summary.json")));
     array.push_back(std::move(item));
@@ -39,27 +39,28 @@ std::string json_text(const std::vector<FinishedRun>& runs) {
   return array.dump(2) + "\n";
 }
 
-std::string text(const Arguments& arguments, const std::vector<FinishedRun>& runs) {
+std::string text(const Arguments& arguments, const std::vector<report::FinishedRun>& runs) {
   if (arguments.json) return json_text(runs);
-  if (arguments.csv) return exact_compare_table(runs).csv();
-  if (arguments.markdown) return compare_table(runs).markdown() + "\n" + result_legend(runs);
-  return compare_table(runs).terminal() + "\n" + result_legend(runs);
+  if (arguments.csv) return report::exact_compare_table(runs).csv();
+  if (arguments.markdown)
+    return report::compare_table(runs).markdown() + "\n" + report::result_legend(runs);
+  return report::compare_table(runs).terminal() + "\n" + report::result_legend(runs);
 }
 
 void run(const Arguments& arguments) {
-  const FoundRuns found = find_runs(arguments.folders);
+  const report::FoundRuns found = report::find_runs(arguments.folders);
   for (const std::string& text : found.left_out) fmt::print(stderr, "left out: {}\n", text);
-  const std::vector<FinishedRun>& runs = found.finished;
+  const std::vector<report::FinishedRun>& runs = found.finished;
   if (runs.empty()) throw Error("no finished run among these to compare");
   fmt::print("{}", text(arguments, runs));
   if (arguments.plot.empty()) return;
-  const CurveAxis axis = axis_of(arguments.over);
-  const Table table = compare_table(runs);
+  const report::CurveAxis axis = axis_of(arguments.over);
+  const report::Table table = report::compare_table(runs);
   std::vector<events::PlotSeries> curves;
   for (size_t i = 0; i < runs.size(); ++i) {
-    curves.push_back(loss_curve(runs[i].folder, table.rows[i][0], axis));
+    curves.push_back(report::loss_curve(runs[i].folder, table.rows[i][0], axis));
   }
-  events::plot_lines(loss_plot(std::move(curves), axis), arguments.plot);
+  events::plot_lines(report::loss_plot(std::move(curves), axis), arguments.plot);
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
 #include "thinwire/cli/tensor_progress.h"
+#include "thinwire/convert/hf.h"
 #include "thinwire/events/progress.h"
-#include "thinwire/train/hf.h"
 
 namespace thinwire::cli {
 namespace {
@@ -24,7 +24,7 @@ struct Arguments {
 void run(const Arguments& arguments) {
   const DType dtype = arguments.dtype == "bf16" ? DType::kBf16 : DType::kF32;
   for (const std::string& note :
-       train::export_hf(arguments.source, arguments.out_dir, dtype, show_tensors("export"))) {
+       convert::export_hf(arguments.source, arguments.out_dir, dtype, show_tensors("export"))) {
     events::print_message(note);
   }
   fmt::print("{}\n", arguments.out_dir);

@@ -17,14 +17,15 @@
 #include "thinwire/base/clock.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/threads.h"
+#include "thinwire/base/units.h"
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
 #include "thinwire/cli/output.h"
+#include "thinwire/convert/load.h"
 #include "thinwire/data/vocabulary.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/model/registry.h"
 #include "thinwire/model/sampler.h"
-#include "thinwire/train/load.h"
 
 namespace thinwire::cli {
 namespace {
@@ -44,7 +45,7 @@ struct Arguments {
   model::SamplerOptions sampling;
 };
 
-int32_t begin_token(const Arguments& arguments, const train::LoadedModel& loaded) {
+int32_t begin_token(const Arguments& arguments, const convert::LoadedModel& loaded) {
   if (arguments.begin == "none") return -1;
   if (arguments.begin == "bos") return loaded.vocabulary->bos();
   if (arguments.begin == "eos") return loaded.vocabulary->eos();
@@ -70,7 +71,7 @@ std::string prompt_text(const Arguments& arguments) {
   return arguments.prompt.value_or("");
 }
 
-std::vector<int32_t> prompt_tokens(const Arguments& arguments, const train::LoadedModel& loaded) {
+std::vector<int32_t> prompt_tokens(const Arguments& arguments, const convert::LoadedModel& loaded) {
   std::vector<int32_t> tokens = loaded.vocabulary->encode(prompt_text(arguments));
   const int32_t begin = begin_token(arguments, loaded);
   if (begin >= 0) tokens.insert(tokens.begin(), begin);
@@ -82,12 +83,12 @@ std::vector<int32_t> prompt_tokens(const Arguments& arguments, const train::Load
   return tokens;
 }
 
-int64_t context_size(const Arguments& arguments, const train::LoadedModel& loaded) {
+int64_t context_size(const Arguments& arguments, const convert::LoadedModel& loaded) {
   return arguments.context > 0 ? arguments.context : loaded.sequence;
 }
 
 // How many tokens to add to a prompt of this many.
-int64_t tokens_to_add(const Arguments& arguments, const train::LoadedModel& loaded,
+int64_t tokens_to_add(const Arguments& arguments, const convert::LoadedModel& loaded,
                       int64_t prompt) {
   const int64_t context = context_size(arguments, loaded);
   const int64_t wanted =
@@ -102,7 +103,7 @@ int64_t tokens_to_add(const Arguments& arguments, const train::LoadedModel& load
   return wanted;
 }
 
-void require_memory(const Arguments& arguments, const train::LoadedModel& loaded) {
+void require_memory(const Arguments& arguments, const convert::LoadedModel& loaded) {
   const int64_t context = context_size(arguments, loaded);
   const std::string warning = check_memory(
       {"generating", model::decoder_memory(loaded.model, context, arguments.threads),
@@ -116,7 +117,7 @@ void run(const Arguments& arguments) {
   model::SamplerOptions sampling = arguments.sampling;
   if (arguments.greedy) sampling.temperature = 0;
   model::Sampler sampler(sampling);
-  const train::LoadedModel loaded = train::load_model(arguments.model);
+  const convert::LoadedModel loaded = convert::load_model(arguments.model);
   if (loaded.vocabulary == nullptr) {
     throw Error(fmt::format("{} holds no vocabulary, so its tokens have no text", arguments.model));
   }
@@ -142,8 +143,8 @@ void run(const Arguments& arguments) {
     if (made < wanted) logits = decoder->step(token);
   }
   write_output(text.finish() + "\n");
-  events::print_message(
-      fmt::format("{} tokens, {:.0f} tokens/s", made, static_cast<double>(made) / watch.seconds()));
+  events::print_message(fmt::format("{}, {:.0f} tokens/s", counted(made, "token"),
+                                    static_cast<double>(made) / watch.seconds()));
 }
 
 }  // namespace

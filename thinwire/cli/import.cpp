@@ -9,8 +9,8 @@
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
 #include "thinwire/cli/tensor_progress.h"
+#include "thinwire/convert/hf.h"
 #include "thinwire/events/progress.h"
-#include "thinwire/train/hf.h"
 
 namespace thinwire::cli {
 namespace {
@@ -21,8 +21,8 @@ struct Arguments {
 };
 
 void run(const Arguments& arguments) {
-  for (const std::string& note :
-       train::import_hf(arguments.hf_dir, arguments.out_dir, show_tensors("import"))) {
+  for (const std::string& note : convert::import_hf(
+           arguments.hf_dir, arguments.out_dir, show_tensors("reading"), show_tensors("writing"))) {
     events::print_message(note);
   }
   fmt::print("{}\n", arguments.out_dir);

@@ -9,24 +9,25 @@
 #include <vector>
 
 #include "thinwire/base/error.h"
+#include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
 #include "thinwire/data/inspect.h"
-#include "thinwire/train/checkpoint.h"
 
 namespace thinwire::cli {
 namespace {
 
 constexpr const char* kKnown =
     "a run folder, a checkpoint, a prepared data folder, a Hugging Face folder, a shard (.tws), a "
-    "payload, .safetensors, events.jsonl, summary.json, a TensorBoard event file, or a .toml or "
-    ".json file";
+    "payload, .safetensors, a vocabulary (.model), events.jsonl, summary.json, a TensorBoard event "
+    "file, a sweep's folder or its results.csv, or a .toml or .json file";
 
 std::string describe_folder(const fs::path& folder) {
-  if (train::is_checkpoint(folder)) return describe_checkpoint(folder);
+  if (checkpoint::is_checkpoint(folder)) return describe_checkpoint(folder);
   if (fs::exists(folder / "prepare.json")) return data::describe_prepared(folder);
   if (fs::exists(folder / "config.json")) return describe_hugging_face(folder);
   if (fs::exists(folder / "recipe.toml")) return describe_run(folder);
+  if (fs::exists(folder / "results.csv")) return describe_csv(folder / "results.csv");
   throw Error(fmt::format("{}: not a folder of Thinwire; known are: {}", folder.string(), kKnown));
 }
 
@@ -42,6 +43,8 @@ std::string describe_file(const fs::path& file) {
   const std::string ending = file.extension().string();
   if (begins_with(file, "TWSHARD") || ending == ".tws") return data::describe_shard(file);
   if (begins_with(file, "TWPL")) return describe_payload(file);
+  if (ending == ".model") return data::describe_vocabulary(file);
+  if (ending == ".csv") return describe_csv(file);
   if (ending == ".safetensors") return describe_safetensors(file);
   if (ending == ".jsonl") return describe_run_log(file);
   if (name.find("tfevents") != std::string::npos) return describe_tensorboard(file);

@@ -18,6 +18,9 @@ std::string describe_run_log(const fs::path& file);
 std::string describe_summary(const fs::path& file);
 std::string describe_tensorboard(const fs::path& file);
 
+// inspect_csv.cpp
+std::string describe_csv(const fs::path& file);
+
 // inspect_tensors.cpp
 std::string describe_checkpoint(const fs::path& folder);
 std::string describe_safetensors(const fs::path& file);

@@ -6,15 +6,15 @@
 
 #include "thinwire/base/digest.h"
 #include "thinwire/base/units.h"
-#include "thinwire/cli/compare.h"
+#include "thinwire/checkpoint/checkpoint.h"
+#include "thinwire/checkpoint/resume_rules.h"
 #include "thinwire/cli/inspect.h"
-#include "thinwire/cli/table.h"
 #include "thinwire/events/run_log.h"
 #include "thinwire/events/summary.h"
 #include "thinwire/events/tensorboard.h"
 #include "thinwire/method/registry.h"
-#include "thinwire/train/checkpoint.h"
-#include "thinwire/train/resume_rules.h"
+#include "thinwire/report/compare.h"
+#include "thinwire/report/table.h"
 
 namespace thinwire::cli {
 namespace {
@@ -23,25 +23,25 @@ constexpr size_t kStepsShown = 5;
 constexpr size_t kMessagesShown = 5;
 
 std::string log_state(const events::RunHistory& history) {
-  std::string text = fmt::format("{} steps", history.steps.size());
+  std::string text = counted(history.steps.size(), "step");
   if (!history.steps.empty()) {
     text += fmt::format(" ({} to {})", history.steps.front().step, history.steps.back().step);
   }
-  text +=
-      fmt::format(", {} evaluations, {} messages", history.evals.size(), history.messages.size());
+  text += fmt::format(", {}, {}", counted(history.evals.size(), "evaluation"),
+                      counted(history.messages.size(), "message"));
   return text + (history.torn ? "; the last line is incomplete\n" : "\n");
 }
 
 std::string last_steps(const events::RunHistory& history) {
-  Table table{{{"step"},
-               {"loss"},
-               {"learning rate"},
-               {"gradient norm"},
-               {"tokens/s"},
-               {"sent"},
-               {"received"},
-               {"time by phase", true}},
-              {}};
+  report::Table table{{{"step"},
+                       {"loss"},
+                       {"learning rate"},
+                       {"gradient norm"},
+                       {"tokens/s"},
+                       {"sent"},
+                       {"received"},
+                       {"time by phase", true}},
+                      {}};
   const size_t from = history.steps.size() - std::min(history.steps.size(), kStepsShown);
   for (size_t i = from; i < history.steps.size(); ++i) {
     const events::StepEvent& event = history.steps[i];
@@ -49,9 +49,9 @@ std::string last_steps(const events::RunHistory& history) {
     for (const auto& [phase, seconds] : event.seconds) {
       phases += fmt::format("{}{} {}", phases.empty() ? "" : ", ", phase, format_seconds(seconds));
     }
-    table.rows.push_back({fmt::format("{}", event.step), number_cell(event.loss, 4),
+    table.rows.push_back({fmt::format("{}", event.step), report::number_cell(event.loss, 4),
                           fmt::format("{:.3g}", event.learning_rate),
-                          number_cell(event.gradient_norm, 3),
+                          report::number_cell(event.gradient_norm, 3),
                           format_count(event.tokens_per_second), format_bytes(event.bytes_sent),
                           format_bytes(event.bytes_received), phases});
   }
@@ -87,7 +87,8 @@ std::string checkpoint_names(const fs::path& folder) {
   std::vector<std::string> names;
   if (fs::is_directory(folder)) {
     for (const auto& entry : fs::directory_iterator(folder)) {
-      if (train::is_checkpoint(entry.path())) names.push_back(entry.path().filename().string());
+      if (checkpoint::is_checkpoint(entry.path()))
+        names.push_back(entry.path().filename().string());
     }
   }
   std::ranges::sort(names);
@@ -101,11 +102,12 @@ std::string checkpoint_names(const fs::path& folder) {
 std::string describe_run(const fs::path& folder) {
   const config::Recipe recipe = method::load_recipe(folder / "recipe.toml", {});
   const bool finished = fs::exists(folder / "summary.json");
-  std::string text = fmt::format(
-      "run {}: {} with {} workers, {} steps of {} x {} tokens, {}\nrecipe {}\n", recipe.run.name,
-      method_text(recipe.sync.method, recipe.sync.within), recipe.train.workers, recipe.train.steps,
-      recipe.train.batch, recipe.train.sequence, finished ? "finished" : "not finished",
-      to_hex(hash_bytes(as_bytes(train::run_identity(recipe)))));
+  std::string text =
+      fmt::format("run {}: {} with {}, {} of {} x {} tokens, {}\nrecipe {}\n", recipe.run.name,
+                  report::method_text(recipe.sync.method, recipe.sync.within),
+                  counted(recipe.train.workers, "worker"), counted(recipe.train.steps, "step"),
+                  recipe.train.batch, recipe.train.sequence, finished ? "finished" : "not finished",
+                  to_hex(hash_bytes(as_bytes(checkpoint::run_identity(recipe)))));
   text += fmt::format("checkpoints: {}\n", checkpoint_names(folder / "checkpoints"));
   const fs::path log = folder / "events.jsonl";
   if (fs::exists(log)) text += "events: " + describe_history(events::read_run_log(log));
@@ -124,19 +126,21 @@ std::string describe_summary(const fs::path& file) {
     fmt::format_to(std::back_inserter(text), "{:<18}{}\n", name, value);
   };
   line("name", run.name);
-  line("method", fmt::format("{}, {} workers", method_text(run.method, run.within), run.workers));
-  line("trained", fmt::format("{} steps, {} tokens", run.steps, run.tokens));
+  line("method", fmt::format("{}, {}", report::method_text(run.method, run.within),
+                             counted(run.workers, "worker")));
+  line("trained", fmt::format("{}, {} tokens", counted(run.steps, "step"), run.tokens));
   line("parameters",
        fmt::format("{} ({} without embedding)", run.params, run.params_non_embedding));
-  line("training loss",
-       fmt::format("{}, {}", number_cell(run.train_loss, 4), events::describe_train_loss(run)));
-  for (const auto& [name, loss] : run.val_loss) line(name + " loss", number_cell(loss, 4));
+  line("training loss", fmt::format("{}, {}", report::number_cell(run.train_loss, 4),
+                                    events::describe_train_loss(run)));
+  for (const auto& [name, loss] : run.val_loss) line(name + " loss", report::number_cell(loss, 4));
   line("bytes a step",
        fmt::format("{} sent, {} received a worker", format_bytes(run.bytes_sent_per_worker_step),
                    format_bytes(run.bytes_received_per_worker_step)));
-  line("bf16 ring", fmt::format("{} times the bytes sent, {} times those received",
-                                ratio_cell(run.ratio_ring_sent), ratio_cell(run.ratio_ring)));
-  line("report's ratio", ratio_cell(run.ratio_report));
+  line("bf16 ring",
+       fmt::format("{} times the bytes sent, {} times those received",
+                   report::ratio_cell(run.ratio_ring_sent), report::ratio_cell(run.ratio_ring)));
+  line("report's ratio", report::ratio_cell(run.ratio_report));
   line("time", fmt::format("{} here, {} over {:.4g}/{:.4g} Mbit/s", format_seconds(run.seconds),
                            format_seconds(run.seconds_over_links), run.link_down_bit_s / 1e6,
                            run.link_up_bit_s / 1e6));
@@ -165,7 +169,7 @@ std::string describe_tensorboard(const fs::path& file) {
   std::string text =
       fmt::format("TensorBoard event file {}, {} values{}\n", read.file_version,
                   read.scalars.size(), read.torn ? "; the last record is incomplete" : "");
-  Table table{{{"tag", true}, {"values"}, {"last step"}, {"last value"}}, {}};
+  report::Table table{{{"tag", true}, {"values"}, {"last step"}, {"last value"}}, {}};
   for (const auto& [name, tag] : tags) {
     table.rows.push_back({name, fmt::format("{}", tag.values), fmt::format("{}", tag.last.step),
                           fmt::format("{:.6g}", tag.last.value)});

@@ -7,11 +7,11 @@
 #include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
+#include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/cli/inspect.h"
-#include "thinwire/cli/table.h"
 #include "thinwire/codec/payload.h"
+#include "thinwire/report/table.h"
 #include "thinwire/tensor/safetensors.h"
-#include "thinwire/train/checkpoint.h"
 
 namespace thinwire::cli {
 namespace {
@@ -35,7 +35,7 @@ const char* name_of(DType dtype) {
 }
 
 std::string describe_tensors(const tensor::SafetensorsReader& reader) {
-  Table table{{{"tensor", true}, {"type", true}, {"shape"}, {"values"}}, {}};
+  report::Table table{{{"tensor", true}, {"type", true}, {"shape"}, {"values"}}, {}};
   int64_t values = 0;
   for (const std::string& name : reader.names()) {
     const TensorView& view = reader.find(name);
@@ -45,7 +45,8 @@ std::string describe_tensors(const tensor::SafetensorsReader& reader) {
       shape += fmt::format("{}{}", shape.empty() ? "" : " x ", side);
     table.rows.push_back({name, name_of(view.dtype), shape, fmt::format("{}", view.count())});
   }
-  std::string text = fmt::format("{} tensors, {} values\n", reader.names().size(), values);
+  std::string text =
+      fmt::format("{}, {}\n", counted(reader.names().size(), "tensor"), counted(values, "value"));
   for (const auto& [key, value] : reader.metadata()) text += fmt::format("{}: {}\n", key, value);
   return text + (table.rows.empty() ? "" : table.terminal());
 }
@@ -57,17 +58,17 @@ std::string describe_safetensors(const fs::path& file) {
 }
 
 std::string describe_checkpoint(const fs::path& folder) {
-  const train::CheckpointReader checkpoint(folder);
-  const train::CheckpointMeta& meta = checkpoint.meta();
+  const checkpoint::CheckpointReader checkpoint(folder);
+  const checkpoint::CheckpointMeta& meta = checkpoint.meta();
   std::string text =
       fmt::format("checkpoint after step {}, {} tokens, undamaged\n", meta.step, meta.tokens);
   if (!meta.method.empty()) {
-    text +=
-        fmt::format("method {}, {} workers, run {}\n", meta.method, meta.workers, to_hex(meta.run));
+    text += fmt::format("method {}, {}, run {}\n", meta.method,
+                        counted(int64_t{meta.workers}, "worker"), to_hex(meta.run));
   }
   text += fmt::format("numerics version {}, digest {}\n\n", meta.numerics_version,
                       to_hex(checkpoint.digest()));
-  Table files{{{"file", true}, {"size"}, {"hash"}}, {}};
+  report::Table files{{{"file", true}, {"size"}, {"hash"}}, {}};
   for (const auto& [name, file] : checkpoint.files()) {
     files.rows.push_back({name, format_bytes(static_cast<double>(file.bytes)), to_hex(file.hash)});
   }

@@ -11,11 +11,11 @@
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
 #include "thinwire/cli/plan.h"
-#include "thinwire/cli/table.h"
 #include "thinwire/events/plot.h"
 #include "thinwire/method/architectures.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/plan/distro_report.h"
+#include "thinwire/report/table.h"
 
 namespace thinwire::cli {
 namespace {
@@ -109,18 +109,18 @@ void print_text(const Case& chosen, const plan::DistroCost& cost) {
              chosen.payload ? fmt::format(" at most (entropy of uniform slots: {})",
                                           format_bytes(chosen.payload->entropy_bytes))
                             : "");
-  const Table table = {
+  const report::Table table = {
       {{"a member and step", true},
        {"sent"},
        {"received"},
        {"÷ DisTrO\nreceived"},
        {"÷ DisTrO\nsent"}},
       {{"all-reduce, the report's yardstick: (m-1) * 2N", format_bytes(cost.all_reduce_bytes),
-        format_bytes(cost.all_reduce_bytes), ratio_cell(cost.ratio),
-        ratio_cell(cost.all_reduce_bytes / cost.sent_bytes)},
+        format_bytes(cost.all_reduce_bytes), report::ratio_cell(cost.ratio),
+        report::ratio_cell(cost.all_reduce_bytes / cost.sent_bytes)},
        {"ring all-reduce in bf16: 2(m-1)/m * 2N", format_bytes(cost.ring_bytes),
-        format_bytes(cost.ring_bytes), ratio_cell(cost.ratio_ring),
-        ratio_cell(cost.ratio_ring_sent)},
+        format_bytes(cost.ring_bytes), report::ratio_cell(cost.ratio_ring),
+        report::ratio_cell(cost.ratio_ring_sent)},
        {"DisTrO", format_bytes(cost.sent_bytes), format_bytes(cost.received_bytes), "1.00",
         "1.00"}}};
   fmt::print("{}\n", table.terminal());

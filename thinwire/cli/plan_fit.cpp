@@ -11,13 +11,13 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
 #include "thinwire/cli/command.h"
-#include "thinwire/cli/compare.h"
 #include "thinwire/cli/options.h"
 #include "thinwire/cli/plan.h"
-#include "thinwire/cli/table.h"
 #include "thinwire/events/plot.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/plan/fit.h"
+#include "thinwire/report/compare.h"
+#include "thinwire/report/table.h"
 
 namespace thinwire::cli {
 namespace {
@@ -47,12 +47,12 @@ struct Fit {
 };
 
 Run load_run(const std::string& folder, const std::string& set) {
-  const FinishedRun run = load_finished_run(folder);
+  const report::FinishedRun run = report::load_finished_run(folder);
   const events::Summary& summary = run.summary;
   const auto loss = summary.val_loss.find(set);
   if (loss == summary.val_loss.end()) {
     throw UsageError(fmt::format("{} has no validation set '{}'; it has {}", folder, set,
-                                 fmt::join(validation_sets({&run, 1}), ", ")));
+                                 fmt::join(report::validation_sets({&run, 1}), ", ")));
   }
   const config::Recipe recipe = method::load_recipe(run.folder / "recipe.toml", {});
   return {folder,
@@ -123,12 +123,13 @@ nlohmann::ordered_json as_json(const std::vector<Fit>& fits) {
   return json;
 }
 
-void append_row(Table& table, const plan::FittedLaw& fitted, const Run& run, const char* use) {
+void append_row(report::Table& table, const plan::FittedLaw& fitted, const Run& run,
+                const char* use) {
   const auto predicted = plan::predict(fitted, run.point.parameters, run.point.local_steps);
   table.rows.push_back(
       {run.folder, format_parameters(run.point.parameters),
-       fmt::format("{}", run.point.local_steps), number_cell(run.point.loss, 4),
-       number_cell(predicted.loss, 4),
+       fmt::format("{}", run.point.local_steps), report::number_cell(run.point.loss, 4),
+       report::number_cell(predicted.loss, 4),
        fmt::format("{:.4f} .. {:.4f}", predicted.interval.low, predicted.interval.high),
        fmt::format("{:+.2f} %", 100 * (predicted.loss / run.point.loss - 1)), use});
 }
@@ -149,15 +150,15 @@ void print_text(const std::vector<Fit>& fits) {
       fmt::print("  alpha_s  {:.3g}  ({:.3g} .. {:.3g})\n", fitted.law.loss_per_local_step,
                  fitted.loss_per_local_step.low, fitted.loss_per_local_step.high);
     }
-    Table table{{{"run", true},
-                 {"N"},
-                 {"local\nsteps"},
-                 {"loss"},
-                 {"law"},
-                 {"95 % of such\nruns within"},
-                 {"law over\nloss"},
-                 {"", true}},
-                {}};
+    report::Table table{{{"run", true},
+                         {"N"},
+                         {"local\nsteps"},
+                         {"loss"},
+                         {"law"},
+                         {"95 % of such\nruns within"},
+                         {"law over\nloss"},
+                         {"", true}},
+                        {}};
     for (const Run& run : fit.runs) append_row(table, fitted, run, "");
     for (const Run& run : fit.held_out) append_row(table, fitted, run, "held out");
     fmt::print("\n{}\n", table.terminal());

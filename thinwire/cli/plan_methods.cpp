@@ -40,9 +40,11 @@ double measured_flops(const std::string& file) {
   try {
     const auto json = nlohmann::json::parse(read_text_file(file));
     return json.at("tokens_per_second").get<double>() * json.at("flops_per_token").get<double>();
-  } catch (const nlohmann::json::exception& error) {
+  } catch (const nlohmann::json::exception&) {
     throw UsageError(
-        fmt::format("{} is not what thinwire bench speed --json prints: {}", file, error.what()));
+        fmt::format("{} is not what `thinwire bench speed --json` prints: a JSON object with the "
+                    "numbers tokens_per_second and flops_per_token",
+                    file));
   }
 }
 

@@ -7,8 +7,8 @@
 #include "thinwire/base/units.h"
 #include "thinwire/cli/plan.h"
 #include "thinwire/cli/plan_methods.h"
-#include "thinwire/cli/table.h"
 #include "thinwire/events/plot.h"
+#include "thinwire/report/table.h"
 
 namespace thinwire::cli {
 namespace {
@@ -66,21 +66,21 @@ std::string label(const plan::MethodCost& cost) {
   return cost.runs ? cost.name() : "(" + cost.name() + ")";
 }
 
-Table table_of(const MethodPlan& plan) {
+report::Table table_of(const MethodPlan& plan) {
   bool energy = false;
   bool money = false;
   for (const plan::Member& member : plan.members) {
     energy |= member.watts > 0;
     money |= member.price_per_hour > 0;
   }
-  Table table{{{"method", true},
-               {"sent\na step"},
-               {"received\na step"},
-               {"peak"},
-               {"time\na step"},
-               {"compute\nutilisation"},
-               {"time to\nfinish"}},
-              {}};
+  report::Table table{{{"method", true},
+                       {"sent\na step"},
+                       {"received\na step"},
+                       {"peak"},
+                       {"time\na step"},
+                       {"compute\nutilisation"},
+                       {"time to\nfinish"}},
+                      {}};
   if (energy) table.columns.push_back({"energy"});
   if (money) table.columns.push_back({"price"});
   table.columns.insert(table.columns.end(),
@@ -89,11 +89,11 @@ Table table_of(const MethodPlan& plan) {
     auto& row = table.rows.emplace_back(std::vector<std::string>{
         label(cost), format_bytes(cost.sent_bytes), format_bytes(cost.received_bytes),
         format_rate(cost.peak_bit_s), format_seconds(cost.step_seconds),
-        number_cell(cost.utilization, 3), format_seconds(cost.seconds)});
+        report::number_cell(cost.utilization, 3), format_seconds(cost.seconds)});
     if (energy) row.push_back(fmt::format("{:.4g} kWh", cost.kilowatt_hours));
-    if (money) row.push_back(number_cell(cost.price, 2));
+    if (money) row.push_back(report::number_cell(cost.price, 2));
     row.push_back(format_bytes(cost.memory.total()) + (cost.too_small.empty() ? "" : " !"));
-    row.push_back(number_cell(cost.loss.nats, 3));
+    row.push_back(report::number_cell(cost.loss.nats, 3));
     row.push_back(cost.bottleneck);
   }
   return table;
@@ -135,9 +135,10 @@ nlohmann::ordered_json plan_json(const MethodPlan& plan) {
 }
 
 void print_plan(const MethodPlan& plan) {
-  fmt::print("{} parameters, {} members, {} steps of {} tokens\n\n",
-             format_parameters(plan.model.parameters), plan::member_count(plan.members),
-             plan.recipe.train.steps, plan.recipe.train.batch * plan.recipe.train.sequence);
+  fmt::print("{} parameters, {}, {} of {} tokens\n\n", format_parameters(plan.model.parameters),
+             counted(plan::member_count(plan.members), "member"),
+             counted(plan.recipe.train.steps, "step"),
+             plan.recipe.train.batch * plan.recipe.train.sequence);
   fmt::print("{}\n", table_of(plan).terminal());
   fmt::print("In parentheses: a paper's schedule, only simulated here. Loss: {}.\n",
              plan.laws.empty() ? "the scaling laws of arXiv 2409.13198, which know no DisTrO"

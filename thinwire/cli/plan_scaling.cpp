@@ -11,10 +11,10 @@
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
 #include "thinwire/cli/plan.h"
-#include "thinwire/cli/table.h"
 #include "thinwire/events/plot.h"
 #include "thinwire/plan/laws.h"
 #include "thinwire/plan/scaling.h"
+#include "thinwire/report/table.h"
 
 namespace thinwire::cli {
 namespace {
@@ -83,7 +83,7 @@ nlohmann::ordered_json clusters_json(const plan::Clusters& setting) {
 }
 
 void print_efficiency(const std::vector<plan::Scenario>& scenarios, double local_steps) {
-  Table table{{{"setting", true}}, {}};
+  report::Table table{{{"setting", true}}, {}};
   for (const double steps : {1.0, 8.0, 32.0, 64.0, 128.0, 512.0}) {
     table.columns.push_back({fmt::format("K at\ns {}", steps)});
   }
@@ -173,7 +173,8 @@ void print_loss(const LossArguments& arguments) {
   }
   const auto choices = choices_of(arguments);
   if (choices.empty()) return;
-  Table table{{{"clusters"}, {"local\nsteps"}, {"parameters"}, {"tokens"}, {"K"}, {"loss"}}, {}};
+  report::Table table{{{"clusters"}, {"local\nsteps"}, {"parameters"}, {"tokens"}, {"K"}, {"loss"}},
+                      {}};
   for (const plan::BudgetChoice& choice : choices) {
     table.rows.push_back({fmt::format("{}", choice.clusters), fmt::format("{}", choice.local_steps),
                           format_parameters(choice.parameters), format_parameters(choice.tokens),

@@ -7,9 +7,9 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
+#include "thinwire/bench/speed.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/method/architectures.h"
-#include "thinwire/train/speed.h"
 
 namespace thinwire::cli {
 namespace {
@@ -17,6 +17,8 @@ namespace {
 // A machine of any age does as much in a second or two.
 constexpr double kStepFlops = 5e10;
 constexpr double kMostFlops = 5e11;
+constexpr int64_t kSteps = 2;
+constexpr int64_t kWarmup = 1;
 constexpr std::string_view kInstead =
     "give --flops, --tokens-per-second or --speed, what `thinwire bench speed --json` printed on "
     "a member";
@@ -49,8 +51,10 @@ double flops_here(const config::Recipe& recipe) {
       fmt::format("measuring the speed of a step here; --flops, --tokens-per-second or --speed say "
                   "another machine's"));
   try {
-    const train::SpeedResult speed =
-        train::measure_speed(measured, {.steps = 2, .warmup = 1, .tokens = {}});
+    events::Progress shown("measuring", kSteps + kWarmup);
+    const auto show = [&](int64_t done, int64_t) { shown.update(done, {{"", "steps"}}); };
+    const bench::SpeedResult speed = bench::measure_speed(
+        measured, {.steps = kSteps, .warmup = kWarmup, .tokens = {}, .progress = show});
     const double flops = speed.tokens_per_second() * speed.flops_per_token;
     events::print_message(fmt::format("{}FLOP/s", format_count(flops)));
     return flops;

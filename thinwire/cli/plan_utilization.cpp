@@ -12,11 +12,11 @@
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
 #include "thinwire/cli/plan.h"
-#include "thinwire/cli/table.h"
 #include "thinwire/events/plot.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/plan/eager_table.h"
 #include "thinwire/plan/method_cost.h"
+#include "thinwire/report/table.h"
 
 namespace thinwire::cli {
 namespace {
@@ -101,43 +101,43 @@ std::string verdict(const plan::EagerCell& cell) {
 }
 
 void print_table5(const std::vector<plan::EagerCell>& cells) {
-  Table table{{{"model", true},
-               {"method", true},
-               {"utilisation"},
-               {"paper\nGbit/s"},
-               {"ours\nGbit/s"},
-               {"payload /\ntime"},
-               {"", true}},
-              {}};
+  report::Table table{{{"model", true},
+                       {"method", true},
+                       {"utilisation"},
+                       {"paper\nGbit/s"},
+                       {"ours\nGbit/s"},
+                       {"payload /\ntime"},
+                       {"", true}},
+                      {}};
   for (const bool impossible : {true, false}) {
     for (const plan::EagerCell& cell : cells) {
       if (cell.impossible != impossible) continue;
-      table.rows.push_back({cell.model.name, cell.schedule.name, number_cell(cell.target, 2),
-                            number_cell(cell.paper_gbit_s, 1),
-                            number_cell(cell.predicted_gbit_s, 2),
-                            number_cell(cell.least_gbit_s, 2), verdict(cell)});
+      table.rows.push_back(
+          {cell.model.name, cell.schedule.name, report::number_cell(cell.target, 2),
+           report::number_cell(cell.paper_gbit_s, 1), report::number_cell(cell.predicted_gbit_s, 2),
+           report::number_cell(cell.least_gbit_s, 2), verdict(cell)});
     }
   }
   fmt::print("{}\n", table.terminal());
 }
 
 void print_table1(const std::vector<plan::EagerHours>& rows) {
-  Table table{{{"1 B model", true},
-               {"tokens"},
-               {"hours,\npaper"},
-               {"ours"},
-               {"hours at\n1 Gbit/s, paper"},
-               {"ours"},
-               {"TB, paper"},
-               {"ours"},
-               {"ours\nx 9"}},
-              {}};
+  report::Table table{{{"1 B model", true},
+                       {"tokens"},
+                       {"hours,\npaper"},
+                       {"ours"},
+                       {"hours at\n1 Gbit/s, paper"},
+                       {"ours"},
+                       {"TB, paper"},
+                       {"ours"},
+                       {"ours\nx 9"}},
+                      {}};
   for (const plan::EagerHours& row : rows) {
-    table.rows.push_back({row.method, format_parameters(row.tokens),
-                          number_cell(row.paper_hours_fast, 2), number_cell(row.hours_fast, 2),
-                          number_cell(row.paper_hours_slow, 2), number_cell(row.hours_slow, 2),
-                          number_cell(row.paper_terabytes, 2), number_cell(row.terabytes, 3),
-                          number_cell(row.terabytes_counted, 2)});
+    table.rows.push_back(
+        {row.method, format_parameters(row.tokens), report::number_cell(row.paper_hours_fast, 2),
+         report::number_cell(row.hours_fast, 2), report::number_cell(row.paper_hours_slow, 2),
+         report::number_cell(row.hours_slow, 2), report::number_cell(row.paper_terabytes, 2),
+         report::number_cell(row.terabytes, 3), report::number_cell(row.terabytes_counted, 2)});
   }
   fmt::print("{}\n", table.terminal());
 }
@@ -157,7 +157,7 @@ void print_papers(bool json) {
 }
 
 void print_model(const plan::SimulatedModel& model, bool json) {
-  Table table{{{"Gbit/s for a utilisation of", true}}, {}};
+  report::Table table{{{"Gbit/s for a utilisation of", true}}, {}};
   for (const double target : plan::kEagerTargets) {
     table.columns.push_back({fmt::format("{:.2f}", target)});
   }

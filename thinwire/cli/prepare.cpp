@@ -63,15 +63,15 @@ class PhaseProgress {
 };
 
 void print_set(const data::SetSummary& set) {
-  fmt::print("{:<14} {} documents, {} tokens, {:.2f} bytes a token, {} {}\n", set.name,
-             set.documents, set.tokens,
-             static_cast<double>(set.text_bytes) / static_cast<double>(set.tokens), set.shards,
-             set.shards == 1 ? "shard" : "shards");
+  fmt::print("{:<14} {}, {}, {:.2f} bytes a token, {}\n", set.name,
+             counted(set.documents, "document"), counted(set.tokens, "token"),
+             static_cast<double>(set.text_bytes) / static_cast<double>(set.tokens),
+             counted(set.shards, "shard"));
 }
 
 void print_skipped(const data::SkippedLines& skipped) {
   if (skipped.count == 0) return;
-  fmt::print("{:<14} {} bad {}\n", "skipped", skipped.count, skipped.count == 1 ? "line" : "lines");
+  fmt::print("{:<14} {}\n", "skipped", counted(skipped.count, "bad line"));
   for (const std::string& line : skipped.first) fmt::print("{:<14} {}\n", "", line);
   if (skipped.count > skipped.first.size()) {
     fmt::print("{:<14} and {} more\n", "", skipped.count - skipped.first.size());
@@ -84,8 +84,8 @@ void print_result(const data::PrepareSummary& summary) {
   fmt::print("{:<14} {}, {} tokens\n", "vocabulary", summary.vocabulary_file,
              summary.vocabulary_size);
   for (const data::SetSummary& set : summary.sets) print_set(set);
-  fmt::print("{:<14} {} invalid UTF-8 sequences in {} input {}\n", "replaced", summary.replaced,
-             summary.input_files, summary.input_files == 1 ? "file" : "files");
+  fmt::print("{:<14} {} in {}\n", "replaced", counted(summary.replaced, "invalid UTF-8 sequence"),
+             counted(summary.input_files, "input file"));
   print_skipped(summary.skipped);
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -110,6 +111,7 @@ int run_program(int argc, const char* const* argv) {
       "Exit status: 0 done, 1 failed, 2 wrong use. An interrupted command ends by the signal that\n"
       "interrupted it (a shell shows 130 for Ctrl-C, 143 for SIGTERM).");
   app.require_subcommand(1);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that outgrows the limit on files is a failed write
   app.set_version_flag("--version", version_text, "Version, commit, and what it was built with");
   try {
     add_commands(app);

@@ -10,8 +10,9 @@
 #include "thinwire/base/threads.h"
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
-#include "thinwire/cli/sweep_results.h"
+#include "thinwire/cli/sweep_folder.h"
 #include "thinwire/events/progress.h"
+#include "thinwire/report/sweep_results.h"
 
 namespace thinwire::cli {
 namespace {
@@ -39,7 +40,7 @@ constexpr const char* kGridHelp =
     "  distro.k = 32\n\n"
     "The same command goes on where a sweep was interrupted. More in docs/sweeps.md.";
 
-void report_end(const SweepPlan& plan, const SweepResults& results) {
+void report_end(const report::SweepPlan& plan, const report::SweepResults& results) {
   if (results.done == plan.runs.size()) return;
   if (interrupts().any) {
     throw Interrupted(
@@ -55,17 +56,19 @@ void run(const Arguments& arguments) {
   const fs::path out =
       arguments.out.empty() ? fs::path("runs") / grid_file.stem() : fs::path(arguments.out);
   const std::string program = arguments.program.empty() ? kOwnProgram : arguments.program;
-  const SweepPlan plan = plan_sweep(load_grid(grid_file), out, program);
+  require_sweep_folder(out);
+  const report::SweepPlan plan = report::plan_sweep(report::load_grid(grid_file), out, program);
   const int jobs =
       arguments.jobs > 0 ? arguments.jobs : std::max(1, available_cores() / plan.threads_a_run);
-  std::vector<SweepRun> runs;
-  for (const PlannedRun& planned : plan.runs) runs.push_back(planned.run);
+  std::vector<report::SweepRun> runs;
+  for (const report::PlannedRun& planned : plan.runs) runs.push_back(planned.run);
   catch_interrupts(SecondSignal::kCounts);
-  const std::vector<RunOutcome> outcomes = run_sweep(runs, jobs, interrupts().count);
-  const SweepResults results = collect_results(plan, outcomes);
-  write_results(plan, outcomes, results, out);
+  const std::vector<report::RunOutcome> outcomes =
+      report::run_sweep(runs, jobs, interrupts().count);
+  const report::SweepResults results = report::collect_results(plan, outcomes);
+  report::write_results(plan, outcomes, results, out);
   if (results.done > 0) {
-    const Table& table = results.means ? *results.means : results.runs;
+    const report::Table& table = results.means ? *results.means : results.runs;
     fmt::print("{}\n{}", table.terminal(), results.legend);
   }
   if (!events::have_gnuplot()) {

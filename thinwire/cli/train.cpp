@@ -1,5 +1,5 @@
 // thinwire train: trains by a recipe, resuming what was interrupted.
-#include "thinwire/train/train.h"
+#include "thinwire/launch/train.h"
 
 #include <fmt/format.h>
 
@@ -29,10 +29,11 @@ struct Arguments {
 void print_result(const events::Summary& summary, const std::string& folder) {
   const std::string what = events::describe_train_loss(summary);
   fmt::print(
-      "{}: {} steps, {} tokens, training loss {}", folder, summary.steps,
+      "{}: {}, {} tokens, training loss {}", folder, counted(summary.steps, "step"),
       format_count(static_cast<double>(summary.tokens)),
       std::isnan(summary.train_loss) ? what : fmt::format("{:.4f} ({})", summary.train_loss, what));
-  for (const auto& [name, loss] : summary.val_loss) fmt::print(", {} loss {:.4f}", name, loss);
+  for (const auto& [name, loss] : summary.val_loss)
+    fmt::print(", {} loss {:.4f}", name, without_nan_sign(loss));
   fmt::print(", {}, digest {}\n", format_seconds(summary.seconds), summary.digest);
   if (summary.compute_utilization > 0) {
     fmt::print("over the simulated links: {}, {:.1f} % of it computing\n",
@@ -50,12 +51,13 @@ void print_result(const events::Summary& summary, const std::string& folder) {
 
 void run(const Arguments& arguments) {
   const config::Recipe recipe = method::load_recipe(arguments.recipe, arguments.overrides);
-  const train::TrainResult result = train::train(recipe, {.restart = arguments.restart,
-                                                          .stop = &interrupts().any,
-                                                          .on_start = [] { catch_interrupts(); }});
-  if (result.outcome == train::Outcome::kElsewhere) return;
-  if (result.outcome == train::Outcome::kStopped) report_stop(recipe, result.step);
-  if (result.outcome == train::Outcome::kAlreadyFinished) {
+  const launch::TrainResult result = launch::train(
+      recipe, {.restart = arguments.restart, .stop = &interrupts().any, .on_start = [] {
+                 catch_interrupts();
+               }});
+  if (result.outcome == launch::Outcome::kElsewhere) return;
+  if (result.outcome == launch::Outcome::kStopped) report_stop(recipe, result.step);
+  if (result.outcome == launch::Outcome::kAlreadyFinished) {
     events::print_message(
         fmt::format("{} is finished already (a higher train.steps goes on, --restart begins anew)",
                     recipe.run.dir));

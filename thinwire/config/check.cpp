@@ -34,6 +34,7 @@ void check_run(const RunSection& run) {
 }
 
 void check_data(const DataSection& data) {
+  require(!data.dir.empty(), "[data] dir must name a folder, got ''");
   std::set<std::string> names = {"validation", "train"};
   for (const std::string& set : data.validation_text) {
     const size_t equals = set.find('=');

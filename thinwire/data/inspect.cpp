@@ -65,20 +65,38 @@ std::string describe_shard(const fs::path& path) {
   return text + "\nas text       " + (known ? vocabulary->decode(tokens) : "(damaged)") + "\n";
 }
 
+std::string describe_vocabulary(const fs::path& file) {
+  const auto vocabulary = Vocabulary::load_file(file);
+  const int32_t size = vocabulary->size();
+  const auto mark = [&](int32_t token) {
+    return token < 0 ? "none" : fmt::format("{} {}", token, vocabulary->name(token));
+  };
+  std::string text = fmt::format(
+      "vocabulary    {}\nkind          SentencePiece\npieces        {}\nbegin         {}\n"
+      "end           {}\ndigest        {}\nfor example  ",
+      file.string(), size, mark(vocabulary->bos()), mark(vocabulary->eos()),
+      to_hex(vocabulary->digest()));
+  constexpr int64_t kExamples = 8;  // spread evenly
+  for (int64_t i = 0; i < kExamples; ++i) {
+    text += " " + vocabulary->name(static_cast<int32_t>(size * (2 * i + 1) / (2 * kExamples)));
+  }
+  return text + "\n";
+}
+
 std::string describe_prepared(const fs::path& folder) {
   const PrepareRecord record = load_record(folder);
   const PrepareSummary& summary = record.summary;
   std::string text = fmt::format("prepared      {}\nvocabulary    {}, {} tokens, digest {}\n",
                                  folder.string(), summary.vocabulary_file, summary.vocabulary_size,
                                  to_hex(record.vocabulary_digest));
-  text += fmt::format("replaced      {} pieces that were not UTF-8\n", summary.replaced);
-  text += fmt::format("skipped       {} bad lines\n", summary.skipped.count);
+  text += fmt::format("replaced      {}\n", counted(summary.replaced, "invalid UTF-8 sequence"));
+  text += fmt::format("skipped       {}\n", counted(summary.skipped.count, "bad line"));
   for (const std::string& line : summary.skipped.first)
     text += fmt::format("              {}\n", line);
   for (const SetSummary& set : summary.sets) {
-    text += fmt::format("set           {}: {} documents, {} tokens, {} bytes a token, {} shards\n",
-                        set.name, set.documents, set.tokens, ratio(set.text_bytes, set.tokens),
-                        set.shards);
+    text += fmt::format("set           {}: {}, {}, {} bytes a token, {}\n", set.name,
+                        counted(set.documents, "document"), counted(set.tokens, "token"),
+                        ratio(set.text_bytes, set.tokens), counted(set.shards, "shard"));
   }
   for (const InputFile& input : record.inputs) {
     text += fmt::format("input         {}, {}\n", input.path.string(),

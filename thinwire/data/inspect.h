@@ -14,4 +14,7 @@ std::string describe_shard(const fs::path& path);
 // A prepared folder: inputs, vocabulary and sets.
 std::string describe_prepared(const fs::path& folder);
 
+// A SentencePiece model: how many pieces, which of them are marks, and some as examples.
+std::string describe_vocabulary(const fs::path& file);
+
 }  // namespace thinwire::data

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
 #include "thinwire/data/utf8.h"
 
@@ -34,6 +35,7 @@ void LineReader::fill() {
   const size_t old = buffer_.size();
   buffer_.resize(old + kChunkBytes);
   buffer_.resize(old + stream_->read(std::span(buffer_).subspan(old)));
+  hash_.update(as_bytes(std::string_view(buffer_).substr(old)));
   if (!mark_faults_) refuse_binary(old);
   at_end_ = buffer_.size() == old;
 }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "thinwire/base/digest.h"
 #include "thinwire/data/byte_stream.h"
 
 namespace thinwire::data {
@@ -31,6 +32,8 @@ class LineReader {
   bool next(Line& line);
   uint64_t consumed() const { return stream_->consumed(); }
   uint64_t replaced() const { return replaced_; }
+  // Of the uncompressed bytes read so far.
+  uint64_t digest() const { return hash_.value(); }
 
  private:
   void fill();
@@ -44,6 +47,7 @@ class LineReader {
   bool replace_invalid_;
   bool mark_faults_;
   std::unique_ptr<ByteStream> stream_;
+  StreamHash hash_;
   std::string buffer_;
   size_t at_ = 0;        // where the unread part of buffer_ begins
   size_t searched_ = 0;  // up to here buffer_ is known to hold no unread line break

@@ -115,6 +115,7 @@ class Preparation {
       file = out_ / kByteFile;
       write_file(file, byte_vocabulary_json());
     } else if (!data_.vocabulary_model.empty()) {
+      Vocabulary::load_file(data_.vocabulary_model);  // what is wrong with it is said of this file
       write_file(file, read_text_file(data_.vocabulary_model));
     } else {
       write_file(file, train_vocabulary());
@@ -233,11 +234,11 @@ class Preparation {
   std::vector<Encoder> encoders_;
 };
 
-// Opens everything that a prepared folder should hold.
+// Opens everything that a prepared folder should hold, and hashes its tokens as training does.
 void check_complete(const fs::path& folder) {
   try {
     const auto vocabulary = Vocabulary::load(folder);
-    open_sets(folder, vocabulary->digest(), /*hashed_at_once=*/0);
+    open_sets(folder, vocabulary->digest());
   } catch (const Error& error) {
     throw Error(
         fmt::format("{}\n{} is damaged; --force prepares it again", error.what(), folder.string()));

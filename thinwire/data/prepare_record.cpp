@@ -17,6 +17,7 @@ using Json = nlohmann::json;
 
 constexpr const char* kFormat = "thinwire-prepared";
 constexpr int kVersion = 1;
+constexpr const char* kAgain = "run `thinwire prepare --force` with the recipe to prepare it again";
 
 Json settings_of(config::DataSection data) {
   config::Fields fields;
@@ -87,9 +88,21 @@ bool same_split(const PrepareRecord& old, const PrepareRecord& wanted) {
   return split_in(old, size) == split_in(wanted, size);
 }
 
+// Reads every setting once, so that one of a wrong type is noticed here.
+Json read_settings(const Json& settings) {
+  config::DataSection data;
+  config::Fields fields;
+  data.describe(fields);
+  for (const config::Field& field : fields.all()) {
+    if (field.name == "dir" || !settings.contains(field.name)) continue;
+    std::visit([&](auto* value) { settings.at(field.name).get_to(*value); }, field.target);
+  }
+  return settings.get<Json::object_t>();
+}
+
 PrepareRecord read_record(const Json& json) {
   PrepareRecord record;
-  record.settings = json.at("settings");
+  record.settings = read_settings(json.at("settings"));
   for (const Json& input : json.at("inputs")) {
     record.inputs.push_back(
         {input.at("path").get<std::string>(), input.at("bytes"), input.at("modified_ns")});
@@ -196,17 +209,24 @@ PrepareRecord load_record(const fs::path& folder) {
     throw Error(fmt::format("{} is not a prepared folder: there is no {}; run `thinwire prepare`",
                             folder.string(), kRecordFile));
   }
+  const auto damaged = [&](std::string_view why) {
+    return Error(fmt::format("{} is damaged: {}; {}", file.string(), why, kAgain));
+  };
   try {
     const Json json = Json::parse(read_text_file(file));
     if (json.at("format") != kFormat || json.at("version") != kVersion) {
-      throw Error(fmt::format("{} is foreign: expected format {}, version {}", file.string(),
-                              kFormat, kVersion));
+      throw Error(fmt::format("{} is foreign: expected format {}, version {}; {}", file.string(),
+                              kFormat, kVersion, kAgain));
     }
     PrepareRecord record = read_record(json);
     record.summary.folder = folder;
     return record;
-  } catch (const Json::exception& error) {
-    throw Error(fmt::format("{} is damaged: {}", file.string(), error.what()));
+  } catch (const Json::parse_error&) {
+    throw damaged("it is not JSON");
+  } catch (const Json::out_of_range&) {
+    throw damaged("part of what it should say is missing");
+  } catch (const Json::exception&) {
+    throw damaged("a value in it has a wrong type");
   }
 }
 

@@ -10,6 +10,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
 #include "thinwire/data/lines.h"
+#include "thinwire/data/same_text.h"
 
 namespace thinwire::data {
 namespace {
@@ -186,6 +187,7 @@ std::vector<InputFile> list_inputs(const std::vector<std::string>& paths) {
       files.push_back(describe_input(path));
     }
   }
+  refuse_same_file(files);
   return files;
 }
 
@@ -215,7 +217,10 @@ class DocumentSource::Impl {
 
  private:
   bool open_next() {
-    if (file_ == files_.size()) return false;
+    if (file_ == files_.size()) {
+      digests_.refuse_equal();
+      return false;
+    }
     const fs::path& path = files_[file_].path;
     found_ = false;
     skipped_before_ = skipped_.count;
@@ -241,6 +246,7 @@ class DocumentSource::Impl {
     if (document.empty() && !found_) refuse_empty();
     finished_bytes_ += files_[file_].bytes;
     replaced_ += reader_->replaced();
+    digests_.add(files_[file_].path, reader_->digest());
     reader_.reset();
     ++file_;
     return document;
@@ -262,7 +268,8 @@ class DocumentSource::Impl {
   std::unique_ptr<LineReader> reader_;
   std::unique_ptr<Splitter> splitter_;
   Line line_;
-  bool found_ = false;  // the open file held a document
+  TextDigests digests_;  // of the files before it
+  bool found_ = false;   // the open file held a document
   uint64_t total_bytes_ = 0;
   uint64_t finished_bytes_ = 0;
   uint64_t replaced_ = 0;

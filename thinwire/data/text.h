@@ -52,7 +52,8 @@ struct SkippedLines {
 };
 
 // The files that paths (files or folders) stand for, in reading order. Throws Error for a path that
-// does not exist, a file of unknown ending, and a folder without any readable file.
+// does not exist, a file of unknown ending, a folder without any readable file, and a file that is
+// named twice.
 std::vector<InputFile> list_inputs(const std::vector<std::string>& paths);
 
 // One file of any ending; throws Error when it does not exist.
@@ -69,7 +70,8 @@ class DocumentSource {
   DocumentSource(const DocumentSource&) = delete;
   DocumentSource& operator=(const DocumentSource&) = delete;
 
-  // The next document; nothing at the end. An input file without any document is an Error.
+  // The next document; nothing at the end. An input file without any document is an Error, and so,
+  // at the end, are files of the same text.
   std::optional<std::string> next();
 
   // Progress in bytes of the files as they lie on disk.

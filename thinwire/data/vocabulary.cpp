@@ -64,8 +64,7 @@ class SentencePieceVocabulary final : public Vocabulary {
       : Vocabulary(path, digest) {
     const auto status = processor_.LoadFromSerializedProto(model);
     if (!status.ok() || processor_.GetPieceSize() == 0) {
-      throw Error(fmt::format("{} is not a SentencePiece model: {}", path.string(),
-                              status.ok() ? "it holds no pieces" : status.ToString()));
+      throw Error(fmt::format("{} is not a SentencePiece model, or a damaged one", path.string()));
     }
     for (int32_t token = 0; token < processor_.GetPieceSize(); ++token) {
       pieces_.push_back(surface(token));

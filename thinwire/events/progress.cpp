@@ -213,7 +213,7 @@ std::string Progress::left_text() const {
   const double seconds_a_unit =
       (monotonic_seconds() - began_) / static_cast<double>(done_ - options_.start);
   const double left = seconds_a_unit * static_cast<double>(total_ - done_);
-  return format_seconds(std::max(left, 1.0)) + " left";  // a guess has no milliseconds
+  return (left < 1 ? "< 1 s" : format_seconds(left)) + " left";  // a guess has no milliseconds
 }
 
 std::string Progress::plain_line() const {

@@ -1,7 +1,7 @@
 // Pure facts of a model's architecture: which tensors it has and what each is for, how they begin,
 // what a token costs, and what a training step keeps in memory. Trainer and planner read the same
 // facts, so that a prediction cannot disagree with the run. The code that computes is in model/,
-// its Hugging Face form in train/.
+// its Hugging Face form in convert/.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // The table of architectures. A new one adds its line in architectures.cpp, in model/registry.cpp
-// and, where Hugging Face has it, in train/hf_architectures.cpp.
+// and, where Hugging Face has it, in convert/hf_architectures.cpp.
 #pragma once
 
 #include <cstdint>

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "thinwire/base/units.h"
+
 namespace thinwire::sync {
 
 void require_finite(double gradient_norm, const Round& round, int member) {
@@ -12,7 +14,7 @@ void require_finite(double gradient_norm, const Round& round, int member) {
   throw Error(
       fmt::format("step {}: the gradient norm is {} on worker {}; lower optim.lr or raise "
                   "schedule.warmup",
-                  round.step + 1, gradient_norm, member));
+                  round.step + 1, without_nan_sign(gradient_norm), member));
 }
 
 void share_params(const tensor::Arena& params, Strategy& strategy) {

@@ -12,7 +12,7 @@
 
 namespace thinwire::train {
 
-Collector::Collector(int workers, Recorder& recorder)
+Collector::Collector(int workers, report::Recorder& recorder)
     : workers_(static_cast<size_t>(workers)), recorder_(recorder) {}
 
 void Collector::add_step(int64_t step, int worker, const StepPart& part) {
@@ -80,8 +80,8 @@ void Collector::complete_step(int64_t step, const std::vector<StepPart>& parts) 
                    {"exchange", sum.exchange_s / workers},
                    {"update", sum.update_s / workers}};
   if (sum.simulated_s > 0) {
-    event.seconds.emplace_back(kSimulatedPhase, sum.simulated_s / workers);
-    event.seconds.emplace_back(kSimulatedComputePhase, sum.simulated_compute_s / workers);
+    event.seconds.emplace_back(report::kSimulatedPhase, sum.simulated_s / workers);
+    event.seconds.emplace_back(report::kSimulatedComputePhase, sum.simulated_compute_s / workers);
   }
   recorder_.step(std::move(event));
 }

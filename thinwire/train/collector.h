@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "thinwire/train/recorder.h"
+#include "thinwire/report/recorder.h"
 
 namespace thinwire::train {
 
@@ -42,7 +42,7 @@ struct EvalPart {
 // Thread-safe.
 class Collector {
  public:
-  Collector(int workers, Recorder& recorder);
+  Collector(int workers, report::Recorder& recorder);
 
   // `step` counts completed steps. Throws Error when replicas that should agree do not.
   void add_step(int64_t step, int worker, const StepPart& part);
@@ -68,7 +68,7 @@ class Collector {
   };
 
   const size_t workers_;
-  Recorder& recorder_;
+  report::Recorder& recorder_;
   std::mutex mutex_;
   std::map<int64_t, Parts<StepPart>> steps_;
   std::map<std::pair<int64_t, std::string>, Parts<EvalPart>> evaluations_;

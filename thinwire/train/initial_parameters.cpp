@@ -13,10 +13,10 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/config/values.h"
+#include "thinwire/convert/load.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/method/architectures.h"
 #include "thinwire/model/model.h"
-#include "thinwire/train/load.h"
 
 namespace thinwire::train {
 
@@ -51,7 +51,7 @@ bool same_text(const data::Vocabulary& a, const data::Vocabulary& b) {
   return true;
 }
 
-void check_vocabulary(const config::Recipe& recipe, const LoadedModel& loaded,
+void check_vocabulary(const config::Recipe& recipe, const convert::LoadedModel& loaded,
                       const data::Vocabulary* vocabulary) {
   if (vocabulary == nullptr || loaded.vocabulary == nullptr) return;
   if (same_text(*vocabulary, *loaded.vocabulary)) return;
@@ -64,7 +64,7 @@ void check_vocabulary(const config::Recipe& recipe, const LoadedModel& loaded,
           : fmt::format("vocabulary_model = \"{}\"", loaded.vocabulary->file().string())));
 }
 
-void check_model(const config::Recipe& recipe, const LoadedModel& loaded) {
+void check_model(const config::Recipe& recipe, const convert::LoadedModel& loaded) {
   const method::Architecture& architecture = method::find_architecture(recipe.model.architecture);
   auto shape = differences(loaded.model, recipe.model, kKind);
   if (shape.empty()) shape = differences(loaded.model, recipe.model, architecture.shape_fields);
@@ -88,7 +88,7 @@ void set_initial_parameters(const config::Recipe& recipe, const data::Vocabulary
                            derive_seed(static_cast<uint64_t>(recipe.run.seed), "init"));
     return;
   }
-  const LoadedModel loaded = load_model(recipe.train.init);
+  const convert::LoadedModel loaded = convert::load_model(recipe.train.init);
   check_vocabulary(recipe, loaded, vocabulary);
   check_model(recipe, loaded);
   std::copy(loaded.params->all().begin(), loaded.params->all().end(), params.all().begin());

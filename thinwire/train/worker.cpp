@@ -114,8 +114,8 @@ RunEnd Worker::run() {
   };
   prefetch_from(context_.first_step);
   for (int64_t step = context_.first_step; step < steps; ++step) {
-    const bool stops = context_.desk.stops_before(point_before_step(step));
-    if (stops || context_.desk.checkpoint_due(step)) write_checkpoint(step);
+    const bool stops = context_.sink.stops_before(point_before_step(step));
+    if (stops || context_.sink.checkpoint_due(step)) write_checkpoint(step);
     if (stops) return {step, false, best_};
     const Stopwatch reading;
     const data::Batch batch = prefetcher->take();
@@ -192,7 +192,7 @@ bool Worker::train_step(int64_t step, const data::Batch& batch, double data_s) {
   part.simulated_s = simulated_clock() - simulated_before;
   part.bytes_sent = after.sent - before.sent;
   part.bytes_received = after.received - before.received;
-  context_.desk.add_step(step + 1, peers_.self(), part);
+  context_.sink.add_step(step + 1, peers_.self(), part);
   return *new_rows;
 }
 
@@ -212,7 +212,7 @@ bool Worker::evaluate_sets(int64_t completed, const std::string& suffix, int64_t
     const std::optional<EvalPart> part = evaluate_rows(completed, name, rows, passes);
     if (!part) return false;
     if (name == recipe_.eval.watch) watched_ = part;
-    context_.desk.add_evaluation(completed, name, peers_.self(), *part);
+    context_.sink.add_evaluation(completed, name, peers_.self(), *part);
   }
   return true;
 }
@@ -265,10 +265,10 @@ std::optional<EvalPart> Worker::evaluate_rows(int64_t completed, const std::stri
   std::vector<int32_t> tokens(static_cast<size_t>(max_rows_) * width);
   EvalPart part;
   for (uint64_t done = 0; done < mine.count; ++passes) {
-    if (context_.desk.stops_before(point_before_pass(completed, passes))) return std::nullopt;
+    if (context_.sink.stops_before(point_before_pass(completed, passes))) return std::nullopt;
     if (peers_.self() == 0) {
       const double fraction = static_cast<double>(done) / static_cast<double>(mine.count);
-      context_.desk.show_evaluation(completed, name, fraction);
+      context_.sink.show_evaluation(completed, name, fraction);
     }
     const uint64_t count = std::min(static_cast<uint64_t>(max_rows_), mine.count - done);
     for (uint64_t row = 0; row < count; ++row) {
@@ -300,11 +300,11 @@ void Worker::require_finite_state(int64_t completed) {
 void Worker::write_checkpoint(int64_t completed) {
   if (std::exchange(written_, completed) == completed) return;
   require_finite_state(completed);
-  context_.desk.add_checkpoint(completed, peers_.self(), state());
+  context_.sink.add_checkpoint(completed, peers_.self(), state());
 }
 
-WorkerState Worker::state() {
-  WorkerState state{&shared(), {}, {}, {}};
+checkpoint::WorkerState Worker::state() {
+  checkpoint::WorkerState state{&shared(), {}, {}, {}};
   for (const sync::StateTensor& part : all_state()) {
     const bool agreed = part.agreement == sync::Agreement::kConsensus;
     (agreed ? state.consensus : state.local).push_back({part.name, part.values});

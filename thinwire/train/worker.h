@@ -1,5 +1,5 @@
 // One worker of a run: its replica of the model and the loop that trains it. A thread of its own
-// calls run(); workers meet only through their Peers and the Desk.
+// calls run(); workers meet only through their Peers and the RunSink.
 #pragma once
 
 #include <map>
@@ -11,17 +11,17 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/threads.h"
+#include "thinwire/checkpoint/best_loss.h"
+#include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/data/prefetch.h"
 #include "thinwire/data/rows.h"
 #include "thinwire/model/model.h"
 #include "thinwire/sync/strategy.h"
 #include "thinwire/tensor/arena.h"
-#include "thinwire/train/best_loss.h"
-#include "thinwire/train/checkpoint.h"
-#include "thinwire/train/desk.h"
 #include "thinwire/train/initial_parameters.h"
 #include "thinwire/train/measured_speeds.h"
+#include "thinwire/train/run_sink.h"
 #include "thinwire/transport/peers.h"
 #include "thinwire/transport/simulated_network.h"
 
@@ -43,18 +43,19 @@ struct RunContext {
   const data::Rows& rows;
   const std::map<std::string, data::Rows>& validation;
   CoreSlots& cores;
-  Desk& desk;
-  const CheckpointReader* resume = nullptr;  // where the run continues from; null: a new run
+  RunSink& sink;
+  const checkpoint::CheckpointReader* resume =
+      nullptr;  // where the run continues from; null: a new run
   std::shared_ptr<transport::SimulatedNetwork> simulation;  // null: links are not simulated
   int64_t ended_at = 0;  // steps after which it had ended, before it was given more; 0: never
   std::set<std::string> evaluated;  // evaluations after first_step that are recorded already
-  BestLoss best;                    // of the evaluations of eval.watch that are recorded
+  checkpoint::BestLoss best;        // of the evaluations of eval.watch that are recorded
 };
 
 struct RunEnd {
-  int64_t steps = 0;      // completed
-  bool finished = false;  // nothing of the run is left to do
-  BestLoss best;          // with eval.patience
+  int64_t steps = 0;          // completed
+  bool finished = false;      // nothing of the run is left to do
+  checkpoint::BestLoss best;  // with eval.patience
 };
 
 class Worker {
@@ -94,7 +95,7 @@ class Worker {
   // Does nothing where it was written already, or nothing was trained yet.
   void write_checkpoint(int64_t completed);
   void restore();
-  WorkerState state();
+  checkpoint::WorkerState state();
 
   const RunContext& context_;
   const config::Recipe& recipe_;
@@ -108,7 +109,7 @@ class Worker {
   std::unique_ptr<sync::Strategy> strategy_;
   MeasuredSpeeds speeds_;
   int64_t written_;  // steps of this worker's newest checkpoint, or where it began
-  BestLoss best_;
+  checkpoint::BestLoss best_;
   std::optional<EvalPart> watched_;  // this worker's part of the newest evaluation of eval.watch
 };
 

@@ -1,0 +1,173 @@
+#include "thinwire/bench/speed.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <string>
+
+#include "thinwire/base/clock.h"
+#include "thinwire/base/error.h"
+#include "thinwire/base/rng.h"
+#include "thinwire/data/vocabulary.h"
+#include "thinwire/events/progress.h"
+#include "thinwire/method/architectures.h"
+#include "thinwire/method/run_memory.h"
+#include "thinwire/model/registry.h"
+#include "thinwire/sync/strategy.h"
+#include "thinwire/train/gradients.h"
+#include "thinwire/train/initial_parameters.h"
+#include "thinwire/train/open_round.h"
+#include "thinwire/transport/local.h"
+
+namespace thinwire::bench {
+namespace {
+
+std::vector<int32_t> random_tokens(const config::Recipe& recipe, int64_t count) {
+  Rng rng(derive_seed(static_cast<uint64_t>(recipe.run.seed), "speed"), 0);
+  std::vector<int32_t> tokens(static_cast<size_t>(count));
+  for (int32_t& token : tokens) {
+    token = static_cast<int32_t>(rng.below(static_cast<uint64_t>(recipe.model.vocab)));
+  }
+  return tokens;
+}
+
+std::vector<int32_t> read_tokens(const fs::path& path, int64_t batch) {
+  const MappedFile file(path);
+  const size_t bytes = file.bytes().size();
+  const size_t batch_bytes = static_cast<size_t>(batch) * sizeof(int32_t);
+  if (bytes == 0 || bytes % batch_bytes != 0) {
+    throw Error(fmt::format("{} has {} bytes; a batch of {} tokens takes {}", path.string(), bytes,
+                            batch, batch_bytes));
+  }
+  std::vector<int32_t> tokens(bytes / sizeof(int32_t));
+  std::memcpy(tokens.data(), file.bytes().data(), bytes);
+  return tokens;
+}
+
+int64_t prepared_vocabulary_size(const std::string& folder) {
+  if (const auto vocabulary = data::Vocabulary::find_in(folder)) return vocabulary->size();
+  throw UsageError(
+      fmt::format("[model] vocab must be set, or the data prepared: there is no vocabulary in "
+                  "[data] dir = \"{}\"",
+                  folder));
+}
+
+// The parts of a step of `tokens` tokens by our own engine with AdamW. What is computed again
+// because of model.recompute takes time, but is not counted as work.
+std::vector<TimedPart> timed_parts(const config::Recipe& recipe, model::Precision precision,
+                                   int64_t tokens, int64_t params, const model::PassTimes& times,
+                                   double update_seconds) {
+  const auto n = static_cast<double>(tokens), p = static_cast<double>(params);
+  const bool half = precision == model::Precision::kBf16;
+  const method::TokenWork work =
+      method::find_architecture(recipe.model.architecture)
+          .work(recipe.model,
+                {.rows = 1, .sequence = recipe.train.sequence, .operand_bytes = half ? 2.0 : 4.0});
+  // The embedding's gradient is cleared where it is not the head's.
+  const double cleared = recipe.model.tied ? 0
+                                           : 4 * static_cast<double>(recipe.model.hidden) *
+                                                 static_cast<double>(recipe.model.vocab);
+  // AdamW reads four arenas and writes three, in bf16 also the copy; the norm reads the gradient.
+  const double update = half ? 34 : 32;
+  const double products = times.all - times.attention - times.between - times.head;
+  return {{"block products", products, n * work.products, 0},
+          {"attention", times.attention, n * work.attention, 0},
+          {"norms, SwiGLU", times.between, 0, n * work.between_bytes + cleared},
+          {"head, loss", times.head, n * work.head, 0},
+          {"update", update_seconds, 0, update * p}};
+}
+
+}  // namespace
+
+double TimedPart::limit_seconds(const MachineSpeed& machine, model::Precision precision) const {
+  const bool half = precision == model::Precision::kBf16;
+  return std::max(flops / (half ? machine.gemm_bf16 : machine.gemm_fp32), bytes / machine.copy);
+}
+
+double SpeedResult::median_seconds() const {
+  std::vector<double> sorted = seconds;
+  std::sort(sorted.begin(), sorted.end());
+  return sorted[sorted.size() / 2];
+}
+
+double SpeedResult::tokens_per_second() const {
+  return static_cast<double>(tokens_per_step) / median_seconds();
+}
+
+SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
+  if (recipe.model.vocab == 0) recipe.model.vocab = prepared_vocabulary_size(recipe.data.dir);
+  const config::TrainSection& train = recipe.train;
+  const model::Placement placement = model::parse_device(train.device);
+  const model::Precision precision = model::parse_precision(train.precision, placement);
+  const int64_t rows = (train.batch + train.workers - 1) / train.workers;
+  const int64_t rows_a_pass = train.microbatch == 0 ? rows : std::min(train.microbatch, rows);
+  const int64_t batch = rows * (train.sequence + 1);
+  const std::string warning = check_memory(method::run_memory(recipe, 1));
+  if (!warning.empty()) events::print_message(warning);
+  recipe.train.workers = 1;
+  recipe.sync.clusters = std::min<int64_t>(recipe.sync.clusters, 1);
+  recipe.train.batch = rows;
+  recipe.train.steps = options.warmup + options.steps;
+  const std::vector<int32_t> tokens =
+      options.tokens.empty() ? random_tokens(recipe, batch) : read_tokens(options.tokens, batch);
+  const int64_t batches = static_cast<int64_t>(tokens.size()) / batch;
+
+  const auto specs = method::tensors_of(recipe.model);
+  const tensor::Layout layout(specs);
+  tensor::Arena params(layout);
+  train::set_initial_parameters(recipe, nullptr, params);
+  SpeedResult result;
+  result.precision = precision;
+  result.params = method::parameter_count(specs);
+  result.tokens_per_step = rows * train.sequence;
+  result.flops_per_token = method::train_flops_per_token(recipe.model, train.sequence);
+  result.loaded_bytes = resident_memory_bytes();
+
+  tensor::Arena gradients(layout);
+  ThreadPool threads(static_cast<int>(train.threads));
+  SlotHold slots(nullptr, threads.size());
+  const auto peers = transport::make_local_peers(1);
+  const auto model = model::make_model(
+      {recipe.model, precision, layout, params, threads, rows_a_pass, train.sequence, placement});
+  const auto strategy =
+      sync::make_strategy({recipe, params, gradients, threads, slots, *peers.front()});
+  const auto round_at = [&](uint64_t step) {
+    return train::open_round(recipe, 0, 1, static_cast<int64_t>(step));
+  };
+  sync::share_params(params, *strategy);
+  strategy->restored({.round_at = round_at});
+  model::PassTimes before;
+  for (int64_t step = 0; step < recipe.train.steps; ++step) {
+    if (options.progress) options.progress(step, recipe.train.steps);
+    if (step == options.warmup) before = model->times();
+    const Stopwatch watch;
+    const Round round = round_at(static_cast<uint64_t>(step));
+    if (strategy->before_step(round)) model->refresh();
+    const auto rows_now = std::span(tokens).subspan(static_cast<size_t>(step % batches * batch),
+                                                    static_cast<size_t>(batch));
+    const double loss =
+        train::accumulate_gradients(*model, rows_now, train.sequence, rows_a_pass, gradients,
+                                    [&](int layer) { strategy->gradients_ready(round, layer); });
+    const auto report = strategy->after_step(round);
+    if (!report) throw Error(fmt::format("step {}: {}", step + 1, report.error().message));
+    model->refresh();
+    result.losses.push_back(loss / static_cast<double>(result.tokens_per_step));
+    if (step >= options.warmup) result.seconds.push_back(watch.seconds());
+  }
+  if (!placement) {
+    const auto each = [&](double model::PassTimes::*part) {
+      return (model->times().*part - before.*part) / static_cast<double>(options.steps);
+    };
+    const model::PassTimes times{each(&model::PassTimes::all), each(&model::PassTimes::attention),
+                                 each(&model::PassTimes::between), each(&model::PassTimes::head)};
+    const double whole = std::accumulate(result.seconds.begin(), result.seconds.end(), 0.0);
+    result.parts = timed_parts(recipe, precision, result.tokens_per_step, result.params, times,
+                               whole / static_cast<double>(options.steps) - times.all);
+  }
+  result.peak_bytes = peak_memory_bytes();
+  return result;
+}
+
+}  // namespace thinwire::bench

@@ -1,0 +1,158 @@
+// Checkpoints: everything a run needs to go on bit for bit, as one folder that is complete or
+// absent.
+//
+//   checkpoints/step-00001000/
+//     checkpoint.json            CheckpointMeta; size, hash of every other file; a digest over all
+//     weights.safetensors        parameters, fp32, Hugging Face names
+//     consensus.safetensors      state that all replicas agree on, fp32, 1-D
+//     worker-0000.safetensors    local state of each worker, fp32, 1-D
+//     worker-0000.payload        what the worker sent and nobody has applied, where there is such
+//     recipe.toml                the recipe as resolved
+//     vocabulary.model | .json   the vocabulary's file
+//
+// A checkpoint is written as step-00001000.partial, synced, and renamed, so whatever happens on the
+// way leaves the previous ones as they were. docs/formats.md describes the files.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "thinwire/base/bytes.h"
+#include "thinwire/base/file.h"
+#include "thinwire/checkpoint/staged_folder.h"
+#include "thinwire/checkpoint/weights.h"
+#include "thinwire/tensor/arena.h"
+#include "thinwire/tensor/safetensors.h"
+
+namespace thinwire::checkpoint {
+
+// Raised whenever the same recipe and seed give other bits than before. A run of an earlier version
+// goes on, with a notice; one of a later version does not.
+//   1  cosines and logarithms by the system's library
+//   2  cosines and logarithms of the schedule and of initial weights by base/maths.h; bf16 products
+//      with fp32 results keep fp32 sums on processors with bf16 instructions
+inline constexpr int kNumericsVersion = 2;
+
+inline constexpr const char* kRecipeFile = "recipe.toml";
+
+struct NamedValues {
+  std::string name;
+  std::span<const float> values;
+};
+
+struct NamedBytes {
+  std::string name;  // the last part of the file's name
+  std::span<const uint8_t> bytes;
+};
+
+struct CheckpointMeta {
+  uint64_t step = 0;    // steps done
+  uint64_t tokens = 0;  // tokens trained on, over all workers
+  uint64_t run = 0;     // the run's identity (base/round.h)
+  // Digest of each token set (data/shard.h); empty for imported weights, and as older programs
+  // wrote.
+  std::map<std::string, uint64_t> data = {};
+  int numerics_version = kNumericsVersion;
+  uint64_t ended_at = 0;  // steps after which it had ended, before it was given more; 0: never
+  std::string method;     // sync.method; empty for imported weights
+  int workers = 0;        // worker-NNNN files; 0 for imported weights
+};
+
+using CheckpointFile = FileStamp;
+
+// Writes one checkpoint. The write functions may be called from several threads at once, each file
+// once. All throw Error naming the file; after that, or without commit(), nothing remains.
+class CheckpointWriter {
+ public:
+  // Writes checkpoints_dir/step-NNNNNNNN. Removes what interrupted writers left in checkpoints_dir,
+  // so one process at a time writes there, though it may have several steps under way.
+  CheckpointWriter(const fs::path& checkpoints_dir, uint64_t step);
+  // Writes `folder` itself, which must not exist or be empty.
+  explicit CheckpointWriter(const fs::path& folder);
+  void write_weights(const tensor::Arena& params, const TensorProgress& progress = {});
+  void write_consensus(std::span<const NamedValues> state);
+  // Empty bytes are left out.
+  void write_worker(int worker, std::span<const NamedValues> state,
+                    std::span<const NamedBytes> bytes = {});
+  // A small file, e.g. kRecipeFile.
+  void add_text(std::string_view name, std::string_view text);
+  // A copy of a file under its own file name, e.g. the vocabulary.
+  void add_file(const fs::path& path) { add_file(path, path.filename().string()); }
+  void add_file(const fs::path& path, const std::string& name);
+
+  // Makes the checkpoint appear (in place of one of the same step), then deletes the oldest others
+  // beyond `keep`, this one counted, but never that of the step `spared`; keep 0 deletes none.
+  // meta.workers files of worker state must have been written. Not to be called while another
+  // thread still writes.
+  void commit(const CheckpointMeta& meta, int64_t keep, int64_t spared = -1);
+
+ private:
+  void note(const std::string& name, CheckpointFile file);
+  void write_state(const std::string& name, std::span<const NamedValues> state);
+
+  StagedFolder staged_;
+  std::mutex mutex_;
+  std::map<std::string, CheckpointFile> files_;
+};
+
+// A checkpoint opened for reading. The constructor reads every file once and compares sizes, hashes
+// and the digest; errors name the file and say whether it is missing, truncated, altered or
+// foreign. All const members may be called from many threads.
+class CheckpointReader {
+ public:
+  explicit CheckpointReader(const fs::path& folder);
+
+  const fs::path& folder() const { return folder_; }
+  const CheckpointMeta& meta() const { return meta_; }
+  const std::map<std::string, CheckpointFile>& files() const { return files_; }
+  // Over everything in the checkpoint: equal digests mean equal checkpoints.
+  uint64_t digest() const { return digest_; }
+  const std::string& recipe_text() const { return recipe_text_; }
+  // weights.safetensors, for its names and shapes.
+  const tensor::SafetensorsReader& weights() const { return tensors("weights.safetensors"); }
+
+  // Fills every tensor of the arena; throws Error when names or shapes differ.
+  void read_weights(tensor::Arena& params) const;
+  // Names in the order of writing; none when no such file was written.
+  std::vector<std::string> consensus_names() const;
+  std::vector<std::string> worker_names(int worker) const;
+  // Throw Error when there is no such state or it has another size.
+  void read_consensus(std::string_view name, std::span<float> out) const;
+  void read_worker(int worker, std::string_view name, std::span<float> out) const;
+  // Empty when no such bytes were written.
+  Bytes read_worker_bytes(int worker, std::string_view name) const;
+
+ private:
+  void verify_file(const std::string& name, const CheckpointFile& expected) const;
+  const tensor::SafetensorsReader& tensors(const std::string& name) const;
+
+  fs::path folder_;
+  CheckpointMeta meta_;
+  std::map<std::string, CheckpointFile> files_;
+  uint64_t digest_ = 0;
+  std::string recipe_text_;
+  std::map<std::string, tensor::SafetensorsReader> tensors_;
+};
+
+// "step-00001000"
+std::string checkpoint_name(uint64_t step);
+// The step in such a name of a folder; nothing where it has none.
+std::optional<uint64_t> checkpoint_step(const fs::path& folder);
+
+// Whether the folder is a checkpoint (has a checkpoint.json); does not verify it.
+bool is_checkpoint(const fs::path& folder);
+
+// Complete checkpoints by ascending step. Partial ones are ignored.
+std::vector<fs::path> list_checkpoints(const fs::path& checkpoints_dir);
+
+// The last of them, if there is one.
+std::optional<fs::path> newest_checkpoint(const fs::path& checkpoints_dir);
+
+}  // namespace thinwire::checkpoint

@@ -1,0 +1,65 @@
+#include "thinwire/checkpoint/meeting.h"
+
+#include <utility>
+
+namespace thinwire::checkpoint {
+
+struct CheckpointMeeting::Pending {
+  Pending(const fs::path& folder, int64_t completed)
+      : writer(folder, static_cast<uint64_t>(completed)) {}
+
+  CheckpointWriter writer;
+  int arrived = 0;
+};
+
+CheckpointMeeting::CheckpointMeeting(fs::path folder, int workers, int64_t keep,
+                                     CheckpointStamp stamp)
+    : folder_(std::move(folder)), workers_(workers), keep_(keep), stamp_(std::move(stamp)) {}
+
+CheckpointMeeting::~CheckpointMeeting() = default;
+
+std::shared_ptr<CheckpointMeeting::Pending> CheckpointMeeting::pending_at(int64_t completed) {
+  const std::lock_guard lock(mutex_);
+  auto& pending = pending_[completed];
+  if (!pending) pending = std::make_shared<Pending>(folder_, completed);
+  return pending;
+}
+
+bool CheckpointMeeting::arrive(int64_t completed, int worker, const WorkerState& state) {
+  const auto pending = pending_at(completed);
+  if (worker == 0) {
+    pending->writer.write_weights(*state.params);
+    pending->writer.write_consensus(state.consensus);
+    pending->writer.add_text(kRecipeFile, stamp_.recipe);
+    pending->writer.add_file(stamp_.vocabulary);
+  }
+  pending->writer.write_worker(worker, state.local, state.travelling);
+
+  const std::lock_guard lock(mutex_);
+  if (++pending->arrived < workers_) return false;
+  CheckpointMeta meta;
+  meta.step = static_cast<uint64_t>(completed);
+  meta.tokens = static_cast<uint64_t>(completed * stamp_.tokens_a_step);
+  meta.run = stamp_.run_id;
+  meta.data = stamp_.data;
+  meta.ended_at = static_cast<uint64_t>(stamp_.ended_at);
+  meta.method = stamp_.method;
+  meta.workers = workers_;
+  pending->writer.commit(meta, keep_, best_);
+  pending_.erase(completed);
+  return true;
+}
+
+void CheckpointMeeting::keep_best(int64_t completed) {
+  const std::lock_guard lock(mutex_);
+  best_ = completed;
+  const fs::path link = folder_.parent_path() / kBestLink;
+  const fs::path partial = link.string() + ".partial";
+  fs::remove(partial);
+  fs::create_directory_symlink(
+      folder_.filename() / checkpoint_name(static_cast<uint64_t>(completed)), partial);
+  fs::rename(partial, link);
+  sync_directory(link.parent_path());
+}
+
+}  // namespace thinwire::checkpoint

@@ -1,0 +1,70 @@
+// How the workers of one process write one checkpoint without waiting for each other: each writes
+// its own part when it gets there, worker 0 also what all share, and whoever comes last publishes
+// it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "thinwire/base/file.h"
+#include "thinwire/checkpoint/checkpoint.h"
+#include "thinwire/tensor/arena.h"
+
+namespace thinwire::checkpoint {
+
+// The name of the link in a run folder to the checkpoint of the lowest loss.
+inline constexpr const char* kBestLink = "best";
+
+// What every checkpoint of a run carries besides tensors.
+struct CheckpointStamp {
+  uint64_t run_id = 0;
+  std::map<std::string, uint64_t> data;  // digest of each token set
+  int64_t ended_at = 0;                  // as in CheckpointMeta
+  std::string method;
+  std::string recipe;   // resolved TOML
+  fs::path vocabulary;  // file to copy
+  int64_t tokens_a_step = 0;
+};
+
+// What one worker hands in. `params` are the shared weights; they and the consensus state are
+// taken from worker 0 and may be absent from others.
+struct WorkerState {
+  const tensor::Arena* params = nullptr;
+  std::vector<NamedValues> consensus;
+  std::vector<NamedValues> local;
+  std::vector<NamedBytes> travelling;
+};
+
+// Thread-safe.
+class CheckpointMeeting {
+ public:
+  CheckpointMeeting(fs::path folder, int workers, int64_t keep, CheckpointStamp stamp);
+  ~CheckpointMeeting();
+
+  // Hands in this worker's part of the checkpoint after `completed` steps; true for the worker that
+  // came last and published it. Throws Error when it cannot be written; nothing of it stays then
+  // and older checkpoints are untouched.
+  bool arrive(int64_t completed, int worker, const WorkerState& state);
+  // The checkpoint after `completed` steps, which is there, stays, and the link `best` beside the
+  // folder of checkpoints names it.
+  void keep_best(int64_t completed);
+
+ private:
+  struct Pending;
+  std::shared_ptr<Pending> pending_at(int64_t completed);
+
+  const fs::path folder_;
+  const int workers_;
+  const int64_t keep_;
+  const CheckpointStamp stamp_;
+  std::mutex mutex_;
+  int64_t best_ = -1;  // steps of the one that stays; -1: none
+  std::map<int64_t, std::shared_ptr<Pending>> pending_;
+};
+
+}  // namespace thinwire::checkpoint

@@ -1,0 +1,89 @@
+#include "thinwire/checkpoint/weights.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "thinwire/base/error.h"
+
+namespace thinwire::checkpoint {
+namespace {
+
+constexpr size_t kNamesShown = 8;
+
+// "missing: a, b, c and 5 more"
+std::string list_names(std::string_view heading, const std::vector<std::string>& names) {
+  if (names.empty()) return {};
+  const auto shown = std::span(names).first(std::min(names.size(), kNamesShown));
+  std::string text = fmt::format("\n  {}: {}", heading, fmt::join(shown, ", "));
+  if (names.size() > shown.size()) text += fmt::format(" and {} more", names.size() - shown.size());
+  return text;
+}
+
+}  // namespace
+
+TensorFiles tensors_of(const tensor::SafetensorsReader& file) {
+  TensorFiles files;
+  for (const std::string& name : file.names()) files.emplace(name, &file);
+  return files;
+}
+
+void check_weights(const fs::path& origin, const TensorFiles& files,
+                   std::span<const TensorSpec> specs) {
+  std::vector<std::string> missing;
+  std::vector<std::string> misshaped;
+  std::vector<std::string> extra;
+  std::set<std::string_view> expected;
+  for (const TensorSpec& spec : specs) {
+    expected.insert(spec.name);
+    const auto found = files.find(spec.name);
+    if (found == files.end()) {
+      missing.push_back(spec.name);
+      continue;
+    }
+    const Shape& shape = found->second->find(spec.name).shape;
+    if (shape != spec.shape) {
+      misshaped.push_back(fmt::format("{} [{}] instead of [{}]", spec.name, fmt::join(shape, ", "),
+                                      fmt::join(spec.shape, ", ")));
+    }
+  }
+  for (const auto& [name, file] : files) {
+    if (!expected.contains(name)) extra.push_back(name);
+  }
+  if (missing.empty() && misshaped.empty() && extra.empty()) return;
+  throw Error(fmt::format("the tensors of {} are not those of the model it describes:{}{}{}",
+                          origin.string(), list_names("missing", missing),
+                          list_names("another shape", misshaped),
+                          list_names("not part of the model", extra)));
+}
+
+void read_weights(const TensorFiles& files, tensor::Arena& params, const TensorProgress& progress) {
+  const auto specs = params.layout().specs();
+  for (size_t i = 0; i < specs.size(); ++i) {
+    if (progress) progress(i, specs.size());
+    files.at(specs[i].name)->read_f32(specs[i].name, params.tensor(i));
+  }
+  if (progress) progress(specs.size(), specs.size());
+}
+
+FileStamp write_weights(const fs::path& path, const tensor::Arena& params, DType dtype,
+                        const TensorProgress& progress) {
+  const auto specs = params.layout().specs();
+  std::vector<tensor::SafetensorsEntry> entries;
+  for (const TensorSpec& spec : specs) entries.push_back({spec.name, spec.shape});
+  // Without this mark transformers refuses the file.
+  tensor::SafetensorsWriter file(path, entries, dtype, {{"format", "pt"}});
+  for (size_t i = 0; i < specs.size(); ++i) {
+    if (progress) progress(i, specs.size());
+    file.write(params.tensor(i));
+  }
+  if (progress) progress(specs.size(), specs.size());
+  file.commit();
+  return {file.size(), file.hash()};
+}
+
+}  // namespace thinwire::checkpoint

@@ -1,0 +1,12 @@
+// The folder of a sweep: its runs, their logs, its results.
+#pragma once
+
+#include "thinwire/base/file.h"
+
+namespace thinwire::cli {
+
+// Throws UsageError that names `out` and something in it, unless a sweep may write there: nothing
+// is there yet, the folder is empty, or it holds a sweep's results or the log of a sweep's run.
+void require_sweep_folder(const fs::path& out);
+
+}  // namespace thinwire::cli

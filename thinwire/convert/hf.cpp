@@ -1,0 +1,175 @@
+#include "thinwire/convert/hf.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "thinwire/base/error.h"
+#include "thinwire/base/units.h"
+#include "thinwire/checkpoint/checkpoint.h"
+#include "thinwire/checkpoint/staged_folder.h"
+#include "thinwire/checkpoint/weights.h"
+#include "thinwire/convert/hf_config.h"
+#include "thinwire/convert/hf_folder.h"
+#include "thinwire/convert/hf_tokenizer.h"
+#include "thinwire/method/architectures.h"
+#include "thinwire/method/registry.h"
+
+namespace thinwire::convert {
+namespace {
+
+constexpr const char* kConfigFile = "config.json";
+constexpr const char* kTokenizerModel = "tokenizer.model";
+
+bool is_sentencepiece(const data::Vocabulary& vocabulary) {
+  return vocabulary.file().extension() != ".json";
+}
+
+std::unique_ptr<data::Vocabulary> load_hf_vocabulary(const fs::path& dir, int64_t rows) {
+  std::unique_ptr<data::Vocabulary> vocabulary;
+  for (const char* name : {kTokenizerModel, data::kSentencePieceFile, data::kByteFile}) {
+    if (vocabulary == nullptr && fs::exists(dir / name)) {
+      vocabulary = data::Vocabulary::load_file(dir / name);
+    }
+  }
+  if (vocabulary != nullptr && vocabulary->size() > rows) {
+    throw Error(fmt::format(
+        "{} has {} pieces, but vocab_size in {} is {}: it is the tokenizer of another model; "
+        "expected at most {} pieces",
+        vocabulary->file().string(), vocabulary->size(), kConfigFile, rows, rows));
+  }
+  return vocabulary;
+}
+
+// Throws Error for NaN and infinity, with which nothing can be computed.
+void require_finite(const fs::path& dir, const tensor::Arena& params) {
+  const auto specs = params.layout().specs();
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const std::span<const float> values = params.tensor(i);
+    const auto finite = [](float value) { return std::isfinite(value); };
+    const auto wrong = std::ranges::find_if_not(values, finite);
+    if (wrong == values.end()) continue;
+    throw Error(fmt::format(
+        "cannot import {}: {} holds values that are not finite, {} of {}, the first of them {} at "
+        "place {}; expected the weights of a model that did not diverge, in a format that holds "
+        "them",
+        dir.string(), specs[i].name,
+        values.size() - static_cast<size_t>(std::ranges::count_if(values, finite)), values.size(),
+        without_nan_sign(*wrong), wrong - values.begin()));
+  }
+}
+
+SpecialTokens special_tokens(const LoadedModel& loaded) {
+  const data::Vocabulary* vocabulary = loaded.vocabulary.get();
+  if (vocabulary == nullptr) return {};
+  return {loaded.begin >= 0 ? loaded.begin : vocabulary->bos(), vocabulary->eos()};
+}
+
+Notes write_vocabulary(const fs::path& dir, const LoadedModel& loaded) {
+  const data::Vocabulary* vocabulary = loaded.vocabulary.get();
+  if (vocabulary == nullptr) {
+    return {
+        "The source has no vocabulary, so there is no tokenizer and config.json names no BOS or "
+        "EOS."};
+  }
+  if (is_sentencepiece(*vocabulary)) {
+    write_file(dir / kTokenizerModel, read_text_file(vocabulary->file()));
+    write_file(dir / kTokenizerConfigFile,
+               print_tokenizer_config(*vocabulary, loaded.sequence, loaded.begin));
+    return {};
+  }
+  write_file(dir / data::kByteFile, read_text_file(vocabulary->file()));
+  return {
+      fmt::format("The model was trained on plain bytes, so there is no {}: token i < 256 is the "
+                  "byte i, 256 is EOS, 257 is BOS (written down in {}).",
+                  kTokenizerModel, data::kByteFile)};
+}
+
+// The vocabulary's files of an imported checkpoint.
+Notes add_vocabulary(const fs::path& hf_dir, const LoadedModel& loaded,
+                     checkpoint::CheckpointWriter& writer) {
+  const data::Vocabulary* vocabulary = loaded.vocabulary.get();
+  if (vocabulary == nullptr) {
+    return {
+        fmt::format("{} has no {}, so the imported model knows no text; it can be "
+                    "exported, and trained on data of the same vocabulary.",
+                    hf_dir.string(), kTokenizerModel)};
+  }
+  const bool pieces = is_sentencepiece(*vocabulary);
+  writer.add_file(vocabulary->file(), pieces ? data::kSentencePieceFile : data::kByteFile);
+  writer.add_text(kTokenizerConfigFile,
+                  print_tokenizer_config(*vocabulary, loaded.sequence, loaded.begin));
+  if (vocabulary->size() == loaded.model.vocab) return {};
+  return {
+      fmt::format("{} has {} pieces and the model {} rows of embedding: the last {} are taken "
+                  "for padding, which no text uses.",
+                  vocabulary->file().string(), vocabulary->size(), loaded.model.vocab,
+                  loaded.model.vocab - vocabulary->size())};
+}
+
+// A recipe at its defaults around the model, so that the folder is read like any checkpoint.
+std::string imported_recipe(const LoadedModel& loaded) {
+  config::Recipe recipe = method::load_recipe({}, {});
+  recipe.run.name = "imported";
+  recipe.model = loaded.model;
+  recipe.train.sequence = loaded.sequence;
+  return config::print_recipe(recipe);
+}
+
+}  // namespace
+
+bool is_hf_folder(const fs::path& folder) { return fs::is_regular_file(folder / kConfigFile); }
+
+LoadedModel load_hf(const fs::path& hf_dir, const checkpoint::TensorProgress& progress) {
+  if (!is_hf_folder(hf_dir)) {
+    throw Error(
+        fmt::format("{} is not a Hugging Face folder: it has no {}", hf_dir.string(), kConfigFile));
+  }
+  const HfConfig config = read_hf_config(hf_dir / kConfigFile);
+  const HfWeights weights(hf_dir);
+  const checkpoint::TensorFiles files = weights.select(config.model);
+  LoadedModel loaded;
+  loaded.model = config.model;
+  loaded.sequence = config.sequence;
+  loaded.vocabulary = load_hf_vocabulary(hf_dir, config.model.vocab);
+  allocate_params(loaded, hf_dir);
+  checkpoint::read_weights(files, *loaded.params, progress);
+  require_finite(hf_dir, *loaded.params);
+  if (loaded.vocabulary != nullptr) {
+    loaded.begin = read_begin_token(hf_dir, *loaded.vocabulary, config.bos);
+  }
+  return loaded;
+}
+
+Notes import_hf(const fs::path& hf_dir, const fs::path& out_dir,
+                const checkpoint::TensorProgress& reading,
+                const checkpoint::TensorProgress& writing) {
+  checkpoint::require_absent(out_dir);
+  const LoadedModel loaded = load_hf(hf_dir, reading);
+  checkpoint::CheckpointWriter writer(out_dir);
+  writer.write_weights(*loaded.params, writing);
+  writer.add_text(checkpoint::kRecipeFile, imported_recipe(loaded));
+  Notes notes = add_vocabulary(hf_dir, loaded, writer);
+  writer.commit({}, 0);
+  return notes;
+}
+
+Notes export_hf(const fs::path& source, const fs::path& out_dir, DType dtype,
+                const checkpoint::TensorProgress& progress) {
+  checkpoint::require_absent(out_dir);
+  const LoadedModel loaded = load_model(source);
+  const HfConfig config{loaded.model, loaded.sequence, {}};
+  const SpecialTokens tokens = special_tokens(loaded);
+  checkpoint::StagedFolder staged(out_dir);
+  const fs::path& dir = staged.partial();
+  checkpoint::write_weights(dir / "model.safetensors", *loaded.params, dtype, progress);
+  write_file(dir / kConfigFile, print_hf_config(config, tokens, dtype));
+  write_file(dir / "generation_config.json", print_generation_config(tokens));
+  Notes notes = write_vocabulary(dir, loaded);
+  staged.publish();
+  return notes;
+}
+
+}  // namespace thinwire::convert

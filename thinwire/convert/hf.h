@@ -1,0 +1,40 @@
+// Hugging Face folders: written for transformers (4.x and 5.x) to load, and read.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "thinwire/base/file.h"
+#include "thinwire/base/tensor_view.h"
+#include "thinwire/checkpoint/weights.h"
+#include "thinwire/convert/load.h"
+
+namespace thinwire::convert {
+
+// What the user should know beyond success, one sentence each (e.g. that there is no tokenizer).
+using Notes = std::vector<std::string>;
+
+// Writes config.json, generation_config.json, model.safetensors (dtype kF32 or kBf16) and, for a
+// SentencePiece vocabulary, tokenizer.model with tokenizer_config.json; a byte vocabulary goes out
+// as vocabulary.json, which transformers cannot use. `source` is anything load_model takes. The
+// folder appears when it is complete; throws Error when it exists and is not empty.
+Notes export_hf(const fs::path& source, const fs::path& out_dir, DType dtype,
+                const checkpoint::TensorProgress& progress = {});
+
+// Reads a Hugging Face folder (config.json, model.safetensors or its shards with index, fp32,
+// bf16 or fp16, tied or untied, grouped-query) into a Thinwire checkpoint folder of step 0, usable
+// for train.init, generate and export. Throws Error that names the file and what is wrong: an
+// architecture that Thinwire lacks (hf_architectures.h), a feature Thinwire's model lacks (biases,
+// scaled or partial rotary embedding, a head_dim other than hidden_size / num_attention_heads),
+// missing, extra or misshaped tensors.
+Notes import_hf(const fs::path& hf_dir, const fs::path& out_dir,
+                const checkpoint::TensorProgress& reading = {},
+                const checkpoint::TensorProgress& writing = {});
+
+// Whether the folder has a config.json.
+bool is_hf_folder(const fs::path& folder);
+
+// The folder as it lies, for load_model.
+LoadedModel load_hf(const fs::path& hf_dir, const checkpoint::TensorProgress& progress = {});
+
+}  // namespace thinwire::convert

@@ -1,0 +1,38 @@
+// config.json of a Hugging Face folder.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "thinwire/base/file.h"
+#include "thinwire/base/tensor_view.h"
+#include "thinwire/config/recipe.h"
+
+namespace thinwire::convert {
+
+struct HfConfig {
+  config::ModelSection model;  // complete
+  int64_t sequence = 0;        // max_position_embeddings
+  std::optional<int64_t> bos;  // bos_token_id
+};
+
+// Reads config.json as transformers 4.x and 5.x write it, absent fields taking transformers'
+// defaults. Throws Error that names the file, the field, its value and what would be right when it
+// is of no architecture of hf_architectures.h or asks for something Thinwire's model does not
+// compute.
+HfConfig read_hf_config(const fs::path& path);
+
+// The ids of special tokens; none where they are -1.
+struct SpecialTokens {
+  int32_t bos = -1;  // what texts begin with, whatever the vocabulary calls it
+  int32_t eos = -1;
+};
+
+// The same for writing, readable by both.
+std::string print_hf_config(const HfConfig& config, const SpecialTokens& tokens, DType dtype);
+
+// generation_config.json.
+std::string print_generation_config(const SpecialTokens& tokens);
+
+}  // namespace thinwire::convert

@@ -1,0 +1,99 @@
+#include "thinwire/convert/hf_folder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "thinwire/base/error.h"
+#include "thinwire/method/architectures.h"
+
+namespace thinwire::convert {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kSingleFile = "model.safetensors";
+constexpr const char* kIndexFile = "model.safetensors.index.json";
+constexpr std::string_view kRotaryBuffer = ".rotary_emb.inv_freq";
+
+Json read_weight_map(const fs::path& path) {
+  const Json json = Json::parse(read_text_file(path), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) {
+    throw Error(fmt::format("{} is not an index of safetensors files: it has no object weight_map",
+                            path.string()));
+  }
+  return json["weight_map"];
+}
+
+// A shard lies in the folder of its index: no path, so that nothing outside is opened.
+std::string shard_name(const fs::path& index, const std::string& tensor, const Json& file) {
+  std::string name = file.is_string() ? file.get<std::string>() : std::string();
+  if (name.empty() || name == ".." || fs::path(name).filename() != name) {
+    throw Error(
+        fmt::format("{}: the file of tensor {} is not a file name", index.string(), tensor));
+  }
+  return name;
+}
+
+bool equal_bytes(const TensorView& a, const TensorView& b) {
+  return a.dtype == b.dtype && a.shape == b.shape &&
+         (a.bytes() == 0 || std::memcmp(a.data, b.data, static_cast<size_t>(a.bytes())) == 0);
+}
+
+// Of the tensor with this role in a model with a head of its own; empty: there is none.
+std::string name_of(TensorRole role, config::ModelSection model) {
+  model.tied = false;
+  for (const TensorSpec& tensor : method::tensors_of(model)) {
+    if (tensor.role == role) return tensor.name;
+  }
+  return {};
+}
+
+}  // namespace
+
+HfWeights::HfWeights(const fs::path& folder) : folder_(folder) {
+  if (fs::exists(folder_ / kSingleFile)) {
+    shards_.emplace(kSingleFile, folder_ / kSingleFile);
+    files_ = checkpoint::tensors_of(shards_.at(kSingleFile));
+  } else if (fs::exists(folder_ / kIndexFile)) {
+    open_shards(folder_ / kIndexFile);
+  } else {
+    throw Error(fmt::format("{} has neither {} nor {}; other formats of weights cannot be imported",
+                            folder_.string(), kSingleFile, kIndexFile));
+  }
+}
+
+void HfWeights::open_shards(const fs::path& index) {
+  const Json weight_map = read_weight_map(index);
+  for (const auto& [tensor, file] : weight_map.items()) {
+    const std::string name = shard_name(index, tensor, file);
+    if (!fs::exists(folder_ / name)) {
+      throw Error(fmt::format("{} is missing; {} lists it", (folder_ / name).string(), kIndexFile));
+    }
+    const auto shard = shards_.try_emplace(name, folder_ / name).first;
+    shard->second.find(tensor);
+    files_.emplace(tensor, &shard->second);
+  }
+}
+
+checkpoint::TensorFiles HfWeights::select(const config::ModelSection& model) const {
+  checkpoint::TensorFiles selected = files_;
+  std::erase_if(selected, [](const auto& file) { return file.first.ends_with(kRotaryBuffer); });
+  const auto head = selected.find(name_of(TensorRole::kHead, model));
+  const auto embedding = selected.find(name_of(TensorRole::kEmbedding, model));
+  if (model.tied && head != selected.end() && embedding != selected.end()) {
+    if (!equal_bytes(head->second->find(head->first), embedding->second->find(embedding->first))) {
+      throw Error(
+          fmt::format("{}: {} differs from {}, but config.json has tie_word_embeddings = "
+                      "true",
+                      folder_.string(), head->first, embedding->first));
+    }
+    selected.erase(head);
+  }
+  checkpoint::check_weights(folder_, selected, method::tensors_of(model));
+  return selected;
+}
+
+}  // namespace thinwire::convert

@@ -1,0 +1,31 @@
+// The weights of a Hugging Face folder: model.safetensors, or the shards that
+// model.safetensors.index.json lists.
+#pragma once
+
+#include <vector>
+
+#include "thinwire/checkpoint/weights.h"
+#include "thinwire/config/recipe.h"
+
+namespace thinwire::convert {
+
+class HfWeights {
+ public:
+  // Throws Error that names the file when weights are absent, not safetensors, or not where the
+  // index says.
+  explicit HfWeights(const fs::path& folder);
+
+  // Throws Error unless the tensors are exactly those of the model. Not counted as extra: rotary
+  // frequencies, which old checkpoints store and which follow from the configuration, and the head
+  // of a tied model where it equals the embedding.
+  checkpoint::TensorFiles select(const config::ModelSection& model) const;
+
+ private:
+  void open_shards(const fs::path& index);
+
+  fs::path folder_;
+  std::map<std::string, tensor::SafetensorsReader> shards_;  // by file name
+  checkpoint::TensorFiles files_;
+};
+
+}  // namespace thinwire::convert

@@ -1,0 +1,85 @@
+#include "thinwire/convert/load.h"
+
+#include <fmt/format.h>
+
+#include "thinwire/base/error.h"
+#include "thinwire/base/memory.h"
+#include "thinwire/checkpoint/checkpoint.h"
+#include "thinwire/checkpoint/resume.h"
+#include "thinwire/convert/hf.h"
+#include "thinwire/convert/hf_tokenizer.h"
+#include "thinwire/events/progress.h"
+#include "thinwire/method/architectures.h"
+#include "thinwire/method/registry.h"
+
+namespace thinwire::convert {
+namespace {
+
+std::unique_ptr<data::Vocabulary> load_vocabulary(const fs::path& checkpoint) {
+  for (const char* name : {data::kSentencePieceFile, data::kByteFile}) {
+    if (fs::exists(checkpoint / name)) return data::Vocabulary::load_file(checkpoint / name);
+  }
+  return nullptr;
+}
+
+LoadedModel load_checkpoint(const checkpoint::CheckpointReader& reader) {
+  const fs::path& folder = reader.folder();
+  const std::string origin = (folder / checkpoint::kRecipeFile).string();
+  if (reader.recipe_text().empty()) throw Error(fmt::format("{} is missing or empty", origin));
+  const config::Recipe recipe =
+      config::parse_recipe(reader.recipe_text(), origin, {}, method::method_sections());
+  LoadedModel loaded;
+  loaded.model = recipe.model;
+  loaded.sequence = recipe.train.sequence;
+  loaded.vocabulary = load_vocabulary(folder);
+  if (loaded.vocabulary != nullptr) {
+    const bool imported = reader.meta().step == 0;
+    loaded.begin =
+        imported ? read_begin_token(folder, *loaded.vocabulary) : loaded.vocabulary->eos();
+  }
+  if (loaded.model.vocab == 0 && loaded.vocabulary != nullptr) {
+    loaded.model.vocab = loaded.vocabulary->size();
+  }
+  allocate_params(loaded, folder);
+  reader.read_weights(*loaded.params);
+  return loaded;
+}
+
+// Where a run's newest checkpoint is damaged, the Error names the one to ask for instead.
+checkpoint::CheckpointReader open_newest_model(const fs::path& newest) {
+  try {
+    return checkpoint::CheckpointReader(newest);
+  } catch (const Error& damage) {
+    const auto sound = checkpoint::sound_before(newest);
+    throw Error(sound ? fmt::format("{}\nthe newest one that can be read is {}; name it instead of "
+                                    "the run",
+                                    damage.what(), sound->string())
+                      : fmt::format("{}\nno older checkpoint of the run is sound", damage.what()));
+  }
+}
+
+}  // namespace
+
+void allocate_params(LoadedModel& loaded, const fs::path& origin) {
+  const auto tensors = method::tensors_of(loaded.model);
+  const double bytes = sizeof(float) * static_cast<double>(method::arena_elements(tensors));
+  const std::string warning =
+      check_memory({"the model in " + origin.string(), {{"weights", bytes}}, ""});
+  if (!warning.empty()) events::print_message(warning);
+  loaded.layout = std::make_unique<tensor::Layout>(tensors);
+  loaded.params = std::make_unique<tensor::Arena>(*loaded.layout);
+}
+
+LoadedModel load_model(const fs::path& path) {
+  if (checkpoint::is_checkpoint(path)) return load_checkpoint(checkpoint::CheckpointReader(path));
+  if (const auto newest = checkpoint::newest_checkpoint(path / "checkpoints")) {
+    return load_checkpoint(open_newest_model(*newest));
+  }
+  if (is_hf_folder(path)) return load_hf(path);
+  throw Error(
+      fmt::format("{} holds no model: expected a run folder with a checkpoint, a checkpoint "
+                  "(checkpoint.json), or a Hugging Face folder (config.json)",
+                  path.string()));
+}
+
+}  // namespace thinwire::convert

@@ -1,0 +1,248 @@
+#include "thinwire/launch/notes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+namespace thinwire::launch {
+namespace {
+
+// The first byte of a note.
+template <typename T, size_t index = 0>
+constexpr uint8_t kind_of() {
+  if constexpr (std::is_same_v<std::variant_alternative_t<index, Note>, T>) {
+    return static_cast<uint8_t>(index);
+  } else {
+    return kind_of<T, index + 1>();
+  }
+}
+
+class NoteWriter {
+ public:
+  explicit NoteWriter(Bytes& out) : writer_(out) {}
+
+  void operator()(bool value) { writer_.put(static_cast<uint8_t>(value)); }
+  void operator()(int value) { writer_.put(int32_t{value}); }
+  void operator()(int64_t value) { writer_.put(value); }
+  void operator()(uint64_t value) { writer_.put(value); }
+  void operator()(double value) { writer_.put(value); }
+  void operator()(const std::string& text) { writer_.put_string(text); }
+  void operator()(const std::vector<std::string>& texts) {
+    writer_.put(static_cast<uint32_t>(texts.size()));
+    for (const std::string& text : texts) writer_.put_string(text);
+  }
+  template <typename T>
+  void list(std::span<const T> values) {
+    writer_.put(uint64_t{values.size()});
+    writer_.put_bytes(as_bytes(values));
+  }
+
+ private:
+  ByteWriter writer_;
+};
+
+// So that sums of counts cannot overflow.
+constexpr int64_t kMostCounted = int64_t{1} << 56;
+
+// Remembers what is wrong; what it reads from there on means nothing.
+class NoteReader {
+ public:
+  explicit NoteReader(std::span<const uint8_t> in) : reader_(in) {}
+
+  void operator()(bool& value) {
+    const auto byte = reader_.get<uint8_t>();
+    value = byte == 1;
+    if (byte > 1) refuse("a yes or no is neither");
+  }
+  void operator()(int& value) { value = reader_.get<int32_t>(); }
+  // A count; -1 stands for none.
+  void operator()(int64_t& value) {
+    value = reader_.get<int64_t>();
+    if (value < -1 || value > kMostCounted) refuse("a count is out of range");
+  }
+  void operator()(uint64_t& value) { value = reader_.get<uint64_t>(); }
+  void operator()(double& value) { value = reader_.get<double>(); }
+  void operator()(std::string& text) { text = reader_.get_string(); }
+  void operator()(std::vector<std::string>& texts) {
+    texts.resize(count(4));
+    for (std::string& text : texts) text = reader_.get_string();
+  }
+  template <typename T>
+  void list(std::vector<T>& values) {
+    const auto count = reader_.get<uint64_t>();
+    if (count > reader_.remaining() / sizeof(T)) return refuse("a list is cut off");
+    const auto bytes = reader_.get_bytes(count * sizeof(T));
+    values.resize(count);
+    if (count > 0) std::memcpy(values.data(), bytes.data(), bytes.size());
+  }
+  // The number of items to follow, each of at least `bytes`.
+  size_t count(size_t bytes) {
+    const auto items = reader_.get<uint32_t>();
+    if (items <= reader_.remaining() / bytes) return items;
+    refuse("a list is cut off");
+    return 0;
+  }
+  void refuse(const char* why) {
+    if (wrong_ == nullptr) wrong_ = why;
+  }
+  // What is wrong with the whole note, or null.
+  const char* wrong() const {
+    if (!reader_.ok()) return "it is cut off";
+    if (wrong_ != nullptr) return wrong_;
+    return reader_.at_end() ? nullptr : "something follows its end";
+  }
+
+ private:
+  ByteReader reader_;
+  const char* wrong_ = nullptr;
+};
+
+// The fields of notes in their order, for writing (const) and reading alike.
+template <typename Part, typename Visit>
+void step_fields(Part& part, Visit& visit) {
+  // A new member of StepPart belongs here and in docs/formats.md.
+  static_assert(sizeof(train::StepPart) == 15 * 8);
+  visit(part.loss_sum);
+  visit(part.tokens);
+  visit(part.learning_rate);
+  visit(part.gradient_norm);
+  visit(part.bytes_sent);
+  visit(part.bytes_received);
+  visit(part.data_s);
+  visit(part.compute_s);
+  visit(part.exchange_s);
+  visit(part.update_s);
+  visit(part.simulated_s);
+  visit(part.simulated_compute_s);
+  visit(part.synchronised);
+  visit(part.digest);
+  visit(part.state_digest);
+}
+
+template <typename AnyNote, typename Visit>
+void fields(AnyNote& note, Visit& visit) {
+  using T = std::remove_const_t<AnyNote>;
+  if constexpr (std::is_same_v<T, StartNote>) {
+    visit(note.finished);
+    visit(note.checkpoint);
+    visit(note.evaluated);
+    visit(note.best.step);
+    visit(note.best.loss);
+    visit(note.best.since);
+  } else if constexpr (std::is_same_v<T, StepNote>) {
+    visit(note.step);
+    visit(note.worker);
+    step_fields(note.part, visit);
+  } else if constexpr (std::is_same_v<T, EvaluationNote>) {
+    static_assert(sizeof(train::EvalPart) == 2 * 8);
+    visit(note.step);
+    visit(note.worker);
+    visit(note.name);
+    visit(note.part.loss_sum);
+    visit(note.part.tokens);
+  } else if constexpr (std::is_same_v<T, StopAnswerNote> || std::is_same_v<T, StopAtNote>) {
+    visit(note.point);
+  } else if constexpr (std::is_same_v<T, CheckpointAskNote>) {
+    visit(note.margin);
+  } else if constexpr (std::is_same_v<T, CheckpointAnswerNote> ||
+                       std::is_same_v<T, CheckpointAtNote>) {
+    visit(note.step);
+  }
+}
+
+// A part of a file's name (CheckpointWriter::write_worker).
+bool is_plain(const std::string& name) {
+  return !name.empty() && std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.';
+  });
+}
+
+template <typename T>
+void read_items(NoteReader& reader, std::vector<std::pair<std::string, std::vector<T>>>& items) {
+  items.resize(reader.count(4 + 8));
+  for (auto& [name, values] : items) {
+    reader(name);
+    if (!is_plain(name)) reader.refuse("a name of state is not of letters, digits, _, - and .");
+    reader.list(values);
+  }
+}
+
+template <typename T>
+Result<Note> read(std::span<const uint8_t> bytes) {
+  NoteReader reader(bytes);
+  T note;
+  if constexpr (std::is_same_v<T, CheckpointNote>) {
+    reader(note.step);
+    reader(note.worker);
+    read_items(reader, note.local);
+    read_items(reader, note.travelling);
+  } else {
+    fields(note, reader);
+  }
+  if (reader.wrong() == nullptr) return Note(std::move(note));
+  return fail(FailureKind::kCorruptPayload,
+              fmt::format("a note of kind {}: {}", kind_of<T>(), reader.wrong()));
+}
+
+template <size_t... index>
+Result<Note> read_kind(size_t kind, std::span<const uint8_t> bytes, std::index_sequence<index...>) {
+  using Read = Result<Note> (*)(std::span<const uint8_t>);
+  constexpr Read kReaders[] = {read<std::variant_alternative_t<index, Note>>...};
+  return kReaders[kind](bytes);
+}
+
+}  // namespace
+
+checkpoint::WorkerState CheckpointNote::state() const {
+  checkpoint::WorkerState state;
+  for (const auto& [name, values] : local) state.local.push_back({name, values});
+  for (const auto& [name, bytes] : travelling) state.travelling.push_back({name, bytes});
+  return state;
+}
+
+Bytes encode_checkpoint_note(int64_t step, int worker, const checkpoint::WorkerState& state) {
+  Bytes bytes = {kind_of<CheckpointNote>()};
+  NoteWriter write(bytes);
+  write(step);
+  write(worker);
+  ByteWriter(bytes).put(static_cast<uint32_t>(state.local.size()));
+  for (const checkpoint::NamedValues& part : state.local) {
+    write(part.name);
+    write.list(part.values);
+  }
+  ByteWriter(bytes).put(static_cast<uint32_t>(state.travelling.size()));
+  for (const checkpoint::NamedBytes& part : state.travelling) {
+    write(part.name);
+    write.list(part.bytes);
+  }
+  return bytes;
+}
+
+Bytes encode_note(const Note& note) {
+  if (const auto* checkpoint = std::get_if<CheckpointNote>(&note)) {
+    return encode_checkpoint_note(checkpoint->step, checkpoint->worker, checkpoint->state());
+  }
+  Bytes bytes = {static_cast<uint8_t>(note.index())};
+  NoteWriter writer(bytes);
+  std::visit([&writer](const auto& one) { fields(one, writer); }, note);
+  return bytes;
+}
+
+Result<Note> decode_note(std::span<const uint8_t> bytes) {
+  constexpr size_t kKinds = std::variant_size_v<Note>;
+  if (bytes.empty()) return fail(FailureKind::kCorruptPayload, "an empty note");
+  if (bytes[0] >= kKinds) {
+    return fail(FailureKind::kCorruptPayload,
+                fmt::format("a note of kind {}, known are 0 to {}", bytes[0], kKinds - 1));
+  }
+  return read_kind(bytes[0], bytes.subspan(1), std::make_index_sequence<kKinds>());
+}
+
+bool is_part(std::span<const uint8_t> note) {
+  return !note.empty() && note[0] >= kind_of<StepNote>() && note[0] <= kind_of<CompleteNote>();
+}
+
+}  // namespace thinwire::launch

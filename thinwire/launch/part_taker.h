@@ -1,0 +1,50 @@
+// Takes in what arrives for the run folder on a thread of its own, so that whoever moves frames
+// never waits for a disk.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "thinwire/base/bytes.h"
+
+namespace thinwire::launch {
+
+// Thread-safe.
+class PartTaker {
+ public:
+  // take: called with what was added, one after the other, in the order of adding. failed: called
+  // once with the message of what `take` threw; nothing is taken after it.
+  PartTaker(std::function<void(int from, const Bytes& part)> take,
+            std::function<void(const std::string& reason)> failed);
+  // Ends what is being taken; the rest is dropped.
+  ~PartTaker();
+  PartTaker(const PartTaker&) = delete;
+  PartTaker& operator=(const PartTaker&) = delete;
+
+  void add(int from, Bytes part);
+  // How many were added so far.
+  uint64_t added() const;
+  // Returns when the first `count` of those added were taken, or none will be any more.
+  void wait_until_taken(uint64_t count);
+
+ private:
+  void run();
+
+  const std::function<void(int, const Bytes&)> take_;
+  const std::function<void(const std::string&)> failed_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::pair<int, Bytes>> parts_;
+  uint64_t added_ = 0;
+  uint64_t taken_ = 0;
+  bool over_ = false;  // nothing more is taken
+  std::thread thread_;
+};
+
+}  // namespace thinwire::launch

@@ -1,0 +1,109 @@
+// A run whose workers are on the ranks of an MPI job, one or several on each. Rank 0 leads: it
+// alone writes the run folder, and the others hand their workers' parts in to it by notes, which
+// it takes in on a thread of its own.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "thinwire/base/bytes.h"
+#include "thinwire/base/clock.h"
+#include "thinwire/launch/notes.h"
+#include "thinwire/launch/part_taker.h"
+#include "thinwire/train/run_sink.h"
+#include "thinwire/transport/mpi.h"
+
+namespace thinwire::launch {
+
+class Ranks {
+ public:
+  // Throws UsageError when the job has more than `workers` ranks. stop: set from outside, on any
+  // rank, to end the run in order; may be null.
+  Ranks(int workers, std::unique_ptr<transport::MpiJob> job, const std::atomic<bool>* stop);
+  ~Ranks();
+  Ranks(const Ranks&) = delete;
+  Ranks& operator=(const Ranks&) = delete;
+
+  bool leads() const { return job_->rank() == 0; }
+  int members_here() const { return job_->first_member(job_->rank() + 1) - first_member(); }
+  // One for each worker of this rank; may outlive neither this nor the job.
+  std::vector<std::unique_ptr<transport::Peers>> make_peers();
+  // Ends the run on all ranks.
+  void abort(const std::string& reason) { hub().abort(reason); }
+
+  using Start = StartNote;
+  // The leader tells it, the others wait for it. Throws Error when another rank ended the run.
+  void tell(const Start& start);
+  Start hear();
+
+  // Leader: the sink of its own workers, beside which the others' parts go to `folder` as long as
+  // it lives; once a run. What the folder throws at these ends the run. A worker's checkpoint waits
+  // until what had come before the one before it is written, so that no more than that piles up.
+  std::unique_ptr<train::RunSink> leader_sink(train::RunSink& folder);
+  // As RunSink::stops_before, on every rank: the leader asks how far the others are, and they wait
+  // before their next step until it has said where all stop. Throws Aborted.
+  bool stops_before(int64_t point);
+  // As RunSink::checkpoint_due. Once the leader's folder wants one, it asks likewise; the others go
+  // on for about a second's steps before they wait for the answer. Throws Aborted.
+  bool checkpoint_due(int64_t completed);
+  // Leader: waits until all parts of all ranks are in. Throws Error when that cannot be any more.
+  void wait_for_parts();
+  // Others: a sink that passes everything on to the leader's, and that it is all.
+  std::unique_ptr<train::RunSink> remote_sink();
+  void all_handed_in();
+
+ private:
+  class LeaderSink;
+
+  void take_note(int from, Bytes note);
+  void take_part(int from, const Bytes& note, train::RunSink& sink);
+  void take_agreement_note(int from, const Note& note);
+  // Throws Error unless `worker` is one of the rank whose first member is `from`.
+  void check_worker(int from, int worker) const;
+  void abort_for(int from, const std::string& what);
+  void note_all(const Note& note);
+  int first_member() const { return job_->first_member(job_->rank()); }
+  // Notes between ranks go between their first members.
+  transport::FrameHub& hub() { return *job_->hub(first_member()); }
+  // An agreement among all ranks; beside what this one knows, what the leader has heard.
+  struct Poll {
+    train::Agreement agreement;
+    int64_t margin = 0;
+    int64_t latest = -1;  // point that a rank may have passed
+    int answers = 0;
+    bool asking = false;  // until what was agreed is done
+    int64_t agreed() const { return latest + margin + 1; }
+  };
+  // Comes to a point, and waits there while it may not be passed. Returns the agreed one.
+  int64_t come_to(train::Agreement& agreement, int64_t point);
+  // Leader, with agreement_mutex_ held: asks the others how far they are, and hears the answers;
+  // true: that was the last, and all are to hear the agreed point.
+  bool ask(Poll& poll, const Note& question);
+  bool hear(Poll& poll, int64_t latest);
+  void take_answer(int from, const Note& note);
+  void take_question(int from, const Note& note);
+  void ask_for_stop();
+  void ask_for_checkpoint(int64_t completed);
+
+  const int workers_;
+  std::mutex taker_mutex_;
+  PartTaker* taker_ = nullptr;  // leader: of its sink; null without one
+  Start start_;                 // others: as told
+  std::atomic<bool> told_ = false;
+  const std::atomic<bool>* stop_;
+  std::mutex agreement_mutex_;
+  bool wished_ = false;  // has asked for the end of the run
+  Poll stop_point_;
+  Poll checkpoint_step_;
+  const train::RunSink* folder_ = nullptr;  // leader: of the run folder; null without a sink
+  int64_t first_step_ = -1;                 // leader: that it trained; -1: none yet
+  Stopwatch watch_;                         // leader: since it began
+  std::atomic<int> complete_ = 0;           // leader: ranks that have handed in everything
+  // Last, for the job's thread uses what is above until it goes.
+  std::unique_ptr<transport::MpiJob> job_;
+};
+
+}  // namespace thinwire::launch

@@ -1,0 +1,17 @@
+// The workers of one process: a thread each.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "thinwire/train/worker.h"
+#include "thinwire/transport/peers.h"
+
+namespace thinwire::launch {
+
+// Runs a worker for each of the peers and waits for all. The first failure ends the run for
+// everybody and is rethrown; Aborted when the run was ended by a worker elsewhere.
+train::RunEnd run_workers(const train::RunContext& context,
+                          std::span<const std::unique_ptr<transport::Peers>> peers);
+
+}  // namespace thinwire::launch

@@ -1,0 +1,354 @@
+#include "thinwire/launch/train.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "thinwire/base/file.h"
+#include "thinwire/base/plain_message.h"
+#include "thinwire/base/rng.h"
+#include "thinwire/checkpoint/resume.h"
+#include "thinwire/checkpoint/run_folder.h"
+#include "thinwire/data/prepare.h"
+#include "thinwire/data/rows.h"
+#include "thinwire/data/token_sets.h"
+#include "thinwire/data/vocabulary.h"
+#include "thinwire/events/progress.h"
+#include "thinwire/events/run_log.h"
+#include "thinwire/launch/ranks.h"
+#include "thinwire/launch/run_workers.h"
+#include "thinwire/links/links.h"
+#include "thinwire/method/architectures.h"
+#include "thinwire/method/ignored.h"
+#include "thinwire/method/run_memory.h"
+#include "thinwire/report/opening.h"
+#include "thinwire/report/summarise.h"
+#include "thinwire/train/initial_parameters.h"
+#include "thinwire/train/params_digest.h"
+#include "thinwire/train/worker.h"
+#include "thinwire/transport/local.h"
+#include "thinwire/transport/simulated_network.h"
+
+namespace thinwire::launch {
+namespace {
+
+// Fills in what only the machine and the prepared data know.
+void resolve(config::Recipe& recipe, const data::Vocabulary& vocabulary) {
+  const int64_t tokens = vocabulary.size();
+  if (recipe.model.vocab == 0) recipe.model.vocab = tokens;
+  if (recipe.model.vocab < tokens) {
+    throw UsageError(fmt::format("[model] vocab must be >= {} (the vocabulary in {}), got {}",
+                                 tokens, recipe.data.dir, recipe.model.vocab));
+  }
+  const model::Placement placement = model::parse_device(recipe.train.device);
+  if (recipe.train.device == "auto") recipe.train.device = placement ? "cuda" : "cpu";
+  const bool bf16 =
+      model::parse_precision(recipe.train.precision, placement) == model::Precision::kBf16;
+  recipe.train.precision = bf16 ? "bf16" : "fp32";
+  if (recipe.train.threads > available_cores()) {
+    throw UsageError(
+        fmt::format("[train] threads must be <= {} (the cores of this machine), got {}",
+                    available_cores(), recipe.train.threads));
+  }
+  config::check_recipe(recipe);
+}
+
+// Refuses what this machine cannot hold, before anything is made.
+void require_memory(const config::Recipe& recipe, int64_t workers_here) {
+  const std::string warning = check_memory(method::run_memory(recipe, workers_here));
+  if (!warning.empty()) events::print_message(warning);
+}
+
+void warn_of_ignored(const config::Recipe& recipe) {
+  for (const std::string& field : method::ignored_fields(recipe)) events::print_message(field);
+}
+
+// What is prepared counts, so that the text may be elsewhere; that it is not what the recipe says
+// would otherwise go unnoticed.
+void say_prepared_otherwise(const config::DataSection& data) {
+  constexpr size_t kNamed = 3;
+  std::vector<std::string> reasons = data::prepared_otherwise(data);
+  if (reasons.empty()) return;
+  if (reasons.size() > kNamed) {
+    const std::string more = fmt::format("{} more", reasons.size() - kNamed);
+    reasons.resize(kNamed);
+    reasons.push_back(more);
+  }
+  events::print_message(
+      fmt::format("{} is used as it was prepared, not as the recipe says now ({}); `thinwire "
+                  "prepare --force` makes it again",
+                  data.dir, fmt::join(reasons, "; ")));
+}
+
+struct Corpus {
+  explicit Corpus(const config::Recipe& recipe, uint64_t vocabulary_digest)
+      : sets(data::open_sets(recipe.data.dir, vocabulary_digest)),
+        rows(sets.at("train"), recipe.train.sequence,
+             derive_seed(static_cast<uint64_t>(recipe.run.seed), "data")) {
+    for (const auto& [name, tokens] : sets) {
+      digests.emplace(name, tokens.digest());
+      if (name == "train") continue;
+      validation.emplace(name, data::Rows::ordered(tokens, recipe.train.sequence));
+    }
+  }
+
+  std::map<std::string, data::TokenSet> sets;
+  data::Rows rows;
+  std::map<std::string, data::Rows> validation;
+  checkpoint::DataDigests digests;
+};
+
+// Null where nobody's computation takes virtual time.
+std::shared_ptr<transport::SimulatedNetwork> simulate_links(const config::Recipe& recipe) {
+  auto members = links::members_of(recipe.links, static_cast<int>(recipe.train.workers));
+  const bool simulated =
+      std::ranges::any_of(members, [](const links::Member& member) { return member.step_s > 0; });
+  if (!simulated) return nullptr;
+  return std::make_shared<transport::SimulatedNetwork>(std::move(members));
+}
+
+// What holds the ranks' bytes back; empty: nothing.
+std::vector<links::Link> paced_links(const config::Recipe& recipe) {
+  std::vector<links::Link> links;
+  if (!recipe.links.paced) return links;
+  for (const links::Member& member :
+       links::members_of(recipe.links, static_cast<int>(recipe.train.workers))) {
+    links.push_back(member.link);
+  }
+  return links;
+}
+
+// One for each worker of this process, where it has all of them.
+std::vector<std::unique_ptr<transport::Peers>> local_peers(const train::RunContext& context) {
+  auto peers = transport::make_local_peers(static_cast<int>(context.recipe.train.workers));
+  if (!context.simulation) return peers;
+  for (auto& own : peers) {
+    own = transport::make_simulated_peers(std::move(own), context.simulation);
+  }
+  return peers;
+}
+
+// What the process that writes the run folder has.
+struct Recording {
+  Recording(const config::Recipe& recipe, const checkpoint::RunFolder& folder, int64_t first_step,
+            const std::atomic<bool>* stop, checkpoint::CheckpointStamp stamp)
+      : recorder(recipe, folder.path(), first_step),
+        collector(static_cast<int>(recipe.train.workers), recorder),
+        checkpoints(folder.checkpoints(), static_cast<int>(recipe.train.workers),
+                    recipe.checkpoint.keep, std::move(stamp)),
+        sink(collector, checkpoints, stop, recipe.checkpoint.minutes) {}
+
+  report::Recorder recorder;
+  train::Collector collector;
+  checkpoint::CheckpointMeeting checkpoints;
+  train::FolderSink sink;
+};
+
+// What the log of a run says of its evaluations up to `step`.
+void read_evaluations(const fs::path& log, int64_t step, const std::string& watch,
+                      Ranks::Start& start) {
+  if (!fs::exists(log)) return;
+  for (const events::EvalEvent& event : events::read_run_log(log).evals) {
+    if (event.step == step) start.evaluated.push_back(event.name);
+    if (event.step <= step && event.name == watch) start.best.add(event.step, event.loss);
+  }
+}
+
+// The best of the checkpoints that are there.
+checkpoint::BestLoss best_checkpoint(const checkpoint::RunFolder& folder, int64_t step,
+                                     const std::string& watch) {
+  checkpoint::BestLoss best;
+  if (!fs::exists(folder.log())) return best;
+  for (const events::EvalEvent& event : events::read_run_log(folder.log()).evals) {
+    const auto at = static_cast<uint64_t>(event.step);
+    const bool counts =
+        event.step <= step && event.name == watch &&
+        checkpoint::is_checkpoint(folder.checkpoints() / checkpoint::checkpoint_name(at));
+    if (counts) best.add(event.step, event.loss);
+  }
+  return best;
+}
+
+void check_watch(const config::Recipe& recipe, const Corpus& corpus) {
+  if (recipe.eval.patience == 0 && !recipe.checkpoint.best) return;
+  if (corpus.validation.contains(recipe.eval.watch)) return;
+  std::vector<std::string> names;
+  for (const auto& [name, rows] : corpus.validation) names.push_back(name);
+  throw UsageError(fmt::format("[eval] watch = '{}' is no validation set of {}, which has {}",
+                               recipe.eval.watch, recipe.data.dir,
+                               names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+}
+
+// Says why a run ended before its last step.
+void report_early_end(const config::Recipe& recipe, const train::RunEnd& end,
+                      report::Recorder& recorder) {
+  if (end.steps == recipe.train.steps) return;
+  recorder.message(end.steps,
+                   fmt::format("ended early: the loss on {} has not been lower than the {:.4f} "
+                               "after step {} in {} evaluations (eval.patience)",
+                               recipe.eval.watch, end.best.loss, end.best.step, end.best.since));
+}
+
+// What is to be done, found out by the process that has the folder and told to the others.
+Ranks::Start find_start(const config::Recipe& recipe, const checkpoint::RunFolder* folder,
+                        Ranks* ranks) {
+  if (folder == nullptr) return ranks->hear();
+  Ranks::Start start;
+  start.finished = folder->finished();
+  start.checkpoint = folder->newest().string();
+  if (!start.checkpoint.empty()) {
+    const auto step = static_cast<int64_t>(*checkpoint::checkpoint_step(start.checkpoint));
+    read_evaluations(folder->log(), step, recipe.eval.watch, start);
+  }
+  if (ranks != nullptr) ranks->tell(start);
+  return start;
+}
+
+// Where the run begins or goes on.
+struct Beginning {
+  std::shared_ptr<tensor::Arena> initial;                // the weights
+  std::unique_ptr<checkpoint::CheckpointReader> resume;  // null: a new run
+  uint64_t run_id = 0;
+  int64_t first_step = 0;
+  int64_t ended_at = 0;              // as in ResumeFacts
+  std::vector<std::string> notices;  // likewise
+};
+
+// checkpoint: to go on from; empty: a new run.
+Beginning find_beginning(const std::string& checkpoint, const tensor::Layout& layout,
+                         const data::Vocabulary& vocabulary,
+                         const checkpoint::RunSources& sources) {
+  Beginning from;
+  from.initial = std::make_shared<tensor::Arena>(layout);
+  if (checkpoint.empty()) {
+    train::set_initial_parameters(sources.recipe, &vocabulary, *from.initial);
+    from.run_id = checkpoint::new_run_id(sources, checkpoint::kNumericsVersion);
+    return from;
+  }
+  from.resume = checkpoint::open_newest(checkpoint);
+  checkpoint::ResumeFacts facts = checkpoint::check_resume(*from.resume, sources);
+  from.resume->read_weights(*from.initial);
+  from.run_id = from.resume->meta().run;
+  from.first_step = static_cast<int64_t>(from.resume->meta().step);
+  from.ended_at = facts.ended_at;
+  from.notices = std::move(facts.notices);
+  return from;
+}
+
+// `ranks` is null where all workers are threads of this process.
+TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks* ranks) {
+  const auto vocabulary = data::Vocabulary::load(recipe.data.dir);
+  resolve(recipe, *vocabulary);
+  const int workers_here =
+      ranks == nullptr ? static_cast<int>(recipe.train.workers) : ranks->members_here();
+  require_memory(recipe, workers_here);
+  if (ranks == nullptr || ranks->leads()) warn_of_ignored(recipe);
+  std::optional<checkpoint::RunFolder> folder;
+  if (ranks == nullptr || ranks->leads()) {
+    folder.emplace(recipe, options.restart);
+    say_prepared_otherwise(recipe.data);
+  }
+  const Ranks::Start start = find_start(recipe, folder ? &*folder : nullptr, ranks);
+  if (start.finished) {
+    if (!folder) return {Outcome::kElsewhere, recipe.train.steps, {}};
+    return {Outcome::kAlreadyFinished, recipe.train.steps, events::read_summary(folder->summary())};
+  }
+  const Corpus corpus(recipe, vocabulary->digest());
+  check_watch(recipe, corpus);
+  const tensor::Layout layout(method::tensors_of(recipe.model));
+  Beginning from = find_beginning(start.checkpoint, layout, *vocabulary,
+                                  {recipe, vocabulary->digest(), corpus.digests});
+  const int64_t first_step = from.first_step;
+  std::optional<Recording> recording;
+  std::unique_ptr<train::RunSink> between;  // the workers here and the recording, with ranks
+  if (folder) {
+    folder->begin(recipe);
+    for (const std::string& line :
+         report::opening_lines(recipe, corpus.sets.at("train").tokens(), workers_here)) {
+      events::print_message(line);
+    }
+    const bool anew = !from.resume && fs::exists(folder->log());
+    const checkpoint::BestLoss best = best_checkpoint(*folder, first_step, recipe.eval.watch);
+    recording.emplace(
+        recipe, *folder, first_step, options.stop,
+        checkpoint::CheckpointStamp{from.run_id, corpus.digests, from.ended_at, recipe.sync.method,
+                                    config::print_recipe(recipe), vocabulary->file(),
+                                    recipe.train.batch * recipe.train.sequence});
+    if (from.resume) {
+      recording->recorder.message(first_step, fmt::format("resuming {} after step {}",
+                                                          folder->path().string(), first_step));
+    }
+    if (anew) {
+      recording->recorder.message(
+          0, fmt::format("{} has no checkpoint yet; starting anew", folder->path().string()));
+    }
+    if (recipe.checkpoint.best) recording->sink.keep_best(recipe.eval.watch, best);
+    for (const std::string& notice : from.notices) recording->recorder.message(first_step, notice);
+  } else {
+    between = ranks->remote_sink();
+  }
+  if (recording && ranks != nullptr) between = ranks->leader_sink(recording->sink);
+  CoreSlots cores(std::max(available_cores(), static_cast<int>(recipe.train.threads)));
+  ThreadPool threads(1);
+  const uint64_t first_digest = train::values_digest(from.initial->all(), threads);
+  train::InitialParameters shared_initial(std::move(from.initial), workers_here);
+  const train::RunContext context{recipe,
+                                  layout,
+                                  shared_initial,
+                                  from.run_id,
+                                  first_step,
+                                  corpus.rows,
+                                  corpus.validation,
+                                  cores,
+                                  between ? *between : recording->sink,
+                                  from.resume.get(),
+                                  simulate_links(recipe),
+                                  from.ended_at,
+                                  {start.evaluated.begin(), start.evaluated.end()},
+                                  start.best};
+  if (options.on_start) options.on_start();
+  const train::RunEnd end =
+      run_workers(context, ranks == nullptr ? local_peers(context) : ranks->make_peers());
+  if (!recording) {
+    ranks->all_handed_in();
+    return {Outcome::kElsewhere, end.steps, {}};
+  }
+  if (ranks != nullptr) ranks->wait_for_parts();
+  recording->recorder.sync();
+  if (!end.finished) return {Outcome::kStopped, end.steps, {}};
+  report_early_end(recipe, end, recording->recorder);
+  const uint64_t digest = recording->collector.last_digest().value_or(first_digest);
+  const events::Summary summary = report::summarise(recipe, recording->recorder, digest);
+  events::write_summary(folder->summary(), summary);
+  return {Outcome::kFinished, end.steps, summary};
+}
+
+}  // namespace
+
+TrainResult train(config::Recipe recipe, const TrainOptions& options) {
+  if (recipe.train.engine == "local") return train_here(std::move(recipe), options, nullptr);
+  const auto workers = static_cast<int>(recipe.train.workers);
+  Ranks ranks(workers, transport::join_mpi_job(workers, paced_links(recipe)), options.stop);
+  try {
+    if (simulate_links(recipe)) {
+      throw UsageError(
+          "[links] step_s needs [train] engine = \"local\", got \"mpi\": the virtual clocks of all "
+          "workers meet in one process; the run's bits are the same there");
+    }
+    return train_here(std::move(recipe), options, &ranks);
+  } catch (const std::exception& error) {
+    ranks.abort(plain_message(error));
+    throw;
+  }
+}
+
+}  // namespace thinwire::launch

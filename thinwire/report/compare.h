@@ -1,0 +1,66 @@
+// Finished runs side by side: what `thinwire compare` and the sweep's results show.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "thinwire/base/file.h"
+#include "thinwire/events/plot.h"
+#include "thinwire/events/summary.h"
+#include "thinwire/report/table.h"
+
+namespace thinwire::report {
+
+struct FinishedRun {
+  fs::path folder;
+  events::Summary summary;
+};
+
+// Reads a run folder's summary.json. Throws Error that says so if the folder is no finished run.
+FinishedRun load_finished_run(const fs::path& folder);
+
+struct FoundRuns {
+  std::vector<FinishedRun> finished;
+  std::vector<std::string> left_out;  // "runs/b: at step 120 of 500, not finished"
+};
+
+// Sorts paths, such as those of runs/*, into finished runs and all else. Throws Error for a path
+// where there is nothing.
+FoundRuns find_runs(std::span<const std::string> paths);
+
+// "diloco"; of a run in two stages "diloco (within: allreduce)".
+std::string method_text(const std::string& method, const std::string& within);
+
+// Names of all validation sets of the runs; "validation", the training text's own, comes first.
+std::vector<std::string> validation_sets(std::span<const FinishedRun> runs);
+
+// What a summary tells, as columns and, for one run, cells: losses, bytes, ratios, speed, time.
+std::vector<Column> result_columns(std::span<const FinishedRun> runs);
+std::vector<std::string> result_cells(const events::Summary& summary,
+                                      const std::vector<std::string>& sets);
+// Lines that say what the losses, ratios and times of result_columns mean.
+std::string result_legend(std::span<const FinishedRun> runs);
+
+// The same for machines, in full precision under the names of summary.json.
+std::vector<Column> exact_columns(const std::vector<std::string>& sets);
+std::vector<std::string> exact_cells(const events::Summary& summary,
+                                     const std::vector<std::string>& sets);
+
+// A row a run. Runs are called by their method where that tells them apart, else by name or folder.
+Table compare_table(std::span<const FinishedRun> runs);
+Table exact_compare_table(std::span<const FinishedRun> runs);
+
+// What a loss curve is drawn over; tokens and bytes are all since the run began.
+enum class CurveAxis : uint8_t {
+  kSteps,
+  kTokens,  // of all workers
+  kBytes,   // sent by a worker, the mean of the workers; on a logarithmic scale
+};
+
+// The training loss of a run, from events.jsonl, smoothed over about 2 % of its steps.
+events::PlotSeries loss_curve(const fs::path& folder, std::string label, CurveAxis axis);
+events::PlotSpec loss_plot(std::vector<events::PlotSeries> series, CurveAxis axis);
+
+}  // namespace thinwire::report

@@ -1,0 +1,30 @@
+// A run's curves for TensorBoard. docs/formats.md lists the tags.
+#pragma once
+
+#include <cstdint>
+
+#include "thinwire/base/file.h"
+#include "thinwire/events/run_log.h"
+#include "thinwire/events/tensorboard.h"
+
+namespace thinwire::report {
+
+// Used by one thread. All functions throw Error when the disk is full.
+class Curves {
+ public:
+  // Begins a new file in `folder`, which takes the place of what earlier files say about steps
+  // after `resume_step`. What they lack of the steps up to there (an interruption cut them off, or
+  // there are none) is written from `history`, so that TensorBoard shows every step once.
+  Curves(const fs::path& folder, int64_t resume_step, const events::RunHistory& history);
+
+  void add(const events::StepEvent& event, double mean_loss);
+  void add(const events::EvalEvent& event);
+  // Returns when everything is on disk.
+  void sync() { writer_.sync(); }
+
+ private:
+  const int64_t first_step_;  // of the new file
+  events::TensorBoardWriter writer_;
+};
+
+}  // namespace thinwire::report

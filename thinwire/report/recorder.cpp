@@ -1,0 +1,115 @@
+#include "thinwire/report/recorder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "thinwire/base/units.h"
+#include "thinwire/method/architectures.h"
+
+namespace thinwire::report {
+namespace {
+
+constexpr double kPlainInterval = 10;  // seconds between lines about an evaluation
+
+events::RunLog open_log(const fs::path& file, int64_t resume_step) {
+  if (resume_step > 0) return {file, resume_step};
+  return events::RunLog(file);
+}
+
+// "3.214 (last 12 steps)"
+std::string loss_text(const LossMean& loss) {
+  const std::string value = fmt::format("{:.3f}", without_nan_sign(loss.value()));
+  return loss.steps() > 1 ? fmt::format("{} (last {} steps)", value, loss.steps()) : value;
+}
+
+}  // namespace
+
+Recorder::Recorder(const config::Recipe& recipe, const fs::path& folder, int64_t resume_step)
+    : file_(folder / "events.jsonl"),
+      log_(open_log(file_, resume_step)),
+      progress_(recipe.run.name, recipe.train.steps,
+                {.start = resume_step, .plain_every = recipe.log.every}),
+      totals_(recipe),
+      flops_per_token_(method::train_flops_per_token(recipe.model, recipe.train.sequence)),
+      since_(monotonic_seconds()) {
+  events::RunHistory history;
+  if (resume_step > 0) history = events::read_run_log(file_);
+  if (recipe.log.tensorboard) {
+    curves_ = std::make_unique<Curves>(folder / "tensorboard", resume_step, history);
+  }
+  read_back(history, resume_step);
+}
+
+void Recorder::read_back(const events::RunHistory& history, int64_t resume_step) {
+  for (const events::StepEvent& event : history.steps) totals_.add(event);
+  for (const events::EvalEvent& event : history.evals) totals_.add(event);
+  totals_.set_completed(resume_step);
+  const std::string file = file_.string();
+  if (log_.repaired()) {
+    message(resume_step, file + " ended in the middle of a line, as a power cut leaves it; that " +
+                             "line is dropped");
+  }
+  if (totals_.lost() > 0) {
+    message(resume_step, fmt::format("{} lacks {} of the {} steps done; the summary takes their "
+                                     "time and bytes to be the mean of the others'",
+                                     file, totals_.lost(), resume_step));
+  }
+}
+
+void Recorder::step(events::StepEvent event) {
+  const double now = monotonic_seconds();
+  const double elapsed = std::max(now - std::exchange(since_, now), 1e-9);
+  event.tokens_per_second = static_cast<double>(event.tokens) / elapsed;
+  event.model_flops_per_second = event.tokens_per_second * flops_per_token_;
+  totals_.add(event);
+  log_.write(event);
+  if (curves_) curves_->add(event, totals_.loss().value());
+  show(event);
+}
+
+void Recorder::show(const events::StepEvent& event) {
+  if (!progress_.due(event.step)) return;
+  // Means, for most steps of methods that exchange rarely send nothing.
+  std::vector<events::ProgressField> fields = {
+      {"loss", loss_text(totals_.loss())},
+      {"tok/s", format_count(totals_.tokens_per_second())},
+      {"sent", format_bytes(totals_.bytes_sent_a_step())},
+      {"received", format_bytes(totals_.bytes_received_a_step())},
+      {"lr", fmt::format("{:.2e}", event.learning_rate)}};
+  if (totals_.simulated_seconds() > 0) {
+    fields.push_back({"over links", format_seconds(totals_.simulated_seconds())});
+  }
+  progress_.update(event.step, std::move(fields));
+}
+
+void Recorder::evaluation(int64_t step, const std::string& name, double loss) {
+  const events::EvalEvent event{step, name, loss};
+  totals_.add(event);
+  log_.write(event);
+  if (curves_) curves_->add(event);
+  events::print_message(fmt::format("step {}: {} loss {:.4f}", step, name, without_nan_sign(loss)));
+}
+
+void Recorder::show_evaluation(int64_t step, const std::string& name, double fraction) {
+  const std::string text = fmt::format("evaluating {}, {:.0f} %", name, 100 * fraction);
+  if (progress_.live()) return progress_.update(step, {{"", text}});
+  const double now = monotonic_seconds();
+  if (fraction > 0 && now - evaluation_shown_ < kPlainInterval) return;
+  if (fraction > 0) events::print_message(fmt::format("step {}: {}", step, text));
+  evaluation_shown_ = now;
+}
+
+void Recorder::message(int64_t step, const std::string& text) {
+  log_.write(events::MessageEvent{step, text});
+  events::print_message(text);
+}
+
+void Recorder::sync() {
+  log_.sync();
+  if (curves_) curves_->sync();
+}
+
+}  // namespace thinwire::report

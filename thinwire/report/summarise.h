@@ -1,0 +1,15 @@
+// The summary of a run that has ended.
+#pragma once
+
+#include <cstdint>
+
+#include "thinwire/config/recipe.h"
+#include "thinwire/events/summary.h"
+#include "thinwire/report/recorder.h"
+
+namespace thinwire::report {
+
+// `digest`: of the final weights. The recipe is as resolved.
+events::Summary summarise(const config::Recipe& recipe, const Recorder& recorder, uint64_t digest);
+
+}  // namespace thinwire::report

@@ -1,0 +1,88 @@
+// Where a worker hands in its part of what a run leaves behind: steps, evaluations, checkpoints.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+#include "thinwire/checkpoint/best_loss.h"
+#include "thinwire/checkpoint/meeting.h"
+#include "thinwire/train/agreement.h"
+#include "thinwire/train/collector.h"
+
+namespace thinwire::train {
+
+// The points at which a run can stop, in the order in which every worker comes to them: before each
+// forward pass of the evaluation after `completed` steps, and before the step that follows it.
+constexpr int64_t kPointsAStep = int64_t{1} << 17;
+constexpr int64_t point_before_pass(int64_t completed, int64_t pass) {
+  return completed * kPointsAStep + std::min(pass, kPointsAStep - 2);
+}
+constexpr int64_t point_before_step(int64_t completed) {
+  return completed * kPointsAStep + kPointsAStep - 1;
+}
+
+// Thread-safe; nobody waits for other workers here, but for a moment where some are in other
+// processes and the run is to stop. Steps count completed ones.
+class RunSink {
+ public:
+  virtual ~RunSink() = default;
+
+  // Throw Error when replicas that should agree do not, and when something cannot be written.
+  virtual void add_step(int64_t step, int worker, const StepPart& part) = 0;
+  virtual void add_evaluation(int64_t step, const std::string& name, int worker,
+                              const EvalPart& part) = 0;
+  virtual void add_checkpoint(int64_t step, int worker, const checkpoint::WorkerState& state) = 0;
+  // Shows how much of a set worker 0 has evaluated.
+  virtual void show_evaluation(int64_t step, const std::string& name, double fraction) = 0;
+  // Whether the run ends before this point because somebody asked for it: the same answer for every
+  // worker.
+  virtual bool stops_before(int64_t point) = 0;
+  // Whether all write a checkpoint before the step that follows `completed`, because
+  // checkpoint.minutes went by since the last one: the same answer for every worker, each of which
+  // asks before every step.
+  virtual bool checkpoint_due(int64_t completed) = 0;
+
+  // Of the sink of the process that writes: whether checkpoint.minutes went by since the last one,
+  // and the steps of the newest that was written; -1: none was.
+  virtual bool checkpoint_wanted() const { return false; }
+  virtual int64_t checkpoint_written() const { return -1; }
+};
+
+// The sink of the process that writes the run folder.
+class FolderSink final : public RunSink {
+ public:
+  // stop: set from outside to end the run; may be null. checkpoint_minutes 0: none by time.
+  FolderSink(Collector& collector, checkpoint::CheckpointMeeting& checkpoints,
+             const std::atomic<bool>* stop, double checkpoint_minutes);
+  // From here on the best checkpoint by evaluations of this set is kept. best: what a checkpoint
+  // that is there has reached. To be called before workers come.
+  void keep_best(const std::string& set, const checkpoint::BestLoss& best);
+
+  void add_step(int64_t step, int worker, const StepPart& part) override;
+  void add_evaluation(int64_t step, const std::string& name, int worker,
+                      const EvalPart& part) override;
+  void add_checkpoint(int64_t step, int worker, const checkpoint::WorkerState& state) override;
+  void show_evaluation(int64_t step, const std::string& name, double fraction) override;
+  bool stops_before(int64_t point) override;
+  bool checkpoint_due(int64_t completed) override;
+  bool checkpoint_wanted() const override;
+  int64_t checkpoint_written() const override { return written_; }
+
+ private:
+  Collector& collector_;
+  checkpoint::CheckpointMeeting& checkpoints_;
+  const std::atomic<bool>* stop_;
+  const double interval_s_;
+  Agreement stop_point_;
+  Agreement checkpoint_step_;
+  std::atomic<double> since_;  // when the last checkpoint was written
+  std::atomic<int64_t> written_ = -1;
+  std::string watched_;  // the set that the best checkpoint goes by; empty: none is kept
+  std::mutex best_mutex_;
+  checkpoint::BestLoss best_;
+};
+
+}  // namespace thinwire::train
