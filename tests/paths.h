@@ -1,5 +1,6 @@
-// Files that tests read. Where they lie is known to paths.cpp alone, so that every other object
-// file of the tests is the same in any checkout and comes out of the compiler's cache.
+// Files that tests read, and where they write. Where they lie is known to paths.cpp alone, so that
+// every other object file of the tests is the same in any checkout and comes out of the compiler's
+// cache.
 #pragma once
 
 #include <filesystem>
@@ -12,5 +13,9 @@ std::filesystem::path source_file(const std::string& name);
 
 // A file of the data shared by several projects, in a folder that may be absent.
 std::filesystem::path shared_data(const std::string& name);
+
+// Where tests write much that need not reach a disk: a folder in memory, which goes away with the
+// process, or gtest's temporary folder where TEST_TMPDIR names one or memory has no room.
+std::filesystem::path memory_folder();
 
 }  // namespace thinwire::tests

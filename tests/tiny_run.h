@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <exception>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -14,11 +16,11 @@
 namespace thinwire {
 
 // A folder of this test alone, empty at first.
-inline fs::path test_folder() {
+inline fs::path test_folder(const fs::path& root = testing::TempDir()) {
   const auto* info = testing::UnitTest::GetInstance()->current_test_info();
   std::string name = std::string(info->test_suite_name()) + "." + info->name();
   for (char& c : name) c = c == '/' ? '_' : c;
-  fs::path folder = fs::path(testing::TempDir()) / "thinwire" / name;
+  fs::path folder = root / "thinwire" / name;
   fs::remove_all(folder);
   fs::create_directories(folder);
   return folder;
@@ -66,6 +68,16 @@ inline config::Recipe tiny_recipe(const fs::path& folder, std::vector<std::strin
                                   "log.tensorboard=false"};
   all.insert(all.end(), overrides.begin(), overrides.end());
   return method::load_recipe("", all);
+}
+
+// The message of what the action throws; empty: it throws nothing.
+inline std::string message_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
 }
 
 }  // namespace thinwire

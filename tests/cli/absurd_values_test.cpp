@@ -13,6 +13,7 @@
 #include "tests/cli/program_run.h"
 #include "tests/tiny_run.h"
 #include "thinwire/cli/command.h"
+#include "thinwire/cli/refusal.h"
 #include "thinwire/launch/train.h"
 
 namespace thinwire::cli {
@@ -118,7 +119,8 @@ Words with_option(const CLI::App& command, const Words& words, const CLI::Option
 bool is_named(const CLI::Option& option, const std::string& value, const std::string& message) {
   const auto has = [&](const std::string& text) { return message.find(text) != std::string::npos; };
   const bool telling = option.get_positional() ? !value.empty() : value.size() > 1;
-  return has(option.get_name()) || has("'" + value + "'") || (telling && has(value));
+  return has(option.get_name()) || has(label(option)) || has("'" + value + "'") ||
+         (telling && has(value));
 }
 
 // Text that stands for itself, a path or a prompt, may come back as it is.

@@ -1,32 +1,20 @@
 """thinwire compare over a folder of runs, some of which are not finished."""
 
-import os
 import shutil
 import subprocess
-import tempfile
 import unittest
-from pathlib import Path
 
-BINARY = os.environ["THINWIRE_BINARY"]
+from trained_case import BINARY, TrainedCase
 
 
-class CompareCommand(unittest.TestCase):
+class CompareCommand(TrainedCase):
+    run_name = "runs/done"
+    fields = ["train.steps = 15", "train.batch = 4", "train.workers = 4", 'sync.method = "diloco"',
+              'sync.within = "allreduce"', "sync.clusters = 2", "diloco.sync_every = 5"]
+
     @classmethod
     def setUpClass(cls):
-        temporary = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(temporary.cleanup)
-        cls.folder = Path(temporary.name)
-        (cls.folder / "text.txt").write_text("a line of a small text about thin wires\n" * 500)
-        (cls.folder / "recipe.toml").write_text("")
-        fields = [f"data.dir={cls.folder}/tokens", f"data.text={cls.folder}/text.txt", "data.document=line",
-                  "data.vocabulary=byte", "data.validation_block=4", f"run.dir={cls.folder}/runs/done",
-                  "model.hidden=16", "model.layers=1", "model.heads=1", "train.steps=15", "train.batch=4",
-                  "train.sequence=16", "train.workers=4", "sync.method=diloco", "sync.within=allreduce",
-                  "sync.clusters=2", "diloco.sync_every=5"]
-        for command in ("prepare", "train"):
-            done = subprocess.run([BINARY, command, cls.folder / "recipe.toml", *fields], check=True,
-                                  capture_output=True, text=True)
-        cls.trained = done.stdout
+        super().setUpClass()
         shutil.copytree(cls.folder / "runs/done", cls.folder / "runs/open")
         (cls.folder / "runs/open/summary.json").unlink()
         (cls.folder / "runs/notes.txt").touch()

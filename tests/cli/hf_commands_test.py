@@ -68,9 +68,9 @@ class HfCommandsTest(unittest.TestCase):
         self.expect(1, "no config.json", "import", self.root, self.root / "out")
 
     def test_wrong_use_is_told_apart_from_failure(self):
-        self.expect(2, "does not exist", "export", self.root / "absent", self.root / "out")
+        self.expect(2, "MODEL: there is no folder", "export", self.root / "absent", self.root / "out")
         self.expect(2, "--dtype", "export", self.root, self.root / "out", "--dtype", "int3")
-        self.expect(2, "out_dir", "import", self.root)
+        self.expect(2, "OUT_DIR is missing", "import", self.root)
 
     def test_a_prompt_may_come_from_standard_input(self):
         write_tiny_model(self.root / "hf")

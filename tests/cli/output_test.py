@@ -4,30 +4,18 @@ import os
 import resource
 import signal
 import subprocess
-import tempfile
 import unittest
-from pathlib import Path
 
-BINARY = os.environ["THINWIRE_BINARY"]
+from trained_case import BINARY, TrainedCase
 
 
-class Output(unittest.TestCase):
+class Output(TrainedCase):
+    fields = ["train.steps = 2", "train.batch = 2", "train.workers = 1"]
+
     @classmethod
     def setUpClass(cls):
-        temporary = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(temporary.cleanup)
-        cls.folder = Path(temporary.name)
-        (cls.folder / "text.txt").write_text("a line of a small text about thin wires\n" * 500)
-        recipe = cls.folder / "recipe.toml"
-        recipe.write_text("\n".join([
-            f'data.dir = "{cls.folder}/tokens"', f'data.text = ["{cls.folder}/text.txt"]',
-            'data.document = "line"', 'data.vocabulary = "byte"', "data.validation_block = 4",
-            f'run.dir = "{cls.folder}/run"', "model.hidden = 16", "model.layers = 1", "model.heads = 1",
-            "train.steps = 2", "train.batch = 2", "train.workers = 1", "train.sequence = 16"]))
-        prepare = ["prepare", recipe]
-        train = ["train", recipe]
-        for command in (prepare, train):
-            subprocess.run([BINARY, *command], check=True, capture_output=True)
+        super().setUpClass()
+        recipe = cls.recipe
         run = cls.folder / "run"
         cls.commands = [
             ["--help"], ["--version"], ["train", "--help"], ["plan", "--help"],
@@ -36,7 +24,7 @@ class Output(unittest.TestCase):
             ["compare", run], ["compare", run, "--csv"], ["compare", run, "--json"],
             ["inspect", run], ["plan", "distro"], ["plan", "efficiency"], ["plan", "utilization"],
             ["bench", "speed", recipe, "model.vocab=258", "--steps", "1", "--warmup", "0"],
-            ["generate", run, "--tokens", "3", "--prompt", "wire"], prepare, train]
+            ["generate", run, "--tokens", "3", "--prompt", "wire"], ["prepare", recipe], ["train", recipe]]
 
     def test_a_full_device_is_a_failure_with_a_reason(self):
         for command in self.commands:
@@ -79,10 +67,10 @@ class Output(unittest.TestCase):
         self.assertIn("no/such.toml", done.stderr)
 
     def test_errors_of_the_file_system_are_told_in_plain_words(self):
-        recipe = self.folder / "recipe.toml"
-        done = subprocess.run([BINARY, "train", recipe, f"run.dir={recipe}/run"], capture_output=True, text=True)
+        wrong = f"{self.recipe}/run"
+        done = subprocess.run([BINARY, "train", self.recipe, f"run.dir={wrong}"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 1)
-        self.assertEqual(done.stderr, f"thinwire: cannot create folder {recipe}/run: Not a directory\n")
+        self.assertEqual(done.stderr, f"thinwire: cannot create folder {wrong}: Not a directory\n")
 
 
 if __name__ == "__main__":

@@ -79,12 +79,14 @@ TEST(Program, TellsItsVersion) {
   }
 }
 
+std::string error(const std::vector<std::string>& arguments) {
+  const ProgramRun run = run_thinwire(arguments);
+  EXPECT_EQ(run.status, 2);
+  EXPECT_EQ(run.out, "");
+  return run.err;
+}
+
 TEST(Program, NamesWhatWasMeant) {
-  const auto error = [](const std::vector<std::string>& arguments) {
-    const ProgramRun run = run_thinwire(arguments);
-    EXPECT_EQ(run.status, 2);
-    return run.err;
-  };
   EXPECT_EQ(error({"trian", "x.toml"}),
             "thinwire: there is no command trian; did you mean train?\n");
   EXPECT_EQ(error({"bench", "sped"}), "thinwire: bench has no command sped; did you mean speed?\n");
@@ -93,6 +95,43 @@ TEST(Program, NamesWhatWasMeant) {
   EXPECT_EQ(error({"--vresion"}),
             "thinwire: there is no option --vresion; did you mean --version?\n");
   EXPECT_THAT(error({"fly"}), HasSubstr("there is no command fly; the commands are prepare"));
+}
+
+TEST(Program, SaysWhatIsMissing) {
+  EXPECT_EQ(error({"train"}),
+            "thinwire: RECIPE is missing; usage: thinwire train RECIPE [OVERRIDES...]\n");
+  EXPECT_EQ(error({"import", "."}),
+            "thinwire: OUT_DIR is missing; usage: thinwire import HF_DIR OUT_DIR\n");
+  EXPECT_EQ(error({"bench"}),
+            "thinwire: bench needs a command; the commands are codec, machine, speed\n");
+  EXPECT_THAT(error({}), HasSubstr("thinwire: a command is missing; the commands are prepare"));
+  EXPECT_EQ(error({"plan", "fit", "x", "--save"}), "thinwire: --save needs a value\n");
+}
+
+TEST(Program, SaysWhatIsWrongWithAValue) {
+  EXPECT_EQ(error({"train", "no.toml"}), "thinwire: RECIPE: there is no file 'no.toml'\n");
+  EXPECT_EQ(error({"train", "."}), "thinwire: RECIPE: '.' is a folder, not a file\n");
+  EXPECT_EQ(error({"export", "no", "out"}), "thinwire: MODEL: there is no folder 'no'\n");
+  EXPECT_EQ(error({"export", "/dev/null", "out"}),
+            "thinwire: MODEL: '/dev/null' is a file, not a folder\n");
+  EXPECT_EQ(error({"export", ".", "out", "--dtype", "fp8"}),
+            "thinwire: --dtype: must be one of fp32, bf16; got 'fp8'; did you mean fp32?\n");
+  EXPECT_EQ(error({"bench", "codec", "--k", "x"}),
+            "thinwire: --k: must be a whole number >= 1 and <= 65536; got 'x'\n");
+  EXPECT_EQ(error({"inspect", ""}), "thinwire: PATHS: the name must not be empty\n");
+}
+
+TEST(Program, SaysWhichWordsDoNotGoTogether) {
+  EXPECT_EQ(error({"generate", ".", "--temperature", "1", "--greedy"}),
+            "thinwire: --temperature and --greedy cannot be given together\n");
+  EXPECT_EQ(error({"compare", "x", "--csv", "--json"}),
+            "thinwire: --json and --csv cannot be given together\n");
+  EXPECT_EQ(error({"compare", "x", "--over", "steps"}), "thinwire: --over needs --plot\n");
+  EXPECT_EQ(error({"plan", "fit", "x", "--save", "a", "--save", "b"}),
+            "thinwire: --save can be given only once\n");
+  EXPECT_EQ(error({"export", ".", "out", "more"}),
+            "thinwire: export takes no further argument 'more'\n");
+  EXPECT_EQ(error({"compare", "x", "--json=maybe"}), "thinwire: --json takes no value\n");
 }
 
 }  // namespace

@@ -198,7 +198,7 @@ TEST_F(SweepTest, AFolderOfSomethingElseIsRefusedAndLeftAsItIs) {
   write_file(folder_ / "grid.toml", fmt::format("recipe = \"{}/recipe.toml\"", folder_.string()));
   const fs::path data = folder_ / "data";
   write_file(data / "prepare.json", "{}");
-  const ProgramRun sweep = run_thinwire(
+  const cli::ProgramRun sweep = cli::run_thinwire(
       {"sweep", (folder_ / "grid.toml").string(), "--out", data.string(), "--program", program()});
   EXPECT_EQ(sweep.status, 2);
   EXPECT_THAT(sweep.err,

@@ -29,6 +29,27 @@ TEST(Contradictions, OfOverridesAreBlamedOnThem) {
               testing::StartsWith("recipes/x.toml: [train] workers must be <= batch"));
 }
 
+TEST(Contradictions, OfSeveralOverridesAreBlamedOnTheseAlone) {
+  EXPECT_THAT(refusal("", {"optim.lr=1", "schedule.kind=wsd", "train.steps=10", "train.batch=8",
+                           "schedule.warmup=4", "schedule.decay=7", "run.name=a"}),
+              testing::StartsWith("override 'schedule.kind=wsd' and 'train.steps=10' and "
+                                  "'schedule.warmup=4' and 'schedule.decay=7': [schedule]"));
+  EXPECT_THAT(refusal("", {"train.batch=8", "train.workers=40"}),
+              testing::StartsWith("override 'train.workers=40': [train] workers must be <= batch, "
+                                  "got workers 40 and batch 8"));
+  // What stays wrong in another way without an override is no reason to blame all of them.
+  EXPECT_THAT(
+      refusal("", {"eval.every=0", "eval.patience=2", "train.steps=5", "checkpoint.best=true"}),
+      testing::StartsWith("override 'eval.patience=2': [eval] patience = 2 needs"));
+  EXPECT_THAT(refusal("[checkpoint]\nbest = true", {"train.steps=5", "eval.patience=2"}),
+              testing::StartsWith("override 'eval.patience=2': [eval] patience = 2 needs"));
+}
+
+TEST(Contradictions, ARepeatedOverrideIsBlamedOnce) {
+  EXPECT_THAT(refusal("", {"train.batch=3", "train.workers=4", "train.batch=3"}),
+              testing::StartsWith("override 'train.workers=4' and 'train.batch=3': [train]"));
+}
+
 TEST(Contradictions, OfAFurtherCheckAreBlamedAlike) {
   const Check no_owls = [](const Recipe& recipe) {
     if (recipe.sync.method == "owl") throw UsageError("no owls");

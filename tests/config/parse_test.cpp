@@ -5,6 +5,7 @@ namespace thinwire::config {
 namespace {
 
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
@@ -189,6 +190,24 @@ TEST(Refusals, ListTheChoices) {
   EXPECT_EQ(refusal("[schedule]\nkind = \"cosin\""),
             "recipes/x.toml:2: [schedule] kind must be one of cosine, linear, constant, wsd, got "
             "\"cosin\"; did you mean cosine?");
+}
+
+TEST(Refusals, KnowOtherWordsForAChoice) {
+  EXPECT_THAT(refusal("", {"train.device=gpu"}), EndsWith("got \"gpu\"; did you mean cuda?"));
+  EXPECT_THAT(refusal("", {"train.precision=bfloat16"}), EndsWith("did you mean bf16?"));
+  EXPECT_THAT(refusal("", {"train.precision=float32"}), EndsWith("did you mean fp32?"));
+}
+
+TEST(Refusals, SayHowQuantitiesAreWritten) {
+  EXPECT_EQ(
+      refusal("", {"links.up_bit_s=10MB"}),
+      "override 'links.up_bit_s=10MB': [links] up_bit_s must be a number, got the text "
+      "\"10MB\"; numbers are written like 1e7, 10M or \"10M bit/s\" (suffixes k, M, G, T, P)");
+  EXPECT_EQ(parse("", {"links.up_bit_s=10M bit/s"}).links.up_bit_s, 10e6);
+  EXPECT_THAT(
+      refusal("[train]\nsteps = \"1_000x\""),
+      EndsWith("numbers are written like 1e7, 10M or \"10M steps\" (suffixes k, M, G, T, P)"));
+  EXPECT_THAT(refusal("", {"optim.lr=3e-4x"}), HasSubstr("like 1e7 or 10M (suffixes"));
 }
 
 TEST(Refusals, ProposeTheNearestName) {

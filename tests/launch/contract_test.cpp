@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tests/paths.h"
 #include "tests/tiny_run.h"
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/launch/train.h"
@@ -116,9 +117,11 @@ std::vector<Variant> all_variants() {
 class Contract : public testing::TestWithParam<Variant> {
  protected:
   void SetUp() override {
-    folder_ = test_folder();
+    // Hundreds of small checkpoints: syncing them to a disk took longer than all else.
+    folder_ = test_folder(tests::memory_folder());
     prepare_tiny_corpus(folder_);
   }
+  void TearDown() override { fs::remove_all(folder_); }
 
   static const method::Method& method() { return *GetParam().method; }
 

@@ -33,15 +33,6 @@ class Train : public testing::Test {
   fs::path folder_;
 };
 
-std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "";
-}
-
 TEST_F(Train, LearnsAndLeavesAWholeRunFolder) {
   const config::Recipe recipe = tiny_recipe(
       folder_, {"train.steps=60", "optim.lr=0.01", "eval.every=20", "log.tensorboard=true"});

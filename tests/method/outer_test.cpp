@@ -12,7 +12,9 @@
 namespace thinwire::method {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 config::Recipe recipe_with(std::vector<std::string> overrides) {
   overrides.push_back("model.vocab=100");
@@ -89,24 +91,47 @@ TEST(Clusters, AreConsecutiveAndAsEvenAsCanBe) {
   EXPECT_EQ(clusters.of(6), 2);
 }
 
+std::string refused(std::vector<std::string> fields) {
+  fields.push_back("train.workers=4");
+  try {
+    load_recipe("", fields);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+// A recipe that follows a message is accepted, and only what is wrong is blamed.
+TEST(Within, MessagesNameAllThatClustersNeed) {
+  const std::string apart =
+      "a method whose workers train apart (local_sgd, diloco, streaming, sparse)";
+  const std::string within =
+      "override 'sync.within=distro': [sync] within = \"distro\" needs " + apart +
+      " and clusters >= 1 and <= [train] workers = 4, got method = \"allreduce\", which "
+      "synchronises all workers every step";
+  EXPECT_EQ(refused({"sync.within=distro"}), within);
+  EXPECT_EQ(refused({"train.steps=50", "sync.clusters=2", "sync.within=distro"}), within);
+  EXPECT_EQ(refused({"sync.clusters=2"}),
+            "override 'sync.clusters=2': [sync] clusters = 2 needs within = \"allreduce\" or "
+            "\"distro\", got \"none\", and " +
+                apart);
+  EXPECT_EQ(refused({"sync.method=streaming", "sync.within=distro", "sync.clusters=2"}),
+            "accepted");
+}
+
 TEST(Within, ContradictionsAreErrorsThatSayWhy) {
-  const auto refused = [](std::vector<std::string> fields) {
-    fields.insert(fields.end(), {"train.workers=4", "sync.within=distro"});
-    try {
-      load_recipe("", fields);
-    } catch (const UsageError& error) {
-      return std::string(error.what());
-    }
-    return std::string("accepted");
+  const std::vector<std::string> diloco = {"sync.method=diloco", "sync.within=distro"};
+  const auto with = [&](std::vector<std::string> fields) {
+    fields.insert(fields.end(), diloco.begin(), diloco.end());
+    return refused(fields);
   };
-  EXPECT_THAT(refused({"sync.method=allreduce", "sync.clusters=2"}),
-              HasSubstr("[sync] within = \"distro\" needs a method whose workers train apart"));
-  EXPECT_THAT(refused({"sync.method=diloco"}),
-              HasSubstr("[sync] clusters must be >= 1 and <= [train] workers = 4"));
-  EXPECT_THAT(refused({"sync.method=diloco", "sync.clusters=2", "distro.client=stateless",
-                       "distro.local_steps=3"}),
+  EXPECT_THAT(with({}), HasSubstr("within = \"distro\" needs clusters >= 1 and <= [train] workers "
+                                  "= 4, got none"));
+  EXPECT_THAT(with({"optim.lr=1", "sync.clusters=5"}),
+              AllOf(HasSubstr("[sync] clusters must be <= [train] workers = 4, got 5"),
+                    HasSubstr("'sync.clusters=5' and"), Not(HasSubstr("optim.lr"))));
+  EXPECT_THAT(with({"sync.clusters=2", "distro.client=stateless", "distro.local_steps=3"}),
               HasSubstr("within = \"distro\" needs [distro] local_steps = 1, got 3"));
-  EXPECT_EQ(refused({"sync.method=streaming", "sync.clusters=2"}), "accepted");
 }
 
 TEST(Sparse, ChunksAreFlatAndTheLastOneShorter) {

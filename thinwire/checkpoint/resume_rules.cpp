@@ -59,26 +59,19 @@ const ResumeRule* find_rule(const config::Recipe& recipe, std::string_view field
 // Sets what does not count to one value: texts empty, the rest as in `defaults`.
 void drop(const config::Recipe& recipe, config::Recipe& copy, config::Recipe& defaults,
           bool with_data) {
-  const auto sections = copy.sections();
-  const auto default_sections = defaults.sections();
-  for (size_t s = 0; s < sections.size(); ++s) {
-    config::Fields fields, default_fields;
-    sections[s].second->describe(fields);
-    default_sections[s].second->describe(default_fields);
-    for (size_t i = 0; i < fields.all().size(); ++i) {
-      const config::Field& field = fields.all()[i];
-      const ResumeRule* rule = find_rule(recipe, sections[s].first + "." + field.name);
-      const bool dropped = rule != nullptr && (rule->on_change == OnChange::kSameBits ||
-                                               (rule->on_change == OnChange::kData && !with_data));
-      if (!dropped) continue;
-      std::visit(
-          [&]<typename T>(T* value) {
-            *value = std::is_same_v<T, std::string> ? T()
-                                                    : *std::get<T*>(default_fields.all()[i].target);
-          },
-          field.target);
-    }
-  }
+  const auto visit = [&](const std::string& name, const config::Field& field,
+                         const config::Field& by_default) {
+    const ResumeRule* rule = find_rule(recipe, name);
+    const bool dropped = rule != nullptr && (rule->on_change == OnChange::kSameBits ||
+                                             (rule->on_change == OnChange::kData && !with_data));
+    if (!dropped) return;
+    std::visit(
+        [&]<typename T>(T* value) {
+          *value = std::is_same_v<T, std::string> ? T() : *std::get<T*>(by_default.target);
+        },
+        field.target);
+  };
+  config::visit_fields(copy, defaults, visit);
 }
 
 std::string identity(const config::Recipe& recipe, bool with_data) {

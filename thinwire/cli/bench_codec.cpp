@@ -224,11 +224,11 @@ void add_bench_codec(CLI::App& bench) {
   arguments->model = default_model();
   command->add_option("--k", arguments->k, "Coefficients kept of a full tile; several with commas")
       ->delimiter(',')
-      ->check(CLI::Range(1, 65536))
+      ->check(whole_number(1, 65536))
       ->capture_default_str();
   command->add_option("--values", arguments->values, "Codings of values; several with commas")
       ->delimiter(',')
-      ->check(CLI::IsMember({"fp32", "bf16", "int8", "1bit"}))
+      ->check(one_of({"fp32", "bf16", "int8", "1bit"}))
       ->capture_default_str();
   add_count(*command, "--chunk", arguments->chunk, 1, method::kMaxChunk, "Largest side of a tile");
   add_count(*command, "--layers", arguments->model.layers, 1, 1000,

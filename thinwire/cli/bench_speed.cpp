@@ -101,14 +101,14 @@ void add_bench_speed(CLI::App& bench) {
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("recipe", arguments->recipe, "Recipe file (TOML)")
       ->required()
-      ->check(CLI::ExistingFile);
+      ->check(existing_file());
   command->add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
   add_count(*command, "--steps", arguments->options.steps, 1, 1'000'000, "Steps that are timed");
   add_count(*command, "--warmup", arguments->options.warmup, 0, 1'000'000, "Steps before them");
   command
       ->add_option("--tokens", arguments->options.tokens,
                    "File of batches of int32 tokens to train on (default: a random batch)")
-      ->check(CLI::ExistingFile);
+      ->check(existing_file());
   command->add_flag("--parts", arguments->parts,
                     "Also the parts of a step beside their limits on this machine");
   command->add_flag("--json", arguments->json, "One line of JSON instead");

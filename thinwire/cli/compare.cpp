@@ -82,7 +82,7 @@ void add_compare(CLI::App& app) {
       ->add_option("--over", arguments->over,
                    "What the losses are drawn over; bytes are those that a worker has sent")
       ->needs(plot)
-      ->check(CLI::IsMember({"steps", "tokens", "bytes"}))
+      ->check(one_of({"steps", "tokens", "bytes"}))
       ->capture_default_str();
   command->callback([arguments] { run(*arguments); });
 }

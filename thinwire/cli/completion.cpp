@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "thinwire/cli/command.h"
+#include "thinwire/cli/options.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::cli {
@@ -47,7 +48,7 @@ std::string replace_all(std::string text, std::string_view what, std::string_vie
   return text;
 }
 
-// CLI11 shows the list of CLI::IsMember as part of the type's name: TEXT:{fp32,bf16}.
+// CLI11 shows the list of one_of as part of the type's name: TEXT:{fp32,bf16}.
 Words choices_of(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   const size_t open = type.find('{');
@@ -307,7 +308,7 @@ void add_completion(CLI::App& app) {
   const auto shell = std::make_shared<std::string>();
   command->add_option("shell", *shell, "The shell the script is for")
       ->required()
-      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+      ->check(one_of({"bash", "zsh", "fish"}));
   command->callback([&app, shell] { run(app, *shell); });
 }
 

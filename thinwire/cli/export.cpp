@@ -39,12 +39,12 @@ void add_export(CLI::App& app) {
   command
       ->add_option("model", arguments->source, "Run folder (its newest checkpoint) or checkpoint")
       ->required()
-      ->check(CLI::ExistingDirectory);
+      ->check(existing_folder());
   command->add_option("out_dir", arguments->out_dir, "Folder to write; must not exist or be empty")
       ->required()
       ->check(refuse_empty);
   command->add_option("--dtype", arguments->dtype, "Number format of the weights")
-      ->check(CLI::IsMember({"fp32", "bf16"}))
+      ->check(one_of({"fp32", "bf16"}))
       ->capture_default_str();
   add_quiet_flag(command);
   command->callback([arguments] { run(*arguments); });

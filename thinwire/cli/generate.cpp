@@ -156,7 +156,7 @@ void add_generate(CLI::App& app) {
       ->add_option("model", arguments->model,
                    "Run folder (its newest checkpoint), checkpoint or Hugging Face folder")
       ->required()
-      ->check(CLI::ExistingDirectory);
+      ->check(existing_folder());
   command->add_option("--prompt", arguments->prompt,
                       "Text to continue; -, or none beside a pipe: standard input; default: none");
   add_count(*command, "--tokens", arguments->tokens, 1, kMostTokens,
@@ -177,7 +177,7 @@ void add_generate(CLI::App& app) {
           "--begin", arguments->begin,
           "Token before the text: bos, eos or none; auto: as in the model's training, which is eos "
           "for models trained here and what their folder says for others")
-      ->check(CLI::IsMember({"auto", "bos", "eos", "none"}))
+      ->check(one_of({"auto", "bos", "eos", "none"}))
       ->capture_default_str();
   command->add_flag("--ignore-end", arguments->ignore_end, "Go on behind an end-of-sequence token");
   add_count(*command, "--context", arguments->context, 1, kMostTokens,

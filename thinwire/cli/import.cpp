@@ -36,7 +36,7 @@ void add_import(CLI::App& app) {
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("hf_dir", arguments->hf_dir, "Folder with config.json and safetensors")
       ->required()
-      ->check(CLI::ExistingDirectory);
+      ->check(existing_folder());
   command->add_option("out_dir", arguments->out_dir, "Folder to write; must not exist or be empty")
       ->required()
       ->check(refuse_empty);

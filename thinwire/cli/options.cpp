@@ -3,12 +3,16 @@
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/file.h"
 #include "thinwire/base/units.h"
+#include "thinwire/config/values.h"
 
 namespace thinwire::cli {
 namespace {
@@ -39,12 +43,17 @@ double quantity(const std::string& names, const std::string& text, const Range& 
                                unit.empty() ? "" : " " + unit, text));
 }
 
-// The whole number that a text is, also with a suffix.
-std::optional<int64_t> whole(const std::string& text) {
+std::optional<int64_t> integer(const std::string& text) {
   int64_t value = 0;
   const char* end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, value);
   if (error == std::errc() && rest == end) return value;
+  return std::nullopt;
+}
+
+// The whole number that a text is, also with a suffix.
+std::optional<int64_t> whole(const std::string& text) {
+  if (const std::optional<int64_t> value = integer(text)) return value;
   try {
     const double number = parse_quantity(text);
     if (std::fabs(number) > kLargestExactInteger || std::trunc(number) != number) {
@@ -84,6 +93,43 @@ CLI::Option* add_plot(CLI::App& app, std::string& file, const std::string& help)
 
 std::string refuse_empty(const std::string& name) {
   return name.empty() ? "the name must not be empty" : "";
+}
+
+CLI::Validator existing_file() {
+  const auto check = [](const std::string& name) -> std::string {
+    if (fs::is_directory(name)) return fmt::format("'{}' is a folder, not a file", name);
+    return fs::exists(name) ? "" : fmt::format("there is no file '{}'", name);
+  };
+  return {check, "FILE"};
+}
+
+CLI::Validator existing_folder() {
+  const auto check = [](const std::string& name) -> std::string {
+    if (fs::is_directory(name)) return "";
+    if (fs::exists(name)) return fmt::format("'{}' is a file, not a folder", name);
+    return fmt::format("there is no folder '{}'", name);
+  };
+  return {check, "DIR"};
+}
+
+CLI::Validator one_of(std::vector<std::string> choices) {
+  const std::string shown = fmt::format("{{{}}}", fmt::join(choices, ","));
+  const auto check = [choices = std::move(choices)](const std::string& value) -> std::string {
+    if (std::ranges::find(choices, value) != choices.end()) return "";
+    const std::string near = config::nearest_name(value, choices);
+    return fmt::format("must be one of {}; got '{}'{}", fmt::join(choices, ", "), value,
+                       near.empty() ? "" : fmt::format("; did you mean {}?", near));
+  };
+  return {check, shown};
+}
+
+CLI::Validator whole_number(int64_t min, int64_t max) {
+  const auto check = [=](const std::string& text) -> std::string {
+    const std::optional<int64_t> value = integer(text);
+    if (value && *value >= min && *value <= max) return "";
+    return fmt::format("must be a whole number >= {} and <= {}; got '{}'", min, max, text);
+  };
+  return {check, fmt::format("{} to {}", min, max)};
 }
 
 CLI::Option* add_integer(CLI::App& app, const std::string& names, int64_t present, int64_t min,

@@ -7,10 +7,12 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace CLI {
 class App;
 class Option;
+class Validator;
 }  // namespace CLI
 
 namespace thinwire::cli {
@@ -57,7 +59,11 @@ CLI::Option* add_count(CLI::App& app, const std::string& names, T& value, int64_
 // A file to draw into, whose name ends in .png or .svg.
 CLI::Option* add_plot(CLI::App& app, std::string& file, const std::string& help);
 
-// For CLI::Option::check: what is wrong with an empty name of a file or folder.
-std::string refuse_empty(const std::string& name);
+// For CLI::Option::check: what is wrong with a value, or with one of several.
+std::string refuse_empty(const std::string& name);  // of a file or folder
+CLI::Validator existing_file();
+CLI::Validator existing_folder();
+CLI::Validator one_of(std::vector<std::string> choices);
+CLI::Validator whole_number(int64_t min, int64_t max);
 
 }  // namespace thinwire::cli

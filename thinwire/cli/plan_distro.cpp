@@ -178,7 +178,7 @@ void add_plan_distro(CLI::App& plan) {
   command
       ->add_option("--topology", setting.topology,
                    "aggregator (a server adds up) or peers (each uploads to each)")
-      ->check(CLI::IsMember({"aggregator", "peers"}))
+      ->check(one_of({"aggregator", "peers"}))
       ->capture_default_str();
   add_count(*command, "--k", arguments->k, 1, method::kMaxChunk * method::kMaxChunk,
             "Coefficients a full tile; without a recipe of the report's model");

@@ -189,7 +189,7 @@ void add_member_options(CLI::App& plan, Arguments& arguments) {
                    "Or what it trains on, of this recipe"),
       plan.add_option("--speed", member.speed,
                       "Or the file with what thinwire bench speed --json printed")
-          ->check(CLI::ExistingFile),
+          ->check(existing_file()),
       add_quantity(plan, "--memory", member.memory_bytes, {1, kAmount.max}, "B",
                    "A member's memory"),
       add_quantity(plan, "--up", member.up_bit_s, kRate, "bit/s", "A member's line up"),
@@ -213,7 +213,7 @@ void add_plan_methods(CLI::App& plan) {
   add_member_options(plan, *arguments);
   plan.add_option("--constants", arguments->constants,
                   "Laws that thinwire plan fit --save wrote, instead of the paper's")
-      ->check(CLI::ExistingFile);
+      ->check(existing_file());
   add_quantity(plan, "--tolerance", arguments->tolerance, {0, 1000}, "nats",
                "Expected loss that may be given up for time");
   plan.add_option("--save", arguments->save, "Write the recommended recipe into this file");

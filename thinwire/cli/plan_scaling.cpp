@@ -261,7 +261,7 @@ void add_plan_loss(CLI::App& plan) {
   command
       ->add_option("--constants", arguments->constants,
                    "Laws that thinwire plan fit --save wrote, instead of the paper's")
-      ->check(CLI::ExistingFile);
+      ->check(existing_file());
   add_output(*command, arguments->output, "both laws");
   command->callback([arguments] { run_loss(*arguments); });
 }

@@ -10,15 +10,14 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
-#include <vector>
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/interrupt.h"
 #include "thinwire/base/plain_message.h"
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/output.h"
+#include "thinwire/cli/refusal.h"
 #include "thinwire/cli/version.h"
-#include "thinwire/config/values.h"
 
 namespace thinwire::cli {
 namespace {
@@ -37,68 +36,17 @@ int report(const std::string& what, int status) {
   return status;
 }
 
-// The command that has words left over, or the last one that was reached.
-CLI::App& blamed(CLI::App& app) {
-  const std::vector<CLI::App*> chosen = app.get_subcommands();
-  return chosen.empty() || !app.remaining().empty() ? app : blamed(*chosen.back());
-}
-
-// "there is no command", "plan fit has no option".
-std::string has_no(const CLI::App& app, const char* what) {
-  std::string names;
-  for (const CLI::App* one = &app; one->get_parent() != nullptr; one = one->get_parent()) {
-    names.insert(0, one->get_name() + " ");
-  }
-  return names.empty() ? fmt::format("there is no {}", what)
-                       : fmt::format("{}has no {}", names, what);
-}
-
-// What could stand where the word stands: subcommands, or options where it begins like one.
-std::vector<std::string> names_like(CLI::App& app, bool option) {
-  std::vector<std::string> names;
-  if (!option) {
-    for (const CLI::App* one : app.get_subcommands({})) names.push_back(one->get_name());
-    std::erase(names, "");  // groups of options
-    return names;
-  }
-  for (const CLI::Option* one : app.get_options()) {
-    for (const std::string& name : one->get_lnames()) {
-      if (!one->get_group().empty()) names.push_back("--" + name);
-    }
-  }
-  return names;
-}
-
-// Which misspelling parsing failed at; empty: none that is known.
-std::string misspelling(CLI::App& app) {
-  CLI::App& command = blamed(app);
-  const std::vector<std::string> rest = command.remaining();
-  if (rest.empty()) return {};
-  const std::string word = rest.front().substr(0, rest.front().find('='));
-  const bool option = word.starts_with("-");
-  const std::vector<std::string> names = names_like(command, option);
-  const std::string near = config::nearest_name(word, names);
-  const char* what = option ? "option" : "command";
-  if (!near.empty()) {
-    return fmt::format("{} {}; did you mean {}?", has_no(command, what), word, near);
-  }
-  if (option) return fmt::format("{} {}", has_no(command, what), word);
-  if (names.empty()) return {};
-  return fmt::format("{} {}; the commands are {}", has_no(command, what), word,
-                     fmt::join(names, ", "));
-}
-
 int run(CLI::App& app, int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
     return 0;
+  } catch (const CLI::Success& asked) {  // for help, or the version
+    std::ostringstream answer;
+    app.exit(asked, answer);
+    write_output(answer.str());
+    return 0;
   } catch (const CLI::ParseError& error) {
-    const std::string message = error.get_exit_code() == 0 ? "" : misspelling(app);
-    if (!message.empty()) return report(message, kWrongUse);
-    std::ostringstream help;
-    const bool asked = app.exit(error, help) == 0;
-    write_output(help.str());
-    return asked ? 0 : kWrongUse;
+    return report(describe_refusal(app, error), kWrongUse);
   }
 }
 

@@ -86,7 +86,7 @@ void add_sweep(CLI::App& app) {
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("grid", arguments->grid, "Grid file (TOML)")
       ->required()
-      ->check(CLI::ExistingFile);
+      ->check(existing_file());
   add_count(*command, "--jobs", arguments->jobs, 1, 1024,
             "Runs at once (default: as many as the cores carry)");
   command->add_option("--out", arguments->out,

@@ -14,6 +14,7 @@
 #include "thinwire/base/interrupt.h"
 #include "thinwire/base/units.h"
 #include "thinwire/cli/command.h"
+#include "thinwire/cli/options.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/method/registry.h"
 
@@ -73,7 +74,7 @@ void add_train(CLI::App& app) {
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("recipe", arguments->recipe, "Recipe file (TOML)")
       ->required()
-      ->check(CLI::ExistingFile);
+      ->check(existing_file());
   command->add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
   command->add_flag("--restart", arguments->restart,
                     "Begin anew, removing what the run folder holds of an earlier run");

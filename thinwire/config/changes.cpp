@@ -4,25 +4,31 @@
 
 namespace thinwire::config {
 
+void visit_fields(Recipe& one, Recipe& other, const FieldPair& visit) {
+  const auto sections = one.sections();
+  const auto other_sections = other.sections();
+  for (size_t s = 0; s < sections.size(); ++s) {
+    Fields fields, other_fields;
+    sections[s].second->describe(fields);
+    other_sections[s].second->describe(other_fields);
+    for (size_t i = 0; i < fields.all().size(); ++i) {
+      const Field& field = fields.all()[i];
+      visit(sections[s].first + "." + field.name, field, other_fields.all()[i]);
+    }
+  }
+}
+
 std::vector<FieldChange> field_changes(const Recipe& before, const Recipe& now) {
   Recipe old_copy = before;
   Recipe new_copy = now;
-  const auto old_sections = old_copy.sections();
-  const auto new_sections = new_copy.sections();
   std::vector<FieldChange> changes;
-  for (size_t s = 0; s < new_sections.size(); ++s) {
-    Fields old_fields, new_fields;
-    old_sections[s].second->describe(old_fields);
-    new_sections[s].second->describe(new_fields);
-    for (size_t i = 0; i < new_fields.all().size(); ++i) {
-      const Field& field = new_fields.all()[i];
-      std::string old_value = print_value(old_fields.all()[i]);
-      std::string new_value = print_value(field);
-      if (old_value == new_value) continue;
-      changes.push_back(
-          {new_sections[s].first + "." + field.name, std::move(old_value), std::move(new_value)});
-    }
-  }
+  visit_fields(old_copy, new_copy,
+               [&](const std::string& name, const Field& old, const Field& field) {
+                 std::string old_value = print_value(old);
+                 std::string new_value = print_value(field);
+                 if (old_value == new_value) return;
+                 changes.push_back({name, std::move(old_value), std::move(new_value)});
+               });
   return changes;
 }
 

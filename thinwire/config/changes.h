@@ -1,12 +1,20 @@
 // How one recipe differs from another, field by field.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "thinwire/config/fields.h"
 #include "thinwire/config/recipe.h"
 
 namespace thinwire::config {
+
+// Calls `visit` for each field, named "table.field", as `one` has it and as `other` has it, in the
+// order in which print_recipe prints. Both recipes were read with the same method sections.
+using FieldPair =
+    std::function<void(const std::string& name, const Field& one, const Field& other)>;
+void visit_fields(Recipe& one, Recipe& other, const FieldPair& visit);
 
 // A field whose value is another; values as a recipe file writes them.
 struct FieldChange {
@@ -15,7 +23,7 @@ struct FieldChange {
   std::string now;
 };
 
-// In the order in which print_recipe prints. Both recipes were read with the same method sections.
+// In the order of visit_fields.
 std::vector<FieldChange> field_changes(const Recipe& before, const Recipe& now);
 
 }  // namespace thinwire::config

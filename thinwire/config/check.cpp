@@ -103,17 +103,6 @@ void check_absent(const SyncSection& sync, int64_t workers) {
   }
 }
 
-void check_sync(const SyncSection& sync, int64_t workers) {
-  check_absent(sync, workers);
-  if (sync.within == "none") {
-    require(sync.clusters == 0, "[sync] clusters = {} needs within, got \"none\"", sync.clusters);
-    return;
-  }
-  require(sync.clusters >= 1 && sync.clusters <= workers,
-          "[sync] clusters must be >= 1 and <= [train] workers = {} with within = \"{}\", got {}",
-          workers, sync.within, sync.clusters);
-}
-
 void check_links(const LinksSection& links, const std::string& engine) {
   require(!links.paced || engine == "mpi",
           "[links] paced = true needs [train] engine = \"mpi\", got \"{}\": threads of one process "
@@ -151,7 +140,7 @@ void check_recipe(const Recipe& recipe) {
   check_model(recipe.model);
   check_train(recipe.train);
   check_optim(recipe.optim);
-  check_sync(recipe.sync, recipe.train.workers);
+  check_absent(recipe.sync, recipe.train.workers);
   check_links(recipe.links, recipe.train.engine);
   check_eval(recipe.eval, recipe.checkpoint);
   check_schedule(recipe.schedule, recipe.train.steps);

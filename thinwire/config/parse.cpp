@@ -8,6 +8,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
+#include "thinwire/config/blame.h"
 #include "thinwire/config/check.h"
 #include "thinwire/config/table_list.h"
 #include "thinwire/config/values.h"
@@ -264,25 +265,21 @@ struct Reader {
     return recipe;
   }
 
-  bool is_right(std::span<const std::string> overrides) const {
+  // What is wrong under these overrides; empty: nothing.
+  std::string complaint(std::span<const std::string> overrides) const {
     try {
       check(read(overrides));
-      return true;
-    } catch (const UsageError&) {
-      return false;
+      return {};
+    } catch (const UsageError& error) {
+      return error.what();
     }
   }
 
-  // Where a contradiction comes from: the overrides without one of which there is none, all of them
-  // where only together they are wrong, or the document.
+  // Where a contradiction comes from: overrides, or the document.
   std::string blamed(std::span<const std::string> overrides) const {
-    StringList wrong;
-    for (size_t i = 0; i < overrides.size(); ++i) {
-      StringList others(overrides.begin(), overrides.end());
-      others.erase(others.begin() + static_cast<ptrdiff_t>(i));
-      if (is_right(others)) wrong.push_back(overrides[i]);
-    }
-    if (wrong.empty() && is_right({})) wrong.assign(overrides.begin(), overrides.end());
+    const StringList wrong =
+        blamed_overrides({overrides.begin(), overrides.end()},
+                         [this](std::span<const std::string> fewer) { return complaint(fewer); });
     if (wrong.empty()) return std::string(origin);
     return fmt::format("override '{}'", fmt::join(wrong, "' and '"));
   }

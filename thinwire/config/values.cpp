@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -25,6 +26,24 @@ std::string print_list(const StringList& list) {
   StringList quoted;
   for (const std::string& element : list) quoted.push_back(print_string(element));
   return fmt::format("[{}]", fmt::join(quoted, ", "));
+}
+
+// Words for a choice that are spelled like another one, or like none.
+struct Synonym {
+  std::string_view word;
+  std::string_view choice;
+};
+constexpr std::array<Synonym, 3> kSynonyms = {
+    {{"gpu", "cuda"}, {"float32", "fp32"}, {"bfloat16", "bf16"}}};
+
+// The choice that the text may stand for; empty: none is known.
+std::string meant_choice(std::string_view text, const StringList& choices) {
+  for (const auto& [word, choice] : kSynonyms) {
+    if (word == text && std::ranges::find(choices, choice) != choices.end()) {
+      return std::string(choice);
+    }
+  }
+  return nearest_name(text, choices);
 }
 
 struct DescribeValue {
@@ -81,7 +100,7 @@ struct Assign {
     const auto& text = std::get<std::string>(value);
     const StringList& choices = field.choices;
     if (!choices.empty() && std::find(choices.begin(), choices.end(), text) == choices.end()) {
-      const std::string near = nearest_name(text, choices);
+      const std::string near = meant_choice(text, choices);
       refuse(field, table, fmt::format("one of {}", fmt::join(choices, ", ")),
              print_string(text) + (near.empty() ? "" : fmt::format("; did you mean {}?", near)));
     }
@@ -102,6 +121,16 @@ struct Assign {
     refuse(field, table, must_be, std::visit(DescribeValue(), value));
   }
 
+  // A text that begins like a number, "10MB", is answered by the forms that there are.
+  [[noreturn]] void refuse_quantity(std::string_view must_be, const std::string& text) const {
+    if (text.find_first_of("0123456789") != 0) refuse_type(must_be);
+    const std::string forms =
+        field.unit.empty() ? "1e7 or 10M" : fmt::format("1e7, 10M or \"10M {}\"", field.unit);
+    refuse(field, table, must_be,
+           fmt::format("the text {}; numbers are written like {} (suffixes k, M, G, T, P)",
+                       print_string(text), forms));
+  }
+
   double quantity(std::string_view must_be) const {
     if (const auto* integer = std::get_if<int64_t>(&value)) return static_cast<double>(*integer);
     if (const auto* number = std::get_if<double>(&value)) return *number;
@@ -109,7 +138,7 @@ struct Assign {
       try {
         return field.unit.empty() ? parse_quantity(*text) : parse_quantity(*text, field.unit);
       } catch (const UsageError&) {
-        refuse_type(must_be);
+        refuse_quantity(must_be, *text);
       }
     }
     refuse_type(must_be);

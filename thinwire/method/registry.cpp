@@ -50,17 +50,48 @@ config::MethodSections method_sections() {
 
 namespace {
 
+std::string apart_methods() {
+  std::vector<std::string_view> names;
+  for (const Method* method : kMethods) {
+    if (method->trains_apart) names.push_back(method->name);
+  }
+  return fmt::format("a method whose workers train apart ({})", fmt::join(names, ", "));
+}
+
+// Clusters need three fields at once, so each message names all that are missing.
+void check_clusters(const config::Recipe& recipe) {
+  const config::SyncSection& sync = recipe.sync;
+  const std::string range =
+      fmt::format("clusters >= 1 and <= [train] workers = {}", recipe.train.workers);
+  if (sync.within == "none") {
+    if (sync.clusters == 0) return;
+    throw UsageError(fmt::format(
+        "[sync] clusters = {} needs within = \"allreduce\" or \"distro\", got \"none\", and {}",
+        sync.clusters, apart_methods()));
+  }
+  if (!find_method(sync.method).trains_apart) {
+    throw UsageError(fmt::format(
+        "[sync] within = \"{}\" needs {} and {}, got method = \"{}\", which synchronises all "
+        "workers every step",
+        sync.within, apart_methods(), range, sync.method));
+  }
+  if (sync.clusters == 0) {
+    throw UsageError(fmt::format("[sync] within = \"{}\" needs {}, got none", sync.within, range));
+  }
+  if (sync.clusters > recipe.train.workers) {
+    throw UsageError(fmt::format("[sync] clusters must be <= [train] workers = {}, got {}",
+                                 recipe.train.workers, sync.clusters));
+  }
+}
+
 // Fields of [sync] that mean something only where workers train weights of their own.
 void check_sync_fields(const config::Recipe& recipe) {
+  check_clusters(recipe);
   const config::SyncSection& sync = recipe.sync;
   if (find_method(sync.method).trains_apart) return;
-  const std::string needs = fmt::format(
-      "needs a method whose workers train apart, got method = \"{}\", which synchronises all of "
-      "them every step",
-      sync.method);
-  if (sync.within != "none") {
-    throw UsageError(fmt::format("[sync] within = \"{}\" {}", sync.within, needs));
-  }
+  const std::string needs =
+      fmt::format("needs {}, got method = \"{}\", which synchronises all of them every step",
+                  apart_methods(), sync.method);
   if (sync.shares != "equal") {
     throw UsageError(fmt::format(
         "[sync] shares = \"{}\" {}: there are no rounds of own steps over which a worker's speed "

@@ -7,7 +7,7 @@
 
 #include "thinwire/method/registry.h"
 
-namespace thinwire::train {
+namespace thinwire::bench {
 namespace {
 
 TEST(Speed, TellsHowManyStepsAreDone) {
@@ -25,4 +25,4 @@ TEST(Speed, TellsHowManyStepsAreDone) {
 }
 
 }  // namespace
-}  // namespace thinwire::train
+}  // namespace thinwire::bench

@@ -1,0 +1,165 @@
+// Hugging Face folders that cannot be imported, and how that is said.
+#include <algorithm>
+#include <limits>
+
+#include "tests/convert/hf_fixture.h"
+
+namespace thinwire::convert {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class HuggingFaceRefusals : public HuggingFace {};
+
+TEST_F(HuggingFaceRefusals, WhatTheModelLacksIsRefusedByName) {
+  write_single();
+  EXPECT_THAT(config_error("model_type", "mistral"),
+              AllOf(HasSubstr("config.json"), HasSubstr("model_type is \"mistral\""),
+                    HasSubstr("only \"llama\"")));
+  EXPECT_THAT(config_error("attention_bias", true), HasSubstr("attention_bias is true"));
+  EXPECT_THAT(config_error("mlp_bias", true), HasSubstr("mlp_bias is true"));
+  EXPECT_THAT(config_error("hidden_act", "gelu"), HasSubstr("hidden_act is \"gelu\""));
+  EXPECT_THAT(config_error("head_dim", 16), HasSubstr("head_dim is 16"));
+  EXPECT_THAT(config_error("quantization_config", json::object()),
+              HasSubstr("quantization_config"));
+  EXPECT_THAT(config_error("rope_scaling", {{"type", "linear"}, {"factor", 2.0}}),
+              HasSubstr("rope_scaling.rope_type is \"linear\""));
+  EXPECT_THAT(config_error("rope_parameters", {{"rope_type", "llama3"}}),
+              HasSubstr("rope_parameters.rope_type is \"llama3\""));
+  EXPECT_THAT(config_error("partial_rotary_factor", 0.5), HasSubstr("partial_rotary_factor"));
+}
+
+TEST_F(HuggingFaceRefusals, WrongConfigurationFieldsAreNamed) {
+  write_single();
+  EXPECT_THAT(config_error("hidden_size", nullptr), HasSubstr("hidden_size is missing"));
+  EXPECT_THAT(config_error("hidden_size", "32"), HasSubstr("hidden_size must be a whole number"));
+  EXPECT_THAT(config_error("num_hidden_layers", -1), HasSubstr("num_hidden_layers must be"));
+  EXPECT_THAT(config_error("num_hidden_layers", 1'000'000'000), HasSubstr("num_hidden_layers"));
+  EXPECT_THAT(config_error("num_attention_heads", 5), HasSubstr("hidden_size 32"));
+  EXPECT_THAT(config_error("num_key_value_heads", 3), HasSubstr("num_key_value_heads 3"));
+  EXPECT_THAT(config_error("rope_theta", 0.5), HasSubstr("rope_theta must be > 1, got 0.5"));
+  EXPECT_THAT(config_error("rope_theta", -1e4), HasSubstr("rope_theta must be > 1, got -10000"));
+  EXPECT_THAT(config_error("rms_norm_eps", 0),
+              HasSubstr("rms_norm_eps must be > 0 and <= 1, got 0"));
+  EXPECT_THAT(config_error("rms_norm_eps", -1),
+              HasSubstr("rms_norm_eps must be > 0 and <= 1, got -1"));
+  EXPECT_THAT(config_error("rms_norm_eps", "x"),
+              HasSubstr("rms_norm_eps must be a number, got \"x\""));
+  EXPECT_THAT(config_error("initializer_range", -0.02),
+              HasSubstr("initializer_range must be >= 0"));
+  EXPECT_THAT(config_error("hidden_size", 0), HasSubstr("hidden_size must be a whole number"));
+  EXPECT_THAT(config_error("hidden_size", -32), HasSubstr("got -32"));
+  EXPECT_THAT(config_error("hidden_size", 1 << 22),
+              HasSubstr("hidden_size must be a whole number from 1 to 1048576, got 4194304"));
+  EXPECT_THAT(config_error("vocab_size", -61), HasSubstr("vocab_size must be a whole number"));
+  EXPECT_THAT(config_error("vocab_size", 62), HasSubstr("[61, 32] instead of [62, 32]"));
+  EXPECT_THAT(config_error("max_position_embeddings", 0), HasSubstr("max_position_embeddings"));
+  EXPECT_THAT(config_error("bos_token_id", "1"), HasSubstr("bos_token_id must be a whole number"));
+  EXPECT_THAT(config_error("tie_word_embeddings", "yes"), HasSubstr("tie_word_embeddings must be"));
+  write_file(hf_ / "config.json", "{\"model_type\": ");
+  EXPECT_THAT(import_error(), HasSubstr("config.json: it is not a JSON object"));
+  fs::remove(hf_ / "config.json");
+  EXPECT_THAT(import_error(), HasSubstr("it has no config.json"));
+}
+
+TEST_F(HuggingFaceRefusals, MissingExtraAndMisshapedTensorsAreNamed) {
+  weights_.remove("model.layers.1.mlp.up_proj.weight");
+  weights_.remove("model.norm.weight");
+  weights_.add("model.norm.weight", {31}, std::vector<float>(31));
+  weights_.add("model.layers.0.self_attn.q_proj.bias", {32}, std::vector<float>(32));
+  write_single();
+  EXPECT_THAT(import_error(),
+              AllOf(HasSubstr("missing: model.layers.1.mlp.up_proj.weight"),
+                    HasSubstr("model.norm.weight [31] instead of [32]"),
+                    HasSubstr("not part of the model: model.layers.0.self_attn.q_proj.bias")));
+  EXPECT_FALSE(fs::exists(dir_ / "imported"));
+}
+
+TEST_F(HuggingFaceRefusals, WeightsThatAreNotFiniteAreRefused) {
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+        -std::numeric_limits<float>::infinity()}) {
+    for (const DType dtype : {DType::kF32, DType::kBf16}) {
+      use("gqa");
+      const auto norm =
+          std::ranges::find(weights_.entries, "model.norm.weight", &tensor::SafetensorsEntry::name);
+      std::vector<float>& values =
+          weights_.values[static_cast<size_t>(norm - weights_.entries.begin())];
+      values[3] = values[9] = bad;
+      write_single(dtype);
+      EXPECT_THAT(import_error(), AllOf(HasSubstr("model.norm.weight"), HasSubstr("2 of 32"),
+                                        HasSubstr(fmt::format("{} at place 3", bad))));
+    }
+  }
+  EXPECT_FALSE(fs::exists(dir_ / "imported"));
+}
+
+TEST_F(HuggingFaceRefusals, TensorsOfOtherTypesAndEmptyOnesAreRefused) {
+  weights_.remove("model.norm.weight");
+  weights_.add("model.norm.weight", {0}, {});
+  write_single();
+  EXPECT_THAT(import_error(), HasSubstr("model.norm.weight [0] instead of [32]"));
+  use("gqa");
+  write_single();
+  const fs::path file = hf_ / "model.safetensors";
+  const std::string whole = read_text_file(file);
+  for (const auto& [type, message] : {std::pair{"I32", "dtype I32, a floating-point type expected"},
+                                      std::pair{"F64", "dtype F64 is not one of"}}) {
+    std::string altered = whole;
+    altered.replace(altered.find("\"F32\""), 5, fmt::format("\"{}\"", type));
+    write_file(file, altered);
+    EXPECT_THAT(import_error(), HasSubstr(message));
+  }
+}
+
+TEST_F(HuggingFaceRefusals, RotaryBuffersAndATiedHeadAreNotExtra) {
+  use("tied");
+  weights_.add("model.layers.0.self_attn.rotary_emb.inv_freq", {4}, std::vector<float>(4));
+  const auto embedding = golden_->read_f32("model.embed_tokens.weight");
+  weights_.add("lm_head.weight", {61, 32}, embedding);
+  write_single();
+  EXPECT_EQ(load_model(hf_).layout->size(), 20u);
+  weights_.values.back()[7] += 1;
+  write_single();
+  EXPECT_THAT(import_error(), HasSubstr("lm_head.weight differs from model.embed_tokens.weight"));
+}
+
+TEST_F(HuggingFaceRefusals, DamagedShardsAndIndexAreNamed) {
+  EXPECT_THAT((write_config(), import_error()), HasSubstr("has neither model.safetensors nor"));
+  write_sharded();
+  const fs::path index = hf_ / "model.safetensors.index.json";
+  const json whole = json::parse(read_text_file(index));
+  json altered = whole;
+  altered["weight_map"]["model.norm.weight"] = "../model.safetensors";
+  write_file(index, altered.dump());
+  EXPECT_THAT(import_error(), AllOf(HasSubstr("model.norm.weight"), HasSubstr("not a file name")));
+  altered["weight_map"]["model.norm.weight"] = "model-00001-of-00002.safetensors";
+  write_file(index, altered.dump());
+  EXPECT_THAT(import_error(), HasSubstr("no tensor model.norm.weight"));
+  write_file(index, "[]");
+  EXPECT_THAT(import_error(), HasSubstr("no object weight_map"));
+  write_file(index, whole.dump());
+  const fs::path shard = hf_ / "model-00002-of-00002.safetensors";
+  fs::resize_file(shard, fs::file_size(shard) - 1);
+  EXPECT_THAT(import_error(), AllOf(HasSubstr(shard.string()), HasSubstr("truncated")));
+  fs::remove(shard);
+  EXPECT_THAT(import_error(), AllOf(HasSubstr(shard.string()), HasSubstr("is missing")));
+}
+
+TEST_F(HuggingFaceRefusals, ExistingFoldersAreNotOverwritten) {
+  write_single();
+  fs::create_directories(dir_ / "empty");
+  import_hf(hf_, dir_ / "empty");
+  EXPECT_THAT(error_of([&] { import_hf(hf_, dir_ / "empty"); }), HasSubstr("exists already"));
+  EXPECT_THAT(error_of([&] { export_hf(hf_, dir_ / "empty", DType::kF32); }),
+              HasSubstr("exists already"));
+}
+
+TEST_F(HuggingFaceRefusals, AFolderWithoutAModelIsNamed) {
+  EXPECT_THAT(error_of([&] { load_model(dir_); }),
+              AllOf(HasSubstr(dir_.string()), HasSubstr("holds no model")));
+}
+
+}  // namespace
+}  // namespace thinwire::convert
