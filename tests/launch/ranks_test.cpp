@@ -92,13 +92,13 @@ class TwoRanks : public testing::Test {
 
   // Both workers exchange a payload.
   void exchange(uint64_t round) {
-    const auto first = leader_.make_peers();
-    const auto second = other_.make_peers();
+    const auto first = leader_.make_communicators();
+    const auto second = other_.make_communicators();
     const transport::Key key{.run = 1, .epoch = 0, .round = round, .fragment = 0};
-    first[0]->start_exchange(key, Bytes(4));
-    second[0]->start_exchange(key, Bytes(4));
-    for (const auto* peers : {&first, &second}) {
-      const auto list = (*peers)[0]->wait_exchange(key, kPatience);
+    first[0]->start_all_gather(key, Bytes(4));
+    second[0]->start_all_gather(key, Bytes(4));
+    for (const auto* communicators : {&first, &second}) {
+      const auto list = (*communicators)[0]->wait_all_gather(key, kPatience);
       ASSERT_TRUE(list.has_value()) << list.error().message;
       EXPECT_EQ(list->size(), 2u);
     }

@@ -30,7 +30,7 @@ TEST(AllReduceTraffic, IsWhatTheMembersSendOnAverage) {
     EXPECT_DOUBLE_EQ(traffic.sent_bytes, 4 * mean_sent_elements(64, members)) << members;
     EXPECT_EQ(traffic.received_bytes, traffic.sent_bytes);
     EXPECT_TRUE(traffic.exact);
-    EXPECT_EQ(traffic.turns, members > 1 ? 2 : 0);
+    EXPECT_EQ(traffic.round_trips, members > 1 ? 2 : 0);
   }
 }
 

@@ -68,7 +68,7 @@ TEST(Distro, TrafficCountsThePayloadOnceAndThoseOfAllOthers) {
       static_cast<double>(distro_payload_bound(plan_tiles(tensors, {64, 4, false}), 1));
   EXPECT_EQ(traffic.sent_bytes, payload);
   EXPECT_EQ(traffic.received_bytes, 4 * payload);
-  EXPECT_EQ(traffic.turns, 1);
+  EXPECT_EQ(traffic.round_trips, 1);
   EXPECT_FALSE(traffic.exact);
   EXPECT_EQ(kDistro.traffic(recipe, tensors, 1).sent_bytes, 0);
 }

@@ -76,7 +76,7 @@ TEST(OuterTraffic, IsTheAllReducesOverTheStepsBetween) {
   const Traffic diloco = find_method("diloco").traffic(recipe, tensors, 4);
   const Traffic allreduce = find_method("allreduce").traffic(recipe, tensors, 4);
   EXPECT_DOUBLE_EQ(diloco.sent_bytes * 100, allreduce.sent_bytes);
-  EXPECT_DOUBLE_EQ(diloco.turns * 100, allreduce.turns);
+  EXPECT_DOUBLE_EQ(diloco.round_trips * 100, allreduce.round_trips);
   EXPECT_TRUE(diloco.exact);
 }
 

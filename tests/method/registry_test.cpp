@@ -53,7 +53,7 @@ TEST_P(EveryMethod, WithOthersSendsAndReceives) {
   const Traffic traffic = GetParam()->traffic(recipe_, tensors_, 4);
   EXPECT_GT(traffic.sent_bytes, 0);
   EXPECT_GE(traffic.received_bytes, traffic.sent_bytes);
-  EXPECT_GT(traffic.turns, 0);
+  EXPECT_GT(traffic.round_trips, 0);
 }
 
 TEST_P(EveryMethod, KeepsAState) {

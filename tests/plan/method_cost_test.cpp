@@ -130,7 +130,7 @@ TEST(MethodCost, AddsComputationAndExchangeOfASynchronousMethod) {
   EXPECT_DOUBLE_EQ(cost.sent_bytes, traffic.sent_bytes);
   EXPECT_DOUBLE_EQ(cost.received_bytes, traffic.received_bytes);
   const double line = links::transfer_seconds(members[0].link, traffic.sent_bytes,
-                                              traffic.received_bytes, traffic.turns);
+                                              traffic.received_bytes, traffic.round_trips);
   EXPECT_NEAR(cost.step_seconds, compute + line, 1e-9 * line);
   EXPECT_NEAR(cost.utilization, compute / (compute + line), 1e-9);
   EXPECT_DOUBLE_EQ(cost.seconds, 1000 * cost.step_seconds);

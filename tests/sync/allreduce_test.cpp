@@ -110,7 +110,8 @@ TEST(AllReduce, BytesSentAreTheBytesPredicted) {
   Replicas replicas(recipe, specs, 3);
   replicas.step(0, 1e-2f, [](int worker, tensor::Arena& out) { random_gradients(worker, 0, out); });
   double sent = 0;
-  for (int worker = 0; worker < 3; ++worker) sent += double(replicas.peers(worker).traffic().sent);
+  for (int worker = 0; worker < 3; ++worker)
+    sent += double(replicas.communicator(worker).traffic().sent);
   const auto predicted = method::find_method("allreduce").traffic(recipe, specs, 3);
   EXPECT_TRUE(predicted.exact);
   EXPECT_DOUBLE_EQ(sent / 3, predicted.sent_bytes);
@@ -118,7 +119,7 @@ TEST(AllReduce, BytesSentAreTheBytesPredicted) {
 
 TEST(AllReduce, LostWorkerIsAnErrorNotAHang) {
   Replicas replicas(recipe_with({}), golden_specs(), 2);
-  replicas.peers(1).leave();
+  replicas.communicator(1).leave();
   const auto reports = replicas.step(
       0, 1e-2f, [](int worker, tensor::Arena& out) { random_gradients(worker, 0, out); });
   ASSERT_FALSE(reports[0].has_value());

@@ -136,7 +136,7 @@ TEST(Distro, OneWorkerTrainsAlone) {
   HashedRun run(small_run(1));
   const Values before(run.params(0).begin(), run.params(0).end());
   EXPECT_NE(params_after(run, 3), before);
-  EXPECT_EQ(run.replicas().peers(0).traffic().sent, 0u);
+  EXPECT_EQ(run.replicas().communicator(0).traffic().sent, 0u);
 }
 
 TEST(Distro, RoundGoesOnWithoutAMissingMember) {
@@ -176,7 +176,9 @@ class LoneWorker {
  public:
   explicit LoneWorker(const std::string& fields)
       : run_(small_run(1, fields)),
-        strategy_(make_distro({run_.recipe(), params, gradients, threads_, slots_, *peers_[0]})) {}
+        strategy_(
+            make_distro({run_.recipe(), params, gradients, threads_, slots_, *communicators_[0]})) {
+  }
 
   Result<StepReport> step(uint64_t number) { return strategy_->after_step(round(number)); }
   Strategy& strategy() { return *strategy_; }
@@ -196,7 +198,8 @@ class LoneWorker {
   tensor::Layout layout_{kTensors};
   ThreadPool threads_{1};
   SlotHold slots_{nullptr, 1};
-  std::vector<std::unique_ptr<transport::Peers>> peers_ = transport::make_local_peers(1);
+  std::vector<std::unique_ptr<transport::Communicator>> communicators_ =
+      transport::make_local_communicators(1);
 
  public:
   tensor::Arena params{layout_};
@@ -269,7 +272,7 @@ TEST(Distro, BytesStayBelowThePredictionAndNearIt) {
     for (int step = 0; step < 4; ++step) ASSERT_TRUE(run.step(0.01f));
     const method::Traffic predicted =
         method::find_method("distro").traffic(run.recipe(), options.tensors, 3);
-    const auto measured = run.replicas().peers(1).traffic();
+    const auto measured = run.replicas().communicator(1).traffic();
     EXPECT_FALSE(predicted.exact);
     EXPECT_LE(static_cast<double>(measured.sent) / 4, predicted.sent_bytes) << values;
     EXPECT_LE(static_cast<double>(measured.received) / 4, predicted.received_bytes) << values;
@@ -313,9 +316,9 @@ TEST(Distro, GradientThatIsNotFiniteIsAnErrorAndChangesNothing) {
   tensor::Arena params(layout), gradients(layout);
   ThreadPool threads(1);
   SlotHold slots(nullptr, 1);
-  const auto peers = transport::make_local_peers(1);
+  const auto communicators = transport::make_local_communicators(1);
   const auto strategy =
-      make_distro({run.recipe(), params, gradients, threads, slots, *peers.front()});
+      make_distro({run.recipe(), params, gradients, threads, slots, *communicators.front()});
   Round round;
   round.roster = {{0, {}, 1.0f}};
   round.learning_rate = 0.01f;

@@ -9,43 +9,44 @@ namespace thinwire::sync {
 namespace {
 
 // Passes everything on but for payloads that are lost or tampered with.
-class UnreliablePeers final : public transport::Peers {
+class UnreliableCommunicator final : public transport::Communicator {
  public:
-  UnreliablePeers(std::unique_ptr<transport::Peers> peers, const HashedRunOptions& options)
-      : peers_(std::move(peers)), options_(options) {}
+  UnreliableCommunicator(std::unique_ptr<transport::Communicator> communicator,
+                         const HashedRunOptions& options)
+      : communicator_(std::move(communicator)), options_(options) {}
 
-  int self() const override { return peers_->self(); }
-  int count() const override { return peers_->count(); }
-  void start_exchange(const transport::Key& key, Bytes payload) override {
-    if (options_.tamper) options_.tamper(key.round, self(), payload);
-    peers_->start_exchange(key, std::move(payload));
+  int rank() const override { return communicator_->rank(); }
+  int size() const override { return communicator_->size(); }
+  void start_all_gather(const transport::Key& key, Bytes payload) override {
+    if (options_.tamper) options_.tamper(key.round, rank(), payload);
+    communicator_->start_all_gather(key, std::move(payload));
   }
-  Result<std::vector<transport::Delivery>> wait_exchange(const transport::Key& key,
-                                                         double timeout_s) override {
-    auto list = peers_->wait_exchange(key, timeout_s);
+  Result<std::vector<transport::Delivery>> wait_all_gather(const transport::Key& key,
+                                                           double timeout_s) override {
+    auto list = communicator_->wait_all_gather(key, timeout_s);
     if (!list || !options_.missing) return list;
     const std::set<int> missing = options_.missing(key.round);
     std::erase_if(*list, [&](const auto& delivery) { return missing.contains(delivery.member); });
     return list;
   }
-  void start_reduce(const transport::Key& key, std::span<const float> values,
-                    const WireCodec& codec) override {
-    peers_->start_reduce(key, values, codec);
+  void start_all_reduce(const transport::Key& key, std::span<const float> values,
+                        const WireCodec& codec) override {
+    communicator_->start_all_reduce(key, values, codec);
   }
-  Result<void> wait_reduce(const transport::Key& key, std::span<float> out,
-                           double timeout_s) override {
-    return peers_->wait_reduce(key, out, timeout_s);
+  Result<void> wait_all_reduce(const transport::Key& key, std::span<float> out,
+                               double timeout_s) override {
+    return communicator_->wait_all_reduce(key, out, timeout_s);
   }
-  void cancel(const transport::Key& key) override { peers_->cancel(key); }
-  std::unique_ptr<transport::Peers> group(std::span<const int> members) override {
-    return peers_->group(members);
+  void cancel(const transport::Key& key) override { communicator_->cancel(key); }
+  std::unique_ptr<transport::Communicator> split(std::span<const int> members) override {
+    return communicator_->split(members);
   }
-  void leave() override { peers_->leave(); }
-  void abort(const std::string& reason) override { peers_->abort(reason); }
-  transport::TrafficCount traffic() const override { return peers_->traffic(); }
+  void leave() override { communicator_->leave(); }
+  void abort(const std::string& reason) override { communicator_->abort(reason); }
+  transport::TrafficCount traffic() const override { return communicator_->traffic(); }
 
  private:
-  std::unique_ptr<transport::Peers> peers_;
+  std::unique_ptr<transport::Communicator> communicator_;
   const HashedRunOptions& options_;
 };
 
@@ -56,8 +57,9 @@ HashedRun::HashedRun(HashedRunOptions options)
       recipe_(config::parse_recipe(options_.recipe, "test", {}, method::method_sections())) {
   recipe_.train.threads = options_.threads;
   replicas_ = std::make_unique<Replicas>(
-      recipe_, options_.tensors, options_.workers, [&](std::unique_ptr<transport::Peers> peers) {
-        return std::make_unique<UnreliablePeers>(std::move(peers), options_);
+      recipe_, options_.tensors, options_.workers,
+      [&](std::unique_ptr<transport::Communicator> communicator) {
+        return std::make_unique<UnreliableCommunicator>(std::move(communicator), options_);
       });
   const std::vector<float> scales(options_.tensors.size(), options_.param_scale);
   for (int worker = 0; worker < options_.workers; ++worker) {

@@ -88,9 +88,10 @@ TEST(Outer, SharedWeightsAgreeAndOwnOnesDoNot) {
 TEST(Outer, SendsNothingBetweenTheSends) {
   HashedRun run(run_with("diloco", 9, "sync_every = 4\n"));
   for (int step = 1; step <= 9; ++step) {
-    const uint64_t before = run.replicas().peers(0).traffic().sent;
+    const uint64_t before = run.replicas().communicator(0).traffic().sent;
     ASSERT_TRUE(run.step(0.01f));
-    EXPECT_EQ(run.replicas().peers(0).traffic().sent > before, step % 4 == 0 || step == 9) << step;
+    EXPECT_EQ(run.replicas().communicator(0).traffic().sent > before, step % 4 == 0 || step == 9)
+        << step;
   }
 }
 
@@ -121,8 +122,8 @@ TEST(Outer, ClustersSendTheBytesPredicted) {
     double sent = 0;
     double received = 0;
     for (int worker = 0; worker < 5; ++worker) {
-      sent += static_cast<double>(run.replicas().peers(worker).traffic().sent);
-      received += static_cast<double>(run.replicas().peers(worker).traffic().received);
+      sent += static_cast<double>(run.replicas().communicator(worker).traffic().sent);
+      received += static_cast<double>(run.replicas().communicator(worker).traffic().received);
     }
     EXPECT_DOUBLE_EQ(sent / 5 / 8, predicted.sent_bytes);
     EXPECT_DOUBLE_EQ(received / 5 / 8, predicted.received_bytes);
@@ -140,7 +141,7 @@ TEST(Outer, MayEndWhileSumsTravel) {
 TEST(Outer, LostWorkerIsAnErrorNotAHang) {
   HashedRun run(run_with("diloco", 9, "sync_every = 2\n", 2));
   ASSERT_TRUE(run.step(0.01f));
-  run.replicas().peers(1).leave();
+  run.replicas().communicator(1).leave();
   const auto done = run.step(0.01f);
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().kind, FailureKind::kLostPeer);

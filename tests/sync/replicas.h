@@ -19,26 +19,27 @@ class Replicas {
   using Gradients = std::function<void(int worker, tensor::Arena& gradients)>;
 
   // Puts something between a replica and its transport, e.g. to lose payloads.
-  using WrapPeers =
-      std::function<std::unique_ptr<transport::Peers>(std::unique_ptr<transport::Peers>)>;
+  using WrapCommunicator = std::function<std::unique_ptr<transport::Communicator>(
+      std::unique_ptr<transport::Communicator>)>;
 
   Replicas(config::Recipe recipe, std::vector<TensorSpec> specs, int members,
-           const WrapPeers& wrap = {})
+           const WrapCommunicator& wrap = {})
       : recipe_(std::move(recipe)),
         rounds_(method::rounds_of(recipe_)),
         layout_(std::move(specs)),
-        peers_(transport::make_local_peers(members)) {
-    for (auto& peers : peers_) {
-      if (wrap) peers = wrap(std::move(peers));
+        communicators_(transport::make_local_communicators(members)) {
+    for (auto& communicator : communicators_) {
+      if (wrap) communicator = wrap(std::move(communicator));
     }
     for (int member = 0; member < members; ++member) {
-      replicas_.push_back(std::make_unique<Replica>(recipe_, layout_, *peers_[size_t(member)]));
+      replicas_.push_back(
+          std::make_unique<Replica>(recipe_, layout_, *communicators_[size_t(member)]));
     }
   }
 
   // Sums that still travel read the strategies' memory.
   ~Replicas() {
-    for (auto& peers : peers_) peers->leave();
+    for (auto& communicator : communicators_) communicator->leave();
   }
   Replicas(const Replicas&) = delete;
   Replicas& operator=(const Replicas&) = delete;
@@ -52,7 +53,7 @@ class Replicas {
     return shared == nullptr ? params(member) : *shared;
   }
   Strategy& strategy(int member) { return *replicas_[size_t(member)]->strategy; }
-  transport::Peers& peers(int member) { return *peers_[size_t(member)]; }
+  transport::Communicator& communicator(int member) { return *communicators_[size_t(member)]; }
 
   // Step `step` of everyone, the next one; weights empty: equal, 0: away. Returns the reports in
   // member order.
@@ -96,12 +97,13 @@ class Replicas {
 
  private:
   struct Replica {
-    Replica(const config::Recipe& recipe, const tensor::Layout& layout, transport::Peers& peers)
+    Replica(const config::Recipe& recipe, const tensor::Layout& layout,
+            transport::Communicator& communicator)
         : threads(static_cast<int>(recipe.train.threads)),
           slots(nullptr, 1),
           params(layout),
           gradients(layout),
-          strategy(make_strategy({recipe, params, gradients, threads, slots, peers})) {}
+          strategy(make_strategy({recipe, params, gradients, threads, slots, communicator})) {}
 
     ThreadPool threads;
     SlotHold slots;
@@ -115,7 +117,7 @@ class Replicas {
   double round_rate_ = 0;
   std::vector<std::pair<bool, uint64_t>> since_;  // a member: whether it is there, from which step
   tensor::Layout layout_;
-  std::vector<std::unique_ptr<transport::Peers>> peers_;
+  std::vector<std::unique_ptr<transport::Communicator>> communicators_;
   std::vector<std::unique_ptr<Replica>> replicas_;
 };
 

@@ -92,11 +92,11 @@ TEST(Frame, KindsWithoutBodyHaveNoneAndReasonsAreGiven) {
 // What member 0 of two says of a run in which these bytes came from member 1.
 std::string end_of_run(const std::vector<Bytes>& frames) {
   FrameNetwork network(2);
-  const auto peers = make_hub_peers(network.hub(0), 2, 0);
+  const auto communicator = make_hub_communicator(network.hub(0), 2, 0);
   const Key key{.run = 1, .epoch = 0, .round = 0, .fragment = 0};
-  peers->start_exchange(key, Bytes(4));
+  communicator->start_all_gather(key, Bytes(4));
   for (const Bytes& frame : frames) network.inject(1, 0, frame);
-  const auto list = peers->wait_exchange(key, kPatience);
+  const auto list = communicator->wait_all_gather(key, kPatience);
   if (list) return "";
   EXPECT_EQ(list.error().kind, FailureKind::kAborted);
   return list.error().message;

@@ -1,7 +1,7 @@
 // A round: what the members of a run agree on. It opens with a roster, the rows of data each member
 // takes and the weight its contribution has; it commits with an ordered list of payloads
-// (transport/peers.h). Nobody applies anything before the commit. Most methods close a round with
-// every training step; methods with local steps take several of them first.
+// (transport/communicator.h). Nobody applies anything before the commit. Most methods close a round
+// with every training step; methods with local steps take several of them first.
 #pragma once
 
 #include <cstdint>

@@ -69,7 +69,7 @@ constexpr WireChunk wire_chunk(WireType type, size_t count, int members, int mem
 // Bytes a member sends, and receives, in the sum of `count` values: its contributions to the other
 // owners' chunks, and its own chunk's sum to all others. Over the members it averages to
 // 2 (members - 1) / members of the buffer's bytes.
-constexpr uint64_t reduce_bytes(WireType type, size_t count, int members, int member) {
+constexpr uint64_t all_reduce_bytes(WireType type, size_t count, int members, int member) {
   const WireChunk own = wire_chunk(type, count, members, member);
   const uint64_t chunk = wire_bytes(type, own.end - own.begin);
   return wire_bytes(type, count) - chunk + chunk * (static_cast<uint64_t>(members) - 1);

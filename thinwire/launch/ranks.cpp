@@ -121,13 +121,13 @@ Ranks::Ranks(int workers, std::unique_ptr<transport::MpiJob> job, const std::ato
 
 Ranks::~Ranks() = default;
 
-std::vector<std::unique_ptr<transport::Peers>> Ranks::make_peers() {
-  std::vector<std::unique_ptr<transport::Peers>> peers;
+std::vector<std::unique_ptr<transport::Communicator>> Ranks::make_communicators() {
+  std::vector<std::unique_ptr<transport::Communicator>> communicators;
   for (int i = 0; i < members_here(); ++i) {
     const int member = first_member() + i;
-    peers.push_back(transport::make_hub_peers(job_->hub(member), workers_, member));
+    communicators.push_back(transport::make_hub_communicator(job_->hub(member), workers_, member));
   }
-  return peers;
+  return communicators;
 }
 
 void Ranks::tell(const Start& start) { note_all(start); }

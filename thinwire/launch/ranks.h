@@ -30,7 +30,7 @@ class Ranks {
   bool leads() const { return job_->rank() == 0; }
   int members_here() const { return job_->first_member(job_->rank() + 1) - first_member(); }
   // One for each worker of this rank; may outlive neither this nor the job.
-  std::vector<std::unique_ptr<transport::Peers>> make_peers();
+  std::vector<std::unique_ptr<transport::Communicator>> make_communicators();
   // Ends the run on all ranks.
   void abort(const std::string& reason) { hub().abort(reason); }
 

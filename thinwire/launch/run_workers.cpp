@@ -43,34 +43,35 @@ class Ending {
   train::RunEnd end_;
 };
 
-void run_worker(const train::RunContext& context, transport::Peers& peers, Ending& ending) {
+void run_worker(const train::RunContext& context, transport::Communicator& communicator,
+                Ending& ending) {
   std::optional<train::Worker>
       worker;  // it leaves the run when destroyed, after the reason is known
   try {
-    worker.emplace(context, peers);
+    worker.emplace(context, communicator);
     ending.came_to(worker->run());
   } catch (const train::Aborted&) {
     ending.aborted(std::current_exception());
   } catch (const std::exception& error) {
     ending.failed(std::current_exception());
-    peers.abort(plain_message(error));
+    communicator.abort(plain_message(error));
   }
 }
 
 }  // namespace
 
 train::RunEnd run_workers(const train::RunContext& context,
-                          std::span<const std::unique_ptr<transport::Peers>> peers) {
+                          std::span<const std::unique_ptr<transport::Communicator>> communicators) {
   Ending ending;
   std::vector<std::thread> threads;
   try {
-    for (const auto& own : peers) {
+    for (const auto& own : communicators) {
       threads.emplace_back([&context, &own, &ending] { run_worker(context, *own, ending); });
     }
   } catch (const std::system_error&) {
-    ending.failed(std::make_exception_ptr(
-        Error(fmt::format("cannot start {} worker threads; lower train.workers", peers.size()))));
-    peers.front()->abort("not all workers could be started");
+    ending.failed(std::make_exception_ptr(Error(
+        fmt::format("cannot start {} worker threads; lower train.workers", communicators.size()))));
+    communicators.front()->abort("not all workers could be started");
   }
   for (std::thread& thread : threads) thread.join();
   return ending.end();

@@ -5,13 +5,13 @@
 #include <span>
 
 #include "thinwire/train/worker.h"
-#include "thinwire/transport/peers.h"
+#include "thinwire/transport/communicator.h"
 
 namespace thinwire::launch {
 
-// Runs a worker for each of the peers and waits for all. The first failure ends the run for
+// Runs a worker for each of the communicators and waits for all. The first failure ends the run for
 // everybody and is rethrown; Aborted when the run was ended by a worker elsewhere.
 train::RunEnd run_workers(const train::RunContext& context,
-                          std::span<const std::unique_ptr<transport::Peers>> peers);
+                          std::span<const std::unique_ptr<transport::Communicator>> communicators);
 
 }  // namespace thinwire::launch

@@ -128,13 +128,15 @@ std::vector<links::Link> paced_links(const config::Recipe& recipe) {
 }
 
 // One for each worker of this process, where it has all of them.
-std::vector<std::unique_ptr<transport::Peers>> local_peers(const train::RunContext& context) {
-  auto peers = transport::make_local_peers(static_cast<int>(context.recipe.train.workers));
-  if (!context.simulation) return peers;
-  for (auto& own : peers) {
-    own = transport::make_simulated_peers(std::move(own), context.simulation);
+std::vector<std::unique_ptr<transport::Communicator>> local_communicators(
+    const train::RunContext& context) {
+  auto communicators =
+      transport::make_local_communicators(static_cast<int>(context.recipe.train.workers));
+  if (!context.simulation) return communicators;
+  for (auto& own : communicators) {
+    own = transport::make_simulated_communicator(std::move(own), context.simulation);
   }
-  return peers;
+  return communicators;
 }
 
 // What the process that writes the run folder has.
@@ -316,8 +318,8 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
                                   {start.evaluated.begin(), start.evaluated.end()},
                                   start.best};
   if (options.on_start) options.on_start();
-  const train::RunEnd end =
-      run_workers(context, ranks == nullptr ? local_peers(context) : ranks->make_peers());
+  const train::RunEnd end = run_workers(
+      context, ranks == nullptr ? local_communicators(context) : ranks->make_communicators());
   if (!recording) {
     ranks->all_handed_in();
     return {Outcome::kElsewhere, end.steps, {}};

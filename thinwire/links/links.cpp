@@ -31,9 +31,10 @@ double down_seconds(const Link& link, double bytes) {
   return line_seconds(bytes, link.down_bit_s, link.loss);
 }
 
-double transfer_seconds(const Link& link, double bytes_sent, double bytes_received, double turns) {
+double transfer_seconds(const Link& link, double bytes_sent, double bytes_received,
+                        double round_trips) {
   return std::max(up_seconds(link, bytes_sent), down_seconds(link, bytes_received)) +
-         turns * link.delay_s;
+         round_trips * link.delay_s;
 }
 
 std::vector<Member> members_of(const config::LinksSection& section, int members) {

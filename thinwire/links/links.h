@@ -20,9 +20,10 @@ struct Link {
 double up_seconds(const Link& link, double bytes);
 double down_seconds(const Link& link, double bytes);
 
-// Seconds until a member has sent and received this many bytes in `turns` dependent exchanges: the
-// slower direction's line rate plus one delay a turn.
-double transfer_seconds(const Link& link, double bytes_sent, double bytes_received, double turns);
+// Seconds until a member has sent and received this many bytes in `round_trips` dependent
+// exchanges: the slower direction's line rate plus one delay a round trip.
+double transfer_seconds(const Link& link, double bytes_sent, double bytes_received,
+                        double round_trips);
 
 // A member of a simulated run.
 struct Member {

@@ -20,7 +20,7 @@ Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensor
   Traffic traffic;
   traffic.sent_bytes = 2 * bytes * (members - 1) / members;
   traffic.received_bytes = traffic.sent_bytes;
-  traffic.turns = members > 1 ? 2 : 0;
+  traffic.round_trips = members > 1 ? 2 : 0;
   return traffic;
 }
 

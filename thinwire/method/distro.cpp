@@ -106,7 +106,7 @@ Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensor
   const Traffic of_round{
       .sent_bytes = members > 1 ? payload : 0,
       .received_bytes = (members - 1) * payload,
-      .turns = members > 1 ? 1.0 : 0.0,
+      .round_trips = members > 1 ? 1.0 : 0.0,
       .exact = false,
       .overlap_steps = static_cast<double>(options.overlap * options.local_steps)};
   return per_step(of_round, {recipe.train.steps, options.local_steps});

@@ -27,7 +27,7 @@ Traffic per_step(const Traffic& of_round, const schedule::Rounds& rounds) {
   Traffic traffic = of_round;
   traffic.sent_bytes *= share;
   traffic.received_bytes *= share;
-  traffic.turns *= share;
+  traffic.round_trips *= share;
   return traffic;
 }
 

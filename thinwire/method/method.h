@@ -19,7 +19,7 @@ namespace thinwire::method {
 struct Piece {
   double sent_bytes = 0;
   double received_bytes = 0;
-  double turns = 1;         // dependent exchanges
+  double round_trips = 1;   // dependent exchanges
   double spread_bytes = 0;  // with clusters: what their first members then send the others
 };
 
@@ -28,7 +28,7 @@ struct Piece {
 struct Traffic {
   double sent_bytes = 0;      // payload counted once, as handed to a relay or aggregator
   double received_bytes = 0;  // from all others
-  double turns = 1;           // dependent exchanges
+  double round_trips = 1;     // dependent exchanges
   bool exact = true;
   double overlap_steps = 0;        // an exchange may travel while members compute; no mean
   std::vector<Piece> pieces = {};  // of a round, evenly spread over it; empty: all at once

@@ -167,7 +167,7 @@ void check_within(const config::Recipe& recipe) {
 
 Traffic within_traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
                        int members) {
-  Traffic mean{.turns = 0};
+  Traffic mean{.round_trips = 0};
   if (recipe.sync.within == "none") return mean;
   const Method& within = find_method(recipe.sync.within);
   const Clusters clusters = clusters_of(recipe.sync, members);
@@ -176,7 +176,7 @@ Traffic within_traffic(const config::Recipe& recipe, std::span<const TensorSpec>
     const Traffic one = within.traffic(recipe, tensors, size);
     mean.sent_bytes += one.sent_bytes * size / members;
     mean.received_bytes += one.received_bytes * size / members;
-    mean.turns = std::max(mean.turns, one.turns);
+    mean.round_trips = std::max(mean.round_trips, one.round_trips);
     mean.exact = mean.exact && one.exact;
   }
   return mean;
@@ -191,7 +191,7 @@ Traffic add_spread(const Traffic& of_round, const config::Recipe& recipe, double
   const double bytes = sizeof(float) * elements;
   traffic.sent_bytes += bytes * sharing / members;
   traffic.received_bytes += bytes * (members - clusters.count) / members;
-  traffic.turns += sharing > 0 ? 1 : 0;
+  traffic.round_trips += sharing > 0 ? 1 : 0;
   return traffic;
 }
 
@@ -221,27 +221,28 @@ Traffic outer_traffic(const OuterOptions& options, const config::Recipe& recipe,
   const auto fragments = static_cast<int64_t>(elements.size());
   const schedule::FragmentSchedule schedule = fragment_schedule(options, recipe, fragments);
   const int clusters = clusters_of(recipe.sync, members).count;
-  Traffic run{.turns = 0};
+  Traffic run{.round_trips = 0};
   std::vector<Piece> pieces;
   for (int64_t fragment = 0; fragment < fragments; ++fragment) {
     const auto values = static_cast<uint64_t>(elements[static_cast<size_t>(fragment)]);
     const auto bytes = static_cast<double>(wire_bytes(options.wire_type(), values));
     Traffic send;
     send.sent_bytes = send.received_bytes = 2 * bytes * (clusters - 1) / members;
-    send.turns = clusters > 1 ? 2 : 0;
+    send.round_trips = clusters > 1 ? 2 : 0;
     const double leaders = 2 * bytes * (clusters - 1) / clusters;
-    pieces.push_back({leaders, leaders, send.turns, sizeof(float) * static_cast<double>(values)});
+    pieces.push_back(
+        {leaders, leaders, send.round_trips, sizeof(float) * static_cast<double>(values)});
     send = add_spread(send, recipe, static_cast<double>(values), members);
     const auto times = static_cast<double>(schedule.sent(fragment, schedule.steps));
     run.sent_bytes += times * send.sent_bytes;
     run.received_bytes += times * send.received_bytes;
-    run.turns += times * send.turns;
+    run.round_trips += times * send.round_trips;
   }
   const auto steps = static_cast<double>(schedule.steps);
   Traffic traffic = within_traffic(recipe, tensors, members);
   traffic.sent_bytes += run.sent_bytes / steps;
   traffic.received_bytes += run.received_bytes / steps;
-  traffic.turns += run.turns / steps;
+  traffic.round_trips += run.round_trips / steps;
   traffic.overlap_steps = travel_steps(options);
   traffic.pieces = std::move(pieces);
   return add_speeds(traffic, recipe, options.sync_every, members);

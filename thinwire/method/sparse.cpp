@@ -42,17 +42,17 @@ Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensor
     across.sent_bytes = payload * clusters.count / members;
     across.received_bytes = across.sent_bytes * (clusters.count - 1);
   } else {
-    across.turns = 0;
+    across.round_trips = 0;
   }
   const auto elements = static_cast<double>(arena_elements(tensors));
-  const Piece piece{clusters.count > 1 ? payload : 0, payload * (clusters.count - 1), across.turns,
-                    sizeof(float) * elements};
+  const Piece piece{clusters.count > 1 ? payload : 0, payload * (clusters.count - 1),
+                    across.round_trips, sizeof(float) * elements};
   across = add_spread(across, recipe, elements, members);
   across = per_step(across, {recipe.train.steps, options.sync_every});
   Traffic traffic = within_traffic(recipe, tensors, members);
   traffic.sent_bytes += across.sent_bytes;
   traffic.received_bytes += across.received_bytes;
-  traffic.turns += across.turns;
+  traffic.round_trips += across.round_trips;
   traffic.exact = false;
   traffic.pieces = {piece};
   return add_speeds(traffic, recipe, options.sync_every, members);

@@ -130,7 +130,7 @@ LineTime slowest_line(std::span<const Member> members, const Exchange& exchange)
     const double up = static_cast<double>(here) * exchange.sent_bytes;
     const double down = static_cast<double>(here) * exchange.received_bytes *
                         static_cast<double>(all - here) / static_cast<double>(all - 1);
-    const double seconds = links::transfer_seconds(member.link, up, down, exchange.turns);
+    const double seconds = links::transfer_seconds(member.link, up, down, exchange.round_trips);
     if (seconds <= slowest.seconds) continue;
     slowest = {seconds, i, up / member.link.up_bit_s >= down / member.link.down_bit_s};
   }

@@ -58,7 +58,7 @@ int64_t site_clusters(std::span<const Member> members);
 struct Exchange {
   double sent_bytes = 0;
   double received_bytes = 0;
-  double turns = 0;  // dependent exchanges
+  double round_trips = 0;  // dependent exchanges
 };
 
 // The line on which an exchange takes longest.

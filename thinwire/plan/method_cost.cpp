@@ -35,7 +35,7 @@ void add_inside(RunSchedule& schedule, const config::Recipe& recipe, const Plann
   for (int cluster = 0; cluster < schedule.clusters.count; ++cluster) {
     const method::Traffic traffic =
         within.traffic(recipe, model.tensors, schedule.clusters.size(cluster));
-    schedule.inside.push_back({traffic.sent_bytes, traffic.received_bytes, traffic.turns});
+    schedule.inside.push_back({traffic.sent_bytes, traffic.received_bytes, traffic.round_trips});
     schedule.inside_overlap = std::llround(traffic.overlap_steps);
   }
 }
@@ -57,7 +57,7 @@ Demand demand_of(const config::Recipe& recipe, const PlannedModel& model, int64_
     const schedule::Rounds rounds{schedule.steps, schedule.every};
     const double steps = static_cast<double>(rounds.steps) / static_cast<double>(rounds.count());
     schedule.pieces = {
-        {traffic.sent_bytes * steps, traffic.received_bytes * steps, traffic.turns * steps}};
+        {traffic.sent_bytes * steps, traffic.received_bytes * steps, traffic.round_trips * steps}};
   }
   schedule.clusters = method::clusters_of(recipe.sync, static_cast<int>(members));
   schedule.relay = recipe.train.engine != "mpi";
@@ -125,7 +125,7 @@ LineTime slowest_piece(std::span<const Member> members, const RunSchedule& sched
   LineTime slowest;
   for (const method::Piece& piece : schedule.pieces) {
     const LineTime line =
-        slowest_line(taking_part, {piece.sent_bytes, piece.received_bytes, piece.turns});
+        slowest_line(taking_part, {piece.sent_bytes, piece.received_bytes, piece.round_trips});
     if (line.seconds > slowest.seconds) slowest = line;
   }
   return slowest;

@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "thinwire/links/turn.h"
+#include "thinwire/links/round_trip.h"
 #include "thinwire/schedule/fragments.h"
 
 namespace thinwire::plan {
@@ -172,7 +172,7 @@ class Player {
       const auto from_leader = [&](size_t place) { return places_[place].leads ? bytes : 0; };
       const double copies = schedule_.relay ? 1 : std::max(0.0, member_count(inside) - 1);
       const auto up = [&](size_t place) { return copies * from_leader(place); };
-      wait(inside, turn(inside, clocks(inside), up, from_leader));
+      wait(inside, round_trip(inside, clocks(inside), up, from_leader));
     }
   }
 
@@ -199,22 +199,22 @@ class Player {
     std::vector<double> ready = clocks(places);
     const double others = member_count(places) - 1;
     if (others < 1) return ready;
-    const auto turns = std::max<int64_t>(1, std::llround(piece.turns));
-    const bool copied = !schedule_.relay && turns == 1;
+    const auto round_trips = std::max<int64_t>(1, std::llround(piece.round_trips));
+    const bool copied = !schedule_.relay && round_trips == 1;
     const double up =
-        (copied ? piece.received_bytes : piece.sent_bytes) / static_cast<double>(turns);
-    const double pair = piece.received_bytes / static_cast<double>(turns) / others;
-    for (int64_t i = 0; i < turns; ++i) {
-      ready = turn(
+        (copied ? piece.received_bytes : piece.sent_bytes) / static_cast<double>(round_trips);
+    const double pair = piece.received_bytes / static_cast<double>(round_trips) / others;
+    for (int64_t i = 0; i < round_trips; ++i) {
+      ready = round_trip(
           places, ready, [&](size_t) { return up; }, [&](size_t) { return pair; });
     }
     return ready;
   }
 
   // `up`: bytes that a member of a place sends; `each`: those of them that every other one takes.
-  std::vector<double> turn(const Places& places, const std::vector<double>& ready,
-                           const std::function<double(size_t)>& up,
-                           const std::function<double(size_t)>& each) {
+  std::vector<double> round_trip(const Places& places, const std::vector<double>& ready,
+                                 const std::function<double(size_t)>& up,
+                                 const std::function<double(size_t)>& each) {
     std::map<size_t, size_t> slots;  // of the lines that take part
     for (const size_t place : places) slots.try_emplace(places_[place].line, slots.size());
     std::vector<links::Line*> lines(slots.size());
@@ -235,7 +235,7 @@ class Player {
       if (!shared) among[slot] = each(places[i]) * (place.count - 1);
     }
     if (lines.size() == 1 && among[0] == 0) sent[0] = 0;  // nobody is beyond the line
-    const auto end = links::run_turn(lines, begin, sent, [&](size_t from, size_t to) {
+    const auto end = links::run_round_trip(lines, begin, sent, [&](size_t from, size_t to) {
       return from == to ? among[to] : passed_on[from] * members[to];
     });
     std::vector<double> by_place;

@@ -29,7 +29,7 @@ class AllReduce final : public Strategy {
       report.exchange_seconds = *seconds;
     }
     report.gradient_norm = optim::global_norm(worker_.gradients.all(), worker_.threads);
-    require_finite(report.gradient_norm, round, worker_.peers.self());
+    require_finite(report.gradient_norm, round, worker_.communicator.rank());
     const float clip = optim::clip_scale(report.gradient_norm, worker_.recipe.optim.clip);
     optimizer_->step(worker_.params, worker_.gradients, clip, round.learning_rate, round.number,
                      worker_.threads);
@@ -48,16 +48,17 @@ class AllReduce final : public Strategy {
   // Replaces this worker's gradient by the mean over all; returns the seconds spent waiting.
   Result<double> average(const Round& round) {
     const std::span<float> gradients = worker_.gradients.all();
-    const float weight = round.roster[static_cast<size_t>(worker_.peers.self())].weight;
+    const float weight = round.roster[static_cast<size_t>(worker_.communicator.rank())].weight;
     worker_.threads.for_ranges(static_cast<int64_t>(gradients.size()), 1024,
                                [&](int64_t begin, int64_t end, int) {
                                  scale(gradients.data() + begin, end - begin, weight);
                                });
     const transport::Key key{round.run, round.epoch, round.number, 0};
-    worker_.peers.start_reduce(key, gradients, codec_);
+    worker_.communicator.start_all_reduce(key, gradients, codec_);
     const Stopwatch waiting;
     worker_.slots.pause();
-    const auto done = worker_.peers.wait_reduce(key, gradients, worker_.recipe.sync.timeout_s);
+    const auto done =
+        worker_.communicator.wait_all_reduce(key, gradients, worker_.recipe.sync.timeout_s);
     worker_.slots.resume();
     if (!done) return tl::unexpected(done.error());
     return waiting.seconds();

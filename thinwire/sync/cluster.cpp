@@ -6,23 +6,23 @@
 
 namespace thinwire::sync {
 
-Cluster::Cluster(const config::SyncSection& sync, transport::Peers& peers)
-    : peers_(peers),
-      clusters_(method::clusters_of(sync, peers.count())),
-      own_(clusters_.of(peers.self())) {
+Cluster::Cluster(const config::SyncSection& sync, transport::Communicator& communicator)
+    : communicator_(communicator),
+      clusters_(method::clusters_of(sync, communicator.size())),
+      own_(clusters_.of(communicator.rank())) {
   if (sync.within == "none") {
-    across_ = &peers_;
+    across_ = &communicator_;
     return;
   }
   std::vector<int> members(static_cast<size_t>(clusters_.size(own_)));
   std::iota(members.begin(), members.end(), clusters_.first(own_));
-  inside_ = peers_.group(members);
-  if (inside_->self() != 0) return;
+  inside_ = communicator_.split(members);
+  if (inside_->rank() != 0) return;
   std::vector<int> leaders;
   for (int cluster = 0; cluster < clusters_.count; ++cluster) {
     leaders.push_back(clusters_.first(cluster));
   }
-  leaders_ = peers_.group(leaders);
+  leaders_ = communicator_.split(leaders);
   across_ = leaders_.get();
 }
 
@@ -66,15 +66,15 @@ float Cluster::weight_since(const Round& round, uint64_t step) const {
   return own > 0 ? static_cast<float>(own / all) : 0;
 }
 
-void Cluster::start_reduce(const transport::Key& key, std::span<const float> values,
-                           const WireCodec& codec) {
-  if (across_ != nullptr) across_->start_reduce(key, values, codec);
+void Cluster::start_all_reduce(const transport::Key& key, std::span<const float> values,
+                               const WireCodec& codec) {
+  if (across_ != nullptr) across_->start_all_reduce(key, values, codec);
 }
 
-Result<void> Cluster::wait_reduce(const transport::Key& key, std::span<float> out,
-                                  double timeout_s) {
+Result<void> Cluster::wait_all_reduce(const transport::Key& key, std::span<float> out,
+                                      double timeout_s) {
   if (across_ != nullptr) {
-    auto done = across_->wait_reduce(key, out, timeout_s);
+    auto done = across_->wait_all_reduce(key, out, timeout_s);
     if (!done) return done;
   }
   return spread(key, out, timeout_s);
@@ -91,8 +91,8 @@ Result<void> Cluster::spread(const transport::Key& key, std::span<float> values,
   ++inside.fragment;
   Bytes payload(leads ? values.size_bytes() : 0);
   if (leads) std::memcpy(payload.data(), values.data(), payload.size());
-  inside_->start_exchange(inside, std::move(payload));
-  const auto list = inside_->wait_exchange(inside, timeout_s);
+  inside_->start_all_gather(inside, std::move(payload));
+  const auto list = inside_->wait_all_gather(inside, timeout_s);
   if (!list) return tl::unexpected(list.error());
   const transport::Delivery& leader = list->front();
   if (leader.member != 0) return fail(FailureKind::kLostPeer, "the cluster's leader left the run");

@@ -10,17 +10,17 @@
 #include "thinwire/base/wire.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/method/clusters.h"
-#include "thinwire/transport/peers.h"
+#include "thinwire/transport/communicator.h"
 
 namespace thinwire::sync {
 
 class Cluster {
  public:
-  // `peers` outlive it.
-  Cluster(const config::SyncSection& sync, transport::Peers& peers);
+  // `communicator` outlives it.
+  Cluster(const config::SyncSection& sync, transport::Communicator& communicator);
 
-  // The members of this cluster among themselves; all peers where each worker is alone.
-  transport::Peers& inside() { return inside_ ? *inside_ : peers_; }
+  // The members of this cluster among themselves; everybody where each worker is alone.
+  transport::Communicator& inside() { return inside_ ? *inside_ : communicator_; }
   // A training step as a round of its own of this cluster's members.
   Round inside(const Round& round) const;
   // The share of the round's tokens of this cluster, or of any.
@@ -30,26 +30,26 @@ class Cluster {
   // none of them.
   float weight_since(const Round& round, uint64_t step) const;
 
-  // As transport::Peers, with one contribution a cluster: all its members call alike, with the same
-  // values. Keys of the inner strategy have fragment 0; these may have any.
-  void start_reduce(const transport::Key& key, std::span<const float> values,
-                    const WireCodec& codec);
-  Result<void> wait_reduce(const transport::Key& key, std::span<float> out, double timeout_s);
+  // As transport::Communicator, with one contribution a cluster: all its members call alike, with
+  // the same values. Keys of the inner strategy have fragment 0; these may have any.
+  void start_all_reduce(const transport::Key& key, std::span<const float> values,
+                        const WireCodec& codec);
+  Result<void> wait_all_reduce(const transport::Key& key, std::span<float> out, double timeout_s);
   void cancel(const transport::Key& key);
 
   // The clusters' first workers among themselves, member i standing for cluster i; null for other
   // workers.
-  transport::Peers* across() { return across_; }
+  transport::Communicator* across() { return across_; }
   // The values of the cluster's first worker become those of all its workers.
   Result<void> spread(const transport::Key& key, std::span<float> values, double timeout_s);
 
  private:
-  transport::Peers& peers_;
+  transport::Communicator& communicator_;
   method::Clusters clusters_;
-  int own_ = 0;                                // cluster
-  std::unique_ptr<transport::Peers> inside_;   // null: each worker is alone
-  std::unique_ptr<transport::Peers> leaders_;  // of a leader
-  transport::Peers* across_ = nullptr;         // leaders_ or peers_; null: not a leader
+  int own_ = 0;                                       // cluster
+  std::unique_ptr<transport::Communicator> inside_;   // null: each worker is alone
+  std::unique_ptr<transport::Communicator> leaders_;  // of a leader
+  transport::Communicator* across_ = nullptr;  // leaders_ or communicator_; null: not a leader
 };
 
 }  // namespace thinwire::sync

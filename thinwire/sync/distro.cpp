@@ -44,7 +44,7 @@ class Distro final : public Strategy {
     if (stateless_) stateless_->restored(within_round);
     if (payload_.empty()) return;
     travelling_.push_back(from.round_at(from.next_step / every * every - 1));
-    worker_.peers.start_exchange(key(travelling_.front()), payload_);
+    worker_.communicator.start_all_gather(key(travelling_.front()), payload_);
   }
 
   bool before_step(const Round& round) override {
@@ -57,7 +57,7 @@ class Distro final : public Strategy {
     if (look_ahead_) look_ahead_->undo(worker_.params);
     StepReport report;
     report.gradient_norm = optim::global_norm(worker_.gradients.all(), worker_.threads);
-    require_finite(report.gradient_norm, round, worker_.peers.self());
+    require_finite(report.gradient_norm, round, worker_.communicator.rank());
     const float clip = optim::clip_scale(report.gradient_norm, worker_.recipe.optim.clip);
     if (stateless_) stateless_->step(round, clip);
     report.synchronised = round.closes;
@@ -101,7 +101,7 @@ class Distro final : public Strategy {
     const tensor::Arena& source = stateless_ ? stateless_->way() : worker_.gradients;
     Bytes payload = encoder_.encode(source, gain(round, clip), id(round));
     if (options_.overlap > 0) payload_ = payload;
-    worker_.peers.start_exchange(key(round), std::move(payload));
+    worker_.communicator.start_all_gather(key(round), std::move(payload));
     travelling_.push_back(round);
   }
 
@@ -109,7 +109,8 @@ class Distro final : public Strategy {
   Result<double> receive(const Round& round) {
     const Stopwatch waiting;
     worker_.slots.pause();
-    const auto deliveries = worker_.peers.wait_exchange(key(round), worker_.recipe.sync.timeout_s);
+    const auto deliveries =
+        worker_.communicator.wait_all_gather(key(round), worker_.recipe.sync.timeout_s);
     worker_.slots.resume();
     const double seconds = waiting.seconds();
     if (!deliveries) return tl::unexpected(deliveries.error());
@@ -123,12 +124,12 @@ class Distro final : public Strategy {
   // What the gradient or the local way is multiplied with: this worker's weight relative to an
   // equal share, and what the momentum holds of clipping and learning rate.
   float gain(const Round& round, float clip) const {
-    const auto self =
-        std::find_if(round.roster.begin(), round.roster.end(),
-                     [&](const RoundMember& member) { return member.id == worker_.peers.self(); });
+    const auto self = std::find_if(
+        round.roster.begin(), round.roster.end(),
+        [&](const RoundMember& member) { return member.id == worker_.communicator.rank(); });
     if (self == round.roster.end()) {
-      throw Error(fmt::format("worker {} is not in the roster of round {}", worker_.peers.self(),
-                              round.number));
+      throw Error(fmt::format("worker {} is not in the roster of round {}",
+                              worker_.communicator.rank(), round.number));
     }
     const double share = static_cast<double>(self->weight) * round.size();
     const bool with_rate = options_.update != "adamw";
@@ -148,7 +149,7 @@ class Distro final : public Strategy {
     codec::PayloadId id;
     id.run = round.run;
     id.epoch = round.epoch;
-    id.sender = static_cast<uint32_t>(worker_.peers.self());
+    id.sender = static_cast<uint32_t>(worker_.communicator.rank());
     id.round = round.number;
     return id;
   }

@@ -13,7 +13,7 @@
 #include "thinwire/optim/optimizer.h"
 #include "thinwire/sync/distro_device.h"
 #include "thinwire/sync/distro_tiles.h"
-#include "thinwire/transport/peers.h"
+#include "thinwire/transport/communicator.h"
 
 namespace thinwire::sync {
 

@@ -34,7 +34,7 @@ class Outer final : public Strategy {
       : worker_(worker),
         options_(options),
         codec_(codec::wire_codec(options.wire_type())),
-        cluster_(worker.recipe.sync, worker.peers),
+        cluster_(worker.recipe.sync, worker.communicator),
         inner_(worker, cluster_),
         shared_(worker.params.layout()),
         step_(options, codec_, shared_, worker.params, worker.threads),
@@ -124,7 +124,7 @@ class Outer final : public Strategy {
 
  private:
   const RoundMember& own(const Round& round) const {
-    return round.roster[static_cast<size_t>(worker_.peers.self())];
+    return round.roster[static_cast<size_t>(worker_.communicator.rank())];
   }
 
   // Who goes away comes back as new; what is under way stays, for others count on it.
@@ -179,7 +179,7 @@ class Outer final : public Strategy {
 
   void start(size_t f, int64_t number, const Round& round) {
     const transport::Key key{round.run, round.epoch, round.step, static_cast<uint32_t>(f)};
-    cluster_.start_reduce(key, offer(fragments_[f], number), codec_);
+    cluster_.start_all_reduce(key, offer(fragments_[f], number), codec_);
     fragments_[f].travelling.push_back({number, key});
   }
 
@@ -204,7 +204,7 @@ class Outer final : public Strategy {
       const std::span<float> mean = offer(fragment, oldest.number);
       const Stopwatch waiting;
       worker_.slots.pause();
-      auto done = cluster_.wait_reduce(oldest.key, mean, worker_.recipe.sync.timeout_s);
+      auto done = cluster_.wait_all_reduce(oldest.key, mean, worker_.recipe.sync.timeout_s);
       worker_.slots.resume();
       report.exchange_seconds += waiting.seconds();
       if (!done) return done;

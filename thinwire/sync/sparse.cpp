@@ -20,7 +20,7 @@ class Sparse final : public Strategy {
       : worker_(worker),
         options_(worker.recipe.section<method::SparseOptions>("sparse")),
         outer_(options_.outer_options()),
-        cluster_(worker.recipe.sync, worker.peers),
+        cluster_(worker.recipe.sync, worker.communicator),
         inner_(worker, cluster_),
         shared_(worker.params.layout()),
         step_(outer_, codec::wire_codec(outer_.wire_type()), shared_, worker.params,
@@ -67,7 +67,7 @@ class Sparse final : public Strategy {
 
  private:
   const RoundMember& own(const Round& round) const {
-    return round.roster[static_cast<size_t>(worker_.peers.self())];
+    return round.roster[static_cast<size_t>(worker_.communicator.rank())];
   }
 
   // Who goes away comes back as new.
@@ -91,9 +91,9 @@ class Sparse final : public Strategy {
       seconds += waiting.seconds();
       return result;
     };
-    if (transport::Peers* const across = cluster_.across()) {
-      across->start_exchange(key, payload);
-      auto deliveries = wait([&] { return across->wait_exchange(key, timeout); });
+    if (transport::Communicator* const across = cluster_.across()) {
+      across->start_all_gather(key, payload);
+      auto deliveries = wait([&] { return across->wait_all_gather(key, timeout); });
       if (!deliveries) return tl::unexpected(deliveries.error());
       std::erase_if(*deliveries, [&](const transport::Delivery& delivery) {
         return cluster_.weight(round, delivery.member) == 0;
@@ -111,12 +111,12 @@ class Sparse final : public Strategy {
   }
 
   codec::PayloadId id(const Round& round) {
-    transport::Peers* const across = cluster_.across();
+    transport::Communicator* const across = cluster_.across();
     codec::PayloadId id;
     id.method = codec::PayloadMethod::kSparse;
     id.run = round.run;
     id.epoch = round.epoch;
-    id.sender = across == nullptr ? 0 : static_cast<uint32_t>(across->self());
+    id.sender = across == nullptr ? 0 : static_cast<uint32_t>(across->rank());
     id.round = round.step;
     return id;
   }

@@ -12,7 +12,7 @@
 #include "thinwire/codec/top_k.h"
 #include "thinwire/method/sparse.h"
 #include "thinwire/tensor/arena.h"
-#include "thinwire/transport/peers.h"
+#include "thinwire/transport/communicator.h"
 
 namespace thinwire::sync {
 

@@ -25,7 +25,7 @@
 #include "thinwire/base/threads.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/tensor/arena.h"
-#include "thinwire/transport/peers.h"
+#include "thinwire/transport/communicator.h"
 
 namespace thinwire::sync {
 
@@ -37,7 +37,7 @@ struct Worker {
       gradients;  // mean over this worker's own tokens of the round; free for use after it
   ThreadPool& threads;
   SlotHold& slots;  // paused while waiting for others
-  transport::Peers& peers;
+  transport::Communicator& communicator;
 };
 
 // Who must agree on a piece of state. Derivable state is not listed at all.

@@ -21,11 +21,14 @@ float speed_in(const Bytes& payload) {
 
 }  // namespace
 
-MeasuredSpeeds::MeasuredSpeeds(const config::Recipe& recipe, transport::Peers& peers,
+MeasuredSpeeds::MeasuredSpeeds(const config::Recipe& recipe, transport::Communicator& communicator,
                                SlotHold& slots)
-    : recipe_(recipe), every_(method::rounds_of(recipe).every), peers_(peers), slots_(slots) {
+    : recipe_(recipe),
+      every_(method::rounds_of(recipe).every),
+      communicator_(communicator),
+      slots_(slots) {
   if (recipe.sync.shares != "speed") return;
-  speeds_.resize(static_cast<size_t>(peers.count()));
+  speeds_.resize(static_cast<size_t>(communicator.size()));
   measured_.resize(2);
   offered_.resize(1);
 }
@@ -52,7 +55,7 @@ Result<bool> MeasuredSpeeds::collect(const Round& round) {
   if (speeds_.empty() || !due) return false;
   slots_.pause();
   const auto list =
-      peers_.wait_exchange(key(round.run, completed - every_), recipe_.sync.timeout_s);
+      communicator_.wait_all_gather(key(round.run, completed - every_), recipe_.sync.timeout_s);
   slots_.resume();
   if (!list) return tl::unexpected(list.error());
   const std::vector<float> before = speeds_;
@@ -71,7 +74,7 @@ std::vector<sync::StateTensor> MeasuredSpeeds::state() {
 
 void MeasuredSpeeds::offer(uint64_t run, int64_t completed) {
   const std::span<const uint8_t> bytes = as_bytes(std::span<const float>(offered_));
-  peers_.start_exchange(key(run, completed), Bytes(bytes.begin(), bytes.end()));
+  communicator_.start_all_gather(key(run, completed), Bytes(bytes.begin(), bytes.end()));
 }
 
 transport::Key MeasuredSpeeds::key(uint64_t run, int64_t completed) {

@@ -13,14 +13,15 @@
 #include "thinwire/base/threads.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/sync/strategy.h"
-#include "thinwire/transport/peers.h"
+#include "thinwire/transport/communicator.h"
 
 namespace thinwire::train {
 
 class MeasuredSpeeds {
  public:
   // Everything outlives it.
-  MeasuredSpeeds(const config::Recipe& recipe, transport::Peers& peers, SlotHold& slots);
+  MeasuredSpeeds(const config::Recipe& recipe, transport::Communicator& communicator,
+                 SlotHold& slots);
 
   // Rows a second of each member, 0 where not known, the same on all; empty where shares are even.
   std::span<const float> speeds() const { return speeds_; }
@@ -41,7 +42,7 @@ class MeasuredSpeeds {
 
   const config::Recipe& recipe_;
   const int64_t every_;
-  transport::Peers& peers_;
+  transport::Communicator& communicator_;
   SlotHold& slots_;
   std::vector<float> speeds_;
   std::vector<float> measured_;  // rows and seconds of this round

@@ -12,16 +12,16 @@ constexpr uint32_t kLosses = 0xffff'fffe;
 
 }  // namespace
 
-Result<double> shared_loss(transport::Peers& peers, SlotHold& slots, uint64_t run,
+Result<double> shared_loss(transport::Communicator& communicator, SlotHold& slots, uint64_t run,
                            int64_t completed, const EvalPart& part, double timeout_s) {
   const transport::Key key{run, 0, static_cast<uint64_t>(completed), kLosses};
   Bytes mine;
   ByteWriter writer(mine);
   writer.put(part.loss_sum);
   writer.put(part.tokens);
-  peers.start_exchange(key, std::move(mine));
+  communicator.start_all_gather(key, std::move(mine));
   slots.pause();
-  const auto all = peers.wait_exchange(key, timeout_s);
+  const auto all = communicator.wait_all_gather(key, timeout_s);
   slots.resume();
   if (!all) return tl::unexpected(all.error());
   EvalPart sum;

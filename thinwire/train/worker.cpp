@@ -32,11 +32,11 @@ bool is_due(int64_t completed, int64_t every, int64_t steps) {
 
 }  // namespace
 
-Worker::Worker(const RunContext& context, transport::Peers& peers)
+Worker::Worker(const RunContext& context, transport::Communicator& communicator)
     : context_(context),
       recipe_(context.recipe),
-      peers_(peers),
-      max_rows_(rows_a_pass(recipe_.train, peers.count())),
+      communicator_(communicator),
+      max_rows_(rows_a_pass(recipe_.train, communicator.size())),
       threads_(static_cast<int>(recipe_.train.threads)),
       slots_(&context.cores, threads_.size()),
       params_(context.layout),
@@ -44,16 +44,17 @@ Worker::Worker(const RunContext& context, transport::Peers& peers)
       model_(
           model::make_model({recipe_.model, model::parse_precision(recipe_.train.precision),
                              context.layout, params_, threads_, max_rows_, recipe_.train.sequence,
-                             model::parse_device(recipe_.train.device, peers.self())})),
-      strategy_(sync::make_strategy({recipe_, params_, gradients_, threads_, slots_, peers_})),
-      speeds_(recipe_, peers_, slots_),
+                             model::parse_device(recipe_.train.device, communicator.rank())})),
+      strategy_(
+          sync::make_strategy({recipe_, params_, gradients_, threads_, slots_, communicator_})),
+      speeds_(recipe_, communicator_, slots_),
       written_(context.first_step),
       best_(context.best) {
   restore();
 }
 
 // Sums that still travel read the strategy's memory, which goes now.
-Worker::~Worker() { peers_.leave(); }
+Worker::~Worker() { communicator_.leave(); }
 
 void Worker::restore() {
   context_.initial.copy_to(params_);
@@ -63,11 +64,11 @@ void Worker::restore() {
       if (part.agreement == sync::Agreement::kConsensus) {
         context_.resume->read_consensus(part.name, part.values);
       } else {
-        context_.resume->read_worker(peers_.self(), part.name, part.values);
+        context_.resume->read_worker(communicator_.rank(), part.name, part.values);
       }
     }
     for (const sync::StateBytes& part : strategy_->travelling()) {
-      *part.bytes = context_.resume->read_worker_bytes(peers_.self(), part.name);
+      *part.bytes = context_.resume->read_worker_bytes(communicator_.rank(), part.name);
     }
   }
   strategy_->restored(
@@ -79,7 +80,7 @@ void Worker::restore() {
 }
 
 Round Worker::round_at(int64_t step) const {
-  return open_round(recipe_, context_.run_id, peers_.count(), step, speeds_.speeds());
+  return open_round(recipe_, context_.run_id, communicator_.size(), step, speeds_.speeds());
 }
 
 // Called by the prefetcher's thread, so with speeds of its own.
@@ -87,8 +88,8 @@ data::Prefetcher::Order Worker::order() const {
   const std::span<const float> speeds = speeds_.speeds();
   return [this, now = std::vector<float>(speeds.begin(), speeds.end())](uint64_t step) {
     const Round round =
-        open_round(recipe_, context_.run_id, peers_.count(), static_cast<int64_t>(step), now);
-    const RowRange mine = round.roster[static_cast<size_t>(peers_.self())].rows;
+        open_round(recipe_, context_.run_id, communicator_.size(), static_cast<int64_t>(step), now);
+    const RowRange mine = round.roster[static_cast<size_t>(communicator_.rank())].rows;
     std::vector<uint64_t> rows(mine.count);
     std::iota(rows.begin(), rows.end(), mine.first);
     return rows;
@@ -96,7 +97,7 @@ data::Prefetcher::Order Worker::order() const {
 }
 
 double Worker::simulated_clock() const {
-  return context_.simulation == nullptr ? 0 : context_.simulation->clock(peers_.self());
+  return context_.simulation == nullptr ? 0 : context_.simulation->clock(communicator_.rank());
 }
 
 // What is evaluated is in a checkpoint before, so that nothing is lost while that takes its time.
@@ -146,15 +147,15 @@ void Worker::compute_gradients(const Round& round, const data::Batch& batch, Ste
   }
   part.compute_s = computing.seconds();
   if (context_.simulation != nullptr) {
-    const RowRange even =
-        share(static_cast<uint64_t>(recipe_.train.batch), peers_.self(), peers_.count());
+    const RowRange even = share(static_cast<uint64_t>(recipe_.train.batch), communicator_.rank(),
+                                communicator_.size());
     const double amount = static_cast<double>(batch.rows) / static_cast<double>(even.count);
-    part.simulated_compute_s = context_.simulation->compute(peers_.self(), amount);
+    part.simulated_compute_s = context_.simulation->compute(communicator_.rank(), amount);
   }
   if (!std::isfinite(part.loss_sum)) {
     throw Error(
         fmt::format("step {}: the loss is {} on worker {}; lower optim.lr or raise schedule.warmup",
-                    round.step + 1, part.loss_sum, peers_.self()));
+                    round.step + 1, part.loss_sum, communicator_.rank()));
   }
   speeds_.computed(round, batch.rows,
                    context_.simulation == nullptr ? part.compute_s : part.simulated_compute_s);
@@ -162,12 +163,12 @@ void Worker::compute_gradients(const Round& round, const data::Batch& batch, Ste
 
 void Worker::throw_failure(int64_t step, const Failure& failure) const {
   if (failure.kind == FailureKind::kAborted) throw Aborted(failure.message);
-  throw Error(fmt::format("step {}: worker {}: {}", step, peers_.self(), failure.message));
+  throw Error(fmt::format("step {}: worker {}: {}", step, communicator_.rank(), failure.message));
 }
 
 bool Worker::train_step(int64_t step, const data::Batch& batch, double data_s) {
   const Round round = round_at(step);
-  const transport::TrafficCount before = peers_.traffic();
+  const transport::TrafficCount before = communicator_.traffic();
   StepPart part;
   part.data_s = data_s;
   part.learning_rate = round.learning_rate;
@@ -188,11 +189,11 @@ bool Worker::train_step(int64_t step, const data::Batch& batch, double data_s) {
   // Where synchronisations are rare, looking at all that replicas agree on costs little.
   if (part.synchronised && strategy_->shared() != nullptr) part.state_digest = consensus_digest();
   part.update_s = updating.seconds() - part.exchange_s;
-  const transport::TrafficCount after = peers_.traffic();
+  const transport::TrafficCount after = communicator_.traffic();
   part.simulated_s = simulated_clock() - simulated_before;
   part.bytes_sent = after.sent - before.sent;
   part.bytes_received = after.received - before.received;
-  context_.sink.add_step(step + 1, peers_.self(), part);
+  context_.sink.add_step(step + 1, communicator_.rank(), part);
   return *new_rows;
 }
 
@@ -212,7 +213,7 @@ bool Worker::evaluate_sets(int64_t completed, const std::string& suffix, int64_t
     const std::optional<EvalPart> part = evaluate_rows(completed, name, rows, passes);
     if (!part) return false;
     if (name == recipe_.eval.watch) watched_ = part;
-    context_.sink.add_evaluation(completed, name, peers_.self(), *part);
+    context_.sink.add_evaluation(completed, name, communicator_.rank(), *part);
   }
   return true;
 }
@@ -220,8 +221,8 @@ bool Worker::evaluate_sets(int64_t completed, const std::string& suffix, int64_t
 bool Worker::exhausts_patience(int64_t completed) {
   if (recipe_.eval.patience == 0) return false;
   if (const auto part = std::exchange(watched_, std::nullopt)) {
-    const Result<double> loss =
-        shared_loss(peers_, slots_, context_.run_id, completed, *part, recipe_.sync.timeout_s);
+    const Result<double> loss = shared_loss(communicator_, slots_, context_.run_id, completed,
+                                            *part, recipe_.sync.timeout_s);
     if (!loss) throw_failure(completed, loss.error());
     best_.add(completed, *loss);
   }
@@ -260,13 +261,13 @@ std::optional<EvalPart> Worker::evaluate_rows(int64_t completed, const std::stri
                                               const data::Rows& rows, int64_t& passes) {
   const auto wanted = static_cast<uint64_t>(recipe_.eval.rows);
   const uint64_t all = wanted == 0 ? rows.count() : std::min(wanted, rows.count());
-  const RowRange mine = share(all, peers_.self(), peers_.count());
+  const RowRange mine = share(all, communicator_.rank(), communicator_.size());
   const auto width = static_cast<size_t>(recipe_.train.sequence + 1);
   std::vector<int32_t> tokens(static_cast<size_t>(max_rows_) * width);
   EvalPart part;
   for (uint64_t done = 0; done < mine.count; ++passes) {
     if (context_.sink.stops_before(point_before_pass(completed, passes))) return std::nullopt;
-    if (peers_.self() == 0) {
+    if (communicator_.rank() == 0) {
       const double fraction = static_cast<double>(done) / static_cast<double>(mine.count);
       context_.sink.show_evaluation(completed, name, fraction);
     }
@@ -290,7 +291,7 @@ void Worker::require_finite_state(int64_t completed) {
     throw Error(
         fmt::format("step {}: {} of worker {} is not finite; lower optim.lr or raise "
                     "schedule.warmup; earlier checkpoints are kept",
-                    completed, name, peers_.self()));
+                    completed, name, communicator_.rank()));
   };
   require("a parameter", std::as_const(params_).all());
   if (strategy_->shared() != nullptr) require("a shared weight", std::as_const(shared()).all());
@@ -300,7 +301,7 @@ void Worker::require_finite_state(int64_t completed) {
 void Worker::write_checkpoint(int64_t completed) {
   if (std::exchange(written_, completed) == completed) return;
   require_finite_state(completed);
-  context_.sink.add_checkpoint(completed, peers_.self(), state());
+  context_.sink.add_checkpoint(completed, communicator_.rank(), state());
 }
 
 checkpoint::WorkerState Worker::state() {

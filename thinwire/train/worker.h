@@ -1,5 +1,5 @@
 // One worker of a run: its replica of the model and the loop that trains it. A thread of its own
-// calls run(); workers meet only through their Peers and the RunSink.
+// calls run(); workers meet only through their Communicator and the RunSink.
 #pragma once
 
 #include <map>
@@ -22,7 +22,7 @@
 #include "thinwire/train/initial_parameters.h"
 #include "thinwire/train/measured_speeds.h"
 #include "thinwire/train/run_sink.h"
-#include "thinwire/transport/peers.h"
+#include "thinwire/transport/communicator.h"
 #include "thinwire/transport/simulated_network.h"
 
 namespace thinwire::train {
@@ -60,7 +60,7 @@ struct RunEnd {
 
 class Worker {
  public:
-  Worker(const RunContext& context, transport::Peers& peers);
+  Worker(const RunContext& context, transport::Communicator& communicator);
   ~Worker();
 
   // Trains to the end of the recipe or until the run is stopped, with a checkpoint. Throws Error
@@ -99,7 +99,7 @@ class Worker {
 
   const RunContext& context_;
   const config::Recipe& recipe_;
-  transport::Peers& peers_;
+  transport::Communicator& communicator_;
   const int64_t max_rows_;
   ThreadPool threads_;
   SlotHold slots_;

@@ -7,7 +7,7 @@
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
-#include "thinwire/transport/peers.h"
+#include "thinwire/transport/communicator.h"
 
 namespace thinwire::transport {
 

@@ -43,7 +43,7 @@ Result<std::vector<Delivery>> FrameHub::collect(int group, int, const Key& key, 
   Lock lock(mutex_);
   const Operation name = operation(group, key);
   const auto found = exchanges_.find(name);
-  if (found == exchanges_.end()) throw Error("wait_exchange without start_exchange");
+  if (found == exchanges_.end()) throw Error("wait_all_gather without start_all_gather");
   Exchange& exchange = found->second;
   const auto closed = [&] { return everyone_arrived(group, exchange); };
   if (auto failure = wait(lock, timeout_s, closed)) return tl::unexpected(*failure);

@@ -55,7 +55,7 @@ Result<void> FrameHub::sum(int group, int, const Key& key, std::span<float> out,
   Lock lock(mutex_);
   const Operation name = operation(group, key);
   const auto found = reduces_.find(name);
-  if (found == reduces_.end()) throw Error("wait_reduce without start_reduce");
+  if (found == reduces_.end()) throw Error("wait_all_reduce without start_all_reduce");
   const std::shared_ptr<Reduce> reduce = found->second;
   auto failure =
       wait(lock, timeout_s, [&] { return reduce->done || reduce->failure || lost(*reduce); });

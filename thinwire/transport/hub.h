@@ -1,6 +1,6 @@
-// What Peers need of the place where the members' operations meet, and Peers made of it. Members
-// are named by their ids in the run; a group of them is named by what group() returns for it, and
-// group 0 is all of them.
+// What Communicator need of the place where the members' operations meet, and Communicator made of
+// it. Members are named by their ids in the run; a group of them is named by what group() returns
+// for it, and group 0 is all of them.
 #pragma once
 
 #include <memory>
@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "thinwire/transport/peers.h"
+#include "thinwire/transport/communicator.h"
 
 namespace thinwire::transport {
 
-// Thread-safe. The functions are those of Peers.
+// Thread-safe. The functions are those of Communicator.
 class Hub {
  public:
   virtual ~Hub() = default;
@@ -31,8 +31,9 @@ class Hub {
   virtual void abort(const std::string& reason) = 0;
 };
 
-// Peers of one of `members` members. They count bytes and name members of groups; the hub does the
-// rest.
-std::unique_ptr<Peers> make_hub_peers(std::shared_ptr<Hub> hub, int members, int self);
+// Communicator of one of `members` members. They count bytes and name members of groups; the hub
+// does the rest.
+std::unique_ptr<Communicator> make_hub_communicator(std::shared_ptr<Hub> hub, int members,
+                                                    int self);
 
 }  // namespace thinwire::transport

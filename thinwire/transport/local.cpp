@@ -6,14 +6,14 @@
 
 namespace thinwire::transport {
 
-std::vector<std::unique_ptr<Peers>> make_local_peers(int members) {
+std::vector<std::unique_ptr<Communicator>> make_local_communicators(int members) {
   if (members < 1) throw Error(fmt::format("a run needs at least 1 worker, got {}", members));
   const auto hub = std::make_shared<LocalHub>(members);
-  std::vector<std::unique_ptr<Peers>> peers;
+  std::vector<std::unique_ptr<Communicator>> communicators;
   for (int member = 0; member < members; ++member) {
-    peers.push_back(make_hub_peers(hub, members, member));
+    communicators.push_back(make_hub_communicator(hub, members, member));
   }
-  return peers;
+  return communicators;
 }
 
 }  // namespace thinwire::transport

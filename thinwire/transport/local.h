@@ -5,11 +5,11 @@
 #include <memory>
 #include <vector>
 
-#include "thinwire/transport/peers.h"
+#include "thinwire/transport/communicator.h"
 
 namespace thinwire::transport {
 
-// One Peers for each of `members` threads; they share a hub that lives as long as any of them.
-std::vector<std::unique_ptr<Peers>> make_local_peers(int members);
+// A communicator for each of `members` threads; they share a hub that lives as long as any of them.
+std::vector<std::unique_ptr<Communicator>> make_local_communicators(int members);
 
 }  // namespace thinwire::transport

@@ -51,7 +51,7 @@ Result<std::vector<Delivery>> LocalHub::collect(int group, int member, const Key
                                                 double timeout_s) {
   Lock lock(mutex_);
   const auto found = exchanges_.find({group, key});
-  if (found == exchanges_.end()) throw Error("wait_exchange without start_exchange");
+  if (found == exchanges_.end()) throw Error("wait_all_gather without start_all_gather");
   Exchange& exchange = found->second;
   if (auto failure = wait(lock, timeout_s, [&] { return exchange.closed; })) {
     return tl::unexpected(*failure);
@@ -93,7 +93,7 @@ Result<void> LocalHub::sum(int group, int member, const Key& key, std::span<floa
                            double timeout_s) {
   Lock lock(mutex_);
   const auto found = reduces_.find({group, key});
-  if (found == reduces_.end()) throw Error("wait_reduce without start_reduce");
+  if (found == reduces_.end()) throw Error("wait_all_reduce without start_all_reduce");
   const std::shared_ptr<Reduce> reduce = found->second;
   CodedSum coded;
   std::optional<Failure> failure;

@@ -29,13 +29,14 @@ double SimulatedNetwork::clock(int member) const {
   return state(member).clock;
 }
 
-void SimulatedNetwork::start_exchange(int member, const Name& name, uint64_t payload_bytes) {
+void SimulatedNetwork::start_all_gather(int member, const Name& name, uint64_t payload_bytes) {
   const std::lock_guard lock(mutex_);
   start(member, name)->payload_bytes[member] = payload_bytes;
   end_what_can();
 }
 
-void SimulatedNetwork::start_reduce(int member, const Name& name, WireType type, size_t values) {
+void SimulatedNetwork::start_all_reduce(int member, const Name& name, WireType type,
+                                        size_t values) {
   const std::lock_guard lock(mutex_);
   const Pointer operation = start(member, name);
   operation->type = type;
@@ -140,7 +141,7 @@ void SimulatedNetwork::end_exchange(Operation& operation) {
   }
   if (members.size() < 2) payloads.assign(members.size(), 0);
   const std::vector<double> end =
-      run_turn(members, ready, payloads, [&](size_t from, size_t) { return payloads[from]; });
+      run_round_trip(members, ready, payloads, [&](size_t from, size_t) { return payloads[from]; });
   for (size_t i = 0; i < members.size(); ++i) operation.end[members[i]] = end[i];
 }
 
@@ -162,12 +163,13 @@ void SimulatedNetwork::end_reduce(Operation& operation) {
   std::vector<uint64_t> contributions;
   contributions.reserve(chunks.size());
   for (const uint64_t chunk : chunks) contributions.push_back(all - chunk);
-  ready = run_turn(members, ready, contributions, [&](size_t, size_t to) { return chunks[to]; });
-  ready = run_turn(members, ready, sums, [&](size_t from, size_t) { return chunks[from]; });
+  ready =
+      run_round_trip(members, ready, contributions, [&](size_t, size_t to) { return chunks[to]; });
+  ready = run_round_trip(members, ready, sums, [&](size_t from, size_t) { return chunks[from]; });
   for (size_t i = 0; i < members.size(); ++i) operation.end[members[i]] = ready[i];
 }
 
-std::vector<double> SimulatedNetwork::run_turn(
+std::vector<double> SimulatedNetwork::run_round_trip(
     const std::vector<int>& members, const std::vector<double>& ready,
     const std::vector<uint64_t>& up_bytes,
     const std::function<uint64_t(size_t from, size_t to)>& bytes) {
@@ -175,7 +177,7 @@ std::vector<double> SimulatedNetwork::run_turn(
   lines.reserve(members.size());
   for (const int member : members) lines.push_back(&state(member).line);
   const std::vector<double> up(up_bytes.begin(), up_bytes.end());
-  return links::run_turn(lines, ready, up, [&](size_t from, size_t to) {
+  return links::run_round_trip(lines, ready, up, [&](size_t from, size_t to) {
     return from == to ? 0.0 : static_cast<double>(bytes(from, to));
   });
 }

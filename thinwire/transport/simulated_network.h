@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "thinwire/base/wire.h"
-#include "thinwire/links/turn.h"
-#include "thinwire/transport/peers.h"
+#include "thinwire/links/round_trip.h"
+#include "thinwire/transport/communicator.h"
 
 namespace thinwire::transport {
 
@@ -44,8 +44,8 @@ class SimulatedNetwork {
     Key key;
     auto operator<=>(const Name&) const = default;
   };
-  void start_exchange(int member, const Name& name, uint64_t payload_bytes);
-  void start_reduce(int member, const Name& name, WireType type, size_t values);
+  void start_all_gather(int member, const Name& name, uint64_t payload_bytes);
+  void start_all_reduce(int member, const Name& name, WireType type, size_t values);
   // To be called once all members have started it; moves the clock. kDeadline when an operation
   // before it is still not started by all after `timeout_s` of real time.
   Result<void> finish(int member, const Name& name, double timeout_s);
@@ -83,9 +83,10 @@ class SimulatedNetwork {
   void end_reduce(Operation& operation);
   // One turn: by place in `members`, when each can begin, what it sends in all, and what `to` gets
   // of `from`. Returns when each has got everything; moves the links' free times.
-  std::vector<double> run_turn(const std::vector<int>& members, const std::vector<double>& ready,
-                               const std::vector<uint64_t>& up_bytes,
-                               const std::function<uint64_t(size_t from, size_t to)>& bytes);
+  std::vector<double> run_round_trip(const std::vector<int>& members,
+                                     const std::vector<double>& ready,
+                                     const std::vector<uint64_t>& up_bytes,
+                                     const std::function<uint64_t(size_t from, size_t to)>& bytes);
   void close(int member, const Name& name);
   State& state(int member) { return states_[static_cast<size_t>(member)]; }
   const State& state(int member) const { return states_[static_cast<size_t>(member)]; }
@@ -97,9 +98,9 @@ class SimulatedNetwork {
   std::optional<std::string> abort_reason_;
 };
 
-// `peers` over the network: results and bytes are theirs, times the network's. self() is the member
-// there.
-std::unique_ptr<Peers> make_simulated_peers(std::unique_ptr<Peers> peers,
-                                            std::shared_ptr<SimulatedNetwork> network);
+// `communicator` over the network: results and bytes are theirs, times the network's. self() is the
+// member there.
+std::unique_ptr<Communicator> make_simulated_communicator(
+    std::unique_ptr<Communicator> communicator, std::shared_ptr<SimulatedNetwork> network);
 
 }  // namespace thinwire::transport

@@ -14,11 +14,11 @@ struct TrafficCounter {
 };
 
 // One member's view of the run, or of a group of it.
-class HubPeers final : public Peers {
+class HubCommunicator final : public Communicator {
  public:
   // `members`: ids in the run by ids in this group; `outer` counts what this counts.
-  HubPeers(std::shared_ptr<Hub> hub, std::vector<int> members, int self,
-           std::vector<std::shared_ptr<TrafficCounter>> outer)
+  HubCommunicator(std::shared_ptr<Hub> hub, std::vector<int> members, int self,
+                  std::vector<std::shared_ptr<TrafficCounter>> outer)
       : hub_(std::move(hub)),
         group_(hub_->group(members)),
         members_(std::move(members)),
@@ -27,21 +27,21 @@ class HubPeers final : public Peers {
         counters_(std::move(outer)) {
     counters_.push_back(std::make_shared<TrafficCounter>());
   }
-  ~HubPeers() override {
+  ~HubCommunicator() override {
     if (leaves_) hub_->leave(in_run(self_));
   }
-  HubPeers(const HubPeers&) = delete;
-  HubPeers& operator=(const HubPeers&) = delete;
+  HubCommunicator(const HubCommunicator&) = delete;
+  HubCommunicator& operator=(const HubCommunicator&) = delete;
 
-  int self() const override { return self_; }
-  int count() const override { return static_cast<int>(members_.size()); }
+  int rank() const override { return self_; }
+  int size() const override { return static_cast<int>(members_.size()); }
 
-  void start_exchange(const Key& key, Bytes payload) override {
-    if (count() > 1) count_bytes(payload.size(), 0);
+  void start_all_gather(const Key& key, Bytes payload) override {
+    if (size() > 1) count_bytes(payload.size(), 0);
     hub_->offer(group_, in_run(self_), key, std::move(payload));
   }
 
-  Result<std::vector<Delivery>> wait_exchange(const Key& key, double timeout_s) override {
+  Result<std::vector<Delivery>> wait_all_gather(const Key& key, double timeout_s) override {
     auto list = hub_->collect(group_, in_run(self_), key, timeout_s);
     if (!list) return list;
     for (Delivery& delivery : *list) {
@@ -52,25 +52,25 @@ class HubPeers final : public Peers {
     return list;
   }
 
-  void start_reduce(const Key& key, std::span<const float> values,
-                    const WireCodec& codec) override {
+  void start_all_reduce(const Key& key, std::span<const float> values,
+                        const WireCodec& codec) override {
     hub_->contribute(group_, in_run(self_), key, values, codec);
-    const uint64_t moved = reduce_bytes(codec.type, values.size(), count(), self_);
+    const uint64_t moved = all_reduce_bytes(codec.type, values.size(), size(), self_);
     count_bytes(moved, moved);
   }
 
-  Result<void> wait_reduce(const Key& key, std::span<float> out, double timeout_s) override {
+  Result<void> wait_all_reduce(const Key& key, std::span<float> out, double timeout_s) override {
     return hub_->sum(group_, in_run(self_), key, out, timeout_s);
   }
 
   void cancel(const Key& key) override { hub_->withdraw(group_, in_run(self_), key); }
 
-  std::unique_ptr<Peers> group(std::span<const int> members) override {
-    check_group(members, *this);
+  std::unique_ptr<Communicator> split(std::span<const int> members) override {
+    check_split(members, *this);
     std::vector<int> in_the_run;
     for (const int member : members) in_the_run.push_back(in_run(member));
     const auto self = static_cast<int>(std::ranges::lower_bound(members, self_) - members.begin());
-    return std::make_unique<HubPeers>(hub_, std::move(in_the_run), self, counters_);
+    return std::make_unique<HubCommunicator>(hub_, std::move(in_the_run), self, counters_);
   }
 
   void leave() override { hub_->leave(in_run(self_)); }
@@ -99,11 +99,12 @@ class HubPeers final : public Peers {
 
 }  // namespace
 
-std::unique_ptr<Peers> make_hub_peers(std::shared_ptr<Hub> hub, int members, int self) {
+std::unique_ptr<Communicator> make_hub_communicator(std::shared_ptr<Hub> hub, int members,
+                                                    int self) {
   std::vector<int> all(static_cast<size_t>(members));
   std::iota(all.begin(), all.end(), 0);
-  return std::make_unique<HubPeers>(std::move(hub), std::move(all), self,
-                                    std::vector<std::shared_ptr<TrafficCounter>>{});
+  return std::make_unique<HubCommunicator>(std::move(hub), std::move(all), self,
+                                           std::vector<std::shared_ptr<TrafficCounter>>{});
 }
 
 }  // namespace thinwire::transport

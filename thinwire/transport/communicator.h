@@ -3,7 +3,7 @@
 // behind compute, on the transport's own thread, until they are waited for. Nothing is averaged in
 // place: a caller's memory is only written by wait.
 //
-// One thread of a member calls its Peers (and its groups'); abort may come from any thread.
+// One thread of a member calls its communicator (and its parts); abort may come from any thread.
 // Failures a network can cause are Results. After kAborted every later call fails alike.
 #pragma once
 
@@ -40,39 +40,39 @@ struct TrafficCount {
   uint64_t received = 0;  // others' payloads and sums
 };
 
-class Peers {
+class Communicator {
  public:
-  virtual ~Peers() = default;
+  virtual ~Communicator() = default;
 
-  virtual int self() const = 0;
-  // Members the run started with, ids 0 .. count-1.
-  virtual int count() const = 0;
+  virtual int rank() const = 0;
+  // Members the run started with, ranks 0 .. size-1.
+  virtual int size() const = 0;
 
   // Offers `payload` to every member of the round. One call a key.
-  virtual void start_exchange(const Key& key, Bytes payload) = 0;
+  virtual void start_all_gather(const Key& key, Bytes payload) = 0;
   // The committed payloads ordered by member, own one included, the same list for everyone. A
   // member that left is missing from the list; kDeadline when a present member does not deliver in
   // time.
-  virtual Result<std::vector<Delivery>> wait_exchange(const Key& key, double timeout_s) = 0;
+  virtual Result<std::vector<Delivery>> wait_all_gather(const Key& key, double timeout_s) = 0;
 
   // Starts the sum over members of `values` (same length and codec everywhere; unchanged until
   // waited for or cancelled). Each member owns a chunk (wire_chunk), sums it in fp32 from 0 in
   // member order over contributions as the codec passes them on, codes the sum once, and everyone
   // (the owner too) gets the sum as decoded.
-  virtual void start_reduce(const Key& key, std::span<const float> values,
-                            const WireCodec& codec) = 0;
+  virtual void start_all_reduce(const Key& key, std::span<const float> values,
+                                const WireCodec& codec) = 0;
   // Writes the sum into `out`, the same bits for everyone. kLostPeer when a member left before all
   // had contributed and the sum was formed, kCorruptPayload when the codec refuses a contribution.
-  virtual Result<void> wait_reduce(const Key& key, std::span<float> out, double timeout_s) = 0;
+  virtual Result<void> wait_all_reduce(const Key& key, std::span<float> out, double timeout_s) = 0;
 
   // Gives up an operation this member started.
   virtual void cancel(const Key& key) = 0;
 
-  // Some of the members among themselves: `members` are ids of these peers, ascending, self among
+  // Some of the members among themselves: `members` are ranks here, ascending, self among
   // them; the i-th is member i of the group. Every one of them asks for the same list. Groups with
-  // the same list are one group, whose keys are apart from these peers'. Leaving and aborting mean
-  // the whole run, and traffic counts here too.
-  virtual std::unique_ptr<Peers> group(std::span<const int> members) = 0;
+  // the same list are one group, whose keys are apart from this communicator's. Leaving and
+  // aborting mean the whole run, and traffic counts here too.
+  virtual std::unique_ptr<Communicator> split(std::span<const int> members) = 0;
 
   // This member goes for good; others go on without it or fail with kLostPeer.
   virtual void leave() = 0;
@@ -82,7 +82,7 @@ class Peers {
   virtual TrafficCount traffic() const = 0;
 };
 
-// Throws Error unless `members` can be a group of these peers.
-void check_group(std::span<const int> members, const Peers& peers);
+// Throws Error unless `members` can be a part of this communicator.
+void check_split(std::span<const int> members, const Communicator& communicator);
 
 }  // namespace thinwire::transport

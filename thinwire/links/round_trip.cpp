@@ -1,13 +1,13 @@
-#include "thinwire/links/turn.h"
+#include "thinwire/links/round_trip.h"
 
 #include <algorithm>
 #include <numeric>
 
 namespace thinwire::links {
 
-std::vector<double> run_turn(std::span<Line* const> lines, std::span<const double> ready,
-                             std::span<const double> up_bytes,
-                             const std::function<double(size_t from, size_t to)>& down_bytes) {
+std::vector<double> run_round_trip(
+    std::span<Line* const> lines, std::span<const double> ready, std::span<const double> up_bytes,
+    const std::function<double(size_t from, size_t to)>& down_bytes) {
   std::vector<double> begin;
   std::vector<double> sent;
   for (size_t i = 0; i < lines.size(); ++i) {
