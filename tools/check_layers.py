@@ -28,7 +28,7 @@ MAY_INCLUDE = {
     "tensor": "base",
     "model": "tensor method config base",
     "optim": "tensor config base",
-    "codec": "tensor base",
+    "codec": "method tensor base",
     "sync": "codec optim method schedule transport tensor config base",
     "plan": "method schedule links config base",
     "checkpoint": "method tensor events config base",

@@ -6,11 +6,11 @@
 #include <numeric>
 
 #include "thinwire/base/rng.h"
+#include "thinwire/codec/distro_tiles.h"
 #include "thinwire/codec/slot_means.h"
 #include "thinwire/codec/sparse.h"
 #include "thinwire/codec/top_k.h"
 #include "thinwire/method/tiles.h"
-#include "thinwire/sync/distro_tiles.h"
 #include "thinwire/tensor/dct.h"
 
 namespace thinwire::sync {
@@ -26,7 +26,7 @@ struct Tile {
         dct(rows, columns),
         values(static_cast<size_t>(rows * columns)),
         momentum(values.size()),
-        workspace(make_float_buffer(dct.workspace_size())) {
+        workspace(codec::make_float_buffer(dct.workspace_size())) {
     Rng rng(1, 1);
     for (float& value : values) value = static_cast<float>(rng.normal());
   }
@@ -41,7 +41,7 @@ struct Tile {
   tensor::TileDct dct;
   std::vector<float> values;
   std::vector<float> momentum;
-  FloatBuffer workspace;
+  codec::FloatBuffer workspace;
 };
 
 // What some members sent of many tiles, slots at random.
@@ -62,7 +62,7 @@ struct Sent {
           --missing;
         }
       }
-      codec::quantise(shapes[0], 0, codec::ValueCoding::kOneBit, sent);
+      codec::quantise(shapes[0], 0, ValueFormat::kOneBit, sent);
     }
   }
 
@@ -98,7 +98,7 @@ void bm_pack(benchmark::State& state) {
   ThreadPool threads(1);
   for (auto _ : state) {
     bytes.clear();
-    codec::encode_sparse(sent.shapes, codec::ValueCoding::kOneBit, sent.tiles[0], threads, bytes);
+    codec::encode_sparse(sent.shapes, ValueFormat::kOneBit, sent.tiles[0], threads, bytes);
   }
   state.SetItemsProcessed(state.iterations() * sent.shapes[0].tiles);
 }
@@ -115,8 +115,8 @@ void bm_unpack(benchmark::State& state) {
     std::ranges::copy(some.tiles[i].slots, sent.tiles[0].slots.begin() + 128 * tile.kept * step);
   }
   Bytes bytes;
-  codec::encode_sparse(sent.shapes, codec::ValueCoding::kOneBit, sent.tiles[0], bytes);
-  codec::SparseMessage message(sent.shapes, codec::ValueCoding::kOneBit);
+  codec::encode_sparse(sent.shapes, ValueFormat::kOneBit, sent.tiles[0], bytes);
+  codec::SparseMessage message(sent.shapes, ValueFormat::kOneBit);
   for (auto _ : state) {
     if (!message.open(bytes) || !message.decode(0, message.segments().size())) {
       state.SkipWithError("refused");

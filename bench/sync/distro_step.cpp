@@ -72,7 +72,7 @@ struct Step {
   tensor::Arena params;
   tensor::Arena gradients;
   ThreadPool threads;
-  DistroTiles tiles;
+  codec::DistroTiles tiles;
   DistroEncoder encoder;
   DistroApplier applier;
   Round round;

@@ -14,14 +14,14 @@
 namespace thinwire::codec {
 namespace {
 
-const std::vector<ValueCoding> kCodings = {ValueCoding::kF32, ValueCoding::kBf16,
-                                           ValueCoding::kInt8, ValueCoding::kOneBit,
-                                           ValueCoding::kTwoBit};
+const std::vector<ValueFormat> kFormats = {ValueFormat::kF32, ValueFormat::kBf16,
+                                           ValueFormat::kInt8, ValueFormat::kOneBit,
+                                           ValueFormat::kTwoBit};
 
-Bytes encoded(const std::vector<SparseShape>& shapes, ValueCoding coding, SparseTiles& tiles) {
-  for (size_t i = 0; i < shapes.size(); ++i) quantise(shapes[i], i, coding, tiles);
+Bytes encoded(const std::vector<SparseShape>& shapes, ValueFormat format, SparseTiles& tiles) {
+  for (size_t i = 0; i < shapes.size(); ++i) quantise(shapes[i], i, format, tiles);
   Bytes bytes;
-  encode_sparse(shapes, coding, tiles, bytes);
+  encode_sparse(shapes, format, tiles, bytes);
   return bytes;
 }
 
@@ -50,8 +50,8 @@ void set_segment_bytes(Bytes& bytes, size_t at, size_t size) {
   bytes[at + 3] &= 0x98;
 }
 
-class Sparse : public testing::TestWithParam<ValueCoding> {};
-INSTANTIATE_TEST_SUITE_P(Codings, Sparse, testing::ValuesIn(kCodings));
+class Sparse : public testing::TestWithParam<ValueFormat> {};
+INSTANTIATE_TEST_SUITE_P(Codings, Sparse, testing::ValuesIn(kFormats));
 
 TEST_P(Sparse, ReceiverGetsWhatTheSenderKeeps) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
@@ -97,7 +97,7 @@ TEST_P(Sparse, RandomBytesNeverDoHarm) {
   for (int round = 0; round < 20000; ++round) {
     Bytes bytes(rng.below(60));
     for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(rng.bits());
-    // A plausible start, so that the rest is looked at: the coding, scales below 2, and two
+    // A plausible start, so that the rest is looked at: the format, scales below 2, and two
     // segments of which the first ends within what follows.
     const auto scaled = static_cast<size_t>(scales_of(GetParam()));
     const size_t table = 1 + 4 * scaled;
@@ -143,7 +143,7 @@ TEST(SparseSize, IsWithinThreePercentOfTheEntropyBound) {
   for (const int k : {1, 2, 3, 4, 6, 8, 16, 32, 64}) {
     const auto shapes = realistic_shapes(k);
     SparseTiles sent = random_tiles(shapes, 6, 1.0);
-    const Bytes bytes = encoded(shapes, ValueCoding::kOneBit, sent);
+    const Bytes bytes = encoded(shapes, ValueFormat::kOneBit, sent);
     EXPECT_LT(static_cast<double>(bytes.size()), 1.03 * entropy_bytes(shapes, 1)) << k;
     EXPECT_GT(static_cast<double>(bytes.size()), 0.99 * entropy_bytes(shapes, 1)) << k;
   }
@@ -151,13 +151,13 @@ TEST(SparseSize, IsWithinThreePercentOfTheEntropyBound) {
 
 TEST(SparseThreads, BytesDoNotDependOnHowManyCode) {
   const auto shapes = shapes_of({{700, 4096, 32}, {30, 64, 1}, {2, 65536, 5000}});
-  for (const ValueCoding coding : kCodings) {
+  for (const ValueFormat format : kFormats) {
     SparseTiles sent = random_tiles(shapes, 7, 0.9);
-    const Bytes bytes = encoded(shapes, coding, sent);
+    const Bytes bytes = encoded(shapes, format, sent);
     for (const int count : {2, 3, 5}) {
       ThreadPool threads(count);
       Bytes same;
-      encode_sparse(shapes, coding, sent, threads, same);
+      encode_sparse(shapes, format, sent, threads, same);
       EXPECT_EQ(same, bytes) << count;
     }
   }
@@ -166,7 +166,7 @@ TEST(SparseThreads, BytesDoNotDependOnHowManyCode) {
 // Slots of all tiles, or nothing where they were refused, when segments are decoded in such steps.
 std::vector<uint16_t> decoded(const std::vector<SparseShape>& shapes, const Bytes& bytes,
                               size_t step) {
-  SparseMessage message(shapes, ValueCoding::kOneBit);
+  SparseMessage message(shapes, ValueFormat::kOneBit);
   const size_t segments = message.segments().size();
   bool done = message.open(bytes).has_value();
   for (size_t i = 0; done && i < segments; i += step) {
@@ -183,7 +183,7 @@ TEST(SparseSideBySide, SegmentsGiveTheSameSlotsAsOneByOne) {
   const auto shapes =
       shapes_of({{700, 4096, 32}, {20, 300, 290}, {5000, 60000, 4}, {70, 4096, 64}});
   SparseTiles sent = random_tiles(shapes, 8, 1.0);
-  Bytes bytes = encoded(shapes, ValueCoding::kOneBit, sent);
+  Bytes bytes = encoded(shapes, ValueFormat::kOneBit, sent);
   const auto slots = decoded(shapes, bytes, 1);
   EXPECT_EQ(slots, sent.slots);
   for (const size_t step : {2, 3, 1000}) EXPECT_EQ(decoded(shapes, bytes, step), slots) << step;
@@ -200,7 +200,7 @@ TEST(SparseSideBySide, SegmentsGiveTheSameSlotsAsOneByOne) {
   EXPECT_GT(accepted, 0);  // signs, and low bits of a slot
 }
 
-// One tile of 8 slots of which 2 are sent as fp32: coding, table, a byte of slots, 8 of values.
+// One tile of 8 slots of which 2 are sent as fp32: format, table, a byte of slots, 8 of values.
 Bytes one_tile(uint32_t parameter, bool partial, uint8_t slots, size_t values) {
   Bytes bytes;
   ByteWriter writer(bytes);
@@ -212,7 +212,7 @@ Bytes one_tile(uint32_t parameter, bool partial, uint8_t slots, size_t values) {
 }
 
 bool accepted(const Bytes& bytes, SparseTiles& tiles) {
-  return decode_sparse(shapes_of({{1, 8, 2}}), ValueCoding::kF32, bytes, tiles).has_value();
+  return decode_sparse(shapes_of({{1, 8, 2}}), ValueFormat::kF32, bytes, tiles).has_value();
 }
 
 TEST(SparseMalformed, EachIsRefused) {
@@ -245,7 +245,7 @@ TEST(SparseMalformed, CountAboveWhatIsKeptIsRefused) {
   SparseTiles tiles(shapes);
   for (const uint8_t slots : {uint8_t{0b110}, uint8_t{0b1110}}) {
     Bytes bytes = one_tile(0, true, slots, 0);
-    EXPECT_FALSE(decode_sparse(shapes, ValueCoding::kF32, bytes, tiles));
+    EXPECT_FALSE(decode_sparse(shapes, ValueFormat::kF32, bytes, tiles));
   }
 }
 
@@ -254,7 +254,7 @@ TEST(SparseQuantise, OneBitSendsTheMeanWithTheSign) {
   SparseTiles tiles(shapes);
   tiles.counts = {3};
   tiles.values = {1.0f, -2.0f, 6.0f};
-  quantise(shapes[0], 0, ValueCoding::kOneBit, tiles);
+  quantise(shapes[0], 0, ValueFormat::kOneBit, tiles);
   EXPECT_EQ(tiles.scales[0], 3.0f);
   EXPECT_THAT(tiles.values, testing::ElementsAre(3.0f, -3.0f, 3.0f));
 }
@@ -264,21 +264,21 @@ TEST(SparseQuantise, Int8RoundsHalfToEvenAndReachesTheLargest) {
   SparseTiles tiles(shapes);
   tiles.counts = {4};
   tiles.values = {127.0f, -0.5f, 1.5f, -126.6f};
-  quantise(shapes[0], 0, ValueCoding::kInt8, tiles);
+  quantise(shapes[0], 0, ValueFormat::kInt8, tiles);
   EXPECT_EQ(tiles.scales[0], 1.0f);
   EXPECT_THAT(tiles.values, testing::ElementsAre(127.0f, 0.0f, 2.0f, -127.0f));
 }
 
 TEST(SparseQuantise, TinyAndAbsentValuesGiveFiniteMessages) {
   const auto shapes = shapes_of({{2, 8, 2}});
-  for (const ValueCoding coding : kCodings) {
+  for (const ValueFormat format : kFormats) {
     SparseTiles tiles(shapes);
     tiles.counts = {2, 0};
     tiles.slots = {1, 5, 0, 0};
     tiles.values = {1e-45f, -1e-42f, 0, 0};
-    const Bytes bytes = encoded(shapes, coding, tiles);
+    const Bytes bytes = encoded(shapes, format, tiles);
     SparseTiles received(shapes);
-    ASSERT_TRUE(decode_sparse(shapes, coding, bytes, received));
+    ASSERT_TRUE(decode_sparse(shapes, format, bytes, received));
     expect_valid(shapes, received);
   }
 }

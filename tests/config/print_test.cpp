@@ -40,6 +40,11 @@ struct Randomize {
   void operator()(std::string* value) const {
     *value = field.choices.empty() ? *any_text() : *rc::gen::elementOf(field.choices);
   }
+  void operator()(const NamedTarget& target) const {
+    const std::string name = *rc::gen::elementOf(field.choices);
+    *target.value =
+        static_cast<uint8_t>(std::ranges::find(target.names, name) - target.names.begin());
+  }
   void operator()(StringList* value) const {
     *value = *rc::gen::container<StringList>(
         rc::gen::suchThat(any_text(), [](const std::string& text) { return !text.empty(); }));
@@ -71,7 +76,7 @@ Recipe random_recipe() {
     recipe.eval.patience = 0;
     recipe.checkpoint.best = false;
   }
-  recipe.sync.clusters = recipe.sync.within == "none" ? 0 : 1;
+  recipe.sync.clusters = recipe.sync.clustered() ? 1 : 0;
   recipe.sync.absent = {};
   if (recipe.sync.clusters == 0 && recipe.train.workers > 1) {
     recipe.sync.absent = {"1=2-" + std::to_string(*rc::gen::inRange(2, 9))};
@@ -104,9 +109,8 @@ RC_GTEST_PROP(PrintRecipe, ReadsBackToTheSameRecipe, ()) {
     actual[i].second->describe(after);
     for (size_t f = 0; f < before.all().size(); ++f) {
       std::visit(
-          [&](auto* value) {
-            using Target = decltype(value);
-            RC_ASSERT(*std::get<Target>(after.all()[f].target) == *value);
+          [&]<typename Target>(const Target& target) {
+            RC_ASSERT(*std::get<Target>(after.all()[f].target) == *target);
           },
           before.all()[f].target);
     }

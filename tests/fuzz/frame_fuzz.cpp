@@ -60,8 +60,9 @@ FUZZ_TARGET(frame)(const uint8_t* data, size_t size) {
   FrameHub& hub = *hubs.front();
   size_t noted = 0;
   hub.take_notes([&noted](int, const Bytes& note) { noted += note.size(); });
-  hub.offer(0, 0, kExchange, Bytes(5));
-  hub.contribute(0, 0, kSum, values, thinwire::codec::wire_codec(thinwire::WireType::kBf16));
+  const uint64_t group = hub.group({0, 1, 2});
+  hub.offer(group, 0, kExchange, Bytes(5));
+  hub.contribute(group, 0, kSum, values, thinwire::codec::wire_codec(thinwire::WireType::kBf16));
   thinwire::ByteReader input({data, size});
   while (input.ok() && input.remaining() > 0) {
     const auto how = input.get<uint8_t>();
@@ -71,8 +72,8 @@ FUZZ_TARGET(frame)(const uint8_t* data, size_t size) {
     deliver_frame(hubs, 1, kMembers, frame);
     while (hub.work()) continue;
   }
-  const auto list = hub.collect(0, 0, kExchange, 0);
+  const auto list = hub.collect(group, 0, kExchange, 0);
   require(!list || (list->size() <= kMembers && list->front().member == 0));
-  (void)hub.sum(0, 0, kSum, values, 0);
+  (void)hub.sum(group, 0, kSum, values, 0);
   return 0;
 }

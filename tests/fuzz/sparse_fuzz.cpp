@@ -1,4 +1,4 @@
-// libFuzzer target of codec::decode_sparse (preset fuzz). The first byte chooses the value coding;
+// libFuzzer target of codec::decode_sparse (preset fuzz). The first byte chooses the value format;
 // the checksum of a payload is left out, since it would keep the fuzzer from getting anywhere.
 #include <cmath>
 #include <cstdlib>
@@ -35,17 +35,17 @@ void check(const std::vector<SparseShape>& shapes, const SparseTiles& tiles) {
 
 FUZZ_TARGET(sparse)(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
-  const auto coding = static_cast<thinwire::codec::ValueCoding>(data[0] % 5);
+  const auto format = static_cast<thinwire::ValueFormat>(data[0] % 5);
   const std::vector<SparseShape> shapes = {
       {4, 64, 3, 0, 0}, {2, 5, 1, 4, 12}, {1, 65536, 9, 6, 14}, {3, 8, 8, 7, 23}};
   SparseTiles tiles(shapes);
-  if (thinwire::codec::decode_sparse(shapes, coding, {data + 1, size - 1}, tiles)) {
+  if (thinwire::codec::decode_sparse(shapes, format, {data + 1, size - 1}, tiles)) {
     check(shapes, tiles);
     // What decodes can be sent on and arrives as it is.
     thinwire::Bytes again;
-    thinwire::codec::encode_sparse(shapes, coding, tiles, again);
+    thinwire::codec::encode_sparse(shapes, format, tiles, again);
     SparseTiles copy(shapes);
-    require(thinwire::codec::decode_sparse(shapes, coding, again, copy).has_value());
+    require(thinwire::codec::decode_sparse(shapes, format, again, copy).has_value());
     require(copy.counts == tiles.counts && copy.scales == tiles.scales);
   }
   return 0;

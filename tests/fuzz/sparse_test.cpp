@@ -10,11 +10,11 @@ namespace thinwire::codec {
 namespace {
 
 // A valid input of the target.
-Bytes message(uint8_t coding) {
+Bytes message(uint8_t format) {
   const std::vector<SparseShape> shapes = {
       {4, 64, 3, 0, 0}, {2, 5, 1, 4, 12}, {1, 65536, 9, 6, 14}, {3, 8, 8, 7, 23}};
   SparseTiles tiles(shapes);
-  Rng rng(3, coding);
+  Rng rng(3, format);
   for (size_t i = 0; i < shapes.size(); ++i) {
     const SparseShape& shape = shapes[i];
     for (int64_t tile = 0; tile < shape.tiles; ++tile) {
@@ -26,10 +26,10 @@ Bytes message(uint8_t coding) {
         tiles.values[at] = static_cast<float>(rng.normal());
       }
     }
-    quantise(shape, i, static_cast<ValueCoding>(coding), tiles);
+    quantise(shape, i, static_cast<ValueFormat>(format), tiles);
   }
-  Bytes bytes = {coding};
-  encode_sparse(shapes, static_cast<ValueCoding>(coding), tiles, bytes);
+  Bytes bytes = {format};
+  encode_sparse(shapes, static_cast<ValueFormat>(format), tiles, bytes);
   return bytes;
 }
 

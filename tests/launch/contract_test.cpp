@@ -23,7 +23,7 @@ struct Variant {
   std::vector<std::string> together = {};  // where there are two workers or more
 };
 
-// Twelve steps are a whole number of rounds or not; sums are under way at most checkpoints.
+// Twelve steps are a whole number of rounds or not; sums are in flight at most checkpoints.
 void append_outer_variants(std::vector<Variant>& variants) {
   const auto add = [&](const std::string& method, const char* name,
                        std::vector<std::string> fields) {
@@ -149,10 +149,10 @@ class Contract : public testing::TestWithParam<Variant> {
   fs::path folder_;
 };
 
-TEST_P(Contract, HasFactsAndAStrategyOfTheSameName) {
-  const auto strategies = sync::all_strategies();
-  EXPECT_TRUE(std::ranges::any_of(
-      strategies, [](const sync::StrategyEntry& entry) { return entry.name == method().name; }));
+TEST_P(Contract, HasFactsAndAStrategy) {
+  EXPECT_EQ(
+      std::ranges::count(sync::all_strategies(), method().algorithm, &sync::StrategyEntry::name),
+      1);
   EXPECT_FALSE(method().sentence.empty());
 }
 
@@ -187,7 +187,7 @@ TEST_P(Contract, ResumeIsBitwiseFromEveryStep) {
   }
 }
 
-// The run's end closed its last round and applied all that travelled; the next steps begin from
+// The run's end closed its last round and applied all that was in flight; the next steps begin from
 // there, and what is resumed among them remembers it. A run that ends is one whose replicas agreed.
 TEST_P(Contract, AFinishedRunGivenMoreStepsGoesOnAndResumes) {
   train(recipe(), {});

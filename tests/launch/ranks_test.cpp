@@ -46,7 +46,7 @@ class SlowSink final : public train::RunSink {
     if (worker == 1) {
       writing.count_down();
       released.wait();
-      const checkpoint::NamedValues& values = state.local.at(0);
+      const NamedValues& values = state.local.at(0);
       kept.assign(values.values.begin(), values.values.end());
     }
     got('c', step, worker);
@@ -161,7 +161,7 @@ TEST_F(TwoRanks, WhatTheFolderThrowsEndsTheRun) {
   folder_.released.count_down();
   other_.remote_sink()->add_checkpoint(1, 1, checkpoint::WorkerState());  // at(0) throws
   EXPECT_THROW(leader_.wait_for_parts(), Error);
-  EXPECT_THROW(other_.hear(), Error);
+  EXPECT_THROW(other_.await_broadcast(), Error);
 }
 
 TEST_F(TwoRanks, ADamagedNoteEndsTheRunWithAReason) {
@@ -188,14 +188,14 @@ TEST_F(TwoRanks, ARankSpeaksForItsOwnWorkersOnly) {
 
 TEST_F(TwoRanks, ANoteThatGoesTheOtherWayEndsTheRun) {
   network_->hub(0)->note(1, encode_note(StopWishNote()));
-  EXPECT_THROW(other_.hear(), Error);
+  EXPECT_THROW(other_.await_broadcast(), Error);
 }
 
 TEST_F(TwoRanks, TheLeaderTellsHowTheRunBegins) {
   StartNote start;
   start.checkpoint = "runs/a/checkpoints/step-00000005";
-  leader_.tell(start);
-  EXPECT_EQ(other_.hear().checkpoint, "runs/a/checkpoints/step-00000005");
+  leader_.broadcast(start);
+  EXPECT_EQ(other_.await_broadcast().checkpoint, "runs/a/checkpoints/step-00000005");
 }
 
 }  // namespace

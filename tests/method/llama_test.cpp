@@ -93,17 +93,27 @@ TEST(LlamaTensors, BeginAsTheirRolesSay) {
   }
 }
 
-TEST(LlamaCheck, RefusesWhatHasNoShapes) {
+// The message with which this width, heads and kv_heads are refused.
+std::string refusal(int64_t hidden, int64_t heads, int64_t kv_heads) {
   ModelSection model = small_model();
-  EXPECT_NO_THROW(kLlama.check(model));
-  model.heads = 3;
-  EXPECT_THROW(kLlama.check(model), UsageError);
-  model = small_model();
-  model.kv_heads = 3;
-  EXPECT_THROW(kLlama.check(model), UsageError);
-  model = small_model();
-  model.hidden = 8 * 63;
-  EXPECT_THROW(kLlama.check(model), UsageError);
+  model.hidden = hidden;
+  model.heads = heads;
+  model.kv_heads = kv_heads;
+  try {
+    kLlama.check(model);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "(accepted)";
+}
+
+TEST(LlamaCheck, HeadsMustDivideTheWidth) {
+  EXPECT_EQ(refusal(100, 8, 0),
+            "[model] hidden must be a multiple of heads, got hidden 100 and heads 8");
+  EXPECT_EQ(refusal(128, 4, 3),
+            "[model] heads must be a multiple of kv_heads, got heads 4 and kv_heads 3");
+  EXPECT_THAT(refusal(12, 4, 0), EndsWith("got 12 / 4 = 3"));
+  EXPECT_EQ(refusal(64, 4, 2), "(accepted)");
 }
 
 // Every entry of the table, so that a new one is held to the same.

@@ -11,7 +11,7 @@
 #include "tests/paths.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/base/threads.h"
-#include "thinwire/config/recipe.h"
+#include "thinwire/config/model_section.h"
 #include "thinwire/method/architectures.h"
 #include "thinwire/model/registry.h"
 #include "thinwire/tensor/arena.h"

@@ -17,7 +17,7 @@ TEST(LearningRate, HasTheReferencesBitsAtEveryStep) {
   ASSERT_GE(golden["cases"].size(), 4u);
   for (const auto& reference : golden["cases"]) {
     config::ScheduleSection schedule;
-    schedule.kind = reference["kind"];
+    schedule.kind = value_named<config::ScheduleKind>(reference["kind"].get<std::string>()).value();
     schedule.warmup = reference["warmup"];
     schedule.final_ratio = reference["final_ratio"];
     schedule.decay = reference.value("decay", 0);
@@ -25,7 +25,7 @@ TEST(LearningRate, HasTheReferencesBitsAtEveryStep) {
     for (int64_t step = 0; step < steps; ++step) {
       const double expected = reference["lr"][static_cast<size_t>(step)];
       EXPECT_EQ(learning_rate(schedule, reference["peak"], steps, step), expected)
-          << schedule.kind << " step " << step;
+          << name_of(schedule.kind) << " step " << step;
     }
   }
 }

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "thinwire/base/rng.h"
+#include "thinwire/codec/tile_work_device.h"
 #include "thinwire/sync/distro_applier.h"
-#include "thinwire/sync/distro_device.h"
 #include "thinwire/sync/distro_encoder.h"
 
 namespace thinwire::sync {
@@ -25,19 +25,19 @@ inline std::vector<DeviceCase> device_cases() {
   cases[1].name = "full_tiles";
   cases[1].options.chunk = 64;
   cases[2].name = "fp32_fixed";
-  cases[2].options.values = "fp32";
+  cases[2].options.values = ValueFormat::kF32;
   cases[2].options.fixed_k = true;
   cases[3].name = "int8_feedback";
-  cases[3].options.values = "int8";
+  cases[3].options.values = ValueFormat::kInt8;
   cases[3].options.feedback = true;
   cases[4].name = "mean_of_all";
-  cases[4].options.aggregate = "mean_of_all";
+  cases[4].options.aggregate = method::DistroAggregate::kMeanOfAll;
   cases[5].name = "subtract";
-  cases[5].options.update = "sgd";
+  cases[5].options.update = method::DistroUpdate::kSgd;
   cases[6].name = "untransformed";
-  cases[6].options.transform = "none";
+  cases[6].options.transform = method::DistroTransform::kNone;
   cases[7].name = "optimizer";
-  cases[7].options.update = "adamw";
+  cases[7].options.update = method::DistroUpdate::kAdamW;
   for (DeviceCase& one : cases) {
     if (one.name != "full_tiles") one.options.chunk = 32;
     one.options.k = 24;
@@ -93,14 +93,14 @@ class DeviceRun {
     tensor::Arena& momentum = *momenta_[size_t(member)];
     codec::SparseTiles taken(tiles_.shapes());
     device_.take(*copy, 0.125f, momentum, taken);
-    const codec::ValueCoding coding = value_coding(options_.values);
+    const ValueFormat format = options_.values;
     for (size_t i = 0; i < layout_.size(); ++i) {
-      codec::quantise(tiles_.shapes()[i], i, coding, taken);
+      codec::quantise(tiles_.shapes()[i], i, format, taken);
     }
     if (options_.feedback) device_.put_back(taken, momentum);
     Bytes same;
     codec::begin_payload(id, same);
-    codec::encode_sparse(tiles_.shapes(), coding, taken, same);
+    codec::encode_sparse(tiles_.shapes(), format, taken, same);
     codec::seal_payload(same);
     EXPECT_TRUE(same == payload) << "payload of member " << member << " in round " << round;
     EXPECT_THAT(momentum.all(), testing::ElementsAreArray(encoders_[size_t(member)]->momentum()));
@@ -113,14 +113,13 @@ class DeviceRun {
     round.learning_rate = 0.01f;
     std::vector<codec::SparseMessage> messages;
     for (const transport::Delivery& delivery : deliveries) {
-      codec::SparseMessage& message =
-          messages.emplace_back(tiles_.shapes(), value_coding(options_.values));
-      const auto body = std::span(*delivery.payload).subspan(codec::kPayloadHeaderBytes);
+      codec::SparseMessage& message = messages.emplace_back(tiles_.shapes(), options_.values);
+      const auto body = std::span(*delivery.payload).subspan(kPayloadHeaderBytes);
       ASSERT_TRUE(message.open(body));
       ASSERT_TRUE(message.decode(0, message.segments().size()));
     }
     // What an optimizer is given lies in the gradients.
-    const bool optimizer = options_.update == "adamw";
+    const bool optimizer = options_.update == method::DistroUpdate::kAdamW;
     tensor::Arena gradients(layout_);
     DistroApplier applier(options_, optim_, tiles_, layout_, threads_);
     ASSERT_TRUE(applier.apply(deliveries, round, params_, gradients));
@@ -129,11 +128,11 @@ class DeviceRun {
       const auto decay = static_cast<float>(optim_.weight_decay);
       shrink.push_back(spec.decays() ? 1.0f - 0.01f * decay : 1.0f);
     }
-    device_.step(messages,
-                 optimizer                  ? tensor::TileUpdate::kStore
-                 : options_.update == "sgd" ? tensor::TileUpdate::kSubtract
-                                            : tensor::TileUpdate::kSign,
-                 shrink, 0.01f, *target_);
+    const auto update = optimizer ? tensor::TileUpdate::kStore
+                        : options_.update == method::DistroUpdate::kSgd
+                            ? tensor::TileUpdate::kSubtract
+                            : tensor::TileUpdate::kSign;
+    device_.step(messages, {update, shrink, 0.01f}, *target_);
     EXPECT_THAT(target_->all(),
                 testing::ElementsAreArray(optimizer ? gradients.all() : params_.all()))
         << "round " << round_number;
@@ -150,8 +149,8 @@ class DeviceRun {
   config::OptimSection optim_;
   tensor::DevicePlace place_;
   ThreadPool threads_{2};
-  DistroTiles tiles_{options_, layout_};
-  DistroDevice device_;
+  codec::DistroTiles tiles_{options_, layout_};
+  codec::DeviceTileWork device_;
   std::vector<std::unique_ptr<DistroEncoder>> encoders_;
   std::vector<std::unique_ptr<tensor::Arena>> momenta_;  // the device's, a member
   tensor::Arena params_{layout_};

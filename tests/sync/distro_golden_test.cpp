@@ -69,13 +69,13 @@ class DistroGolden : public testing::TestWithParam<const char*> {
   }
 
   // Momentum in the parameters' domain.
-  std::vector<float> momentum(std::span<const float> state, const DistroTiles& tiles,
+  std::vector<float> momentum(std::span<const float> state, const codec::DistroTiles& tiles,
                               const tensor::Layout& layout, size_t tensor) const {
-    const TileKind& kind = tiles.kind(tensor);
+    const codec::TileKind& kind = tiles.kind(tensor);
     const int64_t start = layout.offset(tensor);
     std::vector<float> out(static_cast<size_t>(layout.specs()[tensor].count()));
     for (int64_t tile = 0; tile < tiles.shapes()[tensor].tiles; ++tile) {
-      const TilePlace place = tiles.place(tensor, tile);
+      const codec::TilePlace place = tiles.place(tensor, tile);
       std::vector<uint16_t> slots;
       std::vector<float> values;
       for (int slot = 0; slot < kind.slots(); ++slot) {
@@ -134,9 +134,9 @@ TEST_P(DistroGolden, StateAndNormsFollowTheTrace) {
     EXPECT_NEAR(run.norm(1), norms[3 * step + 1], 1e-5);
   }
   const auto& options = run.recipe().section<method::DistroOptions>("distro");
-  const DistroTiles tiles(options, layout);
+  const codec::DistroTiles tiles(options, layout);
   // Without the learning rate the momentum is hundreds of times larger, and so is its rounding.
-  const float tolerance = options.update == "adamw" ? 1e-5f : kTolerance;
+  const float tolerance = options.update == method::DistroUpdate::kAdamW ? 1e-5f : kTolerance;
   for (size_t tensor = 0; tensor < layout.size(); ++tensor) {
     const std::string& name = layout.specs()[tensor].name;
     for (int worker = 0; worker < (options.stateless() ? 0 : run.replicas().members()); ++worker) {
@@ -145,7 +145,7 @@ TEST_P(DistroGolden, StateAndNormsFollowTheTrace) {
                   Pointwise(FloatNear(tolerance), expected))
           << name;
     }
-    if (options.update != "adamw") continue;
+    if (options.update != method::DistroUpdate::kAdamW) continue;
     for (const char* moment : {"m", "v"}) {
       const auto state = run.state(0, fmt::format("adamw.{}", moment))
                              .subspan(static_cast<size_t>(layout.offset(tensor)),
@@ -169,10 +169,10 @@ TEST_P(DistroGolden, FirstPayloadHoldsTheTracesSlotsAndValues) {
   const auto rates = golden_.read_f32("lr");
   for (size_t step = 0; payload.empty(); ++step) ASSERT_TRUE(run.step(rates[step]));
   const auto& options = run.recipe().section<method::DistroOptions>("distro");
-  const DistroTiles tiles(options, run.replicas().layout());
+  const codec::DistroTiles tiles(options, run.replicas().layout());
   codec::SparseTiles sent(tiles.shapes());
-  const auto body = std::span(payload).subspan(codec::kPayloadHeaderBytes);
-  ASSERT_TRUE(codec::decode_sparse(tiles.shapes(), value_coding(options.values), body, sent));
+  const auto body = std::span(payload).subspan(kPayloadHeaderBytes);
+  ASSERT_TRUE(codec::decode_sparse(tiles.shapes(), options.values, body, sent));
   for (size_t tensor = 0; tensor < tiles.shapes().size(); ++tensor) {
     const std::string& name = run.replicas().layout().specs()[tensor].name;
     const auto slots = golden_.read_integers("sent_idx." + name);

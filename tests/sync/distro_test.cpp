@@ -176,9 +176,8 @@ class LoneWorker {
  public:
   explicit LoneWorker(const std::string& fields)
       : run_(small_run(1, fields)),
-        strategy_(
-            make_distro({run_.recipe(), params, gradients, threads_, slots_, *communicators_[0]})) {
-  }
+        strategy_(make_strategy({params, gradients, threads_, slots_, *communicators_[0],
+                                 method::sync_spec(run_.recipe())})) {}
 
   Result<StepReport> step(uint64_t number) { return strategy_->after_step(round(number)); }
   Strategy& strategy() { return *strategy_; }
@@ -217,14 +216,14 @@ TEST(Distro, ConstantGradientMovesAllWeightsAlikeAndSendsLittle) {
   EXPECT_THAT(worker.params.tensor(0), Each(-0.01f));
   for (const size_t tensor : {1, 2, 3}) EXPECT_THAT(worker.params.tensor(tensor), Each(0.0f));
   // Of 6 tiles one slot each, of the others none: tables and scales are all there is.
-  EXPECT_LT(worker.strategy().travelling().front().bytes->size(), 110u);
+  EXPECT_LT(worker.strategy().in_flight().front().bytes->size(), 110u);
 }
 
 TEST(Distro, PayloadUnderWayThatACheckpointSpoiledIsRefused) {
   LoneWorker before("overlap = 1\n");
   std::ranges::fill(before.gradients.all(), 0.5f);
   ASSERT_TRUE(before.step(0));
-  const Bytes payload = *before.strategy().travelling().front().bytes;
+  const Bytes payload = *before.strategy().in_flight().front().bytes;
   ASSERT_GT(payload.size(), 40u);
   Bytes shorter(payload.begin(), payload.end() - 1);
   Bytes longer = payload;
@@ -233,7 +232,7 @@ TEST(Distro, PayloadUnderWayThatACheckpointSpoiledIsRefused) {
   flipped.back() ^= 1;
   const auto resumed_with = [](const Bytes& bytes) {
     LoneWorker after("overlap = 1\n");
-    *after.strategy().travelling().front().bytes = bytes;
+    *after.strategy().in_flight().front().bytes = bytes;
     after.strategy().restored({.next_step = 1, .round_at = LoneWorker::round});
     return after.step(1);
   };
@@ -317,8 +316,8 @@ TEST(Distro, GradientThatIsNotFiniteIsAnErrorAndChangesNothing) {
   ThreadPool threads(1);
   SlotHold slots(nullptr, 1);
   const auto communicators = transport::make_local_communicators(1);
-  const auto strategy =
-      make_distro({run.recipe(), params, gradients, threads, slots, *communicators.front()});
+  const auto strategy = make_strategy(
+      {params, gradients, threads, slots, *communicators.front(), method::sync_spec(run.recipe())});
   Round round;
   round.roster = {{0, {}, 1.0f}};
   round.learning_rate = 0.01f;

@@ -24,7 +24,7 @@ struct HashedRunOptions {
   float pull = 0;                      // gradients get this times the weights they are taken at
   float param_scale = 0.25f;
   std::vector<float> weights;  // a worker; empty: equal
-  // By first step, where they change later; 0: the worker is away.
+  // By first step, where they change later; 0: the worker is inactive.
   std::map<uint64_t, std::vector<float>> weights_from;
   // Workers whose payload nobody gets in a round.
   std::function<std::set<int>(uint64_t round)> missing;

@@ -37,7 +37,7 @@ class Replicas {
     }
   }
 
-  // Sums that still travel read the strategies' memory.
+  // Sums in flight read the strategies' memory.
   ~Replicas() {
     for (auto& communicator : communicators_) communicator->leave();
   }
@@ -55,8 +55,8 @@ class Replicas {
   Strategy& strategy(int member) { return *replicas_[size_t(member)]->strategy; }
   transport::Communicator& communicator(int member) { return *communicators_[size_t(member)]; }
 
-  // Step `step` of everyone, the next one; weights empty: equal, 0: away. Returns the reports in
-  // member order.
+  // Step `step` of everyone, the next one; weights empty: equal, 0: inactive. Returns the reports
+  // in member order.
   std::vector<Result<StepReport>> step(uint64_t step, float lr, const Gradients& gradients,
                                        std::vector<float> weights = {}) {
     const auto at = static_cast<int64_t>(step);
@@ -103,7 +103,8 @@ class Replicas {
           slots(nullptr, 1),
           params(layout),
           gradients(layout),
-          strategy(make_strategy({recipe, params, gradients, threads, slots, communicator})) {}
+          strategy(make_strategy(
+              {params, gradients, threads, slots, communicator, method::sync_spec(recipe)})) {}
 
     ThreadPool threads;
     SlotHold slots;

@@ -40,7 +40,7 @@ TEST(OpenRound, LeavesOutWhoIsAbsent) {
   EXPECT_EQ(counts(at(3)), (Counts{4, 5, 0}));
   EXPECT_EQ(counts(at(4)), (Counts{4, 0, 5}));
   EXPECT_EQ(counts(at(12)), (Counts{3, 3, 3}));
-  EXPECT_TRUE(at(4).roster[1].away());
+  EXPECT_TRUE(at(4).roster[1].inactive());
   EXPECT_EQ(at(3).roster[1].since, 0u);
   EXPECT_EQ(at(7).roster[1].since, 4u);
   EXPECT_EQ(at(11).roster[1].since, 4u) << "absences that follow each other are one";

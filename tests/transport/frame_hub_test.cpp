@@ -13,12 +13,13 @@ TEST(FrameHub, MembersBeginWithDifferentReceivers) {
     const std::vector<int> others = {(self + 1) % 3, (self + 2) % 3};
     std::vector<int> receivers;
     FrameHub hub(self, 3, [&](int to, const Bytes&) { receivers.push_back(to); });
-    hub.offer(0, self, {.run = 1, .epoch = 0, .round = 0, .fragment = 0}, Bytes(4));
+    const uint64_t all = hub.group({0, 1, 2});
+    hub.offer(all, self, {.run = 1, .epoch = 0, .round = 0, .fragment = 0}, Bytes(4));
     EXPECT_EQ(receivers, others);
     receivers.clear();
     const std::vector<float> values(100);
     const Key key{.run = 1, .epoch = 0, .round = 1, .fragment = 0};
-    hub.contribute(0, self, key, values, kF32);
+    hub.contribute(all, self, key, values, kF32);
     while (hub.work()) continue;
     EXPECT_EQ(receivers, others);
   }

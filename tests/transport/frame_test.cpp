@@ -126,7 +126,7 @@ TEST(Frame, SaidTwiceItEndsTheRun) {
 // Who is no member of a group takes no part in its operations, whatever it sends.
 TEST(Frame, OutsidersTakeNoPartInAGroup) {
   FrameHub hub(0, 3, [](int, const Bytes&) {});
-  const int group = hub.group({0, 1});
+  const uint64_t group = hub.group({0, 1});
   const Key key{.run = 1, .epoch = 0, .round = 0, .fragment = 0};
   const Operation own{hash_bytes(as_bytes(std::span<const int>(std::vector<int>{0, 1}))), key};
   hub.offer(group, 0, key, Bytes(4));

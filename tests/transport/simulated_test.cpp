@@ -27,10 +27,7 @@ std::vector<double> clocks_after(
     const std::function<void(int, Communicator&, SimulatedNetwork&)>& body) {
   const auto count = static_cast<int>(members.size());
   const auto network = std::make_shared<SimulatedNetwork>(members);
-  std::vector<std::unique_ptr<Communicator>> communicators;
-  for (auto& own : make_local_communicators(count)) {
-    communicators.push_back(make_simulated_communicator(std::move(own), network));
-  }
+  const auto communicators = make_local_communicators(count, network);
   std::vector<std::thread> threads;
   for (int member = 0; member < count; ++member) {
     threads.emplace_back([&, member] { body(member, *communicators[size_t(member)], *network); });

@@ -19,10 +19,10 @@ struct RoundMember {
   int id = 0;
   RowRange rows;
   float weight = 0;  // this member's share of the round's tokens; the roster's weights add up to 1
-  uint64_t since = 0;  // the step from which on it has been there, or away, without a break
+  uint64_t since = 0;  // the step since which it has been active, or inactive, without a break
 
-  // Takes no rows and offers nothing, but hears what the others agree on.
-  bool away() const { return weight == 0; }
+  // An inactive member takes no rows and contributes nothing, but applies what the others agree on.
+  bool inactive() const { return weight == 0; }
 };
 
 // One training step of a round.
@@ -34,7 +34,7 @@ struct Round {
   float learning_rate = 0;  // of the step; carried as bits, never recomputed by members
   float round_rate = 0;     // sum of the learning rates of the round's steps so far, this one too
   bool closes = true;       // the round's last step: members exchange after it
-  bool last = false;        // the run's last step: nothing may be left travelling
+  bool last = false;        // the run's last step: nothing may be left in flight
   std::vector<RoundMember> roster;  // ordered by id
 
   int size() const { return static_cast<int>(roster.size()); }

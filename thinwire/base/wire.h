@@ -1,5 +1,5 @@
-// Facts of the number formats in which sums travel, and what a codec of one looks like. The code is
-// in codec/wire.h; transports get it by reference, the planner needs the bytes only.
+// Number formats in which sums are sent, and the interface of their codecs. The code is in
+// codec/wire.h; transports get it by reference, the planner needs the bytes only.
 //
 // Values are coded in blocks counted from the start of a buffer, the last one shorter. A buffer
 // that is cut at multiples of the block and coded piece by piece gives the same bytes as a whole.
@@ -9,11 +9,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string_view>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/names.h"
 
 namespace thinwire {
 
@@ -23,16 +23,9 @@ enum class WireType : uint8_t { kF32, kBf16, kFp8, kFp4, kInt2 };
 inline constexpr std::array<std::string_view, 5> kWireNames = {"fp32", "bf16", "fp8", "fp4",
                                                                "int2"};
 
-constexpr std::string_view wire_name(WireType type) {
-  return kWireNames[static_cast<size_t>(type)];
-}
+constexpr std::span<const std::string_view> names_of(WireType) { return kWireNames; }
 
-constexpr std::optional<WireType> parse_wire(std::string_view name) {
-  for (size_t i = 0; i < kWireNames.size(); ++i) {
-    if (kWireNames[i] == name) return static_cast<WireType>(i);
-  }
-  return std::nullopt;
-}
+constexpr std::string_view wire_name(WireType type) { return name_of(type); }
 
 // Values that share a scale; 1 where each value stands for itself.
 constexpr size_t wire_block(WireType type) {

@@ -131,8 +131,8 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
   const auto communicators = transport::make_local_communicators(1);
   const auto model = model::make_model(
       {recipe.model, precision, layout, params, threads, rows_a_pass, train.sequence, placement});
-  const auto strategy =
-      sync::make_strategy({recipe, params, gradients, threads, slots, *communicators.front()});
+  const auto strategy = sync::make_strategy(
+      {params, gradients, threads, slots, *communicators.front(), method::sync_spec(recipe)});
   const auto round_at = [&](uint64_t step) {
     return train::open_round(recipe, 0, 1, static_cast<int64_t>(step));
   };

@@ -222,12 +222,12 @@ void CheckpointWriter::write_worker(int worker, std::span<const NamedValues> sta
                                     std::span<const NamedBytes> bytes) {
   write_state(worker_file(worker), state);
   for (const NamedBytes& item : bytes) {
-    if (item.bytes.empty()) continue;
+    if (item.values.empty()) continue;
     const std::string name = worker_file(worker, item.name);
     AtomicFile file(staged_.partial() / name);
-    file.write(item.bytes);
+    file.write(item.values);
     file.commit();
-    note(name, {item.bytes.size(), hash_bytes(item.bytes)});
+    note(name, {item.values.size(), hash_bytes(item.values)});
   }
 }
 

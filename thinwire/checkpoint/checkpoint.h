@@ -26,6 +26,7 @@
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/file.h"
+#include "thinwire/base/named_span.h"
 #include "thinwire/checkpoint/staged_folder.h"
 #include "thinwire/checkpoint/weights.h"
 #include "thinwire/tensor/arena.h"
@@ -41,16 +42,6 @@ namespace thinwire::checkpoint {
 inline constexpr int kNumericsVersion = 2;
 
 inline constexpr const char* kRecipeFile = "recipe.toml";
-
-struct NamedValues {
-  std::string name;
-  std::span<const float> values;
-};
-
-struct NamedBytes {
-  std::string name;  // the last part of the file's name
-  std::span<const uint8_t> bytes;
-};
 
 struct CheckpointMeta {
   uint64_t step = 0;    // steps done
@@ -78,7 +69,7 @@ class CheckpointWriter {
   explicit CheckpointWriter(const fs::path& folder);
   void write_weights(const tensor::Arena& params, const TensorProgress& progress = {});
   void write_consensus(std::span<const NamedValues> state);
-  // Empty bytes are left out.
+  // Each of `bytes` becomes a file whose name ends in its name; empty ones are left out.
   void write_worker(int worker, std::span<const NamedValues> state,
                     std::span<const NamedBytes> bytes = {});
   // A small file, e.g. kRecipeFile.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <type_traits>
 #include <variant>
 
 #include "thinwire/base/bytes.h"
@@ -50,7 +51,8 @@ bool covers(const ResumeRule& rule, std::string_view field) {
 
 // Null where a change makes another run.
 const ResumeRule* find_rule(const config::Recipe& recipe, std::string_view field) {
-  if (field.starts_with("links.") && recipe.sync.shares != "equal") return nullptr;
+  if (field.starts_with("links.") && recipe.sync.shares != config::RowShares::kEqual)
+    return nullptr;
   const auto found =
       std::ranges::find_if(kRules, [&](const ResumeRule& rule) { return covers(rule, field); });
   return found == kRules.end() ? nullptr : &*found;
@@ -66,8 +68,9 @@ void drop(const config::Recipe& recipe, config::Recipe& copy, config::Recipe& de
                                              (rule->on_change == OnChange::kData && !with_data));
     if (!dropped) return;
     std::visit(
-        [&]<typename T>(T* value) {
-          *value = std::is_same_v<T, std::string> ? T() : *std::get<T*>(by_default.target);
+        [&]<typename T>(const T& target) {
+          *target = *std::get<T>(by_default.target);
+          if constexpr (std::is_same_v<T, std::string*>) target->clear();
         },
         field.target);
   };

@@ -36,7 +36,7 @@ struct Arguments {
 };
 
 struct Case {
-  std::string values;
+  std::string_view values;
   int64_t k = 0;
   int64_t params = 0;
   size_t bytes = 0;
@@ -49,8 +49,7 @@ struct Case {
 };
 
 // Full tiles of uniformly drawn slots, which is what the bound assumes, and normal values.
-codec::SparseTiles random_tiles(std::span<const codec::SparseShape> shapes,
-                                codec::ValueCoding coding) {
+codec::SparseTiles random_tiles(std::span<const codec::SparseShape> shapes, ValueFormat format) {
   Rng rng(1, 1);
   codec::SparseTiles tiles(shapes);
   for (size_t tensor = 0; tensor < shapes.size(); ++tensor) {
@@ -69,7 +68,7 @@ codec::SparseTiles random_tiles(std::span<const codec::SparseShape> shapes,
         --left;
       }
     }
-    codec::quantise(shape, tensor, coding, tiles);
+    codec::quantise(shape, tensor, format, tiles);
   }
   return tiles;
 }
@@ -122,33 +121,31 @@ void require_memory(const Arguments& arguments, const std::vector<TensorSpec>& t
                 fmt::format("lower --layers {} or --k {}", arguments.model.layers, most)});
 }
 
-Case measure(const Arguments& arguments, const std::vector<TensorSpec>& tensors,
-             const std::string& values, int64_t k, ThreadPool& threads) {
+Case measure(const Arguments& arguments, const std::vector<TensorSpec>& tensors, ValueFormat values,
+             int64_t k, ThreadPool& threads) {
   method::DistroOptions options;
   options.chunk = arguments.chunk;
   options.k = k;
   options.values = values;
   const tensor::Layout layout(tensors);
-  const sync::DistroTiles plan(options, layout);
-  const codec::ValueCoding coding = sync::value_coding(values);
-  const codec::SparseTiles tiles = random_tiles(plan.shapes(), coding);
+  const codec::DistroTiles plan(options, layout);
+  const codec::SparseTiles tiles = random_tiles(plan.shapes(), values);
   const codec::PayloadId id;
 
-  Case result{.values = values, .k = k, .params = method::parameter_count(tensors)};
+  Case result{.values = name_of(values), .k = k, .params = method::parameter_count(tensors)};
   Bytes payload;
   result.encode_seconds = median_seconds(arguments.rounds, [&] {
     codec::begin_payload(id, payload);
-    codec::encode_sparse(plan.shapes(), coding, tiles, threads, payload);
+    codec::encode_sparse(plan.shapes(), values, tiles, threads, payload);
     codec::seal_payload(payload);
   });
-  codec::SparseMessage message(plan.shapes(), coding);
+  codec::SparseMessage message(plan.shapes(), values);
   std::vector<float> received(tiles.values.size());
   result.decode_seconds = median_seconds(
       arguments.rounds, [&] { decode(payload, id, threads, plan.shapes(), message, received); });
   if (received != tiles.values) throw Error("bench codec: a payload decodes to other values");
   result.bytes = payload.size();
-  result.bound_bytes =
-      method::distro_entropy_bits(plan.plan(), method::distro_value_bits(values)) / 8;
+  result.bound_bytes = method::distro_entropy_bits(plan.plan(), value_bits(values)) / 8;
   return result;
 }
 
@@ -170,7 +167,7 @@ report::Table table_of(const std::vector<Case>& cases) {
                    {"encode\nMB/s"}, {"decode\nMB/s"}};
   for (const Case& result : cases) {
     table.rows.push_back(
-        {result.values, fmt::format("{}", result.k), fmt::format("{}", result.bytes),
+        {std::string(result.values), fmt::format("{}", result.k), fmt::format("{}", result.bytes),
          report::number_cell(result.bound_bytes, 0), report::number_cell(result.ratio(), 4),
          report::number_cell(result.rate(result.encode_seconds), 0),
          report::number_cell(result.rate(result.decode_seconds), 0)});
@@ -192,7 +189,7 @@ void run(const Arguments& arguments) {
   std::vector<Case> cases;
   for (const std::string& values : arguments.values) {
     for (const int64_t k : arguments.k) {
-      cases.push_back(measure(arguments, tensors, values, k, threads));
+      cases.push_back(measure(arguments, tensors, *value_named<ValueFormat>(values), k, threads));
       if (arguments.json) print_json(cases.back());
     }
   }
@@ -226,7 +223,8 @@ void add_bench_codec(CLI::App& bench) {
       ->delimiter(',')
       ->check(whole_number(1, 65536))
       ->capture_default_str();
-  command->add_option("--values", arguments->values, "Codings of values; several with commas")
+  command
+      ->add_option("--values", arguments->values, "Number formats of values; several with commas")
       ->delimiter(',')
       ->check(one_of({"fp32", "bf16", "int8", "1bit"}))
       ->capture_default_str();
@@ -234,7 +232,7 @@ void add_bench_codec(CLI::App& bench) {
   add_count(*command, "--layers", arguments->model.layers, 1, 1000,
             "Blocks of the model, which is 512 wide");
   add_count(*command, "--threads", arguments->threads, 1, kMostThreads,
-            "Threads that code one payload");
+            "Threads that encode one payload");
   add_count(*command, "--rounds", arguments->rounds, 1, 1'000'000,
             "Repetitions, of which the median counts");
   command->add_flag("--json", arguments->json, "One line of JSON a case instead");

@@ -6,6 +6,7 @@
 
 #include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/payload_format.h"
 #include "thinwire/base/units.h"
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/cli/inspect.h"
@@ -106,7 +107,7 @@ std::string describe_payload(const fs::path& file) {
       "of {}, undamaged\n",
       static_cast<int>(id.method), to_hex(id.run), id.epoch, id.round, id.sender,
       format_bytes(static_cast<double>(body->size())),
-      format_bytes(static_cast<double>(codec::kPayloadHeaderBytes)));
+      format_bytes(static_cast<double>(kPayloadHeaderBytes)));
 }
 
 }  // namespace thinwire::cli

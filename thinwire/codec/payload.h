@@ -8,10 +8,9 @@
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/payload_format.h"
 
 namespace thinwire::codec {
-
-inline constexpr size_t kPayloadHeaderBytes = 40;
 
 // Values of the header's field `method`.
 enum class PayloadMethod : uint16_t { kDistro = 1, kSparse = 2 };

@@ -35,7 +35,7 @@ float round_half_even(float x) {
   return (x + kShift) - kShift;
 }
 
-// How the slots of a segment are coded, and room for them.
+// How the slots of a segment are encoded, and room for them.
 struct SlotCode {
   int parameter = 0;
   bool partial = false;
@@ -59,7 +59,7 @@ SlotCode choose_code(const SparseShape& shape, const SparseSegment& segment,
                 });
   if (gaps > 0 && sum >= gaps) {
     const int width = static_cast<int>(std::bit_width(static_cast<uint64_t>(sum / gaps)));
-    code.parameter = std::min(width - 1, kMaxParameter);
+    code.parameter = std::min(width - 1, kMaxRiceParameter);
   }
   const int64_t bits = gaps * (1 + code.parameter) + (sum >> code.parameter) +
                        segment.tiles * (1 + kMaxCountBits + kMaxSlotBits);
@@ -94,7 +94,7 @@ int8_t int8_code(float value, float scale) {
 }
 
 // The values, in a segment that has room for them.
-void write_values(const SparseShape& shape, const SparseSegment& segment, ValueCoding coding,
+void write_values(const SparseShape& shape, const SparseSegment& segment, ValueFormat format,
                   const SparseTiles& tiles, uint8_t* out) {
   const float scale = tiles.scales[segment.tensor];
   BitWriter bits(out);
@@ -102,52 +102,52 @@ void write_values(const SparseShape& shape, const SparseSegment& segment, ValueC
                 [&](int64_t first, int64_t count) {
                   const float* values = tiles.values.data() + first;
                   const auto size = static_cast<size_t>(count);
-                  switch (coding) {
-                    case ValueCoding::kF32:
+                  switch (format) {
+                    case ValueFormat::kF32:
                       if (count > 0) std::memcpy(out, values, 4 * size);
                       out += 4 * size;
                       break;
-                    case ValueCoding::kBf16:
+                    case ValueFormat::kBf16:
                       for (size_t i = 0; i < size; ++i, out += 2) {
                         const Bf16 rounded = to_bf16(values[i]);
                         std::memcpy(out, &rounded, 2);
                       }
                       break;
-                    case ValueCoding::kInt8:
+                    case ValueFormat::kInt8:
                       for (size_t i = 0; i < size; ++i) {
                         *out++ = static_cast<uint8_t>(int8_code(values[i], scale));
                       }
                       break;
-                    case ValueCoding::kOneBit:
+                    case ValueFormat::kOneBit:
                       for (size_t i = 0; i < size; ++i) {
                         bits.put(std::bit_cast<uint32_t>(values[i]) >> 31, 1);
                       }
                       break;
-                    case ValueCoding::kTwoBit:
+                    case ValueFormat::kTwoBit:
                       for (size_t i = 0; i < size; ++i) {
                         const uint64_t high = std::abs(values[i]) == scale ? 0 : 2;
                         bits.put(std::bit_cast<uint32_t>(values[i]) >> 31 | high, 2);
                       }
                   }
                 });
-  if (coding == ValueCoding::kOneBit || coding == ValueCoding::kTwoBit) bits.finish();
+  if (format == ValueFormat::kOneBit || format == ValueFormat::kTwoBit) bits.finish();
 }
 
 // The segment's bytes; its entry in the table.
-uint32_t encode_segment(const SparseShape& shape, const SparseSegment& segment, ValueCoding coding,
+uint32_t encode_segment(const SparseShape& shape, const SparseSegment& segment, ValueFormat format,
                         const SparseTiles& tiles, Bytes& out) {
   const SlotCode code = choose_code(shape, segment, tiles);
-  const size_t of_values = value_bytes(coding, code.entries);
+  const size_t of_values = value_bytes(format, code.entries);
   out.resize(code.room + of_values + 8);
   uint8_t* const values = write_slots(shape, segment, tiles, code, out.data());
-  write_values(shape, segment, coding, tiles, values);
+  write_values(shape, segment, format, tiles, values);
   out.resize(static_cast<size_t>(values - out.data()) + of_values);
   return static_cast<uint32_t>(out.size()) |
          static_cast<uint32_t>(code.parameter) << kSegmentSizeBits |
          (code.partial ? kPartialTiles : 0);
 }
 
-float scale_of(const SparseShape& shape, ValueCoding coding, SparseTiles& tiles) {
+float scale_of(const SparseShape& shape, ValueFormat format, SparseTiles& tiles) {
   double sum = 0;
   float largest = 0;
   int64_t count = 0;
@@ -156,7 +156,7 @@ float scale_of(const SparseShape& shape, ValueCoding coding, SparseTiles& tiles)
     largest = std::max(largest, std::abs(value));
     ++count;
   });
-  if (coding == ValueCoding::kInt8) return round_to_bf16(largest / 127);
+  if (format == ValueFormat::kInt8) return round_to_bf16(largest / 127);
   return count == 0 ? 0 : round_to_bf16(static_cast<float>(sum / static_cast<double>(count)));
 }
 
@@ -165,7 +165,7 @@ float scale_of(const SparseShape& shape, ValueCoding coding, SparseTiles& tiles)
 std::vector<SparseSegment> cut_segments(std::span<const SparseShape> shapes) {
   std::vector<SparseSegment> segments;
   for (size_t tensor = 0; tensor < shapes.size(); ++tensor) {
-    const int64_t step = std::max(kSegmentKept / shapes[tensor].kept, 1);
+    const int64_t step = segment_tiles(shapes[tensor].kept);
     for (int64_t tile = 0; tile < shapes[tensor].tiles; tile += step) {
       segments.push_back({tensor, tile, std::min(step, shapes[tensor].tiles - tile)});
     }
@@ -215,16 +215,16 @@ void quantise_two_bits(std::span<const SparseShape> shapes, size_t first, Sparse
   }
 }
 
-void quantise(const SparseShape& shape, size_t index, ValueCoding coding, SparseTiles& tiles) {
-  if (coding == ValueCoding::kF32) return;
-  if (coding == ValueCoding::kBf16) {
+void quantise(const SparseShape& shape, size_t index, ValueFormat format, SparseTiles& tiles) {
+  if (format == ValueFormat::kF32) return;
+  if (format == ValueFormat::kBf16) {
     for_each_value(shape, tiles, [](float& value) { value = round_to_bf16(value); });
     return;
   }
-  if (coding == ValueCoding::kTwoBit) return quantise_two_bits({&shape, 1}, index, tiles);
-  const float scale = scale_of(shape, coding, tiles);
+  if (format == ValueFormat::kTwoBit) return quantise_two_bits({&shape, 1}, index, tiles);
+  const float scale = scale_of(shape, format, tiles);
   tiles.scales[index] = scale;
-  if (coding == ValueCoding::kOneBit) {
+  if (format == ValueFormat::kOneBit) {
     for_each_value(shape, tiles, [&](float& value) { value = std::copysign(scale, value); });
     return;
   }
@@ -234,30 +234,30 @@ void quantise(const SparseShape& shape, size_t index, ValueCoding coding, Sparse
   });
 }
 
-void encode_sparse(std::span<const SparseShape> shapes, ValueCoding coding,
+void encode_sparse(std::span<const SparseShape> shapes, ValueFormat format,
                    const SparseTiles& tiles, ThreadPool& threads, Bytes& out) {
   const std::vector<SparseSegment> segments = cut_segments(shapes);
   std::vector<Bytes> parts(segments.size());
   std::vector<uint32_t> table(segments.size());
   threads.for_each(static_cast<int64_t>(segments.size()), [&](int64_t i) {
     const auto index = static_cast<size_t>(i);
-    table[index] = encode_segment(shapes[segments[index].tensor], segments[index], coding, tiles,
+    table[index] = encode_segment(shapes[segments[index].tensor], segments[index], format, tiles,
                                   parts[index]);
   });
   ByteWriter writer(out);
-  writer.put(static_cast<uint8_t>(coding));
+  writer.put(static_cast<uint8_t>(format));
   for (size_t tensor = 0; tensor < shapes.size(); ++tensor) {
-    if (scales_of(coding) > 0) writer.put(to_bf16(tiles.scales[tensor]));
-    if (scales_of(coding) > 1) writer.put(to_bf16(tiles.highs[tensor]));
+    if (scales_of(format) > 0) writer.put(to_bf16(tiles.scales[tensor]));
+    if (scales_of(format) > 1) writer.put(to_bf16(tiles.highs[tensor]));
   }
   writer.put_bytes(as_bytes(std::span<const uint32_t>(table)));
   for (const Bytes& part : parts) writer.put_bytes(part);
 }
 
-void encode_sparse(std::span<const SparseShape> shapes, ValueCoding coding,
+void encode_sparse(std::span<const SparseShape> shapes, ValueFormat format,
                    const SparseTiles& tiles, Bytes& out) {
   ThreadPool one(1);
-  encode_sparse(shapes, coding, tiles, one, out);
+  encode_sparse(shapes, format, tiles, one, out);
 }
 
 }  // namespace thinwire::codec

@@ -1,9 +1,9 @@
 // Payloads of tensors of which only some slots of each tile are sent: which slots, in a Rice code,
-// and their values in one of five codings. docs/formats.md describes every byte.
+// and their values in one of five number formats. docs/formats.md describes every byte.
 //
 // The slots of a tile are strictly ascending. Zero values are not worth a slot, so a tile may have
-// fewer than `kept`. Messages are cut into segments that are coded by themselves, so several
-// threads code one message; its bytes do not depend on how many.
+// fewer than `kept`. Messages are cut into segments that are encoded on their own, so that several
+// threads share a message; its bytes do not depend on how many.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,11 @@
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/threads.h"
+#include "thinwire/base/value_format.h"
 
 namespace thinwire::codec {
 
 class BitReader;
-
-// The values' coding; kInt8 and kOneBit are scale * q with one bf16 scale a tensor, kTwoBit is a
-// sign and one of two bf16 magnitudes a tensor.
-enum class ValueCoding : uint8_t { kF32 = 0, kBf16 = 1, kInt8 = 2, kOneBit = 3, kTwoBit = 4 };
 
 // One tensor: `tiles` tiles of `slots` slots (at most 65536), of which at most `kept` are sent.
 struct SparseShape {
@@ -31,7 +28,7 @@ struct SparseShape {
   int64_t first_kept = 0;
 };
 
-// Tiles of one tensor that are coded together: as many as keep 4096 slots, at least one.
+// Tiles of one tensor that are encoded together: as many as keep 4096 slots, at least one.
 struct SparseSegment {
   size_t tensor = 0;
   int64_t first_tile = 0;  // within the tensor
@@ -47,30 +44,30 @@ struct SparseTiles {
   std::vector<uint32_t> counts;  // a tile
   std::vector<uint16_t> slots;   // a kept slot, ascending within its tile
   std::vector<float> values;     // a kept slot
-  std::vector<float> scales;     // a tensor; 0 where the coding has none; kTwoBit: the lower one
+  std::vector<float> scales;     // a tensor; 0 where the format has none; kTwoBit: the lower one
   std::vector<float> highs;      // a tensor; kTwoBit: the higher magnitude, or 0
 };
 
-// Replaces the values of tensor `index` by what a receiver of `coding` gets, and sets its scale.
+// Replaces the values of tensor `index` by what a receiver of `format` gets, and sets its scale.
 // Finite values only. bf16 rounds to nearest even; int8: scale = bf16(max |c| / 127), q = c / scale
 // rounded half to even; 1 bit: scale = bf16(mean |c|), q = the sign; 2 bits: as below.
-void quantise(const SparseShape& shape, size_t index, ValueCoding coding, SparseTiles& tiles);
+void quantise(const SparseShape& shape, size_t index, ValueFormat format, SparseTiles& tiles);
 // For tensors first, first + 1 ... that share their two magnitudes: bf16 of the mean |c| of those
 // values that are at most the mean of all, and of those that are above it.
 void quantise_two_bits(std::span<const SparseShape> shapes, size_t first, SparseTiles& tiles);
 
 // Appends the message of all tensors; values must be quantised.
-void encode_sparse(std::span<const SparseShape> shapes, ValueCoding coding,
+void encode_sparse(std::span<const SparseShape> shapes, ValueFormat format,
                    const SparseTiles& tiles, ThreadPool& threads, Bytes& out);
-void encode_sparse(std::span<const SparseShape> shapes, ValueCoding coding,
+void encode_sparse(std::span<const SparseShape> shapes, ValueFormat format,
                    const SparseTiles& tiles, Bytes& out);
 
-// A received message: slots decoded, values left as they came, for a receiver of many messages
-// would spend its time writing and reading them.
+// A received message: slots decoded, values left in their format, since a receiver of many messages
+// would otherwise spend its time writing and reading them.
 class SparseMessage {
  public:
   // Shapes outlive the message.
-  SparseMessage(std::span<const SparseShape> shapes, ValueCoding coding);
+  SparseMessage(std::span<const SparseShape> shapes, ValueFormat format);
 
   // Finds the segments of what encode_sparse wrote. `bytes` must stay until they are read.
   Result<void> open(std::span<const uint8_t> bytes);
@@ -104,7 +101,7 @@ class SparseMessage {
   void set_counts(const SparseSegment& segment);
 
   std::span<const SparseShape> shapes_;
-  ValueCoding coding_;
+  ValueFormat format_;
   std::vector<SparseSegment> segments_;
   std::vector<Part> parts_;  // a segment
   std::vector<uint32_t> counts_;
@@ -114,7 +111,7 @@ class SparseMessage {
 };
 
 // Reads what encode_sparse wrote into `tiles`, made for the same shapes; errors as above.
-Result<void> decode_sparse(std::span<const SparseShape> shapes, ValueCoding coding,
+Result<void> decode_sparse(std::span<const SparseShape> shapes, ValueFormat format,
                            std::span<const uint8_t> bytes, SparseTiles& tiles);
 
 }  // namespace thinwire::codec

@@ -93,11 +93,11 @@ THINWIRE_CLONES bool read_side_by_side(uint32_t limit, uint32_t count, int64_t t
 
 #undef THINWIRE_INLINE
 
-bool all_finite(ValueCoding coding, std::span<const uint8_t> bytes) {
-  if (coding == ValueCoding::kOneBit || coding == ValueCoding::kTwoBit) return true;
-  if (coding == ValueCoding::kInt8) return std::ranges::find(bytes, uint8_t{0x80}) == bytes.end();
+bool all_finite(ValueFormat format, std::span<const uint8_t> bytes) {
+  if (format == ValueFormat::kOneBit || format == ValueFormat::kTwoBit) return true;
+  if (format == ValueFormat::kInt8) return std::ranges::find(bytes, uint8_t{0x80}) == bytes.end();
   // The exponent stands in the same place at the top of both formats.
-  const size_t width = coding == ValueCoding::kF32 ? 4 : 2;
+  const size_t width = format == ValueFormat::kF32 ? 4 : 2;
   for (size_t at = width - 2; at < bytes.size(); at += width) {
     uint16_t top = 0;
     std::memcpy(&top, bytes.data() + at, 2);
@@ -107,14 +107,14 @@ bool all_finite(ValueCoding coding, std::span<const uint8_t> bytes) {
 }
 
 // Bits of the last byte that no value uses must be zero.
-bool clean_tail(ValueCoding coding, int64_t count, std::span<const uint8_t> bytes) {
-  if (coding != ValueCoding::kOneBit && coding != ValueCoding::kTwoBit) return true;
-  const int64_t bits = (coding == ValueCoding::kOneBit ? count : 2 * count) % 8;
+bool clean_tail(ValueFormat format, int64_t count, std::span<const uint8_t> bytes) {
+  if (format != ValueFormat::kOneBit && format != ValueFormat::kTwoBit) return true;
+  const int64_t bits = (format == ValueFormat::kOneBit ? count : 2 * count) % 8;
   return bits == 0 || bytes.back() >> bits == 0;
 }
 
-bool valid_scale(ValueCoding coding, Bf16 scale) {
-  const float largest = coding == ValueCoding::kInt8 ? 127.0f : 1.0f;
+bool valid_scale(ValueFormat format, Bf16 scale) {
+  const float largest = format == ValueFormat::kInt8 ? 127.0f : 1.0f;
   return (scale.bits & 0x8000u) == 0 && std::isfinite(largest * to_float(scale));
 }
 
@@ -149,8 +149,8 @@ void read_pairs(std::span<const uint8_t> bytes, float low, float high, int64_t f
 
 }  // namespace
 
-SparseMessage::SparseMessage(std::span<const SparseShape> shapes, ValueCoding coding)
-    : shapes_(shapes), coding_(coding), segments_(cut_segments(shapes)), parts_(segments_.size()) {
+SparseMessage::SparseMessage(std::span<const SparseShape> shapes, ValueFormat format)
+    : shapes_(shapes), format_(format), segments_(cut_segments(shapes)), parts_(segments_.size()) {
   const SparseShape last = shapes.empty() ? SparseShape() : shapes.back();
   counts_.resize(static_cast<size_t>(last.first_tile + last.tiles));
   slots_.resize(static_cast<size_t>(last.first_kept + last.tiles * last.kept));
@@ -160,13 +160,13 @@ SparseMessage::SparseMessage(std::span<const SparseShape> shapes, ValueCoding co
 
 Result<void> SparseMessage::open(std::span<const uint8_t> bytes) {
   ByteReader reader(bytes);
-  if (reader.get<uint8_t>() != static_cast<uint8_t>(coding_)) {
-    return corrupt("the values are in another coding");
+  if (reader.get<uint8_t>() != static_cast<uint8_t>(format_)) {
+    return corrupt("the values are in another format");
   }
   for (size_t tensor = 0; tensor < shapes_.size(); ++tensor) {
-    const Bf16 scale = scales_of(coding_) > 0 ? reader.get<Bf16>() : Bf16();
-    const Bf16 high = scales_of(coding_) > 1 ? reader.get<Bf16>() : Bf16();
-    if (!valid_scale(coding_, scale) || !valid_scale(coding_, high)) {
+    const Bf16 scale = scales_of(format_) > 0 ? reader.get<Bf16>() : Bf16();
+    const Bf16 high = scales_of(format_) > 1 ? reader.get<Bf16>() : Bf16();
+    if (!valid_scale(format_, scale) || !valid_scale(format_, high)) {
       return corrupt("a scale is not a finite number >= 0");
     }
     scales_[tensor] = to_float(scale);
@@ -176,7 +176,7 @@ Result<void> SparseMessage::open(std::span<const uint8_t> bytes) {
   for (Part& part : parts_) {
     const auto entry = table.get<uint32_t>();
     part.bytes = reader.get_bytes(entry & ((1u << kSegmentSizeBits) - 1));
-    part.parameter = static_cast<int>(entry >> kSegmentSizeBits) & kMaxParameter;
+    part.parameter = static_cast<int>(entry >> kSegmentSizeBits) & kMaxRiceParameter;
     part.partial = (entry & kPartialTiles) != 0;
     part.values = {};
   }
@@ -264,13 +264,13 @@ Result<void> SparseMessage::finish(size_t index, BitReader& reader, int64_t tota
   if (reader.past_end()) return corrupt(segment, "it is cut off");
   if (!reader.clean_tail()) return corrupt(segment, "bits left over after the slots");
   part.values = part.bytes.subspan(reader.bytes());
-  if (part.values.size() != value_bytes(coding_, total)) {
+  if (part.values.size() != value_bytes(format_, total)) {
     return corrupt(segment, "another number of values than of slots");
   }
-  if (!clean_tail(coding_, total, part.values)) {
+  if (!clean_tail(format_, total, part.values)) {
     return corrupt(segment, "bits left over after the values");
   }
-  if (!all_finite(coding_, part.values)) return corrupt(segment, "a value is not a finite number");
+  if (!all_finite(format_, part.values)) return corrupt(segment, "a value is not a finite number");
   return {};
 }
 
@@ -278,32 +278,32 @@ void SparseMessage::read_values(size_t segment, int64_t first, int64_t count, fl
   if (count == 0) return;
   const std::span<const uint8_t> bytes = parts_[segment].values;
   const float scale = scales_[segments_[segment].tensor];
-  switch (coding_) {
-    case ValueCoding::kF32:
+  switch (format_) {
+    case ValueFormat::kF32:
       std::memcpy(out, bytes.data() + 4 * first, 4 * static_cast<size_t>(count));
       return;
-    case ValueCoding::kBf16:
+    case ValueFormat::kBf16:
       for (int64_t i = 0; i < count; ++i) {
         Bf16 value;
         std::memcpy(&value, bytes.data() + 2 * (first + i), 2);
         out[i] = to_float(value);
       }
       return;
-    case ValueCoding::kInt8:
+    case ValueFormat::kInt8:
       for (int64_t i = 0; i < count; ++i) {
         out[i] = scale * static_cast<float>(static_cast<int8_t>(bytes[size_t(first + i)]));
       }
       return;
-    case ValueCoding::kOneBit:
+    case ValueFormat::kOneBit:
       return read_signs(bytes, scale, first, count, out);
-    case ValueCoding::kTwoBit:
+    case ValueFormat::kTwoBit:
       return read_pairs(bytes, scale, highs_[segments_[segment].tensor], first, count, out);
   }
 }
 
-Result<void> decode_sparse(std::span<const SparseShape> shapes, ValueCoding coding,
+Result<void> decode_sparse(std::span<const SparseShape> shapes, ValueFormat format,
                            std::span<const uint8_t> bytes, SparseTiles& tiles) {
-  SparseMessage message(shapes, coding);
+  SparseMessage message(shapes, format);
   auto done = message.open(bytes);
   if (!done) return done;
   done = message.decode(0, message.segments().size());

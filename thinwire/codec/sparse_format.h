@@ -4,14 +4,13 @@
 #include <bit>
 #include <cstdint>
 
+#include "thinwire/base/payload_format.h"
 #include "thinwire/codec/sparse.h"
 
 namespace thinwire::codec {
 
-inline constexpr int kMaxParameter = 15;  // of the Rice code
 inline constexpr int kMaxSlotBits = 16;
 inline constexpr int kMaxCountBits = 16;
-inline constexpr int kSegmentKept = 4096;  // slots kept in a segment of more than one tile
 
 // A segment's entry in the table: bytes, Rice parameter, flag.
 inline constexpr int kSegmentSizeBits = 27;
@@ -23,26 +22,9 @@ inline int bits_of_count(const SparseShape& shape) {
 }
 
 // bf16 numbers a tensor.
-inline int scales_of(ValueCoding coding) {
-  if (coding == ValueCoding::kTwoBit) return 2;
-  return coding == ValueCoding::kInt8 || coding == ValueCoding::kOneBit ? 1 : 0;
-}
-
-inline size_t value_bytes(ValueCoding coding, int64_t count) {
-  const auto values = static_cast<size_t>(count);
-  switch (coding) {
-    case ValueCoding::kF32:
-      return 4 * values;
-    case ValueCoding::kBf16:
-      return 2 * values;
-    case ValueCoding::kInt8:
-      return values;
-    case ValueCoding::kOneBit:
-      return (values + 7) / 8;
-    case ValueCoding::kTwoBit:
-      return (values + 3) / 4;
-  }
-  return 0;
+inline int scales_of(ValueFormat format) {
+  if (format == ValueFormat::kTwoBit) return 2;
+  return format == ValueFormat::kInt8 || format == ValueFormat::kOneBit ? 1 : 0;
 }
 
 }  // namespace thinwire::codec

@@ -1,4 +1,4 @@
-// Codecs of the formats in which sums travel (base/wire.h; bytes: docs/formats.md). Every
+// Codecs of the formats in which sums are sent (base/wire.h; bytes: docs/formats.md). Every
 // instruction set gives the same bits.
 #pragma once
 

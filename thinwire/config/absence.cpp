@@ -53,13 +53,13 @@ bool is_absent(std::span<const Absence> absences, int member, int64_t round) {
 }
 
 int64_t unchanged_since(std::span<const Absence> absences, int member, int64_t round) {
-  const bool away = is_absent(absences, member, round);
+  const bool inactive = is_absent(absences, member, round);
   // It can only have changed where an absence begins or where one has ended.
   int64_t since = 1;
   for (const Absence& one : absences) {
     for (const int64_t change : {one.first, one.last + 1}) {
-      const bool changed = change > 1 && is_absent(absences, member, change) == away &&
-                           is_absent(absences, member, change - 1) != away;
+      const bool changed = change > 1 && is_absent(absences, member, change) == inactive &&
+                           is_absent(absences, member, change - 1) != inactive;
       if (one.member == member && change <= round && changed) since = std::max(since, change);
     }
   }

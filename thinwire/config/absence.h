@@ -1,11 +1,11 @@
-// Which workers are away in which rounds: the recipe field sync.absent.
+// Which workers are inactive in which rounds: the recipe field sync.absent.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "thinwire/config/recipe.h"
+#include "thinwire/config/sync_section.h"
 
 namespace thinwire::config {
 
@@ -23,7 +23,7 @@ std::vector<Absence> absences_of(const SyncSection& sync, int64_t workers);
 bool is_absent(std::span<const Absence> absences, int member, int64_t round);
 
 // The first of the rounds up to `round`, one after another, in which the member was as it is in
-// `round`: there, or away.
+// `round`: active, or inactive.
 int64_t unchanged_since(std::span<const Absence> absences, int member, int64_t round);
 
 }  // namespace thinwire::config

@@ -53,20 +53,6 @@ void check_data(const DataSection& data) {
           data.vocabulary_model, data.vocabulary);
 }
 
-void check_model(const ModelSection& model) {
-  require(model.hidden % model.heads == 0,
-          "[model] hidden must be a multiple of heads, got hidden {} and heads {}", model.hidden,
-          model.heads);
-  require(model.kv_heads == 0 || model.heads % model.kv_heads == 0,
-          "[model] heads must be a multiple of kv_heads, got heads {} and kv_heads {}", model.heads,
-          model.kv_heads);
-  require(
-      model.head_size() % 2 == 0,
-      "[model] hidden / heads must be even, because rotary embedding turns pairs, got {} / {} = "
-      "{}",
-      model.hidden, model.heads, model.head_size());
-}
-
 void check_train(const TrainSection& train) {
   require(train.workers <= train.batch,
           "[train] workers must be <= batch, got workers {} and batch {}: more workers than batch "
@@ -91,15 +77,15 @@ void check_optim(const OptimSection& optim) {
 
 void check_absent(const SyncSection& sync, int64_t workers) {
   const std::vector<Absence> absences = absences_of(sync, workers);
-  require(absences.empty() || sync.within == "none",
+  require(absences.empty() || !sync.clustered(),
           "[sync] absent needs within = \"none\", got \"{}\": the workers of a cluster train the "
           "same weights at every step, and its first one speaks for all",
           sync.within);
   for (const Absence& one : absences) {
-    const auto away = std::ranges::count_if(
+    const auto inactive = std::ranges::count_if(
         std::views::iota(int64_t{0}, workers),
         [&](int64_t member) { return is_absent(absences, static_cast<int>(member), one.first); });
-    require(away < workers, "[sync] absent leaves no worker in round {}", one.first);
+    require(inactive < workers, "[sync] absent leaves no worker in round {}", one.first);
   }
 }
 
@@ -123,7 +109,7 @@ void check_schedule(const ScheduleSection& schedule, int64_t steps) {
   require(schedule.warmup <= steps,
           "[schedule] warmup must be <= [train] steps, got warmup {} and steps {}", schedule.warmup,
           steps);
-  if (schedule.kind != "wsd") return;
+  if (schedule.kind != ScheduleKind::kWsd) return;
   require(schedule.decay >= 1, "[schedule] decay must be >= 1 for kind wsd, got {}",
           schedule.decay);
   require(
@@ -137,7 +123,6 @@ void check_schedule(const ScheduleSection& schedule, int64_t steps) {
 void check_recipe(const Recipe& recipe) {
   check_run(recipe.run);
   check_data(recipe.data);
-  check_model(recipe.model);
   check_train(recipe.train);
   check_optim(recipe.optim);
   check_absent(recipe.sync, recipe.train.workers);

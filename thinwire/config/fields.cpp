@@ -54,6 +54,11 @@ void Fields::choice(std::string name, std::string& value, StringList choices,
   fields_.back().choices = std::move(choices);
 }
 
+void Fields::named(std::string name, NamedTarget value, StringList choices, std::string sentence) {
+  fields_.push_back(field_of(std::move(name), value, "", std::move(sentence)));
+  fields_.back().choices = std::move(choices);
+}
+
 void Fields::list(std::string name, StringList& value, std::string sentence) {
   fields_.push_back(field_of(std::move(name), &value, "", std::move(sentence)));
 }

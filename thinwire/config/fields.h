@@ -4,12 +4,17 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
+
+#include "thinwire/base/names.h"
 
 namespace thinwire::config {
 
@@ -19,8 +24,17 @@ using StringList = std::vector<std::string>;
 inline constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Where a field's value lives. Enumerations are strings with a list of choices.
-using FieldTarget = std::variant<int64_t*, double*, bool*, std::string*, StringList*>;
+// A value of an enumeration, as the byte that it is, and the names of all values (base/names.h).
+struct NamedTarget {
+  uint8_t* value = nullptr;
+  std::span<const std::string_view> names;
+
+  std::string_view name() const { return names[*value]; }
+  uint8_t& operator*() const { return *value; }
+};
+
+// Where a field's value lives.
+using FieldTarget = std::variant<int64_t*, double*, bool*, std::string*, StringList*, NamedTarget>;
 
 struct Field {
   std::string name;
@@ -30,7 +44,7 @@ struct Field {
   double min = -kInfinity;
   double max = kInfinity;
   bool min_open = false;  // the value must be above min, not at it
-  StringList choices;     // allowed strings; empty: any
+  StringList choices;     // allowed texts; empty: any
 };
 
 // Collects the fields of one section. Ranges are inclusive.
@@ -46,11 +60,29 @@ class Fields {
   void flag(std::string name, bool& value, std::string sentence);
   void text(std::string name, std::string& value, std::string sentence);
   void choice(std::string name, std::string& value, StringList choices, std::string sentence);
+  // A value of an enumeration, of which `choices` are allowed, in the order in which they are
+  // listed.
+  template <Named E>
+  void choice(std::string name, E& value, std::initializer_list<E> choices, std::string sentence) {
+    StringList allowed;
+    for (const E choice : choices) allowed.emplace_back(name_of(choice));
+    named(std::move(name), {reinterpret_cast<uint8_t*>(&value), names_of(value)},
+          std::move(allowed), std::move(sentence));
+  }
+  // All of them.
+  template <Named E>
+  void choice(std::string name, E& value, std::string sentence) {
+    const std::span<const std::string_view> names = names_of(value);
+    named(std::move(name), {reinterpret_cast<uint8_t*>(&value), names},
+          StringList(names.begin(), names.end()), std::move(sentence));
+  }
   void list(std::string name, StringList& value, std::string sentence);
 
   const std::vector<Field>& all() const { return fields_; }
 
  private:
+  void named(std::string name, NamedTarget value, StringList choices, std::string sentence);
+
   std::vector<Field> fields_;
 };
 

@@ -195,7 +195,8 @@ Value split_list(std::string_view text) {
 Value override_value(const Field& field, std::string_view text) {
   const bool quoted = text.starts_with('"') || text.starts_with('\'');
   const bool bracketed = text.starts_with('[');
-  const bool takes_text = std::holds_alternative<std::string*>(field.target);
+  const bool takes_text = std::holds_alternative<std::string*>(field.target) ||
+                          std::holds_alternative<NamedTarget>(field.target);
   const bool takes_list = std::holds_alternative<StringList*>(field.target);
   if (takes_list && !bracketed) return split_list(text);
   if (takes_text && !quoted) return bare_text(text);

@@ -50,7 +50,7 @@ std::vector<std::pair<std::string, Section*>> Recipe::sections() {
   return all;
 }
 
-const Section& Recipe::method_section(const std::string& table) const {
+const Section& Recipe::section(const std::string& table) const {
   const auto found = methods.find(table);
   if (found == methods.end()) throw Error(fmt::format("the recipe has no section [{}]", table));
   return *found->second;

@@ -9,9 +9,15 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "thinwire/config/data_section.h"
 #include "thinwire/config/fields.h"
+#include "thinwire/config/links_section.h"
+#include "thinwire/config/model_section.h"
+#include "thinwire/config/schedule_section.h"
+#include "thinwire/config/sync_section.h"
 
 namespace thinwire::config {
 
@@ -19,43 +25,6 @@ struct RunSection final : SectionOf<RunSection> {
   std::string name = "run";
   std::string dir;  // empty: runs/<name>
   int64_t seed = 1;
-  void describe(Fields& fields) override;
-};
-
-struct DataSection final : SectionOf<DataSection> {
-  std::string dir = "data/tokens";  // where prepared shards and vocabulary are
-  StringList text;                  // source files or folders
-  StringList validation_text;       // further validation sets, "name=path"
-  std::string text_field = "text";  // the field of .jsonl lines that holds the document
-  std::string document =
-      "blank_line";  // what ends a document in .txt: blank_line | entry | line | file
-  std::string invalid_utf8 = "error";        // error | replace
-  std::string bad_lines = "error";           // of .jsonl: error | skip
-  std::string vocabulary = "sentencepiece";  // sentencepiece | byte
-  std::string vocabulary_model;              // an existing .model instead of training one
-  std::string vocabulary_type = "bpe";       // bpe | unigram
-  int64_t vocabulary_size = 4096;
-  int64_t vocabulary_sample_bytes = 16'000'000;  // training text for the vocabulary
-  double validation_fraction = 0.01;
-  int64_t validation_block = 0;  // documents in one block of the interleaved split; 0: by the text
-  int64_t shard_tokens = 100'000'000;
-  void describe(Fields& fields) override;
-};
-
-struct ModelSection final : SectionOf<ModelSection> {
-  std::string architecture = "llama";  // a name of method/architectures.h
-  int64_t vocab = 0;                   // 0: the vocabulary's size
-  int64_t hidden = 128;
-  int64_t layers = 4;
-  int64_t heads = 4;
-  int64_t kv_heads = 0;      // 0: as many as heads
-  int64_t intermediate = 0;  // 0: 8/3 of hidden, rounded up to a multiple of 64
-  double rope_theta = 10000;
-  double norm_eps = 1e-5;
-  bool tied = false;  // output head shares the embedding
-  double init_std = 0.02;
-  std::string recompute = "none";  // none | attention | block: what a backward pass computes again
-  int64_t head_size() const { return hidden / heads; }
   void describe(Fields& fields) override;
 };
 
@@ -86,24 +55,6 @@ struct OptimSection final : SectionOf<OptimSection> {
   void describe(Fields& fields) override;
 };
 
-struct ScheduleSection final : SectionOf<ScheduleSection> {
-  std::string kind = "cosine";  // cosine | linear | constant | wsd
-  int64_t warmup = 0;           // steps of linear warmup
-  double final_ratio = 0.1;     // last learning rate over peak
-  int64_t decay = 0;            // wsd: steps of the final decay
-  void describe(Fields& fields) override;
-};
-
-struct SyncSection final : SectionOf<SyncSection> {
-  std::string method = "allreduce";  // a name of method/registry.h
-  std::string within = "none";       // none | allreduce | distro: what clusters do every step
-  int64_t clusters = 0;              // 0: each worker is alone
-  std::string shares = "equal";      // equal | speed: how a step's rows are divided
-  StringList absent;                 // "MEMBER=FIRST-LAST": rounds without a worker
-  double timeout_s = 1800;           // all waits for other workers derive from this
-  void describe(Fields& fields) override;
-};
-
 struct EvalSection final : SectionOf<EvalSection> {
   int64_t every = 0;                 // steps between evaluations; 0: only at the end
   int64_t rows = 0;                  // rows of each validation set; 0: all
@@ -123,18 +74,6 @@ struct CheckpointSection final : SectionOf<CheckpointSection> {
 struct LogSection final : SectionOf<LogSection> {
   int64_t every = 1;  // steps between progress updates of plain output
   bool tensorboard = true;
-  void describe(Fields& fields) override;
-};
-
-// The network a run is reported for: what the wall-clock would have been over these links.
-struct LinksSection final : SectionOf<LinksSection> {
-  double down_bit_s = 100e6;
-  double up_bit_s = 10e6;
-  double delay_s = 0.02;
-  double loss = 0;
-  double step_s = 0;   // > 0: the links are simulated in virtual time
-  bool paced = false;  // real bytes take as long as over the links
-  StringList members;  // "MEMBER.FIELD=VALUE" where a member's link is another
   void describe(Fields& fields) override;
 };
 
@@ -162,15 +101,13 @@ struct Recipe {
   MethodSections methods;
 
   // The section a method brought; throws Error if the recipe was read without it.
+  const Section& section(const std::string& table) const;
   template <typename Options>
   const Options& section(const std::string& table) const {
-    return dynamic_cast<const Options&>(method_section(table));
+    return dynamic_cast<const Options&>(section(table));
   }
   // Every section with its table name, in printing order.
   std::vector<std::pair<std::string, Section*>> sections();
-
- private:
-  const Section& method_section(const std::string& table) const;
 };
 
 // Reads a recipe. Path empty: all defaults. Overrides are "table.field=value" with TOML values;

@@ -136,7 +136,7 @@ void OptimSection::describe(Fields& fields) {
 
 void ScheduleSection::describe(Fields& fields) {
   fields.choice(
-      "kind", kind, {"cosine", "linear", "constant", "wsd"},
+      "kind", kind,
       "How the learning rate goes on after the warmup; wsd stays at the highest rate, then "
       "falls linearly in the last decay steps.");
   fields.integer("warmup", warmup, "steps", 0, 1'000'000'000,
@@ -156,11 +156,11 @@ void SyncSection::describe(Fields& fields) {
   fields.integer("clusters", clusters, "", 0, 4096,
                  "With within: clusters of consecutive workers, of which one worker exchanges with "
                  "the other clusters.");
-  fields.choice("shares", shares, {"equal", "speed"},
+  fields.choice("shares", shares,
                 "With a method whose workers train apart: how a step's rows are divided among "
                 "them, equally or by the speed that each one showed in its last rounds.");
   fields.list("absent", absent,
-              "Workers that are away, as \"MEMBER=FIRST-LAST\", rounds of sync_every steps "
+              "Workers that are inactive, as \"MEMBER=FIRST-LAST\", rounds of sync_every steps "
               "counted from 1, e.g. \"2=3-5\".");
   fields.number_above(
       "timeout_s", timeout_s, "s", 0, 1e6,

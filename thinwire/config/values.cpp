@@ -95,16 +95,11 @@ struct Assign {
     *target = std::get<bool>(value);
   }
 
-  void operator()(std::string* target) const {
-    if (!std::holds_alternative<std::string>(value)) refuse_type("a text");
-    const auto& text = std::get<std::string>(value);
-    const StringList& choices = field.choices;
-    if (!choices.empty() && std::find(choices.begin(), choices.end(), text) == choices.end()) {
-      const std::string near = meant_choice(text, choices);
-      refuse(field, table, fmt::format("one of {}", fmt::join(choices, ", ")),
-             print_string(text) + (near.empty() ? "" : fmt::format("; did you mean {}?", near)));
-    }
-    *target = text;
+  void operator()(std::string* target) const { *target = allowed_text(); }
+
+  void operator()(const NamedTarget& target) const {
+    const auto found = std::ranges::find(target.names, allowed_text());
+    *target.value = static_cast<uint8_t>(found - target.names.begin());
   }
 
   void operator()(StringList* target) const {
@@ -129,6 +124,18 @@ struct Assign {
     refuse(field, table, must_be,
            fmt::format("the text {}; numbers are written like {} (suffixes k, M, G, T, P)",
                        print_string(text), forms));
+  }
+
+  const std::string& allowed_text() const {
+    if (!std::holds_alternative<std::string>(value)) refuse_type("a text");
+    const auto& text = std::get<std::string>(value);
+    const StringList& choices = field.choices;
+    if (!choices.empty() && std::find(choices.begin(), choices.end(), text) == choices.end()) {
+      const std::string near = meant_choice(text, choices);
+      refuse(field, table, fmt::format("one of {}", fmt::join(choices, ", ")),
+             print_string(text) + (near.empty() ? "" : fmt::format("; did you mean {}?", near)));
+    }
+    return text;
   }
 
   double quantity(std::string_view must_be) const {
@@ -158,6 +165,7 @@ struct Print {
   std::string operator()(const bool* value) const { return *value ? "true" : "false"; }
   std::string operator()(const std::string* value) const { return print_string(*value); }
   std::string operator()(const StringList* value) const { return print_list(*value); }
+  std::string operator()(const NamedTarget& value) const { return print_string(value.name()); }
 };
 
 struct NameType {
@@ -166,6 +174,7 @@ struct NameType {
   std::string operator()(const bool*) const { return "true or false"; }
   std::string operator()(const std::string*) const { return "text"; }
   std::string operator()(const StringList*) const { return "list of texts"; }
+  std::string operator()(const NamedTarget&) const { return "text"; }
 };
 
 // Levenshtein distance: insertions, deletions and replacements of one character.
@@ -206,6 +215,14 @@ std::string print_string(std::string_view text) {
 }
 
 std::string print_value(const Field& field) { return std::visit(Print(), field.target); }
+
+std::string plain_value(const Field& field) {
+  if (const auto* const* text = std::get_if<std::string*>(&field.target)) return **text;
+  if (const auto* named = std::get_if<NamedTarget>(&field.target)) {
+    return std::string(named->name());
+  }
+  return print_value(field);
+}
 
 std::string type_name(const Field& field) { return std::visit(NameType(), field.target); }
 

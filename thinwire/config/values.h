@@ -27,6 +27,8 @@ void assign(const Field& field, std::string_view table, const Value& value);
 
 // The field's present value as TOML.
 std::string print_value(const Field& field);
+// As print_value, but a text without quotes, as people write it on the command line.
+std::string plain_value(const Field& field);
 std::string print_string(std::string_view text);
 
 // "integer", "number", "true or false", "text", "list of texts".

@@ -7,7 +7,7 @@
 
 #include "thinwire/base/file.h"
 #include "thinwire/base/tensor_view.h"
-#include "thinwire/config/recipe.h"
+#include "thinwire/config/model_section.h"
 
 namespace thinwire::convert {
 

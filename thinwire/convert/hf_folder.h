@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "thinwire/checkpoint/weights.h"
-#include "thinwire/config/recipe.h"
+#include "thinwire/config/model_section.h"
 
 namespace thinwire::convert {
 

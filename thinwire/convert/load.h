@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "thinwire/base/file.h"
-#include "thinwire/config/recipe.h"
+#include "thinwire/config/model_section.h"
 #include "thinwire/data/vocabulary.h"
 #include "thinwire/tensor/arena.h"
 

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "thinwire/base/block_sizes.h"
 #include "thinwire/data/rows.h"
 
 namespace thinwire::data {
@@ -28,7 +29,7 @@ class Prefetcher {
   using Order = std::function<std::vector<uint64_t>(uint64_t step)>;
 
   // `rows` must outlive this; depth >= 1.
-  Prefetcher(const Rows& rows, uint64_t first_step, Order order, size_t depth = 2);
+  Prefetcher(const Rows& rows, uint64_t first_step, Order order, size_t depth = kStepsReadAhead);
   ~Prefetcher();  // stops the thread; what was read ahead is dropped
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "thinwire/base/file.h"
-#include "thinwire/config/recipe.h"
+#include "thinwire/config/data_section.h"
 #include "thinwire/data/text.h"
 
 namespace thinwire::data {

@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <map>
+#include <variant>
 
 #include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
@@ -19,13 +20,26 @@ constexpr const char* kFormat = "thinwire-prepared";
 constexpr int kVersion = 1;
 constexpr const char* kAgain = "run `thinwire prepare --force` with the recipe to prepare it again";
 
+struct WriteSetting {
+  Json& json;
+  void operator()(const auto* value) const { json = *value; }
+  void operator()(const config::NamedTarget& target) const { json = target.name(); }
+};
+
+// Throws what the JSON library throws at a value of another type.
+struct ReadSetting {
+  const Json& json;
+  void operator()(auto* value) const { json.get_to(*value); }
+  void operator()(const config::NamedTarget&) const { (void)json.get<std::string>(); }
+};
+
 Json settings_of(config::DataSection data) {
   config::Fields fields;
   data.describe(fields);
   Json settings;
   for (const config::Field& field : fields.all()) {
     if (field.name == "dir") continue;
-    std::visit([&](const auto* value) { settings[field.name] = *value; }, field.target);
+    std::visit(WriteSetting{settings[field.name]}, field.target);
   }
   return settings;
 }
@@ -95,7 +109,7 @@ Json read_settings(const Json& settings) {
   data.describe(fields);
   for (const config::Field& field : fields.all()) {
     if (field.name == "dir" || !settings.contains(field.name)) continue;
-    std::visit([&](auto* value) { settings.at(field.name).get_to(*value); }, field.target);
+    std::visit(ReadSetting{settings.at(field.name)}, field.target);
   }
   return settings.get<Json::object_t>();
 }

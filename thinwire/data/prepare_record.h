@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "thinwire/config/recipe.h"
+#include "thinwire/config/data_section.h"
 #include "thinwire/data/prepare.h"
 #include "thinwire/data/text.h"
 

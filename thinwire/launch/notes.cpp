@@ -209,14 +209,14 @@ Bytes encode_checkpoint_note(int64_t step, int worker, const checkpoint::WorkerS
   write(step);
   write(worker);
   ByteWriter(bytes).put(static_cast<uint32_t>(state.local.size()));
-  for (const checkpoint::NamedValues& part : state.local) {
+  for (const NamedValues& part : state.local) {
     write(part.name);
     write.list(part.values);
   }
   ByteWriter(bytes).put(static_cast<uint32_t>(state.travelling.size()));
-  for (const checkpoint::NamedBytes& part : state.travelling) {
+  for (const NamedBytes& part : state.travelling) {
     write(part.name);
-    write.list(part.bytes);
+    write.list(part.values);
   }
   return bytes;
 }

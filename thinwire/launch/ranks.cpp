@@ -130,15 +130,15 @@ std::vector<std::unique_ptr<transport::Communicator>> Ranks::make_communicators(
   return communicators;
 }
 
-void Ranks::tell(const Start& start) { note_all(start); }
+void Ranks::broadcast(const Start& start) { note_all(start); }
 
 void Ranks::note_all(const Note& note) {
   const Bytes bytes = encode_note(note);
   for (int rank = 1; rank < job_->size(); ++rank) hub().note(job_->first_member(rank), bytes);
 }
 
-Ranks::Start Ranks::hear() {
-  const auto heard = hub().wait_until([this] { return told_.load(); });
+Ranks::Start Ranks::await_broadcast() {
+  const auto heard = hub().wait_until([this] { return start_known_.load(); });
   if (!heard) throw Error(heard.error().message);
   return start_;
 }
@@ -159,9 +159,10 @@ void Ranks::take_note(int from, Bytes note) {
   const Result<Note> known = decode_note(note);
   if (!known) return abort_for(from, known.error().message);
   if (leads() != (from != kLeader)) return abort_for(from, "it is not for this rank");
-  if (const auto* start = std::get_if<StartNote>(&*known); start != nullptr && !leads() && !told_) {
+  if (const auto* start = std::get_if<StartNote>(&*known);
+      start != nullptr && !leads() && !start_known_) {
     start_ = *start;
-    told_ = true;
+    start_known_ = true;
   } else {
     take_agreement_note(from, *known);
   }
@@ -246,10 +247,10 @@ bool Ranks::ask(Poll& poll, const Note& question) {
   poll.latest = -1;
   poll.answers = 0;
   note_all(question);
-  return hear(poll, poll.agreement.promise(poll.margin));
+  return count_answer(poll, poll.agreement.promise(poll.margin));
 }
 
-bool Ranks::hear(Poll& poll, int64_t latest) {
+bool Ranks::count_answer(Poll& poll, int64_t latest) {
   poll.latest = std::max(poll.latest, latest);
   if (++poll.answers < job_->size()) return false;
   poll.agreement.settle(poll.agreed());
@@ -269,9 +270,9 @@ void Ranks::take_answer(int from, const Note& note) {
   if (std::holds_alternative<StopWishNote>(note)) {
     ask_for_stop();
   } else if (stop != nullptr && awaited(stop_point_)) {
-    if (hear(stop_point_, stop->point)) note_all(StopAtNote{stop_point_.agreed()});
+    if (count_answer(stop_point_, stop->point)) note_all(StopAtNote{stop_point_.agreed()});
   } else if (checkpoint != nullptr && awaited(checkpoint_step_)) {
-    if (hear(checkpoint_step_, checkpoint->step)) {
+    if (count_answer(checkpoint_step_, checkpoint->step)) {
       note_all(CheckpointAtNote{checkpoint_step_.agreed()});
     }
   } else {

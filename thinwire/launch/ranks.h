@@ -35,9 +35,9 @@ class Ranks {
   void abort(const std::string& reason) { hub().abort(reason); }
 
   using Start = StartNote;
-  // The leader tells it, the others wait for it. Throws Error when another rank ended the run.
-  void tell(const Start& start);
-  Start hear();
+  // The leader broadcasts it, the others wait for it. Throws Error when another rank ended the run.
+  void broadcast(const Start& start);
+  Start await_broadcast();
 
   // Leader: the sink of its own workers, beside which the others' parts go to `folder` as long as
   // it lives; once a run. What the folder throws at these ends the run. A worker's checkpoint waits
@@ -82,7 +82,7 @@ class Ranks {
   // Leader, with agreement_mutex_ held: asks the others how far they are, and hears the answers;
   // true: that was the last, and all are to hear the agreed point.
   bool ask(Poll& poll, const Note& question);
-  bool hear(Poll& poll, int64_t latest);
+  bool count_answer(Poll& poll, int64_t latest);
   void take_answer(int from, const Note& note);
   void take_question(int from, const Note& note);
   void ask_for_stop();
@@ -91,8 +91,8 @@ class Ranks {
   const int workers_;
   std::mutex taker_mutex_;
   PartTaker* taker_ = nullptr;  // leader: of its sink; null without one
-  Start start_;                 // others: as told
-  std::atomic<bool> told_ = false;
+  Start start_;                 // others: as broadcast
+  std::atomic<bool> start_known_ = false;
   const std::atomic<bool>* stop_;
   std::mutex agreement_mutex_;
   bool wished_ = false;  // has asked for the end of the run

@@ -130,13 +130,8 @@ std::vector<links::Link> paced_links(const config::Recipe& recipe) {
 // One for each worker of this process, where it has all of them.
 std::vector<std::unique_ptr<transport::Communicator>> local_communicators(
     const train::RunContext& context) {
-  auto communicators =
-      transport::make_local_communicators(static_cast<int>(context.recipe.train.workers));
-  if (!context.simulation) return communicators;
-  for (auto& own : communicators) {
-    own = transport::make_simulated_communicator(std::move(own), context.simulation);
-  }
-  return communicators;
+  return transport::make_local_communicators(static_cast<int>(context.recipe.train.workers),
+                                             context.simulation);
 }
 
 // What the process that writes the run folder has.
@@ -203,7 +198,7 @@ void report_early_end(const config::Recipe& recipe, const train::RunEnd& end,
 // What is to be done, found out by the process that has the folder and told to the others.
 Ranks::Start find_start(const config::Recipe& recipe, const checkpoint::RunFolder* folder,
                         Ranks* ranks) {
-  if (folder == nullptr) return ranks->hear();
+  if (folder == nullptr) return ranks->await_broadcast();
   Ranks::Start start;
   start.finished = folder->finished();
   start.checkpoint = folder->newest().string();
@@ -211,7 +206,7 @@ Ranks::Start find_start(const config::Recipe& recipe, const checkpoint::RunFolde
     const auto step = static_cast<int64_t>(*checkpoint::checkpoint_step(start.checkpoint));
     read_evaluations(folder->log(), step, recipe.eval.watch, start);
   }
-  if (ranks != nullptr) ranks->tell(start);
+  if (ranks != nullptr) ranks->broadcast(start);
   return start;
 }
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "thinwire/config/recipe.h"
+#include "thinwire/config/links_section.h"
 
 namespace thinwire::links {
 

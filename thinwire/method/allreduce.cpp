@@ -1,6 +1,7 @@
 #include "thinwire/method/allreduce.h"
 
-#include "thinwire/base/wire.h"
+#include "thinwire/config/recipe.h"
+#include "thinwire/method/method.h"
 
 namespace thinwire::method {
 namespace {
@@ -14,9 +15,9 @@ void check(const config::Recipe&) {}
 // back. Of n bytes a member with a chunk of c bytes sends n - c + (m - 1) c, which averages to
 // 2 n (m - 1) / m exactly, wherever the chunks' borders fall.
 Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensors, int members) {
-  const std::string& wire = recipe.section<AllReduceOptions>("allreduce").wire;
-  const auto bytes = static_cast<double>(
-      wire_bytes(*parse_wire(wire), static_cast<uint64_t>(arena_elements(tensors))));
+  const WireType wire = recipe.section<AllReduceOptions>("allreduce").wire;
+  const auto bytes =
+      static_cast<double>(wire_bytes(wire, static_cast<uint64_t>(arena_elements(tensors))));
   Traffic traffic;
   traffic.sent_bytes = 2 * bytes * (members - 1) / members;
   traffic.received_bytes = traffic.sent_bytes;
@@ -24,7 +25,7 @@ Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensor
   return traffic;
 }
 
-// The optimizer's, alike on every replica.
+// The optimizer's, equal on every replica.
 StateBytes state(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
   return {optimizer_bytes(recipe, tensors), 0};
 }
@@ -32,8 +33,10 @@ StateBytes state(const config::Recipe& recipe, std::span<const TensorSpec> tenso
 }  // namespace
 
 void AllReduceOptions::describe(config::Fields& fields) {
-  fields.choice("wire", wire, {"bf16", "fp32", "fp8", "fp4", "int2"},
-                "Number format in which gradients and their sums travel; sums are formed in fp32.");
+  fields.choice(
+      "wire", wire,
+      {WireType::kBf16, WireType::kF32, WireType::kFp8, WireType::kFp4, WireType::kInt2},
+      "Number format in which gradients and their sums are sent; sums are formed in fp32.");
 }
 
 const Method kAllReduce = {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "thinwire/base/tensor_view.h"
-#include "thinwire/config/recipe.h"
+#include "thinwire/config/model_section.h"
 
 namespace thinwire::method {
 

@@ -4,8 +4,6 @@
 
 #include <cstdint>
 
-#include "thinwire/config/recipe.h"
-
 namespace thinwire::method {
 
 // Clusters of consecutive members, as even as can be.
@@ -23,10 +21,5 @@ struct Clusters {
     return cluster;
   }
 };
-
-// Every member alone where the recipe has no clusters.
-inline Clusters clusters_of(const config::SyncSection& sync, int members) {
-  return {members, sync.within == "none" ? members : static_cast<int>(sync.clusters)};
-}
 
 }  // namespace thinwire::method

@@ -1,29 +1,274 @@
 #include "thinwire/method/diloco.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "thinwire/base/error.h"
+#include "thinwire/config/recipe.h"
+#include "thinwire/method/method.h"
+#include "thinwire/method/within.h"
+#include "thinwire/schedule/fragments.h"
+
 namespace thinwire::method {
 namespace {
 
-constexpr char kTable[] = "diloco";
-using Facts = OuterFacts<kTable>;
+constexpr std::string_view kAlgorithm = "diloco";
 
-std::unique_ptr<config::Section> options() {
-  auto options = std::make_unique<OuterOptions>();
-  options->sync_every = 100;
-  return options;
+struct DilocoPreset {
+  const char* name;
+  const char* sentence;
+  void (*set_defaults)(DilocoOptions& options);
+};
+
+// A field that means something only where another has a certain value.
+void require(std::string_view table, bool holds, std::string_view message) {
+  if (!holds) throw UsageError(fmt::format("[{}] {}", table, message));
 }
+
+// Elements of each fragment's buffer: its tensors, each filled up as in the arena.
+std::vector<int64_t> fragment_elements(std::span<const TensorSpec> tensors,
+                                       int64_t fragment_layers) {
+  const std::vector<int64_t> fragments = fragments_of(tensors, fragment_layers);
+  std::vector<int64_t> elements(
+      static_cast<size_t>(*std::max_element(fragments.begin(), fragments.end()) + 1));
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    elements[static_cast<size_t>(fragments[t])] += arena_elements(tensors.subspan(t, 1));
+  }
+  return elements;
+}
+
+void check_overlap(std::string_view table, const DilocoOptions& options, int64_t fragments) {
+  const DilocoOptions defaults;
+  const bool inner = options.overlap == Overlap::kInner;
+  const std::string_view overlap = name_of(options.overlap);
+  require(table, inner || options.overlap_steps == defaults.overlap_steps,
+          fmt::format("overlap_steps = {} needs overlap = \"inner\", got \"{}\"",
+                      options.overlap_steps, overlap));
+  require(table, inner || options.mix == defaults.mix,
+          fmt::format("mix = {} needs overlap = \"inner\", got \"{}\": only there sums arrive at "
+                      "weights that have moved on",
+                      options.mix, overlap));
+  require(table, options.eager() || options.depth == defaults.depth,
+          fmt::format("depth = {} needs overlap = \"eager\", got \"{}\"", options.depth, overlap));
+  require(table, !inner || options.overlap_steps * fragments < options.sync_every,
+          fmt::format("overlap_steps must be < sync_every / fragments = {} / {}, got {}: what was "
+                      "sent arrives before the next fragment is sent",
+                      options.sync_every, fragments, options.overlap_steps));
+}
+
+void check_outer_step(std::string_view table, const DilocoOptions& options) {
+  const DilocoOptions defaults;
+  require(table,
+          options.outer != OuterOptimizer::kAverage || options.outer_lr == defaults.outer_lr ||
+              options.outer_lr == 1,
+          fmt::format("outer_lr = {} contradicts outer = \"average\", whose rate is 1; outer = "
+                      "\"sgd\" takes any",
+                      options.outer_lr));
+  require(table,
+          options.has_momentum() || options.outer_momentum == defaults.outer_momentum ||
+              options.outer_momentum == 0,
+          fmt::format("outer_momentum = {} needs outer = \"nesterov\" or \"momentum\", got \"{}\"",
+                      options.outer_momentum, name_of(options.outer)));
+}
+
+// Steps that a fragment's sum may be in flight before a worker waits for it.
+double steps_in_flight(const DilocoOptions& options) {
+  if (options.overlap == Overlap::kNone) return 0;
+  if (options.overlap == Overlap::kInner) return static_cast<double>(options.overlap_steps);
+  return static_cast<double>(options.sync_every * (options.eager() ? options.depth : 1));
+}
+
+// Every send is a sum over the clusters (base/wire.h).
+Traffic traffic_of(const DilocoOptions& options, const config::Recipe& recipe,
+                   std::span<const TensorSpec> tensors, int members) {
+  const std::vector<int64_t> elements = fragment_elements(tensors, options.fragment_layers);
+  const auto fragments = static_cast<int64_t>(elements.size());
+  const schedule::FragmentSchedule schedule{recipe.train.steps, options.sync_every, fragments};
+  const int clusters = clusters_of(recipe.sync, members).count;
+  Traffic run{.round_trips = 0};
+  std::vector<Piece> pieces;
+  for (int64_t fragment = 0; fragment < fragments; ++fragment) {
+    const auto values = static_cast<uint64_t>(elements[static_cast<size_t>(fragment)]);
+    const auto bytes = static_cast<double>(wire_bytes(options.wire, values));
+    Traffic send;
+    send.sent_bytes = send.received_bytes = 2 * bytes * (clusters - 1) / members;
+    send.round_trips = clusters > 1 ? 2 : 0;
+    const double leaders = 2 * bytes * (clusters - 1) / clusters;
+    pieces.push_back(
+        {leaders, leaders, send.round_trips, sizeof(float) * static_cast<double>(values)});
+    send = add_spread(send, recipe, static_cast<double>(values), members);
+    const auto times = static_cast<double>(schedule.sent(fragment, schedule.steps));
+    run.sent_bytes += times * send.sent_bytes;
+    run.received_bytes += times * send.received_bytes;
+    run.round_trips += times * send.round_trips;
+  }
+  const auto steps = static_cast<double>(schedule.steps);
+  Traffic traffic = within_traffic(recipe, tensors, members);
+  traffic.sent_bytes += run.sent_bytes / steps;
+  traffic.received_bytes += run.received_bytes / steps;
+  traffic.round_trips += run.round_trips / steps;
+  traffic.overlap_steps = steps_in_flight(options);
+  traffic.pieces = std::move(pieces);
+  return add_speeds(traffic, recipe, options.sync_every, members);
+}
+
+constexpr DilocoPreset kPresets[] = {
+    {"local_sgd",
+     "Trains the workers apart for some steps, then steps along their mean difference.",
+     [](DilocoOptions& options) { options.sync_every = 32; }},
+    {"diloco",
+     "Trains the workers apart for many steps, then takes a Nesterov step along their mean "
+     "difference.",
+     [](DilocoOptions&) {}},
+    {"streaming",
+     "Trains the workers apart and steps along their mean difference a few layers at a time, while "
+     "training goes on.",
+     [](DilocoOptions& options) {
+       options.fragment_layers = 3;
+       options.wire = WireType::kFp4;
+       options.overlap = Overlap::kInner;
+     }},
+};
+
+// The facts of a preset (method/method.h).
+template <size_t kPreset>
+struct PresetFacts {
+  static const DilocoOptions& of(const config::Recipe& recipe) {
+    return recipe.section<DilocoOptions>(kPresets[kPreset].name);
+  }
+  static std::unique_ptr<config::Section> options() {
+    auto options = std::make_unique<DilocoOptions>();
+    kPresets[kPreset].set_defaults(*options);
+    return options;
+  }
+  static void check(const config::Recipe& recipe) {
+    check_diloco(kPresets[kPreset].name, of(recipe), recipe);
+  }
+  static Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
+                         int members) {
+    return traffic_of(of(recipe), recipe, tensors, members);
+  }
+  static StateBytes state(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
+    return diloco_state(of(recipe), recipe, tensors);
+  }
+  static int64_t sync_every(const config::Recipe& recipe) { return of(recipe).sync_every; }
+};
+
+template <size_t... kPreset>
+constexpr std::array<Method, sizeof...(kPreset)> methods_of(std::index_sequence<kPreset...>) {
+  return {Method{.name = kPresets[kPreset].name,
+                 .sentence = kPresets[kPreset].sentence,
+                 .options = PresetFacts<kPreset>::options,
+                 .check = PresetFacts<kPreset>::check,
+                 .traffic = PresetFacts<kPreset>::traffic,
+                 .state = PresetFacts<kPreset>::state,
+                 .sync_every = PresetFacts<kPreset>::sync_every,
+                 .trains_apart = true,
+                 .algorithm = kAlgorithm}...};
+}
+
+constexpr std::array kMethods = methods_of(std::make_index_sequence<std::size(kPresets)>());
 
 }  // namespace
 
-const Method kDiloco = {
-    kTable,
-    "Trains the workers apart for many steps, then takes a Nesterov step along their mean "
-    "difference.",
-    options,
-    Facts::check,
-    Facts::traffic,
-    Facts::state,
-    Facts::sync_every,
-    true,
-};
+void DilocoOptions::describe(config::Fields& fields) {
+  fields.integer(
+      "sync_every", sync_every, "steps", 1, 1'000'000'000,
+      "Steps that a worker trains on its own before it sends its pseudo-gradient; all send "
+      "at the end of the run, too.");
+  if (fragment_layers > 0) {
+    fields.integer("fragment_layers", fragment_layers, "layers", 1, 10'000,
+                   "Layers of a fragment; fragments are sent one after another, evenly spread over "
+                   "sync_every steps.");
+  }
+  fields.choice(
+      "outer", outer,
+      "Optimizer that steps along the workers' mean pseudo-gradient; average takes the mean "
+      "of their weights.");
+  fields.number_above("outer_lr", outer_lr, "", 0, 100,
+                      "Learning rate of the outer step; it follows no schedule.");
+  fields.number("outer_momentum", outer_momentum, "", 0, 0.999'999'999,
+                "Decay of the outer momentum, an outer step.");
+  fields.choice(
+      "wire", wire,
+      "Number format in which pseudo-gradients and their sums are sent; sums are formed in "
+      "fp32.");
+  fields.flag("error_feedback", error_feedback,
+              "Keep what the number format loses of a pseudo-gradient, and send it with the next.");
+  fields.choice(
+      "overlap", overlap,
+      "What workers do while sums are in flight: wait; take overlap_steps steps; take all "
+      "steps up to the next outer one, from weights one outer step late; or the same with "
+      "their own pseudo-gradient applied at once.");
+  fields.integer("overlap_steps", overlap_steps, "steps", 0, 1'000'000'000,
+                 "With overlap = inner: steps after which what was sent is applied.");
+  fields.number("mix", mix, "", 0, 1,
+                "With overlap = inner: share of the worker's own weights when the new shared ones "
+                "arrive; 0 takes these as they are.");
+  fields.integer("depth", depth, "outer steps", 1, 2,
+                 "With overlap = eager: outer steps that sums may be in flight.");
+}
+
+int64_t DilocoOptions::in_flight() const {
+  if (overlap == Overlap::kNone) return 0;
+  if (overlap == Overlap::kInner) return overlap_steps > 0 ? 1 : 0;
+  return eager() ? depth : 1;
+}
+
+int64_t DilocoOptions::buffers() const {
+  const int64_t sums = in_flight();
+  // Where sums are late by outer steps, one is sent before an older one is waited for.
+  return overlap == Overlap::kDelayed || eager() ? sums + 1 : sums;
+}
+
+int64_t fragment_count(int64_t layers, int64_t fragment_layers) {
+  if (fragment_layers == 0) return 1;
+  return std::max<int64_t>(1, (layers + fragment_layers - 1) / fragment_layers);
+}
+
+std::vector<int64_t> fragments_of(std::span<const TensorSpec> tensors, int64_t fragment_layers) {
+  int64_t layers = 0;
+  for (const TensorSpec& tensor : tensors) layers = std::max<int64_t>(layers, tensor.layer + 1);
+  const int64_t count = fragment_count(layers, fragment_layers);
+  std::vector<int64_t> fragments;
+  fragments.reserve(tensors.size());
+  for (const TensorSpec& tensor : tensors) {
+    if (tensor.layer >= 0) {
+      fragments.push_back(tensor.layer % count);
+    } else {
+      fragments.push_back(tensor.role == TensorRole::kEmbedding ? 0 : count - 1);
+    }
+  }
+  return fragments;
+}
+
+void check_diloco(std::string_view table, const DilocoOptions& options,
+                  const config::Recipe& recipe) {
+  check_within(recipe);
+  check_outer_step(table, options);
+  check_overlap(table, options, fragment_count(recipe.model.layers, options.fragment_layers));
+  require(
+      table, !options.error_feedback || options.wire != WireType::kF32,
+      "error_feedback = true needs wire bf16, fp8, fp4 or int2: fp32 has no error to feed back");
+}
+
+StateBytes diloco_state(const DilocoOptions& options, const config::Recipe& recipe,
+                        std::span<const TensorSpec> tensors) {
+  const double arena = sizeof(float) * static_cast<double>(arena_elements(tensors));
+  const int consensus = options.has_momentum() ? 2 : 1;  // shared weights, v
+  int corrections = 0;                                   // e, u
+  if (options.eager()) corrections = options.has_momentum() ? 2 : 1;
+  const auto local =
+      static_cast<double>(options.buffers() + corrections) + (options.error_feedback ? 1.0 : 0.0);
+  return {consensus * arena, local * arena + within_state(recipe, tensors)};
+}
+
+std::span<const Method> diloco_presets() { return kMethods; }
 
 }  // namespace thinwire::method

@@ -1,12 +1,80 @@
-// Facts of DiLoCo (Douillard et al. 2023, arXiv 2311.08105): workers train apart for many steps,
-// then a Nesterov step follows their mean difference. The table [diloco] holds OuterOptions; the
-// code is in sync/outer.h.
+// DiLoCo (Douillard et al. 2023, arXiv 2311.08105): workers train weights of their own and, every
+// so many steps, an outer optimizer steps along their mean pseudo-gradient. Local SGD (Stich 2019,
+// arXiv 1805.09767) and Streaming DiLoCo (Douillard et al. 2025, arXiv 2501.18512) are the same
+// algorithm under other defaults: presets, each a method with a table of its own. Here are the
+// recipe fields, the fragments that a model is cut into, the bytes sent and the state kept; the
+// code is in sync/diloco.h, the equations are in docs/methods/diloco.md.
 #pragma once
 
-#include "thinwire/method/outer.h"
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "thinwire/base/tensor_view.h"
+#include "thinwire/base/wire.h"
+#include "thinwire/config/fields.h"
+
+namespace thinwire::config {
+struct Recipe;
+}
 
 namespace thinwire::method {
 
-extern const Method kDiloco;
+struct Method;
+struct StateBytes;
+
+enum class OuterOptimizer : uint8_t { kNesterov, kMomentum, kSgd, kAverage };
+inline constexpr std::string_view kOuterOptimizerNames[] = {"nesterov", "momentum", "sgd",
+                                                            "average"};
+constexpr std::span<const std::string_view> names_of(OuterOptimizer) {
+  return kOuterOptimizerNames;
+}
+
+// What workers do while sums are in flight (docs/methods/diloco.md).
+enum class Overlap : uint8_t { kNone, kInner, kDelayed, kEager };
+inline constexpr std::string_view kOverlapNames[] = {"none", "inner", "delayed", "eager"};
+constexpr std::span<const std::string_view> names_of(Overlap) { return kOverlapNames; }
+
+// The table of a preset, with DiLoCo's own defaults.
+struct DilocoOptions final : config::SectionOf<DilocoOptions> {
+  int64_t sync_every = 100;     // H
+  int64_t fragment_layers = 0;  // 0: the whole model is one fragment, and there is no such field
+  OuterOptimizer outer = OuterOptimizer::kNesterov;
+  double outer_lr = 0.7;
+  double outer_momentum = 0.9;  // mu
+  WireType wire = WireType::kBf16;
+  bool error_feedback = false;
+  Overlap overlap = Overlap::kNone;
+  int64_t overlap_steps = 1;  // tau
+  double mix = 0.5;           // alpha
+  int64_t depth = 1;          // d
+  void describe(config::Fields& fields) override;
+
+  bool has_momentum() const {
+    return outer == OuterOptimizer::kNesterov || outer == OuterOptimizer::kMomentum;
+  }
+  bool eager() const { return overlap == Overlap::kEager; }
+  // Sums of a fragment that are in flight between two of its sends, at most.
+  int64_t in_flight() const;
+  // Buffers of the model's size for pseudo-gradients; none where nothing stays in flight.
+  int64_t buffers() const;
+};
+
+// Fragments of a model of `layers` blocks: 1, or ceil(layers / fragment_layers).
+int64_t fragment_count(int64_t layers, int64_t fragment_layers);
+
+// The fragment each tensor belongs to. Block l is in fragment l mod P, the embedding in the first,
+// final norm and head in the last.
+std::vector<int64_t> fragments_of(std::span<const TensorSpec> tensors, int64_t fragment_layers);
+
+// Throws UsageError where the options contradict each other or the recipe; `table` names them.
+void check_diloco(std::string_view table, const DilocoOptions& options,
+                  const config::Recipe& recipe);
+StateBytes diloco_state(const DilocoOptions& options, const config::Recipe& recipe,
+                        std::span<const TensorSpec> tensors);
+
+// The presets, a method each. A new one is a line of the table in diloco.cpp.
+std::span<const Method> diloco_presets();
 
 }  // namespace thinwire::method

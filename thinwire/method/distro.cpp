@@ -10,16 +10,12 @@
 #include <utility>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/payload_format.h"
+#include "thinwire/config/recipe.h"
+#include "thinwire/method/method.h"
 
 namespace thinwire::method {
 namespace {
-
-// docs/formats.md: a payload's header and coding, a tensor's scale, a segment's entry in the table.
-constexpr int64_t kHeaderBytes = 40 + 1;
-constexpr int64_t kScaleBytes = 2;
-constexpr int64_t kSegmentBytes = 4;
-constexpr int64_t kSegmentKept = 4096;
-constexpr int kMaxRiceParameter = 15;
 
 std::unique_ptr<config::Section> options() { return std::make_unique<DistroOptions>(); }
 
@@ -45,10 +41,10 @@ void check_client(const DistroOptions& options, const config::Recipe& recipe) {
             fmt::format("local_steps must be 1 with client = stateful, which sends of its momentum "
                         "every step, got {}; client = stateless takes local steps",
                         options.local_steps));
-    require(options.local_update == "sgd",
+    require(options.local_update == DistroUpdate::kSgd,
             fmt::format("local_update = {} needs client = stateless: a stateful client takes no "
                         "local steps",
-                        options.local_update));
+                        name_of(options.local_update)));
   }
   require(!options.look_ahead || options.overlap == 1,
           "look_ahead = true needs overlap = 1: without overlap no update is late");
@@ -64,14 +60,14 @@ void check(const config::Recipe& recipe) {
     throw UsageError(fmt::format("[distro] k must be <= chunk * chunk = {}, got {}",
                                  options.chunk * options.chunk, options.k));
   }
-  if (options.feedback && options.values == "fp32") {
+  if (options.feedback && options.values == ValueFormat::kF32) {
     throw UsageError(
         "[distro] feedback = true needs values bf16, int8 or 1bit: fp32 values have no error to "
         "feed back");
   }
-  for (const auto& [field, value] :
-       {std::pair("update", &options.update), std::pair("local_update", &options.local_update)}) {
-    if (*value != "adamw" || recipe.optim.method == "adamw") continue;
+  for (const auto& [field, update] :
+       {std::pair("update", options.update), std::pair("local_update", options.local_update)}) {
+    if (update != DistroUpdate::kAdamW || recipe.optim.method == "adamw") continue;
     throw UsageError(
         fmt::format("[distro] {} = \"adamw\" needs optim.method = \"adamw\", got \"{}\"", field,
                     recipe.optim.method));
@@ -101,8 +97,8 @@ double tile_bound_bits(int64_t slots, int64_t kept, int value_bits) {
 
 Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensors, int members) {
   const DistroOptions& options = distro(recipe);
-  const auto payload = static_cast<double>(distro_payload_bound(
-      plan_tiles(tensors, options.tiles()), distro_value_bits(options.values)));
+  const auto payload = static_cast<double>(
+      distro_payload_bound(plan_tiles(tensors, options.tiles()), value_bits(options.values)));
   const Traffic of_round{
       .sent_bytes = members > 1 ? payload : 0,
       .received_bytes = (members - 1) * payload,
@@ -118,16 +114,15 @@ StateBytes state(const config::Recipe& recipe, std::span<const TensorSpec> tenso
   const DistroOptions& options = distro(recipe);
   const double arena = sizeof(float) * static_cast<double>(arena_elements(tensors));
   StateBytes bytes;
-  if (options.update == "adamw") bytes.consensus += 2 * arena;
+  if (options.update == DistroUpdate::kAdamW) bytes.consensus += 2 * arena;
   if (!options.stateless()) bytes.local += arena;
   if (options.local_steps > 1) {
     bytes.consensus += arena;  // the shared weights, apart from the local ones
-    bytes.local += options.local_update == "adamw" ? 3 * arena : arena;
+    bytes.local += options.local_update == DistroUpdate::kAdamW ? 3 * arena : arena;
   }
   if (options.overlap > 0) {
     const TilePlan plan = plan_tiles(tensors, options.tiles());
-    bytes.local +=
-        static_cast<double>(distro_payload_bound(plan, distro_value_bits(options.values)));
+    bytes.local += static_cast<double>(distro_payload_bound(plan, value_bits(options.values)));
   }
   return bytes;
 }
@@ -143,53 +138,50 @@ void DistroOptions::describe(config::Fields& fields) {
   fields.flag("fixed_k", fixed_k,
               "Send k coefficients of smaller tiles too, instead of their share of k.");
   fields.number("decay", decay, "", 0, 1, "Decay of the momentum, a step.");
-  fields.choice("values", values, {"fp32", "bf16", "int8", "1bit"},
+  fields.choice("values", values,
+                {ValueFormat::kF32, ValueFormat::kBf16, ValueFormat::kInt8, ValueFormat::kOneBit},
                 "Number format of the coefficients on the wire; int8 and 1bit share one scale a "
                 "tensor.");
   fields.flag("feedback", feedback,
-              "Keep the error of coding the values in the momentum, to be sent later.");
-  fields.choice("aggregate", aggregate, {"mean_of_senders", "mean_of_all"},
+              "Keep the quantisation error of the values in the momentum, to be sent later.");
+  fields.choice("aggregate", aggregate,
                 "Divide a slot's sum by the workers that sent it, or by all workers of the round.");
   fields.choice(
-      "update", update, {"sign", "adamw", "sgd"},
+      "update", update,
       "What is done with the aggregate: a step of lr by its sign, a step of AdamW with it "
       "as the gradient, or its plain subtraction.");
-  fields.choice("transform", transform, {"dct", "none"},
+  fields.choice("transform", transform,
                 "Basis in which the largest coefficients are sought: that of the discrete cosine "
                 "transform, or the parameters themselves.");
-  fields.choice("client", client, {"stateful", "stateless"},
+  fields.choice("client", client,
                 "Whether a worker keeps a momentum and sends the largest part of it, or keeps "
-                "nothing and sends of the way that it went in its local steps.");
+                "nothing and sends the largest part of the delta of its local steps.");
   fields.integer("local_steps", local_steps, "steps", 1, 1'000'000'000,
                  "Steps a stateless client takes on its own before it sends; the workers "
                  "synchronise every so many steps and at the end of the run.");
-  fields.choice("local_update", local_update, {"sgd", "sign", "adamw"},
+  fields.choice("local_update", local_update,
+                {DistroUpdate::kSgd, DistroUpdate::kSign, DistroUpdate::kAdamW},
                 "The local step of a stateless client: lr times the gradient, lr times its sign, "
                 "or a step of an AdamW that begins anew in every round.");
-  fields.integer("overlap", overlap, "rounds", 0, 1,
-                 "Rounds that payloads may travel while the next is computed; with 1 every update "
-                 "is applied one round late.");
+  fields.integer(
+      "overlap", overlap, "rounds", 0, 1,
+      "Rounds that payloads may be in flight while the next is computed; with 1 every update "
+      "is applied one round late.");
   fields.flag("look_ahead", look_ahead,
               "With overlap: compute gradients a step of lr by the sign of the own momentum "
               "ahead, and undo it exactly.");
 }
 
-int distro_value_bits(const std::string& values) {
-  if (values == "fp32") return 32;
-  if (values == "bf16") return 16;
-  return values == "int8" ? 8 : 1;
-}
-
 int64_t distro_payload_bound(const TilePlan& plan, int value_bits) {
-  int64_t bytes = kHeaderBytes;
+  int64_t bytes = static_cast<int64_t>(kPayloadHeaderBytes) + kCodingBytes;
   for (const TensorTiles& tensor : plan.tensors) {
     const double bits = static_cast<double>(tensor.tiles()) *
                         tile_bound_bits(tensor.slots(), tensor.kept, value_bits);
-    const int64_t whole = std::max<int64_t>(kSegmentKept / tensor.kept, 1);
+    const int64_t whole = segment_tiles(tensor.kept);
     const int64_t segments = (tensor.tiles() + whole - 1) / whole;
     // Slots and values of a segment are each filled up to a whole byte.
-    bytes +=
-        kScaleBytes + static_cast<int64_t>(std::ceil(bits / 8)) + segments * (kSegmentBytes + 2);
+    bytes += kScaleBytes + static_cast<int64_t>(std::ceil(bits / 8)) +
+             segments * (kSegmentEntryBytes + 2);
   }
   return bytes;
 }

@@ -4,38 +4,51 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
+#include <string_view>
 
 #include "thinwire/base/tensor_view.h"
+#include "thinwire/base/value_format.h"
 #include "thinwire/config/fields.h"
-#include "thinwire/method/method.h"
 #include "thinwire/method/tiles.h"
 
 namespace thinwire::method {
+
+enum class DistroAggregate : uint8_t { kMeanOfSenders, kMeanOfAll };
+enum class DistroUpdate : uint8_t { kSign, kAdamW, kSgd };
+enum class DistroTransform : uint8_t { kDct, kNone };
+enum class DistroClient : uint8_t { kStateful, kStateless };
+
+inline constexpr std::string_view kDistroAggregateNames[] = {"mean_of_senders", "mean_of_all"};
+inline constexpr std::string_view kDistroUpdateNames[] = {"sign", "adamw", "sgd"};
+inline constexpr std::string_view kDistroTransformNames[] = {"dct", "none"};
+inline constexpr std::string_view kDistroClientNames[] = {"stateful", "stateless"};
+
+using Names = std::span<const std::string_view>;
+constexpr Names names_of(DistroAggregate) { return kDistroAggregateNames; }
+constexpr Names names_of(DistroUpdate) { return kDistroUpdateNames; }
+constexpr Names names_of(DistroTransform) { return kDistroTransformNames; }
+constexpr Names names_of(DistroClient) { return kDistroClientNames; }
 
 struct DistroOptions final : config::SectionOf<DistroOptions> {
   int64_t chunk = 64;
   int64_t k = 32;
   bool fixed_k = false;
   double decay = 0.999;
-  std::string values = "1bit";  // fp32 | bf16 | int8 | 1bit
+  ValueFormat values = ValueFormat::kOneBit;
   bool feedback = false;
-  std::string aggregate = "mean_of_senders";  // mean_of_senders | mean_of_all
-  std::string update = "sign";                // sign | adamw | sgd
-  std::string transform = "dct";              // dct | none
-  std::string client = "stateful";            // stateful | stateless
-  int64_t local_steps = 1;                    // s
-  std::string local_update = "sgd";           // sgd | sign | adamw
+  DistroAggregate aggregate = DistroAggregate::kMeanOfSenders;
+  DistroUpdate update = DistroUpdate::kSign;
+  DistroTransform transform = DistroTransform::kDct;
+  DistroClient client = DistroClient::kStateful;
+  int64_t local_steps = 1;  // s
+  DistroUpdate local_update = DistroUpdate::kSgd;
   int64_t overlap = 0;
   bool look_ahead = false;
   void describe(config::Fields& fields) override;
 
   TileRule tiles() const { return {chunk, k, fixed_k}; }
-  bool stateless() const { return client == "stateless"; }
+  bool stateless() const { return client == DistroClient::kStateless; }
 };
-
-// Bits one value takes on the wire under `values`.
-int distro_value_bits(const std::string& values);
 
 // The most bytes a payload can have (docs/formats.md); reached only by the least likely slots.
 int64_t distro_payload_bound(const TilePlan& plan, int value_bits);
@@ -44,6 +57,7 @@ int64_t distro_payload_bound(const TilePlan& plan, int value_bits);
 // likely: sum over tiles of log2 C(n, k) + k * value bits.
 double distro_entropy_bits(const TilePlan& plan, int value_bits);
 
+struct Method;
 extern const Method kDistro;
 
 }  // namespace thinwire::method

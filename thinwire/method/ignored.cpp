@@ -24,9 +24,10 @@ bool covers(const Rule& rule, const std::string& field) {
 }
 
 void add_schedule(const config::Recipe& recipe, std::vector<Rule>& rules) {
-  const std::string& kind = recipe.schedule.kind;
-  if (kind != "wsd") rules.push_back({"schedule.decay", "schedule.kind is " + kind});
-  if (kind == "constant") rules.push_back({"schedule.final_ratio", "schedule.kind is constant"});
+  const config::ScheduleKind kind = recipe.schedule.kind;
+  const std::string why = fmt::format("schedule.kind is {}", name_of(kind));
+  if (kind != config::ScheduleKind::kWsd) rules.push_back({"schedule.decay", why});
+  if (kind == config::ScheduleKind::kConstant) rules.push_back({"schedule.final_ratio", why});
 }
 
 void add_data(const config::DataSection& data, std::vector<Rule>& rules) {
@@ -65,10 +66,11 @@ void add_model(config::ModelSection model, std::vector<Rule>& rules) {
 void add_optimizer(const config::Recipe& recipe, std::vector<Rule>& rules) {
   if (recipe.sync.method != "distro" && recipe.sync.within != "distro") return;
   const auto& distro = recipe.section<DistroOptions>("distro");
-  if (distro.update == "adamw" || distro.local_update == "adamw") return;
+  if (distro.update == DistroUpdate::kAdamW || distro.local_update == DistroUpdate::kAdamW) return;
   for (const char* field : {"method", "beta1", "beta2", "eps", "muon_lr", "muon_momentum"}) {
-    rules.push_back({fmt::format("optim.{}", field),
-                     fmt::format("distro.update is {}, which needs no optimizer", distro.update)});
+    rules.push_back(
+        {fmt::format("optim.{}", field),
+         fmt::format("distro.update is {}, which needs no optimizer", name_of(distro.update))});
   }
 }
 

@@ -8,15 +8,13 @@
 #include <string>
 #include <utility>
 
+#include "thinwire/base/block_sizes.h"
 #include "thinwire/base/error.h"
 
 namespace thinwire::method {
 namespace {
 
 constexpr double kFloat = 4;
-// Rows and columns of attention's scores (tensor/attention.h).
-constexpr double kQueryBlock = 64;
-constexpr double kKeyBlock = 512;
 
 constexpr std::array<std::string_view, 7> kShapeFields = {
     "vocab", "hidden", "layers", "heads", "kv_heads", "intermediate", "tied"};
@@ -26,18 +24,25 @@ int64_t kv_heads(const config::ModelSection& model) {
   return model.kv_heads == 0 ? model.heads : model.kv_heads;
 }
 
+template <typename... Values>
+void require(bool holds, fmt::format_string<Values...> message, Values&&... values) {
+  if (!holds) throw UsageError(fmt::format(message, std::forward<Values>(values)...));
+}
+
 void check(const config::ModelSection& model) {
-  const auto require = [](bool holds, const char* rule, int64_t a, int64_t b) {
-    if (!holds) throw UsageError(fmt::format("[model] {}, got {} and {}", rule, a, b));
-  };
-  require(model.hidden >= 1 && model.layers >= 1, "hidden and layers must be >= 1", model.hidden,
-          model.layers);
-  require(model.heads >= 1 && model.hidden % model.heads == 0, "hidden must be a multiple of heads",
-          model.hidden, model.heads);
+  require(model.hidden >= 1, "[model] hidden must be >= 1, got {}", model.hidden);
+  require(model.layers >= 1, "[model] layers must be >= 1, got {}", model.layers);
+  require(model.heads >= 1 && model.hidden % model.heads == 0,
+          "[model] hidden must be a multiple of heads, got hidden {} and heads {}", model.hidden,
+          model.heads);
   require(kv_heads(model) >= 1 && model.heads % kv_heads(model) == 0,
-          "heads must be a multiple of kv_heads", model.heads, model.kv_heads);
-  require(model.head_size() % 2 == 0, "hidden / heads must be even (rotary positions turn pairs)",
-          model.hidden, model.heads);
+          "[model] heads must be a multiple of kv_heads, got heads {} and kv_heads {}", model.heads,
+          model.kv_heads);
+  require(
+      model.head_size() % 2 == 0,
+      "[model] hidden / heads must be even, because rotary embedding turns pairs, got {} / {} = "
+      "{}",
+      model.hidden, model.heads, model.head_size());
 }
 
 void append_block(std::vector<TensorSpec>& tensors, const config::ModelSection& model, int layer) {
@@ -145,9 +150,9 @@ PassMemory memory(const config::ModelSection& model, const PassShape& pass) {
   const auto sequence = static_cast<double>(pass.sequence);
   const auto head_size = static_cast<double>(model.head_size());
   const auto tokens = static_cast<double>(pass.rows * pass.sequence);
-  const double rows = std::min(sequence, kQueryBlock);
+  const double rows = std::min<double>(sequence, kQueryBlock);
   const double attention = kFloat * (9 * sequence * head_size + rows * head_size +
-                                     2 * rows * std::min(sequence, kKeyBlock));
+                                     2 * rows * std::min<double>(sequence, kKeyBlock));
   return {.activations = blocks_bytes(model, tokens, pass.operand_bytes) +
                          shared_bytes(model, tokens, pass.operand_bytes) +
                          kFloat * sequence * head_size,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "thinwire/base/block_sizes.h"
 #include "thinwire/method/architectures.h"
 
 namespace thinwire::method {
@@ -11,24 +12,14 @@ constexpr double kFloat = 4;
 constexpr double kBf16 = 2;
 constexpr double kPackBytes = 1.5e6;  // of a thread's matrix products (tensor/gemm_packed.cpp)
 
-// Parts in which a chunk's product back to the model's width is summed.
-constexpr double kDepthParts = 2;
-
-// Rows of a chunk of logits, for each thread (tensor/cross_entropy.cpp).
-double loss_rows(double vocab) {
-  constexpr double kFew = 128, kMany = 256;
-  constexpr double kCached = 2 << 20;  // bytes
-  return kFew * vocab * kFloat <= kCached ? kFew : kMany;
-}
-
 // One chunk of logits, their gradient, and what the products back to the model's width need.
 double loss_bytes(const config::Recipe& recipe, double tokens, double operand) {
   const auto vocab = static_cast<double>(recipe.model.vocab);
   const auto hidden = static_cast<double>(recipe.model.hidden);
-  const double chunk =
-      std::min(tokens, loss_rows(vocab) * static_cast<double>(recipe.train.threads));
+  const auto rows_a_thread = static_cast<double>(logit_rows(recipe.model.vocab));
+  const double chunk = std::min(tokens, rows_a_thread * static_cast<double>(recipe.train.threads));
   return chunk * (vocab * (kFloat + (operand < kFloat ? operand : 0)) +
-                  hidden * (kDepthParts * kFloat + operand));
+                  hidden * (kLogitParts * kFloat + operand));
 }
 
 }  // namespace

@@ -15,8 +15,8 @@ namespace thinwire::method {
 struct StepMemory {
   double weights = 0;         // fp32, and their bf16 copy
   double gradients = 0;       // fp32
-  double consensus = 0;       // optimizer and method state, alike on all replicas
-  double local = 0;           // and the member's own
+  double consensus = 0;       // optimizer and method state, equal on all replicas
+  double local = 0;           // the member's own
   double activations = 0;     // what forward keeps for backward, and both passes' buffers
   double cross_entropy = 0;   // one chunk of logits
   double thread_buffers = 0;  // attention's and the matrix products', for each thread

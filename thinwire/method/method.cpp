@@ -1,12 +1,8 @@
 #include "thinwire/method/method.h"
 
+#include "thinwire/base/block_sizes.h"
+
 namespace thinwire::method {
-namespace {
-
-// Tensors of the arena begin at multiples of this (see tensor/arena.h).
-constexpr int64_t kArenaAlignment = 16;
-
-}  // namespace
 
 double optimizer_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
   const bool muon = recipe.optim.method == "muon";
@@ -33,9 +29,7 @@ Traffic per_step(const Traffic& of_round, const schedule::Rounds& rounds) {
 
 int64_t arena_elements(std::span<const TensorSpec> tensors) {
   int64_t elements = 0;
-  for (const TensorSpec& tensor : tensors) {
-    elements += (tensor.count() + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
-  }
+  for (const TensorSpec& tensor : tensors) elements += padded_elements(tensor.count());
   return elements;
 }
 

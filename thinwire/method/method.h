@@ -30,7 +30,7 @@ struct Traffic {
   double received_bytes = 0;  // from all others
   double round_trips = 1;     // dependent exchanges
   bool exact = true;
-  double overlap_steps = 0;        // an exchange may travel while members compute; no mean
+  double overlap_steps = 0;        // an exchange may be in flight while members compute; no mean
   std::vector<Piece> pieces = {};  // of a round, evenly spread over it; empty: all at once
 };
 
@@ -58,6 +58,8 @@ struct Method {
   int64_t (*sync_every)(const config::Recipe& recipe) = every_step;
   // Whether workers, or clusters of them, train weights of their own between synchronisations.
   bool trains_apart = false;
+  // The strategy in sync/registry.cpp that trains by it; presets of one algorithm share it.
+  std::string_view algorithm = name;
 };
 
 // A round's traffic as that of a mean training step.
@@ -69,7 +71,7 @@ double optimizer_bytes(const config::Recipe& recipe, std::span<const TensorSpec>
 // Bytes of a bandwidth-optimal ring all-reduce in bf16, sent by one member: 2 (m-1)/m * 2N.
 double ring_bytes(int64_t parameters, int members);
 
-// Elements of an arena that holds these tensors, gaps included (see tensor/arena.h).
+// Elements of an arena that holds these tensors, gaps included (base/block_sizes.h).
 int64_t arena_elements(std::span<const TensorSpec> tensors);
 
 }  // namespace thinwire::method

@@ -2,7 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
+#include <vector>
 
 #include "thinwire/base/error.h"
 #include "thinwire/config/check.h"
@@ -11,24 +12,31 @@
 #include "thinwire/method/architectures.h"
 #include "thinwire/method/diloco.h"
 #include "thinwire/method/distro.h"
-#include "thinwire/method/local_sgd.h"
 #include "thinwire/method/sparse.h"
-#include "thinwire/method/streaming.h"
 
 namespace thinwire::method {
 namespace {
 
-constexpr std::array kMethods = {
-    &kAllReduce, &kDistro, &kLocalSgd, &kDiloco, &kStreaming, &kSparse,
-};
+std::vector<const Method*> list_methods() {
+  std::vector<const Method*> methods;
+  const auto add = [&](const Method& method) { methods.push_back(&method); };
+  add(kAllReduce);
+  add(kDistro);
+  std::ranges::for_each(diloco_presets(), add);
+  add(kSparse);
+  return methods;
+}
 
 }  // namespace
 
-std::span<const Method* const> all_methods() { return kMethods; }
+std::span<const Method* const> all_methods() {
+  static const std::vector<const Method*> methods = list_methods();
+  return methods;
+}
 
 const Method& find_method(std::string_view name) {
   config::StringList known;
-  for (const Method* method : kMethods) {
+  for (const Method* method : all_methods()) {
     if (method->name == name) return *method;
     known.emplace_back(method->name);
   }
@@ -44,7 +52,8 @@ schedule::Rounds rounds_of(const config::Recipe& recipe) {
 
 config::MethodSections method_sections() {
   config::MethodSections sections;
-  for (const Method* method : kMethods) sections[std::string(method->name)] = method->options();
+  for (const Method* method : all_methods())
+    sections[std::string(method->name)] = method->options();
   return sections;
 }
 
@@ -52,7 +61,7 @@ namespace {
 
 std::string apart_methods() {
   std::vector<std::string_view> names;
-  for (const Method* method : kMethods) {
+  for (const Method* method : all_methods()) {
     if (method->trains_apart) names.push_back(method->name);
   }
   return fmt::format("a method whose workers train apart ({})", fmt::join(names, ", "));
@@ -63,7 +72,7 @@ void check_clusters(const config::Recipe& recipe) {
   const config::SyncSection& sync = recipe.sync;
   const std::string range =
       fmt::format("clusters >= 1 and <= [train] workers = {}", recipe.train.workers);
-  if (sync.within == "none") {
+  if (!sync.clustered()) {
     if (sync.clusters == 0) return;
     throw UsageError(fmt::format(
         "[sync] clusters = {} needs within = \"allreduce\" or \"distro\", got \"none\", and {}",
@@ -92,11 +101,11 @@ void check_sync_fields(const config::Recipe& recipe) {
   const std::string needs =
       fmt::format("needs {}, got method = \"{}\", which synchronises all of them every step",
                   apart_methods(), sync.method);
-  if (sync.shares != "equal") {
+  if (sync.shares != config::RowShares::kEqual) {
     throw UsageError(fmt::format(
         "[sync] shares = \"{}\" {}: there are no rounds of own steps over which a worker's speed "
         "could be measured and agreed on",
-        sync.shares, needs));
+        name_of(sync.shares), needs));
   }
   if (!sync.absent.empty()) {
     throw UsageError(fmt::format(

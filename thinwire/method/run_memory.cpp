@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "thinwire/base/block_sizes.h"
 #include "thinwire/method/architectures.h"
 #include "thinwire/method/memory.h"
 #include "thinwire/method/registry.h"
@@ -12,7 +13,7 @@
 namespace thinwire::method {
 namespace {
 
-constexpr double kBatchesRead = 3;  // the step's own and those read ahead (data/prefetch.h)
+constexpr double kBatchesRead = 1 + kStepsReadAhead;  // the step's own and those read ahead
 constexpr double kWorthNaming = 0.1;
 constexpr size_t kMostNamed = 2;
 

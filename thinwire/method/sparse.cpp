@@ -5,12 +5,16 @@
 #include <algorithm>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/value_format.h"
+#include "thinwire/config/recipe.h"
 #include "thinwire/method/distro.h"
+#include "thinwire/method/method.h"
+#include "thinwire/method/within.h"
 
 namespace thinwire::method {
 namespace {
 
-constexpr int kValueBits = 2;
+constexpr int kValueBits = value_bits(ValueFormat::kTwoBit);
 constexpr int64_t kSecondScaleBytes = 2;
 constexpr int64_t kMaxSlots = 65'536;  // of a chunk; slots fit 16 bits
 
@@ -22,7 +26,7 @@ const SparseOptions& sparse(const config::Recipe& recipe) {
 
 void check(const config::Recipe& recipe) {
   const SparseOptions& options = sparse(recipe);
-  check_outer("sparse", options.outer_options(), recipe);
+  check_diloco("sparse", options.outer_options(), recipe);
   if (options.k > options.chunk) {
     throw UsageError(
         fmt::format("[sparse] k must be <= chunk = {}, got {}", options.chunk, options.k));
@@ -60,7 +64,7 @@ Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensor
 
 // Beside the outer step's: what was not sent.
 StateBytes state(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
-  StateBytes bytes = outer_state(sparse(recipe).outer_options(), recipe, tensors);
+  StateBytes bytes = diloco_state(sparse(recipe).outer_options(), recipe, tensors);
   bytes.local += sizeof(float) * static_cast<double>(arena_elements(tensors));
   return bytes;
 }
@@ -70,29 +74,31 @@ int64_t sync_every(const config::Recipe& recipe) { return sparse(recipe).sync_ev
 }  // namespace
 
 void SparseOptions::describe(config::Fields& fields) {
-  fields.integer("sync_every", sync_every, "steps", 1, 1'000'000'000,
-                 "Steps that a worker trains on its own before it sends of how far it came; all "
-                 "send at the end of the run, too.");
+  fields.integer(
+      "sync_every", sync_every, "steps", 1, 1'000'000'000,
+      "Steps that a worker trains on its own before it sends of its pseudo-gradient; all "
+      "send at the end of the run, too.");
   fields.integer("chunk", chunk, "values", 1, kMaxSlots,
-                 "Consecutive values of a tensor of which the largest are sent.");
+                 "Consecutive values of a tensor, of which the largest are sent.");
   fields.integer("k", k, "values", 1, kMaxSlots,
                  "Values sent of a full chunk; shorter ones send their share.");
   fields.number("decay", decay, "", 0, 1, "Decay of what was not sent, an outer step.");
-  fields.choice("outer", outer, {"sgd", "nesterov", "momentum"},
-                "Optimizer that steps along the workers' mean.");
+  fields.choice("outer", outer,
+                {OuterOptimizer::kSgd, OuterOptimizer::kNesterov, OuterOptimizer::kMomentum},
+                "Optimizer that steps along the workers' mean pseudo-gradient.");
   fields.number_above("outer_lr", outer_lr, "", 0, 100,
                       "Learning rate of the outer step; it follows no schedule.");
   fields.number("outer_momentum", outer_momentum, "", 0, 0.999'999'999,
                 "Decay of the outer momentum, an outer step.");
 }
 
-OuterOptions SparseOptions::outer_options() const {
-  OuterOptions options;
+DilocoOptions SparseOptions::outer_options() const {
+  DilocoOptions options;
   options.sync_every = sync_every;
   options.outer = outer;
   options.outer_lr = outer_lr;
   options.outer_momentum = outer_momentum;
-  options.wire = "fp32";
+  options.wire = WireType::kF32;
   return options;
 }
 

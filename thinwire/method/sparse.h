@@ -5,13 +5,11 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "thinwire/base/tensor_view.h"
 #include "thinwire/config/fields.h"
-#include "thinwire/method/method.h"
-#include "thinwire/method/outer.h"
+#include "thinwire/method/diloco.h"
 #include "thinwire/method/tiles.h"
 
 namespace thinwire::method {
@@ -22,13 +20,13 @@ struct SparseOptions final : config::SectionOf<SparseOptions> {
   int64_t chunk = 4096;
   int64_t k = 64;
   double decay = 0.95;
-  std::string outer = "sgd";  // nesterov | momentum | sgd
+  OuterOptimizer outer = OuterOptimizer::kSgd;  // not kAverage
   double outer_lr = 1;
   double outer_momentum = 0.9;  // mu
   void describe(config::Fields& fields) override;
 
   // The outer step alone.
-  OuterOptions outer_options() const;
+  DilocoOptions outer_options() const;
 };
 
 // The chunks of all tensors, as tiles of one row: tensor t's full chunks, if any, and its shorter
@@ -39,6 +37,7 @@ struct ChunkPlan {
 };
 ChunkPlan plan_chunks(std::span<const TensorSpec> tensors, const SparseOptions& options);
 
+struct Method;
 extern const Method kSparse;
 
 }  // namespace thinwire::method

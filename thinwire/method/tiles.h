@@ -6,11 +6,12 @@
 #include <span>
 #include <vector>
 
+#include "thinwire/base/block_sizes.h"
 #include "thinwire/base/tensor_view.h"
 
 namespace thinwire::method {
 
-inline constexpr int64_t kMaxChunk = 256;  // slots of a tile fit 16 bits
+inline constexpr int64_t kMaxChunk = kMaxTileSide;
 
 // One tensor seen as a matrix rows x columns (a vector is one row; all but the last dimension count
 // as rows) and cut into tiles of tile_rows x tile_columns, row-major over the grid.

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "thinwire/base/block_sizes.h"
 #include "thinwire/base/memory.h"
 #include "thinwire/model/cpu_ops.h"
 #include "thinwire/model/decoder.h"
@@ -13,7 +14,7 @@ namespace thinwire::model {
 class DecodeOps final : public CpuOps<float> {
  public:
   // Tokens computed together, at most; a block of queries for tensor::attend().
-  static constexpr int64_t kChunk = tensor::kQueryBlock;
+  static constexpr int64_t kChunk = kQueryBlock;
 
   explicit DecodeOps(const DecoderParts& parts);
 

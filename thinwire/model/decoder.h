@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "thinwire/base/threads.h"
-#include "thinwire/config/recipe.h"
+#include "thinwire/config/model_section.h"
 #include "thinwire/model/graph.h"
 #include "thinwire/tensor/arena.h"
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "thinwire/config/recipe.h"
+#include "thinwire/config/model_section.h"
 #include "thinwire/model/ops.h"
 #include "thinwire/tensor/arena.h"
 

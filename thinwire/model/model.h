@@ -14,7 +14,7 @@
 #include <string_view>
 
 #include "thinwire/base/threads.h"
-#include "thinwire/config/recipe.h"
+#include "thinwire/config/model_section.h"
 #include "thinwire/model/batch.h"
 #include "thinwire/tensor/arena.h"
 #include "thinwire/tensor/device.h"

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
+#include "thinwire/base/named_span.h"
 #include "thinwire/base/tensor_view.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/config/recipe.h"
@@ -17,10 +17,7 @@
 
 namespace thinwire::optim {
 
-struct OptimizerState {
-  std::string name;  // e.g. "adamw.m"
-  std::span<float> values;
-};
+using OptimizerState = NamedSpan<float>;
 
 class Optimizer {
  public:

@@ -38,9 +38,7 @@ std::string value_of(config::Recipe recipe, const std::string& method, const std
   config::Fields fields;
   recipe.methods.at(method)->describe(fields);
   for (const config::Field& field : fields.all()) {
-    if (field.name != name) continue;
-    const auto* const* text = std::get_if<std::string*>(&field.target);
-    return text != nullptr ? **text : config::print_value(field);
+    if (field.name == name) return config::plain_value(field);
   }
   return {};
 }
@@ -84,7 +82,7 @@ class Maker {
                     {fmt::format("{}.{}={}", name, variation.field, value)});
       }
     }
-    if (clusters_ == 0 || !method.trains_apart || plain.sync.within != "none") return;
+    if (clusters_ == 0 || !method.trains_apart || plain.sync.clustered()) return;
     try_setting(name, fmt::format("within = allreduce, clusters = {}", clusters_),
                 {"sync.within=allreduce", fmt::format("sync.clusters={}", clusters_)});
   }

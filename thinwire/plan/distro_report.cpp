@@ -63,9 +63,9 @@ DistroCost distro_cost(const DistroCase& setting) {
 DistroPayload distro_payload(const method::DistroOptions& options,
                              std::span<const TensorSpec> tensors) {
   const method::TilePlan plan = method::plan_tiles(tensors, options.tiles());
-  const int value_bits = method::distro_value_bits(options.values);
-  return {static_cast<double>(method::distro_payload_bound(plan, value_bits)),
-          method::distro_entropy_bits(plan, value_bits) / kBitsPerByte};
+  const int bits = value_bits(options.values);
+  return {static_cast<double>(method::distro_payload_bound(plan, bits)),
+          method::distro_entropy_bits(plan, bits) / kBitsPerByte};
 }
 
 std::vector<ConstantBytesPoint> constant_bytes_curve(const DistroCase& setting) {

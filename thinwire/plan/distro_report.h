@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "thinwire/config/recipe.h"
+#include "thinwire/config/model_section.h"
 #include "thinwire/links/links.h"
 #include "thinwire/method/distro.h"
 

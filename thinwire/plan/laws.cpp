@@ -79,9 +79,9 @@ ExpectedLoss expected_loss(std::span<const MethodLaw> own, std::string_view meth
   return {loss, method == "allreduce" ? "all-reduce's law" : "no law; as all-reduce"};
 }
 
-double late_loss(std::string_view overlap, int64_t depth, double parameters) {
-  if (overlap == "delayed") return kDelayedLoss;
-  if (overlap != "eager") return 0;
+double late_loss(method::Overlap overlap, int64_t depth, double parameters) {
+  if (overlap == method::Overlap::kDelayed) return kDelayedLoss;
+  if (overlap != method::Overlap::kEager) return 0;
   const double second = depth > 1 ? kSecondLateStep : 0;
   const auto* const after = std::ranges::find_if(
       kEagerLoss, [&](const auto& entry) { return entry.first >= parameters; });

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "thinwire/config/fields.h"
+#include "thinwire/method/diloco.h"
 #include "thinwire/plan/scaling.h"
 
 namespace thinwire::plan {
@@ -44,9 +45,9 @@ ExpectedLoss expected_loss(std::span<const MethodLaw> own, std::string_view meth
                            double local_steps, double parameters);
 
 // Nats that outer steps cost where workers' differences arrive an outer step late, or two
-// (`depth`): "delayed" or "eager", else 0. Eager at H = 30 by table 6 of the eager-updates paper
+// (`depth`): 0 but for kDelayed and kEager. Eager at H = 30 by table 6 of the eager-updates paper
 // (arXiv 2502.12996), interpolated in the logarithm of the parameters; the others by its table 2,
 // of 500 M parameters.
-double late_loss(std::string_view overlap, int64_t depth, double parameters);
+double late_loss(method::Overlap overlap, int64_t depth, double parameters);
 
 }  // namespace thinwire::plan

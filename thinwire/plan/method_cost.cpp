@@ -8,8 +8,9 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
 #include "thinwire/method/architectures.h"
-#include "thinwire/method/outer.h"
+#include "thinwire/method/diloco.h"
 #include "thinwire/method/registry.h"
+#include "thinwire/method/within.h"
 #include "thinwire/plan/run_time.h"
 
 namespace thinwire::plan {
@@ -30,7 +31,7 @@ struct Demand {
 
 // What the members of each cluster say to each other every step.
 void add_inside(RunSchedule& schedule, const config::Recipe& recipe, const PlannedModel& model) {
-  if (recipe.sync.within == "none") return;
+  if (!recipe.sync.clustered()) return;
   const method::Method& within = method::find_method(recipe.sync.within);
   for (int cluster = 0; cluster < schedule.clusters.count; ++cluster) {
     const method::Traffic traffic =
@@ -199,18 +200,18 @@ ExpectedLoss loss_of(const Candidate& candidate, int64_t every, const PlannedMod
   ExpectedLoss loss =
       expected_loss(own_laws, simulated && every == 1 ? "allreduce" : candidate.method,
                     static_cast<double>(every), model.non_embedding);
-  std::string overlap = "none";
+  method::Overlap overlap = method::Overlap::kNone;
   int64_t depth = 1;
   if (simulated) {
-    if (simulated->overlap_steps >= every && every > 1) overlap = "eager";
-  } else if (const auto* options = dynamic_cast<const method::OuterOptions*>(
+    if (simulated->overlap_steps >= every && every > 1) overlap = method::Overlap::kEager;
+  } else if (const auto* options = dynamic_cast<const method::DilocoOptions*>(
                  candidate.recipe.methods.at(candidate.method).get())) {
     overlap = options->overlap;
     depth = options->depth;
   }
   const double late = late_loss(overlap, depth, model.parameters);
   if (late == 0) return loss;
-  return {loss.nats + late, fmt::format("{} + {}", loss.basis, overlap)};
+  return {loss.nats + late, fmt::format("{} + {}", loss.basis, name_of(overlap))};
 }
 
 }  // namespace

@@ -24,13 +24,13 @@ void time_over_links(const config::Recipe& recipe, std::span<const TensorSpec> s
   if (simulated) return;
   summary.seconds_over_links = summary.seconds;
   if (workers == 1 || recipe.links.paced) return;
-  const double turns =
-      method::find_method(recipe.sync.method).traffic(recipe, specs, workers).turns;
+  const double round_trips =
+      method::find_method(recipe.sync.method).traffic(recipe, specs, workers).round_trips;
   double slowest = 0;
   for (const links::Member& member : members) {
-    slowest =
-        std::max(slowest, links::transfer_seconds(member.link, summary.bytes_sent_per_worker_step,
-                                                  summary.bytes_received_per_worker_step, turns));
+    slowest = std::max(
+        slowest, links::transfer_seconds(member.link, summary.bytes_sent_per_worker_step,
+                                         summary.bytes_received_per_worker_step, round_trips));
   }
   summary.seconds_over_links += static_cast<double>(summary.steps) * slowest;
 }

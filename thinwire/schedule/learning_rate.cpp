@@ -10,14 +10,18 @@ double after_warmup(const config::ScheduleSection& schedule, double peak, int64_
   const double last = peak * schedule.final_ratio;
   const double progress =
       static_cast<double>(step - schedule.warmup) / static_cast<double>(steps - schedule.warmup);
-  if (schedule.kind == "cosine") {
-    return last + (peak - last) * (1 + maths::cos_pi(progress)) / 2;
-  }
-  if (schedule.kind == "linear") return peak + (last - peak) * progress;
   const int64_t decay_start = steps - schedule.decay;
-  if (schedule.kind == "wsd" && step >= decay_start) {
-    return peak + (last - peak) * static_cast<double>(step - decay_start + 1) /
-                      static_cast<double>(schedule.decay);
+  switch (schedule.kind) {
+    case config::ScheduleKind::kCosine:
+      return last + (peak - last) * (1 + maths::cos_pi(progress)) / 2;
+    case config::ScheduleKind::kLinear:
+      return peak + (last - peak) * progress;
+    case config::ScheduleKind::kConstant:
+      return peak;
+    case config::ScheduleKind::kWsd:
+      if (step < decay_start) return peak;
+      return peak + (last - peak) * static_cast<double>(step - decay_start + 1) /
+                        static_cast<double>(schedule.decay);
   }
   return peak;
 }

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "thinwire/config/recipe.h"
+#include "thinwire/config/schedule_section.h"
 
 namespace thinwire::schedule {
 

@@ -3,7 +3,6 @@
 #include "thinwire/base/clock.h"
 #include "thinwire/base/simd.h"
 #include "thinwire/codec/wire.h"
-#include "thinwire/method/allreduce.h"
 #include "thinwire/optim/optimizer.h"
 
 namespace thinwire::sync {
@@ -15,11 +14,10 @@ THINWIRE_CLONES void scale(float* values, int64_t count, float factor) {
 
 class AllReduce final : public Strategy {
  public:
-  explicit AllReduce(const Worker& worker)
+  AllReduce(const Worker& worker, const method::AllReduceOptions& options)
       : worker_(worker),
-        optimizer_(optim::make_optimizer(worker.recipe.optim, worker.params.layout())),
-        codec_(codec::wire_codec(
-            *parse_wire(worker.recipe.section<method::AllReduceOptions>("allreduce").wire))) {}
+        optimizer_(optim::make_optimizer(worker.spec.optim, worker.params.layout())),
+        codec_(codec::wire_codec(options.wire)) {}
 
   Result<StepReport> after_step(const Round& round) override {
     StepReport report;
@@ -30,7 +28,7 @@ class AllReduce final : public Strategy {
     }
     report.gradient_norm = optim::global_norm(worker_.gradients.all(), worker_.threads);
     require_finite(report.gradient_norm, round, worker_.communicator.rank());
-    const float clip = optim::clip_scale(report.gradient_norm, worker_.recipe.optim.clip);
+    const float clip = optim::clip_scale(report.gradient_norm, worker_.spec.optim.clip);
     optimizer_->step(worker_.params, worker_.gradients, clip, round.learning_rate, round.number,
                      worker_.threads);
     return report;
@@ -57,8 +55,7 @@ class AllReduce final : public Strategy {
     worker_.communicator.start_all_reduce(key, gradients, codec_);
     const Stopwatch waiting;
     worker_.slots.pause();
-    const auto done =
-        worker_.communicator.wait_all_reduce(key, gradients, worker_.recipe.sync.timeout_s);
+    const auto done = worker_.communicator.wait_all_reduce(key, gradients, worker_.spec.timeout_s);
     worker_.slots.resume();
     if (!done) return tl::unexpected(done.error());
     return waiting.seconds();
@@ -71,8 +68,9 @@ class AllReduce final : public Strategy {
 
 }  // namespace
 
-std::unique_ptr<Strategy> make_allreduce(const Worker& worker) {
-  return std::make_unique<AllReduce>(worker);
+std::unique_ptr<Strategy> make_allreduce(const Worker& worker,
+                                         const method::AllReduceOptions& options) {
+  return std::make_unique<AllReduce>(worker, options);
 }
 
 }  // namespace thinwire::sync

@@ -5,10 +5,12 @@
 
 #include <memory>
 
+#include "thinwire/method/allreduce.h"
 #include "thinwire/sync/strategy.h"
 
 namespace thinwire::sync {
 
-std::unique_ptr<Strategy> make_allreduce(const Worker& worker);
+std::unique_ptr<Strategy> make_allreduce(const Worker& worker,
+                                         const method::AllReduceOptions& options);
 
 }  // namespace thinwire::sync

@@ -6,11 +6,12 @@
 
 namespace thinwire::sync {
 
-Cluster::Cluster(const config::SyncSection& sync, transport::Communicator& communicator)
+Cluster::Cluster(int64_t clusters, transport::Communicator& communicator)
     : communicator_(communicator),
-      clusters_(method::clusters_of(sync, communicator.size())),
+      clusters_{communicator.size(),
+                clusters == 0 ? communicator.size() : static_cast<int>(clusters)},
       own_(clusters_.of(communicator.rank())) {
-  if (sync.within == "none") {
+  if (clusters == 0) {
     across_ = &communicator_;
     return;
   }
@@ -56,7 +57,7 @@ float Cluster::weight_since(const Round& round, uint64_t step) const {
   double own = 0;
   bool whole = true;
   for (const RoundMember& member : round.roster) {
-    if (member.away()) continue;
+    if (member.inactive()) continue;
     whole = whole && member.since <= step;
     if (member.since > step) continue;
     all += member.weight;

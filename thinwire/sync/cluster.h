@@ -1,14 +1,15 @@
-// A worker's place among clusters (method/clusters.h): the members it trains with as one, and the
-// sums over all clusters, for which one member of each uses the thin wire and hands the result on.
+// A worker's place among clusters (method/clusters.h): the members with which it trains the same
+// weights, and sums over all clusters, for which the first member of each uses the thin wire and
+// passes the result on to the others.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "thinwire/base/round.h"
 #include "thinwire/base/wire.h"
-#include "thinwire/config/recipe.h"
 #include "thinwire/method/clusters.h"
 #include "thinwire/transport/communicator.h"
 
@@ -16,8 +17,8 @@ namespace thinwire::sync {
 
 class Cluster {
  public:
-  // `communicator` outlives it.
-  Cluster(const config::SyncSection& sync, transport::Communicator& communicator);
+  // As many clusters; 0: each worker is alone. `communicator` outlives it.
+  Cluster(int64_t clusters, transport::Communicator& communicator);
 
   // The members of this cluster among themselves; everybody where each worker is alone.
   transport::Communicator& inside() { return inside_ ? *inside_ : communicator_; }
@@ -26,12 +27,12 @@ class Cluster {
   // The share of the round's tokens of this cluster, or of any.
   float weight(const Round& round) const { return weight(round, own_); }
   float weight(const Round& round, int cluster) const;
-  // The share of this cluster among the members that have been there from `step` on; 0 where it is
-  // none of them.
+  // The share of this cluster among the members that have been active since `step`; 0 where it has
+  // not been.
   float weight_since(const Round& round, uint64_t step) const;
 
-  // As transport::Communicator, with one contribution a cluster: all its members call alike, with
-  // the same values. Keys of the inner strategy have fragment 0; these may have any.
+  // As transport::Communicator, with one contribution a cluster: all its members make the same
+  // calls with the same values. Keys of the inner strategy have fragment 0; these may have any.
   void start_all_reduce(const transport::Key& key, std::span<const float> values,
                         const WireCodec& codec);
   Result<void> wait_all_reduce(const transport::Key& key, std::span<float> out, double timeout_s);

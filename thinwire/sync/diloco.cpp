@@ -1,11 +1,243 @@
 #include "thinwire/sync/diloco.h"
 
-#include "thinwire/sync/outer.h"
+#include <algorithm>
+#include <deque>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "thinwire/base/clock.h"
+#include "thinwire/codec/wire.h"
+#include "thinwire/schedule/fragments.h"
+#include "thinwire/sync/cluster.h"
+#include "thinwire/sync/diloco_fragments.h"
+#include "thinwire/sync/diloco_outer_step.h"
+#include "thinwire/sync/inner_training.h"
 
 namespace thinwire::sync {
+namespace {
 
-std::unique_ptr<Strategy> make_diloco(const Worker& worker) {
-  return make_outer(worker, worker.recipe.section<method::OuterOptions>("diloco"));
+// A pseudo-gradient that was sent and whose sum has not been applied.
+struct InFlight {
+  int64_t number;  // of the fragment's sends, from 1
+  transport::Key key;
+};
+
+struct FragmentState {
+  DilocoFragment place;
+  int64_t sent = 0;
+  int64_t settled = 0;  // of these, those whose sums were applied at an earlier end of the run
+  std::deque<InFlight> in_flight;  // oldest first
+};
+
+class Diloco final : public Strategy {
+ public:
+  Diloco(const Worker& worker, const method::DilocoOptions& options)
+      : worker_(worker),
+        options_(options),
+        codec_(codec::wire_codec(options.wire)),
+        cluster_(worker.spec.clusters, worker.communicator),
+        inner_(worker, cluster_),
+        shared_(worker.params.layout()),
+        step_(options, codec_, shared_, worker.params, worker.threads),
+        buffers_(static_cast<size_t>(options.buffers()),
+                 std::vector<float>(static_cast<size_t>(shared_.layout().total()))) {
+    for (DilocoFragment& place : diloco_fragments(shared_.layout(), options.fragment_layers)) {
+      fragments_.emplace_back().place = std::move(place);
+    }
+    schedule_ = {worker.spec.steps, options.sync_every, static_cast<int64_t>(fragments_.size())};
+  }
+
+  // The transport reads the buffers until their sums are cancelled.
+  ~Diloco() override {
+    for (const FragmentState& fragment : fragments_) {
+      for (const InFlight& sum : fragment.in_flight) cluster_.cancel(sum.key);
+    }
+  }
+  Diloco(const Diloco&) = delete;
+  Diloco& operator=(const Diloco&) = delete;
+
+  void restored(const Resumption& from) override {
+    inner_.restored(from);
+    const auto completed = static_cast<int64_t>(from.next_step);
+    for (size_t f = 0; f < fragments_.size(); ++f) {
+      FragmentState& fragment = fragments_[f];
+      fragment.sent = schedule_.sent(static_cast<int64_t>(f), completed);
+      fragment.settled =
+          schedule_.sent(static_cast<int64_t>(f), static_cast<int64_t>(from.ended_at));
+      if (completed == schedule_.steps) continue;
+      const int64_t oldest =
+          std::max(fragment.settled + 1, fragment.sent - options_.in_flight() + 1);
+      for (int64_t number = oldest; number <= fragment.sent; ++number) {
+        const int64_t after = schedule_.sent_after(static_cast<int64_t>(f), number);
+        if (options_.overlap == method::Overlap::kInner &&
+            after + options_.overlap_steps <= completed)
+          continue;
+        start(f, number, from.round_at(static_cast<uint64_t>(after - 1)));
+      }
+    }
+  }
+
+  bool before_step(const Round& round) override {
+    if (!own(round).inactive()) return inner_.before_step(round);
+    if (own(round).since == round.step) forget();
+    return true;
+  }
+  void gradients_ready(const Round& round, int layer) override {
+    inner_.gradients_ready(round, layer);
+  }
+
+  Result<StepReport> after_step(const Round& round) override {
+    Result<StepReport> report =
+        own(round).inactive() ? StepReport{.synchronised = false} : inner_.after_step(round);
+    if (!report) return report;
+    for (FragmentState& fragment : fragments_) {
+      if (!arrives(fragment, round)) continue;
+      const auto done = collect(fragment, 0, *report);
+      if (!done) return tl::unexpected(done.error());
+      own(round).inactive() ? step_.follow(fragment.place) : step_.blend(fragment.place);
+    }
+    std::vector<FragmentState*> sending;
+    for (size_t f = 0; f < fragments_.size(); ++f) {
+      if (!schedule_.sends(static_cast<int64_t>(f), completed(round))) continue;
+      send(f, round);
+      sending.push_back(&fragments_[f]);
+    }
+    for (FragmentState* fragment : sending) {
+      const auto done = continue_from(*fragment, round, *report);
+      if (!done) return tl::unexpected(done.error());
+    }
+    // Sums without buffers of their own were in the gradients, whose gaps must be zero again.
+    if (buffers_.empty() && !sending.empty()) worker_.gradients.clear();
+    return report;
+  }
+
+  std::vector<StateTensor> state() override {
+    std::vector<StateTensor> state = inner_.state();
+    for (StateTensor& part : step_.state()) state.push_back(std::move(part));
+    for (size_t i = 0; i < buffers_.size(); ++i) {
+      state.push_back({"local.sent." + std::to_string(i), buffers_[i], Agreement::kLocal});
+    }
+    return state;
+  }
+
+  std::vector<StateBytes> in_flight() override { return inner_.in_flight(); }
+
+  tensor::Arena* shared() override { return &shared_; }
+  bool evaluates_own() const override { return options_.eager(); }
+
+ private:
+  const RoundMember& own(const Round& round) const {
+    return round.roster[static_cast<size_t>(worker_.communicator.rank())];
+  }
+
+  // A worker that becomes inactive comes back as new; what it has in flight stays, since the others
+  // wait for it.
+  void forget() {
+    inner_.forget();
+    step_.forget();
+    const std::span<const float> weights = std::as_const(shared_).all();
+    std::ranges::copy(weights, worker_.params.all().begin());
+  }
+
+  static int64_t completed(const Round& round) { return static_cast<int64_t>(round.step) + 1; }
+
+  // The pseudo-gradient of a fragment's send: what stays in flight has memory of its own.
+  std::span<float> pseudo_gradient(const FragmentState& fragment, int64_t number) {
+    const std::span<float> buffer =
+        buffers_.empty() ? worker_.gradients.all()
+                         : std::span(buffers_[static_cast<size_t>(number) % buffers_.size()]);
+    return buffer.subspan(static_cast<size_t>(fragment.place.begin),
+                          static_cast<size_t>(fragment.place.count));
+  }
+
+  // Whether the sum that overlapped with training is due; at the end of the run every one is.
+  bool arrives(const FragmentState& fragment, const Round& round) const {
+    if (options_.overlap != method::Overlap::kInner || fragment.in_flight.empty()) return false;
+    const auto sent = static_cast<int64_t>(fragment.in_flight.front().key.round) + 1;
+    return round.last || sent + options_.overlap_steps == completed(round);
+  }
+
+  void send(size_t f, const Round& round) {
+    FragmentState& fragment = fragments_[f];
+    const int64_t number = ++fragment.sent;
+    const std::span<float> gradient = pseudo_gradient(fragment, number);
+    const float weight = cluster_.weight_since(round, sent_after(f, number - 1));
+    if (weight == 0) {
+      std::ranges::fill(gradient, 0.0f);
+      return start(f, number, round);
+    }
+    step_.pseudo_gradient(fragment.place, weight, gradient);
+    start(f, number, round);
+    if (!step_.follows_sent()) return;
+    const int64_t before = number - options_.depth;
+    const bool late =
+        options_.eager() && before > fragment.settled && sent_after(f, before) > own(round).since;
+    step_.sent(fragment.place, gradient,
+               late ? pseudo_gradient(fragment, before) : std::span<float>());
+  }
+
+  // The steps completed when a fragment was sent for the `number`-th time; 0 before the first.
+  uint64_t sent_after(size_t f, int64_t number) const {
+    if (number < 1) return 0;
+    return static_cast<uint64_t>(schedule_.sent_after(static_cast<int64_t>(f), number));
+  }
+
+  void start(size_t f, int64_t number, const Round& round) {
+    const transport::Key key{round.run, round.epoch, round.step, static_cast<uint32_t>(f)};
+    cluster_.start_all_reduce(key, pseudo_gradient(fragments_[f], number), codec_);
+    fragments_[f].in_flight.push_back({number, key});
+  }
+
+  // After a send: applies what must not stay in flight, and sets the weights that training goes on
+  // with.
+  Result<void> continue_from(FragmentState& fragment, const Round& round, StepReport& report) {
+    const int64_t left = round.last ? 0 : options_.in_flight();
+    auto done = collect(fragment, static_cast<size_t>(left), report);
+    if (!done) return done;
+    if (round.last) step_.settle(fragment.place);
+    if (round.last || options_.overlap != method::Overlap::kInner || own(round).inactive()) {
+      step_.follow(fragment.place);
+    } else if (left == 0) {
+      step_.blend(fragment.place);
+    }
+    return done;
+  }
+
+  // Waits for sums, oldest first, until `left` are in flight, and applies them.
+  Result<void> collect(FragmentState& fragment, size_t left, StepReport& report) {
+    while (fragment.in_flight.size() > left) {
+      const InFlight oldest = fragment.in_flight.front();
+      const std::span<float> mean = pseudo_gradient(fragment, oldest.number);
+      const Stopwatch waiting;
+      worker_.slots.pause();
+      auto done = cluster_.wait_all_reduce(oldest.key, mean, worker_.spec.timeout_s);
+      worker_.slots.resume();
+      report.exchange_seconds += waiting.seconds();
+      if (!done) return done;
+      fragment.in_flight.pop_front();
+      step_.apply(fragment.place, mean);
+      report.synchronised = true;
+    }
+    return {};
+  }
+
+  Worker worker_;
+  const method::DilocoOptions& options_;
+  const WireCodec& codec_;
+  Cluster cluster_;
+  InnerTraining inner_;
+  tensor::Arena shared_;
+  OuterStep step_;
+  std::vector<std::vector<float>> buffers_;  // pseudo-gradients that may be in flight
+  schedule::FragmentSchedule schedule_;
+  std::vector<FragmentState> fragments_;
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_diloco(const Worker& worker, const method::DilocoOptions& options) {
+  return std::make_unique<Diloco>(worker, options);
 }
 
 }  // namespace thinwire::sync

@@ -15,7 +15,7 @@
 namespace thinwire::sync {
 namespace {
 
-// A client that keeps nothing sends of what it has, and all of it.
+// A stateless client has no momentum: it compresses the round's delta alone.
 method::DistroOptions encoder_options(method::DistroOptions options) {
   if (options.stateless()) options.decay = 0;
   return options;
@@ -23,14 +23,14 @@ method::DistroOptions encoder_options(method::DistroOptions options) {
 
 class Distro final : public Strategy {
  public:
-  explicit Distro(const Worker& worker)
+  Distro(const Worker& worker, const method::DistroOptions& options)
       : worker_(worker),
-        options_(encoder_options(worker.recipe.section<method::DistroOptions>("distro"))),
+        options_(encoder_options(options)),
         tiles_(options_, worker.params.layout()),
         encoder_(options_, tiles_, worker.params.layout(), worker.threads),
-        applier_(options_, worker.recipe.optim, tiles_, worker.params.layout(), worker.threads) {
+        applier_(options_, worker.spec.optim, tiles_, worker.params.layout(), worker.threads) {
     if (options_.stateless()) {
-      stateless_.emplace(options_, worker.recipe.optim, worker.params, worker.gradients,
+      stateless_.emplace(options_, worker.spec.optim, worker.params, worker.gradients,
                          worker.threads);
     }
     if (options_.look_ahead) {
@@ -43,8 +43,8 @@ class Distro final : public Strategy {
     const bool within_round = from.next_step % every != 0 && from.next_step != from.ended_at;
     if (stateless_) stateless_->restored(within_round);
     if (payload_.empty()) return;
-    travelling_.push_back(from.round_at(from.next_step / every * every - 1));
-    worker_.communicator.start_all_gather(key(travelling_.front()), payload_);
+    in_flight_.push_back(from.round_at(from.next_step / every * every - 1));
+    worker_.communicator.start_all_gather(key(in_flight_.front()), payload_);
   }
 
   bool before_step(const Round& round) override {
@@ -58,19 +58,19 @@ class Distro final : public Strategy {
     StepReport report;
     report.gradient_norm = optim::global_norm(worker_.gradients.all(), worker_.threads);
     require_finite(report.gradient_norm, round, worker_.communicator.rank());
-    const float clip = optim::clip_scale(report.gradient_norm, worker_.recipe.optim.clip);
+    const float clip = optim::clip_scale(report.gradient_norm, worker_.spec.optim.clip);
     if (stateless_) stateless_->step(round, clip);
     report.synchronised = round.closes;
     if (!round.closes) return report;
 
     send(round, clip);
-    while (travelling_.size() > static_cast<size_t>(round.last ? 0 : options_.overlap)) {
-      const auto waited = receive(travelling_.front());
+    while (in_flight_.size() > static_cast<size_t>(round.last ? 0 : options_.overlap)) {
+      const auto waited = receive(in_flight_.front());
       if (!waited) return tl::unexpected(waited.error());
       report.exchange_seconds += *waited;
-      travelling_.pop_front();
+      in_flight_.pop_front();
     }
-    if (travelling_.empty()) payload_.clear();
+    if (in_flight_.empty()) payload_.clear();
     if (stateless_) stateless_->share();
     return report;
   }
@@ -89,7 +89,7 @@ class Distro final : public Strategy {
     return state;
   }
 
-  std::vector<StateBytes> travelling() override {
+  std::vector<StateBytes> in_flight() override {
     if (options_.overlap == 0) return {};
     return {{"payload", &payload_}};
   }
@@ -98,11 +98,11 @@ class Distro final : public Strategy {
 
  private:
   void send(const Round& round, float clip) {
-    const tensor::Arena& source = stateless_ ? stateless_->way() : worker_.gradients;
+    const tensor::Arena& source = stateless_ ? stateless_->local_delta() : worker_.gradients;
     Bytes payload = encoder_.encode(source, gain(round, clip), id(round));
     if (options_.overlap > 0) payload_ = payload;
     worker_.communicator.start_all_gather(key(round), std::move(payload));
-    travelling_.push_back(round);
+    in_flight_.push_back(round);
   }
 
   // Applies the payloads of a round as that round's own step; the seconds spent waiting for them.
@@ -110,7 +110,7 @@ class Distro final : public Strategy {
     const Stopwatch waiting;
     worker_.slots.pause();
     const auto deliveries =
-        worker_.communicator.wait_all_gather(key(round), worker_.recipe.sync.timeout_s);
+        worker_.communicator.wait_all_gather(key(round), worker_.spec.timeout_s);
     worker_.slots.resume();
     const double seconds = waiting.seconds();
     if (!deliveries) return tl::unexpected(deliveries.error());
@@ -121,8 +121,8 @@ class Distro final : public Strategy {
     return seconds;
   }
 
-  // What the gradient or the local way is multiplied with: this worker's weight relative to an
-  // equal share, and what the momentum holds of clipping and learning rate.
+  // The factor of the gradient or the local delta: this worker's weight relative to an equal share,
+  // and the clipping and learning rate that belong into the momentum.
   float gain(const Round& round, float clip) const {
     const auto self = std::find_if(
         round.roster.begin(), round.roster.end(),
@@ -132,11 +132,11 @@ class Distro final : public Strategy {
                               worker_.communicator.rank(), round.number));
     }
     const double share = static_cast<double>(self->weight) * round.size();
-    const bool with_rate = options_.update != "adamw";
+    const bool with_rate = options_.update != method::DistroUpdate::kAdamW;
     if (!stateless_) {
       return static_cast<float>(clip * share * (with_rate ? round.learning_rate : 1.0));
     }
-    // The way leads downhill and holds the rate; without any, there is none.
+    // The delta points downhill and has the rate in it; at a rate of zero there is no delta.
     if (with_rate || round.round_rate == 0) return static_cast<float>(-share);
     return static_cast<float>(-share / round.round_rate);
   }
@@ -156,19 +156,19 @@ class Distro final : public Strategy {
 
   Worker worker_;
   method::DistroOptions options_;
-  DistroTiles tiles_;
+  codec::DistroTiles tiles_;
   DistroEncoder encoder_;
   DistroApplier applier_;
   std::optional<DistroStateless> stateless_;
   std::optional<DistroLookAhead> look_ahead_;
-  std::deque<Round> travelling_;  // rounds whose payloads nobody has applied
-  Bytes payload_;                 // this worker's own of them, for checkpoints
+  std::deque<Round> in_flight_;  // rounds whose payloads have not been applied
+  Bytes payload_;                // this worker's own of them, for checkpoints
 };
 
 }  // namespace
 
-std::unique_ptr<Strategy> make_distro(const Worker& worker) {
-  return std::make_unique<Distro>(worker);
+std::unique_ptr<Strategy> make_distro(const Worker& worker, const method::DistroOptions& options) {
+  return std::make_unique<Distro>(worker, options);
 }
 
 }  // namespace thinwire::sync

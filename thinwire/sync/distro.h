@@ -6,12 +6,13 @@
 
 #include <memory>
 
+#include "thinwire/method/distro.h"
 #include "thinwire/sync/strategy.h"
 
 namespace thinwire::sync {
 
 // State: "distro.momentum" (local; coefficients, see distro_encoder.h) and, with update = "adamw",
 // the optimizer's (consensus). A gradient that is not finite is an Error and changes nothing.
-std::unique_ptr<Strategy> make_distro(const Worker& worker);
+std::unique_ptr<Strategy> make_distro(const Worker& worker, const method::DistroOptions& options);
 
 }  // namespace thinwire::sync

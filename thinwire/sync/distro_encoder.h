@@ -1,25 +1,20 @@
 // The sending half of DisTrO: one worker's momentum and what it sends of it
-// (docs/methods/distro.md). The momentum is kept as coefficients: tensor t's tiles one after the
-// other from the tensor's offset, each column by column as tensor::TileDct::accumulate has it.
+// (docs/methods/distro.md). The momentum is kept as coefficients (codec/tile_work.h).
 #pragma once
 
 #include <memory>
 #include <span>
-#include <vector>
+#include <string>
 
 #include "thinwire/codec/payload.h"
-#include "thinwire/codec/top_k.h"
-#include "thinwire/sync/distro_device.h"
-#include "thinwire/sync/distro_tiles.h"
+#include "thinwire/codec/tile_work.h"
 
 namespace thinwire::sync {
-
-codec::ValueCoding value_coding(const std::string& values);
 
 class DistroEncoder {
  public:
   // Options, tiles and layout outlive the encoder.
-  DistroEncoder(const method::DistroOptions& options, const DistroTiles& tiles,
+  DistroEncoder(const method::DistroOptions& options, const codec::DistroTiles& tiles,
                 const tensor::Layout& layout, ThreadPool& threads);
 
   // momentum = decay * momentum + gain * gradient; the largest coefficients are taken out of it
@@ -30,28 +25,12 @@ class DistroEncoder {
   std::span<float> momentum() { return momentum_.all(); }
 
  private:
-  struct Workspace {
-    std::vector<codec::TopK> top_k;  // a kind of tile
-    FloatBuffer transform;
-  };
-
-  void take_from_tile(const tensor::Arena& gradients, float gain, size_t tensor, int64_t tile,
-                      const tensor::SoonNeeded& soon, Workspace& workspace);
-  void take_from_tiles(const tensor::Arena& gradients, float gain);
-  void quantise_tensor(size_t tensor);
-  void put_back(size_t tensor);
-
   const method::DistroOptions& options_;
-  const DistroTiles& tiles_;
-  const tensor::Layout& layout_;
+  const codec::DistroTiles& tiles_;
   ThreadPool& threads_;
-  codec::ValueCoding coding_;
   tensor::Arena momentum_;
   codec::SparseTiles sent_;
-  std::vector<uint32_t> guesses_;      // a tile; TopK::take
-  std::vector<float> exact_;           // values before coding; with feedback only
-  std::vector<Workspace> workspaces_;  // a thread
-  std::unique_ptr<DistroDevice> device_;
+  std::unique_ptr<codec::TileWork> work_;
 };
 
 }  // namespace thinwire::sync

@@ -5,8 +5,9 @@
 
 namespace thinwire::sync {
 
-DistroLookAhead::DistroLookAhead(const method::DistroOptions& options, const DistroTiles& tiles,
-                                 const tensor::Layout& layout, ThreadPool& threads)
+DistroLookAhead::DistroLookAhead(const method::DistroOptions& options,
+                                 const codec::DistroTiles& tiles, const tensor::Layout& layout,
+                                 ThreadPool& threads)
     : options_(options),
       tiles_(tiles),
       threads_(threads),
@@ -16,7 +17,7 @@ DistroLookAhead::DistroLookAhead(const method::DistroOptions& options, const Dis
   for (int thread = 0; thread < threads.size(); ++thread) {
     Workspace& workspace = workspaces_.emplace_back();
     workspace.coefficients.resize(slots_.size());
-    workspace.transform = make_float_buffer(std::max<int64_t>(tiles.workspace_size(), 1));
+    workspace.transform = codec::make_float_buffer(std::max<int64_t>(tiles.workspace_size(), 1));
   }
 }
 
@@ -36,8 +37,8 @@ void DistroLookAhead::undo(tensor::Arena& params) {
 
 void DistroLookAhead::step_tile(std::span<const float> momentum, float lr, size_t tensor,
                                 int64_t tile, Workspace& workspace, tensor::Arena& params) {
-  const TileKind& kind = tiles_.kind(tensor);
-  const TilePlace place = tiles_.place(tensor, tile);
+  const codec::TileKind& kind = tiles_.kind(tensor);
+  const codec::TilePlace place = tiles_.place(tensor, tile);
   const auto count = static_cast<size_t>(kind.slots());
   const auto first =
       static_cast<size_t>(params.layout().offset(tensor)) + static_cast<size_t>(tile) * count;
@@ -49,7 +50,7 @@ void DistroLookAhead::step_tile(std::span<const float> momentum, float lr, size_
   }
   const float* direction = workspace.coefficients.data();
   int64_t stride = kind.columns;
-  if (options_.transform == "dct") {
+  if (options_.transform == method::DistroTransform::kDct) {
     direction =
         kind.dct.inverse(std::span(slots_).first(count), direction, workspace.transform.get());
     stride = kind.dct.row_stride();

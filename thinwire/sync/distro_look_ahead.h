@@ -1,11 +1,11 @@
 // The look-ahead of overlapped DisTrO (docs/methods/distro.md): where this worker's own momentum
-// would take the weights, while the shared update is still on its way. Purely local.
+// would take the weights, while the shared update is still in flight. Purely local.
 #pragma once
 
 #include <span>
 #include <vector>
 
-#include "thinwire/sync/distro_tiles.h"
+#include "thinwire/codec/distro_tiles.h"
 #include "thinwire/tensor/arena.h"
 
 namespace thinwire::sync {
@@ -13,7 +13,7 @@ namespace thinwire::sync {
 class DistroLookAhead {
  public:
   // Options and tiles outlive it.
-  DistroLookAhead(const method::DistroOptions& options, const DistroTiles& tiles,
+  DistroLookAhead(const method::DistroOptions& options, const codec::DistroTiles& tiles,
                   const tensor::Layout& layout, ThreadPool& threads);
 
   // params = params - lr * sign(inverse transform of the momentum), the momentum as
@@ -25,14 +25,14 @@ class DistroLookAhead {
  private:
   struct Workspace {
     std::vector<float> coefficients;  // in the order of slots
-    FloatBuffer transform;
+    codec::FloatBuffer transform;
   };
 
   void step_tile(std::span<const float> momentum, float lr, size_t tensor, int64_t tile,
                  Workspace& workspace, tensor::Arena& params);
 
   const method::DistroOptions& options_;
-  const DistroTiles& tiles_;
+  const codec::DistroTiles& tiles_;
   ThreadPool& threads_;
   tensor::Arena saved_;
   bool stepped_ = false;

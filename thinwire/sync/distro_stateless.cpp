@@ -9,21 +9,21 @@ namespace {
 
 constexpr int64_t kGrain = 1024;
 
-THINWIRE_CLONES void step_by_gradient(float* __restrict way, const float* __restrict gradient,
+THINWIRE_CLONES void step_by_gradient(float* __restrict delta, const float* __restrict gradient,
                                       int64_t count, float rate) {
-  for (int64_t i = 0; i < count; ++i) way[i] -= rate * gradient[i];
+  for (int64_t i = 0; i < count; ++i) delta[i] -= rate * gradient[i];
 }
 
-THINWIRE_CLONES void step_by_sign(float* __restrict way, const float* __restrict gradient,
+THINWIRE_CLONES void step_by_sign(float* __restrict delta, const float* __restrict gradient,
                                   int64_t count, float rate) {
   for (int64_t i = 0; i < count; ++i) {
-    way[i] -= gradient[i] > 0 ? rate : gradient[i] < 0 ? -rate : 0.0f;
+    delta[i] -= gradient[i] > 0 ? rate : gradient[i] < 0 ? -rate : 0.0f;
   }
 }
 
-THINWIRE_CLONES void add(const float* __restrict shared, const float* __restrict way,
+THINWIRE_CLONES void add(const float* __restrict shared, const float* __restrict delta,
                          float* __restrict params, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) params[i] = shared[i] + way[i];
+  for (int64_t i = 0; i < count; ++i) params[i] = shared[i] + delta[i];
 }
 
 }  // namespace
@@ -36,10 +36,10 @@ DistroStateless::DistroStateless(const method::DistroOptions& options,
       params_(params),
       gradients_(gradients),
       threads_(threads),
-      way_(params.layout()) {
+      local_delta_(params.layout()) {
   optim_.weight_decay = 0;
   if (options.local_steps > 1) shared_.emplace(params.layout());
-  if (options.local_update == "adamw") {
+  if (options.local_update == method::DistroUpdate::kAdamW) {
     optimizer_ = optim::make_optimizer(optim_, params.layout());
   }
 }
@@ -48,7 +48,8 @@ void DistroStateless::restored(bool within_round) {
   if (!shared_) return;
   if (!within_round) begin_round();
   std::copy(params_.all().begin(), params_.all().end(), shared_->all().begin());
-  add(shared_->all().data(), way_.all().data(), params_.all().data(), params_.layout().total());
+  add(shared_->all().data(), local_delta_.all().data(), params_.all().data(),
+      params_.layout().total());
 }
 
 void DistroStateless::step(const Round& round, float scale) {
@@ -59,13 +60,13 @@ void DistroStateless::step(const Round& round, float scale) {
     return;
   }
   threads_.for_ranges(params_.layout().total(), kGrain, [&](int64_t begin, int64_t end, int) {
-    add(shared_->all().data() + begin, way_.all().data() + begin, params_.all().data() + begin,
-        end - begin);
+    add(shared_->all().data() + begin, local_delta_.all().data() + begin,
+        params_.all().data() + begin, end - begin);
   });
 }
 
 void DistroStateless::begin_round() {
-  std::fill(way_.all().begin(), way_.all().end(), 0.0f);
+  std::fill(local_delta_.all().begin(), local_delta_.all().end(), 0.0f);
   if (!optimizer_) return;
   for (const optim::OptimizerState& part : optimizer_->state()) {
     std::fill(part.values.begin(), part.values.end(), 0.0f);
@@ -76,15 +77,15 @@ void DistroStateless::move(const Round& round, float scale) {
   const uint64_t index = round.step % static_cast<uint64_t>(options_.local_steps);
   if (index == 0) begin_round();
   if (optimizer_) {
-    return optimizer_->step(way_, gradients_, scale, round.learning_rate, index, threads_);
+    return optimizer_->step(local_delta_, gradients_, scale, round.learning_rate, index, threads_);
   }
-  threads_.for_ranges(way_.layout().total(), kGrain, [&](int64_t begin, int64_t end, int) {
-    float* way = way_.all().data() + begin;
+  threads_.for_ranges(local_delta_.layout().total(), kGrain, [&](int64_t begin, int64_t end, int) {
+    float* delta = local_delta_.all().data() + begin;
     const float* gradient = gradients_.all().data() + begin;
-    if (options_.local_update == "sign") {
-      step_by_sign(way, gradient, end - begin, round.learning_rate);
+    if (options_.local_update == method::DistroUpdate::kSign) {
+      step_by_sign(delta, gradient, end - begin, round.learning_rate);
     } else {
-      step_by_gradient(way, gradient, end - begin, round.learning_rate * scale);
+      step_by_gradient(delta, gradient, end - begin, round.learning_rate * scale);
     }
   });
 }
@@ -96,7 +97,7 @@ void DistroStateless::share() {
 
 std::vector<optim::OptimizerState> DistroStateless::state() {
   if (!shared_) return {};
-  std::vector<optim::OptimizerState> state = {{"distro.way", way_.all()}};
+  std::vector<optim::OptimizerState> state = {{"distro.way", local_delta_.all()}};
   if (!optimizer_) return state;
   for (const optim::OptimizerState& part : optimizer_->state()) {
     state.push_back({"distro.local_" + part.name, part.values});

@@ -1,5 +1,5 @@
-// The client of DisTrO that keeps nothing between rounds (docs/methods/distro.md): it takes its
-// local steps from the shared weights and offers the way it went.
+// The stateless client of DisTrO (docs/methods/distro.md): it keeps nothing between rounds, takes
+// local steps from the shared weights, and sends of the local delta that they add up to.
 #pragma once
 
 #include <memory>
@@ -19,20 +19,20 @@ class DistroStateless {
   DistroStateless(const method::DistroOptions& options, const config::OptimSection& optim,
                   tensor::Arena& params, const tensor::Arena& gradients, ThreadPool& threads);
 
-  // After params, the shared weights, and state() were restored: where a round is open, the params
-  // become the local weights; else what is left of a closed one is dropped.
+  // Called once params, the shared weights, and state() are restored: within a round the params
+  // become the local weights; between two rounds the delta of the last is dropped.
   void restored(bool within_round);
   // One local step with the gradients times `scale`. The params follow unless the round closes;
   // then they are the shared weights, to which the round's payloads can be applied.
   void step(const Round& round, float scale);
-  // The local weights less the shared ones, not rounded to what the weights resolve.
-  const tensor::Arena& way() const { return way_; }
+  // The local weights less the shared ones, summed on its own: not rounded to the weights' digits.
+  const tensor::Arena& local_delta() const { return local_delta_; }
   // The params, as they are now, become the shared weights.
   void share();
 
   // The shared weights between two synchronisations; null where every step synchronises.
   tensor::Arena* shared() { return shared_ ? &*shared_ : nullptr; }
-  // What it holds within a round; nothing where every step synchronises.
+  // The state within a round; nothing where every step synchronises.
   std::vector<optim::OptimizerState> state();
 
  private:
@@ -44,7 +44,7 @@ class DistroStateless {
   tensor::Arena& params_;
   const tensor::Arena& gradients_;
   ThreadPool& threads_;
-  tensor::Arena way_;
+  tensor::Arena local_delta_;
   std::optional<tensor::Arena> shared_;
   std::unique_ptr<optim::Optimizer> optimizer_;
 };

@@ -3,16 +3,13 @@
 #include <algorithm>
 #include <utility>
 
-#include "thinwire/sync/allreduce.h"
-#include "thinwire/sync/distro.h"
-
 namespace thinwire::sync {
 namespace {
 
 std::unique_ptr<Strategy> make_inner(const Worker& worker, Cluster& cluster) {
-  const Worker inside{worker.recipe,  worker.params, worker.gradients,
-                      worker.threads, worker.slots,  cluster.inside()};
-  return worker.recipe.sync.within == "distro" ? make_distro(inside) : make_allreduce(inside);
+  const Worker inside{worker.params, worker.gradients, worker.threads,
+                      worker.slots,  cluster.inside(), worker.spec};
+  return make_strategy(inside, worker.spec.within);
 }
 
 }  // namespace

@@ -25,9 +25,9 @@ class InnerTraining {
   Result<StepReport> after_step(const Round& round);
   // The worker's own weights and the strategy's state; clusters differ in all of it.
   std::vector<StateTensor> state();
-  // Forgets the strategy's state, as if the run began with the present weights.
+  // Clears the strategy's state, as if the run began with the present weights.
   void forget();
-  std::vector<StateBytes> travelling() { return strategy_->travelling(); }
+  std::vector<StateBytes> in_flight() { return strategy_->in_flight(); }
 
  private:
   tensor::Arena& params_;

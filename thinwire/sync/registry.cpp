@@ -1,38 +1,44 @@
 #include <fmt/format.h>
 
-#include <array>
-
 #include "thinwire/base/error.h"
+#include "thinwire/method/allreduce.h"
+#include "thinwire/method/diloco.h"
+#include "thinwire/method/distro.h"
+#include "thinwire/method/sparse.h"
 #include "thinwire/sync/allreduce.h"
 #include "thinwire/sync/diloco.h"
 #include "thinwire/sync/distro.h"
-#include "thinwire/sync/local_sgd.h"
 #include "thinwire/sync/sparse.h"
 #include "thinwire/sync/strategy.h"
-#include "thinwire/sync/streaming.h"
 
 namespace thinwire::sync {
 namespace {
 
-constexpr std::array<StrategyEntry, 6> kStrategies = {{
-    {"allreduce", make_allreduce},
-    {"distro", make_distro},
-    {"local_sgd", make_local_sgd},
-    {"diloco", make_diloco},
-    {"streaming", make_streaming},
-    {"sparse", make_sparse},
-}};
+template <typename Options, std::unique_ptr<Strategy> (*kMake)(const Worker&, const Options&)>
+std::unique_ptr<Strategy> make(const Worker& worker, const config::Section& options) {
+  return kMake(worker, dynamic_cast<const Options&>(options));
+}
+
+constexpr StrategyEntry kStrategies[] = {
+    {"allreduce", make<method::AllReduceOptions, make_allreduce>},
+    {"distro", make<method::DistroOptions, make_distro>},
+    {"diloco", make<method::DilocoOptions, make_diloco>},
+    {"sparse", make<method::SparseOptions, make_sparse>},
+};
 
 }  // namespace
 
 std::span<const StrategyEntry> all_strategies() { return kStrategies; }
 
 std::unique_ptr<Strategy> make_strategy(const Worker& worker) {
-  const std::string& name = worker.recipe.sync.method;
+  return make_strategy(worker, worker.spec.method);
+}
+
+std::unique_ptr<Strategy> make_strategy(const Worker& worker, const method::AlgorithmSpec& spec) {
   for (const StrategyEntry& entry : kStrategies) {
-    if (entry.name == name) return entry.make(worker);
+    if (entry.name == spec.name) return entry.make(worker, spec.options);
   }
-  throw Error(fmt::format("the synchronisation method '{}' has facts but no strategy", name));
+  throw Error(fmt::format("the algorithm '{}' has facts but no strategy", spec.name));
 }
 
 }  // namespace thinwire::sync

@@ -5,33 +5,32 @@
 
 #include "thinwire/base/clock.h"
 #include "thinwire/codec/wire.h"
+#include "thinwire/schedule/fragments.h"
 #include "thinwire/sync/cluster.h"
+#include "thinwire/sync/diloco_fragments.h"
+#include "thinwire/sync/diloco_outer_step.h"
 #include "thinwire/sync/inner_training.h"
-#include "thinwire/sync/outer_fragments.h"
-#include "thinwire/sync/outer_step.h"
-#include "thinwire/sync/sparse_offers.h"
+#include "thinwire/sync/sparse_codec.h"
 
 namespace thinwire::sync {
 namespace {
 
 class Sparse final : public Strategy {
  public:
-  explicit Sparse(const Worker& worker)
+  Sparse(const Worker& worker, const method::SparseOptions& options)
       : worker_(worker),
-        options_(worker.recipe.section<method::SparseOptions>("sparse")),
-        outer_(options_.outer_options()),
-        cluster_(worker.recipe.sync, worker.communicator),
+        outer_(options.outer_options()),
+        cluster_(worker.spec.clusters, worker.communicator),
         inner_(worker, cluster_),
         shared_(worker.params.layout()),
-        step_(outer_, codec::wire_codec(outer_.wire_type()), shared_, worker.params,
-              worker.threads),
-        offers_(options_, worker.params.layout(), worker.threads),
-        whole_(outer_fragments(worker.params.layout(), 0).front()),
-        schedule_(method::fragment_schedule(outer_, worker.recipe, 1)) {}
+        step_(outer_, codec::wire_codec(outer_.wire), shared_, worker.params, worker.threads),
+        codec_(options, worker.params.layout(), worker.threads),
+        whole_(diloco_fragments(worker.params.layout(), 0).front()),
+        schedule_{worker.spec.steps, options.sync_every, 1} {}
 
   void restored(const Resumption& from) override { inner_.restored(from); }
   bool before_step(const Round& round) override {
-    if (!own(round).away()) return inner_.before_step(round);
+    if (!own(round).inactive()) return inner_.before_step(round);
     if (own(round).since == round.step) forget();
     return true;
   }
@@ -40,12 +39,13 @@ class Sparse final : public Strategy {
   }
 
   Result<StepReport> after_step(const Round& round) override {
-    const bool away = own(round).away();
-    Result<StepReport> report = away ? StepReport{.synchronised = false} : inner_.after_step(round);
+    const bool inactive = own(round).inactive();
+    Result<StepReport> report =
+        inactive ? StepReport{.synchronised = false} : inner_.after_step(round);
     if (!report || !schedule_.sends(0, static_cast<int64_t>(round.step) + 1)) return report;
-    // The gradients were used; their memory takes the mean.
+    // The gradients have been applied; their memory takes the mean.
     const std::span<float> mean = worker_.gradients.all();
-    const Bytes payload = away ? Bytes() : offers_.offer(shared_, worker_.params, id(round));
+    const Bytes payload = inactive ? Bytes() : codec_.encode(shared_, worker_.params, id(round));
     const auto waited = exchange(round, payload, mean);
     if (!waited) return tl::unexpected(waited.error());
     report->exchange_seconds += *waited;
@@ -58,11 +58,11 @@ class Sparse final : public Strategy {
   std::vector<StateTensor> state() override {
     std::vector<StateTensor> state = inner_.state();
     for (StateTensor& part : step_.state()) state.push_back(std::move(part));
-    state.push_back({"local.error", offers_.error(), Agreement::kLocal});
+    state.push_back({"local.error", codec_.error(), Agreement::kLocal});
     return state;
   }
 
-  std::vector<StateBytes> travelling() override { return inner_.travelling(); }
+  std::vector<StateBytes> in_flight() override { return inner_.in_flight(); }
   tensor::Arena* shared() override { return &shared_; }
 
  private:
@@ -70,18 +70,18 @@ class Sparse final : public Strategy {
     return round.roster[static_cast<size_t>(worker_.communicator.rank())];
   }
 
-  // Who goes away comes back as new.
+  // A worker that becomes inactive comes back as new.
   void forget() {
     inner_.forget();
-    std::ranges::fill(offers_.error(), 0.0f);
+    std::ranges::fill(codec_.error(), 0.0f);
     const std::span<const float> weights = std::as_const(shared_).all();
     std::ranges::copy(weights, worker_.params.all().begin());
   }
 
-  // The mean of all clusters' offers; returns the seconds spent waiting.
+  // The mean of all clusters' pseudo-gradients; returns the seconds spent waiting.
   Result<double> exchange(const Round& round, const Bytes& payload, std::span<float> mean) {
     const transport::Key key{round.run, round.epoch, round.step, 0};
-    const double timeout = worker_.recipe.sync.timeout_s;
+    const double timeout = worker_.spec.timeout_s;
     double seconds = 0;
     const auto wait = [&](const auto& operation) {
       const Stopwatch waiting;
@@ -102,7 +102,7 @@ class Sparse final : public Strategy {
       for (const transport::Delivery& delivery : *deliveries) {
         weights.push_back(cluster_.weight(round, delivery.member));
       }
-      const auto done = offers_.add_up(*deliveries, weights, id(round), mean);
+      const auto done = codec_.sum(*deliveries, weights, id(round), mean);
       if (!done) return tl::unexpected(done.error());
     }
     const auto done = wait([&] { return cluster_.spread(key, mean, timeout); });
@@ -122,21 +122,20 @@ class Sparse final : public Strategy {
   }
 
   Worker worker_;
-  const method::SparseOptions& options_;
-  method::OuterOptions outer_;
+  method::DilocoOptions outer_;
   Cluster cluster_;
   InnerTraining inner_;
   tensor::Arena shared_;
   OuterStep step_;
-  SparseOffers offers_;
-  OuterFragment whole_;
+  SparseCodec codec_;
+  DilocoFragment whole_;
   schedule::FragmentSchedule schedule_;
 };
 
 }  // namespace
 
-std::unique_ptr<Strategy> make_sparse(const Worker& worker) {
-  return std::make_unique<Sparse>(worker);
+std::unique_ptr<Strategy> make_sparse(const Worker& worker, const method::SparseOptions& options) {
+  return std::make_unique<Sparse>(worker, options);
 }
 
 }  // namespace thinwire::sync

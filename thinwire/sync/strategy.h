@@ -21,41 +21,33 @@
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/named_span.h"
 #include "thinwire/base/round.h"
 #include "thinwire/base/threads.h"
-#include "thinwire/config/recipe.h"
+#include "thinwire/config/fields.h"
+#include "thinwire/method/sync_spec.h"
 #include "thinwire/tensor/arena.h"
 #include "thinwire/transport/communicator.h"
 
 namespace thinwire::sync {
 
-// What a strategy works on; everything outlives it.
+// What a strategy works on. All that it refers to outlives the strategy, the recipe of the spec
+// included.
 struct Worker {
-  const config::Recipe& recipe;
-  tensor::Arena& params;  // what the model computes with
-  tensor::Arena&
-      gradients;  // mean over this worker's own tokens of the round; free for use after it
+  tensor::Arena& params;     // what the model computes with
+  tensor::Arena& gradients;  // mean over this worker's own tokens of the round; free for use after
   ThreadPool& threads;
   SlotHold& slots;  // paused while waiting for others
   transport::Communicator& communicator;
+  method::SyncSpec spec;
 };
 
-// Who must agree on a piece of state. Derivable state is not listed at all.
-enum class Agreement : uint8_t {
-  kConsensus,  // bit-identical on every replica after a synchronisation, digested, stored once
-  kLocal,      // differs between workers, stored for each
-};
+using thinwire::Agreement;
 
-struct StateTensor {
-  std::string name;
-  std::span<float> values;
-  Agreement agreement = Agreement::kConsensus;
-};
-
-// A payload that this worker sent and nobody has applied: local state whose size is not fixed.
+// A payload of this worker in flight, not applied by anyone yet: local state whose size varies.
 struct StateBytes {
   std::string name;
-  Bytes* bytes;  // empty: nothing travels
+  Bytes* bytes;  // empty: nothing is in flight
 };
 
 // The round of a training step, a pure function of the recipe.
@@ -66,7 +58,7 @@ struct Resumption {
   uint64_t next_step = 0;
   RoundAt round_at = {};
   // The step after which the run had ended before it was given more steps, at most next_step: its
-  // last round was closed there, however short, and nothing travelled on. 0: it never had.
+  // last round was closed there, however short, and nothing was left in flight. 0: it never had.
   uint64_t ended_at = 0;
 };
 
@@ -84,38 +76,40 @@ void require_finite(double gradient_norm, const Round& round, int member);
 class Strategy {
  public:
   virtual ~Strategy() = default;
-  // Called when params and shared() hold the shared weights, and then state() and travelling() what
-  // a checkpoint held of them (in a new run they are as constructed): derives the rest and sends
-  // what travelled once more. State may be the params themselves.
+  // Called when params and shared() hold the shared weights, and state() and in_flight() what a
+  // checkpoint held of them (in a new run they are as constructed): derives the rest and sends
+  // again what was in flight. State may be the params themselves.
   virtual void restored(const Resumption&) {}
-  // A worker that is away in the round (base/round.h) computes no gradients, but calls both
-  // before_step and after_step. Whether it changed the params.
+  // Returns whether it changed the params. A worker that is inactive in the round (base/round.h)
+  // computes no gradients, but calls before_step and after_step all the same.
   virtual bool before_step(const Round&) { return false; }
   virtual void gradients_ready(const Round&, int /*layer*/) {}
   virtual Result<StepReport> after_step(const Round& round) = 0;
-  // All state besides the parameters, for checkpoints. The spans stay valid.
+  // All state but the parameters, for checkpoints. The spans stay valid.
   virtual std::vector<StateTensor> state() = 0;
-  // What checkpoints hold besides; the pointers stay valid.
-  virtual std::vector<StateBytes> travelling() { return {}; }
+  // Payloads in flight, which checkpoints hold as well; the pointers stay valid.
+  virtual std::vector<StateBytes> in_flight() { return {}; }
   // The weights that all replicas agree on, which are evaluated, compared, saved and exported,
   // where a worker trains with weights of its own; null: the params are they.
   virtual tensor::Arena* shared() { return nullptr; }
-  // Whether the params are evaluated beside the shared weights, because they hold something that a
-  // worker knows before all others do.
+  // Whether the params are evaluated beside the shared weights, because they hold progress of this
+  // worker's own that the others do not have yet.
   virtual bool evaluates_own() const { return false; }
 };
 
-// Makes the params, which hold the weights of a start or a checkpoint, the shared weights as well
-// where these are apart.
+// Copies the params, which hold the weights of a start or a checkpoint, to the shared weights where
+// the strategy keeps these apart.
 void share_params(const tensor::Arena& params, Strategy& strategy);
 
 struct StrategyEntry {
-  std::string_view name;  // the same name as in method/registry.h
-  std::unique_ptr<Strategy> (*make)(const Worker& worker);
+  std::string_view name;  // method::Method::algorithm
+  std::unique_ptr<Strategy> (*make)(const Worker& worker, const config::Section& options);
 };
 
 std::span<const StrategyEntry> all_strategies();
-// The strategy the recipe names.
+// The strategy of the run's method.
 std::unique_ptr<Strategy> make_strategy(const Worker& worker);
+// Another algorithm for the same worker.
+std::unique_ptr<Strategy> make_strategy(const Worker& worker, const method::AlgorithmSpec& spec);
 
 }  // namespace thinwire::sync

@@ -5,23 +5,16 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "thinwire/base/block_sizes.h"
 #include "thinwire/base/error.h"
 #include "thinwire/tensor/aligned_buffer.h"
 
 namespace thinwire::tensor {
-namespace {
-
-constexpr int64_t kLine = 16;  // elements; 64 bytes of fp32
-
-int64_t round_up(int64_t count) { return (count + kLine - 1) / kLine * kLine; }
-
-}  // namespace
-
 Layout::Layout(std::vector<TensorSpec> specs) : specs_(std::move(specs)) {
   offsets_.reserve(specs_.size());
   for (const TensorSpec& spec : specs_) {
     offsets_.push_back(total_);
-    total_ += round_up(spec.count());
+    total_ += padded_elements(spec.count());
   }
 }
 
@@ -35,7 +28,7 @@ size_t Layout::find(std::string_view name) const {
 void Arena::Free::operator()(float* data) const { std::free(data); }
 
 Arena::Arena(const Layout& layout) : layout_(&layout) {
-  const int64_t count = std::max(layout.total(), kLine);
+  const int64_t count = std::max(layout.total(), kArenaAlignment);
   data_.reset(static_cast<float*>(allocate_aligned(static_cast<size_t>(count) * sizeof(float))));
   std::fill_n(data_.get(), count, 0.0f);
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "thinwire/base/bf16.h"
+#include "thinwire/base/block_sizes.h"
 #include "thinwire/tensor/aligned_buffer.h"
 
 namespace thinwire::tensor {
@@ -42,9 +43,6 @@ class RopeTable {
   std::vector<float> cosine_, sine_;
 };
 
-// Query rows and keys of one tile of scores. Products of this size run at full speed.
-inline constexpr int64_t kQueryBlock = 64;
-inline constexpr int64_t kKeyBlock = 512;  // a multiple of kQueryBlock
 // By so much rows in scratch memory are longer than what they hold, so that rows below each other
 // do not share the same few places of the first cache.
 inline constexpr int64_t kTilePad = 16;

@@ -4,23 +4,16 @@
 #include <numeric>
 #include <type_traits>
 
+#include "thinwire/base/block_sizes.h"
 #include "thinwire/tensor/gemm.h"
 #include "thinwire/tensor/kernels.h"
 
 namespace thinwire::tensor {
 namespace {
 
-// Rows in a chunk for each thread: few where that keeps a small vocabulary's logits in the second
-// cache, else enough to pay for reading all weights and their gradients once a chunk.
-int64_t chunk_rows(int64_t vocabulary) {
-  constexpr int64_t kFew = 128, kMany = 256;
-  constexpr int64_t kCached = 2 << 20;  // bytes
-  return kFew * vocabulary * static_cast<int64_t>(sizeof(float)) <= kCached ? kFew : kMany;
-}
-
 // The product back to the model's width is deep and small: split by rows alone, every thread would
 // read and pack all weights. The number of parts is fixed, so that threads do not change the bits.
-constexpr int64_t kDepthParts = 2;
+constexpr int64_t kDepthParts = kLogitParts;
 constexpr int64_t kRowGrain = 16;
 
 }  // namespace
@@ -30,7 +23,7 @@ LinearCrossEntropy<T>::LinearCrossEntropy(int64_t width, int64_t vocabulary, int
                                           ThreadPool& threads)
     : width_(width),
       vocabulary_(vocabulary),
-      chunk_(std::min(max_rows, chunk_rows(vocabulary) * threads.size())),
+      chunk_(std::min(max_rows, logit_rows(vocabulary) * threads.size())),
       threads_(threads),
       logits_(chunk_ * vocabulary),
       losses_(chunk_),

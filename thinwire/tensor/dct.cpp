@@ -210,7 +210,7 @@ HWY_EXPORT(inverse_tile);
 HWY_EXPORT(step_tile);
 
 TileDct::TileDct(int rows, int columns) {
-  if (rows < 1 || columns < 1 || rows > kMaxSide || columns > kMaxSide) {
+  if (rows < 1 || columns < 1 || rows > kMaxTileSide || columns > kMaxTileSide) {
     throw Error("the sides of a transformed tile must be from 1 to 256");
   }
   tables_ = std::make_unique<const DctTables>(rows, columns);

@@ -72,9 +72,9 @@ HWY_INLINE void matrix_forward(const DctSide& side, const float* in, int64_t str
   const int n = side.n;
   const int evens = (n + 1) / 2;
   const int64_t step = padded(n);
-  V sums[kMaxSide / 2 + 1];
-  V differences[kMaxSide / 2 + 1];
-  V out[kMaxSide / 2 + 1];
+  V sums[kMaxTileSide / 2 + 1];
+  V differences[kMaxTileSide / 2 + 1];
+  V out[kMaxTileSide / 2 + 1];
   for (int k = 0; k < n / 2; ++k) {
     const V v = hn::LoadU(d, in + k * stride);
     const V mirrored = hn::LoadU(d, in + (n - 1 - k) * stride);
@@ -97,9 +97,9 @@ HWY_INLINE void matrix_inverse(const DctSide& side, const float* coefficients, i
   const int n = side.n;
   const int evens = (n + 1) / 2;
   const int64_t step = padded(n);
-  V in[kMaxSide / 2 + 1];
-  V even[kMaxSide / 2 + 1];
-  V odd[kMaxSide / 2 + 1];
+  V in[kMaxTileSide / 2 + 1];
+  V even[kMaxTileSide / 2 + 1];
+  V odd[kMaxTileSide / 2 + 1];
   for (int i = 0; i < evens; ++i) in[i] = hn::LoadU(d, coefficients + 2 * i * stride);
   matrix_product(side.row(0), 1, 2 * step, in, evens, even, evens, fetch);
   if (n > 1) {

@@ -41,7 +41,7 @@ HWY_INLINE void forward(const DctSide& side, const float* in, int64_t stride, Fe
     out(0, x);
     fetch.more();
   } else {
-    V x[kMaxSide + 15];
+    V x[kMaxTileSide + 15];
     matrix_forward(side, in, stride, fetch, x);
     for (int f = side.n; f < side.n + 15; ++f) x[f] = hn::Zero(d);
     for (int f = 0; f < side.n; f += 16) out(f, x + f);

@@ -5,11 +5,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "thinwire/base/block_sizes.h"
 #include "thinwire/tensor/dct_tables.h"
 
 namespace thinwire::tensor {
-
-inline constexpr int kMaxSide = 256;
 
 // Rows of a workspace are padded to this many elements, a multiple of every vector.
 constexpr int64_t padded(int64_t count) { return (count + 15) / 16 * 16; }

@@ -5,12 +5,11 @@
 #include <array>
 #include <cstdint>
 
+#include "thinwire/base/block_sizes.h"
 #include "thinwire/tensor/dct_tables.h"
 #include "thinwire/tensor/portable_kernels.h"
 
 namespace thinwire::tensor {
-
-inline constexpr int kMaxTileSide = 256;
 
 // One side of n elements: tables in the memory of the device (DctSide of dct_side.h).
 struct PortableSide {

@@ -27,7 +27,7 @@ MeasuredSpeeds::MeasuredSpeeds(const config::Recipe& recipe, transport::Communic
       every_(method::rounds_of(recipe).every),
       communicator_(communicator),
       slots_(slots) {
-  if (recipe.sync.shares != "speed") return;
+  if (recipe.sync.shares != config::RowShares::kSpeed) return;
   speeds_.resize(static_cast<size_t>(communicator.size()));
   measured_.resize(2);
   offered_.resize(1);
@@ -65,7 +65,7 @@ Result<bool> MeasuredSpeeds::collect(const Round& round) {
   return speeds_ != before;
 }
 
-std::vector<sync::StateTensor> MeasuredSpeeds::state() {
+std::vector<StateTensor> MeasuredSpeeds::state() {
   if (speeds_.empty()) return {};
   return {{"speeds", speeds_, sync::Agreement::kConsensus},
           {"local.measured", measured_, sync::Agreement::kLocal},

@@ -33,7 +33,7 @@ class MeasuredSpeeds {
   Result<bool> collect(const Round& round);
 
   // None where shares are even.
-  std::vector<sync::StateTensor> state();
+  std::vector<StateTensor> state();
 
  private:
   void offer(uint64_t run, int64_t completed);

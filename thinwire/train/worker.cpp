@@ -45,29 +45,29 @@ Worker::Worker(const RunContext& context, transport::Communicator& communicator)
           model::make_model({recipe_.model, model::parse_precision(recipe_.train.precision),
                              context.layout, params_, threads_, max_rows_, recipe_.train.sequence,
                              model::parse_device(recipe_.train.device, communicator.rank())})),
-      strategy_(
-          sync::make_strategy({recipe_, params_, gradients_, threads_, slots_, communicator_})),
+      strategy_(sync::make_strategy(
+          {params_, gradients_, threads_, slots_, communicator_, method::sync_spec(recipe_)})),
       speeds_(recipe_, communicator_, slots_),
       written_(context.first_step),
       best_(context.best) {
   restore();
 }
 
-// Sums that still travel read the strategy's memory, which goes now.
+// Sums in flight read the strategy's memory, which goes now.
 Worker::~Worker() { communicator_.leave(); }
 
 void Worker::restore() {
   context_.initial.copy_to(params_);
   sync::share_params(params_, *strategy_);
   if (context_.resume != nullptr) {
-    for (const sync::StateTensor& part : all_state()) {
+    for (const StateTensor& part : all_state()) {
       if (part.agreement == sync::Agreement::kConsensus) {
         context_.resume->read_consensus(part.name, part.values);
       } else {
         context_.resume->read_worker(communicator_.rank(), part.name, part.values);
       }
     }
-    for (const sync::StateBytes& part : strategy_->travelling()) {
+    for (const sync::StateBytes& part : strategy_->in_flight()) {
       *part.bytes = context_.resume->read_worker_bytes(communicator_.rank(), part.name);
     }
   }
@@ -241,15 +241,15 @@ tensor::Arena& Worker::shared() {
   return shared == nullptr ? params_ : *shared;
 }
 
-std::vector<sync::StateTensor> Worker::all_state() {
-  std::vector<sync::StateTensor> state = strategy_->state();
-  for (sync::StateTensor& part : speeds_.state()) state.push_back(std::move(part));
+std::vector<StateTensor> Worker::all_state() {
+  std::vector<StateTensor> state = strategy_->state();
+  for (StateTensor& part : speeds_.state()) state.push_back(std::move(part));
   return state;
 }
 
 uint64_t Worker::consensus_digest() {
   std::vector<uint64_t> parts;
-  for (const sync::StateTensor& part : all_state()) {
+  for (const StateTensor& part : all_state()) {
     if (part.agreement == sync::Agreement::kConsensus) {
       parts.push_back(values_digest(part.values, threads_));
     }
@@ -295,7 +295,7 @@ void Worker::require_finite_state(int64_t completed) {
   };
   require("a parameter", std::as_const(params_).all());
   if (strategy_->shared() != nullptr) require("a shared weight", std::as_const(shared()).all());
-  for (const sync::StateTensor& part : all_state()) require(part.name, part.values);
+  for (const StateTensor& part : all_state()) require(part.name, part.values);
 }
 
 void Worker::write_checkpoint(int64_t completed) {
@@ -306,11 +306,11 @@ void Worker::write_checkpoint(int64_t completed) {
 
 checkpoint::WorkerState Worker::state() {
   checkpoint::WorkerState state{&shared(), {}, {}, {}};
-  for (const sync::StateTensor& part : all_state()) {
+  for (const StateTensor& part : all_state()) {
     const bool agreed = part.agreement == sync::Agreement::kConsensus;
     (agreed ? state.consensus : state.local).push_back({part.name, part.values});
   }
-  for (const sync::StateBytes& part : strategy_->travelling()) {
+  for (const sync::StateBytes& part : strategy_->in_flight()) {
     state.travelling.push_back({part.name, *part.bytes});
   }
   return state;

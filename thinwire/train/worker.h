@@ -88,7 +88,7 @@ class Worker {
   void swap_shared();
   tensor::Arena& shared();
   // All state besides the parameters, and the digest of what replicas agree on of it.
-  std::vector<sync::StateTensor> all_state();
+  std::vector<StateTensor> all_state();
   uint64_t consensus_digest();
   // What a checkpoint would hold; weights that overflowed are never published as good.
   void require_finite_state(int64_t completed);

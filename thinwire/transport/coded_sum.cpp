@@ -5,6 +5,7 @@
 #include "thinwire/base/simd.h"
 
 namespace thinwire::transport {
+namespace {
 
 // Elementwise, so any width gives the same bits.
 THINWIRE_CLONES void add_values(std::span<const float> values, std::span<float> sum) {
@@ -13,6 +14,8 @@ THINWIRE_CLONES void add_values(std::span<const float> values, std::span<float> 
   const size_t count = sum.size();
   for (size_t i = 0; i < count; ++i) to[i] += from[i];
 }
+
+}  // namespace
 
 void CodedSum::begin(std::span<float> sum) { std::ranges::fill(sum, 0.0f); }
 
@@ -23,9 +26,14 @@ Result<void> CodedSum::add(const WireCodec& codec, std::span<const float> values
     return {};
   }
   bytes_.resize(wire_bytes(codec.type, values.size()));
-  decoded_.resize(values.size());
   codec.encode(values, bytes_);
-  if (auto done = codec.decode(bytes_, decoded_); !done) return done;
+  return add_coded(codec, bytes_, sum);
+}
+
+Result<void> CodedSum::add_coded(const WireCodec& codec, std::span<const uint8_t> coded,
+                                 std::span<float> sum) {
+  decoded_.resize(sum.size());
+  if (auto done = codec.decode(coded, decoded_); !done) return done;
   add_values(decoded_, sum);
   return {};
 }
@@ -33,8 +41,13 @@ Result<void> CodedSum::add(const WireCodec& codec, std::span<const float> values
 Result<void> CodedSum::finish(const WireCodec& codec, std::span<float> sum) {
   if (codec.type == WireType::kF32) return {};
   bytes_.resize(wire_bytes(codec.type, sum.size()));
-  codec.encode(sum, bytes_);
-  return codec.decode(bytes_, sum);
+  return finish(codec, sum, bytes_);
+}
+
+Result<void> CodedSum::finish(const WireCodec& codec, std::span<float> sum,
+                              std::span<uint8_t> coded) {
+  codec.encode(sum, coded);
+  return codec.decode(coded, sum);
 }
 
 }  // namespace thinwire::transport

@@ -1,10 +1,11 @@
-// Moves bytes between the members of a run. Two ways: an exchange, in which everybody gets
-// everybody's payload, and a reduce, in which everybody gets the same sum. Started operations go on
-// behind compute, on the transport's own thread, until they are waited for. Nothing is averaged in
-// place: a caller's memory is only written by wait.
+// Collective operations between the members of a run: all_gather, after which everybody has
+// everybody's payload, and all_reduce, after which everybody has the same sum. Both are started and
+// then waited for; meanwhile they proceed behind compute, on the transport's own thread. Nothing is
+// averaged in place: only a wait writes to the caller's memory.
 //
-// One thread of a member calls its communicator (and its parts); abort may come from any thread.
-// Failures a network can cause are Results. After kAborted every later call fails alike.
+// One thread of a member calls its communicator and the communicators split from it; abort may come
+// from any thread. Failures that a network can cause are Results. After kAborted every later wait
+// fails in the same way.
 #pragma once
 
 #include <cstdint>
@@ -45,14 +46,13 @@ class Communicator {
   virtual ~Communicator() = default;
 
   virtual int rank() const = 0;
-  // Members the run started with, ranks 0 .. size-1.
+  // Members the run started with; their ranks are 0 .. size-1.
   virtual int size() const = 0;
 
   // Offers `payload` to every member of the round. One call a key.
   virtual void start_all_gather(const Key& key, Bytes payload) = 0;
-  // The committed payloads ordered by member, own one included, the same list for everyone. A
-  // member that left is missing from the list; kDeadline when a present member does not deliver in
-  // time.
+  // The committed payloads ordered by rank, this member's own included, the same list for everyone.
+  // A member that left is missing from it; kDeadline when a present one does not deliver in time.
   virtual Result<std::vector<Delivery>> wait_all_gather(const Key& key, double timeout_s) = 0;
 
   // Starts the sum over members of `values` (same length and codec everywhere; unchanged until
@@ -68,10 +68,10 @@ class Communicator {
   // Gives up an operation this member started.
   virtual void cancel(const Key& key) = 0;
 
-  // Some of the members among themselves: `members` are ranks here, ascending, self among
-  // them; the i-th is member i of the group. Every one of them asks for the same list. Groups with
-  // the same list are one group, whose keys are apart from this communicator's. Leaving and
-  // aborting mean the whole run, and traffic counts here too.
+  // A communicator of some of the members: `members` are ranks here, ascending, this member's among
+  // them; the i-th has rank i there. Each of them asks for the same list. Communicators with the
+  // same list are one group, whose keys are apart from this one's. Leaving and aborting concern the
+  // whole run, and the group's traffic counts here too.
   virtual std::unique_ptr<Communicator> split(std::span<const int> members) = 0;
 
   // This member goes for good; others go on without it or fail with kLostPeer.
@@ -82,7 +82,7 @@ class Communicator {
   virtual TrafficCount traffic() const = 0;
 };
 
-// Throws Error unless `members` can be a part of this communicator.
+// Throws Error unless a communicator can be split off for `members`.
 void check_split(std::span<const int> members, const Communicator& communicator);
 
 }  // namespace thinwire::transport

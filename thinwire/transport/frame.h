@@ -1,5 +1,5 @@
-// Frames: the byte strings in which members of different processes talk to each other. FrameHub
-// says what each kind means; docs/formats.md describes every byte.
+// Frames: what places of a run say to each other (rendezvous.h), and the byte strings that carry it
+// between processes. docs/formats.md describes every byte.
 #pragma once
 
 #include <cstdint>

@@ -1,14 +1,20 @@
-// What Communicator need of the place where the members' operations meet, and Communicator made of
-// it. Members are named by their ids in the run; a group of them is named by what group() returns
-// for it, and group 0 is all of them.
+// A rendezvous for threads: locks it, waits with a deadline, and forms sums behind compute. Members
+// are named by their ids in the run, a group of them by what group() returns for it.
 #pragma once
 
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "thinwire/transport/carrier.h"
 #include "thinwire/transport/communicator.h"
+#include "thinwire/transport/rendezvous.h"
 
 namespace thinwire::transport {
 
@@ -16,23 +22,62 @@ namespace thinwire::transport {
 class Hub {
  public:
   virtual ~Hub() = default;
+  Hub(const Hub&) = delete;
+  Hub& operator=(const Hub&) = delete;
 
-  virtual int group(const std::vector<int>& members) = 0;
-  virtual void offer(int group, int member, const Key& key, Bytes payload) = 0;
+  uint64_t group(const std::vector<int>& members);
+  void offer(uint64_t group, int member, const Key& key, Bytes payload);
   // Deliveries name members by their ids in the run.
-  virtual Result<std::vector<Delivery>> collect(int group, int member, const Key& key,
-                                                double timeout_s) = 0;
-  virtual void contribute(int group, int member, const Key& key, std::span<const float> values,
-                          const WireCodec& codec) = 0;
-  virtual Result<void> sum(int group, int member, const Key& key, std::span<float> out,
-                           double timeout_s) = 0;
-  virtual void withdraw(int group, int member, const Key& key) = 0;
-  virtual void leave(int member) = 0;
-  virtual void abort(const std::string& reason) = 0;
+  Result<std::vector<Delivery>> collect(uint64_t group, int member, const Key& key,
+                                        double timeout_s);
+  void contribute(uint64_t group, int member, const Key& key, std::span<const float> values,
+                  const WireCodec& codec);
+  // Members that wait for a sum help to form it.
+  Result<void> sum(uint64_t group, int member, const Key& key, std::span<float> out,
+                   double timeout_s);
+  void withdraw(uint64_t group, int member, const Key& key);
+  void leave(int member);
+  void abort(const std::string& reason);
+
+ protected:
+  using Lock = std::unique_lock<std::mutex>;
+
+  // Both ascending, `here` some of `members`.
+  Hub(std::vector<int> members, std::vector<int> here, std::shared_ptr<Carrier> carrier);
+
+  Carrier& carrier() { return *carrier_; }
+  // There are tasks that nobody has taken; called with the lock held.
+  virtual void on_work() {}
+  // Runs a task of the oldest sum that has one, without the lock meanwhile; false: there is none.
+  bool work(Lock& lock, CodedSum& memory);
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Rendezvous meeting_;
+
+ private:
+  struct Deadline;
+
+  std::optional<Failure> wait(Lock& lock, const Deadline& deadline,
+                              const std::function<bool()>& ready);
+  std::optional<Failure> wait_for_carrier(Lock& lock, const Deadline& deadline,
+                                          Collective collective, const Operation& operation,
+                                          int member);
+  std::optional<Failure> form(Lock& lock, const Deadline& deadline, const Operation& operation,
+                              const std::shared_ptr<ChunkedSum>& sum);
+  void run(Lock& lock, std::optional<Rendezvous::Work> work, CodedSum& memory);
+  void wait_for_readers(Lock& lock, const ChunkedSum& sum);
+  void finish_gather(const Operation& operation, int member);
+  void finish_sum(const Operation& operation, int member);
+
+  const std::shared_ptr<Carrier> carrier_;
 };
 
-// Communicator of one of `members` members. They count bytes and name members of groups; the hub
-// does the rest.
+// 0 .. count-1
+std::vector<int> members_below(int count);
+
+// A communicator of one of the run's members 0 .. members-1. It counts bytes and translates ranks
+// of parts; the hub does the rest.
 std::unique_ptr<Communicator> make_hub_communicator(std::shared_ptr<Hub> hub, int members,
                                                     int self);
 

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <atomic>
-#include <numeric>
 #include <utility>
 
 #include "thinwire/transport/hub.h"
@@ -90,7 +89,7 @@ class HubCommunicator final : public Communicator {
   }
 
   std::shared_ptr<Hub> hub_;
-  int group_;
+  uint64_t group_;
   std::vector<int> members_;
   int self_;
   bool leaves_;
@@ -101,9 +100,7 @@ class HubCommunicator final : public Communicator {
 
 std::unique_ptr<Communicator> make_hub_communicator(std::shared_ptr<Hub> hub, int members,
                                                     int self) {
-  std::vector<int> all(static_cast<size_t>(members));
-  std::iota(all.begin(), all.end(), 0);
-  return std::make_unique<HubCommunicator>(std::move(hub), std::move(all), self,
+  return std::make_unique<HubCommunicator>(std::move(hub), members_below(members), self,
                                            std::vector<std::shared_ptr<TrafficCounter>>{});
 }
 

@@ -1,15 +1,18 @@
 // Members as threads of one process. Bytes are handed over, not copied, and counted as a wire would
-// carry them.
+// carry them; sums are formed from the members' own memory.
 #pragma once
 
 #include <memory>
 #include <vector>
 
+#include "thinwire/transport/carrier.h"
 #include "thinwire/transport/communicator.h"
 
 namespace thinwire::transport {
 
 // A communicator for each of `members` threads; they share a hub that lives as long as any of them.
-std::vector<std::unique_ptr<Communicator>> make_local_communicators(int members);
+// `carrier` says when operations have come through; null: at once.
+std::vector<std::unique_ptr<Communicator>> make_local_communicators(
+    int members, std::shared_ptr<Carrier> carrier = nullptr);
 
 }  // namespace thinwire::transport

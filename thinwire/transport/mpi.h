@@ -21,7 +21,7 @@ class MpiJob {
   virtual int size() const = 0;
   // Rank r has members [first_member(r), first_member(r + 1)).
   virtual int first_member(int rank) const = 0;
-  // The end of the run of one of this rank's members: Communicator (make_hub_communicator) and
+  // The end of the run of one of this rank's members: its communicator (make_hub_communicator) and
   // notes between members. It is valid as long as the job.
   virtual const std::shared_ptr<FrameHub>& hub(int member) const = 0;
 };

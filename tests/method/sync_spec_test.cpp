@@ -1,0 +1,44 @@
+#include "thinwire/method/sync_spec.h"
+
+#include <gtest/gtest.h>
+
+#include "thinwire/config/recipe.h"
+#include "thinwire/method/registry.h"
+
+namespace thinwire::method {
+namespace {
+
+config::Recipe recipe_with(const std::vector<std::string>& overrides) {
+  return load_recipe("", overrides);
+}
+
+TEST(SyncSpec, NamesThePresetsAlgorithmWithThePresetsOptions) {
+  const config::Recipe recipe =
+      recipe_with({"sync.method=local_sgd", "train.steps=12", "sync.timeout_s=3"});
+  const SyncSpec spec = sync_spec(recipe);
+  EXPECT_EQ(spec.method.name, "diloco");
+  EXPECT_EQ(&spec.method.options, &recipe.section("local_sgd"));
+  EXPECT_EQ(spec.steps, 12);
+  EXPECT_EQ(spec.timeout_s, 3);
+  EXPECT_EQ(&spec.optim, &recipe.optim);
+}
+
+TEST(SyncSpec, AWorkerAloneTrainsByAllReduceOfOne) {
+  const config::Recipe recipe = recipe_with({"sync.method=diloco"});
+  const SyncSpec spec = sync_spec(recipe);
+  EXPECT_EQ(spec.clusters, 0);
+  EXPECT_EQ(spec.within.name, "allreduce");
+}
+
+TEST(SyncSpec, ClustersTrainByTheMethodWithin) {
+  const config::Recipe recipe = recipe_with(
+      {"sync.method=sparse", "train.workers=4", "sync.within=distro", "sync.clusters=2"});
+  const SyncSpec spec = sync_spec(recipe);
+  EXPECT_EQ(spec.method.name, "sparse");
+  EXPECT_EQ(spec.clusters, 2);
+  EXPECT_EQ(spec.within.name, "distro");
+  EXPECT_EQ(&spec.within.options, &recipe.section("distro"));
+}
+
+}  // namespace
+}  // namespace thinwire::method

@@ -1,0 +1,200 @@
+// Local SGD, DiLoCo and their kin against the traces of tests/golden/make_outer.py, an independent
+// implementation.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/paths.h"
+#include "tests/sync/hashed_run.h"
+#include "thinwire/method/diloco.h"
+#include "thinwire/method/sparse.h"
+#include "thinwire/sync/diloco_fragments.h"
+#include "thinwire/tensor/safetensors.h"
+
+namespace thinwire::sync {
+namespace {
+
+using nlohmann::json;
+using testing::FloatNear;
+using testing::Pointwise;
+
+constexpr float kTolerance = 1e-6f;
+
+TensorRole role_of(const std::string& name) {
+  if (name == "embedding") return TensorRole::kEmbedding;
+  if (name == "norm") return TensorRole::kNorm;
+  return name == "head" ? TensorRole::kHead : TensorRole::kMatrix;
+}
+
+class DiLoCoGolden : public testing::TestWithParam<const char*> {
+ protected:
+  DiLoCoGolden()
+      : golden_(tests::source_file(fmt::format("tests/golden/outer_{}.safetensors", GetParam()))),
+        trace_(json::parse(golden_.metadata().at("options"))),
+        run_(run_options()) {}
+
+  HashedRunOptions run_options() const {
+    HashedRunOptions options;
+    options.recipe = recipe();
+    options.seed = std::stoull(trace_["seed"].get<std::string>(), nullptr, 16);
+    options.param_scale = trace_["param_scale"];
+    options.workers = trace_["workers"];
+    options.weights = trace_["weights"].get<std::vector<float>>();
+    if (trace_.contains("weights_from")) {
+      for (const json& change : trace_["weights_from"]) {
+        options.weights_from[change["step"]] = change["weights"].get<std::vector<float>>();
+      }
+    }
+    options.pull = trace_["pull"];
+    for (const json& tensor : trace_["tensors"]) {
+      options.tensors.push_back(
+          {tensor["name"], tensor["shape"], role_of(tensor["role"]), tensor["layer"]});
+      options.gradient_scales.push_back(tensor["grad_scale"]);
+    }
+    return options;
+  }
+
+  std::string recipe() const {
+    std::string text =
+        fmt::format("[train]\nsteps = {}\nworkers = {}\n[sync]\nmethod = {}\n",
+                    trace_["steps"].dump(), trace_["workers"].dump(), trace_["method"].dump());
+    if (!trace_["clusters"].empty()) {
+      text += fmt::format("within = {}\nclusters = {}\n", trace_["within"].dump(),
+                          trace_["clusters"].size());
+    }
+    text += "[allreduce]\nwire = \"fp32\"\n";
+    if (trace_["within"] == "distro") {
+      text += "[distro]\n";
+      for (const char* key :
+           {"chunk", "k", "decay", "values", "feedback", "aggregate", "update", "transform"}) {
+        text += fmt::format("{} = {}\n", key, trace_["distro"][key].dump());
+      }
+    }
+    text += "[optim]\n";
+    for (const auto& [key, value] : trace_["optim"].items()) {
+      text += fmt::format("{} = {}\n", key, value.dump());
+    }
+    text += fmt::format("[{}]\n", trace_["method"].get<std::string>());
+    for (const auto& [key, value] : trace_["section"].items()) {
+      text += fmt::format("{} = {}\n", key, value.dump());
+    }
+    return text;
+  }
+
+  method::DilocoOptions outer() const {
+    if (trace_["method"] != "sparse") {
+      return run_.recipe().section<method::DilocoOptions>(trace_["method"]);
+    }
+    auto options = run_.recipe().section<method::SparseOptions>("sparse").outer_options();
+    options.error_feedback = true;  // by its nature
+    return options;
+  }
+
+  void expect_near(std::span<const float> got, const std::string& key) const {
+    ASSERT_THAT(got, Pointwise(FloatNear(kTolerance), golden_.read_f32(key))) << key;
+  }
+
+  // Every tensor of which the trace has `key`.
+  template <typename Values>
+  void expect_tensors(const std::string& key, const Values& values) const {
+    const auto specs = run_.replicas().layout().specs();
+    int found = 0;
+    for (size_t tensor = 0; tensor < specs.size(); ++tensor) {
+      const std::string name = key + "." + specs[tensor].name;
+      if (!golden_.contains(name)) continue;
+      ++found;
+      expect_near(values(tensor), name);
+    }
+    EXPECT_GT(found, 0) << key;
+  }
+
+  // A tensor of state in the order of the fragments.
+  std::span<const float> part(std::span<const float> state, size_t tensor) const {
+    const tensor::Layout& layout = run_.replicas().layout();
+    const method::DilocoOptions options = outer();
+    const int64_t start = layout.offset(tensor);
+    for (const DilocoFragment& fragment : diloco_fragments(layout, options.fragment_layers)) {
+      for (const FragmentPiece& piece : fragment.pieces) {
+        if (start < piece.arena || start >= piece.arena + piece.count) continue;
+        return state.subspan(static_cast<size_t>(piece.buffer + start - piece.arena),
+                             static_cast<size_t>(layout.specs()[tensor].count()));
+      }
+    }
+    return {};
+  }
+
+  void expect_state(const std::string& key, const std::string& name) {
+    const std::span<const float> state = run_.state(0, name);
+    expect_tensors(key, [&](size_t tensor) { return part(state, tensor); });
+  }
+
+  // What a worker keeps for itself.
+  void expect_local(int64_t completed) {
+    const int last = run_.replicas().members() - 1;
+    for (const int worker : {0, last}) {
+      expect_tensors(fmt::format("local.{}.{}", worker, completed), [&](size_t tensor) {
+        return std::as_const(run_.replicas().params(worker)).tensor(tensor);
+      });
+    }
+    const method::DilocoOptions options = outer();
+    if (options.error_feedback) expect_state(fmt::format("r.{}", completed), "local.error");
+    if (!options.eager()) return;
+    expect_state(fmt::format("e.{}", completed), "local.correction");
+    if (!options.has_momentum()) return;
+    expect_state(fmt::format("u.{}", completed), "local.correction_velocity");
+  }
+
+  tensor::SafetensorsReader golden_;
+  json trace_;
+  mutable HashedRun run_;
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    Traces, DiLoCoGolden,
+    testing::Values("local_sgd", "average", "sgd", "momentum", "diloco", "bf16", "fp8", "fp4",
+                    "int2", "fp4_feedback", "int2_feedback", "clip", "partial", "inner1", "inner2",
+                    "inner2_mix", "delayed", "eager1", "eager2", "eager_feedback", "eager_partial",
+                    "streaming", "streaming_uneven", "streaming_inner", "streaming_delayed",
+                    "streaming_eager", "streaming_eager_feedback", "streaming_clip", "muon",
+                    "muon_int2", "sparse", "sparse_rate", "two_stage", "two_stage_distro",
+                    "two_stage_eager", "two_stage_sparse", "two_stage_streaming", "streaming_muon",
+                    "sparse_nesterov", "eager_sgd", "delayed_momentum", "speeds", "speeds_eager",
+                    "members", "members_inner", "members_eager", "members_muon",
+                    "members_streaming", "members_streaming_eager", "members_sparse"),
+    [](const auto& name) { return std::string(name.param); });
+
+TEST_P(DiLoCoGolden, WeightsAndStateFollowTheTrace) {
+  const auto rates = golden_.read_f32("lr");
+  const auto norms = golden_.contains("norm") ? golden_.read_f32("norm") : std::vector<float>();
+  const auto workers = static_cast<size_t>(run_.replicas().members());
+  std::set<int64_t> applied;
+  for (const json& step : trace_["applied"]) applied.insert(step["step"].get<int64_t>());
+  for (size_t step = 0; step < rates.size(); ++step) {
+    ASSERT_TRUE(run_.step(rates[step]));
+    const auto completed = static_cast<int64_t>(step) + 1;
+    EXPECT_EQ(run_.synchronised(), applied.contains(completed)) << completed;
+    for (size_t worker = 0; worker < workers; ++worker) {
+      if (!norms.empty()) {
+        // One norm a cluster.
+        const size_t clusters = norms.size() / rates.size();
+        EXPECT_NEAR(run_.norm(int(worker)), norms[step * clusters + worker * clusters / workers],
+                    1e-5);
+      }
+      if (!applied.contains(completed)) continue;
+      expect_tensors(fmt::format("after.{}", completed),
+                     [&](size_t tensor) { return run_.params(int(worker), tensor); });
+    }
+    if (completed == trace_["mid"]) expect_local(completed);
+  }
+  if (outer().has_momentum()) expect_state("v", "outer.velocity");
+  for (size_t worker = 0; worker < workers; ++worker) {
+    EXPECT_THAT(run_.replicas().params(int(worker)).all(),
+                testing::ElementsAreArray(run_.params(int(worker))))
+        << "worker " << worker << " kept weights of its own";
+  }
+}
+
+}  // namespace
+}  // namespace thinwire::sync

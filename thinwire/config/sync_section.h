@@ -1,0 +1,29 @@
+// The table [sync] of a recipe: how the workers stay in agreement.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "thinwire/config/fields.h"
+
+namespace thinwire::config {
+
+// How a step's rows are divided among workers that train apart.
+enum class RowShares : uint8_t { kEqual, kSpeed };
+inline constexpr std::string_view kRowSharesNames[] = {"equal", "speed"};
+constexpr std::span<const std::string_view> names_of(RowShares) { return kRowSharesNames; }
+
+struct SyncSection final : SectionOf<SyncSection> {
+  std::string method = "allreduce";  // a name of method/registry.h
+  std::string within = "none";       // none | allreduce | distro: what clusters do every step
+  int64_t clusters = 0;              // 0: each worker is alone
+  RowShares shares = RowShares::kEqual;
+  StringList absent;        // "MEMBER=FIRST-LAST": rounds without a worker
+  double timeout_s = 1800;  // all waits for other workers derive from this
+  bool clustered() const { return within != "none"; }
+  void describe(Fields& fields) override;
+};
+
+}  // namespace thinwire::config

@@ -1,0 +1,30 @@
+#include "thinwire/method/sync_spec.h"
+
+#include <string>
+
+#include "thinwire/config/recipe.h"
+#include "thinwire/method/allreduce.h"
+#include "thinwire/method/method.h"
+#include "thinwire/method/registry.h"
+
+namespace thinwire::method {
+namespace {
+
+AlgorithmSpec algorithm_of(const config::Recipe& recipe, const Method& method) {
+  return {method.algorithm, recipe.section(std::string(method.name))};
+}
+
+}  // namespace
+
+SyncSpec sync_spec(const config::Recipe& recipe) {
+  const config::SyncSection& sync = recipe.sync;
+  const Method& within = sync.clustered() ? find_method(sync.within) : kAllReduce;
+  return {.method = algorithm_of(recipe, find_method(sync.method)),
+          .within = algorithm_of(recipe, within),
+          .clusters = sync.clusters,
+          .steps = recipe.train.steps,
+          .timeout_s = sync.timeout_s,
+          .optim = recipe.optim};
+}
+
+}  // namespace thinwire::method

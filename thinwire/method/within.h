@@ -1,0 +1,36 @@
+// What the methods have in common whose workers train apart: training inside clusters (recipe
+// fields sync.within and sync.clusters) and rows divided by measured speed (sync.shares).
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "thinwire/base/tensor_view.h"
+#include "thinwire/config/recipe.h"
+#include "thinwire/method/clusters.h"
+#include "thinwire/method/method.h"
+
+namespace thinwire::method {
+
+// Every member alone where the recipe has no clusters.
+Clusters clusters_of(const config::SyncSection& sync, int members);
+
+// Throws UsageError where the method inside clusters contradicts the rest of the recipe.
+void check_within(const config::Recipe& recipe);
+
+// Bytes of the state that training inside clusters keeps beside the weights.
+double within_state(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
+
+// What a mean member sends and receives in a training step within its cluster; nothing where each
+// is alone.
+Traffic within_traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
+                       int members);
+// A round's traffic and that of passing its result, `elements` fp32 values, from the first worker
+// of each cluster to the others.
+Traffic add_spread(const Traffic& of_round, const config::Recipe& recipe, double elements,
+                   int members);
+// With the speeds that members send each other, where rows are divided by them.
+Traffic add_speeds(const Traffic& mean, const config::Recipe& recipe, int64_t sync_every,
+                   int members);
+
+}  // namespace thinwire::method

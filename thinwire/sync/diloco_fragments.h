@@ -1,0 +1,30 @@
+// Where the fragments of a model lie: which parts of the arena a fragment's buffer is made of.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "thinwire/tensor/arena.h"
+
+namespace thinwire::sync {
+
+// `count` values at `arena` of an arena and at `buffer` of a buffer of the whole model that holds
+// one fragment behind the other; `gap` zeros follow in both.
+struct FragmentPiece {
+  int64_t arena = 0;
+  int64_t buffer = 0;
+  int64_t count = 0;
+  int64_t gap = 0;
+};
+
+// The values [begin, begin + count) of such a buffer, gaps included.
+struct DilocoFragment {
+  int64_t begin = 0;
+  int64_t count = 0;
+  std::vector<FragmentPiece> pieces;  // ascending in both
+};
+
+// The fragments of method::fragments_of.
+std::vector<DilocoFragment> diloco_fragments(const tensor::Layout& layout, int64_t fragment_layers);
+
+}  // namespace thinwire::sync

@@ -1,0 +1,223 @@
+#include "thinwire/sync/diloco_outer_step.h"
+
+#include <algorithm>
+#include <array>
+
+#include "thinwire/base/error.h"
+#include "thinwire/base/simd.h"
+
+namespace thinwire::sync {
+namespace {
+
+constexpr int64_t kGrain = 1024;
+// Values quantised at once; a multiple of every codec's block.
+constexpr int64_t kChunk = 4096;
+
+// All loops are elementwise and free of contraction: the same bits at any vector width.
+THINWIRE_CLONES void take_difference(const float* __restrict start, const float* __restrict params,
+                                     float* __restrict out, int64_t count, float weight) {
+  for (int64_t i = 0; i < count; ++i) out[i] = weight * (start[i] - params[i]);
+}
+
+THINWIRE_CLONES void take_corrected_difference(const float* __restrict shared,
+                                               const float* __restrict correction,
+                                               const float* __restrict params,
+                                               float* __restrict out, int64_t count, float weight) {
+  for (int64_t i = 0; i < count; ++i) {
+    out[i] = weight * (shared[i] + correction[i] - params[i]);
+  }
+}
+
+THINWIRE_CLONES void add(const float* __restrict values, float* __restrict out, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) out[i] += values[i];
+}
+
+THINWIRE_CLONES void subtract(const float* __restrict from, const float* __restrict values,
+                              float* __restrict out, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) out[i] = from[i] - values[i];
+}
+
+THINWIRE_CLONES void add_to(const float* __restrict left, const float* __restrict right,
+                            float* __restrict out, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) out[i] = left[i] + right[i];
+}
+
+THINWIRE_CLONES void mix(const float* __restrict shared, float* __restrict params, int64_t count,
+                         float share) {
+  const float rest = 1 - share;
+  for (int64_t i = 0; i < count; ++i) params[i] = rest * shared[i] + share * params[i];
+}
+
+THINWIRE_CLONES void plain_step(float* __restrict target, const float* __restrict gradient,
+                                int64_t count, float rate) {
+  for (int64_t i = 0; i < count; ++i) target[i] -= rate * gradient[i];
+}
+
+THINWIRE_CLONES void momentum_step(float* __restrict target, float* __restrict velocity,
+                                   const float* __restrict gradient, int64_t count, float rate,
+                                   float momentum) {
+  for (int64_t i = 0; i < count; ++i) {
+    velocity[i] = momentum * velocity[i] + gradient[i];
+    target[i] -= rate * velocity[i];
+  }
+}
+
+THINWIRE_CLONES void nesterov_step(float* __restrict target, float* __restrict velocity,
+                                   const float* __restrict gradient, int64_t count, float rate,
+                                   float momentum) {
+  for (int64_t i = 0; i < count; ++i) {
+    velocity[i] = momentum * velocity[i] + gradient[i];
+    target[i] -= rate * (gradient[i] + momentum * velocity[i]);
+  }
+}
+
+// The values as receivers get them.
+void quantise(const WireCodec& codec, std::span<const float> values, std::span<float> out) {
+  std::array<uint8_t, kChunk * sizeof(float)> bytes;
+  const std::span encoded(bytes.data(), wire_bytes(codec.type, values.size()));
+  codec.encode(values, encoded);
+  if (codec.decode(encoded, out)) return;
+  throw Error("the weights stopped being finite; lower optim.lr or raise schedule.warmup");
+}
+
+}  // namespace
+
+OuterStep::OuterStep(const method::DilocoOptions& options, const WireCodec& codec,
+                     tensor::Arena& shared, tensor::Arena& params, ThreadPool& threads)
+    : options_(options), codec_(codec), shared_(shared), params_(params), threads_(threads) {
+  const auto total = static_cast<size_t>(shared.layout().total());
+  if (options.has_momentum()) velocity_.resize(total);
+  if (options.error_feedback) error_.resize(total);
+  if (!options.eager()) return;
+  correction_.resize(total);
+  if (options.has_momentum()) correction_velocity_.resize(total);
+}
+
+template <typename Body>
+void OuterStep::for_pieces(const DilocoFragment& fragment, const Body& body) {
+  for (const FragmentPiece& piece : fragment.pieces) {
+    threads_.for_ranges(piece.count, kGrain, [&](int64_t begin, int64_t end, int) {
+      body(piece.arena + begin, piece.buffer + begin, end - begin);
+    });
+  }
+}
+
+void OuterStep::pseudo_gradient(const DilocoFragment& fragment, float weight,
+                                std::span<float> out) {
+  const float* shared = std::as_const(shared_).all().data();
+  const float* params = std::as_const(params_).all().data();
+  for_pieces(fragment, [&](int64_t arena, int64_t buffer, int64_t count) {
+    float* const gradient = out.data() + (buffer - fragment.begin);
+    if (correction_.empty()) {
+      take_difference(shared + arena, params + arena, gradient, count, weight);
+    } else {
+      take_corrected_difference(shared + arena, correction_.data() + buffer, params + arena,
+                                gradient, count, weight);
+    }
+    if (!error_.empty()) add(error_.data() + buffer, gradient, count);
+  });
+  for (const FragmentPiece& piece : fragment.pieces) {
+    std::fill_n(out.begin() + (piece.buffer - fragment.begin) + piece.count, piece.gap, 0.0f);
+  }
+}
+
+void OuterStep::step(float* target, float* velocity, const float* gradient, int64_t count) const {
+  using method::OuterOptimizer;
+  const auto rate = static_cast<float>(options_.outer_lr);
+  const auto momentum = static_cast<float>(options_.outer_momentum);
+  switch (options_.outer) {
+    case OuterOptimizer::kNesterov:
+      return nesterov_step(target, velocity, gradient, count, rate, momentum);
+    case OuterOptimizer::kMomentum:
+      return momentum_step(target, velocity, gradient, count, rate, momentum);
+    case OuterOptimizer::kSgd:
+      return plain_step(target, gradient, count, rate);
+    case OuterOptimizer::kAverage:
+      return plain_step(target, gradient, count, 1);
+  }
+}
+
+void OuterStep::sent(const DilocoFragment& fragment, std::span<const float> gradient,
+                     std::span<const float> late) {
+  threads_.for_ranges(fragment.count, kChunk, [&](int64_t begin, int64_t end, int) {
+    for (int64_t at = begin; at < end; at += kChunk) {
+      const auto first = static_cast<size_t>(at);
+      const auto count = static_cast<size_t>(std::min(kChunk, end - at));
+      sent_chunk(fragment.begin + at, gradient.subspan(first, count),
+                 late.empty() ? late : late.subspan(first, count));
+    }
+  });
+}
+
+void OuterStep::sent_chunk(int64_t place, std::span<const float> gradient,
+                           std::span<const float> late) {
+  const auto count = static_cast<int64_t>(gradient.size());
+  std::array<float, kChunk> values;
+  const std::span received(values.data(), gradient.size());
+  quantise(codec_, gradient, received);
+  if (!error_.empty()) subtract(gradient.data(), received.data(), error_.data() + place, count);
+  if (correction_.empty()) return;
+  if (!late.empty()) {
+    std::array<float, kChunk> late_values;
+    const std::span late_received(late_values.data(), late.size());
+    quantise(codec_, late, late_received);
+    plain_step(received.data(), late_received.data(), count, 1);
+  }
+  step(correction_.data() + place,
+       correction_velocity_.empty() ? nullptr : correction_velocity_.data() + place,
+       received.data(), count);
+}
+
+void OuterStep::apply(const DilocoFragment& fragment, std::span<const float> mean) {
+  float* shared = shared_.all().data();
+  for_pieces(fragment, [&](int64_t arena, int64_t buffer, int64_t count) {
+    step(shared + arena, velocity_.empty() ? nullptr : velocity_.data() + buffer,
+         mean.data() + (buffer - fragment.begin), count);
+  });
+}
+
+void OuterStep::follow(const DilocoFragment& fragment) {
+  const float* shared = std::as_const(shared_).all().data();
+  float* params = params_.all().data();
+  for_pieces(fragment, [&](int64_t arena, int64_t buffer, int64_t count) {
+    if (correction_.empty()) {
+      std::copy_n(shared + arena, count, params + arena);
+    } else {
+      add_to(shared + arena, correction_.data() + buffer, params + arena, count);
+    }
+  });
+}
+
+void OuterStep::blend(const DilocoFragment& fragment) {
+  const float* shared = std::as_const(shared_).all().data();
+  float* params = params_.all().data();
+  for_pieces(fragment, [&](int64_t arena, int64_t, int64_t count) {
+    mix(shared + arena, params + arena, count, static_cast<float>(options_.mix));
+  });
+}
+
+void OuterStep::settle(const DilocoFragment& fragment) {
+  for (std::vector<float>* values : {&correction_, &correction_velocity_}) {
+    if (!values->empty()) std::fill_n(values->begin() + fragment.begin, fragment.count, 0.0f);
+  }
+}
+
+void OuterStep::forget() {
+  for (std::vector<float>* values : {&correction_, &correction_velocity_, &error_}) {
+    std::ranges::fill(*values, 0.0f);
+  }
+}
+
+std::vector<StateTensor> OuterStep::state() {
+  std::vector<StateTensor> state;
+  const auto add = [&](const char* name, std::vector<float>& values, Agreement agreement) {
+    if (!values.empty()) state.push_back({name, values, agreement});
+  };
+  add("outer.velocity", velocity_, Agreement::kConsensus);
+  add("local.correction", correction_, Agreement::kLocal);
+  add("local.correction_velocity", correction_velocity_, Agreement::kLocal);
+  add("local.error", error_, Agreement::kLocal);
+  return state;
+}
+
+}  // namespace thinwire::sync

@@ -1,0 +1,70 @@
+// The arithmetic of outer steps (docs/methods/diloco.md) and the state that it keeps: a worker's
+// pseudo-gradient, the step of the shared weights along the mean, the worker's own correction. All
+// of it is fp32 with a fixed graph of operations; all buffers are in the order of the fragments.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "thinwire/base/threads.h"
+#include "thinwire/base/wire.h"
+#include "thinwire/method/diloco.h"
+#include "thinwire/sync/diloco_fragments.h"
+#include "thinwire/sync/strategy.h"
+#include "thinwire/tensor/arena.h"
+
+namespace thinwire::sync {
+
+class OuterStep {
+ public:
+  // Options, shared weights, params and threads outlive it.
+  OuterStep(const method::DilocoOptions& options, const WireCodec& codec, tensor::Arena& shared,
+            tensor::Arena& params, ThreadPool& threads);
+
+  // The worker's pseudo-gradient of a fragment: weight * (start - params), start being the shared
+  // weights plus the correction, plus the quantisation error that earlier ones left. `out` has the
+  // fragment's length; its gaps become zero.
+  void pseudo_gradient(const DilocoFragment& fragment, float weight, std::span<float> out);
+  // Whether sent() has anything to do.
+  bool follows_sent() const { return !error_.empty() || !correction_.empty(); }
+  // After `gradient` was sent: keeps its quantisation error, and steps the correction along what it
+  // holds more than `late`, the pseudo-gradient whose sum is due now (empty: none). Throws Error
+  // when the gradient is not finite.
+  void sent(const DilocoFragment& fragment, std::span<const float> gradient,
+            std::span<const float> late);
+  // Steps the shared weights along the mean of a fragment's pseudo-gradients.
+  void apply(const DilocoFragment& fragment, std::span<const float> mean);
+
+  // The params become the shared weights plus the correction.
+  void follow(const DilocoFragment& fragment);
+  // The params become (1 - mix) * shared + mix * params.
+  void blend(const DilocoFragment& fragment);
+  // Clears the correction of a fragment once none of its sums is in flight.
+  void settle(const DilocoFragment& fragment);
+  // Clears all state of this worker's own.
+  void forget();
+
+  std::vector<StateTensor> state();
+
+ private:
+  // Calls body(place in an arena, place in a buffer, count) for parts of the pieces, on all
+  // threads.
+  template <typename Body>
+  void for_pieces(const DilocoFragment& fragment, const Body& body);
+  void sent_chunk(int64_t place, std::span<const float> gradient, std::span<const float> late);
+  // The outer optimizer's step of `count` values along `gradient`.
+  void step(float* target, float* velocity, const float* gradient, int64_t count) const;
+
+  const method::DilocoOptions& options_;
+  const WireCodec& codec_;
+  tensor::Arena& shared_;  // theta_c
+  tensor::Arena& params_;  // theta_m
+  ThreadPool& threads_;
+  std::vector<float> velocity_;             // v; empty where the outer step has no momentum
+  std::vector<float> correction_;           // e; empty but for overlap = eager
+  std::vector<float> correction_velocity_;  // u
+  std::vector<float> error_;                // r; empty without error feedback
+};
+
+}  // namespace thinwire::sync

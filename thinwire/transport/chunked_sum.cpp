@@ -1,0 +1,204 @@
+#include "thinwire/transport/chunked_sum.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace thinwire::transport {
+namespace {
+
+// Small enough for the second-level cache, and for a member that goes not to wait long.
+constexpr size_t kPieceValues = 16384;
+
+Result<void> check_length(size_t bytes, size_t expected) {
+  if (bytes == expected) return {};
+  return fail(FailureKind::kCorruptPayload,
+              fmt::format("{} bytes where {} are expected", bytes, expected));
+}
+
+}  // namespace
+
+Result<void> SumTask::run(CodedSum& memory) {
+  if (kind == Kind::kCode) {
+    codec->encode(parts.front().values, contribution);
+    return {};
+  }
+  const size_t bytes = wire_bytes(codec->type, sum.size());
+  if (kind == Kind::kDecode) {
+    auto right = check_length(parts.front().coded.size(), bytes);
+    return right ? codec->decode(parts.front().coded, sum) : right;
+  }
+  CodedSum::begin(sum);
+  for (const Part& part : parts) {
+    Result<void> added;
+    if (part.elsewhere) added = check_length(part.coded.size(), bytes);
+    if (added) {
+      added = part.elsewhere ? memory.add_coded(*codec, part.coded, sum)
+                             : memory.add(*codec, part.values, sum);
+    }
+    if (added) continue;
+    added.error().message =
+        fmt::format("the contribution of member {}: {}", part.member, added.error().message);
+    return added;
+  }
+  return coded_sum.empty() ? memory.finish(*codec, sum) : CodedSum::finish(*codec, sum, coded_sum);
+}
+
+void ChunkedSum::open(std::span<const int> members, std::vector<int> here, const WireCodec& codec,
+                      size_t count) {
+  members_.assign(members.begin(), members.end());
+  here_ = std::move(here);
+  codec_ = &codec;
+  sum_.resize(count);
+  const bool alone = here_.size() == members_.size();
+  for (const int owner : here_) {
+    Chunk& chunk = chunks_[owner];
+    chunk.range = range_of(owner);
+    const size_t values = chunk.range.end - chunk.range.begin;
+    chunk.pieces = std::max<size_t>(1, (values + kPieceValues - 1) / kPieceValues);
+    if (!alone) chunk.coded.resize(wire_bytes(codec.type, values));
+  }
+  for (const int owner : members_) {
+    if (sums_.contains(owner) && !is_here(owner)) to_decode_.push_back(owner);
+  }
+}
+
+void ChunkedSum::start(int member, std::span<const float> values, const WireCodec& codec) {
+  if (codec_->type != codec.type || sum_.size() != values.size()) {
+    throw Error(fmt::format("member {} contributes {} values as {} to a sum of {} as {}", member,
+                            values.size(), wire_name(codec.type), sum_.size(),
+                            wire_name(codec_->type)));
+  }
+  values_[member] = values;
+  // From the next owner on, so that members who start at once do not all begin with the same one.
+  const auto count = members_.size();
+  for (size_t i = 1; i < count; ++i) {
+    const int owner = members_[(static_cast<size_t>(place(member)) + i) % count];
+    if (!is_here(owner)) to_code_.emplace_back(member, owner);
+  }
+}
+
+bool ChunkedSum::take_contribution(int owner, int from, Bytes coded) {
+  return contributions_.emplace(std::pair(owner, from), std::move(coded)).second;
+}
+
+bool ChunkedSum::take_sum(int owner, Bytes coded) {
+  if (!sums_.emplace(owner, std::move(coded)).second) return false;
+  if (std::ranges::binary_search(members_, owner) && !is_here(owner)) to_decode_.push_back(owner);
+  return true;
+}
+
+void ChunkedSum::fail(Failure failure) {
+  if (!failure_) failure_ = std::move(failure);
+}
+
+bool ChunkedSum::has_task() const {
+  if (!opened() || failure_) return false;
+  if (!to_code_.empty() || !to_decode_.empty()) return true;
+  const auto left = [](const auto& entry) { return entry.second.taken < entry.second.pieces; };
+  return std::ranges::any_of(chunks_, left) && all_contributed();
+}
+
+std::optional<SumTask> ChunkedSum::take() {
+  if (!has_task()) return std::nullopt;
+  ++readers_;
+  if (!to_code_.empty()) return coding_task();
+  if (!to_decode_.empty()) return decoding_task();
+  const auto found = std::ranges::find_if(
+      chunks_, [](const auto& entry) { return entry.second.taken < entry.second.pieces; });
+  return forming_task(found->first, found->second);
+}
+
+bool ChunkedSum::finish(const SumTask& task, const Result<void>& result) {
+  --readers_;
+  if (!result) fail(result.error());
+  if (!result || task.kind == SumTask::Kind::kCode) return false;
+  if (task.kind == SumTask::Kind::kDecode) {
+    ++decoded_;
+    return false;
+  }
+  Chunk& chunk = chunks_.at(task.owner);
+  return ++chunk.formed == chunk.pieces;
+}
+
+bool ChunkedSum::done() const {
+  return opened() && !failure_ && decoded_ == members_.size() - here_.size() &&
+         std::ranges::all_of(here_, [&](int owner) { return formed(owner); });
+}
+
+bool ChunkedSum::needs(int member) const {
+  return is_here(member) ? !done() : !sums_.contains(member);
+}
+
+bool ChunkedSum::formed(int owner) const {
+  const auto found = chunks_.find(owner);
+  return found != chunks_.end() && found->second.formed == found->second.pieces;
+}
+
+bool ChunkedSum::is_here(int member) const { return std::ranges::binary_search(here_, member); }
+
+int ChunkedSum::place(int member) const {
+  return static_cast<int>(std::ranges::lower_bound(members_, member) - members_.begin());
+}
+
+bool ChunkedSum::all_contributed() const {
+  if (values_.size() < here_.size()) return false;
+  return std::ranges::all_of(members_, [&](int from) {
+    return is_here(from) || std::ranges::all_of(here_, [&](int owner) {
+             return contributions_.contains({owner, from});
+           });
+  });
+}
+
+WireChunk ChunkedSum::range_of(int owner) const {
+  return wire_chunk(codec_->type, sum_.size(), static_cast<int>(members_.size()), place(owner));
+}
+
+SumTask ChunkedSum::coding_task() {
+  const auto [member, owner] = to_code_.front();
+  to_code_.pop_front();
+  const WireChunk range = range_of(owner);
+  const auto values = values_.at(member).subspan(range.begin, range.end - range.begin);
+  Bytes contribution(wire_bytes(codec_->type, values.size()));
+  return {SumTask::Kind::kCode,   owner, codec_, {{member, values, {}, false}}, {}, {},
+          std::move(contribution)};
+}
+
+SumTask ChunkedSum::forming_task(int owner, Chunk& chunk) {
+  const size_t first = chunk.taken++ * kPieceValues;
+  const size_t begin = chunk.range.begin + first;
+  const size_t count = std::min(kPieceValues, chunk.range.end - begin);
+  const size_t first_byte = wire_bytes(codec_->type, first);
+  const size_t bytes = wire_bytes(codec_->type, count);
+  SumTask task{
+      SumTask::Kind::kForm, owner, codec_, {}, std::span(sum_).subspan(begin, count), {}, {}};
+  if (!chunk.coded.empty()) task.coded_sum = std::span(chunk.coded).subspan(first_byte, bytes);
+  for (const int member : members_) {
+    if (is_here(member)) {
+      task.parts.push_back({member, values_.at(member).subspan(begin, count), {}, false});
+      continue;
+    }
+    // All that is left for the last piece, so that what is too long is refused, too.
+    const std::span<const uint8_t> all = contributions_.at({owner, member});
+    const std::span<const uint8_t> left = all.subspan(std::min(first_byte, all.size()));
+    const bool last = chunk.taken == chunk.pieces;
+    task.parts.push_back(
+        {member, {}, last ? left : left.first(std::min(bytes, left.size())), true});
+  }
+  return task;
+}
+
+SumTask ChunkedSum::decoding_task() {
+  const int owner = to_decode_.front();
+  to_decode_.pop_front();
+  const WireChunk range = range_of(owner);
+  return {SumTask::Kind::kDecode,
+          owner,
+          codec_,
+          {{owner, {}, sums_.at(owner), true}},
+          std::span(sum_).subspan(range.begin, range.end - range.begin),
+          {},
+          {}};
+}
+
+}  // namespace thinwire::transport

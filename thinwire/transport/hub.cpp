@@ -1,0 +1,214 @@
+#include "thinwire/transport/hub.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <utility>
+
+namespace thinwire::transport {
+
+struct Hub::Deadline {
+  explicit Deadline(double seconds)
+      : timeout_s(seconds),
+        at(std::chrono::steady_clock::now() +
+           std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+               std::chrono::duration<double>(seconds))) {}
+  double timeout_s;
+  std::chrono::steady_clock::time_point at;
+};
+
+std::vector<int> members_below(int count) {
+  std::vector<int> all(static_cast<size_t>(count));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+Hub::Hub(std::vector<int> members, std::vector<int> here, std::shared_ptr<Carrier> carrier)
+    : meeting_(std::move(members), std::move(here),
+               [to = carrier.get()](const FrameHead& head, std::span<const uint8_t> body) {
+                 to->send(head, body);
+               }),
+      carrier_(std::move(carrier)) {}
+
+uint64_t Hub::group(const std::vector<int>& members) {
+  const std::lock_guard lock(mutex_);
+  return meeting_.group(members);
+}
+
+void Hub::offer(uint64_t group, int member, const Key& key, Bytes payload) {
+  const std::lock_guard lock(mutex_);
+  const Operation operation{group, key};
+  const uint64_t bytes = payload.size();
+  meeting_.offer(operation, member, std::move(payload));
+  carrier_->started(meeting_, {.collective = Collective::kAllGather,
+                               .operation = operation,
+                               .member = member,
+                               .payload_bytes = bytes,
+                               .type = WireType::kF32,
+                               .values = 0});
+  changed_.notify_all();
+}
+
+Result<std::vector<Delivery>> Hub::collect(uint64_t group, int member, const Key& key,
+                                           double timeout_s) {
+  const Deadline deadline(timeout_s);
+  Lock lock(mutex_);
+  const Operation operation{group, key};
+  if (!meeting_.offered(operation)) throw Error("wait_all_gather without start_all_gather");
+  auto failure = wait(lock, deadline, [&] { return meeting_.closed(operation); });
+  if (!failure) {
+    failure = wait_for_carrier(lock, deadline, Collective::kAllGather, operation, member);
+  }
+  if (failure) return tl::unexpected(*failure);
+  auto list = meeting_.committed(operation);
+  carrier_->taken(Collective::kAllGather, operation, member);
+  finish_gather(operation, member);
+  return list;
+}
+
+void Hub::contribute(uint64_t group, int member, const Key& key, std::span<const float> values,
+                     const WireCodec& codec) {
+  const std::lock_guard lock(mutex_);
+  const Operation operation{group, key};
+  meeting_.contribute(operation, member, values, codec);
+  carrier_->started(meeting_, {.collective = Collective::kAllReduce,
+                               .operation = operation,
+                               .member = member,
+                               .payload_bytes = 0,
+                               .type = codec.type,
+                               .values = values.size()});
+  if (meeting_.has_work()) on_work();
+  changed_.notify_all();
+}
+
+Result<void> Hub::sum(uint64_t group, int member, const Key& key, std::span<float> out,
+                      double timeout_s) {
+  const Deadline deadline(timeout_s);
+  Lock lock(mutex_);
+  const Operation operation{group, key};
+  const std::shared_ptr<ChunkedSum> sum = meeting_.sum(operation);
+  if (sum == nullptr) throw Error("wait_all_reduce without start_all_reduce");
+  auto failure = form(lock, deadline, operation, sum);
+  if (!failure) {
+    failure = wait_for_carrier(lock, deadline, Collective::kAllReduce, operation, member);
+  }
+  if (failure) {
+    // Without this member's values nobody can go on with it.
+    if (!sum->done()) sum->fail({FailureKind::kLostPeer, "a worker left the run"});
+    changed_.notify_all();
+  }
+  wait_for_readers(lock, *sum);
+  if (!failure) {
+    lock.unlock();
+    std::ranges::copy(sum->sum(), out.begin());
+    lock.lock();
+    carrier_->taken(Collective::kAllReduce, operation, member);
+  }
+  finish_sum(operation, member);
+  if (failure) return tl::unexpected(*failure);
+  return {};
+}
+
+void Hub::withdraw(uint64_t group, int member, const Key& key) {
+  Lock lock(mutex_);
+  const Operation operation{group, key};
+  for (const Collective collective : {Collective::kAllGather, Collective::kAllReduce}) {
+    carrier_->cancelled(meeting_, collective, operation, member);
+  }
+  finish_gather(operation, member);
+  meeting_.withdraw(operation, member);
+  changed_.notify_all();
+  if (const auto sum = meeting_.sum(operation)) {
+    wait_for_readers(lock, *sum);
+    finish_sum(operation, member);
+  }
+}
+
+void Hub::leave(int member) {
+  Lock lock(mutex_);
+  if (!meeting_.present(member)) return;
+  // Waiting lets others finish and forget sums, so this goes over a copy.
+  const auto concerned = meeting_.sums_of(member);
+  meeting_.leave(member);
+  carrier_->left(meeting_);
+  changed_.notify_all();
+  for (const auto& sum : concerned) wait_for_readers(lock, *sum);
+}
+
+void Hub::abort(const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  meeting_.abort(reason);
+  changed_.notify_all();
+}
+
+bool Hub::work(Lock& lock, CodedSum& memory) {
+  auto work = meeting_.take_work();
+  if (!work) return false;
+  run(lock, std::move(work), memory);
+  return true;
+}
+
+std::optional<Failure> Hub::wait(Lock& lock, const Deadline& deadline,
+                                 const std::function<bool()>& ready) {
+  const bool in_time =
+      changed_.wait_until(lock, deadline.at, [&] { return meeting_.aborted() || ready(); });
+  if (meeting_.aborted()) return meeting_.aborted();
+  if (in_time) return std::nullopt;
+  return Failure{FailureKind::kDeadline,
+                 fmt::format("no answer from all workers within {} s", deadline.timeout_s)};
+}
+
+// An operation that is complete may still be on its way.
+std::optional<Failure> Hub::wait_for_carrier(Lock& lock, const Deadline& deadline,
+                                             Collective collective, const Operation& operation,
+                                             int member) {
+  auto failure = wait(lock, deadline, [&] { return carrier_->arrived(collective, operation); });
+  if (failure && failure->kind == FailureKind::kDeadline) {
+    failure->message =
+        fmt::format("an earlier operation of member {} was not started by all within {} s", member,
+                    deadline.timeout_s);
+  }
+  return failure;
+}
+
+std::optional<Failure> Hub::form(Lock& lock, const Deadline& deadline, const Operation& operation,
+                                 const std::shared_ptr<ChunkedSum>& sum) {
+  CodedSum memory;
+  while (!sum->settled()) {
+    if (sum->has_task() && !meeting_.aborted()) {
+      run(lock, Rendezvous::take_work(operation, sum), memory);
+      continue;
+    }
+    const auto more = [&] { return sum->settled() || sum->has_task(); };
+    if (auto failure = wait(lock, deadline, more)) return failure;
+  }
+  return meeting_.aborted() ? meeting_.aborted() : sum->failure();
+}
+
+void Hub::run(Lock& lock, std::optional<Rendezvous::Work> work, CodedSum& memory) {
+  lock.unlock();
+  const Result<void> result = work->task.run(memory);
+  lock.lock();
+  meeting_.finish_work(*work, result);
+  if (work->sum->settled() || work->sum->readers() == 0) changed_.notify_all();
+}
+
+void Hub::wait_for_readers(Lock& lock, const ChunkedSum& sum) {
+  changed_.wait(lock, [&] { return sum.readers() == 0; });
+}
+
+void Hub::finish_gather(const Operation& operation, int member) {
+  if (!meeting_.finish_gather(operation, member)) return;
+  carrier_->forgotten(meeting_, Collective::kAllGather, operation);
+  changed_.notify_all();
+}
+
+void Hub::finish_sum(const Operation& operation, int member) {
+  if (!meeting_.finish_sum(operation, member)) return;
+  carrier_->forgotten(meeting_, Collective::kAllReduce, operation);
+  changed_.notify_all();
+}
+
+}  // namespace thinwire::transport

@@ -1,0 +1,118 @@
+// Where the operations of a run's members meet: who offered what for which operation, who left, who
+// ended the run, when an all_gather closes and what an all_reduce still lacks. One place of the run
+// has one of these; it serves some of the members ("here"): all where they are threads of one
+// process, one where each is in a process of its own.
+//
+// A pure state machine over what members here call and what frames bring: it has no threads, no
+// clock and no wire, and says in frames what members elsewhere are to hear. Not thread-safe; Hub
+// adds threads, waiting and deadlines. Members are looked up by their ids in the run, which need
+// not be consecutive.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "thinwire/transport/chunked_sum.h"
+#include "thinwire/transport/frame.h"
+
+namespace thinwire::transport {
+
+class Rendezvous {
+ public:
+  // A frame from a member here to one elsewhere. Frames are to arrive in the order of sending.
+  using Send = std::function<void(const FrameHead& head, std::span<const uint8_t> body)>;
+
+  // Both ascending; `here` are some of `members`.
+  Rendezvous(std::vector<int> members, std::vector<int> here, Send send);
+
+  // Operation::group of some of the members, ascending, the same everywhere. To be asked for before
+  // the group's operations are started here.
+  uint64_t group(const std::vector<int>& members);
+  const std::vector<int>& members(uint64_t group) const { return groups_.at(group); }
+  bool present(int member) const { return present_.contains(member); }
+
+  // --- all_gather
+  void offer(const Operation& operation, int member, Bytes payload);
+  bool offered(const Operation& operation) const { return gathers_.contains(operation); }
+  // Whether every member of the group has offered or left: the list is fixed for good.
+  bool closed(const Operation& operation) const;
+  // Ordered by member; once closed.
+  std::vector<Delivery> committed(const Operation& operation) const;
+  // A member here has taken the list, or gives it up. True: nobody here needs it any more.
+  bool finish_gather(const Operation& operation, int member);
+
+  // --- all_reduce
+  // `values` stay as they are until the sum is settled and has no readers.
+  void contribute(const Operation& operation, int member, std::span<const float> values,
+                  const WireCodec& codec);
+  // Null where nobody here started it, or all have finished it.
+  std::shared_ptr<ChunkedSum> sum(const Operation& operation) const;
+  // As finish_gather.
+  bool finish_sum(const Operation& operation, int member);
+  // A member here takes no part any more in a sum it started.
+  void withdraw(const Operation& operation, int member);
+  // The sums of a member here that it has not finished.
+  std::vector<std::shared_ptr<ChunkedSum>> sums_of(int member) const;
+
+  // Work on sums: a task, which any thread may run, and what became of it. The oldest sum of a
+  // group comes first, for keys ascend with time. No tasks once the run is aborted.
+  struct Work {
+    Operation operation;
+    std::shared_ptr<ChunkedSum> sum;
+    SumTask task;
+  };
+  bool has_work() const;
+  std::optional<Work> take_work();
+  static std::optional<Work> take_work(const Operation& operation, std::shared_ptr<ChunkedSum> sum);
+  void finish_work(const Work& work, const Result<void>& result);
+
+  // --- the run
+  // A member here goes for good.
+  void leave(int member);
+  // The first reason counts.
+  void abort(const std::string& reason);
+  const std::optional<Failure>& aborted() const { return aborted_; }
+
+  // --- from elsewhere
+  // Any frame but a note. kCorruptPayload for one that says what was said before.
+  Result<void> deliver(Frame frame);
+
+ private:
+  struct Gather {
+    std::map<int, std::shared_ptr<const Bytes>> offers;  // by member
+    std::set<int> finished;                              // members here
+  };
+
+  struct Reduce {
+    std::shared_ptr<ChunkedSum> sum = std::make_shared<ChunkedSum>();
+    std::set<int> finished;  // members here
+  };
+
+  Result<void> deliver_to_sum(Frame frame);
+  std::vector<int> here_in(std::span<const int> group) const;
+  bool all_finished(uint64_t group, const std::set<int>& finished) const;
+  void fail_if_lost(const Operation& operation, ChunkedSum& sum) const;
+  void member_left(int member);
+  void send_to_group(FrameKind kind, const Operation& operation, int from,
+                     std::span<const uint8_t> body);
+  void send_to_all(FrameKind kind, int from, std::span<const uint8_t> body);
+  void send_to(std::span<const int> members, const FrameHead& head, std::span<const uint8_t> body);
+
+  const std::vector<int> members_;
+  const std::vector<int> here_;
+  const Send send_;
+  std::map<uint64_t, std::vector<int>> groups_;
+  std::set<int> present_;
+  std::optional<Failure> aborted_;
+  std::map<Operation, Gather> gathers_;
+  std::map<Operation, Reduce> reduces_;
+};
+
+}  // namespace thinwire::transport
