@@ -8,8 +8,8 @@
 
 #include "thinwire/base/clock.h"
 #include "thinwire/base/rng.h"
-#include "thinwire/config/model_shapes.h"
-#include "thinwire/model/llama.h"
+#include "thinwire/method/architectures.h"
+#include "thinwire/model/registry.h"
 #include "thinwire/tensor/aligned_buffer.h"
 #include "thinwire/tensor/gemm.h"
 
@@ -63,26 +63,27 @@ void llama_step(benchmark::State& state) {
   const Shape s = shape(state.range(0));
   const auto precision = state.range(1) == 16 ? model::Precision::kBf16 : model::Precision::kFp32;
   ThreadPool threads(1);
-  const tensor::Layout layout(config::llama_tensors(s.model));
+  const tensor::Layout layout(method::tensors_of(s.model));
   tensor::Arena params(layout), gradients(layout);
-  model::init_llama(params, s.model, 1);
-  model::Llama llama(s.model, precision, layout, params, threads, s.rows, s.sequence);
+  model::init_parameters(params, s.model, 1);
+  const auto llama =
+      model::make_model({s.model, precision, layout, params, threads, s.rows, s.sequence});
   std::vector<int32_t> tokens(static_cast<size_t>(s.rows * (s.sequence + 1)));
   Rng rng(1, 0);
   for (int32_t& token : tokens) token = static_cast<int32_t>(rng.below(s.model.vocab));
-  llama.loss_and_gradients(tokens, s.rows, 1.0f, gradients);
+  llama->loss_and_gradients(tokens, s.rows, 1.0f, gradients);
   const double product = gemm_rate(s, threads);
   for (auto _ : state) {
-    benchmark::DoNotOptimize(llama.loss_and_gradients(tokens, s.rows, 1.0f, gradients));
+    benchmark::DoNotOptimize(llama->loss_and_gradients(tokens, s.rows, 1.0f, gradients));
   }
   const double count = static_cast<double>(state.iterations() * s.rows * s.sequence);
-  const double flops = config::train_flops_per_token(s.model, s.sequence) * count;
+  const double flops = method::train_flops_per_token(s.model, s.sequence) * count;
   using benchmark::Counter;
   state.counters["tokens/s"] = Counter(count, Counter::kIsRate);
   state.counters["FLOP/s"] = Counter(flops, Counter::kIsRate);
   state.counters["of_gemm"] = Counter(flops / product, Counter::kIsRate);
   state.counters["gemm"] = product;
-  state.counters["MB"] = static_cast<double>(llama.activation_bytes()) / 1e6;
+  state.counters["MB"] = static_cast<double>(llama->activation_bytes()) / 1e6;
 }
 
 BENCHMARK(llama_step)

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "thinwire/base/rng.h"
-#include "thinwire/config/model_shapes.h"
+#include "thinwire/method/architectures.h"
 #include "thinwire/method/optimizers.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/sync/distro_applier.h"
@@ -26,7 +26,7 @@ std::vector<TensorSpec> tensors() {
   model.layers = 6;
   model.heads = model.kv_heads = 8;
   model.intermediate = 1376;
-  return config::llama_tensors(model);
+  return method::tensors_of(model);
 }
 
 void fill(tensor::Arena& arena, uint64_t seed) {

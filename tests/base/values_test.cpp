@@ -22,6 +22,7 @@ TEST(TensorView, CountsElementsAndBytes) {
 
 TEST(TensorSpec, EverythingDecaysButNorms) {
   EXPECT_FALSE((TensorSpec{"n", {4}, TensorRole::kNorm, 0}).decays());
+  EXPECT_FALSE((TensorSpec{"b", {4}, TensorRole::kBias, 0}).decays());
   for (const TensorRole role : {TensorRole::kEmbedding, TensorRole::kMatrix, TensorRole::kHead}) {
     EXPECT_TRUE((TensorSpec{"w", {4, 4}, role, 0}).decays());
   }

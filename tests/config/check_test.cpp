@@ -8,18 +8,6 @@ namespace {
 using testing::EndsWith;
 using testing::HasSubstr;
 
-TEST(Contradictions, HeadsMustDivideTheWidth) {
-  EXPECT_EQ(
-      refusal("[model]\nhidden = 100\nheads = 8"),
-      "recipes/x.toml: [model] hidden must be a multiple of heads, got hidden 100 and heads 8");
-  EXPECT_EQ(
-      refusal("[model]\nheads = 4\nkv_heads = 3"),
-      "recipes/x.toml: [model] heads must be a multiple of kv_heads, got heads 4 and kv_heads "
-      "3");
-  EXPECT_THAT(refusal("[model]\nhidden = 12\nheads = 4"), EndsWith("got 12 / 4 = 3"));
-  EXPECT_EQ(refusal("[model]\nhidden = 64\nheads = 4\nkv_heads = 2"), "(accepted)");
-}
-
 TEST(Contradictions, OfOverridesAreBlamedOnThem) {
   EXPECT_THAT(refusal("[train]\nbatch = 3", {"train.steps=5", "train.workers=4"}),
               testing::StartsWith("override 'train.workers=4': [train] workers must be <= batch"));

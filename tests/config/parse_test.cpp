@@ -239,12 +239,12 @@ TEST(LoadRecipe, WithoutAFileGivesTheDefaults) {
 
 TEST(LoadRecipe, NamesTheFileInContradictions) {
   const fs::path path = fs::path(testing::TempDir()) / "contradiction.toml";
-  write_file(path, "[model]\nheads = 3\n");
+  write_file(path, "[train]\nbatch = 3\nworkers = 4\n");
   try {
     load_recipe(path, {}, pigeon_sections());
     FAIL() << "accepted";
   } catch (const UsageError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("contradiction.toml: [model] hidden must be a multiple"));
+    EXPECT_THAT(error.what(), HasSubstr("contradiction.toml: [train] workers must be <= batch"));
   }
 }
 

@@ -5,7 +5,7 @@
 #include "tests/convert/hf_fixture.h"
 #include "thinwire/base/bf16.h"
 #include "thinwire/base/bytes.h"
-#include "thinwire/model/decoder.h"
+#include "thinwire/model/registry.h"
 
 namespace thinwire::convert {
 namespace {
@@ -22,11 +22,12 @@ TEST_F(HuggingFace, ImportedModelsGiveTheLogitsOfTransformers) {
     import_hf(hf_, dir_ / golden);
     const LoadedModel loaded = load_model(dir_ / golden);
     ThreadPool threads(1);
-    model::Decoder decoder(loaded.model, *loaded.params, threads, loaded.sequence);
+    const auto decoder =
+        model::make_decoder({loaded.model, *loaded.params, threads, loaded.sequence});
     const auto tokens = golden_->read_integers("tokens");
     const auto logits = golden_->read_f32("logits");
     for (size_t t = 0; t < 16; ++t) {
-      const auto got = decoder.step(static_cast<int32_t>(tokens[t]));
+      const auto got = decoder->step(static_cast<int32_t>(tokens[t]));
       for (size_t v = 0; v < got.size(); ++v) {
         EXPECT_NEAR(got[v], logits[t * got.size() + v], 1e-4) << golden << " position " << t;
       }

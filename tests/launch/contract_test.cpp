@@ -8,8 +8,8 @@
 #include "tests/paths.h"
 #include "tests/tiny_run.h"
 #include "thinwire/checkpoint/checkpoint.h"
-#include "thinwire/config/model_shapes.h"
 #include "thinwire/launch/train.h"
+#include "thinwire/method/architectures.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/sync/strategy.h"
 
@@ -201,7 +201,7 @@ TEST_P(Contract, BytesSentAreTheBytesPredicted) {
   const events::Summary summary = train(used, {}).summary;
   config::ModelSection model = used.model;
   model.vocab = 258;  // bytes, EOS, BOS
-  const auto tensors = config::llama_tensors(model);
+  const auto tensors = method::tensors_of(model);
   const method::Traffic predicted = method().traffic(used, tensors, 4);
   if (predicted.exact) {
     EXPECT_DOUBLE_EQ(summary.bytes_sent_per_worker_step, predicted.sent_bytes);

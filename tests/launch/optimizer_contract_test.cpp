@@ -8,8 +8,8 @@
 #include "tests/sync/replicas.h"
 #include "tests/tiny_run.h"
 #include "thinwire/base/error.h"
-#include "thinwire/config/model_shapes.h"
 #include "thinwire/launch/train.h"
+#include "thinwire/method/architectures.h"
 #include "thinwire/method/optimizers.h"
 #include "thinwire/method/registry.h"
 
@@ -84,7 +84,7 @@ TEST_P(OptimizerContract, ResumeIsBitwise) {
 
 TEST_P(OptimizerContract, TheStateHeldIsTheStatePredicted) {
   const config::Recipe used = recipe({"model.vocab=258"});
-  const auto tensors = config::llama_tensors(used.model);
+  const auto tensors = method::tensors_of(used.model);
   const method::OptimizerOptions options = method::optimizer_options(used);
   std::set<std::string_view> names;
   for (const TensorSpec& tensor : tensors) {

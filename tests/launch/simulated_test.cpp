@@ -3,8 +3,8 @@
 
 #include "tests/tiny_run.h"
 #include "thinwire/base/wire.h"
-#include "thinwire/config/model_shapes.h"
 #include "thinwire/launch/train.h"
+#include "thinwire/method/architectures.h"
 
 namespace thinwire::launch {
 namespace {
@@ -20,7 +20,7 @@ class Simulated : public testing::Test {
   config::Recipe recipe(double reduce_s, std::vector<std::string> overrides) {
     config::ModelSection model = tiny_recipe(folder_).model;
     model.vocab = 258;
-    const auto values = static_cast<uint64_t>(method::arena_elements(config::llama_tensors(model)));
+    const auto values = static_cast<uint64_t>(method::arena_elements(method::tensors_of(model)));
     const double bits = 8 * static_cast<double>(wire_bytes(WireType::kF32, values));
     const std::string rate = std::to_string(bits / reduce_s);
     std::vector<std::string> all = {"links.step_s=1", "links.delay_s=0", "links.up_bit_s=" + rate,

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "thinwire/base/error.h"
-#include "thinwire/config/model_shapes.h"
+#include "thinwire/method/architectures.h"
 #include "thinwire/method/clusters.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/method/sparse.h"
@@ -72,7 +72,7 @@ TEST(Fragments, TakeLayersInStridedOrderWithTheEndsAtTheEnds) {
   model.layers = 7;
   model.vocab = 10;
   model.intermediate = 64;
-  const auto tensors = config::llama_tensors(model);
+  const auto tensors = method::tensors_of(model);
   const auto fragments = fragments_of(tensors, 3);
   for (size_t t = 0; t < tensors.size(); ++t) {
     const TensorSpec& tensor = tensors[t];
@@ -88,7 +88,7 @@ TEST(Fragments, TakeLayersInStridedOrderWithTheEndsAtTheEnds) {
 TEST(DiLoCoTraffic, IsTheAllReducesOverTheStepsBetween) {
   const config::Recipe recipe =
       recipe_with({"sync.method=diloco", "train.steps=400", "diloco.sync_every=100"});
-  const auto tensors = config::llama_tensors(recipe.model);
+  const auto tensors = method::tensors_of(recipe.model);
   const Traffic diloco = find_method("diloco").traffic(recipe, tensors, 4);
   const Traffic allreduce = find_method("allreduce").traffic(recipe, tensors, 4);
   EXPECT_DOUBLE_EQ(diloco.sent_bytes * 100, allreduce.sent_bytes);

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "thinwire/base/error.h"
-#include "thinwire/config/model_shapes.h"
+#include "thinwire/method/architectures.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::method {
@@ -50,8 +50,8 @@ TEST(Distro, PayloadOfTheFiftyMillionModelIsHundredsOfTimesSmallerThanItsGradien
   model.layers = 6;
   model.heads = model.kv_heads = 8;
   model.intermediate = 1376;
-  const auto tensors = config::llama_tensors(model);
-  EXPECT_NEAR(static_cast<double>(config::parameter_count(tensors)), 51.7e6, 0.1e6);
+  const auto tensors = method::tensors_of(model);
+  EXPECT_NEAR(static_cast<double>(method::parameter_count(tensors)), 51.7e6, 0.1e6);
   const TilePlan plan = plan_tiles(tensors, {});
   const double entropy = distro_entropy_bits(plan, 1) / 8;
   const auto bound = static_cast<double>(distro_payload_bound(plan, 1));

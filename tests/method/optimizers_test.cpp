@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "thinwire/base/error.h"
-#include "thinwire/config/model_shapes.h"
 #include "thinwire/method/adamw.h"
+#include "thinwire/method/architectures.h"
 #include "thinwire/method/explain.h"
 #include "thinwire/method/muon.h"
 #include "thinwire/method/registry.h"
@@ -54,7 +54,7 @@ TEST(Optimizers, UnknownNamesGetTheListOfKnownOnesAndBlameTheOverride) {
 }
 
 TEST(Optimizers, StateIsWhatTheirPagesSay) {
-  const auto tensors = config::llama_tensors(recipe_with({}).model);
+  const auto tensors = tensors_of(recipe_with({}).model);
   double matrices = 0, others = 0;
   for (const TensorSpec& tensor : tensors) {
     (tensor.is_hidden_matrix() ? matrices : others) +=

@@ -9,7 +9,7 @@
 #include "tests/paths.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
-#include "thinwire/config/model_shapes.h"
+#include "thinwire/method/architectures.h"
 
 namespace thinwire::method {
 namespace {
@@ -23,7 +23,7 @@ class EveryMethod : public testing::TestWithParam<const Method*> {
     recipe_ =
         load_recipe("", std::vector<std::string>{"sync.method=" + std::string(GetParam()->name),
                                                  "model.vocab=300"});
-    tensors_ = config::llama_tensors(recipe_.model);
+    tensors_ = method::tensors_of(recipe_.model);
   }
 
   config::Recipe recipe_;

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "thinwire/base/error.h"
-#include "thinwire/config/model_shapes.h"
+#include "thinwire/method/architectures.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::method {
@@ -62,14 +62,14 @@ TEST(RunMemory, OfTheLargestRecipeIsFinite) {
          "model.vocab=16777216", "model.heads=65536", "train.batch=100000000",
          "train.sequence=16777216", "train.workers=4096", "train.threads=1024", "train.steps=1",
          "streaming.fragment_layers=10000", fmt::format("sync.method={}", method->name)});
-    const auto tensors = config::llama_tensors(largest.model);
+    const auto tensors = method::tensors_of(largest.model);
     double exact = 0;
     for (const TensorSpec& tensor : tensors) {
       double count = 1;
       for (const int64_t side : tensor.shape) count *= static_cast<double>(side);
       exact += count;
     }
-    EXPECT_NEAR(static_cast<double>(config::parameter_count(tensors)) / exact, 1, 1e-12);
+    EXPECT_NEAR(static_cast<double>(method::parameter_count(tensors)) / exact, 1, 1e-12);
     const StateBytes state = method->state(largest, tensors);
     EXPECT_TRUE(std::isfinite(state.consensus + state.local) && state.local >= 0) << method->name;
     const Traffic traffic = method->traffic(largest, tensors, 4096);

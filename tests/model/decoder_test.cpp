@@ -19,12 +19,12 @@ class DecoderGolden : public testing::TestWithParam<const char*> {};
 TEST_P(DecoderGolden, LogitsOfEveryStepEqualTheReference) {
   const Golden golden(GetParam());
   const auto tiny = golden.model(2);
-  Decoder decoder(tiny->model, tiny->params, tiny->threads, Golden::kSequence);
+  const auto decoder = make_decoder({tiny->model, tiny->params, tiny->threads, Golden::kSequence});
   const std::vector<float> expected = golden.file.read_f32("logits");
   const size_t vocabulary = expected.size() / Golden::kSequence;
   for (size_t t = 0; t < Golden::kSequence; ++t) {
     const auto row = std::span<const float>(expected).subspan(t * vocabulary, vocabulary);
-    EXPECT_LT(relative_error(decoder.step(golden.tokens[t]), row), 1e-5) << "position " << t;
+    EXPECT_LT(relative_error(decoder->step(golden.tokens[t]), row), 1e-5) << "position " << t;
   }
 }
 
@@ -36,8 +36,8 @@ class DecoderTest : public testing::Test {
   static constexpr int64_t kContext = 150;
 
   DecoderTest() : tiny_(small_section()) {
-    init_llama(tiny_.params, tiny_.model, 5);
-    decoder_ = std::make_unique<Decoder>(tiny_.model, tiny_.params, tiny_.threads, kContext);
+    init_parameters(tiny_.params, tiny_.model, 5);
+    decoder_ = make_decoder({tiny_.model, tiny_.params, tiny_.threads, kContext});
   }
   std::vector<float> prefill(std::span<const int32_t> tokens) {
     const auto logits = decoder_->prefill(tokens);
@@ -57,8 +57,8 @@ TEST_F(DecoderTest, LossOfItsLogitsIsTheModelsLoss) {
     for (const float logit : logits) total += std::exp(static_cast<double>(logit));
     sum += std::log(total) - logits[static_cast<size_t>(tokens_[t + 1])];
   }
-  Llama llama = tiny_.llama(Precision::kFp32, 1, kContext);
-  EXPECT_NEAR(sum, llama.loss(tokens_, 1), 1e-5 * sum);
+  const auto llama = tiny_.make(Precision::kFp32, 1, kContext);
+  EXPECT_NEAR(sum, llama->loss(tokens_, 1), 1e-5 * sum);
 }
 
 TEST_F(DecoderTest, PrefillInAnyPiecesIsTheSameAsSteps) {

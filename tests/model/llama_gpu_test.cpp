@@ -29,16 +29,14 @@ TEST_P(LlamaGpu, LossAndGradientsEqualTheProcessors) {
   const bool fp32 = GetParam() == Precision::kFp32;
   const std::vector<int32_t> tokens = random_tokens(kRows * (kSequence + 1), 1000);
   TinyModel gpu(wide_section(), 2), processor(wide_section(), 2);
-  init_llama(gpu.params, gpu.model, 5);
-  init_llama(processor.params, processor.model, 5);
-  Llama on_gpu(gpu.model, GetParam(), gpu.layout, gpu.params, gpu.threads, kRows, kSequence,
-               parse_device("cuda"));
-  Llama on_processor(processor.model, GetParam(), processor.layout, processor.params,
-                     processor.threads, kRows, kSequence, parse_device("torch_cpu"));
+  init_parameters(gpu.params, gpu.model, 5);
+  init_parameters(processor.params, processor.model, 5);
+  const auto on_gpu = gpu.make(GetParam(), kRows, kSequence, parse_device("cuda"));
+  const auto on_processor = processor.make(GetParam(), kRows, kSequence, parse_device("torch_cpu"));
   const float scale = 1.0f / (kRows * kSequence);
-  const double loss = on_gpu.loss_and_gradients(tokens, kRows, scale, gpu.gradients);
+  const double loss = on_gpu->loss_and_gradients(tokens, kRows, scale, gpu.gradients);
   const double expected =
-      on_processor.loss_and_gradients(tokens, kRows, scale, processor.gradients);
+      on_processor->loss_and_gradients(tokens, kRows, scale, processor.gradients);
   EXPECT_NEAR(loss, expected, (fp32 ? 1e-5 : 5e-3) * expected);
   for (size_t i = 0; i < gpu.layout.size(); ++i) {
     EXPECT_LT(relative_error(gpu.gradients.tensor(i), processor.gradients.tensor(i)),
@@ -46,7 +44,7 @@ TEST_P(LlamaGpu, LossAndGradientsEqualTheProcessors) {
         << gpu.layout.specs()[i].name;
   }
   gpu.gradients.clear();
-  EXPECT_EQ(on_gpu.loss_and_gradients(tokens, kRows, scale, gpu.gradients), loss);
+  EXPECT_EQ(on_gpu->loss_and_gradients(tokens, kRows, scale, gpu.gradients), loss);
 }
 
 INSTANTIATE_TEST_SUITE_P(Precisions, LlamaGpu, testing::Values(Precision::kFp32, Precision::kBf16),

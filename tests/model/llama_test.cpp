@@ -21,17 +21,17 @@ class LlamaGolden : public testing::TestWithParam<const char*> {};
 TEST_P(LlamaGolden, LossEqualsTheReference) {
   const Golden golden(GetParam());
   const auto tiny = golden.model();
-  Llama llama = tiny->llama(Precision::kFp32, Golden::kRows, Golden::kSequence);
-  const double mean = llama.loss(golden.tokens, Golden::kRows) / golden.predictions();
+  const auto llama = tiny->make(Precision::kFp32, Golden::kRows, Golden::kSequence);
+  const double mean = llama->loss(golden.tokens, Golden::kRows) / golden.predictions();
   EXPECT_NEAR(mean, golden.loss, 1e-5 * golden.loss);
 }
 
 TEST_P(LlamaGolden, GradientsEqualTheReference) {
   const Golden golden(GetParam());
   const auto tiny = golden.model(2);
-  Llama llama = tiny->llama(Precision::kFp32, Golden::kRows, Golden::kSequence);
+  const auto llama = tiny->make(Precision::kFp32, Golden::kRows, Golden::kSequence);
   const auto scale = static_cast<float>(1.0 / golden.predictions());
-  llama.loss_and_gradients(golden.tokens, Golden::kRows, scale, tiny->gradients);
+  llama->loss_and_gradients(golden.tokens, Golden::kRows, scale, tiny->gradients);
   for (size_t i = 0; i < tiny->layout.size(); ++i) {
     const std::string& name = tiny->layout.specs()[i].name;
     const std::vector<float> expected = golden.file.read_f32("grad." + name);
@@ -42,9 +42,10 @@ TEST_P(LlamaGolden, GradientsEqualTheReference) {
 TEST_P(LlamaGolden, Bf16IsCloseToFp32) {
   const Golden golden(GetParam());
   const auto tiny = golden.model();
-  Llama llama = tiny->llama(Precision::kBf16, Golden::kRows, Golden::kSequence);
+  const auto llama = tiny->make(Precision::kBf16, Golden::kRows, Golden::kSequence);
   const auto scale = static_cast<float>(1.0 / golden.predictions());
-  const double sum = llama.loss_and_gradients(golden.tokens, Golden::kRows, scale, tiny->gradients);
+  const double sum =
+      llama->loss_and_gradients(golden.tokens, Golden::kRows, scale, tiny->gradients);
   EXPECT_NEAR(sum / golden.predictions(), golden.loss, 0.01 * golden.loss);
   for (size_t i = 0; i < tiny->layout.size(); ++i) {
     const std::string& name = tiny->layout.specs()[i].name;
@@ -64,10 +65,9 @@ class LlamaTest : public testing::TestWithParam<Precision> {
 
   LlamaTest() : tiny_(small_section(), 2), llama_(make()) {}
 
-  std::unique_ptr<Llama> make() {
-    init_llama(tiny_.params, tiny_.model, 5);
-    return std::make_unique<Llama>(tiny_.model, GetParam(), tiny_.layout, tiny_.params,
-                                   tiny_.threads, kRows, kSequence);
+  std::unique_ptr<Model> make() {
+    init_parameters(tiny_.params, tiny_.model, 5);
+    return tiny_.make(GetParam(), kRows, kSequence);
   }
   std::vector<float> gradients() const {
     const auto all = std::as_const(tiny_.gradients).all();
@@ -75,7 +75,7 @@ class LlamaTest : public testing::TestWithParam<Precision> {
   }
 
   TinyModel tiny_;
-  std::unique_ptr<Llama> llama_;
+  std::unique_ptr<Model> llama_;
   std::vector<int32_t> tokens_ = random_tokens(kRows * (kSequence + 1), 67);
 };
 
@@ -90,15 +90,15 @@ TEST_P(LlamaTest, RepeatsBitForBit) {
 TEST_P(LlamaTest, WhatIsComputedAgainHasTheSameBitsInLessMemory) {
   tiny_.model.layers = 3;
   TinyModel deep(tiny_.model, 2);
-  init_llama(deep.params, deep.model, 5);
+  init_parameters(deep.params, deep.model, 5);
   std::vector<float> expected;
   size_t bytes = std::numeric_limits<size_t>::max();
   double loss = 0;
   for (const char* recompute : {"none", "attention", "block"}) {
     deep.model.recompute = recompute;
     deep.clear_gradients();
-    Llama llama = deep.llama(GetParam(), kRows, kSequence);
-    const double sum = llama.loss_and_gradients(tokens_, kRows, 0.5f, deep.gradients);
+    const auto llama = deep.make(GetParam(), kRows, kSequence);
+    const double sum = llama->loss_and_gradients(tokens_, kRows, 0.5f, deep.gradients);
     const auto all = std::as_const(deep.gradients).all();
     if (expected.empty()) {
       loss = sum;
@@ -106,8 +106,8 @@ TEST_P(LlamaTest, WhatIsComputedAgainHasTheSameBitsInLessMemory) {
     }
     EXPECT_EQ(sum, loss) << recompute;
     EXPECT_TRUE(std::equal(all.begin(), all.end(), expected.begin())) << recompute;
-    EXPECT_LT(llama.activation_bytes(), bytes) << recompute;
-    bytes = llama.activation_bytes();
+    EXPECT_LT(llama->activation_bytes(), bytes) << recompute;
+    bytes = llama->activation_bytes();
   }
 }
 
@@ -137,14 +137,14 @@ TEST_P(LlamaTest, ReplacesGradientsWhateverTheyWere) {
     section.hidden = 24;  // leaves gaps in the arena
     section.tied = tied;
     TinyModel tiny(section, 2);
-    init_llama(tiny.params, section, 5);
-    Llama llama = tiny.llama(GetParam(), kRows, kSequence);
-    const double loss = llama.loss_and_gradients(tokens_, kRows, 0.5f, tiny.gradients);
+    init_parameters(tiny.params, section, 5);
+    const auto llama = tiny.make(GetParam(), kRows, kSequence);
+    const double loss = llama->loss_and_gradients(tokens_, kRows, 0.5f, tiny.gradients);
     const auto all = tiny.gradients.all();
     const std::vector<float> expected(all.begin(), all.end());
     std::fill(all.begin(), all.end(), std::numeric_limits<float>::quiet_NaN());
     EXPECT_EQ(
-        llama.loss_and_gradients(tokens_, kRows, 0.5f, tiny.gradients, {}, Gradients::kReplace),
+        llama->loss_and_gradients(tokens_, kRows, 0.5f, tiny.gradients, {}, Gradients::kReplace),
         loss);
     // A BLAS may add in another order where it does not read what was there.
     EXPECT_LT(relative_error(all, expected), 1e-6) << "tied " << tied;
@@ -192,11 +192,11 @@ TEST_P(LlamaTest, ALayersGradientsAreCompleteWhenItIsHeard) {
 
 TEST_P(LlamaTest, RefreshTakesNewParametersOver) {
   const double before = llama_->loss(tokens_, kRows);
-  init_llama(tiny_.params, tiny_.model, 6);
+  init_parameters(tiny_.params, tiny_.model, 6);
   llama_->refresh();
   const double after = llama_->loss(tokens_, kRows);
   EXPECT_NE(before, after);
-  init_llama(tiny_.params, tiny_.model, 5);
+  init_parameters(tiny_.params, tiny_.model, 5);
   llama_->refresh();
   EXPECT_EQ(before, llama_->loss(tokens_, kRows));
 }
@@ -239,27 +239,28 @@ INSTANTIATE_TEST_SUITE_P(Precisions, LlamaTest, testing::Values(Precision::kFp32
 
 TEST(Llama, NanInAParameterReachesTheLoss) {
   TinyModel tiny(small_section());
-  init_llama(tiny.params, tiny.model, 1);
+  init_parameters(tiny.params, tiny.model, 1);
   const size_t index = tiny.layout.find("model.layers.1.self_attn.q_proj.weight");
   tiny.params.tensor(index)[0] = std::nanf("");
-  Llama llama = tiny.llama(Precision::kFp32, 1, 8);
-  EXPECT_TRUE(std::isnan(llama.loss(random_tokens(9, 67), 1)));
+  const auto llama = tiny.make(Precision::kFp32, 1, 8);
+  EXPECT_TRUE(std::isnan(llama->loss(random_tokens(9, 67), 1)));
 }
 
 TEST(Llama, RefusesAnotherModelsParameters) {
   TinyModel tiny(small_section());
   config::ModelSection other = tiny.model;
   other.intermediate = 80;
-  EXPECT_THAT(
-      ([&] { Llama(other, Precision::kFp32, tiny.layout, tiny.params, tiny.threads, 1, 8); }),
-      ThrowsMessage<Error>(HasSubstr("model.layers.0.mlp.gate_proj.weight")));
+  EXPECT_THAT(([&] {
+                make_model({other, Precision::kFp32, tiny.layout, tiny.params, tiny.threads, 1, 8});
+              }),
+              ThrowsMessage<Error>(HasSubstr("model.layers.0.mlp.gate_proj.weight")));
 }
 
 TEST(Llama, RefusesAnOddHeadSize) {
   config::ModelSection section = small_section();
   section.hidden = 36;
   TinyModel tiny(section);
-  EXPECT_THAT(([&] { tiny.llama(Precision::kFp32, 1, 8); }),
+  EXPECT_THAT(([&] { tiny.make(Precision::kFp32, 1, 8); }),
               ThrowsMessage<Error>(HasSubstr("must be even")));
 }
 
@@ -268,7 +269,7 @@ TEST(InitLlama, HasTheStatedDeviations) {
   section.hidden = 256;
   section.init_std = 0.02;
   TinyModel tiny(section);
-  init_llama(tiny.params, section, 9);
+  init_parameters(tiny.params, section, 9);
   const auto deviation = [&](const char* name) {
     double square = 0;
     const auto values = tiny.params.tensor(tiny.layout.find(name));
@@ -286,9 +287,9 @@ TEST(InitLlama, ATensorDependsOnSeedAndNameAlone) {
   config::ModelSection deeper = small_section();
   deeper.layers = 3;
   TinyModel a(small_section()), b(deeper), c(small_section());
-  init_llama(a.params, a.model, 4);
-  init_llama(b.params, b.model, 4);
-  init_llama(c.params, c.model, 5);
+  init_parameters(a.params, a.model, 4);
+  init_parameters(b.params, b.model, 4);
+  init_parameters(c.params, c.model, 5);
   const size_t index = a.layout.find("model.layers.1.self_attn.k_proj.weight");
   EXPECT_EQ(a.params.tensor(index)[3], b.params.tensor(index)[3]);
   EXPECT_NE(a.params.tensor(index)[3], c.params.tensor(index)[3]);
@@ -297,7 +298,7 @@ TEST(InitLlama, ATensorDependsOnSeedAndNameAlone) {
 TEST(Llama, RefusesAnUnknownRecompute) {
   TinyModel tiny(small_section());
   tiny.model.recompute = "all";
-  EXPECT_THAT(([&] { tiny.llama(Precision::kFp32, 1, 8); }),
+  EXPECT_THAT(([&] { tiny.make(Precision::kFp32, 1, 8); }),
               ThrowsMessage<UsageError>(HasSubstr("none, attention or block, got \"all\"")));
 }
 

@@ -1,7 +1,5 @@
 // LibTorch's engine against our own, on the processor; and on a GPU against LibTorch's on the
 // processor, where there is one.
-#include "thinwire/model/llama_torch.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +7,9 @@
 
 #include "tests/model/tiny_model.h"
 #include "thinwire/base/error.h"
+#include "thinwire/model/graph_model.h"
+#include "thinwire/model/llama.h"
+#include "thinwire/model/torch_ops.h"
 
 namespace thinwire::model {
 namespace {
@@ -27,9 +28,10 @@ struct TorchModel {
   TorchModel(Precision precision, const config::ModelSection& section,
              const tensor::DevicePlace& place = kProcessor, int64_t head_chunk = kHeadChunk)
       : tiny(section, 2) {
-    init_llama(tiny.params, section, 5);
-    engine = make_torch_engine(place, section, precision, tiny.layout, tiny.params, tiny.threads,
-                               kRows, kSequence, head_chunk);
+    init_parameters(tiny.params, section, 5);
+    const ModelParts parts{tiny.model,   precision, tiny.layout, tiny.params,
+                           tiny.threads, kRows,     kSequence,   place};
+    engine = std::make_unique<GraphModel>(parts, make_torch_ops(parts, head_chunk), make_llama);
   }
   double step(std::span<const int32_t> tokens, int64_t rows = kRows) {
     return engine->loss_and_gradients(tokens, rows, kScale, tiny.gradients, {}, Gradients::kAdd);
@@ -40,7 +42,7 @@ struct TorchModel {
   }
 
   TinyModel tiny;
-  std::unique_ptr<Llama::Engine> engine;
+  std::unique_ptr<Model> engine;
 };
 
 config::ModelSection section(bool tied, int64_t kv_heads) {
@@ -70,8 +72,8 @@ TEST_P(LlamaTorch, LossAndGradientsEqualOurOwn) {
   for (const auto& [tied, kv_heads] : {std::pair<bool, int64_t>{false, 4}, {true, 4}, {false, 2}}) {
     TorchModel torch(GetParam(), section(tied, kv_heads));
     TorchModel other(GetParam(), section(tied, kv_heads));
-    Llama own = other.tiny.llama(GetParam(), kRows, kSequence);
-    const double expected = own.loss_and_gradients(tokens_, kRows, kScale, other.tiny.gradients);
+    const auto own = other.tiny.make(GetParam(), kRows, kSequence);
+    const double expected = own->loss_and_gradients(tokens_, kRows, kScale, other.tiny.gradients);
     EXPECT_NEAR(torch.step(tokens_), expected, (fp32 ? 1e-5 : 5e-3) * expected);
     EXPECT_LT(worst_error(torch.tiny, other.tiny), fp32 ? 1e-5 : 5e-2)
         << "tied " << tied << ", kv_heads " << kv_heads;
@@ -101,14 +103,14 @@ TEST_P(LlamaTorch, WhatIsComputedAgainHasTheSameBitsInLessMemory) {
   deep.layers = 3;
   TorchModel none(GetParam(), deep);
   const double loss = none.step(tokens_);
-  size_t bytes = none.engine->bytes();
+  size_t bytes = none.engine->activation_bytes();
   for (const char* recompute : {"attention", "block"}) {
     deep.recompute = recompute;
     TorchModel again(GetParam(), deep);
     EXPECT_EQ(again.step(tokens_), loss) << recompute;
     EXPECT_EQ(again.gradients(), none.gradients()) << recompute;
-    EXPECT_LT(again.engine->bytes(), bytes) << recompute;
-    bytes = again.engine->bytes();
+    EXPECT_LT(again.engine->activation_bytes(), bytes) << recompute;
+    bytes = again.engine->activation_bytes();
   }
 }
 
@@ -125,10 +127,10 @@ TEST_P(LlamaTorch, MicrobatchesAddUpToTheBatch) {
 TEST_P(LlamaTorch, RefreshTakesNewParametersOver) {
   TorchModel torch(GetParam(), section(false, 4));
   const double before = torch.engine->loss(tokens_, kRows);
-  init_llama(torch.tiny.params, torch.tiny.model, 6);
+  init_parameters(torch.tiny.params, torch.tiny.model, 6);
   torch.engine->refresh();
   EXPECT_NE(torch.engine->loss(tokens_, kRows), before);
-  init_llama(torch.tiny.params, torch.tiny.model, 5);
+  init_parameters(torch.tiny.params, torch.tiny.model, 5);
   torch.engine->refresh();
   EXPECT_EQ(torch.engine->loss(tokens_, kRows), before);
 }

@@ -12,8 +12,8 @@
 #include "thinwire/base/rng.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/config/model_section.h"
-#include "thinwire/config/model_shapes.h"
-#include "thinwire/model/llama.h"
+#include "thinwire/method/architectures.h"
+#include "thinwire/model/registry.h"
 #include "thinwire/tensor/arena.h"
 #include "thinwire/tensor/safetensors.h"
 
@@ -34,13 +34,14 @@ inline double relative_error(std::span<const float> got, std::span<const float> 
 struct TinyModel {
   explicit TinyModel(const config::ModelSection& section, int thread_count = 1)
       : model(section),
-        layout(config::llama_tensors(section)),
+        layout(method::tensors_of(section)),
         params(layout),
         gradients(layout),
         threads(thread_count) {}
 
-  Llama llama(Precision precision, int64_t rows, int64_t sequence) {
-    return Llama(model, precision, layout, params, threads, rows, sequence);
+  std::unique_ptr<Model> make(Precision precision, int64_t rows, int64_t sequence,
+                              const Placement& placement = {}) {
+    return make_model({model, precision, layout, params, threads, rows, sequence, placement});
   }
   void clear_gradients() { std::fill(gradients.all().begin(), gradients.all().end(), 0.0f); }
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "thinwire/base/error.h"
-#include "thinwire/config/model_shapes.h"
+#include "thinwire/method/architectures.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::plan {
@@ -33,8 +33,8 @@ TEST(DistroReport, PeersUploadToEachOther) {
 }
 
 TEST(DistroReport, SixOneBitValuesATileMakeItsPayload) {
-  const auto tensors = config::llama_tensors(report_model());
-  EXPECT_NEAR(config::parameter_count(tensors) / 1e9, 1.2049, 1e-4);
+  const auto tensors = method::tensors_of(report_model());
+  EXPECT_NEAR(method::parameter_count(tensors) / 1e9, 1.2049, 1e-4);
   method::DistroOptions options;
   options.k = 6;
   const DistroPayload payload = distro_payload(options, tensors);
@@ -44,7 +44,7 @@ TEST(DistroReport, SixOneBitValuesATileMakeItsPayload) {
 
 TEST(DistroReport, PayloadIsWhatTheMethodPredicts) {
   const auto recipe = method::load_recipe("", std::vector<std::string>{"model.vocab=512"});
-  const auto tensors = config::llama_tensors(recipe.model);
+  const auto tensors = method::tensors_of(recipe.model);
   const auto& options = recipe.section<method::DistroOptions>("distro");
   EXPECT_EQ(distro_payload(options, tensors).bound_bytes,
             method::find_method("distro").traffic(recipe, tensors, 4).sent_bytes);

@@ -20,8 +20,17 @@ std::vector<int32_t> random_targets(int64_t rows) {
   return targets;
 }
 
+// Some of them 0.
+std::vector<float> random_factors(int64_t rows) {
+  Rng rng(8, 0);
+  std::vector<float> factors;
+  for (int64_t i = 0; i < rows; ++i) factors.push_back(static_cast<float>(rng.below(4)) / 2);
+  return factors;
+}
+
 template <typename T>
-void expect_equal_to_reference(int64_t rows, int thread_count) {
+void expect_equal_to_reference(int64_t rows, int thread_count,
+                               const std::vector<float>& factors = {}) {
   ThreadPool threads(thread_count);
   LinearCrossEntropy<T> head(kWidth, kVocabulary, rows, threads);
   const auto x = random_values<T>(rows * kWidth, 1),
@@ -29,15 +38,16 @@ void expect_equal_to_reference(int64_t rows, int thread_count) {
   const std::vector<int32_t> targets = random_targets(rows);
   std::vector<T> dx(x.size());
   std::vector<float> dweight(weight.size(), 1.0f);
-  const double loss = head.loss_and_gradients(rows, x.data(), weight.data(), targets.data(), 0.25f,
-                                              dx.data(), 1.0f, dweight.data());
+  const float* const given = factors.empty() ? nullptr : factors.data();
+  const double loss = head.loss_and_gradients(rows, x.data(), weight.data(), targets.data(), given,
+                                              0.25f, dx.data(), 1.0f, dweight.data());
 
   const auto reference_at = [&](const Matrix& at_x, const Matrix& at_weight) {
-    return reference::linear_cross_entropy(kWidth, kVocabulary, at_x, at_weight, targets);
+    return reference::linear_cross_entropy(kWidth, kVocabulary, at_x, at_weight, targets, factors);
   };
   const double expected = reference_at(widen(x), widen(weight));
   EXPECT_NEAR(loss, expected, 1e-5 * expected);
-  EXPECT_EQ(loss, head.loss(rows, x.data(), weight.data(), targets.data()));
+  EXPECT_EQ(loss, head.loss(rows, x.data(), weight.data(), targets.data(), given));
 
   Matrix gradient =
       derivative(widen(x), [&](const Matrix& at) { return reference_at(at, widen(weight)); });
@@ -56,6 +66,28 @@ TEST(LinearCrossEntropy, Fp32EqualsTheReference) {
   expect_equal_to_reference<float>(300, 2);
 }
 
+TEST(LinearCrossEntropy, FactorsMultiplyLossesAndGradients) {
+  expect_equal_to_reference<float>(1, 1, {2.5f});
+  expect_equal_to_reference<float>(300, 2, random_factors(300));
+}
+
+TEST(LinearCrossEntropy, FactorsOfOneChangeNoBit) {
+  constexpr int64_t kRows = 20;
+  ThreadPool threads(1);
+  LinearCrossEntropy<float> head(kWidth, kVocabulary, kRows, threads);
+  const auto x = random_values<float>(kRows * kWidth, 1),
+             weight = random_values<float>(kVocabulary * kWidth, 2);
+  const std::vector<int32_t> targets = random_targets(kRows);
+  const std::vector<float> ones(kRows, 1.0f);
+  std::vector<float> with(x.size() + weight.size()), without(with.size());
+  const auto compute = [&](const float* factors, std::vector<float>& gradients) {
+    return head.loss_and_gradients(kRows, x.data(), weight.data(), targets.data(), factors, 0.25f,
+                                   gradients.data(), 0.0f, gradients.data() + x.size());
+  };
+  EXPECT_EQ(compute(ones.data(), with), compute(nullptr, without));
+  EXPECT_EQ(with, without);
+}
+
 class LinearCrossEntropyBf16 : public OnEachBf16Way {};
 INSTANTIATE_TEST_SUITE_P(Ways, LinearCrossEntropyBf16, testing::ValuesIn(kBf16Ways),
                          [](const auto& way) { return name_of(way.param); });
@@ -63,6 +95,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, LinearCrossEntropyBf16, testing::ValuesIn(kBf16Wa
 TEST_P(LinearCrossEntropyBf16, EqualsTheReference) {
   expect_equal_to_reference<Bf16>(1, 1);
   expect_equal_to_reference<Bf16>(300, 2);
+  expect_equal_to_reference<Bf16>(300, 2, random_factors(300));
 }
 
 TEST(LinearCrossEntropy, ThreadsDoNotChangeTheBits) {
@@ -75,8 +108,8 @@ TEST(LinearCrossEntropy, ThreadsDoNotChangeTheBits) {
     ThreadPool threads(thread_count);
     LinearCrossEntropy<float> head(kWidth, kVocabulary, kRows, threads);
     std::vector<float> gradients(x.size() + weight.size());
-    head.loss_and_gradients(kRows, x.data(), weight.data(), targets.data(), 0.25f, gradients.data(),
-                            0.0f, gradients.data() + x.size());
+    head.loss_and_gradients(kRows, x.data(), weight.data(), targets.data(), nullptr, 0.25f,
+                            gradients.data(), 0.0f, gradients.data() + x.size());
     results.push_back(gradients);
   }
   EXPECT_EQ(results[1], results[0]);
@@ -90,7 +123,7 @@ TEST(LinearCrossEntropy, ANanReachesTheLoss) {
   const auto weight = random_values<float>(kVocabulary * kWidth, 2);
   x[3] = std::nanf("");
   const int32_t target = 2;
-  EXPECT_TRUE(std::isnan(head.loss(1, x.data(), weight.data(), &target)));
+  EXPECT_TRUE(std::isnan(head.loss(1, x.data(), weight.data(), &target, nullptr)));
 }
 
 }  // namespace

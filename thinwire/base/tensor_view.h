@@ -33,8 +33,19 @@ inline int64_t dtype_bytes(DType dtype) {
   return 0;
 }
 
-// What a parameter is for; optimizers and weight decay distinguish these.
-enum class TensorRole : uint8_t { kEmbedding, kMatrix, kNorm, kHead };
+// What a parameter is for; optimizers, weight decay and payloads distinguish these.
+enum class TensorRole : uint8_t {
+  kEmbedding,  // [vocabulary, width]
+  kMatrix,     // of a product inside a block
+  kNorm,       // by which a norm multiplies, or what it adds
+  kBias,       // added to a product's outputs
+  kHead,       // [vocabulary, width], where it is not the embedding
+};
+
+// Vectors of norms and biases do not decay.
+constexpr bool decays(TensorRole role) {
+  return role != TensorRole::kNorm && role != TensorRole::kBias;
+}
 
 // One parameter of a model before any memory exists for it.
 struct TensorSpec {
@@ -44,10 +55,14 @@ struct TensorSpec {
   int layer = -1;  // transformer block the tensor belongs to; -1 for embedding, final norm and head
 
   int64_t count() const { return element_count(shape); }
-  // Weight decay applies to everything but norms.
-  bool decays() const { return role != TensorRole::kNorm; }
+  // Whether weight decay applies to it.
+  bool decays() const { return thinwire::decays(role); }
   // A matrix inside the transformer blocks, which some optimizers treat as one.
   bool is_hidden_matrix() const { return role == TensorRole::kMatrix; }
+  // One row a token of the vocabulary.
+  bool is_vocabulary_sized() const {
+    return role == TensorRole::kEmbedding || role == TensorRole::kHead;
+  }
 };
 
 // A dense row-major tensor somewhere in memory; owns nothing.

@@ -10,12 +10,12 @@
 #include "thinwire/base/clock.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/rng.h"
-#include "thinwire/config/model_shapes.h"
 #include "thinwire/data/vocabulary.h"
 #include "thinwire/events/progress.h"
+#include "thinwire/method/architectures.h"
 #include "thinwire/method/method.h"
 #include "thinwire/method/run_memory.h"
-#include "thinwire/model/llama.h"
+#include "thinwire/model/registry.h"
 #include "thinwire/sync/strategy.h"
 #include "thinwire/train/gradients.h"
 #include "thinwire/train/initial_parameters.h"
@@ -60,33 +60,25 @@ int64_t prepared_vocabulary_size(const std::string& folder) {
 std::vector<TimedPart> timed_parts(const config::Recipe& recipe, model::Precision precision,
                                    int64_t tokens, int64_t params, const model::PassTimes& times,
                                    double update_seconds) {
-  const config::ModelSection& model = recipe.model;
   const auto n = static_cast<double>(tokens), p = static_cast<double>(params);
-  const auto c = static_cast<double>(model.hidden), f = static_cast<double>(model.intermediate);
-  const auto layers = static_cast<double>(model.layers);
-  const auto length = static_cast<double>(recipe.train.sequence);
   const bool half = precision == model::Precision::kBf16;
-  const double size = half ? 2 : 4;  // of an operand
-  const double head = 6 * c * static_cast<double>(model.vocab);
-  // Two products of causal attention forward, five backward, half of each above the diagonal.
-  const double attention = 7 * layers * c * length;
-  const double all = config::train_flops_per_token(model, recipe.train.sequence);
-  const double blocks = all - head - 6 * layers * c * length;
-  // Of a block: two norms forward (x, branch, sum, out) and backward (x, dout, dx twice, out, in
-  // bf16 the rounded dx); SwiGLU reads 2 and writes 1 width forward, reads 3 and writes 3 backward.
-  const double norms = 2 * (8 * c + 2 * size * c) + 2 * (12 * c + (half ? 3 : 2) * size * c);
-  const double between = layers * (norms + 9 * size * f);
+  const method::TokenWork work =
+      method::find_architecture(recipe.model.architecture)
+          .work(recipe.model,
+                {.rows = 1, .sequence = recipe.train.sequence, .operand_bytes = half ? 2.0 : 4.0});
   // The embedding's gradient is cleared where it is not the head's.
-  const double cleared = model.tied ? 0 : 4 * c * static_cast<double>(model.vocab);
+  const double cleared = recipe.model.tied ? 0
+                                           : 4 * static_cast<double>(recipe.model.hidden) *
+                                                 static_cast<double>(recipe.model.vocab);
   // The norm reads the gradient; the optimizer reads it again, reads and writes parameters and
   // state, and in bf16 writes the copy.
   const double update =
-      (half ? 18 : 16) * p + 2 * method::optimizer_bytes(recipe, config::llama_tensors(model));
+      (half ? 18 : 16) * p + 2 * method::optimizer_bytes(recipe, method::tensors_of(recipe.model));
   const double products = times.all - times.attention - times.between - times.head;
-  return {{"block products", products, n * blocks, 0},
-          {"attention", times.attention, n * attention, 0},
-          {"norms, SwiGLU", times.between, 0, n * between + cleared},
-          {"head, loss", times.head, n * head, 0},
+  return {{"block products", products, n * work.products, 0},
+          {"attention", times.attention, n * work.attention, 0},
+          {"norms, SwiGLU", times.between, 0, n * work.between_bytes + cleared},
+          {"head, loss", times.head, n * work.head, 0},
           {"update", update_seconds, 0, update}};
 }
 
@@ -125,23 +117,23 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
       options.tokens.empty() ? random_tokens(recipe, batch) : read_tokens(options.tokens, batch);
   const int64_t batches = static_cast<int64_t>(tokens.size()) / batch;
 
-  const auto specs = config::llama_tensors(recipe.model);
+  const auto specs = method::tensors_of(recipe.model);
   const tensor::Layout layout(specs);
   tensor::Arena params(layout);
   train::set_initial_parameters(recipe, nullptr, params);
   SpeedResult result;
   result.precision = precision;
-  result.params = config::parameter_count(specs);
+  result.params = method::parameter_count(specs);
   result.tokens_per_step = rows * train.sequence;
-  result.flops_per_token = config::train_flops_per_token(recipe.model, train.sequence);
+  result.flops_per_token = method::train_flops_per_token(recipe.model, train.sequence);
   result.loaded_bytes = resident_memory_bytes();
 
   tensor::Arena gradients(layout);
   ThreadPool threads(static_cast<int>(train.threads));
   SlotHold slots(nullptr, threads.size());
   const auto communicators = transport::make_local_communicators(1);
-  model::Llama model(recipe.model, precision, layout, params, threads, rows_a_pass, train.sequence,
-                     placement);
+  const auto model = model::make_model(
+      {recipe.model, precision, layout, params, threads, rows_a_pass, train.sequence, placement});
   const auto strategy = sync::make_strategy(
       {params, gradients, threads, slots, *communicators.front(), method::sync_spec(recipe)});
   const auto round_at = [&](uint64_t step) {
@@ -152,24 +144,24 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
   model::PassTimes before;
   for (int64_t step = 0; step < recipe.train.steps; ++step) {
     if (options.progress) options.progress(step, recipe.train.steps);
-    if (step == options.warmup) before = model.times();
+    if (step == options.warmup) before = model->times();
     const Stopwatch watch;
     const Round round = round_at(static_cast<uint64_t>(step));
-    if (strategy->before_step(round)) model.refresh();
+    if (strategy->before_step(round)) model->refresh();
     const auto rows_now = std::span(tokens).subspan(static_cast<size_t>(step % batches * batch),
                                                     static_cast<size_t>(batch));
     const double loss =
-        train::accumulate_gradients(model, rows_now, train.sequence, rows_a_pass, gradients,
+        train::accumulate_gradients(*model, rows_now, train.sequence, rows_a_pass, gradients,
                                     [&](int layer) { strategy->gradients_ready(round, layer); });
     const auto report = strategy->after_step(round);
     if (!report) throw Error(fmt::format("step {}: {}", step + 1, report.error().message));
-    model.refresh();
+    model->refresh();
     result.losses.push_back(loss / static_cast<double>(result.tokens_per_step));
     if (step >= options.warmup) result.seconds.push_back(watch.seconds());
   }
   if (!placement) {
     const auto each = [&](double model::PassTimes::*part) {
-      return (model.times().*part - before.*part) / static_cast<double>(options.steps);
+      return (model->times().*part - before.*part) / static_cast<double>(options.steps);
     };
     const model::PassTimes times{each(&model::PassTimes::all), each(&model::PassTimes::attention),
                                  each(&model::PassTimes::between), each(&model::PassTimes::head)};

@@ -10,7 +10,7 @@
 #include "thinwire/base/file.h"
 #include "thinwire/bench/machine.h"
 #include "thinwire/config/recipe.h"
-#include "thinwire/model/llama.h"
+#include "thinwire/model/model.h"
 
 namespace thinwire::bench {
 

@@ -18,7 +18,7 @@
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
 #include "thinwire/codec/payload.h"
-#include "thinwire/config/model_shapes.h"
+#include "thinwire/method/architectures.h"
 #include "thinwire/report/table.h"
 #include "thinwire/sync/distro_encoder.h"
 
@@ -132,7 +132,7 @@ Case measure(const Arguments& arguments, const std::vector<TensorSpec>& tensors,
   const codec::SparseTiles tiles = random_tiles(plan.shapes(), values);
   const codec::PayloadId id;
 
-  Case result{.values = name_of(values), .k = k, .params = config::parameter_count(tensors)};
+  Case result{.values = name_of(values), .k = k, .params = method::parameter_count(tensors)};
   Bytes payload;
   result.encode_seconds = median_seconds(arguments.rounds, [&] {
     codec::begin_payload(id, payload);
@@ -183,7 +183,7 @@ void run(const Arguments& arguments) {
                                    arguments.chunk * arguments.chunk, k));
     }
   }
-  const auto tensors = config::llama_tensors(arguments.model);
+  const auto tensors = method::tensors_of(arguments.model);
   require_memory(arguments, tensors);
   ThreadPool threads(arguments.threads);
   std::vector<Case> cases;
@@ -199,7 +199,7 @@ void run(const Arguments& arguments) {
              arguments.threads, table_of(cases).terminal());
 }
 
-// A Llama of 51.7 M parameters.
+// A model of 51.7 M parameters.
 config::ModelSection default_model() {
   config::ModelSection model;
   model.vocab = 32000;
@@ -230,7 +230,7 @@ void add_bench_codec(CLI::App& bench) {
       ->capture_default_str();
   add_count(*command, "--chunk", arguments->chunk, 1, method::kMaxChunk, "Largest side of a tile");
   add_count(*command, "--layers", arguments->model.layers, 1, 1000,
-            "Blocks of the model, a Llama 512 wide");
+            "Blocks of the model, which is 512 wide");
   add_count(*command, "--threads", arguments->threads, 1, kMostThreads,
             "Threads that encode one payload");
   add_count(*command, "--rounds", arguments->rounds, 1, 1'000'000,

@@ -24,7 +24,7 @@
 #include "thinwire/convert/load.h"
 #include "thinwire/data/vocabulary.h"
 #include "thinwire/events/progress.h"
-#include "thinwire/model/decoder.h"
+#include "thinwire/model/registry.h"
 #include "thinwire/model/sampler.h"
 
 namespace thinwire::cli {
@@ -106,7 +106,7 @@ int64_t tokens_to_add(const Arguments& arguments, const convert::LoadedModel& lo
 void require_memory(const Arguments& arguments, const convert::LoadedModel& loaded) {
   const int64_t context = context_size(arguments, loaded);
   const std::string warning = check_memory(
-      {"generating", model::Decoder::memory(loaded.model, context, arguments.threads),
+      {"generating", model::decoder_memory(loaded.model, context, arguments.threads),
        fmt::format(
            "lower --context, which is {}{}", context,
            arguments.threads > 1 ? fmt::format(", or --threads {}", arguments.threads) : "")});
@@ -127,19 +127,20 @@ void run(const Arguments& arguments) {
   const int64_t wanted = tokens_to_add(arguments, loaded, static_cast<int64_t>(prompt.size()));
   require_memory(arguments, loaded);
   ThreadPool threads(arguments.threads);
-  model::Decoder decoder(loaded.model, *loaded.params, threads, context_size(arguments, loaded));
+  const auto decoder =
+      model::make_decoder({loaded.model, *loaded.params, threads, context_size(arguments, loaded)});
 
   data::TextStream text(*loaded.vocabulary);
   for (const int32_t token : prompt) write_output(text.push(token));
   const Stopwatch watch;
-  std::span<const float> logits = decoder.prefill(prompt);
+  std::span<const float> logits = decoder->prefill(prompt);
   int64_t made = 0;
   while (made < wanted) {
     const int32_t token = sampler.next(logits.first(pieces));
     ++made;
     if (token == loaded.vocabulary->eos() && !arguments.ignore_end) break;
     write_output(text.push(token));
-    if (made < wanted) logits = decoder.step(token);
+    if (made < wanted) logits = decoder->step(token);
   }
   write_output(text.finish() + "\n");
   events::print_message(fmt::format("{}, {:.0f} tokens/s", counted(made, "token"),

@@ -32,8 +32,7 @@ void run(const Arguments& arguments) {
 
 void add_import(CLI::App& app) {
   auto* command = add_command(
-      app, "import",
-      "Reads a Hugging Face Llama folder into a checkpoint, for train.init or generate");
+      app, "import", "Reads a Hugging Face folder into a checkpoint, for train.init or generate");
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("hf_dir", arguments->hf_dir, "Folder with config.json and safetensors")
       ->required()

@@ -12,8 +12,8 @@
 #include "thinwire/cli/given_recipe.h"
 #include "thinwire/cli/options.h"
 #include "thinwire/cli/plan.h"
-#include "thinwire/config/model_shapes.h"
 #include "thinwire/events/plot.h"
+#include "thinwire/method/architectures.h"
 #include "thinwire/plan/distro_report.h"
 #include "thinwire/report/table.h"
 
@@ -66,9 +66,9 @@ Case resolve(Arguments arguments) {
   config::Recipe recipe = load(arguments);
   if (arguments.recipe.empty()) recipe.model = plan::report_model();
   if (recipe.model.vocab == 0) recipe.model.vocab = recipe.data.vocabulary_size;
-  const auto tensors = config::llama_tensors(recipe.model);
+  const auto tensors = method::tensors_of(recipe.model);
   result.payload = plan::distro_payload(recipe.section<method::DistroOptions>("distro"), tensors);
-  result.setting.parameters = static_cast<double>(config::parameter_count(tensors));
+  result.setting.parameters = static_cast<double>(method::parameter_count(tensors));
   result.setting.payload_bytes = result.payload->bound_bytes;
   return result;
 }

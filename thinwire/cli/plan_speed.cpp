@@ -8,8 +8,8 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
 #include "thinwire/bench/speed.h"
-#include "thinwire/config/model_shapes.h"
 #include "thinwire/events/progress.h"
+#include "thinwire/method/architectures.h"
 
 namespace thinwire::cli {
 namespace {
@@ -26,7 +26,7 @@ constexpr std::string_view kInstead =
 // The share of a step that takes about a second: its rows are as many as that allows.
 config::Recipe short_step(config::Recipe recipe) {
   config::TrainSection& train = recipe.train;
-  const double row = config::train_flops_per_token(recipe.model, train.sequence) *
+  const double row = method::train_flops_per_token(recipe.model, train.sequence) *
                      static_cast<double>(train.sequence);
   if (row > kMostFlops) {
     throw UsageError(

@@ -53,20 +53,6 @@ void check_data(const DataSection& data) {
           data.vocabulary_model, data.vocabulary);
 }
 
-void check_model(const ModelSection& model) {
-  require(model.hidden % model.heads == 0,
-          "[model] hidden must be a multiple of heads, got hidden {} and heads {}", model.hidden,
-          model.heads);
-  require(model.kv_heads == 0 || model.heads % model.kv_heads == 0,
-          "[model] heads must be a multiple of kv_heads, got heads {} and kv_heads {}", model.heads,
-          model.kv_heads);
-  require(
-      model.head_size() % 2 == 0,
-      "[model] hidden / heads must be even, because rotary embedding turns pairs, got {} / {} = "
-      "{}",
-      model.hidden, model.heads, model.head_size());
-}
-
 void check_train(const TrainSection& train) {
   require(train.workers <= train.batch,
           "[train] workers must be <= batch, got workers {} and batch {}: more workers than batch "
@@ -128,7 +114,6 @@ void check_schedule(const ScheduleSection& schedule, int64_t steps) {
 void check_recipe(const Recipe& recipe) {
   check_run(recipe.run);
   check_data(recipe.data);
-  check_model(recipe.model);
   check_train(recipe.train);
   check_absent(recipe.sync, recipe.train.workers);
   check_links(recipe.links, recipe.train.engine);

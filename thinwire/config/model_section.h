@@ -1,4 +1,4 @@
-// The table [model] of a recipe: the shape of a Llama.
+// The table [model] of a recipe: what the model computes, and its shape.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,8 @@
 namespace thinwire::config {
 
 struct ModelSection final : SectionOf<ModelSection> {
-  int64_t vocab = 0;  // 0: the vocabulary's size
+  std::string architecture = "llama";  // a name of method/architectures.h
+  int64_t vocab = 0;                   // 0: the vocabulary's size
   int64_t hidden = 128;
   int64_t layers = 4;
   int64_t heads = 4;

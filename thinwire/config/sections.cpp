@@ -56,6 +56,8 @@ void DataSection::describe(Fields& fields) {
 }
 
 void ModelSection::describe(Fields& fields) {
+  fields.text("architecture", architecture,
+              "What the model computes, which says what the other fields of this table mean.");
   fields.integer("vocab", vocab, "tokens", 0, 1 << 24,
                  "Rows of the embedding; 0 means the size of the prepared vocabulary.");
   fields.integer("hidden", hidden, "", 1, 1 << 20, "Width of the residual stream.");

@@ -11,10 +11,10 @@
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/checkpoint/staged_folder.h"
 #include "thinwire/checkpoint/weights.h"
-#include "thinwire/config/model_shapes.h"
 #include "thinwire/convert/hf_config.h"
 #include "thinwire/convert/hf_folder.h"
 #include "thinwire/convert/hf_tokenizer.h"
+#include "thinwire/method/architectures.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::convert {

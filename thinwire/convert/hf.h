@@ -1,4 +1,4 @@
-// Hugging Face Llama folders: written for transformers (4.x and 5.x) to load, and read.
+// Hugging Face folders: written for transformers (4.x and 5.x) to load, and read.
 #pragma once
 
 #include <string>
@@ -21,11 +21,12 @@ using Notes = std::vector<std::string>;
 Notes export_hf(const fs::path& source, const fs::path& out_dir, DType dtype,
                 const checkpoint::TensorProgress& progress = {});
 
-// Reads a Hugging Face Llama folder (config.json, model.safetensors or its shards with index, fp32,
+// Reads a Hugging Face folder (config.json, model.safetensors or its shards with index, fp32,
 // bf16 or fp16, tied or untied, grouped-query) into a Thinwire checkpoint folder of step 0, usable
-// for train.init, generate and export. Throws Error that names the file and what is wrong: not a
-// Llama, a feature Thinwire's model lacks (biases, scaled or partial rotary embedding, a head_dim
-// other than hidden_size / num_attention_heads), missing, extra or misshaped tensors.
+// for train.init, generate and export. Throws Error that names the file and what is wrong: an
+// architecture that Thinwire lacks (hf_architectures.h), a feature Thinwire's model lacks (biases,
+// scaled or partial rotary embedding, a head_dim other than hidden_size / num_attention_heads),
+// missing, extra or misshaped tensors.
 Notes import_hf(const fs::path& hf_dir, const fs::path& out_dir,
                 const checkpoint::TensorProgress& reading = {},
                 const checkpoint::TensorProgress& writing = {});

@@ -1,4 +1,4 @@
-// config.json of Hugging Face's LlamaForCausalLM.
+// config.json of a Hugging Face folder.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,8 @@ struct HfConfig {
 
 // Reads config.json as transformers 4.x and 5.x write it, absent fields taking transformers'
 // defaults. Throws Error that names the file, the field, its value and what would be right when it
-// is no Llama or asks for something Thinwire's model does not compute.
+// is of no architecture of hf_architectures.h or asks for something Thinwire's model does not
+// compute.
 HfConfig read_hf_config(const fs::path& path);
 
 // The ids of special tokens; none where they are -1.

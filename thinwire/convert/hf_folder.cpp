@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "thinwire/base/error.h"
-#include "thinwire/config/model_shapes.h"
+#include "thinwire/method/architectures.h"
 
 namespace thinwire::convert {
 namespace {
@@ -17,8 +17,6 @@ using Json = nlohmann::json;
 constexpr const char* kSingleFile = "model.safetensors";
 constexpr const char* kIndexFile = "model.safetensors.index.json";
 constexpr std::string_view kRotaryBuffer = ".rotary_emb.inv_freq";
-constexpr std::string_view kEmbedding = "model.embed_tokens.weight";
-constexpr std::string_view kHead = "lm_head.weight";
 
 Json read_weight_map(const fs::path& path) {
   const Json json = Json::parse(read_text_file(path), nullptr, /*allow_exceptions=*/false);
@@ -42,6 +40,15 @@ std::string shard_name(const fs::path& index, const std::string& tensor, const J
 bool equal_bytes(const TensorView& a, const TensorView& b) {
   return a.dtype == b.dtype && a.shape == b.shape &&
          (a.bytes() == 0 || std::memcmp(a.data, b.data, static_cast<size_t>(a.bytes())) == 0);
+}
+
+// Of the tensor with this role in a model with a head of its own; empty: there is none.
+std::string name_of(TensorRole role, config::ModelSection model) {
+  model.tied = false;
+  for (const TensorSpec& tensor : method::tensors_of(model)) {
+    if (tensor.role == role) return tensor.name;
+  }
+  return {};
 }
 
 }  // namespace
@@ -74,18 +81,18 @@ void HfWeights::open_shards(const fs::path& index) {
 checkpoint::TensorFiles HfWeights::select(const config::ModelSection& model) const {
   checkpoint::TensorFiles selected = files_;
   std::erase_if(selected, [](const auto& file) { return file.first.ends_with(kRotaryBuffer); });
-  const auto head = selected.find(kHead);
-  const auto embedding = selected.find(kEmbedding);
+  const auto head = selected.find(name_of(TensorRole::kHead, model));
+  const auto embedding = selected.find(name_of(TensorRole::kEmbedding, model));
   if (model.tied && head != selected.end() && embedding != selected.end()) {
-    if (!equal_bytes(head->second->find(kHead), embedding->second->find(kEmbedding))) {
+    if (!equal_bytes(head->second->find(head->first), embedding->second->find(embedding->first))) {
       throw Error(
           fmt::format("{}: {} differs from {}, but config.json has tie_word_embeddings = "
                       "true",
-                      folder_.string(), kHead, kEmbedding));
+                      folder_.string(), head->first, embedding->first));
     }
     selected.erase(head);
   }
-  checkpoint::check_weights(folder_, selected, config::llama_tensors(model));
+  checkpoint::check_weights(folder_, selected, method::tensors_of(model));
   return selected;
 }
 

@@ -6,10 +6,10 @@
 #include "thinwire/base/memory.h"
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/checkpoint/resume.h"
-#include "thinwire/config/model_shapes.h"
 #include "thinwire/convert/hf.h"
 #include "thinwire/convert/hf_tokenizer.h"
 #include "thinwire/events/progress.h"
+#include "thinwire/method/architectures.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::convert {
@@ -61,7 +61,7 @@ checkpoint::CheckpointReader open_newest_model(const fs::path& newest) {
 }  // namespace
 
 void allocate_params(LoadedModel& loaded, const fs::path& origin) {
-  const auto tensors = config::llama_tensors(loaded.model);
+  const auto tensors = method::tensors_of(loaded.model);
   const double bytes = sizeof(float) * static_cast<double>(method::arena_elements(tensors));
   const std::string warning =
       check_memory({"the model in " + origin.string(), {{"weights", bytes}}, ""});

@@ -1,5 +1,5 @@
 // A model out of any folder that holds one: a run folder (its newest checkpoint), a checkpoint, or
-// a Hugging Face Llama folder.
+// a Hugging Face folder.
 #pragma once
 
 #include <cstdint>

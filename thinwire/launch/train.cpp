@@ -18,7 +18,6 @@
 #include "thinwire/base/rng.h"
 #include "thinwire/checkpoint/resume.h"
 #include "thinwire/checkpoint/run_folder.h"
-#include "thinwire/config/model_shapes.h"
 #include "thinwire/data/prepare.h"
 #include "thinwire/data/rows.h"
 #include "thinwire/data/token_sets.h"
@@ -28,6 +27,7 @@
 #include "thinwire/launch/ranks.h"
 #include "thinwire/launch/run_workers.h"
 #include "thinwire/links/links.h"
+#include "thinwire/method/architectures.h"
 #include "thinwire/method/ignored.h"
 #include "thinwire/method/run_memory.h"
 #include "thinwire/report/opening.h"
@@ -262,7 +262,7 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
   }
   const Corpus corpus(recipe, vocabulary->digest());
   check_watch(recipe, corpus);
-  const tensor::Layout layout(config::llama_tensors(recipe.model));
+  const tensor::Layout layout(method::tensors_of(recipe.model));
   Beginning from = find_beginning(start.checkpoint, layout, *vocabulary,
                                   {recipe, vocabulary->digest(), corpus.digests});
   const int64_t first_step = from.first_step;

@@ -1,6 +1,7 @@
 #include "thinwire/method/explain.h"
 
 #include "thinwire/config/explain.h"
+#include "thinwire/method/architectures.h"
 #include "thinwire/method/optimizers.h"
 #include "thinwire/method/registry.h"
 
@@ -13,6 +14,9 @@ std::string explain_recipe(std::string_view what) {
   }
   for (const OptimizerSpec* optimizer : all_optimizers()) {
     choices["optim.method"].emplace_back(optimizer->name, optimizer->sentence);
+  }
+  for (const Architecture* architecture : all_architectures()) {
+    choices["model.architecture"].emplace_back(architecture->name, architecture->sentence);
   }
   return config::explain_recipe(method_sections(), choices, what);
 }

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "thinwire/config/changes.h"
 #include "thinwire/method/adamw.h"
+#include "thinwire/method/architectures.h"
 #include "thinwire/method/distro.h"
 #include "thinwire/method/optimizers.h"
 #include "thinwire/method/registry.h"
@@ -44,6 +46,24 @@ void add_data(const config::DataSection& data, std::vector<Rule>& rules) {
   }
 }
 
+// Fields of [model] that the architecture does not have.
+void add_model(config::ModelSection model, std::vector<Rule>& rules) {
+  constexpr std::array<std::string_view, 3> kCommon = {"architecture", "init_std", "recompute"};
+  const Architecture& architecture = find_architecture(model.architecture);
+  const auto has = [](std::span<const std::string_view> names, const std::string& name) {
+    return std::ranges::find(names, name) != names.end();
+  };
+  config::Fields fields;
+  model.describe(fields);
+  for (const config::Field& field : fields.all()) {
+    if (has(kCommon, field.name) || has(architecture.shape_fields, field.name) ||
+        has(architecture.arithmetic_fields, field.name)) {
+      continue;
+    }
+    rules.push_back({"model." + field.name, "model.architecture is " + model.architecture});
+  }
+}
+
 // Why there is no optimizer: DisTrO's own updates take the place of its. Empty: there is one.
 std::string without_optimizer(const config::Recipe& recipe) {
   if (recipe.sync.method != kDistro.name && recipe.sync.within != kDistro.name) return {};
@@ -77,6 +97,7 @@ std::vector<Rule> rules_of(const config::Recipe& recipe) {
   add_schedule(recipe, rules);
   add_data(recipe.data, rules);
   add_optimizers(recipe, rules);
+  add_model(recipe.model, rules);
   if (recipe.eval.patience == 0 && !recipe.checkpoint.best) {
     rules.push_back({"eval.watch", "neither eval.patience nor checkpoint.best is set"});
   }

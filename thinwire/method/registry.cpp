@@ -9,6 +9,7 @@
 #include "thinwire/config/check.h"
 #include "thinwire/config/values.h"
 #include "thinwire/method/allreduce.h"
+#include "thinwire/method/architectures.h"
 #include "thinwire/method/diloco.h"
 #include "thinwire/method/distro.h"
 #include "thinwire/method/optimizers.h"
@@ -122,6 +123,7 @@ void check_sync_fields(const config::Recipe& recipe) {
 config::Recipe load_recipe(const std::filesystem::path& path,
                            std::span<const std::string> overrides) {
   return config::load_recipe(path, overrides, method_sections(), [](const config::Recipe& recipe) {
+    find_architecture(recipe.model.architecture).check(recipe.model);
     check_sync_fields(recipe);
     find_method(recipe.sync.method).check(recipe);
     find_optimizer(recipe.optim.method).check(recipe);

@@ -21,7 +21,8 @@ schedule::Rounds rounds_of(const config::Recipe& recipe);
 // Prototypes of every method's and optimizer's section, for config::load_recipe and explain_recipe.
 config::MethodSections method_sections();
 
-// config::load_recipe with every method's and optimizer's section, and the chosen ones' own checks.
+// config::load_recipe with every method's and optimizer's section, and the own checks of the chosen
+// architecture, method and optimizer.
 config::Recipe load_recipe(const std::filesystem::path& path,
                            std::span<const std::string> overrides);
 

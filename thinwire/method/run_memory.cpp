@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "thinwire/base/block_sizes.h"
-#include "thinwire/config/model_shapes.h"
+#include "thinwire/method/architectures.h"
 #include "thinwire/method/memory.h"
 #include "thinwire/method/registry.h"
 
@@ -18,7 +18,7 @@ constexpr double kWorthNaming = 0.1;
 constexpr size_t kMostNamed = 2;
 
 StepMemory worker_memory(const config::Recipe& recipe, int64_t rows) {
-  const auto tensors = config::llama_tensors(recipe.model);
+  const auto tensors = method::tensors_of(recipe.model);
   const StateBytes state = find_method(recipe.sync.method).state(recipe, tensors);
   StepMemory memory = step_memory(recipe, tensors, state, rows);
   if (recipe.train.device != "cpu") {  // these are the device's

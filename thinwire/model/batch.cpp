@@ -3,15 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "thinwire/base/error.h"
-#include "thinwire/model/weights.h"
 
 namespace thinwire::model {
 namespace {
 
 int64_t positive(int64_t value, const char* name) {
-  if (value < 1) throw Error(fmt::format("Llama: {} must be >= 1, got {}", name, value));
+  if (value < 1) throw Error(fmt::format("a batch: {} must be >= 1, got {}", name, value));
   return value;
 }
 
@@ -35,10 +35,52 @@ void Batch::load(std::span<const int32_t> tokens, int64_t rows) {
   check_tokens(tokens, vocabulary_);
   rows_ = rows;
   sequence_ = count / rows - 1;
+  weights_.clear();
   for (int64_t r = 0; r < rows; ++r) {
     const int32_t* const row = tokens.data() + r * (sequence_ + 1);
     std::copy_n(row, sequence_, inputs_.data() + r * sequence_);
     std::copy_n(row + 1, sequence_, targets_.data() + r * sequence_);
+  }
+}
+
+void Batch::load(const Examples& examples) {
+  const auto count = static_cast<int64_t>(examples.inputs.size());
+  const int64_t rows = examples.rows;
+  if (rows < 1 || rows > max_rows_ || count % rows != 0 || count < rows ||
+      count / rows > max_sequence_) {
+    throw Error(fmt::format(
+        "a batch of {} rows with {} positions in all; this model takes 1 to {} rows of 1 to {}",
+        rows, count, max_rows_, max_sequence_));
+  }
+  const bool weighted = !examples.weights.empty();
+  if (examples.targets.size() != examples.inputs.size() ||
+      (weighted && examples.weights.size() != examples.inputs.size())) {
+    throw Error(fmt::format("a batch of {} positions with {} targets and {} weights", count,
+                            examples.targets.size(), examples.weights.size()));
+  }
+  check_tokens(examples.inputs, vocabulary_);
+  if (!weighted) check_tokens(examples.targets, vocabulary_);
+  for (size_t i = 0; weighted && i < examples.weights.size(); ++i) {
+    if (!std::isfinite(examples.weights[i])) {
+      throw Error(fmt::format("the weight of position {} is {}", i, examples.weights[i]));
+    }
+    if (examples.weights[i] != 0) check_tokens(examples.targets.subspan(i, 1), vocabulary_);
+  }
+  rows_ = rows;
+  sequence_ = count / rows;
+  std::copy(examples.inputs.begin(), examples.inputs.end(), inputs_.begin());
+  std::copy(examples.targets.begin(), examples.targets.end(), targets_.begin());
+  weights_.assign(examples.weights.begin(), examples.weights.end());
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    if (weights_[i] == 0) targets_[i] = 0;
+  }
+}
+
+void check_tokens(std::span<const int32_t> tokens, int64_t vocabulary) {
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] >= 0 && tokens[i] < vocabulary) continue;
+    throw Error(fmt::format("token {} at index {} is outside the model's vocabulary of {}",
+                            tokens[i], i, vocabulary));
   }
 }
 

@@ -1,4 +1,5 @@
-// A batch of rows as a model takes it in.
+// A batch of rows as a model takes it in: what each position reads, what it is to predict, and how
+// much its loss counts.
 #pragma once
 
 #include <cstdint>
@@ -7,28 +8,48 @@
 
 namespace thinwire::model {
 
+// Rows of positions, one after the other; every span is rows x sequence.
+struct Examples {
+  std::span<const int32_t> inputs;
+  // What each position predicts: the next token, a masked one, a class. It counts only where the
+  // position's weight is not 0, and may be any number elsewhere.
+  std::span<const int32_t> targets;
+  // By which each position's loss and its gradient are multiplied, finite; empty: all by 1.
+  std::span<const float> weights;
+  int64_t rows = 0;
+};
+
 class Batch {
  public:
   // Of at most `max_rows` rows of at most `max_sequence` predictions; both are >= 1, else Error.
   Batch(int64_t max_rows, int64_t max_sequence, int64_t vocabulary);
 
-  // `tokens` is rows x (sequence + 1). Throws Error for a batch of the wrong size and for a token
-  // outside the vocabulary.
+  // Every position predicts the token behind it: `tokens` is rows x (sequence + 1). Throws Error
+  // for a batch of the wrong size and for a token outside the vocabulary.
   void load(std::span<const int32_t> tokens, int64_t rows);
+  // Likewise; Error also for a weight that is not finite.
+  void load(const Examples& examples);
 
   int64_t max_tokens() const { return max_rows_ * max_sequence_; }
   int64_t rows() const { return rows_; }
   int64_t sequence() const { return sequence_; }
   int64_t tokens() const { return rows_ * sequence_; }
-  // The first tokens() of each count: position t of a row predicts its token t + 1.
+  // The first tokens() of each count; null weights: all 1.
   const int32_t* inputs() const { return inputs_.data(); }
   const int32_t* targets() const { return targets_.data(); }
-  size_t bytes() const { return (inputs_.size() + targets_.size()) * sizeof(int32_t); }
+  const float* weights() const { return weights_.empty() ? nullptr : weights_.data(); }
+  size_t bytes() const {
+    return (inputs_.size() + targets_.size()) * sizeof(int32_t) + weights_.size() * sizeof(float);
+  }
 
  private:
   int64_t max_rows_, max_sequence_, vocabulary_;
   int64_t rows_ = 0, sequence_ = 0;
   std::vector<int32_t> inputs_, targets_;
+  std::vector<float> weights_;
 };
+
+// Throws Error that names the first token outside [0, vocabulary) and where it stands.
+void check_tokens(std::span<const int32_t> tokens, int64_t vocabulary);
 
 }  // namespace thinwire::model

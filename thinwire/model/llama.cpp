@@ -2,100 +2,222 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
+#include <string>
+#include <vector>
 
-#include "thinwire/base/error.h"
-#include "thinwire/base/rng.h"
-#include "thinwire/model/llama_engine.h"
-#include "thinwire/model/llama_torch.h"
-#include "thinwire/tensor/gemm.h"
+#include "thinwire/model/linear.h"
+#include "thinwire/tensor/attention.h"
 
 namespace thinwire::model {
+namespace {
 
-Placement parse_device(std::string_view text, int worker) {
-  if (text == "cpu") return {};
-  if (text == "torch_cpu") return tensor::DevicePlace{};
-  const int count = tensor::cuda_device_count();
-  if (text == "auto" && count == 0) return {};
-  if (text != "cuda" && text != "auto") {
-    throw UsageError(
-        fmt::format("[train] device must be cpu, cuda, auto or torch_cpu, got \"{}\"", text));
-  }
-  if (count == 0) {
-    throw UsageError(
-        fmt::format("[train] device = cuda, but {}; choose cpu or auto", tensor::cuda_status()));
-  }
-  return tensor::DevicePlace{Device::kCuda, worker % count};
-}
-
-Precision parse_precision(std::string_view text, const Placement& placement) {
-  if (text == "fp32") return Precision::kFp32;
-  if (text == "bf16") return Precision::kBf16;
-  if (text == "auto") {
-    const bool gpu = placement && placement->kind == Device::kCuda;
-    return gpu || tensor::has_fast_bf16_gemm() ? Precision::kBf16 : Precision::kFp32;
-  }
-  throw UsageError(fmt::format("[train] precision must be fp32, bf16 or auto, got \"{}\"", text));
-}
-
-Recompute parse_recompute(std::string_view text) {
-  if (text == "none") return Recompute::kNone;
-  if (text == "attention") return Recompute::kAttention;
-  if (text == "block") return Recompute::kBlock;
-  throw UsageError(
-      fmt::format("[model] recompute must be none, attention or block, got \"{}\"", text));
-}
-
-Llama::Llama(const config::ModelSection& model, Precision precision, const tensor::Layout& layout,
-             tensor::Arena& params, ThreadPool& threads, int64_t max_rows, int64_t sequence,
-             const Placement& placement) {
-  if (placement) {
-    engine_ = make_torch_engine(*placement, model, precision, layout, params, threads, max_rows,
-                                sequence);
-  } else if (precision == Precision::kBf16) {
-    engine_ =
-        std::make_unique<LlamaEngine<Bf16>>(model, layout, params, threads, max_rows, sequence);
-  } else {
-    engine_ =
-        std::make_unique<LlamaEngine<float>>(model, layout, params, threads, max_rows, sequence);
-  }
-}
-
-Llama::~Llama() = default;
-
-double Llama::loss_and_gradients(std::span<const int32_t> tokens, int64_t rows,
-                                 float gradient_scale, tensor::Arena& gradients,
-                                 const std::function<void(int layer)>& layer_ready,
-                                 Gradients mode) {
-  return engine_->loss_and_gradients(tokens, rows, gradient_scale, gradients, layer_ready, mode);
-}
-
-double Llama::loss(std::span<const int32_t> tokens, int64_t rows) {
-  return engine_->loss(tokens, rows);
-}
-
-void Llama::refresh() { engine_->refresh(); }
-
-PassTimes Llama::times() const { return engine_->times(); }
-
-size_t Llama::activation_bytes() const { return engine_->bytes(); }
-
-void init_llama(tensor::Arena& params, const config::ModelSection& model, uint64_t seed) {
-  const double residual = 1.0 / std::sqrt(2.0 * static_cast<double>(model.layers));
-  for (size_t i = 0; i < params.layout().size(); ++i) {
-    const TensorSpec& spec = params.layout().specs()[i];
-    const std::span<float> values = params.tensor(i);
-    if (spec.role == TensorRole::kNorm) {
-      std::fill(values.begin(), values.end(), 1.0f);
-      continue;
+// Shape suffixes as in ops.h.
+class LlamaGraph final : public Graph {
+ public:
+  LlamaGraph(Ops& ops, const config::ModelSection& model, const tensor::Layout& layout,
+             Purpose purpose)
+      : ops_(ops),
+        recompute_(parse_recompute(model.recompute)),
+        shape_{model.heads, model.kv_heads, model.head_size()},
+        embedding_(offset(layout, "model.embed_tokens")),
+        final_norm_(offset(layout, "model.norm")),
+        head_(model.tied ? embedding_ : offset(layout, "lm_head")) {
+    for (int64_t layer = 0; layer < model.layers; ++layer) {
+      weights_.push_back(weights_of(layout, fmt::format("model.layers.{}.", layer)));
     }
-    const bool adds_to_residual =
-        spec.name.ends_with("o_proj.weight") || spec.name.ends_with("down_proj.weight");
-    const double deviation = model.init_std * (adds_to_residual ? residual : 1.0);
-    Rng rng(derive_seed(seed, spec.name), 0);
-    for (float& value : values) value = static_cast<float>(deviation * rng.normal());
+    plan(model, purpose);
   }
+
+  void forward(bool keep) override {
+    keep_ = keep;
+    Slot x = saved(0).attention_norm.x_NC, branch = kNoSlot;
+    ops_.embed(embedding_, x);
+    for (int64_t layer = 0; layer < layers(); ++layer) {
+      forward_block(layer, x, branch);
+      x = saved(layer).mlp_norm.x_NC;
+      branch = branch_NC_;
+    }
+    ops_.add_norm(x, branch, final_norm_, final_, hidden_NC_);
+  }
+
+  void backward(const LayerReady& ready) override {
+    ops_.clear(dx_NC_);
+    ops_.norm_backward(final_, final_norm_, branch_NC_, dx_NC_, dx_rounded_NC_, hidden_NC_);
+    for (int64_t layer = layers() - 1; layer >= 0; --layer) {
+      // The shared slots still hold the last block's.
+      if (recompute_ != Recompute::kNone && layer + 1 < layers()) recompute(layer);
+      backward_mlp(layer);
+      backward_attention(layer);
+      drop(saved(layer));
+      if (ready) ready(static_cast<int>(layer));
+    }
+    ops_.embed_backward(dx_NC_, embedding_);
+    if (ready) ready(-1);
+  }
+
+  Head head() const override { return {head_, hidden_NC_, branch_NC_}; }
+
+  std::vector<const Linear*> products() const override {
+    std::vector<const Linear*> all;
+    for (const Weights& block : weights_) {
+      for (const Linear* linear : {&block.qkv, &block.o, &block.gate_up, &block.down}) {
+        all.push_back(linear);
+      }
+    }
+    return all;
+  }
+
+ private:
+  struct Weights {
+    int64_t attention_norm, mlp_norm;  // offsets of vectors
+    Linear qkv, o, gate_up, down;
+  };
+  // What the backward pass of one block needs. Everything else it computes again on its way.
+  struct Saved {
+    NormSlots attention_norm;
+    AttentionSlots attention;
+    NormSlots mlp_norm;
+    Slot gate_up_N2F;
+  };
+
+  static int64_t offset(const tensor::Layout& layout, const std::string& module) {
+    return layout.offset(layout.find(module + ".weight"));
+  }
+
+  static Weights weights_of(const tensor::Layout& layout, const std::string& block) {
+    const auto linear = [&](const std::vector<std::string>& modules) {
+      std::vector<std::string> names;
+      for (const std::string& module : modules) names.push_back(block + module + ".weight");
+      return Linear(layout, names);
+    };
+    return {offset(layout, block + "input_layernorm"),
+            offset(layout, block + "post_attention_layernorm"),
+            linear({"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"}),
+            linear({"self_attn.o_proj"}),
+            linear({"mlp.gate_proj", "mlp.up_proj"}),
+            linear({"mlp.down_proj"})};
+  }
+
+  int64_t layers() const { return static_cast<int64_t>(weights_.size()); }
+  // Without a backward pass all blocks use the first one's slots.
+  const Saved& saved(int64_t layer) const { return saved_[keep_ ? static_cast<size_t>(layer) : 0]; }
+
+  void plan(const config::ModelSection& model, Purpose purpose) {
+    const int64_t c = model.hidden, f = model.intermediate;
+    const bool trains = purpose == Purpose::kTraining;
+    const auto norm = [&] { return NormSlots{ops_.stream(c), ops_.stream(1)}; };
+    for (int64_t layer = 0; layer < (trains ? layers() : 1); ++layer) {
+      Saved block = layer == 0 ? Saved{} : saved_[0];
+      block.attention_norm = norm();
+      if (layer == 0 || recompute_ == Recompute::kNone) {
+        block.attention = {ops_.operand(shape_.qkv_width()), ops_.operand(c),
+                           ops_.stream(model.heads)};
+      }
+      if (layer == 0 || recompute_ != Recompute::kBlock) {
+        block.mlp_norm = trains ? norm() : block.attention_norm;
+        block.gate_up_N2F = ops_.operand(2 * f);
+      }
+      saved_.push_back(block);
+    }
+    final_ = trains ? norm() : saved_[0].attention_norm;
+    hidden_NC_ = ops_.operand(c);
+    branch_NC_ = ops_.operand(c);
+    inner_NF_ = ops_.operand(f);
+    if (!trains) return;
+    dinner_NF_ = ops_.operand(f);
+    dx_NC_ = ops_.stream(c);
+    dx_rounded_NC_ = ops_.rounded(dx_NC_);
+  }
+
+  void forward_block(int64_t layer, Slot x, Slot branch) {
+    const Weights& block = weights_[static_cast<size_t>(layer)];
+    ops_.add_norm(x, branch, block.attention_norm, saved(layer).attention_norm, hidden_NC_);
+    attend(layer);
+    forward_gate_up(layer);
+    ops_.swiglu(saved(layer).gate_up_N2F, inner_NF_);
+    ops_.linear(block.down, inner_NF_, branch_NC_);
+    ops_.drop({inner_NF_});
+  }
+
+  // From the attention norm's output to the heads' output.
+  void attend(int64_t layer) {
+    const AttentionSlots& slots = saved(layer).attention;
+    ops_.linear(weights_[static_cast<size_t>(layer)].qkv, hidden_NC_, slots.qkv_NW);
+    ops_.attention(layer, shape_, slots);
+  }
+
+  // From the heads' output to the gates and ups of the MLP.
+  void forward_gate_up(int64_t layer) {
+    const Weights& block = weights_[static_cast<size_t>(layer)];
+    const Saved& slots = saved(layer);
+    ops_.linear(block.o, slots.attention.out_NC, branch_NC_);
+    ops_.add_norm(slots.attention_norm.x_NC, branch_NC_, block.mlp_norm, slots.mlp_norm,
+                  hidden_NC_);
+    ops_.linear(block.gate_up, hidden_NC_, slots.gate_up_N2F);
+  }
+
+  // Fills the slots that the blocks share with what this block's forward pass left there.
+  void recompute(int64_t layer) {
+    const NormSlots& norm = saved(layer).attention_norm;
+    ops_.add_norm(norm.x_NC, kNoSlot, weights_[static_cast<size_t>(layer)].attention_norm, norm,
+                  hidden_NC_);
+    attend(layer);
+    if (recompute_ == Recompute::kBlock) forward_gate_up(layer);
+  }
+
+  void backward_mlp(int64_t layer) {
+    const Weights& block = weights_[static_cast<size_t>(layer)];
+    const Saved& slots = saved(layer);
+    ops_.linear_backward_input(block.down, dx_rounded_NC_, dinner_NF_);
+    ops_.swiglu_backward(slots.gate_up_N2F, dinner_NF_, inner_NF_);
+    ops_.linear_backward_weight(block.down, dx_rounded_NC_, inner_NF_);
+    ops_.drop({dinner_NF_, inner_NF_});
+    ops_.linear_backward_input(block.gate_up, slots.gate_up_N2F, branch_NC_);
+    ops_.norm_backward(slots.mlp_norm, block.mlp_norm, branch_NC_, dx_NC_, dx_rounded_NC_,
+                       hidden_NC_);
+    ops_.linear_backward_weight(block.gate_up, slots.gate_up_N2F, hidden_NC_);
+  }
+
+  void backward_attention(int64_t layer) {
+    const Weights& block = weights_[static_cast<size_t>(layer)];
+    const Saved& slots = saved(layer);
+    ops_.linear_backward_input(block.o, dx_rounded_NC_, branch_NC_);
+    ops_.linear_backward_weight(block.o, dx_rounded_NC_, slots.attention.out_NC);
+    ops_.attention_backward(shape_, slots.attention, branch_NC_);
+    ops_.linear_backward_input(block.qkv, slots.attention.qkv_NW, branch_NC_);
+    ops_.norm_backward(slots.attention_norm, block.attention_norm, branch_NC_, dx_NC_,
+                       dx_rounded_NC_, hidden_NC_);
+    ops_.linear_backward_weight(block.qkv, slots.attention.qkv_NW, hidden_NC_);
+  }
+
+  void drop(const Saved& slots) {
+    ops_.drop({slots.attention_norm.x_NC, slots.attention_norm.rstd_N, slots.attention.qkv_NW,
+               slots.attention.out_NC, slots.mlp_norm.x_NC, slots.mlp_norm.rstd_N,
+               slots.gate_up_N2F});
+  }
+
+  Ops& ops_;
+  const Recompute recompute_;
+  const tensor::AttentionShape shape_;
+  const int64_t embedding_, final_norm_;
+  const int64_t head_;            // the embedding when tied
+  std::vector<Weights> weights_;  // for each block
+  std::vector<Saved> saved_;      // likewise; one where nothing is trained
+  bool keep_ = false;
+  NormSlots final_{};
+  Slot hidden_NC_ = kNoSlot;      // output of a norm
+  Slot branch_NC_ = kNoSlot;      // what a branch adds to the residual stream; gradients of hidden_
+  Slot inner_NF_ = kNoSlot;       // the MLP's hidden layer
+  Slot dinner_NF_ = kNoSlot;      // its gradient
+  Slot dx_NC_ = kNoSlot;          // gradient of the residual stream
+  Slot dx_rounded_NC_ = kNoSlot;  // as an operand
+};
+
+}  // namespace
+
+std::unique_ptr<Graph> make_llama(Ops& ops, const config::ModelSection& model,
+                                  const tensor::Layout& layout, Purpose purpose) {
+  return std::make_unique<LlamaGraph>(ops, model, layout, purpose);
 }
 
 }  // namespace thinwire::model

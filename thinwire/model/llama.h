@@ -1,112 +1,19 @@
-// The Llama language model (Touvron et al. 2023, arXiv 2302.13971) with forward and backward passes
-// written by hand: loss and gradients of a batch of rows, without autograd. All memory is planned
-// in the constructor; a step allocates nothing.
+// The Llama language model (Touvron et al. 2023, arXiv 2302.13971):
 //
 //     x  = embed[token]
 //     x += Wo attention(rope(Wq y), rope(Wk y), Wv y),  y = rmsnorm(x)     for every block
 //     x += Wdown (silu(Wgate y) * (Wup y)),             y = rmsnorm(x)
-//     loss = sum of cross entropies of softmax(Whead rmsnorm(x)) with the next token, in nats
-//
-// The residual stream, the norms' statistics, softmax and all gradients of parameters are fp32 in
-// either precision; bf16 rounds the operands and results of the matrix products.
+//     logits = Whead rmsnorm(x)
 #pragma once
 
-#include <cstdint>
-#include <functional>
 #include <memory>
-#include <optional>
-#include <span>
-#include <string_view>
 
-#include "thinwire/base/threads.h"
-#include "thinwire/config/model_section.h"
-#include "thinwire/tensor/arena.h"
-#include "thinwire/tensor/device.h"
+#include "thinwire/model/graph.h"
 
 namespace thinwire::model {
 
-enum class Precision : uint8_t { kFp32, kBf16 };
-
-// Who computes: without a value our own engine on the processor, else LibTorch's on that device.
-using Placement = std::optional<tensor::DevicePlace>;
-
-// Reads train.device for worker `worker` (from 0): cpu (our own engine), torch_cpu, cuda (worker i
-// of the process on device i modulo the number of devices), or auto (cuda where there is a device,
-// else cpu). Throws UsageError, which says what is there, where the device is missing.
-Placement parse_device(std::string_view text, int worker = 0);
-
-// Reads train.precision: fp32, bf16, or auto (bf16 where the device multiplies it faster than
-// fp32). Throws UsageError for anything else.
-Precision parse_precision(std::string_view text, const Placement& placement = {});
-
-// What the backward pass computes again from what the forward pass kept (Chen et al. 2016, arXiv
-// 1604.06174): of every block nothing; queries, keys, values and attention; or all but its input.
-// The gradients are the same, bit for bit.
-enum class Recompute : uint8_t { kNone, kAttention, kBlock };
-
-// Reads model.recompute. Throws UsageError for anything but none, attention and block.
-Recompute parse_recompute(std::string_view text);
-
-// Whether a pass adds its gradients to those that are there, or replaces them, gaps between the
-// tensors included (which become zero).
-enum class Gradients : uint8_t { kAdd, kReplace };
-
-// Where the time of passes over batches went, in seconds since the model was made. What is left of
-// `all` are the matrix products of the blocks.
-struct PassTimes {
-  double all = 0;
-  double attention = 0;  // scores, softmax and rotary positions, forward and backward
-  double between = 0;    // norms, SwiGLU and embedding: passes over memory between the products
-  double head = 0;       // the last product with its cross entropy
-};
-
-class Llama {
- public:
-  // `model` is complete (vocab, kv_heads and intermediate are not 0) and `layout` is
-  // config::llama_tensors(model); model.recompute decides how much memory the model takes. A call
-  // takes at most `max_rows` rows of at most `sequence` tokens. layout, params and threads outlive
-  // the model. Throws Error for shapes the model cannot have. With a placement, `params` and the
-  // gradients of each call get a copy on that device.
-  Llama(const config::ModelSection& model, Precision precision, const tensor::Layout& layout,
-        tensor::Arena& params, ThreadPool& threads, int64_t max_rows, int64_t sequence,
-        const Placement& placement = {});
-  ~Llama();
-  Llama(const Llama&) = delete;
-  Llama& operator=(const Llama&) = delete;
-
-  // `tokens` is rows x (length + 1) with 1 <= length <= sequence; position t predicts token t + 1.
-  // Returns the sum of the rows * length losses in nats and adds gradient_scale *
-  // d(sum)/d(parameter) to `gradients`, or sets them to it. layer_ready, if set, hears of each
-  // block once its gradients in this call are complete, blocks descending, then -1 for embedding,
-  // head and final norm. Throws Error for a token outside the vocabulary and for a batch of the
-  // wrong size.
-  double loss_and_gradients(std::span<const int32_t> tokens, int64_t rows, float gradient_scale,
-                            tensor::Arena& gradients,
-                            const std::function<void(int layer)>& layer_ready = {},
-                            Gradients mode = Gradients::kAdd);
-
-  // The same number as loss_and_gradients returns, bit for bit.
-  double loss(std::span<const int32_t> tokens, int64_t rows);
-
-  // To be called after the parameters changed: makes the bf16 copies anew, unless the optimizer did
-  // that on its way (Arena::rounded).
-  void refresh();
-
-  // Zeros with a placement, where the device works behind the caller's back.
-  PassTimes times() const;
-
-  // Everything the model allocated: activations, scratch memory and bf16 copies.
-  size_t activation_bytes() const;
-
-  class Engine;
-
- private:
-  std::unique_ptr<Engine> engine_;
-};
-
-// Sets the parameters for the start of training: matrices, embedding and head normal(0, init_std),
-// the projections that add to the residual stream (o and down) scaled by 1/sqrt(2 * layers),
-// norms 1. Every tensor has its own random stream, so the values depend on seed and shapes alone.
-void init_llama(tensor::Arena& params, const config::ModelSection& model, uint64_t seed);
+// model.recompute decides how many slots there are.
+std::unique_ptr<Graph> make_llama(Ops& ops, const config::ModelSection& model,
+                                  const tensor::Layout& layout, Purpose purpose);
 
 }  // namespace thinwire::model

@@ -7,7 +7,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
-#include "thinwire/config/model_shapes.h"
+#include "thinwire/method/architectures.h"
 #include "thinwire/method/diloco.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/method/within.h"
@@ -222,10 +222,10 @@ PlannedModel planned_model(config::Recipe& recipe) {
         recipe.data.vocabulary == "byte" ? kByteVocabulary : recipe.data.vocabulary_size;
   }
   PlannedModel model;
-  model.tensors = config::llama_tensors(recipe.model);
-  model.parameters = static_cast<double>(config::parameter_count(model.tensors));
-  model.non_embedding = static_cast<double>(config::non_embedding_count(model.tensors));
-  model.flops_per_token = config::train_flops_per_token(recipe.model, recipe.train.sequence);
+  model.tensors = method::tensors_of(recipe.model);
+  model.parameters = static_cast<double>(method::parameter_count(model.tensors));
+  model.non_embedding = static_cast<double>(method::non_embedding_count(model.tensors));
+  model.flops_per_token = method::train_flops_per_token(recipe.model, recipe.train.sequence);
   return model;
 }
 

@@ -5,14 +5,14 @@
 
 #include "thinwire/base/memory.h"
 #include "thinwire/base/units.h"
-#include "thinwire/config/model_shapes.h"
+#include "thinwire/method/architectures.h"
 #include "thinwire/method/run_memory.h"
 
 namespace thinwire::report {
 namespace {
 
 std::string what_trains(const config::Recipe& recipe) {
-  const int64_t params = config::parameter_count(config::llama_tensors(recipe.model));
+  const int64_t params = method::parameter_count(method::tensors_of(recipe.model));
   return fmt::format("{}: {}, {} x {}, {} on {}, {} parameters", recipe.run.name,
                      recipe.sync.method, counted(recipe.train.workers, "worker"),
                      counted(recipe.train.threads, "thread"), recipe.train.precision,

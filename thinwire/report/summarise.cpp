@@ -6,8 +6,8 @@
 
 #include "thinwire/base/digest.h"
 #include "thinwire/base/threads.h"
-#include "thinwire/config/model_shapes.h"
 #include "thinwire/links/links.h"
+#include "thinwire/method/architectures.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::report {
@@ -38,11 +38,11 @@ void time_over_links(const config::Recipe& recipe, std::span<const TensorSpec> s
 }  // namespace
 
 events::Summary summarise(const config::Recipe& recipe, const Recorder& recorder, uint64_t digest) {
-  const auto specs = config::llama_tensors(recipe.model);
+  const auto specs = method::tensors_of(recipe.model);
   const auto workers = static_cast<int>(recipe.train.workers);
   events::Summary summary = recorder.totals().summary();
-  summary.params = config::parameter_count(specs);
-  summary.params_non_embedding = config::non_embedding_count(specs);
+  summary.params = method::parameter_count(specs);
+  summary.params_non_embedding = method::non_embedding_count(specs);
   summary.digest = to_hex(digest);
   summary.peak_memory_bytes = static_cast<int64_t>(peak_memory_bytes());
   const double sent = summary.bytes_sent_per_worker_step;

@@ -44,7 +44,8 @@ T* LinearCrossEntropy<T>::dlogits() {
 
 template <typename T>
 double LinearCrossEntropy<T>::chunk_loss(int64_t rows, const T* x, const T* weight,
-                                         const int32_t* targets, bool gradients) {
+                                         const int32_t* targets, const float* factors,
+                                         bool gradients) {
   gemm(threads_, Transpose::kNo, Transpose::kYes, rows, vocabulary_, width_, x, width_, weight,
        width_, 0, logits_.data(), vocabulary_);
   T* const gradient = gradients ? dlogits() : nullptr;
@@ -56,7 +57,9 @@ double LinearCrossEntropy<T>::chunk_loss(int64_t rows, const T* x, const T* weig
     }
   });
   double sum = 0;
-  for (int64_t r = 0; r < rows; ++r) sum += losses_.data()[r];
+  for (int64_t r = 0; r < rows; ++r) {
+    sum += factors == nullptr ? losses_.data()[r] : double{factors[r]} * losses_.data()[r];
+  }
   return sum;
 }
 
@@ -86,35 +89,40 @@ void LinearCrossEntropy<T>::multiply_back(int64_t rows, const T* weight) {
 
 template <typename T>
 double LinearCrossEntropy<T>::loss(int64_t rows, const T* x, const T* weight,
-                                   const int32_t* targets) {
+                                   const int32_t* targets, const float* factors) {
   double sum = 0;
   for (int64_t first = 0; first < rows; first += chunk_) {
     const int64_t count = std::min(chunk_, rows - first);
-    sum += chunk_loss(count, x + first * width_, weight, targets + first, false);
+    sum += chunk_loss(count, x + first * width_, weight, targets + first,
+                      factors == nullptr ? nullptr : factors + first, false);
   }
   return sum;
 }
 
 template <typename T>
 double LinearCrossEntropy<T>::loss_and_gradients(int64_t rows, const T* x, const T* weight,
-                                                 const int32_t* targets, float scale, T* dx,
-                                                 float keep, float* dweight) {
+                                                 const int32_t* targets, const float* factors,
+                                                 float scale, T* dx, float keep, float* dweight) {
   const Kernels<T>& kernel = kernels<T>();
   const int64_t c = width_;
   double sum = 0;
   for (int64_t first = 0; first < rows; first += chunk_) {
     const int64_t count = std::min(chunk_, rows - first);
-    sum += chunk_loss(count, x + first * c, weight, targets + first, true);
+    const float* const row_factors = factors == nullptr ? nullptr : factors + first;
+    sum += chunk_loss(count, x + first * c, weight, targets + first, row_factors, true);
     multiply_back(count, weight);
     // What the rows of the logits' gradients lack, on the narrow side of both products.
     threads_.for_ranges(count, 1, [&](int64_t begin, int64_t end, int) {
       const int64_t part = end - begin, at = (first + begin) * c;
-      float* const factors = denominators_.data() + begin;
+      float* const inverse = denominators_.data() + begin;
       float* const wide = wide_.data() + begin * c;
-      for (int64_t r = 0; r < part; ++r) factors[r] = scale / factors[r];
-      kernel.store_rows(part, c, factors, wide, c, dx + at, c);
+      for (int64_t r = 0; r < part; ++r) inverse[r] = scale / inverse[r];
+      if (row_factors != nullptr) {
+        for (int64_t r = 0; r < part; ++r) inverse[r] *= row_factors[begin + r];
+      }
+      kernel.store_rows(part, c, inverse, wide, c, dx + at, c);
       kernel.load_rows(part, c, nullptr, x + at, c, wide, c);
-      kernel.store_rows(part, c, factors, wide, c, scaled_.data() + begin * c, c);
+      kernel.store_rows(part, c, inverse, wide, c, scaled_.data() + begin * c, c);
     });
     gemm(threads_, Transpose::kYes, Transpose::kNo, vocabulary_, c, count,
          static_cast<const T*>(dlogits()), vocabulary_, static_cast<const T*>(scaled_.data()), c,

@@ -18,14 +18,16 @@ class LinearCrossEntropy {
  public:
   LinearCrossEntropy(int64_t width, int64_t vocabulary, int64_t max_rows, ThreadPool& threads);
 
-  // Sum over the rows of the cross entropy with their targets, in nats.
-  double loss(int64_t rows, const T* x_NC, const T* weight_VC, const int32_t* targets_N);
+  // Sum over the rows of the cross entropy with their targets, in nats, each multiplied by the
+  // row's factor where there are factors (null: none).
+  double loss(int64_t rows, const T* x_NC, const T* weight_VC, const int32_t* targets_N,
+              const float* factors_N);
 
   // The same number; also writes dx = scale * d(loss)/dx and dweight = scale * d(loss)/dweight +
   // keep * dweight (keep 0: the old values are not read).
   double loss_and_gradients(int64_t rows, const T* x_NC, const T* weight_VC,
-                            const int32_t* targets_N, float scale, T* dx_NC, float keep,
-                            float* dweight_VC);
+                            const int32_t* targets_N, const float* factors_N, float scale, T* dx_NC,
+                            float keep, float* dweight_VC);
 
   size_t bytes() const;
 
@@ -33,7 +35,7 @@ class LinearCrossEntropy {
   // The loss of one chunk and, if wanted, the gradients of its logits in dlogits(), each row to be
   // divided by its denominator.
   double chunk_loss(int64_t rows, const T* x, const T* weight, const int32_t* targets,
-                    bool gradients);
+                    const float* factors, bool gradients);
   T* dlogits();
   // wide_ = dlogits() weight of one chunk, each row still to be divided by its denominator.
   void multiply_back(int64_t rows, const T* weight);

@@ -190,12 +190,13 @@ struct SwiGluBackward {
   }
 };
 
-// Cross entropy of a row of logits with its target, in nats; if `gradients`, the logits become
-// scale * (softmax - one_hot(target)).
+// Cross entropy of a row of logits with its target, in nats, multiplied by the row's factor (null:
+// 1); if `gradients`, the logits become scale * factor * (softmax - one_hot(target)).
 template <typename T>
 struct CrossEntropy {
   int64_t vocabulary;
   const int32_t* target_R;
+  const float* factor_R;
   bool gradients;
   float scale;
   T* logits_RV;
@@ -214,13 +215,16 @@ struct CrossEntropy {
     }
     sum = lanes.sum(sum);
     const int64_t target = target_R[row];
-    if (lanes.index() == 0) loss_R[row] = std::log(sum) + largest - widen(logits[target]);
+    const float factor = factor_R == nullptr ? 1.0f : factor_R[row];
+    if (lanes.index() == 0) {
+      loss_R[row] = factor * (std::log(sum) + largest - widen(logits[target]));
+    }
     if (!gradients) return;
-    const float inverse = 1.0f / sum;
+    const float inverse = 1.0f / sum, step = scale * factor;
     lanes.sum(0);  // the target's logit is read before it is written
     for (int64_t i = lanes.index(); i < vocabulary; i += lanes.count()) {
       const float probability = std::exp(widen(logits[i]) - largest) * inverse;
-      store(scale * (probability - (i == target ? 1.0f : 0.0f)), logits[i]);
+      store(step * (probability - (i == target ? 1.0f : 0.0f)), logits[i]);
     }
   }
 };

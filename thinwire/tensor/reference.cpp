@@ -91,14 +91,17 @@ Matrix attention(const AttentionShape& shape, double theta, int64_t sequence, co
 }
 
 double linear_cross_entropy(int64_t width, int64_t vocabulary, const Matrix& x,
-                            const Matrix& weight, std::span<const int32_t> targets) {
+                            const Matrix& weight, std::span<const int32_t> targets,
+                            std::span<const float> factors) {
   double sum = 0;
   for (size_t row = 0; row < targets.size(); ++row) {
     double total = 0;
     for (int64_t v = 0; v < vocabulary; ++v) {
       total += std::exp(dot(&x[row * width], &weight[v * width], width));
     }
-    sum += std::log(total) - dot(&x[row * width], &weight[targets[row] * width], width);
+    const double loss =
+        std::log(total) - dot(&x[row * width], &weight[targets[row] * width], width);
+    sum += (factors.empty() ? 1.0 : factors[row]) * loss;
   }
   return sum;
 }

@@ -23,8 +23,10 @@ Matrix swiglu(int64_t width, const Matrix& gate_up);
 // One row of the batch: qkv [T, W] -> out [T, H D].
 Matrix attention(const AttentionShape& shape, double theta, int64_t sequence, const Matrix& qkv);
 
-// Sum of the cross entropies of softmax(x weight^T) with the targets.
+// Sum of the cross entropies of softmax(x weight^T) with the targets, each multiplied by its row's
+// factor (empty: 1).
 double linear_cross_entropy(int64_t width, int64_t vocabulary, const Matrix& x,
-                            const Matrix& weight, std::span<const int32_t> targets);
+                            const Matrix& weight, std::span<const int32_t> targets,
+                            std::span<const float> factors = {});
 
 }  // namespace thinwire::tensor::reference

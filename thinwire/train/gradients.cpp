@@ -4,7 +4,7 @@
 
 namespace thinwire::train {
 
-double accumulate_gradients(model::Llama& model, std::span<const int32_t> tokens, int64_t sequence,
+double accumulate_gradients(model::Model& model, std::span<const int32_t> tokens, int64_t sequence,
                             int64_t max_rows, tensor::Arena& gradients,
                             const std::function<void(int layer)>& ready) {
   const int64_t width = sequence + 1;

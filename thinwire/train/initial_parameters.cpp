@@ -7,6 +7,7 @@
 #include <array>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "thinwire/base/error.h"
@@ -14,19 +15,18 @@
 #include "thinwire/config/values.h"
 #include "thinwire/convert/load.h"
 #include "thinwire/events/progress.h"
-#include "thinwire/model/llama.h"
+#include "thinwire/method/architectures.h"
+#include "thinwire/model/model.h"
 
 namespace thinwire::train {
 
 namespace {
 
-constexpr std::array kShape = {"vocab",    "hidden",       "layers", "heads",
-                               "kv_heads", "intermediate", "tied"};
-constexpr std::array kArithmetic = {"rope_theta", "norm_eps"};
+constexpr std::array<std::string_view, 1> kKind = {"architecture"};
 
 // "hidden = 64 (not 128)" for each of the fields that differ.
 std::vector<std::string> differences(config::ModelSection given, config::ModelSection wanted,
-                                     std::span<const char* const> names) {
+                                     std::span<const std::string_view> names) {
   config::Fields theirs;
   config::Fields ours;
   given.describe(theirs);
@@ -65,12 +65,15 @@ void check_vocabulary(const config::Recipe& recipe, const convert::LoadedModel& 
 }
 
 void check_model(const config::Recipe& recipe, const convert::LoadedModel& loaded) {
-  const auto shape = differences(loaded.model, recipe.model, kShape);
+  const method::Architecture& architecture = method::find_architecture(recipe.model.architecture);
+  auto shape = differences(loaded.model, recipe.model, kKind);
+  if (shape.empty()) shape = differences(loaded.model, recipe.model, architecture.shape_fields);
   if (!shape.empty()) {
     throw UsageError(fmt::format("[train] init: {} holds a model of {}; set [model] to its values",
                                  recipe.train.init, fmt::join(shape, ", ")));
   }
-  for (const std::string& field : differences(loaded.model, recipe.model, kArithmetic)) {
+  for (const std::string& field :
+       differences(loaded.model, recipe.model, architecture.arithmetic_fields)) {
     events::print_message(
         fmt::format("[train] init: the model in {} was trained with {}", recipe.train.init, field));
   }
@@ -81,8 +84,8 @@ void check_model(const config::Recipe& recipe, const convert::LoadedModel& loade
 void set_initial_parameters(const config::Recipe& recipe, const data::Vocabulary* vocabulary,
                             tensor::Arena& params) {
   if (recipe.train.init.empty()) {
-    model::init_llama(params, recipe.model,
-                      derive_seed(static_cast<uint64_t>(recipe.run.seed), "init"));
+    model::init_parameters(params, recipe.model,
+                           derive_seed(static_cast<uint64_t>(recipe.run.seed), "init"));
     return;
   }
   const convert::LoadedModel loaded = convert::load_model(recipe.train.init);

@@ -11,6 +11,7 @@
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/clock.h"
 #include "thinwire/base/digest.h"
+#include "thinwire/model/registry.h"
 #include "thinwire/optim/optimizer.h"
 #include "thinwire/train/gradients.h"
 #include "thinwire/train/open_round.h"
@@ -40,9 +41,10 @@ Worker::Worker(const RunContext& context, transport::Communicator& communicator)
       slots_(&context.cores, threads_.size()),
       params_(context.layout),
       gradients_(context.layout),
-      model_(recipe_.model, model::parse_precision(recipe_.train.precision), context.layout,
-             params_, threads_, max_rows_, recipe_.train.sequence,
-             model::parse_device(recipe_.train.device, communicator.rank())),
+      model_(
+          model::make_model({recipe_.model, model::parse_precision(recipe_.train.precision),
+                             context.layout, params_, threads_, max_rows_, recipe_.train.sequence,
+                             model::parse_device(recipe_.train.device, communicator.rank())})),
       strategy_(sync::make_strategy(
           {params_, gradients_, threads_, slots_, communicator_, method::sync_spec(recipe_)})),
       speeds_(recipe_, communicator_, slots_),
@@ -74,7 +76,7 @@ void Worker::restore() {
        .round_at = [this](uint64_t step) { return round_at(static_cast<int64_t>(step)); },
        .ended_at = static_cast<uint64_t>(context_.ended_at)});
   speeds_.restored(context_.run_id, context_.first_step);
-  model_.refresh();
+  model_->refresh();
 }
 
 Round Worker::round_at(int64_t step) const {
@@ -137,10 +139,10 @@ RunEnd Worker::run() {
 
 void Worker::compute_gradients(const Round& round, const data::Batch& batch, StepPart& part) {
   const Stopwatch computing;
-  if (strategy_->before_step(round)) model_.refresh();
+  if (strategy_->before_step(round)) model_->refresh();
   if (batch.rows > 0) {
     part.loss_sum =
-        accumulate_gradients(model_, batch.tokens, recipe_.train.sequence, max_rows_, gradients_,
+        accumulate_gradients(*model_, batch.tokens, recipe_.train.sequence, max_rows_, gradients_,
                              [&](int layer) { strategy_->gradients_ready(round, layer); });
   }
   part.compute_s = computing.seconds();
@@ -179,7 +181,7 @@ bool Worker::train_step(int64_t step, const data::Batch& batch, double data_s) {
   if (!report) throw_failure(step + 1, report.error());
   const Result<bool> new_rows = speeds_.collect(round);
   if (!new_rows) throw_failure(step + 1, new_rows.error());
-  model_.refresh();
+  model_->refresh();
   part.gradient_norm = report->gradient_norm;
   part.exchange_s = report->exchange_seconds;
   part.synchronised = report->synchronised;
@@ -231,7 +233,7 @@ void Worker::swap_shared() {
   tensor::Arena* const shared = strategy_->shared();
   if (shared == nullptr) return;
   std::swap_ranges(params_.all().begin(), params_.all().end(), shared->all().begin());
-  model_.refresh();
+  model_->refresh();
 }
 
 tensor::Arena& Worker::shared() {
@@ -276,7 +278,7 @@ std::optional<EvalPart> Worker::evaluate_rows(int64_t completed, const std::stri
       rows.row(place, std::span(tokens).subspan(row * width, width));
     }
     part.loss_sum +=
-        model_.loss(std::span(tokens).first(count * width), static_cast<int64_t>(count));
+        model_->loss(std::span(tokens).first(count * width), static_cast<int64_t>(count));
     part.tokens += static_cast<int64_t>(count) * recipe_.train.sequence;
     done += count;
   }

@@ -16,7 +16,7 @@
 #include "thinwire/config/recipe.h"
 #include "thinwire/data/prefetch.h"
 #include "thinwire/data/rows.h"
-#include "thinwire/model/llama.h"
+#include "thinwire/model/model.h"
 #include "thinwire/sync/strategy.h"
 #include "thinwire/tensor/arena.h"
 #include "thinwire/train/initial_parameters.h"
@@ -105,7 +105,7 @@ class Worker {
   SlotHold slots_;
   tensor::Arena params_;
   tensor::Arena gradients_;
-  model::Llama model_;
+  std::unique_ptr<model::Model> model_;
   std::unique_ptr<sync::Strategy> strategy_;
   MeasuredSpeeds speeds_;
   int64_t written_;  // steps of this worker's newest checkpoint, or where it began

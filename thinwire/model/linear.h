@@ -1,6 +1,5 @@
-// Where a Llama's parameters lie in the arena, and the products with them. Matrices that multiply
-// the same input and lie side by side in the arena (queries, keys and values; gate and up) are one
-// product.
+// Products with the parameters where they lie in the arena. Matrices that multiply the same input
+// and lie side by side there (queries, keys and values; gate and up) are one product.
 //
 // Shape suffixes: N tokens, I input features, O output features.
 #pragma once
@@ -11,9 +10,7 @@
 #include <vector>
 
 #include "thinwire/base/threads.h"
-#include "thinwire/config/model_section.h"
 #include "thinwire/tensor/arena.h"
-#include "thinwire/tensor/attention.h"
 
 namespace thinwire::model {
 
@@ -60,26 +57,7 @@ struct ArenaRange {
   int64_t end;
 };
 
-struct BlockWeights {
-  int64_t attention_norm;  // offsets of vectors
-  int64_t mlp_norm;
-  Linear qkv, o, gate_up, down;
-};
-
-struct LlamaWeights {
-  // Throws Error for shapes a Llama cannot have and for a layout that belongs to another model.
-  LlamaWeights(const config::ModelSection& model, const tensor::Layout& layout);
-
-  tensor::AttentionShape attention;
-  int64_t embedding;
-  int64_t final_norm;
-  int64_t head;  // the embedding when tied
-  std::vector<BlockWeights> blocks;
-  // What belongs to no product: norms, the embedding where it is not the head, gaps.
-  std::vector<ArenaRange> others;
-};
-
-// Throws Error that names the first token outside [0, vocabulary) and where it stands.
-void check_tokens(std::span<const int32_t> tokens, int64_t vocabulary);
+// What of [0, total) is in none of the ranges, which do not overlap.
+std::vector<ArenaRange> complement(std::vector<ArenaRange> ranges, int64_t total);
 
 }  // namespace thinwire::model

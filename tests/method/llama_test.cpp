@@ -1,0 +1,175 @@
+#include "thinwire/method/llama.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "thinwire/base/error.h"
+#include "thinwire/method/architectures.h"
+
+namespace thinwire::method {
+namespace {
+
+using config::ModelSection;
+using testing::EndsWith;
+using testing::StartsWith;
+
+ModelSection small_model() {
+  ModelSection model;
+  model.vocab = 32000;
+  model.hidden = 512;
+  model.layers = 6;
+  model.heads = 8;
+  model.intermediate = 1376;
+  return model;
+}
+
+TEST(LlamaTensors, FollowTheArenasOrderAndHuggingFacesNames) {
+  ModelSection model = small_model();
+  model.layers = 1;
+  model.kv_heads = 2;
+  const std::vector<std::pair<std::string, Shape>> expected = {
+      {"model.embed_tokens.weight", {32000, 512}},
+      {"model.layers.0.input_layernorm.weight", {512}},
+      {"model.layers.0.self_attn.q_proj.weight", {512, 512}},
+      {"model.layers.0.self_attn.k_proj.weight", {128, 512}},
+      {"model.layers.0.self_attn.v_proj.weight", {128, 512}},
+      {"model.layers.0.self_attn.o_proj.weight", {512, 512}},
+      {"model.layers.0.post_attention_layernorm.weight", {512}},
+      {"model.layers.0.mlp.gate_proj.weight", {1376, 512}},
+      {"model.layers.0.mlp.up_proj.weight", {1376, 512}},
+      {"model.layers.0.mlp.down_proj.weight", {512, 1376}},
+      {"model.norm.weight", {512}},
+      {"lm_head.weight", {32000, 512}},
+  };
+  const std::vector<TensorSpec> tensors = tensors_of(model);
+  ASSERT_EQ(tensors.size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(tensors[i].name, expected[i].first);
+    EXPECT_EQ(tensors[i].shape, expected[i].second) << tensors[i].name;
+  }
+}
+
+TEST(LlamaTensors, CountTheParametersOfAKnownModel) {
+  EXPECT_EQ(parameter_count(tensors_of(small_model())), 51'747'328);
+  EXPECT_EQ(non_embedding_count(tensors_of(small_model())), 51'747'328 - 2 * 32000 * 512);
+}
+
+TEST(LlamaTensors, TiedModelsHaveNoHead) {
+  ModelSection model = small_model();
+  model.tied = true;
+  const std::vector<TensorSpec> tensors = tensors_of(model);
+  EXPECT_EQ(tensors.back().name, "model.norm.weight");
+  EXPECT_EQ(parameter_count(tensors), 51'747'328 - 32000 * 512);
+}
+
+TEST(LlamaTensors, NeedTheVocabulary) {
+  ModelSection model = small_model();
+  model.vocab = 0;
+  EXPECT_THROW(tensors_of(model), Error);
+}
+
+// What each tensor is for decides how it begins and whether it decays.
+TEST(LlamaTensors, BeginAsTheirRolesSay) {
+  ModelSection model = small_model();
+  model.layers = 2;
+  for (const TensorSpec& tensor : kLlama.tensors(model)) {
+    const InitialValues values = kLlama.initial(model, tensor);
+    const bool norm = tensor.role == TensorRole::kNorm;
+    EXPECT_EQ(values.mean, norm ? 1 : 0) << tensor.name;
+    EXPECT_EQ(tensor.decays(), !norm) << tensor.name;
+    const bool adds = tensor.name.find("o_proj") != std::string::npos ||
+                      tensor.name.find("down_proj") != std::string::npos;
+    EXPECT_EQ(values.deviation, norm   ? 0
+                                : adds ? model.init_std / 2
+                                       : model.init_std)
+        << tensor.name;
+  }
+}
+
+// The message with which this width, heads and kv_heads are refused.
+std::string refusal(int64_t hidden, int64_t heads, int64_t kv_heads) {
+  ModelSection model = small_model();
+  model.hidden = hidden;
+  model.heads = heads;
+  model.kv_heads = kv_heads;
+  try {
+    kLlama.check(model);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "(accepted)";
+}
+
+TEST(LlamaCheck, HeadsMustDivideTheWidth) {
+  EXPECT_EQ(refusal(100, 8, 0),
+            "[model] hidden must be a multiple of heads, got hidden 100 and heads 8");
+  EXPECT_EQ(refusal(128, 4, 3),
+            "[model] heads must be a multiple of kv_heads, got heads 4 and kv_heads 3");
+  EXPECT_THAT(refusal(12, 4, 0), EndsWith("got 12 / 4 = 3"));
+  EXPECT_EQ(refusal(64, 4, 2), "(accepted)");
+}
+
+// Every entry of the table, so that a new one is held to the same.
+TEST(Architectures, NameEveryFieldTheyKnowAndGiveEachTensorARole) {
+  for (const Architecture* architecture : all_architectures()) {
+    EXPECT_EQ(&find_architecture(architecture->name), architecture);
+    ModelSection model = small_model();
+    model.architecture = architecture->name;
+    config::Fields fields;
+    model.describe(fields);
+    for (const auto names : {architecture->shape_fields, architecture->arithmetic_fields}) {
+      for (const std::string_view name : names) {
+        EXPECT_EQ(std::ranges::count(fields.all(), name, &config::Field::name), 1) << name;
+      }
+    }
+    std::set<std::string> names;
+    for (const TensorSpec& tensor : tensors_of(model)) {
+      EXPECT_TRUE(names.insert(tensor.name).second) << tensor.name;
+      EXPECT_EQ(tensor.is_vocabulary_sized(), tensor.shape[0] == model.vocab) << tensor.name;
+      EXPECT_EQ(tensor.is_hidden_matrix(),
+                tensor.shape.size() == 2 && !tensor.is_vocabulary_sized())
+          << tensor.name;
+    }
+  }
+}
+
+TEST(Architectures, AWrongNameIsRefusedWithTheRightOnes) {
+  try {
+    find_architecture("lama");
+    FAIL() << "found";
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), StartsWith("[model] architecture must be one of llama"));
+    EXPECT_THAT(error.what(), EndsWith("got \"lama\"; did you mean llama?"));
+  }
+}
+
+// A prediction and the parts of a measured step divide the same work.
+TEST(LlamaWork, AddsUpToTheFlopsOfAToken) {
+  const ModelSection model = small_model();
+  const TokenWork work = kLlama.work(model, {1, 128, 4});
+  // The products of attention as counted: 6 a layer, width and position, where 7 are computed.
+  EXPECT_EQ(work.products + work.head + work.attention * 6 / 7, train_flops_per_token(model, 128));
+  EXPECT_EQ(work.head, 6.0 * 512 * 32000);
+}
+
+TEST(TrainFlops, CountMatricesHeadAndCausalAttention) {
+  const ModelSection model = small_model();
+  const double matrices = 6 * (4 * 512 * 512 + 3 * 512 * 1376) + 32000 * 512;
+  EXPECT_EQ(train_flops_per_token(model, 128), 6 * matrices + 12.0 * 6 * 512 * 128 / 2);
+}
+
+TEST(TrainFlops, AreTheSameWhenTheHeadIsTied) {
+  ModelSection tied = small_model();
+  tied.tied = true;
+  EXPECT_EQ(train_flops_per_token(tied, 128), train_flops_per_token(small_model(), 128));
+}
+
+}  // namespace
+}  // namespace thinwire::method

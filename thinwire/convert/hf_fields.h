@@ -1,0 +1,50 @@
+// The fields of a Hugging Face config.json, read with the messages that its errors need.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "thinwire/base/error.h"
+#include "thinwire/base/file.h"
+#include "thinwire/config/fields.h"
+
+namespace thinwire::convert {
+
+using HfJson = nlohmann::ordered_json;
+
+// One JSON object of the file; null counts as absent, as transformers writes it. Both outlive it.
+class HfFields {
+ public:
+  HfFields(const fs::path& path, const HfJson& json) : path_(path), json_(json) {}
+
+  // Throws Error that names the file.
+  template <typename... Values>
+  [[noreturn]] void refuse(fmt::format_string<Values...> message, Values&&... values) const {
+    throw Error(fmt::format("cannot import {}: {}", path_.string(),
+                            fmt::format(message, std::forward<Values>(values)...)));
+  }
+
+  const HfJson* find(const char* key) const;
+  // Each refuses a value of another kind; counts are from 1 to max.
+  std::optional<int64_t> find_count(const char* key, int64_t max) const;
+  int64_t count(const char* key, int64_t max) const;
+  double number(const char* key, double absent) const;
+  bool flag(const char* key) const;
+  std::string text(const char* key, const std::string& absent) const;
+  // The object of this name; none where there is none.
+  std::optional<HfFields> object(const char* key) const;
+
+  // Refuses a value that the field of [model] could not have.
+  void check_range(const char* key, const config::Field& field) const;
+
+ private:
+  const fs::path& path_;
+  const HfJson& json_;
+};
+
+}  // namespace thinwire::convert

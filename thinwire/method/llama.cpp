@@ -1,0 +1,177 @@
+#include "thinwire/method/llama.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "thinwire/base/block_sizes.h"
+#include "thinwire/base/error.h"
+
+namespace thinwire::method {
+namespace {
+
+constexpr double kFloat = 4;
+
+constexpr std::array<std::string_view, 7> kShapeFields = {
+    "vocab", "hidden", "layers", "heads", "kv_heads", "intermediate", "tied"};
+constexpr std::array<std::string_view, 2> kArithmeticFields = {"rope_theta", "norm_eps"};
+
+int64_t kv_heads(const config::ModelSection& model) {
+  return model.kv_heads == 0 ? model.heads : model.kv_heads;
+}
+
+template <typename... Values>
+void require(bool holds, fmt::format_string<Values...> message, Values&&... values) {
+  if (!holds) throw UsageError(fmt::format(message, std::forward<Values>(values)...));
+}
+
+void check(const config::ModelSection& model) {
+  require(model.hidden >= 1, "[model] hidden must be >= 1, got {}", model.hidden);
+  require(model.layers >= 1, "[model] layers must be >= 1, got {}", model.layers);
+  require(model.heads >= 1 && model.hidden % model.heads == 0,
+          "[model] hidden must be a multiple of heads, got hidden {} and heads {}", model.hidden,
+          model.heads);
+  require(kv_heads(model) >= 1 && model.heads % kv_heads(model) == 0,
+          "[model] heads must be a multiple of kv_heads, got heads {} and kv_heads {}", model.heads,
+          model.kv_heads);
+  require(
+      model.head_size() % 2 == 0,
+      "[model] hidden / heads must be even, because rotary embedding turns pairs, got {} / {} = "
+      "{}",
+      model.hidden, model.heads, model.head_size());
+}
+
+void append_block(std::vector<TensorSpec>& tensors, const config::ModelSection& model, int layer) {
+  const int64_t hidden = model.hidden;
+  const int64_t inner = model.intermediate;
+  const int64_t kv = kv_heads(model) * model.head_size();
+  const std::string prefix = fmt::format("model.layers.{}.", layer);
+  const auto add = [&](const char* name, Shape shape, TensorRole role) {
+    tensors.push_back({prefix + name + ".weight", std::move(shape), role, layer});
+  };
+  add("input_layernorm", {hidden}, TensorRole::kNorm);
+  add("self_attn.q_proj", {hidden, hidden}, TensorRole::kMatrix);
+  add("self_attn.k_proj", {kv, hidden}, TensorRole::kMatrix);
+  add("self_attn.v_proj", {kv, hidden}, TensorRole::kMatrix);
+  add("self_attn.o_proj", {hidden, hidden}, TensorRole::kMatrix);
+  add("post_attention_layernorm", {hidden}, TensorRole::kNorm);
+  add("mlp.gate_proj", {inner, hidden}, TensorRole::kMatrix);
+  add("mlp.up_proj", {inner, hidden}, TensorRole::kMatrix);
+  add("mlp.down_proj", {hidden, inner}, TensorRole::kMatrix);
+}
+
+// Embedding, then for each block attention norm, q, k, v, o, MLP norm, gate, up, down, then final
+// norm and (untied) head.
+std::vector<TensorSpec> tensors(const config::ModelSection& model) {
+  if (model.vocab < 1) throw Error("[model] vocab must be known before the model has shapes");
+  if (model.intermediate < 1) throw Error("[model] intermediate must be resolved, got 0");
+  std::vector<TensorSpec> tensors;
+  tensors.push_back(
+      {"model.embed_tokens.weight", {model.vocab, model.hidden}, TensorRole::kEmbedding, -1});
+  for (int layer = 0; layer < model.layers; ++layer) append_block(tensors, model, layer);
+  tensors.push_back({"model.norm.weight", {model.hidden}, TensorRole::kNorm, -1});
+  if (!model.tied) {
+    tensors.push_back({"lm_head.weight", {model.vocab, model.hidden}, TensorRole::kHead, -1});
+  }
+  return tensors;
+}
+
+// The projections that add to the residual stream (o and down) are smaller the more of them there
+// are.
+InitialValues initial(const config::ModelSection& model, const TensorSpec& tensor) {
+  if (tensor.role == TensorRole::kNorm) return {.mean = 1};
+  const bool adds_to_residual =
+      tensor.name.ends_with("o_proj.weight") || tensor.name.ends_with("down_proj.weight");
+  const double residual = 1.0 / std::sqrt(2.0 * static_cast<double>(model.layers));
+  return {.deviation = model.init_std * (adds_to_residual ? residual : 1.0)};
+}
+
+// Attention takes 12 * layers * hidden * sequence / 2 (causal).
+double flops_per_token(const config::ModelSection& model, int64_t sequence) {
+  double active = 0;
+  for (const TensorSpec& tensor : tensors(model)) {
+    if (tensor.role == TensorRole::kMatrix) active += static_cast<double>(tensor.count());
+  }
+  active += static_cast<double>(model.vocab) * static_cast<double>(model.hidden);  // the head
+  const double attention = 12.0 * static_cast<double>(model.layers) *
+                           static_cast<double>(model.hidden) * static_cast<double>(sequence) / 2.0;
+  return 6.0 * active + attention;
+}
+
+TokenWork work(const config::ModelSection& model, const PassShape& pass) {
+  const auto c = static_cast<double>(model.hidden), f = static_cast<double>(model.intermediate);
+  const auto layers = static_cast<double>(model.layers);
+  const auto length = static_cast<double>(pass.sequence);
+  const double size = pass.operand_bytes;
+  const double head = 6 * c * static_cast<double>(model.vocab);
+  // Two products of causal attention forward, five backward, half of each above the diagonal.
+  const double attention = 7 * layers * c * length;
+  const double all = flops_per_token(model, pass.sequence);
+  // Of a block: two norms forward (x, branch, sum, out) and backward (x, dout, dx twice, out, in
+  // bf16 the rounded dx); SwiGLU reads 2 and writes 1 width forward, reads 3 and writes 3 backward.
+  const double norms =
+      2 * (8 * c + 2 * size * c) + 2 * (12 * c + (size < kFloat ? 3 : 2) * size * c);
+  return {.products = all - head - 6 * layers * c * length,
+          .attention = attention,
+          .head = head,
+          .between_bytes = layers * (norms + 9 * size * f)};
+}
+
+// What backward needs of the blocks: the residual stream before both norms with 1 / rms; queries,
+// keys, values, attention's output and the softmax's sums; both halves of the MLP. Blocks share one
+// set of what is computed again.
+double blocks_bytes(const config::ModelSection& model, double tokens, double operand) {
+  const auto hidden = static_cast<double>(model.hidden);
+  const auto layers = static_cast<double>(model.layers);
+  const auto qkv = static_cast<double>((model.heads + 2 * kv_heads(model)) * model.head_size());
+  const double stream = tokens * kFloat * (hidden + 1);
+  const double attention =
+      tokens * (operand * (qkv + hidden) + kFloat * static_cast<double>(model.heads));
+  const double mlp = stream + tokens * operand * 2 * static_cast<double>(model.intermediate);
+  return layers * stream + (model.recompute == "none" ? layers : 1) * attention +
+         (model.recompute == "block" ? 1 : layers) * mlp;
+}
+
+// Buffers that all blocks share: the last norm's input, the gradient of the residual stream, a
+// norm's output, a branch, the MLP's inner layer with its gradient, and the batch itself.
+double shared_bytes(const config::ModelSection& model, double tokens, double operand) {
+  const auto hidden = static_cast<double>(model.hidden);
+  const auto inner = static_cast<double>(model.intermediate);
+  const double rounded = operand < kFloat ? operand * hidden : 0;
+  return tokens *
+         (kFloat * (2 * hidden + 1) + operand * (2 * hidden + 2 * inner) + rounded + 4 * kFloat);
+}
+
+PassMemory memory(const config::ModelSection& model, const PassShape& pass) {
+  const auto sequence = static_cast<double>(pass.sequence);
+  const auto head_size = static_cast<double>(model.head_size());
+  const auto tokens = static_cast<double>(pass.rows * pass.sequence);
+  const double rows = std::min<double>(sequence, kQueryBlock);
+  const double attention = kFloat * (9 * sequence * head_size + rows * head_size +
+                                     2 * rows * std::min<double>(sequence, kKeyBlock));
+  return {.activations = blocks_bytes(model, tokens, pass.operand_bytes) +
+                         shared_bytes(model, tokens, pass.operand_bytes) +
+                         kFloat * sequence * head_size,
+          .a_thread = attention + kFloat * static_cast<double>(model.hidden)};
+}
+
+}  // namespace
+
+const Architecture kLlama = {
+    .name = "llama",
+    .sentence = "RMSNorm, rotary positions, grouped-query attention and SwiGLU; no biases.",
+    .shape_fields = kShapeFields,
+    .arithmetic_fields = kArithmeticFields,
+    .check = check,
+    .tensors = tensors,
+    .initial = initial,
+    .flops_per_token = flops_per_token,
+    .work = work,
+    .memory = memory,
+};
+
+}  // namespace thinwire::method

@@ -1,0 +1,313 @@
+#include "thinwire/model/cpu_ops.h"
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+#include "thinwire/base/clock.h"
+#include "thinwire/tensor/kernels.h"
+
+namespace thinwire::model {
+namespace {
+
+template <typename T>
+constexpr bool kIsFloat = std::is_same_v<T, float>;
+
+}  // namespace
+
+template <typename T>
+class CpuOps<T>::Copy {
+ public:
+  Copy(tensor::Arena& params, ThreadPool& threads)
+      : params_(params), threads_(threads), values_(params.layout().total()) {
+    if constexpr (!kIsFloat<T>) params_.keep_rounded(values_.data());
+    refresh();
+  }
+  ~Copy() {
+    if constexpr (!kIsFloat<T>) {
+      if (params_.rounded() == values_.data()) params_.keep_rounded(nullptr);
+    }
+  }
+  Copy(const Copy&) = delete;
+  Copy& operator=(const Copy&) = delete;
+
+  void refresh() {
+    if constexpr (!kIsFloat<T>) {
+      if (params_.is_current(values_.data())) return;
+      const float* const from = std::as_const(params_).all().data();
+      threads_.for_ranges(params_.layout().total(), 64, [&](int64_t begin, int64_t end, int) {
+        const int64_t count = end - begin;
+        tensor::kernels<T>().store_rows(1, count, nullptr, from + begin, count,
+                                        values_.data() + begin, count);
+      });
+      if (params_.rounded() == values_.data()) params_.set_rounded_current();
+    }
+  }
+
+  const T* data() const { return values_.data(); }
+  size_t bytes() const { return values_.bytes(); }
+
+ private:
+  tensor::Arena& params_;
+  ThreadPool& threads_;
+  tensor::AlignedBuffer<T> values_;
+};
+
+template <typename T>
+CpuOps<T>::CpuOps(const config::ModelSection& model, const tensor::Arena& params,
+                  ThreadPool& threads, ThreadPool* row_threads, int64_t max_tokens,
+                  int64_t positions)
+    : threads_(threads),
+      rope_(positions, model.head_size(), model.rope_theta),
+      max_tokens_(max_tokens),
+      norm_eps_(static_cast<float>(model.norm_eps)),
+      params_(params),
+      row_threads_(row_threads) {
+  for (int i = 0; i < threads.size(); ++i) scratch_.emplace_back(positions, model.head_size());
+}
+
+template <typename T>
+CpuOps<T>::CpuOps(const ModelParts& parts)
+    : CpuOps(parts.model, parts.params, parts.threads, &parts.threads,
+             parts.max_rows * parts.sequence, parts.sequence) {
+  if constexpr (!kIsFloat<T>) copy_ = std::make_unique<Copy>(parts.params, threads_);
+  head_ = std::make_unique<tensor::LinearCrossEntropy<T>>(parts.model.hidden, parts.model.vocab,
+                                                          max_tokens_, threads_);
+  dnorm_ = tensor::AlignedBuffer<float>(threads_.size() * parts.model.hidden);
+}
+
+template <typename T>
+CpuOps<T>::~CpuOps() = default;
+
+template <typename T>
+void CpuOps<T>::refresh() {
+  if (copy_) copy_->refresh();
+}
+
+template <typename T>
+const T* CpuOps<T>::weights() const {
+  if constexpr (kIsFloat<T>) {
+    return parameters();
+  } else {
+    return copy_->data();
+  }
+}
+
+template <typename T>
+Slot CpuOps<T>::add_slot(int64_t width, size_t value_bytes) {
+  const auto bytes = max_tokens_ * width * static_cast<int64_t>(value_bytes);
+  slots_.push_back({width, tensor::AlignedBuffer<uint8_t>(bytes)});
+  return static_cast<Slot>(slots_.size()) - 1;
+}
+
+template <typename T>
+Slot CpuOps<T>::stream(int64_t width) {
+  return add_slot(width, sizeof(float));
+}
+
+template <typename T>
+Slot CpuOps<T>::operand(int64_t width) {
+  return add_slot(width, sizeof(T));
+}
+
+template <typename T>
+Slot CpuOps<T>::rounded(Slot stream) {
+  return kIsFloat<T> ? stream : operand(width(stream));
+}
+
+template <typename T>
+void CpuOps<T>::begin_tokens(const int32_t* inputs, int64_t rows, int64_t sequence) {
+  inputs_ = inputs;
+  rows_ = rows;
+  sequence_ = sequence;
+  tokens_ = rows * sequence;
+}
+
+template <typename T>
+void CpuOps<T>::begin_batch(const Batch& batch, bool) {
+  batch_ = &batch;
+  begin_tokens(batch.inputs(), batch.rows(), batch.sequence());
+}
+
+template <typename T>
+void CpuOps<T>::begin_gradients(tensor::Arena& gradients, Gradients mode,
+                                std::span<const ArenaRange> others) {
+  gradients_ = gradients.all().data();
+  keep_ = mode == Gradients::kAdd ? 1.0f : 0.0f;
+  if (mode == Gradients::kAdd) return;
+  const TimedScope timed(times_.between);
+  for (const ArenaRange& range : others) {
+    threads_.for_ranges(range.end - range.begin, 1024, [&](int64_t begin, int64_t end, int) {
+      std::fill(gradients_ + range.begin + begin, gradients_ + range.begin + end, 0.0f);
+    });
+  }
+}
+
+template <typename T>
+template <typename Body>
+void CpuOps<T>::over_tokens(const Body& body) {
+  const TimedScope timed(times_.between);
+  if (row_threads_ == nullptr) return body(0, tokens_);
+  row_threads_->for_ranges(tokens_, 1,
+                           [&](int64_t begin, int64_t end, int) { body(begin, end - begin); });
+}
+
+template <typename T>
+template <typename Body>
+void CpuOps<T>::over_heads(const tensor::AttentionShape& shape, const Body& body) {
+  const TimedScope timed(times_.attention);
+  const int64_t heads = shape.kv_heads;
+  threads_.for_ranges(rows_ * heads, 1, [&](int64_t begin, int64_t end, int thread) {
+    for (int64_t i = begin; i < end; ++i) body(i / heads, i % heads, scratch_[thread]);
+  });
+}
+
+template <typename T>
+void CpuOps<T>::embed(int64_t table, Slot x) {
+  const int64_t c = width(x);
+  const float* const from = parameters() + table;
+  float* const to = floats(x);
+  over_tokens([&](int64_t first, int64_t count) {
+    for (int64_t i = first; i < first + count; ++i) {
+      std::copy_n(from + inputs_[i] * c, c, to + i * c);
+    }
+  });
+}
+
+template <typename T>
+void CpuOps<T>::add_norm(Slot x, Slot branch, int64_t weight, const NormSlots& saved, Slot out) {
+  const int64_t c = width(out);
+  const float* const from = floats(x);
+  const T* const delta = branch == kNoSlot ? nullptr : operands(branch);
+  over_tokens([&](int64_t first, int64_t count) {
+    tensor::kernels<T>().add_rmsnorm(
+        count, c, from + first * c, delta == nullptr ? nullptr : delta + first * c,
+        parameters() + weight, norm_eps_, floats(saved.x_NC) + first * c,
+        floats(saved.rstd_N) + first, operands(out) + first * c);
+  });
+}
+
+template <typename T>
+void CpuOps<T>::linear(const Linear& linear, Slot x, Slot y) {
+  linear.forward(threads_, tokens_, weights(), static_cast<const T*>(operands(x)), operands(y));
+}
+
+template <typename T>
+void CpuOps<T>::attention(int64_t, const tensor::AttentionShape& shape,
+                          const AttentionSlots& slots) {
+  over_heads(shape, [&](int64_t row, int64_t head, tensor::AttentionScratch& scratch) {
+    const int64_t start = row * sequence_;
+    tensor::attention_forward<T>(shape, rope_, sequence_, head,
+                                 operands(slots.qkv_NW) + start * shape.qkv_width(),
+                                 operands(slots.out_NC) + start * shape.width(),
+                                 floats(slots.log_sum_exp_NH) + start * shape.heads, scratch);
+  });
+}
+
+template <typename T>
+void CpuOps<T>::swiglu(Slot gate_up, Slot out) {
+  const int64_t f = width(out);
+  over_tokens([&](int64_t first, int64_t count) {
+    tensor::kernels<T>().swiglu(count, f, operands(gate_up) + first * 2 * f,
+                                operands(out) + first * f);
+  });
+}
+
+template <typename T>
+void CpuOps<T>::clear(Slot dx) {
+  std::fill_n(floats(dx), tokens_ * width(dx), 0.0f);
+}
+
+template <typename T>
+void CpuOps<T>::norm_backward(const NormSlots& saved, int64_t weight, Slot dout, Slot dx,
+                              Slot dx_rounded, Slot out) {
+  const TimedScope timed(times_.between);
+  const int64_t c = width(dx);
+  std::fill_n(dnorm_.data(), threads_.size() * c, 0.0f);
+  threads_.for_ranges(tokens_, 1, [&](int64_t begin, int64_t end, int thread) {
+    tensor::kernels<T>().rmsnorm_backward(end - begin, c, floats(saved.x_NC) + begin * c,
+                                          floats(saved.rstd_N) + begin, parameters() + weight,
+                                          operands(dout) + begin * c, floats(dx) + begin * c,
+                                          kIsFloat<T> ? nullptr : operands(dx_rounded) + begin * c,
+                                          dnorm_.data() + thread * c, operands(out) + begin * c);
+  });
+  for (int thread = 0; thread < threads_.size(); ++thread) {
+    tensor::kernels<T>().add(c, dnorm_.data() + thread * c, gradients_ + weight);
+  }
+}
+
+template <typename T>
+void CpuOps<T>::linear_backward_input(const Linear& linear, Slot dy, Slot dx) {
+  linear.backward_input(threads_, tokens_, weights(), static_cast<const T*>(operands(dy)),
+                        operands(dx));
+}
+
+template <typename T>
+void CpuOps<T>::linear_backward_weight(const Linear& linear, Slot dy, Slot x) {
+  linear.backward_weight(threads_, tokens_, static_cast<const T*>(operands(dy)),
+                         static_cast<const T*>(operands(x)), keep_, gradients_);
+}
+
+template <typename T>
+void CpuOps<T>::attention_backward(const tensor::AttentionShape& shape, const AttentionSlots& slots,
+                                   Slot dout) {
+  over_heads(shape, [&](int64_t row, int64_t head, tensor::AttentionScratch& scratch) {
+    const int64_t start = row * sequence_;
+    tensor::attention_backward<T>(
+        shape, rope_, sequence_, head, operands(slots.qkv_NW) + start * shape.qkv_width(),
+        operands(slots.out_NC) + start * shape.width(), operands(dout) + start * shape.width(),
+        floats(slots.log_sum_exp_NH) + start * shape.heads, scratch);
+  });
+}
+
+template <typename T>
+void CpuOps<T>::swiglu_backward(Slot gate_up, Slot dout, Slot out) {
+  const int64_t f = width(out);
+  over_tokens([&](int64_t first, int64_t count) {
+    tensor::kernels<T>().swiglu_backward(count, f, operands(gate_up) + first * 2 * f,
+                                         operands(dout) + first * f, operands(out) + first * f);
+  });
+}
+
+template <typename T>
+void CpuOps<T>::embed_backward(Slot dx, int64_t table) {
+  const TimedScope timed(times_.between);
+  const int64_t c = width(dx);
+  const float* const from = floats(dx);
+  float* const to = gradients_ + table;
+  // Each thread adds a range of columns of all tokens, in the tokens' order.
+  threads_.for_ranges(c, 16, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = 0; i < tokens_; ++i) {
+      tensor::kernels<T>().add(end - begin, from + i * c + begin, to + inputs_[i] * c + begin);
+    }
+  });
+}
+
+template <typename T>
+void CpuOps<T>::cross_entropy(Slot x, int64_t weight) {
+  const TimedScope timed(times_.head);
+  loss_ =
+      head_->loss(tokens_, operands(x), weights() + weight, batch_->targets(), batch_->weights());
+}
+
+template <typename T>
+void CpuOps<T>::cross_entropy_gradients(Slot x, int64_t weight, float scale, Slot dx) {
+  const TimedScope timed(times_.head);
+  loss_ =
+      head_->loss_and_gradients(tokens_, operands(x), weights() + weight, batch_->targets(),
+                                batch_->weights(), scale, operands(dx), keep_, gradients_ + weight);
+}
+
+template <typename T>
+size_t CpuOps<T>::bytes() const {
+  size_t sum =
+      rope_.bytes() + dnorm_.bytes() + (head_ ? head_->bytes() : 0) + (copy_ ? copy_->bytes() : 0);
+  for (const Values& values : slots_) sum += values.bytes.bytes();
+  for (const auto& scratch : scratch_) sum += scratch.bytes();
+  return sum;
+}
+
+template class CpuOps<float>;
+template class CpuOps<Bf16>;
+
+}  // namespace thinwire::model

@@ -1,0 +1,106 @@
+// The operations on the processor: our own fused kernels (tensor/kernels.h), attention and
+// products, over slots that are allocated once. T is the type of operands, float or Bf16.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "thinwire/model/ops.h"
+#include "thinwire/tensor/aligned_buffer.h"
+#include "thinwire/tensor/cross_entropy.h"
+
+namespace thinwire::model {
+
+template <typename T>
+class CpuOps : public Ops {
+ public:
+  explicit CpuOps(const ModelParts& parts);
+  ~CpuOps() override;
+
+  Slot stream(int64_t width) override;
+  Slot operand(int64_t width) override;
+  Slot rounded(Slot stream) override;
+
+  void begin_batch(const Batch& batch, bool keep) override;
+  void begin_gradients(tensor::Arena& gradients, Gradients mode,
+                       std::span<const ArenaRange> others) override;
+  void resume_gradients(tensor::Arena&) override {}
+  void drop(std::initializer_list<Slot>) override {}
+
+  void embed(int64_t table, Slot x) override;
+  void add_norm(Slot x, Slot branch, int64_t weight, const NormSlots& saved, Slot out) override;
+  void linear(const Linear& linear, Slot x, Slot y) override;
+  void attention(int64_t layer, const tensor::AttentionShape& shape,
+                 const AttentionSlots& slots) override;
+  void swiglu(Slot gate_up, Slot out) override;
+
+  void clear(Slot dx) override;
+  void norm_backward(const NormSlots& saved, int64_t weight, Slot dout, Slot dx, Slot dx_rounded,
+                     Slot out) override;
+  void linear_backward_input(const Linear& linear, Slot dy, Slot dx) override;
+  void linear_backward_weight(const Linear& linear, Slot dy, Slot x) override;
+  void attention_backward(const tensor::AttentionShape& shape, const AttentionSlots& slots,
+                          Slot dout) override;
+  void swiglu_backward(Slot gate_up, Slot dout, Slot out) override;
+  void embed_backward(Slot dx, int64_t table) override;
+
+  void cross_entropy(Slot x, int64_t weight) override;
+  void cross_entropy_gradients(Slot x, int64_t weight, float scale, Slot dx) override;
+  double loss() override { return loss_; }
+
+  void refresh() override;
+  PassTimes times() const override { return times_; }
+  size_t bytes() const override;
+
+ protected:
+  // What training and decoding have in common. Passes over rows run on `row_threads` (null: on the
+  // calling thread).
+  CpuOps(const config::ModelSection& model, const tensor::Arena& params, ThreadPool& threads,
+         ThreadPool* row_threads, int64_t max_tokens, int64_t positions);
+
+  void begin_tokens(const int32_t* inputs, int64_t rows, int64_t sequence);
+  float* floats(Slot slot) { return static_cast<float*>(slots_[slot].data()); }
+  T* operands(Slot slot) { return static_cast<T*>(slots_[slot].data()); }
+  int64_t width(Slot slot) const { return slots_[slot].width; }
+  const float* parameters() const { return params_.all().data(); }
+  const T* weights() const;
+
+  ThreadPool& threads_;
+  const tensor::RopeTable rope_;
+  std::vector<tensor::AttentionScratch> scratch_;  // for each thread
+  int64_t rows_ = 0, sequence_ = 0, tokens_ = 0;   // of the present batch
+
+ private:
+  struct Values {
+    int64_t width;
+    tensor::AlignedBuffer<uint8_t> bytes;
+    void* data() { return bytes.data(); }
+  };
+  // The parameters rounded to T, which the optimizer may keep up to date.
+  class Copy;
+
+  Slot add_slot(int64_t width, size_t value_bytes);
+  // Calls body(first, count) over the batch's tokens, split over the threads.
+  template <typename Body>
+  void over_tokens(const Body& body);
+  // Calls body(row, key and value head, scratch).
+  template <typename Body>
+  void over_heads(const tensor::AttentionShape& shape, const Body& body);
+
+  const int64_t max_tokens_;
+  const float norm_eps_;
+  const tensor::Arena& params_;
+  ThreadPool* const row_threads_;
+  std::vector<Values> slots_;
+  std::unique_ptr<Copy> copy_;
+  std::unique_ptr<tensor::LinearCrossEntropy<T>> head_;
+  tensor::AlignedBuffer<float> dnorm_;  // a norm weight's gradient for each thread
+  const int32_t* inputs_ = nullptr;     // of the present batch
+  const Batch* batch_ = nullptr;
+  float* gradients_ = nullptr;
+  float keep_ = 1;  // by which products multiply the gradients that are there
+  double loss_ = 0;
+  PassTimes times_;
+};
+
+}  // namespace thinwire::model

@@ -1,0 +1,65 @@
+#include "thinwire/model/model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "thinwire/base/error.h"
+#include "thinwire/base/rng.h"
+#include "thinwire/method/architectures.h"
+#include "thinwire/tensor/gemm.h"
+
+namespace thinwire::model {
+
+Placement parse_device(std::string_view text, int worker) {
+  if (text == "cpu") return {};
+  if (text == "torch_cpu") return tensor::DevicePlace{};
+  const int count = tensor::cuda_device_count();
+  if (text == "auto" && count == 0) return {};
+  if (text != "cuda" && text != "auto") {
+    throw UsageError(
+        fmt::format("[train] device must be cpu, cuda, auto or torch_cpu, got \"{}\"", text));
+  }
+  if (count == 0) {
+    throw UsageError(
+        fmt::format("[train] device = cuda, but {}; choose cpu or auto", tensor::cuda_status()));
+  }
+  return tensor::DevicePlace{Device::kCuda, worker % count};
+}
+
+Precision parse_precision(std::string_view text, const Placement& placement) {
+  if (text == "fp32") return Precision::kFp32;
+  if (text == "bf16") return Precision::kBf16;
+  if (text == "auto") {
+    const bool gpu = placement && placement->kind == Device::kCuda;
+    return gpu || tensor::has_fast_bf16_gemm() ? Precision::kBf16 : Precision::kFp32;
+  }
+  throw UsageError(fmt::format("[train] precision must be fp32, bf16 or auto, got \"{}\"", text));
+}
+
+Recompute parse_recompute(std::string_view text) {
+  if (text == "none") return Recompute::kNone;
+  if (text == "attention") return Recompute::kAttention;
+  if (text == "block") return Recompute::kBlock;
+  throw UsageError(
+      fmt::format("[model] recompute must be none, attention or block, got \"{}\"", text));
+}
+
+void init_parameters(tensor::Arena& params, const config::ModelSection& model, uint64_t seed) {
+  const method::Architecture& architecture = method::find_architecture(model.architecture);
+  for (size_t i = 0; i < params.layout().size(); ++i) {
+    const TensorSpec& spec = params.layout().specs()[i];
+    const std::span<float> values = params.tensor(i);
+    const method::InitialValues initial = architecture.initial(model, spec);
+    if (initial.deviation == 0) {
+      std::fill(values.begin(), values.end(), static_cast<float>(initial.mean));
+      continue;
+    }
+    Rng rng(derive_seed(seed, spec.name), 0);
+    for (float& value : values) {
+      value = static_cast<float>(initial.mean + initial.deviation * rng.normal());
+    }
+  }
+}
+
+}  // namespace thinwire::model

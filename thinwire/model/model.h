@@ -1,0 +1,137 @@
+// A language model with forward and backward passes written by hand: loss and gradients of a batch
+// of rows, without autograd. model.architecture says what it computes (model/registry.h). All
+// memory is planned when it is made; a step allocates nothing.
+//
+// The residual stream, the norms' statistics, softmax and all gradients of parameters are fp32 in
+// either precision; bf16 rounds the operands and results of the matrix products.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "thinwire/base/threads.h"
+#include "thinwire/config/model_section.h"
+#include "thinwire/model/batch.h"
+#include "thinwire/tensor/arena.h"
+#include "thinwire/tensor/device.h"
+
+namespace thinwire::model {
+
+enum class Precision : uint8_t { kFp32, kBf16 };
+
+// Who computes: without a value our own engine on the processor, else LibTorch's on that device.
+using Placement = std::optional<tensor::DevicePlace>;
+
+// Reads train.device for worker `worker` (from 0): cpu (our own engine), torch_cpu, cuda (worker i
+// of the process on device i modulo the number of devices), or auto (cuda where there is a device,
+// else cpu). Throws UsageError, which says what is there, where the device is missing.
+Placement parse_device(std::string_view text, int worker = 0);
+
+// Reads train.precision: fp32, bf16, or auto (bf16 where the device multiplies it faster than
+// fp32). Throws UsageError for anything else.
+Precision parse_precision(std::string_view text, const Placement& placement = {});
+
+// What the backward pass computes again from what the forward pass kept (Chen et al. 2016, arXiv
+// 1604.06174): of every block nothing; queries, keys, values and attention; or all but its input.
+// The gradients are the same, bit for bit.
+enum class Recompute : uint8_t { kNone, kAttention, kBlock };
+
+// Reads model.recompute. Throws UsageError for anything but none, attention and block.
+Recompute parse_recompute(std::string_view text);
+
+// Whether a pass adds its gradients to those that are there, or replaces them, gaps between the
+// tensors included (which become zero).
+enum class Gradients : uint8_t { kAdd, kReplace };
+
+// Where the time of passes over batches went, in seconds since the model was made. What is left of
+// `all` are the matrix products of the blocks.
+struct PassTimes {
+  double all = 0;
+  double attention = 0;  // scores, softmax and rotary positions, forward and backward
+  double between = 0;    // norms, SwiGLU and embedding: passes over memory between the products
+  double head = 0;       // the last product with its cross entropy
+};
+
+using LayerReady = std::function<void(int layer)>;
+
+// What a model is made of. The references outlive it.
+struct ModelParts {
+  const config::ModelSection& model;  // complete: vocab, kv_heads and intermediate are not 0
+  Precision precision;
+  const tensor::Layout& layout;  // of method::tensors_of(model)
+  tensor::Arena& params;
+  ThreadPool& threads;
+  int64_t max_rows;          // a call takes at most so many rows ...
+  int64_t sequence;          // ... of at most so many tokens
+  Placement placement = {};  // with one, params and the gradients of each call get a copy there
+};
+
+class Model {
+ public:
+  virtual ~Model() = default;
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+
+  // Every position predicts the token behind it: `tokens` is rows x (length + 1) with 1 <= length
+  // <= sequence. Returns the sum of the rows * length losses in nats and adds gradient_scale *
+  // d(sum)/d(parameter) to `gradients`, or sets them to it. layer_ready, if set, hears of each
+  // block once its gradients in this call are complete, blocks descending, then -1 for embedding,
+  // head and final norm. Throws Error for a token outside the vocabulary and for a batch of the
+  // wrong size.
+  double loss_and_gradients(std::span<const int32_t> tokens, int64_t rows, float gradient_scale,
+                            tensor::Arena& gradients, const LayerReady& layer_ready = {},
+                            Gradients mode = Gradients::kAdd) {
+    batch_.load(tokens, rows);
+    return batch_gradients(gradient_scale, gradients, layer_ready, mode);
+  }
+  // The same with targets and weights of their own: the sum of weight * loss, and its gradients.
+  double loss_and_gradients(const Examples& examples, float gradient_scale,
+                            tensor::Arena& gradients, const LayerReady& layer_ready = {},
+                            Gradients mode = Gradients::kAdd) {
+    batch_.load(examples);
+    return batch_gradients(gradient_scale, gradients, layer_ready, mode);
+  }
+
+  // The same number as loss_and_gradients returns, bit for bit.
+  double loss(std::span<const int32_t> tokens, int64_t rows) {
+    batch_.load(tokens, rows);
+    return batch_loss();
+  }
+  double loss(const Examples& examples) {
+    batch_.load(examples);
+    return batch_loss();
+  }
+
+  // To be called after the parameters changed: makes the bf16 copies anew, unless the optimizer did
+  // that on its way (Arena::rounded).
+  virtual void refresh() = 0;
+
+  // Zeros with a placement, where the device works behind the caller's back.
+  virtual PassTimes times() const { return {}; }
+
+  // Everything the model allocated: activations, scratch memory and bf16 copies.
+  virtual size_t activation_bytes() const = 0;
+
+ protected:
+  explicit Model(const ModelParts& parts)
+      : batch_(parts.max_rows, parts.sequence, parts.model.vocab) {}
+
+  const Batch& batch() const { return batch_; }
+  // Of the batch.
+  virtual double batch_gradients(float gradient_scale, tensor::Arena& gradients,
+                                 const LayerReady& layer_ready, Gradients mode) = 0;
+  virtual double batch_loss() = 0;
+
+ private:
+  Batch batch_;
+};
+
+// Sets the parameters for the start of training as their architecture says (method::Architecture::
+// initial). Every tensor has its own random stream, so the values depend on seed and shapes alone.
+void init_parameters(tensor::Arena& params, const config::ModelSection& model, uint64_t seed);
+
+}  // namespace thinwire::model

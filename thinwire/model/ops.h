@@ -1,0 +1,112 @@
+// The operations that the graphs of all architectures are written over, with a backend on the
+// processor (cpu_ops.h), one by LibTorch (torch_ops.h) and one that continues a text
+// (decode_ops.h). An operation works on all tokens of the batch at once. Values live in slots,
+// which a graph plans when it is made: a slot holds what was written there last, a row a token.
+// Weights are offsets in the arena of the parameters; a gradient is added to what is there unless
+// the gradients are being replaced (begin_gradients).
+//
+// A slot is a stream (fp32: the residual stream, statistics, their gradients) or an operand (in the
+// precision of the matrix products). Where an operation says that it replaces a slot, the old
+// values are spent.
+//
+// Shape suffixes: N tokens of the batch, C model width, F intermediate, W a token's queries, keys
+// and values, H heads, I input features, O output features.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+
+#include "thinwire/model/batch.h"
+#include "thinwire/model/linear.h"
+#include "thinwire/model/model.h"
+#include "thinwire/tensor/arena.h"
+#include "thinwire/tensor/attention.h"
+
+namespace thinwire::model {
+
+using Slot = int;
+inline constexpr Slot kNoSlot = -1;
+
+// What the backward pass of a norm needs: its input and 1 / the input's rms.
+struct NormSlots {
+  Slot x_NC, rstd_N;  // streams
+};
+
+// What attention reads and writes.
+struct AttentionSlots {
+  Slot qkv_NW, out_NC;  // operands
+  Slot log_sum_exp_NH;  // a stream
+};
+
+class Ops {
+ public:
+  Ops() = default;
+  virtual ~Ops() = default;
+  Ops(const Ops&) = delete;
+  Ops& operator=(const Ops&) = delete;
+
+  // Planning, before the first batch.
+  virtual Slot stream(int64_t width) = 0;
+  virtual Slot operand(int64_t width) = 0;
+  // An operand that norm_backward() keeps equal to the stream: the stream itself in fp32.
+  virtual Slot rounded(Slot stream) = 0;
+
+  // A batch, which lives until the next one. keep: a backward pass follows.
+  virtual void begin_batch(const Batch& batch, bool keep) = 0;
+  // Where gradients go. Where they are replaced, each product overwrites what is there, and
+  // `others`, the ranges that belong to no product, are cleared now.
+  virtual void begin_gradients(tensor::Arena& gradients, Gradients mode,
+                               std::span<const ArenaRange> others) = 0;
+  // To be called again once somebody else may have looked at them.
+  virtual void resume_gradients(tensor::Arena& gradients) = 0;
+  // The slots' values are needed no more.
+  virtual void drop(std::initializer_list<Slot> slots) = 0;
+
+  // Forward.
+  // x = table[token]
+  virtual void embed(int64_t table, Slot x_NC) = 0;
+  // saved.x = x + branch (kNoSlot: x), out = rmsnorm(saved.x) * weight. saved.x may be x.
+  virtual void add_norm(Slot x_NC, Slot branch_NC, int64_t weight, const NormSlots& saved,
+                        Slot out_NC) = 0;
+  // y = x W^T
+  virtual void linear(const Linear& linear, Slot x_NI, Slot y_NO) = 0;
+  // Causal, with rotary positions, of block `layer`.
+  virtual void attention(int64_t layer, const tensor::AttentionShape& shape,
+                         const AttentionSlots& slots) = 0;
+  // out = silu(gate) * up
+  virtual void swiglu(Slot gate_up_N2F, Slot out_NF) = 0;
+
+  // Backward. Slots named d... hold gradients.
+  virtual void clear(Slot dx_NC) = 0;
+  // dx += the norm's gradient for that of its output; also the weight's gradient, dx as an operand,
+  // and the norm's output again.
+  virtual void norm_backward(const NormSlots& saved, int64_t weight, Slot dout_NC, Slot dx_NC,
+                             Slot dx_rounded_NC, Slot out_NC) = 0;
+  // dx = dy W
+  virtual void linear_backward_input(const Linear& linear, Slot dy_NO, Slot dx_NI) = 0;
+  // dW += dy^T x
+  virtual void linear_backward_weight(const Linear& linear, Slot dy_NO, Slot x_NI) = 0;
+  // Replaces queries, keys and values by their gradients.
+  virtual void attention_backward(const tensor::AttentionShape& shape, const AttentionSlots& slots,
+                                  Slot dout_NC) = 0;
+  // Replaces gate and up by their gradients, and writes the output again.
+  virtual void swiglu_backward(Slot gate_up_N2F, Slot dout_NF, Slot out_NF) = 0;
+  // dtable[token] += dx
+  virtual void embed_backward(Slot dx_NC, int64_t table) = 0;
+
+  // The last product [vocabulary, C] and its cross entropy with the batch's targets and weights.
+  virtual void cross_entropy(Slot x_NC, int64_t weight) = 0;
+  // Also dx, and the weight's gradient, of scale * loss.
+  virtual void cross_entropy_gradients(Slot x_NC, int64_t weight, float scale, Slot dx_NC) = 0;
+  // Of the last of these calls, in nats.
+  virtual double loss() = 0;
+
+  // As their namesakes of Model.
+  virtual void refresh() = 0;
+  virtual PassTimes times() const { return {}; }
+  virtual size_t bytes() const = 0;
+};
+
+}  // namespace thinwire::model

@@ -1,0 +1,76 @@
+#include "thinwire/model/registry.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "thinwire/base/bf16.h"
+#include "thinwire/base/error.h"
+#include "thinwire/method/architectures.h"
+#include "thinwire/model/cpu_ops.h"
+#include "thinwire/model/decode_ops.h"
+#include "thinwire/model/graph_model.h"
+#include "thinwire/model/llama.h"
+#include "thinwire/model/torch_ops.h"
+
+namespace thinwire::model {
+namespace {
+
+constexpr std::array kModels = {
+    ModelEntry{"llama", make_llama, true},
+};
+
+const ModelEntry& find_model(const config::ModelSection& model) {
+  const method::Architecture& architecture = method::find_architecture(model.architecture);
+  const auto found = std::ranges::find(kModels, architecture.name, &ModelEntry::name);
+  if (found == kModels.end()) {
+    throw Error(fmt::format("nothing computes the architecture {}", architecture.name));
+  }
+  return *found;
+}
+
+std::unique_ptr<Ops> make_ops(const ModelParts& parts) {
+  if (parts.placement) return make_torch_ops(parts);
+  if (parts.precision == Precision::kBf16) return std::make_unique<CpuOps<Bf16>>(parts);
+  return std::make_unique<CpuOps<float>>(parts);
+}
+
+// Throws Error unless the layout is the model's.
+void check_layout(const config::ModelSection& model, const tensor::Layout& layout) {
+  method::find_architecture(model.architecture).check(model);
+  const std::vector<TensorSpec> expected = method::tensors_of(model);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (i < layout.size() && layout.specs()[i].name == expected[i].name &&
+        layout.specs()[i].shape == expected[i].shape) {
+      continue;
+    }
+    throw Error(fmt::format("the parameters are another model's: expected {} as tensor {}",
+                            expected[i].name, i));
+  }
+}
+
+}  // namespace
+
+std::span<const ModelEntry> all_models() { return kModels; }
+
+std::unique_ptr<Model> make_model(const ModelParts& parts) {
+  check_layout(parts.model, parts.layout);
+  return std::make_unique<GraphModel>(parts, make_ops(parts), find_model(parts.model).graph);
+}
+
+std::unique_ptr<Decoder> make_decoder(const DecoderParts& parts) {
+  const ModelEntry& entry = find_model(parts.model);
+  if (!entry.decodes) {
+    throw Error(fmt::format("a model of the architecture {} continues no text", entry.name));
+  }
+  check_layout(parts.model, parts.params.layout());
+  return std::make_unique<Decoder>(parts, entry.graph);
+}
+
+std::vector<MemoryPart> decoder_memory(const config::ModelSection& model, int64_t context,
+                                       int threads) {
+  return DecodeOps::memory(model, context, threads);
+}
+
+}  // namespace thinwire::model
