@@ -14,8 +14,8 @@ class HuggingFaceRefusals : public HuggingFace {};
 
 TEST_F(HuggingFaceRefusals, WhatTheModelLacksIsRefusedByName) {
   write_single();
-  EXPECT_THAT(config_error("model_type", "mistral"),
-              AllOf(HasSubstr("config.json"), HasSubstr("model_type is \"mistral\""),
+  EXPECT_THAT(config_error("model_type", "gpt2"),
+              AllOf(HasSubstr("config.json"), HasSubstr("model_type is \"gpt2\""),
                     HasSubstr("only \"llama\"")));
   EXPECT_THAT(config_error("attention_bias", true), HasSubstr("attention_bias is true"));
   EXPECT_THAT(config_error("mlp_bias", true), HasSubstr("mlp_bias is true"));
