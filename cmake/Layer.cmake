@@ -1,18 +1,19 @@
 # thinwire_layer(<folder> [COMPUTES] [DEPENDS <folder>...] [LINK <library>...]
 #                [LINK_PRIVATE <library>...] [PRECOMPILE <header>...])
 #
-# Declares the static library thinwire_<folder> out of thinwire/<folder>/*.cpp. With LibTorch on,
-# *_torch.cpp are taken and *_stub.cpp left out; with LibTorch off, the other way round. A folder
-# without sources gives a header-only target; one that does not exist is skipped, and so is a
-# dependency on it. main.cpp belongs to no library. With CUDA on, *.cu are taken and *_nocuda.cpp left
-# out; *_mpi.cpp and *_nompi.cpp are chosen likewise by whether there is an MPI.
+# Declares the static library thinwire_<folder> out of the .cpp files of thinwire/<folder> and of its
+# folders. With LibTorch on, *_torch.cpp are taken and *_stub.cpp left out; with LibTorch off, the
+# other way round. A folder without sources gives a header-only target; one that does not exist is
+# skipped, and so is a dependency on it. main.cpp belongs to no library. With CUDA on, *.cu are taken
+# and *_nocuda.cpp left out; *_mpi.cpp and *_nompi.cpp are chosen likewise by whether there is an MPI.
 #
 # COMPUTES: optimized more, for its loops run over tensors or texts. PRECOMPILE: headers compiled
 # once for this and all layers that name none.
 function(thinwire_layer folder)
   cmake_parse_arguments(arg "COMPUTES" "" "DEPENDS;LINK;LINK_PRIVATE;PRECOMPILE" ${ARGN})
   # Before the check, so that a folder's first source is noticed by the next build.
-  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp")
+  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp"
+       "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*/*.cpp")
   if(NOT IS_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}/${folder}")
     return()
   endif()
@@ -37,7 +38,8 @@ function(thinwire_layer folder)
 
   if(THINWIRE_CUDA)
     list(FILTER sources EXCLUDE REGEX "_nocuda\\.cpp$")
-    file(GLOB cuda_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cu")
+    file(GLOB cuda_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cu"
+         "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*/*.cu")
     list(APPEND sources ${cuda_sources})
   endif()
 

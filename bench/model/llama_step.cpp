@@ -10,8 +10,8 @@
 #include "thinwire/base/rng.h"
 #include "thinwire/method/architectures.h"
 #include "thinwire/model/registry.h"
-#include "thinwire/tensor/aligned_buffer.h"
-#include "thinwire/tensor/gemm.h"
+#include "thinwire/tensor/products/gemm.h"
+#include "thinwire/tensor/storage/aligned_buffer.h"
 
 namespace thinwire {
 namespace {

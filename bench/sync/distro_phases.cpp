@@ -11,7 +11,7 @@
 #include "thinwire/codec/sparse.h"
 #include "thinwire/codec/top_k.h"
 #include "thinwire/method/tiles.h"
-#include "thinwire/tensor/dct.h"
+#include "thinwire/tensor/dct/dct.h"
 
 namespace thinwire::sync {
 namespace {

@@ -1,12 +1,13 @@
-// Speed of bf16 matrix products by each way there is (tensor/gemm.h), on one thread, in the shapes
-// of training steps: of the model of 51.7 M parameters in docs/speed.md and of the quickstart's.
+// Speed of bf16 matrix products by each way there is (tensor/products/gemm.h), on one thread, in
+// the shapes of training steps: of the model of 51.7 M parameters in docs/speed.md and of the
+// quickstart's.
 #include <benchmark/benchmark.h>
 
 #include <string>
 #include <vector>
 
 #include "thinwire/base/rng.h"
-#include "thinwire/tensor/gemm.h"
+#include "thinwire/tensor/products/gemm.h"
 
 namespace thinwire::tensor {
 namespace {

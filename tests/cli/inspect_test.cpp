@@ -14,7 +14,7 @@
 #include "thinwire/events/tensorboard.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/report/table.h"
-#include "thinwire/tensor/safetensors.h"
+#include "thinwire/tensor/files/safetensors.h"
 
 namespace thinwire::cli {
 namespace {

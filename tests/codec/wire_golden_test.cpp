@@ -7,7 +7,7 @@
 #include "tests/paths.h"
 #include "thinwire/base/bytes.h"
 #include "thinwire/codec/wire.h"
-#include "thinwire/tensor/safetensors.h"
+#include "thinwire/tensor/files/safetensors.h"
 
 namespace thinwire::codec {
 namespace {

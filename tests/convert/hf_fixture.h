@@ -18,7 +18,7 @@
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/convert/hf.h"
 #include "thinwire/data/vocabulary.h"
-#include "thinwire/tensor/safetensors.h"
+#include "thinwire/tensor/files/safetensors.h"
 
 namespace thinwire::convert {
 

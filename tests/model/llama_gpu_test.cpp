@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/model/tiny_model.h"
-#include "thinwire/tensor/device.h"
+#include "thinwire/tensor/storage/device.h"
 
 namespace thinwire::model {
 namespace {

@@ -14,8 +14,8 @@
 #include "thinwire/config/model_section.h"
 #include "thinwire/method/architectures.h"
 #include "thinwire/model/registry.h"
-#include "thinwire/tensor/arena.h"
-#include "thinwire/tensor/safetensors.h"
+#include "thinwire/tensor/files/safetensors.h"
+#include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::model {
 

@@ -10,7 +10,7 @@
 #include "thinwire/base/rng.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/method/registry.h"
-#include "thinwire/tensor/safetensors.h"
+#include "thinwire/tensor/files/safetensors.h"
 
 namespace thinwire::sync {
 namespace {

@@ -11,7 +11,7 @@
 #include "thinwire/method/diloco.h"
 #include "thinwire/method/sparse.h"
 #include "thinwire/sync/diloco_fragments.h"
-#include "thinwire/tensor/safetensors.h"
+#include "thinwire/tensor/files/safetensors.h"
 
 namespace thinwire::sync {
 namespace {

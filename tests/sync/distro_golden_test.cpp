@@ -12,8 +12,8 @@
 #include "thinwire/codec/sparse.h"
 #include "thinwire/method/distro.h"
 #include "thinwire/sync/distro_encoder.h"
-#include "thinwire/tensor/dct_reference.h"
-#include "thinwire/tensor/safetensors.h"
+#include "thinwire/tensor/dct/dct_reference.h"
+#include "thinwire/tensor/files/safetensors.h"
 
 namespace thinwire::sync {
 namespace {

@@ -1,6 +1,6 @@
 // DisTrO's kernels on a GPU against the processor's code, bit for bit.
 #include "tests/sync/distro_device_case.h"
-#include "thinwire/tensor/device.h"
+#include "thinwire/tensor/storage/device.h"
 
 namespace thinwire::sync {
 namespace {

@@ -1,4 +1,4 @@
-#include "thinwire/tensor/arena.h"
+#include "thinwire/tensor/storage/arena.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "thinwire/tensor/attention.h"
+#include "thinwire/tensor/kernels/attention.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <type_traits>
 
 #include "tests/tensor/numbers.h"
-#include "thinwire/tensor/kernels.h"
-#include "thinwire/tensor/reference.h"
+#include "thinwire/tensor/kernels/kernels.h"
+#include "thinwire/tensor/kernels/reference.h"
 
 namespace thinwire::tensor {
 namespace {

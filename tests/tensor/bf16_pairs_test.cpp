@@ -1,4 +1,4 @@
-#include "thinwire/tensor/bf16_pairs.h"
+#include "thinwire/tensor/products/bf16_pairs.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
-#include "thinwire/tensor/cross_entropy.h"
+#include "thinwire/tensor/kernels/cross_entropy.h"
 
 #include <gtest/gtest.h>
 
 #include "tests/tensor/gemm_cases.h"
 #include "tests/tensor/numbers.h"
-#include "thinwire/tensor/reference.h"
+#include "thinwire/tensor/kernels/reference.h"
 
 namespace thinwire::tensor {
 namespace {

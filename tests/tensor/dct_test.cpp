@@ -1,4 +1,4 @@
-#include "thinwire/tensor/dct.h"
+#include "thinwire/tensor/dct/dct.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,8 +13,8 @@
 #include "tests/tensor/targets.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/rng.h"
-#include "thinwire/tensor/dct_reference.h"
-#include "thinwire/tensor/dct_tables.h"
+#include "thinwire/tensor/dct/dct_reference.h"
+#include "thinwire/tensor/dct/dct_tables.h"
 
 namespace thinwire::tensor {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "tests/tensor/numbers.h"
-#include "thinwire/tensor/gemm.h"
-#include "thinwire/tensor/reference.h"
+#include "thinwire/tensor/kernels/reference.h"
+#include "thinwire/tensor/products/gemm.h"
 
 namespace thinwire::tensor {
 

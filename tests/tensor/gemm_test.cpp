@@ -1,4 +1,4 @@
-#include "thinwire/tensor/gemm.h"
+#include "thinwire/tensor/products/gemm.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 
 #include "tests/tensor/gemm_cases.h"
 #include "tests/tensor/targets.h"
-#include "thinwire/tensor/gemm_packed.h"
+#include "thinwire/tensor/products/gemm_packed.h"
 
 namespace thinwire::tensor {
 namespace {

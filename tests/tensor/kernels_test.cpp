@@ -1,4 +1,4 @@
-#include "thinwire/tensor/kernels.h"
+#include "thinwire/tensor/kernels/kernels.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 
 #include "tests/tensor/numbers.h"
 #include "tests/tensor/targets.h"
-#include "thinwire/tensor/reference.h"
+#include "thinwire/tensor/kernels/reference.h"
 
 namespace thinwire::tensor {
 namespace {

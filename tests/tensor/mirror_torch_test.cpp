@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "thinwire/tensor/arena.h"
+#include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::tensor {
 namespace {

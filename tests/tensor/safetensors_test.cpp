@@ -1,4 +1,4 @@
-#include "thinwire/tensor/safetensors.h"
+#include "thinwire/tensor/files/safetensors.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

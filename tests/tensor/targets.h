@@ -9,7 +9,7 @@
 #include <tuple>
 #include <vector>
 
-#include "thinwire/tensor/simd_targets.h"
+#include "thinwire/tensor/kernels/simd_targets.h"
 
 // After simd_targets.h, which decides about them.
 #include <hwy/targets.h>

@@ -57,8 +57,8 @@ class CheckLayers(ToolCase):
 
     def test_accepts_libtorch_in_its_files_only(self):
         include = "#include <ATen/ATen.h>\n"
-        self.assert_accepted("thinwire/tensor/gemm_torch.cpp", include)
-        for name in ("thinwire/tensor/gemm.cpp", "thinwire/tensor/a_torch.h",
+        self.assert_accepted("thinwire/tensor/products/gemm_torch.cpp", include)
+        for name in ("thinwire/tensor/products/gemm.cpp", "thinwire/tensor/a_torch.h",
                      "thinwire/train/a_torch.cpp"):
             self.assert_refused(name, include, "LibTorch's ATen/ATen.h belongs")
 

@@ -8,9 +8,9 @@
 #include "thinwire/base/bf16.h"
 #include "thinwire/base/clock.h"
 #include "thinwire/base/threads.h"
-#include "thinwire/tensor/aligned_buffer.h"
-#include "thinwire/tensor/gemm.h"
-#include "thinwire/tensor/kernels.h"
+#include "thinwire/tensor/kernels/kernels.h"
+#include "thinwire/tensor/products/gemm.h"
+#include "thinwire/tensor/storage/aligned_buffer.h"
 
 namespace thinwire::bench {
 namespace {

@@ -29,8 +29,8 @@
 #include "thinwire/base/named_span.h"
 #include "thinwire/checkpoint/staged_folder.h"
 #include "thinwire/checkpoint/weights.h"
-#include "thinwire/tensor/arena.h"
-#include "thinwire/tensor/safetensors.h"
+#include "thinwire/tensor/files/safetensors.h"
+#include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::checkpoint {
 

@@ -13,7 +13,7 @@
 
 #include "thinwire/base/file.h"
 #include "thinwire/checkpoint/checkpoint.h"
-#include "thinwire/tensor/arena.h"
+#include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::checkpoint {
 

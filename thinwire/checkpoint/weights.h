@@ -8,8 +8,8 @@
 #include <string>
 
 #include "thinwire/base/file.h"
-#include "thinwire/tensor/arena.h"
-#include "thinwire/tensor/safetensors.h"
+#include "thinwire/tensor/files/safetensors.h"
+#include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::checkpoint {
 

@@ -12,7 +12,7 @@
 #include "thinwire/cli/inspect.h"
 #include "thinwire/codec/payload.h"
 #include "thinwire/report/table.h"
-#include "thinwire/tensor/safetensors.h"
+#include "thinwire/tensor/files/safetensors.h"
 
 namespace thinwire::cli {
 namespace {

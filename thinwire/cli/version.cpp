@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "thinwire/tensor/gemm.h"
-#include "thinwire/tensor/instruction_set.h"
+#include "thinwire/tensor/products/gemm.h"
+#include "thinwire/tensor/products/instruction_set.h"
 
 namespace thinwire::cli {
 

@@ -13,8 +13,8 @@
 #include "thinwire/base/threads.h"
 #include "thinwire/codec/sparse.h"
 #include "thinwire/method/distro.h"
-#include "thinwire/tensor/arena.h"
-#include "thinwire/tensor/dct.h"
+#include "thinwire/tensor/dct/dct.h"
+#include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::codec {
 

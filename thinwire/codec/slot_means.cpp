@@ -1,6 +1,6 @@
 #include "thinwire/codec/slot_means.h"
 
-#include "thinwire/tensor/simd_targets.h"
+#include "thinwire/tensor/kernels/simd_targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "thinwire/codec/slot_means.cpp"

@@ -10,8 +10,8 @@
 #include "thinwire/codec/distro_tiles.h"
 #include "thinwire/codec/sparse.h"
 #include "thinwire/method/distro.h"
-#include "thinwire/tensor/arena.h"
-#include "thinwire/tensor/portable_tiles.h"
+#include "thinwire/tensor/kernels/portable_tiles.h"
+#include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::codec {
 

@@ -4,8 +4,8 @@
 #include <functional>
 #include <ranges>
 
-#include "thinwire/tensor/dct_side.h"
-#include "thinwire/tensor/launch.h"
+#include "thinwire/tensor/dct/dct_side.h"
+#include "thinwire/tensor/kernels/launch.h"
 
 namespace thinwire::codec {
 namespace {

@@ -1,5 +1,5 @@
-// TileWork by the kernels of tensor/portable_tiles.h: on a GPU, or on the processor with one lane a
-// tile, which tests compare with VectorTileWork.
+// TileWork by the kernels of tensor/kernels/portable_tiles.h: on a GPU, or on the processor with
+// one lane a tile, which tests compare with VectorTileWork.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,8 @@
 
 #include "thinwire/codec/sparse.h"
 #include "thinwire/codec/tile_work.h"
-#include "thinwire/tensor/mirror.h"
-#include "thinwire/tensor/portable_tiles.h"
+#include "thinwire/tensor/kernels/portable_tiles.h"
+#include "thinwire/tensor/storage/mirror.h"
 
 namespace thinwire::codec {
 

@@ -1,4 +1,4 @@
-// TileWork on the processor, by the vector code of tensor/dct.h and of this layer.
+// TileWork on the processor, by the vector code of tensor/dct/dct.h and of this layer.
 #pragma once
 
 #include <vector>
@@ -6,7 +6,7 @@
 #include "thinwire/codec/slot_means.h"
 #include "thinwire/codec/tile_work.h"
 #include "thinwire/codec/top_k.h"
-#include "thinwire/tensor/dct.h"
+#include "thinwire/tensor/dct/dct.h"
 
 namespace thinwire::codec {
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "thinwire/tensor/simd_targets.h"
+#include "thinwire/tensor/kernels/simd_targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "thinwire/codec/top_k.cpp"

@@ -8,7 +8,7 @@
 #include "thinwire/base/file.h"
 #include "thinwire/config/model_section.h"
 #include "thinwire/data/vocabulary.h"
-#include "thinwire/tensor/arena.h"
+#include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::convert {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "thinwire/base/clock.h"
-#include "thinwire/tensor/kernels.h"
+#include "thinwire/tensor/kernels/kernels.h"
 
 namespace thinwire::model {
 namespace {

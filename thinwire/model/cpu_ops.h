@@ -1,4 +1,4 @@
-// The operations on the processor: our own fused kernels (tensor/kernels.h), attention and
+// The operations on the processor: our own fused kernels (tensor/kernels/kernels.h), attention and
 // products, over slots that are allocated once. T is the type of operands, float or Bf16.
 #pragma once
 
@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "thinwire/model/ops.h"
-#include "thinwire/tensor/aligned_buffer.h"
-#include "thinwire/tensor/cross_entropy.h"
+#include "thinwire/tensor/kernels/cross_entropy.h"
+#include "thinwire/tensor/storage/aligned_buffer.h"
 
 namespace thinwire::model {
 

@@ -1,7 +1,7 @@
 #include "thinwire/model/decode_ops.h"
 
-#include "thinwire/tensor/gemm.h"
-#include "thinwire/tensor/kernels.h"
+#include "thinwire/tensor/kernels/kernels.h"
+#include "thinwire/tensor/products/gemm.h"
 
 namespace thinwire::model {
 

@@ -10,7 +10,7 @@
 #include "thinwire/base/threads.h"
 #include "thinwire/config/model_section.h"
 #include "thinwire/model/graph.h"
-#include "thinwire/tensor/arena.h"
+#include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::model {
 

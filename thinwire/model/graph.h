@@ -8,7 +8,7 @@
 
 #include "thinwire/config/model_section.h"
 #include "thinwire/model/ops.h"
-#include "thinwire/tensor/arena.h"
+#include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::model {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "thinwire/tensor/gemm.h"
+#include "thinwire/tensor/products/gemm.h"
 
 namespace thinwire::model {
 namespace {

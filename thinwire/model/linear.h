@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "thinwire/base/threads.h"
-#include "thinwire/tensor/arena.h"
+#include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::model {
 

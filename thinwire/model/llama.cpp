@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "thinwire/model/linear.h"
-#include "thinwire/tensor/attention.h"
+#include "thinwire/tensor/kernels/attention.h"
 
 namespace thinwire::model {
 namespace {

@@ -7,7 +7,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/method/architectures.h"
-#include "thinwire/tensor/gemm.h"
+#include "thinwire/tensor/products/gemm.h"
 
 namespace thinwire::model {
 

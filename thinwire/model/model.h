@@ -16,8 +16,8 @@
 #include "thinwire/base/threads.h"
 #include "thinwire/config/model_section.h"
 #include "thinwire/model/batch.h"
-#include "thinwire/tensor/arena.h"
-#include "thinwire/tensor/device.h"
+#include "thinwire/tensor/storage/arena.h"
+#include "thinwire/tensor/storage/device.h"
 
 namespace thinwire::model {
 

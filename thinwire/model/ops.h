@@ -21,8 +21,8 @@
 #include "thinwire/model/batch.h"
 #include "thinwire/model/linear.h"
 #include "thinwire/model/model.h"
-#include "thinwire/tensor/arena.h"
-#include "thinwire/tensor/attention.h"
+#include "thinwire/tensor/kernels/attention.h"
+#include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::model {
 

@@ -19,7 +19,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/model/torch_ops.h"
-#include "thinwire/tensor/launch.h"
+#include "thinwire/tensor/kernels/launch.h"
 
 namespace thinwire::model {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "thinwire/base/simd.h"
-#include "thinwire/tensor/kernels.h"
+#include "thinwire/tensor/kernels/kernels.h"
 
 namespace thinwire::optim {
 namespace {

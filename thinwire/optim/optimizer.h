@@ -16,7 +16,7 @@
 #include "thinwire/base/threads.h"
 #include "thinwire/method/optimizer.h"
 #include "thinwire/optim/state_memory.h"
-#include "thinwire/tensor/arena.h"
+#include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::optim {
 

@@ -11,7 +11,7 @@
 #include "thinwire/base/agreement.h"
 #include "thinwire/base/named_span.h"
 #include "thinwire/method/optimizer.h"
-#include "thinwire/tensor/arena.h"
+#include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::optim {
 

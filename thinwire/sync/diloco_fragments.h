@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "thinwire/tensor/arena.h"
+#include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::sync {
 

@@ -12,7 +12,7 @@
 #include "thinwire/method/diloco.h"
 #include "thinwire/sync/diloco_fragments.h"
 #include "thinwire/sync/strategy.h"
-#include "thinwire/tensor/arena.h"
+#include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::sync {
 

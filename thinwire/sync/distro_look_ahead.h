@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "thinwire/codec/distro_tiles.h"
-#include "thinwire/tensor/arena.h"
+#include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::sync {
 

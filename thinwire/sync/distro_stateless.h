@@ -9,7 +9,7 @@
 #include "thinwire/base/round.h"
 #include "thinwire/method/distro.h"
 #include "thinwire/optim/optimizer.h"
-#include "thinwire/tensor/arena.h"
+#include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::sync {
 

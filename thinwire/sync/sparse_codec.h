@@ -11,7 +11,7 @@
 #include "thinwire/codec/sparse.h"
 #include "thinwire/codec/top_k.h"
 #include "thinwire/method/sparse.h"
-#include "thinwire/tensor/arena.h"
+#include "thinwire/tensor/storage/arena.h"
 #include "thinwire/transport/communicator.h"
 
 namespace thinwire::sync {

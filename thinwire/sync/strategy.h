@@ -27,7 +27,7 @@
 #include "thinwire/base/threads.h"
 #include "thinwire/config/fields.h"
 #include "thinwire/method/sync_spec.h"
-#include "thinwire/tensor/arena.h"
+#include "thinwire/tensor/storage/arena.h"
 #include "thinwire/transport/communicator.h"
 
 namespace thinwire::sync {

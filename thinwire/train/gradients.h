@@ -6,7 +6,7 @@
 #include <span>
 
 #include "thinwire/model/model.h"
-#include "thinwire/tensor/arena.h"
+#include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::train {
 

@@ -7,7 +7,7 @@
 
 #include "thinwire/config/recipe.h"
 #include "thinwire/data/vocabulary.h"
-#include "thinwire/tensor/arena.h"
+#include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::train {
 

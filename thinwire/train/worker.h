@@ -18,7 +18,7 @@
 #include "thinwire/data/rows.h"
 #include "thinwire/model/model.h"
 #include "thinwire/sync/strategy.h"
-#include "thinwire/tensor/arena.h"
+#include "thinwire/tensor/storage/arena.h"
 #include "thinwire/train/initial_parameters.h"
 #include "thinwire/train/measured_speeds.h"
 #include "thinwire/train/run_sink.h"

@@ -1,0 +1,212 @@
+// What the passes of dct.cpp over a tile are made of: the transforms of kLanes columns, whatever
+// their length, loops over columns that do not fill the last vector, and stores that turn a square
+// of elements. Compiled once for each instruction set (Highway's toggled include guard).
+#if defined(THINWIRE_TENSOR_DCT_PASSES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef THINWIRE_TENSOR_DCT_PASSES_INL_H_
+#undef THINWIRE_TENSOR_DCT_PASSES_INL_H_
+#else
+#define THINWIRE_TENSOR_DCT_PASSES_INL_H_
+#endif
+
+#include "thinwire/tensor/dct/dct_matrix-inl.h"
+#include "thinwire/tensor/dct/dct_recursions-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace thinwire::tensor::HWY_NAMESPACE {
+
+// Calls of fetch.more() for kLanes columns of a side.
+inline int64_t calls_of(int n) {
+  if (in_quarters(n)) return quarters_calls(n);
+  return is_fast_dct_size(n) ? 1 : matrix_calls(n);
+}
+
+// How many coefficients of a side forward() hands out at a time.
+constexpr int group_of(int n) { return n > 0 && n < 16 ? n : 16; }
+
+// The coefficients of kLanes columns: out(f, the group of coefficients from f on). N is the side if
+// there is a recursion for it, else 0; then zeros fill up the last group.
+template <int N, class Out>
+HWY_INLINE void forward(const DctSide& side, const float* in, int64_t stride, Fetcher& fetch,
+                        const Out& out) {
+  const D d;
+  if constexpr (in_quarters(N)) {
+    quarters_forward<N>(side.norm.data(), in, stride, fetch, out);
+  } else if constexpr (N > 0) {
+    V x[N];
+    THINWIRE_UNROLL(16)
+    for (int i = 0; i < N; ++i) x[i] = hn::LoadU(d, in + i * stride);
+    dct2<N>(x);
+    THINWIRE_UNROLL(16)
+    for (int f = 0; f < N; ++f) x[f] = hn::Mul(x[f], hn::Set(d, side.norm[size_t(f)]));
+    out(0, x);
+    fetch.more();
+  } else {
+    V x[kMaxTileSide + 15];
+    matrix_forward(side, in, stride, fetch, x);
+    for (int f = side.n; f < side.n + 15; ++f) x[f] = hn::Zero(d);
+    for (int f = 0; f < side.n; f += 16) out(f, x + f);
+  }
+}
+
+// The elements of kLanes columns: out(i, element i).
+template <int N, class Out>
+HWY_INLINE void inverse(const DctSide& side, const float* in, int64_t stride, Fetcher& fetch,
+                        const Out& out) {
+  const D d;
+  if constexpr (in_quarters(N)) {
+    quarters_inverse<N>(side.norm.data(), in, stride, fetch, out);
+  } else if constexpr (N > 0) {
+    V x[N];
+    THINWIRE_UNROLL(16)
+    for (int f = 0; f < N; ++f) {
+      x[f] = hn::Mul(hn::LoadU(d, in + f * stride), hn::Set(d, side.norm[size_t(f)]));
+    }
+    dct3<N>(x);
+    THINWIRE_UNROLL(16)
+    for (int i = 0; i < N; ++i) out(i, x[i]);
+    fetch.more();
+  } else {
+    matrix_inverse(side, in, stride, fetch, out);
+  }
+}
+
+// Calls body with the side as a constant, or 0 where there is no recursion for it.
+template <class Body>
+void for_side(int n, const Body& body) {
+  switch (n) {
+    case 4:
+      return body(std::integral_constant<int, 4>());
+    case 8:
+      return body(std::integral_constant<int, 8>());
+    case 16:
+      return body(std::integral_constant<int, 16>());
+    case 32:
+      return body(std::integral_constant<int, 32>());
+    case 64:
+      return body(std::integral_constant<int, 64>());
+    default:
+      return body(std::integral_constant<int, 0>());
+  }
+}
+
+// The first lanes of a vector, which touch nothing else in memory.
+class FirstLanes {
+ public:
+  explicit FirstLanes(int64_t count) : count_(static_cast<size_t>(count)) {}
+
+  HWY_INLINE V load(const float* from) const {
+#if HWY_TARGET <= HWY_AVX3
+    return hn::MaskedLoad(hn::FirstN(D(), count_), D(), from);
+#else
+    HWY_ALIGN float values[size_t(kLanes)] = {};
+    for (size_t i = 0; i < count_; ++i) values[i] = from[i];
+    return hn::Load(D(), values);
+#endif
+  }
+  HWY_INLINE void store(V v, float* to) const {
+#if HWY_TARGET <= HWY_AVX3
+    hn::BlendedStore(v, hn::FirstN(D(), count_), D(), to);
+#else
+    HWY_ALIGN float values[size_t(kLanes)];
+    hn::Store(v, D(), values);
+    for (size_t i = 0; i < count_; ++i) to[i] = values[i];
+#endif
+  }
+
+ private:
+  size_t count_;
+};
+
+class AllLanes {
+ public:
+  HWY_INLINE V load(const float* from) const { return hn::LoadU(D(), from); }
+  HWY_INLINE void store(V v, float* to) const { hn::StoreU(v, D(), to); }
+};
+
+// Calls body(first column, lanes) for all of `count` columns, kLanes at a time.
+template <class Body>
+HWY_INLINE void for_columns(int64_t count, const Body& body) {
+  int64_t at = 0;
+  for (; at + kLanes <= count; at += kLanes) body(at, AllLanes());
+  if (at < count) body(at, FirstLanes(count - at));
+}
+
+#if HWY_TARGET != HWY_SCALAR
+// Stores 128 bits at a time, `stride` apart.
+template <class DV>
+HWY_INLINE void store_blocks(DV d, hn::Vec<DV> v, float* out, int64_t stride) {
+  if constexpr (hn::MaxLanes(DV()) <= 4) {
+    hn::StoreU(v, d, out);
+  } else {
+    const hn::Half<DV> half;
+    constexpr int64_t kBlocks = hn::MaxLanes(half) / 4;
+    store_blocks(half, hn::LowerHalf(half, v), out, stride);
+    store_blocks(half, hn::UpperHalf(half, v), out + kBlocks * stride, stride);
+  }
+}
+#endif
+
+// Turns squares of 4 within 128 bits: lane 4k + j of x[i] becomes lane 4k + i of x[j].
+HWY_INLINE void turn_blocks(V* HWY_RESTRICT x) {
+#if HWY_TARGET != HWY_SCALAR
+  const D d;
+  const hn::Repartition<double, D> d64;
+  const auto low = [&](V a, V b) HWY_ATTR {
+    return hn::BitCast(d, hn::InterleaveLower(d64, hn::BitCast(d64, a), hn::BitCast(d64, b)));
+  };
+  const auto high = [&](V a, V b) HWY_ATTR {
+    return hn::BitCast(d, hn::InterleaveUpper(d64, hn::BitCast(d64, a), hn::BitCast(d64, b)));
+  };
+  const V low01 = hn::InterleaveLower(d, x[0], x[1]);
+  const V low23 = hn::InterleaveLower(d, x[2], x[3]);
+  const V high01 = hn::InterleaveUpper(d, x[0], x[1]);
+  const V high23 = hn::InterleaveUpper(d, x[2], x[3]);
+  x[0] = low(low01, low23);
+  x[1] = high(low01, low23);
+  x[2] = low(high01, high23);
+  x[3] = high(high01, high23);
+#else
+  (void)x;
+#endif
+}
+
+// out[lane * stride + i] = x[i]; Count is 4, 8 or 16. Overwrites x.
+template <int Count>
+HWY_INLINE void store_turned(V* HWY_RESTRICT x, float* HWY_RESTRICT out, int64_t stride) {
+  const D d;
+#if HWY_TARGET == HWY_SCALAR
+  (void)stride;
+  for (int i = 0; i < Count; ++i) hn::StoreU(x[i], d, out + i);
+#else
+  HWY_UNROLL(4)
+  for (int i = 0; i < Count; i += 4) turn_blocks(x + i);
+#if HWY_TARGET <= HWY_AVX3
+  if constexpr (Count == 16) {  // whole lines: fewer stores
+    HWY_UNROLL(4)
+    for (int j = 0; j < 4; ++j) {
+      const auto r0 = x[j].raw, r1 = x[4 + j].raw, r2 = x[8 + j].raw, r3 = x[12 + j].raw;
+      const auto low01 = _mm512_shuffle_f32x4(r0, r1, 0x44);
+      const auto low23 = _mm512_shuffle_f32x4(r2, r3, 0x44);
+      const auto high01 = _mm512_shuffle_f32x4(r0, r1, 0xee);
+      const auto high23 = _mm512_shuffle_f32x4(r2, r3, 0xee);
+      float* const to = out + j * stride;
+      _mm512_storeu_ps(to, _mm512_shuffle_f32x4(low01, low23, 0x88));
+      _mm512_storeu_ps(to + 4 * stride, _mm512_shuffle_f32x4(low01, low23, 0xdd));
+      _mm512_storeu_ps(to + 8 * stride, _mm512_shuffle_f32x4(high01, high23, 0x88));
+      _mm512_storeu_ps(to + 12 * stride, _mm512_shuffle_f32x4(high01, high23, 0xdd));
+    }
+    return;
+  }
+#endif
+  HWY_UNROLL(4)
+  for (int i = 0; i < Count; i += 4) {
+    HWY_UNROLL(4)
+    for (int j = 0; j < 4; ++j) store_blocks(d, x[i + j], out + j * stride + i, 4 * stride);
+  }
+#endif
+}
+
+}  // namespace thinwire::tensor::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

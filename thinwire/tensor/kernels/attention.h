@@ -1,0 +1,86 @@
+// Causal attention with rotary positions and grouped queries, forward and backward, in memory
+// linear in the sequence: a block of query rows meets the keys up to the diagonal in tiles whose
+// scores stay in the second cache, the logarithm of the softmax's denominator is kept, and the
+// backward pass computes the probabilities again (Dao et al. 2022, arXiv 2205.14135). One call
+// computes one row of the batch and one key/value head with all query heads that share it, on the
+// calling thread; calls are independent of each other.
+//
+// Shape suffixes: T positions, H query heads, G key/value heads, D head size.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "thinwire/base/bf16.h"
+#include "thinwire/base/block_sizes.h"
+#include "thinwire/tensor/storage/aligned_buffer.h"
+
+namespace thinwire::tensor {
+
+struct AttentionShape {
+  int64_t heads = 0;
+  int64_t kv_heads = 0;   // divides heads
+  int64_t head_size = 0;  // even
+
+  // 1 / sqrt(head_size), by which queries are multiplied.
+  float score_scale() const;
+  int64_t group() const { return heads / kv_heads; }
+  int64_t width() const { return heads * head_size; }
+  // Of a token's queries, keys and values together.
+  int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_size; }
+};
+
+// Cosines and sines of position * theta^(-2i / head_size), for [positions, head_size / 2].
+class RopeTable {
+ public:
+  RopeTable(int64_t positions, int64_t head_size, double theta);
+  const float* cosine(int64_t position) const { return cosine_.data() + position * half_; }
+  const float* sine(int64_t position) const { return sine_.data() + position * half_; }
+  size_t bytes() const { return (cosine_.size() + sine_.size()) * sizeof(float); }
+
+ private:
+  int64_t half_;
+  std::vector<float> cosine_, sine_;
+};
+
+// By so much rows in scratch memory are longer than what they hold, so that rows below each other
+// do not share the same few places of the first cache.
+inline constexpr int64_t kTilePad = 16;
+
+// Memory for one thread's calls with up to `sequence` positions.
+struct AttentionScratch {
+  AttentionScratch(int64_t sequence, int64_t head_size);
+  size_t bytes() const;
+
+  int64_t stride;                                 // of rows of T
+  AlignedBuffer<float> key, value, dkey, dvalue;  // [T, D]
+  AlignedBuffer<float> query, doutput, dquery;    // [T, D]
+  AlignedBuffer<float> key_t, value_t;            // [D, T]
+  AlignedBuffer<float> row_dots;                  // [T]
+  AlignedBuffer<float> output;                    // [query block, D]
+  AlignedBuffer<float> scores, dscores;           // [query block, key block], rows kTilePad longer
+  AlignedBuffer<float> inverse_sum, log_sum_exp;  // [query block]
+};
+
+// qkv_TW: a token's unrotated queries of all heads, then keys, then values. Writes the columns of
+// out [T, H D] and the rows of log_sum_exp [H, T] that belong to the query heads of `kv_head`.
+template <typename T>
+void attention_forward(const AttentionShape& shape, const RopeTable& rope, int64_t sequence,
+                       int64_t kv_head, const T* qkv_TW, T* out, float* log_sum_exp,
+                       AttentionScratch& scratch);
+
+// Replaces the queries, keys and values of `kv_head` by their gradients for the gradient dout of
+// out.
+template <typename T>
+void attention_backward(const AttentionShape& shape, const RopeTable& rope, int64_t sequence,
+                        int64_t kv_head, T* qkv_TW, const T* out, const T* dout,
+                        const float* log_sum_exp, AttentionScratch& scratch);
+
+// The inner part, for callers that keep rotated keys: `rows` <= kQueryBlock queries (rotated,
+// scaled by 1/sqrt(head_size)), the first of which stands at position `first`, against the keys and
+// values of positions [0, first + rows). out [rows, D] is not yet multiplied by inverse_sum; scores
+// has room for a tile (AttentionScratch).
+void attend(int64_t rows, int64_t first, int64_t head_size, const float* query, const float* key,
+            const float* value, float* scores, float* out, float* inverse_sum, float* log_sum_exp);
+
+}  // namespace thinwire::tensor

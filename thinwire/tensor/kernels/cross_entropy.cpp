@@ -1,0 +1,143 @@
+#include "thinwire/tensor/kernels/cross_entropy.h"
+
+#include <algorithm>
+#include <numeric>
+#include <type_traits>
+
+#include "thinwire/base/block_sizes.h"
+#include "thinwire/tensor/kernels/kernels.h"
+#include "thinwire/tensor/products/gemm.h"
+
+namespace thinwire::tensor {
+namespace {
+
+// The product back to the model's width is deep and small: split by rows alone, every thread would
+// read and pack all weights. The number of parts is fixed, so that threads do not change the bits.
+constexpr int64_t kDepthParts = kLogitParts;
+constexpr int64_t kRowGrain = 16;
+
+}  // namespace
+
+template <typename T>
+LinearCrossEntropy<T>::LinearCrossEntropy(int64_t width, int64_t vocabulary, int64_t max_rows,
+                                          ThreadPool& threads)
+    : width_(width),
+      vocabulary_(vocabulary),
+      chunk_(std::min(max_rows, logit_rows(vocabulary) * threads.size())),
+      threads_(threads),
+      logits_(chunk_ * vocabulary),
+      losses_(chunk_),
+      denominators_(chunk_),
+      wide_(kDepthParts * chunk_ * width),
+      scaled_(chunk_ * width) {
+  if constexpr (!std::is_same_v<T, float>) rounded_ = AlignedBuffer<Bf16>(chunk_ * vocabulary);
+}
+
+template <typename T>
+T* LinearCrossEntropy<T>::dlogits() {
+  if constexpr (std::is_same_v<T, float>) {
+    return logits_.data();
+  } else {
+    return rounded_.data();
+  }
+}
+
+template <typename T>
+double LinearCrossEntropy<T>::chunk_loss(int64_t rows, const T* x, const T* weight,
+                                         const int32_t* targets, const float* factors,
+                                         bool gradients) {
+  gemm(threads_, Transpose::kNo, Transpose::kYes, rows, vocabulary_, width_, x, width_, weight,
+       width_, 0, logits_.data(), vocabulary_);
+  T* const gradient = gradients ? dlogits() : nullptr;
+  threads_.for_ranges(rows, 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r) {
+      losses_.data()[r] = kernels<T>().cross_entropy(
+          vocabulary_, logits_.data() + r * vocabulary_, targets[r],
+          gradients ? gradient + r * vocabulary_ : nullptr, denominators_.data() + r);
+    }
+  });
+  double sum = 0;
+  for (int64_t r = 0; r < rows; ++r) {
+    sum += factors == nullptr ? losses_.data()[r] : double{factors[r]} * losses_.data()[r];
+  }
+  return sum;
+}
+
+template <typename T>
+void LinearCrossEntropy<T>::multiply_back(int64_t rows, const T* weight) {
+  const int64_t c = width_, size = rows * c;
+  // As few bands of rows as give every thread the same number of tasks.
+  const int64_t bands = threads_.size() / std::gcd(int64_t{threads_.size()}, kDepthParts);
+  const int64_t grains = (rows + kRowGrain - 1) / kRowGrain;
+  const auto border = [&](int64_t band) {
+    return std::min(rows, grains * band / bands * kRowGrain);
+  };
+  threads_.for_each(kDepthParts * bands, [&](int64_t task) {
+    const int64_t part = task / bands, top = border(task % bands);
+    const int64_t begin = vocabulary_ * part / kDepthParts;
+    const int64_t end = vocabulary_ * (part + 1) / kDepthParts;
+    gemm(Transpose::kNo, Transpose::kNo, border(task % bands + 1) - top, c, end - begin,
+         static_cast<const T*>(dlogits()) + top * vocabulary_ + begin, vocabulary_,
+         weight + begin * c, c, 0, wide_.data() + part * size + top * c, c);
+  });
+  threads_.for_ranges(size, 1024, [&](int64_t begin, int64_t end, int) {
+    for (int64_t part = 1; part < kDepthParts; ++part) {
+      kernels<T>().add(end - begin, wide_.data() + part * size + begin, wide_.data() + begin);
+    }
+  });
+}
+
+template <typename T>
+double LinearCrossEntropy<T>::loss(int64_t rows, const T* x, const T* weight,
+                                   const int32_t* targets, const float* factors) {
+  double sum = 0;
+  for (int64_t first = 0; first < rows; first += chunk_) {
+    const int64_t count = std::min(chunk_, rows - first);
+    sum += chunk_loss(count, x + first * width_, weight, targets + first,
+                      factors == nullptr ? nullptr : factors + first, false);
+  }
+  return sum;
+}
+
+template <typename T>
+double LinearCrossEntropy<T>::loss_and_gradients(int64_t rows, const T* x, const T* weight,
+                                                 const int32_t* targets, const float* factors,
+                                                 float scale, T* dx, float keep, float* dweight) {
+  const Kernels<T>& kernel = kernels<T>();
+  const int64_t c = width_;
+  double sum = 0;
+  for (int64_t first = 0; first < rows; first += chunk_) {
+    const int64_t count = std::min(chunk_, rows - first);
+    const float* const row_factors = factors == nullptr ? nullptr : factors + first;
+    sum += chunk_loss(count, x + first * c, weight, targets + first, row_factors, true);
+    multiply_back(count, weight);
+    // What the rows of the logits' gradients lack, on the narrow side of both products.
+    threads_.for_ranges(count, 1, [&](int64_t begin, int64_t end, int) {
+      const int64_t part = end - begin, at = (first + begin) * c;
+      float* const inverse = denominators_.data() + begin;
+      float* const wide = wide_.data() + begin * c;
+      for (int64_t r = 0; r < part; ++r) inverse[r] = scale / inverse[r];
+      if (row_factors != nullptr) {
+        for (int64_t r = 0; r < part; ++r) inverse[r] *= row_factors[begin + r];
+      }
+      kernel.store_rows(part, c, inverse, wide, c, dx + at, c);
+      kernel.load_rows(part, c, nullptr, x + at, c, wide, c);
+      kernel.store_rows(part, c, inverse, wide, c, scaled_.data() + begin * c, c);
+    });
+    gemm(threads_, Transpose::kYes, Transpose::kNo, vocabulary_, c, count,
+         static_cast<const T*>(dlogits()), vocabulary_, static_cast<const T*>(scaled_.data()), c,
+         first == 0 ? keep : 1.0f, dweight, c);
+  }
+  return sum;
+}
+
+template <typename T>
+size_t LinearCrossEntropy<T>::bytes() const {
+  return logits_.bytes() + rounded_.bytes() + losses_.bytes() + denominators_.bytes() +
+         wide_.bytes() + scaled_.bytes();
+}
+
+template class LinearCrossEntropy<float>;
+template class LinearCrossEntropy<Bf16>;
+
+}  // namespace thinwire::tensor

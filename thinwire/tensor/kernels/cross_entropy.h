@@ -1,0 +1,52 @@
+// The last product of a language model and its softmax cross entropy as one operation, in chunks of
+// rows, so that the logits (rows x vocabulary) never exist as a whole.
+//
+// Shape suffixes: N rows (tokens), C model width, V vocabulary.
+#pragma once
+
+#include <cstdint>
+
+#include "thinwire/base/bf16.h"
+#include "thinwire/base/threads.h"
+#include "thinwire/tensor/storage/aligned_buffer.h"
+
+namespace thinwire::tensor {
+
+// logits = x weight^T. T is the type of the operands; logits and losses are fp32, their sum double.
+template <typename T>
+class LinearCrossEntropy {
+ public:
+  LinearCrossEntropy(int64_t width, int64_t vocabulary, int64_t max_rows, ThreadPool& threads);
+
+  // Sum over the rows of the cross entropy with their targets, in nats, each multiplied by the
+  // row's factor where there are factors (null: none).
+  double loss(int64_t rows, const T* x_NC, const T* weight_VC, const int32_t* targets_N,
+              const float* factors_N);
+
+  // The same number; also writes dx = scale * d(loss)/dx and dweight = scale * d(loss)/dweight +
+  // keep * dweight (keep 0: the old values are not read).
+  double loss_and_gradients(int64_t rows, const T* x_NC, const T* weight_VC,
+                            const int32_t* targets_N, const float* factors_N, float scale, T* dx_NC,
+                            float keep, float* dweight_VC);
+
+  size_t bytes() const;
+
+ private:
+  // The loss of one chunk and, if wanted, the gradients of its logits in dlogits(), each row to be
+  // divided by its denominator.
+  double chunk_loss(int64_t rows, const T* x, const T* weight, const int32_t* targets,
+                    const float* factors, bool gradients);
+  T* dlogits();
+  // wide_ = dlogits() weight of one chunk, each row still to be divided by its denominator.
+  void multiply_back(int64_t rows, const T* weight);
+
+  int64_t width_, vocabulary_, chunk_;
+  ThreadPool& threads_;
+  AlignedBuffer<float> logits_;                 // [chunk, V]
+  AlignedBuffer<Bf16> rounded_;                 // the gradients of a chunk's logits where T is Bf16
+  AlignedBuffer<float> losses_, denominators_;  // [chunk]
+  AlignedBuffer<float> wide_;                   // [depth parts, chunk, C], in fp32
+  AlignedBuffer<T> scaled_;                     // [chunk, C], rows of x
+};
+
+}  // namespace thinwire::tensor

@@ -1,0 +1,50 @@
+#include "thinwire/tensor/products/gemm.h"
+
+namespace thinwire::tensor {
+namespace {
+
+// Slabs begin at multiples of this many rows or columns.
+constexpr int64_t kSlabGrain = 16;
+
+std::optional<Bf16Way> way_for_test;
+
+Bf16Way first_bf16_way() {
+  if (has_bf16_way(Bf16Way::kNative)) return Bf16Way::kNative;
+  return has_bf16_way(Bf16Way::kWidened) ? Bf16Way::kWidened : Bf16Way::kPacked;
+}
+
+}  // namespace
+
+void use_bf16_way_for_test(std::optional<Bf16Way> way) { way_for_test = way; }
+
+Bf16Way bf16_way() {
+  static const Bf16Way first = first_bf16_way();
+  return way_for_test.value_or(first);
+}
+
+template <typename In, typename Out>
+void gemm(ThreadPool& threads, Transpose a, Transpose b, int64_t m, int64_t n, int64_t k,
+          const In* A, int64_t lda, const In* B, int64_t ldb, float beta, Out* C, int64_t ldc) {
+  if (threads.size() == 1) return gemm(a, b, m, n, k, A, lda, B, ldb, beta, C, ldc);
+  // Every thread reads one operand whole and packs it: better the smaller one.
+  if (m >= n) {
+    threads.for_ranges(m, kSlabGrain, [&](int64_t begin, int64_t end, int) {
+      const In* rows = A + (a == Transpose::kNo ? begin * lda : begin);
+      gemm(a, b, end - begin, n, k, rows, lda, B, ldb, beta, C + begin * ldc, ldc);
+    });
+  } else {
+    threads.for_ranges(n, kSlabGrain, [&](int64_t begin, int64_t end, int) {
+      const In* columns = B + (b == Transpose::kNo ? begin : begin * ldb);
+      gemm(a, b, m, end - begin, k, A, lda, columns, ldb, beta, C + begin, ldc);
+    });
+  }
+}
+
+template void gemm(ThreadPool&, Transpose, Transpose, int64_t, int64_t, int64_t, const float*,
+                   int64_t, const float*, int64_t, float, float*, int64_t);
+template void gemm(ThreadPool&, Transpose, Transpose, int64_t, int64_t, int64_t, const Bf16*,
+                   int64_t, const Bf16*, int64_t, float, Bf16*, int64_t);
+template void gemm(ThreadPool&, Transpose, Transpose, int64_t, int64_t, int64_t, const Bf16*,
+                   int64_t, const Bf16*, int64_t, float, float*, int64_t);
+
+}  // namespace thinwire::tensor

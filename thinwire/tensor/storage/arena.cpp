@@ -1,0 +1,90 @@
+#include "thinwire/tensor/storage/arena.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "thinwire/base/block_sizes.h"
+#include "thinwire/base/error.h"
+#include "thinwire/tensor/storage/aligned_buffer.h"
+
+namespace thinwire::tensor {
+Layout::Layout(std::vector<TensorSpec> specs) : specs_(std::move(specs)) {
+  offsets_.reserve(specs_.size());
+  for (const TensorSpec& spec : specs_) {
+    offsets_.push_back(total_);
+    total_ += padded_elements(spec.count());
+  }
+}
+
+size_t Layout::find(std::string_view name) const {
+  const auto found = std::find_if(specs_.begin(), specs_.end(),
+                                  [&](const TensorSpec& spec) { return spec.name == name; });
+  if (found == specs_.end()) throw Error(fmt::format("the model has no tensor named '{}'", name));
+  return static_cast<size_t>(found - specs_.begin());
+}
+
+void Arena::Free::operator()(float* data) const { std::free(data); }
+
+Arena::Arena(const Layout& layout) : layout_(&layout) {
+  const int64_t count = std::max(layout.total(), kArenaAlignment);
+  data_.reset(static_cast<float*>(allocate_aligned(static_cast<size_t>(count) * sizeof(float))));
+  std::fill_n(data_.get(), count, 0.0f);
+}
+
+std::span<float> Arena::tensor(size_t index) {
+  return all().subspan(layout_->offset(index), layout_->specs()[index].count());
+}
+
+std::span<const float> Arena::tensor(size_t index) const {
+  return all().subspan(layout_->offset(index), layout_->specs()[index].count());
+}
+
+void Arena::update(Side side, bool writing) const {
+  if (newest_ == side) return;
+  if (newest_ != Side::kBoth) {
+    side == Side::kHost ? mirror_->download() : mirror_->upload();
+    newest_ = Side::kBoth;
+  }
+  if (writing) newest_ = side;
+}
+
+void Arena::mirror_on(const DevicePlace& device) {
+  if (mirror_ != nullptr) return;
+  mirror_ = make_mirror(device, data_.get(), layout_->total());
+  place_ = device;
+  newest_ = Side::kHost;
+}
+
+float* Arena::device_values() {
+  update(Side::kDevice, true);
+  outdate_rounded();
+  return mirror_->data();
+}
+
+const float* Arena::device_values() const {
+  update(Side::kDevice, false);
+  return mirror_->data();
+}
+
+void Arena::keep_rounded(Bf16* copy) {
+  rounded_ = copy;
+  rounded_current_ = false;
+}
+
+void Arena::clear() {
+  outdate_rounded();
+  if (mirror_ == nullptr) {
+    std::fill_n(data_.get(), layout_->total(), 0.0f);
+  } else {
+    mirror_->clear();
+    newest_ = Side::kDevice;
+  }
+}
+
+TensorView Arena::view(size_t index) {
+  return {tensor(index).data(), layout_->specs()[index].shape, DType::kF32, Device::kCpu};
+}
+
+}  // namespace thinwire::tensor

@@ -1,0 +1,106 @@
+// One allocation for all parameters (or gradients, or moments) of a model, so that optimizers,
+// digests and payload encoders make one pass over contiguous memory.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "thinwire/base/bf16.h"
+#include "thinwire/base/tensor_view.h"
+#include "thinwire/tensor/storage/mirror.h"
+
+namespace thinwire::tensor {
+
+// Where each tensor lies. Offsets are in elements and multiples of 16 (a 64-byte line of fp32); the
+// gaps are zero and stay zero.
+class Layout {
+ public:
+  explicit Layout(std::vector<TensorSpec> specs);
+
+  std::span<const TensorSpec> specs() const { return specs_; }
+  size_t size() const { return specs_.size(); }
+  int64_t offset(size_t index) const { return offsets_[index]; }
+  int64_t total() const { return total_; }  // elements, gaps included
+  // Index of a tensor by name; throws Error when there is none.
+  size_t find(std::string_view name) const;
+
+ private:
+  std::vector<TensorSpec> specs_;
+  std::vector<int64_t> offsets_;
+  int64_t total_ = 0;
+};
+
+// fp32 memory for a layout, zeroed, aligned to 64 bytes. The layout outlives the arena.
+//
+// An arena may have a second copy of its values in a device's memory. Whoever asks for one side
+// gets the newest values there: they are copied over if the other side was asked for writing since.
+// So all code may use the host's side at any time, and what stays on the device costs no copies.
+// Spans and pointers are valid until the other side is asked for. Where there is a device's copy,
+// several threads may ask at once only for a side that one of them has asked for before.
+class Arena {
+ public:
+  explicit Arena(const Layout& layout);
+
+  const Layout& layout() const { return *layout_; }
+  std::span<float> all() {
+    if (mirror_ != nullptr) update(Side::kHost, true);
+    outdate_rounded();
+    return {data_.get(), static_cast<size_t>(layout_->total())};
+  }
+  std::span<const float> all() const {
+    if (mirror_ != nullptr) update(Side::kHost, false);
+    return {data_.get(), static_cast<size_t>(layout_->total())};
+  }
+  std::span<float> tensor(size_t index);
+  std::span<const float> tensor(size_t index) const;
+  TensorView view(size_t index);
+
+  // Adds the copy on `device` (once; later calls do nothing). Throws Error when there is not enough
+  // memory.
+  void mirror_on(const DevicePlace& device);
+  // Where the copy is; null: there is none.
+  const DevicePlace* device() const { return mirror_ == nullptr ? nullptr : &place_; }
+  // The values on the device, in the layout's order; only where device() is not null.
+  float* device_values();
+  const float* device_values() const;
+
+  // A bf16 copy of all values, which belongs to whoever multiplies with it (null: none). Whoever
+  // updates the values may round them into it on the way and then call set_rounded_current();
+  // whoever asks for the values for writing later makes it out of date.
+  void keep_rounded(Bf16* copy);
+  Bf16* rounded() const { return rounded_; }
+  void set_rounded_current() { rounded_current_ = true; }
+  // Whether this is the copy, and holds the present values.
+  bool is_current(const Bf16* copy) const { return copy == rounded_ && rounded_current_; }
+
+  // All values zero, on the device where there is a copy, without touching the host's side then.
+  void clear();
+
+ private:
+  enum class Side : uint8_t { kHost, kDevice, kBoth };
+  struct Free {
+    void operator()(float* data) const;
+  };
+
+  // Makes `side` up to date, and the other one out of date if it is asked for writing.
+  void update(Side side, bool writing) const;
+  // Several threads may ask for the values at once.
+  void outdate_rounded() {
+    if (rounded_ == nullptr) return;
+    std::atomic_ref<bool>(rounded_current_).store(false, std::memory_order_relaxed);
+  }
+
+  const Layout* layout_;
+  std::unique_ptr<float[], Free> data_;
+  DevicePlace place_;
+  std::unique_ptr<Mirror> mirror_;  // declared behind the memory that it refers to
+  mutable Side newest_ = Side::kBoth;
+  Bf16* rounded_ = nullptr;
+  bool rounded_current_ = false;
+};
+
+}  // namespace thinwire::tensor

@@ -1,0 +1,24 @@
+// A device's copy of host memory; see Arena::mirror_on.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "thinwire/tensor/storage/device.h"
+
+namespace thinwire::tensor {
+
+class Mirror {
+ public:
+  virtual ~Mirror() = default;
+  virtual float* data() = 0;    // on the device
+  virtual void upload() = 0;    // host to device; both return when the copy is complete
+  virtual void download() = 0;  // device to host
+  virtual void clear() = 0;     // zeroes the device's side
+};
+
+// Of `count` values at `host`, which stays where it is while the mirror exists. Not yet filled.
+// Throws Error when the device's memory does not suffice.
+std::unique_ptr<Mirror> make_mirror(const DevicePlace& device, float* host, int64_t count);
+
+}  // namespace thinwire::tensor
