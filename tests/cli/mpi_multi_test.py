@@ -53,7 +53,7 @@ def has_mpi():
     with tempfile.TemporaryDirectory() as folder:
         recipe = Path(folder) / "recipe.toml"
         recipe.write_text("")
-        alone = subprocess.run([BINARY, "train", recipe, "train.engine=mpi", "train.workers=2"],
+        alone = subprocess.run([BINARY, "train", recipe, "train.launcher=mpi", "train.workers=2"],
                                capture_output=True, text=True)
     return "built with MPI" not in alone.stderr
 
@@ -95,7 +95,7 @@ class Mpi(unittest.TestCase):
                 *overrides]
 
     def ranks(self, count, name, *overrides):
-        return [*MPIRUN, "-n", str(count), *self.command(name, "train.engine=mpi", *overrides)]
+        return [*MPIRUN, "-n", str(count), *self.command(name, "train.launcher=mpi", *overrides)]
 
     def run_checked(self, command):
         done = subprocess.run(command, capture_output=True, text=True, timeout=300)

@@ -64,6 +64,10 @@ class Recipe(unittest.TestCase):
         done = recipe("optim.method=muon", "optim.muon_lr=0.5")
         self.assertEqual(done.stderr, "optim.muon_lr is now called muon.lr\n")
         self.assertEqual(tomllib.loads(done.stdout)["muon"]["lr"], 0.5)
+        launched = recipe("train.engine=local")
+        self.assertEqual(launched.stderr, "train.engine is now called train.launcher\n"
+                         "train.launcher = \"local\" is now called \"threads\"\n")
+        self.assertIn('launcher = "threads"', launched.stdout)
         both = recipe("optim.muon_lr=0.5", "muon.lr=0.5")
         self.assertEqual(both.returncode, 2)
         self.assertIn("optim.muon_lr and muon.lr are the same", both.stderr)

@@ -78,7 +78,7 @@ TEST(Contradictions, TheScheduleMustFitIntoTheSteps) {
 
 TEST(Contradictions, OnlyRanksAreHeldBack) {
   EXPECT_EQ(refusal("[train]\nengine = \"mpi\"\n[links]\npaced = true"), "(accepted)");
-  EXPECT_THAT(refusal("[links]\npaced = true"), HasSubstr("needs [train] engine = \"mpi\""));
+  EXPECT_THAT(refusal("[links]\npaced = true"), HasSubstr("needs [train] launcher = \"mpi\""));
 }
 
 TEST(Contradictions, ValidationSetsNeedNamesOfTheirOwn) {

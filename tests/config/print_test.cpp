@@ -70,7 +70,7 @@ Recipe random_recipe() {
   recipe.model.intermediate += 1;
   recipe.train.batch = recipe.train.workers + recipe.train.microbatch;
   recipe.train.sequence = 1;
-  if (recipe.links.paced) recipe.train.engine = "mpi";
+  if (recipe.links.paced) recipe.train.launcher = "mpi";
   if (recipe.eval.every == 0) {
     recipe.eval.patience = 0;
     recipe.checkpoint.best = false;

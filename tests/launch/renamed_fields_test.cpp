@@ -34,8 +34,10 @@ class RenamedFields : public testing::Test {
     return train(tiny_recipe(folder_, std::move(more)), {});
   }
 
-  // The recipe with the optimizers' fields where they once stood.
+  // The recipe with the optimizers' fields where they once stood, and the launcher's old name.
   static std::string in_old_names(std::string text) {
+    const std::string launcher = "launcher = \"threads\"";
+    text.replace(text.find(launcher), launcher.size(), "engine = \"local\"");
     for (const char* table : {"adamw", "muon"}) {
       const size_t begin = text.find(std::string("[") + table + "]");
       text.erase(begin, text.find("\n\n", begin) + 2 - begin);

@@ -27,7 +27,7 @@ constexpr std::array kRules = {
     ResumeRule{"run.dir", OnChange::kSameBits},
     ResumeRule{"data.*", OnChange::kData},
     ResumeRule{"model.recompute", OnChange::kSameBits},
-    ResumeRule{"train.engine", OnChange::kSameBits},
+    ResumeRule{"train.launcher", OnChange::kSameBits},
     ResumeRule{"sync.timeout_s", OnChange::kSameBits},
     ResumeRule{"eval.every", OnChange::kSameBits},
     ResumeRule{"checkpoint.*", OnChange::kSameBits},

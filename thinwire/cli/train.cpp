@@ -46,7 +46,7 @@ void print_result(const events::Summary& summary, const std::string& folder) {
 [[noreturn]] void report_stop(const config::Recipe& recipe, int64_t step) {
   const std::string message = fmt::format(
       "stopped after step {} of {}; the same command goes on from there", step, recipe.train.steps);
-  if (recipe.train.engine == "mpi") throw Error(message);
+  if (recipe.train.launcher == "mpi") throw Error(message);
   throw Interrupted(message);
 }
 

@@ -80,11 +80,12 @@ void check_absent(const SyncSection& sync, int64_t workers) {
   }
 }
 
-void check_links(const LinksSection& links, const std::string& engine) {
-  require(!links.paced || engine == "mpi",
-          "[links] paced = true needs [train] engine = \"mpi\", got \"{}\": threads of one process "
-          "send nothing; step_s simulates links there",
-          engine);
+void check_links(const LinksSection& links, const std::string& launcher) {
+  require(
+      !links.paced || launcher == "mpi",
+      "[links] paced = true needs [train] launcher = \"mpi\", got \"{}\": threads of one process "
+      "send nothing; step_s simulates links there",
+      launcher);
 }
 
 void check_eval(const EvalSection& eval, const CheckpointSection& checkpoint) {
@@ -116,7 +117,7 @@ void check_recipe(const Recipe& recipe) {
   check_data(recipe.data);
   check_train(recipe.train);
   check_absent(recipe.sync, recipe.train.workers);
-  check_links(recipe.links, recipe.train.engine);
+  check_links(recipe.links, recipe.train.launcher);
   check_eval(recipe.eval, recipe.checkpoint);
   check_schedule(recipe.schedule, recipe.train.steps);
 }

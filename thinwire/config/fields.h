@@ -63,18 +63,19 @@ class Fields {
   // A value of an enumeration, of which `choices` are allowed, in the order in which they are
   // listed.
   template <Named E>
-  void choice(std::string name, E& value, std::initializer_list<E> choices, std::string sentence) {
+  void choice(const std::string& name, E& value, std::initializer_list<E> choices,
+              const std::string& sentence) {
     StringList allowed;
     for (const E choice : choices) allowed.emplace_back(name_of(choice));
-    named(std::move(name), {reinterpret_cast<uint8_t*>(&value), names_of(value)},
-          std::move(allowed), std::move(sentence));
+    named(name, {reinterpret_cast<uint8_t*>(&value), names_of(value)}, std::move(allowed),
+          sentence);
   }
   // All of them.
   template <Named E>
-  void choice(std::string name, E& value, std::string sentence) {
+  void choice(const std::string& name, E& value, const std::string& sentence) {
     const std::span<const std::string_view> names = names_of(value);
-    named(std::move(name), {reinterpret_cast<uint8_t*>(&value), names},
-          StringList(names.begin(), names.end()), std::move(sentence));
+    named(name, {reinterpret_cast<uint8_t*>(&value), names}, StringList(names.begin(), names.end()),
+          sentence);
   }
   void list(std::string name, StringList& value, std::string sentence);
 

@@ -34,10 +34,10 @@ struct TrainSection final : SectionOf<TrainSection> {
   int64_t microbatch = 0;  // rows a forward pass of one worker; 0: its whole share
   int64_t sequence = 128;  // tokens a row
   int64_t workers = 1;
-  int64_t threads = 1;             // compute threads a worker
-  std::string engine = "local";    // local | mpi
-  std::string device = "cpu";      // cpu | cuda | auto | torch_cpu
-  std::string precision = "fp32";  // fp32 | bf16 | auto (bf16 where the device multiplies it)
+  int64_t threads = 1;               // compute threads a worker
+  std::string launcher = "threads";  // threads | mpi
+  std::string device = "cpu";        // cpu | cuda | auto | torch_cpu
+  std::string precision = "fp32";    // fp32 | bf16 | auto (bf16 where the device multiplies it)
   std::string init;  // start from this checkpoint or Hugging Face folder; empty: random
   void describe(Fields& fields) override;
 };

@@ -164,13 +164,15 @@ std::vector<FieldChange> first_named(const Renames& renames, const Recipe& recip
 
 const Renames& recipe_renames() {
   // Optimizers had their fields in [optim] before they had tables of their own.
-  static constexpr std::array<RenamedKey, 5> kKeys = {
-      {{"optim.beta1", "adamw.beta1", "optim.lr"},
+  static constexpr std::array<RenamedKey, 6> kKeys = {
+      {{"train.engine", "train.launcher"},
+       {"optim.beta1", "adamw.beta1", "optim.lr"},
        {"optim.beta2", "adamw.beta2", "optim.beta1"},
        {"optim.eps", "adamw.eps", "optim.beta2"},
        {"optim.muon_lr", "muon.lr", "optim.clip"},
        {"optim.muon_momentum", "muon.momentum", "optim.muon_lr"}}};
-  static constexpr Renames kRenames = {kKeys, {}};
+  static constexpr std::array<RenamedValue, 1> kValues = {{{"train.launcher", "local", "threads"}}};
+  static constexpr Renames kRenames = {kKeys, kValues};
   return kRenames;
 }
 

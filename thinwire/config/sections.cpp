@@ -101,9 +101,10 @@ void TrainSection::describe(Fields& fields) {
   fields.choice("precision", precision, {"fp32", "bf16", "auto"},
                 "Number format of the matrix products; auto means bf16 where the device has "
                 "instructions for it. Weights and optimizer state are fp32 in any case.");
-  fields.choice("engine", engine, {"local", "mpi"},
-                "Where workers are: threads of this process, or on the ranks of an MPI job, one or "
-                "several on each (mpirun -n RANKS thinwire train RECIPE).");
+  fields.choice(
+      "launcher", launcher, {"threads", "mpi"},
+      "What runs the workers: threads of this process, or the ranks of an MPI job, one or "
+      "several on each (mpirun -n RANKS thinwire train RECIPE).");
   fields.text("init", init,
               "Checkpoint or Hugging Face folder whose weights the run starts from; empty means "
               "random weights.");
@@ -199,7 +200,7 @@ void LinksSection::describe(Fields& fields) {
                 "the time and utilization it would have had over these links.");
   fields.flag(
       "paced", paced,
-      "With engine = mpi: what ranks really send and receive goes no faster than over these "
+      "With launcher = mpi: what ranks really send and receive goes no faster than over these "
       "links, and arrives later by their delay.");
   fields.list("members", members,
               "Links and steps that differ, as \"MEMBER.FIELD=VALUE\", e.g. \"0.up_bit_s=5M\".");

@@ -333,13 +333,14 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
 }  // namespace
 
 TrainResult train(config::Recipe recipe, const TrainOptions& options) {
-  if (recipe.train.engine == "local") return train_here(std::move(recipe), options, nullptr);
+  if (recipe.train.launcher == "threads") return train_here(std::move(recipe), options, nullptr);
   const auto workers = static_cast<int>(recipe.train.workers);
   Ranks ranks(workers, transport::join_mpi_job(workers, paced_links(recipe)), options.stop);
   try {
     if (simulate_links(recipe)) {
       throw UsageError(
-          "[links] step_s needs [train] engine = \"local\", got \"mpi\": the virtual clocks of all "
+          "[links] step_s needs [train] launcher = \"threads\", got \"mpi\": the virtual clocks of "
+          "all "
           "workers meet in one process; the run's bits are the same there");
     }
     return train_here(std::move(recipe), options, &ranks);

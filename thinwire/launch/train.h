@@ -28,7 +28,7 @@ struct TrainResult {
 };
 
 // Trains with recipe.train.workers threads in this process, or as one rank of an MPI job
-// (train.engine), resuming from the run folder's newest checkpoint if there is one. A run stopped
+// (train.launcher), resuming from the run folder's newest checkpoint if there is one. A run stopped
 // at any step and resumed gives the same bits as one never stopped. Throws UsageError for recipes
 // that do not fit the machine, the data or the folder, and Error for everything that fails while it
 // trains; checkpoints written before stay usable.

@@ -61,7 +61,7 @@ Demand demand_of(const config::Recipe& recipe, const PlannedModel& model, int64_
         {traffic.sent_bytes * steps, traffic.received_bytes * steps, traffic.round_trips * steps}};
   }
   schedule.clusters = method::clusters_of(recipe.sync, static_cast<int>(members));
-  schedule.relay = recipe.train.engine != "mpi";
+  schedule.relay = recipe.train.launcher != "mpi";
   add_inside(schedule, recipe, model);
   return demand;
 }

@@ -5,7 +5,7 @@ namespace thinwire::transport {
 
 std::unique_ptr<MpiJob> join_mpi_job(int /*members*/, std::vector<links::Link>) {
   throw UsageError(
-      "[train] engine = \"mpi\" needs a program built with MPI: install libopenmpi-dev and "
+      "[train] launcher = \"mpi\" needs a program built with MPI: install libopenmpi-dev and "
       "openmpi-bin, configure and build again");
 }
 
