@@ -43,7 +43,7 @@ std::span<float> StateMemory::piece(size_t tensor, size_t index) {
 
 std::vector<OptimizerState> StateMemory::all() {
   std::vector<OptimizerState> state;
-  for (Group& group : groups_) state.push_back({group.name, group.values.all(), group.agreement});
+  for (Group& group : groups_) state.emplace_back(group.name, group.values.all(), group.agreement);
   return state;
 }
 

@@ -37,7 +37,7 @@ class AllReduce final : public Strategy {
   std::vector<StateTensor> state() override {
     std::vector<StateTensor> state;
     for (const optim::OptimizerState& part : optimizer_->state()) {
-      state.push_back({part.name, part.values, part.agreement});
+      state.emplace_back(part.name, part.values, part.agreement);
     }
     return state;
   }

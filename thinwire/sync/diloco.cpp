@@ -116,7 +116,7 @@ class Diloco final : public Strategy {
     std::vector<StateTensor> state = inner_.state();
     for (StateTensor& part : step_.state()) state.push_back(std::move(part));
     for (size_t i = 0; i < buffers_.size(); ++i) {
-      state.push_back({"local.sent." + std::to_string(i), buffers_[i], Agreement::kLocal});
+      state.emplace_back("local.sent." + std::to_string(i), buffers_[i], Agreement::kLocal);
     }
     return state;
   }

@@ -78,14 +78,14 @@ class Distro final : public Strategy {
 
   std::vector<StateTensor> state() override {
     std::vector<StateTensor> state;
-    if (!stateless_) state.push_back({"distro.momentum", encoder_.momentum(), Agreement::kLocal});
+    if (!stateless_) state.emplace_back("distro.momentum", encoder_.momentum(), Agreement::kLocal);
     if (stateless_) {
       for (const optim::OptimizerState& part : stateless_->state()) {
-        state.push_back({part.name, part.values, Agreement::kLocal});
+        state.emplace_back(part.name, part.values, Agreement::kLocal);
       }
     }
     for (const optim::OptimizerState& part : applier_.state()) {
-      state.push_back({part.name, part.values, part.agreement});
+      state.emplace_back(part.name, part.values, part.agreement);
     }
     return state;
   }

@@ -100,7 +100,7 @@ std::vector<optim::OptimizerState> DistroStateless::state() {
   std::vector<optim::OptimizerState> state = {{"distro.way", local_delta_.all()}};
   if (!optimizer_) return state;
   for (const optim::OptimizerState& part : optimizer_->state()) {
-    state.push_back({"distro.local_" + part.name, part.values});
+    state.emplace_back("distro.local_" + part.name, part.values);
   }
   return state;
 }

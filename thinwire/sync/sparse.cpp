@@ -58,7 +58,7 @@ class Sparse final : public Strategy {
   std::vector<StateTensor> state() override {
     std::vector<StateTensor> state = inner_.state();
     for (StateTensor& part : step_.state()) state.push_back(std::move(part));
-    state.push_back({"local.error", codec_.error(), Agreement::kLocal});
+    state.emplace_back("local.error", codec_.error(), Agreement::kLocal);
     return state;
   }
 
