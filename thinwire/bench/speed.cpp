@@ -82,6 +82,30 @@ std::vector<TimedPart> timed_parts(const config::Recipe& recipe, model::Precisio
           {"update", update_seconds, 0, update}};
 }
 
+// The mean over so many steps of what was added since `before`.
+model::PassTimes per_step(const model::PassTimes& before, const model::PassTimes& after,
+                          int64_t steps) {
+  const auto each = [&](double model::PassTimes::*part) {
+    return (after.*part - before.*part) / static_cast<double>(steps);
+  };
+  return {each(&model::PassTimes::all), each(&model::PassTimes::attention),
+          each(&model::PassTimes::between), each(&model::PassTimes::head)};
+}
+
+// Rows to train on: those given, or random ones.
+std::vector<int32_t> tokens_for(const config::Recipe& recipe, const SpeedOptions& options,
+                                int64_t batch) {
+  return options.tokens.empty() ? random_tokens(recipe, batch) : read_tokens(options.tokens, batch);
+}
+
+// As one worker of the recipe's, which has `rows` rows a step.
+void reduce_to_one_worker(config::Recipe& recipe, int64_t rows, const SpeedOptions& options) {
+  recipe.train.workers = 1;
+  recipe.sync.clusters = std::min<int64_t>(recipe.sync.clusters, 1);
+  recipe.train.batch = rows;
+  recipe.train.steps = options.warmup + options.steps;
+}
+
 }  // namespace
 
 double TimedPart::limit_seconds(const MachineSpeed& machine, model::Precision precision) const {
@@ -109,12 +133,8 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
   const int64_t batch = rows * (train.sequence + 1);
   const std::string warning = check_memory(method::run_memory(recipe, 1));
   if (!warning.empty()) events::print_message(warning);
-  recipe.train.workers = 1;
-  recipe.sync.clusters = std::min<int64_t>(recipe.sync.clusters, 1);
-  recipe.train.batch = rows;
-  recipe.train.steps = options.warmup + options.steps;
-  const std::vector<int32_t> tokens =
-      options.tokens.empty() ? random_tokens(recipe, batch) : read_tokens(options.tokens, batch);
+  reduce_to_one_worker(recipe, rows, options);
+  const std::vector<int32_t> tokens = tokens_for(recipe, options, batch);
   const int64_t batches = static_cast<int64_t>(tokens.size()) / batch;
 
   const auto specs = method::tensors_of(recipe.model);
@@ -160,11 +180,7 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
     if (step >= options.warmup) result.seconds.push_back(watch.seconds());
   }
   if (!placement) {
-    const auto each = [&](double model::PassTimes::*part) {
-      return (model->times().*part - before.*part) / static_cast<double>(options.steps);
-    };
-    const model::PassTimes times{each(&model::PassTimes::all), each(&model::PassTimes::attention),
-                                 each(&model::PassTimes::between), each(&model::PassTimes::head)};
+    const model::PassTimes times = per_step(before, model->times(), options.steps);
     const double whole = std::accumulate(result.seconds.begin(), result.seconds.end(), 0.0);
     result.parts = timed_parts(recipe, precision, result.tokens_per_step, result.params, times,
                                whole / static_cast<double>(options.steps) - times.all);

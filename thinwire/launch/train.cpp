@@ -242,6 +242,38 @@ Beginning find_beginning(const std::string& checkpoint, const tensor::Layout& la
   return from;
 }
 
+// Opens the folder for this run, says what it will do, and makes what takes its workers' parts.
+void begin_recording(std::optional<Recording>& recording, const config::Recipe& recipe,
+                     checkpoint::RunFolder& folder, const Beginning& from, const Corpus& corpus,
+                     const fs::path& vocabulary_file, int64_t workers_here,
+                     const std::atomic<bool>* stop) {
+  folder.begin(recipe);
+  for (const std::string& line :
+       report::opening_lines(recipe, corpus.sets.at("train").tokens(), workers_here)) {
+    events::print_message(line);
+  }
+  const bool anew = !from.resume && fs::exists(folder.log());
+  const checkpoint::BestLoss best = best_checkpoint(folder, from.first_step, recipe.eval.watch);
+  recording.emplace(
+      recipe, folder, from.first_step, stop,
+      checkpoint::CheckpointStamp{from.run_id, corpus.digests, from.ended_at, recipe.sync.method,
+                                  config::print_recipe(recipe), vocabulary_file,
+                                  recipe.train.batch * recipe.train.sequence});
+  if (from.resume) {
+    recording->recorder.message(
+        from.first_step,
+        fmt::format("resuming {} after step {}", folder.path().string(), from.first_step));
+  }
+  if (anew) {
+    recording->recorder.message(
+        0, fmt::format("{} has no checkpoint yet; starting anew", folder.path().string()));
+  }
+  if (recipe.checkpoint.best) recording->sink.keep_best(recipe.eval.watch, best);
+  for (const std::string& notice : from.notices) {
+    recording->recorder.message(from.first_step, notice);
+  }
+}
+
 // `ranks` is null where all workers are threads of this process.
 TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks* ranks) {
   const auto vocabulary = data::Vocabulary::load(recipe.data.dir);
@@ -269,28 +301,8 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
   std::optional<Recording> recording;
   std::unique_ptr<train::RunSink> between;  // the workers here and the recording, with ranks
   if (folder) {
-    folder->begin(recipe);
-    for (const std::string& line :
-         report::opening_lines(recipe, corpus.sets.at("train").tokens(), workers_here)) {
-      events::print_message(line);
-    }
-    const bool anew = !from.resume && fs::exists(folder->log());
-    const checkpoint::BestLoss best = best_checkpoint(*folder, first_step, recipe.eval.watch);
-    recording.emplace(
-        recipe, *folder, first_step, options.stop,
-        checkpoint::CheckpointStamp{from.run_id, corpus.digests, from.ended_at, recipe.sync.method,
-                                    config::print_recipe(recipe), vocabulary->file(),
-                                    recipe.train.batch * recipe.train.sequence});
-    if (from.resume) {
-      recording->recorder.message(first_step, fmt::format("resuming {} after step {}",
-                                                          folder->path().string(), first_step));
-    }
-    if (anew) {
-      recording->recorder.message(
-          0, fmt::format("{} has no checkpoint yet; starting anew", folder->path().string()));
-    }
-    if (recipe.checkpoint.best) recording->sink.keep_best(recipe.eval.watch, best);
-    for (const std::string& notice : from.notices) recording->recorder.message(first_step, notice);
+    begin_recording(recording, recipe, *folder, from, corpus, vocabulary->file(), workers_here,
+                    options.stop);
   } else {
     between = ranks->remote_sink();
   }
@@ -340,8 +352,7 @@ TrainResult train(config::Recipe recipe, const TrainOptions& options) {
     if (simulate_links(recipe)) {
       throw UsageError(
           "[links] step_s needs [train] launcher = \"threads\", got \"mpi\": the virtual clocks of "
-          "all "
-          "workers meet in one process; the run's bits are the same there");
+          "all workers meet in one process; the run's bits are the same there");
     }
     return train_here(std::move(recipe), options, &ranks);
   } catch (const std::exception& error) {

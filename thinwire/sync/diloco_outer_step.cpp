@@ -210,8 +210,8 @@ void OuterStep::forget() {
 
 std::vector<StateTensor> OuterStep::state() {
   std::vector<StateTensor> state;
-  const auto add = [&](const char* name, std::vector<float>& values, Agreement agreement) {
-    if (!values.empty()) state.emplace_back(name, values, agreement);
+  const auto add = [&](std::string name, std::vector<float>& values, Agreement agreement) {
+    if (!values.empty()) state.emplace_back(std::move(name), values, agreement);
   };
   add("outer.velocity", velocity_, Agreement::kConsensus);
   add("local.correction", correction_, Agreement::kLocal);
