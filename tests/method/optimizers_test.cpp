@@ -29,12 +29,12 @@ config::Recipe recipe_with(std::vector<std::string> fields) {
 }
 
 TEST(Optimizers, HaveTablesThatNothingElseHas) {
-  std::set<std::string_view> names;
-  for (const Method* method : all_methods()) names.insert(method->name);
+  std::set<std::string> names;
+  for (const Method* method : all_methods()) names.emplace(method->name);
   config::Recipe recipe;
   for (const auto& [table, section] : recipe.sections()) names.insert(table);
   for (const OptimizerSpec* optimizer : all_optimizers()) {
-    EXPECT_TRUE(names.insert(optimizer->name).second) << optimizer->name;
+    EXPECT_TRUE(names.emplace(optimizer->name).second) << optimizer->name;
     EXPECT_EQ(optimizer->options()->chosen_by(), "optim.method") << optimizer->name;
     EXPECT_TRUE(optimizer->sentence.ends_with('.')) << optimizer->name;
     EXPECT_EQ(&find_optimizer(optimizer->name), optimizer);
