@@ -120,7 +120,7 @@ std::string refused(std::vector<std::string> fields) {
 // A recipe that follows a message is accepted, and only what is wrong is blamed.
 TEST(Within, MessagesNameAllThatClustersNeed) {
   const std::string apart =
-      "a method whose workers train apart (local_sgd, diloco, streaming, sparse)";
+      "a method whose workers train independently (local_sgd, diloco, streaming, sparse)";
   const std::string within =
       "override 'sync.within=distro': [sync] within = \"distro\" needs " + apart +
       " and clusters >= 1 and <= [train] workers = 4, got method = \"allreduce\", which "

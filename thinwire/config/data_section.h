@@ -9,7 +9,7 @@
 namespace thinwire::config {
 
 struct DataSection final : SectionOf<DataSection> {
-  std::string dir = "data/tokens";  // where prepared shards and vocabulary are
+  std::string dir = "data/tokens";  // where the prepared shards and vocabulary are
   StringList text;                  // source files or folders
   StringList validation_text;       // further validation sets, "name=path"
   std::string text_field = "text";  // the field of .jsonl lines that holds the document

@@ -1,5 +1,4 @@
-// The table [links] of a recipe: the network that a run is reported for, which says what its
-// wall-clock would have been.
+// The table [links] of a recipe: the network for which a run's wall-clock time is reported.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +13,8 @@ struct LinksSection final : SectionOf<LinksSection> {
   double delay_s = 0.02;
   double loss = 0;
   double step_s = 0;   // > 0: the links are simulated in virtual time
-  bool paced = false;  // real bytes take as long as over the links
-  StringList members;  // "MEMBER.FIELD=VALUE" where a member's link is another
+  bool paced = false;  // real bytes are slowed down to these links
+  StringList members;  // "MEMBER.FIELD=VALUE" where a member's link differs
   void describe(Fields& fields) override;
 };
 

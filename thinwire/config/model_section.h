@@ -20,7 +20,7 @@ struct ModelSection final : SectionOf<ModelSection> {
   double norm_eps = 1e-5;
   bool tied = false;  // output head shares the embedding
   double init_std = 0.02;
-  std::string recompute = "none";  // none | attention | block: what a backward pass computes again
+  std::string recompute = "none";  // none | attention | block: what a backward pass recomputes
   int64_t head_size() const { return hidden / heads; }
   void describe(Fields& fields) override;
 };

@@ -1,5 +1,5 @@
-// The fields of the sections every recipe has. The sentences are what `thinwire recipe --explain`
-// prints.
+// The fields of the sections that every recipe has. `thinwire recipe --explain` prints these
+// sentences.
 #include "thinwire/config/recipe.h"
 
 namespace thinwire::config {
@@ -9,8 +9,7 @@ void RunSection::describe(Fields& fields) {
   fields.text("dir", dir,
               "Folder for the run's log, checkpoints and summary; empty means runs/<name>.");
   fields.integer("seed", seed, "", 0, kNoLimit,
-                 "Starting point of all random numbers: the same recipe and seed give the same "
-                 "weights.");
+                 "Seed of all random numbers: the same recipe and seed give the same weights.");
 }
 
 void DataSection::describe(Fields& fields) {
@@ -19,16 +18,16 @@ void DataSection::describe(Fields& fields) {
               "Text to prepare: files (.txt or .jsonl, also compressed as .gz or .zst) or folders "
               "of such files.");
   fields.list("validation_text", validation_text,
-              "Further validation sets, each written as name=path.");
+              "Additional validation sets, each written as name=path.");
   fields.text("text_field", text_field,
               "The field of a .jsonl line that holds the document's text.");
   fields.choice(
       "document", document, {"blank_line", "entry", "line", "file"},
       "What ends a document in a .txt file: a blank line, a blank line before a line that "
       "is not indented, the end of a line, or the end of the file.");
-  fields.choice("invalid_utf8", invalid_utf8, {"error", "replace"},
-                "What to do with bytes that are not UTF-8: stop with an error, or replace them by "
-                "U+FFFD.");
+  fields.choice(
+      "invalid_utf8", invalid_utf8, {"error", "replace"},
+      "What to do with bytes that are not UTF-8: stop with an error, or replace them with U+FFFD.");
   fields.choice(
       "bad_lines", bad_lines, {"error", "skip"},
       "What to do with lines of a .jsonl file that are not JSON, have no text in data.text_field, "
@@ -37,8 +36,7 @@ void DataSection::describe(Fields& fields) {
                 "How text becomes tokens: a SentencePiece model, or one token for each byte.");
   fields.text(
       "vocabulary_model", vocabulary_model,
-      "An existing SentencePiece .model file to use; empty means that one is trained on the "
-      "text.");
+      "An existing SentencePiece .model file to use; empty means training one on the text.");
   fields.choice("vocabulary_type", vocabulary_type, {"bpe", "unigram"},
                 "The kind of SentencePiece model to train; bpe takes seconds, unigram minutes.");
   fields.integer("vocabulary_size", vocabulary_size, "tokens", 16, 1 << 24,
@@ -47,17 +45,17 @@ void DataSection::describe(Fields& fields) {
                  "How much of the training text the vocabulary is trained on.");
   fields.number("validation_fraction", validation_fraction, "", 0, 0.5,
                 "Share of the documents kept out of training for the set named validation.");
-  fields.integer(
-      "validation_block", validation_block, "documents", 0, kNoLimit,
-      "Documents in a row that go to the same side of the split; blocks of the two sides "
-      "are interleaved. 0 means 64, or fewer where the text has too few documents for that, and "
-      "then at least one document and, of short texts, up to a tenth.");
+  fields.integer("validation_block", validation_block, "documents", 0, kNoLimit,
+                 "Consecutive documents that go to the same side of the split; blocks of the two "
+                 "sides are interleaved. 0 means 64, or fewer where the text has too few documents "
+                 "for that; then at least one document is held out, and at least 4 kB of text or a "
+                 "tenth of it, whichever is less.");
   fields.integer("shard_tokens", shard_tokens, "tokens", 1, kNoLimit, "Largest size of a shard.");
 }
 
 void ModelSection::describe(Fields& fields) {
   fields.text("architecture", architecture,
-              "What the model computes, which says what the other fields of this table mean.");
+              "What the model computes; this decides what the other fields of this table mean.");
   fields.integer("vocab", vocab, "tokens", 0, 1 << 24,
                  "Rows of the embedding; 0 means the size of the prepared vocabulary.");
   fields.integer("hidden", hidden, "", 1, 1 << 20, "Width of the residual stream.");
@@ -78,9 +76,9 @@ void ModelSection::describe(Fields& fields) {
       "Standard deviation of the normal distribution that random weights are drawn from.");
   fields.choice(
       "recompute", recompute, {"none", "attention", "block"},
-      "What the backward pass computes again instead of keeping it from the forward pass: "
-      "nothing, every block's queries, keys, values and attention, or everything in a "
-      "block but its input. Less memory for the same gradients, bit for bit.");
+      "What the backward pass recomputes instead of keeping it from the forward pass: nothing; "
+      "every block's queries, keys, values and attention; or everything in a block but its input. "
+      "Recomputing saves memory and gives the same gradients, bit for bit.");
 }
 
 void TrainSection::describe(Fields& fields) {
@@ -88,23 +86,21 @@ void TrainSection::describe(Fields& fields) {
   fields.integer("batch", batch, "rows", 1, 100'000'000,
                  "Rows of a step, divided among the workers.");
   fields.integer("microbatch", microbatch, "rows", 0, 100'000'000,
-                 "Rows of one forward pass of a worker, which sets the memory needed; 0 means its "
-                 "whole share of the batch.");
+                 "Rows of one forward pass of a worker, which determines the memory needed; 0 "
+                 "means its whole share of the batch.");
   fields.integer("sequence", sequence, "tokens", 1, 1 << 24, "Length of a row.");
   fields.integer("workers", workers, "", 1, 4096, "Workers that train together.");
-  fields.integer("threads", threads, "", 1, 1024, "Threads each worker computes with.");
-  fields.choice(
-      "device", device, {"cpu", "cuda", "auto", "torch_cpu"},
-      "What computes loss and gradients: the processor, or the machine's GPUs (worker i "
-      "on GPU i modulo their number); auto means cuda where there is a GPU, and torch_cpu "
-      "what cuda computes, on the processor.");
+  fields.integer("threads", threads, "", 1, 1024, "Compute threads of each worker.");
+  fields.choice("device", device, {"cpu", "cuda", "auto", "torch_cpu"},
+                "What computes loss and gradients: the CPU, or the machine's GPUs (worker i on GPU "
+                "i modulo the number of GPUs); auto means cuda where there is a GPU, else cpu; "
+                "torch_cpu runs the code of cuda on the CPU.");
   fields.choice("precision", precision, {"fp32", "bf16", "auto"},
                 "Number format of the matrix products; auto means bf16 where the device has "
                 "instructions for it. Weights and optimizer state are fp32 in any case.");
-  fields.choice(
-      "launcher", launcher, {"threads", "mpi"},
-      "What runs the workers: threads of this process, or the ranks of an MPI job, one or "
-      "several on each (mpirun -n RANKS thinwire train RECIPE).");
+  fields.choice("launcher", launcher, {"threads", "mpi"},
+                "What runs the workers: threads of this process, or the ranks of an MPI job, with "
+                "one or several workers on each rank (mpirun -n RANKS thinwire train RECIPE).");
   fields.text("init", init,
               "Checkpoint or Hugging Face folder whose weights the run starts from; empty means "
               "random weights.");
@@ -115,45 +111,43 @@ void OptimSection::describe(Fields& fields) {
               "The optimizer of every worker; each optimizer has a table of its own below.");
   fields.number_above("lr", lr, "", 0, 1e6, "Highest learning rate of the schedule.");
   fields.number("weight_decay", weight_decay, "", 0, 100,
-                "Decoupled weight decay: each step, weights other than norms shrink by this times "
-                "the learning rate.");
+                "Decoupled weight decay: in each step, weights other than norms shrink by this "
+                "times the learning rate.");
   fields.number("clip", clip, "", 0, kInfinity,
-                "Largest norm of the whole gradient; a longer one is scaled down to it. 0 means no "
-                "clipping.");
+                "Largest norm of the whole gradient; a larger gradient is scaled down to it. 0 "
+                "means no clipping.");
 }
 
 void ScheduleSection::describe(Fields& fields) {
-  fields.choice(
-      "kind", kind,
-      "How the learning rate goes on after the warmup; wsd stays at the highest rate, then "
-      "falls linearly in the last decay steps.");
+  fields.choice("kind", kind,
+                "What the learning rate does after the warmup; wsd stays at the highest rate, then "
+                "falls linearly in the last decay steps.");
   fields.integer("warmup", warmup, "steps", 0, 1'000'000'000,
-                 "Steps at the start in which the learning rate rises linearly.");
+                 "Steps at the start during which the learning rate rises linearly.");
   fields.number("final_ratio", final_ratio, "", 0, 1,
                 "Learning rate at the end, as a share of the highest.");
   fields.integer("decay", decay, "steps", 0, 1'000'000'000,
-                 "Steps at the end in which the learning rate falls; for kind wsd only.");
+                 "Steps at the end during which the learning rate falls; only for kind wsd.");
 }
 
 void SyncSection::describe(Fields& fields) {
   fields.text("method", method,
               "How the workers stay in agreement; each method has a table of its own below.");
   fields.choice("within", within, {"none", "allreduce", "distro"},
-                "With a method whose workers train apart: how the workers of a cluster stay in "
-                "agreement at every step; none means that each worker is alone.");
+                "With a method whose workers train independently: how the workers of a cluster "
+                "stay in agreement at every step; none means no clusters.");
   fields.integer("clusters", clusters, "", 0, 4096,
-                 "With within: clusters of consecutive workers, of which one worker exchanges with "
-                 "the other clusters.");
+                 "With within: number of clusters of consecutive workers; one worker of each "
+                 "exchanges with the other clusters.");
   fields.choice("shares", shares,
-                "With a method whose workers train apart: how a step's rows are divided among "
-                "them, equally or by the speed that each one showed in its last rounds.");
+                "With a method whose workers train independently: how a step's rows are divided "
+                "among them, equally or by the speed that each worker showed in recent rounds.");
   fields.list("absent", absent,
-              "Workers that are inactive, as \"MEMBER=FIRST-LAST\", rounds of sync_every steps "
-              "counted from 1, e.g. \"2=3-5\".");
-  fields.number_above(
-      "timeout_s", timeout_s, "s", 0, 1e6,
-      "How long a worker waits for the others before the step has failed; all other "
-      "time limits derive from it.");
+              "Workers that are inactive for some rounds, as \"MEMBER=FIRST-LAST\", with rounds of "
+              "sync_every steps counted from 1, e.g. \"2=3-5\".");
+  fields.number_above("timeout_s", timeout_s, "s", 0, 1e6,
+                      "How long a worker waits for the others before the step fails; all other "
+                      "time limits derive from it.");
 }
 
 void EvalSection::describe(Fields& fields) {
@@ -161,49 +155,50 @@ void EvalSection::describe(Fields& fields) {
                  "Steps between evaluations; 0 means only at the end.");
   fields.integer("rows", rows, "rows", 0, kNoLimit,
                  "Rows of each validation set that are evaluated; 0 means all.");
-  fields.text("watch", watch, "The validation set whose loss patience and checkpoint.best go by.");
+  fields.text("watch", watch, "The validation set whose loss patience and checkpoint.best use.");
   fields.integer("patience", patience, "evaluations", 0, 1'000'000,
-                 "The run ends once so many evaluations in a row have not lowered the loss on the "
-                 "watched set; 0 means that it goes on to its last step.");
+                 "The run ends once this many evaluations in a row have not lowered the loss on "
+                 "the watched set; 0 means that it runs to its last step.");
 }
 
 void CheckpointSection::describe(Fields& fields) {
   fields.integer("every", every, "steps", 0, 1'000'000'000,
-                 "Steps between checkpoints; 0 means none by steps. One is written in any case at "
-                 "the end and when the run is stopped.");
+                 "Steps between checkpoints; 0 means none by steps. One is always written at the "
+                 "end and when the run is stopped.");
   fields.number("minutes", minutes, "min", 0, 1e6,
-                "A checkpoint is also written once this time has gone by since the last one; 0 "
+                "A checkpoint is also written once this much time has passed since the last one; 0 "
                 "means none by time.");
-  fields.integer("keep", keep, "checkpoints", 1, 1'000'000, "Newest checkpoints that are kept.");
+  fields.integer("keep", keep, "checkpoints", 1, 1'000'000,
+                 "Number of newest checkpoints to keep.");
   fields.flag(
       "best", best,
-      "Whether the checkpoint with the lowest loss on the validation set eval.watch is kept "
-      "besides, as best in the run folder; every evaluation then has a checkpoint.");
+      "Whether to keep the checkpoint with the lowest loss on the validation set eval.watch as "
+      "well, as best in the run folder; every evaluation then has a checkpoint.");
 }
 
 void LogSection::describe(Fields& fields) {
   fields.integer("every", every, "steps", 1, 1'000'000'000,
-                 "Steps between two lines of progress where the output is not a terminal.");
-  fields.flag("tensorboard", tensorboard, "Whether TensorBoard files are written as well.");
+                 "Steps between lines of progress when the output is not a terminal.");
+  fields.flag("tensorboard", tensorboard, "Whether to write TensorBoard files as well.");
 }
 
 void LinksSection::describe(Fields& fields) {
   fields.number_above("down_bit_s", down_bit_s, "bit/s", 0, 1e18,
-                      "Download rate of the links that a run's time is reported for.");
+                      "Download rate of the links for which a run's time is reported.");
   fields.number_above("up_bit_s", up_bit_s, "bit/s", 0, 1e18,
-                      "Upload rate of the links that a run's time is reported for.");
+                      "Upload rate of the links for which a run's time is reported.");
   fields.number("delay_s", delay_s, "s", 0, 1e6, "One-way delay of these links.");
   fields.number("loss", loss, "", 0, 0.99,
                 "Share of the bytes on these links that is lost and sent again.");
   fields.number("step_s", step_s, "s", 0, 1e6,
-                "Computation of a training step; above 0 the run keeps virtual clocks and reports "
-                "the time and utilization it would have had over these links.");
-  fields.flag(
-      "paced", paced,
-      "With launcher = mpi: what ranks really send and receive goes no faster than over these "
-      "links, and arrives later by their delay.");
-  fields.list("members", members,
-              "Links and steps that differ, as \"MEMBER.FIELD=VALUE\", e.g. \"0.up_bit_s=5M\".");
+                "Computation time of a training step; above 0 the run keeps virtual clocks and "
+                "reports the time and utilization it would have had over these links.");
+  fields.flag("paced", paced,
+              "With launcher = mpi: ranks really send and receive no faster than over these links, "
+              "and what they send arrives later by their delay.");
+  fields.list(
+      "members", members,
+      "Members whose links or steps differ, as \"MEMBER.FIELD=VALUE\", e.g. \"0.up_bit_s=5M\".");
 }
 
 }  // namespace thinwire::config

@@ -10,7 +10,7 @@
 
 namespace thinwire::config {
 
-// How a step's rows are divided among workers that train apart.
+// How a step's rows are divided among workers that train independently.
 enum class RowShares : uint8_t { kEqual, kSpeed };
 inline constexpr std::string_view kRowSharesNames[] = {"equal", "speed"};
 constexpr std::span<const std::string_view> names_of(RowShares) { return kRowSharesNames; }
@@ -18,7 +18,7 @@ constexpr std::span<const std::string_view> names_of(RowShares) { return kRowSha
 struct SyncSection final : SectionOf<SyncSection> {
   std::string method = "allreduce";  // a name of method/registry.h
   std::string within = "none";       // none | allreduce | distro: what clusters do every step
-  int64_t clusters = 0;              // 0: each worker is alone
+  int64_t clusters = 0;              // 0: no clusters
   RowShares shares = RowShares::kEqual;
   StringList absent;        // "MEMBER=FIRST-LAST": rounds without a worker
   double timeout_s = 1800;  // all waits for other workers derive from this

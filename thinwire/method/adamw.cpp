@@ -15,18 +15,17 @@ std::vector<StatePiece> state(const OptimizerOptions&, const TensorSpec& tensor)
 
 void AdamwOptions::describe(config::Fields& fields) {
   fields.number("beta1", beta1, "", 0, 0.999'999'999,
-                "Decay of the running mean of the gradients, each step.");
+                "Decay of the running mean of the gradients, per step.");
   fields.number("beta2", beta2, "", 0, 0.999'999'999,
-                "Decay of the running mean of the squared gradients, each step.");
+                "Decay of the running mean of the squared gradients, per step.");
   fields.number_above("eps", eps, "", 0, 1,
-                      "Added to the root of the mean square, so that the update never divides by "
-                      "zero.");
+                      "Added to the root mean square, so that the update never divides by zero.");
 }
 
 const OptimizerSpec kAdamw = {
     "adamw",
-    "Adam with decoupled weight decay: steps along the mean of the gradients over the root of "
-    "their mean square.",
+    "Adam with decoupled weight decay: steps along the mean of the gradients divided by their root "
+    "mean square.",
     options,
     check,
     state,

@@ -51,14 +51,14 @@ void check_overlap(std::string_view table, const DilocoOptions& options, int64_t
           fmt::format("overlap_steps = {} needs overlap = \"inner\", got \"{}\"",
                       options.overlap_steps, overlap));
   require(table, inner || options.mix == defaults.mix,
-          fmt::format("mix = {} needs overlap = \"inner\", got \"{}\": only there sums arrive at "
-                      "weights that have moved on",
+          fmt::format("mix = {} needs overlap = \"inner\", got \"{}\": only there do sums arrive "
+                      "at weights that have changed meanwhile",
                       options.mix, overlap));
   require(table, options.eager() || options.depth == defaults.depth,
           fmt::format("depth = {} needs overlap = \"eager\", got \"{}\"", options.depth, overlap));
   require(table, !inner || options.overlap_steps * fragments < options.sync_every,
-          fmt::format("overlap_steps must be < sync_every / fragments = {} / {}, got {}: what was "
-                      "sent arrives before the next fragment is sent",
+          fmt::format("overlap_steps must be < sync_every / fragments = {} / {}, got {}: a sum "
+                      "must arrive before the next fragment is sent",
                       options.sync_every, fragments, options.overlap_steps));
 }
 
@@ -68,7 +68,7 @@ void check_outer_step(std::string_view table, const DilocoOptions& options) {
           options.outer != OuterOptimizer::kAverage || options.outer_lr == defaults.outer_lr ||
               options.outer_lr == 1,
           fmt::format("outer_lr = {} contradicts outer = \"average\", whose rate is 1; outer = "
-                      "\"sgd\" takes any",
+                      "\"sgd\" takes any rate",
                       options.outer_lr));
   require(table,
           options.has_momentum() || options.outer_momentum == defaults.outer_momentum ||
@@ -120,15 +120,15 @@ Traffic traffic_of(const DilocoOptions& options, const config::Recipe& recipe,
 
 constexpr DilocoPreset kPresets[] = {
     {"local_sgd",
-     "Trains the workers apart for some steps, then steps along their mean difference.",
+     "Trains the workers independently for some steps, then steps along their mean difference.",
      [](DilocoOptions& options) { options.sync_every = 32; }},
     {"diloco",
-     "Trains the workers apart for many steps, then takes a Nesterov step along their mean "
+     "Trains the workers independently for many steps, then takes a Nesterov step along their mean "
      "difference.",
      [](DilocoOptions&) {}},
     {"streaming",
-     "Trains the workers apart and steps along their mean difference a few layers at a time, while "
-     "training goes on.",
+     "Trains the workers independently and steps along their mean difference a few layers at a "
+     "time, while training continues.",
      [](DilocoOptions& options) {
        options.fragment_layers = 3;
        options.wire = WireType::kFp4;
@@ -178,13 +178,12 @@ constexpr std::array kMethods = methods_of(std::make_index_sequence<std::size(kP
 }  // namespace
 
 void DilocoOptions::describe(config::Fields& fields) {
-  fields.integer(
-      "sync_every", sync_every, "steps", 1, 1'000'000'000,
-      "Steps that a worker trains on its own before it sends its pseudo-gradient; all send "
-      "at the end of the run, too.");
+  fields.integer("sync_every", sync_every, "steps", 1, 1'000'000'000,
+                 "Steps that a worker trains on its own before it sends its pseudo-gradient; all "
+                 "workers also send at the end of the run.");
   if (fragment_layers > 0) {
     fields.integer("fragment_layers", fragment_layers, "layers", 1, 10'000,
-                   "Layers of a fragment; fragments are sent one after another, evenly spread over "
+                   "Layers of a fragment; fragments are sent one after another, spread evenly over "
                    "sync_every steps.");
   }
   fields.choice(
@@ -194,25 +193,26 @@ void DilocoOptions::describe(config::Fields& fields) {
   fields.number_above("outer_lr", outer_lr, "", 0, 100,
                       "Learning rate of the outer step; it follows no schedule.");
   fields.number("outer_momentum", outer_momentum, "", 0, 0.999'999'999,
-                "Decay of the outer momentum, an outer step.");
+                "Decay of the outer momentum, per outer step.");
   fields.choice(
       "wire", wire,
       "Number format in which pseudo-gradients and their sums are sent; sums are formed in "
       "fp32.");
-  fields.flag("error_feedback", error_feedback,
-              "Keep what the number format loses of a pseudo-gradient, and send it with the next.");
+  fields.flag(
+      "error_feedback", error_feedback,
+      "Keep what a pseudo-gradient loses in the number format, and send it with the next one.");
   fields.choice(
       "overlap", overlap,
       "What workers do while sums are in flight: wait; take overlap_steps steps; take all "
       "steps up to the next outer one, from weights one outer step late; or the same with "
       "their own pseudo-gradient applied at once.");
   fields.integer("overlap_steps", overlap_steps, "steps", 0, 1'000'000'000,
-                 "With overlap = inner: steps after which what was sent is applied.");
+                 "With overlap = inner: number of steps after which sums are applied.");
   fields.number("mix", mix, "", 0, 1,
-                "With overlap = inner: share of the worker's own weights when the new shared ones "
-                "arrive; 0 takes these as they are.");
+                "With overlap = inner: share of the worker's own weights when it mixes them with "
+                "the new shared ones; 0 takes the shared weights as they are.");
   fields.integer("depth", depth, "outer steps", 1, 2,
-                 "With overlap = eager: outer steps that sums may be in flight.");
+                 "With overlap = eager: number of outer steps that sums may be in flight.");
 }
 
 int64_t DilocoOptions::in_flight() const {

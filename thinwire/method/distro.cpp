@@ -35,12 +35,12 @@ void check_client(const DistroOptions& options, const config::Recipe& recipe) {
             "feedback = true needs client = stateful: a stateless client keeps no error to feed "
             "back");
     require(!options.look_ahead,
-            "look_ahead = true needs client = stateful: it steps along the momentum, and a "
-            "stateless client keeps none");
+            "look_ahead = true needs client = stateful: it steps along the momentum, which a "
+            "stateless client does not keep");
   } else {
     require(options.local_steps == 1,
-            fmt::format("local_steps must be 1 with client = stateful, which sends of its momentum "
-                        "every step, got {}; client = stateless takes local steps",
+            fmt::format("local_steps must be 1 with client = stateful, which sends every step, got "
+                        "{}; client = stateless takes local steps",
                         options.local_steps));
     require(options.local_update == DistroUpdate::kSgd,
             fmt::format("local_update = {} needs client = stateless: a stateful client takes no "
@@ -137,42 +137,41 @@ void DistroOptions::describe(config::Fields& fields) {
                  "Largest side of the tiles that tensors are cut into; the side is the largest "
                  "divisor of the dimension up to this.");
   fields.integer("k", k, "coefficients", 1, kMaxChunk * kMaxChunk,
-                 "Coefficients sent of a full tile of chunk * chunk elements, every step.");
+                 "Coefficients sent every step for a full tile of chunk * chunk elements.");
   fields.flag("fixed_k", fixed_k,
-              "Send k coefficients of smaller tiles too, instead of their share of k.");
-  fields.number("decay", decay, "", 0, 1, "Decay of the momentum, a step.");
-  fields.choice("values", values,
-                {ValueFormat::kF32, ValueFormat::kBf16, ValueFormat::kInt8, ValueFormat::kOneBit},
-                "Number format of the coefficients on the wire; int8 and 1bit share one scale a "
-                "tensor.");
+              "Send k coefficients for smaller tiles too, instead of their share of k.");
+  fields.number("decay", decay, "", 0, 1, "Decay of the momentum, per step.");
+  fields.choice(
+      "values", values,
+      {ValueFormat::kF32, ValueFormat::kBf16, ValueFormat::kInt8, ValueFormat::kOneBit},
+      "Number format of the coefficients on the wire; int8 and 1bit use one scale per tensor.");
   fields.flag("feedback", feedback,
               "Keep the quantisation error of the values in the momentum, to be sent later.");
   fields.choice("aggregate", aggregate,
-                "Divide a slot's sum by the workers that sent it, or by all workers of the round.");
-  fields.choice(
-      "update", update,
-      "What is done with the aggregate: a step of lr by its sign, a step of AdamW with it "
-      "as the gradient, or its plain subtraction.");
+                "Divide a slot's sum by the number of workers that sent it, or by the number of "
+                "all workers in the round.");
+  fields.choice("update", update,
+                "What is done with the aggregate: a step of size lr by its sign, an AdamW step "
+                "with it as the gradient, or plain subtraction.");
   fields.choice("transform", transform,
-                "Basis in which the largest coefficients are sought: that of the discrete cosine "
+                "Basis in which the largest coefficients are chosen: the discrete cosine "
                 "transform, or the parameters themselves.");
   fields.choice("client", client,
                 "Whether a worker keeps a momentum and sends the largest part of it, or keeps "
                 "nothing and sends the largest part of the delta of its local steps.");
   fields.integer("local_steps", local_steps, "steps", 1, 1'000'000'000,
-                 "Steps a stateless client takes on its own before it sends; the workers "
-                 "synchronise every so many steps and at the end of the run.");
+                 "Steps that a stateless client takes on its own before it sends; the workers "
+                 "synchronise after this many steps and at the end of the run.");
   fields.choice("local_update", local_update,
                 {DistroUpdate::kSgd, DistroUpdate::kSign, DistroUpdate::kAdamW},
                 "The local step of a stateless client: lr times the gradient, lr times its sign, "
-                "or a step of an AdamW that begins anew in every round.");
-  fields.integer(
-      "overlap", overlap, "rounds", 0, 1,
-      "Rounds that payloads may be in flight while the next is computed; with 1 every update "
-      "is applied one round late.");
+                "or an AdamW step whose state starts afresh in every round.");
+  fields.integer("overlap", overlap, "rounds", 0, 1,
+                 "Number of rounds that payloads may be in flight while the next one is computed; "
+                 "with 1 every update is applied one round late.");
   fields.flag("look_ahead", look_ahead,
-              "With overlap: compute gradients a step of lr by the sign of the own momentum "
-              "ahead, and undo it exactly.");
+              "With overlap: compute gradients one step ahead, after a step of size lr by the sign "
+              "of the worker's own momentum, which is then undone exactly.");
 }
 
 int64_t distro_payload_bound(const TilePlan& plan, int value_bits) {

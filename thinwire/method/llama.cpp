@@ -38,11 +38,10 @@ void check(const config::ModelSection& model) {
   require(kv_heads(model) >= 1 && model.heads % kv_heads(model) == 0,
           "[model] heads must be a multiple of kv_heads, got heads {} and kv_heads {}", model.heads,
           model.kv_heads);
-  require(
-      model.head_size() % 2 == 0,
-      "[model] hidden / heads must be even, because rotary embedding turns pairs, got {} / {} = "
-      "{}",
-      model.hidden, model.heads, model.head_size());
+  require(model.head_size() % 2 == 0,
+          "[model] hidden / heads must be even, because the rotary embedding rotates pairs, got {} "
+          "/ {} = {}",
+          model.hidden, model.heads, model.head_size());
 }
 
 void append_block(std::vector<TensorSpec>& tensors, const config::ModelSection& model, int layer) {

@@ -18,16 +18,16 @@ std::vector<StatePiece> state(const OptimizerOptions& options, const TensorSpec&
 
 void MuonOptions::describe(config::Fields& fields) {
   fields.number("lr", lr, "", 0, 1e6,
-                "Highest learning rate of the matrices of the blocks; 0 means optim.lr, which "
-                "suits, because steps are scaled to AdamW's size.");
+                "Highest learning rate of the matrices of the blocks; 0 means optim.lr, which is "
+                "suitable because steps are scaled to the size of AdamW's.");
   fields.number("momentum", momentum, "", 0, 0.999'999'999,
-                "Decay of the matrices' momentum, each step.");
+                "Decay of the matrices' momentum, per step.");
 }
 
 const OptimizerSpec kMuon = {
     "muon",
-    "Steps along a momentum made orthogonal for the matrices of the blocks, and by adamw for the "
-    "rest.",
+    "Steps along a momentum that is orthogonalized, for the matrices of the blocks; adamw updates "
+    "all other tensors.",
     options,
     check,
     state,

@@ -68,7 +68,7 @@ std::string apart_methods() {
   for (const Method* method : all_methods()) {
     if (method->trains_apart) names.push_back(method->name);
   }
-  return fmt::format("a method whose workers train apart ({})", fmt::join(names, ", "));
+  return fmt::format("a method whose workers train independently ({})", fmt::join(names, ", "));
 }
 
 // Clusters need three fields at once, so each message names all that are missing.
@@ -106,14 +106,14 @@ void check_sync_fields(const config::Recipe& recipe) {
       fmt::format("needs {}, got method = \"{}\", which synchronises all of them every step",
                   apart_methods(), sync.method);
   if (sync.shares != config::RowShares::kEqual) {
-    throw UsageError(fmt::format(
-        "[sync] shares = \"{}\" {}: there are no rounds of own steps over which a worker's speed "
-        "could be measured and agreed on",
-        name_of(sync.shares), needs));
+    throw UsageError(
+        fmt::format("[sync] shares = \"{}\" {}: there are no rounds of independent steps over "
+                    "which workers' speeds could be measured and agreed on",
+                    name_of(sync.shares), needs));
   }
   if (!sync.absent.empty()) {
     throw UsageError(fmt::format(
-        "[sync] absent = [\"{}\"] {}: there are no rounds of own steps to be absent from",
+        "[sync] absent = [\"{}\"] {}: there are no rounds of independent steps to be absent from",
         fmt::join(sync.absent, "\", \""), needs));
   }
 }

@@ -74,22 +74,21 @@ int64_t sync_every(const config::Recipe& recipe) { return sparse(recipe).sync_ev
 }  // namespace
 
 void SparseOptions::describe(config::Fields& fields) {
-  fields.integer(
-      "sync_every", sync_every, "steps", 1, 1'000'000'000,
-      "Steps that a worker trains on its own before it sends of its pseudo-gradient; all "
-      "send at the end of the run, too.");
+  fields.integer("sync_every", sync_every, "steps", 1, 1'000'000'000,
+                 "Steps that a worker trains on its own before it sends part of its "
+                 "pseudo-gradient; all workers also send at the end of the run.");
   fields.integer("chunk", chunk, "values", 1, kMaxSlots,
-                 "Consecutive values of a tensor, of which the largest are sent.");
+                 "Number of consecutive values of a tensor from which the largest are sent.");
   fields.integer("k", k, "values", 1, kMaxSlots,
-                 "Values sent of a full chunk; shorter ones send their share.");
-  fields.number("decay", decay, "", 0, 1, "Decay of what was not sent, an outer step.");
+                 "Values sent of each full chunk; shorter chunks send their share.");
+  fields.number("decay", decay, "", 0, 1, "Decay of what was not sent, per outer step.");
   fields.choice("outer", outer,
                 {OuterOptimizer::kSgd, OuterOptimizer::kNesterov, OuterOptimizer::kMomentum},
                 "Optimizer that steps along the workers' mean pseudo-gradient.");
   fields.number_above("outer_lr", outer_lr, "", 0, 100,
                       "Learning rate of the outer step; it follows no schedule.");
   fields.number("outer_momentum", outer_momentum, "", 0, 0.999'999'999,
-                "Decay of the outer momentum, an outer step.");
+                "Decay of the outer momentum, per outer step.");
 }
 
 DilocoOptions SparseOptions::outer_options() const {
@@ -130,7 +129,8 @@ ChunkPlan plan_chunks(std::span<const TensorSpec> tensors, const SparseOptions& 
 
 const Method kSparse = {
     "sparse",
-    "Trains the workers apart and sends the largest of their differences, in two bits each.",
+    "Trains the workers independently and sends the largest of their differences, in two bits "
+    "each.",
     options,
     check,
     traffic,
