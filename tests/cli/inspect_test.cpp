@@ -168,9 +168,9 @@ TEST_F(InspectTest, ShowsASweepsResults) {
 TEST_F(InspectTest, ListsWhatIsKnownForAnythingElse) {
   const fs::path file = folder_ / "letter.doc";
   write_file(file, "Dear Sir");
-  EXPECT_THAT(error_of(file), AllOf(HasSubstr(file.string() + ": not a file of Thinwire"),
+  EXPECT_THAT(error_of(file), AllOf(HasSubstr(file.string() + ": not a Thinwire file"),
                                     HasSubstr("a checkpoint"), HasSubstr("a shard (.tws)")));
-  EXPECT_THAT(error_of(folder_), HasSubstr("not a folder of Thinwire; known are: a run folder"));
+  EXPECT_THAT(error_of(folder_), HasSubstr("not a Thinwire folder; known are: a run folder"));
   EXPECT_THAT(error_of(folder_ / "none"), HasSubstr("there is no such file"));
 }
 

@@ -222,7 +222,7 @@ class Mpi(unittest.TestCase):
         done = subprocess.run(self.ranks(3, "links", "links.step_s=1"), capture_output=True,
                               text=True, timeout=60)
         self.assertNotEqual(done.returncode, 0)
-        self.assertIn("meet in one process", done.stderr)
+        self.assertIn("must be in one process", done.stderr)
 
 
 if __name__ == "__main__":

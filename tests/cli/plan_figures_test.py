@@ -50,7 +50,7 @@ class PlanFigures(PlanCase):
         self.assertEqual(recipe["layers"], 6)
         done = self.plan("utilization", "--parameters", "1G", "--layers", "4")
         self.assertEqual(done.returncode, 2)
-        self.assertIn("--step-seconds must be given", done.stderr)
+        self.assertIn("--step-seconds, or a recipe and --flops, must be given", done.stderr)
 
     def run_folder(self, method, params, loss, every=1):
         folder = self.folder / f"{method}-{params}-{every}"

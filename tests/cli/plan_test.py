@@ -114,7 +114,7 @@ class Plan(PlanCase):
     def test_nothing_is_recommended_where_nothing_fits(self):
         done = self.plan(*RECIPE, "--flops", "1T", "--members", "4", "--memory", "1M")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("Nothing that runs fits", done.stdout)
+        self.assertIn("No method that can run fits", done.stdout)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ class Memory : public testing::Test {
     const ProgramRun run = run_thinwire(arguments);
     EXPECT_EQ(run.status, 2) << run.err;
     EXPECT_EQ(run.out, "");
-    EXPECT_THAT(run.err, AllOf(HasSubstr("B of memory ("), HasSubstr("B are there"),
+    EXPECT_THAT(run.err, AllOf(HasSubstr("B of memory ("), HasSubstr("B are available"),
                                HasSubstr(advice), Not(HasSubstr("bad_alloc"))));
   }
 

@@ -96,8 +96,9 @@ TEST(SweepGrid, ErrorsNameTheKey) {
             "grid.toml: grid.x.y is in [[points]] too");
   EXPECT_EQ(error_of("recipe = \"a\"\n[grid]\nx.y = [1]\n[fixed]\nx.y = 1"),
             "grid.toml: fixed.x.y is varied by the sweep too");
-  EXPECT_EQ(error_of("recipe = \"a\"\n[grid]\nx.y = [1]\n[fixed]\nrun.dir = \"z\""),
-            "grid.toml: fixed.run.dir is set by the sweep for each run; --out says where they lie");
+  EXPECT_EQ(
+      error_of("recipe = \"a\"\n[grid]\nx.y = [1]\n[fixed]\nrun.dir = \"z\""),
+      "grid.toml: fixed.run.dir is set by the sweep for each run; --out says where the runs go");
   EXPECT_THAT(error_of("recipe = "), StartsWith("grid.toml:1: "));
 }
 

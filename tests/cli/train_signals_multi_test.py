@@ -66,7 +66,7 @@ class TrainSignals(unittest.TestCase):
                 run.send_signal(number)
                 _, stderr = run.communicate(timeout=60)
                 self.assertEqual(run.returncode, -number, stderr)
-                self.assertIn("the same command goes on", stderr)
+                self.assertIn("the same command resumes", stderr)
                 self.assert_goes_on(name)
 
     def test_a_reader_that_goes_away_ends_the_run_in_order(self):
@@ -109,7 +109,7 @@ class TrainSignals(unittest.TestCase):
             [BINARY, "sweep", grid, "--out", self.folder / "sweep", "--program", run, "--jobs", "1"],
             capture_output=True, text=True, check=False, timeout=60)
         self.assertEqual(done.returncode, -signal.SIGTERM, done.stderr)
-        self.assertIn("stopped with 0 of 2 runs done; the same command goes on", done.stderr)
+        self.assertIn("stopped with 0 of 2 runs done; the same command continues", done.stderr)
 
     def test_two_processes_do_not_train_in_one_folder(self):
         run = self.start_and_reach("shared", 3)

@@ -138,7 +138,7 @@ TEST(When, IsCheckedForEveryMethod) {
             "recipes/x.toml:2: [when.pigeon] must be a table named after a method");
   EXPECT_EQ(refusal("[when.pigeon]\nsync.method = \"owl\""),
             "recipes/x.toml:1: [when.pigeon] cannot set [sync] method");
-  EXPECT_EQ(refusal("when = 1"), "recipes/x.toml:1: 'when' must stand in a table such as [train]");
+  EXPECT_EQ(refusal("when = 1"), "recipes/x.toml:1: 'when' must be in a table such as [train]");
 }
 
 TEST(Refusals, NameFileLineFieldAndValue) {
@@ -217,9 +217,8 @@ TEST(Refusals, ProposeTheNearestName) {
 }
 
 TEST(Refusals, KeysOutsideTablesAndDoubleTables) {
-  EXPECT_EQ(refusal("steps = 5"),
-            "recipes/x.toml:1: 'steps' must stand in a table such as [train]");
-  EXPECT_THAT(refusal("[[train]]\nsteps = 5"), HasSubstr("must stand in a table"));
+  EXPECT_EQ(refusal("steps = 5"), "recipes/x.toml:1: 'steps' must be in a table such as [train]");
+  EXPECT_THAT(refusal("[[train]]\nsteps = 5"), HasSubstr("must be in a table"));
   EXPECT_THAT(refusal("[train]\nsteps = 5\nsteps = 6"), StartsWith("recipes/x.toml:3: "));
 }
 

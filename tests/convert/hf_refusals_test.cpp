@@ -89,7 +89,7 @@ TEST_F(HuggingFaceRefusals, WeightsThatAreNotFiniteAreRefused) {
       values[3] = values[9] = bad;
       write_single(dtype);
       EXPECT_THAT(import_error(), AllOf(HasSubstr("model.norm.weight"), HasSubstr("2 of 32"),
-                                        HasSubstr(fmt::format("{} at place 3", bad))));
+                                        HasSubstr(fmt::format("{} at index 3", bad))));
     }
   }
   EXPECT_FALSE(fs::exists(dir_ / "imported"));

@@ -297,7 +297,7 @@ TEST_F(Prepare, AVocabularySmallerThanTheCharactersSaysHowLargeItMustBe) {
   data_.vocabulary_size = 16;
   const std::string message = error_of([&] { run(); });
   EXPECT_THAT(message,
-              HasSubstr("data.vocabulary_size = 16 is less than this text has characters"));
+              HasSubstr("data.vocabulary_size = 16 is less than the number of characters"));
   const size_t least = message.find("at least ");
   ASSERT_NE(least, std::string::npos) << message;
   data_.vocabulary_size = std::stoll(message.substr(least + 9));

@@ -214,7 +214,7 @@ TEST(Documents, BadJsonLinesAreSkippedAndCountedWhereAllowed) {
 
 TEST(Documents, AFileOfBadLinesAloneIsAnError) {
   EXPECT_THAT(error_for("a.jsonl", "{\"body\": \"x\"}\n{}\n", {.skip_bad_lines = true}),
-              AllOf(HasSubstr("left out 2 lines"), HasSubstr("data.text_field = \"text\"")));
+              AllOf(HasSubstr("skipped 2 lines"), HasSubstr("data.text_field = \"text\"")));
 }
 
 TEST(Documents, TheFieldOfJsonLinesCanBeChosen) {
@@ -243,11 +243,11 @@ TEST(Documents, FilesOfTheSameTextAreAnErrorHoweverTheyAreCompressed) {
   write_file(folder / "a.txt.gz", gzip(text));
   EXPECT_THAT(error_of([&] { documents_of({folder.string()}); }),
               AllOf(HasSubstr("a.txt and "), HasSubstr("a.txt.gz hold the same text"),
-                    HasSubstr("trained on and validated on")));
+                    HasSubstr("both training and validation")));
   for (int copy = 0; copy < 6; ++copy) write_file(folder / fmt::format("c{}.txt", copy), text);
   EXPECT_THAT(error_of([&] { documents_of({folder.string()}); }),
-              AllOf(HasSubstr("7 files hold the text of another one; text"), HasSubstr("c3.txt"),
-                    Not(HasSubstr("c4.txt"))));
+              AllOf(HasSubstr("7 files hold the same text as another file; text"),
+                    HasSubstr("c3.txt"), Not(HasSubstr("c4.txt"))));
 }
 
 TEST(Inputs, AFileThatIsNamedTwiceIsAnError) {

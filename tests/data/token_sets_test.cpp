@@ -91,7 +91,7 @@ TEST_F(TokenSets, AShardThatTookAnothersPlaceIsRefused) {
 TEST_F(TokenSets, AMissingLastShardIsRefused) {
   const auto count = open_sets(prepared_, vocabulary_).at("train").shards().size();
   fs::remove(shard(shard_name(count - 1).c_str()));
-  EXPECT_THAT(refusal(), HasSubstr("is missing, though"));
+  EXPECT_THAT(refusal(), HasSubstr("is missing, although"));
 }
 
 TEST_F(TokenSets, TokensAreHashedWhereThatTakesNoTime) {

@@ -133,7 +133,7 @@ TEST(Summary, NamesTheKeyOfAWrongType) {
 
 TEST(Summary, RefusesWhatIsNotJson) {
   EXPECT_EQ(read_error("{\"name\": "), test_file().string() +
-                                           " is damaged: it is not JSON; once it is removed, "
+                                           " is damaged: it is not JSON; remove it, and "
                                            "`thinwire train` writes it again");
   EXPECT_THAT(read_error("[1]"), HasSubstr("must be a JSON object, is [1]"));
 }

@@ -75,7 +75,7 @@ TEST_F(Best, PatienceEndsTheRunAndABestCheckpointStays) {
             static_cast<uint64_t>(best.step));
   EXPECT_NO_THROW(convert::load_model(run() / "best"));
   EXPECT_THAT(events::read_run_log(run() / "events.jsonl").messages.back().text,
-              HasSubstr("ended early: the loss on validation"));
+              HasSubstr("evaluations the loss on validation has not fallen below"));
   EXPECT_EQ(train(recipe(fields), {}).outcome, Outcome::kAlreadyFinished);
 }
 

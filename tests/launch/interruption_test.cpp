@@ -109,7 +109,7 @@ TEST_F(Interruption, ARunWithoutACheckpointSaysThatItStartsAnew) {
   EXPECT_TRUE(history().messages.empty());
   train(tiny_recipe(folder_), {});
   ASSERT_EQ(history().messages.size(), 1u);
-  EXPECT_THAT(history().messages[0].text, HasSubstr("has no checkpoint yet; starting anew"));
+  EXPECT_THAT(history().messages[0].text, HasSubstr("has no checkpoint yet; starting over"));
 }
 
 }  // namespace

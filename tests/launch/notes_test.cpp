@@ -116,7 +116,7 @@ TEST(Notes, CutOrLengthenedTheyAreRefused) {
     }
     Bytes longer = good;
     longer.push_back(0);
-    EXPECT_THAT(refusal(longer), testing::HasSubstr("something follows its end"));
+    EXPECT_THAT(refusal(longer), testing::HasSubstr("bytes follow its end"));
   }
 }
 

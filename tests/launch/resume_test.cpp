@@ -106,7 +106,7 @@ TEST_F(Resume, ValidationSetsMayComeAndGo) {
   write_file(record, text);
   fs::rename(folder_ / "tokens/validation/other", folder_ / "tokens/validation/new");
   EXPECT_EQ(run().summary.digest, whole);
-  EXPECT_THAT(messages(), Contains(HasSubstr("has no validation set 'other' any more")));
+  EXPECT_THAT(messages(), Contains(HasSubstr("no longer has a validation set 'other'")));
   EXPECT_THAT(messages(), Contains(HasSubstr("the validation set 'new' is new in")));
 }
 
@@ -166,14 +166,14 @@ TEST_F(Resume, AFinishedRunGoesOnForMoreSteps) {
 
 TEST_F(Resume, FewerStepsThanAreDoneAreRefused) {
   run();
-  EXPECT_THAT(refusal({"train.steps=5"}), HasSubstr("has done 12 steps already"));
+  EXPECT_THAT(refusal({"train.steps=5"}), HasSubstr("has already done 12 steps"));
   EXPECT_TRUE(fs::exists(run_dir() / "summary.json"));
 }
 
 TEST_F(Resume, AFinishedRunWithoutCheckpointsIsNotBegunAnewByMoreSteps) {
   run();
   fs::remove_all(run_dir() / "checkpoints");
-  EXPECT_THAT(refusal({"train.steps=15"}), HasSubstr("no checkpoint to go on from"));
+  EXPECT_THAT(refusal({"train.steps=15"}), HasSubstr("no checkpoint from which to continue"));
   EXPECT_TRUE(fs::exists(run_dir() / "summary.json"));
 }
 
@@ -197,7 +197,7 @@ TEST_F(Resume, ADamagedCheckpointNamesTheSoundOneAndTheCommand) {
 TEST_F(Resume, WhereEveryCheckpointIsDamagedOnlyARestartHelps) {
   interrupt();
   for (const uint64_t step : {3, 6}) fs::remove(checkpoint(step) / "weights.safetensors");
-  EXPECT_THAT(refusal(), AllOf(HasSubstr("is missing"), HasSubstr("--restart begins anew")));
+  EXPECT_THAT(refusal(), AllOf(HasSubstr("is missing"), HasSubstr("--restart starts over")));
 }
 
 // Each start fails for another reason, with another recipe; the last one corrects the command.

@@ -157,7 +157,7 @@ TEST(InitialParameters, AreGivenToEveryWorkerAndThenFreed) {
 TEST_F(Train, FolderThatHoldsSomethingElseIsLeftAlone) {
   write_file(folder_ / "run" / "thesis.txt", "precious");
   const std::string message = message_of([&] { train(tiny_recipe(folder_), {.restart = true}); });
-  EXPECT_THAT(message, HasSubstr("no run"));
+  EXPECT_THAT(message, HasSubstr("not a run"));
   EXPECT_EQ(read_text_file(folder_ / "run" / "thesis.txt"), "precious");
 }
 
@@ -309,7 +309,7 @@ TEST_F(Train, WeightsWhoseTokensStandForOtherTextAreRefused) {
   EXPECT_THAT(message_of([&] {
                 train(tiny_recipe(folder_, {init, dir, "train.steps=1", "schedule.warmup=0"}), {});
               }),
-              AllOf(HasSubstr("stand for other text"),
+              AllOf(HasSubstr("stand for different text"),
                     HasSubstr("vocabulary_model = \"" + vocabulary.string() + "\"")));
   data.vocabulary_model = vocabulary;
   data::prepare(data, {.force = true, .threads = 1});

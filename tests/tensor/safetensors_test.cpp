@@ -244,12 +244,12 @@ TEST(Safetensors, EveryBadTensorDescriptionIsNamed) {
       {R"({"dtype":"F8","shape":[2],"data_offsets":[0,8]})", "tensor a: dtype F8"},
       {R"({"dtype":4,"shape":[2],"data_offsets":[0,8]})", "dtype is not a string"},
       {R"({"dtype":"F32","shape":"2","data_offsets":[0,8]})", "shape is not a list"},
-      {R"({"dtype":"F32","shape":[-2],"data_offsets":[0,8]})", "shape is not possible"},
-      {R"({"dtype":"F32","shape":[2.5],"data_offsets":[0,8]})", "shape is not possible"},
+      {R"({"dtype":"F32","shape":[-2],"data_offsets":[0,8]})", "shape is impossible"},
+      {R"({"dtype":"F32","shape":[2.5],"data_offsets":[0,8]})", "shape is impossible"},
       {R"({"dtype":"F32","shape":[4294967296,4294967296,4],"data_offsets":[0,8]})",
-       "shape is not possible"},
+       "shape is impossible"},
       {R"({"dtype":"F32","shape":[18446744073709551615],"data_offsets":[0,8]})",
-       "shape is not possible"},
+       "shape is impossible"},
       {R"({"dtype":"F32","shape":[2],"data_offsets":[0]})", "data_offsets is not"},
       {R"({"dtype":"F32","shape":[2],"data_offsets":[8,0]})", "do not hold F32 of shape [2]"},
       {R"({"dtype":"F32","shape":[3],"data_offsets":[0,8]})", "do not hold F32 of shape [3]"},
@@ -286,7 +286,7 @@ TEST(Safetensors, WriterRefusesTwoTensorsOfOneName) {
   EXPECT_THAT(error_of([] {
                 SafetensorsWriter(temp_file("twice"), {{"x", {1}}, {"x", {1}}}, DType::kF32, {});
               }),
-              HasSubstr("two tensors are called x"));
+              HasSubstr("two tensors are named x"));
 }
 
 TEST(Safetensors, ReadsFilesOfTheReferenceImplementation) {

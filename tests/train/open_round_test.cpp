@@ -70,9 +70,9 @@ TEST(OpenRound, RecipesThatCannotBeSayWhy) {
               HasSubstr("within = \"none\""));
   for (const std::string method : {"allreduce", "distro"}) {
     EXPECT_THAT(complaint({"sync.method=" + method, "sync.shares=speed"}),
-                HasSubstr("no rounds of own steps over which a worker's speed"));
+                HasSubstr("no rounds of independent steps over which workers' speed"));
     EXPECT_THAT(complaint({"sync.method=" + method, "sync.absent=[\"1=2-2\"]"}),
-                HasSubstr("no rounds of own steps to be absent from"));
+                HasSubstr("no rounds of independent steps to be absent from"));
   }
 }
 

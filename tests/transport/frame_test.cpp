@@ -66,8 +66,8 @@ TEST(Frame, DamageIsRefusedAndNamed) {
   EXPECT_THAT(refusal(with(2, 0)), testing::HasSubstr("kind is 0"));
   EXPECT_THAT(refusal(with(14, 3)), testing::HasSubstr("from member 0 to 3 of 3"));
   EXPECT_THAT(refusal(with(15, 255)), testing::HasSubstr("from member 4278190080 to 1"));
-  EXPECT_THAT(refusal(with(3, 255)), testing::HasSubstr("its body alone is to have 1"));
-  EXPECT_THAT(refusal(with(10, 2)), testing::HasSubstr("its body alone is to have 2"));
+  EXPECT_THAT(refusal(with(3, 255)), testing::HasSubstr("its body alone should have 1"));
+  EXPECT_THAT(refusal(with(10, 2)), testing::HasSubstr("its body alone should have 2"));
 }
 
 TEST(Frame, CutOrLengthenedItIsRefused) {
@@ -118,9 +118,10 @@ TEST(Frame, NobodySpeaksForAnother) {
 TEST(Frame, SaidTwiceItEndsTheRun) {
   const Operation other{77, {.run = 1, .epoch = 0, .round = 9, .fragment = 0}};
   const Bytes payload = encode_frame({FrameKind::kPayload, 1, 0, other}, Bytes(3));
-  EXPECT_THAT(end_of_run({payload, payload}), testing::HasSubstr("payload of round 9 came before"));
+  EXPECT_THAT(end_of_run({payload, payload}),
+              testing::HasSubstr("payload of round 9 has already arrived"));
   const Bytes sum = encode_frame({FrameKind::kSum, 1, 0, other}, Bytes(3));
-  EXPECT_THAT(end_of_run({sum, sum}), testing::HasSubstr("the sum of round 9 came before"));
+  EXPECT_THAT(end_of_run({sum, sum}), testing::HasSubstr("the sum of round 9 has already arrived"));
 }
 
 // Who is no member of a group takes no part in its operations, whatever it sends.

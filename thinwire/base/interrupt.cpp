@@ -28,7 +28,7 @@ void on_signal(int signal) {
   const bool second = caught.count.fetch_add(1) > 0;
   if (!second_ends || signal == SIGPIPE) return;
   if (second) return die_of(signal);
-  constexpr std::string_view kMessage = "\nending; a second interrupt ends at once\n";
+  constexpr std::string_view kMessage = "\nstopping; a second interrupt stops at once\n";
   // Nothing can be done when the message cannot be shown.
   [[maybe_unused]] const auto written = write(STDERR_FILENO, kMessage.data(), kMessage.size());
 }

@@ -106,8 +106,8 @@ std::string check_memory(const MemoryNeed& need, const MachineMemory& there) {
   if (there.total == 0 || all <= there.available) return {};
   const std::string advice = need.advice.empty() ? "" : "; " + need.advice;
   if (all > there.total) {
-    throw UsageError(
-        fmt::format("{}, but {} are there{}", need.describe(), format_bytes(there.total), advice));
+    throw UsageError(fmt::format("{}, but at most {} are available{}", need.describe(),
+                                 format_bytes(there.total), advice));
   }
   return fmt::format("{}, but only {} of {} are free{}", need.describe(),
                      format_bytes(there.available), format_bytes(there.total), advice);

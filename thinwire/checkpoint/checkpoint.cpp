@@ -278,7 +278,7 @@ CheckpointReader::CheckpointReader(const fs::path& folder) : folder_(folder) {
   files_ = parse_files(path, parser.field("files"));
   const auto [canonical, digest] = print_meta(meta_, files_);
   if (canonical != text)
-    throw_altered(path, "its digest or its form is not what it was written with");
+    throw_altered(path, "its digest or its layout is not the one it was written with");
   digest_ = digest;
   for (const auto& [name, file] : files_) verify_file(name, file);
   for (const auto& [name, file] : files_) {
@@ -300,7 +300,7 @@ void CheckpointReader::verify_file(const std::string& name, const CheckpointFile
     throw_altered(path, fmt::format("{} bytes, {} were written", bytes, expected.bytes));
   }
   if (hash_bytes(file.bytes()) != expected.hash) {
-    throw_altered(path, "its hash is not that of what was written");
+    throw_altered(path, "its hash is not that of the file that was written");
   }
 }
 

@@ -14,10 +14,10 @@ namespace {
 // What differs is named first, what can be done comes last.
 [[noreturn]] void refuse(const CheckpointReader& checkpoint, std::string_view difference,
                          std::string_view way_out) {
-  throw UsageError(fmt::format(
-      "{} belongs to another run: {}; {}, choose another run.dir (train.init = \"{}\" starts from "
-      "its weights), or pass --restart to begin anew",
-      checkpoint.folder().string(), difference, way_out, checkpoint.folder().string()));
+  throw UsageError(
+      fmt::format("{} belongs to another run: {}; {}, choose another run.dir (train.init = \"{}\" "
+                  "starts from its weights), or pass --restart to start over",
+                  checkpoint.folder().string(), difference, way_out, checkpoint.folder().string()));
 }
 
 void check_vocabulary(const CheckpointReader& checkpoint, const RunSources& now) {
@@ -33,17 +33,17 @@ void check_data(const CheckpointReader& checkpoint, const RunSources& now,
                 std::vector<std::string>& notices) {
   const DataDigests& before = checkpoint.meta().data;
   if (before.empty()) {
-    notices.push_back(fmt::format(
-        "{} is from before checkpoints recorded the data they were trained on; going on with the "
-        "data in {}, which cannot be compared",
-        checkpoint.folder().string(), now.recipe.data.dir));
+    notices.push_back(
+        fmt::format("{} was written before checkpoints recorded their training data; resuming with "
+                    "the data in {}, which cannot be compared",
+                    checkpoint.folder().string(), now.recipe.data.dir));
     return;
   }
   for (const auto& [set, digest] : before) {
     const auto found = now.data.find(set);
     if (found == now.data.end()) {
       notices.push_back(
-          fmt::format("{} has no validation set '{}' any more", now.recipe.data.dir, set));
+          fmt::format("{} no longer has a validation set '{}'", now.recipe.data.dir, set));
     } else if (found->second != digest) {
       refuse(checkpoint,
              fmt::format("the set '{}' in {} (digest {}) is not the one it was trained with ({})",
@@ -63,15 +63,15 @@ void check_numerics(const CheckpointReader& checkpoint, std::vector<std::string>
   const CheckpointMeta& meta = checkpoint.meta();
   if (meta.numerics_version > kNumericsVersion) {
     throw Error(fmt::format(
-        "{} has numerics version {}, written by a later program; this one computes by version {} "
-        "and cannot go on from it; use the later program, or train.init to start from its weights",
+        "{} has numerics version {}, written by a later program; this one has version {} and "
+        "cannot resume from it; use the later program, or train.init to start from its weights",
         checkpoint.folder().string(), meta.numerics_version, kNumericsVersion));
   }
   if (meta.numerics_version == kNumericsVersion) return;
   notices.push_back(
-      fmt::format("the checkpoint is of an earlier program (numerics version {}, now {}): workers "
-                  "agree as ever, but from here on the last bits of results may differ from those "
-                  "of a run that the earlier program finished",
+      fmt::format("the checkpoint is from an earlier program (numerics version {}, now {}): "
+                  "workers still agree, but from here on the last bits of results may differ from "
+                  "those of a run that the earlier program would have finished",
                   meta.numerics_version, kNumericsVersion));
 }
 
@@ -103,12 +103,12 @@ std::unique_ptr<CheckpointReader> open_newest(const fs::path& folder) {
   } catch (const Error& damage) {
     const auto sound = sound_before(folder);
     if (!sound) {
-      throw Error(fmt::format("{}\nno older checkpoint of the run is sound; --restart begins anew",
+      throw Error(fmt::format("{}\nno older checkpoint of the run is intact; --restart starts over",
                               damage.what()));
     }
     throw Error(
-        fmt::format("{}\nthe newest one that can be read is {}; to go on from there, remove "
-                    "{} and repeat the command:\n  rm -r '{}'",
+        fmt::format("{}\nthe newest one that can be read is {}; to resume from it, remove {} and "
+                    "repeat the command:\n  rm -r '{}'",
                     damage.what(), sound->string(), folder.filename().string(), folder.string()));
   }
 }
@@ -125,10 +125,10 @@ ResumeFacts check_resume(const CheckpointReader& checkpoint, const RunSources& n
   check_numerics(checkpoint, changes.notices);
   const auto done = static_cast<int64_t>(meta.step);
   if (done > now.recipe.train.steps) {
-    throw UsageError(fmt::format(
-        "[train] steps = {}, but {} has done {} steps already; set steps to {} or more, or choose "
-        "another run.dir",
-        now.recipe.train.steps, now.recipe.run.dir, done, done));
+    throw UsageError(
+        fmt::format("[train] steps = {}, but {} has already done {} steps; set steps to {} or "
+                    "more, or choose another run.dir",
+                    now.recipe.train.steps, now.recipe.run.dir, done, done));
   }
   const bool given_more = done == before.train.steps && done < now.recipe.train.steps;
   return {std::move(changes.notices), given_more ? done : static_cast<int64_t>(meta.ended_at)};

@@ -17,10 +17,10 @@ namespace thinwire::checkpoint {
 namespace {
 
 constexpr std::string_view kRounding =
-    "sums are formed in another order, so results are the same up to rounding, not bit for bit; "
-    "workers still agree with each other";
+    "sums are formed in a different order, so results are the same up to rounding, not bit for "
+    "bit; workers still agree with each other";
 
-constexpr std::string_view kEnding = "steps are the same, but the run may end after another one";
+constexpr std::string_view kEnding = "steps are the same, but the run may end at a different one";
 
 constexpr std::array kRules = {
     ResumeRule{"run.name", OnChange::kSameBits},
@@ -34,12 +34,13 @@ constexpr std::array kRules = {
     ResumeRule{"log.*", OnChange::kSameBits},
     ResumeRule{"links.*", OnChange::kSameBits},
     ResumeRule{"train.steps", OnChange::kOtherBits,
-               "the learning rate follows the schedule of the new number, so bits differ from a "
-               "run planned that long"},
+               "the learning rate follows the schedule for the new number, so bits differ from "
+               "those of a run planned that long"},
     ResumeRule{"train.threads", OnChange::kOtherBits, kRounding},
     ResumeRule{"train.microbatch", OnChange::kOtherBits, kRounding},
     ResumeRule{"eval.rows", OnChange::kOtherBits,
-               "validation losses are over other rows than before and do not compare with them"},
+               "validation losses are over different rows than before and are not comparable with "
+               "earlier ones"},
     ResumeRule{"eval.watch", OnChange::kOtherBits, kEnding},
     ResumeRule{"eval.patience", OnChange::kOtherBits, kEnding},
 };

@@ -34,8 +34,8 @@ RunFolder::RunFolder(const config::Recipe& recipe, bool restart)
   const bool known = fs::exists(path_ / kRecipeFile);
   if (!known && holds_something(path_)) {
     throw UsageError(
-        fmt::format("[run] dir {} holds something that is no run (it has no recipe.toml); choose "
-                    "another folder",
+        fmt::format("[run] dir {} holds something that is not a run (it has no recipe.toml); "
+                    "choose another folder",
                     path_.string()));
   }
   if (!restart && known && has_progress()) check_recipe(recipe);
@@ -67,15 +67,15 @@ void RunFolder::check_recipe(const config::Recipe& recipe) {
   if (!refused.empty()) {
     throw UsageError(
         fmt::format("{} holds a run of another recipe: {}; set it back, choose another run.dir, or "
-                    "pass --restart to begin anew",
+                    "pass --restart to start over",
                     path_.string(), fmt::join(refused, "; ")));
   }
   if (!fs::exists(summary())) return;
   finished_ = recipe.train.steps == before.train.steps;
   if (finished_ || newest_checkpoint(checkpoints())) return;
   throw UsageError(
-      fmt::format("{} is finished after {} steps and has no checkpoint to go on from to [train] "
-                  "steps = {}; choose another run.dir, or pass --restart to begin anew",
+      fmt::format("{} is finished after {} steps and has no checkpoint from which to continue to "
+                  "[train] steps = {}; choose another run.dir, or pass --restart to start over",
                   path_.string(), before.train.steps, recipe.train.steps));
 }
 

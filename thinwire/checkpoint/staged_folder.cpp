@@ -21,7 +21,7 @@ class ActiveFolders {
   void add(const fs::path& partial) {
     const std::lock_guard lock(mutex_);
     if (!active_.insert(partial).second) {
-      throw Error(fmt::format("{} is being written already", partial.string()));
+      throw Error(fmt::format("{} is already being written", partial.string()));
     }
   }
   void remove(const fs::path& partial) {

@@ -213,29 +213,31 @@ config::ModelSection default_model() {
 }  // namespace
 
 void add_bench_codec(CLI::App& bench) {
-  auto* command = add_command(
-      bench, "codec",
-      "Size of DisTrO's payloads against the entropy of uniformly drawn slots, and how fast they "
-      "are made and read");
+  auto* command = add_command(bench, "codec",
+                              "Compares the size of DisTrO's payloads with the entropy of "
+                              "uniformly drawn slots, and times encoding and decoding");
   const auto arguments = std::make_shared<Arguments>();
   arguments->model = default_model();
-  command->add_option("--k", arguments->k, "Coefficients kept of a full tile; several with commas")
+  command
+      ->add_option("--k", arguments->k,
+                   "Coefficients kept for a full tile; separate several with commas")
       ->delimiter(',')
       ->check(whole_number(1, 65536))
       ->capture_default_str();
   command
-      ->add_option("--values", arguments->values, "Number formats of values; several with commas")
+      ->add_option("--values", arguments->values,
+                   "Number formats of values; separate several with commas")
       ->delimiter(',')
       ->check(one_of({"fp32", "bf16", "int8", "1bit"}))
       ->capture_default_str();
   add_count(*command, "--chunk", arguments->chunk, 1, method::kMaxChunk, "Largest side of a tile");
   add_count(*command, "--layers", arguments->model.layers, 1, 1000,
-            "Blocks of the model, which is 512 wide");
+            "Blocks of the model, whose width is 512");
   add_count(*command, "--threads", arguments->threads, 1, kMostThreads,
             "Threads that encode one payload");
   add_count(*command, "--rounds", arguments->rounds, 1, 1'000'000,
-            "Repetitions, of which the median counts");
-  command->add_flag("--json", arguments->json, "One line of JSON a case instead");
+            "Repetitions; the median is reported");
+  command->add_flag("--json", arguments->json, "Print one line of JSON per case instead");
   command->callback([arguments] { run(*arguments); });
 }
 

@@ -59,12 +59,14 @@ void run(const Arguments& arguments) {
 
 void add_bench_machine(CLI::App& bench) {
   auto* command =
-      add_command(bench, "machine", "Measures matrix products and memory on one thread and on all");
+      add_command(bench, "machine",
+                  "Measures the speed of matrix products and of memory, on one thread and on all");
   const auto arguments = std::make_shared<Arguments>();
-  add_count(*command, "--threads", arguments->threads, 1, kMostThreads, "What all threads are");
+  add_count(*command, "--threads", arguments->threads, 1, kMostThreads,
+            "Number of threads that counts as all");
   add_quantity(*command, "--seconds", arguments->seconds, {0.001, 3600}, "s",
                "Time for each figure");
-  command->add_flag("--json", arguments->json, "One line of JSON for each number of threads");
+  command->add_flag("--json", arguments->json, "Print one line of JSON for each number of threads");
   command->callback([arguments] { run(*arguments); });
 }
 

@@ -97,21 +97,22 @@ void run(const Arguments& arguments) {
 
 void add_bench_speed(CLI::App& bench) {
   auto* command =
-      add_command(bench, "speed", "Times the training steps of one worker of a recipe, alone");
+      add_command(bench, "speed", "Times the training steps of a single worker of a recipe");
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("recipe", arguments->recipe, "Recipe file (TOML)")
       ->required()
       ->check(existing_file());
   command->add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
-  add_count(*command, "--steps", arguments->options.steps, 1, 1'000'000, "Steps that are timed");
-  add_count(*command, "--warmup", arguments->options.warmup, 0, 1'000'000, "Steps before them");
+  add_count(*command, "--steps", arguments->options.steps, 1, 1'000'000, "Number of timed steps");
+  add_count(*command, "--warmup", arguments->options.warmup, 0, 1'000'000,
+            "Untimed steps before them");
   command
       ->add_option("--tokens", arguments->options.tokens,
                    "File of batches of int32 tokens to train on (default: a random batch)")
       ->check(existing_file());
   command->add_flag("--parts", arguments->parts,
-                    "Also the parts of a step beside their limits on this machine");
-  command->add_flag("--json", arguments->json, "One line of JSON instead");
+                    "Also show the parts of a step beside their limits on this machine");
+  command->add_flag("--json", arguments->json, "Print one line of JSON instead");
   command->callback([arguments] { run(*arguments); });
 }
 

@@ -72,15 +72,15 @@ void add_compare(CLI::App& app) {
       ->required()
       ->check(refuse_empty);
   auto* format = command->add_option_group("format", "At most one of");
-  format->add_flag("--markdown", arguments->markdown, "As a Markdown table");
-  format->add_flag("--json", arguments->json, "As JSON, everything in summary.json");
-  format->add_flag("--csv", arguments->csv, "As CSV, in full precision");
+  format->add_flag("--markdown", arguments->markdown, "Print a Markdown table");
+  format->add_flag("--json", arguments->json, "Print JSON with everything in summary.json");
+  format->add_flag("--csv", arguments->csv, "Print CSV in full precision");
   format->require_option(0, 1);
   auto* plot =
       add_plot(*command, arguments->plot, "Draw the training losses into this .png or .svg");
   command
       ->add_option("--over", arguments->over,
-                   "What the losses are drawn over; bytes are those that a worker has sent")
+                   "Horizontal axis of the plot; bytes are those that a worker has sent")
       ->needs(plot)
       ->check(one_of({"steps", "tokens", "bytes"}))
       ->capture_default_str();

@@ -77,7 +77,7 @@ std::vector<int32_t> prompt_tokens(const Arguments& arguments, const convert::Lo
   if (begin >= 0) tokens.insert(tokens.begin(), begin);
   if (tokens.empty()) {
     throw UsageError(
-        fmt::format("with --begin {} no token stands before the text, so there must be a --prompt",
+        fmt::format("with --begin {} no token precedes the text, so there must be a --prompt",
                     arguments.begin));
   }
   return tokens;
@@ -158,30 +158,32 @@ void add_generate(CLI::App& app) {
       ->required()
       ->check(existing_folder());
   command->add_option("--prompt", arguments->prompt,
-                      "Text to continue; -, or none beside a pipe: standard input; default: none");
+                      "Text to continue; -, or no --prompt with piped input, reads standard input "
+                      "(default: no text)");
   add_count(*command, "--tokens", arguments->tokens, 1, kMostTokens,
-            "Most tokens to add; default: what the context holds, at most 200");
+            "Maximum number of tokens to add (default: what fits into the context, at most 200)");
   auto* temperature =
       add_number(*command, "--temperature", arguments->sampling.temperature, {0, 1e6},
-                 "Divides the logits: below 1 safer, above 1 wilder, 0 greedy");
+                 "Divides the logits: below 1 is more conservative, above 1 more random, 0 greedy");
   add_count(*command, "--top-k", arguments->sampling.top_k, 0, kMostTokens,
-            "Only the k likeliest tokens; 0: all");
+            "Choose only among the k likeliest tokens; 0: all");
   add_number(*command, "--top-p", arguments->sampling.top_p, {0, 1, true},
-             "Only the fewest likeliest tokens whose probabilities reach this sum");
+             "Choose only among the fewest likeliest tokens whose probabilities reach this sum");
   add_count(*command, "--seed", arguments->sampling.seed, 0, std::numeric_limits<int64_t>::max(),
-            "Seed of the random choice");
-  command->add_flag("--greedy", arguments->greedy, "Always the likeliest token")
+            "Seed of the random choices");
+  command->add_flag("--greedy", arguments->greedy, "Always choose the likeliest token")
       ->excludes(temperature);
   command
-      ->add_option(
-          "--begin", arguments->begin,
-          "Token before the text: bos, eos or none; auto: as in the model's training, which is eos "
-          "for models trained here and what their folder says for others")
+      ->add_option("--begin", arguments->begin,
+                   "Token before the text: bos, eos or none; auto: as in the model's training, "
+                   "which is eos for models trained here and as their folder says for others")
       ->check(one_of({"auto", "bos", "eos", "none"}))
       ->capture_default_str();
-  command->add_flag("--ignore-end", arguments->ignore_end, "Go on behind an end-of-sequence token");
+  command->add_flag("--ignore-end", arguments->ignore_end,
+                    "Continue after an end-of-sequence token");
   add_count(*command, "--context", arguments->context, 1, kMostTokens,
-            "Most tokens of prompt and answer; default: the sequence of the training");
+            "Maximum number of tokens of prompt and answer together (default: the sequence length "
+            "of the training)");
   add_count(*command, "--threads", arguments->threads, 1, kMostThreads, "Compute threads");
   add_quiet_flag(command);
   command->callback([arguments] { run(*arguments); });

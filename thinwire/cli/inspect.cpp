@@ -28,7 +28,7 @@ std::string describe_folder(const fs::path& folder) {
   if (fs::exists(folder / "config.json")) return describe_hugging_face(folder);
   if (fs::exists(folder / "recipe.toml")) return describe_run(folder);
   if (fs::exists(folder / "results.csv")) return describe_csv(folder / "results.csv");
-  throw Error(fmt::format("{}: not a folder of Thinwire; known are: {}", folder.string(), kKnown));
+  throw Error(fmt::format("{}: not a Thinwire folder; known are: {}", folder.string(), kKnown));
 }
 
 bool begins_with(const fs::path& file, std::string_view magic) {
@@ -50,7 +50,7 @@ std::string describe_file(const fs::path& file) {
   if (name.find("tfevents") != std::string::npos) return describe_tensorboard(file);
   if (name == "summary.json") return describe_summary(file);
   if (ending == ".toml" || ending == ".json") return read_text_file(file);
-  throw Error(fmt::format("{}: not a file of Thinwire; known are: {}", file.string(), kKnown));
+  throw Error(fmt::format("{}: not a Thinwire file; known are: {}", file.string(), kKnown));
 }
 
 void run(const std::vector<std::string>& paths) {

@@ -103,14 +103,14 @@ nlohmann::ordered_json as_json(const Case& chosen, const plan::DistroCost& cost)
 
 void print_text(const Case& chosen, const plan::DistroCost& cost) {
   const plan::DistroCase& setting = chosen.setting;
-  fmt::print("{} parameters, {} members, {}: one payload of {} a member and step{}\n\n",
+  fmt::print("{} parameters, {} members, {}: one payload of {} per member and step{}\n\n",
              format_parameters(setting.parameters), setting.members, setting.topology,
              format_bytes(setting.payload_bytes),
              chosen.payload ? fmt::format(" at most (entropy of uniform slots: {})",
                                           format_bytes(chosen.payload->entropy_bytes))
                             : "");
   const report::Table table = {
-      {{"a member and step", true},
+      {{"per member and step", true},
        {"sent"},
        {"received"},
        {"÷ DisTrO\nreceived"},
@@ -166,30 +166,31 @@ void run(const Arguments& arguments) {
 }  // namespace
 
 void add_plan_distro(CLI::App& plan) {
-  auto* command =
-      add_command(plan, "distro",
-                  "Bytes and seconds a step of DisTrO; without arguments the DisTrO report's case");
+  auto* command = add_command(
+      plan, "distro",
+      "Bytes and seconds per step of DisTrO; without arguments, the DisTrO report's case");
   const auto arguments = std::make_shared<Arguments>();
   plan::DistroCase& setting = arguments->setting;
   command->add_option("recipe", arguments->recipe,
-                      "Recipe whose model and [distro] give the payload; may be left out");
+                      "Recipe whose model and [distro] determine the payload; may be left out");
   command->add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
   add_count(*command, "--members", setting.members, 2, 1'000'000, "Members");
   command
       ->add_option("--topology", setting.topology,
-                   "aggregator (a server adds up) or peers (each uploads to each)")
+                   "aggregator (a server adds up) or peers (each member uploads to every other)")
       ->check(one_of({"aggregator", "peers"}))
       ->capture_default_str();
   add_count(*command, "--k", arguments->k, 1, method::kMaxChunk * method::kMaxChunk,
-            "Coefficients a full tile; without a recipe of the report's model");
+            "Coefficients per full tile; without a recipe, for the report's model");
   add_count(*command, "--chunk", arguments->chunk, 1, method::kMaxChunk,
             "Side of a tile, with --k");
   add_number(*command, "--parameters", setting.parameters, kModelSize,
              "Parameters, without a recipe");
   add_quantity(*command, "--payload", setting.payload_bytes, {1, 1e18}, "B",
-               "A member's payload a step, without a recipe");
-  add_quantity(*command, "--up", setting.link.up_bit_s, kRate, "bit/s", "A member's line up");
-  add_quantity(*command, "--down", setting.link.down_bit_s, kRate, "bit/s", "A member's line down");
+               "A member's payload per step, without a recipe");
+  add_quantity(*command, "--up", setting.link.up_bit_s, kRate, "bit/s", "A member's upload rate");
+  add_quantity(*command, "--down", setting.link.down_bit_s, kRate, "bit/s",
+               "A member's download rate");
   add_output(*command, arguments->output, "the ratio over the model's size");
   command->callback([arguments] { run(*arguments); });
 }

@@ -228,17 +228,17 @@ void run(const Arguments& arguments) {
 
 void add_plan_fit(CLI::App& plan) {
   auto* command =
-      add_command(plan, "fit", "Fits the scaling laws to finished runs, a law for each method");
+      add_command(plan, "fit", "Fits scaling laws to finished runs, one law for each method");
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("runs", arguments->runs, "Run folders")->required()->check(refuse_empty);
   command
       ->add_option("--hold-out", arguments->held_out,
-                   "Run that is not fitted but predicted; may be repeated")
+                   "Run to predict instead of fitting it; may be repeated")
       ->check(refuse_empty);
-  command->add_option("--set", arguments->set, "Validation set whose loss is meant")
+  command->add_option("--set", arguments->set, "Validation set whose loss to use")
       ->capture_default_str();
   command->add_option("--save", arguments->save,
-                      "Write the laws into this file, for --constants of other predictions");
+                      "Write the laws to this file, for --constants of other predictions");
   add_output(*command, arguments->output, "runs and laws");
   command->callback([arguments] { run(*arguments); });
 }

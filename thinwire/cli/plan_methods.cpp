@@ -61,8 +61,7 @@ std::vector<plan::MemberSection> listed_members(const Arguments& arguments) {
   const std::vector<std::string> options = given_options(arguments);
   if (!options.empty()) {
     throw UsageError(
-        fmt::format("{} cannot be given with --members {}: the file says what each "
-                    "member is",
+        fmt::format("{} cannot be given with --members {}: the file describes each member",
                     fmt::join(options, ", "), arguments.members));
   }
   return config::load_tables<plan::MemberSection>(arguments.members, "member");
@@ -142,7 +141,7 @@ MethodPlan make_plan(Arguments arguments) {
 void save(const MethodPlan& plan, const std::string& file) {
   if (!plan.recommended) {
     throw Error(
-        fmt::format("nothing to write into {}: no method that runs fits into memory", file));
+        fmt::format("nothing to write to {}: no method that can run fits into memory", file));
   }
   config::Recipe recipe = plan.candidates.all[plan.recommended->index].recipe;
   recipe.train.microbatch = plan.costs[plan.recommended->index].microbatch;
@@ -184,20 +183,20 @@ void add_member_options(CLI::App& plan, Arguments& arguments) {
   plan::MemberSection& member = arguments.member;
   arguments.member_options = {
       add_quantity(plan, "--flops", member.flops, kRate, "FLOP/s",
-                   "What a member really does in training; measured here if nothing says it"),
+                   "What a member really achieves in training; measured here if not given"),
       add_quantity(plan, "--tokens-per-second", member.tokens_per_second, {1e-3, 1e15}, "tokens/s",
-                   "Or what it trains on, of this recipe"),
+                   "Alternatively, the tokens of this recipe that it trains on"),
       plan.add_option("--speed", member.speed,
-                      "Or the file with what thinwire bench speed --json printed")
+                      "Alternatively, a file with what thinwire bench speed --json printed")
           ->check(existing_file()),
       add_quantity(plan, "--memory", member.memory_bytes, {1, kAmount.max}, "B",
                    "A member's memory"),
-      add_quantity(plan, "--up", member.up_bit_s, kRate, "bit/s", "A member's line up"),
-      add_quantity(plan, "--down", member.down_bit_s, kRate, "bit/s", "A member's line down"),
+      add_quantity(plan, "--up", member.up_bit_s, kRate, "bit/s", "A member's upload rate"),
+      add_quantity(plan, "--down", member.down_bit_s, kRate, "bit/s", "A member's download rate"),
       add_quantity(plan, "--delay", member.delay_s, kDuration, "s", "One-way delay of its line"),
-      add_quantity(plan, "--watts", member.watts, kAmount, "W", "What a member draws"),
+      add_quantity(plan, "--watts", member.watts, kAmount, "W", "Power that a member draws"),
       add_quantity(plan, "--price", member.price_per_hour, kAmount, "",
-                   "Price of a member and hour")};
+                   "Price per member and hour")};
 }
 
 }  // namespace
@@ -206,18 +205,17 @@ void add_plan_methods(CLI::App& plan) {
   const auto arguments = std::make_shared<Arguments>();
   plan.add_option("recipe", arguments->recipe, "Recipe of the run; may be left out");
   plan.add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
-  plan.add_option(
-      "--members", arguments->members,
-      "File that lists the members (docs/planner.md), or how many equal ones there are; "
-      "default train.workers");
+  plan.add_option("--members", arguments->members,
+                  "File that lists the members (docs/planner.md), or a number of equal members; "
+                  "default train.workers");
   add_member_options(plan, *arguments);
   plan.add_option("--constants", arguments->constants,
                   "Laws that thinwire plan fit --save wrote, instead of the paper's")
       ->check(existing_file());
   add_quantity(plan, "--tolerance", arguments->tolerance, {0, 1000}, "nats",
-               "Expected loss that may be given up for time");
-  plan.add_option("--save", arguments->save, "Write the recommended recipe into this file");
-  add_output(plan, arguments->output, "compute utilisation over the lines' rate");
+               "Expected loss that may be given up to save time");
+  plan.add_option("--save", arguments->save, "Write the recommended recipe to this file");
+  add_output(plan, arguments->output, "compute utilisation over the rate of the lines");
   plan.callback([arguments, &plan] {
     if (!plan.get_subcommands().empty()) return;
     check_recipe_word(plan, arguments->recipe);

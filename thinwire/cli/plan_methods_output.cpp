@@ -141,16 +141,16 @@ void print_plan(const MethodPlan& plan) {
              plan.recipe.train.batch * plan.recipe.train.sequence);
   fmt::print("{}\n", table_of(plan).terminal());
   fmt::print("In parentheses: a paper's schedule, only simulated here. Loss: {}.\n",
-             plan.laws.empty() ? "the scaling laws of arXiv 2409.13198, which know no DisTrO"
-                               : "laws fitted to own runs where there are some");
+             plan.laws.empty() ? "the scaling laws of arXiv 2409.13198, which do not cover DisTrO"
+                               : "laws fitted to your own runs where there are any");
   if (std::ranges::any_of(plan.costs, [](const auto& cost) { return !cost.too_small.empty(); })) {
-    fmt::print("!: more memory than some member has.\n");
+    fmt::print("!: needs more memory than some member has.\n");
   }
   for (const plan::LeftOut& one : plan.candidates.left_out) {
     fmt::print("Left out: {} ({})\n", one.method, one.reason);
   }
   if (!plan.recommended) {
-    fmt::print("Nothing that runs fits into every member's memory.\n");
+    fmt::print("No method that can run fits into every member's memory.\n");
     return;
   }
   const int64_t microbatch = plan.costs[plan.recommended->index].microbatch;

@@ -8,7 +8,7 @@
 namespace thinwire::cli {
 
 void add_output(CLI::App& app, PlanOutput& output, const std::string& drawn) {
-  app.add_flag("--json", output.json, "As JSON, in full precision");
+  app.add_flag("--json", output.json, "Print JSON in full precision");
   add_plot(app, output.plot, fmt::format("Draw {} into this .png or .svg", drawn));
 }
 

@@ -42,11 +42,12 @@ struct LossArguments {
 void add_clusters(CLI::App& app, plan::Clusters& setting) {
   add_count(app, "--clusters,-m", setting.clusters, 1, 4096, "Clusters, m");
   add_count(app, "--devices,-n", setting.devices, 1, 1'000'000'000, "Devices in each cluster, n");
-  add_quantity(app, "--flops", setting.flops, kRate, "FLOP/s", "What one device really does, C_d");
+  add_quantity(app, "--flops", setting.flops, kRate, "FLOP/s",
+               "What one device really achieves, C_d");
   add_quantity(app, "--bandwidth", setting.bandwidth_bit_s, kRate, "bit/s",
-               "Between clusters, 8 W");
+               "Bandwidth between clusters, 8 W");
   add_quantity(app, "--batch", setting.batch_tokens, {1, 1e18}, "tokens",
-               "A step over all clusters, B");
+               "Batch of a step over all clusters, B");
 }
 
 void add_local_steps(CLI::App& app, double& local_steps) {
@@ -241,14 +242,15 @@ void add_plan_efficiency(CLI::App& plan) {
   add_clusters(*command, arguments->setting);
   add_local_steps(*command, arguments->local_steps);
   add_count(*command, "--scenario", arguments->scenario, 1, 3,
-            "A scenario of the paper instead: 1, 2, 3");
+            "Use one of the paper's scenarios instead: 1, 2, 3");
   add_output(*command, arguments->output, "K over the local steps");
   command->callback([arguments] { run_efficiency(*arguments); });
 }
 
 void add_plan_loss(CLI::App& plan) {
   auto* command = add_command(
-      plan, "loss", "Loss by the scaling laws, and the best model and clusters for a budget");
+      plan, "loss",
+      "Loss predicted by the scaling laws, and the best model and clusters for a budget");
   const auto arguments = std::make_shared<LossArguments>();
   add_clusters(*command, arguments->setting);
   add_number(*command, "--parameters", arguments->parameters, kModelSize,
@@ -257,7 +259,7 @@ void add_plan_loss(CLI::App& plan) {
   add_quantity(*command, "--hours", arguments->hours, {1e-6, 1e9}, "h",
                "Budget: time on up to m clusters");
   add_quantity(*command, "--tokens-per-parameter", arguments->tokens_per_parameter, {1e-3, 1e9},
-               "tokens", "Tokens a model is trained on, a parameter");
+               "tokens", "Training tokens per parameter");
   command
       ->add_option("--constants", arguments->constants,
                    "Laws that thinwire plan fit --save wrote, instead of the paper's")

@@ -20,8 +20,8 @@ constexpr double kMostFlops = 5e11;
 constexpr int64_t kSteps = 2;
 constexpr int64_t kWarmup = 1;
 constexpr std::string_view kInstead =
-    "give --flops, --tokens-per-second or --speed, what `thinwire bench speed --json` printed on "
-    "a member";
+    "give --flops, --tokens-per-second or --speed (a file with what `thinwire bench speed --json` "
+    "printed on a member)";
 
 // The share of a step that takes about a second: its rows are as many as that allows.
 config::Recipe short_step(config::Recipe recipe) {
@@ -30,7 +30,7 @@ config::Recipe short_step(config::Recipe recipe) {
                      static_cast<double>(train.sequence);
   if (row > kMostFlops) {
     throw UsageError(
-        fmt::format("the speed of a step cannot be measured in some seconds, because a row of {} "
+        fmt::format("the speed of a step cannot be measured in a few seconds, because a row of {} "
                     "tokens takes {}FLOP; {}",
                     train.sequence, format_count(row), kInstead));
   }
@@ -48,8 +48,8 @@ config::Recipe short_step(config::Recipe recipe) {
 double flops_here(const config::Recipe& recipe) {
   const config::Recipe measured = short_step(recipe);
   events::print_message(
-      fmt::format("measuring the speed of a step here; --flops, --tokens-per-second or --speed say "
-                  "another machine's"));
+      fmt::format("measuring the speed of a step here; to plan for another machine, give --flops, "
+                  "--tokens-per-second or --speed"));
   try {
     events::Progress shown("measuring", kSteps + kWarmup);
     const auto show = [&](int64_t done, int64_t) { shown.update(done, {{"", "steps"}}); };

@@ -65,7 +65,8 @@ plan::SimulatedModel model_of(const Arguments& arguments) {
   if (arguments.step_seconds > 0) model.step_seconds = arguments.step_seconds;
   if (model.step_seconds == 0) {
     throw UsageError(
-        "--step-seconds must be given, or a recipe and --flops: how long a step computes");
+        "--step-seconds, or a recipe and --flops, must be given: how long the computation of a "
+        "step takes");
   }
   plan::check_model(model);
   return model;
@@ -96,7 +97,7 @@ nlohmann::ordered_json hours_json(const plan::EagerHours& row) {
 }
 
 std::string verdict(const plan::EagerCell& cell) {
-  if (cell.impossible) return "impossible: payload over time is more";
+  if (cell.impossible) return "impossible: payload / time exceeds it";
   return cell.agrees() ? "within one step" : fmt::format("{:+} steps of the grid", cell.steps_off);
 }
 
@@ -177,7 +178,7 @@ void print_model(const plan::SimulatedModel& model, bool json) {
   if (json) {
     fmt::print("{}\n", object.dump(2));
   } else {
-    fmt::print("{} parameters, {} layers, {:.3g} s of computation a step\n\n{}",
+    fmt::print("{} parameters, {} layers, {:.3g} s of computation per step\n\n{}",
                format_parameters(model.parameters), model.layers, model.step_seconds,
                table.terminal());
   }
@@ -220,19 +221,19 @@ void run(const Arguments& arguments) {
 }  // namespace
 
 void add_plan_utilization(CLI::App& plan) {
-  auto* command = add_command(
-      plan, "utilization",
-      "Bandwidth for a compute utilisation: the eager-updates paper's tables, or any model's");
+  auto* command = add_command(plan, "utilization",
+                              "Bandwidth needed for a compute utilisation: the eager-updates "
+                              "paper's tables, or any model's");
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("recipe", arguments->recipe, "Recipe whose model is meant, with --flops");
+  command->add_option("recipe", arguments->recipe, "Recipe whose model to use, with --flops");
   command->add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
   add_number(*command, "--parameters", arguments->parameters, kModelSize,
              "Parameters of the model");
   add_count(*command, "--layers", arguments->layers, 1, 1000, "Its layers");
   add_quantity(*command, "--step-seconds", arguments->step_seconds, {1e-9, 1e9}, "s",
-               "Computation of a step, forward and backward");
+               "Computation time of a step, forward and backward");
   add_quantity(*command, "--flops", arguments->flops, kRate, "FLOP/s",
-               "What a worker of the recipe really does, instead of --step-seconds");
+               "What a worker of the recipe really achieves, instead of --step-seconds");
   add_output(*command, arguments->output, "utilisation over bandwidth (the paper's figure 3)");
   command->callback([arguments] { run(*arguments); });
 }

@@ -115,7 +115,7 @@ void add_prepare(CLI::App& app) {
   command->add_option("recipe", arguments->recipe, "Recipe file (TOML); may be left out");
   command->add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
   command->add_flag("--force", arguments->force,
-                    "Replace what was prepared there from other text or settings");
+                    "Replace data that was prepared there from different text or settings");
   add_quiet_flag(command);
   command->callback([arguments] { run(*arguments); });
 }

@@ -56,11 +56,12 @@ int run_program(int argc, const char* const* argv) {
   CLI::App app("Trains and fine-tunes language models over thin wires and in thin memory.",
                "thinwire");
   app.footer(
-      "Exit status: 0 done, 1 failed, 2 wrong use. An interrupted command ends by the signal that\n"
-      "interrupted it (a shell shows 130 for Ctrl-C, 143 for SIGTERM).");
+      "Exit status: 0 done, 1 failed, 2 usage error. An interrupted command ends by the signal "
+      "that\ninterrupted it (a shell shows 130 for Ctrl-C, 143 for SIGTERM).");
   app.require_subcommand(1);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that outgrows the limit on files is a failed write
-  app.set_version_flag("--version", version_text, "Version, commit, and what it was built with");
+  app.set_version_flag("--version", version_text,
+                       "Print version, commit, and what it was built with");
   try {
     add_commands(app);
     return with_checked_output([&] { return run(app, argc, argv); });

@@ -18,10 +18,10 @@ namespace thinwire::cli {
 namespace {
 
 constexpr const char* kExplainIntroduction =
-    "A recipe is a TOML file of these tables. Any field may be left out, or be overridden on the\n"
-    "command line as table.field=value. Numbers may carry a suffix (k, M, G, T, P), in TOML as a\n"
-    "text: \"100M\". Fields that depend on the synchronisation method may stand in a table\n"
-    "[when.<method>], for example optim.lr = 1e-3 below [when.distro].\n\n";
+    "A recipe is a TOML file with these tables. Any field may be left out, or be overridden on "
+    "the\ncommand line as table.field=value. Numbers may have a suffix (k, M, G, T, P); in TOML "
+    "they are\nthen strings: \"100M\". Fields that depend on the synchronisation method may be put "
+    "in a table\n[when.<method>], for example optim.lr = 1e-3 under [when.distro].\n\n";
 
 struct Arguments {
   std::string recipe;
@@ -58,10 +58,9 @@ void add_recipe(CLI::App& app) {
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("recipe", arguments->recipe, "Recipe file (TOML); may be left out");
   command->add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
-  command->add_flag(
-      "--explain", arguments->explain,
-      "Print type, unit, default, range and meaning of every field instead, or only of "
-      "the tables and fields that are named: recipe --explain sync train.batch");
+  command->add_flag("--explain", arguments->explain,
+                    "Print type, unit, default, range and meaning of every field instead, or only "
+                    "of the tables and fields given: recipe --explain sync train.batch");
   command->callback([arguments] { run(*arguments); });
 }
 

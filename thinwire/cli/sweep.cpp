@@ -28,23 +28,19 @@ struct Arguments {
 constexpr const char* kOwnProgram = "/proc/self/exe";
 
 constexpr const char* kGridHelp =
-    "A grid file names a recipe and what to vary, for example:\n\n"
-    "  recipe = \"recipes/tiny.toml\"\n"
-    "  seeds = [1, 2]                # optional: values of run.seed\n"
-    "  [fixed]                       # optional: fields that all runs have\n"
-    "  train.steps = 400\n"
-    "  [grid]                        # optional: every combination of the lists is a run\n"
-    "  optim.lr = [1e-3, 3e-3]\n"
-    "  [[points]]                    # optional: fields that vary together\n"
-    "  sync.method = \"distro\"\n"
-    "  distro.k = 32\n\n"
-    "The same command goes on where a sweep was interrupted. More in docs/sweeps.md.";
+    "A grid file names a recipe and what to vary, for example:\n\n  recipe = "
+    "\"recipes/tiny.toml\"\n  seeds = [1, 2]                # optional: values of run.seed\n  "
+    "[fixed]                       # optional: fields that all runs have\n  train.steps = 400\n  "
+    "[grid]                        # optional: every combination of the lists is a run\n  optim.lr "
+    "= [1e-3, 3e-3]\n  [[points]]                    # optional: fields that vary together\n  "
+    "sync.method = \"distro\"\n  distro.k = 32\n\nThe same command resumes an interrupted sweep. "
+    "More in docs/sweeps.md.";
 
 void report_end(const report::SweepPlan& plan, const report::SweepResults& results) {
   if (results.done == plan.runs.size()) return;
   if (interrupts().any) {
     throw Interrupted(
-        fmt::format("stopped with {} of {} runs done; the same command goes on from there",
+        fmt::format("stopped with {} of {} runs done; the same command continues from there",
                     results.done, plan.runs.size()));
   }
   throw Error(fmt::format("{} of {} runs failed; the same command tries them again", results.failed,
@@ -89,9 +85,9 @@ void add_sweep(CLI::App& app) {
       ->required()
       ->check(existing_file());
   add_count(*command, "--jobs", arguments->jobs, 1, 1024,
-            "Runs at once (default: as many as the cores carry)");
+            "Number of runs at once (default: as many as the cores can carry)");
   command->add_option("--out", arguments->out,
-                      "Folder of runs and results (default: runs/<name of the grid file>)");
+                      "Folder for runs and results (default: runs/<name of the grid file>)");
   command->add_option("--program", arguments->program)->group("");
   command->footer(kGridHelp);
   add_quiet_flag(command);

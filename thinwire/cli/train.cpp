@@ -37,7 +37,7 @@ void print_result(const events::Summary& summary, const std::string& folder) {
     fmt::print(", {} loss {:.4f}", name, without_nan_sign(loss));
   fmt::print(", {}, digest {}\n", format_seconds(summary.seconds), summary.digest);
   if (summary.compute_utilization > 0) {
-    fmt::print("over the simulated links: {}, {:.1f} % of it computing\n",
+    fmt::print("over the simulated links: {}, {:.1f} % of it spent computing\n",
                format_seconds(summary.seconds_over_links), 100 * summary.compute_utilization);
   }
 }
@@ -45,7 +45,7 @@ void print_result(const events::Summary& summary, const std::string& folder) {
 // A rank that ended by a signal would look like one that crashed.
 [[noreturn]] void report_stop(const config::Recipe& recipe, int64_t step) {
   const std::string message = fmt::format(
-      "stopped after step {} of {}; the same command goes on from there", step, recipe.train.steps);
+      "stopped after step {} of {}; the same command resumes from there", step, recipe.train.steps);
   if (recipe.train.launcher == "mpi") throw Error(message);
   throw Interrupted(message);
 }
@@ -59,9 +59,9 @@ void run(const Arguments& arguments) {
   if (result.outcome == launch::Outcome::kElsewhere) return;
   if (result.outcome == launch::Outcome::kStopped) report_stop(recipe, result.step);
   if (result.outcome == launch::Outcome::kAlreadyFinished) {
-    events::print_message(
-        fmt::format("{} is finished already (a higher train.steps goes on, --restart begins anew)",
-                    recipe.run.dir));
+    events::print_message(fmt::format(
+        "{} is finished already (a higher train.steps continues it, --restart starts over)",
+        recipe.run.dir));
   }
   print_result(result.summary, recipe.run.dir);
 }
@@ -70,14 +70,14 @@ void run(const Arguments& arguments) {
 
 void add_train(CLI::App& app) {
   auto* command =
-      add_command(app, "train", "Trains a model by a recipe, or goes on where it was stopped");
+      add_command(app, "train", "Trains a model as a recipe says, or resumes where it was stopped");
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("recipe", arguments->recipe, "Recipe file (TOML)")
       ->required()
       ->check(existing_file());
   command->add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
   command->add_flag("--restart", arguments->restart,
-                    "Begin anew, removing what the run folder holds of an earlier run");
+                    "Start over, removing what the run folder holds from an earlier run");
   add_quiet_flag(command);
   command->callback([arguments] { run(*arguments); });
 }

@@ -57,15 +57,15 @@ Result<std::span<const uint8_t>> open_payload(std::span<const uint8_t> payload,
   if (!reader.ok()) return corrupt(expected, "shorter than a header");
   if (!std::equal(magic.begin(), magic.end(), kMagic.begin())) return corrupt(expected, "not one");
   if (version != kVersion) {
-    return corrupt(expected, fmt::format("version {}, known is {}", version, kVersion));
+    return corrupt(expected, fmt::format("version {}, this program reads {}", version, kVersion));
   }
   if (sum != checksum(payload)) return corrupt(expected, "its checksum does not match");
   if (method != static_cast<uint16_t>(expected.method)) {
-    return corrupt(expected, fmt::format("of method {}, not {}", method,
+    return corrupt(expected, fmt::format("it is of method {}, not {}", method,
                                          static_cast<uint16_t>(expected.method)));
   }
   if (sender != expected.sender) {
-    return corrupt(expected, fmt::format("it says member {} sent it", sender));
+    return corrupt(expected, fmt::format("it says that member {} sent it", sender));
   }
   if (run != expected.run || epoch != expected.epoch || round != expected.round) {
     return fail(

@@ -161,7 +161,7 @@ SparseMessage::SparseMessage(std::span<const SparseShape> shapes, ValueFormat fo
 Result<void> SparseMessage::open(std::span<const uint8_t> bytes) {
   ByteReader reader(bytes);
   if (reader.get<uint8_t>() != static_cast<uint8_t>(format_)) {
-    return corrupt("the values are in another format");
+    return corrupt("the values are in a different format");
   }
   for (size_t tensor = 0; tensor < shapes_.size(); ++tensor) {
     const Bf16 scale = scales_of(format_) > 0 ? reader.get<Bf16>() : Bf16();
@@ -265,7 +265,7 @@ Result<void> SparseMessage::finish(size_t index, BitReader& reader, int64_t tota
   if (!reader.clean_tail()) return corrupt(segment, "bits left over after the slots");
   part.values = part.bytes.subspan(reader.bytes());
   if (part.values.size() != value_bytes(format_, total)) {
-    return corrupt(segment, "another number of values than of slots");
+    return corrupt(segment, "the number of values is not the number of slots");
   }
   if (!clean_tail(format_, total, part.values)) {
     return corrupt(segment, "bits left over after the values");

@@ -70,7 +70,7 @@ void check_absent(const SyncSection& sync, int64_t workers) {
   const std::vector<Absence> absences = absences_of(sync, workers);
   require(absences.empty() || !sync.clustered(),
           "[sync] absent needs within = \"none\", got \"{}\": the workers of a cluster train the "
-          "same weights at every step, and its first one speaks for all",
+          "same weights at every step, and its first worker exchanges for all",
           sync.within);
   for (const Absence& one : absences) {
     const auto inactive = std::ranges::count_if(

@@ -143,7 +143,7 @@ void read_document(const std::vector<Table>& tables, NamesRead names, const toml
     if (key.str() == kWhen && node.is_table()) continue;
     at_place(place_of(origin, key.source()), [&, &name = key, &value = node] {
       if (!value.is_table()) {
-        throw UsageError(fmt::format("'{}' must stand in a table such as [train]", name.str()));
+        throw UsageError(fmt::format("'{}' must be in a table such as [train]", name.str()));
       }
       find_table(tables, names.key(name.str()));
     });
@@ -340,7 +340,7 @@ std::vector<std::unique_ptr<Section>> load_table_list(const std::filesystem::pat
   for (const auto& [key, node] : document) {
     at_place(place_of(origin, key.source()), [&, &found = key, &value = node] {
       if (found.str() == name && value.is_array_of_tables()) return;
-      throw UsageError(fmt::format("'{}' must be a table [[{}]], of which the file is a list",
+      throw UsageError(fmt::format("'{}' must be a table [[{}]]; the file is a list of them",
                                    found.str(), name));
     });
     for (const toml::node& element : *node.as_array()) {

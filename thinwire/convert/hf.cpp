@@ -51,13 +51,13 @@ void require_finite(const fs::path& dir, const tensor::Arena& params) {
     const auto finite = [](float value) { return std::isfinite(value); };
     const auto wrong = std::ranges::find_if_not(values, finite);
     if (wrong == values.end()) continue;
-    throw Error(fmt::format(
-        "cannot import {}: {} holds values that are not finite, {} of {}, the first of them {} at "
-        "place {}; expected the weights of a model that did not diverge, in a format that holds "
-        "them",
-        dir.string(), specs[i].name,
-        values.size() - static_cast<size_t>(std::ranges::count_if(values, finite)), values.size(),
-        without_nan_sign(*wrong), wrong - values.begin()));
+    throw Error(
+        fmt::format("cannot import {}: {} holds values that are not finite, {} of {}, the first of "
+                    "them {} at index {}; expected the weights of a model that did not diverge, in "
+                    "a format that can represent them",
+                    dir.string(), specs[i].name,
+                    values.size() - static_cast<size_t>(std::ranges::count_if(values, finite)),
+                    values.size(), without_nan_sign(*wrong), wrong - values.begin()));
   }
 }
 
@@ -83,7 +83,7 @@ Notes write_vocabulary(const fs::path& dir, const LoadedModel& loaded) {
   write_file(dir / data::kByteFile, read_text_file(vocabulary->file()));
   return {
       fmt::format("The model was trained on plain bytes, so there is no {}: token i < 256 is the "
-                  "byte i, 256 is EOS, 257 is BOS (written down in {}).",
+                  "byte i, 256 is EOS, 257 is BOS (recorded in {}).",
                   kTokenizerModel, data::kByteFile)};
 }
 
@@ -93,8 +93,8 @@ Notes add_vocabulary(const fs::path& hf_dir, const LoadedModel& loaded,
   const data::Vocabulary* vocabulary = loaded.vocabulary.get();
   if (vocabulary == nullptr) {
     return {
-        fmt::format("{} has no {}, so the imported model knows no text; it can be "
-                    "exported, and trained on data of the same vocabulary.",
+        fmt::format("{} has no {}, so the imported model has no vocabulary; it can be exported, "
+                    "and trained on data with the same vocabulary.",
                     hf_dir.string(), kTokenizerModel)};
   }
   const bool pieces = is_sentencepiece(*vocabulary);
@@ -103,8 +103,8 @@ Notes add_vocabulary(const fs::path& hf_dir, const LoadedModel& loaded,
                   print_tokenizer_config(*vocabulary, loaded.sequence, loaded.begin));
   if (vocabulary->size() == loaded.model.vocab) return {};
   return {
-      fmt::format("{} has {} pieces and the model {} rows of embedding: the last {} are taken "
-                  "for padding, which no text uses.",
+      fmt::format("{} has {} pieces and the model's embedding {} rows: the last {} are assumed to "
+                  "be padding, which no text uses.",
                   vocabulary->file().string(), vocabulary->size(), loaded.model.vocab,
                   loaded.model.vocab - vocabulary->size())};
 }

@@ -44,7 +44,8 @@ const HfArchitecture& hf_architecture_of(const HfFields& fields) {
 const HfArchitecture& hf_architecture_of(const config::ModelSection& model) {
   const auto found = std::ranges::find(kArchitectures, model.architecture, &HfArchitecture::name);
   if (found != kArchitectures.end()) return **found;
-  throw Error(fmt::format("Hugging Face has no form of the architecture {}", model.architecture));
+  throw Error(
+      fmt::format("there is no Hugging Face form of the architecture {}", model.architecture));
 }
 
 }  // namespace thinwire::convert

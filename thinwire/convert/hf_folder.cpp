@@ -60,7 +60,7 @@ HfWeights::HfWeights(const fs::path& folder) : folder_(folder) {
   } else if (fs::exists(folder_ / kIndexFile)) {
     open_shards(folder_ / kIndexFile);
   } else {
-    throw Error(fmt::format("{} has neither {} nor {}; other formats of weights cannot be imported",
+    throw Error(fmt::format("{} has neither {} nor {}; other weight formats cannot be imported",
                             folder_.string(), kSingleFile, kIndexFile));
   }
 }

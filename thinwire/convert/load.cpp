@@ -54,7 +54,7 @@ checkpoint::CheckpointReader open_newest_model(const fs::path& newest) {
     throw Error(sound ? fmt::format("{}\nthe newest one that can be read is {}; name it instead of "
                                     "the run",
                                     damage.what(), sound->string())
-                      : fmt::format("{}\nno older checkpoint of the run is sound", damage.what()));
+                      : fmt::format("{}\nno older checkpoint of the run is intact", damage.what()));
   }
 }
 

@@ -103,8 +103,8 @@ void LineReader::skip_line_break() {
 
 void LineReader::refuse(size_t position) const {
   throw Error(fmt::format(
-      "{}: byte {} (0x{:02X}, line {}) is not UTF-8; data.invalid_utf8 = \"replace\" puts U+FFFD "
-      "there",
+      "{}: byte {} (0x{:02X}, line {}) is not UTF-8; data.invalid_utf8 = \"replace\" replaces it "
+      "with U+FFFD",
       path_.string(), offset_ + position, static_cast<uint8_t>(buffer_[at_ + position]), number_));
 }
 

@@ -29,7 +29,7 @@ PartialFolder::PartialFolder(const fs::path& target)
     : target_(target), partial_(with_suffix(target, ".partial")), lock_(make_and_open(partial_)) {
   if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
     ::close(lock_);
-    throw Error(fmt::format("another process is preparing {} at this moment", target_.string()));
+    throw Error(fmt::format("another process is preparing {} right now", target_.string()));
   }
   for (const auto& entry : fs::directory_iterator(partial_)) fs::remove_all(entry.path());
 }

@@ -172,12 +172,13 @@ class Preparation {
           "the text is a single document, which cannot be both trained on and held out; {}"
           "data.validation_fraction = 0 trains on all of it, data.validation_text = "
           "\"name=path\" measures the loss on another text",
-          data_.document == "line" ? "" : "data.document = \"line\" makes one of every line, "));
+          data_.document == "line" ? ""
+                                   : "data.document = \"line\" makes every line a document, "));
     }
     throw Error(fmt::format(
         "the split leaves no document for {}: data.validation_fraction = {} of {} documents in "
         "blocks of data.validation_block = {}; set data.validation_block = 0, which chooses a "
-        "block that fits, another fraction (0: no split), or another data.document (now {})",
+        "block that fits, or change the fraction (0: no split) or data.document (now {})",
         train == 0 ? "training" : "validation", data_.validation_fraction, train + validation,
         data_.validation_block, data_.document));
   }

@@ -187,7 +187,7 @@ std::vector<std::string> differences(const PrepareRecord& old, const PrepareReco
     }
   }
   for (const auto& [path, file] : before) {
-    if (!now.contains(path)) found.push_back(fmt::format("{} is not an input any more", path));
+    if (!now.contains(path)) found.push_back(fmt::format("{} is no longer an input", path));
   }
   return found;
 }
@@ -238,7 +238,7 @@ PrepareRecord load_record(const fs::path& folder) {
   } catch (const Json::parse_error&) {
     throw damaged("it is not JSON");
   } catch (const Json::out_of_range&) {
-    throw damaged("part of what it should say is missing");
+    throw damaged("a part is missing");
   } catch (const Json::exception&) {
     throw damaged("a value in it has a wrong type");
   }

@@ -34,7 +34,7 @@ uint64_t Rows::place(uint64_t index) const {
 
 void Rows::row(uint64_t index, std::span<int32_t> out) const {
   if (out.size() != static_cast<size_t>(sequence_) + 1) {
-    throw Error(fmt::format("a row has {} tokens, {} were asked for", sequence_ + 1, out.size()));
+    throw Error(fmt::format("a row has {} tokens, {} were requested", sequence_ + 1, out.size()));
   }
   tokens_->read(place(index) * static_cast<uint64_t>(sequence_), out);
 }

@@ -12,7 +12,7 @@ namespace thinwire::data {
 namespace {
 
 constexpr const char* kReason =
-    "text that is given twice would be trained on and validated on; give it once";
+    "text given twice would end up in both training and validation; give it once";
 
 }  // namespace
 
@@ -39,7 +39,7 @@ void TextDigests::refuse_equal() const {
   if (equal_.empty()) return;
   if (equal_.size() == 1) throw Error(fmt::format("{} hold the same text; {}", equal_[0], kReason));
   const auto named = std::span(equal_).first(std::min(equal_.size(), kNamed));
-  throw Error(fmt::format("{} files hold the text of another one; {}; the first are\n  {}",
+  throw Error(fmt::format("{} files hold the same text as another file; {}; the first are\n  {}",
                           equal_.size(), kReason, fmt::join(named, "\n  ")));
 }
 

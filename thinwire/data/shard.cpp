@@ -170,7 +170,7 @@ TokenSet TokenSet::open(const fs::path& folder, uint64_t vocabulary_digest, bool
     refuse(folder, "holds no shards; run `thinwire prepare` first");
   }
   if (set.shards_.size() != shards) {
-    refuse(folder / shard_name(set.shards_.size()), "is missing, though later shards are there");
+    refuse(folder / shard_name(set.shards_.size()), "is missing, although later shards exist");
   }
   return set;
 }

@@ -37,10 +37,9 @@ std::vector<InputFile> list_folder(const fs::path& folder) {
       files.push_back(describe_input(entry.path()));
   }
   if (files.empty()) {
-    throw Error(
-        fmt::format("{} holds no text: expected files ending in .txt or .jsonl, each also "
-                    ".gz or .zst",
-                    folder.string()));
+    throw Error(fmt::format(
+        "{} holds no text: expected files ending in .txt or .jsonl, or these with .gz or .zst",
+        folder.string()));
   }
   std::ranges::sort(files, {}, &InputFile::path);
   return files;
@@ -114,7 +113,7 @@ class JsonSplitter final : public Splitter {
     if (text) return trimmed(*text);
     std::string fault = fmt::format("{}: line {} {}", path_.string(), line.number, text.error());
     if (!options_.skip_bad_lines) {
-      throw Error(fault + "; data.bad_lines = \"skip\" leaves such lines out");
+      throw Error(fault + "; data.bad_lines = \"skip\" skips such lines");
     }
     skipped_.add(std::move(fault));
     return {};
@@ -127,7 +126,7 @@ class JsonSplitter final : public Splitter {
   tl::expected<std::string, std::string> text_of(const Line& line) const {
     const auto wrong = [](std::string why) { return tl::unexpected(std::move(why)); };
     if (!line.ends) {
-      return wrong(fmt::format("is longer than {}, the most a document may have",
+      return wrong(fmt::format("is longer than {}, the maximum for a document",
                                format_bytes(static_cast<double>(options_.max_document_bytes))));
     }
     if (!line.fault.empty()) return wrong(line.fault);
@@ -180,8 +179,8 @@ std::vector<InputFile> list_inputs(const std::vector<std::string>& paths) {
       files.insert(files.end(), inside.begin(), inside.end());
     } else if (fs::exists(path) && !is_readable(path)) {
       throw Error(
-          fmt::format("cannot tell what {} holds: expected an ending .txt or .jsonl, each "
-                      "also .gz or .zst",
+          fmt::format("cannot tell what {} holds: expected a name ending in .txt or .jsonl, or "
+                      "these with .gz or .zst",
                       path));
     } else {
       files.push_back(describe_input(path));
@@ -257,7 +256,7 @@ class DocumentSource::Impl {
     const uint64_t skipped = skipped_.count - skipped_before_;
     if (skipped == 0) throw Error(fmt::format("{} is empty: it holds no text", path.string()));
     throw Error(
-        fmt::format("{} holds no document: data.bad_lines = \"skip\" left out {} lines; is "
+        fmt::format("{} holds no document: data.bad_lines = \"skip\" skipped {} lines; is "
                     "data.text_field = \"{}\" right?",
                     path.string(), skipped, options_.text_field));
   }

@@ -24,7 +24,7 @@ void refuse_strays(const fs::path& folder, const PrepareSummary& summary) {
     if (!fs::is_directory(folder / part)) continue;
     for (const auto& entry : fs::recursive_directory_iterator(folder / part)) {
       if (entry.path().extension() != ".tws" || named.contains(entry.path())) continue;
-      throw Error(fmt::format("{} is not one of the shards that {} names; move it away, or {}",
+      throw Error(fmt::format("{} is not one of the shards that {} lists; move it away, or {}",
                               entry.path().string(), (folder / kRecordFile).string(), kAgain));
     }
   }
@@ -34,7 +34,7 @@ void refuse_strays(const fs::path& folder, const PrepareSummary& summary) {
 void check_prepared(const TokenSet& tokens, const SetSummary& set, const fs::path& folder) {
   const std::string record = (folder / kRecordFile).string();
   if (tokens.shards().size() != set.shards) {
-    throw Error(fmt::format("{} is missing, though {} names it; {}",
+    throw Error(fmt::format("{} is missing, although {} lists it; {}",
                             (tokens.folder() / shard_name(tokens.shards().size())).string(), record,
                             kAgain));
   }

@@ -78,10 +78,10 @@ std::unordered_map<std::string, std::string> trainer_settings(const SentencePiec
   constexpr std::string_view kLeast = "smaller than required_chars. ";
   const size_t least = why.find(kLeast);
   if (least != std::string::npos) {
-    throw Error(fmt::format(
-        "data.vocabulary_size = {} is less than this text has characters: at least {}; or set "
-        "data.vocabulary = \"byte\", which needs no training",
-        size, std::stoll(why.substr(why.find(" vs ", least) + 4))));
+    throw Error(
+        fmt::format("data.vocabulary_size = {} is less than the number of characters in this text: "
+                    "set at least {}, or data.vocabulary = \"byte\", which needs no training",
+                    size, std::stoll(why.substr(why.find(" vs ", least) + 4))));
   }
   if (at == std::string::npos) {
     throw Error(fmt::format(
@@ -89,8 +89,8 @@ std::unordered_map<std::string, std::string> trainer_settings(const SentencePiec
         why));
   }
   throw Error(
-      fmt::format("data.vocabulary_size = {} is more than this text has pieces: at most {}; or set "
-                  "data.vocabulary = \"byte\", which needs no training",
+      fmt::format("data.vocabulary_size = {} is more than the number of pieces in this text: set "
+                  "at most {}, or data.vocabulary = \"byte\", which needs no training",
                   size, std::stoll(why.substr(at + kMost.size()))));
 }
 

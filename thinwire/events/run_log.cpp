@@ -40,8 +40,8 @@ bool for_each_line(std::string_view text,
 Json parse_line(std::string_view line, const std::string& origin) {
   Json value = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (value.is_discarded()) {
-    throw Error(fmt::format(
-        "{}: this line is damaged: it is not JSON; remove it to read the others", origin));
+    throw Error(fmt::format("{}: this line is damaged: it is not JSON; remove it to read the rest",
+                            origin));
   }
   return value;
 }

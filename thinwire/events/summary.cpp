@@ -72,10 +72,8 @@ Summary read_summary(const fs::path& file) {
   const std::string origin = file.string();
   Json json = Json::parse(read_text_file(file), nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) {
-    throw Error(
-        fmt::format("{} is damaged: it is not JSON; once it is removed, `thinwire train` writes it "
-                    "again",
-                    origin));
+    throw Error(fmt::format(
+        "{} is damaged: it is not JSON; remove it, and `thinwire train` writes it again", origin));
   }
   if (json.is_object()) {  // what earlier versions did not write
     json.emplace("compute_utilization", 0.0);

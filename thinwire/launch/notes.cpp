@@ -54,7 +54,7 @@ class NoteReader {
   void operator()(bool& value) {
     const auto byte = reader_.get<uint8_t>();
     value = byte == 1;
-    if (byte > 1) refuse("a yes or no is neither");
+    if (byte > 1) refuse("a yes-or-no byte is neither");
   }
   void operator()(int& value) { value = reader_.get<int32_t>(); }
   // A count; -1 stands for none.
@@ -91,7 +91,7 @@ class NoteReader {
   const char* wrong() const {
     if (!reader_.ok()) return "it is cut off";
     if (wrong_ != nullptr) return wrong_;
-    return reader_.at_end() ? nullptr : "something follows its end";
+    return reader_.at_end() ? nullptr : "bytes follow its end";
   }
 
  private:
@@ -165,7 +165,8 @@ void read_items(NoteReader& reader, std::vector<std::pair<std::string, std::vect
   items.resize(reader.count(4 + 8));
   for (auto& [name, values] : items) {
     reader(name);
-    if (!is_plain(name)) reader.refuse("a name of state is not of letters, digits, _, - and .");
+    if (!is_plain(name))
+      reader.refuse("a name of state holds something other than letters, digits, _, - and .");
     reader.list(values);
   }
 }

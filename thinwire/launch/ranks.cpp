@@ -110,10 +110,10 @@ class Ranks::LeaderSink final : public train::RunSink {
 Ranks::Ranks(int workers, std::unique_ptr<transport::MpiJob> job, const std::atomic<bool>* stop)
     : workers_(workers), stop_(stop), job_(std::move(job)) {
   if (job_->size() > workers) {
-    throw UsageError(fmt::format(
-        "[train] workers = {} with launcher = \"mpi\" needs a worker for every rank, but "
-        "the job has {} ranks; start it with mpirun -n {} or less",
-        workers, job_->size(), workers));
+    throw UsageError(
+        fmt::format("[train] workers = {} with launcher = \"mpi\" needs a worker for every rank, "
+                    "but the job has {} ranks; start it with mpirun -n {} or fewer",
+                    workers, job_->size(), workers));
   }
   if (leads()) return;
   hub().take_notes([this](int from, Bytes note) { take_note(from, std::move(note)); });
@@ -178,8 +178,8 @@ void Ranks::check_worker(int from, int worker) const {
     if (job_->first_member(rank) == from && worker >= from && worker < end) return;
   }
   throw Error(
-      fmt::format("a damaged note came from the process of worker {}: it is about worker {}, who "
-                  "is not there",
+      fmt::format("a damaged note came from the process of worker {}: it is about worker {}, which "
+                  "is not in that process",
                   from, worker));
 }
 

@@ -86,7 +86,7 @@ void say_prepared_otherwise(const config::DataSection& data) {
   }
   events::print_message(
       fmt::format("{} is used as it was prepared, not as the recipe says now ({}); `thinwire "
-                  "prepare --force` makes it again",
+                  "prepare --force` prepares it again",
                   data.dir, fmt::join(reasons, "; ")));
 }
 
@@ -181,7 +181,7 @@ void check_watch(const config::Recipe& recipe, const Corpus& corpus) {
   if (corpus.validation.contains(recipe.eval.watch)) return;
   std::vector<std::string> names;
   for (const auto& [name, rows] : corpus.validation) names.push_back(name);
-  throw UsageError(fmt::format("[eval] watch = '{}' is no validation set of {}, which has {}",
+  throw UsageError(fmt::format("[eval] watch = '{}' is not a validation set of {}, which has {}",
                                recipe.eval.watch, recipe.data.dir,
                                names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
 }
@@ -191,8 +191,8 @@ void report_early_end(const config::Recipe& recipe, const train::RunEnd& end,
                       report::Recorder& recorder) {
   if (end.steps == recipe.train.steps) return;
   recorder.message(end.steps,
-                   fmt::format("ended early: the loss on {} has not been lower than the {:.4f} "
-                               "after step {} in {} evaluations (eval.patience)",
+                   fmt::format("ended early: in {3} evaluations the loss on {0} has not fallen "
+                               "below the {1:.4f} reached after step {2} (eval.patience)",
                                recipe.eval.watch, end.best.loss, end.best.step, end.best.since));
 }
 
@@ -266,7 +266,7 @@ void begin_recording(std::optional<Recording>& recording, const config::Recipe& 
   }
   if (anew) {
     recording->recorder.message(
-        0, fmt::format("{} has no checkpoint yet; starting anew", folder.path().string()));
+        0, fmt::format("{} has no checkpoint yet; starting over", folder.path().string()));
   }
   if (recipe.checkpoint.best) recording->sink.keep_best(recipe.eval.watch, best);
   for (const std::string& notice : from.notices) {
@@ -352,7 +352,7 @@ TrainResult train(config::Recipe recipe, const TrainOptions& options) {
     if (simulate_links(recipe)) {
       throw UsageError(
           "[links] step_s needs [train] launcher = \"threads\", got \"mpi\": the virtual clocks of "
-          "all workers meet in one process; the run's bits are the same there");
+          "all workers must be in one process; the run's bits are the same there");
     }
     return train_here(std::move(recipe), options, &ranks);
   } catch (const std::exception& error) {

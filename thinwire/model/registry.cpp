@@ -25,7 +25,7 @@ const ModelEntry& find_model(const config::ModelSection& model) {
   const method::Architecture& architecture = method::find_architecture(model.architecture);
   const auto found = std::ranges::find(kModels, architecture.name, &ModelEntry::name);
   if (found == kModels.end()) {
-    throw Error(fmt::format("nothing computes the architecture {}", architecture.name));
+    throw Error(fmt::format("no model computes the architecture {}", architecture.name));
   }
   return *found;
 }
@@ -62,7 +62,7 @@ std::unique_ptr<Model> make_model(const ModelParts& parts) {
 std::unique_ptr<Decoder> make_decoder(const DecoderParts& parts) {
   const ModelEntry& entry = find_model(parts.model);
   if (!entry.decodes) {
-    throw Error(fmt::format("a model of the architecture {} continues no text", entry.name));
+    throw Error(fmt::format("a model of the architecture {} cannot generate text", entry.name));
   }
   check_layout(parts.model, parts.params.layout());
   return std::make_unique<Decoder>(parts, entry.graph);

@@ -55,22 +55,22 @@ int64_t sharing_line(std::span<const Member> members, const Member& one) {
 }  // namespace
 
 void MemberSection::describe(config::Fields& fields) {
-  fields.text("name", name, "What the group is called.");
+  fields.text("name", name, "Name of the group.");
   fields.text("site", site,
-              "Place whose one line all its members share; empty: each member has its own line.");
-  fields.integer("count", count, "", 1, 1'000'000, "Equal members in this group.");
+              "Site whose members all share one line; empty: each member has its own line.");
+  fields.integer("count", count, "", 1, 1'000'000, "Number of equal members in this group.");
   fields.number("flops", flops, "FLOP/s", 0, kMost,
-                "Floating-point operations a second that a member really does in training.");
+                "Floating-point operations per second that a member really achieves in training.");
   fields.number("tokens_per_second", tokens_per_second, "tokens/s", 0, kMost,
-                "Tokens of the recipe's model that a member trains on a second, alone.");
+                "Tokens per second that a member trains on alone, with the recipe's model.");
   fields.text("speed", speed, "File with what `thinwire bench speed --json` printed there.");
   fields.number("memory_bytes", memory_bytes, "B", 0, kMost, "Memory; 0: unknown.");
-  fields.number("up_bit_s", up_bit_s, "bit/s", kLeastLine, kMost, "Line rate up.");
-  fields.number("down_bit_s", down_bit_s, "bit/s", kLeastLine, kMost, "Line rate down.");
+  fields.number("up_bit_s", up_bit_s, "bit/s", kLeastLine, kMost, "Upload rate of the line.");
+  fields.number("down_bit_s", down_bit_s, "bit/s", kLeastLine, kMost, "Download rate of the line.");
   fields.number("delay_s", delay_s, "s", 0, 1e6, "One-way delay.");
   fields.number("watts", watts, "W", 0, kMost, "Power drawn while the run lasts.");
   fields.number("price_per_hour", price_per_hour, "", 0, kMost,
-                "Price of a member and hour, in any currency.");
+                "Price per member and hour, in any currency.");
 }
 
 std::vector<Member> resolve_members(std::span<const MemberSection> sections,

@@ -53,8 +53,8 @@ void Recorder::read_back(const events::RunHistory& history, int64_t resume_step)
                              "line is dropped");
   }
   if (totals_.lost() > 0) {
-    message(resume_step, fmt::format("{} lacks {} of the {} steps done; the summary takes their "
-                                     "time and bytes to be the mean of the others'",
+    message(resume_step, fmt::format("{} lacks {} of the {} steps done; the summary assumes the "
+                                     "mean of the others for their time and bytes",
                                      file, totals_.lost(), resume_step));
   }
 }

@@ -186,7 +186,7 @@ class GridReader {
     }
     for (const auto& [field, text] : grid.fixed) {
       if (field == "run.dir" || field == "run.name") {
-        refuse("fixed." + field, "is set by the sweep for each run; --out says where they lie");
+        refuse("fixed." + field, "is set by the sweep for each run; --out says where the runs go");
       }
       if (std::ranges::find(grid.swept, field) != grid.swept.end()) {
         refuse("fixed." + field, "is varied by the sweep too");

@@ -98,7 +98,7 @@ Result<void> Cluster::spread(const transport::Key& key, std::span<float> values,
   const transport::Delivery& leader = list->front();
   if (leader.member != 0) return fail(FailureKind::kLostPeer, "the cluster's leader left the run");
   if (leader.payload->size() != values.size_bytes()) {
-    return fail(FailureKind::kCorruptPayload, "the leader's sum has another length");
+    return fail(FailureKind::kCorruptPayload, "the leader's sum has a different length");
   }
   std::memcpy(values.data(), leader.payload->data(), values.size_bytes());
   return {};

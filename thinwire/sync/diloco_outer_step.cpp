@@ -77,7 +77,7 @@ void quantise(const WireCodec& codec, std::span<const float> values, std::span<f
   const std::span encoded(bytes.data(), wire_bytes(codec.type, values.size()));
   codec.encode(values, encoded);
   if (codec.decode(encoded, out)) return;
-  throw Error("the weights stopped being finite; lower optim.lr or raise schedule.warmup");
+  throw Error("the weights are no longer finite; lower optim.lr or raise schedule.warmup");
 }
 
 }  // namespace

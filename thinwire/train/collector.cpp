@@ -48,8 +48,8 @@ void Collector::complete_step(int64_t step, const std::vector<StepPart>& parts) 
     }
     if (part.synchronised && part.state_digest != parts[0].state_digest) {
       throw Error(
-          fmt::format("step {}: the replicas disagree: the state that worker 0 holds for all has "
-                      "digest {}, that of worker {} has {}",
+          fmt::format("step {}: the replicas disagree: the shared state of worker 0 has digest {}, "
+                      "that of worker {} has {}",
                       step, to_hex(parts[0].state_digest), worker, to_hex(part.state_digest)));
     }
     sum.loss_sum += part.loss_sum;

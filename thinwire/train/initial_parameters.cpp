@@ -56,8 +56,8 @@ void check_vocabulary(const config::Recipe& recipe, const convert::LoadedModel& 
   if (vocabulary == nullptr || loaded.vocabulary == nullptr) return;
   if (same_text(*vocabulary, *loaded.vocabulary)) return;
   throw UsageError(fmt::format(
-      "[train] init: the tokens of the model in {} stand for other text than those of [data] dir = "
-      "{}; prepare the text with data.{}",
+      "[train] init: the tokens of the model in {} stand for different text than those of [data] "
+      "dir = {}; prepare the text with data.{}",
       recipe.train.init, recipe.data.dir,
       loaded.vocabulary->file().extension() == ".json"
           ? "vocabulary = \"byte\""
@@ -69,8 +69,9 @@ void check_model(const config::Recipe& recipe, const convert::LoadedModel& loade
   auto shape = differences(loaded.model, recipe.model, kKind);
   if (shape.empty()) shape = differences(loaded.model, recipe.model, architecture.shape_fields);
   if (!shape.empty()) {
-    throw UsageError(fmt::format("[train] init: {} holds a model of {}; set [model] to its values",
-                                 recipe.train.init, fmt::join(shape, ", ")));
+    throw UsageError(
+        fmt::format("[train] init: {} holds a model with {}; set [model] to its values",
+                    recipe.train.init, fmt::join(shape, ", ")));
   }
   for (const std::string& field :
        differences(loaded.model, recipe.model, architecture.arithmetic_fields)) {

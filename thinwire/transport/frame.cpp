@@ -29,12 +29,12 @@ Result<void> check_body(FrameKind kind, size_t bytes) {
   const bool silent = kind == FrameKind::kWithdrawal || kind == FrameKind::kLeave;
   const bool gives_reason = kind == FrameKind::kRefusal || kind == FrameKind::kAbort;
   if (silent && bytes != 0) {
-    return corrupt(
-        fmt::format("kind {} has no body, this one has {} bytes", static_cast<int>(kind), bytes));
+    return corrupt(fmt::format("kind {} has no body, but this frame has {} bytes of it",
+                               static_cast<int>(kind), bytes));
   }
   if (gives_reason && bytes == 0) {
     return corrupt(
-        fmt::format("kind {} gives a reason, this one has none", static_cast<int>(kind)));
+        fmt::format("kind {} needs a reason, but this frame has none", static_cast<int>(kind)));
   }
   return {};
 }
@@ -63,7 +63,7 @@ Bytes encode_frame(const FrameHead& head, std::span<const uint8_t> body) {
 
 Result<Frame> decode_frame(Bytes bytes, int members) {
   if (bytes.size() < kTrailerBytes) {
-    return corrupt(fmt::format("{} bytes are too few for one", bytes.size()));
+    return corrupt(fmt::format("{} bytes are too few for a frame", bytes.size()));
   }
   ByteReader trailer(std::span<const uint8_t>(bytes).last(kTrailerBytes));
   const auto from = trailer.get<uint32_t>();
@@ -85,7 +85,7 @@ Result<Frame> decode_frame(Bytes bytes, int members) {
   const size_t behind = kTrailerBytes + (names_operation(frame.head.kind) ? kOperationBytes : 0);
   if (bytes.size() < behind || bytes.size() - behind != length) {
     return corrupt(
-        fmt::format("it has {} bytes, its body alone is to have {}", bytes.size(), length));
+        fmt::format("it has {} bytes, but its body alone should have {}", bytes.size(), length));
   }
   if (auto right = check_body(frame.head.kind, length); !right) {
     return tl::unexpected(right.error());

@@ -153,7 +153,7 @@ Result<void> Rendezvous::deliver(Frame frame) {
       auto payload = std::make_shared<const Bytes>(std::move(frame.body));
       if (gathers_[operation].offers.emplace(from, std::move(payload)).second) return {};
       return fail(FailureKind::kCorruptPayload,
-                  fmt::format("its payload of round {} came before", operation.key.round));
+                  fmt::format("its payload of round {} has already arrived", operation.key.round));
     }
     case FrameKind::kLeave:
       member_left(from);
@@ -175,8 +175,9 @@ Result<void> Rendezvous::deliver_to_sum(Frame frame) {
                            ? sum.take_sum(from, std::move(frame.body))
                            : sum.take_contribution(to, from, std::move(frame.body));
     if (first) return {};
-    return fail(FailureKind::kCorruptPayload,
-                fmt::format("its part of the sum of round {} came before", operation.key.round));
+    return fail(
+        FailureKind::kCorruptPayload,
+        fmt::format("its part of the sum of round {} has already arrived", operation.key.round));
   }
   if (sum.done()) return {};
   if (kind == FrameKind::kWithdrawal) {

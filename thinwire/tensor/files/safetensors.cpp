@@ -92,10 +92,9 @@ Shape parse_shape(const fs::path& path, const std::string& name, const Json& val
     const bool valid = side.is_number_unsigned() && side.get<uint64_t>() <= kMaxCount;
     if (!valid || __builtin_mul_overflow(count, side.get<int64_t>(), &count) ||
         count > static_cast<int64_t>(kMaxCount)) {
-      throw_bad(path,
-                fmt::format("tensor {}: its shape is not possible: {}; expected whole numbers "
-                            ">= 0 whose product is <= 2^56",
-                            name, value.dump()));
+      throw_bad(path, fmt::format("tensor {}: its shape is impossible: {}; expected whole numbers "
+                                  ">= 0 whose product is <= 2^56",
+                                  name, value.dump()));
     }
     shape.push_back(side.get<int64_t>());
   }
@@ -200,7 +199,7 @@ std::string make_header(const std::vector<SafetensorsEntry>& entries, DType dtyp
   int64_t at = 0;
   for (const SafetensorsEntry& entry : entries) {
     const int64_t end = at + element_count(entry.shape) * dtype_bytes(dtype);
-    if (header.contains(entry.name)) throw Error("two tensors are called " + entry.name);
+    if (header.contains(entry.name)) throw Error("two tensors are named " + entry.name);
     header[entry.name] = {
         {"dtype", type_name(dtype)}, {"shape", entry.shape}, {"data_offsets", {at, end}}};
     at = end;

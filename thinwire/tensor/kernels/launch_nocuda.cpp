@@ -6,7 +6,7 @@ namespace thinwire::tensor {
 
 template <typename Kernel>
 void launch_cuda(int, const Kernel&, int64_t) {
-  throw Error("a kernel for a GPU in a program that was built without CUDA");
+  throw Error("a GPU kernel was called in a program built without CUDA");
 }
 
 #define THINWIRE_INSTANTIATE(Kernel) template void launch_cuda(int, const Kernel&, int64_t);

@@ -51,7 +51,7 @@ at::Tensor allocate(const DevicePlace& device, int64_t count) {
     return at::empty({count}, at::TensorOptions().dtype(at::kFloat).device(place));
   } catch (const c10::Error& error) {
     throw Error(std::to_string(count * sizeof(float)) + " bytes on device " + place.str() +
-                " are not to be had: " + error.what_without_backtrace());
+                " cannot be allocated: " + error.what_without_backtrace());
   }
 }
 
