@@ -1,14 +1,14 @@
-// Who must agree on a piece of state.
+// Whether the replicas must agree on a piece of state.
 #pragma once
 
 #include <cstdint>
 
 namespace thinwire {
 
-// Derivable state is not listed at all.
+// State that can be derived from other state is not listed at all.
 enum class Agreement : uint8_t {
-  kConsensus,  // bit-identical on every replica after a synchronisation, digested, stored once
-  kLocal,      // differs between workers, stored for each
+  kConsensus,  // bit-identical on every replica after a synchronisation; digested, stored once
+  kLocal,      // differs between workers; stored for each
 };
 
 }  // namespace thinwire

@@ -1,6 +1,6 @@
 // Little-endian reading and writing of wire and file formats. A ByteReader never reads past its
-// end: after the first short read ok() is false for good and every read returns zero, so a decoder
-// checks once, after a group of reads.
+// end: after the first short read ok() stays false and every read returns zero, so a decoder need
+// check only once, after a group of reads.
 #pragma once
 
 #include <bit>
@@ -65,7 +65,7 @@ class ByteReader {
     if (ok_) std::memcpy(&value, raw.data(), sizeof(T));
     return value;
   }
-  // A view into the input; empty if that much is not left.
+  // A view into the input; empty if fewer bytes are left.
   std::span<const uint8_t> get_bytes(size_t size) {
     if (!ok_ || size > in_.size() - at_) {
       ok_ = false;

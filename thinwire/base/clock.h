@@ -6,7 +6,7 @@
 
 namespace thinwire {
 
-// Seconds of a clock that never goes backwards.
+// Seconds on a clock that never goes backwards.
 inline double monotonic_seconds() {
   using std::chrono::steady_clock;
   return std::chrono::duration<double>(steady_clock::now().time_since_epoch()).count();
@@ -15,7 +15,7 @@ inline double monotonic_seconds() {
 // Now as ISO 8601 in UTC, e.g. 2026-01-31T12:00:00Z.
 std::string utc_timestamp();
 
-// Seconds since 1970, for formats that want it.
+// Seconds since 1970, for file formats that need it.
 double unix_seconds();
 
 class Stopwatch {
@@ -26,7 +26,7 @@ class Stopwatch {
   double start_ = monotonic_seconds();
 };
 
-// Adds the seconds of a scope to a sum.
+// Adds the seconds spent in a scope to a sum.
 class TimedScope {
  public:
   explicit TimedScope(double& sum) : sum_(sum) {}

@@ -1,6 +1,6 @@
-// What goes wrong, in two kinds. Exceptions are for what is wrong here: a bad recipe, a full disk,
-// a damaged file. Result is for what a network does to honest programs: a lost peer, a missed
-// deadline, a corrupt payload, a stale round.
+// Errors are of two kinds. Exceptions are for local failures: a bad recipe, a full disk, a damaged
+// file. Result is for failures of the network or of peers that a correct program must expect: a
+// lost peer, a missed deadline, a corrupt payload, a stale round.
 #pragma once
 
 #include <stdexcept>
@@ -21,7 +21,7 @@ class UsageError : public Error {
   using Error::Error;
 };
 
-// Why something the network should have done did not happen.
+// Why something that the network should have done did not happen.
 enum class FailureKind { kLostPeer, kDeadline, kCorruptPayload, kStaleRound, kAborted };
 
 struct Failure {

@@ -1,6 +1,6 @@
-// Files that are never half there. Everything Thinwire writes goes to a temporary name beside its
-// target, is synced, and is renamed. All functions throw Error naming the path and the system's
-// reason.
+// Files that are never half-written. Everything Thinwire writes goes to a temporary name beside its
+// target, is synced, and is then renamed. All functions throw Error naming the path and the
+// system's reason.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ namespace fs = std::filesystem;
 
 std::string read_text_file(const fs::path& path);
 
-// A file being written under a temporary name (path + ".partial"). commit() makes it appear under
-// its own name; destruction without commit removes it.
+// A file being written under a temporary name (path + ".partial"). commit() gives it its final
+// name; destruction without commit removes it.
 class AtomicFile {
  public:
   explicit AtomicFile(fs::path path);
@@ -28,7 +28,7 @@ class AtomicFile {
 
   void write(std::span<const uint8_t> bytes);
   void write(std::string_view text) { write(as_bytes(text)); }
-  // Overwrites bytes already written, e.g. a header whose counts are known last.
+  // Overwrites bytes already written, e.g. a header whose counts are known only at the end.
   void write_at(uint64_t offset, std::span<const uint8_t> bytes);
   uint64_t size() const { return size_; }
   // Syncs, renames, syncs the folder.

@@ -1,6 +1,6 @@
-// Signals that ask this process to end: SIGINT (Ctrl-C), SIGTERM, SIGHUP (its terminal went away)
-// and SIGPIPE (the reader of its output did). Work that can end in order catches them; everything
-// else dies of them at once, as any program does.
+// Signals that ask this process to end: SIGINT (Ctrl-C), SIGTERM, SIGHUP (its terminal was closed)
+// and SIGPIPE (the reader of its output has gone). Work that can shut down cleanly catches them;
+// everything else dies by them at once, as any program does.
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,7 @@
 
 namespace thinwire {
 
-// Work has ended in order because of a signal; the process, too, is to end by it.
+// Work was shut down cleanly because of a signal, by which the process should now end, too.
 class Interrupted : public Error {
  public:
   using Error::Error;
@@ -21,20 +21,20 @@ struct Interrupts {
   std::atomic<int> first = 0;  // the number of the first signal
 };
 
-// What was caught so far.
+// The signals caught so far.
 const Interrupts& interrupts();
 
 enum class SecondSignal {
-  kEnds,    // the process ends by it at once, and the first one's message says so
+  kEnds,    // it ends the process at once; the message about the first signal says so
   kCounts,  // it is only counted
 };
 
-// Catches the four signals from here on. SIGHUP stays ignored where it was (nohup). A closed pipe
-// counts once, however often it is written to.
+// Catches the four signals from here on. SIGHUP stays ignored if it already was (nohup). A closed
+// pipe counts once, however often it is written to.
 void catch_interrupts(SecondSignal second = SecondSignal::kEnds);
 
-// Ends the process by the first signal that was caught, so that whoever started it (a loop of a
-// shell, say) sees that; returns where there was none.
+// Ends the process by the first signal that was caught, so that its parent (a loop in a shell, for
+// example) notices; returns if there was none.
 void end_by_caught_signal();
 
 }  // namespace thinwire

@@ -1,4 +1,4 @@
-// How much memory there is, and whether something that is about to begin can fit into it: sizes are
+// How much memory there is, and whether work that is about to begin can fit into it: sizes are
 // predicted and compared before anything large is allocated.
 #pragma once
 
@@ -9,11 +9,11 @@
 
 namespace thinwire {
 
-// In bytes, for this process: the machine's, or less where a control group (v1 or v2, its own or
-// one around it) allows less.
+// In bytes, for this process: the machine's memory, or less where a control group (v1 or v2, its
+// own or one around it) allows less.
 struct MachineMemory {
   double total = 0;      // swap included; 0: unknown
-  double available = 0;  // without pushing anything out
+  double available = 0;  // without evicting anything
 };
 
 // `root` is where /proc and /sys/fs/cgroup are found.
@@ -24,7 +24,7 @@ struct MemoryPart {
   double bytes = 0;
 };
 
-// What something is predicted to take.
+// The memory that some work is predicted to need.
 struct MemoryNeed {
   std::string what;  // "this run"
   std::vector<MemoryPart> parts;
@@ -35,8 +35,8 @@ struct MemoryNeed {
   std::string describe() const;
 };
 
-// Throws UsageError where `need` is more than there is at all; it tells both, the parts and the
-// advice. Returns a warning where it is more than is free now, else nothing.
+// Throws UsageError if `need` is more than there is at all; the message gives both, the parts and
+// the advice. Returns a warning if it is more than is free now, else an empty string.
 std::string check_memory(const MemoryNeed& need, const MachineMemory& there = machine_memory());
 
 }  // namespace thinwire

@@ -1,5 +1,5 @@
-// Values under a name, which lie elsewhere: state on its way between whoever holds it and whoever
-// saves, restores or compares it.
+// A named view of values stored elsewhere: state is passed in this form from its owner to the code
+// that saves, restores or compares it.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct NamedSpan {
 using NamedValues = NamedSpan<const float>;
 using NamedBytes = NamedSpan<const uint8_t>;
 
-// A piece of the state of a method, which may be written to.
+// A writable piece of a method's state.
 struct StateTensor : NamedSpan<float> {
   StateTensor(std::string called, std::span<float> where, Agreement who = Agreement::kConsensus)
       : NamedSpan{std::move(called), where}, agreement(who) {}

@@ -1,6 +1,6 @@
 // Enumerations whose values have names, as recipes, tables and messages spell them. Such an
-// enumeration is of bytes, counts from 0, and has beside it a function names_of(E) that lists the
-// names in that order.
+// enumeration has the underlying type uint8_t, counts from 0, and comes with a function names_of(E)
+// that lists the names in that order.
 #pragma once
 
 #include <concepts>
@@ -24,7 +24,7 @@ constexpr std::string_view name_of(E value) {
   return names_of(value)[static_cast<size_t>(value)];
 }
 
-// Nothing for a name that no value has.
+// nullopt for a name that no value has.
 template <Named E>
 constexpr std::optional<E> value_named(std::string_view name) {
   const std::span<const std::string_view> names = names_of(E{});

@@ -1,5 +1,5 @@
-// Facts of payloads and of the sparse messages in them (docs/formats.md) on which their bytes
-// depend. codec/ writes and reads them, method/ predicts how many there are.
+// Constants that determine the size of payloads and of the sparse messages in them
+// (docs/formats.md). codec/ writes and reads these, method/ predicts their bytes.
 #pragma once
 
 #include <algorithm>
@@ -9,12 +9,13 @@
 namespace thinwire {
 
 inline constexpr size_t kPayloadHeaderBytes = 40;
-inline constexpr int64_t kCodingBytes = 1;        // how a sparse message codes values
+inline constexpr int64_t kCodingBytes = 1;        // the number format of a sparse message's values
 inline constexpr int64_t kScaleBytes = 2;         // bf16
 inline constexpr int64_t kSegmentEntryBytes = 4;  // in the table: bytes, Rice parameter, flag
 inline constexpr int kMaxRiceParameter = 15;
 
-// Tiles of a tensor that share a segment: such as keep 4096 slots together, and at least one.
+// Number of tiles of a tensor that share a segment: as many as keep 4096 slots in total, at least
+// 1.
 constexpr int64_t segment_tiles(int64_t kept_a_tile) {
   return std::max<int64_t>(4096 / kept_a_tile, 1);
 }

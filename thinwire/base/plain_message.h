@@ -1,6 +1,6 @@
-// What an exception says, for people. Our own errors are written for them; those of std::filesystem
-// ("filesystem error: cannot create directories: Not a directory [a/b]") and of the allocator
-// ("std::bad_alloc") are not.
+// What an exception says, made readable. Our own errors are written for people; those of
+// std::filesystem ("filesystem error: cannot create directories: Not a directory [a/b]") and of the
+// allocator ("std::bad_alloc") are not.
 #pragma once
 
 #include <exception>

@@ -14,20 +14,20 @@ namespace thinwire {
 
 // How a child ended.
 struct ExitState {
-  int status = 0;  // exit status, or the signal's number where a signal ended it
+  int status = 0;  // exit status, or the number of the signal that ended it
   bool signalled = false;
   bool ok() const { return status == 0 && !signalled; }
   // "exit status 1", "signal 9 (Killed)"
   std::string describe() const;
 };
 
-// A running child. Destruction does not end it, but waits for its end. Used by one thread. When
-// that thread or its process ends in whatever way, SIGKILL included, the child gets a SIGTERM.
+// A running child. Destruction does not end it, but waits for its end. Used by one thread. If that
+// thread or its process ends in any way, SIGKILL included, the child gets a SIGTERM.
 class Process {
  public:
-  // Starts command[0], looked up in PATH, with the rest as arguments; stdout and stderr are added
-  // to `log`, stdin is empty. With `own_group` the child does not get the terminal's Ctrl-C, so
-  // that its parent decides. Throws Error naming the program and the system's reason.
+  // Starts command[0], looked up in PATH, with the rest as arguments; stdout and stderr are
+  // appended to `log`, stdin is empty. With `own_group` the child does not receive the terminal's
+  // Ctrl-C, so that its parent decides. Throws Error naming the program and the system's reason.
   Process(const std::vector<std::string>& command, const fs::path& log, bool own_group);
   ~Process();
   Process(Process&& other) noexcept;
@@ -48,8 +48,8 @@ struct ProcessOutput {
   std::string text;  // stdout and stderr together
 };
 
-// Runs a program to its end with `input` as its standard input; it dies with its parent likewise.
-// Throws Error as above.
+// Runs a program to its end with `input` as its standard input; like Process it dies with its
+// parent. Throws Error as above.
 ProcessOutput run_process(const std::vector<std::string>& command, std::string_view input);
 
 // Whether PATH has an executable of this name.

@@ -15,7 +15,7 @@ inline uint64_t mix_bits(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// One seed made of two, order-sensitive.
+// Combines two seeds into one; their order matters.
 inline uint64_t derive_seed(uint64_t seed, uint64_t stream) {
   return mix_bits(mix_bits(seed) ^ (stream * 0xd6e8feb86659fd93u));
 }
@@ -38,8 +38,8 @@ class Rng {
   uint64_t counter_ = 0;
 };
 
-// Where element `index` of [0, size) goes under the permutation chosen by seed (a Feistel network
-// with cycle walking): a random order of any length without storing it. index < size.
+// Where element `index` of [0, size) goes under the permutation chosen by `seed` (a Feistel network
+// with cycle walking): a random order of any length without storing it. Needs index < size.
 uint64_t permuted(uint64_t index, uint64_t size, uint64_t seed);
 
 }  // namespace thinwire

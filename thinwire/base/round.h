@@ -1,7 +1,7 @@
-// A round: what the members of a run agree on. It opens with a roster, the rows of data each member
-// takes and the weight its contribution has; it commits with an ordered list of payloads
-// (transport/communicator.h). Nobody applies anything before the commit. Most methods close a round
-// with every training step; methods with local steps take several of them first.
+// A round: what the members of a run agree on. It opens with a roster: the rows of data that each
+// member takes and the weight of its contribution. It commits with an ordered list of payloads
+// (transport/communicator.h); nobody applies anything before the commit. Most methods close a round
+// with every training step; methods with local steps take several steps first.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct RoundMember {
   int id = 0;
   RowRange rows;
   float weight = 0;  // this member's share of the round's tokens; the roster's weights add up to 1
-  uint64_t since = 0;  // the step since which it has been active, or inactive, without a break
+  uint64_t since = 0;  // first step of its present stretch of being active, or inactive
 
   // An inactive member takes no rows and contributes nothing, but applies what the others agree on.
   bool inactive() const { return weight == 0; }
@@ -28,11 +28,11 @@ struct RoundMember {
 // One training step of a round.
 struct Round {
   uint64_t run = 0;         // identifies the run; payloads of other runs are refused
-  uint32_t epoch = 0;       // changes with the membership
+  uint32_t epoch = 0;       // changes whenever the membership does
   uint64_t number = 0;      // the round, counted from 0; names its exchanges
   uint64_t step = 0;        // the training step, counted from 0
   float learning_rate = 0;  // of the step; carried as bits, never recomputed by members
-  float round_rate = 0;     // sum of the learning rates of the round's steps so far, this one too
+  float round_rate = 0;     // sum of the round's learning rates so far, including this step's
   bool closes = true;       // the round's last step: members exchange after it
   bool last = false;        // the run's last step: nothing may be left in flight
   std::vector<RoundMember> roster;  // ordered by id

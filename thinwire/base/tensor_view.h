@@ -1,4 +1,4 @@
-// Tensors as plain facts: what they are called, what shape they have, where they lie.
+// Plain facts about tensors: their names, their shapes, and where they are in memory.
 #pragma once
 
 #include <cstdint>
@@ -33,13 +33,13 @@ inline int64_t dtype_bytes(DType dtype) {
   return 0;
 }
 
-// What a parameter is for; optimizers, weight decay and payloads distinguish these.
+// What a parameter is for; optimizers, weight decay and payloads treat these differently.
 enum class TensorRole : uint8_t {
   kEmbedding,  // [vocabulary, width]
-  kMatrix,     // of a product inside a block
-  kNorm,       // by which a norm multiplies, or what it adds
+  kMatrix,     // of a matrix product inside a block
+  kNorm,       // the scale or the offset of a norm
   kBias,       // added to a product's outputs
-  kHead,       // [vocabulary, width], where it is not the embedding
+  kHead,       // [vocabulary, width], unless tied to the embedding
 };
 
 // Vectors of norms and biases do not decay.
@@ -52,14 +52,14 @@ struct TensorSpec {
   std::string name;  // Hugging Face name
   Shape shape;       // row-major; matrices are [out features, in features]
   TensorRole role = TensorRole::kMatrix;
-  int layer = -1;  // transformer block the tensor belongs to; -1 for embedding, final norm and head
+  int layer = -1;  // its transformer block; -1 for embedding, final norm and head
 
   int64_t count() const { return element_count(shape); }
   // Whether weight decay applies to it.
   bool decays() const { return thinwire::decays(role); }
-  // A matrix inside the transformer blocks, which some optimizers treat as one.
+  // A matrix inside the transformer blocks, which some optimizers treat as a matrix.
   bool is_hidden_matrix() const { return role == TensorRole::kMatrix; }
-  // One row a token of the vocabulary.
+  // Whether it has one row per token of the vocabulary.
   bool is_vocabulary_sized() const {
     return role == TensorRole::kEmbedding || role == TensorRole::kHead;
   }

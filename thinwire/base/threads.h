@@ -1,5 +1,5 @@
-// Who owns the threads. A worker has one ThreadPool of as many threads as its recipe says; nothing
-// else in the process starts compute threads (matrix libraries run on the calling thread).
+// Who owns the threads. A worker has one ThreadPool with as many threads as its recipe says;
+// nothing else in the process starts compute threads (matrix libraries run on the calling thread).
 // CoreSlots keeps the number of computing threads over all workers at or below the number of cores:
 // a worker holds its slots while it computes and gives them back while it waits for others.
 #pragma once
@@ -24,10 +24,11 @@ class ThreadPool {
   int size() const { return static_cast<int>(helpers_.size()) + 1; }
 
   // Calls body(index) for every index in [0, count), each thread taking one contiguous, fixed
-  // share, and returns when all are done. The first exception is rethrown here. Not reentrant.
+  // share, and returns when all calls are done. The first exception is rethrown here. Not
+  // reentrant.
   void for_each(int64_t count, const std::function<void(int64_t)>& body);
 
-  // Calls body(begin, end, thread) once a thread with a fixed partition of [0, count) whose inner
+  // Calls body(begin, end, thread) once per thread with a fixed partition of [0, count) whose inner
   // borders are multiples of `grain`; threads whose share is empty are not called.
   void for_ranges(int64_t count, int64_t grain,
                   const std::function<void(int64_t begin, int64_t end, int thread)>& body);

@@ -7,17 +7,17 @@
 
 namespace thinwire {
 
-// 1234567 -> "1.23 MB" (powers of 1000; below 1000 whole bytes).
+// 1234567 -> "1.23 MB" (powers of 1000; whole bytes below 1000).
 std::string format_bytes(double bytes);
 // 1234567 -> "1.23 M"; below 1000 without a suffix.
 std::string format_count(double count);
 // As people write numbers of parameters and tokens: 1.2e9 -> "1.20 B".
 std::string format_parameters(double count);
 // 3725 -> "1 h 02 min"; 75 -> "1 min 15 s"; 4.2 -> "4.2 s"; 0.0123 -> "12 ms"; 4.2e-6 -> "4.2 µs".
-// Below a second two or three digits.
+// Two or three digits below a second.
 std::string format_seconds(double seconds);
 
-// A number for a message: NaN comes without its sign, which would be shown as "-nan".
+// A number for a message: removes the sign of a NaN, which would otherwise be shown as "-nan".
 double without_nan_sign(double value);
 
 // "1 document", "2 documents".
@@ -30,8 +30,8 @@ inline std::string counted(uint64_t count, std::string_view what) {
 // the text when it is not a finite number with an optional suffix k, M, G, T, P.
 double parse_quantity(std::string_view text);
 
-// The same, where the unit may follow: "0.8Gbit/s" and "0.8 Gbit/s" of "bit/s". The message names
-// the unit.
+// The same, but the unit may follow: "0.8Gbit/s" and "0.8 Gbit/s" for the unit "bit/s". The error
+// message names the unit.
 double parse_quantity(std::string_view text, std::string_view unit);
 
 }  // namespace thinwire

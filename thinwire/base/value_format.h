@@ -9,8 +9,8 @@
 
 namespace thinwire {
 
-// kInt8 and kOneBit are scale * q with one bf16 scale a tensor, kTwoBit is a sign and one of two
-// bf16 magnitudes a tensor. Payloads hold these numbers.
+// kInt8 and kOneBit are scale * q with one bf16 scale per tensor, kTwoBit is a sign and one of two
+// bf16 magnitudes per tensor. Payloads contain the numbers of this enumeration.
 enum class ValueFormat : uint8_t { kF32 = 0, kBf16 = 1, kInt8 = 2, kOneBit = 3, kTwoBit = 4 };
 
 inline constexpr std::string_view kValueFormatNames[] = {"fp32", "bf16", "int8", "1bit", "2bit"};
@@ -21,7 +21,7 @@ constexpr int value_bits(ValueFormat format) {
   return kBits[static_cast<size_t>(format)];
 }
 
-// Of `count` values, in whole bytes.
+// Bytes of `count` values, rounded up to whole bytes.
 constexpr size_t value_bytes(ValueFormat format, int64_t count) {
   return (static_cast<size_t>(count) * static_cast<size_t>(value_bits(format)) + 7) / 8;
 }

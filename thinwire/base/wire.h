@@ -1,8 +1,8 @@
 // Number formats in which sums are sent, and the interface of their codecs. The code is in
-// codec/wire.h; transports get it by reference, the planner needs the bytes only.
+// codec/wire.h; transports get it by reference, and the planner needs only the bytes.
 //
-// Values are coded in blocks counted from the start of a buffer, the last one shorter. A buffer
-// that is cut at multiples of the block and coded piece by piece gives the same bytes as a whole.
+// Values are encoded in blocks counted from the start of a buffer; the last one may be shorter. A
+// buffer cut at multiples of the block and encoded piece by piece gives the same bytes as a whole.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace thinwire {
 
 enum class WireType : uint8_t { kF32, kBf16, kFp8, kFp4, kInt2 };
 
-// By WireType, as recipes spell them.
+// Indexed by WireType, as recipes spell them.
 inline constexpr std::array<std::string_view, 5> kWireNames = {"fp32", "bf16", "fp8", "fp4",
                                                                "int2"};
 
@@ -27,13 +27,13 @@ constexpr std::span<const std::string_view> names_of(WireType) { return kWireNam
 
 constexpr std::string_view wire_name(WireType type) { return name_of(type); }
 
-// Values that share a scale; 1 where each value stands for itself.
+// Number of values that share a scale; 1 where there are no scales.
 constexpr size_t wire_block(WireType type) {
   return type == WireType::kF32 || type == WireType::kBf16 ? 1 : 256;
 }
 
-// Bytes of `count` coded values: 2 of scale a block, then 8, 4 or 2 bits a value, whole bytes a
-// block.
+// Bytes of `count` encoded values: 2 for the scale of each block, then 8, 4 or 2 bits per value,
+// rounded up to whole bytes per block.
 constexpr uint64_t wire_bytes(WireType type, uint64_t count) {
   if (type == WireType::kF32) return 4 * count;
   if (type == WireType::kBf16) return 2 * count;
@@ -42,8 +42,8 @@ constexpr uint64_t wire_bytes(WireType type, uint64_t count) {
   return scales + (type == WireType::kFp4 ? (count + 1) / 2 : (count + 3) / 4);
 }
 
-// The values [begin, end) of `count` that a member sums for everybody; whole blocks, but for the
-// buffer's last one.
+// The values [begin, end) of `count` that a member sums for everybody: whole blocks, except at the
+// end of the buffer.
 struct WireChunk {
   size_t begin = 0;
   size_t end = 0;
@@ -59,9 +59,9 @@ constexpr WireChunk wire_chunk(WireType type, size_t count, int members, int mem
   return {border(member), border(member + 1)};
 }
 
-// Bytes a member sends, and receives, in the sum of `count` values: its contributions to the other
-// owners' chunks, and its own chunk's sum to all others. Over the members it averages to
-// 2 (members - 1) / members of the buffer's bytes.
+// Bytes that a member sends in the sum of `count` values, and as many that it receives: its
+// contributions to the other owners' chunks, and its own chunk's sum to all others. The average
+// over the members is 2 (members - 1) / members of the buffer's bytes.
 constexpr uint64_t all_reduce_bytes(WireType type, size_t count, int members, int member) {
   const WireChunk own = wire_chunk(type, count, members, member);
   const uint64_t chunk = wire_bytes(type, own.end - own.begin);
@@ -70,10 +70,10 @@ constexpr uint64_t all_reduce_bytes(WireType type, size_t count, int members, in
 
 struct WireCodec {
   WireType type;
-  // `out` has wire_bytes(type, values.size()) bytes. Values that a format cannot carry (not finite,
-  // in blocks with a scale) make bytes that decode refuses.
+  // `out` has wire_bytes(type, values.size()) bytes. Values that a format cannot represent (not
+  // finite, in blocks with a scale) give bytes that decode refuses.
   void (*encode)(std::span<const float> values, std::span<uint8_t> out);
-  // Total: any bytes give values or kCorruptPayload.
+  // Total function: any bytes give values or kCorruptPayload.
   Result<void> (*decode)(std::span<const uint8_t> in, std::span<float> values);
 };
 

@@ -1,4 +1,4 @@
-// How fast this machine takes training steps: the step of one worker of a recipe, alone, without
+// How fast this machine takes training steps: the steps of a single worker of a recipe, without
 // token shards, other workers or a run folder.
 #pragma once
 
@@ -15,23 +15,24 @@
 namespace thinwire::bench {
 
 struct SpeedOptions {
-  int64_t steps = 5;   // that are timed
-  int64_t warmup = 2;  // before them
-  // Batches of little-endian int32 tokens, each the worker's rows of sequence + 1, used in turn;
-  // empty: one batch at random.
+  int64_t steps = 5;   // timed steps
+  int64_t warmup = 2;  // untimed steps before them
+  // File of batches of little-endian int32 tokens, used in turn; a batch is the worker's rows of
+  // sequence + 1 tokens. Empty: one random batch.
   fs::path tokens;
-  // May be empty; called before each step with how many of all, warmup included, are done.
+  // May be empty; called before each step with the number of steps done and of all steps, including
+  // the warmup.
   std::function<void(int64_t done, int64_t all)> progress = {};
 };
 
-// A part of a step: how long it takes, and what it has to do at least.
+// A part of a step: how long it takes, and the work it cannot avoid.
 struct TimedPart {
   std::string_view name;
   double seconds = 0;  // mean of the timed steps
   double flops = 0;    // of its matrix products
   double bytes = 0;    // read and written in its passes over memory
-  // The longer of the products at the machine's speed for `precision` and the passes at the speed
-  // of copying.
+  // The longer of two times: the products at the machine's speed for `precision`, and the passes at
+  // its copying speed.
   double limit_seconds(const MachineSpeed& machine, model::Precision precision) const;
 };
 
@@ -39,21 +40,21 @@ struct SpeedResult {
   int64_t params = 0;
   int64_t tokens_per_step = 0;
   double flops_per_token = 0;    // of the matrix products, forward and backward
-  std::vector<double> losses;    // mean in nats, a step, warmup included
-  std::vector<double> seconds;   // a timed step
-  std::vector<TimedPart> parts;  // that a step consists of; empty where a device computes
+  std::vector<double> losses;    // of each step, mean in nats, warmup included
+  std::vector<double> seconds;   // of each timed step
+  std::vector<TimedPart> parts;  // of a step; empty where a device computes
   model::Precision precision = model::Precision::kFp32;
-  uint64_t loaded_bytes = 0;  // resident once the parameters are loaded, nothing else
-  uint64_t peak_bytes = 0;    // resident at most
+  uint64_t loaded_bytes = 0;  // resident memory with only the parameters loaded
+  uint64_t peak_bytes = 0;    // largest resident memory
 
   double median_seconds() const;
   double tokens_per_second() const;
 };
 
-// A step is gradients of the worker's share of train.batch, clipping, optimizer or the method's own
-// update with one member, as `thinwire train` takes it. Where model.vocab is not set, the
-// vocabulary in data.dir says how large it is. Throws UsageError when there is none and when the
-// step cannot fit into memory, Error when the token file does not hold whole batches.
+// A step is as in `thinwire train`: the gradients of the worker's share of train.batch, clipping,
+// and the optimizer or the method's own update with one member. If model.vocab is not set, the
+// vocabulary in data.dir gives its size. Throws UsageError when there is none or when the step
+// cannot fit into memory, Error when the token file does not hold whole batches.
 SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options);
 
 }  // namespace thinwire::bench

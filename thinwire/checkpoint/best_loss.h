@@ -1,5 +1,5 @@
-// How the loss on the validation set that a run watches (eval.watch) has gone: what early stopping
-// and the best checkpoint go by.
+// The history of the loss on the validation set that a run watches (eval.watch), on which early
+// stopping and the best checkpoint are based.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace thinwire::checkpoint {
 struct BestLoss {
   int64_t step = -1;  // steps completed at the lowest loss; -1: nothing was evaluated yet
   double loss = std::numeric_limits<double>::infinity();
-  int64_t since = 0;  // evaluations after it
+  int64_t since = 0;  // evaluations since then
 
   void add(int64_t completed, double value) {
     if (value < loss) {
@@ -19,7 +19,7 @@ struct BestLoss {
       ++since;
     }
   }
-  // patience 0: never.
+  // Never with patience 0.
   bool exhausts(int64_t patience) const { return patience > 0 && since >= patience; }
 };
 

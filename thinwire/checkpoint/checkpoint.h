@@ -1,17 +1,17 @@
-// Checkpoints: everything a run needs to go on bit for bit, as one folder that is complete or
+// Checkpoints: everything a run needs to resume bit for bit, as one folder that is complete or
 // absent.
 //
 //   checkpoints/step-00001000/
-//     checkpoint.json            CheckpointMeta; size, hash of every other file; a digest over all
+//     checkpoint.json            CheckpointMeta; size and hash of every other file; a digest of all
 //     weights.safetensors        parameters, fp32, Hugging Face names
 //     consensus.safetensors      state that all replicas agree on, fp32, 1-D
 //     worker-0000.safetensors    local state of each worker, fp32, 1-D
-//     worker-0000.payload        what the worker sent and nobody has applied, where there is such
-//     recipe.toml                the recipe as resolved
+//     worker-0000.payload        what the worker has sent and nobody has applied yet, if anything
+//     recipe.toml                the resolved recipe
 //     vocabulary.model | .json   the vocabulary's file
 //
-// A checkpoint is written as step-00001000.partial, synced, and renamed, so whatever happens on the
-// way leaves the previous ones as they were. docs/formats.md describes the files.
+// A checkpoint is written as step-00001000.partial, synced, and renamed, so a failure on the way
+// leaves the previous ones as they were. docs/formats.md describes the files.
 #pragma once
 
 #include <cstdint>
@@ -34,9 +34,9 @@
 
 namespace thinwire::checkpoint {
 
-// Raised whenever the same recipe and seed give other bits than before. A run of an earlier version
-// goes on, with a notice; one of a later version does not.
-//   1  cosines and logarithms by the system's library
+// Raised whenever the same recipe and seed give different bits than before. A run of an earlier
+// version can be resumed, with a notice; one of a later version cannot.
+//   1  cosines and logarithms from the system's library
 //   2  cosines and logarithms of the schedule and of initial weights by base/maths.h; bf16 products
 //      with fp32 results keep fp32 sums on processors with bf16 instructions
 inline constexpr int kNumericsVersion = 2;
@@ -47,29 +47,29 @@ struct CheckpointMeta {
   uint64_t step = 0;    // steps done
   uint64_t tokens = 0;  // tokens trained on, over all workers
   uint64_t run = 0;     // the run's identity (base/round.h)
-  // Digest of each token set (data/shard.h); empty for imported weights, and as older programs
-  // wrote.
+  // Digest of each token set (data/shard.h); empty for imported weights, and in checkpoints of
+  // older programs.
   std::map<std::string, uint64_t> data = {};
   int numerics_version = kNumericsVersion;
-  uint64_t ended_at = 0;  // steps after which it had ended, before it was given more; 0: never
+  uint64_t ended_at = 0;  // steps after which the run ended before it was given more; 0: never
   std::string method;     // sync.method; empty for imported weights
   int workers = 0;        // worker-NNNN files; 0 for imported weights
 };
 
 using CheckpointFile = FileStamp;
 
-// Writes one checkpoint. The write functions may be called from several threads at once, each file
-// once. All throw Error naming the file; after that, or without commit(), nothing remains.
+// Writes one checkpoint. The write functions may be called from several threads at once, once for
+// each file. All throw Error naming the file; after that, or without commit(), nothing remains.
 class CheckpointWriter {
  public:
   // Writes checkpoints_dir/step-NNNNNNNN. Removes what interrupted writers left in checkpoints_dir,
-  // so one process at a time writes there, though it may have several steps under way.
+  // so only one process at a time may write there, but it may write several steps at once.
   CheckpointWriter(const fs::path& checkpoints_dir, uint64_t step);
   // Writes `folder` itself, which must not exist or be empty.
   explicit CheckpointWriter(const fs::path& folder);
   void write_weights(const tensor::Arena& params, const TensorProgress& progress = {});
   void write_consensus(std::span<const NamedValues> state);
-  // Each of `bytes` becomes a file whose name ends in its name; empty ones are left out.
+  // Each of `bytes` becomes a file whose name ends in its name; empty ones are skipped.
   void write_worker(int worker, std::span<const NamedValues> state,
                     std::span<const NamedBytes> bytes = {});
   // A small file, e.g. kRecipeFile.
@@ -78,10 +78,10 @@ class CheckpointWriter {
   void add_file(const fs::path& path) { add_file(path, path.filename().string()); }
   void add_file(const fs::path& path, const std::string& name);
 
-  // Makes the checkpoint appear (in place of one of the same step), then deletes the oldest others
-  // beyond `keep`, this one counted, but never that of the step `spared`; keep 0 deletes none.
-  // meta.workers files of worker state must have been written. Not to be called while another
-  // thread still writes.
+  // Makes the checkpoint appear, replacing one of the same step. Then deletes the oldest others
+  // until `keep` are left, counting this one, but never that of the step `spared`; keep 0 deletes
+  // none. meta.workers files of worker state must have been written. Must not be called while
+  // another thread still writes.
   void commit(const CheckpointMeta& meta, int64_t keep, int64_t spared = -1);
 
  private:
@@ -103,18 +103,18 @@ class CheckpointReader {
   const fs::path& folder() const { return folder_; }
   const CheckpointMeta& meta() const { return meta_; }
   const std::map<std::string, CheckpointFile>& files() const { return files_; }
-  // Over everything in the checkpoint: equal digests mean equal checkpoints.
+  // Digest of everything in the checkpoint: equal digests mean equal checkpoints.
   uint64_t digest() const { return digest_; }
   const std::string& recipe_text() const { return recipe_text_; }
-  // weights.safetensors, for its names and shapes.
+  // weights.safetensors, for the names and shapes in it.
   const tensor::SafetensorsReader& weights() const { return tensors("weights.safetensors"); }
 
   // Fills every tensor of the arena; throws Error when names or shapes differ.
   void read_weights(tensor::Arena& params) const;
-  // Names in the order of writing; none when no such file was written.
+  // Names in the order in which they were written; none if no such file was written.
   std::vector<std::string> consensus_names() const;
   std::vector<std::string> worker_names(int worker) const;
-  // Throw Error when there is no such state or it has another size.
+  // Throw Error when there is no such state or its size differs.
   void read_consensus(std::string_view name, std::span<float> out) const;
   void read_worker(int worker, std::string_view name, std::span<float> out) const;
   // Empty when no such bytes were written.
@@ -134,13 +134,13 @@ class CheckpointReader {
 
 // "step-00001000"
 std::string checkpoint_name(uint64_t step);
-// The step in such a name of a folder; nothing where it has none.
+// The step in such a folder name; nullopt if there is none.
 std::optional<uint64_t> checkpoint_step(const fs::path& folder);
 
 // Whether the folder is a checkpoint (has a checkpoint.json); does not verify it.
 bool is_checkpoint(const fs::path& folder);
 
-// Complete checkpoints by ascending step. Partial ones are ignored.
+// Complete checkpoints in ascending order of steps. Partial ones are ignored.
 std::vector<fs::path> list_checkpoints(const fs::path& checkpoints_dir);
 
 // The last of them, if there is one.

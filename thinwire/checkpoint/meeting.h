@@ -1,6 +1,5 @@
-// How the workers of one process write one checkpoint without waiting for each other: each writes
-// its own part when it gets there, worker 0 also what all share, and whoever comes last publishes
-// it.
+// Lets the workers of one process write one checkpoint without waiting for each other: each writes
+// its own part when it gets there, worker 0 also what all share, and the last one publishes it.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +16,7 @@
 
 namespace thinwire::checkpoint {
 
-// The name of the link in a run folder to the checkpoint of the lowest loss.
+// The name of the link in a run folder to the checkpoint with the lowest loss.
 inline constexpr const char* kBestLink = "best";
 
 // What every checkpoint of a run carries besides tensors.
@@ -46,12 +45,12 @@ class CheckpointMeeting {
   CheckpointMeeting(fs::path folder, int workers, int64_t keep, CheckpointStamp stamp);
   ~CheckpointMeeting();
 
-  // Hands in this worker's part of the checkpoint after `completed` steps; true for the worker that
-  // came last and published it. Throws Error when it cannot be written; nothing of it stays then
-  // and older checkpoints are untouched.
+  // Hands in this worker's part of the checkpoint after `completed` steps; returns true for the
+  // last worker, which publishes it. Throws Error when it cannot be written; then none of it
+  // remains and older checkpoints are untouched.
   bool arrive(int64_t completed, int worker, const WorkerState& state);
-  // The checkpoint after `completed` steps, which is there, stays, and the link `best` beside the
-  // folder of checkpoints names it.
+  // Keeps the existing checkpoint after `completed` steps, and points the link `best` beside the
+  // folder of checkpoints to it.
   void keep_best(int64_t completed);
 
  private:
@@ -63,7 +62,7 @@ class CheckpointMeeting {
   const int64_t keep_;
   const CheckpointStamp stamp_;
   std::mutex mutex_;
-  int64_t best_ = -1;  // steps of the one that stays; -1: none
+  int64_t best_ = -1;  // steps of the one that is kept; -1: none
   std::map<int64_t, std::shared_ptr<Pending>> pending_;
 };
 

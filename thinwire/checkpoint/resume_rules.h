@@ -1,5 +1,5 @@
-// Which fields of its recipe a run may change when it goes on: one table, which the identity of a
-// run follows as well. docs/recipes.md shows it to people.
+// Which fields of its recipe may change when a run is resumed: one table, from which the identity
+// of a run follows as well. docs/recipes.md documents it.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,21 @@
 
 namespace thinwire::checkpoint {
 
-// What becomes of a run when a field changes under way.
+// The effect on a run when a field changes in the middle of it.
 enum class OnChange : uint8_t {
-  kSameBits,   // nothing: the result does not depend on it
-  kData,       // the same: what was prepared counts, by its digests, not how and where
-  kOtherBits,  // it goes on, and says what is another from here
+  kSameBits,   // none: the result does not depend on it
+  kData,       // none: only the digests of the prepared data count, not how and where
+  kOtherBits,  // the run continues, and says what differs from here on
 };
 
 struct ResumeRule {
   std::string_view field;  // "table.field", or "table.*" for a whole table
   OnChange on_change;
-  std::string_view effect = {};  // kOtherBits: what is another from here on
+  std::string_view effect = {};  // kOtherBits: what differs from here on
 };
 
-// Fields that are not listed make another run. [links] counts with sync.shares = "speed" only:
-// simulated links then decide the rows.
+// Changing a field that is not listed makes a different run. [links] matters only with sync.shares
+// = "speed": simulated links then decide the rows.
 std::span<const ResumeRule> resume_rules();
 
 // What a recipe changes in a run, a sentence each.
@@ -36,13 +36,13 @@ struct RecipeChanges {
   std::vector<std::string> notices;  // "train.threads was 1, is 2: from here on ..."
 };
 
-// data_known: the data is compared by digests, so that the fields of [data] say nothing.
+// data_known: the data is compared by its digests, so the fields of [data] do not matter.
 RecipeChanges compare_recipes(const config::Recipe& before, const config::Recipe& now,
                               bool data_known);
 
-// The recipe's fields that are not at their defaults, a line each, without those of kSameBits: what
-// a run is, as far as its recipe tells. Sweeps name folders by it. A field that a later version
-// adds leaves the identity of older runs as it is.
+// The recipe's fields that are not at their defaults, a line each, without those of kSameBits: the
+// identity of a run as far as the recipe determines it. Sweeps name folders after it. A field added
+// by a later version leaves the identity of older runs unchanged.
 std::string run_identity(const config::Recipe& recipe);
 
 // The digest of each token set, by name (data/shard.h).
@@ -55,8 +55,9 @@ struct RunSources {
   const DataDigests& data;
 };
 
-// Names a new run (base/round.h): its recipe but [data], its vocabulary, its training set, and the
-// numerics version it begins with. A run that goes on keeps the name its checkpoint has.
+// The identity of a new run (base/round.h), from its recipe without [data], its vocabulary, its
+// training set, and the numerics version with which it begins. A resumed run keeps the identity in
+// its checkpoint.
 uint64_t new_run_id(const RunSources& sources, int numerics_version);
 
 }  // namespace thinwire::checkpoint

@@ -11,18 +11,18 @@ namespace thinwire::checkpoint {
 
 class RunFolder {
  public:
-  // Opens or creates recipe.run.dir for this recipe; what is there stays as it is until begin().
-  // Throws UsageError when the folder holds a run of another recipe (resume_rules.h; a run that
-  // has not completed a step leaves it to others) or something that is no run, and Error when
-  // another process trains there. restart: what it holds of a run does not count.
+  // Opens or creates recipe.run.dir for this recipe; its contents stay unchanged until begin().
+  // Throws UsageError when the folder holds a run with a different recipe (resume_rules.h; a run
+  // that has not completed a step does not count) or something that is not a run, and Error when
+  // another process trains there. restart: a run in the folder is ignored.
   RunFolder(const config::Recipe& recipe, bool restart);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
 
-  // To be called once all is there that training needs, so that a failed start leaves the folder
-  // free: writes recipe.toml, and removes what a restart or the end of a shorter run has made
-  // obsolete.
+  // Call this once everything that training needs is there, so that a failed start leaves the
+  // folder free. Writes recipe.toml, and removes what a restart or the end of a shorter run has
+  // made obsolete.
   void begin(const config::Recipe& recipe);
 
   const fs::path& path() const { return path_; }
@@ -31,13 +31,13 @@ class RunFolder {
   fs::path summary() const { return path_ / "summary.json"; }
   // Whether the run is complete, with as many steps as the recipe has.
   bool finished() const { return finished_; }
-  // The checkpoint to go on from; empty: there is none.
+  // The checkpoint to resume from; empty if there is none.
   fs::path newest() const;
 
  private:
   void lock();
   void check_recipe(const config::Recipe& recipe);
-  // Whether there is anything that another run would spoil.
+  // Whether the folder holds anything that another run would destroy.
   bool has_progress() const;
 
   fs::path path_;

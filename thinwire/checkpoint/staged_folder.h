@@ -1,5 +1,5 @@
-// A folder that appears complete or not at all: it is filled under the name <target>.partial, which
-// becomes <target> by one rename.
+// A folder that appears complete or not at all: it is filled under the name <target>.partial and
+// then renamed to <target>.
 #pragma once
 
 #include "thinwire/base/file.h"
@@ -8,8 +8,8 @@ namespace thinwire::checkpoint {
 
 class StagedFolder {
  public:
-  // Creates an empty partial folder in place of what an interrupted writer left there. Throws Error
-  // when this process is filling the same one already.
+  // Creates an empty partial folder, replacing what an interrupted writer left there. Throws Error
+  // when this process is already filling the same one.
   explicit StagedFolder(const fs::path& target);
   // Removes the partial folder unless it was published.
   ~StagedFolder();
@@ -19,7 +19,7 @@ class StagedFolder {
   const fs::path& target() const { return target_; }
   const fs::path& partial() const { return partial_; }
 
-  // Makes the target appear; one that is there already is replaced.
+  // Makes the target appear, replacing an existing one.
   void publish();
 
  private:
@@ -28,15 +28,15 @@ class StagedFolder {
   bool published_ = false;
 };
 
-// Removes the partial folders in `dir` whose names begin with `prefix`, but for those this process
-// is filling.
+// Removes the partial folders in `dir` whose names begin with `prefix`, except those that this
+// process is filling.
 void remove_abandoned(const fs::path& dir, std::string_view prefix);
 
-// Removes a published folder by way of a partial name, so that an interrupted removal leaves
-// nothing that looks complete.
+// Removes a published folder after renaming it to a partial name, so that an interrupted removal
+// leaves nothing that looks complete.
 void remove_published(const fs::path& folder);
 
-// Throws Error when there is something at `target` other than an empty folder.
+// Throws Error if anything but an empty folder exists at `target`.
 void require_absent(const fs::path& target);
 
 }  // namespace thinwire::checkpoint

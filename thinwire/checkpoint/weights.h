@@ -1,4 +1,5 @@
-// Parameters in safetensors files: one file, or for reading the shards of a Hugging Face folder.
+// Parameters in safetensors files: one file or, for reading only, the shards of a Hugging Face
+// folder.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +14,18 @@
 
 namespace thinwire::checkpoint {
 
-// The file each tensor lies in; the readers outlive the map.
+// The file that holds each tensor; the readers must outlive the map.
 using TensorFiles = std::map<std::string, const tensor::SafetensorsReader*, std::less<>>;
 
 TensorFiles tensors_of(const tensor::SafetensorsReader& file);
 
-// Throws Error that names `origin` and every tensor that is missing, has another shape, or belongs
-// to no such model. Needs no memory for the model, so that it can come first.
+// Throws Error naming `origin` and every tensor that is missing, has a different shape, or is not
+// part of the model. Needs no memory for the model, so it can be called first.
 void check_weights(const fs::path& origin, const TensorFiles& files,
                    std::span<const TensorSpec> specs);
 
-// Called before each tensor, and at the end, with how many of all are done; what it throws ends the
-// work.
+// Called before each tensor, and at the end, with the number of tensors done and of all tensors; an
+// exception that it throws ends the work.
 using TensorProgress = std::function<void(size_t done, size_t all)>;
 
 // Fills every tensor of the arena (from fp32, fp16 or bf16), after check_weights.

@@ -1,9 +1,9 @@
 // The subcommands of `thinwire`, one file each. add_<name> declares the subcommand with its options
-// and a callback that does the work. Callbacks throw UsageError for wrong use and Error for what
-// failed; results go to stdout, messages and progress to stderr.
+// and a callback that does the work. Callbacks throw UsageError for wrong use and Error for
+// failures; results go to stdout, messages and progress to stderr.
 //
-// Files of this folder include CLI/App.hpp, not CLI/CLI.hpp, and add_command below is the one place
-// that makes a subcommand: either compiles half of CLI11 anew.
+// To keep compilation fast, files of this folder include CLI/App.hpp, not CLI/CLI.hpp, and only
+// add_command below makes subcommands: either would compile half of CLI11 again.
 #pragma once
 
 #include <string>
@@ -32,7 +32,7 @@ void add_train(CLI::App& app);
 
 // Declares a subcommand of `parent`, which owns it.
 CLI::App* add_command(CLI::App& parent, const std::string& name, const std::string& help);
-// The flag --quiet, for commands that show progress: errors and the result only.
+// Adds the flag --quiet to a command that shows progress: only errors and the result are shown.
 void add_quiet_flag(CLI::App* command);
 
 // Declares every subcommand, in the order in which --help lists them.

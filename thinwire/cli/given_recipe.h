@@ -1,4 +1,4 @@
-// The recipe of a command line.
+// The recipe given on a command line.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +9,7 @@
 
 namespace thinwire::cli {
 
-// method::load_recipe, and a message for each of the recipe's notices.
+// Calls method::load_recipe and prints a message for each of the recipe's notices.
 config::Recipe load_given_recipe(const std::filesystem::path& path,
                                  std::span<const std::string> overrides);
 

@@ -1,5 +1,5 @@
-// Readable descriptions of everything Thinwire writes, each a few lines ending in a line end. All
-// throw Error naming the file where it is damaged.
+// Readable descriptions of everything Thinwire writes, each a few lines with a final newline. All
+// throw Error naming the file if it is damaged.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace thinwire::cli {
 
-// Whatever lies at this path, recognised by its contents or, where it has no marks, by its name.
-// Throws Error that lists what is known for anything else.
+// Describes whatever is at this path, recognised by its contents or, failing that, by its name. For
+// anything else it throws Error that lists what is known.
 std::string describe_path(const fs::path& path);
 
 // inspect_run.cpp

@@ -1,6 +1,6 @@
-// Options of subcommands that are more than text. Numbers have a range each: a value outside of it,
-// or one that is no number, is a UsageError that names option, range and value: "--jobs must be >=
-// 1 and <= 1024, got 0".
+// Options of subcommands that are more than plain text. Every number has a range: a value outside
+// it, or one that is not a number, is a UsageError that names option, range and value: "--jobs must
+// be >= 1 and <= 1024, got 0".
 #pragma once
 
 #include <concepts>
@@ -23,7 +23,7 @@ struct Range {
   bool above = false;  // greater than min, not equal to it
 };
 
-// What quantities can be; with all of them in range, whatever is computed from them is finite.
+// Ranges of quantities, chosen so that everything computed from values within them is finite.
 inline constexpr Range kRate = {1, 1e24};       // bit/s, FLOP/s
 inline constexpr Range kAmount = {0, 1e24};     // bytes
 inline constexpr Range kDuration = {0, 1e6};    // s
@@ -33,7 +33,8 @@ inline constexpr int64_t kMostThreads = 1024;
 inline constexpr int64_t kMostSteps = 1'000'000'000;
 
 // `names` are CLI11's, "--local-steps,-s". A number may have a suffix and the unit, "0.8Gbit/s".
-// The help ends with unit and default; a present value outside the range means that there is none.
+// The help ends with unit and default; a current value outside the range means that there is no
+// default.
 CLI::Option* add_quantity(CLI::App& app, const std::string& names, double& value,
                           const Range& range, const std::string& unit, const std::string& help);
 
@@ -56,10 +57,10 @@ CLI::Option* add_count(CLI::App& app, const std::string& names, T& value, int64_
                      [&value](int64_t given) { value = static_cast<T>(given); });
 }
 
-// A file to draw into, whose name ends in .png or .svg.
+// A file to draw into; its name must end in .png or .svg.
 CLI::Option* add_plot(CLI::App& app, std::string& file, const std::string& help);
 
-// For CLI::Option::check: what is wrong with a value, or with one of several.
+// For CLI::Option::check: these return what is wrong with a value, or with one of several.
 std::string refuse_empty(const std::string& name);  // of a file or folder
 CLI::Validator existing_file();
 CLI::Validator existing_folder();

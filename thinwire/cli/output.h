@@ -1,5 +1,5 @@
-// Results go to stdout, and a result that did not get there is a failure, however late that shows.
-// Where stdout's reader has gone (as with `| head`), the process ends by SIGPIPE, without a word,
+// Results go to stdout, and a result that could not be written there is a failure, however late
+// that shows. If stdout's reader has gone (as with `| head`), the process ends silently by SIGPIPE,
 // as is usual.
 #pragma once
 
@@ -8,11 +8,11 @@
 
 namespace thinwire::cli {
 
-// Does a command's work and returns its exit status. Throws what `command` throws, and Error with
-// the system's reason when stdout did not take all that was printed, by whatever means.
+// Runs a command and returns its exit status. Throws what `command` throws, and Error with the
+// system's reason if not everything printed, by whatever means, could be written to stdout.
 int with_checked_output(const std::function<int()>& command);
 
-// Shows text at once, for what comes bit by bit. Throws Error when stdout does not take it.
+// Shows text immediately, for output that comes bit by bit. Throws Error if it cannot be written.
 void write_output(std::string_view text);
 
 }  // namespace thinwire::cli

@@ -1,4 +1,4 @@
-// What `thinwire plan RECIPE` found out, and how it says so.
+// The results of `thinwire plan RECIPE`, and how they are shown.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -23,7 +23,7 @@ struct MethodPlan {
 
 nlohmann::ordered_json plan_json(const MethodPlan& plan);
 void print_plan(const MethodPlan& plan);
-// Compute utilisation while all lines grow alike, over the rate up of the slowest.
+// Draws compute utilisation over the upload rate of the slowest line, scaling all lines alike.
 void draw_plan(const MethodPlan& plan, const std::string& file);
 
 }  // namespace thinwire::cli

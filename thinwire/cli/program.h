@@ -3,8 +3,8 @@
 
 namespace thinwire::cli {
 
-// Does what the arguments say, as main() gets them. What goes wrong is said on stderr, in one line
-// that begins with the program's name. Returns the exit status: 0 done, 1 failed, 2 wrong use;
+// Does what the arguments, as main() gets them, ask for. Errors are reported on stderr, in one line
+// that begins with the program's name. Returns the exit status: 0 done, 1 failed, 2 usage error;
 // interrupted work ends the process by the signal that interrupted it.
 int run_program(int argc, const char* const* argv);
 

@@ -1,4 +1,4 @@
-// What to say where a command line does not parse.
+// The messages for command lines that cannot be parsed.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ namespace thinwire::cli {
 std::string label(const CLI::Option& option);
 
 // One sentence in our own words, with what was probably meant or how the command is used. `app` is
-// as parsing left it, which ended with `error`.
+// in the state in which parsing left it when it failed with `error`.
 std::string describe_refusal(const CLI::App& app, const CLI::ParseError& error);
 
 }  // namespace thinwire::cli

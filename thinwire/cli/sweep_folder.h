@@ -5,8 +5,8 @@
 
 namespace thinwire::cli {
 
-// Throws UsageError that names `out` and something in it, unless a sweep may write there: nothing
-// is there yet, the folder is empty, or it holds a sweep's results or the log of a sweep's run.
+// Throws UsageError naming `out` and something in it, unless a sweep may write there: it does not
+// exist yet, is empty, or holds a sweep's results or the log of a sweep's run.
 void require_sweep_folder(const fs::path& out);
 
 }  // namespace thinwire::cli

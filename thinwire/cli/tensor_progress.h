@@ -1,4 +1,4 @@
-// Progress of commands that read or write a model, tensor by tensor, and end in order when
+// Progress of commands that read or write a model tensor by tensor and shut down cleanly when
 // interrupted.
 #pragma once
 
@@ -8,8 +8,8 @@
 
 namespace thinwire::cli {
 
-// What it returns shows how far the work is. From its first call on signals are caught, and it
-// throws Interrupted once one came, so that nothing half-written stays.
+// The function it returns shows how far the work is. From its first call on, signals are caught;
+// after one it throws Interrupted, so that nothing half-written remains.
 checkpoint::TensorProgress show_tensors(const std::string& label);
 
 }  // namespace thinwire::cli
