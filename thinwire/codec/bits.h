@@ -1,4 +1,4 @@
-// Bit streams of payloads: bits fill bytes from the least significant one up. Writer and reader
+// Bit streams of payloads: bits fill bytes from the least significant bit up. Writer and reader
 // work on 64-bit words.
 #pragma once
 
@@ -13,12 +13,12 @@
 
 namespace thinwire::codec {
 
-// Writes into memory that has 8 bytes more than the bits need.
+// Writes into memory that has room for 8 bytes more than the bits need.
 class BitWriter {
  public:
   explicit BitWriter(uint8_t* out) : out_(out) {}
 
-  // The low `count` bits of value, whose other bits are zero; count <= 63.
+  // The low `count` bits of value; its other bits must be zero. count <= 63.
   void put(uint64_t value, int count) {
     word_ |= value << used_;
     used_ += count;
@@ -47,7 +47,8 @@ class BitWriter {
     put(moved >> 1 | (moved & 1) << (bits == 0 ? 0 : bits - 1), bits);
   }
 
-  // Writes what is left, the last byte's unused bits zero; the end of what was written.
+  // Writes what is left, with the last byte's unused bits zero; returns the end of what was
+  // written.
   uint8_t* finish() {
     std::memcpy(out_, &word_, 8);
     return out_ + (used_ + 7) / 8;
@@ -72,8 +73,8 @@ class BitReader {
     return static_cast<uint32_t>(bits);
   }
 
-  // A Rice-coded value, parameter <= 15; one above `limit`, which is at most 65536, may come back
-  // as any value above it and below 2^23.
+  // A Rice-coded value, parameter <= 15. Instead of a value above `limit`, which is at most 65536,
+  // it may return any value above the limit and below 2^23.
   THINWIRE_CODEC_INLINE uint32_t get_rice(int parameter, uint32_t limit) {
     refill();
     uint32_t zeros = 0;
@@ -90,8 +91,8 @@ class BitReader {
     return (zeros + static_cast<uint32_t>(rest)) << parameter | low;
   }
 
-  // The next N Rice-coded values, to be added up: value i is values[i]. False, and nothing is read,
-  // where they take more bits than are at hand; then get_rice() reads them one by one.
+  // The next N Rice-coded values, to be added up: value i is values[i]. Returns false and reads
+  // nothing if they need more bits than are buffered; then get_rice() reads them one by one.
   template <int N>
   THINWIRE_CODEC_INLINE bool get_rices(int parameter, uint32_t (&values)[N]) {
     refill();
@@ -142,7 +143,7 @@ class BitReader {
     left_ -= count;
   }
 
-  // Makes at least 56 bits of the word valid; those above are either zero or right as well.
+  // Makes at least 56 bits of the word valid; the bits above are zero or valid, too.
   THINWIRE_CODEC_INLINE void refill() {
     uint64_t next = 0;
     if (at_ + 8 <= in_.size()) [[likely]] {

@@ -18,7 +18,7 @@
 
 namespace thinwire::codec {
 
-// Tiles of the same shape and k share their tables.
+// Tiles with the same shape and k share their tables.
 struct TileKind {
   int rows = 0;
   int columns = 0;
@@ -44,7 +44,7 @@ class DistroTiles {
   size_t kind_index(size_t tensor) const { return kind_of_[tensor]; }
   const TileKind& kind(size_t tensor) const { return kinds_[kind_of_[tensor]]; }
   int max_slots() const { return max_slots_; }
-  // Floats that hold the workspace of every kind's transform.
+  // Number of floats needed for the workspace of any kind's transform.
   int64_t workspace_size() const { return workspace_size_; }
 
   TilePlace place(size_t tensor, int64_t tile) const {
@@ -54,8 +54,8 @@ class DistroTiles {
     return {layout_.offset(tensor) + row * tiles.columns + column, tiles.columns};
   }
 
-  // Calls body(index, next, thread) for every segment; `next` is the one that the same thread takes
-  // afterwards, if there is one. Threads take another one when they are done with theirs.
+  // Calls body(index, next, thread) for every segment; `next` is the segment that the same thread
+  // takes afterwards, if there is one. A thread takes another segment when it is done with its own.
   template <typename Body>
   void for_each_segment(ThreadPool& threads, const Body& body) const {
     std::atomic<size_t> untaken = 0;
@@ -80,10 +80,10 @@ class DistroTiles {
     });
   }
 
-  // Where in an arena a thread will be soon that works on `tile` of a segment: the place of as many
-  // elements as a tile has, or -1. Of memory that lies tile by tile it is the next tile; of tensors
-  // the piece of the next row of tiles that is as far into it as `tile` is into its own, so that
-  // memory is read from front to back and a row of tiles is there when it is needed.
+  // Where in an arena a thread that works on `tile` of a segment will be soon, for prefetching: the
+  // offset of as many elements as a tile has, or -1. In memory stored tile by tile this is the next
+  // tile. In tensors it is the tile at the same position in the next row of tiles, so that memory
+  // is read from front to back and a row of tiles has arrived when it is needed.
   int64_t soon_by_tile(size_t segment, size_t next, int64_t tile) const {
     return ahead(segment, next, tile + 1);
   }
@@ -104,7 +104,7 @@ class DistroTiles {
   int64_t workspace_size_ = 0;
 };
 
-// Zeroed floats, aligned for vectors.
+// Floats initialised to zero, aligned for vectors.
 using FloatBuffer = hwy::AlignedFreeUniquePtr<float[]>;
 FloatBuffer make_float_buffer(int64_t count);
 

@@ -1,6 +1,6 @@
 // The header of every payload that members exchange, and its check (docs/formats.md). A payload is
-// header, then the method's own bytes; it is refused before anything of it is decoded when it is
-// damaged or belongs elsewhere.
+// the header followed by the method's own bytes. If it is damaged or belongs elsewhere, it is
+// refused before any of it is decoded.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct PayloadId {
   uint64_t round = 0;
 };
 
-// Makes `out` a header whose checksum is still open; the method appends its bytes, then seals.
+// Sets `out` to a header without its checksum; the method appends its bytes and then seals it.
 void begin_payload(const PayloadId& id, Bytes& out);
 void seal_payload(Bytes& payload);
 

@@ -1,6 +1,6 @@
-// The mean of what many members (below 65536) sent of a tile, slot by slot. Every sum is formed in
-// the order in which members are added, one rounding each, so all instruction sets give the same
-// bits.
+// The mean of what many members (fewer than 65536) sent of a tile, slot by slot. Every sum is
+// formed in the order in which members are added, with one rounding each, so all instruction sets
+// give the same bits.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace thinwire::codec {
 
-// One object a thread: it owns the workspace.
+// One object per thread: it owns the workspace.
 class SlotMeans {
  public:
-  static constexpr int kRoom = 16;  // elements that a vector may write behind the last one
+  static constexpr int kRoom = 16;  // elements that a vector may write after the last one
 
   // For tiles of at most `slots` slots.
   explicit SlotMeans(int slots);
@@ -19,14 +19,14 @@ class SlotMeans {
   // Adds values[i] to the sum of slot slots[i]; slots of one call are different from each other.
   void add(const uint16_t* slots, const float* values, uint32_t count);
 
-  // Writes the slots below `tile_slots` that anyone sent, ascending, and their sums over `members`,
-  // or, if that is 0, over the number of members that sent the slot. Returns how many there are;
-  // both outputs have room for tile_slots and kRoom more. Everything is zero afterwards.
+  // Writes the slots below `tile_slots` that anyone sent, in ascending order, and their sums
+  // divided by `members` or, if that is 0, by the number of members that sent the slot. Returns how
+  // many there are; both outputs need room for tile_slots + kRoom. All sums are zero afterwards.
   uint32_t take(int tile_slots, uint32_t members, uint16_t* slots, float* means);
 
  private:
-  std::vector<float> sums_;        // a slot
-  std::vector<uint16_t> senders_;  // a slot
+  std::vector<float> sums_;        // by slot
+  std::vector<uint16_t> senders_;  // by slot
   std::vector<float> found_sums_;  // of the slots that were sent
   std::vector<uint32_t> found_senders_;
   std::vector<uint32_t> found_slots_;

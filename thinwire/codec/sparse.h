@@ -1,9 +1,9 @@
-// Payloads of tensors of which only some slots of each tile are sent: which slots, in a Rice code,
-// and their values in one of five number formats. docs/formats.md describes every byte.
+// Payloads of tensors of which only some slots of each tile are sent: the slots' numbers, in a Rice
+// code, and their values in one of five number formats. docs/formats.md describes every byte.
 //
 // The slots of a tile are strictly ascending. Zero values are not worth a slot, so a tile may have
-// fewer than `kept`. Messages are cut into segments that are encoded on their own, so that several
-// threads share a message; its bytes do not depend on how many.
+// fewer than `kept`. Messages are cut into segments that are encoded separately, so that several
+// threads can share a message; its bytes do not depend on how many.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +24,11 @@ struct SparseShape {
   int64_t tiles = 0;
   int slots = 0;
   int kept = 0;
-  int64_t first_tile = 0;  // its place in the arrays of SparseTiles
+  int64_t first_tile = 0;  // its index in the arrays of SparseTiles
   int64_t first_kept = 0;
 };
 
-// Tiles of one tensor that are encoded together: as many as keep 4096 slots, at least one.
+// Tiles of one tensor that are encoded together: as many as keep 4096 slots in total, at least one.
 struct SparseSegment {
   size_t tensor = 0;
   int64_t first_tile = 0;  // within the tensor
@@ -41,14 +41,14 @@ std::vector<SparseSegment> cut_segments(std::span<const SparseShape> shapes);
 struct SparseTiles {
   explicit SparseTiles(std::span<const SparseShape> shapes);
 
-  std::vector<uint32_t> counts;  // a tile
-  std::vector<uint16_t> slots;   // a kept slot, ascending within its tile
-  std::vector<float> values;     // a kept slot
-  std::vector<float> scales;     // a tensor; 0 where the format has none; kTwoBit: the lower one
-  std::vector<float> highs;      // a tensor; kTwoBit: the higher magnitude, or 0
+  std::vector<uint32_t> counts;  // by tile
+  std::vector<uint16_t> slots;   // by kept slot, ascending within its tile
+  std::vector<float> values;     // by kept slot
+  std::vector<float> scales;     // by tensor; 0 if the format has none; kTwoBit: the lower one
+  std::vector<float> highs;      // by tensor; kTwoBit: the higher magnitude, or 0
 };
 
-// Replaces the values of tensor `index` by what a receiver of `format` gets, and sets its scale.
+// Replaces the values of tensor `index` by what a receiver gets in `format`, and sets its scale.
 // Finite values only. bf16 rounds to nearest even; int8: scale = bf16(max |c| / 127), q = c / scale
 // rounded half to even; 1 bit: scale = bf16(mean |c|), q = the sign; 2 bits: as below.
 void quantise(const SparseShape& shape, size_t index, ValueFormat format, SparseTiles& tiles);
@@ -62,26 +62,26 @@ void encode_sparse(std::span<const SparseShape> shapes, ValueFormat format,
 void encode_sparse(std::span<const SparseShape> shapes, ValueFormat format,
                    const SparseTiles& tiles, Bytes& out);
 
-// A received message: slots decoded, values left in their format, since a receiver of many messages
-// would otherwise spend its time writing and reading them.
+// A received message: its slots are decoded, its values stay in their format, because a receiver of
+// many messages would otherwise spend its time writing and reading them.
 class SparseMessage {
  public:
-  // Shapes outlive the message.
+  // The shapes must outlive the message.
   SparseMessage(std::span<const SparseShape> shapes, ValueFormat format);
 
-  // Finds the segments of what encode_sparse wrote. `bytes` must stay until they are read.
+  // Finds the segments of what encode_sparse wrote. `bytes` must stay valid until they are read.
   Result<void> open(std::span<const uint8_t> bytes);
   // Reads segments [begin, end) of an opened message; threads may read different ones. Any bytes
   // give slots in range and strictly ascending with finite values, or kCorruptPayload.
   Result<void> decode(size_t begin, size_t end);
 
   std::span<const SparseSegment> segments() const { return segments_; }
-  // Of tile first_tile + t, as in SparseTiles, once its segment is decoded.
+  // For tile first_tile + t, as in SparseTiles, once its segment is decoded.
   uint32_t count(int64_t tile) const { return counts_[static_cast<size_t>(tile)]; }
   const uint16_t* slots(int64_t first_kept) const { return slots_.data() + first_kept; }
   float scale(size_t tensor) const { return scales_[tensor]; }
   float high(size_t tensor) const { return highs_[tensor]; }
-  // `count` values of a decoded segment, the first of which is the entry `first` of the segment.
+  // `count` values of a decoded segment, from its entry `first` on.
   void read_values(size_t segment, int64_t first, int64_t count, float* out) const;
 
  private:
@@ -93,9 +93,9 @@ class SparseMessage {
   };
 
   Result<void> decode_one(size_t index);
-  // This segment and the next, side by side; false where that is not possible.
+  // Decodes this segment and the next side by side; false if that is not possible.
   bool decode_pair(size_t index);
-  // Checks what follows the slots, of which there are `total`, and finds the values there.
+  // Checks what follows the `total` slots, and finds the values there.
   Result<void> finish(size_t index, BitReader& reader, int64_t total);
   uint16_t* slots_of(const SparseSegment& segment);
   void set_counts(const SparseSegment& segment);
@@ -103,7 +103,7 @@ class SparseMessage {
   std::span<const SparseShape> shapes_;
   ValueFormat format_;
   std::vector<SparseSegment> segments_;
-  std::vector<Part> parts_;  // a segment
+  std::vector<Part> parts_;  // by segment
   std::vector<uint32_t> counts_;
   std::vector<uint16_t> slots_;
   std::vector<float> scales_;

@@ -1,4 +1,4 @@
-// Facts of the format of sparse messages (docs/formats.md) that writer and reader share.
+// Constants of the format of sparse messages (docs/formats.md) that writer and reader share.
 #pragma once
 
 #include <bit>
@@ -16,12 +16,12 @@ inline constexpr int kMaxCountBits = 16;
 inline constexpr int kSegmentSizeBits = 27;
 inline constexpr uint32_t kPartialTiles = 1u << 31;
 
-// Bits of the count of a tile that has fewer slots than are kept.
+// Bits of the slot count of a tile that has fewer slots than are kept.
 inline int bits_of_count(const SparseShape& shape) {
   return std::bit_width(static_cast<unsigned>(shape.kept - 1));
 }
 
-// bf16 numbers a tensor.
+// Number of bf16 scales per tensor.
 inline int scales_of(ValueFormat format) {
   if (format == ValueFormat::kTwoBit) return 2;
   return format == ValueFormat::kInt8 || format == ValueFormat::kOneBit ? 1 : 0;

@@ -1,6 +1,6 @@
 // What DisTrO does with all tiles of a model (docs/methods/distro.md), wherever the parameters are:
-// on a GPU where an arena has its copy there, else on the processor. Both have the same bits, and
-// so has any number of threads; payloads are packed and unpacked on the processor.
+// on a GPU if an arena has its copy there, else on the CPU. Both give the same bits, with any
+// number of threads; payloads are packed and unpacked on the CPU.
 #pragma once
 
 #include <memory>
@@ -18,30 +18,30 @@ namespace thinwire::codec {
 // How aggregated tiles change an arena.
 struct TileStep {
   tensor::TileUpdate update;
-  std::span<const float> shrink;  // of each tensor: what its parameters are multiplied with
+  std::span<const float> shrink;  // by tensor: the factor for its parameters
   float learning_rate;
 };
 
-// For one thread, which may use the pool.
+// Called by one thread, which may use the pool.
 class TileWork {
  public:
   virtual ~TileWork() = default;
 
-  // momentum = decay * momentum + gain * gradients; the largest coefficients move to `sent`. The
-  // momentum is kept as coefficients: tensor t's tiles one after the other from the tensor's
-  // offset, each column by column as tensor::TileDct::accumulate has it.
+  // momentum = decay * momentum + gain * gradients; then the largest coefficients move to `sent`.
+  // The momentum is kept as coefficients: tensor t's tiles one after another from the tensor's
+  // offset, each column by column as in tensor::TileDct::accumulate.
   virtual void take(const tensor::Arena& gradients, float gain, tensor::Arena& momentum,
                     SparseTiles& sent) = 0;
-  // With feedback: what take() moved last to `sent`, less what its values are now, goes back into
-  // the momentum.
+  // With feedback: adds to the momentum what the last take() moved to `sent`, minus the values that
+  // `sent` holds now.
   virtual void put_back(const SparseTiles& sent, tensor::Arena& momentum) = 0;
   // Updates `target` by the mean of the decoded messages, ordered by member.
   virtual void step(std::span<const SparseMessage> messages, const TileStep& step,
                     tensor::Arena& target) = 0;
 };
 
-// Options, tiles, layout and threads outlive it. Its functions throw Error where a GPU lacks
-// memory.
+// Options, tiles, layout and threads must outlive it. Its functions throw Error if a GPU runs out
+// of memory.
 std::unique_ptr<TileWork> make_tile_work(const method::DistroOptions& options,
                                          const DistroTiles& tiles, const tensor::Layout& layout,
                                          ThreadPool& threads);

@@ -1,5 +1,5 @@
-// TileWork by the kernels of tensor/kernels/portable_tiles.h: on a GPU, or on the processor with
-// one lane a tile, which tests compare with VectorTileWork.
+// TileWork with the kernels of tensor/kernels/portable_tiles.h: on a GPU, or on the CPU with one
+// lane per tile, which tests compare with VectorTileWork.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace thinwire::codec {
 
-// Numbers on the processor with a copy on a device, or without where the device is the processor.
+// Numbers in host memory with a copy on a device, or without one if the device is the CPU.
 class DeviceValues {
  public:
   DeviceValues(const tensor::DevicePlace& place, size_t count);
@@ -30,7 +30,7 @@ class DeviceValues {
 
 class DeviceTileWork final : public TileWork {
  public:
-  // Options, tiles, layout and threads outlive it. Throws Error when the device lacks memory.
+  // Options, tiles, layout and threads must outlive it. Throws Error when the device lacks memory.
   DeviceTileWork(const method::DistroOptions& options, const DistroTiles& tiles,
                  const tensor::Layout& layout, ThreadPool& threads,
                  const tensor::DevicePlace& place);
@@ -69,7 +69,7 @@ class DeviceTileWork final : public TileWork {
   ThreadPool& threads_;
   tensor::DevicePlace place_;
   std::vector<Side> sides_;
-  std::vector<std::pair<size_t, size_t>> sides_of_;  // a kind: of its rows, of its columns
+  std::vector<std::pair<size_t, size_t>> sides_of_;  // by kind: for its rows, for its columns
   DeviceValues rotations_;
   DeviceValues scratch_;
   std::unique_ptr<DeviceValues> senders_;  // made by the first step

@@ -1,4 +1,4 @@
-// TileWork on the processor, by the vector code of tensor/dct/dct.h and of this layer.
+// TileWork on the CPU, with the vector code of tensor/dct/dct.h and of this layer.
 #pragma once
 
 #include <vector>
@@ -12,7 +12,7 @@ namespace thinwire::codec {
 
 class VectorTileWork final : public TileWork {
  public:
-  // Options, tiles and threads outlive it.
+  // Options, tiles and threads must outlive it.
   VectorTileWork(const method::DistroOptions& options, const DistroTiles& tiles,
                  ThreadPool& threads)
       : options_(options), tiles_(tiles), threads_(threads) {}
@@ -27,19 +27,19 @@ class VectorTileWork final : public TileWork {
   // One thread's memory; made by the first take() and the first step().
   struct TakeMemory {
     explicit TakeMemory(const DistroTiles& tiles);
-    std::vector<TopK> top_k;  // a kind of tile
+    std::vector<TopK> top_k;  // by kind of tile
     FloatBuffer transform;
   };
   struct StepMemory {
     explicit StepMemory(const DistroTiles& tiles);
-    std::vector<int64_t> read;    // a message: entries of the segment that were used
+    std::vector<int64_t> read;    // by message: entries of the segment used so far
     std::vector<float> received;  // of one message and tile
     SlotMeans means;
     std::vector<uint16_t> slots;  // the aggregate of a tile, slots ascending
     std::vector<float> values;
     FloatBuffer transform;
   };
-  // Of a tile, slots ascending.
+  // The aggregate of a tile, slots ascending.
   struct Aggregate {
     std::span<const uint16_t> slots;
     const float* values;
@@ -64,10 +64,10 @@ class VectorTileWork final : public TileWork {
   const method::DistroOptions& options_;
   const DistroTiles& tiles_;
   ThreadPool& threads_;
-  std::vector<TakeMemory> taking_;    // a thread
-  std::vector<StepMemory> stepping_;  // a thread
-  std::vector<uint32_t> guesses_;     // a tile; TopK::take
-  std::vector<float> exact_;          // values before they are quantised; with feedback only
+  std::vector<TakeMemory> taking_;    // by thread
+  std::vector<StepMemory> stepping_;  // by thread
+  std::vector<uint32_t> guesses_;     // by tile; see TopK::take
+  std::vector<float> exact_;          // values before quantisation; only with feedback
 };
 
 }  // namespace thinwire::codec

@@ -1,6 +1,6 @@
 // Formats whose blocks of 256 values share a bf16 scale (docs/formats.md). Encoders write
-// wire_bytes(values) bytes; decoders say whether scales and codes are valid, and expect the right
-// length.
+// wire_bytes(values) bytes; decoders return whether scales and codes are valid, and expect the
+// right length.
 //
 //   fp8   E4M3 without infinities (Micikevicius et al. 2022, arXiv 2209.05433), 448 at the scale
 //   fp4   E3M0: 0 and the scale times 2^-6 ... 2^0, as Streaming DiLoCo has it (Douillard et al.

@@ -1,4 +1,4 @@
-// Which of many overrides bring a contradiction about.
+// Which of many overrides cause a contradiction.
 #pragma once
 
 #include <functional>
@@ -9,12 +9,13 @@
 
 namespace thinwire::config {
 
-// What is wrong with a recipe under these overrides; empty: nothing.
+// What is wrong with a recipe under these overrides; empty if nothing is.
 using Complaint = std::function<std::string(std::span<const std::string> overrides)>;
 
-// The overrides without any one of which there is no such contradiction as under all of them, in
-// their order; empty where there is one without overrides. Contradictions are the same where their
-// messages are but for numbers and texts in double quotes.
+// A smallest set of overrides, in their order, that still causes the contradiction seen under all
+// of them: leaving out any one of the set removes it. Empty if the contradiction exists without
+// overrides. Two contradictions are the same if their messages differ only in numbers and in texts
+// in double quotes.
 StringList blamed_overrides(StringList overrides, const Complaint& complaint);
 
 }  // namespace thinwire::config

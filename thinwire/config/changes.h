@@ -10,13 +10,14 @@
 
 namespace thinwire::config {
 
-// Calls `visit` for each field, named "table.field", as `one` has it and as `other` has it, in the
-// order in which print_recipe prints. Both recipes were read with the same method sections.
+// Calls `visit` for each field, named "table.field", with its value in `one` and in `other`, in the
+// order in which print_recipe prints. Both recipes must have been read with the same method
+// sections.
 using FieldPair =
     std::function<void(const std::string& name, const Field& one, const Field& other)>;
 void visit_fields(Recipe& one, Recipe& other, const FieldPair& visit);
 
-// A field whose value is another; values as a recipe file writes them.
+// A field whose value differs; values are as a recipe file writes them.
 struct FieldChange {
   std::string field;  // "table.field"
   std::string before;

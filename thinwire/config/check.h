@@ -1,4 +1,4 @@
-// Reading a recipe under a further check, which knows contradictions that config does not.
+// Reading a recipe with an additional check, for contradictions that config does not know.
 #pragma once
 
 #include <functional>
@@ -11,15 +11,15 @@ namespace thinwire::config {
 // Throws UsageError.
 using Check = std::function<void(const Recipe& recipe)>;
 
-// As their namesakes of recipe.h. Messages about contradictions, of either kind, begin with the
-// file's name, or name as few overrides as bring them about.
+// Like the functions of the same name in recipe.h. Messages about contradictions of either kind
+// begin with the file's name, or name the few overrides that cause them.
 Recipe load_recipe(const std::filesystem::path& path, std::span<const std::string> overrides,
                    const MethodSections& methods, const Check& further);
 Recipe parse_recipe(std::string_view toml, std::string_view origin,
                     std::span<const std::string> overrides, const MethodSections& methods,
                     const Check& further);
 
-// With renames of one's own.
+// The same with a given table of renames.
 Recipe parse_recipe(std::string_view toml, std::string_view origin,
                     std::span<const std::string> overrides, const MethodSections& methods,
                     const Check& further, const Renames& renames);

@@ -1,4 +1,4 @@
-// What the fields of a recipe mean, for people.
+// Explanations of recipe fields.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace thinwire::config {
 
-// What values of a field mean that its description does not know: value and sentence, by
+// Meanings of field values that the field's description does not know: value and sentence, by
 // "table.field".
 using Choices = std::map<std::string, std::vector<std::pair<std::string, std::string>>>;
 

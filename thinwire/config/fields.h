@@ -20,11 +20,11 @@ namespace thinwire::config {
 
 using StringList = std::vector<std::string>;
 
-// Upper limit of fields that have none.
+// The upper limit of fields without one.
 inline constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// A value of an enumeration, as the byte that it is, and the names of all values (base/names.h).
+// A value of an enumeration, as its underlying byte, and the names of all values (base/names.h).
 struct NamedTarget {
   uint8_t* value = nullptr;
   std::span<const std::string_view> names;
@@ -39,11 +39,11 @@ using FieldTarget = std::variant<int64_t*, double*, bool*, std::string*, StringL
 struct Field {
   std::string name;
   FieldTarget target;
-  std::string unit;      // "steps", "rows", "bit/s", ...; empty when it has none
+  std::string unit;      // "steps", "rows", "bit/s", ...; empty if it has none
   std::string sentence;  // what it means, one sentence
   double min = -kInfinity;
   double max = kInfinity;
-  bool min_open = false;  // the value must be above min, not at it
+  bool min_open = false;  // the value must be greater than min, not equal
   StringList choices;     // allowed texts; empty: any
 };
 
@@ -60,8 +60,7 @@ class Fields {
   void flag(std::string name, bool& value, std::string sentence);
   void text(std::string name, std::string& value, std::string sentence);
   void choice(std::string name, std::string& value, StringList choices, std::string sentence);
-  // A value of an enumeration, of which `choices` are allowed, in the order in which they are
-  // listed.
+  // A value of an enumeration of which only `choices` are allowed, listed in this order.
   template <Named E>
   void choice(const std::string& name, E& value, std::initializer_list<E> choices,
               const std::string& sentence) {
@@ -70,7 +69,7 @@ class Fields {
     named(name, {reinterpret_cast<uint8_t*>(&value), names_of(value)}, std::move(allowed),
           sentence);
   }
-  // All of them.
+  // The same, with all values allowed.
   template <Named E>
   void choice(const std::string& name, E& value, const std::string& sentence) {
     const std::span<const std::string_view> names = names_of(value);
@@ -92,11 +91,11 @@ class Fields {
 class Section {
  public:
   virtual ~Section() = default;
-  // Lists every field, bound to this object's members, whose present values are the defaults.
+  // Lists every field, bound to this object's members, whose current values are the defaults.
   virtual void describe(Fields& fields) = 0;
   virtual std::unique_ptr<Section> clone() const = 0;
-  // Of a section that a method or an optimizer brought, whose table has its name: the field that
-  // chooses it by that name.
+  // For a section that a method or an optimizer brought, named after it: the recipe field that
+  // chooses that method or optimizer by name.
   virtual std::string_view chosen_by() const { return "sync.method"; }
 };
 

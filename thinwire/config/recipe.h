@@ -1,5 +1,5 @@
-// A recipe: one TOML file that is a complete run. Every field has a type, a unit, a default, a
-// range and a sentence. Unknown keys, wrong types, values out of range and contradictions are
+// A recipe: one TOML file that describes a complete run. Every field has a type, a unit, a default,
+// a range and a sentence. Unknown keys, wrong types, values out of range and contradictions are
 // UsageErrors that name the file, the field, the value and what would be right.
 #pragma once
 
@@ -30,11 +30,11 @@ struct RunSection final : SectionOf<RunSection> {
 
 struct TrainSection final : SectionOf<TrainSection> {
   int64_t steps = 1000;
-  int64_t batch = 16;      // rows a step over all workers
-  int64_t microbatch = 0;  // rows a forward pass of one worker; 0: its whole share
-  int64_t sequence = 128;  // tokens a row
+  int64_t batch = 16;      // rows per step over all workers
+  int64_t microbatch = 0;  // rows per forward pass of one worker; 0: its whole share
+  int64_t sequence = 128;  // tokens per row
   int64_t workers = 1;
-  int64_t threads = 1;               // compute threads a worker
+  int64_t threads = 1;               // compute threads per worker
   std::string launcher = "threads";  // threads | mpi
   std::string device = "cpu";        // cpu | cuda | auto | torch_cpu
   std::string precision = "fp32";    // fp32 | bf16 | auto (bf16 where the device multiplies it)
@@ -53,21 +53,21 @@ struct OptimSection final : SectionOf<OptimSection> {
 struct EvalSection final : SectionOf<EvalSection> {
   int64_t every = 0;                 // steps between evaluations; 0: only at the end
   int64_t rows = 0;                  // rows of each validation set; 0: all
-  std::string watch = "validation";  // the validation set that patience and checkpoint.best go by
+  std::string watch = "validation";  // the validation set for patience and checkpoint.best
   int64_t patience = 0;  // evaluations without a lower loss that end the run; 0: none do
   void describe(Fields& fields) override;
 };
 
 struct CheckpointSection final : SectionOf<CheckpointSection> {
   int64_t every = 0;   // steps between checkpoints; 0: none by steps
-  double minutes = 5;  // one this long after the last, besides; 0: none by time
+  double minutes = 5;  // also one this long after the last; 0: none by time
   int64_t keep = 2;    // newest checkpoints kept
-  bool best = false;   // besides, that of the lowest validation loss
+  bool best = false;   // also keep that of the lowest validation loss
   void describe(Fields& fields) override;
 };
 
 struct LogSection final : SectionOf<LogSection> {
-  int64_t every = 1;  // steps between progress updates of plain output
+  int64_t every = 1;  // steps between progress lines in plain output
   bool tensorboard = true;
   void describe(Fields& fields) override;
 };
@@ -94,11 +94,12 @@ struct Recipe {
   LogSection log;
   LinksSection links;
   MethodSections methods;
-  // What whoever gave the recipe should know, a sentence each: names it uses that are others now.
-  // Not part of what it says.
+  // What the recipe's author should know, one sentence each: names in it that have changed since.
+  // Not part of the recipe's content.
   StringList notices;
 
-  // The section a method or an optimizer brought; throws Error if the recipe was read without it.
+  // The section that a method or an optimizer brought; throws Error if the recipe was read without
+  // it.
   const Section& section(const std::string& table) const;
   template <typename Options>
   const Options& section(const std::string& table) const {
@@ -109,25 +110,24 @@ struct Recipe {
 };
 
 // Reads a recipe. Path empty: all defaults. Overrides are "table.field=value" with TOML values;
-// bare strings need no quotes and numbers may carry a suffix (100M). Fills derived values that
-// depend on the recipe alone (kv_heads, intermediate, run.dir) and checks ranges and
-// contradictions.
+// bare strings need no quotes and numbers may carry a suffix (100M). Fills in derived values that
+// depend only on the recipe (kv_heads, intermediate, run.dir) and checks ranges and contradictions.
 Recipe load_recipe(const std::filesystem::path& path, std::span<const std::string> overrides,
                    const MethodSections& methods);
 
-// As load_recipe, from text; `origin` names it in errors.
+// Like load_recipe, from text; `origin` names the text in errors.
 Recipe parse_recipe(std::string_view toml, std::string_view origin,
                     std::span<const std::string> overrides, const MethodSections& methods);
 
-// The complete recipe as TOML that load_recipe reads back to the same recipe.
+// The complete recipe as TOML, from which load_recipe reads the same recipe.
 std::string print_recipe(const Recipe& recipe);
 
-// The fields whose values are not those of `from`, a line "table.field = value" each, under the
-// names that fields and values first had (config/renamed.h): what identifies a run. Both recipes
-// were read with the same method sections.
+// The fields whose values differ from those of `from`, a line "table.field = value" each, under the
+// names that fields and values had first (config/renamed.h): this identifies a run. Both recipes
+// must have been read with the same method sections.
 std::string print_changes(const Recipe& recipe, const Recipe& from);
 
-// Every field with type, unit, default, range and sentence, one block a table.
+// Every field with type, unit, default, range and sentence, one block per table.
 std::string explain_recipe(const MethodSections& methods);
 
 // Contradictions between fields; called by load_recipe and again when vocab becomes known.

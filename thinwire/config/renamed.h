@@ -1,6 +1,6 @@
-// Names that recipes once had: of fields, of whole tables, of values. Recipes, overrides and sweeps
-// may still use them, and whoever does is told the present ones. Recipes are printed with present
-// names; a run's identity keeps the first ones, so that a rename makes no other run of it.
+// Former names of recipe fields, tables and values. Recipes, overrides and sweeps may still use
+// them, and a notice then gives the current name. Recipes are printed with current names; a run's
+// identity keeps the first names, so a rename does not make it a different run.
 #pragma once
 
 #include <map>
@@ -16,13 +16,13 @@ namespace thinwire::config {
 
 struct RenamedKey {
   std::string_view before;  // "table.field", or "table" for a table with all its fields
-  std::string_view now;     // likewise
-  // Of a field that moved to another table: the field, by its first name, that it stood behind.
+  std::string_view now;     // the same, current
+  // For a field that moved to another table: the first name of the field that preceded it before.
   std::string_view behind = {};
 };
 
 struct RenamedValue {
-  std::string_view field;  // as it is called now; its values are texts
+  std::string_view field;  // current name; its values are texts
   std::string_view before;
   std::string_view now;
 };
@@ -32,30 +32,31 @@ struct Renames {
   std::span<const RenamedKey> keys;
   std::span<const RenamedValue> values;
 
-  // A "table.field" or a "table", as it is called now and as it was first called.
+  // The current, and the first, name of a "table.field" or a "table".
   std::string present_key(std::string_view key) const;
   std::string first_key(std::string_view key) const;
-  // A value of a field whose present name is `field`, likewise.
+  // The same for a value of the field whose current name is `field`.
   std::string present_value(std::string_view field, std::string_view value) const;
   std::string first_value(std::string_view field, std::string_view value) const;
-  // Fields and tables that `name` was once the name of, "muon_lr" included for "optim.muon_lr";
-  // empty: it never was.
+  // The current names of fields and tables that were once called `name`, without their table too
+  // ("muon_lr" for "optim.muon_lr"); empty if none was.
   std::string renamed_from(std::string_view name) const;
 };
 
-// Those of recipes.
+// The renames of recipes.
 const Renames& recipe_renames();
 
 // The names that one source uses: a file, a table [when.<method>], or the overrides.
 class NamesRead {
  public:
-  // Sentences about old names are added to `notices`, each once; they outlive the object.
+  // Sentences about old names are added to `notices`, each once; both arguments must outlive the
+  // object.
   NamesRead(const Renames& renames, StringList& notices) : renames_(renames), notices_(notices) {}
 
-  // The present name of a "table.field" or "table". Throws UsageError where the source has given
-  // the same thing by another name.
+  // The current name of a "table.field" or "table". Throws UsageError if the source has already
+  // given the same thing under another name.
   std::string key(std::string_view given);
-  // The present name of a value of the field whose present name is `field`.
+  // The current name of a value of the field whose current name is `field`.
   std::string value(std::string_view field, const std::string& given);
 
  private:
@@ -63,10 +64,10 @@ class NamesRead {
 
   Renames renames_;
   StringList& notices_;
-  std::map<std::string, std::string> given_;  // by present name
+  std::map<std::string, std::string> given_;  // by current name
 };
 
-// Changes of fields of `recipe` under the names that fields and values first had, in the order in
+// Changes of fields of `recipe` under the names that fields and values had first, in the order in
 // which recipes were printed then.
 std::vector<FieldChange> first_named(const Renames& renames, const Recipe& recipe,
                                      std::vector<FieldChange> changes);

@@ -1,4 +1,4 @@
-// The table [schedule] of a recipe: the course of the learning rate.
+// The table [schedule] of a recipe: how the learning rate changes over the run.
 #pragma once
 
 #include <cstdint>

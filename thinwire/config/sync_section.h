@@ -20,7 +20,7 @@ struct SyncSection final : SectionOf<SyncSection> {
   std::string within = "none";       // none | allreduce | distro: what clusters do every step
   int64_t clusters = 0;              // 0: no clusters
   RowShares shares = RowShares::kEqual;
-  StringList absent;        // "MEMBER=FIRST-LAST": rounds without a worker
+  StringList absent;        // "MEMBER=FIRST-LAST": rounds without that worker
   double timeout_s = 1800;  // all waits for other workers derive from this
   bool clustered() const { return within != "none"; }
   void describe(Fields& fields) override;

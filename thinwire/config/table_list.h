@@ -1,5 +1,5 @@
-// TOML files that are a list of equal tables, [[member]] after [[member]], read with the same
-// descriptions of fields, checks and messages as recipes.
+// TOML files that are a list of tables of one kind, [[member]] after [[member]], read with the same
+// field descriptions, checks and messages as recipes.
 #pragma once
 
 #include <filesystem>
@@ -12,13 +12,13 @@
 namespace thinwire::config {
 
 // One section for each [[name]] of the file, in its order: a copy of `prototype` with the table's
-// values. Throws UsageError that names file, line and field for whatever a recipe would refuse, for
-// anything but these tables, and where there is none.
+// values. Throws UsageError naming file, line and field for anything that a recipe would refuse,
+// for anything but these tables, and if there is none.
 std::vector<std::unique_ptr<Section>> load_table_list(const std::filesystem::path& file,
                                                       const std::string& name,
                                                       const Section& prototype);
 
-// The same with the sections' own type.
+// The same, returning the sections' own type.
 template <typename T>
 std::vector<T> load_tables(const std::filesystem::path& file, const std::string& name) {
   std::vector<T> tables;
@@ -28,7 +28,7 @@ std::vector<T> load_tables(const std::filesystem::path& file, const std::string&
   return tables;
 }
 
-// The section as a table [[name]] that load_table_list reads back.
+// The section as a table [[name]] that load_table_list can read.
 std::string print_table(const std::string& name, Section& section);
 
 }  // namespace thinwire::config

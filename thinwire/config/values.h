@@ -1,5 +1,4 @@
-// Values of recipe fields: assigning what somebody wrote, with its checks, and writing it down
-// again.
+// Values of recipe fields: assigning what somebody wrote, with checks, and printing it again.
 #pragma once
 
 #include <span>
@@ -12,22 +11,22 @@
 
 namespace thinwire::config {
 
-// Something that no field takes, e.g. a date; says what it is.
+// Something that no field accepts, e.g. a date; says what it is.
 struct Unusable {
   std::string kind;
 };
 
-// A value as it was written, before its field's type is looked at.
+// A value as it was written, before its field's type is considered.
 using Value = std::variant<bool, int64_t, double, std::string, StringList, Unusable>;
 
-// Sets the field. Numbers may be integers or strings such as "100M", integers may be whole floats.
-// Throws UsageError "[table] field must be ..., got ..." for a wrong type, a value out of range or
-// an unknown choice; the field is then unchanged.
+// Sets the field. Numbers may be integers or strings such as "100M"; integers may be floats without
+// a fraction. Throws UsageError "[table] field must be ..., got ..." for a wrong type, a value out
+// of range or an unknown choice; the field is then unchanged.
 void assign(const Field& field, std::string_view table, const Value& value);
 
-// The field's present value as TOML.
+// The field's current value as TOML.
 std::string print_value(const Field& field);
-// As print_value, but a text without quotes, as people write it on the command line.
+// Like print_value, but with texts unquoted, as people write them on the command line.
 std::string plain_value(const Field& field);
 std::string print_string(std::string_view text);
 

@@ -15,15 +15,15 @@ namespace thinwire::convert {
 using Notes = std::vector<std::string>;
 
 // Writes config.json, generation_config.json, model.safetensors (dtype kF32 or kBf16) and, for a
-// SentencePiece vocabulary, tokenizer.model with tokenizer_config.json; a byte vocabulary goes out
-// as vocabulary.json, which transformers cannot use. `source` is anything load_model takes. The
-// folder appears when it is complete; throws Error when it exists and is not empty.
+// SentencePiece vocabulary, tokenizer.model with tokenizer_config.json; a byte vocabulary is
+// written as vocabulary.json, which transformers cannot use. `source` is anything that load_model
+// accepts. The folder appears only when it is complete; throws Error if it exists and is not empty.
 Notes export_hf(const fs::path& source, const fs::path& out_dir, DType dtype,
                 const checkpoint::TensorProgress& progress = {});
 
 // Reads a Hugging Face folder (config.json, model.safetensors or its shards with index, fp32,
 // bf16 or fp16, tied or untied, grouped-query) into a Thinwire checkpoint folder of step 0, usable
-// for train.init, generate and export. Throws Error that names the file and what is wrong: an
+// for train.init, generate and export. Throws Error naming the file and what is wrong: an
 // architecture that Thinwire lacks (hf_architectures.h), a feature Thinwire's model lacks (biases,
 // scaled or partial rotary embedding, a head_dim other than hidden_size / num_attention_heads),
 // missing, extra or misshaped tensors.
@@ -34,7 +34,7 @@ Notes import_hf(const fs::path& hf_dir, const fs::path& out_dir,
 // Whether the folder has a config.json.
 bool is_hf_folder(const fs::path& folder);
 
-// The folder as it lies, for load_model.
+// Loads the folder as it is, for load_model.
 LoadedModel load_hf(const fs::path& hf_dir, const checkpoint::TensorProgress& progress = {});
 
 }  // namespace thinwire::convert

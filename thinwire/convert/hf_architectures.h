@@ -1,6 +1,5 @@
-// The architectures that Hugging Face's folders and ours have in common: what config.json calls
-// them and their fields. Tensors need no table: method::Architecture names them as Hugging Face
-// does.
+// The architectures that both Hugging Face and Thinwire have: the names of each and of its fields
+// in config.json. Tensors need no table: method::Architecture names them as Hugging Face does.
 #pragma once
 
 #include <span>
@@ -15,20 +14,20 @@ struct HfArchitecture {
   std::string_view name;        // of method::Architecture
   std::string_view model_type;  // in config.json
   std::string_view class_name;  // the one entry of "architectures" there
-  // All of [model] but `architecture`. Throws Error that names the file, the field, its value and
-  // what would be right for what the model does not compute.
+  // All of [model] except `architecture`. For anything that the model does not compute, throws
+  // Error naming the file, the field, its value and what would be right.
   config::ModelSection (*read)(const HfFields& fields);
-  // config.json but for its special tokens; `dtype` by its name in PyTorch.
+  // config.json without its special tokens; `dtype` is PyTorch's name.
   HfJson (*print)(const HfConfig& config, const char* dtype);
 };
 
 std::span<const HfArchitecture* const> all_hf_architectures();
 
-// The one that config.json names, by its model_type or else by its class. Throws Error that says
-// which can be imported.
+// The architecture that config.json names, by its model_type or else by its class. Throws Error
+// that says which can be imported.
 const HfArchitecture& hf_architecture_of(const HfFields& fields);
 
-// That of a model of ours. Throws Error where Hugging Face has none.
+// The architecture of one of our models. Throws Error if Hugging Face has none.
 const HfArchitecture& hf_architecture_of(const config::ModelSection& model);
 
 }  // namespace thinwire::convert

@@ -17,19 +17,18 @@ struct HfConfig {
   std::optional<int64_t> bos;  // bos_token_id
 };
 
-// Reads config.json as transformers 4.x and 5.x write it, absent fields taking transformers'
-// defaults. Throws Error that names the file, the field, its value and what would be right when it
-// is of no architecture of hf_architectures.h or asks for something Thinwire's model does not
-// compute.
+// Reads config.json as transformers 4.x and 5.x write it; absent fields get transformers' defaults.
+// Throws Error naming the file, the field, its value and what would be right if the architecture is
+// not in hf_architectures.h or asks for something that Thinwire's model does not compute.
 HfConfig read_hf_config(const fs::path& path);
 
-// The ids of special tokens; none where they are -1.
+// The ids of special tokens; -1: none.
 struct SpecialTokens {
   int32_t bos = -1;  // what texts begin with, whatever the vocabulary calls it
   int32_t eos = -1;
 };
 
-// The same for writing, readable by both.
+// Prints a config.json that both versions can read.
 std::string print_hf_config(const HfConfig& config, const SpecialTokens& tokens, DType dtype);
 
 // generation_config.json.

@@ -1,4 +1,4 @@
-// The fields of a Hugging Face config.json, read with the messages that its errors need.
+// Reads the fields of a Hugging Face config.json, with error messages.
 #pragma once
 
 #include <fmt/format.h>
@@ -17,7 +17,8 @@ namespace thinwire::convert {
 
 using HfJson = nlohmann::ordered_json;
 
-// One JSON object of the file; null counts as absent, as transformers writes it. Both outlive it.
+// One JSON object of the file; null counts as absent, since transformers writes it so. Both
+// arguments must outlive it.
 class HfFields {
  public:
   HfFields(const fs::path& path, const HfJson& json) : path_(path), json_(json) {}
@@ -30,13 +31,13 @@ class HfFields {
   }
 
   const HfJson* find(const char* key) const;
-  // Each refuses a value of another kind; counts are from 1 to max.
+  // Each refuses a value of the wrong type; counts must be from 1 to max.
   std::optional<int64_t> find_count(const char* key, int64_t max) const;
   int64_t count(const char* key, int64_t max) const;
   double number(const char* key, double absent) const;
   bool flag(const char* key) const;
   std::string text(const char* key, const std::string& absent) const;
-  // The object of this name; none where there is none.
+  // The object with this name, if there is one.
   std::optional<HfFields> object(const char* key) const;
 
   // Refuses a value that the field of [model] could not have.

@@ -15,9 +15,9 @@ class HfWeights {
   // index says.
   explicit HfWeights(const fs::path& folder);
 
-  // Throws Error unless the tensors are exactly those of the model. Not counted as extra: rotary
-  // frequencies, which old checkpoints store and which follow from the configuration, and the head
-  // of a tied model where it equals the embedding.
+  // Throws Error unless the tensors are exactly those of the model. Two kinds do not count as
+  // extra: rotary frequencies, which old checkpoints store although they follow from the
+  // configuration, and the head of a tied model if it equals the embedding.
   checkpoint::TensorFiles select(const config::ModelSection& model) const;
 
  private:

@@ -1,5 +1,5 @@
-// A model out of any folder that holds one: a run folder (its newest checkpoint), a checkpoint, or
-// a Hugging Face folder.
+// Loads a model from any folder that holds one: a run folder (its newest checkpoint), a checkpoint,
+// or a Hugging Face folder.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +14,21 @@ namespace thinwire::convert {
 
 struct LoadedModel {
   config::ModelSection model;  // complete: vocab, kv_heads and intermediate are set
-  int64_t sequence = 0;        // tokens of a row the model was trained on
+  int64_t sequence = 0;        // tokens per row in its training
   std::unique_ptr<tensor::Layout> layout;
   std::unique_ptr<tensor::Arena> params;
   std::unique_ptr<data::Vocabulary> vocabulary;  // null when the folder has none
-  int32_t begin = -1;                            // the token that texts begin with; -1: none
+  int32_t begin = -1;                            // the token with which texts begin; -1: none
 };
 
-// Makes layout and params of loaded.model, not yet initialised. Throws UsageError that names
-// `origin` where this machine cannot hold them.
+// Allocates layout and params of loaded.model, without initialising them. Throws UsageError naming
+// `origin` if this machine cannot hold them.
 void allocate_params(LoadedModel& loaded, const fs::path& origin);
 
-// Texts begin as in training. Thinwire's ends every document with EOS, so what follows one begins a
-// text: `begin` is EOS for what was trained here. Weights from elsewhere begin as their folder says
-// (convert/hf_tokenizer.h). Throws Error that names the folder when it is none of the three or is
-// damaged.
+// Texts begin as they did in training. Thinwire's training ends every document with EOS, so a text
+// begins after an EOS, and `begin` is EOS for models trained here. With weights from elsewhere,
+// texts begin as their folder says (convert/hf_tokenizer.h). Throws Error naming the folder if it
+// is none of the three or is damaged.
 LoadedModel load_model(const fs::path& path);
 
 }  // namespace thinwire::convert
