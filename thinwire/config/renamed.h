@@ -49,8 +49,7 @@ const Renames& recipe_renames();
 // The names that one source uses: a file, a table [when.<method>], or the overrides.
 class NamesRead {
  public:
-  // Sentences about old names are added to `notices`, each once; both arguments must outlive the
-  // object.
+  // Sentences about old names are added to `notices`, each once; it must outlive the object.
   NamesRead(const Renames& renames, StringList& notices) : renames_(renames), notices_(notices) {}
 
   // The current name of a "table.field" or "table". Throws UsageError if the source has already

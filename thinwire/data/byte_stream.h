@@ -14,10 +14,11 @@ class ByteStream {
   static std::unique_ptr<ByteStream> open(const std::filesystem::path& path);
 
   virtual ~ByteStream() = default;
-  // Fills out, or its beginning at the end of the file; 0 there. Throws Error naming the file when
-  // it cannot be read, is not compressed as its name says, is damaged, or ends too early.
+  // Fills `out`, or less of it near the end of the file, and returns the number of bytes; 0 at the
+  // end. Throws Error naming the file when it cannot be read, is not compressed as its name says,
+  // is damaged, or ends too early.
   virtual size_t read(std::span<char> out) = 0;
-  // Bytes of the file itself used so far.
+  // Bytes of the file itself, as stored, read so far.
   virtual uint64_t consumed() const = 0;
 };
 

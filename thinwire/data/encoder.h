@@ -1,11 +1,11 @@
-// Encodes much text fast, with the same result as Vocabulary::encode: words repeat, so their tokens
-// are remembered, and a long document never goes through SentencePiece in one piece (whose memory
-// grows by a large factor of the text).
+// Encodes large amounts of text fast, with the same result as Vocabulary::encode. Words repeat, so
+// their tokens are cached, and a long document never goes through SentencePiece in one piece, which
+// would need many times the text's size in memory.
 //
-// Why the result is the same: where no piece of the vocabulary has a space after another character,
-// no merge (BPE) and no path (unigram) crosses the border before a run of spaces, so the text may
-// be cut there; the cut-off space is the one that encoding puts before a text. Vocabularies without
-// that property are encoded in one go. Not thread-safe: one for each thread.
+// Why the result is the same: if no piece of the vocabulary has a space after another character, no
+// merge (BPE) and no path (unigram) crosses the border before a run of spaces, so the text may be
+// cut there; the space cut off is the one that encoding puts before a text. With vocabularies that
+// lack this property, texts are encoded whole. Not thread-safe: use one for each thread.
 #pragma once
 
 #include <cstdint>

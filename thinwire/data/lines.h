@@ -1,4 +1,4 @@
-// Lines of a text file that may be compressed, checked: no NUL bytes, and UTF-8 or made so.
+// Lines of a text file that may be compressed, checked: no NUL bytes, and valid UTF-8 or repaired.
 #pragma once
 
 #include <cstdint>
@@ -11,28 +11,28 @@
 
 namespace thinwire::data {
 
-// A line without its line break, or a piece of one longer than the reader's limit.
+// A line without its line break, or a piece of a line that is longer than the reader's limit.
 struct Line {
   std::string text;
   uint64_t number = 0;  // counted from 1
   bool begins = true;   // the piece begins the line
   bool ends = true;     // and ends it
-  std::string fault;    // why it is no text, where the reader was told to go on; else empty
+  std::string fault;    // why it is not text, if the reader is to mark faults; else empty
 };
 
 class LineReader {
  public:
-  // longest: bytes of a piece, at least 4. replace_invalid: as in TextOptions. mark_faults: lines
-  // that are no text come with their fault.
+  // longest: bytes of a piece, at least 4. replace_invalid: as in TextOptions. mark_faults: return
+  // lines that are not text, with their fault.
   LineReader(std::filesystem::path path, size_t longest, bool replace_invalid,
              bool mark_faults = false);
 
-  // False at the end of the file. Throws Error naming the file and the byte (counted uncompressed)
-  // for what is no text, unless faults are to be marked.
+  // False at the end of the file. For anything that is not text it throws Error naming the file and
+  // the byte (counted uncompressed), unless faults are to be marked.
   bool next(Line& line);
   uint64_t consumed() const { return stream_->consumed(); }
   uint64_t replaced() const { return replaced_; }
-  // Of the uncompressed bytes read so far.
+  // Digest of the uncompressed bytes read so far.
   uint64_t digest() const { return hash_.value(); }
 
  private:
@@ -50,7 +50,7 @@ class LineReader {
   StreamHash hash_;
   std::string buffer_;
   size_t at_ = 0;        // where the unread part of buffer_ begins
-  size_t searched_ = 0;  // up to here buffer_ is known to hold no unread line break
+  size_t searched_ = 0;  // buffer_ is known to hold no unread line break before this
   uint64_t offset_ = 0;  // of buffer_[at_] in the text
   uint64_t number_ = 1;
   bool inside_line_ = false;

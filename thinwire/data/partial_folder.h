@@ -6,7 +6,7 @@
 namespace thinwire::data {
 
 // Builds <target>.partial and renames it to target. What an earlier, killed attempt left there is
-// removed; a living one (it holds a lock on the folder) is an Error.
+// removed; an attempt still running (it holds a lock on the folder) is an Error.
 class PartialFolder {
  public:
   explicit PartialFolder(const fs::path& target);
@@ -15,7 +15,7 @@ class PartialFolder {
   PartialFolder& operator=(const PartialFolder&) = delete;
 
   const fs::path& path() const { return partial_; }
-  // Takes the place of what was at target.
+  // Replaces whatever was at target.
   void publish();
 
  private:

@@ -25,17 +25,17 @@ struct Batch {
 class Prefetcher {
  public:
   // Which rows a step takes; called on the prefetch thread, in step order, at most `depth` steps
-  // ahead of what was taken.
+  // ahead of take().
   using Order = std::function<std::vector<uint64_t>(uint64_t step)>;
 
   // `rows` must outlive this; depth >= 1.
   Prefetcher(const Rows& rows, uint64_t first_step, Order order, size_t depth = kStepsReadAhead);
-  ~Prefetcher();  // stops the thread; what was read ahead is dropped
+  ~Prefetcher();  // stops the thread and drops what was read ahead
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  // The next step's batch, in order from first_step. What went wrong while reading it is thrown
-  // here, again on every later call.
+  // The next step's batch, in order from first_step. An error while reading it is thrown here, and
+  // again on every later call.
   Batch take();
 
  private:

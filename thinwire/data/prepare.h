@@ -5,9 +5,9 @@
 // train/NNNNN.tws, validation/<set>/NNNNN.tws. It is built as <data.dir>.partial and appears under
 // its name by one rename. Every document ends with EOS. data.validation_fraction of the documents
 // becomes the set "validation", taken in blocks of documents spread evenly (data/split.h); each of
-// data.validation_text ("name=path") becomes a set of its own. The vocabulary sees training
-// documents only. The result depends on the text and the [data] section alone, not on the number of
-// cores or the run's seed.
+// data.validation_text ("name=path") becomes a set of its own. The vocabulary is trained on
+// training documents only. The result depends only on the text and the [data] section, not on the
+// number of cores or the run's seed.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct SetSummary {
   uint64_t tokens = 0;      // EOS included
   uint64_t text_bytes = 0;  // UTF-8 bytes of the documents
   uint64_t shards = 0;
-  // XXH3 of each shard's tokens; none where an older program prepared them.
+  // XXH3 of each shard's tokens; empty if an older program prepared them.
   std::vector<uint64_t> shard_hashes = {};
 };
 
@@ -46,12 +46,12 @@ struct PrepareProgress {
   // "counting documents", "reading", "training the vocabulary", "tokenising"
   std::string phase;
   uint64_t done = 0;     // bytes of input read in this phase
-  uint64_t total = 0;    // 0 where it is not known
+  uint64_t total = 0;    // 0 if not known
   SkippedLines skipped;  // in this phase
 };
 
 struct PrepareOptions {
-  bool force = false;  // replace a prepared folder made from other text or settings
+  bool force = false;  // replace a folder prepared from different text or settings
   int threads = 0;     // 0: all cores; the result is the same
   // May be empty; called a few times a second.
   std::function<void(const PrepareProgress&)> progress = {};
@@ -61,18 +61,18 @@ struct PrepareOptions {
 
 // Does the work, or returns at once with already_prepared when the folder holds the same inputs
 // (path, size, modification time) prepared with the same settings. Throws UsageError for a recipe
-// that cannot be meant, Error for bad text, a different prepared folder without force, or a folder
-// that is not Thinwire's, Interrupted when cancelled; nothing is left behind then.
+// that makes no sense; Error for bad text, a differently prepared folder without force, or a folder
+// that is not Thinwire's; Interrupted when cancelled. In each case nothing is left behind.
 PrepareSummary prepare(const config::DataSection& data, const PrepareOptions& options);
 
 // What prepare.json of a prepared folder says. Throws Error when there is none or it is damaged.
 PrepareSummary read_prepared(const fs::path& folder);
 
-// How data.dir was prepared otherwise than `data` says, one line for each difference. Empty where
-// nothing can be compared: data.text is not set, or is not here any more.
+// How the preparation of data.dir differs from what `data` says, one line for each difference.
+// Empty if nothing can be compared because data.text is not set or no longer exists.
 std::vector<std::string> prepared_otherwise(const config::DataSection& data);
 
-// Where a prepared folder keeps the shards of a set: train/, or validation/<name>/.
+// The folder of a set's shards in a prepared folder: train/, or validation/<name>/.
 fs::path set_folder(const fs::path& folder, const std::string& name);
 
 }  // namespace thinwire::data

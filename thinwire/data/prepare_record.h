@@ -1,4 +1,4 @@
-// prepare.json: what a prepared folder was made of, and what it holds.
+// prepare.json: what a prepared folder was made from, and what it holds.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ struct PrepareRecord {
 // Settings and inputs of a preparation that is about to begin.
 PrepareRecord make_record(const config::DataSection& data);
 
-// Why `folder`, prepared as `old` says, does not serve for `wanted`: one line for each difference;
-// empty when it serves.
+// Why a folder prepared as `old` says cannot be used for `wanted`: one line for each difference;
+// empty if it can.
 std::vector<std::string> differences(const PrepareRecord& old, const PrepareRecord& wanted);
 
 std::string print_record(const PrepareRecord& record);

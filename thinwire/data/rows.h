@@ -21,7 +21,7 @@ class Rows {
 
   uint64_t count() const { return count_; }  // rows of one pass
   int64_t sequence() const { return sequence_; }
-  // Where row `index` lies, in [0, count). Any index works.
+  // The place of row `index`, in [0, count). Any index works.
   uint64_t place(uint64_t index) const;
   // The sequence + 1 tokens of row `index`: inputs are the first `sequence`, targets the last.
   void row(uint64_t index, std::span<int32_t> out) const;

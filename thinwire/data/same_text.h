@@ -1,5 +1,5 @@
-// Text that is given twice. Its second copy would be trained on while the first is held out, and
-// the validation loss would mean nothing; so it is refused.
+// Text given twice is refused: its second copy would be trained on while the first is held out, and
+// the validation loss would mean nothing.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace thinwire::data {
 
-// Throws Error that names both paths where two of them are one file, links followed.
+// Throws Error naming both paths if two of them are the same file, following links.
 void refuse_same_file(const std::vector<InputFile>& files);
 
-// Tells files of equal text, however they are compressed, by the digest of what was read of them.
+// Detects files of equal text, however they are compressed, by the digests of their contents.
 class TextDigests {
  public:
   void add(const fs::path& file, uint64_t digest);
-  // Throws Error that names files of equal text if there were any.
+  // Throws Error naming the files of equal text if there are any.
   void refuse_equal() const;
 
  private:

@@ -1,4 +1,4 @@
-// An even sample of text that streams by, of bounded size: the vocabulary is trained on it.
+// An even sample, of bounded size, of text that streams by: the vocabulary is trained on it.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 namespace thinwire::data {
 
 // Documents are cut into segments of a few kilobytes, at line breaks or spaces where there are any.
-// Of all segments those with the smallest hash of their number stay, as many as fit into the
-// budget: every part of the text has the same chance, and the same text gives the same sample.
+// The segments with the smallest hashes of their numbers are kept, as many as fit into the budget:
+// every part of the text has the same chance, and the same text gives the same sample.
 class TextSample {
  public:
   explicit TextSample(uint64_t budget_bytes) : budget_(budget_bytes) {}

@@ -1,4 +1,4 @@
-// Writes one token set: a folder of shards of at most so many tokens.
+// Writes one token set: a folder of shards of limited size.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ class SetWriter {
  public:
   SetWriter(std::string name, fs::path folder, const Vocabulary& vocabulary, int64_t shard_tokens);
 
-  // A shard holds whole documents; one of more than shard_tokens gets a shard of its own.
+  // A shard holds whole documents; a document of more than shard_tokens gets a shard of its own.
   void add(std::span<const int32_t> tokens, uint64_t text_bytes);
   // Completes the last shard.
   SetSummary finish();

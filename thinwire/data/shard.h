@@ -37,7 +37,7 @@ class ShardWriter {
   uint64_t tokens() const { return header_.tokens; }
   uint64_t documents() const { return header_.documents; }
   void commit();
-  // Once it is committed: XXH3 of its tokens' bytes.
+  // After commit(): XXH3 of the tokens' bytes.
   uint64_t payload_hash() const { return header_.payload_hash; }
 
  private:
@@ -59,7 +59,7 @@ class ShardReader {
   const fs::path& path() const { return path_; }
   uint64_t tokens() const { return header_.tokens; }
   void verify() const;
-  // Tokens [first, first + out.size()); throws Error when that reaches past the end.
+  // Tokens [first, first + out.size()); throws Error if that reaches past the end.
   void read(uint64_t first, std::span<int32_t> out) const;
 
  private:
@@ -72,13 +72,13 @@ class ShardReader {
 // thread-safe.
 class TokenSet {
  public:
-  // Throws Error when there is no shard, one is missing in the row of numbers, one is damaged, or
-  // one was made with another vocabulary. verify: check the tokens' hash too.
+  // Throws Error if there is no shard, or if a shard is missing in the sequence of numbers,
+  // damaged, or made with another vocabulary. verify: check the tokens' hash too.
   static TokenSet open(const fs::path& folder, uint64_t vocabulary_digest, bool verify);
 
   uint64_t tokens() const { return starts_.back(); }
   uint64_t documents() const;
-  // Equal for equal tokens in equal shards; from the checksums in the headers.
+  // Equal for equal tokens in equal shards; computed from the checksums in the headers.
   uint64_t digest() const;
   const std::vector<ShardReader>& shards() const { return shards_; }
   const fs::path& folder() const { return folder_; }

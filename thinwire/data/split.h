@@ -1,5 +1,5 @@
-// Which documents of a text are held out for validation: of every 1 / fraction blocks of documents
-// the middle one. Blocks keep neighbouring documents, which resemble each other, on one side.
+// Which documents of a text are held out for validation: the middle one of every 1 / fraction
+// blocks of documents. Blocks keep neighbouring documents, which resemble each other, on one side.
 #pragma once
 
 #include <cstdint>
@@ -25,20 +25,20 @@ class Split {
   bool operator==(const Split&) const = default;
 
  private:
-  uint64_t blocks_before(uint64_t blocks) const;  // held out among the first `blocks`
+  uint64_t blocks_before(uint64_t blocks) const;  // number held out among the first `blocks`
 
   double fraction_;
   uint64_t block_;
 };
 
-// Whether the split depends on more of the text than these first documents of it.
+// Whether the split depends on more of the text than these first documents.
 bool split_needs_more(const config::DataSection& data, const TextSize& first);
 
-// The split of a text of this size, or of these first documents once split_needs_more says no: what
-// data.validation_fraction and data.validation_block say. With validation_block 0, blocks of 64
-// documents, where the fraction holds out at least one such block. Otherwise the blocks are smaller
-// (the largest power of two that the held-out documents fill), and what is held out is at least one
-// document, and at least 4 kB of text unless that is more than a tenth of it.
+// The split that data.validation_fraction and data.validation_block give for a text of this size,
+// or for one with these first documents once split_needs_more() is false. With validation_block 0,
+// the blocks have 64 documents if the fraction holds out at least one such block. Otherwise blocks
+// are smaller (the largest power of two that the held-out documents fill), and at least one
+// document is held out, and at least 4 kB of text unless that is more than a tenth of it.
 Split split_of(const config::DataSection& data, const TextSize& size);
 
 }  // namespace thinwire::data

@@ -25,22 +25,22 @@ struct TextOptions {
   // false: bytes that are not UTF-8 are an Error naming file and byte offset; true: each maximal
   // invalid piece becomes U+FFFD and is counted.
   bool replace_invalid = false;
-  // Lines of a .jsonl file that hold no document (not JSON, no text field, not text) are left out
-  // and counted instead of an Error. A file of such lines alone stays an Error.
+  // Lines of a .jsonl file that hold no document (not JSON, no text field, not text) are skipped
+  // and counted instead of being an Error. A file with only such lines is still an Error.
   bool skip_bad_lines = false;
-  // A longer .txt document is cut into several at a line's end, or inside a line that is longer
-  // than this; a longer .jsonl line is a bad one.
+  // A longer .txt document is cut into several at the end of a line, or inside a line that is
+  // longer than this; a longer .jsonl line is a bad line.
   uint64_t max_document_bytes = uint64_t{16} << 20;
 };
 
-// An input file and what tells whether it changed.
+// An input file, with what shows whether it has changed.
 struct InputFile {
   fs::path path;
   uint64_t bytes = 0;
   int64_t modified_ns = 0;
 };
 
-// Lines that were left out.
+// Lines that were skipped.
 struct SkippedLines {
   static constexpr size_t kNamed = 5;
 
@@ -51,15 +51,15 @@ struct SkippedLines {
   void add(const SkippedLines& later);
 };
 
-// The files that paths (files or folders) stand for, in reading order. Throws Error for a path that
-// does not exist, a file of unknown ending, a folder without any readable file, and a file that is
-// named twice.
+// The files that the paths (files or folders) stand for, in reading order. Throws Error for a path
+// that does not exist, a file with an unknown ending, a folder without any readable file, and a
+// file that is listed twice.
 std::vector<InputFile> list_inputs(const std::vector<std::string>& paths);
 
-// One file of any ending; throws Error when it does not exist.
+// One file with any ending; throws Error when it does not exist.
 InputFile describe_input(const fs::path& path);
 
-// Gives the documents of `files` one after the other, without trailing white space, never empty.
+// Returns the documents of `files` one after another, without trailing whitespace, never empty.
 // "\r\n" counts as "\n"; a byte order mark is dropped. Throws Error, naming the file and byte
 // offset or line, for what is not text (NUL bytes), not UTF-8, damaged compression, or not JSON.
 // Offsets count uncompressed bytes. Not thread-safe.
@@ -70,15 +70,15 @@ class DocumentSource {
   DocumentSource(const DocumentSource&) = delete;
   DocumentSource& operator=(const DocumentSource&) = delete;
 
-  // The next document; nothing at the end. An input file without any document is an Error, and so,
-  // at the end, are files of the same text.
+  // The next document; nullopt at the end. An input file without any document is an Error, and so,
+  // at the end, are files with the same text.
   std::optional<std::string> next();
 
-  // Progress in bytes of the files as they lie on disk.
+  // Progress in bytes of the files as stored on disk.
   uint64_t bytes_read() const;
   uint64_t total_bytes() const;
   uint64_t replaced() const;    // invalid pieces replaced so far
-  uint64_t text_bytes() const;  // bytes of the documents given out so far
+  uint64_t text_bytes() const;  // bytes of the documents returned so far
   const SkippedLines& skipped() const;
 
  private:

@@ -2,11 +2,11 @@
 // bytes (file vocabulary.json): 256 byte values, then EOS (256) and BOS (257).
 //
 // Encoding never adds BOS or EOS. Text is taken as it is (no Unicode normalisation); SentencePiece
-// text gets the usual leading-space marker, which decoding takes away again, so that
-// decode(encode(text)) == text for valid UTF-8 without U+2581 (the marker itself), under models
-// that train_sentencepiece makes. Models from elsewhere may normalise. Thread-safe: all const
-// members may be called at once from many threads. Source: Kudo and Richardson 2018, arXiv
-// 1808.06226; BPE after Sennrich et al. 2016, arXiv 1508.07909.
+// text gets the usual leading-space marker, which decoding removes again, so that
+// decode(encode(text)) == text for valid UTF-8 without U+2581 (the marker itself), with models that
+// train_sentencepiece makes. Models from elsewhere may normalise. Thread-safe: all const members
+// may be called at once from many threads. Source: Kudo and Richardson 2018, arXiv 1808.06226; BPE
+// after Sennrich et al. 2016, arXiv 1508.07909.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ inline constexpr const char* kByteFile = "vocabulary.json";
 
 class Vocabulary {
  public:
-  // Finds vocabulary.model or vocabulary.json in a folder, or tokenizer.model where neither is
-  // there (the name Hugging Face folders use). Throws Error when there is none or it is damaged.
+  // Finds vocabulary.model or vocabulary.json in a folder or, if neither exists, tokenizer.model
+  // (the name in Hugging Face folders). Throws Error when there is none or it is damaged.
   static std::unique_ptr<Vocabulary> load(const fs::path& folder);
   // The same, but null when there is none.
   static std::unique_ptr<Vocabulary> find_in(const fs::path& folder);
@@ -46,16 +46,16 @@ class Vocabulary {
   // The bytes a token stands for inside a text (BOS, EOS and other control tokens: none). They need
   // not be complete UTF-8. Throws Error when the token is outside the vocabulary.
   virtual std::string piece(int32_t token) const = 0;
-  // What a token is called, e.g. "</s>", as the vocabulary's file says; bytes have no names. And
-  // the token of a name, -1 when there is none.
+  // A token's name in the vocabulary's file, e.g. "</s>"; bytes have no names. And the token with a
+  // given name, -1 if there is none.
   virtual std::string name(int32_t token) const = 0;
   virtual int32_t find(std::string_view name) const = 0;
-  // Whether encoding puts a space before a text that decoding must take away.
+  // Whether encoding puts a space before a text, which decoding must remove.
   virtual bool leading_space() const = 0;
 
-  // Bytes that are not UTF-8 (a byte token without its fellows) come out as U+FFFD.
+  // Bytes that are not UTF-8 (a byte token without the rest of its character) become U+FFFD.
   std::string decode(std::span<const int32_t> tokens) const;
-  // Hash of the file: shards of another vocabulary are told apart by it.
+  // Hash of the file, by which shards of another vocabulary are recognised.
   uint64_t digest() const { return digest_; }
   const fs::path& file() const { return file_; }
 
@@ -67,16 +67,16 @@ class Vocabulary {
   uint64_t digest_;
 };
 
-// Decodes token by token, for generation: gives out complete UTF-8 characters only and holds back
-// the rest until it is complete. The concatenation of all push() and of finish() equals decode().
+// Decodes token by token, for generation: returns only complete UTF-8 characters and holds back the
+// rest until it is complete. All results of push() and finish() together equal decode().
 class TextStream {
  public:
-  // continues: the tokens follow a text already shown, so that a leading space is kept.
+  // continues: the tokens follow a text already shown, so a leading space is kept.
   explicit TextStream(const Vocabulary& vocabulary, bool continues = false)
       : vocabulary_(vocabulary), strip_space_(!continues && vocabulary.leading_space()) {}
 
   std::string push(int32_t token);
-  // What is held back, as U+FFFD where incomplete.
+  // Returns what was held back, incomplete characters as U+FFFD.
   std::string finish();
 
  private:
@@ -87,15 +87,15 @@ class TextStream {
 
 struct SentencePieceOptions {
   std::string type = "bpe";  // bpe | unigram
-  int64_t size = 4096;       // pieces, the 256 byte pieces and unk, bos, eos included
+  int64_t size = 4096;       // pieces, including the 256 byte pieces and unk, bos, eos
 };
 
-// Trains a SentencePiece model and returns the model file's bytes. next() gives the training text
-// piece by piece and nullptr at its end; a piece stays valid until the following call. Ids as in
-// Llama (unk 0, bos 1, eos 2), byte fallback, digits split, no normalisation. The same text gives
-// the same bytes. Throws Error naming data.vocabulary_size when the text cannot fill that many
-// pieces. waiting() is called a few times a second while it trains; what it throws ends the call,
-// though the trainer's thread goes on until it or the process is done.
+// Trains a SentencePiece model and returns the model file's bytes. next() returns the training text
+// piece by piece and nullptr at its end; a piece stays valid until the next call. Ids as in Llama
+// (unk 0, bos 1, eos 2), byte fallback, digits split, no normalisation. The same text gives the
+// same bytes. Throws Error naming data.vocabulary_size when the text cannot fill that many pieces.
+// waiting() is called a few times a second during training; an exception from it ends the call, but
+// the trainer's thread runs on until it or the process is done.
 std::string train_sentencepiece(const std::function<const std::string*()>& next,
                                 const SentencePieceOptions& options,
                                 const std::function<void()>& waiting = {});

@@ -11,11 +11,11 @@ namespace thinwire::events {
 
 using Json = nlohmann::ordered_json;
 
-// Reads the fields of one JSON object; `origin` (file, and line if it has lines) begins every
-// Error, which names the key, the type expected and what is there instead.
+// Reads the fields of one JSON object. Every Error begins with `origin` (the file, and the line if
+// it has lines) and names the key, the expected type and what is there instead.
 class JsonFields {
  public:
-  // Throws Error if `object` is not an object. Both arguments outlive this.
+  // Throws Error if `object` is not an object. Both arguments must outlive this.
   JsonFields(const Json& object, std::string_view origin);
 
   // A number; null reads as NaN.

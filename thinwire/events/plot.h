@@ -18,7 +18,7 @@ struct PlotSeries {
   bool points = false;    // drawn as points instead of a line
 };
 
-// Where the legend stands.
+// The position of the legend.
 enum class Legend : uint8_t { kTopRight, kBottomRight, kOutside, kBelow };
 
 struct PlotSpec {
@@ -34,18 +34,18 @@ struct PlotSpec {
   int height = 800;
 };
 
-// The file's name ends in .png or .svg; it appears whole or not at all. All text is plain: no
-// character of a label is special. Throws UsageError for another ending and Error when gnuplot is
+// The file's name must end in .png or .svg; the file appears whole or not at all. Labels are plain
+// text without special characters. Throws UsageError for another ending and Error when gnuplot is
 // missing, nothing can be drawn, or gnuplot fails (with its message).
 void plot_lines(const PlotSpec& spec, const fs::path& file);
-// Several plots side by side, as wide as all together.
+// Several plots side by side in one image, as wide as all of them together.
 void plot_panels(std::span<const PlotSpec> panels, const fs::path& file);
 
 // Whether the program gnuplot is installed.
 bool have_gnuplot();
 
-// A running mean over x-neighbours for noisy curves: each value becomes the mean of the values
-// within `radius` places, fewer at the ends. Values that are not finite are left out of the means.
+// A running mean for noisy curves: each value becomes the mean of the values within `radius`
+// positions of it, fewer at the ends. Values that are not finite are left out of the means.
 std::vector<double> smooth(const std::vector<double>& values, int radius);
 
 }  // namespace thinwire::events

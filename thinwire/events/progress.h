@@ -1,6 +1,6 @@
 // Progress of long work on stderr. On a terminal: one live line that is rewritten at most ten times
 // a second, fits the window's width and disappears at the end. Elsewhere: a plain line now and
-// then. Colour is left out when NO_COLOR is set; TERM=dumb counts as no terminal.
+// then. NO_COLOR turns colour off; TERM=dumb does not count as a terminal.
 #pragma once
 
 #include <unistd.h>
@@ -12,7 +12,8 @@
 
 namespace thinwire::events {
 
-// Text after the count, e.g. {"loss", "3.214"}. Where width is short the last ones go first.
+// Text after the count, e.g. {"loss", "3.214"}. If the line is too narrow, the last fields are
+// dropped first.
 struct ProgressField {
   std::string name;  // may be empty
   std::string value;
@@ -29,7 +30,7 @@ struct ProgressOptions {
 
 // One piece of work. update() and finish() are called from one thread at a time; print_message()
 // from any thread. At most one Progress of a process is shown live; a second one that begins
-// meanwhile stays silent. Nothing here throws because a terminal went away.
+// meanwhile stays silent. Nothing here throws if the terminal has gone.
 class Progress {
  public:
   // total 0: not known.
@@ -39,11 +40,11 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Whether it is a line on a terminal.
+  // Whether it is shown as a live line on a terminal.
   bool live() const { return mode_ == Mode::kLive; }
-  // Whether update(done) would show anything now, to spare the making of fields.
+  // Whether update(done) would show anything now; saves making fields in vain.
   bool due(int64_t done) const;
-  // Shows the state if it is due; time left is worked out from the rate since the beginning.
+  // Shows the state if it is due; the time left is estimated from the rate since the beginning.
   void update(int64_t done, std::vector<ProgressField> fields);
   // The last state: a plain line in plain output, none on a terminal.
   void finish();

@@ -3,9 +3,9 @@
 // one, "step" (optimizer steps completed, the event's own included). Numbers that are not finite
 // are null. docs/formats.md lists the fields.
 //
-// A line is handed to the system by one write call on a file opened for appending, so a crash of
+// Each line is handed to the system by one write call on a file opened for appending, so a crash of
 // the process loses nothing already written and readers see whole lines; sync() guards against a
-// crash of the machine. What a crash left of a last line is cut off when the log is opened again.
+// crash of the machine. An incomplete last line is cut off when the log is opened again.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace thinwire::events {
 
-// Seconds of one step by what they went into, e.g. {"data", .1}, {"compute", .7}, {"exchange", .2}.
+// Seconds of one step by phase, e.g. {"data", .1}, {"compute", .7}, {"exchange", .2}.
 using PhaseSeconds = std::vector<std::pair<std::string, double>>;
 
 // One optimizer step over all workers.
@@ -34,31 +34,31 @@ struct StepEvent {
   double bytes_sent = 0;  // in this step, by one worker (mean over the workers)
   double bytes_received = 0;
   PhaseSeconds seconds;
-  double time = 0;  // seconds since 1970, when it was written; set by reading alone
+  double time = 0;  // seconds since 1970, when it was written; set only by reading
 };
 
 // The loss on one named validation set after `step` steps.
 struct EvalEvent {
   int64_t step = 0;
   std::string name;
-  double loss = 0;  // nats a token
-  double time = 0;  // as a step's
+  double loss = 0;  // nats per token
+  double time = 0;  // as in StepEvent
 };
 
-// Something worth knowing that has no numbers: resumed, checkpoint written, replica healed.
+// Anything worth knowing without numbers: resumed, checkpoint written, replica healed.
 struct MessageEvent {
   int64_t step = 0;
   std::string text;
 };
 
 // Writes one log. All functions may be called from several threads; all throw Error naming the file
-// and the system's reason, and a line that did not fit on a full disk is taken back whole.
+// and the system's reason, and a line that does not fit on a full disk is removed completely.
 class RunLog {
  public:
   // Begins a new log, replacing an old one.
   explicit RunLog(fs::path file);
-  // Goes on with a log, if there is one, after `resume_step` steps: lines of later steps are
-  // dropped, and so is an incomplete last line.
+  // Continues a log, if there is one, after `resume_step` steps: lines of later steps are dropped,
+  // and so is an incomplete last line.
   RunLog(fs::path file, int64_t resume_step);
   ~RunLog();
   RunLog(const RunLog&) = delete;
@@ -67,7 +67,8 @@ class RunLog {
   void write(const StepEvent& event);
   void write(const EvalEvent& event);
   void write(const MessageEvent& event);
-  // Any other event; `record` is an object with its fields. "event" and "time" are put before them.
+  // Any other event; `record` is an object with its fields. "event" and "time" are added before
+  // them.
   void write(const std::string& event, const nlohmann::ordered_json& record);
 
   // Returns when everything written is on disk.
@@ -85,7 +86,7 @@ class RunLog {
   std::mutex mutex_;
 };
 
-// A log read back. Events of other kinds are left out.
+// The contents of a log. Events of other kinds are left out.
 struct RunHistory {
   std::vector<StepEvent> steps;
   std::vector<EvalEvent> evals;

@@ -1,4 +1,4 @@
-// summary.json: what a finished run was and what came out of it.
+// summary.json: the facts and results of a finished run.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ struct Summary {
   int64_t tokens = 0;  // trained on, all workers together
   int64_t params = 0;
   int64_t params_non_embedding = 0;
-  double train_loss = 0;         // nats a token, mean of the last train_loss_steps; NaN: unknown
-  int64_t train_loss_steps = 0;  // 0: a moving average, as runs once had
+  double train_loss = 0;         // nats per token, mean of the last train_loss_steps; NaN: unknown
+  int64_t train_loss_steps = 0;  // 0: a moving average, as in old runs
   std::map<std::string, double> val_loss;  // by validation set
   double bytes_sent_per_worker_step = 0;   // own payload counted once
   double bytes_received_per_worker_step = 0;
@@ -27,7 +27,7 @@ struct Summary {
   double ratio_ring = 0;  // bytes of one member in a bf16 ring all-reduce / bytes received here
   double ratio_ring_sent = 0;      // the same ring bytes / bytes sent here
   double ratio_report = 0;         // 2 * params / bytes sent here, as in the DisTrO report
-  double seconds = 0;              // wall-clock of training on the spot
+  double seconds = 0;              // wall-clock time of training
   double seconds_over_links = 0;   // what it would have been over the links below
   double compute_utilization = 0;  // share of that spent computing; 0: links were not simulated
   double link_down_bit_s = 0;
@@ -37,10 +37,10 @@ struct Summary {
   std::string digest;  // of the final parameters, 16 hexadecimal digits
 };
 
-// What train_loss is, for people: "mean of the last 50 steps".
+// A description of train_loss: "mean of the last 50 steps".
 std::string describe_train_loss(const Summary& summary);
 
-// Appears whole or not at all. Numbers that are not finite are null.
+// The file appears whole or not at all. Numbers that are not finite become null.
 void write_summary(const fs::path& file, const Summary& summary);
 
 // Throws Error naming the file and the key that is missing or of the wrong type. Unknown keys are

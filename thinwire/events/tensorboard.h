@@ -21,15 +21,15 @@ namespace thinwire::events {
 // reason.
 class TensorBoardWriter {
  public:
-  // Makes the folder if needed and a new file events.out.tfevents.* in it, which tells TensorBoard
-  // to forget what earlier files of the folder say about first_step and later ones.
+  // Creates the folder if needed and a new file events.out.tfevents.* in it, which tells
+  // TensorBoard to discard what earlier files of the folder say about first_step and later steps.
   explicit TensorBoardWriter(const fs::path& folder, int64_t first_step = 1);
   ~TensorBoardWriter();
   TensorBoardWriter(const TensorBoardWriter&) = delete;
   TensorBoardWriter& operator=(const TensorBoardWriter&) = delete;
 
-  // Tags group by what stands before the slash, e.g. "train/loss".
-  // Steps of a tag ascend: some versions of TensorBoard forget what is not before the newest one.
+  // Tags are grouped by the part before the slash, e.g. "train/loss". The steps of a tag must
+  // ascend: some versions of TensorBoard discard values whose step is not below the newest one.
   void scalar(std::string_view tag, int64_t step, double value, double wall_time = unix_seconds());
   // Hands buffered events to the system; also done every few kilobytes or seconds and at the end.
   void flush();
@@ -57,17 +57,17 @@ struct TensorBoardScalar {
 struct TensorBoardFile {
   std::string file_version;
   std::vector<TensorBoardScalar> scalars;
-  // What earlier files say about this step and later ones does not count.
+  // What earlier files say about this step and later ones is discarded.
   std::optional<int64_t> forgets_from;
   bool torn = false;  // the last record is incomplete and was left out
 };
 
-// Reads the scalars of an event file, by whomever written. Throws Error naming the file and the
-// offset of a record that is damaged.
+// Reads the scalars of an event file, whichever program wrote it. Throws Error naming the file and
+// the offset of a damaged record.
 TensorBoardFile read_tensorboard(const fs::path& file);
 
-// The steps a folder has for each tag when TensorBoard has read its files, of which incomplete and
-// damaged ones count up to the damage. None where there is no such folder.
+// The steps of each tag that TensorBoard shows for a folder; incomplete and damaged files count up
+// to the damage. Empty if the folder does not exist.
 using TensorBoardSteps = std::map<std::string, std::vector<int64_t>>;
 TensorBoardSteps tensorboard_steps(const fs::path& folder);
 

@@ -1,4 +1,4 @@
-// What the writer and the reader of event files share: names of protobuf's wire format and of
+// Shared by the writer and the reader of event files: constants of protobuf's wire format and of
 // tensorflow.Event (tensorflow/core/util/event.proto and tensorflow/core/framework/summary.proto).
 #pragma once
 

@@ -1,5 +1,5 @@
-// What ranks of a job tell each other beside the members' operations (transport/frame.h carries
-// it): how the run begins, parts of what it leaves behind, where it stops. docs/formats.md
+// Notes: what the ranks of a job send each other besides the members' operations (transport/frame.h
+// carries them): how the run begins, parts of what it records, where it stops. docs/formats.md
 // describes every byte.
 #pragma once
 
@@ -18,14 +18,14 @@
 
 namespace thinwire::launch {
 
-// From the leader: what it found out before the others may look at the run folder.
+// From the leader: what it found in the run folder, sent before the others may look there.
 struct StartNote {
   bool finished = false;               // there is nothing to train
-  std::string checkpoint;              // to go on from; empty: a new run
-  std::vector<std::string> evaluated;  // evaluations at its step that are recorded already
+  std::string checkpoint;              // to resume from; empty: a new run
+  std::vector<std::string> evaluated;  // evaluations at its step that are already recorded
   checkpoint::BestLoss best;           // of the recorded evaluations of eval.watch up to it
 };
-// To the leader: a worker's parts. Steps count completed ones.
+// To the leader: one worker's parts. Step numbers count completed steps.
 struct StepNote {
   int64_t step = 0;
   int worker = 0;
@@ -43,52 +43,53 @@ struct CheckpointNote {
   std::vector<std::pair<std::string, std::vector<float>>> local;
   std::vector<std::pair<std::string, Bytes>> travelling;
 
-  // Of both; valid as long as the note.
+  // Views of the tensors and payloads, valid as long as the note.
   checkpoint::WorkerState state() const;
 };
 // To the leader: no parts follow.
 struct CompleteNote {};
-// To the leader: somebody wants the run to end.
+// To the leader: this rank asks for the run to end.
 struct StopWishNote {};
-// From the leader: which point (train/run_sink.h) is the latest that you may pass? Wait at the
-// next.
+// From the leader: asks for the latest point (train/run_sink.h) that the receiver may pass; it then
+// waits at the next one.
 struct StopAskNote {};
-// To the leader: that point.
+// To the leader: the answer, that point.
 struct StopAnswerNote {
   int64_t point = 0;
 };
-// From the leader: the first point that nobody passes.
+// From the leader: the first point that nobody may pass.
 struct StopAtNote {
   int64_t point = 0;
 };
-// From the leader: which step is the latest that you may train? Train `margin` more, then wait.
+// From the leader: asks for the latest step that the receiver may train; it then trains `margin`
+// more steps and waits.
 struct CheckpointAskNote {
   int64_t margin = 0;
 };
-// To the leader: that step.
+// To the leader: the answer, that step.
 struct CheckpointAnswerNote {
   int64_t step = 0;
 };
-// From the leader: the step before which all write a checkpoint.
+// From the leader: the step before which every rank writes a checkpoint.
 struct CheckpointAtNote {
   int64_t step = 0;
 };
 
-// The alternatives' order is the notes' kind in docs/formats.md.
+// The index of an alternative is the note's kind in docs/formats.md.
 using Note = std::variant<StartNote, StepNote, EvaluationNote, CheckpointNote, CompleteNote,
                           StopWishNote, StopAskNote, StopAnswerNote, StopAtNote, CheckpointAskNote,
                           CheckpointAnswerNote, CheckpointAtNote>;
 
 Bytes encode_note(const Note& note);
-// As encode_note of a CheckpointNote with this state, which is not copied on the way.
+// The same bytes as encode_note for a CheckpointNote with this state, without copying the state.
 Bytes encode_checkpoint_note(int64_t step, int worker, const checkpoint::WorkerState& state);
 
-// Total: any bytes give a note, or kCorruptPayload with a reason. What decodes is encoded to the
-// same bytes again.
+// Total function: any bytes give a note, or kCorruptPayload with a reason. Encoding a decoded note
+// gives the same bytes again.
 Result<Note> decode_note(std::span<const uint8_t> bytes);
 
-// Whether it is a worker's part or says that all have come, which are taken in in order; false for
-// bytes that are no note.
+// Whether it is a worker's part or a CompleteNote, which are processed in order; false for bytes
+// that are not a note.
 bool is_part(std::span<const uint8_t> note);
 
 }  // namespace thinwire::launch

@@ -1,5 +1,5 @@
-// Takes in what arrives for the run folder on a thread of its own, so that whoever moves frames
-// never waits for a disk.
+// Processes what arrives for the run folder on a thread of its own, so that the thread that moves
+// frames never waits for a disk.
 #pragma once
 
 #include <condition_variable>
@@ -18,19 +18,19 @@ namespace thinwire::launch {
 // Thread-safe.
 class PartTaker {
  public:
-  // take: called with what was added, one after the other, in the order of adding. failed: called
-  // once with the message of what `take` threw; nothing is taken after it.
+  // take: called with each added part, one after another, in the order in which they were added.
+  // failed: called once with the message of an exception from `take`; nothing is taken after it.
   PartTaker(std::function<void(int from, const Bytes& part)> take,
             std::function<void(const std::string& reason)> failed);
-  // Ends what is being taken; the rest is dropped.
+  // Finishes the part being taken and drops the rest.
   ~PartTaker();
   PartTaker(const PartTaker&) = delete;
   PartTaker& operator=(const PartTaker&) = delete;
 
   void add(int from, Bytes part);
-  // How many were added so far.
+  // Number of parts added so far.
   uint64_t added() const;
-  // Returns when the first `count` of those added were taken, or none will be any more.
+  // Returns when the first `count` added parts have been taken, or when no more will be.
   void wait_until_taken(uint64_t count);
 
  private:
@@ -43,7 +43,7 @@ class PartTaker {
   std::deque<std::pair<int, Bytes>> parts_;
   uint64_t added_ = 0;
   uint64_t taken_ = 0;
-  bool over_ = false;  // nothing more is taken
+  bool over_ = false;  // nothing more will be taken
   std::thread thread_;
 };
 

@@ -1,6 +1,6 @@
-// A run whose workers are on the ranks of an MPI job, one or several on each. Rank 0 leads: it
-// alone writes the run folder, and the others hand their workers' parts in to it by notes, which
-// it takes in on a thread of its own.
+// A run whose workers are on the ranks of an MPI job, one or several on each. Rank 0 leads: only it
+// writes the run folder, and the other ranks send it their workers' parts as notes, which it
+// processes on a thread of its own.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@ namespace thinwire::launch {
 class Ranks {
  public:
   // Throws UsageError when the job has more than `workers` ranks. stop: set from outside, on any
-  // rank, to end the run in order; may be null.
+  // rank, to end the run cleanly; may be null.
   Ranks(int workers, std::unique_ptr<transport::MpiJob> job, const std::atomic<bool>* stop);
   ~Ranks();
   Ranks(const Ranks&) = delete;
@@ -29,29 +29,33 @@ class Ranks {
 
   bool leads() const { return job_->rank() == 0; }
   int members_here() const { return job_->first_member(job_->rank() + 1) - first_member(); }
-  // One for each worker of this rank; may outlive neither this nor the job.
+  // One for each worker of this rank; they must not outlive this object or the job.
   std::vector<std::unique_ptr<transport::Communicator>> make_communicators();
   // Ends the run on all ranks.
   void abort(const std::string& reason) { hub().abort(reason); }
 
   using Start = StartNote;
-  // The leader broadcasts it, the others wait for it. Throws Error when another rank ended the run.
+  // The leader broadcasts `start`, and the others wait for it. Throws Error if another rank ended
+  // the run.
   void broadcast(const Start& start);
   Start await_broadcast();
 
-  // Leader: the sink of its own workers, beside which the others' parts go to `folder` as long as
-  // it lives; once a run. What the folder throws at these ends the run. A worker's checkpoint waits
-  // until what had come before the one before it is written, so that no more than that piles up.
+  // Leader: the sink of its own workers; called once per run. As long as the sink exists, the other
+  // ranks' parts go to `folder` as well; an exception from the folder then ends the run. A worker's
+  // checkpoint waits until everything that arrived before its previous one is written, which limits
+  // how much piles up.
   std::unique_ptr<train::RunSink> leader_sink(train::RunSink& folder);
   // As RunSink::stops_before, on every rank: the leader asks how far the others are, and they wait
-  // before their next step until it has said where all stop. Throws Aborted.
+  // before their next step until it has told them where to stop. Throws Aborted.
   bool stops_before(int64_t point);
-  // As RunSink::checkpoint_due. Once the leader's folder wants one, it asks likewise; the others go
-  // on for about a second's steps before they wait for the answer. Throws Aborted.
+  // As RunSink::checkpoint_due. Once the leader's folder needs a checkpoint, the leader asks in the
+  // same way; the others train for about another second before they wait for the answer. Throws
+  // Aborted.
   bool checkpoint_due(int64_t completed);
-  // Leader: waits until all parts of all ranks are in. Throws Error when that cannot be any more.
+  // Leader: waits until all parts of all ranks have arrived. Throws Error if that can no longer
+  // happen.
   void wait_for_parts();
-  // Others: a sink that passes everything on to the leader's, and that it is all.
+  // Others: a sink that passes everything on to the leader, and finally tells it that this is all.
   std::unique_ptr<train::RunSink> remote_sink();
   void all_handed_in();
 
@@ -61,26 +65,27 @@ class Ranks {
   void take_note(int from, Bytes note);
   void take_part(int from, const Bytes& note, train::RunSink& sink);
   void take_agreement_note(int from, const Note& note);
-  // Throws Error unless `worker` is one of the rank whose first member is `from`.
+  // Throws Error unless `worker` belongs to the rank whose first member is `from`.
   void check_worker(int from, int worker) const;
   void abort_for(int from, const std::string& what);
   void note_all(const Note& note);
   int first_member() const { return job_->first_member(job_->rank()); }
-  // Notes between ranks go between their first members.
+  // Notes between ranks are sent between their first members.
   transport::FrameHub& hub() { return *job_->hub(first_member()); }
-  // An agreement among all ranks; beside what this one knows, what the leader has heard.
+  // An agreement among all ranks: what this rank knows and, on the leader, what the others
+  // answered.
   struct Poll {
     train::Agreement agreement;
     int64_t margin = 0;
     int64_t latest = -1;  // point that a rank may have passed
     int answers = 0;
-    bool asking = false;  // until what was agreed is done
+    bool asking = false;  // until the agreed action is done
     int64_t agreed() const { return latest + margin + 1; }
   };
-  // Comes to a point, and waits there while it may not be passed. Returns the agreed one.
+  // Called on reaching a point; waits while it may not be passed. Returns the agreed point.
   int64_t come_to(train::Agreement& agreement, int64_t point);
-  // Leader, with agreement_mutex_ held: asks the others how far they are, and hears the answers;
-  // true: that was the last, and all are to hear the agreed point.
+  // Leader, with agreement_mutex_ held: asks the others how far they are, and receives the answers;
+  // true after the last one, when all must be told the agreed point.
   bool ask(Poll& poll, const Note& question);
   bool count_answer(Poll& poll, int64_t latest);
   void take_answer(int from, const Note& note);
@@ -90,19 +95,19 @@ class Ranks {
 
   const int workers_;
   std::mutex taker_mutex_;
-  PartTaker* taker_ = nullptr;  // leader: of its sink; null without one
+  PartTaker* taker_ = nullptr;  // leader: its sink's; null without one
   Start start_;                 // others: as broadcast
   std::atomic<bool> start_known_ = false;
   const std::atomic<bool>* stop_;
   std::mutex agreement_mutex_;
-  bool wished_ = false;  // has asked for the end of the run
+  bool wished_ = false;  // has asked for the run to end
   Poll stop_point_;
   Poll checkpoint_step_;
-  const train::RunSink* folder_ = nullptr;  // leader: of the run folder; null without a sink
-  int64_t first_step_ = -1;                 // leader: that it trained; -1: none yet
+  const train::RunSink* folder_ = nullptr;  // leader: the run folder's; null without a sink
+  int64_t first_step_ = -1;                 // leader: first step it trained; -1: none yet
   Stopwatch watch_;                         // leader: since it began
   std::atomic<int> complete_ = 0;           // leader: ranks that have handed in everything
-  // Last, for the job's thread uses what is above until it goes.
+  // Declared last, because the job's thread uses the members above until it is destroyed.
   std::unique_ptr<transport::MpiJob> job_;
 };
 

@@ -13,7 +13,7 @@ struct Link {
   double up_bit_s = 0;
   double down_bit_s = 0;
   double delay_s = 0;  // one way
-  double loss = 0;     // share of bytes that must travel again, in [0, 1)
+  double loss = 0;     // share of bytes that must be sent again, in [0, 1)
 };
 
 // Seconds that bytes occupy one direction of a link.
@@ -21,18 +21,18 @@ double up_seconds(const Link& link, double bytes);
 double down_seconds(const Link& link, double bytes);
 
 // Seconds until a member has sent and received this many bytes in `round_trips` dependent
-// exchanges: the slower direction's line rate plus one delay a round trip.
+// exchanges: the time of the slower direction plus one delay per round trip.
 double transfer_seconds(const Link& link, double bytes_sent, double bytes_received,
                         double round_trips);
 
 // A member of a simulated run.
 struct Member {
   Link link;
-  double step_s = 0;  // seconds of computation a training step
+  double step_s = 0;  // seconds of computation per training step
 };
 
-// What [links] says of each member. Throws UsageError naming an entry of links.members that is not
-// "MEMBER.FIELD=VALUE", or whose member or value cannot be.
+// What [links] says about each member. Throws UsageError naming an entry of links.members that is
+// not "MEMBER.FIELD=VALUE", or whose member or value is impossible.
 std::vector<Member> members_of(const config::LinksSection& section, int members);
 
 }  // namespace thinwire::links

@@ -1,4 +1,4 @@
-// Lines that several operations use one after another: when each gets through. A pure model, shared
+// When each of several operations that use lines one after another finishes. A pure model, shared
 // by simulated transports and the planner. docs/simulated_links.md says what it assumes.
 #pragma once
 
@@ -18,10 +18,9 @@ struct Line {
   double down_free = 0;
 };
 
-// One round trip of an operation: line i sends up_bytes[i] from ready[i] on, and what
-// down_bytes(from, to) says of it comes down at `to`, in the order in which the lines begin.
-// Returns when each line has got everything, its ready[i] where it gets nothing. Lines are taken up
-// to then.
+// One round trip of an operation: line i sends up_bytes[i] from ready[i] on, and down_bytes(from,
+// to) of them come down at `to`, in the order in which the lines begin. Returns when each line has
+// received everything, ready[i] if it receives nothing. Lines are occupied until then.
 std::vector<double> run_round_trip(std::span<Line* const> lines, std::span<const double> ready,
                                    std::span<const double> up_bytes,
                                    const std::function<double(size_t from, size_t to)>& down_bytes);

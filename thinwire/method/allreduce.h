@@ -1,5 +1,5 @@
-// Facts of all-reduce: every step the gradients are averaged over the workers, and every replica
-// takes the same optimizer step with the mean. The code that does it is in sync/allreduce.h.
+// Facts of all-reduce: in every step the gradients are averaged over the workers, and every replica
+// takes the same optimizer step with the mean. The code is in sync/allreduce.h.
 #pragma once
 
 #include "thinwire/base/wire.h"

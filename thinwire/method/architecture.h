@@ -1,5 +1,5 @@
-// Pure facts of a model's architecture: which tensors it has and what each is for, how they begin,
-// what a token costs, and what a training step keeps in memory. Trainer and planner read the same
+// Pure facts of a model's architecture: its tensors and what each is for, their initial values, the
+// cost of a token, and what a training step keeps in memory. Trainer and planner read the same
 // facts, so that a prediction cannot disagree with the run. The code that computes is in model/,
 // its Hugging Face form in convert/.
 #pragma once
@@ -20,8 +20,8 @@ struct InitialValues {
   double deviation = 0;  // 0: all values are the mean
 };
 
-// What one token costs forward and backward, in floating-point operations of the matrix products
-// and in bytes that the passes between them read and write.
+// The cost of one token, forward and backward: floating-point operations of the matrix products,
+// and bytes that the passes between them read and write.
 struct TokenWork {
   double products = 0;       // in the blocks
   double attention = 0;      // as computed: two causal products forward, five backward
@@ -32,32 +32,32 @@ struct TokenWork {
 // A forward and backward pass of one worker.
 struct PassShape {
   int64_t rows = 0;
-  int64_t sequence = 0;      // tokens a row
-  double operand_bytes = 4;  // of a value in the matrix products: 4 for fp32, 2 for bf16
+  int64_t sequence = 0;      // tokens per row
+  double operand_bytes = 4;  // bytes of a value in the matrix products: 4 for fp32, 2 for bf16
 };
 
-// What such a pass keeps in memory on the processor, in bytes.
+// What such a pass keeps in memory on the CPU, in bytes.
 struct PassMemory {
   double activations = 0;  // what forward keeps for backward, and both passes' buffers
-  double a_thread = 0;     // buffers that each thread has of its own
+  double a_thread = 0;     // buffers that each thread has for itself
 };
 
 struct Architecture {
   std::string_view name;      // value of model.architecture
   std::string_view sentence;  // for --explain and the docs
-  // Fields of [model] that decide the tensors, and those that only change what is computed with
-  // them. What is in neither list means nothing to this architecture, but for init_std and
-  // recompute, which all have.
+  // Fields of [model] that determine the tensors, and those that only change what is computed with
+  // them. Fields in neither list have no meaning for this architecture, except init_std and
+  // recompute, which all architectures have.
   std::span<const std::string_view> shape_fields;
   std::span<const std::string_view> arithmetic_fields;
-  // Throws UsageError where fields of [model] contradict each other. vocab need not be known yet.
+  // Throws UsageError if fields of [model] contradict each other. vocab need not be known yet.
   void (*check)(const config::ModelSection& model);
-  // In the order of the arena, by their Hugging Face names. Throws Error unless vocab and
+  // In the order of the arena, with their Hugging Face names. Throws Error unless vocab and
   // intermediate are set.
   std::vector<TensorSpec> (*tensors)(const config::ModelSection& model);
   InitialValues (*initial)(const config::ModelSection& model, const TensorSpec& tensor);
-  // As model FLOP/s are counted: 6 an active matrix parameter (head included, embedding look-up
-  // not) plus attention's, computed again or not.
+  // As model FLOP/s are counted: 6 per active matrix parameter (including the head, excluding the
+  // embedding look-up) plus those of attention; recomputation does not count.
   double (*flops_per_token)(const config::ModelSection& model, int64_t sequence);
   TokenWork (*work)(const config::ModelSection& model, const PassShape& pass);
   PassMemory (*memory)(const config::ModelSection& model, const PassShape& pass);

@@ -1,5 +1,5 @@
-// The table of architectures. A new one adds its line in architectures.cpp, in model/registry.cpp
-// and, where Hugging Face has it, in convert/hf_architectures.cpp.
+// The table of architectures. A new one adds a line in architectures.cpp, in model/registry.cpp
+// and, if Hugging Face has it, in convert/hf_architectures.cpp.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace thinwire::method {
 
 std::span<const Architecture* const> all_architectures();
 
-// Throws UsageError that lists the known names.
+// Throws UsageError listing the known names.
 const Architecture& find_architecture(std::string_view name);
 
 // The facts of the model's architecture (see architecture.h).
@@ -21,7 +21,7 @@ std::vector<TensorSpec> tensors_of(const config::ModelSection& model);
 double train_flops_per_token(const config::ModelSection& model, int64_t sequence);
 
 int64_t parameter_count(std::span<const TensorSpec> tensors);
-// Without embedding and head.
+// Number of parameters without embedding and head.
 int64_t non_embedding_count(std::span<const TensorSpec> tensors);
 
 }  // namespace thinwire::method

@@ -1,8 +1,8 @@
-// DiLoCo (Douillard et al. 2023, arXiv 2311.08105): workers train weights of their own and, every
-// so many steps, an outer optimizer steps along their mean pseudo-gradient. Local SGD (Stich 2019,
-// arXiv 1805.09767) and Streaming DiLoCo (Douillard et al. 2025, arXiv 2501.18512) are the same
-// algorithm under other defaults: presets, each a method with a table of its own. Here are the
-// recipe fields, the fragments that a model is cut into, the bytes sent and the state kept; the
+// DiLoCo (Douillard et al. 2023, arXiv 2311.08105): workers train their own weights and, every
+// sync_every steps, an outer optimizer steps along their mean pseudo-gradient. Local SGD (Stich
+// 2019, arXiv 1805.09767) and Streaming DiLoCo (Douillard et al. 2025, arXiv 2501.18512) are the
+// same algorithm with other defaults: presets, each a method with a table of its own. Here are the
+// recipe fields, the fragments into which a model is cut, the bytes sent and the state kept; the
 // code is in sync/diloco.h, the equations are in docs/methods/diloco.md.
 #pragma once
 
@@ -39,7 +39,7 @@ constexpr std::span<const std::string_view> names_of(Overlap) { return kOverlapN
 // The table of a preset, with DiLoCo's own defaults.
 struct DilocoOptions final : config::SectionOf<DilocoOptions> {
   int64_t sync_every = 100;     // H
-  int64_t fragment_layers = 0;  // 0: the whole model is one fragment, and there is no such field
+  int64_t fragment_layers = 0;  // 0: the model is one fragment, and the field does not exist
   OuterOptimizer outer = OuterOptimizer::kNesterov;
   double outer_lr = 0.7;
   double outer_momentum = 0.9;  // mu
@@ -55,26 +55,27 @@ struct DilocoOptions final : config::SectionOf<DilocoOptions> {
     return outer == OuterOptimizer::kNesterov || outer == OuterOptimizer::kMomentum;
   }
   bool eager() const { return overlap == Overlap::kEager; }
-  // Sums of a fragment that are in flight between two of its sends, at most.
+  // Largest number of a fragment's sums in flight between two of its sends.
   int64_t in_flight() const;
-  // Buffers of the model's size for pseudo-gradients; none where nothing stays in flight.
+  // Number of buffers of the model's size for pseudo-gradients; 0 if nothing stays in flight.
   int64_t buffers() const;
 };
 
 // Fragments of a model of `layers` blocks: 1, or ceil(layers / fragment_layers).
 int64_t fragment_count(int64_t layers, int64_t fragment_layers);
 
-// The fragment each tensor belongs to. Block l is in fragment l mod P, the embedding in the first,
-// final norm and head in the last.
+// The fragment of each tensor. Block l is in fragment l mod P, the embedding in the first one, the
+// final norm and the head in the last.
 std::vector<int64_t> fragments_of(std::span<const TensorSpec> tensors, int64_t fragment_layers);
 
-// Throws UsageError where the options contradict each other or the recipe; `table` names them.
+// Throws UsageError if the options contradict each other or the recipe; `table` is their table's
+// name.
 void check_diloco(std::string_view table, const DilocoOptions& options,
                   const config::Recipe& recipe);
 StateBytes diloco_state(const DilocoOptions& options, const config::Recipe& recipe,
                         std::span<const TensorSpec> tensors);
 
-// The presets, a method each. A new one is a line of the table in diloco.cpp.
+// The presets, each a method. A new one is a line of the table in diloco.cpp.
 std::span<const Method> diloco_presets();
 
 }  // namespace thinwire::method

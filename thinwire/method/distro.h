@@ -1,5 +1,5 @@
-// The facts of DisTrO: its recipe section [distro], what it sends and what it keeps. The method is
-// explained in docs/methods/distro.md (DisTrO report, 2024; DeMo, arXiv 2411.19870).
+// Facts of DisTrO: its recipe section [distro], what it sends and what it keeps.
+// docs/methods/distro.md explains the method (DisTrO report, 2024; DeMo, arXiv 2411.19870).
 #pragma once
 
 #include <cstdint>
@@ -50,11 +50,11 @@ struct DistroOptions final : config::SectionOf<DistroOptions> {
   bool stateless() const { return client == DistroClient::kStateless; }
 };
 
-// The most bytes a payload can have (docs/formats.md); reached only by the least likely slots.
+// The largest possible size of a payload (docs/formats.md), reached only by the least likely slots.
 int64_t distro_payload_bound(const TilePlan& plan, int value_bits);
 
-// Bits no code for the same choice of slots can go below on average, if all choices are equally
-// likely: sum over tiles of log2 C(n, k) + k * value bits.
+// Lower bound of the mean number of bits of any code, if all choices of slots are equally likely:
+// the sum over tiles of log2 C(n, k) + k * value bits.
 double distro_entropy_bits(const TilePlan& plan, int value_bits);
 
 struct Method;

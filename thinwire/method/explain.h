@@ -1,4 +1,4 @@
-// What the fields of a recipe mean, with every method's and optimizer's.
+// Explanations of recipe fields, including every method's and optimizer's.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Fields of a recipe that were set and mean nothing beside its other fields.
+// Recipe fields that were set although other fields make them meaningless.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace thinwire::method {
 
-// A sentence for each, "distro.k = 64 is ignored: sync.method is allreduce"; fields at their
+// One sentence for each: "distro.k = 64 is ignored: sync.method is allreduce". Fields at their
 // defaults count as not set.
 std::vector<std::string> ignored_fields(const config::Recipe& recipe);
 

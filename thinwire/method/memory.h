@@ -1,6 +1,6 @@
-// What a training step keeps in a member's memory, from shapes alone: the buffers that the trainer
-// plans for its engine on the processor. `thinwire bench speed --json` measures the same
-// (peak_bytes); a test compares.
+// What a training step keeps in a member's memory, computed from shapes alone: the buffers that the
+// trainer plans for its CPU backend. `thinwire bench speed --json` measures the same (peak_bytes);
+// a test compares the two.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,19 @@
 namespace thinwire::method {
 
 struct StepMemory {
-  double weights = 0;         // fp32, and their bf16 copy
+  double weights = 0;         // fp32, plus their bf16 copy
   double gradients = 0;       // fp32
   double consensus = 0;       // optimizer and method state, equal on all replicas
-  double local = 0;           // the member's own
+  double local = 0;           // the member's own state
   double activations = 0;     // what forward keeps for backward, and both passes' buffers
   double cross_entropy = 0;   // one chunk of logits
-  double thread_buffers = 0;  // attention's and the matrix products', for each thread
-  double program = 0;         // the program itself; not step_memory()'s to know
+  double thread_buffers = 0;  // of attention and the matrix products, over all threads
+  double program = 0;         // the program itself; step_memory() leaves it at 0
   double total() const;
 };
 
-// Of a member that takes `rows` rows a step (microbatch of them at once), with bf16 products or
-// without. model.vocab must be set; train.precision "auto" counts as fp32.
+// For a member that takes `rows` rows per step (`microbatch` of them at once), with or without bf16
+// products. model.vocab must be set; train.precision "auto" counts as fp32.
 StepMemory step_memory(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
                        const StateBytes& state, int64_t rows);
 

@@ -1,6 +1,6 @@
-// Pure facts of a synchronisation method: which recipe fields it has, which state it keeps, how
-// many bytes it sends for given shapes. Trainer, coordinator and planner read the same facts, so
-// that a prediction cannot disagree with the run. The code that moves the bytes is in sync/.
+// Pure facts of a synchronisation method: its recipe fields, the state it keeps, and how many bytes
+// it sends for given shapes. Trainer, coordinator and planner read the same facts, so that a
+// prediction cannot disagree with the run. The code that moves the bytes is in sync/.
 #pragma once
 
 #include <memory>
@@ -14,8 +14,8 @@
 
 namespace thinwire::method {
 
-// One exchange or sum, as it costs each member that takes part: all members, or with clusters their
-// first ones.
+// The cost of one exchange or sum for each member that takes part: all members or, with clusters,
+// only the first of each.
 struct Piece {
   double sent_bytes = 0;
   double received_bytes = 0;
@@ -23,18 +23,18 @@ struct Piece {
   double spread_bytes = 0;  // with clusters: what their first members then send the others
 };
 
-// What one member's own frames cost in one training step (not TLS or TCP), as the mean over a run's
-// steps. With an adaptive codec `exact` is false and the numbers are upper bounds.
+// The cost of one member's own frames (not of TLS or TCP) in one training step, as the mean over a
+// run's steps. With payloads of varying size `exact` is false and the numbers are upper bounds.
 struct Traffic {
   double sent_bytes = 0;      // payload counted once, as handed to a relay or aggregator
   double received_bytes = 0;  // from all others
   double round_trips = 1;     // dependent exchanges
   bool exact = true;
-  double overlap_steps = 0;        // an exchange may be in flight while members compute; no mean
+  double overlap_steps = 0;        // steps that an exchange may be in flight; not a mean
   std::vector<Piece> pieces = {};  // of a round, evenly spread over it; empty: all at once
 };
 
-// Bytes of optimizer and synchronisation state a member holds, by who must agree on it.
+// Bytes of a member's optimizer and synchronisation state, by whether replicas must agree on it.
 struct StateBytes {
   double consensus = 0;  // bit-identical on all replicas
   double local = 0;      // differs between replicas
@@ -48,26 +48,26 @@ struct Method {
   std::string_view sentence;  // for --explain and the docs
   // A fresh section [name] with the method's fields at their defaults.
   std::unique_ptr<config::Section> (*options)();
-  // Throws UsageError where the method's fields contradict the rest of the recipe.
+  // Throws UsageError if the method's fields contradict the rest of the recipe.
   void (*check)(const config::Recipe& recipe);
   // Traffic of a training step, `members` >= 1.
   Traffic (*traffic)(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
                      int members);
   StateBytes (*state)(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
-  // Training steps of a round.
+  // Number of training steps in a round.
   int64_t (*sync_every)(const config::Recipe& recipe) = every_step;
-  // Whether workers, or clusters of them, train weights of their own between synchronisations.
+  // Whether workers, or clusters of them, train their own weights between synchronisations.
   bool trains_apart = false;
-  // The strategy in sync/registry.cpp that trains by it; presets of one algorithm share it.
+  // The strategy in sync/registry.cpp that implements it; presets of one algorithm share it.
   std::string_view algorithm = name;
 };
 
-// A round's traffic as that of a mean training step.
+// A round's traffic, averaged over its training steps.
 Traffic per_step(const Traffic& of_round, const schedule::Rounds& rounds);
 
-// Of the recipe's optimizer, on replicas that are all fed the same gradients.
+// State of the recipe's optimizer on replicas that are all fed the same gradients.
 StateBytes optimizer_state(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
-// All of it, whoever agrees on it.
+// The same in total, whether or not replicas agree on it.
 double optimizer_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
 
 // Bytes of a bandwidth-optimal ring all-reduce in bf16, sent by one member: 2 (m-1)/m * 2N.

@@ -8,7 +8,7 @@ namespace thinwire::method {
 
 // The table [muon].
 struct MuonOptions final : OptimizerSectionOf<MuonOptions> {
-  double lr = 0;  // highest of the matrices; 0: optim.lr
+  double lr = 0;  // highest for the matrices; 0: optim.lr
   double momentum = 0.95;
   void describe(config::Fields& fields) override;
 };

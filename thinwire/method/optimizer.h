@@ -1,6 +1,6 @@
-// Pure facts of an optimizer: which recipe fields it has, which state it keeps of each tensor, and
-// in which coordinates it takes a tensor's gradient. Trainer and planner read the same facts, so
-// that predicted memory is the memory that is held. The arithmetic is in optim/.
+// Pure facts of an optimizer: its recipe fields, the state it keeps for each tensor, and the
+// coordinates in which it takes a tensor's gradient. Trainer and planner read the same facts, so
+// that the predicted memory is the memory used. The arithmetic is in optim/.
 #pragma once
 
 #include <map>
@@ -20,12 +20,13 @@ namespace thinwire::method {
 
 struct OptimizerSpec;
 
-// What an optimizer reads of a recipe.
+// What an optimizer reads from a recipe.
 struct OptimizerOptions {
-  const OptimizerSpec* spec = nullptr;  // the one that [optim] method names; never null in use
-  double lr = 0;                        // highest of the schedule
+  const OptimizerSpec* spec = nullptr;  // named by [optim] method; never null in use
+  double lr = 0;                        // highest rate of the schedule
   double weight_decay = 0;
-  std::map<std::string_view, std::shared_ptr<const config::Section>> sections;  // of all, by name
+  std::map<std::string_view, std::shared_ptr<const config::Section>>
+      sections;  // of all optimizers, by name
 
   template <typename Options>
   const Options& section(std::string_view optimizer) const {
@@ -33,17 +34,17 @@ struct OptimizerOptions {
   }
 };
 
-// A piece of what an optimizer keeps of one parameter. The pieces of one name, of all parameters
-// that have it, are one tensor of a checkpoint.
+// A piece of the state that an optimizer keeps for one parameter tensor. All pieces with the same
+// name, over all tensors, are one tensor of a checkpoint.
 struct StatePiece {
   std::string_view name;  // "adamw.m"; never changes, because checkpoints hold it
   Shape shape;
   DType dtype = DType::kF32;
-  // Where all replicas were fed the same gradients; where they were not, all state is local.
+  // If all replicas are fed the same gradients; otherwise all state is local.
   Agreement agreement = Agreement::kConsensus;
 };
 
-// Implements what the sections of optimizers have in common.
+// What the sections of optimizers have in common.
 template <typename Derived>
 class OptimizerSectionOf : public config::SectionOf<Derived> {
  public:
@@ -60,13 +61,13 @@ struct OptimizerSpec {
   std::string_view sentence;  // for --explain and the docs
   // A fresh section [name] with the optimizer's fields at their defaults.
   std::unique_ptr<config::Section> (*options)();
-  // Throws UsageError where the optimizer's fields contradict the rest of the recipe.
+  // Throws UsageError if the optimizer's fields contradict the rest of the recipe.
   void (*check)(const config::Recipe& recipe);
-  // Everything that must be saved of a parameter besides the step number.
+  // Everything that must be saved for a parameter tensor besides the step number.
   std::vector<StatePiece> (*state)(const OptimizerOptions& options, const TensorSpec& tensor);
-  // The optimizer that takes the tensors which this one leaves, and whose section counts as well.
+  // The optimizer for the tensors that this one does not handle; its section is used as well.
   const OptimizerSpec* rest = nullptr;
-  // The gradient's coordinates: the shape in which an update takes it.
+  // The gradient's coordinates: the shape in which update() takes it.
   Shape (*gradient)(const OptimizerOptions& options, const TensorSpec& tensor) = own_elements;
 };
 

@@ -1,4 +1,4 @@
-// The table of synchronisation methods. A new method adds its line in registry.cpp.
+// The table of synchronisation methods. A new method adds a line in registry.cpp.
 #pragma once
 
 #include <filesystem>
@@ -12,16 +12,16 @@ namespace thinwire::method {
 
 std::span<const Method* const> all_methods();
 
-// Throws UsageError that lists the known names.
+// Throws UsageError listing the known names.
 const Method& find_method(std::string_view name);
 
-// The rounds of the recipe's run under its method.
+// The rounds of the recipe's run with its method.
 schedule::Rounds rounds_of(const config::Recipe& recipe);
 
 // Prototypes of every method's and optimizer's section, for config::load_recipe and explain_recipe.
 config::MethodSections method_sections();
 
-// config::load_recipe with every method's and optimizer's section, and the own checks of the chosen
+// config::load_recipe with every method's and optimizer's section, and the checks of the chosen
 // architecture, method and optimizer.
 config::Recipe load_recipe(const std::filesystem::path& path,
                            std::span<const std::string> overrides);

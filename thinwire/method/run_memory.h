@@ -1,4 +1,4 @@
-// What a run takes of this machine's memory, predicted from its recipe before anything is
+// The memory that a run needs on this machine, predicted from its recipe before anything is
 // allocated.
 #pragma once
 
@@ -10,10 +10,10 @@
 
 namespace thinwire::method {
 
-// The need of a process that has `workers_here` of the recipe's train.workers: weights, gradients,
-// state, and, where the processor computes, activations and buffers (see memory.h), of all of them
-// together. What lasts only while a run starts is not counted. Its advice names the fields that ask
-// for most. model.vocab must be set.
+// The need of a process with `workers_here` of the recipe's train.workers: the weights, gradients
+// and state of all of them and, if the CPU computes, their activations and buffers (see memory.h).
+// Memory needed only while a run starts is not counted. The advice names the fields that need most.
+// model.vocab must be set.
 MemoryNeed run_memory(const config::Recipe& recipe, int64_t workers_here);
 
 }  // namespace thinwire::method

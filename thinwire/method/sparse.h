@@ -1,6 +1,6 @@
-// Facts of SparseLoCo (Sarfi et al. 2025, arXiv 2508.15706): DiLoCo whose workers send the largest
-// few per cent of their differences in two bits each and keep the rest for later. The code is in
-// sync/sparse.h, the equations in docs/methods/sparse.md.
+// Facts of SparseLoCo (Sarfi et al. 2025, arXiv 2508.15706): DiLoCo in which workers send the
+// largest few per cent of their differences, in two bits each, and keep the rest for later. The
+// code is in sync/sparse.h, the equations in docs/methods/sparse.md.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +25,12 @@ struct SparseOptions final : config::SectionOf<SparseOptions> {
   double outer_momentum = 0.9;  // mu
   void describe(config::Fields& fields) override;
 
-  // The outer step alone.
+  // Options of the outer step.
   DilocoOptions outer_options() const;
 };
 
-// The chunks of all tensors, as tiles of one row: tensor t's full chunks, if any, and its shorter
-// last one, if any, are plan.tensors[parts[t] .. parts[t + 1]).
+// The chunks of all tensors, as tiles with one row. Tensor t's full chunks, if any, and its shorter
+// last chunk, if any, are plan.tensors[parts[t] .. parts[t + 1]).
 struct ChunkPlan {
   TilePlan plan;
   std::vector<size_t> parts;

@@ -1,4 +1,4 @@
-// What the strategies of a run need to know of its recipe, and all that they are given of it.
+// What the strategies of a run need to know from its recipe; they see nothing else of it.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct Recipe;
 
 namespace thinwire::method {
 
-// An algorithm of sync/registry.cpp, and the options that it trains by.
+// An algorithm of sync/registry.cpp, and its options.
 struct AlgorithmSpec {
   std::string_view name;
   const config::Section& options;
@@ -21,17 +21,17 @@ struct AlgorithmSpec {
 
 struct SyncSpec {
   AlgorithmSpec method;
-  // Of methods whose workers train apart: how those of a cluster, or one alone, train between two
-  // outer steps.
+  // For methods whose workers train independently: how the workers of a cluster, or a single
+  // worker, train between two outer steps.
   AlgorithmSpec within;
-  int64_t clusters = 0;  // 0: each worker is alone
+  int64_t clusters = 0;  // 0: no clusters
   int64_t steps = 1;     // training steps of the run
-  double timeout_s = 0;  // of every wait for other workers
+  double timeout_s = 0;  // for every wait for other workers
   OptimizerOptions optim;
-  double clip = 0;  // largest gradient norm; 0: any
+  double clip = 0;  // largest gradient norm; 0: no clipping
 };
 
-// The recipe outlives the spec.
+// The recipe must outlive the spec.
 SyncSpec sync_spec(const config::Recipe& recipe);
 
 }  // namespace thinwire::method

@@ -1,5 +1,5 @@
 // How DisTrO cuts parameter tensors into tiles, and how many coefficients it keeps of each
-// (docs/methods/distro.md; DeMo, arXiv 2411.19870, section 3): a pure fact of the shapes.
+// (docs/methods/distro.md; DeMo, arXiv 2411.19870, section 3): a pure function of the shapes.
 #pragma once
 
 #include <cstdint>
@@ -32,13 +32,13 @@ struct TensorTiles {
 struct TilePlan {
   std::vector<TensorTiles> tensors;
   int64_t tiles = 0;  // of all tensors
-  int64_t kept = 0;   // coefficients sent a step, at most
+  int64_t kept = 0;   // largest number of coefficients sent per step
 };
 
 struct TileRule {
   int64_t chunk = 64;    // largest side of a tile, 1 .. kMaxChunk
   int64_t k = 32;        // coefficients kept of a full tile of chunk * chunk slots
-  bool fixed_k = false;  // keep k of smaller tiles too, instead of their share
+  bool fixed_k = false;  // keep k in smaller tiles too, instead of their share
 };
 
 // The largest divisor of `length` that is at most `chunk`; both >= 1.

@@ -1,4 +1,4 @@
-// What the methods have in common whose workers train apart: training inside clusters (recipe
+// What methods whose workers train independently have in common: training inside clusters (recipe
 // fields sync.within and sync.clusters) and rows divided by measured speed (sync.shares).
 #pragma once
 
@@ -12,24 +12,24 @@
 
 namespace thinwire::method {
 
-// Every member alone where the recipe has no clusters.
+// If the recipe has no clusters, every member is a cluster of its own.
 Clusters clusters_of(const config::SyncSection& sync, int members);
 
-// Throws UsageError where the method inside clusters contradicts the rest of the recipe.
+// Throws UsageError if the method inside clusters contradicts the rest of the recipe.
 void check_within(const config::Recipe& recipe);
 
-// Bytes of the state that training inside clusters keeps beside the weights.
+// Bytes of state that training inside clusters keeps besides the weights.
 double within_state(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
 
-// What a mean member sends and receives in a training step within its cluster; nothing where each
-// is alone.
+// What the average member sends and receives within its cluster in a training step; nothing without
+// clusters.
 Traffic within_traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
                        int members);
-// A round's traffic and that of passing its result, `elements` fp32 values, from the first worker
+// A round's traffic, plus that of passing its result, `elements` fp32 values, from the first worker
 // of each cluster to the others.
 Traffic add_spread(const Traffic& of_round, const config::Recipe& recipe, double elements,
                    int members);
-// With the speeds that members send each other, where rows are divided by them.
+// Adds the speeds that members send each other, if rows are divided by speed.
 Traffic add_speeds(const Traffic& mean, const config::Recipe& recipe, int64_t sync_every,
                    int members);
 

@@ -1,4 +1,4 @@
-// A batch of rows as a model takes it in: what each position reads, what it is to predict, and how
+// A batch of rows as input to a model: what each position reads, what it should predict, and how
 // much its loss counts.
 #pragma once
 
@@ -11,23 +11,24 @@ namespace thinwire::model {
 // Rows of positions, one after the other; every span is rows x sequence.
 struct Examples {
   std::span<const int32_t> inputs;
-  // What each position predicts: the next token, a masked one, a class. It counts only where the
-  // position's weight is not 0, and may be any number elsewhere.
+  // What each position should predict: the next token, a masked token, a class. Ignored, and any
+  // number, where the position's weight is 0.
   std::span<const int32_t> targets;
-  // By which each position's loss and its gradient are multiplied, finite; empty: all by 1.
+  // Finite factors for each position's loss and its gradient; empty: all 1.
   std::span<const float> weights;
   int64_t rows = 0;
 };
 
 class Batch {
  public:
-  // Of at most `max_rows` rows of at most `max_sequence` predictions; both are >= 1, else Error.
+  // For at most `max_rows` rows of at most `max_sequence` predictions. Throws Error unless both are
+  // >= 1.
   Batch(int64_t max_rows, int64_t max_sequence, int64_t vocabulary);
 
-  // Every position predicts the token behind it: `tokens` is rows x (sequence + 1). Throws Error
-  // for a batch of the wrong size and for a token outside the vocabulary.
+  // Every position predicts the token after it: `tokens` is rows x (sequence + 1). Throws Error for
+  // a batch of the wrong size and for a token outside the vocabulary.
   void load(std::span<const int32_t> tokens, int64_t rows);
-  // Likewise; Error also for a weight that is not finite.
+  // The same from Examples; Error also for a weight that is not finite.
   void load(const Examples& examples);
 
   int64_t max_tokens() const { return max_rows_ * max_sequence_; }
@@ -49,7 +50,7 @@ class Batch {
   std::vector<float> weights_;
 };
 
-// Throws Error that names the first token outside [0, vocabulary) and where it stands.
+// Throws Error naming the first token outside [0, vocabulary) and its index.
 void check_tokens(std::span<const int32_t> tokens, int64_t vocabulary);
 
 }  // namespace thinwire::model

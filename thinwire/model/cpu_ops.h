@@ -1,4 +1,4 @@
-// The operations on the processor: our own fused kernels (tensor/kernels/kernels.h), attention and
+// The operations on the CPU: our own fused kernels (tensor/kernels/kernels.h), attention and
 // products, over slots that are allocated once. T is the type of operands, float or Bf16.
 #pragma once
 

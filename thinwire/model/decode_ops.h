@@ -1,5 +1,5 @@
-// The forward operations for one text that grows: attention answers the new tokens from the keys
-// and values it keeps of all before them. fp32, on the processor.
+// The forward operations for one growing text: attention computes the new tokens from the cached
+// keys and values of all tokens before them. fp32, on the CPU.
 #pragma once
 
 #include <vector>
@@ -13,22 +13,22 @@ namespace thinwire::model {
 
 class DecodeOps final : public CpuOps<float> {
  public:
-  // Tokens computed together, at most; a block of queries for tensor::attend().
+  // Largest number of tokens computed together: a block of queries for tensor::attend().
   static constexpr int64_t kChunk = kQueryBlock;
 
   explicit DecodeOps(const DecoderParts& parts);
 
-  // What it allocates for the context.
+  // What it allocates for a context.
   static std::vector<MemoryPart> memory(const config::ModelSection& model, int64_t context,
                                         int threads);
 
-  // The next `tokens` (at most kChunk) stand at `position` and behind it.
+  // The next `tokens` (at most kChunk), from `position` on.
   void begin_tokens(std::span<const int32_t> tokens, int64_t position);
 
   void attention(int64_t layer, const tensor::AttentionShape& shape,
                  const AttentionSlots& slots) override;
 
-  // Logits [vocabulary] of row `row` of x, by the last product.
+  // Logits [vocabulary] of row `row` of x, from the last product.
   void logits(Slot x, int64_t row, int64_t weight, std::span<float> out);
 
  private:
@@ -37,13 +37,13 @@ class DecodeOps final : public CpuOps<float> {
     tensor::AlignedBuffer<float> keys_GPD, values_GPD;  // keys are rotated
   };
 
-  // Puts the new keys and values of one head into the cache, then answers its queries.
+  // Puts the new keys and values of one head into the cache, then computes its queries.
   void attend(Cache& cache, const tensor::AttentionShape& shape, const AttentionSlots& slots,
               int64_t kv_head, tensor::AttentionScratch& scratch);
 
   const int64_t context_;
   std::vector<Cache> caches_;  // for each block
-  int64_t position_ = 0;       // of the first of the present tokens
+  int64_t position_ = 0;       // of the first current token
 };
 
 }  // namespace thinwire::model

@@ -1,5 +1,5 @@
-// Generates from a language model one token at a time, keeping what it needs of the tokens seen.
-// fp32; computes on the calling thread and its pool. One sequence at a time.
+// Generates text from a language model one token at a time, caching what it needs of earlier
+// tokens. fp32; computes on the calling thread and its pool. One sequence at a time.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +16,17 @@ namespace thinwire::model {
 
 class DecodeOps;
 
-// What a decoder is made of. params and threads outlive it.
+// What a decoder is made from. params and threads must outlive it.
 struct DecoderParts {
   const config::ModelSection& model;
   const tensor::Arena& params;  // laid out as method::tensors_of(model) says
   ThreadPool& threads;
-  int64_t context;  // the largest number of tokens the sequence may have
+  int64_t context;  // the largest number of tokens in the sequence
 };
 
 class Decoder {
  public:
-  // make: of the model's architecture. Throws Error for a context of no token.
+  // make: makes the graph of the model's architecture. Throws Error for an empty context.
   Decoder(const DecoderParts& parts, MakeGraph make);
   ~Decoder();
   Decoder(const Decoder&) = delete;

@@ -17,10 +17,10 @@ enum class Purpose : uint8_t {
   kDecoding,  // no backward pass, so blocks share their slots
 };
 
-// Where the last product stands.
+// The last product and its slots.
 struct Head {
   int64_t weight;  // [vocabulary, C] in the arena
-  Slot x_NC;       // its input: what forward() leaves
+  Slot x_NC;       // its input: the result of forward()
   Slot dx_NC;      // where backward() expects the input's gradient
 };
 
@@ -31,9 +31,10 @@ class Graph {
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
 
-  // From the batch's tokens to the head's input. keep: backward() follows.
+  // Computes the head's input from the batch's tokens. keep: backward() follows.
   virtual void forward(bool keep) = 0;
-  // From the gradient of the head's input to all gradients but the head's; `ready` as in Model.
+  // Computes all gradients but the head's from the gradient of the head's input; `ready` as in
+  // Model.
   virtual void backward(const LayerReady& ready) = 0;
 
   virtual Head head() const = 0;
@@ -41,7 +42,7 @@ class Graph {
   virtual std::vector<const Linear*> products() const = 0;
 };
 
-// The graph of one architecture. ops and layout outlive it; the layout is the model's.
+// Makes the graph of one architecture. ops and layout must outlive it; the layout is the model's.
 using MakeGraph = std::unique_ptr<Graph> (*)(Ops& ops, const config::ModelSection& model,
                                              const tensor::Layout& layout, Purpose purpose);
 

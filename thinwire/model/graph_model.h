@@ -11,7 +11,7 @@ namespace thinwire::model {
 
 class GraphModel final : public Model {
  public:
-  // ops: for these parts; its slots are the graph's alone.
+  // ops: made for these parts; only this graph uses its slots.
   GraphModel(const ModelParts& parts, std::unique_ptr<Ops> ops, MakeGraph make);
 
   void refresh() override { ops_->refresh(); }
@@ -25,7 +25,7 @@ class GraphModel final : public Model {
 
   const std::unique_ptr<Ops> ops_;
   const std::unique_ptr<Graph> graph_;
-  std::vector<ArenaRange> others_;  // of the gradients, outside all products
+  std::vector<ArenaRange> others_;  // ranges of the gradients outside all products
   const bool timed_;
   double seconds_ = 0;  // of all passes
 };

@@ -1,5 +1,5 @@
-// Products with the parameters where they lie in the arena. Matrices that multiply the same input
-// and lie side by side there (queries, keys and values; gate and up) are one product.
+// Products with the parameters in place in the arena. Matrices that multiply the same input and are
+// adjacent there (queries, keys and values; gate and up) are one product.
 //
 // Shape suffixes: N tokens, I input features, O output features.
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace thinwire::model {
 
-// One or several matrices [outputs, inputs] with a common input; their outputs stand side by side.
+// One or several matrices [outputs, inputs] with a common input; their outputs are side by side.
 class Linear {
  public:
   struct Part {
@@ -29,7 +29,7 @@ class Linear {
 
   int64_t inputs() const { return inputs_; }
   int64_t outputs() const { return outputs_; }
-  // What is one product: matrices [part.outputs, inputs] whose outputs stand side by side.
+  // The parts of the product: matrices [part.outputs, inputs] whose outputs are side by side.
   std::span<const Part> parts() const { return parts_; }
 
   // `arena` is the beginning of the parameters (or of their bf16 copy).
@@ -57,7 +57,7 @@ struct ArenaRange {
   int64_t end;
 };
 
-// What of [0, total) is in none of the ranges, which do not overlap.
+// The parts of [0, total) outside the ranges, which must not overlap.
 std::vector<ArenaRange> complement(std::vector<ArenaRange> ranges, int64_t total);
 
 }  // namespace thinwire::model

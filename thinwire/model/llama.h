@@ -12,7 +12,7 @@
 
 namespace thinwire::model {
 
-// model.recompute decides how many slots there are.
+// model.recompute determines how many slots there are.
 std::unique_ptr<Graph> make_llama(Ops& ops, const config::ModelSection& model,
                                   const tensor::Layout& layout, Purpose purpose);
 

@@ -1,9 +1,9 @@
-// A language model with forward and backward passes written by hand: loss and gradients of a batch
-// of rows, without autograd. model.architecture says what it computes (model/registry.h). All
-// memory is planned when it is made; a step allocates nothing.
+// A language model with hand-written forward and backward passes: loss and gradients of a batch of
+// rows, without autograd. model.architecture says what it computes (model/registry.h). All memory
+// is planned when it is constructed; a step allocates nothing.
 //
 // The residual stream, the norms' statistics, softmax and all gradients of parameters are fp32 in
-// either precision; bf16 rounds the operands and results of the matrix products.
+// either precision; with bf16 the operands and results of the matrix products are rounded.
 #pragma once
 
 #include <cstdint>
@@ -23,51 +23,51 @@ namespace thinwire::model {
 
 enum class Precision : uint8_t { kFp32, kBf16 };
 
-// Who computes: without a value our own engine on the processor, else LibTorch's on that device.
+// What computes: our own backend on the CPU if empty, else LibTorch's on that device.
 using Placement = std::optional<tensor::DevicePlace>;
 
-// Reads train.device for worker `worker` (from 0): cpu (our own engine), torch_cpu, cuda (worker i
-// of the process on device i modulo the number of devices), or auto (cuda where there is a device,
-// else cpu). Throws UsageError, which says what is there, where the device is missing.
+// Parses train.device for worker `worker` (from 0): cpu (our own backend), torch_cpu, cuda (worker
+// i of the process on device i modulo the number of devices), or auto (cuda if there is a device,
+// else cpu). Throws UsageError, saying what exists, if the device is missing.
 Placement parse_device(std::string_view text, int worker = 0);
 
-// Reads train.precision: fp32, bf16, or auto (bf16 where the device multiplies it faster than
-// fp32). Throws UsageError for anything else.
+// Parses train.precision: fp32, bf16, or auto (bf16 if the device multiplies it faster than fp32).
+// Throws UsageError for anything else.
 Precision parse_precision(std::string_view text, const Placement& placement = {});
 
-// What the backward pass computes again from what the forward pass kept (Chen et al. 2016, arXiv
-// 1604.06174): of every block nothing; queries, keys, values and attention; or all but its input.
+// What the backward pass recomputes from what the forward pass kept (Chen et al. 2016, arXiv
+// 1604.06174): in every block nothing; queries, keys, values and attention; or all but its input.
 // The gradients are the same, bit for bit.
 enum class Recompute : uint8_t { kNone, kAttention, kBlock };
 
-// Reads model.recompute. Throws UsageError for anything but none, attention and block.
+// Parses model.recompute. Throws UsageError for anything but none, attention and block.
 Recompute parse_recompute(std::string_view text);
 
-// Whether a pass adds its gradients to those that are there, or replaces them, gaps between the
-// tensors included (which become zero).
+// Whether a pass adds its gradients to the existing ones, or replaces them, including the gaps
+// between the tensors (which become zero).
 enum class Gradients : uint8_t { kAdd, kReplace };
 
-// Where the time of passes over batches went, in seconds since the model was made. What is left of
-// `all` are the matrix products of the blocks.
+// Where the time of passes over batches went, in seconds since the model was constructed. The rest
+// of `all` is the matrix products of the blocks.
 struct PassTimes {
   double all = 0;
   double attention = 0;  // scores, softmax and rotary positions, forward and backward
   double between = 0;    // norms, SwiGLU and embedding: passes over memory between the products
-  double head = 0;       // the last product with its cross entropy
+  double head = 0;       // the last product and its cross entropy
 };
 
 using LayerReady = std::function<void(int layer)>;
 
-// What a model is made of. The references outlive it.
+// What a model is made from. The references must outlive it.
 struct ModelParts {
   const config::ModelSection& model;  // complete: vocab, kv_heads and intermediate are not 0
   Precision precision;
   const tensor::Layout& layout;  // of method::tensors_of(model)
   tensor::Arena& params;
   ThreadPool& threads;
-  int64_t max_rows;          // a call takes at most so many rows ...
-  int64_t sequence;          // ... of at most so many tokens
-  Placement placement = {};  // with one, params and the gradients of each call get a copy there
+  int64_t max_rows;          // a call takes at most this many rows ...
+  int64_t sequence;          // ... of at most this many tokens
+  Placement placement = {};  // if set, params and the gradients of each call get a copy there
 };
 
 class Model {
@@ -76,12 +76,12 @@ class Model {
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  // Every position predicts the token behind it: `tokens` is rows x (length + 1) with 1 <= length
-  // <= sequence. Returns the sum of the rows * length losses in nats and adds gradient_scale *
-  // d(sum)/d(parameter) to `gradients`, or sets them to it. layer_ready, if set, hears of each
-  // block once its gradients in this call are complete, blocks descending, then -1 for embedding,
-  // head and final norm. Throws Error for a token outside the vocabulary and for a batch of the
-  // wrong size.
+  // Every position predicts the token after it: `tokens` is rows x (length + 1) with 1 <= length <=
+  // sequence. Returns the sum of the rows * length losses in nats and adds gradient_scale *
+  // d(sum)/d(parameter) to `gradients`, or sets them to it. layer_ready, if set, is called for each
+  // block once its gradients in this call are complete, in descending order, then with -1 for
+  // embedding, head and final norm. Throws Error for a token outside the vocabulary and for a batch
+  // of the wrong size.
   double loss_and_gradients(std::span<const int32_t> tokens, int64_t rows, float gradient_scale,
                             tensor::Arena& gradients, const LayerReady& layer_ready = {},
                             Gradients mode = Gradients::kAdd) {
@@ -106,11 +106,11 @@ class Model {
     return batch_loss();
   }
 
-  // To be called after the parameters changed: makes the bf16 copies anew, unless the optimizer did
-  // that on its way (Arena::rounded).
+  // Call this after the parameters have changed: makes the bf16 copies again, unless the optimizer
+  // has already done so (Arena::rounded).
   virtual void refresh() = 0;
 
-  // Zeros with a placement, where the device works behind the caller's back.
+  // All zero with a placement, because the device works asynchronously.
   virtual PassTimes times() const { return {}; }
 
   // Everything the model allocated: activations, scratch memory and bf16 copies.
@@ -121,7 +121,7 @@ class Model {
       : batch_(parts.max_rows, parts.sequence, parts.model.vocab) {}
 
   const Batch& batch() const { return batch_; }
-  // Of the batch.
+  // For the loaded batch.
   virtual double batch_gradients(float gradient_scale, tensor::Arena& gradients,
                                  const LayerReady& layer_ready, Gradients mode) = 0;
   virtual double batch_loss() = 0;
@@ -131,7 +131,7 @@ class Model {
 };
 
 // Sets the parameters for the start of training as their architecture says (method::Architecture::
-// initial). Every tensor has its own random stream, so the values depend on seed and shapes alone.
+// initial). Every tensor has its own random stream, so the values depend only on seed and shapes.
 void init_parameters(tensor::Arena& params, const config::ModelSection& model, uint64_t seed);
 
 }  // namespace thinwire::model

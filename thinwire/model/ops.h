@@ -1,13 +1,13 @@
-// The operations that the graphs of all architectures are written over, with a backend on the
-// processor (cpu_ops.h), one by LibTorch (torch_ops.h) and one that continues a text
-// (decode_ops.h). An operation works on all tokens of the batch at once. Values live in slots,
-// which a graph plans when it is made: a slot holds what was written there last, a row a token.
-// Weights are offsets in the arena of the parameters; a gradient is added to what is there unless
-// the gradients are being replaced (begin_gradients).
+// The operations from which the graphs of all architectures are built, with three backends: the CPU
+// (cpu_ops.h), LibTorch (torch_ops.h) and text generation (decode_ops.h). An operation works on all
+// tokens of the batch at once. Values are stored in slots, which a graph plans when it is
+// constructed: a slot holds what was last written there, one row per token. Weights are given as
+// offsets in the arena of the parameters; a gradient is added to the existing one unless the
+// gradients are being replaced (begin_gradients).
 //
 // A slot is a stream (fp32: the residual stream, statistics, their gradients) or an operand (in the
 // precision of the matrix products). Where an operation says that it replaces a slot, the old
-// values are spent.
+// values are lost.
 //
 // Shape suffixes: N tokens of the batch, C model width, F intermediate, W a token's queries, keys
 // and values, H heads, I input features, O output features.
@@ -53,15 +53,15 @@ class Ops {
   // An operand that norm_backward() keeps equal to the stream: the stream itself in fp32.
   virtual Slot rounded(Slot stream) = 0;
 
-  // A batch, which lives until the next one. keep: a backward pass follows.
+  // Starts a batch, which must stay valid until the next one. keep: a backward pass follows.
   virtual void begin_batch(const Batch& batch, bool keep) = 0;
-  // Where gradients go. Where they are replaced, each product overwrites what is there, and
+  // Sets where gradients go. If they are replaced, each product overwrites what is there, and
   // `others`, the ranges that belong to no product, are cleared now.
   virtual void begin_gradients(tensor::Arena& gradients, Gradients mode,
                                std::span<const ArenaRange> others) = 0;
-  // To be called again once somebody else may have looked at them.
+  // Call this again after the gradients may have been accessed from outside.
   virtual void resume_gradients(tensor::Arena& gradients) = 0;
-  // The slots' values are needed no more.
+  // Says that the slots' values are no longer needed.
   virtual void drop(std::initializer_list<Slot> slots) = 0;
 
   // Forward.
@@ -72,7 +72,7 @@ class Ops {
                         Slot out_NC) = 0;
   // y = x W^T
   virtual void linear(const Linear& linear, Slot x_NI, Slot y_NO) = 0;
-  // Causal, with rotary positions, of block `layer`.
+  // Causal attention of block `layer`, with rotary positions.
   virtual void attention(int64_t layer, const tensor::AttentionShape& shape,
                          const AttentionSlots& slots) = 0;
   // out = silu(gate) * up
@@ -80,8 +80,8 @@ class Ops {
 
   // Backward. Slots named d... hold gradients.
   virtual void clear(Slot dx_NC) = 0;
-  // dx += the norm's gradient for that of its output; also the weight's gradient, dx as an operand,
-  // and the norm's output again.
+  // dx += the norm's input gradient, given that of its output; also computes the weight's gradient,
+  // dx as an operand, and the norm's output again.
   virtual void norm_backward(const NormSlots& saved, int64_t weight, Slot dout_NC, Slot dx_NC,
                              Slot dx_rounded_NC, Slot out_NC) = 0;
   // dx = dy W
@@ -98,12 +98,12 @@ class Ops {
 
   // The last product [vocabulary, C] and its cross entropy with the batch's targets and weights.
   virtual void cross_entropy(Slot x_NC, int64_t weight) = 0;
-  // Also dx, and the weight's gradient, of scale * loss.
+  // The same, plus dx and the weight's gradient of scale * loss.
   virtual void cross_entropy_gradients(Slot x_NC, int64_t weight, float scale, Slot dx_NC) = 0;
-  // Of the last of these calls, in nats.
+  // The loss of the last of these calls, in nats.
   virtual double loss() = 0;
 
-  // As their namesakes of Model.
+  // As the functions of the same name in Model.
   virtual void refresh() = 0;
   virtual PassTimes times() const { return {}; }
   virtual size_t bytes() const = 0;

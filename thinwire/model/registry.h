@@ -1,4 +1,4 @@
-// What computes each architecture of method/architectures.h.
+// The model of each architecture in method/architectures.h.
 #pragma once
 
 #include <memory>
@@ -15,16 +15,16 @@ namespace thinwire::model {
 struct ModelEntry {
   std::string_view name;  // of method::Architecture
   MakeGraph graph;
-  bool decodes;  // whether it continues a text
+  bool decodes;  // whether it can generate text
 };
 
 std::span<const ModelEntry> all_models();
 
-// The model that parts.model.architecture names. Throws UsageError for a name that is not known and
-// for shapes the model cannot have, Error for a layout of another model.
+// The model named by parts.model.architecture. Throws UsageError for an unknown name and for shapes
+// that the model cannot have, Error for the layout of another model.
 std::unique_ptr<Model> make_model(const ModelParts& parts);
 
-// Likewise; Error where the architecture continues no text.
+// Likewise; throws Error if the architecture cannot generate text.
 std::unique_ptr<Decoder> make_decoder(const DecoderParts& parts);
 std::vector<MemoryPart> decoder_memory(const config::ModelSection& model, int64_t context,
                                        int threads);

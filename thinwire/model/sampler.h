@@ -1,4 +1,4 @@
-// Chooses the next token from logits: greedily, or at random by temperature, top-k and top-p
+// Chooses the next token from logits: greedily, or at random with temperature, top-k and top-p
 // (nucleus sampling, Holtzman et al. 2020, arXiv 1904.09751).
 #pragma once
 

@@ -15,8 +15,8 @@ namespace thinwire::optim {
 std::unique_ptr<Optimizer> make_adamw(const method::OptimizerOptions& options,
                                       const tensor::Layout& layout);
 
-// A tensor's part of such a step, for optimizers that leave some tensors to AdamW. m and v are as
-// long as the tensor.
+// The update of one tensor, for optimizers that leave some tensors to AdamW. m and v are as long as
+// the tensor.
 void adamw_update(const method::OptimizerOptions& options, bool decays, const TensorUpdate& tensor,
                   std::span<float> m, std::span<float> v, const OptimizerStep& step,
                   ThreadPool& threads);

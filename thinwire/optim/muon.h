@@ -1,7 +1,7 @@
-// Muon: momentum whose direction is made orthogonal, for the matrices of the transformer blocks
-// (Jordan et al. 2024), with the scale that makes its steps as large as AdamW's (Liu et al. 2025,
-// "Muon is scalable for LLM training", arXiv 2502.16982, equation 4); AdamW for the embedding, the
-// head and the norms. The inner optimizer of MuLoCo (Therien et al. 2025, arXiv 2505.23725).
+// Muon: orthogonalised momentum for the matrices of the transformer blocks (Jordan et al. 2024),
+// with the scale that makes its steps as large as AdamW's (Liu et al. 2025, "Muon is scalable for
+// LLM training", arXiv 2502.16982, equation 4); AdamW for the embedding, the head and the norms.
+// The inner optimizer of MuLoCo (Therien et al. 2025, arXiv 2505.23725).
 #pragma once
 
 #include <memory>

@@ -1,7 +1,7 @@
 // Local optimizers, tensor by tensor: one file of arithmetic each, one line in registry.cpp. Their
 // facts (fields, state, the gradient's coordinates) are in method/. The arithmetic is fixed (no
-// contraction, no library maths but the correctly rounded square root and division), so that
-// replicas fed the same gradients stay bit-identical on every instruction set.
+// contraction, no library maths except the correctly rounded square root and division), so replicas
+// fed the same gradients stay bit-identical on every instruction set.
 #pragma once
 
 #include <cstdint>
@@ -24,32 +24,32 @@ namespace thinwire::optim {
 struct OptimizerStep {
   uint64_t number = 0;  // from 0
   float learning_rate = 0;
-  float gradient_scale = 1;  // what gradients are multiplied with, e.g. by clipping
+  float gradient_scale = 1;  // factor for the gradients, e.g. from clipping
 };
 
 // One tensor of a step.
 struct TensorUpdate {
   size_t tensor = 0;                // its index in the layout
-  std::span<float> params;          // row-major, without the gap behind them
+  std::span<float> params;          // row-major, without the gap after them
   std::span<const float> gradient;  // in the coordinates that OptimizerSpec::gradient says
   Bf16* rounded = nullptr;          // if not null, becomes the new params in bf16
 };
 
-// Used by one thread at a time, which may be another one for each tensor.
+// Used by one thread at a time, but each tensor may be updated by a different thread.
 class Optimizer {
  public:
-  // The layout is that of the parameters, and outlives the optimizer.
+  // The layout is that of the parameters, and must outlive the optimizer.
   Optimizer(const method::OptimizerOptions& options, const tensor::Layout& layout);
   virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  // Updates a tensor: once a step each, in any order.
+  // Updates a tensor: each once per step, in any order.
   virtual void update(const TensorUpdate& tensor, const OptimizerStep& step,
                       ThreadPool& threads) = 0;
 
-  // Updates all tensors of the arenas, whose layouts are the optimizer's, by an optimizer that
-  // takes gradients element by element.
+  // Updates all tensors of the arenas, whose layouts must be the optimizer's. Only for optimizers
+  // that take gradients element by element.
   void step(tensor::Arena& params, const tensor::Arena& grads, const OptimizerStep& step,
             ThreadPool& threads);
 
@@ -79,8 +79,8 @@ std::span<const OptimizerEntry> all_optimizers();
 std::unique_ptr<Optimizer> make_optimizer(const method::OptimizerOptions& options,
                                           const tensor::Layout& layout);
 
-// Calls change(begin, count) for pieces of the tensor that fit the first cache, on all threads, and
-// rounds a piece's params as soon as they are changed, where they are to be rounded.
+// Calls change(begin, count) for pieces of the tensor that fit the L1 cache, on all threads, and
+// rounds a piece's params as soon as they are changed, if they are to be rounded.
 void change_pieces(const TensorUpdate& tensor, ThreadPool& threads,
                    const std::function<void(int64_t begin, int64_t count)>& change);
 

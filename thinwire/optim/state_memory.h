@@ -1,5 +1,5 @@
-// The memory of an optimizer's state, laid out by its facts alone: what is held is what was
-// predicted.
+// The memory of an optimizer's state, laid out only by the optimizer's facts, so that the memory
+// used is the memory predicted.
 #pragma once
 
 #include <deque>
@@ -15,20 +15,20 @@
 
 namespace thinwire::optim {
 
-// E.g. "adamw.m"; its agreement holds where all replicas are fed the same gradients.
+// E.g. "adamw.m"; its agreement holds if all replicas are fed the same gradients.
 using OptimizerState = StateTensor;
 
-// Zero at first. All pieces of one name lie in one arena, in the order of the parameters.
+// Initially zero. All pieces with the same name are in one arena, in the order of the parameters.
 class StateMemory {
  public:
   StateMemory(const method::OptimizerOptions& options, const tensor::Layout& params);
 
-  // The piece that has this index among what OptimizerSpec::state says of the tensor.
+  // The piece with this index in the list that OptimizerSpec::state gives for the tensor.
   std::span<float> piece(size_t tensor, size_t index);
   std::vector<OptimizerState> all();
 
  private:
-  // Its values refer to its layout.
+  // The arena refers to the layout.
   struct Group {
     Group(std::string_view called, Agreement kind, std::vector<TensorSpec> specs);
     std::string name;
@@ -42,7 +42,7 @@ class StateMemory {
   };
 
   std::deque<Group> groups_;
-  std::vector<std::vector<Place>> places_;  // a tensor's pieces
+  std::vector<std::vector<Place>> places_;  // by tensor: its pieces
 };
 
 }  // namespace thinwire::optim
