@@ -1,5 +1,6 @@
 // The ways to train that the planner compares: every registered method with a recipe's settings and
-// with variations of what decides about traffic, and the papers' schedules that are only simulated.
+// with variations of what determines its traffic, and the papers' schedules, which are only
+// simulated.
 #pragma once
 
 #include <filesystem>
@@ -14,10 +15,10 @@
 namespace thinwire::plan {
 
 struct Candidate {
-  std::string method;     // of sync.method, or the schedule's name
+  std::string method;     // value of sync.method, or the schedule's name
   std::string setting;    // how it differs from the recipe, "overlap = 1"; may be empty
-  config::Recipe recipe;  // what would run
-  std::optional<SyncSchedule> simulated;  // set where there is only a simulation
+  config::Recipe recipe;  // the recipe that would run
+  std::optional<SyncSchedule> simulated;  // set if it is only simulated
 };
 
 struct LeftOut {
@@ -31,9 +32,10 @@ struct Candidates {
 };
 
 // The recipe at `path` with `overrides` as thinwire train would load it, for `members` workers,
-// under each method. Varied are overlap, the steps between exchanges (sync_every or local_steps:
-// 32, 128, 512), and, where workers train apart, the wire (fp4) and whether the members of each of
-// `clusters` sites (0: none) train as one; one at a time, where a method allows it.
+// with each method. One thing at a time is varied, where a method allows it: overlap, the steps
+// between exchanges (sync_every or local_steps: 32, 128, 512), and, where workers train
+// independently, the wire (fp4) and whether the members of each of `clusters` sites (0: none) train
+// as one.
 Candidates make_candidates(const std::filesystem::path& path,
                            std::span<const std::string> overrides, int64_t members,
                            int64_t clusters = 0);

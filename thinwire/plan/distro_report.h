@@ -1,6 +1,6 @@
 // The arithmetic of "A Preliminary Report on DisTrO" (Nous Research, 2024, table 3 and
-// section 3.1), for its own case and any other: bytes a step and the seconds they take over a
-// home's link.
+// section 3.1), for its own case and any other: bytes per step and the seconds they take over a
+// home internet link.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,12 @@ namespace thinwire::plan {
 config::ModelSection report_model();
 
 struct DistroCase {
-  double parameters = 1.2e9;     // the report rounds
-  double payload_bytes = 2.8e6;  // one member's, a step
+  double parameters = 1.2e9;     // rounded, as in the report
+  double payload_bytes = 2.8e6;  // one member's, per step
   int members = 32;
   links::Link link = {.up_bit_s = 10e6, .down_bit_s = 100e6};
-  // aggregator: a server adds up, so a member uploads its payload once; peers: to each of the
-  // others.
+  // aggregator: a server adds up, so a member uploads its payload once; peers: a member uploads it
+  // to each of the others.
   std::string topology = "aggregator";
 };
 
@@ -35,16 +35,16 @@ struct DistroCost {
   double ratio = 0;            // all_reduce_bytes / received_bytes = 2N / payload
   double ratio_ring = 0;       // ring_bytes / received_bytes
   double ratio_ring_sent = 0;  // ring_bytes / sent_bytes
-  double seconds_up = 0;       // each direction for itself, at line rate
+  double seconds_up = 0;       // each direction by itself, at line rate
   double seconds_down = 0;
 };
 
-// Throws UsageError naming the field: members < 2, parameters, payload or a line rate <= 0, another
-// topology.
+// Throws UsageError naming the field: members < 2, parameters, payload or a line rate <= 0, or an
+// unknown topology.
 DistroCost distro_cost(const DistroCase& setting);
 
-// What one member sends a step by our own format: never above `bound_bytes`; no code for uniformly
-// drawn slots does better than `entropy_bytes`.
+// What one member sends per step in our own format: never more than `bound_bytes`; no code for
+// uniformly drawn slots does better than `entropy_bytes`.
 struct DistroPayload {
   double bound_bytes = 0;
   double entropy_bytes = 0;
@@ -52,7 +52,7 @@ struct DistroPayload {
 DistroPayload distro_payload(const method::DistroOptions& options,
                              std::span<const TensorSpec> tensors);
 
-// The report's speculation (section 3.2): the same bytes a step for models from 1.2 B to 12 B
+// The report's speculation (section 3.2): the same bytes per step for models from 1.2 B to 12 B
 // parameters, so that the ratio grows with the model.
 struct ConstantBytesPoint {
   double parameters = 0;

@@ -22,10 +22,10 @@ struct EagerCell {
   double target = 0;
   double paper_gbit_s = 0;      // as printed
   double predicted_gbit_s = 0;  // required_bandwidth()
-  double grid_gbit_s = 0;       // the first entry of the grid that is enough
-  int steps_off = 0;        // places on the grid from the nearest entry that prints as the paper's
-  double least_gbit_s = 0;  // least_bandwidth()
-  bool impossible = false;  // least_gbit_s is more than rounds to the paper's
+  double grid_gbit_s = 0;       // the first sufficient entry of the grid
+  int steps_off = 0;            // grid entries away from the nearest one that prints as the paper's
+  double least_gbit_s = 0;      // least_bandwidth()
+  bool impossible = false;      // least_gbit_s exceeds anything that rounds to the paper's
 
   bool agrees() const { return !impossible && steps_off >= -1 && steps_off <= 1; }
 };
@@ -46,7 +46,7 @@ struct EagerHours {
   double terabytes_counted = 0;  // times kEagerCopies
 };
 
-// Tokens a step and the count of payloads that table 1's own numbers imply; it states neither.
+// Tokens per step and the number of payloads that table 1's numbers imply; it states neither.
 inline constexpr double kEagerBatchTokens = 1.024e6;
 inline constexpr double kEagerCopies = 9;
 

@@ -14,10 +14,10 @@ namespace thinwire::plan {
 struct LossPoint {
   double parameters = 0;   // N, without embeddings
   double local_steps = 1;  // s, steps between exchanges
-  double loss = 0;         // nats a token
+  double loss = 0;         // nats per token
 };
 
-// 95 % by Student's t and the covariance of the linearised problem; without width where there are
+// 95 %, from Student's t and the covariance of the linearised problem; of width 0 if there are only
 // as many points as constants.
 struct Interval {
   double low = 0;
@@ -28,20 +28,20 @@ struct FittedLaw {
   MethodLaw law;
   bool joint = false;  // alpha_s was fitted too; else it is 0
   int points = 0;
-  double residual = 0;  // root mean square of log(loss) over the law's
+  double residual = 0;  // root mean square of log(loss / the law's)
   Interval scale;
   Interval exponent;
   Interval loss_per_local_step;
-  // Covariance of (log of Nc^alpha, alpha, alpha_s), and Student's factor for it.
+  // Covariance of (log of Nc^alpha, alpha, alpha_s), and Student's factor for intervals.
   std::array<std::array<double, 3>, 3> covariance = {};
   double student = 0;
 };
 
-// alpha_s is fitted where the points have several numbers of local steps. Throws UsageError that
-// says what is missing: two sizes, three points for the joint form, or a value that is not > 0.
+// alpha_s is fitted if the points have several numbers of local steps. Throws UsageError saying
+// what is wrong: fewer than two sizes, fewer than three points for the joint form, or a value <= 0.
 FittedLaw fit_law(const std::string& method, std::span<const LossPoint> points);
 
-// Of a run that the law has not seen: its loss, and where 95 % of such runs end.
+// For a run that was not fitted: its predicted loss, and the range in which 95 % of such runs end.
 struct PredictedLoss {
   double loss = 0;
   Interval interval;

@@ -1,5 +1,5 @@
-// Which scaling law tells the loss a method reaches: laws fitted to own runs where there are some
-// (thinwire plan fit --save), else those of the scaling-law paper.
+// Which scaling law predicts the loss of a method: laws fitted to the user's own runs if there are
+// any (thinwire plan fit --save), else those of the scaling-law paper.
 #pragma once
 
 #include <cstdint>
@@ -30,24 +30,25 @@ std::vector<MethodLaw> load_laws(const std::filesystem::path& file);
 // Replaces the file's content. Appears whole or not at all.
 void save_laws(const std::filesystem::path& file, std::span<const MethodLaw> laws);
 
-// The paper's laws with those of "allreduce" and "local_sgd" (or "diloco") replaced by own ones.
+// The paper's laws, with those for "allreduce" and "local_sgd" (or "diloco") replaced by the
+// user's.
 LossLaws with_own(LossLaws laws, std::span<const MethodLaw> own);
 
 struct ExpectedLoss {
-  double nats = 0;    // a token
-  std::string basis;  // which law, for people
+  double nats = 0;    // per token
+  std::string basis;  // which law, to be shown
 };
 
-// Of a method that synchronises every `local_steps` steps, for N parameters without embeddings. A
-// method without an own law follows the paper's: all-reduce's where it synchronises every step,
-// else local SGD's.
+// For a method that synchronises every `local_steps` steps and N parameters without embeddings. A
+// method without a law of the user's follows the paper's: that of all-reduce if it synchronises
+// every step, else that of local SGD.
 ExpectedLoss expected_loss(std::span<const MethodLaw> own, std::string_view method,
                            double local_steps, double parameters);
 
-// Nats that outer steps cost where workers' differences arrive an outer step late, or two
-// (`depth`): 0 but for kDelayed and kEager. Eager at H = 30 by table 6 of the eager-updates paper
-// (arXiv 2502.12996), interpolated in the logarithm of the parameters; the others by its table 2,
-// of 500 M parameters.
+// The loss in nats caused by pseudo-gradients that arrive one outer step late, or two (`depth`): 0
+// except for kDelayed and kEager. kEager is from table 6 of the eager-updates paper (arXiv
+// 2502.12996, H = 30), interpolated in the logarithm of the parameters; the others are from its
+// table 2, at 500 M parameters.
 double late_loss(method::Overlap overlap, int64_t depth, double parameters);
 
 }  // namespace thinwire::plan

@@ -1,5 +1,5 @@
-// Who trains together, for the planner: machines in groups of equals, their speed, memory and
-// lines. docs/planner.md describes the file.
+// Who trains together, for the planner: groups of equal machines, their speed, memory and lines.
+// docs/planner.md describes the file.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ namespace thinwire::plan {
 // A table [[member]] of a members file.
 struct MemberSection final : config::SectionOf<MemberSection> {
   std::string name;
-  std::string site;  // empty: a line for each member
+  std::string site;  // empty: each member has its own line
   int64_t count = 1;
-  double flops = 0;              // FLOP/s really done; 0: said otherwise
-  double tokens_per_second = 0;  // of the recipe's model; 0: said otherwise
+  double flops = 0;              // FLOP/s really achieved; 0: not given
+  double tokens_per_second = 0;  // of the recipe's model; 0: not given
   std::string speed;             // file that `thinwire bench speed --json` wrote
   double memory_bytes = 0;       // 0: unknown
   double up_bit_s = 10e6;
@@ -34,27 +34,27 @@ struct Member {
   std::string name;
   std::string site;
   int64_t count = 1;
-  double flops = 0;  // FLOP/s that each really does
+  double flops = 0;  // FLOP/s that each really achieves
   double memory_bytes = 0;
   links::Link link;
   double watts = 0;
   double price_per_hour = 0;
 };
 
-// The groups with their speed as FLOP/s: tokens_per_second is of a model that takes
-// `flops_per_token`. Throws UsageError naming the member: none or two of flops and
-// tokens_per_second, or members of one site whose lines differ. `speed` must have been read.
+// The groups with their speed as FLOP/s; tokens_per_second is converted with `flops_per_token`.
+// Throws UsageError naming the member if neither or both of flops and tokens_per_second are given,
+// or if members of one site have different lines. `speed` must already have been read.
 std::vector<Member> resolve_members(std::span<const MemberSection> sections,
                                     double flops_per_token);
 
 int64_t member_count(std::span<const Member> members);
 
-// The clusters of method::Clusters that are the members' sites, in their order, a member without a
-// site being one of its own. 0 where sites are no such clusters, all are one, or none has two
-// members.
+// The number of clusters, as in method::Clusters, that coincide with the members' sites in their
+// order; a member without a site is a site of its own. 0 if sites are not such clusters, if there
+// is only one site, or if none has two members.
 int64_t site_clusters(std::span<const Member> members);
 
-// What one exchange asks of each member's line.
+// What one exchange sends over each member's line.
 struct Exchange {
   double sent_bytes = 0;
   double received_bytes = 0;
@@ -69,7 +69,7 @@ struct LineTime {
 };
 
 // Members of one site share its line, and what they send each other does not cross it: with s of m
-// members there, s payloads go up and s (m-s)/(m-1) of what a member receives comes down.
+// members there, s payloads go up and s (m-s)/(m-1) times what a member receives comes down.
 LineTime slowest_line(std::span<const Member> members, const Exchange& exchange);
 
 }  // namespace thinwire::plan

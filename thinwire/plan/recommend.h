@@ -1,4 +1,4 @@
-// Which of the ways to train, given what they cost.
+// Which of the ways to train to recommend, given their costs.
 #pragma once
 
 #include <optional>
@@ -14,9 +14,9 @@ struct Recommendation {
   std::string reason;
 };
 
-// Of the costs that run, fit into every member's memory and are expected to end at most `tolerance`
-// nats behind the best of these: the least time; where times are within 1 %, the least bytes. None
-// where nothing fits.
+// Among the candidates that can run, fit into every member's memory and are expected to end at most
+// `tolerance` nats behind the best of them: the shortest time; among times within 1 %, the fewest
+// bytes. nullopt if nothing fits.
 std::optional<Recommendation> recommend(std::span<const MethodCost> costs, double tolerance);
 
 }  // namespace thinwire::plan

@@ -1,5 +1,6 @@
-// How long a run takes: plays when members compute, send and wait, over lines as thinwire/links has
-// them. What a run over simulated links (docs/simulated_links.md) measures, told from its schedule.
+// How long a run takes: simulates when members compute, send and wait, over the lines of
+// thinwire/links. Predicts from the schedule what a run over simulated links
+// (docs/simulated_links.md) measures.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +17,17 @@ namespace thinwire::plan {
 struct RunSchedule {
   int64_t steps = 1;
   int64_t every = 1;          // steps between two sends of a piece
-  int64_t overlap_steps = 0;  // after which a piece is waited for; at the end of the run all are
+  int64_t overlap_steps = 0;  // steps after which a piece is waited for; all are at the end
   std::vector<method::Piece> pieces;
-  method::Clusters clusters;          // of the members in their order; as many as members: none
+  method::Clusters clusters;          // consecutive members; as many clusters as members: none
   std::vector<method::Piece> inside;  // every step, by cluster; empty: nothing
   int64_t inside_overlap = 0;
-  bool relay = true;  // that passes a payload on to all; else each gets it from its sender
+  bool relay = true;  // a relay passes a payload on to all; else its sender sends it to each
 };
 
-// Seconds of the whole run, what travels at its end included; compute[i] is a step's of each of
-// members[i]. Of a long run some rounds are played, and the others taken to be like the last ones.
+// Seconds of the whole run, including the transfers at its end; compute[i] is the computation of a
+// step for each of members[i]. In a long run only the first rounds are simulated, and the others
+// taken to be like the last of these.
 double run_seconds(const RunSchedule& schedule, std::span<const Member> members,
                    std::span<const double> compute);
 

@@ -1,6 +1,6 @@
 // Scaling laws of local SGD (He, Zhuang, Wu, "Exploring Scaling Laws for Local SGD in Large
 // Language Model Training", arXiv 2409.13198): how efficiently clusters train over a link, and the
-// loss they reach. All closed forms; every quantity is in the unit its name says.
+// loss they reach. All are closed forms; every quantity is in the unit that its name says.
 #pragma once
 
 #include <span>
@@ -12,12 +12,12 @@ namespace thinwire::plan {
 struct Clusters {
   double clusters = 8;             // m
   double devices = 8;              // n, in each cluster
-  double flops = 150e12;           // C_d, floating-point operations a second a device really does
+  double flops = 150e12;           // C_d, FLOP/s that a device really achieves
   double bandwidth_bit_s = 0.8e9;  // between clusters; the paper's W is this in bytes, / 8
-  double batch_tokens = 4e6;       // B, over all clusters, a step
+  double batch_tokens = 4e6;       // B, per step over all clusters
 };
 
-// Throws UsageError naming the field that has no meaning: clusters < 1, or another value <= 0.
+// Throws UsageError naming an invalid field: clusters < 1, or another value <= 0.
 void check_clusters(const Clusters& setting);
 
 // Seconds of one step inside a cluster, 6 N (B/m) / (n C_d) (eq. 3.3), and of one exchange between
@@ -32,7 +32,7 @@ double efficiency(const Clusters& setting, double local_steps);
 // The local steps at which efficiency() is `target`, in (0, 1); 0 for one cluster.
 double local_steps_for(const Clusters& setting, double target);
 
-// L(N) = (Nc / N)^alpha, nats a token, N without embeddings (eq. 3.1, 3.2).
+// L(N) = (Nc / N)^alpha, nats per token, N without embeddings (eq. 3.1, 3.2).
 struct PowerLaw {
   double scale = 0;     // Nc
   double exponent = 0;  // alpha_N
@@ -58,7 +58,7 @@ double loss_at_efficiency(const LossLaws& laws, const Clusters& setting, double 
                           double efficiency);
 
 // What can be spent: up to `clusters.clusters` clusters for this long. A model is trained on a
-// fixed number of tokens a parameter (20: Hoffmann et al. 2022, arXiv 2203.15556).
+// fixed number of tokens per parameter (20: Hoffmann et al. 2022, arXiv 2203.15556).
 struct Budget {
   double seconds = 0;
   double tokens_per_parameter = 20;
@@ -73,9 +73,9 @@ struct BudgetChoice {
   double loss = 0;
 };
 
-// For each number of clusters the local steps and the largest model the budget pays for that give
-// the lowest loss: K m n C_d seconds = 6 N tokens. One cluster needs no exchange and follows the
-// all-reduce law. Throws UsageError for a budget <= 0.
+// For each number of clusters, the local steps that give the lowest loss with the largest model
+// that the budget pays for: K m n C_d seconds = 6 N tokens. A single cluster needs no exchange and
+// follows the all-reduce law. Throws UsageError for a budget <= 0.
 std::vector<BudgetChoice> spend(const LossLaws& laws, const Clusters& most, const Budget& budget);
 
 // The choice with the lowest loss; `choices` is not empty.

@@ -1,8 +1,8 @@
-// How much of its time a worker computes, by simulating when layers compute and when their bytes
-// travel: data-parallel training, DiLoCo and its streaming and overlapped forms (Douillard et al.,
-// "Streaming DiLoCo", arXiv 2501.18512; Kale et al., "Eager Updates For Overlapped Communication
-// and Computation in DiLoCo", arXiv 2502.12996, figure 3 and table 5). docs/planner.md says what
-// the papers leave open and what is assumed instead.
+// What share of its time a worker computes, by simulating when layers compute and when their bytes
+// are sent: data-parallel training, DiLoCo and its streaming and overlapped forms (Douillard et
+// al., "Streaming DiLoCo", arXiv 2501.18512; Kale et al., "Eager Updates For Overlapped
+// Communication and Computation in DiLoCo", arXiv 2502.12996, figure 3 and table 5).
+// docs/planner.md says what the papers leave open and what is assumed instead.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace thinwire::plan {
 
-// A model as the simulation sees it: equal layers that compute one after the other.
+// A model as the simulation sees it: equal layers that compute one after another.
 struct SimulatedModel {
   std::string name;
   double parameters = 1e9;
@@ -25,13 +25,13 @@ struct SimulatedModel {
 // When a round's bytes must have arrived.
 enum class Wait : uint8_t {
   kStepEnd,  // before the step that sends them ends (data-parallel)
-  kAtOnce,   // nothing computes from the end of the sending step on (DiLoCo)
+  kAtOnce,   // right after the sending step; nothing computes meanwhile (DiLoCo)
   kNextUse,  // before the layer's forward pass, `overlap_steps` steps after the next one
 };
 
 struct SyncSchedule {
   std::string name;
-  double bits = 16;         // a parameter, on the wire
+  double bits = 16;         // per parameter, on the wire
   int sync_every = 1;       // H: steps between two exchanges of the same layer
   int fragment_layers = 0;  // layers exchanged together; 0: all. Fragments are strided, and
                             // staggered evenly over the H steps
@@ -42,24 +42,26 @@ struct SyncSchedule {
 // What the papers leave open.
 struct SimulationAssumptions {
   double forward_share = 1.0 / 3;  // of a step's computation
-  double payload_factor = 1;       // times each parameter crosses the link in one exchange
+  double payload_factor = 1;       // how often each parameter crosses the link in one exchange
   double delay_s = 0;              // from the last byte's departure to its use
 };
 
-// Throws UsageError naming the field that has no meaning.
+// Throws UsageError naming an invalid field.
 void check_model(const SimulatedModel& model);
 
 // Share of time spent computing in the steady state, in (0, 1]; never falls with more bandwidth.
-// Layers are handed to the link as their backward passes end, and travel one after the other at
+// Layers are handed to the link as their backward passes end, and are sent one after another at
 // `bit_s` > 0.
 double utilization(const SimulatedModel& model, const SyncSchedule& schedule, double bit_s,
                    const SimulationAssumptions& assumptions = {});
 
-// The least bandwidth whose utilization is at least `target`, in (0, 1), to one part in 1e4; bit/s.
+// The least bandwidth, in bit/s and to one part in 1e4, with a utilization of at least `target`, in
+// (0, 1).
 double required_bandwidth(const SimulatedModel& model, const SyncSchedule& schedule, double target,
                           const SimulationAssumptions& assumptions = {});
 
-// Below this no schedule can reach the target: bits of a round over the time H steps take then.
+// No schedule can reach the target below this: the bits of a round over the time of H steps at that
+// utilization.
 double least_bandwidth(const SimulatedModel& model, const SyncSchedule& schedule, double target,
                        const SimulationAssumptions& assumptions = {});
 

@@ -18,7 +18,7 @@ struct FinishedRun {
   events::Summary summary;
 };
 
-// Reads a run folder's summary.json. Throws Error that says so if the folder is no finished run.
+// Reads a run folder's summary.json. Throws Error if the folder is not a finished run.
 FinishedRun load_finished_run(const fs::path& folder);
 
 struct FoundRuns {
@@ -26,17 +26,18 @@ struct FoundRuns {
   std::vector<std::string> left_out;  // "runs/b: at step 120 of 500, not finished"
 };
 
-// Sorts paths, such as those of runs/*, into finished runs and all else. Throws Error for a path
-// where there is nothing.
+// Sorts paths, such as those of runs/*, into finished runs and everything else. Throws Error for a
+// path that does not exist.
 FoundRuns find_runs(std::span<const std::string> paths);
 
-// "diloco"; of a run in two stages "diloco (within: allreduce)".
+// "diloco"; for a run in two stages "diloco (within: allreduce)".
 std::string method_text(const std::string& method, const std::string& within);
 
 // Names of all validation sets of the runs; "validation", the training text's own, comes first.
 std::vector<std::string> validation_sets(std::span<const FinishedRun> runs);
 
-// What a summary tells, as columns and, for one run, cells: losses, bytes, ratios, speed, time.
+// The contents of a summary, as columns and, for one run, cells: losses, bytes, ratios, speed,
+// time.
 std::vector<Column> result_columns(std::span<const FinishedRun> runs);
 std::vector<std::string> result_cells(const events::Summary& summary,
                                       const std::vector<std::string>& sets);
@@ -48,15 +49,15 @@ std::vector<Column> exact_columns(const std::vector<std::string>& sets);
 std::vector<std::string> exact_cells(const events::Summary& summary,
                                      const std::vector<std::string>& sets);
 
-// A row a run. Runs are called by their method where that tells them apart, else by name or folder.
+// One row per run. Runs are labelled by method if that tells them apart, else by name or folder.
 Table compare_table(std::span<const FinishedRun> runs);
 Table exact_compare_table(std::span<const FinishedRun> runs);
 
-// What a loss curve is drawn over; tokens and bytes are all since the run began.
+// The horizontal axis of a loss curve; tokens and bytes are counted since the run began.
 enum class CurveAxis : uint8_t {
   kSteps,
   kTokens,  // of all workers
-  kBytes,   // sent by a worker, the mean of the workers; on a logarithmic scale
+  kBytes,   // sent by a worker, mean over the workers; on a logarithmic scale
 };
 
 // The training loss of a run, from events.jsonl, smoothed over about 2 % of its steps.

@@ -12,9 +12,9 @@ namespace thinwire::report {
 // Used by one thread. All functions throw Error when the disk is full.
 class Curves {
  public:
-  // Begins a new file in `folder`, which takes the place of what earlier files say about steps
-  // after `resume_step`. What they lack of the steps up to there (an interruption cut them off, or
-  // there are none) is written from `history`, so that TensorBoard shows every step once.
+  // Begins a new file in `folder`, which replaces what earlier files say about steps after
+  // `resume_step`. Steps up to there that they lack (because of an interruption, or because there
+  // are no files) are written from `history`, so that TensorBoard shows every step once.
   Curves(const fs::path& folder, int64_t resume_step, const events::RunHistory& history);
 
   void add(const events::StepEvent& event, double mean_loss);

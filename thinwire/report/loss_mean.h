@@ -1,6 +1,6 @@
-// The training loss that people are shown: the mean of the last tenth of a run's steps, at most 50,
-// so that it is neither that of one batch nor that of a model long gone. It follows from the losses
-// of the steps alone, so an interrupted run comes to the same.
+// The training loss that users see: the mean over the last tenth of a run's steps, at most 50, so
+// that it is neither that of one batch nor that of a long outdated model. It depends only on the
+// losses of the steps, so an interrupted run gives the same value.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ class LossMean {
   void add(double loss);
   // 0 before the first step.
   double value() const;
-  // How many steps it is the mean of.
+  // Number of steps in the mean.
   int64_t steps() const;
 
  private:

@@ -1,4 +1,4 @@
-// What is said when a run starts: what it will do, where, and how its work is kept safe.
+// What is printed when a run starts: what it will do, where, and how its work is saved.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,9 @@
 
 namespace thinwire::report {
 
-// A few lines of at most 80 columns, unless a name or a folder is long. The recipe is as resolved;
-// corpus_tokens: of the training set; workers_here: in this process, whose memory is predicted.
+// A few lines of at most 80 columns, unless a name or a folder is long. The recipe must be
+// resolved. corpus_tokens: of the training set; workers_here: in this process, whose memory is
+// predicted.
 std::vector<std::string> opening_lines(const config::Recipe& recipe, uint64_t corpus_tokens,
                                        int64_t workers_here);
 

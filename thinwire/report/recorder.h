@@ -1,5 +1,5 @@
-// What a run leaves behind while it goes: the event log, TensorBoard files and the progress
-// display, and the totals from which its summary is made.
+// What a run records: the event log, TensorBoard files and the progress display, and the totals
+// from which its summary is made.
 #pragma once
 
 #include <cstdint>
@@ -20,19 +20,18 @@ namespace thinwire::report {
 class Recorder {
  public:
   // Continues the log in `folder` after `resume_step` completed steps (0: a new run). Totals of the
-  // steps before are read back from the log, so a summary is about the whole run; where the log was
-  // cut short, says so.
-  // The recipe outlives this.
+  // earlier steps are read from the log, so a summary covers the whole run; a notice says if the
+  // log was cut short. The recipe must outlive this.
   Recorder(const config::Recipe& recipe, const fs::path& folder, int64_t resume_step);
 
   // `event.step` counts completed steps. Fills in tokens_per_second and model_flops_per_second from
   // the time since the last step or restart_clock().
   void step(events::StepEvent event);
   void evaluation(int64_t step, const std::string& name, double loss);
-  // How much of an evaluation is done: on a terminal at once, elsewhere every ten seconds.
+  // Shows how much of an evaluation is done: on a terminal at once, elsewhere every ten seconds.
   void show_evaluation(int64_t step, const std::string& name, double fraction);
   void message(int64_t step, const std::string& text);
-  // Time from here on belongs to the next step: called after evaluations and checkpoints.
+  // Time from here on counts as the next step's: called after evaluations and checkpoints.
   void restart_clock() { since_ = monotonic_seconds(); }
   // Returns when everything recorded is on disk.
   void sync();
@@ -45,10 +44,10 @@ class Recorder {
 
   const fs::path file_;  // of the log
   events::RunLog log_;
-  std::unique_ptr<Curves> curves_;  // null: not wanted
+  std::unique_ptr<Curves> curves_;  // null: no TensorBoard files
   events::Progress progress_;
   RunTotals totals_;
-  double evaluation_shown_ = 0;  // when
+  double evaluation_shown_ = 0;  // when it was last shown
   double flops_per_token_;
   double since_;
 };

@@ -1,4 +1,4 @@
-// What the events of a run add up to.
+// Totals over the events of a run.
 #pragma once
 
 #include <cstdint>
@@ -12,32 +12,33 @@
 
 namespace thinwire::report {
 
-// The phases of a step's seconds that are the step over simulated links, and computing of it.
+// The phases of a step that hold its time over simulated links, and the computation in it.
 inline constexpr const char* kSimulatedPhase = "simulated";
 inline constexpr const char* kSimulatedComputePhase = "simulated_compute";
 
-// Events come in the order in which they happened.
+// Events must be given in the order in which they happened.
 class RunTotals {
  public:
-  explicit RunTotals(const config::Recipe& recipe) : recipe_(recipe) {}  // outlives this
+  explicit RunTotals(const config::Recipe& recipe) : recipe_(recipe) {}  // must outlive this
 
   void add(const events::StepEvent& event);
   void add(const events::EvalEvent& event);
-  // So many steps are done, although the log may hold fewer: it lost some. Those count as steps of
-  // mean time and bytes.
+  // Sets the number of completed steps; the log may have lost some of them. Lost steps are assumed
+  // to have the mean time and bytes.
   void set_completed(int64_t steps) { completed_ = steps; }
 
   int64_t completed() const { return completed_; }
   int64_t lost() const { return completed_ - recorded_; }
   const LossMean& loss() const { return loss_; }
-  // Means of the recorded steps, 0 where there are none.
+  // Means over the recorded steps, 0 if there are none.
   double tokens_per_second() const;
   double bytes_sent_a_step() const;
   double bytes_received_a_step() const;
-  // Of all steps; 0 where links are not simulated.
+  // Over all steps; 0 if links are not simulated.
   double simulated_seconds() const { return simulated_seconds_ * all_over_recorded(); }
 
-  // Everything of the summary that the events tell; the caller adds what belongs to the model.
+  // Everything in the summary that follows from the events; the caller adds what belongs to the
+  // model.
   events::Summary summary() const;
 
  private:

@@ -9,7 +9,7 @@
 
 namespace thinwire::report {
 
-// `digest`: of the final weights. The recipe is as resolved.
+// `digest`: of the final weights. The recipe must be resolved.
 events::Summary summarise(const config::Recipe& recipe, const Recorder& recorder, uint64_t digest);
 
 }  // namespace thinwire::report

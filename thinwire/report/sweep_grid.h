@@ -28,8 +28,8 @@ struct Grid {
   std::string origin;  // the grid file, for messages
   fs::path recipe;
   std::vector<FieldValue> fixed;
-  // What the sweep varies, in the order of the file; every point has a value for each of these that
-  // applies to it.
+  // The fields that the sweep varies, in the order of the file; every point has a value for each of
+  // these that applies to it.
   std::vector<std::string> swept;
   std::vector<std::vector<FieldValue>> points;  // at least one, possibly empty
   std::vector<std::string> seeds;               // empty: the recipe's own

@@ -20,33 +20,33 @@ struct PlannedRun {
 struct SweepPlan {
   Grid grid;
   std::vector<PlannedRun> runs;
-  int threads_a_run = 1;             // most compute threads a run uses, over its workers
+  int threads_a_run = 1;             // most compute threads of a run, over its workers
   std::vector<std::string> notices;  // of the runs' recipes, each once
 };
 
-// Works out every run: resolves its recipe (UsageErrors name point and field), names its folder in
-// `out` by what was swept and by a hash of the resolved recipe, so that a folder belongs to exactly
-// one recipe, and makes the command that trains it with the executable `program`.
+// Plans every run: resolves its recipe (UsageErrors name point and field), names its folder in
+// `out` after the swept fields and a hash of the resolved recipe, so that a folder belongs to
+// exactly one recipe, and makes the command that trains it with the executable `program`.
 SweepPlan plan_sweep(Grid grid, const fs::path& out, const std::string& program);
 
-// Values of a point for people, e.g. "lr=0.001 method=distro"; empty for a point without values.
+// A point's values as a label, e.g. "lr=0.001 method=distro"; empty for a point without values.
 std::string point_label(const Grid& grid, size_t point);
 
 struct SweepResults {
-  Table runs;                  // one row a finished run
-  Table exact;                 // one row a run, for machines
-  std::optional<Table> means;  // mean ± standard deviation over seeds, where there are several
+  Table runs;                  // one row per finished run
+  Table exact;                 // one row per run, in full precision
+  std::optional<Table> means;  // mean ± standard deviation over seeds, if there are several
   std::string legend;
   size_t done = 0;
   size_t failed = 0;
   std::vector<std::string> failures;
 };
 
-// Reads the summaries of the runs that are done.
+// Reads the summaries of the finished runs.
 SweepResults collect_results(const SweepPlan& plan, const std::vector<RunOutcome>& outcomes);
 
-// Writes results.csv, results.md and, where gnuplot is installed, curves.png (a curve a point, mean
-// over its seeds) into `out`.
+// Writes results.csv, results.md and, if gnuplot is installed, curves.png (one curve per point, the
+// mean over its seeds) into `out`.
 void write_results(const SweepPlan& plan, const std::vector<RunOutcome>& outcomes,
                    const SweepResults& results, const fs::path& out);
 

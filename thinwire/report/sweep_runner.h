@@ -1,5 +1,5 @@
-// Runs many `thinwire train` processes, several at once, and survives being interrupted: what is
-// finished is not run again, and what was begun goes on from its newest checkpoint.
+// Runs many `thinwire train` processes, several at once, and survives interruptions: finished runs
+// are not repeated, and unfinished ones resume from their newest checkpoint.
 #pragma once
 
 #include <atomic>
@@ -12,9 +12,9 @@
 namespace thinwire::report {
 
 struct SweepRun {
-  std::string label;                 // for people
+  std::string label;                 // shown in messages
   fs::path folder;                   // run.dir; its name identifies the recipe
-  std::vector<std::string> command;  // program and arguments that train it
+  std::vector<std::string> command;  // program and arguments
   fs::path log() const { return folder.string() + ".log"; }
 };
 
@@ -26,9 +26,9 @@ struct RunOutcome {
 };
 
 // Trains every run that has no summary.json yet, at most `jobs` at once, showing progress on
-// stderr. A failed run does not stop the others. When `interrupts` rises, nothing new is started,
-// each rise is handed on to the running ones as a SIGINT, and they are waited for. The outcomes are
-// in the order of the runs.
+// stderr. A failed run does not stop the others. When `interrupts` increases, no more runs are
+// started, each increase is passed on to the running ones as a SIGINT, and it waits for them. The
+// outcomes are in the order of the runs.
 std::vector<RunOutcome> run_sweep(std::span<const SweepRun> runs, int jobs,
                                   const std::atomic<int>& interrupts);
 

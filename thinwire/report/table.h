@@ -7,8 +7,8 @@
 namespace thinwire::report {
 
 struct Column {
-  std::string title;  // may hold line ends, kept on a terminal and spaces elsewhere
-  bool left = false;  // aligned left; numbers stand on the right
+  std::string title;  // may hold newlines, which become spaces except on a terminal
+  bool left = false;  // align left; numbers are aligned right
 };
 
 struct Table {
@@ -20,11 +20,12 @@ struct Table {
   std::string csv() const;  // RFC 4180, but lines end in \n
 };
 
-// A number with `decimals` places, or an en dash where there is none (not finite).
+// A number with `decimals` decimals, or an en dash if it is not finite.
 std::string number_cell(double value, int decimals);
-// A ratio in three digits, e.g. "1.00", "52.6", "1840"; an en dash where it is 0 or not finite.
+// A ratio with three digits, e.g. "1.00", "52.6", "1840"; an en dash if it is 0 or not finite.
 std::string ratio_cell(double value);
-// A number for machines: shortest text that reads back the same, empty where it is not finite.
+// A number in full precision: the shortest text that reads back as the same value; empty if it is
+// not finite.
 std::string exact_cell(double value);
 
 }  // namespace thinwire::report

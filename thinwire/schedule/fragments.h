@@ -1,6 +1,6 @@
-// After which training steps fragments of the weights are sent: a pure function, shared by trainer,
-// coordinator and planner (Douillard et al. 2025, Streaming DiLoCo, arXiv 2501.18512; with one
-// fragment the schedule of DiLoCo, arXiv 2311.08105).
+// The training steps after which fragments of the weights are sent: a pure function, shared by
+// trainer, coordinator and planner (Douillard et al. 2025, Streaming DiLoCo, arXiv 2501.18512; with
+// one fragment the schedule of DiLoCo, arXiv 2311.08105).
 #pragma once
 
 #include <algorithm>
@@ -9,14 +9,14 @@
 namespace thinwire::schedule {
 
 // A run of `steps` training steps in which each of `fragments` fragments is sent every `every`
-// steps, evenly staggered, and all of them after the last step. Steps are counted as completed
-// ones, from 1; sends of a fragment are numbered from 1.
+// steps, evenly staggered, and all of them after the last step. Step numbers count completed steps,
+// from 1; sends of a fragment are numbered from 1.
 struct FragmentSchedule {
   int64_t steps = 1;
   int64_t every = 1;      // H
   int64_t fragments = 1;  // P
 
-  // The first step after which `fragment` is sent, where the run is that long.
+  // The first step after which `fragment` is sent, if the run is that long.
   int64_t first(int64_t fragment) const {
     const int64_t at = (fragment + 1) * every / fragments % every;
     return at == 0 ? every : at;

@@ -6,8 +6,8 @@
 
 namespace thinwire::schedule {
 
-// A run of `steps` training steps, counted from 0, of which every `every` make a round. The last
-// round is shorter where they do not divide evenly.
+// A run of `steps` training steps, counted from 0, in rounds of `every` steps. The last round is
+// shorter if they do not divide evenly.
 struct Rounds {
   int64_t steps = 1;
   int64_t every = 1;
