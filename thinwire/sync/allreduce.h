@@ -1,6 +1,5 @@
-// All-reduce: the baseline everything is compared with. Every step the gradients are averaged over
-// the workers, weighted by tokens, and every replica applies the same optimizer step to the same
-// mean.
+// All-reduce: the baseline for every comparison. In every step the gradients are averaged over the
+// workers, weighted by tokens, and every replica takes the same optimizer step with the same mean.
 #pragma once
 
 #include <memory>

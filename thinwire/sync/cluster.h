@@ -1,6 +1,6 @@
 // A worker's place among clusters (method/clusters.h): the members with which it trains the same
-// weights, and sums over all clusters, for which the first member of each uses the thin wire and
-// passes the result on to the others.
+// weights, and sums over all clusters, for which only the first member of each cluster uses the
+// thin wire and then passes the result on to the others.
 #pragma once
 
 #include <cstdint>
@@ -17,39 +17,39 @@ namespace thinwire::sync {
 
 class Cluster {
  public:
-  // As many clusters; 0: each worker is alone. `communicator` outlives it.
+  // clusters: their number; 0: each worker is a cluster of its own. `communicator` must outlive it.
   Cluster(int64_t clusters, transport::Communicator& communicator);
 
-  // The members of this cluster among themselves; everybody where each worker is alone.
+  // The communicator of this cluster's members; that of all members without clusters.
   transport::Communicator& inside() { return inside_ ? *inside_ : communicator_; }
-  // A training step as a round of its own of this cluster's members.
+  // The round of a training step, restricted to this cluster's members.
   Round inside(const Round& round) const;
-  // The share of the round's tokens of this cluster, or of any.
+  // The share of the round's tokens of this cluster, or of a given one.
   float weight(const Round& round) const { return weight(round, own_); }
   float weight(const Round& round, int cluster) const;
-  // The share of this cluster among the members that have been active since `step`; 0 where it has
-  // not been.
+  // The share of this cluster among the members that have been active since `step`; 0 if it has not
+  // been.
   float weight_since(const Round& round, uint64_t step) const;
 
-  // As transport::Communicator, with one contribution a cluster: all its members make the same
+  // As in transport::Communicator, with one contribution per cluster: all its members make the same
   // calls with the same values. Keys of the inner strategy have fragment 0; these may have any.
   void start_all_reduce(const transport::Key& key, std::span<const float> values,
                         const WireCodec& codec);
   Result<void> wait_all_reduce(const transport::Key& key, std::span<float> out, double timeout_s);
   void cancel(const transport::Key& key);
 
-  // The clusters' first workers among themselves, member i standing for cluster i; null for other
+  // The communicator of the clusters' first workers, in which member i is cluster i; null for other
   // workers.
   transport::Communicator* across() { return across_; }
-  // The values of the cluster's first worker become those of all its workers.
+  // Copies the values of the cluster's first worker to all its workers.
   Result<void> spread(const transport::Key& key, std::span<float> values, double timeout_s);
 
  private:
   transport::Communicator& communicator_;
   method::Clusters clusters_;
   int own_ = 0;                                       // cluster
-  std::unique_ptr<transport::Communicator> inside_;   // null: each worker is alone
-  std::unique_ptr<transport::Communicator> leaders_;  // of a leader
+  std::unique_ptr<transport::Communicator> inside_;   // null: no clusters
+  std::unique_ptr<transport::Communicator> leaders_;  // only on a leader
   transport::Communicator* across_ = nullptr;  // leaders_ or communicator_; null: not a leader
 };
 

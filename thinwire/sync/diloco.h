@@ -1,6 +1,6 @@
-// DiLoCo and its presets (docs/methods/diloco.md): workers, or clusters of them, train weights of
-// their own; fragment by fragment the pseudo-gradients, the shared weights less a worker's own, are
-// summed over all while the workers wait or train on.
+// DiLoCo and its presets (docs/methods/diloco.md): workers, or clusters of them, train their own
+// weights. Fragment by fragment, the pseudo-gradients (the shared weights minus a worker's own) are
+// summed over all, while the workers wait or continue training.
 #pragma once
 
 #include <memory>

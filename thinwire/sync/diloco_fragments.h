@@ -1,4 +1,4 @@
-// Where the fragments of a model lie: which parts of the arena a fragment's buffer is made of.
+// Where the fragments of a model are: which parts of the arena make up a fragment's buffer.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace thinwire::sync {
 
-// `count` values at `arena` of an arena and at `buffer` of a buffer of the whole model that holds
-// one fragment behind the other; `gap` zeros follow in both.
+// `count` values at offset `arena` of an arena, and at offset `buffer` of a buffer of the whole
+// model that holds the fragments one after another; `gap` zeros follow in both.
 struct FragmentPiece {
   int64_t arena = 0;
   int64_t buffer = 0;
@@ -21,7 +21,7 @@ struct FragmentPiece {
 struct DilocoFragment {
   int64_t begin = 0;
   int64_t count = 0;
-  std::vector<FragmentPiece> pieces;  // ascending in both
+  std::vector<FragmentPiece> pieces;  // ascending in both offsets
 };
 
 // The fragments of method::fragments_of.

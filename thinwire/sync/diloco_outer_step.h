@@ -1,6 +1,6 @@
-// The arithmetic of outer steps (docs/methods/diloco.md) and the state that it keeps: a worker's
-// pseudo-gradient, the step of the shared weights along the mean, the worker's own correction. All
-// of it is fp32 with a fixed graph of operations; all buffers are in the order of the fragments.
+// The arithmetic of outer steps (docs/methods/diloco.md) and its state: a worker's pseudo-gradient,
+// the step of the shared weights along the mean, and the worker's own correction. All of it is fp32
+// with a fixed graph of operations; all buffers are in the order of the fragments.
 #pragma once
 
 #include <cstdint>
@@ -18,37 +18,37 @@ namespace thinwire::sync {
 
 class OuterStep {
  public:
-  // Options, shared weights, params and threads outlive it.
+  // Options, shared weights, params and threads must outlive it.
   OuterStep(const method::DilocoOptions& options, const WireCodec& codec, tensor::Arena& shared,
             tensor::Arena& params, ThreadPool& threads);
 
-  // The worker's pseudo-gradient of a fragment: weight * (start - params), start being the shared
-  // weights plus the correction, plus the quantisation error that earlier ones left. `out` has the
-  // fragment's length; its gaps become zero.
+  // The worker's pseudo-gradient of a fragment: weight * (start - params), where start is the
+  // shared weights plus the correction, plus the quantisation error left by earlier ones. `out` has
+  // the fragment's length; its gaps become zero.
   void pseudo_gradient(const DilocoFragment& fragment, float weight, std::span<float> out);
   // Whether sent() has anything to do.
   bool follows_sent() const { return !error_.empty() || !correction_.empty(); }
-  // After `gradient` was sent: keeps its quantisation error, and steps the correction along what it
-  // holds more than `late`, the pseudo-gradient whose sum is due now (empty: none). Throws Error
-  // when the gradient is not finite.
+  // Called after `gradient` was sent: keeps its quantisation error, and steps the correction along
+  // `gradient` minus `late`, the pseudo-gradient whose sum is due now (empty: none). Throws Error
+  // if the gradient is not finite.
   void sent(const DilocoFragment& fragment, std::span<const float> gradient,
             std::span<const float> late);
   // Steps the shared weights along the mean of a fragment's pseudo-gradients.
   void apply(const DilocoFragment& fragment, std::span<const float> mean);
 
-  // The params become the shared weights plus the correction.
+  // params = shared weights + correction.
   void follow(const DilocoFragment& fragment);
-  // The params become (1 - mix) * shared + mix * params.
+  // params = (1 - mix) * shared weights + mix * params.
   void blend(const DilocoFragment& fragment);
   // Clears the correction of a fragment once none of its sums is in flight.
   void settle(const DilocoFragment& fragment);
-  // Clears all state of this worker's own.
+  // Clears all state that is local to this worker.
   void forget();
 
   std::vector<StateTensor> state();
 
  private:
-  // Calls body(place in an arena, place in a buffer, count) for parts of the pieces, on all
+  // Calls body(offset in the arena, offset in the buffer, count) for parts of the pieces, on all
   // threads.
   template <typename Body>
   void for_pieces(const DilocoFragment& fragment, const Body& body);
@@ -61,8 +61,8 @@ class OuterStep {
   tensor::Arena& shared_;  // theta_c
   tensor::Arena& params_;  // theta_m
   ThreadPool& threads_;
-  std::vector<float> velocity_;             // v; empty where the outer step has no momentum
-  std::vector<float> correction_;           // e; empty but for overlap = eager
+  std::vector<float> velocity_;             // v; empty if the outer step has no momentum
+  std::vector<float> correction_;           // e; empty unless overlap = eager
   std::vector<float> correction_velocity_;  // u
   std::vector<float> error_;                // r; empty without error feedback
 };

@@ -1,6 +1,6 @@
 // DisTrO: every worker sends the largest DCT coefficients of its own momentum, and all apply the
 // mean of what was sent (docs/methods/distro.md; DisTrO report, 2024; DeMo, arXiv 2411.19870). No
-// gradient is summed over the workers and no optimizer state is synchronised. The round goes on
+// gradient is summed over the workers and no optimizer state is synchronised. The round continues
 // with the members whose payloads were committed.
 #pragma once
 

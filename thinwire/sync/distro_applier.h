@@ -17,13 +17,13 @@ namespace thinwire::sync {
 
 class DistroApplier {
  public:
-  // Options, tiles and layout outlive the applier.
+  // Options, tiles and layout must outlive the applier.
   DistroApplier(const method::DistroOptions& options, const method::OptimizerOptions& optim,
                 const codec::DistroTiles& tiles, const tensor::Layout& layout, ThreadPool& threads);
 
-  // Decodes the payloads, ordered by member, and updates `params`. `gradients` is overwritten when
-  // an optimizer makes the update. Nothing is changed when a payload is refused. Where the
-  // parameters are on a GPU, the work after decoding is done there, with the same bits.
+  // Decodes the payloads, ordered by member, and updates `params`. `gradients` is overwritten if an
+  // optimizer makes the update. Nothing changes if a payload is refused. If the parameters are on a
+  // GPU, the work after decoding is done there, with the same bits.
   Result<void> apply(std::span<const transport::Delivery> deliveries, const Round& round,
                      tensor::Arena& params, tensor::Arena& gradients);
 
@@ -32,7 +32,7 @@ class DistroApplier {
 
  private:
   Result<void> decode(std::span<const transport::Delivery> deliveries, const Round& round);
-  // What a tensor's parameters are multiplied with.
+  // The factor for a tensor's parameters (weight decay).
   float shrink(size_t tensor, float lr) const;
 
   const method::DistroOptions& options_;
@@ -42,7 +42,7 @@ class DistroApplier {
   ThreadPool& threads_;
   tensor::TileUpdate update_;
   std::unique_ptr<optim::Optimizer> optimizer_;
-  std::vector<codec::SparseMessage> received_;  // a payload
+  std::vector<codec::SparseMessage> received_;  // by payload
   std::unique_ptr<codec::TileWork> work_;
 };
 

@@ -13,13 +13,13 @@ namespace thinwire::sync {
 
 class DistroEncoder {
  public:
-  // Options, tiles and layout outlive the encoder.
+  // Options, tiles and layout must outlive the encoder.
   DistroEncoder(const method::DistroOptions& options, const codec::DistroTiles& tiles,
                 const tensor::Layout& layout, ThreadPool& threads);
 
-  // momentum = decay * momentum + gain * gradient; the largest coefficients are taken out of it
-  // into the payload that is returned. The result does not depend on the number of threads, nor on
-  // whether the gradients are on a GPU, where the work is then done.
+  // momentum = decay * momentum + gain * gradient; then the largest coefficients are moved from it
+  // into the returned payload. The result does not depend on the number of threads, nor on whether
+  // the gradients are on a GPU; if they are, the work is done there.
   Bytes encode(const tensor::Arena& gradients, float gain, const codec::PayloadId& id);
 
   std::span<float> momentum() { return momentum_.all(); }

@@ -12,14 +12,14 @@ namespace thinwire::sync {
 
 class DistroLookAhead {
  public:
-  // Options and tiles outlive it.
+  // Options and tiles must outlive it.
   DistroLookAhead(const method::DistroOptions& options, const codec::DistroTiles& tiles,
                   const tensor::Layout& layout, ThreadPool& threads);
 
-  // params = params - lr * sign(inverse transform of the momentum), the momentum as
-  // distro_encoder.h lays it out; sign(0) = 0.
+  // params = params - lr * sign(inverse transform of the momentum), with the momentum laid out as
+  // in distro_encoder.h; sign(0) = 0.
   void step(std::span<const float> momentum, float lr, tensor::Arena& params);
-  // Takes the step back to the bit; nothing where none was taken.
+  // Undoes the step exactly; does nothing if none was taken.
   void undo(tensor::Arena& params);
 
  private:
@@ -36,8 +36,8 @@ class DistroLookAhead {
   ThreadPool& threads_;
   tensor::Arena saved_;
   bool stepped_ = false;
-  std::vector<uint16_t> slots_;        // all of the largest tile
-  std::vector<Workspace> workspaces_;  // a thread
+  std::vector<uint16_t> slots_;        // all slots of the largest tile
+  std::vector<Workspace> workspaces_;  // by thread
 };
 
 }  // namespace thinwire::sync

@@ -1,5 +1,6 @@
 // The stateless client of DisTrO (docs/methods/distro.md): it keeps nothing between rounds, takes
-// local steps from the shared weights, and sends of the local delta that they add up to.
+// local steps from the shared weights, and sends the largest coefficients of the local delta, the
+// sum of these steps.
 #pragma once
 
 #include <memory>
@@ -15,24 +16,25 @@ namespace thinwire::sync {
 
 class DistroStateless {
  public:
-  // Options, params, gradients and threads outlive the client.
+  // Options, params, gradients and threads must outlive the client.
   DistroStateless(const method::DistroOptions& options, method::OptimizerOptions optim,
                   tensor::Arena& params, const tensor::Arena& gradients, ThreadPool& threads);
 
-  // Called once params, the shared weights, and state() are restored: within a round the params
-  // become the local weights; between two rounds the delta of the last is dropped.
+  // Called once params, which are the shared weights, and state() are restored: within a round the
+  // params become the local weights; between two rounds the last round's delta is dropped.
   void restored(bool within_round);
-  // One local step with the gradients times `scale`. The params follow unless the round closes;
-  // then they are the shared weights, to which the round's payloads can be applied.
+  // One local step with the gradients times `scale`. It moves the params, unless the round closes:
+  // then they become the shared weights, to which the round's payloads can be applied.
   void step(const Round& round, float scale);
-  // The local weights less the shared ones, summed on its own: not rounded to the weights' digits.
+  // The local weights minus the shared ones, accumulated separately, so that it is not rounded to
+  // the precision of the weights.
   const tensor::Arena& local_delta() const { return local_delta_; }
-  // The params, as they are now, become the shared weights.
+  // Makes the current params the shared weights.
   void share();
 
-  // The shared weights between two synchronisations; null where every step synchronises.
+  // The shared weights between two synchronisations; null if every step synchronises.
   tensor::Arena* shared() { return shared_ ? &*shared_ : nullptr; }
-  // The state within a round; nothing where every step synchronises.
+  // The state within a round; empty if every step synchronises.
   std::vector<optim::OptimizerState> state();
 
  private:

@@ -1,5 +1,5 @@
-// How a worker trains its own weights between outer steps: by a strategy inside its cluster, at
-// every step, which for a worker alone is a step of the optimizer.
+// How a worker trains its own weights between outer steps: at every step it uses a strategy inside
+// its cluster; for a worker without a cluster this is simply a step of the optimizer.
 #pragma once
 
 #include <memory>
@@ -10,10 +10,10 @@
 
 namespace thinwire::sync {
 
-// All rounds here are those of the whole run.
+// All rounds here are rounds of the whole run.
 class InnerTraining {
  public:
-  // The cluster outlives it.
+  // The cluster must outlive it.
   InnerTraining(const Worker& worker, Cluster& cluster);
 
   void restored(const Resumption& from);
@@ -23,9 +23,9 @@ class InnerTraining {
   }
   // The report's `synchronised` is false: the shared weights have not changed.
   Result<StepReport> after_step(const Round& round);
-  // The worker's own weights and the strategy's state; clusters differ in all of it.
+  // The worker's own weights and the strategy's state; all of it differs between clusters.
   std::vector<StateTensor> state();
-  // Clears the strategy's state, as if the run began with the present weights.
+  // Clears the strategy's state, as if the run began with the current weights.
   void forget();
   std::vector<StateBytes> in_flight() { return strategy_->in_flight(); }
 

@@ -1,5 +1,5 @@
 // Sparse pseudo-gradients (docs/methods/sparse.md): a worker sends the largest values of each chunk
-// of its pseudo-gradient in two bits and keeps the rest; the mean is formed of what all sent. The
+// of its pseudo-gradient in two bits and keeps the rest; the mean is taken over what all sent. The
 // bits of both depend neither on the number of threads nor on the instruction set.
 #pragma once
 
@@ -18,17 +18,18 @@ namespace thinwire::sync {
 
 class SparseCodec {
  public:
-  // The layout and the threads outlive it.
+  // The layout and the threads must outlive it.
   SparseCodec(const method::SparseOptions& options, const tensor::Layout& layout,
               ThreadPool& threads);
 
-  // error = decay * error + (shared - params). Returns a payload of its largest values, quantised;
-  // what receivers get of them is taken out of the error.
+  // error = decay * error + (shared - params). Returns a payload with its largest values,
+  // quantised; the values as received are subtracted from the error.
   Bytes encode(const tensor::Arena& shared, const tensor::Arena& params,
                const codec::PayloadId& id);
 
-  // out = sum over payloads, in order, of weight * values; one weight a payload. `id` says which
-  // round they must belong to; the sender is the delivery's member. `out` is as long as an arena.
+  // out = sum over payloads, in order, of weight * values, with one weight per payload. `id` gives
+  // the round to which they must belong; the sender is the delivery's member. `out` has an arena's
+  // length.
   Result<void> sum(std::span<const transport::Delivery> deliveries, std::span<const float> weights,
                    const codec::PayloadId& id, std::span<float> out);
 
@@ -43,7 +44,7 @@ class SparseCodec {
   void take_segment(const codec::SparseSegment& segment, std::vector<codec::TopK>& top_k);
   void quantise_tensor(size_t tensor);
   void add_segment(size_t segment, std::span<const float> weights, std::span<float> sum) const;
-  // Where the values of a part begin in an arena.
+  // Where the values of a part's tile begin in an arena.
   int64_t place(size_t part, int64_t tile) const {
     return places_[part] + tile * shapes_[part].slots;
   }
@@ -52,17 +53,17 @@ class SparseCodec {
   const tensor::Layout& layout_;
   ThreadPool& threads_;
   method::ChunkPlan chunks_;
-  std::vector<codec::SparseShape> shapes_;  // a part
-  std::vector<int64_t> places_;             // a part
-  std::vector<size_t> kinds_of_;            // a part
+  std::vector<codec::SparseShape> shapes_;  // by part
+  std::vector<int64_t> places_;             // by part
+  std::vector<size_t> kinds_of_;            // by part
   std::vector<Kind> kinds_;
   std::vector<codec::SparseSegment> segments_;
   tensor::Arena error_;  // e
   codec::SparseTiles sent_;
-  std::vector<uint32_t> guesses_;                // a tile; TopK::take
+  std::vector<uint32_t> guesses_;                // by tile; see TopK::take
   std::vector<float> exact_;                     // values before quantisation
-  std::vector<std::vector<codec::TopK>> top_k_;  // a thread and kind
-  std::vector<codec::SparseMessage> received_;   // a payload
+  std::vector<std::vector<codec::TopK>> top_k_;  // by thread and kind
+  std::vector<codec::SparseMessage> received_;   // by payload
 };
 
 }  // namespace thinwire::sync

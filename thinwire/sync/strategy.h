@@ -1,9 +1,9 @@
 // A synchronisation strategy: what a worker does with its gradient so that the replicas stay in
-// agreement. One file a strategy, one line in registry.cpp.
+// agreement. One file per strategy, one line in registry.cpp.
 //
 // Once, before the first step:
-//   share_params                  params are the weights of a start or a checkpoint
-//   restored(resumption)          state is what a checkpoint held, or new
+//   share_params                  params are the initial weights or a checkpoint's
+//   restored(resumption)          state is a checkpoint's, or new
 // A worker's step:
 //   before_step(round)            e.g. a look-ahead
 //   ... forward and backward, gradients_ready(layer) as each layer's gradient is complete ...
@@ -32,11 +32,11 @@
 
 namespace thinwire::sync {
 
-// What a strategy works on. All that it refers to outlives the strategy, the recipe of the spec
-// included.
+// What a strategy works on. Everything it refers to must outlive the strategy, including the recipe
+// of the spec.
 struct Worker {
   tensor::Arena& params;     // what the model computes with
-  tensor::Arena& gradients;  // mean over this worker's own tokens of the round; free for use after
+  tensor::Arena& gradients;  // mean over this worker's tokens in the round; scratch afterwards
   ThreadPool& threads;
   SlotHold& slots;  // paused while waiting for others
   transport::Communicator& communicator;
@@ -45,7 +45,8 @@ struct Worker {
 
 using thinwire::Agreement;
 
-// A payload of this worker in flight, not applied by anyone yet: local state whose size varies.
+// A payload of this worker that is in flight, not yet applied by anyone: local state of varying
+// size.
 struct StateBytes {
   std::string name;
   Bytes* bytes;  // empty: nothing is in flight
@@ -54,52 +55,52 @@ struct StateBytes {
 // The round of a training step, a pure function of the recipe.
 using RoundAt = std::function<Round(uint64_t step)>;
 
-// Where a run begins or goes on.
+// Where a run begins or resumes.
 struct Resumption {
   uint64_t next_step = 0;
   RoundAt round_at = {};
-  // The step after which the run had ended before it was given more steps, at most next_step: its
-  // last round was closed there, however short, and nothing was left in flight. 0: it never had.
+  // The step after which the run ended before it was given more steps, at most next_step: its last
+  // round was closed there, however short, and nothing was left in flight. 0: it never ended.
   uint64_t ended_at = 0;
 };
 
 struct StepReport {
   double gradient_norm =
-      0;  // before clipping: of the mean gradient, or of this worker's where there is no mean
+      0;  // before clipping: of the mean gradient, or of this worker's if there is no mean
   double exchange_seconds = 0;  // waiting for others
   bool synchronised = true;     // the shared weights may have changed; replicas compare them
 };
 
-// Throws Error that names the step and the worker when a gradient norm is NaN or infinite.
-// Strategies call it before such a gradient reaches anybody's state.
+// Throws Error naming the step and the worker if a gradient norm is NaN or infinite. Strategies
+// call it before the gradient reaches any state.
 void require_finite(double gradient_norm, const Round& round, int member);
 
 class Strategy {
  public:
   virtual ~Strategy() = default;
-  // Called when params and shared() hold the shared weights, and state() and in_flight() what a
-  // checkpoint held of them (in a new run they are as constructed): derives the rest and sends
-  // again what was in flight. State may be the params themselves.
+  // Called when params and shared() hold the shared weights, and state() and in_flight() have been
+  // filled from a checkpoint (in a new run they are as constructed): derives everything else and
+  // sends again what was in flight. State may be the params themselves.
   virtual void restored(const Resumption&) {}
   // Returns whether it changed the params. A worker that is inactive in the round (base/round.h)
-  // computes no gradients, but calls before_step and after_step all the same.
+  // computes no gradients, but still calls before_step and after_step.
   virtual bool before_step(const Round&) { return false; }
   virtual void gradients_ready(const Round&, int /*layer*/) {}
   virtual Result<StepReport> after_step(const Round& round) = 0;
-  // All state but the parameters, for checkpoints. The spans stay valid.
+  // All state except the parameters, for checkpoints. The spans stay valid.
   virtual std::vector<StateTensor> state() = 0;
-  // Payloads in flight, which checkpoints hold as well; the pointers stay valid.
+  // Payloads in flight, which are also saved in checkpoints; the pointers stay valid.
   virtual std::vector<StateBytes> in_flight() { return {}; }
-  // The weights that all replicas agree on, which are evaluated, compared, saved and exported,
-  // where a worker trains with weights of its own; null: the params are they.
+  // If workers train their own weights: the weights that all replicas agree on, which are
+  // evaluated, compared, saved and exported. Otherwise null: these are then the params.
   virtual tensor::Arena* shared() { return nullptr; }
-  // Whether the params are evaluated beside the shared weights, because they hold progress of this
-  // worker's own that the others do not have yet.
+  // Whether the params are evaluated in addition to the shared weights, because they contain local
+  // progress that the other workers do not have yet.
   virtual bool evaluates_own() const { return false; }
 };
 
-// Copies the params, which hold the weights of a start or a checkpoint, to the shared weights where
-// the strategy keeps these apart.
+// Copies the params, which hold the initial weights or a checkpoint's, to the shared weights if the
+// strategy keeps these separately.
 void share_params(const tensor::Arena& params, Strategy& strategy);
 
 struct StrategyEntry {
@@ -110,7 +111,7 @@ struct StrategyEntry {
 std::span<const StrategyEntry> all_strategies();
 // The strategy of the run's method.
 std::unique_ptr<Strategy> make_strategy(const Worker& worker);
-// Another algorithm for the same worker.
+// The strategy of another algorithm for the same worker.
 std::unique_ptr<Strategy> make_strategy(const Worker& worker, const method::AlgorithmSpec& spec);
 
 }  // namespace thinwire::sync

@@ -2,8 +2,8 @@
 // (DCT-III). With a_0 = sqrt(1/n) and a_f = sqrt(2/n) the basis of a side of n elements is
 //     B[f][x] = a_f cos(pi (2x + 1) f / 2n),        exactly 0 where the angle is an odd pi/2.
 //
-// Replicas must agree on the inverse to the bit. So the graph of operations is fixed by the tile's
-// sides alone: vector lanes run over independent columns, nothing is contracted into FMA, and the
+// Replicas must agree on the inverse to the bit. So the graph of operations depends only on the
+// tile's sides: vector lanes run over independent columns, nothing is contracted into FMA, and the
 // cosines come from our own double arithmetic. Every instruction set and the plain reference
 // (dct_reference.h) give the same bits.
 //
@@ -28,23 +28,22 @@ struct Blend {
   float gain = 1;
 };
 
-// What a parameter p becomes whose update has the sign of x: shrink * p - length * sign(x), with
-// sign(0) = 0.
+// A parameter p becomes shrink * p - length * sign(x), with sign(0) = 0, where x is its update.
 struct SignStep {
   float shrink = 1;
   float length = 0;
 };
 
-// Places from which on `count` elements will be needed soon: they are brought into the cache while
-// something else is computed. A hint that changes no result; null: none.
+// Addresses from which `count` elements will be needed soon: they are prefetched into the cache
+// while something else is computed. A hint that changes no result; null: none.
 struct SoonNeeded {
   const float* values = nullptr;    // tiles or parameters
   const float* momentum = nullptr;  // accumulate only
   int64_t count = 0;
 };
 
-// Transforms tiles of one shape. Immutable once made: threads may share it, each with its own
-// workspace of workspace_size() floats aligned to 64 bytes.
+// Transforms tiles of one shape. Immutable: threads may share it, each with its own workspace of
+// workspace_size() floats aligned to 64 bytes.
 class TileDct {
  public:
   // Sides from 1 to 256.
@@ -56,13 +55,13 @@ class TileDct {
   int64_t workspace_size() const;
 
   // Blends the coefficients of `tile`, whose rows are `stride` elements apart, into the momentum:
-  // momentum[b * rows + a] for frequencies a (down the rows) and b (along the columns), column by
+  // momentum[b * rows + a] for frequencies a (vertical) and b (horizontal). It is stored column by
   // column, which saves a transposition.
   void accumulate(const float* tile, int64_t stride, const Blend& blend, float* momentum,
                   float* workspace, const SoonNeeded& soon = {}) const;
 
-  // The tile whose coefficients are zero but for values[i] at slot slots[i] = a * columns + b,
-  // slots strictly ascending. Returns its rows, row_stride() apart, inside the workspace.
+  // The tile whose coefficients are zero except for values[i] at slot slots[i] = a * columns + b,
+  // with strictly ascending slots. Returns its rows, row_stride() apart, inside the workspace.
   const float* inverse(std::span<const uint16_t> slots, const float* values,
                        float* workspace) const;
   int64_t row_stride() const;

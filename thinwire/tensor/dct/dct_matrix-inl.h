@@ -1,6 +1,6 @@
-// The transforms of dct.h for sides without a recursion: products with the halves of B that belong
-// to sums and to differences of mirrored elements, on columns in vector lanes; compiled once for
-// each instruction set (Highway's toggled include guard).
+// The transforms of dct.h for sides without a recursion: products with the two halves of B, for
+// sums and for differences of mirrored elements, on columns in vector lanes; compiled once for each
+// instruction set (Highway's toggled include guard).
 #if defined(THINWIRE_TENSOR_DCT_MATRIX_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef THINWIRE_TENSOR_DCT_MATRIX_INL_H_
 #undef THINWIRE_TENSOR_DCT_MATRIX_INL_H_
@@ -14,8 +14,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace thinwire::tensor::HWY_NAMESPACE {
 
-// out[i] = sum over j < terms of table(i * step_i, j * step_j) * in[j], from low j to high, for a
-// few i at once: each in[j] is loaded once for them, and no sum waits for its last addition.
+// out[i] = sum over j < terms of table(i * step_i, j * step_j) * in[j], from low j to high, for
+// several i at once: each in[j] is loaded once for all of them, and no sum waits for its previous
+// addition.
 template <int Rows>
 HWY_NOINLINE void products(const float* HWY_RESTRICT table, int64_t step_i, int64_t step_j,
                            const V* HWY_RESTRICT in, int terms, V* HWY_RESTRICT out) {
@@ -62,7 +63,7 @@ HWY_INLINE void matrix_product(const float* table, int64_t step_i, int64_t step_
   }
 }
 
-// Calls of fetch.more() in either of the functions below.
+// Number of calls of fetch.more() in either of the functions below.
 inline int matrix_calls(int n) { return (n + 1) / 2 / 8 + n / 2 / 8 + 2; }
 
 // x[f] = the coefficients of kLanes columns, whose elements are `stride` apart.

@@ -1,5 +1,5 @@
-// What the passes of dct.cpp over a tile are made of: the transforms of kLanes columns, whatever
-// their length, loops over columns that do not fill the last vector, and stores that turn a square
+// Building blocks of the passes of dct.cpp over a tile: the transforms of kLanes columns of any
+// length, loops over columns that do not fill the last vector, and stores that transpose a square
 // of elements. Compiled once for each instruction set (Highway's toggled include guard).
 #if defined(THINWIRE_TENSOR_DCT_PASSES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef THINWIRE_TENSOR_DCT_PASSES_INL_H_
@@ -14,13 +14,13 @@
 HWY_BEFORE_NAMESPACE();
 namespace thinwire::tensor::HWY_NAMESPACE {
 
-// Calls of fetch.more() for kLanes columns of a side.
+// Number of calls of fetch.more() for kLanes columns of a side.
 inline int64_t calls_of(int n) {
   if (in_quarters(n)) return quarters_calls(n);
   return is_fast_dct_size(n) ? 1 : matrix_calls(n);
 }
 
-// How many coefficients of a side forward() hands out at a time.
+// How many coefficients of a side forward() passes to `out` at a time.
 constexpr int group_of(int n) { return n > 0 && n < 16 ? n : 16; }
 
 // The coefficients of kLanes columns: out(f, the group of coefficients from f on). N is the side if
@@ -70,7 +70,7 @@ HWY_INLINE void inverse(const DctSide& side, const float* in, int64_t stride, Fe
   }
 }
 
-// Calls body with the side as a constant, or 0 where there is no recursion for it.
+// Calls body with the side as a constant, or with 0 if there is no recursion for it.
 template <class Body>
 void for_side(int n, const Body& body) {
   switch (n) {
@@ -89,7 +89,7 @@ void for_side(int n, const Body& body) {
   }
 }
 
-// The first lanes of a vector, which touch nothing else in memory.
+// Loads and stores only the first lanes of a vector, and touches no other memory.
 class FirstLanes {
  public:
   explicit FirstLanes(int64_t count) : count_(static_cast<size_t>(count)) {}
@@ -146,7 +146,7 @@ HWY_INLINE void store_blocks(DV d, hn::Vec<DV> v, float* out, int64_t stride) {
 }
 #endif
 
-// Turns squares of 4 within 128 bits: lane 4k + j of x[i] becomes lane 4k + i of x[j].
+// Transposes 4 x 4 squares within 128 bits: lane 4k + j of x[i] becomes lane 4k + i of x[j].
 HWY_INLINE void turn_blocks(V* HWY_RESTRICT x) {
 #if HWY_TARGET != HWY_SCALAR
   const D d;

@@ -1,9 +1,9 @@
 // The recursions of dct.h (Plonka and Tasche 2005), as in dct_reference.cpp, on columns in vector
 // lanes; compiled once for each instruction set (Highway's toggled include guard).
 //
-// Up to 16 elements a recursion runs in registers. Of 32 and 64 the upper two levels are loops over
-// memory around four recursions of a quarter of the size, which stay small enough for the
-// processor's cache of decoded instructions; all in one piece they would wait for their decoding.
+// A recursion of up to 16 elements runs in registers. For 32 and 64 the upper two levels are loops
+// over memory around four recursions of a quarter of the size, which stay small enough for the
+// CPU's cache of decoded instructions; as a single piece of code they would be limited by decoding.
 #if defined(THINWIRE_TENSOR_DCT_RECURSIONS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef THINWIRE_TENSOR_DCT_RECURSIONS_INL_H_
 #undef THINWIRE_TENSOR_DCT_RECURSIONS_INL_H_
@@ -19,8 +19,8 @@
 #include "thinwire/tensor/dct/dct_side.h"
 
 #ifndef THINWIRE_BUTTERFLY
-// Everything of a butterfly in one function, so that it works in registers; sanitized, such a
-// function would take minutes to compile.
+// Inlines a whole butterfly into one function, so that it works in registers; with sanitizers such
+// a function would take minutes to compile.
 #if HWY_IS_ASAN || HWY_IS_TSAN
 #define THINWIRE_BUTTERFLY HWY_NOINLINE
 #define THINWIRE_UNROLL(factor)
@@ -39,8 +39,8 @@ using D = hn::CappedTag<float, 16>;
 using V = hn::Vec<D>;
 constexpr int64_t kLanes = hn::MaxLanes(D());
 
-// Brings memory into the cache, a few lines at each of the `calls` of more(), so that it travels
-// while the caller computes: a core waits when a dozen lines or so are on their way.
+// Prefetches memory into the cache, a few lines at each of the `calls` of more(), so that it
+// arrives while the caller computes: a core stalls when about a dozen lines are outstanding.
 class Fetcher {
  public:
   Fetcher(const float* from, int64_t count, int64_t calls)
@@ -59,7 +59,7 @@ class Fetcher {
   int64_t lines_;
 };
 
-// In place, one column a lane.
+// In place, one column per lane.
 template <int N>
 THINWIRE_BUTTERFLY void dct2(V* HWY_RESTRICT x);
 
@@ -158,8 +158,8 @@ HWY_INLINE void rotate(int k, V first, V last, V& a, V& b) {
   b = Odd ? hn::Sub(q, p) : hn::Sub(p, q);
 }
 
-// What dct4<2 Q> makes of the two halves a and b: its element 2m is a[m] - b[Q - m], 2m - 1 is
-// a[m] + b[Q - m]. Zeros that change nothing, not even a sign, stand in for a[Q] and b[Q].
+// How dct4<2 Q> combines its two halves a and b: its element 2m is a[m] - b[Q - m], 2m - 1 is a[m]
+// + b[Q - m]. Zeros that change nothing, not even a sign, replace a[Q] and b[Q].
 template <int Q>
 struct Rotated {
   V a[Q + 1];
@@ -176,7 +176,7 @@ struct Rotated {
 
 constexpr bool in_quarters(int n) { return n == 32 || n == 64; }
 
-// Calls of fetch.more() in quarters_forward and quarters_inverse.
+// Number of calls of fetch.more() in quarters_forward and quarters_inverse.
 constexpr int quarters_calls(int n) { return n / 8 + 4 + n / 4; }
 
 // The normalised coefficients of kLanes columns, whose elements are `stride` apart, 16 at a time:

@@ -1,5 +1,5 @@
-// The transforms of dct.h in plain scalar code, one element after the other, with the same graph of
-// operations and so the same bits. What the vector code is tested against.
+// The transforms of dct.h in plain scalar code, one element after another, with the same graph of
+// operations and therefore the same bits. The vector code is tested against it.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace thinwire::tensor {
 std::vector<float> dct_reference(const std::vector<float>& column);
 std::vector<float> idct_reference(const std::vector<float>& coefficients);
 
-// What TileDct::accumulate adds for a dense tile (rows `columns` apart), and TileDct::inverse into
-// one.
+// What TileDct::accumulate adds for a dense tile (rows `columns` apart), and TileDct::inverse as a
+// dense tile.
 std::vector<float> tile_dct_reference(std::span<const float> tile, int rows, int columns);
 std::vector<float> tile_idct_reference(std::span<const uint16_t> slots, const float* values,
                                        int rows, int columns);

@@ -1,4 +1,4 @@
-// What the transforms of dct.h need to know of one side of the tiles.
+// What the transforms of dct.h need to know about one side of the tiles.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace thinwire::tensor {
 
-// Rows of a workspace are padded to this many elements, a multiple of every vector.
+// Rows of a workspace are padded to a multiple of 16 elements, which every vector length divides.
 constexpr int64_t padded(int64_t count) { return (count + 15) / 16 * 16; }
 
 struct DctSide {

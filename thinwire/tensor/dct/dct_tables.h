@@ -11,9 +11,8 @@
 
 namespace thinwire::tensor {
 
-// cos(pi * p / q) for integers p >= 0, q >= 1, error below 1e-15, exact at multiples of pi/2:
-// brought to an angle within [0, pi/4] in integers, then the Taylor series, which needs no more
-// terms there.
+// cos(pi * p / q) for integers p >= 0, q >= 1, error below 1e-15, exact at multiples of pi/2: the
+// angle is reduced to [0, pi/4] in integers, where these terms of the Taylor series are enough.
 constexpr double cos_pi(int64_t p, int64_t q) {
   p %= 2 * q;
   if (p > q) p = 2 * q - p;
@@ -45,7 +44,7 @@ constexpr float dct4_sin(int n, int k) {
   return static_cast<float>(cos_pi(2 * n - (2 * k + 1), 4 * n));
 }
 
-// Those of all k below n / 2.
+// The same for all k below n / 2.
 template <int N>
 inline constexpr auto kRotations = [] {
   std::array<std::array<float, 2>, N / 2> rotations{};
@@ -53,7 +52,7 @@ inline constexpr auto kRotations = [] {
   return rotations;
 }();
 
-// Whether a side of n elements takes the fast recursion.
+// Whether a side of n elements uses the fast recursion.
 constexpr bool is_fast_dct_size(int n) { return n == 4 || n == 8 || n == 16 || n == 32 || n == 64; }
 
 }  // namespace thinwire::tensor

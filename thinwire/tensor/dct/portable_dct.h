@@ -1,5 +1,5 @@
-// The transforms of dct.h of one column, in the same graph of operations, for kernels that run on
-// the processor and on GPUs (portable_tiles.h).
+// The transforms of dct.h for one column, with the same graph of operations, for kernels that run
+// on the CPU and on GPUs (portable_tiles.h).
 #pragma once
 
 #include <array>
@@ -97,7 +97,7 @@ THINWIRE_DEVICE void portable_dct3(const float* rotations, float* x) {
   }
 }
 
-// x = the normalised coefficients of x.
+// Replaces x by its normalised coefficients.
 THINWIRE_DEVICE inline void portable_forward(const PortableSide& side, float* x) {
   const int n = side.n;
   switch (n) {
@@ -117,7 +117,7 @@ THINWIRE_DEVICE inline void portable_forward(const PortableSide& side, float* x)
       portable_dct2<64>(side.rotations, x);
       break;
     default: {
-      float folded[kMaxTileSide];  // sums in front, differences behind
+      float folded[kMaxTileSide];  // sums first, then differences
       const int evens = (n + 1) / 2;
       for (int k = 0; k < n / 2; ++k) {
         folded[k] = x[k] + x[n - 1 - k];
@@ -137,7 +137,7 @@ THINWIRE_DEVICE inline void portable_forward(const PortableSide& side, float* x)
   for (int f = 0; f < n; ++f) x[f] = x[f] * side.norm[f];
 }
 
-// x = the elements whose normalised coefficients are x.
+// Replaces the normalised coefficients x by the elements.
 THINWIRE_DEVICE inline void portable_inverse(const PortableSide& side, float* x) {
   const int n = side.n;
   if (n == 4 || n == 8 || n == 16 || n == 32 || n == 64) {

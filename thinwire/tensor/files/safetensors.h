@@ -2,9 +2,9 @@
 // reading, streamed for writing. Layout: u64 header length, header (JSON: name -> dtype, shape,
 // byte range; "__metadata__": strings), then the data, little-endian and row-major.
 //
-// The reader is total: any bytes give a reader or an Error that names the file. It accepts what the
-// reference implementation accepts (the byte ranges cover the data without hole or overlap, and
-// sizes match dtype times shape) of the types F32, F16, BF16, I32, I64 and U8. All const members
+// The reader is total: any bytes give a reader or an Error naming the file. It accepts what the
+// reference implementation accepts (the byte ranges cover the data without holes or overlaps, and
+// sizes match dtype times shape) for the types F32, F16, BF16, I32, I64 and U8. All const members
 // may be called from many threads.
 #pragma once
 
@@ -32,16 +32,16 @@ class SafetensorsReader {
   // In the order of the data.
   const std::vector<std::string>& names() const { return names_; }
   bool contains(std::string_view name) const { return tensors_.find(name) != tensors_.end(); }
-  // The tensor inside the mapped file: read-only, and aligned to its element only where the file's
-  // writer saw to it. Throws Error when there is none of this name.
+  // The tensor inside the mapped file: read-only, and aligned to its element type only if the
+  // file's writer took care of it. Throws Error if there is no tensor of this name.
   const TensorView& find(std::string_view name) const;
   const Metadata& metadata() const { return metadata_; }
 
-  // Copies a floating-point tensor (F32, F16, BF16) as fp32. Throws Error when it has another type
-  // or another number of elements than `out`.
+  // Copies a floating-point tensor (F32, F16, BF16) as fp32. Throws Error if it has another type or
+  // not as many elements as `out`.
   void read_f32(std::string_view name, std::span<float> out) const;
   std::vector<float> read_f32(std::string_view name) const;
-  // Copies an integer tensor (I32, I64, U8). Throws Error when it has another type.
+  // Copies an integer tensor (I32, I64, U8). Throws Error if it has another type.
   std::vector<int64_t> read_integers(std::string_view name) const;
 
  private:
@@ -57,17 +57,18 @@ struct SafetensorsEntry {
   Shape shape;
 };
 
-// Writes one file out of fp32 memory without a second copy of it. Nothing appears under the final
+// Writes one file from fp32 memory without a second copy of it. Nothing appears under the final
 // name before commit().
 class SafetensorsWriter {
  public:
-  // Data follow in the order of `entries`. dtype: kF32, or kBf16 (rounded to nearest even).
+  // The data must follow in the order of `entries`. dtype: kF32, or kBf16 (rounded to nearest
+  // even).
   SafetensorsWriter(const fs::path& path, const std::vector<SafetensorsEntry>& entries, DType dtype,
                     const Metadata& metadata);
 
   // The next values, in pieces of any size.
   void write(std::span<const float> values);
-  // Throws Error when not exactly the announced values were written.
+  // Throws Error unless exactly the announced number of values was written.
   void commit();
 
   uint64_t size() const { return file_.size(); }

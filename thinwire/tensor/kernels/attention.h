@@ -1,9 +1,9 @@
 // Causal attention with rotary positions and grouped queries, forward and backward, in memory
-// linear in the sequence: a block of query rows meets the keys up to the diagonal in tiles whose
-// scores stay in the second cache, the logarithm of the softmax's denominator is kept, and the
-// backward pass computes the probabilities again (Dao et al. 2022, arXiv 2205.14135). One call
-// computes one row of the batch and one key/value head with all query heads that share it, on the
-// calling thread; calls are independent of each other.
+// linear in the sequence: a block of query rows goes through the keys up to the diagonal in tiles
+// whose scores stay in the L2 cache, the logarithm of the softmax's denominator is kept, and the
+// backward pass recomputes the probabilities (Dao et al. 2022, arXiv 2205.14135). One call computes
+// one row of the batch and one key/value head with all query heads that share it, on the calling
+// thread; calls are independent of each other.
 //
 // Shape suffixes: T positions, H query heads, G key/value heads, D head size.
 #pragma once
@@ -22,11 +22,11 @@ struct AttentionShape {
   int64_t kv_heads = 0;   // divides heads
   int64_t head_size = 0;  // even
 
-  // 1 / sqrt(head_size), by which queries are multiplied.
+  // 1 / sqrt(head_size), the factor for the queries.
   float score_scale() const;
   int64_t group() const { return heads / kv_heads; }
   int64_t width() const { return heads * head_size; }
-  // Of a token's queries, keys and values together.
+  // Width of a token's queries, keys and values together.
   int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_size; }
 };
 
@@ -43,8 +43,8 @@ class RopeTable {
   std::vector<float> cosine_, sine_;
 };
 
-// By so much rows in scratch memory are longer than what they hold, so that rows below each other
-// do not share the same few places of the first cache.
+// Padding of rows in scratch memory, so that elements of one column do not map to the same few sets
+// of the L1 cache.
 inline constexpr int64_t kTilePad = 16;
 
 // Memory for one thread's calls with up to `sequence` positions.
@@ -69,17 +69,17 @@ void attention_forward(const AttentionShape& shape, const RopeTable& rope, int64
                        int64_t kv_head, const T* qkv_TW, T* out, float* log_sum_exp,
                        AttentionScratch& scratch);
 
-// Replaces the queries, keys and values of `kv_head` by their gradients for the gradient dout of
+// Replaces the queries, keys and values of `kv_head` by their gradients, given the gradient dout of
 // out.
 template <typename T>
 void attention_backward(const AttentionShape& shape, const RopeTable& rope, int64_t sequence,
                         int64_t kv_head, T* qkv_TW, const T* out, const T* dout,
                         const float* log_sum_exp, AttentionScratch& scratch);
 
-// The inner part, for callers that keep rotated keys: `rows` <= kQueryBlock queries (rotated,
-// scaled by 1/sqrt(head_size)), the first of which stands at position `first`, against the keys and
-// values of positions [0, first + rows). out [rows, D] is not yet multiplied by inverse_sum; scores
-// has room for a tile (AttentionScratch).
+// The inner part, for callers that cache rotated keys: `rows` <= kQueryBlock queries (rotated,
+// scaled by 1/sqrt(head_size)), the first of them at position `first`, against the keys and values
+// of positions [0, first + rows). out [rows, D] is not yet multiplied by inverse_sum; scores has
+// room for a tile (AttentionScratch).
 void attend(int64_t rows, int64_t first, int64_t head_size, const float* query, const float* key,
             const float* value, float* scores, float* out, float* inverse_sum, float* log_sum_exp);
 

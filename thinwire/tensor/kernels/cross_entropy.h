@@ -19,12 +19,12 @@ class LinearCrossEntropy {
   LinearCrossEntropy(int64_t width, int64_t vocabulary, int64_t max_rows, ThreadPool& threads);
 
   // Sum over the rows of the cross entropy with their targets, in nats, each multiplied by the
-  // row's factor where there are factors (null: none).
+  // row's factor (null: no factors).
   double loss(int64_t rows, const T* x_NC, const T* weight_VC, const int32_t* targets_N,
               const float* factors_N);
 
-  // The same number; also writes dx = scale * d(loss)/dx and dweight = scale * d(loss)/dweight +
-  // keep * dweight (keep 0: the old values are not read).
+  // Returns the same number, and writes dx = scale * d(loss)/dx and dweight = scale *
+  // d(loss)/dweight + keep * dweight (keep 0: the old values are not read).
   double loss_and_gradients(int64_t rows, const T* x_NC, const T* weight_VC,
                             const int32_t* targets_N, const float* factors_N, float scale, T* dx_NC,
                             float keep, float* dweight_VC);
@@ -32,8 +32,8 @@ class LinearCrossEntropy {
   size_t bytes() const;
 
  private:
-  // The loss of one chunk and, if wanted, the gradients of its logits in dlogits(), each row to be
-  // divided by its denominator.
+  // The loss of one chunk and, if wanted, the gradients of its logits in dlogits(), each row still
+  // to be divided by its denominator.
   double chunk_loss(int64_t rows, const T* x, const T* weight, const int32_t* targets,
                     const float* factors, bool gradients);
   T* dlogits();
@@ -43,7 +43,7 @@ class LinearCrossEntropy {
   int64_t width_, vocabulary_, chunk_;
   ThreadPool& threads_;
   AlignedBuffer<float> logits_;                 // [chunk, V]
-  AlignedBuffer<Bf16> rounded_;                 // the gradients of a chunk's logits where T is Bf16
+  AlignedBuffer<Bf16> rounded_;                 // gradients of a chunk's logits if T is Bf16
   AlignedBuffer<float> losses_, denominators_;  // [chunk]
   AlignedBuffer<float> wide_;                   // [depth parts, chunk, C], in fp32
   AlignedBuffer<T> scaled_;                     // [chunk, C], rows of x

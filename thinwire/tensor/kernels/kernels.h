@@ -1,7 +1,7 @@
 // The element-wise and row-wise passes of a transformer between its matrix products, fused so that
 // each value is read and written once. T is float or Bf16, the type of operands of matrix products;
-// arithmetic is fp32. All functions compute on the calling thread, on rows that lie one after the
-// other; rows are independent, so callers split them over threads. No buffers overlap unless said.
+// arithmetic is fp32. All functions compute on the calling thread, on consecutive rows; rows are
+// independent, so callers can split them over threads. Buffers must not overlap unless stated.
 //
 // Shape suffixes: R rows, W row width, F width of the MLP, V vocabulary.
 #pragma once
@@ -23,11 +23,11 @@ struct Kernels {
   void (*add_rmsnorm)(int64_t rows, int64_t width, const float* x_RW, const T* delta_RW,
                       const float* weight_W, float eps, float* sum_RW, float* rstd_R, T* out_RW);
 
-  // Backward pass of out = x * rstd * weight for the gradient dout:
+  // Backward pass of out = x * rstd * weight, given the gradient dout:
   //     dx += rstd * (weight * dout - x * rstd^2 * mean(dout * weight * x))
   //     dweight += dout * x * rstd
   // Also writes `out` again, for the weight gradients that need it, and dx rounded to T in dx_copy
-  // (null: not wanted).
+  // (null: not needed).
   void (*rmsnorm_backward)(int64_t rows, int64_t width, const float* x_RW, const float* rstd_R,
                            const float* weight_W, const T* dout_RW, float* dx_RW, T* dx_copy_RW,
                            float* dweight_W, T* out_RW);
@@ -36,14 +36,14 @@ struct Kernels {
   // gates, then `width` ups.
   void (*swiglu)(int64_t rows, int64_t width, const T* gate_up_R2F, T* out_RF);
 
-  // Replaces gate_up by its gradient for the gradient dout of `out`, and writes `out` again.
+  // Replaces gate_up by its gradient, given the gradient dout of `out`, and writes `out` again.
   void (*swiglu_backward)(int64_t rows, int64_t width, T* gate_up_R2F, const T* dout_RF, T* out_RF);
 
   // Rotary position embedding (Su et al. 2021, arXiv 2104.09864) in Hugging Face's half-split
-  // layout: the pair (x[i], x[i + width/2]) of the row at position p turns by p *
+  // layout: the pair (x[i], x[i + width/2]) of the row at position p is rotated by p *
   // theta^(-2i/width). cosine and sine are tables [R, width/2] that begin at the first row's
-  // position. Rows lie the strides apart; the result is multiplied by `scale`. The inverse turns
-  // back, which is the backward pass.
+  // position. Rows are the strides apart; the result is multiplied by `scale`. The backward pass is
+  // the inverse rotation.
   void (*rotate_load)(Rotation rotation, int64_t rows, int64_t width, const float* cosine,
                       const float* sine, float scale, const T* from, int64_t from_stride, float* to,
                       int64_t to_stride);
@@ -63,17 +63,17 @@ struct Kernels {
 
   // One tile of a causal softmax of attention scores, in place, for rows whose columns come tile by
   // tile (Milakov and Gimelshein 2018, arXiv 1805.02867). Row r may see the first `visible + r`
-  // columns (none if that is not positive); they become exp(score - max), the columns behind them
-  // up to `columns` become 0. max and sum are the row's greatest score and sum of exp(score - max)
-  // so far, -infinity and 0 at first; every row sees something in its first tile. rescale is the
-  // factor by which earlier tiles' results must be multiplied.
+  // columns (none if that is not positive); they become exp(score - max), and the columns after
+  // them up to `columns` become 0. max and sum are the row's greatest score and sum of exp(score -
+  // max) so far, initially -infinity and 0; every row sees something in its first tile. rescale is
+  // the factor by which earlier tiles' results must be multiplied.
   void (*causal_softmax_tile)(int64_t rows, int64_t columns, int64_t visible, float* scores,
                               int64_t stride, float* max_R, float* sum_R, float* rescale_R);
 
   // Backward pass of one tile of the softmax: scores become the probabilities p = exp(score -
-  // log_sum_exp), where log_sum_exp is max plus the logarithm of sum in the end, dprobability
-  // becomes the gradient of the scores, p * (dprobability - correction); both are 0 beyond what a
-  // row may see. correction is the row's sum of p * dprobability.
+  // log_sum_exp), where log_sum_exp is the final max plus the logarithm of the final sum, and
+  // dprobability becomes the gradient of the scores, p * (dprobability - correction); both are 0
+  // beyond what a row may see. correction is the row's sum of p * dprobability.
   void (*causal_softmax_backward)(int64_t rows, int64_t columns, int64_t visible,
                                   const float* log_sum_exp_R, const float* correction_R,
                                   float* scores, float* dprobability, int64_t stride);
@@ -83,8 +83,8 @@ struct Kernels {
                    int64_t b_stride, float* out_R);
 
   // Cross entropy of one row of logits with the token `target`, in nats, in one pass over memory.
-  // If gradient is not null, denominator * (softmax(logits) - one_hot(target)) is written there: to
-  // divide by the softmax's denominator is left to whoever uses the row. The logits are spent;
+  // If gradient is not null, denominator * (softmax(logits) - one_hot(target)) is written there;
+  // dividing by the softmax's denominator is left to the caller. The logits are overwritten;
   // gradient may be the logits.
   float (*cross_entropy)(int64_t vocabulary, float* logits_V, int64_t target, T* gradient_V,
                          float* denominator);
@@ -93,11 +93,11 @@ struct Kernels {
   void (*add)(int64_t count, const float* from, float* to);
 };
 
-// The kernels for this processor; T is float or Bf16.
+// The kernels for this CPU; T is float or Bf16.
 template <typename T>
 const Kernels<T>& kernels();
 
-// The same, for the instruction set that Highway has chosen at the moment: for tests of each.
+// The same, for the instruction set that Highway has currently chosen: lets tests cover each.
 template <typename T>
 Kernels<T> dispatch_kernels();
 

@@ -1,5 +1,5 @@
-// Runs the kernels of portable_kernels.h: on the processor by a pool of threads, on a GPU as one
-// block of threads a row.
+// Runs the kernels of portable_kernels.h: on the CPU with a pool of threads, on a GPU with one
+// thread block per row.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace thinwire::tensor {
 template <typename Kernel>
 void launch_cuda(int index, const Kernel& kernel, int64_t rows);
 
-// The same on either kind of device. Where a call on the processor returns, all rows are done.
+// The same on either kind of device. When a call on the CPU returns, all rows are done.
 template <typename Kernel>
 void launch(const DevicePlace& device, ThreadPool& threads, const Kernel& kernel, int64_t rows) {
   if (device.kind == Device::kCuda) return launch_cuda(device.index, kernel, rows);
@@ -26,7 +26,7 @@ void launch(const DevicePlace& device, ThreadPool& threads, const Kernel& kernel
   });
 }
 
-// Every kernel that is launched, for the files that define launch_cuda.
+// List of all kernels that are launched, for the files that define launch_cuda.
 // NOLINTBEGIN(bugprone-macro-parentheses): a type takes no parentheses
 // clang-format off
 #define THINWIRE_FOR_PORTABLE_KERNELS(DO)            \

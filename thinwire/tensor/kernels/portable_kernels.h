@@ -1,8 +1,8 @@
-// The passes between the matrix products of the LibTorch engine and the optimizer's pass, written
-// once for processor and GPU: what a test shows on the processor holds on a GPU but for the launch
-// (launch.h) and the sums over lanes. Each kernel is a function object called once a row with the
-// lanes that share the row's elements: one on the processor, the threads of a block on a GPU. T is
-// float or Bf16; arithmetic is fp32.
+// The passes between the matrix products of the LibTorch backend and the optimizer's pass, written
+// once for CPU and GPU: what a test shows on the CPU holds on a GPU except for the launch
+// (launch.h) and the sums over lanes. Each kernel is a function object that is called once per row
+// with the lanes that share the row's elements: one on the CPU, the threads of a block on a GPU. T
+// is float or Bf16; arithmetic is fp32.
 //
 // Shape suffixes: R rows (tokens), W width, F width of the MLP, V vocabulary, H heads, D head size,
 // B blocks.
@@ -26,9 +26,9 @@ THINWIRE_DEVICE inline float widen(Bf16 value) { return to_float(value); }
 THINWIRE_DEVICE inline void store(float value, float& to) { to = value; }
 THINWIRE_DEVICE inline void store(float value, Bf16& to) { to = to_bf16(value); }
 
-// One lane of a row that nobody shares. Its counterpart on a GPU has the same members; sum() and
-// maximum() are then over all lanes, return the same bits to each, and must be called by all, as
-// barrier() must, behind which a lane sees what the others wrote before it.
+// The only lane of a row. Its counterpart on a GPU has the same members; there sum() and maximum()
+// are over all lanes and return the same bits to each. They must be called by all lanes, and so
+// must barrier(), after which a lane sees what the others wrote before it.
 struct OnlyLane {
   int64_t index() const { return 0; }
   int64_t count() const { return 1; }
@@ -82,8 +82,8 @@ struct AddRmsNorm {
   }
 };
 
-// Kernels::rmsnorm_backward of kernels.h. Called once a block: block b takes every row whose index
-// modulo `blocks` is b and leaves their part of the weight's gradient in dweight_BW. `out` is
+// Kernels::rmsnorm_backward of kernels.h. Called once per block: block b takes every row whose
+// index modulo `blocks` is b and leaves their part of the weight's gradient in dweight_BW. `out` is
 // written again.
 template <typename T>
 struct RmsNormBackward {
@@ -95,7 +95,7 @@ struct RmsNormBackward {
   const float* weight_W;
   const T* dout_RW;
   float* dx_RW;   // added to
-  T* dx_copy_RW;  // dx rounded; null: not wanted
+  T* dx_copy_RW;  // dx rounded; null: not needed
   float* dweight_BW;
   T* out_RW;
 
@@ -122,8 +122,8 @@ struct RmsNormBackward {
   }
 };
 
-// Rotary positions (Kernels::rotate_* of kernels.h) of the first `heads` heads of each row, in
-// place. Row r stands at position r modulo `sequence`; direction -1 turns back.
+// Rotary positions (Kernels::rotate_* of kernels.h) for the first `heads` heads of each row, in
+// place. Row r is at position r modulo `sequence`; direction -1 is the inverse.
 template <typename T>
 struct Rotate {
   int64_t sequence;

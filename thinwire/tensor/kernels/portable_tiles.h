@@ -1,7 +1,7 @@
-// DisTrO's arithmetic on tiles (docs/methods/distro.md), written once for processor and GPU like
-// the passes of portable_kernels.h, one call a tile. Every operation is rounded by itself, in the
-// graph that dct.h describes, so a GPU's results are those of the processor's vector code to the
-// bit: sums over lanes only count.
+// DisTrO's arithmetic on tiles (docs/methods/distro.md), written once for CPU and GPU like the
+// passes of portable_kernels.h, with one call per tile. Every operation is rounded by itself, in
+// the graph that dct.h describes, so a GPU's results have the bits of the CPU's vector code: sums
+// over lanes are only used for counting.
 //
 // A tile has h rows and w columns, n = h * w slots; slot a * w + b is the coefficient of vertical
 // frequency a and horizontal frequency b. T tiles of one tensor, G of them side by side.
@@ -19,7 +19,7 @@ struct PortableTiles {
   PortableSide rows;     // h
   PortableSide columns;  // w
   int64_t grid_columns;  // G
-  bool transformed;      // false: the tile itself in the place of its coefficients
+  bool transformed;      // false: the tile's elements are used as its coefficients
 
   THINWIRE_DEVICE int64_t slots() const { return int64_t{rows.n} * columns.n; }
   THINWIRE_DEVICE int64_t stride() const { return grid_columns * columns.n; }
@@ -28,8 +28,8 @@ struct PortableTiles {
   }
 };
 
-// Momentum update and selection, as TileDct::accumulate and codec::TopK do them: the momentum lies
-// tile by tile, each column by column. What is taken becomes zero there.
+// Momentum update and selection, as in TileDct::accumulate and codec::TopK: the momentum is stored
+// tile by tile, each column by column. Coefficients that are taken become zero there.
 struct TakeFromTiles {
   PortableTiles tiles;
   float decay;
@@ -38,7 +38,7 @@ struct TakeFromTiles {
   const float* gradients;  // of the tensor
   float* momentum_Tn;
   float* scratch_Tn;
-  // What was taken; slots and counts are whole numbers.
+  // What was taken; slots and counts are stored as whole numbers.
   float* counts_T;
   float* slots_Tk;
   float* values_Tk;
@@ -83,8 +83,8 @@ struct TakeFromTiles {
     }
   }
 
-  // Bits of the value that `kept` absolute values reach and no larger one; of the smallest number
-  // above zero where fewer are not zero.
+  // Bits of the largest value that at least `kept` absolute values reach; of the smallest number
+  // above zero if fewer are nonzero.
   template <typename Lanes>
   THINWIRE_DEVICE uint32_t least_taken(Lanes& lanes, const float* momentum) const {
     uint32_t limit = 0;
@@ -100,7 +100,7 @@ struct TakeFromTiles {
     return limit == 0 ? 1 : limit;
   }
 
-  // Of row a how many values are above `least` and how many equal it, in the bits of plan[a].
+  // How many values of row a are above `least` and how many equal it, packed into plan[a].
   template <typename Lanes>
   THINWIRE_DEVICE void plan_rows(Lanes& lanes, const float* momentum, uint32_t least,
                                  float* plan) const {
@@ -115,8 +115,8 @@ struct TakeFromTiles {
     }
   }
 
-  // Makes of the plan where a row's entries begin and how many equal values it may take: those of
-  // the lowest slots. Returns how many entries there are.
+  // Turns the plan into where each row's entries begin and how many equal values it may take, which
+  // are those with the lowest slots. Returns the number of entries.
   THINWIRE_DEVICE float share_out(float* plan) const {
     uint32_t above = 0;
     for (int a = 0; a < tiles.rows.n; ++a) above += std::bit_cast<uint32_t>(plan[a]) >> kShift;
@@ -156,7 +156,7 @@ struct TakeFromTiles {
   static constexpr uint32_t kMask = (1u << kShift) - 1;
 };
 
-// Puts what the receivers do not get back to where TakeFromTiles took it.
+// Puts what the receivers do not get back where TakeFromTiles took it from.
 struct PutIntoTiles {
   PortableTiles tiles;
   int kept;
@@ -178,15 +178,15 @@ struct PutIntoTiles {
 
 enum class TileUpdate : uint8_t { kSign, kSubtract, kStore };
 
-// The mean of what P members sent, slot by slot in their order, its inverse, and the update, as
-// codec::SlotMeans and TileDct::step do them: params = shrink * params - lr * sign(x), or - x; or
-// x itself is stored.
+// The mean of what P members sent, slot by slot in member order, its inverse, and the update, as in
+// codec::SlotMeans and TileDct::step: params = shrink * params - lr * sign(x), or - x; or x itself
+// is stored.
 struct StepTiles {
   PortableTiles tiles;
   TileUpdate update;
   float shrink;
   float lr;
-  bool of_senders;  // else the mean is over all P
+  bool of_senders;  // mean over senders; else over all P
   int kept;
   int64_t members;       // P
   int64_t count_stride;  // from one member's counts_T to the next's
@@ -205,7 +205,7 @@ struct StepTiles {
     float* const senders = senders_Tn + tile * tiles.slots();
     sum(lanes, tile, means, senders);
     if (tiles.transformed) {
-      // The row of the inverse that belongs to a vertical frequency takes the place of `senders`.
+      // The rows of the inverse, one for each vertical frequency, overwrite `senders`.
       for (int64_t a = lanes.index(); a < h; a += lanes.count())
         along(means + a * w, senders + a * w);
       lanes.barrier();
@@ -228,7 +228,7 @@ struct StepTiles {
       senders[i] = 0;
     }
     for (int64_t member = 0; member < members; ++member) {
-      lanes.barrier();  // slots of one member differ, those of two need not
+      lanes.barrier();  // slots of one member are distinct, those of two need not be
       const auto count = static_cast<int64_t>(counts_PT[member * count_stride + tile]);
       const int64_t first = member * slot_stride + tile * kept;
       for (int64_t i = lanes.index(); i < count; i += lanes.count()) {
@@ -245,7 +245,7 @@ struct StepTiles {
     lanes.barrier();
   }
 
-  // Entries that nobody sent are zeros, which change no sum.
+  // Entries that nobody sent are zeros and change no sum.
   THINWIRE_DEVICE void along(const float* means, float* row) const {
     const int w = tiles.columns.n;
     for (int x = 0; x < w; ++x) row[x] = 0;

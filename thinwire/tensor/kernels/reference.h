@@ -1,5 +1,5 @@
-// The kernels written as plainly as possible, in double precision: what the fast ones are tested
-// against. Shapes, names and conventions are those of kernels.h, attention.h and cross_entropy.h;
+// The kernels written as plainly as possible, in double precision; the fast ones are tested against
+// them. Shapes, names and conventions are those of kernels.h, attention.h and cross_entropy.h;
 // matrices are row-major and dense.
 #pragma once
 

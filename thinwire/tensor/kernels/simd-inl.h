@@ -6,8 +6,8 @@
 //       lanes.store(hn::Mul(lanes.load(d, x + i), lanes.load(d, y + i)), d, z + i);
 //     });
 //
-// visits [0, n) a vector at a time; `lanes` is Whole, or Part for the elements left over at the
-// end, which load zeros behind the end and never touch memory there.
+// visits [0, n) one vector at a time; `lanes` is Whole, or Part for the remaining elements at the
+// end. Part loads zeros past the end and never touches memory there.
 #if defined(THINWIRE_TENSOR_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef THINWIRE_TENSOR_SIMD_INL_H_
 #undef THINWIRE_TENSOR_SIMD_INL_H_
@@ -29,7 +29,7 @@ namespace thinwire::tensor::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Elements as they lie in memory: Tag has as many of them as D has lanes.
+// Elements as stored in memory: Tag has as many of them as D has lanes.
 template <typename T>
 struct Stored {
   static_assert(std::is_same_v<T, float>);
@@ -97,7 +97,7 @@ struct Whole {
 struct Part {
   size_t count;
 
-  // Behind the end: `fill`.
+  // Lanes past the end become `fill`.
   template <class D, typename T>
   HWY_INLINE hn::Vec<D> load_or(D d, const T* from, float fill) const {
     return hn::IfThenElse(hn::FirstN(d, count), load(d, from), hn::Set(d, fill));
@@ -127,26 +127,27 @@ struct Part {
   }
 
  private:
-  // Whether the instruction set has loads and stores that leave memory behind the end alone.
+  // Whether the instruction set has masked loads and stores, which do not touch memory past the
+  // end.
   template <typename T>
   static constexpr bool kMasked =
       !HWY_MEM_OPS_MIGHT_FAULT || (HWY_TARGET == HWY_AVX2 && sizeof(T) == sizeof(float));
 };
 
-// e^x for x <= 88, within 1e-7 of it; 0 below the logarithm of the least normal number.
-// 15 instructions: unlike a library's it has no subnormal results and no check above.
+// e^x for x <= 88, with a relative error below 1e-7; 0 below the logarithm of the least normal
+// number. 15 instructions: unlike a library's it has no subnormal results and no overflow check.
 //
-// x = n ln 2 + r, |r| <= ln 2 / 2. The polynomial 1 + r + r^2 (c0 + ... + c4 r^4) has the least
+// x = n ln 2 + r, |r| <= ln 2 / 2. The polynomial 1 + r + r^2 (c0 + ... + c4 r^4) minimises the
 // largest error relative to e^r.
 template <class D>
 HWY_INLINE hn::Vec<D> exp_normal(D d, hn::Vec<D> x) {
   const hn::RebindToSigned<D> di;
-  // Added to a small number, it leaves that rounded to an integer in the last bits; and 127 more,
-  // the exponent's bias.
+  // Adding this to a small number leaves the number, rounded to an integer, plus the exponent's
+  // bias of 127 in the last bits.
   const auto rounder = hn::Set(d, 0x1.8p23f + 127);
   const auto rounded = hn::MulAdd(x, hn::Set(d, 0x1.715476p0f), rounder);  // log2 e
   const auto n = hn::Sub(rounded, rounder);
-  // ln 2 in two parts, the first so short that its product with n is exact.
+  // ln 2 in two parts; the first has so few bits that its product with n is exact.
   auto r = hn::NegMulAdd(n, hn::Set(d, 0x1.63p-1f), x);
   r = hn::NegMulAdd(n, hn::Set(d, -0x1.bd0106p-13f), r);
   auto p = hn::MulAdd(hn::Set(d, 1.3814539e-3f), r, hn::Set(d, 8.3687454e-3f));

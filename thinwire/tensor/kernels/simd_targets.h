@@ -1,5 +1,5 @@
 // Which instruction sets the kernels are compiled for: AVX-512, AVX2, SSE4 and NEON, plus Highway's
-// baseline; the others only cost compile time. To be included before anything of Highway.
+// baseline; others would only cost compile time. Include this before any Highway header.
 #pragma once
 
 #include <hwy/detect_targets.h>

@@ -1,11 +1,11 @@
 // Matrix products C = op(A) op(B) + beta C of row-major matrices; op(A) is [m, k], op(B) is [k, n].
 // A leading dimension (lda, ldb, ldc) is the distance between rows in memory. With beta 0 the old
 // values of C are not read. Sums are fp32; a bf16 C is rounded once at the end (a bf16 product with
-// beta != 0 adds to the rounded old value). C overlaps neither A nor B. The same inputs on the same
-// kind of machine give the same bits; other machines may sum in another order.
+// beta != 0 adds to the rounded old value). C must not overlap A or B. The same inputs on the same
+// kind of machine give the same bits; other machines may sum in a different order.
 //
-// The plain functions compute on the calling thread alone and may be called from any number of
-// threads; the one that takes a ThreadPool splits C into one slab a thread.
+// The plain functions compute only on the calling thread and may be called from any number of
+// threads; the one that takes a ThreadPool splits C into one slab per thread.
 #pragma once
 
 #include <cstdint>
@@ -26,28 +26,28 @@ void gemm(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const Bf16*
 void gemm(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const Bf16* A, int64_t lda,
           const Bf16* B, int64_t ldb, float beta, float* C, int64_t ldc);
 
-// Slabs are rows or columns of C, whatever there are more of.
+// Slabs are rows or columns of C, along its longer side.
 template <typename In, typename Out>
 void gemm(ThreadPool& threads, Transpose a, Transpose b, int64_t m, int64_t n, int64_t k,
           const In* A, int64_t lda, const In* B, int64_t ldb, float beta, Out* C, int64_t ldc);
 
-// The ways of computing bf16 products; gemm() takes the first that there is.
+// The ways of computing bf16 products; gemm() uses the first that is available.
 enum class Bf16Way : uint8_t {
-  kNative,   // the processor's bf16 instructions (AVX512-BF16, AMX), by LibTorch's oneDNN
-  kWidened,  // fp32 products of LibTorch's BLAS, of operands widened block by block
+  kNative,   // the CPU's bf16 instructions (AVX512-BF16, AMX), through LibTorch's oneDNN
+  kWidened,  // fp32 products with LibTorch's BLAS, of operands widened block by block
   kPacked,   // our own kernel (gemm_packed.h)
 };
 
-// Whether this processor and the libraries of this build have it.
+// Whether this CPU and the libraries of this build support it.
 bool has_bf16_way(Bf16Way way);
 
 // Whether bf16 products are faster than fp32 ones.
 inline bool has_fast_bf16_gemm() { return has_bf16_way(Bf16Way::kNative); }
 
-// For tests of each: gemm() takes `way`, which there must be; nullopt: the first again. Not to be
-// called while products are computed.
+// For tests: makes gemm() use `way`, which must be available; nullopt restores the default. Must
+// not be called while products are being computed.
 void use_bf16_way_for_test(std::optional<Bf16Way> way);
-// The way that gemm() takes.
+// The way that gemm() uses.
 Bf16Way bf16_way();
 
 }  // namespace thinwire::tensor

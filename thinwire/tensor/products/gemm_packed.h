@@ -1,6 +1,6 @@
-// Matrix products by our own kernel: operands are packed into fp32 panels that fit the caches
-// (Goto and van de Geijn 2008, "Anatomy of high-performance matrix multiplication"). The whole of
-// gemm.h where there is no BLAS; bf16 is widened while it is packed.
+// Matrix products with our own kernel: operands are packed into fp32 panels that fit the caches
+// (Goto and van de Geijn 2008, "Anatomy of high-performance matrix multiplication"). It does all of
+// gemm.h if there is no BLAS; bf16 is widened while it is packed.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ template <typename In, typename Out>
 void gemm_packed(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const In* A,
                  int64_t lda, const In* B, int64_t ldb, float beta, Out* C, int64_t ldc);
 
-// to = sums + beta * to, rounded once; sums [rows, columns] lie one row behind the other, the rows
-// of `to` are `ld` apart. With beta 0 the old values are not read.
+// to = sums + beta * to, rounded once; sums [rows, columns] is dense, the rows of `to` are `ld`
+// apart. With beta 0 the old values are not read.
 void round_sums(const float* sums, int64_t rows, int64_t columns, float beta, Bf16* to, int64_t ld);
 
 }  // namespace thinwire::tensor

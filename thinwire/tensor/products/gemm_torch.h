@@ -1,4 +1,4 @@
-// bf16 products with LibTorch, the ways of gemm.h one by one. Present only where the program is
+// bf16 products with LibTorch, one function for each way of gemm.h. Present only if the program is
 // built with LibTorch. All compute on the calling thread.
 #pragma once
 
@@ -15,10 +15,11 @@ template <typename Out>
 void gemm_bf16_native(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const Bf16* A,
                       int64_t lda, const Bf16* B, int64_t ldb, float beta, Out* C, int64_t ldc);
 
-// Whether the processor and LibTorch have what it needs.
+// Whether the CPU and LibTorch support it.
 bool has_native_bf16();
 
-// Thinwire owns the threads: LibTorch, its BLAS and OpenMP compute on the calling thread.
+// Makes LibTorch, its BLAS and OpenMP compute on the calling thread, because Thinwire owns the
+// threads.
 void use_calling_thread_only();
 
 }  // namespace thinwire::tensor

@@ -1,6 +1,6 @@
 // Plain memory aligned to 64 bytes: vector loads never straddle lines, and a BLAS whose sums depend
 // on alignment gives the same bits every time. Large buffers ask for huge pages: a tile of a matrix
-// touches a small page a row, too many for the address caches. Not initialised.
+// touches one small page per row, too many for the TLB. Not initialised.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace thinwire::tensor {
 
-// At least `bytes` of such memory, to be given to std::free; null for 0. Throws std::bad_alloc.
+// At least `bytes` of such memory, to be freed with std::free; null for 0. Throws std::bad_alloc.
 void* allocate_aligned(size_t bytes);
 
 template <typename T>

@@ -15,7 +15,7 @@
 
 namespace thinwire::tensor {
 
-// Where each tensor lies. Offsets are in elements and multiples of 16 (a 64-byte line of fp32); the
+// Where each tensor is. Offsets are in elements and multiples of 16 (a 64-byte line of fp32); the
 // gaps are zero and stay zero.
 class Layout {
  public:
@@ -34,13 +34,13 @@ class Layout {
   int64_t total_ = 0;
 };
 
-// fp32 memory for a layout, zeroed, aligned to 64 bytes. The layout outlives the arena.
+// fp32 memory for a layout, zeroed, aligned to 64 bytes. The layout must outlive the arena.
 //
-// An arena may have a second copy of its values in a device's memory. Whoever asks for one side
-// gets the newest values there: they are copied over if the other side was asked for writing since.
-// So all code may use the host's side at any time, and what stays on the device costs no copies.
-// Spans and pointers are valid until the other side is asked for. Where there is a device's copy,
-// several threads may ask at once only for a side that one of them has asked for before.
+// An arena may have a second copy of its values in a device's memory. Accessing either side gives
+// the newest values: they are copied if the other side was accessed for writing since. So all code
+// may use the host's side at any time, and values that are only used on the device cost no copies.
+// Spans and pointers are valid until the other side is accessed. With a device's copy, several
+// threads may access a side concurrently only after one of them has accessed it before.
 class Arena {
  public:
   explicit Arena(const Layout& layout);
@@ -59,25 +59,25 @@ class Arena {
   std::span<const float> tensor(size_t index) const;
   TensorView view(size_t index);
 
-  // Adds the copy on `device` (once; later calls do nothing). Throws Error when there is not enough
+  // Adds the copy on `device` (once; later calls do nothing). Throws Error if there is not enough
   // memory.
   void mirror_on(const DevicePlace& device);
-  // Where the copy is; null: there is none.
+  // Where the copy is; null if there is none.
   const DevicePlace* device() const { return mirror_ == nullptr ? nullptr : &place_; }
   // The values on the device, in the layout's order; only where device() is not null.
   float* device_values();
   const float* device_values() const;
 
-  // A bf16 copy of all values, which belongs to whoever multiplies with it (null: none). Whoever
-  // updates the values may round them into it on the way and then call set_rounded_current();
-  // whoever asks for the values for writing later makes it out of date.
+  // Registers a bf16 copy of all values, owned by the code that multiplies with it (null: none).
+  // Code that updates the values may round them into it in the same pass and then call
+  // set_rounded_current(); any later access for writing makes the copy out of date.
   void keep_rounded(Bf16* copy);
   Bf16* rounded() const { return rounded_; }
   void set_rounded_current() { rounded_current_ = true; }
-  // Whether this is the copy, and holds the present values.
+  // Whether this is the registered copy and holds the current values.
   bool is_current(const Bf16* copy) const { return copy == rounded_ && rounded_current_; }
 
-  // All values zero, on the device where there is a copy, without touching the host's side then.
+  // Sets all values to zero; with a copy on a device only there, without touching the host's side.
   void clear();
 
  private:
@@ -86,9 +86,9 @@ class Arena {
     void operator()(float* data) const;
   };
 
-  // Makes `side` up to date, and the other one out of date if it is asked for writing.
+  // Brings `side` up to date, and marks the other one out of date if `writing`.
   void update(Side side, bool writing) const;
-  // Several threads may ask for the values at once.
+  // Several threads may access the values at once.
   void outdate_rounded() {
     if (rounded_ == nullptr) return;
     std::atomic_ref<bool>(rounded_current_).store(false, std::memory_order_relaxed);
@@ -97,7 +97,7 @@ class Arena {
   const Layout* layout_;
   std::unique_ptr<float[], Free> data_;
   DevicePlace place_;
-  std::unique_ptr<Mirror> mirror_;  // declared behind the memory that it refers to
+  std::unique_ptr<Mirror> mirror_;  // declared after the memory that it refers to
   mutable Side newest_ = Side::kBoth;
   Bf16* rounded_ = nullptr;
   bool rounded_current_ = false;

@@ -12,7 +12,7 @@ struct DevicePlace {
   int index = 0;  // among the CUDA devices of this machine
 };
 
-// CUDA devices this process can use; 0 where there are none and in builds without CUDA.
+// CUDA devices that this process can use; 0 if there are none and in builds without CUDA.
 int cuda_device_count();
 
 // One sentence about what CUDA finds here: how many devices, or why there are none (no CUDA in this

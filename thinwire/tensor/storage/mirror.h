@@ -17,8 +17,8 @@ class Mirror {
   virtual void clear() = 0;     // zeroes the device's side
 };
 
-// Of `count` values at `host`, which stays where it is while the mirror exists. Not yet filled.
-// Throws Error when the device's memory does not suffice.
+// A mirror of `count` values at `host`, which must stay in place while the mirror exists. Not yet
+// filled. Throws Error if the device lacks memory.
 std::unique_ptr<Mirror> make_mirror(const DevicePlace& device, float* host, int64_t count);
 
 }  // namespace thinwire::tensor
