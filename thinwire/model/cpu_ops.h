@@ -53,8 +53,8 @@ class CpuOps : public Ops {
   size_t bytes() const override;
 
  protected:
-  // What training and decoding have in common. Passes over rows run on `row_threads` (null: on the
-  // calling thread).
+  // Passes over rows run on `row_threads` (null: on the calling thread), in training and in
+  // decoding.
   CpuOps(const config::ModelSection& model, const tensor::Arena& params, ThreadPool& threads,
          ThreadPool* row_threads, int64_t max_tokens, int64_t positions);
 
@@ -68,7 +68,7 @@ class CpuOps : public Ops {
   ThreadPool& threads_;
   const tensor::RopeTable rope_;
   std::vector<tensor::AttentionScratch> scratch_;  // for each thread
-  int64_t rows_ = 0, sequence_ = 0, tokens_ = 0;   // of the present batch
+  int64_t rows_ = 0, sequence_ = 0, tokens_ = 0;   // of the current batch
 
  private:
   struct Values {
@@ -76,7 +76,7 @@ class CpuOps : public Ops {
     tensor::AlignedBuffer<uint8_t> bytes;
     void* data() { return bytes.data(); }
   };
-  // The parameters rounded to T, which the optimizer may keep up to date.
+  // A copy of the parameters rounded to T, which the optimizer may keep up to date.
   class Copy;
 
   Slot add_slot(int64_t width, size_t value_bytes);
@@ -95,10 +95,10 @@ class CpuOps : public Ops {
   std::unique_ptr<Copy> copy_;
   std::unique_ptr<tensor::LinearCrossEntropy<T>> head_;
   tensor::AlignedBuffer<float> dnorm_;  // a norm weight's gradient for each thread
-  const int32_t* inputs_ = nullptr;     // of the present batch
+  const int32_t* inputs_ = nullptr;     // of the current batch
   const Batch* batch_ = nullptr;
   float* gradients_ = nullptr;
-  float keep_ = 1;  // by which products multiply the gradients that are there
+  float keep_ = 1;  // factor of products for the existing gradients
   double loss_ = 0;
   PassTimes times_;
 };

@@ -1,6 +1,6 @@
-// Where all workers of a run do what was asked for while they train, e.g. stop or write a
-// checkpoint: at a point that none of them has passed yet. Points count up, and every worker passes
-// them in order.
+// Agreement on the point at which all workers of a run do something that was asked for during
+// training, e.g. stop or write a checkpoint: a point that none of them has passed yet. Points are
+// numbered in ascending order, and every worker passes them in order.
 #pragma once
 
 #include <atomic>
@@ -11,24 +11,26 @@
 
 namespace thinwire::train {
 
-// What the workers of one process know of it. Thread-safe.
+// What the workers of one process know about it. Thread-safe.
 class Agreement {
  public:
   static constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
 
-  // A worker has come to `point`. Returns the agreed point, kNone before there is one; nothing
-  // where it may not pass before that is known, and has to come again once may_pass() says so.
+  // A worker has reached `point`. Returns the agreed point, or kNone if there is none yet. Returns
+  // nullopt if the worker may not pass before that is known: it must call again once may_pass() is
+  // true.
   std::optional<int64_t> come_to(int64_t point);
   // Takes no lock.
   bool may_pass(int64_t point) const { return point <= limit_; }
 
-  // Where all workers are in this process: settles on the first point that none has passed.
+  // If all workers are in this process: agrees on the first point that none has passed.
   void settle_here();
-  // Where they are in several: the latest point that one of this process may have passed. They pass
-  // no more than the `margin` points after it before settle(). Forgets the point of before.
+  // If they are in several processes: returns the latest point that a worker of this process may
+  // have passed. Until settle() they pass at most `margin` points after it. Forgets the previous
+  // point.
   int64_t promise(int64_t margin);
   void settle(int64_t point);
-  // All have come to `point`: if it is the agreed one, a next can be settled on.
+  // All have reached `point`: if it is the agreed one, the next agreement can begin.
   void all_came_to(int64_t point);
 
  private:

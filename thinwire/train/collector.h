@@ -1,5 +1,5 @@
-// Where the workers of one process meet without waiting for each other: each hands in its part of a
-// step or an evaluation, and whoever comes last completes it.
+// Collects results from the workers of one process without making them wait for each other: each
+// hands in its part of a step or an evaluation, and the last one completes it.
 #pragma once
 
 #include <cstdint>
@@ -26,11 +26,11 @@ struct StepPart {
   double compute_s = 0;
   double exchange_s = 0;
   double update_s = 0;
-  double simulated_s = 0;          // by the worker's virtual clock; 0 where links are not simulated
-  double simulated_compute_s = 0;  // likewise, computing alone
+  double simulated_s = 0;          // by the worker's virtual clock; 0 if links are not simulated
+  double simulated_compute_s = 0;  // likewise, only the computation
   bool synchronised = false;
   uint64_t digest = 0;  // of the parameters, where synchronised
-  // Likewise of the state that replicas agree on, where it was looked at.
+  // The same for the state that replicas agree on, if it was digested.
   uint64_t state_digest = 0;
 };
 
@@ -46,19 +46,19 @@ class Collector {
 
   // `step` counts completed steps. Throws Error when replicas that should agree do not.
   void add_step(int64_t step, int worker, const StepPart& part);
-  // The loss, from whoever completes the evaluation.
+  // Returns the loss to the worker that completes the evaluation.
   std::optional<double> add_evaluation(int64_t step, const std::string& name, int worker,
                                        const EvalPart& part);
   void show_evaluation(int64_t step, const std::string& name, double fraction);
-  // Puts everything recorded so far on disk.
+  // Writes everything recorded so far to disk.
   void sync();
   void restart_clock();
-  // Of the weights when workers last synchronised; nothing where they have not yet.
+  // Digest of the weights when workers last synchronised; nullopt if they have not yet.
   std::optional<uint64_t> last_digest() const { return last_digest_; }
 
  private:
   void complete_step(int64_t step, const std::vector<StepPart>& parts);
-  // Says in the log who trains how much, where that has changed.
+  // Records in the log how many tokens each worker takes, if that has changed.
   void note_shares(int64_t step, const std::vector<StepPart>& parts);
 
   template <typename Part>
@@ -73,7 +73,7 @@ class Collector {
   std::map<int64_t, Parts<StepPart>> steps_;
   std::map<std::pair<int64_t, std::string>, Parts<EvalPart>> evaluations_;
   std::optional<uint64_t> last_digest_;
-  std::vector<int64_t> tokens_of_;  // each worker's in the last step
+  std::vector<int64_t> tokens_of_;  // by worker, in the last step
 };
 
 }  // namespace thinwire::train

@@ -1,4 +1,4 @@
-// The parameters a run begins with.
+// The parameters with which a run begins.
 #pragma once
 
 #include <atomic>
@@ -12,20 +12,20 @@
 namespace thinwire::train {
 
 // Fills `params`, laid out as recipe.model says, from train.init or at random from run.seed. Throws
-// UsageError that names the fields of [model] in which the model of train.init differs, or when its
-// tokens stand for other text than those of `vocabulary` (null: the text is not looked at). Says
-// where the model computes with another rope_theta or norm_eps, which it may.
+// UsageError naming the fields of [model] in which the model of train.init differs, or if its
+// tokens stand for different text than those of `vocabulary` (null: not compared). A different
+// rope_theta or norm_eps is allowed, with a notice.
 void set_initial_parameters(const config::Recipe& recipe, const data::Vocabulary* vocabulary,
                             tensor::Arena& params);
 
-// Parameters that the workers of a process begin with. Their memory is given back once every worker
+// The parameters with which the workers of a process begin. Their memory is freed once every worker
 // has its copy.
 class InitialParameters {
  public:
   InitialParameters(std::shared_ptr<const tensor::Arena> values, int workers)
       : values_(std::move(values)), left_(workers) {}
 
-  // To be called once by each worker, on its own thread.
+  // Each worker calls this once, on its own thread.
   void copy_to(tensor::Arena& params);
 
  private:

@@ -1,7 +1,8 @@
-// What the workers know of each other's speed, where the recipe divides rows by it (sync.shares =
-// "speed"). At the end of every round of sync_every steps each offers how many rows a second it
-// computed in it, before its offer of weights goes out; all collect these a round later, so that
-// nobody waits for them, and the next round is divided by them. docs/methods/members.md.
+// What the workers know about each other's speeds, if the recipe divides rows by speed (sync.shares
+// = "speed"). At the end of every round of sync_every steps each worker sends how many rows per
+// second it computed in that round, before its pseudo-gradient. All collect these speeds one round
+// later, so that nobody waits for them, and divide the following round by them.
+// docs/methods/members.md.
 #pragma once
 
 #include <cstdint>
@@ -19,25 +20,27 @@ namespace thinwire::train {
 
 class MeasuredSpeeds {
  public:
-  // Everything outlives it.
+  // All arguments must outlive it.
   MeasuredSpeeds(const config::Recipe& recipe, transport::Communicator& communicator,
                  SlotHold& slots);
 
-  // Rows a second of each member, 0 where not known, the same on all; empty where shares are even.
+  // Rows per second of each member, 0 if unknown, the same on all; empty if shares are equal.
   std::span<const float> speeds() const { return speeds_; }
-  // Once state() is that of a checkpoint after `completed` steps: offers again what travelled.
+  // Called once state() is that of a checkpoint after `completed` steps: sends again the speed that
+  // was in flight.
   void restored(uint64_t run, int64_t completed);
-  // This worker computed the gradients of `rows` rows; before the strategy's after_step.
+  // Called before the strategy's after_step: this worker computed the gradients of `rows` rows.
   void computed(const Round& round, uint64_t rows, double seconds);
-  // After the strategy's after_step. Whether speeds() changed, from the next step on.
+  // Called after the strategy's after_step. Returns whether speeds() changed, from the next step
+  // on.
   Result<bool> collect(const Round& round);
 
-  // None where shares are even.
+  // Empty if shares are equal.
   std::vector<StateTensor> state();
 
  private:
   void offer(uint64_t run, int64_t completed);
-  // Of what was offered after `completed` steps.
+  // The key of the exchange after `completed` steps.
   static transport::Key key(uint64_t run, int64_t completed);
 
   const config::Recipe& recipe_;

@@ -9,12 +9,12 @@
 
 namespace thinwire::train {
 
-// The part of [0, count) that member `index` of `members` takes.
+// The part of [0, count) for member `index` of `members`.
 RowRange share(uint64_t count, int index, int members);
 
-// A function of the recipe and of the members' measured speeds in rows a second (share_rows;
-// none: shares are even): which rows each of `members` takes at `step`, at what rate, and whether
-// members exchange after it.
+// Which rows each of `members` takes at `step`, the learning rate, and whether members exchange
+// after it: a function of the recipe and of the members' measured speeds in rows per second
+// (share_rows; none: shares are equal).
 Round open_round(const config::Recipe& recipe, uint64_t run, int members, int64_t step,
                  std::span<const float> speeds = {});
 

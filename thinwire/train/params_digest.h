@@ -8,7 +8,8 @@
 
 namespace thinwire::train {
 
-// Order-free sum of chunk hashes (base/digest.h); does not depend on the number of threads.
+// An order-independent sum of chunk hashes (base/digest.h); it does not depend on the number of
+// threads.
 uint64_t values_digest(std::span<const float> values, ThreadPool& threads);
 
 }  // namespace thinwire::train

@@ -1,4 +1,4 @@
-// Where a worker hands in its part of what a run leaves behind: steps, evaluations, checkpoints.
+// Where a worker hands in its part of what a run records: steps, evaluations, checkpoints.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace thinwire::train {
 
-// The points at which a run can stop, in the order in which every worker comes to them: before each
+// The points at which a run can stop, in the order in which every worker reaches them: before each
 // forward pass of the evaluation after `completed` steps, and before the step that follows it.
 constexpr int64_t kPointsAStep = int64_t{1} << 17;
 constexpr int64_t point_before_pass(int64_t completed, int64_t pass) {
@@ -24,29 +24,29 @@ constexpr int64_t point_before_step(int64_t completed) {
   return completed * kPointsAStep + kPointsAStep - 1;
 }
 
-// Thread-safe; nobody waits for other workers here, but for a moment where some are in other
-// processes and the run is to stop. Steps count completed ones.
+// Thread-safe. Nobody waits for other workers here, except briefly if some are in other processes
+// and the run is to stop. Step numbers count completed steps.
 class RunSink {
  public:
   virtual ~RunSink() = default;
 
-  // Throw Error when replicas that should agree do not, and when something cannot be written.
+  // These throw Error if replicas that should agree do not, or if something cannot be written.
   virtual void add_step(int64_t step, int worker, const StepPart& part) = 0;
   virtual void add_evaluation(int64_t step, const std::string& name, int worker,
                               const EvalPart& part) = 0;
   virtual void add_checkpoint(int64_t step, int worker, const checkpoint::WorkerState& state) = 0;
-  // Shows how much of a set worker 0 has evaluated.
+  // Shows how much of a validation set worker 0 has evaluated.
   virtual void show_evaluation(int64_t step, const std::string& name, double fraction) = 0;
-  // Whether the run ends before this point because somebody asked for it: the same answer for every
+  // Whether the run ends before this point because it was asked to: the same answer for every
   // worker.
   virtual bool stops_before(int64_t point) = 0;
-  // Whether all write a checkpoint before the step that follows `completed`, because
-  // checkpoint.minutes went by since the last one: the same answer for every worker, each of which
-  // asks before every step.
+  // Whether all workers write a checkpoint before the step after `completed`, because
+  // checkpoint.minutes have passed since the last one: the same answer for every worker. Each
+  // worker asks before every step.
   virtual bool checkpoint_due(int64_t completed) = 0;
 
-  // Of the sink of the process that writes: whether checkpoint.minutes went by since the last one,
-  // and the steps of the newest that was written; -1: none was.
+  // For the sink of the process that writes: whether checkpoint.minutes have passed since the last
+  // checkpoint, and the steps of the newest one written; -1: none.
   virtual bool checkpoint_wanted() const { return false; }
   virtual int64_t checkpoint_written() const { return -1; }
 };
@@ -54,11 +54,12 @@ class RunSink {
 // The sink of the process that writes the run folder.
 class FolderSink final : public RunSink {
  public:
-  // stop: set from outside to end the run; may be null. checkpoint_minutes 0: none by time.
+  // stop: set from outside to end the run; may be null. checkpoint_minutes 0: no checkpoints by
+  // time.
   FolderSink(Collector& collector, checkpoint::CheckpointMeeting& checkpoints,
              const std::atomic<bool>* stop, double checkpoint_minutes);
-  // From here on the best checkpoint by evaluations of this set is kept. best: what a checkpoint
-  // that is there has reached. To be called before workers come.
+  // From here on the best checkpoint by evaluations of this set is kept. best: what an existing
+  // checkpoint has reached. Must be called before workers use the sink.
   void keep_best(const std::string& set, const checkpoint::BestLoss& best);
 
   void add_step(int64_t step, int worker, const StepPart& part) override;
@@ -80,7 +81,7 @@ class FolderSink final : public RunSink {
   Agreement checkpoint_step_;
   std::atomic<double> since_;  // when the last checkpoint was written
   std::atomic<int64_t> written_ = -1;
-  std::string watched_;  // the set that the best checkpoint goes by; empty: none is kept
+  std::string watched_;  // the set that decides the best checkpoint; empty: none is kept
   std::mutex best_mutex_;
   checkpoint::BestLoss best_;
 };

@@ -1,5 +1,6 @@
-// The loss on a validation set that all workers evaluated together, for decisions that they all
-// take alike: each offers its part, and each adds up all parts in the order of the members.
+// The loss on a validation set that all workers evaluated together, for decisions that all must
+// take in the same way: each sends its part, and each adds up all parts in the order of the
+// members.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +12,8 @@
 
 namespace thinwire::train {
 
-// What all found after `completed` steps, the same bits on every worker. Waits for the others, with
-// its cores given back.
+// The total after `completed` steps, with the same bits on every worker. Waits for the others, and
+// gives its cores back meanwhile.
 Result<double> shared_loss(transport::Communicator& communicator, SlotHold& slots, uint64_t run,
                            int64_t completed, const EvalPart& part, double timeout_s);
 

@@ -1,5 +1,5 @@
-// One worker of a run: its replica of the model and the loop that trains it. A thread of its own
-// calls run(); workers meet only through their Communicator and the RunSink.
+// One worker of a run: its replica of the model and the loop that trains it. Its own thread calls
+// run(); workers interact only through their Communicator and the RunSink.
 #pragma once
 
 #include <map>
@@ -27,17 +27,17 @@
 
 namespace thinwire::train {
 
-// The run was ended from elsewhere; the reason is somebody else's exception.
+// The run was ended from elsewhere; the reason is another worker's exception.
 class Aborted : public Error {
  public:
   using Error::Error;
 };
 
-// What all workers of a run share; outlives them.
+// What all workers of a run share; it must outlive them.
 struct RunContext {
   const config::Recipe& recipe;
   const tensor::Layout& layout;
-  InitialParameters& initial;  // at the start, or of the checkpoint
+  InitialParameters& initial;  // at the start, or from the checkpoint
   uint64_t run_id = 0;
   int64_t first_step = 0;
   const data::Rows& rows;
@@ -45,16 +45,16 @@ struct RunContext {
   CoreSlots& cores;
   RunSink& sink;
   const checkpoint::CheckpointReader* resume =
-      nullptr;  // where the run continues from; null: a new run
+      nullptr;  // the checkpoint to resume from; null: a new run
   std::shared_ptr<transport::SimulatedNetwork> simulation;  // null: links are not simulated
-  int64_t ended_at = 0;  // steps after which it had ended, before it was given more; 0: never
-  std::set<std::string> evaluated;  // evaluations after first_step that are recorded already
-  checkpoint::BestLoss best;        // of the evaluations of eval.watch that are recorded
+  int64_t ended_at = 0;  // steps after which the run ended before it was given more; 0: never
+  std::set<std::string> evaluated;  // evaluations after first_step that are already recorded
+  checkpoint::BestLoss best;        // of the recorded evaluations of eval.watch
 };
 
 struct RunEnd {
   int64_t steps = 0;          // completed
-  bool finished = false;      // nothing of the run is left to do
+  bool finished = false;      // nothing is left to do
   checkpoint::BestLoss best;  // with eval.patience
 };
 
@@ -63,36 +63,36 @@ class Worker {
   Worker(const RunContext& context, transport::Communicator& communicator);
   ~Worker();
 
-  // Trains to the end of the recipe or until the run is stopped, with a checkpoint. Throws Error
-  // when the loss or the gradient stops being finite, Aborted when another worker ended the run.
+  // Trains to the end of the recipe or until the run is stopped, then writes a checkpoint. Throws
+  // Error if the loss or the gradient is no longer finite, Aborted if another worker ended the run.
   RunEnd run();
 
  private:
   Round round_at(int64_t step) const;
-  // The rows this worker takes, by step, with the speeds of now.
+  // The rows that this worker takes, by step, given the current speeds.
   data::Prefetcher::Order order() const;
   double simulated_clock() const;
-  // Whether later steps' rows are other ones than before it.
+  // Returns whether the rows of later steps have changed.
   bool train_step(int64_t step, const data::Batch& batch, double data_s);
   [[noreturn]] void throw_failure(int64_t step, const Failure& failure) const;
-  // Adds what it finds to the part.
+  // Adds its results to the part.
   void compute_gradients(const Round& round, const data::Batch& batch, StepPart& part);
-  // False: the run was stopped meanwhile.
+  // Returns false if the run was stopped meanwhile.
   bool evaluate(int64_t completed);
   bool evaluate_sets(int64_t completed, const std::string& suffix, int64_t& passes);
   std::optional<EvalPart> evaluate_rows(int64_t completed, const std::string& name,
                                         const data::Rows& rows, int64_t& passes);
-  // Whether eval.patience is at its end after the evaluation that gave the part.
+  // Whether eval.patience is exhausted after the evaluation that produced the part.
   bool exhausts_patience(int64_t completed);
-  // Exchanges the params and the shared weights where they are apart.
+  // Swaps the params and the shared weights if they are separate.
   void swap_shared();
   tensor::Arena& shared();
-  // All state besides the parameters, and the digest of what replicas agree on of it.
+  // All state besides the parameters, and the digest of the part on which replicas agree.
   std::vector<StateTensor> all_state();
   uint64_t consensus_digest();
-  // What a checkpoint would hold; weights that overflowed are never published as good.
+  // Checks everything that a checkpoint would hold, so that overflowed weights are never published.
   void require_finite_state(int64_t completed);
-  // Does nothing where it was written already, or nothing was trained yet.
+  // Does nothing if it has already been written, or if nothing has been trained yet.
   void write_checkpoint(int64_t completed);
   void restore();
   checkpoint::WorkerState state();
@@ -110,7 +110,7 @@ class Worker {
   MeasuredSpeeds speeds_;
   int64_t written_;  // steps of this worker's newest checkpoint, or where it began
   checkpoint::BestLoss best_;
-  std::optional<EvalPart> watched_;  // this worker's part of the newest evaluation of eval.watch
+  std::optional<EvalPart> watched_;  // this worker's part of the last evaluation of eval.watch
 };
 
 }  // namespace thinwire::train

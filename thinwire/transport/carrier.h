@@ -1,5 +1,5 @@
-// What differs between transports: how frames get to members elsewhere, and when what was started
-// has come through. A new transport is one of these and whatever moves its frames (Hub::deliver).
+// What differs between transports: how frames reach members elsewhere, and when a started operation
+// has arrived. A new transport is one of these, plus the code that moves its frames (Hub::deliver).
 #pragma once
 
 #include <cstddef>
@@ -15,13 +15,13 @@ class Rendezvous;
 
 enum class Collective : uint8_t { kAllGather, kAllReduce };
 
-// Called with the hub's lock held, by any thread: to be quick, and never to call the hub. A carrier
-// between threads of one process has nothing to do, for no member is elsewhere.
+// Called with the hub's lock held, by any thread: must be quick, and must never call the hub. A
+// carrier between threads of one process has nothing to do, because no member is elsewhere.
 class Carrier {
  public:
   virtual ~Carrier() = default;
 
-  // To a member elsewhere; frames to it arrive in the order of sending.
+  // Sends to a member elsewhere; frames to it arrive in the order of sending.
   virtual void send(const FrameHead& /*head*/, std::span<const uint8_t> /*body*/) {}
 
   struct Start {
@@ -34,9 +34,9 @@ class Carrier {
   };
   // A member here starts an operation, ...
   virtual void started(const Rendezvous& /*meeting*/, const Start& /*start*/) {}
-  // ... which may be waited for once it is complete and this says so, ...
+  // ... which can be collected once it is complete and this returns true, ...
   virtual bool arrived(Collective, const Operation&) const { return true; }
-  // ... is waited for, or given up, by a member here, and then by all here.
+  // ... and is collected, or given up, by a member here, and finally by all here.
   virtual void taken(Collective, const Operation&, int /*member*/) {}
   virtual void cancelled(const Rendezvous& /*meeting*/, Collective, const Operation&,
                          int /*member*/) {}

@@ -1,11 +1,11 @@
-// One all_reduce as a place of the run forms it. A place reads the values of the members it serves
-// ("here"); of the others it gets contributions and sums as the codec's bytes. Each member owns a
-// chunk (wire_chunk): contributions to it meet where its owner is, are summed there piece by piece,
-// and the sum goes to all.
+// One all_reduce, as one Rendezvous forms it. It reads the values of the members that it serves
+// ("here"); from the others it gets contributions and sums as the codec's bytes. Each member owns a
+// chunk (wire_chunk): contributions to it go to where its owner is, are summed there piece by
+// piece, and the sum goes to all.
 //
-// A pure state machine: what arrives makes tasks, tasks make the sum. Not thread-safe, but a task
-// that was taken touches nothing that anybody else does, so any thread may run it meanwhile. Pieces
-// are whole blocks of the wire format, so who runs what leaves no trace.
+// A pure state machine: arrivals create tasks, and tasks form the sum. Not thread-safe, but a task
+// that has been taken shares no data with anything else, so any thread may run it meanwhile. Pieces
+// are whole blocks of the wire format, so the result does not depend on which thread runs what.
 #pragma once
 
 #include <cstdint>
@@ -25,61 +25,62 @@ namespace thinwire::transport {
 
 struct SumTask {
   enum class Kind : uint8_t {
-    kCode,    // the contribution of a member here to the chunk of an owner elsewhere
-    kForm,    // a piece of the chunk of an owner here
-    kDecode,  // the sum of an owner elsewhere
+    kCode,    // encode a contribution of a member here to the chunk of an owner elsewhere
+    kForm,    // sum a piece of the chunk of an owner here
+    kDecode,  // decode the sum of an owner elsewhere
   };
-  // What one member brings to it.
+  // What one member contributes to it.
   struct Part {
     int member;
-    std::span<const float> values;   // of a member here
-    std::span<const uint8_t> coded;  // else
+    std::span<const float> values;   // from a member here
+    std::span<const uint8_t> coded;  // from a member elsewhere
     bool elsewhere;
   };
   Kind kind;
   int owner;
   const WireCodec* codec;
-  std::vector<Part> parts;       // ordered by member; one but for kForm
+  std::vector<Part> parts;       // ordered by member; only one unless kForm
   std::span<float> sum;          // kForm, kDecode: to be written
-  std::span<uint8_t> coded_sum;  // kForm: to be written too, where others need it
+  std::span<uint8_t> coded_sum;  // kForm: also to be written, if others need it
   Bytes contribution;            // kCode: to be written
 
-  // kCorruptPayload when the codec refuses a part; says whose.
+  // kCorruptPayload, naming the member, if the codec refuses a part.
   Result<void> run(CodedSum& memory);
 };
 
 class ChunkedSum {
  public:
-  // Once, before a member here starts it: the members of the operation, those of them here, both
-  // ascending, and what is summed.
+  // Called once, before a member here starts: the members of the operation and those of them here,
+  // both ascending, and what is summed.
   void open(std::span<const int> members, std::vector<int> here, const WireCodec& codec,
             size_t count);
   bool opened() const { return codec_ != nullptr; }
 
-  // A member here starts; its values stay as they are until the sum is settled and has no readers.
-  // Throws Error when length or format are not those of open().
+  // A member here starts; its values must stay unchanged until the sum is settled and has no
+  // readers. Throws Error if length or format are not those of open().
   void start(int member, std::span<const float> values, const WireCodec& codec);
-  // Bytes from elsewhere, also before open(). False where they had come before.
+  // Bytes from elsewhere, possibly before open(). Returns false if they had already arrived.
   bool take_contribution(int owner, int from, Bytes coded);
   bool take_sum(int owner, Bytes coded);
-  // The first failure stays; there are no tasks afterwards.
+  // Only the first failure is kept; there are no tasks afterwards.
   void fail(Failure failure);
 
   bool has_task() const;
   std::optional<SumTask> take();
-  // What became of a task. True: the last piece of its owner's chunk, see coded().
+  // Reports the result of a task. Returns true for the last piece of its owner's chunk; see
+  // coded().
   bool finish(const SumTask& task, const Result<void>& result);
 
   bool done() const;
   const std::optional<Failure>& failure() const { return failure_; }
   bool settled() const { return done() || failure_; }
-  // Tasks being run.
+  // Number of tasks being run.
   int readers() const { return readers_; }
-  // Whether there can be no sum without what the member has still to do.
+  // Whether the sum still needs something from the member.
   bool needs(int member) const;
   // Whether the owner here has formed its chunk.
   bool formed(int owner) const;
-  // The sum of the chunk of an owner here as the codec's bytes; once it is formed.
+  // The sum of the chunk of an owner here as the codec's bytes, once it is formed.
   const Bytes& coded(int owner) const { return chunks_.at(owner).coded; }
   // The sum, once done.
   std::span<const float> sum() const { return sum_; }
@@ -90,7 +91,7 @@ class ChunkedSum {
     size_t pieces = 0;
     size_t taken = 0;
     size_t formed = 0;
-    Bytes coded;  // empty where nobody is elsewhere
+    Bytes coded;  // empty if nobody is elsewhere
   };
 
   bool is_here(int member) const;

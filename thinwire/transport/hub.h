@@ -1,5 +1,6 @@
-// A rendezvous for threads: locks it, waits with a deadline, and forms sums behind compute. Members
-// are named by their ids in the run, a group of them by what group() returns for it.
+// A rendezvous for threads: it adds a lock, waits with deadlines, and forms sums during
+// computation. Members are identified by their ids in the run, a group by what group() returns for
+// it.
 #pragma once
 
 #include <condition_variable>
@@ -27,7 +28,7 @@ class Hub {
 
   uint64_t group(const std::vector<int>& members);
   void offer(uint64_t group, int member, const Key& key, Bytes payload);
-  // Deliveries name members by their ids in the run.
+  // Deliveries identify members by their ids in the run.
   Result<std::vector<Delivery>> collect(uint64_t group, int member, const Key& key,
                                         double timeout_s);
   void contribute(uint64_t group, int member, const Key& key, std::span<const float> values,
@@ -42,13 +43,13 @@ class Hub {
  protected:
   using Lock = std::unique_lock<std::mutex>;
 
-  // Both ascending, `here` some of `members`.
+  // Both ascending; `here` is a subset of `members`.
   Hub(std::vector<int> members, std::vector<int> here, std::shared_ptr<Carrier> carrier);
 
   Carrier& carrier() { return *carrier_; }
-  // There are tasks that nobody has taken; called with the lock held.
+  // Called with the lock held when there are tasks that nobody has taken.
   virtual void on_work() {}
-  // Runs a task of the oldest sum that has one, without the lock meanwhile; false: there is none.
+  // Runs a task of the oldest sum that has one, without the lock meanwhile; false if there is none.
   bool work(Lock& lock, CodedSum& memory);
 
   std::mutex mutex_;
@@ -76,8 +77,8 @@ class Hub {
 // 0 .. count-1
 std::vector<int> members_below(int count);
 
-// A communicator of one of the run's members 0 .. members-1. It counts bytes and translates ranks
-// of parts; the hub does the rest.
+// A communicator of one of the run's members 0 .. members-1. It counts bytes and translates the
+// ranks of groups; the hub does the rest.
 std::unique_ptr<Communicator> make_hub_communicator(std::shared_ptr<Hub> hub, int members,
                                                     int self);
 

@@ -1,5 +1,5 @@
-// Real bytes no faster than a link: when what a member hands over may have left, and when what has
-// come may count as arrived. A pure function of the times it is told.
+// Slows real bytes down to a link: computes when the bytes that a member hands over have left, and
+// when bytes that have come in count as arrived. A pure function of the times it is given.
 #pragma once
 
 #include <cstddef>
@@ -8,16 +8,16 @@
 
 namespace thinwire::transport {
 
-// Times are seconds of any clock that never goes back. A rate of 0: not limited.
+// Times are seconds on any clock that never goes back. A rate of 0 means no limit.
 class Pacer {
  public:
   explicit Pacer(const links::Link& link) : link_(link) {}
 
-  // Bytes that leave together: some milliseconds of the link.
+  // Bytes that leave together: a few milliseconds of the link.
   size_t piece_bytes() const;
-  // When the bytes have left that were handed over at `now`, behind all earlier ones.
+  // When bytes handed over at `now` have left, after all earlier ones.
   double leave(double now, size_t bytes);
-  // When the bytes have come in that reached this member at `now`, behind all earlier ones.
+  // When bytes that reached this member at `now` have arrived, after all earlier ones.
   double arrive(double now, size_t bytes);
 
  private:

@@ -1,12 +1,12 @@
-// Where the operations of a run's members meet: who offered what for which operation, who left, who
-// ended the run, when an all_gather closes and what an all_reduce still lacks. One place of the run
-// has one of these; it serves some of the members ("here"): all where they are threads of one
-// process, one where each is in a process of its own.
+// The state of the operations of a run's members: who offered what for which operation, who left,
+// who ended the run, when an all_gather closes and what an all_reduce still lacks. Each object
+// serves some of the members ("here"): all of them if they are threads of one process, only one if
+// frames connect them.
 //
-// A pure state machine over what members here call and what frames bring: it has no threads, no
-// clock and no wire, and says in frames what members elsewhere are to hear. Not thread-safe; Hub
-// adds threads, waiting and deadlines. Members are looked up by their ids in the run, which need
-// not be consecutive.
+// A pure state machine, driven by the calls of members here and by frames: it has no threads, no
+// clock and no wire, and sends frames to tell members elsewhere. Not thread-safe; Hub adds threads,
+// waiting and deadlines. Members are looked up by their ids in the run, which need not be
+// consecutive.
 #pragma once
 
 #include <cstdint>
@@ -26,13 +26,13 @@ namespace thinwire::transport {
 
 class Rendezvous {
  public:
-  // A frame from a member here to one elsewhere. Frames are to arrive in the order of sending.
+  // A frame from a member here to one elsewhere. Frames must arrive in the order of sending.
   using Send = std::function<void(const FrameHead& head, std::span<const uint8_t> body)>;
 
-  // Both ascending; `here` are some of `members`.
+  // Both ascending; `here` is a subset of `members`.
   Rendezvous(std::vector<int> members, std::vector<int> here, Send send);
 
-  // Operation::group of some of the members, ascending, the same everywhere. To be asked for before
+  // Operation::group of some of the members, ascending; the same everywhere. Must be called before
   // the group's operations are started here.
   uint64_t group(const std::vector<int>& members);
   const std::vector<int>& members(uint64_t group) const { return groups_.at(group); }
@@ -41,28 +41,29 @@ class Rendezvous {
   // --- all_gather
   void offer(const Operation& operation, int member, Bytes payload);
   bool offered(const Operation& operation) const { return gathers_.contains(operation); }
-  // Whether every member of the group has offered or left: the list is fixed for good.
+  // Whether every member of the group has offered or left, so that the list is final.
   bool closed(const Operation& operation) const;
-  // Ordered by member; once closed.
+  // The final list, ordered by member, once closed.
   std::vector<Delivery> committed(const Operation& operation) const;
-  // A member here has taken the list, or gives it up. True: nobody here needs it any more.
+  // A member here has taken the list, or gives it up. Returns true if nobody here needs it any
+  // more.
   bool finish_gather(const Operation& operation, int member);
 
   // --- all_reduce
-  // `values` stay as they are until the sum is settled and has no readers.
+  // `values` must stay unchanged until the sum is settled and has no readers.
   void contribute(const Operation& operation, int member, std::span<const float> values,
                   const WireCodec& codec);
-  // Null where nobody here started it, or all have finished it.
+  // Null if nobody here has started it, or all have finished it.
   std::shared_ptr<ChunkedSum> sum(const Operation& operation) const;
   // As finish_gather.
   bool finish_sum(const Operation& operation, int member);
-  // A member here takes no part any more in a sum it started.
+  // A member here withdraws from a sum that it started.
   void withdraw(const Operation& operation, int member);
-  // The sums of a member here that it has not finished.
+  // The unfinished sums of a member here.
   std::vector<std::shared_ptr<ChunkedSum>> sums_of(int member) const;
 
-  // Work on sums: a task, which any thread may run, and what became of it. The oldest sum of a
-  // group comes first, for keys ascend with time. No tasks once the run is aborted.
+  // Work on sums: a task, which any thread may run, and its result. The oldest sum of a group comes
+  // first, because keys ascend with time. There are no tasks once the run is aborted.
   struct Work {
     Operation operation;
     std::shared_ptr<ChunkedSum> sum;
@@ -74,14 +75,14 @@ class Rendezvous {
   void finish_work(const Work& work, const Result<void>& result);
 
   // --- the run
-  // A member here goes for good.
+  // A member here leaves for good.
   void leave(int member);
-  // The first reason counts.
+  // Only the first reason is kept.
   void abort(const std::string& reason);
   const std::optional<Failure>& aborted() const { return aborted_; }
 
   // --- from elsewhere
-  // Any frame but a note. kCorruptPayload for one that says what was said before.
+  // Any frame except a note. kCorruptPayload for a repeated one.
   Result<void> deliver(Frame frame);
 
  private:

@@ -1,11 +1,12 @@
-// A network in virtual time: what a run would have waited had each member had its own link. Members
-// have clocks; computing moves a member's clock, and waiting for an operation moves it to when the
-// operation would have ended. Times depend on what members start, in which order and at which
-// clock, and on nothing that really happens, so they are the same in every run.
+// A network in virtual time: how long a run would have waited if each member had its own link.
+// Members have clocks; computing advances a member's clock, and waiting for an operation advances
+// it to when the operation would have ended. Times depend only on what members start, in which
+// order and at which virtual time, not on real timing, so they are the same in every run.
 //
-// The model. Operations queue on each link in the order in which the member starts them, and one
-// has a link to itself until it ends there. Both directions carry at once, a receiver takes bytes
-// while they are sent, and a message from i to j is delayed by the mean of both members' delays.
+// The model. Operations queue on each link in the order in which the member starts them, and each
+// has the link to itself until it ends there. Both directions are used at once, a receiver takes
+// bytes while they are still being sent, and a message from i to j is delayed by the mean of both
+// members' delays.
 //   all_gather  A member's payload goes up once, to a relay; the others' come down in the order in
 //               which they set out.
 //   all_reduce  Two such round trips: contributions to the owners of chunks, then the owners' sums
@@ -26,8 +27,8 @@
 
 namespace thinwire::transport {
 
-// The carrier of a hub that has all members: what they do and who leaves it hears from there.
-// Thread-safe. Members are named by their ids in the run.
+// The carrier of a hub that has all members; the hub tells it what they do and who leaves.
+// Thread-safe. Members are identified by their ids in the run.
 class SimulatedNetwork final : public Carrier {
  public:
   // By member, 0 .. size-1.
@@ -39,14 +40,14 @@ class SimulatedNetwork final : public Carrier {
   double clock(int member) const;
 
   void started(const Rendezvous& meeting, const Start& start) override;
-  // Operations before it may not have been started by all; until then nobody knows when it ends.
+  // False while an earlier operation has not been started by all: until then its end is not known.
   bool arrived(Collective collective, const Operation& operation) const override;
   void taken(Collective collective, const Operation& operation, int member) override;
   void cancelled(const Rendezvous& meeting, Collective collective, const Operation& operation,
                  int member) override;
   void forgotten(const Rendezvous& meeting, Collective collective,
                  const Operation& operation) override;
-  // Operations go on without the member.
+  // Operations continue without the member.
   void left(const Rendezvous& meeting) override;
 
  private:
@@ -77,8 +78,9 @@ class SimulatedNetwork final : public Carrier {
   bool can_end(const Transfer& transfer, const Rendezvous& meeting) const;
   void end_all_gather(Transfer& transfer);
   void end_all_reduce(Transfer& transfer, const std::vector<int>& members);
-  // One round trip: by place in `members`, when each can begin, what it sends in all, and what `to`
-  // gets of `from`. Returns when each has got everything; moves the links' free times.
+  // One round trip: by index in `members`, when each can begin, how much it sends in total, and how
+  // much `to` gets from `from`. Returns when each has received everything; advances the times at
+  // which the links are free.
   std::vector<double> run_round_trip(const std::vector<int>& members,
                                      const std::vector<double>& ready,
                                      const std::vector<uint64_t>& up_bytes,
