@@ -47,8 +47,8 @@ void check_weights(const fs::path& origin, const TensorFiles& files,
     }
     const Shape& shape = found->second->find(spec.name).shape;
     if (shape != spec.shape) {
-      misshaped.push_back(fmt::format("{} [{}] instead of [{}]", spec.name,
-                                      fmt::join(shape, ", "), fmt::join(spec.shape, ", ")));
+      misshaped.push_back(fmt::format("{} [{}] instead of [{}]", spec.name, fmt::join(shape, ", "),
+                                      fmt::join(spec.shape, ", ")));
     }
   }
   for (const auto& [name, file] : files) {
