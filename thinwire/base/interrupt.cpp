@@ -14,7 +14,7 @@ std::atomic<bool> second_ends = true;
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free,
               "set from a signal handler");
 
-// Where it is blocked, as in its own handler, it takes effect afterwards.
+// Where the signal is blocked, as in its own handler, it takes effect afterwards.
 void die_of(int signal) {
   std::signal(signal, SIG_DFL);
   raise(signal);

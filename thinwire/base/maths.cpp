@@ -17,7 +17,7 @@ double horner(const std::array<double, N>& coefficients, double x) {
   return sum;
 }
 
-// a = high + low, each of so few bits that their products are exact (Dekker 1971).
+// a = high + low, each with so few bits that their products are exact (Dekker 1971).
 struct Halves {
   explicit Halves(double a) : high(upper(a)), low(a - high) {}
   static double upper(double a) {
@@ -80,7 +80,7 @@ double log(double x) {
   static constexpr std::array kTerms = {2.0 / 3,  2.0 / 5,  2.0 / 7,  2.0 / 9,  2.0 / 11,
                                         2.0 / 13, 2.0 / 15, 2.0 / 17, 2.0 / 19, 2.0 / 21};
   constexpr double kRoot2 = 1.4142135623730951;
-  // ln 2; the first part so short that its product with an exponent is exact.
+  // ln 2; the first part has so few bits that its product with an exponent is exact.
   constexpr double kLn2High = 0.6931467056274414, kLn2Low = 4.7493250390316726e-07;
   // x = 2^k m with m near 1; log m by s = (m - 1) / (m + 1), as in Sun's fdlibm.
   constexpr int kMantissaBits = 52, kBias = 1023;

@@ -17,7 +17,7 @@ namespace {
 constexpr double kKiB = 1024;
 constexpr double kSmallestShownPart = 0.01;
 
-// The number behind `key` in a file of such lines, or nothing.
+// The number after `key` in a file of such lines, if there is one.
 std::optional<double> value_of(const fs::path& file, std::string_view key) {
   std::ifstream in(file);
   std::string name;
@@ -28,7 +28,7 @@ std::optional<double> value_of(const fs::path& file, std::string_view key) {
   return std::nullopt;
 }
 
-// A file that is one number; nothing where it is missing or says "max".
+// The number in a file; nullopt if the file is missing or says "max".
 std::optional<double> number_in(const fs::path& file) {
   std::ifstream in(file);
   double value = 0;
@@ -36,7 +36,7 @@ std::optional<double> number_in(const fs::path& file) {
   return std::nullopt;
 }
 
-// The files of a version of control groups.
+// The files of one version of control groups.
 struct GroupFiles {
   fs::path folder;
   const char* limit;

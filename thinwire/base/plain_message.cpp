@@ -14,7 +14,7 @@ struct Wording {
   std::string_view library;  // part of what the C++ library calls an operation
   std::string_view plain;
 };
-// The first one that fits counts.
+// The first one that matches is used.
 constexpr std::array<Wording, 10> kWordings = {{{"create director", "create folder"},
                                                 {"directory iterator", "read folder"},
                                                 {"status", "look at"},
@@ -26,7 +26,7 @@ constexpr std::array<Wording, 10> kWordings = {{{"create director", "create fold
                                                 {"copy", "copy"},
                                                 {"path", "find"}}};
 
-// The library's text begins with its name of the operation and then has the system's reason.
+// The library's text begins with its name for the operation, followed by the system's reason.
 std::string_view plain_operation(const std::filesystem::filesystem_error& error) {
   const std::string_view text = error.what();
   const std::string_view operation = text.substr(0, text.find(error.code().message()));

@@ -58,12 +58,12 @@ struct ChildSetup {
 };
 
 bool put_at(int file, int place) {
-  // A file that is there already only has to survive the exec.
+  // A file that is already in place only has to survive the exec.
   return file == place ? ::fcntl(file, F_SETFD, 0) == 0 : ::dup2(file, place) == place;
 }
 
-// In the child, where only async-signal-safe calls are allowed and signals are blocked. Signals are
-// set back to the default, whatever the parent blocks or ignores.
+// Runs in the child, where only async-signal-safe calls are allowed and signals are blocked.
+// Signals are reset to their defaults, whatever the parent blocks or ignores.
 [[noreturn]] void become(const ChildSetup& child) {
   for (const int number : {SIGINT, SIGTERM, SIGPIPE}) ::signal(number, SIG_DFL);
   bool ready = ::prctl(PR_SET_PDEATHSIG, SIGTERM) == 0;

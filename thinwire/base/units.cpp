@@ -22,7 +22,7 @@ constexpr std::array<Suffix, 5> kSuffixes = {
 
 std::string with_suffix(double value, std::string_view unit) {
   const double size = std::fabs(value);
-  // What would round to 1000 gets the next suffix.
+  // A number that would round to 1000 gets the next suffix.
   if (!(size >= 999.5)) return fmt::format("{:.0f}{}{}", value, unit.empty() ? "" : " ", unit);
   size_t at = 0;
   while (at + 1 < kSuffixes.size() && size >= 999.5 * kSuffixes[at].factor) ++at;
@@ -31,7 +31,7 @@ std::string with_suffix(double value, std::string_view unit) {
   return fmt::format("{:.{}f} {}{}", scaled, decimals, kSuffixes[at].letter, unit);
 }
 
-// Thousandths or millionths of a second; what would round to 1000 of these is one of those.
+// Milliseconds or microseconds; what would round to 1000 microseconds is a millisecond.
 std::string below_a_second(double seconds) {
   const bool millis = std::fabs(seconds) >= 0.9995e-3;
   const double scaled = seconds * (millis ? 1e3 : 1e6);

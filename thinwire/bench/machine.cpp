@@ -22,7 +22,7 @@ constexpr int64_t kProductSize = 1536;
 constexpr int64_t kMemoryFloats = int64_t{1} << 26;  // 256 MiB
 constexpr int64_t kMemoryGrain = 4096;
 
-// The shortest of the calls that fit into `seconds`, two at least: the first one touches memory and
+// The shortest of the calls that fit into `seconds`, at least two: the first one touches memory and
 // wakes threads.
 template <typename Body>
 double best_seconds(double seconds, const Body& body) {

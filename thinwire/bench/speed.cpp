@@ -55,8 +55,8 @@ int64_t prepared_vocabulary_size(const std::string& folder) {
                   folder));
 }
 
-// The parts of a step of `tokens` tokens by our own engine. What is computed again
-// because of model.recompute takes time, but is not counted as work.
+// The parts of a step of `tokens` tokens with our own backend. Recomputation because of
+// model.recompute takes time, but is not counted as work.
 std::vector<TimedPart> timed_parts(const config::Recipe& recipe, model::Precision precision,
                                    int64_t tokens, int64_t params, const model::PassTimes& times,
                                    double update_seconds) {
@@ -66,7 +66,7 @@ std::vector<TimedPart> timed_parts(const config::Recipe& recipe, model::Precisio
       method::find_architecture(recipe.model.architecture)
           .work(recipe.model,
                 {.rows = 1, .sequence = recipe.train.sequence, .operand_bytes = half ? 2.0 : 4.0});
-  // The embedding's gradient is cleared where it is not the head's.
+  // The embedding's gradient is cleared unless it is shared with the head.
   const double cleared = recipe.model.tied ? 0
                                            : 4 * static_cast<double>(recipe.model.hidden) *
                                                  static_cast<double>(recipe.model.vocab);
@@ -82,7 +82,7 @@ std::vector<TimedPart> timed_parts(const config::Recipe& recipe, model::Precisio
           {"update", update_seconds, 0, update}};
 }
 
-// The mean over so many steps of what was added since `before`.
+// The mean over the steps of what was added since `before`.
 model::PassTimes per_step(const model::PassTimes& before, const model::PassTimes& after,
                           int64_t steps) {
   const auto each = [&](double model::PassTimes::*part) {
@@ -98,7 +98,7 @@ std::vector<int32_t> tokens_for(const config::Recipe& recipe, const SpeedOptions
   return options.tokens.empty() ? random_tokens(recipe, batch) : read_tokens(options.tokens, batch);
 }
 
-// As one worker of the recipe's, which has `rows` rows a step.
+// Makes the recipe one for a single worker with `rows` rows per step.
 void reduce_to_one_worker(config::Recipe& recipe, int64_t rows, const SpeedOptions& options) {
   recipe.train.workers = 1;
   recipe.sync.clusters = std::min<int64_t>(recipe.sync.clusters, 1);

@@ -30,7 +30,7 @@ std::string worker_file(int worker, std::string_view what = "safetensors") {
 
 using Files = std::map<std::string, CheckpointFile>;
 
-// The one text a checkpoint.json with this content has, and its digest.
+// The text of a checkpoint.json with this content, and its digest.
 std::pair<std::string, uint64_t> print_meta(const CheckpointMeta& meta, const Files& files) {
   Json json;
   json["format"] = kFormat;
@@ -57,7 +57,7 @@ std::pair<std::string, uint64_t> print_meta(const CheckpointMeta& meta, const Fi
   throw Error(fmt::format("{} was altered: {}", path.string(), what));
 }
 
-// A field of checkpoint.json, by type. Wrong types mean the file was altered.
+// Reads fields of checkpoint.json by type. A wrong type means that the file was altered.
 class MetaParser {
  public:
   MetaParser(const fs::path& path, const Json& json) : path_(path), json_(json) {}
@@ -127,7 +127,7 @@ Files parse_files(const fs::path& path, const Json& json) {
   Files files;
   if (!json.is_object()) throw_altered(path, "files is not an object");
   for (const auto& [name, entry] : json.items()) {
-    // A name is a plain one, so that nothing outside the folder is opened.
+    // Names must be plain, so that nothing outside the folder is opened.
     if (name.empty() || fs::path(name).filename() != name || name == "." || name == "..") {
       throw_altered(path, "a file's name holds a path");
     }

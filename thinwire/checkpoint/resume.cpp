@@ -11,7 +11,7 @@
 namespace thinwire::checkpoint {
 namespace {
 
-// What differs is named first, what can be done comes last.
+// The message begins with what differs and ends with what can be done.
 [[noreturn]] void refuse(const CheckpointReader& checkpoint, std::string_view difference,
                          std::string_view way_out) {
   throw UsageError(
@@ -28,7 +28,7 @@ void check_vocabulary(const CheckpointReader& checkpoint, const RunSources& now)
   }
 }
 
-// Sets that only one side has are no reason to stop: what is trained on is the same.
+// Validation sets that only one side has are no reason to stop: the training set is the same.
 void check_data(const CheckpointReader& checkpoint, const RunSources& now,
                 std::vector<std::string>& notices) {
   const DataDigests& before = checkpoint.meta().data;

@@ -50,7 +50,7 @@ bool covers(const ResumeRule& rule, std::string_view field) {
   return field.starts_with(rule.field.substr(0, rule.field.size() - 1));
 }
 
-// Null where a change makes another run.
+// Null if a change makes a different run.
 const ResumeRule* find_rule(const config::Recipe& recipe, std::string_view field) {
   if (field.starts_with("links.") && recipe.sync.shares != config::RowShares::kEqual)
     return nullptr;
@@ -59,7 +59,7 @@ const ResumeRule* find_rule(const config::Recipe& recipe, std::string_view field
   return found == kRules.end() ? nullptr : &*found;
 }
 
-// Sets what does not count to one value: texts empty, the rest as in `defaults`.
+// Sets fields that do not count to a fixed value: texts empty, the rest as in `defaults`.
 void drop(const config::Recipe& recipe, config::Recipe& copy, config::Recipe& defaults,
           bool with_data) {
   const auto visit = [&](const std::string& name, const config::Field& field,
@@ -82,7 +82,7 @@ std::string identity(const config::Recipe& recipe, bool with_data) {
   config::Recipe copy = recipe;
   config::Recipe defaults = method::load_recipe({}, {});
   drop(recipe, copy, defaults, with_data);
-  // 64 is what 0 stands for wherever 64 can be.
+  // 0 stands for 64 wherever 64 is possible.
   if (copy.data.validation_block == 64) copy.data.validation_block = 0;
   return config::print_changes(copy, defaults);
 }

@@ -17,7 +17,7 @@
 namespace thinwire::checkpoint {
 namespace {
 
-// Whether a folder without a recipe holds more than a run leaves that ended while it was made.
+// Whether a folder without a recipe holds more than what a run leaves that ended while creating it.
 bool holds_something(const fs::path& folder) {
   if (!fs::exists(folder)) return false;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {

@@ -48,7 +48,7 @@ struct Case {
   double rate(double seconds) const { return static_cast<double>(bytes) / seconds / 1e6; }
 };
 
-// Full tiles of uniformly drawn slots, which is what the bound assumes, and normal values.
+// Full tiles of uniformly drawn slots, as the bound assumes, and normally distributed values.
 codec::SparseTiles random_tiles(std::span<const codec::SparseShape> shapes, ValueFormat format) {
   Rng rng(1, 1);
   codec::SparseTiles tiles(shapes);
@@ -58,7 +58,7 @@ codec::SparseTiles random_tiles(std::span<const codec::SparseShape> shapes, Valu
       auto at = static_cast<size_t>(shape.first_kept + tile * shape.kept);
       tiles.counts[static_cast<size_t>(shape.first_tile + tile)] =
           static_cast<uint32_t>(shape.kept);
-      // Each slot is taken with the probability that leaves all choices of `kept` equally likely.
+      // Each slot is taken with the probability that makes all choices of `kept` equally likely.
       for (int slot = 0, left = shape.kept; left > 0; ++slot) {
         if (rng.below(static_cast<uint64_t>(shape.slots - slot)) >= static_cast<uint64_t>(left)) {
           continue;
@@ -74,7 +74,7 @@ codec::SparseTiles random_tiles(std::span<const codec::SparseShape> shapes, Valu
 }
 
 double median_seconds(int rounds, const std::function<void()>& body) {
-  body();  // memory is there and warm afterwards
+  body();  // afterwards memory is allocated and warm
   std::vector<double> seconds;
   for (int round = 0; round < rounds; ++round) {
     const auto start = std::chrono::steady_clock::now();
@@ -87,7 +87,7 @@ double median_seconds(int rounds, const std::function<void()>& body) {
   return *middle;
 }
 
-// What a receiver does with a payload before it adds the values up.
+// What a receiver does with a payload before it adds up the values.
 void decode(const Bytes& payload, const codec::PayloadId& id, ThreadPool& threads,
             std::span<const codec::SparseShape> shapes, codec::SparseMessage& message,
             std::vector<float>& values) {
@@ -107,7 +107,7 @@ void decode(const Bytes& payload, const codec::PayloadId& id, ThreadPool& thread
   });
 }
 
-// Slots and values as they are drawn, as they are sent, and as they are read again.
+// Memory for slots and values as drawn, as sent, and as read again.
 void require_memory(const Arguments& arguments, const std::vector<TensorSpec>& tensors) {
   const int64_t most = *std::ranges::max_element(arguments.k);
   const method::TilePlan plan =

@@ -1,4 +1,4 @@
-// thinwire bench machine: the limits that training steps run into on this machine.
+// thinwire bench machine: the limits of training steps on this machine.
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>

@@ -42,7 +42,7 @@ void print_json(const bench::SpeedResult& result) {
   fmt::print("{}\n", line.dump());
 }
 
-// Where a step's time goes, beside the time it would take at the machine's best.
+// Where a step's time goes, beside the time it would take at the machine's best speed.
 void print_parts(const bench::SpeedResult& result, int threads) {
   const bench::MachineSpeed machine = bench::measure_machine(threads);
   report::Table table{{{"part", true}, {"ms"}, {"share, %"}, {"at best, ms"}, {"of best, %"}}, {}};

@@ -28,7 +28,7 @@ report::CurveAxis axis_of(const std::string& name) {
   return name == "tokens" ? report::CurveAxis::kTokens : report::CurveAxis::kSteps;
 }
 
-// The summaries as they stand in their files, each with its folder.
+// The summaries as in their files, each with its folder.
 std::string json_text(const std::vector<report::FinishedRun>& runs) {
   auto array = nlohmann::ordered_json::array();
   for (const report::FinishedRun& run : runs) {

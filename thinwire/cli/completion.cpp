@@ -1,5 +1,5 @@
-// thinwire completion: scripts by which shells complete commands, flags, files and recipe fields,
-// made from the same CLI::App that parses the command line.
+// thinwire completion: scripts with which shells complete commands, flags, files and recipe fields,
+// generated from the same CLI::App that parses the command line.
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
@@ -105,8 +105,8 @@ std::vector<RecipeField> recipe_fields() {
   return all;
 }
 
-// Whole words for shells that do not split them at the equals sign: key= and, where there is a
-// list, key=choice.
+// Whole words for shells that do not split them at the equals sign: key= and, if there is a list of
+// values, key=choice.
 Words field_words(const std::vector<RecipeField>& fields) {
   Words words;
   for (const RecipeField& field : fields) {
@@ -122,7 +122,7 @@ Words flag_names(const Command& command) {
   return names;
 }
 
-// bash hands over a word such as sync.method=distro in three parts, split at the equals sign.
+// bash passes a word such as sync.method=distro in three parts, split at the equals sign.
 constexpr const char* kBash =
     R"script(# bash completion for thinwire. To use it: source <(thinwire completion bash)
 _thinwire() {
@@ -199,7 +199,7 @@ std::string bash_script(const std::vector<Command>& commands,
   return replace_all(script, "@FIELDS@", join(keys));
 }
 
-// Texts within single quotes of zsh, colons escaped; flags' sentences stand in brackets as well.
+// Text within zsh's single quotes, with colons escaped; sentences of flags are in brackets as well.
 std::string zsh_text(std::string text) {
   return replace_all(replace_all(std::move(text), "'", "'\\''"), ":", "\\:");
 }

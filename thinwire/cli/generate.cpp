@@ -1,4 +1,4 @@
-// thinwire generate: continues a text with a trained model, showing it as it comes.
+// thinwire generate: continues a text with a trained model and shows it as it is generated.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -37,7 +37,7 @@ struct Arguments {
   std::string model;
   std::optional<std::string> prompt;
   std::string begin = "auto";
-  int64_t tokens = 0;  // 0: as many as the context holds, at most kTokens
+  int64_t tokens = 0;  // 0: as many as fit into the context, at most kTokens
   int64_t context = 0;
   int threads = available_cores();
   bool greedy = false;
@@ -52,7 +52,7 @@ int32_t begin_token(const Arguments& arguments, const convert::LoadedModel& load
   return loaded.begin;
 }
 
-// All that stands in standard input, without the line break that ends it.
+// All of standard input, without the final line break.
 std::string read_standard_input() {
   std::string text;
   std::array<char, 1 << 16> piece;
@@ -64,7 +64,7 @@ std::string read_standard_input() {
   return text;
 }
 
-// The text to continue: --prompt, or standard input where that is "-" or left out beside a pipe.
+// The text to continue: --prompt, or standard input if that is "-" or missing with piped input.
 std::string prompt_text(const Arguments& arguments) {
   const bool piped = !arguments.prompt && ::isatty(STDIN_FILENO) == 0;
   if (piped || arguments.prompt == "-") return read_standard_input();
@@ -122,7 +122,7 @@ void run(const Arguments& arguments) {
     throw Error(fmt::format("{} holds no vocabulary, so its tokens have no text", arguments.model));
   }
   const std::vector<int32_t> prompt = prompt_tokens(arguments, loaded);
-  // Rows of the embedding beyond the vocabulary are padding: they stand for no text.
+  // Rows of the embedding beyond the vocabulary are padding and stand for no text.
   const auto pieces = static_cast<size_t>(loaded.vocabulary->size());
   const int64_t wanted = tokens_to_add(arguments, loaded, static_cast<int64_t>(prompt.size()));
   require_memory(arguments, loaded);

@@ -14,7 +14,7 @@ namespace {
 
 using Record = std::vector<std::string>;
 
-// Takes a cell off the text; a quoted one may hold commas and line ends, and a quote twice.
+// Takes a cell off the text; a quoted one may hold commas, newlines and doubled quotes.
 std::string take_cell(std::string_view& text) {
   std::string cell;
   bool quoted = false;
@@ -35,7 +35,7 @@ std::string take_cell(std::string_view& text) {
   return cell;
 }
 
-// The table's lines, titles first, as Table::csv writes them (RFC 4180).
+// The table's rows, titles first, as Table::csv writes them (RFC 4180).
 std::vector<Record> records_of(std::string_view text) {
   std::vector<Record> records;
   while (!text.empty()) {

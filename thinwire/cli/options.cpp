@@ -51,7 +51,7 @@ std::optional<int64_t> integer(const std::string& text) {
   return std::nullopt;
 }
 
-// The whole number that a text is, also with a suffix.
+// The whole number that a text stands for, possibly with a suffix.
 std::optional<int64_t> whole(const std::string& text) {
   if (const std::optional<int64_t> value = integer(text)) return value;
   try {

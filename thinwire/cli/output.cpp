@@ -14,7 +14,7 @@ namespace thinwire::cli {
 namespace {
 
 [[noreturn]] void fail(int error) {
-  if (error == EPIPE) {  // SIGPIPE was ignored; else the process would have ended by itself
+  if (error == EPIPE) {  // SIGPIPE was ignored; else it would already have ended the process
     std::signal(SIGPIPE, SIG_DFL);
     std::raise(SIGPIPE);
   }

@@ -24,20 +24,20 @@ struct Arguments {
   std::string recipe;
   std::vector<std::string> overrides;
   plan::DistroCase setting;
-  int64_t k = 0;  // 0: the payload as given
+  int64_t k = 0;  // 0: use the given payload
   int64_t chunk = 0;
   PlanOutput output;
 };
 
-// What the command computes for.
+// The case that the command computes.
 struct Case {
   plan::DistroCase setting;
-  std::optional<plan::DistroPayload> payload;  // where it follows from shapes
+  std::optional<plan::DistroPayload> payload;  // if it follows from shapes
 };
 
 bool is_override(const std::string& text) { return text.find('=') != std::string::npos; }
 
-// The recipe under the options, which are named where they contradict it.
+// The recipe with the options applied, which are named if they contradict it.
 config::Recipe load(const Arguments& arguments) {
   try {
     return load_given_recipe(arguments.recipe, arguments.overrides);

@@ -1,4 +1,4 @@
-// thinwire plan fit: scaling laws of own runs.
+// thinwire plan fit: scaling laws fitted to the user's own runs.
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
@@ -39,7 +39,7 @@ struct Run {
   plan::LossPoint point;
 };
 
-// A law that was fitted, and the runs it is held against.
+// A fitted law, and the runs with which it is compared.
 struct Fit {
   plan::FittedLaw fitted;
   std::vector<Run> runs;

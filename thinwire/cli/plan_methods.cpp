@@ -1,4 +1,4 @@
-// thinwire plan RECIPE: every method's cost for a group of members, and which to take.
+// thinwire plan RECIPE: every method's cost for a group of members, and which to choose.
 #include "thinwire/cli/plan_methods.h"
 
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ struct Arguments {
   std::string recipe;
   std::vector<std::string> overrides;
   std::string members;         // a file or a number
-  plan::MemberSection member;  // by options, where there is no file
+  plan::MemberSection member;  // from options, if there is no file
   std::vector<const CLI::Option*> member_options;
   std::string constants;
   double tolerance = 0.05;
@@ -35,7 +35,7 @@ struct Arguments {
   PlanOutput output;
 };
 
-// FLOP/s by what `thinwire bench speed --json` printed.
+// FLOP/s according to what `thinwire bench speed --json` printed.
 double measured_flops(const std::string& file) {
   try {
     const auto json = nlohmann::json::parse(read_text_file(file));
@@ -48,7 +48,7 @@ double measured_flops(const std::string& file) {
   }
 }
 
-// Options that say what every member is, as they were given.
+// The options that describe every member, as they were given.
 std::vector<std::string> given_options(const Arguments& arguments) {
   std::vector<std::string> names;
   for (const CLI::Option* option : arguments.member_options) {
@@ -163,7 +163,7 @@ void check_recipe_word(CLI::App& plan, const std::string& word) {
   std::vector<std::string> names;
   for (const CLI::App* one : plan.get_subcommands({})) names.push_back(one->get_name());
   const std::string near = config::nearest_name(word, names);
-  if (near.empty()) return;  // there is no such recipe
+  if (near.empty()) return;  // the recipe file does not exist
   throw UsageError(
       fmt::format("there is no recipe file {}; did you mean thinwire plan {}?", word, near));
 }

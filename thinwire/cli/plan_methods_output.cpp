@@ -99,7 +99,7 @@ report::Table table_of(const MethodPlan& plan) {
   return table;
 }
 
-// The methods as they come, and the recommended one: more curves than these cannot be told apart.
+// The methods without variations, and the recommended one: more curves could not be told apart.
 std::vector<size_t> drawn_costs(const MethodPlan& plan) {
   std::vector<size_t> drawn;
   for (size_t i = 0; i < plan.costs.size(); ++i) {

@@ -24,7 +24,7 @@ constexpr double kLargestCurveStep = 1024;
 struct EfficiencyArguments {
   plan::Clusters setting;
   double local_steps = 32;
-  int scenario = 0;  // 0: the given setting alone
+  int scenario = 0;  // 0: only the given setting
   PlanOutput output;
 };
 

@@ -14,7 +14,7 @@
 namespace thinwire::cli {
 namespace {
 
-// A machine of any age does as much in a second or two.
+// A machine of any age does this much in a second or two.
 constexpr double kStepFlops = 5e10;
 constexpr double kMostFlops = 5e11;
 constexpr int64_t kSteps = 2;
@@ -23,7 +23,7 @@ constexpr std::string_view kInstead =
     "give --flops, --tokens-per-second or --speed (a file with what `thinwire bench speed --json` "
     "printed on a member)";
 
-// The share of a step that takes about a second: its rows are as many as that allows.
+// The recipe with as many rows per step as take about a second.
 config::Recipe short_step(config::Recipe recipe) {
   config::TrainSection& train = recipe.train;
   const double row = method::train_flops_per_token(recipe.model, train.sequence) *

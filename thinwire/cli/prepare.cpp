@@ -26,7 +26,7 @@ struct Arguments {
   bool force = false;
 };
 
-// Shows one phase after the other, by bytes or, where their number is not known, by time.
+// Shows one phase after another, by bytes or, if their number is not known, by time.
 class PhaseProgress {
  public:
   void update(const data::PrepareProgress& now) {
@@ -59,7 +59,7 @@ class PhaseProgress {
   std::string phase_;
   Stopwatch watch_;
   std::optional<events::Progress> shown_;
-  std::set<std::string> named_;  // lines, each of which more than one phase skips
+  std::set<std::string> named_;  // lines already named, since several phases skip each
 };
 
 void print_set(const data::SetSummary& set) {
@@ -90,7 +90,7 @@ void print_result(const data::PrepareSummary& summary) {
 }
 
 void run(Arguments arguments) {
-  // A recipe may be left out: then all that is given are overrides.
+  // A recipe may be left out: then all arguments are overrides.
   if (arguments.recipe.find('=') != std::string::npos) {
     arguments.overrides.insert(arguments.overrides.begin(), std::move(arguments.recipe));
     arguments.recipe.clear();

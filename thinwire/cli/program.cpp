@@ -25,12 +25,12 @@ namespace {
 constexpr int kFailed = 1;
 constexpr int kWrongUse = 2;
 
-// The last resort: sizes are predicted before anything large is made.
+// The last resort: normally sizes are predicted before anything large is allocated.
 constexpr const char* kOutOfMemory =
     "there is not enough memory for this; `thinwire plan RECIPE` predicts what a run needs, and "
     "smaller train.microbatch, train.sequence or model.* need less";
 
-// Nothing can be done where stderr's reader has gone away, too.
+// Nothing can be done if stderr's reader has gone, too.
 int report(const std::string& what, int status) {
   std::fputs(fmt::format("thinwire: {}\n", what).c_str(), stderr);
   return status;
@@ -59,7 +59,7 @@ int run_program(int argc, const char* const* argv) {
       "Exit status: 0 done, 1 failed, 2 usage error. An interrupted command ends by the signal "
       "that\ninterrupted it (a shell shows 130 for Ctrl-C, 143 for SIGTERM).");
   app.require_subcommand(1);
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that outgrows the limit on files is a failed write
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the size limit becomes a failed write
   app.set_version_flag("--version", version_text,
                        "Print version, commit, and what it was built with");
   try {

@@ -29,7 +29,7 @@ struct Arguments {
   bool explain = false;
 };
 
-// Of the tables and fields that were named, or all.
+// Explains the tables and fields that were named, or all.
 void explain(const Arguments& arguments) {
   if (arguments.recipe.empty()) fmt::print("{}", kExplainIntroduction);
   fmt::print("{}", method::explain_recipe(arguments.recipe));
@@ -40,7 +40,7 @@ void explain(const Arguments& arguments) {
 
 void run(Arguments arguments) {
   if (arguments.explain) return explain(arguments);
-  // A recipe may be left out: then all that is given are overrides.
+  // A recipe may be left out: then all arguments are overrides.
   if (arguments.recipe.find('=') != std::string::npos) {
     arguments.overrides.insert(arguments.overrides.begin(), std::move(arguments.recipe));
     arguments.recipe.clear();

@@ -20,7 +20,7 @@ const CLI::App& reached(const CLI::App& app) {
   return chosen.empty() ? app : reached(*chosen.back());
 }
 
-// The command that has words left over, or the last one that was reached.
+// The command with unparsed words, or the last one that parsing reached.
 const CLI::App& blamed(const CLI::App& app) {
   const std::vector<CLI::App*> chosen = app.get_subcommands();
   return chosen.empty() || !app.remaining().empty() ? app : blamed(*chosen.back());
@@ -51,7 +51,7 @@ Names commands_of(const CLI::App& app) {
   return names;
 }
 
-// What could stand where the word stands: subcommands, or options where it begins like one.
+// What could be meant by the word: subcommands, or options if it begins like one.
 Names names_like(const CLI::App& app, bool option) {
   if (!option) return commands_of(app);
   Names names;
@@ -99,7 +99,7 @@ std::vector<const CLI::App*> groups_of(const CLI::App& command) {
   return command.get_subcommands([](const CLI::App* one) { return one->get_name().empty(); });
 }
 
-// The options of such a group that were given.
+// The given options of such a group.
 Names given_of_a_group(const CLI::App& command) {
   Names given;
   for (const CLI::App* group : groups_of(command)) {
@@ -124,7 +124,7 @@ std::string describe_missing(const CLI::App& command) {
   return describe_together(given_of_a_group(command));
 }
 
-// Which option lacks another one, or stands beside one that it excludes.
+// Which option lacks another one, or was given together with one that it excludes.
 std::string describe_conflict(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options()) {
     if (option->count() == 0) continue;
@@ -139,7 +139,7 @@ std::string describe_conflict(const CLI::App& command) {
   return {};
 }
 
-// The option that CLI11's message begins with; null: none.
+// The option with which CLI11's message begins; null: none.
 const CLI::Option* named_option(const CLI::App& command, std::string_view message) {
   constexpr std::string_view kPrefix = "Could not convert: ";
   if (message.starts_with(kPrefix)) message.remove_prefix(kPrefix.size());
@@ -155,7 +155,7 @@ const CLI::Option* named_option(const CLI::App& command, std::string_view messag
   return named;
 }
 
-// About the values of one option.
+// Describes what is wrong with the values of one option.
 std::string describe_values(const CLI::Option& option, const CLI::ParseError& error) {
   const std::string_view message = error.what();
   if (dynamic_cast<const CLI::ValidationError*>(&error) != nullptr) {

@@ -1,4 +1,4 @@
-// thinwire sweep: a recipe x values x seeds, one process a run, resumable after any interruption.
+// thinwire sweep: a recipe x values x seeds, one process per run, resumable after any interruption.
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
@@ -24,7 +24,7 @@ struct Arguments {
   std::string program;
 };
 
-// This very program, also when its file was replaced by a newer build meanwhile.
+// This very program, even if its file has been replaced by a newer build meanwhile.
 constexpr const char* kOwnProgram = "/proc/self/exe";
 
 constexpr const char* kGridHelp =

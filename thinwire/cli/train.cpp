@@ -1,4 +1,4 @@
-// thinwire train: trains by a recipe, resuming what was interrupted.
+// thinwire train: trains a model as a recipe says, resuming an interrupted run.
 #include "thinwire/launch/train.h"
 
 #include <fmt/format.h>

@@ -13,7 +13,7 @@
 #define THINWIRE_CODEC_SLOT_MEANS_ONCE
 namespace thinwire::codec {
 
-// Of a tile, padded to whole vectors, and what was found in it, with room for a vector more.
+// Arrays for one tile, padded to whole vectors, and the results, with room for one more vector.
 struct SlotSums {
   float* sums;
   uint16_t* senders;
@@ -35,7 +35,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::CappedTag<float, 16>;
 using D32 = hn::RebindToUnsigned<D>;
 
-// Moves the sums and counts of slots that were sent to the front of the lists, and clears them.
+// Moves the sums and counts of slots that were sent to the front of the lists, and clears the
+// arrays.
 int64_t collect(int64_t count, const SlotSums& of) {
   const D d;
   const D32 d32;
@@ -58,7 +59,7 @@ int64_t collect(int64_t count, const SlotSums& of) {
   return found;
 }
 
-// means = sums / senders, or / members where that is not 0; whole vectors.
+// means = sums / senders, or / members if that is not 0; in whole vectors.
 void divide(int64_t count, uint32_t members, const SlotSums& of, uint16_t* slots, float* means) {
   const D d;
   const hn::RebindToSigned<D> di32;

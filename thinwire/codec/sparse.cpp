@@ -29,13 +29,13 @@ void for_each_value(const SparseShape& shape, SparseTiles& tiles, const Body& bo
   });
 }
 
-// Adding and taking away 1.5 * 2^23 leaves the nearest integer, ties to even.
+// Adding and subtracting 1.5 * 2^23 leaves the nearest integer, ties to even.
 float round_half_even(float x) {
   constexpr float kShift = 12582912.0f;
   return (x + kShift) - kShift;
 }
 
-// How the slots of a segment are encoded, and room for them.
+// How the slots of a segment are encoded, and the room they need.
 struct SlotCode {
   int parameter = 0;
   bool partial = false;
@@ -93,7 +93,7 @@ int8_t int8_code(float value, float scale) {
   return scale == 0 ? int8_t{0} : static_cast<int8_t>(value / scale);
 }
 
-// The values, in a segment that has room for them.
+// Writes the values into a segment that has room for them.
 void write_values(const SparseShape& shape, const SparseSegment& segment, ValueFormat format,
                   const SparseTiles& tiles, uint8_t* out) {
   const float scale = tiles.scales[segment.tensor];
@@ -133,7 +133,7 @@ void write_values(const SparseShape& shape, const SparseSegment& segment, ValueF
   if (format == ValueFormat::kOneBit || format == ValueFormat::kTwoBit) bits.finish();
 }
 
-// The segment's bytes; its entry in the table.
+// Writes the segment's bytes; returns its entry in the table.
 uint32_t encode_segment(const SparseShape& shape, const SparseSegment& segment, ValueFormat format,
                         const SparseTiles& tiles, Bytes& out) {
   const SlotCode code = choose_code(shape, segment, tiles);

@@ -24,14 +24,14 @@ auto corrupt(const SparseSegment& segment, std::string_view what) {
 
 #define THINWIRE_INLINE inline __attribute__((always_inline))
 
-// Slots of tiles that are read one after the other.
+// Reads the slots of consecutive tiles.
 struct Stream {
   BitReader reader;
   int parameter;
   uint16_t* slots;    // where the next ones go
   uint32_t next = 0;  // the lowest slot that is still possible in the tile
 
-  // N slots; whether all are below `limit`. They ascend, so the last one says it.
+  // Reads N slots; returns whether all are below `limit`. They ascend, so the last one decides.
   template <int N>
   THINWIRE_INLINE bool read(uint32_t limit) {
     uint32_t gaps[N];
@@ -45,7 +45,7 @@ struct Stream {
     return next <= limit;
   }
 
-  // The last slot of a tile; false where there is none, or where bits are missing.
+  // Reads the last slot of a tile; false if there is none or bits are missing.
   THINWIRE_INLINE bool read_last(uint32_t limit) {
     if (next >= limit) return false;
     *slots++ = static_cast<uint16_t>(next + reader.get_below(limit - next));
@@ -54,7 +54,7 @@ struct Stream {
   }
 };
 
-// The slots of `tiles` tiles with `count` > 0 of them each; false when one is out of range.
+// Reads `count` > 0 slots of each of `tiles` tiles; false if one is out of range.
 THINWIRE_CLONES bool read_alone(uint32_t limit, uint32_t count, int64_t tiles, Stream& stream) {
   Stream a = stream;
   bool inside = true;
@@ -68,7 +68,7 @@ THINWIRE_CLONES bool read_alone(uint32_t limit, uint32_t count, int64_t tiles, S
   return inside;
 }
 
-// The same of two streams: where one waits for its own bits, the other goes on.
+// The same for two streams: while one waits for its own bits, the other continues.
 THINWIRE_CLONES bool read_side_by_side(uint32_t limit, uint32_t count, int64_t tiles, Stream& first,
                                        Stream& second) {
   Stream a = first;
@@ -96,7 +96,7 @@ THINWIRE_CLONES bool read_side_by_side(uint32_t limit, uint32_t count, int64_t t
 bool all_finite(ValueFormat format, std::span<const uint8_t> bytes) {
   if (format == ValueFormat::kOneBit || format == ValueFormat::kTwoBit) return true;
   if (format == ValueFormat::kInt8) return std::ranges::find(bytes, uint8_t{0x80}) == bytes.end();
-  // The exponent stands in the same place at the top of both formats.
+  // The exponent is at the same place at the top of both formats.
   const size_t width = format == ValueFormat::kF32 ? 4 : 2;
   for (size_t at = width - 2; at < bytes.size(); at += width) {
     uint16_t top = 0;
@@ -106,7 +106,7 @@ bool all_finite(ValueFormat format, std::span<const uint8_t> bytes) {
   return true;
 }
 
-// Bits of the last byte that no value uses must be zero.
+// Whether the last byte's unused bits are zero, as they must be.
 bool clean_tail(ValueFormat format, int64_t count, std::span<const uint8_t> bytes) {
   if (format != ValueFormat::kOneBit && format != ValueFormat::kTwoBit) return true;
   const int64_t bits = (format == ValueFormat::kOneBit ? count : 2 * count) % 8;

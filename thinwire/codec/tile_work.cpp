@@ -8,7 +8,7 @@
 namespace thinwire::codec {
 namespace {
 
-// Passes on to where the arenas are.
+// Delegates to the device where the arenas are.
 class PlacedTileWork final : public TileWork {
  public:
   PlacedTileWork(const method::DistroOptions& options, const DistroTiles& tiles,

@@ -46,7 +46,7 @@ void copy_rows(const Rows& tile) {
   }
 }
 
-// Without a transform: the tile itself in the order of coefficients, column by column.
+// Without a transform: blends the tile itself, in the order of coefficients, column by column.
 void blend_tile(const float* tile, int64_t stride, const TileKind& kind, const tensor::Blend& blend,
                 float* momentum) {
   for (int b = 0; b < kind.columns; ++b) {
@@ -122,7 +122,7 @@ void VectorTileWork::put_back(const SparseTiles& sent, tensor::Arena& momentum) 
   });
 }
 
-// What the receivers will not get goes back to where it was taken from.
+// Puts back what the receivers will not get.
 void VectorTileWork::put_back(const SparseTiles& sent, size_t tensor,
                               std::span<float> momentum) const {
   const SparseShape& shape = tiles_.shapes()[tensor];
@@ -170,7 +170,7 @@ VectorTileWork::Aggregate VectorTileWork::aggregate_tile(size_t segment, int64_t
     const uint32_t count = sent.count(shape.first_tile + tile);
     sent.read_values(segment, memory.read[i], count, memory.received.data());
     memory.read[i] += count;
-    // What one member sent is its own mean.
+    // With a single sender, what it sent is the mean.
     if (messages.size() == 1) return {{sent.slots(first), count}, memory.received.data()};
     __builtin_prefetch(sent.slots(first + 2 * shape.kept));
     memory.means.add(sent.slots(first), memory.received.data(), count);

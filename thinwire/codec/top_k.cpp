@@ -18,7 +18,7 @@
 #define THINWIRE_CODEC_TOP_K_ONCE
 namespace thinwire::codec {
 
-constexpr int kVectorRoom = 64;                      // elements of the widest vector, and some
+constexpr int kVectorRoom = 64;  // elements of the widest vector, and a few more
 constexpr uint64_t kReciprocal = uint64_t{1} << 40;  // divides numbers below 2^16 by up to 2^16
 constexpr uint64_t reciprocal(int of) {
   return (kReciprocal + static_cast<uint64_t>(of) - 1) / static_cast<uint64_t>(of);
@@ -49,11 +49,11 @@ struct TopK::Workspace {
   uint64_t by_rows;     // 2^40 / rows, rounded up
   uint64_t by_columns;  // 2^40 / columns, rounded up
   uint32_t row_words;
-  std::vector<uint32_t> maxima;      // a group
-  std::vector<uint64_t> marks;       // a bit a position: whether it is a candidate
+  std::vector<uint32_t> maxima;      // by group
+  std::vector<uint64_t> marks;       // one bit per position: whether it is a candidate
   std::vector<uint32_t> candidates;  // positions
   std::vector<uint32_t> bits;        // of the candidates' absolute values
-  std::vector<uint64_t> chosen;      // a bit a slot, rows of whole words; zero between tiles
+  std::vector<uint64_t> chosen;      // one bit per slot, rows of whole words; zero between tiles
   std::vector<uint32_t> ordered;     // slots
 };
 
@@ -125,8 +125,8 @@ int64_t mark_candidates(const float* tile, int64_t count, uint32_t threshold, ui
   return found;
 }
 
-// Writes the places of the set bits of a word, counted from `first`; may write two more behind
-// them, since how many bits are set is hard to guess and few have more than two.
+// Writes the positions of the set bits of a word, counted from `first`. It may write two more after
+// them, because the number of set bits is hard to predict and is rarely more than two.
 HWY_INLINE uint32_t* list_bits(uint64_t word, uint32_t first, uint32_t* out) {
   uint32_t* const end = out + std::popcount(word);
   for (int i = 0; i < 2; ++i) {
@@ -140,9 +140,9 @@ HWY_INLINE uint32_t* list_bits(uint64_t word, uint32_t first, uint32_t* out) {
   return end;
 }
 
-// A number that at least k of the values reach: exactly k if there is one, else the k-th largest
-// value, of which the bits below `lowest_bit` are left zero. At least k values reach `low`. Values
-// are below 2^31; those behind `count` that complete a vector are zero.
+// A number that at least k of the values reach: exactly k if there is such a number, else the k-th
+// largest value with the bits below `lowest_bit` zero. At least k values must reach `low`. Values
+// are below 2^31; those after `count` that complete a vector must be zero.
 uint32_t reached_by(const uint32_t* values, int64_t count, int64_t k, uint32_t low,
                     int lowest_bit) {
   const D d;
@@ -166,8 +166,8 @@ uint32_t reached_by(const uint32_t* values, int64_t count, int64_t k, uint32_t l
   return limit;
 }
 
-// Bits of a positive number that at least `kept` absolute values reach, or of the smallest one.
-// Each of the largest `kept` group maxima is an element of its own.
+// Bits of a positive number that at least `kept` absolute values reach, or of the smallest positive
+// number. It is safe, because the `kept` largest group maxima are distinct elements.
 uint32_t lower_bound(const float* tile, TopK::Workspace& of) {
   if (of.kept >= of.groups) return 1;
   group_maxima(tile, static_cast<int64_t>(of.size()), of.groups, of.maxima.data());
@@ -176,8 +176,8 @@ uint32_t lower_bound(const float* tile, TopK::Workspace& of) {
   return std::max(reached_by(of.maxima.data(), of.groups, of.kept, 0, kLowestBit), 1u);
 }
 
-// Lists the candidates' positions and bits, and returns a number that as many reach as there are to
-// be taken, or a few more.
+// Lists the candidates' positions and bits, and returns a number that as many candidates reach as
+// are to be taken, or a few more.
 uint32_t least_taken(const float* tile, int64_t found, uint32_t threshold, TopK::Workspace& of) {
   uint32_t* out = of.candidates.data();
   uint32_t first = 0;
@@ -218,7 +218,7 @@ int64_t order_by_slot(int64_t found, uint32_t least, TopK::Workspace& of) {
 int take_largest(float* tile, TopK::Workspace& of, uint16_t* slots, float* values,
                  uint32_t& guess) {
   const auto count = static_cast<int64_t>(of.size());
-  // A sixteenth or so below the last time's least value.
+  // About a sixteenth below the least value taken the last time.
   constexpr uint32_t kSlack = 1u << 19;
   uint32_t threshold = guess > kSlack ? guess - kSlack : 0;
   int64_t found = 0;
@@ -230,7 +230,8 @@ int take_largest(float* tile, TopK::Workspace& of, uint16_t* slots, float* value
   const uint32_t least = least_taken(tile, found, threshold, of);
   guess = least;
   const int64_t chosen = order_by_slot(found, least, of);
-  // From the last slot to the first, so that of equal values the lowest slots are left to take.
+  // From the last slot to the first, so that among equal values the lowest slots remain to be
+  // taken.
   const int64_t taken = std::min<int64_t>(chosen, of.kept);
   int64_t spare = chosen - taken;
   for (int64_t i = chosen, at = taken; i-- > 0;) {

@@ -60,7 +60,7 @@ Result<void> decode_blocks(std::span<const uint8_t> in, std::span<float> values)
               fmt::format("not finite, as {} values or their scale", wire_name(kType)));
 }
 
-// By WireType.
+// Indexed by WireType.
 constexpr std::array<WireCodec, kWireNames.size()> kCodecs = {{
     {WireType::kF32, encode_f32, decode_f32},
     {WireType::kBf16, encode_bf16, decode_bf16},

@@ -9,9 +9,9 @@
 #include "thinwire/base/simd.h"
 #include "thinwire/base/wire.h"
 
-// Loops are elementwise, over bits where they can be, and sums spell out their lanes: every
-// instruction set gives the same bits. Values that share a byte are far apart in the block, so
-// that packing them needs no shuffles.
+// Loops are elementwise, on integer bits where possible, and sums write out their lanes, so every
+// instruction set gives the same bits. Values that share a byte are far apart in the block, so that
+// packing them needs no shuffles.
 #define THINWIRE_INLINE inline __attribute__((always_inline))
 
 namespace thinwire::codec {
@@ -23,7 +23,7 @@ constexpr uint32_t kMagnitude = 0x7fffffffu;
 THINWIRE_INLINE uint32_t bits_of(float value) { return std::bit_cast<uint32_t>(value); }
 THINWIRE_INLINE float float_of(uint32_t bits) { return std::bit_cast<float>(bits); }
 
-// Blocks with a smaller scale become zeros, so that nothing below leaves the normal numbers.
+// Blocks with a smaller scale become zeros, so that everything below stays within normal numbers.
 constexpr float kSmallestScale = 0x1p-100f;
 
 // Writes the block's scale and returns it as receivers see it.
@@ -66,8 +66,8 @@ THINWIRE_INLINE float mean_magnitude(const float* x, size_t count) {
 
 THINWIRE_INLINE bool valid_scale(float scale) { return scale >= 0 && std::isfinite(2 * scale); }
 
-// Runs body(values of the block, its length, its bytes, their number) for the whole blocks with a
-// length the compiler knows, then for what is left.
+// Runs body(values of the block, its length, its bytes, their number) for the full blocks, with a
+// length known to the compiler, and then for the rest.
 template <typename Value, typename Byte, typename Body>
 THINWIRE_INLINE void for_blocks(WireType type, Value* values, size_t count, Byte* bytes,
                                 const Body& body) {
@@ -83,7 +83,7 @@ THINWIRE_INLINE uint32_t to_e4m3(float x, float by) {
   const float magnitude = scaled < 448.0f ? scaled : 448.0f;
   const uint32_t bits = bits_of(magnitude);
   const uint32_t normal = ((bits + 0x7ffffu + ((bits >> 20) & 1u)) >> 20) - (120u << 3);
-  // Below 2^-6 values are multiples of 2^-9, the last place of 2^14.
+  // Below 2^-6 values are multiples of 2^-9, the last bit of 2^14.
   const uint32_t subnormal = bits_of(magnitude + 16384.0f) & 0xffu;
   const uint32_t code = magnitude < 0x1p-6f ? subnormal : normal;
   return code == 0 ? 0 : code | ((bits_of(x) >> 24) & 0x80u);
@@ -96,9 +96,9 @@ THINWIRE_INLINE float from_e4m3(uint32_t code) {
   return float_of(bits_of(value) | (code & 0x80u) << 24);
 }
 
-// The bits of the smallest magnitudes with code 1, half of the smallest level, and with code 2, the
-// middle between the first two levels, which belongs to the larger; from there on each code begins
-// at twice the magnitude of the one before, an exponent later.
+// The bits of the smallest magnitude with code 1, which is half of the smallest level, and of the
+// smallest with code 2, which is the middle between the first two levels (ties go to the larger).
+// From there on each code begins at twice the magnitude of the one before, one exponent higher.
 struct E3m0Borders {
   int32_t first;
   int32_t second;

@@ -10,7 +10,7 @@
 namespace thinwire::config {
 namespace {
 
-// Takes a number that ends at `end` off the text; false: there is none.
+// Takes a number followed by `end` off the text; false if there is none.
 template <typename Number>
 bool take_number(std::string_view& text, char end, Number& number) {
   const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -54,7 +54,7 @@ bool is_absent(std::span<const Absence> absences, int member, int64_t round) {
 
 int64_t unchanged_since(std::span<const Absence> absences, int member, int64_t round) {
   const bool inactive = is_absent(absences, member, round);
-  // It can only have changed where an absence begins or where one has ended.
+  // It can only change where an absence begins or has just ended.
   int64_t since = 1;
   for (const Absence& one : absences) {
     for (const int64_t change : {one.first, one.last + 1}) {

@@ -59,7 +59,7 @@ class Explainer {
     out_ += block;
   }
 
-  // Empty where recipes have no such table or field.
+  // Empty if recipes have no such table or field.
   const std::string& text() const { return out_; }
 
   [[noreturn]] void refuse() const {

@@ -1,4 +1,5 @@
-// Reading a recipe: TOML and overrides to values, values to fields. The only file that sees toml++.
+// Reads a recipe: TOML and overrides to values, values to fields. The only file here that uses
+// toml++.
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
@@ -44,7 +45,7 @@ std::vector<Table> tables_of(Recipe& recipe) {
   return tables;
 }
 
-// Runs `body`; a UsageError out of it gets `place` in front.
+// Runs `body` and prefixes the message of any UsageError from it with `place`.
 template <typename Body>
 void at_place(std::string_view place, const Body& body) {
   try {
@@ -93,7 +94,7 @@ const Field& find_field(const std::vector<Table>& tables, const Table& table,
   return *field;
 }
 
-// Sets the field "table.field", by whatever name, to what `value_for` makes of it.
+// Sets the field "table.field", given by its old or current name, to what `value_for` returns.
 template <typename ValueFor>
 void set_field(const std::vector<Table>& tables, NamesRead& names, std::string_view given,
                const ValueFor& value_for) {
@@ -136,7 +137,7 @@ void read_table(const std::vector<Table>& tables, NamesRead& names, std::string_
   }
 }
 
-// Reads every table of the document but [when].
+// Reads every table of the document except [when].
 void read_document(const std::vector<Table>& tables, NamesRead names, const toml::table& document,
                    std::string_view origin) {
   for (const auto& [key, node] : document) {
@@ -151,7 +152,8 @@ void read_document(const std::vector<Table>& tables, NamesRead names, const toml
   }
 }
 
-// Reads [when.<method>]: the chosen method's into the recipe, the others only to find mistakes.
+// Reads [when.<method>]: that of the chosen method into the recipe, the others only to find
+// mistakes.
 void read_when(Recipe& recipe, const Renames& renames, const toml::table& document,
                std::string_view origin) {
   const toml::table* when = document.get_as<toml::table>(kWhen);
@@ -198,7 +200,7 @@ std::optional<Value> parse_value(std::string_view text) {
   }
 }
 
-// Text without quotes, which must still be something that a TOML file can hold.
+// Text without quotes, which must still be something that a TOML file can contain.
 Value bare_text(std::string_view text) {
   const std::optional<Value> value = parse_value(print_string(text));
   if (!value) throw UsageError("the value is not valid UTF-8");
@@ -253,7 +255,7 @@ void fill_derived(Recipe& recipe) {
   if (recipe.run.dir.empty()) recipe.run.dir = folder_of(recipe.run.name);
 }
 
-// A document that is read, perhaps several times under other overrides.
+// Reads a document, possibly several times with different overrides.
 struct Reader {
   const toml::table document;
   std::string_view origin;
@@ -267,7 +269,7 @@ struct Reader {
     const std::vector<Table> tables = tables_of(recipe);
     const auto names = [&] { return NamesRead(renames, recipe.notices); };
     read_document(tables, names(), document, origin);
-    // A recipe that was printed names the folder, which still follows a name that is overridden.
+    // A printed recipe contains the folder, which must still follow an overridden name.
     if (recipe.run.dir == folder_of(recipe.run.name)) recipe.run.dir.clear();
     apply_overrides(tables, names(), overrides);  // they may choose the method
     read_when(recipe, renames, document, origin);
@@ -291,7 +293,7 @@ struct Reader {
     return recipe;
   }
 
-  // What is wrong under these overrides; empty: nothing.
+  // What is wrong with these overrides; empty if nothing is.
   std::string complaint(std::span<const std::string> overrides) const {
     try {
       check(read(overrides));

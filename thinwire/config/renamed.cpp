@@ -54,8 +54,8 @@ std::string shown(std::string_view key) {
   return is_table(key) ? fmt::format("[{}]", key) : std::string(key);
 }
 
-// All fields by their first names, in the order of the recipes of then: tables that every recipe
-// has as they are, the others by name.
+// All fields by their first names, in the order in which recipes were printed then: first the
+// tables that every recipe has, in their order, then the others by name.
 StringList first_order(const Renames& renames, Recipe recipe) {
   StringList tables;
   StringList all;

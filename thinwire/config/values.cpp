@@ -13,7 +13,7 @@
 namespace thinwire::config {
 namespace {
 
-// Doubles above this do not hold every integer.
+// Above this, doubles cannot represent every integer.
 constexpr double kLargestExactInteger = 0x1.0p53;
 
 std::string print_number(double value) {
@@ -28,7 +28,7 @@ std::string print_list(const StringList& list) {
   return fmt::format("[{}]", fmt::join(quoted, ", "));
 }
 
-// Words for a choice that are spelled like another one, or like none.
+// Synonyms for a choice that are not merely misspelled.
 struct Synonym {
   std::string_view word;
   std::string_view choice;
@@ -36,7 +36,7 @@ struct Synonym {
 constexpr std::array<Synonym, 3> kSynonyms = {
     {{"gpu", "cuda"}, {"float32", "fp32"}, {"bfloat16", "bf16"}}};
 
-// The choice that the text may stand for; empty: none is known.
+// The choice that the text may mean; empty if none is known.
 std::string meant_choice(std::string_view text, const StringList& choices) {
   for (const auto& [word, choice] : kSynonyms) {
     if (word == text && std::ranges::find(choices, choice) != choices.end()) {
@@ -116,7 +116,7 @@ struct Assign {
     refuse(field, table, must_be, std::visit(DescribeValue(), value));
   }
 
-  // A text that begins like a number, "10MB", is answered by the forms that there are.
+  // For a text that begins like a number, such as "10MB", the message lists the valid forms.
   [[noreturn]] void refuse_quantity(std::string_view must_be, const std::string& text) const {
     if (text.find_first_of("0123456789") != 0) refuse_type(must_be);
     const std::string forms =

@@ -43,7 +43,7 @@ std::unique_ptr<data::Vocabulary> load_hf_vocabulary(const fs::path& dir, int64_
   return vocabulary;
 }
 
-// Throws Error for NaN and infinity, with which nothing can be computed.
+// Throws Error if any value is NaN or infinite.
 void require_finite(const fs::path& dir, const tensor::Arena& params) {
   const auto specs = params.layout().specs();
   for (size_t i = 0; i < specs.size(); ++i) {
@@ -87,7 +87,7 @@ Notes write_vocabulary(const fs::path& dir, const LoadedModel& loaded) {
                   kTokenizerModel, data::kByteFile)};
 }
 
-// The vocabulary's files of an imported checkpoint.
+// Adds the vocabulary's files to an imported checkpoint.
 Notes add_vocabulary(const fs::path& hf_dir, const LoadedModel& loaded,
                      checkpoint::CheckpointWriter& writer) {
   const data::Vocabulary* vocabulary = loaded.vocabulary.get();
@@ -109,7 +109,8 @@ Notes add_vocabulary(const fs::path& hf_dir, const LoadedModel& loaded,
                   loaded.model.vocab - vocabulary->size())};
 }
 
-// A recipe at its defaults around the model, so that the folder is read like any checkpoint.
+// A recipe with defaults for everything but the model, so that the folder can be read like any
+// checkpoint.
 std::string imported_recipe(const LoadedModel& loaded) {
   config::Recipe recipe = method::load_recipe({}, {});
   recipe.run.name = "imported";

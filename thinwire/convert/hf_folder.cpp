@@ -27,7 +27,7 @@ Json read_weight_map(const fs::path& path) {
   return json["weight_map"];
 }
 
-// A shard lies in the folder of its index: no path, so that nothing outside is opened.
+// A shard must be in the folder of its index: paths are refused, so that nothing outside is opened.
 std::string shard_name(const fs::path& index, const std::string& tensor, const Json& file) {
   std::string name = file.is_string() ? file.get<std::string>() : std::string();
   if (name.empty() || name == ".." || fs::path(name).filename() != name) {
@@ -42,7 +42,7 @@ bool equal_bytes(const TensorView& a, const TensorView& b) {
          (a.bytes() == 0 || std::memcmp(a.data, b.data, static_cast<size_t>(a.bytes())) == 0);
 }
 
-// Of the tensor with this role in a model with a head of its own; empty: there is none.
+// The name of the tensor with this role in a model with an untied head; empty if there is none.
 std::string name_of(TensorRole role, config::ModelSection model) {
   model.tied = false;
   for (const TensorSpec& tensor : method::tensors_of(model)) {

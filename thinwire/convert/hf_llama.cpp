@@ -10,7 +10,7 @@
 namespace thinwire::convert {
 namespace {
 
-// As of the fields of [model], so that no product of them overflows.
+// The limits of the fields of [model], so that no product of them overflows.
 constexpr int64_t kMaxVocab = int64_t{1} << 24;
 constexpr int64_t kMaxHidden = int64_t{1} << 20;
 constexpr int64_t kMaxHeads = int64_t{1} << 16;
@@ -42,7 +42,7 @@ void check_features(const HfFields& config) {
   }
 }
 
-// 4.x: rope_theta, and rope_scaling where positions are scaled. 5.x: both in rope_parameters.
+// 4.x: rope_theta, and rope_scaling if positions are scaled. 5.x: both in rope_parameters.
 double read_rope_theta(const HfFields& config) {
   double theta = config.number("rope_theta", 10000);
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
@@ -64,7 +64,7 @@ double read_rope_theta(const HfFields& config) {
   return theta;
 }
 
-// What a recipe could not say, no model may have.
+// Refuses values that a recipe could not have.
 void check_ranges(const HfFields& config, config::ModelSection model) {
   config::Fields fields;
   model.describe(fields);

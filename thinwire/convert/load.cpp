@@ -45,7 +45,7 @@ LoadedModel load_checkpoint(const checkpoint::CheckpointReader& reader) {
   return loaded;
 }
 
-// Where a run's newest checkpoint is damaged, the Error names the one to ask for instead.
+// If a run's newest checkpoint is damaged, the Error names the one to use instead.
 checkpoint::CheckpointReader open_newest_model(const fs::path& newest) {
   try {
     return checkpoint::CheckpointReader(newest);

@@ -49,7 +49,7 @@ class PlainStream final : public ByteStream {
   uint64_t consumed_ = 0;
 };
 
-// What both kinds of compression share: a buffer of the file's bytes, refilled when used up.
+// Shared by both kinds of compression: a buffer of the file's bytes, refilled when it is used up.
 class CompressedStream : public ByteStream {
  public:
   CompressedStream(const fs::path& path, std::string kind)
@@ -72,7 +72,7 @@ class CompressedStream : public ByteStream {
   }
 
  protected:
-  // Takes bytes off unread_ (never empty here), gives how many were written to out, and sets
+  // Takes bytes off unread_ (never empty here), returns how many were written to `out`, and sets
   // inside_ to whether more must follow.
   virtual size_t decompress(std::span<char> out) = 0;
 

@@ -5,7 +5,7 @@
 namespace thinwire::data {
 namespace {
 
-constexpr size_t kLongestWord = 64;             // longer ones are rare and not worth remembering
+constexpr size_t kLongestWord = 64;             // longer ones are rare and not worth caching
 constexpr size_t kMostWords = size_t{1} << 18;  // a few tens of MB
 
 bool is_separable(const Vocabulary& vocabulary) {
@@ -18,8 +18,8 @@ bool is_separable(const Vocabulary& vocabulary) {
   return true;
 }
 
-// Where the first word ends: before the first space that follows another character and has another
-// one after it (a space at the text's end stays with its word, as an empty text has no tokens).
+// Where the first word ends: before the first space that has another character before and after it
+// (a space at the text's end stays with its word, because an empty text has no tokens).
 size_t word_end(std::string_view text) {
   const size_t visible = text.find_first_not_of(' ');
   const size_t end = text.find(' ', visible);
@@ -49,7 +49,7 @@ void Encoder::encode_word(std::string_view word, std::vector<int32_t>& out) {
   auto known = words_.find(key_);
   if (known == words_.end()) {
     auto tokens = vocabulary_.encode(word);
-    // Words seen early are the frequent ones, so a full memory keeps what it has.
+    // The words seen first are the frequent ones, so a full cache keeps what it has.
     if (word.size() > kLongestWord || words_.size() >= kMostWords) {
       out.insert(out.end(), tokens.begin(), tokens.end());
       return;

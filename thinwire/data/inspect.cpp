@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint64_t kTokensShown = 32;
 
-// The vocabulary of the prepared folder around a shard, if its digest fits; otherwise nothing.
+// The vocabulary of the prepared folder that contains a shard, if its digest matches; else null.
 std::unique_ptr<Vocabulary> vocabulary_near(const fs::path& shard, uint64_t digest) {
   fs::path folder = fs::absolute(shard).parent_path();
   for (int level = 0; level < 3; ++level) {

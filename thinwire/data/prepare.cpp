@@ -31,7 +31,7 @@ constexpr const char* kSplitSet = "validation";
 constexpr uint64_t kBatchBytes = uint64_t{4} << 20;  // text tokenised between two writes
 constexpr double kProgressInterval = 0.1;            // seconds
 
-// Tells the caller how far things are, and stops when the caller wants that.
+// Reports progress to the caller, and stops when the caller asks for it.
 class Reporter {
  public:
   explicit Reporter(const PrepareOptions& options) : options_(options) {}
@@ -70,7 +70,7 @@ TextOptions text_options(const config::DataSection& data) {
   return options;
 }
 
-// One preparation under way, in the folder `out`.
+// A preparation in progress, in the folder `out`.
 class Preparation {
  public:
   Preparation(const config::DataSection& data, const PrepareOptions& options, fs::path out)
@@ -91,7 +91,7 @@ class Preparation {
   }
 
  private:
-  // Reads only as much of the text as the split depends on: of a long one the beginning.
+  // Reads only as much of the text as the split depends on: only the beginning of a long one.
   void choose_split() {
     TextSize size;
     if (split_needs_more(data_, size)) {
@@ -115,7 +115,7 @@ class Preparation {
       file = out_ / kByteFile;
       write_file(file, byte_vocabulary_json());
     } else if (!data_.vocabulary_model.empty()) {
-      Vocabulary::load_file(data_.vocabulary_model);  // what is wrong with it is said of this file
+      Vocabulary::load_file(data_.vocabulary_model);  // so that errors name this file
       write_file(file, read_text_file(data_.vocabulary_model));
     } else {
       write_file(file, train_vocabulary());
@@ -235,7 +235,7 @@ class Preparation {
   std::vector<Encoder> encoders_;
 };
 
-// Opens everything that a prepared folder should hold, and hashes its tokens as training does.
+// Opens everything that a prepared folder should contain, and hashes its tokens as training does.
 void check_complete(const fs::path& folder) {
   try {
     const auto vocabulary = Vocabulary::load(folder);
@@ -246,7 +246,7 @@ void check_complete(const fs::path& folder) {
   }
 }
 
-// The summary of what is at `folder` if it serves; nothing if it is to be written.
+// The summary of what is at `folder` if it can be used; nullopt if it must be written.
 std::optional<PrepareSummary> existing(const fs::path& folder, const PrepareRecord& wanted,
                                        bool force) {
   if (!fs::exists(folder) || (fs::is_directory(folder) && fs::is_empty(folder)))

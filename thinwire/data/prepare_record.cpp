@@ -26,7 +26,7 @@ struct WriteSetting {
   void operator()(const config::NamedTarget& target) const { json = target.name(); }
 };
 
-// Throws what the JSON library throws at a value of another type.
+// Throws the JSON library's exception for a value of the wrong type.
 struct ReadSetting {
   const Json& json;
   void operator()(auto* value) const { json.get_to(*value); }
@@ -77,13 +77,13 @@ Json print_set(const SetSummary& set) {
           {"shards", set.shards}, {"shard_hashes", hashes}};
 }
 
-// The value of a setting; the default of one that an earlier version did not have.
+// The value of a setting, or its default if an earlier version did not have it.
 Json setting(const PrepareRecord& record, const std::string& name) {
   static const Json defaults = settings_of({});
   return record.settings.value(name, defaults.at(name));
 }
 
-// What the record's split is on its text, whose size is known once it is prepared.
+// The record's split of its text, whose size is known once it has been prepared.
 Split split_in(const PrepareRecord& record, const TextSize& size) {
   config::DataSection data;
   data.validation_fraction = setting(record, "validation_fraction");
@@ -91,7 +91,7 @@ Split split_in(const PrepareRecord& record, const TextSize& size) {
   return split_of(data, size);
 }
 
-// Whether the blocks differ, or only the way they are asked for: 64, or 0 that stands for 64 here.
+// Whether the blocks are the same, even if written differently: 64, or 0 that stands for 64 here.
 bool same_split(const PrepareRecord& old, const PrepareRecord& wanted) {
   TextSize size;
   for (const SetSummary& set : old.summary.sets) {
@@ -102,7 +102,7 @@ bool same_split(const PrepareRecord& old, const PrepareRecord& wanted) {
   return split_in(old, size) == split_in(wanted, size);
 }
 
-// Reads every setting once, so that one of a wrong type is noticed here.
+// Reads every setting once, so that a wrong type is noticed here.
 Json read_settings(const Json& settings) {
   config::DataSection data;
   config::Fields fields;

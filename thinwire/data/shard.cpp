@@ -67,7 +67,7 @@ ShardHeader decode_header(const fs::path& path, std::span<const uint8_t> bytes) 
 
 void check_size(const fs::path& path, const ShardHeader& header, uint64_t size) {
   const uint64_t payload = size - kShardHeaderBytes;
-  // Compared by division, as the product of a hostile header could wrap around.
+  // Compared by division, because the product could overflow with a malicious header.
   if (payload / header.token_bytes < header.tokens) {
     refuse(path,
            fmt::format("is truncated: its header counts {} tokens of {} bytes, the file holds "
@@ -95,7 +95,7 @@ ShardWriter::ShardWriter(const fs::path& path, uint64_t vocabulary_digest, int64
     : file_(path), vocabulary_size_(vocabulary_size) {
   header_.token_bytes = vocabulary_size <= 65536 ? 2 : 4;
   header_.vocabulary_digest = vocabulary_digest;
-  file_.write(encode_header(header_));  // its place; the counts are known at the end
+  file_.write(encode_header(header_));  // reserves its place; the counts are known at the end
 }
 
 void ShardWriter::add_document(std::span<const int32_t> tokens) {

@@ -11,7 +11,7 @@ constexpr uint64_t kWantedBlock = 64;      // documents
 constexpr double kLeastHeldOut = 4096;     // bytes: a few rows of text to measure a loss on
 constexpr double kMostOfShortTexts = 0.1;  // held out to reach kLeastHeldOut
 
-// Whether the fraction of so many documents holds out a whole block of kWantedBlock, but not all.
+// Whether this fraction of the documents holds out a whole block of kWantedBlock, but not all.
 bool fills_wanted_block(double fraction, uint64_t documents) {
   const uint64_t blocks = documents / kWantedBlock;
   return blocks > 1 && std::floor(static_cast<double>(blocks) * fraction + 0.5) >= 1;

@@ -49,7 +49,7 @@ bool is_blank(std::string_view text) {
   return text.find_first_not_of(kWhiteSpace) == std::string_view::npos;
 }
 
-// Without blank lines before and white space behind; the first line keeps its indentation.
+// Removes leading blank lines and trailing whitespace; the first line keeps its indentation.
 std::string trimmed(const std::string& text) {
   const size_t visible = text.find_first_not_of(kWhiteSpace);
   if (visible == std::string::npos) return {};
@@ -62,7 +62,7 @@ std::string trimmed(const std::string& text) {
 class Splitter {
  public:
   virtual ~Splitter() = default;
-  // Takes a line; the document that is complete with or before it, empty when there is none.
+  // Takes a line; returns the document that is complete with or before it, empty if there is none.
   virtual std::string add(const Line& line) = 0;
   // The document that the end of the file completes, or empty.
   virtual std::string finish() = 0;
@@ -107,7 +107,7 @@ class JsonSplitter final : public Splitter {
       : path_(path), options_(options), skipped_(skipped) {}
 
   std::string add(const Line& line) override {
-    if (!line.begins) return {};  // what follows of a line that was skipped for its length
+    if (!line.begins) return {};  // the rest of a line that was skipped for its length
     if (line.ends && line.fault.empty() && is_blank(line.text)) return {};
     const auto text = text_of(line);
     if (text) return trimmed(*text);
@@ -122,7 +122,7 @@ class JsonSplitter final : public Splitter {
   std::string finish() override { return {}; }
 
  private:
-  // The document, or what is wrong with the line.
+  // Returns the document, or what is wrong with the line.
   tl::expected<std::string, std::string> text_of(const Line& line) const {
     const auto wrong = [](std::string why) { return tl::unexpected(std::move(why)); };
     if (!line.ends) {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kAgain = "run `thinwire prepare --force` with the recipe";
 
-// Shards that lie where the record's do without being among them would be trained on unseen.
+// Refuses shards beside the record's that are not listed there: they would be trained on unnoticed.
 void refuse_strays(const fs::path& folder, const PrepareSummary& summary) {
   std::set<fs::path> named;
   for (const SetSummary& set : summary.sets) {
@@ -30,7 +30,7 @@ void refuse_strays(const fs::path& folder, const PrepareSummary& summary) {
   }
 }
 
-// The shards are as many as were prepared, with the tokens that were.
+// Checks that there are as many shards as were prepared, with the prepared tokens.
 void check_prepared(const TokenSet& tokens, const SetSummary& set, const fs::path& folder) {
   const std::string record = (folder / kRecordFile).string();
   if (tokens.shards().size() != set.shards) {

@@ -19,8 +19,8 @@ namespace {
 
 constexpr auto kWaitingInterval = std::chrono::milliseconds(50);
 
-// Lines are the trainer's sentences, so that no piece holds a line break and words at the beginning
-// of a line are learnt with the leading space they have elsewhere.
+// Lines are the trainer's sentences, so that no piece contains a line break and words at the
+// beginning of a line are learnt with the leading space that they have elsewhere.
 std::vector<std::string> lines_of(const std::function<const std::string*()>& next) {
   std::vector<std::string> lines;
   while (const std::string* text = next()) {
@@ -70,7 +70,7 @@ std::unordered_map<std::string, std::string> trainer_settings(const SentencePiec
   };
 }
 
-// The trainer knows how many pieces the text has: "... Please set it to a value <= 336."
+// The trainer's message says how many pieces the text has: "... Please set it to a value <= 336."
 [[noreturn]] void refuse_size(int64_t size, const std::string& why) {
   constexpr std::string_view kMost = "to a value <= ";
   const size_t at = why.find(kMost);
@@ -119,7 +119,7 @@ std::string train_sentencepiece(const std::function<const std::string*()>& next,
       if (waiting) waiting();
     }
   } catch (...) {
-    trainer.detach();  // nothing can stop it, and all that it uses is its own
+    trainer.detach();  // nothing can stop it, and it owns all that it uses
     throw;
   }
   trainer.join();

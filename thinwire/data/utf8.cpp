@@ -5,8 +5,8 @@
 namespace thinwire::data {
 namespace {
 
-// Continuation bytes a lead byte asks for, and the range of the first of them (RFC 3629, section
-// 4).
+// The number of continuation bytes after a lead byte, and the range of the first of them (RFC 3629,
+// section 4).
 struct Lead {
   size_t more = 0;
   uint8_t low = 0x80;

@@ -9,7 +9,7 @@
 namespace thinwire::events {
 namespace {
 
-// A value as it may stand in a message.
+// A value, shortened for a message.
 std::string shortened(const Json& value) {
   constexpr size_t kLongest = 40;
   std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);

@@ -15,7 +15,7 @@
 namespace thinwire::events {
 namespace {
 
-// Okabe and Ito's colours, told apart with any kind of colour vision, in an order that keeps
+// Okabe and Ito's colours, distinguishable with any kind of colour vision, in an order that keeps
 // neighbours distinct.
 constexpr std::array<std::string_view, 7> kColours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                       "#e69f00", "#56b4e9", "#4d4d4d"};
@@ -24,7 +24,7 @@ constexpr std::array<std::string_view, 7> kColours = {"#0072b2", "#d55e00", "#00
 constexpr size_t kDashes = 5;
 
 // A gnuplot string literal that shows `text` as it is. In single quotes only the quote itself is
-// special; line ends would end the command.
+// special; newlines would end the command.
 std::string string_literal(std::string_view text) {
   std::string result = "'";
   for (const char c : text) {
@@ -91,7 +91,7 @@ std::string decoration(const PlotSpec& spec) {
   script +=
       fmt::format("set key {} opaque samplen 2 spacing 1.3 textcolor rgb '#202020' Left reverse\n",
                   key_place(spec.legend));
-  // A legend beside the curves makes the margin it needs; one below forgets the axis' label.
+  // A legend beside the curves makes its own margin; one below does not allow for the axis label.
   if (spec.legend != Legend::kOutside) script += "set rmargin 4\n";
   const size_t rows = spec.legend == Legend::kBelow ? (spec.series.size() + 1) / 2 : 0;
   script += fmt::format("set bmargin {}\n", 4 + rows + rows / 2);
@@ -162,7 +162,7 @@ void plot_panels(std::span<const PlotSpec> panels, const fs::path& file) {
         "cannot plot {}: the program gnuplot is not installed (Debian package gnuplot-nox)",
         file.string()));
   }
-  // Drawn beside its place and renamed, as every file here.
+  // Drawn under a temporary name and renamed, like every file.
   const std::string drawing = file.string() + ".drawing";
   if (file.has_parent_path()) fs::create_directories(file.parent_path());
   const ProcessOutput run = run_process({"gnuplot", "-"}, make_script(panels, drawing, svg));

@@ -113,7 +113,7 @@ std::vector<Styled> bar(double fraction, int width) {
           {repeat(utf8 ? "━" : "-", width - full), kDim}};
 }
 
-// Whoever reads may have gone away, which is not this output's to report.
+// The reader may have gone; reporting that is not the task of progress output.
 void put_to(int file, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(file, text.data(), text.size());
@@ -213,7 +213,8 @@ std::string Progress::left_text() const {
   const double seconds_a_unit =
       (monotonic_seconds() - began_) / static_cast<double>(done_ - options_.start);
   const double left = seconds_a_unit * static_cast<double>(total_ - done_);
-  return (left < 1 ? "< 1 s" : format_seconds(left)) + " left";  // a guess has no milliseconds
+  return (left < 1 ? "< 1 s" : format_seconds(left)) +
+         " left";  // an estimate needs no milliseconds
 }
 
 std::string Progress::plain_line() const {
@@ -223,8 +224,8 @@ std::string Progress::plain_line() const {
   return rendered(pieces, /*colour=*/false);
 }
 
-// Fields that do not fit are left out from the last one on, then the time left; the bar takes what
-// room remains. The last column stays free: a full line would wrap.
+// Fields that do not fit are dropped, the last ones first, then the time left; the bar takes the
+// remaining room. The last column stays free, because a full line would wrap.
 std::string Progress::live_line() const {
   const int room = columns_of(options_.file) - 1;
   std::vector<Styled> head = {{label_, kBold}};

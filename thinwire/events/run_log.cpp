@@ -24,8 +24,8 @@ std::string_view text_of(const MappedFile& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }
 
-// Calls visit(line number, line without its end) for every whole line; returns whether an
-// unfinished one is left at the end.
+// Calls visit(line number, line without its newline) for every whole line; returns whether there is
+// an unfinished line at the end.
 bool for_each_line(std::string_view text,
                    const std::function<void(int64_t, std::string_view)>& visit) {
   for (int64_t number = 1; !text.empty(); ++number) {

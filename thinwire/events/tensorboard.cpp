@@ -86,7 +86,7 @@ TensorBoardWriter::~TensorBoardWriter() {
   try {
     flush();
   } catch (const Error&) {
-    // What is lost is a copy of the run log; a destructor has nobody to tell.
+    // Only a copy of the run log is lost, and a destructor cannot report it.
     buffer_.clear();
   }
   ::close(file_);

@@ -15,7 +15,7 @@
 namespace thinwire::events {
 namespace {
 
-// One field of a message; of the values, the one its wire type has is set.
+// One field of a message; only the value of its wire type is set.
 struct WireField {
   uint64_t number = 0;
   uint64_t varint = 0;
@@ -35,7 +35,7 @@ std::optional<uint64_t> read_varint(ByteReader& in) {
   return std::nullopt;
 }
 
-// The next field, or nothing where the message is not well-formed.
+// The next field, or nullopt if the message is not well-formed.
 std::optional<WireField> read_field(ByteReader& in) {
   const auto key = read_varint(in);
   if (!key) return std::nullopt;
@@ -71,7 +71,7 @@ std::string to_text(std::span<const uint8_t> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Calls visit for every field; false where the message is not well-formed.
+// Calls visit for every field; false if the message is not well-formed.
 template <typename Visit>
 bool for_each_field(std::span<const uint8_t> message, Visit&& visit) {
   ByteReader in(message);
@@ -129,7 +129,7 @@ bool read_event(std::span<const uint8_t> message, TensorBoardFile& file) {
   return well_formed;
 }
 
-// Reads up to the end, or to a record that is incomplete or damaged; the place of a damaged one.
+// Reads up to the end, or to an incomplete or damaged record; returns the offset of a damaged one.
 std::optional<size_t> read_records(std::span<const uint8_t> bytes, TensorBoardFile& file) {
   ByteReader in(bytes);
   while (in.remaining() > 0) {
@@ -174,7 +174,7 @@ TensorBoardSteps tensorboard_steps(const fs::path& folder) {
   for (const fs::path& path : event_files(folder)) {
     const MappedFile mapped(path);
     TensorBoardFile file;
-    read_records(mapped.bytes(), file);  // TensorBoard does not read on behind damage either
+    read_records(mapped.bytes(), file);  // TensorBoard does not read past damage either
     if (file.forgets_from) {
       for (auto& [tag, known] : steps) {
         std::erase_if(known, [&](int64_t step) { return step >= *file.forgets_from; });
