@@ -43,10 +43,10 @@ class NoteWriter {
   ByteWriter writer_;
 };
 
-// So that sums of counts cannot overflow.
+// Limits counts so that their sums cannot overflow.
 constexpr int64_t kMostCounted = int64_t{1} << 56;
 
-// Remembers what is wrong; what it reads from there on means nothing.
+// Remembers the first error; values read after it are meaningless.
 class NoteReader {
  public:
   explicit NoteReader(std::span<const uint8_t> in) : reader_(in) {}
@@ -87,7 +87,7 @@ class NoteReader {
   void refuse(const char* why) {
     if (wrong_ == nullptr) wrong_ = why;
   }
-  // What is wrong with the whole note, or null.
+  // What is wrong with the note, or null.
   const char* wrong() const {
     if (!reader_.ok()) return "it is cut off";
     if (wrong_ != nullptr) return wrong_;
@@ -99,7 +99,7 @@ class NoteReader {
   const char* wrong_ = nullptr;
 };
 
-// The fields of notes in their order, for writing (const) and reading alike.
+// The fields of notes in their order, for both writing (const) and reading.
 template <typename Part, typename Visit>
 void step_fields(Part& part, Visit& visit) {
   // A new member of StepPart belongs here and in docs/formats.md.

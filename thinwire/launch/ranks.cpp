@@ -14,7 +14,7 @@ namespace thinwire::launch {
 namespace {
 
 constexpr int kLeader = 0;
-// Steps that ranks train at most while they agree on a checkpoint.
+// Largest number of steps that ranks train while they agree on a checkpoint.
 constexpr int64_t kLongestMargin = 1000;
 
 class RemoteSink final : public train::RunSink {
@@ -88,7 +88,7 @@ class Ranks::LeaderSink final : public train::RunSink {
   bool checkpoint_due(int64_t completed) override { return ranks_.checkpoint_due(completed); }
 
  private:
-  // The parts that had come before the checkpoint before this one.
+  // Number of parts that had arrived before the previous checkpoint.
   uint64_t came_before_last(int64_t step) {
     const std::lock_guard lock(mutex_);
     if (step > step_) {
@@ -149,7 +149,7 @@ std::unique_ptr<train::RunSink> Ranks::leader_sink(train::RunSink& folder) {
   return sink;
 }
 
-// On the thread that moves the frames; what may wait for a disk goes to the taker's.
+// Called on the thread that moves the frames; anything that may wait for a disk goes to the taker.
 void Ranks::take_note(int from, Bytes note) {
   if (leads() && is_part(note)) {
     const std::lock_guard lock(taker_mutex_);

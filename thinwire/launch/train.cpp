@@ -41,7 +41,7 @@
 namespace thinwire::launch {
 namespace {
 
-// Fills in what only the machine and the prepared data know.
+// Fills in what depends on the machine and the prepared data.
 void resolve(config::Recipe& recipe, const data::Vocabulary& vocabulary) {
   const int64_t tokens = vocabulary.size();
   if (recipe.model.vocab == 0) recipe.model.vocab = tokens;
@@ -62,7 +62,7 @@ void resolve(config::Recipe& recipe, const data::Vocabulary& vocabulary) {
   config::check_recipe(recipe);
 }
 
-// Refuses what this machine cannot hold, before anything is made.
+// Refuses a run that this machine cannot hold, before anything is allocated.
 void require_memory(const config::Recipe& recipe, int64_t workers_here) {
   const std::string warning = check_memory(method::run_memory(recipe, workers_here));
   if (!warning.empty()) events::print_message(warning);
@@ -73,8 +73,8 @@ void warn_of_names_and_ignored(const config::Recipe& recipe) {
   for (const std::string& field : method::ignored_fields(recipe)) events::print_message(field);
 }
 
-// What is prepared counts, so that the text may be elsewhere; that it is not what the recipe says
-// would otherwise go unnoticed.
+// The prepared data is used even if the text is elsewhere; without this notice, a difference from
+// the recipe would go unnoticed.
 void say_prepared_otherwise(const config::DataSection& data) {
   constexpr size_t kNamed = 3;
   std::vector<std::string> reasons = data::prepared_otherwise(data);
@@ -108,7 +108,7 @@ struct Corpus {
   checkpoint::DataDigests digests;
 };
 
-// Null where nobody's computation takes virtual time.
+// Null if links are not simulated.
 std::shared_ptr<transport::SimulatedNetwork> simulate_links(const config::Recipe& recipe) {
   auto members = links::members_of(recipe.links, static_cast<int>(recipe.train.workers));
   const bool simulated =
@@ -117,7 +117,7 @@ std::shared_ptr<transport::SimulatedNetwork> simulate_links(const config::Recipe
   return std::make_shared<transport::SimulatedNetwork>(std::move(members));
 }
 
-// What holds the ranks' bytes back; empty: nothing.
+// The links to which the ranks' bytes are slowed down; empty if they are not.
 std::vector<links::Link> paced_links(const config::Recipe& recipe) {
   std::vector<links::Link> links;
   if (!recipe.links.paced) return links;
@@ -128,14 +128,14 @@ std::vector<links::Link> paced_links(const config::Recipe& recipe) {
   return links;
 }
 
-// One for each worker of this process, where it has all of them.
+// One for each worker, if this process has all of them.
 std::vector<std::unique_ptr<transport::Communicator>> local_communicators(
     const train::RunContext& context) {
   return transport::make_local_communicators(static_cast<int>(context.recipe.train.workers),
                                              context.simulation);
 }
 
-// What the process that writes the run folder has.
+// The objects of the process that writes the run folder.
 struct Recording {
   Recording(const config::Recipe& recipe, const checkpoint::RunFolder& folder, int64_t first_step,
             const std::atomic<bool>* stop, checkpoint::CheckpointStamp stamp)
@@ -151,7 +151,7 @@ struct Recording {
   train::FolderSink sink;
 };
 
-// What the log of a run says of its evaluations up to `step`.
+// Reads from the log of a run its evaluations up to `step`.
 void read_evaluations(const fs::path& log, int64_t step, const std::string& watch,
                       Ranks::Start& start) {
   if (!fs::exists(log)) return;
@@ -161,7 +161,7 @@ void read_evaluations(const fs::path& log, int64_t step, const std::string& watc
   }
 }
 
-// The best of the checkpoints that are there.
+// The lowest recorded loss on `watch` up to `step` among the evaluations that have a checkpoint.
 checkpoint::BestLoss best_checkpoint(const checkpoint::RunFolder& folder, int64_t step,
                                      const std::string& watch) {
   checkpoint::BestLoss best;
@@ -196,7 +196,7 @@ void report_early_end(const config::Recipe& recipe, const train::RunEnd& end,
                                recipe.eval.watch, end.best.loss, end.best.step, end.best.since));
 }
 
-// What is to be done, found out by the process that has the folder and told to the others.
+// Finds out where to start; done by the process that has the folder, which then tells the others.
 Ranks::Start find_start(const config::Recipe& recipe, const checkpoint::RunFolder* folder,
                         Ranks* ranks) {
   if (folder == nullptr) return ranks->await_broadcast();
@@ -211,7 +211,7 @@ Ranks::Start find_start(const config::Recipe& recipe, const checkpoint::RunFolde
   return start;
 }
 
-// Where the run begins or goes on.
+// Where the run begins or resumes.
 struct Beginning {
   std::shared_ptr<tensor::Arena> initial;                // the weights
   std::unique_ptr<checkpoint::CheckpointReader> resume;  // null: a new run
@@ -221,7 +221,7 @@ struct Beginning {
   std::vector<std::string> notices;  // likewise
 };
 
-// checkpoint: to go on from; empty: a new run.
+// checkpoint: to resume from; empty: a new run.
 Beginning find_beginning(const std::string& checkpoint, const tensor::Layout& layout,
                          const data::Vocabulary& vocabulary,
                          const checkpoint::RunSources& sources) {
@@ -242,7 +242,7 @@ Beginning find_beginning(const std::string& checkpoint, const tensor::Layout& la
   return from;
 }
 
-// Opens the folder for this run, says what it will do, and makes what takes its workers' parts.
+// Opens the folder for this run, prints what the run will do, and creates the recording.
 void begin_recording(std::optional<Recording>& recording, const config::Recipe& recipe,
                      checkpoint::RunFolder& folder, const Beginning& from, const Corpus& corpus,
                      const fs::path& vocabulary_file, int64_t workers_here,
@@ -274,7 +274,7 @@ void begin_recording(std::optional<Recording>& recording, const config::Recipe& 
   }
 }
 
-// `ranks` is null where all workers are threads of this process.
+// `ranks` is null if all workers are threads of this process.
 TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks* ranks) {
   const auto vocabulary = data::Vocabulary::load(recipe.data.dir);
   resolve(recipe, *vocabulary);
@@ -299,7 +299,8 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
                                   {recipe, vocabulary->digest(), corpus.digests});
   const int64_t first_step = from.first_step;
   std::optional<Recording> recording;
-  std::unique_ptr<train::RunSink> between;  // the workers here and the recording, with ranks
+  std::unique_ptr<train::RunSink>
+      between;  // with ranks: between the workers here and the recording
   if (folder) {
     begin_recording(recording, recipe, *folder, from, corpus, vocabulary->file(), workers_here,
                     options.stop);

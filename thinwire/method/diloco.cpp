@@ -26,12 +26,12 @@ struct DilocoPreset {
   void (*set_defaults)(DilocoOptions& options);
 };
 
-// A field that means something only where another has a certain value.
+// For fields that have a meaning only with a certain value of another field.
 void require(std::string_view table, bool holds, std::string_view message) {
   if (!holds) throw UsageError(fmt::format("[{}] {}", table, message));
 }
 
-// Elements of each fragment's buffer: its tensors, each filled up as in the arena.
+// Elements of each fragment's buffer: its tensors, each padded as in the arena.
 std::vector<int64_t> fragment_elements(std::span<const TensorSpec> tensors,
                                        int64_t fragment_layers) {
   const std::vector<int64_t> fragments = fragments_of(tensors, fragment_layers);
@@ -223,7 +223,7 @@ int64_t DilocoOptions::in_flight() const {
 
 int64_t DilocoOptions::buffers() const {
   const int64_t sums = in_flight();
-  // Where sums are late by outer steps, one is sent before an older one is waited for.
+  // If sums are late by outer steps, one is sent before an older one is waited for.
   return overlap == Overlap::kDelayed || eager() ? sums + 1 : sums;
 }
 

@@ -28,7 +28,7 @@ void require(bool holds, std::string_view message) {
   if (!holds) throw UsageError(fmt::format("[distro] {}", message));
 }
 
-// What a worker that keeps nothing cannot do, and what only it can.
+// Checks the fields that need a stateful client, and those that need a stateless one.
 void check_client(const DistroOptions& options, const config::Recipe& recipe) {
   if (options.stateless()) {
     require(!options.feedback,
@@ -74,14 +74,15 @@ void check(const config::Recipe& recipe) {
   }
 }
 
-// The most bits of one tile: every tile of a tensor may need the bit that says whether it is full,
-// and one that is not full its count. A sender's Rice parameter costs no more than the best one.
+// The largest number of bits of one tile: every tile of a tensor may need the bit that says whether
+// it is full, and a tile that is not full needs its count. The sender's Rice parameter costs no
+// more than the best one.
 double tile_bound_bits(int64_t slots, int64_t kept, int value_bits) {
   const auto count_bits = static_cast<double>(std::bit_width(static_cast<uint64_t>(kept - 1)));
   double best = std::numeric_limits<double>::infinity();
   for (int rice = 0; rice <= kMaxRiceParameter; ++rice) {
-    // Where `rest` slots are left behind the last gap, the last slot takes bit_width(rest) bits,
-    // at most rice + rest / 2^rice.
+    // If `rest` slots are left after the last gap, the last slot takes bit_width(rest) bits, at
+    // most rice + rest / 2^rice.
     const auto bits = [&](int64_t sent) {
       if (sent == 0) return 0.0;
       if (sent == 1) {
@@ -181,7 +182,7 @@ int64_t distro_payload_bound(const TilePlan& plan, int value_bits) {
                         tile_bound_bits(tensor.slots(), tensor.kept, value_bits);
     const int64_t whole = segment_tiles(tensor.kept);
     const int64_t segments = (tensor.tiles() + whole - 1) / whole;
-    // Slots and values of a segment are each filled up to a whole byte.
+    // Slots and values of a segment are each padded to a whole byte.
     bytes += kScaleBytes + static_cast<int64_t>(std::ceil(bits / 8)) +
              segments * (kSegmentEntryBytes + 2);
   }

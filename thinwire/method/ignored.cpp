@@ -15,7 +15,7 @@
 namespace thinwire::method {
 namespace {
 
-// Why a field means nothing, and which ones: "table.field", or "table." for all of a table.
+// Which fields are meaningless, and why: "table.field", or "table." for a whole table.
 struct Rule {
   std::string names;
   std::string reason;
@@ -64,7 +64,7 @@ void add_model(config::ModelSection model, std::vector<Rule>& rules) {
   }
 }
 
-// Why there is no optimizer: DisTrO's own updates take the place of its. Empty: there is one.
+// Why there is no optimizer: DisTrO's own updates replace it. Empty if there is one.
 std::string without_optimizer(const config::Recipe& recipe) {
   if (recipe.sync.method != kDistro.name && recipe.sync.within != kDistro.name) return {};
   const auto& distro = recipe.section<DistroOptions>("distro");

@@ -79,8 +79,8 @@ std::vector<TensorSpec> tensors(const config::ModelSection& model) {
   return tensors;
 }
 
-// The projections that add to the residual stream (o and down) are smaller the more of them there
-// are.
+// The initial values of projections that add to the residual stream (o and down) are smaller the
+// more of them there are.
 InitialValues initial(const config::ModelSection& model, const TensorSpec& tensor) {
   if (tensor.role == TensorRole::kNorm) return {.mean = 1};
   const bool adds_to_residual =
@@ -110,8 +110,9 @@ TokenWork work(const config::ModelSection& model, const PassShape& pass) {
   // Two products of causal attention forward, five backward, half of each above the diagonal.
   const double attention = 7 * layers * c * length;
   const double all = flops_per_token(model, pass.sequence);
-  // Of a block: two norms forward (x, branch, sum, out) and backward (x, dout, dx twice, out, in
-  // bf16 the rounded dx); SwiGLU reads 2 and writes 1 width forward, reads 3 and writes 3 backward.
+  // Per block: two norms forward (x, branch, sum, out) and backward (x, dout, dx twice, out, in
+  // bf16 also the rounded dx); SwiGLU reads 2 and writes 1 width forward, reads 3 and writes 3
+  // backward.
   const double norms =
       2 * (8 * c + 2 * size * c) + 2 * (12 * c + (size < kFloat ? 3 : 2) * size * c);
   return {.products = all - head - 6 * layers * c * length,
@@ -120,9 +121,9 @@ TokenWork work(const config::ModelSection& model, const PassShape& pass) {
           .between_bytes = layers * (norms + 9 * size * f)};
 }
 
-// What backward needs of the blocks: the residual stream before both norms with 1 / rms; queries,
-// keys, values, attention's output and the softmax's sums; both halves of the MLP. Blocks share one
-// set of what is computed again.
+// What the backward pass needs of the blocks: the residual stream before both norms with 1 / rms;
+// queries, keys, values, attention's output and the softmax's sums; both halves of the MLP. Blocks
+// share one set of recomputed values.
 double blocks_bytes(const config::ModelSection& model, double tokens, double operand) {
   const auto hidden = static_cast<double>(model.hidden);
   const auto layers = static_cast<double>(model.layers);

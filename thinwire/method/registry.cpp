@@ -71,7 +71,7 @@ std::string apart_methods() {
   return fmt::format("a method whose workers train independently ({})", fmt::join(names, ", "));
 }
 
-// Clusters need three fields at once, so each message names all that are missing.
+// Clusters need three fields together, so each message names all that are missing.
 void check_clusters(const config::Recipe& recipe) {
   const config::SyncSection& sync = recipe.sync;
   const std::string range =
@@ -97,7 +97,7 @@ void check_clusters(const config::Recipe& recipe) {
   }
 }
 
-// Fields of [sync] that mean something only where workers train weights of their own.
+// Checks fields of [sync] that have a meaning only if workers train their own weights.
 void check_sync_fields(const config::Recipe& recipe) {
   check_clusters(recipe);
   const config::SyncSection& sync = recipe.sync;

@@ -21,7 +21,7 @@ StepMemory worker_memory(const config::Recipe& recipe, int64_t rows) {
   const auto tensors = method::tensors_of(recipe.model);
   const StateBytes state = find_method(recipe.sync.method).state(recipe, tensors);
   StepMemory memory = step_memory(recipe, tensors, state, rows);
-  if (recipe.train.device != "cpu") {  // these are the device's
+  if (recipe.train.device != "cpu") {  // these are in the device's memory
     memory.activations = memory.cross_entropy = memory.thread_buffers = 0;
   }
   return memory;
@@ -58,7 +58,7 @@ struct Saving {
   double bytes;
 };
 
-// The fields whose halves save most, by what they save.
+// The fields whose halving saves most, ordered by the saving.
 std::vector<Saving> savings(const config::Recipe& recipe, int64_t workers_here) {
   const double now = total(recipe, workers_here);
   std::vector<Saving> all;

@@ -62,7 +62,7 @@ Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensor
   return add_speeds(traffic, recipe, options.sync_every, members);
 }
 
-// Beside the outer step's: what was not sent.
+// In addition to the outer step's state: what was not sent.
 StateBytes state(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
   StateBytes bytes = diloco_state(sparse(recipe).outer_options(), recipe, tensors);
   bytes.local += sizeof(float) * static_cast<double>(arena_elements(tensors));

@@ -58,7 +58,7 @@ Traffic add_speeds(const Traffic& mean, const config::Recipe& recipe, int64_t sy
                    int members) {
   Traffic traffic = mean;
   if (recipe.sync.shares != config::RowShares::kSpeed || members == 1) return traffic;
-  // After every round but the last two, whose speeds no later round could use.
+  // After every round except the last two, whose speeds no later round could use.
   const int64_t sends = std::max<int64_t>((recipe.train.steps - 1) / sync_every - 1, 0);
   const double bytes =
       sizeof(float) * static_cast<double>(sends) / static_cast<double>(recipe.train.steps);

@@ -275,7 +275,7 @@ void CpuOps<T>::embed_backward(Slot dx, int64_t table) {
   const int64_t c = width(dx);
   const float* const from = floats(dx);
   float* const to = gradients_ + table;
-  // Each thread adds a range of columns of all tokens, in the tokens' order.
+  // Each thread adds up a range of columns over all tokens, in the order of tokens.
   threads_.for_ranges(c, 16, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = 0; i < tokens_; ++i) {
       tensor::kernels<T>().add(end - begin, from + i * c + begin, to + inputs_[i] * c + begin);

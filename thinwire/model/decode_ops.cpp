@@ -7,7 +7,7 @@ namespace thinwire::model {
 
 using tensor::kernels;
 
-// A few rows are passed over on the calling thread: to wake others would take longer.
+// Passes over a few rows run on the calling thread: waking others would take longer.
 DecodeOps::DecodeOps(const DecoderParts& parts)
     : CpuOps(parts.model, parts.params, parts.threads, nullptr, kChunk, parts.context),
       context_(parts.context) {

@@ -7,7 +7,7 @@
 namespace thinwire::model {
 namespace {
 
-// Norms, the embedding where it is not the head, gaps.
+// Norms, the embedding unless it is shared with the head, and gaps.
 std::vector<ArenaRange> outside_products(const Graph& graph, const ModelParts& parts) {
   const int64_t head = graph.head().weight;
   std::vector<ArenaRange> products = {{head, head + parts.model.vocab * parts.model.hidden}};

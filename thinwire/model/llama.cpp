@@ -72,7 +72,7 @@ class LlamaGraph final : public Graph {
     int64_t attention_norm, mlp_norm;  // offsets of vectors
     Linear qkv, o, gate_up, down;
   };
-  // What the backward pass of one block needs. Everything else it computes again on its way.
+  // What the backward pass of one block needs. It recomputes everything else.
   struct Saved {
     NormSlots attention_norm;
     AttentionSlots attention;
@@ -156,7 +156,7 @@ class LlamaGraph final : public Graph {
     ops_.linear(block.gate_up, hidden_NC_, slots.gate_up_N2F);
   }
 
-  // Fills the slots that the blocks share with what this block's forward pass left there.
+  // Restores the shared slots to what this block's forward pass left there.
   void recompute(int64_t layer) {
     const NormSlots& norm = saved(layer).attention_norm;
     ops_.add_norm(norm.x_NC, kNoSlot, weights_[static_cast<size_t>(layer)].attention_norm, norm,
@@ -202,7 +202,7 @@ class LlamaGraph final : public Graph {
   const int64_t embedding_, final_norm_;
   const int64_t head_;            // the embedding when tied
   std::vector<Weights> weights_;  // for each block
-  std::vector<Saved> saved_;      // likewise; one where nothing is trained
+  std::vector<Saved> saved_;      // likewise; only one when decoding
   bool keep_ = false;
   NormSlots final_{};
   Slot hidden_NC_ = kNoSlot;      // output of a norm

@@ -11,7 +11,7 @@
 namespace thinwire::model {
 namespace {
 
-// Likelier first; of equals the lower token.
+// Likelier first; among equals the lower token.
 bool likelier(const std::pair<float, int32_t>& a, const std::pair<float, int32_t>& b) {
   return a.first != b.first ? a.first > b.first : a.second < b.second;
 }
@@ -47,7 +47,7 @@ int32_t Sampler::next(std::span<const float> logits) {
   check(logits);
   if (options_.temperature == 0) return likeliest(logits);
 
-  // Candidates by falling probability, relative to the likeliest's.
+  // Candidates by decreasing probability, relative to the likeliest's.
   const double largest = logits[static_cast<size_t>(likeliest(logits))];
   candidates_.clear();
   for (size_t i = 0; i < logits.size(); ++i) {

@@ -24,7 +24,7 @@
 namespace thinwire::model {
 namespace {
 
-// Parts of the gradient of a norm's weight, each summed by one block of a GPU's threads.
+// Parts of the gradient of a norm's weight, each summed by one thread block of a GPU.
 constexpr int64_t kCudaNormBlocks = 512;
 
 at::TensorOptions options_of(const tensor::DevicePlace& place) {
@@ -75,7 +75,7 @@ class TorchOps final : public Ops {
 
   void begin_batch(const Batch& batch, bool keep) override {
     at::set_num_threads(threads_.size());
-    c10::GradMode::set_enabled(false);  // of this thread
+    c10::GradMode::set_enabled(false);  // on this thread
     keep_ = keep;
     rows_ = batch.rows();
     sequence_ = batch.sequence();
@@ -92,7 +92,7 @@ class TorchOps final : public Ops {
     resume_gradients(gradients);
   }
 
-  // The device's side, which others may have brought up to date.
+  // Uses the device's copy, which others may have updated.
   void resume_gradients(tensor::Arena& gradients) override {
     gradients_ = at::from_blob(gradients.device_values(), {gradients.layout().total()}, fp32_);
   }
@@ -112,7 +112,7 @@ class TorchOps final : public Ops {
 
   void add_norm(Slot x, Slot branch, int64_t weight, const NormSlots& saved, Slot out) override {
     const int64_t c = width(out);
-    const at::Tensor from = value(x);  // whose slot may be written now
+    const at::Tensor from = value(x);  // its slot may now be overwritten
     const T* const delta = branch == kNoSlot ? nullptr : data<T>(value(branch));
     launch(tensor::AddRmsNorm<T>{c, norm_eps_, data<float>(from), delta,
                                  data<float>(master_) + weight, data<float>(fresh(saved.x_NC)),
@@ -243,12 +243,12 @@ class TorchOps final : public Ops {
   }
   int64_t width(Slot slot) const { return slots_[static_cast<size_t>(slot)].width; }
   at::Tensor& value(Slot slot) { return slots_[static_cast<size_t>(slot)].tensor; }
-  // The slot with memory of its own, not initialised; whoever holds the old values keeps them.
+  // Gives the slot new uninitialised memory; holders of the old values keep them.
   at::Tensor fresh(Slot slot) {
     value(slot) = at::Tensor();
     return fitting(slot);
   }
-  // The slot with memory for the batch, that which it has if it is enough.
+  // Gives the slot memory for the batch, its existing memory if that is large enough.
   at::Tensor fitting(Slot slot) {
     Values& values = slots_[static_cast<size_t>(slot)];
     if (!values.tensor.defined() || values.tensor.size(0) != tokens_) {
@@ -297,7 +297,7 @@ class TorchOps final : public Ops {
         .transpose(1, 2);
   }
 
-  // Each key or value head as often as query heads share it.
+  // Repeats each key or value head for all query heads that share it.
   at::Tensor for_queries(const tensor::AttentionShape& shape, const at::Tensor& heads) {
     if (shape.group() == 1) return heads;
     return heads.unsqueeze(2)
@@ -320,7 +320,7 @@ class TorchOps final : public Ops {
     return a;
   }
 
-  // The losses; where dx is a slot, also their gradients: for x there, and for the weight.
+  // Computes the losses and, if dx is a slot, their gradients for x (there) and for the weight.
   void head(Slot x, int64_t offset, float scale, Slot dx) {
     count_bytes();
     const bool gradients = dx != kNoSlot;
@@ -343,7 +343,7 @@ class TorchOps final : public Ops {
     }
   }
 
-  // What is held at the end of the forward pass, where it is most.
+  // Counts what is held at the end of the forward pass, where it is largest.
   void count_bytes() {
     size_t sum = kIsFloat ? 0 : weights_.nbytes();
     for (const at::Tensor& tensor : {cosine_, sine_, inputs_N_, targets_N_}) sum += tensor.nbytes();
@@ -364,9 +364,9 @@ class TorchOps final : public Ops {
   std::vector<Values> slots_;
   std::vector<Attended> attended_;  // by the slot of queries, keys and values
   at::Tensor master_, weights_;     // the arena in fp32 and as operands
-  at::Tensor gradients_;            // the arena of the present call
+  at::Tensor gradients_;            // the arena of the current call
   at::Tensor cosine_, sine_;
-  at::Tensor inputs_N_, targets_N_, weights_N_, losses_;  // of the present batch
+  at::Tensor inputs_N_, targets_N_, weights_N_, losses_;  // of the current batch
   bool keep_ = false;
   int64_t rows_ = 0, sequence_ = 0, tokens_ = 0;
   size_t most_bytes_ = 0;

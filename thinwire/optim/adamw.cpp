@@ -31,7 +31,7 @@ THINWIRE_CLONES void update(float* __restrict p, float* __restrict m, float* __r
   }
 }
 
-// base^exponent by repeated multiplication: our own operations, so the same bits everywhere.
+// base^exponent by repeated multiplication: only our own operations, so the same bits everywhere.
 double power(double base, uint64_t exponent) {
   double result = 1;
   for (; exponent != 0; exponent >>= 1) {

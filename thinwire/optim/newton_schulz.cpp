@@ -9,7 +9,7 @@
 namespace thinwire::optim {
 namespace {
 
-// Sixteen columns; as many registers as the instruction set needs for them.
+// Sixteen columns, in as many registers as the instruction set needs.
 using Lanes = float __attribute__((vector_size(64)));
 constexpr int64_t kLanes = 16;
 constexpr int64_t kRows = 4;

@@ -11,14 +11,14 @@ namespace thinwire::optim {
 namespace {
 
 constexpr int64_t kGrain = 1024;
-// Elements whose parameters are still in the first cache when they are rounded.
+// Number of elements whose parameters are still in the L1 cache when they are rounded.
 constexpr int64_t kPiece = 2048;
 
 constexpr int64_t kNormBlock = 4096;
 constexpr int kNormLanes = 16;
 
-// Lane i sums the elements whose index is i modulo 16; the lanes are added in order. The graph is a
-// function of the length alone.
+// Lane i sums the elements whose index is i modulo 16; the lanes are added in order. The graph of
+// operations depends only on the length.
 THINWIRE_CLONES double sum_of_squares(const float* values, int64_t count) {
   double lanes[kNormLanes] = {};
   const int64_t whole = count / kNormLanes * kNormLanes;

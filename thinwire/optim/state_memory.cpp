@@ -8,7 +8,7 @@
 namespace thinwire::optim {
 namespace {
 
-// A group before its memory is there.
+// A group before its memory is allocated.
 struct Plan {
   std::string_view name;
   Agreement agreement;

@@ -14,10 +14,11 @@ namespace {
 struct Variation {
   const char* field;
   std::vector<std::string> values;
-  bool apart = false;  // only where workers train apart
+  bool apart = false;  // only where workers train independently
 };
 
-// Differences of many steps lose nothing in fp4 (arXiv 2501.18512); nobody says so of gradients.
+// Pseudo-gradients of many steps lose nothing in fp4 (arXiv 2501.18512); nobody has shown this for
+// gradients.
 const std::vector<Variation>& variations() {
   static const std::vector<Variation> all = {{"overlap", {"0", "1", "none", "inner", "eager"}},
                                              {"sync_every", {"32", "128", "512"}},
@@ -33,7 +34,7 @@ config::Recipe load(const std::filesystem::path& path, std::span<const std::stri
   return method::load_recipe(path, all);
 }
 
-// The value of the method's field of this name, as it is written; empty where there is none.
+// The value of the method's field with this name, as written in a recipe; empty if there is none.
 std::string value_of(config::Recipe recipe, const std::string& method, const std::string& name) {
   config::Fields fields;
   recipe.methods.at(method)->describe(fields);
@@ -87,7 +88,7 @@ class Maker {
                 {"sync.within=allreduce", fmt::format("sync.clusters={}", clusters_)});
   }
 
-  // A value that the method's other settings rule out is no way to train.
+  // A value that the method's other settings rule out is skipped.
   void try_setting(const std::string& method, std::string setting,
                    const std::vector<std::string>& more) {
     std::vector<std::string> all = base_;
@@ -102,7 +103,7 @@ class Maker {
   std::span<const std::string> overrides_;
   std::string workers_;
   int64_t clusters_;
-  std::vector<std::string> base_;  // of the method at hand
+  std::vector<std::string> base_;  // of the current method
   Candidates candidates_;
 };
 

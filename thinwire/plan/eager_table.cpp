@@ -34,8 +34,7 @@ constexpr double kTable5[3][6][5] = {
      {0.2, 0.3, 0.3, 0.3, 0.4}},
 };
 
-// The paper's own entries differ from an exact grid in the last digit (0.9 for 0.954, 3.0
-// for 2.947).
+// The paper's entries differ from an exact grid in the last digit (0.9 for 0.954, 3.0 for 2.947).
 bool prints_as(double value, double printed) {
   return std::abs(value - printed) <= kHalfDigit + 0.02 * printed;
 }

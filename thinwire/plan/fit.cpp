@@ -15,7 +15,7 @@ namespace {
 constexpr int kRounds = 200;
 constexpr double kLeastProgress = 1e-15;
 
-// The constants as the search moves them: (log of Nc^alpha, alpha, alpha_s).
+// The constants in the form used by the search: (log of Nc^alpha, alpha, alpha_s).
 using Vector = std::array<double, 3>;
 using Matrix = std::array<Vector, 3>;
 
@@ -44,8 +44,8 @@ double squares(const Vector& at, std::span<const LossPoint> points) {
   return sum;
 }
 
-// The inverse of the leading `size` rows and columns, by Gauss and Jordan with pivots; zero
-// elsewhere.
+// The inverse of the leading `size` rows and columns, by Gauss-Jordan elimination with pivoting;
+// zero elsewhere.
 Matrix inverse(Matrix matrix, size_t size) {
   Matrix result = {};
   for (size_t i = 0; i < size; ++i) result[i][i] = 1;
@@ -84,7 +84,7 @@ Matrix curvature(const Vector& at, std::span<const LossPoint> points) {
   return sum;
 }
 
-// Levenberg and Marquardt's search over the first `size` constants.
+// Levenberg-Marquardt search over the first `size` constants.
 Vector search(Vector at, size_t size, std::span<const LossPoint> points) {
   double damping = 1e-3;
   double best = squares(at, points);
@@ -114,7 +114,7 @@ Vector search(Vector at, size_t size, std::span<const LossPoint> points) {
   return at;
 }
 
-// log(loss) over log(N) as a straight line: where the search begins, and the law without alpha_s.
+// log(loss) over log(N) as a straight line: the start of the search, and the law without alpha_s.
 Vector straight_line(std::span<const LossPoint> points) {
   double x = 0, y = 0;
   const auto count = static_cast<double>(points.size());

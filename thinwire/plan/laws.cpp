@@ -12,12 +12,12 @@ namespace thinwire::plan {
 namespace {
 
 constexpr const char* kTable = "law";
-// So that a law's loss is finite for every model.
+// Keeps a law's loss finite for every model.
 constexpr double kMostScale = 1e150;
 constexpr double kMostExponent = 2;
 constexpr double kMostPerStep = 1e6;
 
-// Parameters, and the loss of eager updates less DiLoCo's.
+// Parameters, and the loss of eager updates minus DiLoCo's.
 constexpr std::array<std::pair<double, double>, 6> kEagerLoss = {
     {{35e6, 0.08}, {100e6, 0.06}, {200e6, 0.05}, {300e6, 0.05}, {500e6, 0.03}, {1e9, 0.01}}};
 constexpr double kSecondLateStep = 0.04;

@@ -100,7 +100,7 @@ int64_t member_count(std::span<const Member> members) {
 
 int64_t site_clusters(std::span<const Member> members) {
   std::vector<int64_t> sizes;
-  std::string_view site;  // of the last one
+  std::string_view site;  // of the last member
   for (const Member& member : members) {
     if (member.site.empty()) {
       sizes.insert(sizes.end(), static_cast<size_t>(member.count), 1);
@@ -126,7 +126,7 @@ LineTime slowest_line(std::span<const Member> members, const Exchange& exchange)
   for (size_t i = 0; i < members.size(); ++i) {
     const Member& member = members[i];
     const int64_t here = sharing_line(members, member);
-    if (member.count == 0 || here == all) continue;  // nobody is here, or beyond the line
+    if (member.count == 0 || here == all) continue;  // nobody is here, or nobody is elsewhere
     const double up = static_cast<double>(here) * exchange.sent_bytes;
     const double down = static_cast<double>(here) * exchange.received_bytes *
                         static_cast<double>(all - here) / static_cast<double>(all - 1);

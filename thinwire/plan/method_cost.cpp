@@ -20,16 +20,16 @@ constexpr double kBitsPerByte = 8;
 constexpr double kSecondsPerHour = 3600;
 constexpr int64_t kByteVocabulary = 258;  // bytes, end and beginning of a document
 
-// What a candidate asks of lines and memory, whoever runs or simulates it.
+// What a candidate needs of lines and memory, whether it can run or is only simulated.
 struct Demand {
-  double sent_bytes = 0;  // by a member, a step
+  double sent_bytes = 0;  // by a member, per step
   double received_bytes = 0;
   bool exact = true;
   RunSchedule schedule;
   method::StateBytes state;
 };
 
-// What the members of each cluster say to each other every step.
+// Adds what the members of each cluster send each other every step.
 void add_inside(RunSchedule& schedule, const config::Recipe& recipe, const PlannedModel& model) {
   if (!recipe.sync.clustered()) return;
   const method::Method& within = method::find_method(recipe.sync.within);
@@ -66,8 +66,8 @@ Demand demand_of(const config::Recipe& recipe, const PlannedModel& model, int64_
   return demand;
 }
 
-// A paper's schedule: parameters cross the line once in each direction. Beside AdamW's moments it
-// keeps the global parameters and their momentum where members go local ways.
+// A paper's schedule: parameters cross the line once in each direction. In addition to AdamW's
+// moments it keeps the global parameters and their momentum if members train their own weights.
 Demand demand_of(const SyncSchedule& simulated, const PlannedModel& model, double layers,
                  int64_t members) {
   const double arena = sizeof(float) * static_cast<double>(method::arena_elements(model.tensors));
@@ -86,7 +86,7 @@ Demand demand_of(const SyncSchedule& simulated, const PlannedModel& model, doubl
   return demand;
 }
 
-// The most rows of a member: the trainer splits a batch evenly.
+// The largest number of rows of a member: the trainer splits a batch evenly.
 int64_t rows_of(const config::Recipe& recipe, int64_t members) {
   return (recipe.train.batch + members - 1) / members;
 }
@@ -193,7 +193,7 @@ void add_bill(MethodCost& cost, std::span<const Member> members) {
   }
 }
 
-// By the law of the method, and what the paper saw late updates cost.
+// From the law of the method, plus the cost of late updates that the paper measured.
 ExpectedLoss loss_of(const Candidate& candidate, int64_t every, const PlannedModel& model,
                      std::span<const MethodLaw> own_laws) {
   const auto& simulated = candidate.simulated;

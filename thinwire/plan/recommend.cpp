@@ -14,7 +14,7 @@ constexpr double kAboutTheSame = 1.05;  // in sentences
 
 bool fits(const MethodCost& cost) { return cost.runs && cost.too_small.empty(); }
 
-// What another way takes beside the best, and why it is not the best where it takes less.
+// Compares another candidate with the best, and says why it is not the best if it is faster.
 std::string compared(const MethodCost& other, const MethodCost& best) {
   const double times = other.seconds / best.seconds;
   const std::string seconds = format_seconds(other.seconds);

@@ -13,7 +13,7 @@
 namespace thinwire::plan {
 namespace {
 
-// Rounds that are played of a longer run, and how many of them settle what the others repeat.
+// Rounds of a longer run that are simulated, and how many of them it takes until rounds repeat.
 constexpr int64_t kPlayedRounds = 40;
 constexpr int64_t kSettlingRounds = 24;
 
@@ -35,7 +35,7 @@ struct Wire {
 
 using Places = std::vector<size_t>;
 
-// An operation under way, and when each of its places has got everything.
+// An operation in flight, and when each of its places has received everything.
 struct Travelling {
   size_t piece;
   int64_t due;  // the step after which it is waited for
@@ -61,7 +61,8 @@ class Player {
       for (Place& place : places_) place.clock += static_cast<double>(next - step) * place.compute;
       step = next;
       synchronise_inside(step);
-      // What may travel for a whole round is waited for after the next one has set out.
+      // A piece that may be in flight for a whole round is waited for after the next one has been
+      // sent.
       if (schedule_.overlap_steps < schedule_.every) receive_due(step);
       for (size_t piece = 0; piece < schedule_.pieces.size(); ++piece) {
         if (sends_.sends(static_cast<int64_t>(piece), step)) send(piece, step);
@@ -103,7 +104,7 @@ class Player {
 
   bool clustered() const { return schedule_.clusters.count < schedule_.clusters.members; }
 
-  // How many of the `left` equal members from `number` on have the same cluster and part in it.
+  // How many of the `left` equal members from `number` on have the same cluster and role in it.
   int64_t alike_from(int number, int64_t left) const {
     if (!clustered()) return left;
     const method::Clusters& clusters = schedule_.clusters;
@@ -194,7 +195,7 @@ class Player {
     return count;
   }
 
-  // When each place has got what everybody of `places` sent.
+  // When each place has received what all of `places` sent.
   std::vector<double> operate(const Places& places, const method::Piece& piece) {
     std::vector<double> ready = clocks(places);
     const double others = member_count(places) - 1;
@@ -211,7 +212,8 @@ class Player {
     return ready;
   }
 
-  // `up`: bytes that a member of a place sends; `each`: those of them that every other one takes.
+  // `up`: bytes that a member of a place sends; `each`: those of them that every other member
+  // takes.
   std::vector<double> round_trip(const Places& places, const std::vector<double>& ready,
                                  const std::function<double(size_t)>& up,
                                  const std::function<double(size_t)>& each) {
@@ -234,7 +236,7 @@ class Player {
       passed_on[slot] += each(places[i]) * place.count;
       if (!shared) among[slot] = each(places[i]) * (place.count - 1);
     }
-    if (lines.size() == 1 && among[0] == 0) sent[0] = 0;  // nobody is beyond the line
+    if (lines.size() == 1 && among[0] == 0) sent[0] = 0;  // nobody is elsewhere
     const auto end = links::run_round_trip(lines, begin, sent, [&](size_t from, size_t to) {
       return from == to ? among[to] : passed_on[from] * members[to];
     });

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kBitsPerByte = 8;
 
-// Exchange over computation if there was one exchange a step: 2 (m-1) n C_d / (3 B W).
+// Exchange time over computation time with one exchange per step: 2 (m-1) n C_d / (3 B W).
 double exchange_share(const Clusters& setting) {
   return 2 * (setting.clusters - 1) * setting.devices * setting.flops * kBitsPerByte /
          (3 * setting.batch_tokens * setting.bandwidth_bit_s);

@@ -12,7 +12,7 @@
 namespace thinwire::plan {
 namespace {
 
-// Rounds until the waits repeat, and rounds that are measured.
+// Rounds until the waits repeat, and rounds measured after them.
 constexpr int kSettlingRounds = 3;
 constexpr int kMeasuredRounds = 3;
 constexpr double kLeastRate = 1e-3;  // where the search for a bandwidth begins, bit/s
@@ -39,14 +39,15 @@ class Simulation {
     run_until(kSettlingRounds * every);
     const double start = now_;
     run_until((kSettlingRounds + kMeasuredRounds) * every);
-    // A backlog within the overlap may still be growing; for good no round outruns its bytes.
+    // A backlog within the overlap may still be growing; in the long run no round is faster than
+    // its bytes.
     const double round_s = every * model_.step_seconds;
     return std::min(
         {1.0, kMeasuredRounds * round_s / (now_ - start), round_s / (transfer_s_ * model_.layers)});
   }
 
  private:
-  // An exchange of one layer under way: what must not begin before it arrived.
+  // An exchange of one layer in flight, and what must wait for it.
   struct Exchange {
     int needed_at = -1;  // step; -1: none
     double arrives = 0;

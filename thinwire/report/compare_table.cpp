@@ -19,7 +19,7 @@ double loss_on(const events::Summary& summary, const std::string& set) {
   return found == summary.val_loss.end() ? std::nan("") : found->second;
 }
 
-// "100/10 Mbit/s"; "other links" where the runs differ.
+// "100/10 Mbit/s"; "each recipe's links" if they differ between runs.
 std::string links_text(std::span<const FinishedRun> runs) {
   if (runs.empty()) return "the links";
   const events::Summary& first = runs[0].summary;
@@ -44,7 +44,7 @@ std::string folder_name(const FinishedRun& run) {
   return (folder.has_filename() ? folder : folder.parent_path()).filename().string();
 }
 
-// Of how many steps the runs' training losses are means.
+// Over how many steps the runs' training losses are averaged.
 std::string loss_legend(std::span<const FinishedRun> runs) {
   const auto same = [&](const FinishedRun& run) {
     return run.summary.train_loss_steps == runs[0].summary.train_loss_steps;
@@ -55,7 +55,7 @@ std::string loss_legend(std::span<const FinishedRun> runs) {
   return "mean of the last tenth of the steps, at most 50; in older runs a moving average";
 }
 
-// The columns that say which run it is, and their cells.
+// The columns that identify a run, and their cells.
 struct Naming {
   std::vector<Column> columns;
   std::vector<std::vector<std::string>> cells;

@@ -28,7 +28,7 @@ constexpr const char* kMeanLossTag = "train/mean_loss";
 
 std::string tag_of(const events::EvalEvent& event) { return "loss/" + event.name; }
 
-// Looks up steps of a tag that are asked for in ascending order.
+// Looks up steps of a tag; they must be asked for in ascending order.
 class Written {
  public:
   explicit Written(events::TensorBoardSteps steps) : steps_(std::move(steps)) {}
@@ -45,7 +45,7 @@ class Written {
   std::map<std::string, size_t> next_;
 };
 
-// The first step of which the event files lack something that happened.
+// The first step for which the event files lack something.
 int64_t first_missing(const fs::path& folder, int64_t resume_step,
                       const events::RunHistory& history) {
   Written written(events::tensorboard_steps(folder));

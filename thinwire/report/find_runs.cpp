@@ -12,7 +12,7 @@ bool is_finished(const fs::path& folder) { return fs::exists(folder / "summary.j
 
 bool is_begun(const fs::path& folder) { return fs::exists(folder / "recipe.toml"); }
 
-// "at step 120 of 500, "; nothing where the folder does not tell.
+// "at step 120 of 500, "; empty if the folder does not show it.
 std::string step_reached(const fs::path& folder) {
   try {
     const int64_t steps = method::load_recipe(folder / "recipe.toml", {}).train.steps;
@@ -21,7 +21,7 @@ std::string step_reached(const fs::path& folder) {
         fs::exists(log) ? events::read_run_log(log) : events::RunHistory();
     const int64_t step = history.steps.empty() ? 0 : history.steps.back().step;
     return fmt::format("at step {} of {}, ", step, steps);
-  } catch (const Error&) {  // what is wrong there is no concern of who compares other runs
+  } catch (const Error&) {  // errors in this folder do not matter when comparing other runs
     return "";
   }
 }

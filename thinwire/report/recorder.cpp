@@ -72,7 +72,7 @@ void Recorder::step(events::StepEvent event) {
 
 void Recorder::show(const events::StepEvent& event) {
   if (!progress_.due(event.step)) return;
-  // Means, for most steps of methods that exchange rarely send nothing.
+  // Means, because methods that exchange rarely send nothing in most steps.
   std::vector<events::ProgressField> fields = {
       {"loss", loss_text(totals_.loss())},
       {"tok/s", format_count(totals_.tokens_per_second())},

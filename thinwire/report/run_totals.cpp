@@ -50,7 +50,7 @@ events::Summary RunTotals::summary() const {
   summary.workers = recipe_.train.workers;
   summary.steps = completed_;
   summary.tokens = tokens_ + lost() * recipe_.train.batch * recipe_.train.sequence;
-  // Not of earlier steps, where the log lost the last ones.
+  // Unknown if the log lost the last steps: the mean would be of earlier ones.
   const bool known = recorded_ > 0 && last_recorded_ == completed_;
   summary.train_loss = known ? loss_.value() : std::numeric_limits<double>::quiet_NaN();
   summary.train_loss_steps = known ? loss_.steps() : 0;

@@ -13,8 +13,8 @@
 namespace thinwire::report {
 namespace {
 
-// From the simulation where there is one, as it was where bytes were held back; else as if workers
-// waited for every byte.
+// From the simulation if there is one; the real time if bytes were really slowed down; else as if
+// workers waited for every byte.
 void time_over_links(const config::Recipe& recipe, std::span<const TensorSpec> specs,
                      events::Summary& summary) {
   const auto workers = static_cast<int>(recipe.train.workers);

@@ -98,7 +98,7 @@ class GridReader {
     return node->as_table();
   }
 
-  // Leaves of a table under their dotted names, in the order of the file.
+  // The leaves of a table with their dotted names, in the order of the file.
   std::vector<FieldNode> fields_of(const toml::table& values, const std::string& place) const {
     std::vector<FieldNode> fields;
     for (const auto& [key, node] : values) {

@@ -20,7 +20,7 @@ std::string without_quotes(const std::string& text) {
   return quoted ? text.substr(1, text.size() - 2) : text;
 }
 
-// The last part of a field's name, or all of it where another swept field ends the same.
+// The last part of a field's name, or all of it if another swept field ends the same way.
 std::string short_name(const Grid& grid, const std::string& field) {
   const auto last_part = [](const std::string& name) { return name.substr(name.rfind('.') + 1); };
   const auto same = std::ranges::count_if(
@@ -28,7 +28,7 @@ std::string short_name(const Grid& grid, const std::string& field) {
   return same > 1 ? field : last_part(field);
 }
 
-// What both a folder and run.name may be called.
+// A name that is valid for both a folder and run.name.
 std::string file_name(std::string label, uint64_t identity) {
   for (char& c : label) {
     const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-';
@@ -59,7 +59,7 @@ std::string joined(const std::string& first, const std::string& second) {
   return first.empty() || second.empty() ? first + second : first + " " + second;
 }
 
-// Messages about a recipe name the grid file and the point that they are about.
+// Messages about a recipe name the grid file and the point concerned.
 config::Recipe point_recipe(const Grid& grid, const std::string& label,
                             const std::vector<std::string>& overrides) {
   try {

@@ -41,7 +41,7 @@ void append(std::vector<T>& to, std::vector<T> from) {
   std::ranges::move(from, std::back_inserter(to));
 }
 
-// "3.214 ± 0.012" with the sample's standard deviation; the mean alone of a single value.
+// "3.214 ± 0.012" with the sample standard deviation; only the mean for a single value.
 std::string spread_cell(const std::vector<double>& values, int decimals) {
   double sum = 0;
   for (const double value : values) sum += value;
@@ -187,7 +187,7 @@ class Collector {
   std::vector<std::string> sets_;
 };
 
-// Point by point mean of curves over the steps that all of them have.
+// The pointwise mean of curves over the steps that all of them have.
 events::PlotSeries mean_curve(const std::vector<events::PlotSeries>& curves) {
   events::PlotSeries mean = curves.front();
   for (const events::PlotSeries& curve : curves) {

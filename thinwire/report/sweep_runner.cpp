@@ -20,7 +20,7 @@ constexpr auto kPollInterval = std::chrono::milliseconds(20);
 
 bool finished(const SweepRun& run) { return fs::exists(run.folder / "summary.json"); }
 
-// The last line a run printed that is not empty: its error message.
+// The last nonempty line that a run printed: its error message.
 std::string last_line(const fs::path& log) {
   std::string text = read_text_file(log);
   text.erase(text.find_last_not_of(" \n\r") + 1);

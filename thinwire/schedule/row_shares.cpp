@@ -6,7 +6,7 @@
 namespace thinwire::schedule {
 namespace {
 
-// Of the present members; empty where none is known.
+// Speeds of the present members; empty if none is known.
 std::vector<double> filled_speeds(std::span<const uint8_t> present, std::span<const float> speeds) {
   double sum = 0;
   int known = 0;
@@ -47,7 +47,7 @@ std::vector<uint64_t> share_rows(uint64_t batch, std::span<const uint8_t> presen
     const double ideal = static_cast<double>(batch) * filled[m] / sum;
     rows[m] = std::max<uint64_t>(1, static_cast<uint64_t>(ideal));
   }
-  // Member m's seconds with `more` rows more; the first of several equal ones is found.
+  // Member m's seconds with `more` additional rows; among equals the first is found.
   const auto seconds = [&](size_t m, uint64_t more) {
     return static_cast<double>(rows[m] + more) / filled[m];
   };

@@ -17,7 +17,7 @@
 namespace thinwire::sync {
 namespace {
 
-// A pseudo-gradient that was sent and whose sum has not been applied.
+// A pseudo-gradient that was sent, but whose sum has not been applied yet.
 struct InFlight {
   int64_t number;  // of the fragment's sends, from 1
   transport::Key key;
@@ -26,7 +26,7 @@ struct InFlight {
 struct FragmentState {
   DilocoFragment place;
   int64_t sent = 0;
-  int64_t settled = 0;  // of these, those whose sums were applied at an earlier end of the run
+  int64_t settled = 0;             // sends whose sums were applied at an earlier end of the run
   std::deque<InFlight> in_flight;  // oldest first
 };
 
@@ -107,7 +107,7 @@ class Diloco final : public Strategy {
       const auto done = continue_from(*fragment, round, *report);
       if (!done) return tl::unexpected(done.error());
     }
-    // Sums without buffers of their own were in the gradients, whose gaps must be zero again.
+    // Sums without their own buffers were in the gradients, whose gaps must be zero again.
     if (buffers_.empty() && !sending.empty()) worker_.gradients.clear();
     return report;
   }
@@ -131,8 +131,8 @@ class Diloco final : public Strategy {
     return round.roster[static_cast<size_t>(worker_.communicator.rank())];
   }
 
-  // A worker that becomes inactive comes back as new; what it has in flight stays, since the others
-  // wait for it.
+  // A worker that becomes inactive comes back like a new one; what it has in flight stays, because
+  // the others wait for it.
   void forget() {
     inner_.forget();
     step_.forget();
@@ -142,7 +142,7 @@ class Diloco final : public Strategy {
 
   static int64_t completed(const Round& round) { return static_cast<int64_t>(round.step) + 1; }
 
-  // The pseudo-gradient of a fragment's send: what stays in flight has memory of its own.
+  // Memory for the pseudo-gradient of a fragment's send: if it stays in flight, it has its own.
   std::span<float> pseudo_gradient(const FragmentState& fragment, int64_t number) {
     const std::span<float> buffer =
         buffers_.empty() ? worker_.gradients.all()
@@ -151,7 +151,7 @@ class Diloco final : public Strategy {
                           static_cast<size_t>(fragment.place.count));
   }
 
-  // Whether the sum that overlapped with training is due; at the end of the run every one is.
+  // Whether the sum that overlapped with training is due; at the end of the run every sum is.
   bool arrives(const FragmentState& fragment, const Round& round) const {
     if (options_.overlap != method::Overlap::kInner || fragment.in_flight.empty()) return false;
     const auto sent = static_cast<int64_t>(fragment.in_flight.front().key.round) + 1;
@@ -189,8 +189,8 @@ class Diloco final : public Strategy {
     fragments_[f].in_flight.push_back({number, key});
   }
 
-  // After a send: applies what must not stay in flight, and sets the weights that training goes on
-  // with.
+  // After a send: applies what must not stay in flight, and sets the weights with which training
+  // continues.
   Result<void> continue_from(FragmentState& fragment, const Round& round, StepReport& report) {
     const int64_t left = round.last ? 0 : options_.in_flight();
     auto done = collect(fragment, static_cast<size_t>(left), report);

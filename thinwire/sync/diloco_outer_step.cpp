@@ -10,7 +10,7 @@ namespace thinwire::sync {
 namespace {
 
 constexpr int64_t kGrain = 1024;
-// Values quantised at once; a multiple of every codec's block.
+// Number of values quantised at once; a multiple of every codec's block.
 constexpr int64_t kChunk = 4096;
 
 // All loops are elementwise and free of contraction: the same bits at any vector width.
@@ -71,7 +71,7 @@ THINWIRE_CLONES void nesterov_step(float* __restrict target, float* __restrict v
   }
 }
 
-// The values as receivers get them.
+// out = the values as receivers get them.
 void quantise(const WireCodec& codec, std::span<const float> values, std::span<float> out) {
   std::array<uint8_t, kChunk * sizeof(float)> bytes;
   const std::span encoded(bytes.data(), wire_bytes(codec.type, values.size()));

@@ -16,7 +16,7 @@
 namespace thinwire::sync {
 namespace {
 
-// A stateless client has no momentum: it compresses the round's delta alone.
+// A stateless client has no momentum: it compresses only the round's delta.
 method::DistroOptions encoder_options(method::DistroOptions options) {
   if (options.stateless()) options.decay = 0;
   return options;
@@ -106,7 +106,7 @@ class Distro final : public Strategy {
     in_flight_.push_back(round);
   }
 
-  // Applies the payloads of a round as that round's own step; the seconds spent waiting for them.
+  // Applies the payloads of a round as that round's step; returns the seconds spent waiting.
   Result<double> receive(const Round& round) {
     const Stopwatch waiting;
     worker_.slots.pause();
@@ -122,8 +122,8 @@ class Distro final : public Strategy {
     return seconds;
   }
 
-  // The factor of the gradient or the local delta: this worker's weight relative to an equal share,
-  // and the clipping and learning rate that belong into the momentum.
+  // The factor for the gradient or the local delta: this worker's weight relative to an equal
+  // share, and the clipping and learning rate that go into the momentum.
   float gain(const Round& round, float clip) const {
     const auto self = std::find_if(
         round.roster.begin(), round.roster.end(),
@@ -137,7 +137,7 @@ class Distro final : public Strategy {
     if (!stateless_) {
       return static_cast<float>(clip * share * (with_rate ? round.learning_rate : 1.0));
     }
-    // The delta points downhill and has the rate in it; at a rate of zero there is no delta.
+    // The delta points downhill and includes the rate; at a rate of zero there is no delta.
     if (with_rate || round.round_rate == 0) return static_cast<float>(-share);
     return static_cast<float>(-share / round.round_rate);
   }
@@ -163,7 +163,7 @@ class Distro final : public Strategy {
   std::optional<DistroStateless> stateless_;
   std::optional<DistroLookAhead> look_ahead_;
   std::deque<Round> in_flight_;  // rounds whose payloads have not been applied
-  Bytes payload_;                // this worker's own of them, for checkpoints
+  Bytes payload_;                // this worker's payload in flight, for checkpoints
 };
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace {
 
 using tensor::TileUpdate;
 
-constexpr size_t kSegmentsDecoded = 8;  // by a thread, one after the other
+constexpr size_t kSegmentsDecoded = 8;  // by a thread, one after another
 
 auto of_member(const transport::Delivery& delivery, const Round& round, const Failure& failure) {
   return fail(failure.kind, fmt::format("payload of member {} in round {}: {}", delivery.member,
@@ -106,7 +106,7 @@ Result<void> DistroApplier::decode(std::span<const transport::Delivery> deliveri
     if (!opened) failures[index] = opened.error();
   });
   if (auto opened = first_failure(failures); !opened) return opened;
-  // Some segments of each payload, since there may be fewer payloads than threads.
+  // A task is some segments of a payload, since there may be fewer payloads than threads.
   const size_t segments = tiles_.segments().size();
   const size_t blocks = (segments + kSegmentsDecoded - 1) / kSegmentsDecoded;
   failures.assign(deliveries.size() * blocks, {});

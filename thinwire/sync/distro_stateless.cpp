@@ -38,7 +38,7 @@ DistroStateless::DistroStateless(const method::DistroOptions& options,
       local_delta_(params.layout()) {
   if (options.local_steps > 1) shared_.emplace(params.layout());
   if (options.local_update == method::DistroUpdate::kAdamW) {
-    optim.weight_decay = 0;  // the shared update has it
+    optim.weight_decay = 0;  // the shared update applies it
     optimizer_ = optim::make_optimizer(optim, params.layout());
   }
 }

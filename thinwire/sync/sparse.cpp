@@ -43,7 +43,7 @@ class Sparse final : public Strategy {
     Result<StepReport> report =
         inactive ? StepReport{.synchronised = false} : inner_.after_step(round);
     if (!report || !schedule_.sends(0, static_cast<int64_t>(round.step) + 1)) return report;
-    // The gradients have been applied; their memory takes the mean.
+    // The gradients have already been applied; their memory is reused for the mean.
     const std::span<float> mean = worker_.gradients.all();
     const Bytes payload = inactive ? Bytes() : codec_.encode(shared_, worker_.params, id(round));
     const auto waited = exchange(round, payload, mean);
@@ -70,7 +70,7 @@ class Sparse final : public Strategy {
     return round.roster[static_cast<size_t>(worker_.communicator.rank())];
   }
 
-  // A worker that becomes inactive comes back as new.
+  // A worker that becomes inactive comes back like a new one.
   void forget() {
     inner_.forget();
     std::ranges::fill(codec_.error(), 0.0f);

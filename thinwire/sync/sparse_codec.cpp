@@ -101,7 +101,7 @@ void SparseCodec::take_segment(const codec::SparseSegment& segment,
   }
 }
 
-// What the receivers do not get goes back to where it was taken from.
+// Puts back what the receivers do not get.
 void SparseCodec::quantise_tensor(size_t tensor) {
   const size_t first_part = chunks_.parts[tensor];
   const auto parts = std::span(shapes_).subspan(first_part, chunks_.parts[tensor + 1] - first_part);

@@ -10,7 +10,7 @@
 namespace thinwire::train {
 namespace {
 
-// Apart from the strategies' operations, whose fragments count from 0.
+// Distinct from the strategies' operations, whose fragments count from 0.
 constexpr uint32_t kSpeeds = 0xffff'ffff;
 
 float speed_in(const Bytes& payload) {

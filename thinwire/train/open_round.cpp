@@ -10,7 +10,7 @@
 namespace thinwire::train {
 namespace {
 
-// Ids and rows: consecutive ones of the step's, in the order of the members.
+// Ids and rows: each member takes consecutive rows of the step, in the order of members.
 std::vector<RoundMember> open_roster(const config::Recipe& recipe, int members, int64_t step,
                                      int64_t every, std::span<const float> speeds) {
   const std::vector<config::Absence> absences = config::absences_of(recipe.sync, members);

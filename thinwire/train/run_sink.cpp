@@ -55,7 +55,7 @@ bool FolderSink::checkpoint_wanted() const {
   return interval_s_ > 0 && monotonic_seconds() - since_ >= interval_s_;
 }
 
-// Comes first, so that the step settled on is a later one.
+// Reaches the point first, so that the agreed step is a later one.
 bool FolderSink::checkpoint_due(int64_t completed) {
   const int64_t agreed = *checkpoint_step_.come_to(completed);
   if (checkpoint_wanted()) checkpoint_step_.settle_here();

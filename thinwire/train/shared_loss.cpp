@@ -7,7 +7,7 @@
 namespace thinwire::train {
 namespace {
 
-// Apart from the strategies' operations, whose fragments count from 0, and from MeasuredSpeeds'.
+// Distinct from the strategies' operations, whose fragments count from 0, and from MeasuredSpeeds'.
 constexpr uint32_t kLosses = 0xffff'fffe;
 
 }  // namespace

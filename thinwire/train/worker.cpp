@@ -53,7 +53,7 @@ Worker::Worker(const RunContext& context, transport::Communicator& communicator)
   restore();
 }
 
-// Sums in flight read the strategy's memory, which goes now.
+// Sums in flight read the strategy's memory, which is about to be freed.
 Worker::~Worker() { communicator_.leave(); }
 
 void Worker::restore() {
@@ -83,7 +83,7 @@ Round Worker::round_at(int64_t step) const {
   return open_round(recipe_, context_.run_id, communicator_.size(), step, speeds_.speeds());
 }
 
-// Called by the prefetcher's thread, so with speeds of its own.
+// Called on the prefetcher's thread, so it needs its own copy of the speeds.
 data::Prefetcher::Order Worker::order() const {
   const std::span<const float> speeds = speeds_.speeds();
   return [this, now = std::vector<float>(speeds.begin(), speeds.end())](uint64_t step) {
@@ -100,7 +100,7 @@ double Worker::simulated_clock() const {
   return context_.simulation == nullptr ? 0 : context_.simulation->clock(communicator_.rank());
 }
 
-// What is evaluated is in a checkpoint before, so that nothing is lost while that takes its time.
+// Weights are checkpointed before they are evaluated, so that nothing is lost if that takes long.
 RunEnd Worker::run() {
   const int64_t steps = recipe_.train.steps;
   const bool evaluates =
@@ -186,7 +186,7 @@ bool Worker::train_step(int64_t step, const data::Batch& batch, double data_s) {
   part.exchange_s = report->exchange_seconds;
   part.synchronised = report->synchronised;
   if (part.synchronised) part.digest = values_digest(std::as_const(shared()).all(), threads_);
-  // Where synchronisations are rare, looking at all that replicas agree on costs little.
+  // If synchronisations are rare, digesting everything that replicas agree on costs little.
   if (part.synchronised && strategy_->shared() != nullptr) part.state_digest = consensus_digest();
   part.update_s = updating.seconds() - part.exchange_s;
   const transport::TrafficCount after = communicator_.traffic();
@@ -273,7 +273,7 @@ std::optional<EvalPart> Worker::evaluate_rows(int64_t completed, const std::stri
     }
     const uint64_t count = std::min(static_cast<uint64_t>(max_rows_), mine.count - done);
     for (uint64_t row = 0; row < count; ++row) {
-      // Spread over the whole set where only a part of it is used.
+      // Rows are spread over the whole set if only a part of it is used.
       const uint64_t place = (mine.first + done + row) * rows.count() / all;
       rows.row(place, std::span(tokens).subspan(row * width, width));
     }

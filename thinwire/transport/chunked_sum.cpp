@@ -7,7 +7,7 @@
 namespace thinwire::transport {
 namespace {
 
-// Small enough for the second-level cache, and for a member that goes not to wait long.
+// Small enough for the L2 cache, and so that a member that leaves does not wait long.
 constexpr size_t kPieceValues = 16384;
 
 Result<void> check_length(size_t bytes, size_t expected) {
@@ -70,7 +70,7 @@ void ChunkedSum::start(int member, std::span<const float> values, const WireCode
                             wire_name(codec_->type)));
   }
   values_[member] = values;
-  // From the next owner on, so that members who start at once do not all begin with the same one.
+  // From the next owner on, so that members that start together do not all begin with the same one.
   const auto count = members_.size();
   for (size_t i = 1; i < count; ++i) {
     const int owner = members_[(static_cast<size_t>(place(member)) + i) % count];
@@ -178,7 +178,8 @@ SumTask ChunkedSum::forming_task(int owner, Chunk& chunk) {
       task.parts.push_back({member, values_.at(member).subspan(begin, count), {}, false});
       continue;
     }
-    // All that is left for the last piece, so that what is too long is refused, too.
+    // The last piece takes everything left, so that contributions that are too long are refused,
+    // too.
     const std::span<const uint8_t> all = contributions_.at({owner, member});
     const std::span<const uint8_t> left = all.subspan(std::min(first_byte, all.size()));
     const bool last = chunk.taken == chunk.pieces;

@@ -8,7 +8,7 @@ namespace thinwire::transport {
 namespace {
 
 constexpr uint8_t kVersion = 1;
-// What stands behind the body, without the operation: sender, receiver, length, kind, version.
+// Bytes after the body, without the operation: sender, receiver, length, kind, version.
 constexpr size_t kTrailerBytes = 4 + 4 + 8 + 1 + 1;
 constexpr size_t kOperationBytes = 8 + 8 + 4 + 8 + 4;
 
@@ -24,7 +24,7 @@ Operation get_operation(ByteReader& reader) {
   return operation;
 }
 
-// Kinds differ in whether they say anything.
+// Kinds differ in whether they have a body.
 Result<void> check_body(FrameKind kind, size_t bytes) {
   const bool silent = kind == FrameKind::kWithdrawal || kind == FrameKind::kLeave;
   const bool gives_reason = kind == FrameKind::kRefusal || kind == FrameKind::kAbort;

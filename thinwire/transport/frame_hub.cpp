@@ -39,7 +39,7 @@ void FrameHub::take_notes(TakeNote take) {
   hand_out_notes();
 }
 
-// One thread at a time, so that notes are taken in the order of their arrival.
+// One thread at a time, so that notes are delivered in the order of their arrival.
 void FrameHub::hand_out_notes() {
   const std::lock_guard handing_out(note_mutex_);
   Lock lock(mutex_);

@@ -95,7 +95,7 @@ Result<void> Hub::sum(uint64_t group, int member, const Key& key, std::span<floa
     failure = wait_for_carrier(lock, deadline, Collective::kAllReduce, operation, member);
   }
   if (failure) {
-    // Without this member's values nobody can go on with it.
+    // Without this member's values nobody can complete the sum.
     if (!sum->done()) sum->fail({FailureKind::kLostPeer, "a worker left the run"});
     changed_.notify_all();
   }
@@ -129,7 +129,7 @@ void Hub::withdraw(uint64_t group, int member, const Key& key) {
 void Hub::leave(int member) {
   Lock lock(mutex_);
   if (!meeting_.present(member)) return;
-  // Waiting lets others finish and forget sums, so this goes over a copy.
+  // While this waits, others may finish and remove sums, so it iterates over a copy.
   const auto concerned = meeting_.sums_of(member);
   meeting_.leave(member);
   carrier_->left(meeting_);
@@ -160,7 +160,7 @@ std::optional<Failure> Hub::wait(Lock& lock, const Deadline& deadline,
                  fmt::format("no answer from all workers within {} s", deadline.timeout_s)};
 }
 
-// An operation that is complete may still be on its way.
+// A complete operation may not have arrived yet.
 std::optional<Failure> Hub::wait_for_carrier(Lock& lock, const Deadline& deadline,
                                              Collective collective, const Operation& operation,
                                              int member) {

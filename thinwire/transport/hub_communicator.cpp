@@ -15,7 +15,7 @@ struct TrafficCounter {
 // One member's view of the run, or of a group of it.
 class HubCommunicator final : public Communicator {
  public:
-  // `members`: ids in the run by ids in this group; `outer` counts what this counts.
+  // `members`: ids in the run by rank in this group; what this counts, `outer` counts as well.
   HubCommunicator(std::shared_ptr<Hub> hub, std::vector<int> members, int self,
                   std::vector<std::shared_ptr<TrafficCounter>> outer)
       : hub_(std::move(hub)),

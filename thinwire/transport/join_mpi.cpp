@@ -24,11 +24,11 @@
 namespace thinwire::transport {
 namespace {
 
-// Tags of a frame's pieces: the last one, and those that more follow. A receiver takes them in the
-// order of sending, as MPI promises for messages that match the same receive.
+// Tags of a frame's pieces: the last piece, and pieces followed by more. A receiver gets them in
+// the order of sending, as MPI guarantees for messages that match the same receive.
 constexpr int kLast = 1;
 constexpr int kMore = 2;
-// How long the thread sleeps when there is nothing to do: what a message may be late by.
+// How long the thread sleeps when there is nothing to do: a message may be late by this much.
 constexpr std::chrono::microseconds kNap(200);
 
 // A frame to be sent, and when it was handed over.
@@ -38,7 +38,7 @@ struct Queued {
   double at;
 };
 
-// A piece of a frame on its way; MPI reads it until the request is complete.
+// A piece of a frame being sent; MPI reads it until the request is complete.
 struct Outgoing {
   int rank;
   std::shared_ptr<const Bytes> frame;
@@ -49,7 +49,7 @@ struct Outgoing {
 };
 
 struct Incoming {
-  int rank;  // that sent it
+  int rank;  // the sender
   Bytes piece;
   bool last;
 };
@@ -116,7 +116,7 @@ class Job final : public MpiJob {
     wake_.notify_all();
   }
 
-  // Until this rank is done, all it sent has gone, and all others are as far.
+  // Runs until this rank is done, everything it sent has left, and all others have got as far.
   void move_frames() {
     MPI_Request all_done = MPI_REQUEST_NULL;
     for (int over = 0; over == 0;) {
@@ -209,7 +209,7 @@ class Job final : public MpiJob {
     deliver_frame(hubs_, first_member(rank), first_member(rank + 1), std::move(frame));
   }
 
-  // Frames between members of this rank.
+  // Delivers frames between members of this rank.
   bool deliver_here() {
     std::deque<Bytes> arrived;
     {
@@ -242,7 +242,7 @@ class Job final : public MpiJob {
   std::optional<Pacer> pacer_;
   std::deque<Outgoing> leaving_;
   std::list<Outgoing> sending_;
-  std::multimap<double, Incoming> held_;  // by the time at which they have come in
+  std::multimap<double, Incoming> held_;  // by time of arrival
   std::vector<Bytes> arrived_;            // pieces of frames, by rank
   std::atomic<bool> stop_ = false;
   std::thread thread_;

@@ -10,8 +10,8 @@
 namespace thinwire::transport {
 namespace {
 
-// All members of a run. Sums go on behind compute: a thread of the hub, started when the first one
-// can go on, forms them.
+// All members of a run. Sums are formed during computation by a thread of the hub, which is started
+// when the first sum can proceed.
 class LocalHub final : public Hub {
  public:
   LocalHub(int members, std::shared_ptr<Carrier> carrier)

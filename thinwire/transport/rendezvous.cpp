@@ -222,7 +222,7 @@ void Rendezvous::send_to_all(FrameKind kind, int from, std::span<const uint8_t> 
   send_to(members_, {kind, from, from, {}}, body);
 }
 
-// From the next one on, so that members who send at once do not all begin with the same receiver.
+// From the next one on, so that members that send together do not all begin with the same receiver.
 void Rendezvous::send_to(std::span<const int> members, const FrameHead& head,
                          std::span<const uint8_t> body) {
   const auto own =

@@ -78,7 +78,7 @@ void SimulatedNetwork::left(const Rendezvous& meeting) {
   end_what_can(meeting);
 }
 
-// An operation ends when all have started it and it is the first that waits on each of its links.
+// An operation ends when all have started it and it is the first in the queue of each of its links.
 bool SimulatedNetwork::can_end(const Transfer& transfer, const Rendezvous& meeting) const {
   return std::ranges::all_of(meeting.members(transfer.name.operation.group), [&](int member) {
     const auto& queue = state(member).queue;

@@ -55,7 +55,7 @@ void accumulate_tile(const DctTables& tables, const float* tile, int64_t stride,
     tile = copy;
     stride = wp;
   }
-  // Columns become rows of coefficients; whole groups of them are stored.
+  // Columns become rows of coefficients, which are stored in whole groups.
   Fetcher momentum_soon(soon.momentum, soon.count, wp / kLanes * calls_of(h));
   for_side(h, [&](auto n) HWY_ATTR {
     for (int64_t at = 0; at < wp; at += kLanes) {
@@ -82,7 +82,7 @@ void accumulate_tile(const DctTables& tables, const float* tile, int64_t stride,
 }
 
 // row[0 ... Vectors * kLanes) = sum of value * B[b] over the entries from `entry` on whose slots
-// are below `end`; returns the entry behind them. `basis` begins at the first column of the row.
+// are below `end`; returns the entry after them. `basis` begins at the first column of the row.
 template <int Vectors>
 HWY_INLINE int64_t sum_row(const DctSide& side, const Entries& entries, int64_t entry, int end,
                            const float* basis, float* row) {
@@ -120,13 +120,13 @@ void sum_rows(const DctTables& tables, const Entries& entries, float* along, Fet
   }
 }
 
-// The same where most rows have no entry or one: no guessing how many come next.
+// The same if most rows have no entry or only one: avoids mispredicting how many come next.
 void sum_few(const DctTables& tables, const Entries& entries, float* along) {
   const D d;
   const auto w = static_cast<uint32_t>(tables.columns.n);
   const int64_t wp = padded(w);
   for (int64_t i = 0; i < tables.rows.n * wp; i += kLanes) hn::StoreU(hn::Zero(d), d, along + i);
-  const uint64_t reciprocal = ((uint64_t{1} << 24) + w - 1) / w;  // of slots below 2^16 it is exact
+  const uint64_t reciprocal = ((uint64_t{1} << 24) + w - 1) / w;  // exact for slots below 2^16
   for (int64_t entry = 0; entry < entries.count; ++entry) {
     const uint32_t slot = entries.slots[entry];
     const auto a = static_cast<uint32_t>(slot * reciprocal >> 24);
@@ -140,8 +140,8 @@ void sum_few(const DctTables& tables, const Entries& entries, float* along) {
   }
 }
 
-// Rows of the inverse along the columns, as long as in the workspace; then calls of fetch.more()
-// that are left for the inverse down the rows.
+// Computes the rows of the inverse along the columns, as long as in the workspace; returns the
+// fetcher, whose remaining calls of more() are for the inverse down the rows.
 Fetcher inverse_along(const DctTables& tables, const Entries& entries, float* along,
                       const SoonNeeded& soon) {
   const int64_t vectors = padded(tables.columns.n) / kLanes;

@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // as the reference implementation
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // as in the reference implementation
 constexpr int kMaxHeaderDepth = 3;                 // header, tensor, shape or byte range
 constexpr size_t kPieceValues = size_t{1} << 16;
 constexpr const char* kMetadataKey = "__metadata__";
@@ -147,7 +147,7 @@ Metadata parse_metadata(const fs::path& path, const Json& value) {
   return metadata;
 }
 
-// The ranges in order must lie end to end and fill the data.
+// The ranges, in order, must be contiguous and cover the data.
 void check_cover(const fs::path& path, std::vector<Located>& tensors, uint64_t data_bytes) {
   std::sort(tensors.begin(), tensors.end(), [](const Located& a, const Located& b) {
     return std::tie(a.range.begin, a.range.end) < std::tie(b.range.begin, b.range.end);
@@ -180,7 +180,7 @@ float half_to_float(uint16_t half) {
   return std::bit_cast<float>(sign | (wide << 23) | (mantissa << 13));
 }
 
-// Converts elements that may lie at any address.
+// Converts elements that may be at any address.
 template <typename Stored, typename Out, typename Convert>
 void convert(const void* data, std::span<Out> out, Convert to_out) {
   const auto* at = static_cast<const uint8_t*>(data);
@@ -205,7 +205,7 @@ std::string make_header(const std::vector<SafetensorsEntry>& entries, DType dtyp
     at = end;
   }
   std::string text = header.dump();
-  text.resize((text.size() + 7) / 8 * 8, ' ');  // so that the data are aligned
+  text.resize((text.size() + 7) / 8 * 8, ' ');  // so that the data is aligned
   return text;
 }
 
@@ -225,7 +225,7 @@ SafetensorsReader::SafetensorsReader(const fs::path& path) : path_(path), file_(
   }
   check_cover(path_, tensors, data.size());
   for (Located& tensor : tensors) {
-    // TensorView describes writable memory too; this mapping is not, as the header says.
+    // TensorView is not const, but this mapping is read-only, as the header says.
     tensor.view.data = const_cast<uint8_t*>(data.data() + tensor.range.begin);
     names_.push_back(tensor.name);
     tensors_.emplace(std::move(tensor.name), std::move(tensor.view));

@@ -11,7 +11,7 @@
 namespace thinwire::tensor {
 namespace {
 
-// Where one key/value head and its query heads lie in the rows of qkv and out.
+// Where one key/value head and its query heads are in the rows of qkv and out.
 template <typename T>
 struct HeadColumns {
   HeadColumns(const AttentionShape& shape, int64_t kv_head, T* qkv)
@@ -21,7 +21,7 @@ struct HeadColumns {
   T* value;
 };
 
-// Keys as the right operand of their product with queries: [T, D] as they are, or [D, T], which the
+// Keys as the right operand of their product with queries: [T, D] as stored, or [D, T], which the
 // BLAS multiplies faster.
 struct KeyOperand {
   const float* data;
@@ -32,7 +32,7 @@ struct KeyOperand {
   }
 };
 
-// Rotated keys and plain values of all positions into scratch.
+// Copies rotated keys and unrotated values of all positions to scratch.
 template <typename T>
 void load_keys_values(const AttentionShape& shape, const RopeTable& rope, int64_t sequence,
                       const HeadColumns<const T>& columns, AttentionScratch& scratch) {
@@ -54,7 +54,7 @@ void load_queries(const AttentionShape& shape, const RopeTable& rope, int64_t fi
                            scratch.query.data(), d);
 }
 
-// What the gradients of one head need of its output and the output's gradient.
+// Computes what the gradients of one head need from its output and the output's gradient.
 template <typename T>
 void load_output_gradient(const AttentionShape& shape, int64_t sequence, const T* out,
                           const T* dout, AttentionScratch& s) {
@@ -64,8 +64,8 @@ void load_output_gradient(const AttentionShape& shape, int64_t sequence, const T
   kernel.row_dots(sequence, d, out, width, dout, width, s.row_dots.data());
 }
 
-// Adds what the queries [first, first + rows) and the keys from `key` up to kKeyBlock behind it, or
-// to the diagonal, mean to each other's gradients. The first tile of queries sets dquery.
+// Adds the mutual gradient contributions of the queries [first, first + rows) and the kKeyBlock
+// keys from `key` on, or up to the diagonal. The first tile of queries sets dquery.
 void backward_tile(int64_t d, int64_t first, int64_t rows, int64_t key, const float* log_sum_exp,
                    AttentionScratch& s) {
   constexpr Transpose kNo = Transpose::kNo, kYes = Transpose::kYes;
@@ -86,7 +86,7 @@ void backward_tile(int64_t d, int64_t first, int64_t rows, int64_t key, const fl
 }
 
 // Gradients of one head: overwrites its queries and adds to dkey and dvalue. A block of keys and
-// its gradients stay in the cache while the queries pass.
+// its gradients stay in the cache while the queries go by.
 template <typename T>
 void backward_head(const AttentionShape& shape, const RopeTable& rope, int64_t sequence, T* query,
                    const T* out, const T* dout, const float* log_sum_exp, AttentionScratch& s) {

@@ -11,8 +11,9 @@
 namespace thinwire::tensor {
 namespace {
 
-// The product back to the model's width is deep and small: split by rows alone, every thread would
-// read and pack all weights. The number of parts is fixed, so that threads do not change the bits.
+// The product back to the model's width is deep and small: if it were split only by rows, every
+// thread would read and pack all weights. The number of parts is fixed, so the number of threads
+// does not change the bits.
 constexpr int64_t kDepthParts = kLogitParts;
 constexpr int64_t kRowGrain = 16;
 
@@ -66,7 +67,7 @@ double LinearCrossEntropy<T>::chunk_loss(int64_t rows, const T* x, const T* weig
 template <typename T>
 void LinearCrossEntropy<T>::multiply_back(int64_t rows, const T* weight) {
   const int64_t c = width_, size = rows * c;
-  // As few bands of rows as give every thread the same number of tasks.
+  // The smallest number of bands of rows that gives every thread the same number of tasks.
   const int64_t bands = threads_.size() / std::gcd(int64_t{threads_.size()}, kDepthParts);
   const int64_t grains = (rows + kRowGrain - 1) / kRowGrain;
   const auto border = [&](int64_t band) {
@@ -111,7 +112,8 @@ double LinearCrossEntropy<T>::loss_and_gradients(int64_t rows, const T* x, const
     const float* const row_factors = factors == nullptr ? nullptr : factors + first;
     sum += chunk_loss(count, x + first * c, weight, targets + first, row_factors, true);
     multiply_back(count, weight);
-    // What the rows of the logits' gradients lack, on the narrow side of both products.
+    // Applies the denominators that the rows of the logits' gradients lack, on the narrow side of
+    // both products.
     threads_.for_ranges(count, 1, [&](int64_t begin, int64_t end, int) {
       const int64_t part = end - begin, at = (first + begin) * c;
       float* const inverse = denominators_.data() + begin;

@@ -117,7 +117,7 @@ void swiglu_backward(int64_t rows, int64_t width, T* gate_up, const T* dout, T* 
   }
 }
 
-// The processor follows rows in memory by itself only where they lie one behind the other.
+// The CPU prefetches rows by itself only if they are contiguous in memory.
 template <typename T>
 HWY_INLINE void prefetch_row(const T* row, int64_t rows_left, int64_t width, int64_t stride) {
   constexpr int64_t kAhead = 6;
@@ -262,12 +262,12 @@ HWY_INLINE void multiply_row(T* row, size_t n, float factor) {
   });
 }
 
-// The greatest logit is not known until the row's end, but exp may be taken of differences to any
-// value near it: to the greatest so far, as long as none exceeds that by more than kHeadroom.
+// The greatest logit is not known until the end of the row, but exp may be taken relative to any
+// value near it: the greatest so far, as long as none exceeds it by more than kHeadroom.
 template <typename T>
 float cross_entropy(int64_t vocabulary, float* logits, int64_t target, T* gradient,
                     float* denominator) {
-  constexpr size_t kPiece = 4096;  // logits that stay in the first cache
+  constexpr size_t kPiece = 4096;  // logits that stay in the L1 cache
   constexpr float kHeadroom = 8;
   const size_t n = static_cast<size_t>(vocabulary);
   const float chosen = logits[target];
@@ -287,7 +287,7 @@ float cross_entropy(int64_t vocabulary, float* logits, int64_t target, T* gradie
                                : exp_row(piece, count, shift, gradient + first);
   }
   if (gradient != nullptr) {
-    // The target's entry apart: p - 1 loses digits once p has been rounded to T.
+    // The target's entry separately: p - 1 loses digits once p has been rounded to T.
     const float at_target = std::exp(chosen - shift) - sum;
     if constexpr (std::is_same_v<T, float>) {
       gradient[target] = at_target;

@@ -13,7 +13,7 @@ constexpr int kThreads = 256;
 constexpr int kWarp = 32;
 constexpr int kWarps = kThreads / kWarp;
 
-// The threads of a block, as OnlyLane of portable_kernels.h.
+// The threads of a block, with the interface of OnlyLane in portable_kernels.h.
 class BlockLanes {
  public:
   __device__ explicit BlockLanes(float* shared) : shared_(shared) {}
@@ -29,7 +29,7 @@ class BlockLanes {
   __device__ void barrier() { __syncthreads(); }
 
  private:
-  // Within each warp by a butterfly, then over the warps in their order: the same for each thread.
+  // Within each warp by a butterfly, then over the warps in order: the same result for each thread.
   template <typename Combine>
   __device__ float over_block(float value, Combine combine) {
     for (int distance = kWarp / 2; distance > 0; distance /= 2) {

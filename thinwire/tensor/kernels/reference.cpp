@@ -5,7 +5,7 @@
 namespace thinwire::tensor::reference {
 namespace {
 
-// Row of one head at one position, turned by its position.
+// Row of one head at one position, rotated by its position.
 std::vector<double> rotated(const double* x, int64_t size, int64_t position, double theta) {
   std::vector<double> out(static_cast<size_t>(size));
   const int64_t half = size / 2;

@@ -36,7 +36,7 @@ void interleave(const uint16_t* first, const uint16_t* second, int64_t count, ui
   }
 }
 
-// Pairs of values change rows for columns: to[c, r] = from[r, c]. Strides are in values.
+// Transposes pairs of values: to[c, r] = from[r, c]. Strides are in values.
 void turn(int64_t rows, int64_t columns, const uint16_t* from, int64_t from_stride, uint16_t* to,
           int64_t to_stride) {
   int64_t c = 0;

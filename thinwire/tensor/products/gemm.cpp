@@ -26,7 +26,7 @@ template <typename In, typename Out>
 void gemm(ThreadPool& threads, Transpose a, Transpose b, int64_t m, int64_t n, int64_t k,
           const In* A, int64_t lda, const In* B, int64_t ldb, float beta, Out* C, int64_t ldc) {
   if (threads.size() == 1) return gemm(a, b, m, n, k, A, lda, B, ldb, beta, C, ldc);
-  // Every thread reads one operand whole and packs it: better the smaller one.
+  // Every thread reads and packs all of one operand, which should be the smaller one.
   if (m >= n) {
     threads.for_ranges(m, kSlabGrain, [&](int64_t begin, int64_t end, int) {
       const In* rows = A + (a == Transpose::kNo ? begin * lda : begin);

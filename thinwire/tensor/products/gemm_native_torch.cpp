@@ -1,7 +1,7 @@
-// bf16 products by the processor's bf16 instructions. fp32 results come from oneDNN's kernel for
-// one block (batch-reduce GEMM), the only one with fp32 results that LibTorch lets others call: we
-// cut, pack and add blocks. bf16 results that nothing is added to come from at::mm, which rounds
-// its fp32 sums once and is a few per cent faster.
+// bf16 products with the CPU's bf16 instructions. fp32 results come from oneDNN's kernel for one
+// block (batch-reduce GEMM), the only one with fp32 results that LibTorch exposes: we cut, pack and
+// add the blocks. bf16 results that do not add to old values come from at::mm, which rounds its
+// fp32 sums once and is a few per cent faster.
 #include <ATen/core/Tensor.h>
 #include <ATen/native/CPUBlas.h>
 #include <ATen/ops/from_blob.h>
@@ -20,11 +20,11 @@
 namespace thinwire::tensor {
 namespace {
 
-// Blocks of B, packed, and of rows of A stay in the second cache together.
+// Packed blocks of B and blocks of rows of A stay in the L2 cache together.
 constexpr int64_t kDepth = 512;
 constexpr int64_t kColumns = 512;
 constexpr int64_t kRows = 64;
-// Of a bf16 result, fp32 sums of so many rows and columns at a time.
+// For a bf16 result: rows and columns of its fp32 sums formed at a time.
 constexpr int64_t kSumSide = 512;
 static_assert(kRows <= kPairColumns && kColumns % kPairColumns == 0);
 
@@ -43,7 +43,7 @@ const at::BFloat16* as_torch(const Bf16* values) {
   return reinterpret_cast<const at::BFloat16*>(values);
 }
 
-// C = A B, or += where `add`; B in panels of pairs.
+// C = A B, or C += A B if `add`; B in panels of pairs.
 void multiply_block(int64_t rows, int64_t columns, int64_t depth, const Bf16* A, int64_t lda,
                     const Bf16* B, bool add, float* C, int64_t ldc) {
   const int64_t even = (depth + 1) / 2 * 2;
@@ -88,7 +88,7 @@ void multiply(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const B
       }
     }
   }
-  // Until then AMX is set up for the last block, on which other products must not rely.
+  // Until this call AMX stays set up for the last block, on which other products must not rely.
   at::native::cpublas::brgemm_release();
 }
 
@@ -99,7 +99,7 @@ at::Tensor as_matrix(Transpose transpose, int64_t rows, int64_t columns, const B
                        {plain ? ld : int64_t{1}, plain ? int64_t{1} : ld}, at::kBFloat16);
 }
 
-// oneDNN refuses to make the kernel where an instruction, or leave to use it, is missing.
+// oneDNN refuses to create the kernel if an instruction, or the permission to use it, is missing.
 bool multiplies_one_block() {
   const Bf16 a[2] = {to_bf16(2), to_bf16(3)};
   const Bf16 b[2 * kPairColumns] = {to_bf16(5), to_bf16(7)};

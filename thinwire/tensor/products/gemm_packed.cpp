@@ -11,7 +11,7 @@
 
 #include "thinwire/tensor/kernels/simd-inl.h"
 
-// Outside the target namespaces, once.
+// Once, outside the target namespaces.
 #ifndef THINWIRE_TENSOR_GEMM_PACKED_COMMON_
 #define THINWIRE_TENSOR_GEMM_PACKED_COMMON_
 
@@ -31,8 +31,8 @@ struct Product {
   int64_t ldc;
 };
 
-// Blocks: a B panel of kDepth x (two vectors) stays in the first cache, an A block of kRows x
-// kDepth in the second.
+// Blocks: a B panel of kDepth x (two vectors) stays in the L1 cache, an A block of kRows x kDepth
+// in the L2 cache.
 inline constexpr int64_t kDepth = 256;
 inline constexpr int64_t kRows = 144;
 inline constexpr int64_t kColumns = 512;
@@ -79,9 +79,9 @@ HWY_INLINE void copy_widened(const In* from, int64_t count, float* to) {
 HWY_INLINE float widened(float value) { return value; }
 HWY_INLINE float widened(Bf16 value) { return to_float(value); }
 
-// Rows [row, row + rows) and depth [from, from + depth) of op(A) in panels of kTileRows rows,
-// missing rows zero. A panel holds its rows one after the other, kDepth apart; of a transposed A,
-// where neighbours in memory belong to different rows, it holds kTileRows values for each depth.
+// Packs rows [row, row + rows) and depth [from, from + depth) of op(A) in panels of kTileRows rows,
+// with missing rows zero. A panel holds its rows one after another, kDepth apart; for a transposed
+// A, where neighbours in memory belong to different rows, it holds kTileRows values for each depth.
 template <typename In>
 void pack_a(const Product<In>& p, int64_t row, int64_t rows, int64_t from, int64_t depth,
             float* to) {
@@ -107,8 +107,8 @@ void pack_a(const Product<In>& p, int64_t row, int64_t rows, int64_t from, int64
   }
 }
 
-// Depth [from, from + depth) and columns [column, column + columns) of op(B) in panels of two
-// vectors of columns: all columns of a depth, then the next depth.
+// Packs depth [from, from + depth) and columns [column, column + columns) of op(B) in panels of two
+// vectors of columns: all columns of one depth, then the next depth.
 template <typename In>
 void pack_b(const Product<In>& p, int64_t from, int64_t depth, int64_t column, int64_t columns,
             float* to) {
@@ -217,7 +217,7 @@ void multiply(const Product<In>& p) {
 void multiply_float(const Product<float>& p) { multiply(p); }
 void multiply_bf16(const Product<Bf16>& p) { multiply(p); }
 
-// Rounds a block of fp32 sums into a bf16 matrix, with beta times what is there.
+// Rounds a block of fp32 sums, plus beta times the old values, into a bf16 matrix.
 void round_block(const float* from, int64_t rows, int64_t columns, float beta, Bf16* to,
                  int64_t ld) {
   const D d;
@@ -245,7 +245,7 @@ HWY_EXPORT(round_block);
 
 namespace {
 
-// Without depth there is nothing to add: C = beta * C.
+// With depth 0 there is nothing to add: C = beta * C.
 void scale_matrix(int64_t m, int64_t n, float beta, float* C, int64_t ldc) {
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t j = 0; j < n; ++j) C[i * ldc + j] = beta == 0 ? 0.0f : beta * C[i * ldc + j];
@@ -275,7 +275,7 @@ void gemm_packed(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, cons
     if (k <= 0) return scale_matrix(m, n, beta, C, ldc);
     multiply(Product<In>{a, b, m, n, k, A, lda, B, ldb, beta, C, ldc});
   } else {
-    // Sums in fp32 for a block of C at a time, rounded once.
+    // fp32 sums of one block of C at a time, each rounded once.
     constexpr int64_t kBlock = kColumns;
     thread_local const std::unique_ptr<float[]> sums(new float[kBlock * kBlock]);
     for (int64_t i = 0; i < m; i += kBlock) {

@@ -1,8 +1,8 @@
-// gemm.h with LibTorch. fp32 goes straight to the BLAS inside LibTorch: at::mm costs 5 to 10
-// microseconds a call, more than the small products of attention themselves. Its Fortran symbol is
-// weak here, for wheels that do not export one; then our own kernel computes. bf16 goes to oneDNN
-// (gemm_native_torch.cpp) where the processor multiplies it, else, widened block by block, to the
-// BLAS, whose own bf16 products are no faster than that.
+// gemm.h with LibTorch. fp32 goes directly to the BLAS inside LibTorch: at::mm costs 5 to 10
+// microseconds per call, more than the small products of attention themselves. The BLAS's Fortran
+// symbol is weak here, because some wheels do not export it; then our own kernel computes. bf16
+// goes to oneDNN (gemm_native_torch.cpp) if the CPU has bf16 instructions; otherwise it is widened
+// block by block and goes to the BLAS, whose own bf16 products are no faster than that.
 #include "thinwire/tensor/products/gemm_torch.h"
 
 #include <ATen/Parallel.h>
@@ -30,8 +30,8 @@ bool fits_blas(int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldb, int64_
   return std::max({m, n, k, lda, ldb, ldc}) <= std::numeric_limits<int>::max();
 }
 
-// Blocks of bf16 operands, widened, and of fp32 sums: a few MB for each thread, large enough for
-// the product of two of them to pay for the widening.
+// Side of blocks of widened bf16 operands and of fp32 sums: a few MB for each thread, large enough
+// that the product of two of them pays for the widening.
 constexpr int64_t kBlockSide = 1024;
 constexpr int64_t kBlockDepth = 384;
 
@@ -41,8 +41,8 @@ struct WidenedBlocks {
   AlignedBuffer<float> sums{kBlockSide * kBlockSide};
 };
 
-// Rows [row, row + rows) and columns [column, column + columns) of op(matrix), one line of memory
-// behind the other; returns the distance between the lines.
+// Widens rows [row, row + rows) and columns [column, column + columns) of op(matrix) to contiguous
+// memory; returns the distance between its lines.
 int64_t widen(Transpose transpose, int64_t row, int64_t rows, int64_t column, int64_t columns,
               const Bf16* matrix, int64_t ld, float* to) {
   if (transpose == Transpose::kYes) {
@@ -53,7 +53,7 @@ int64_t widen(Transpose transpose, int64_t row, int64_t rows, int64_t column, in
   return columns;
 }
 
-// bf16 products by the BLAS's fp32 ones, which are faster than our own kernel.
+// bf16 products with the BLAS's fp32 products, which are faster than our own kernel.
 template <typename Out>
 void gemm_widened(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const Bf16* A,
                   int64_t lda, const Bf16* B, int64_t ldb, float beta, Out* C, int64_t ldc) {

@@ -19,7 +19,7 @@ void* allocate_aligned(size_t bytes) {
   const size_t alignment = huge ? kHugePage : kLine;
   void* const data = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
   if (data == nullptr) throw std::bad_alloc();
-  if (huge) madvise(data, bytes, MADV_HUGEPAGE);  // a wish; without it all is the same
+  if (huge) madvise(data, bytes, MADV_HUGEPAGE);  // only a hint; results do not depend on it
   return data;
 }
 

@@ -1,5 +1,5 @@
-// device.h and mirror.h with LibTorch, whose include folder holds another version of fmt than the
-// one that is linked; so no fmt here.
+// device.h and mirror.h with LibTorch. Its include folder holds a different version of fmt from the
+// linked one, so fmt must not be used here.
 #include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
@@ -16,8 +16,8 @@
 namespace thinwire::tensor {
 namespace {
 
-// Page-locks host memory, which the GPU then reads and writes at the full speed of its bus. Where
-// the system refuses, copies are slower and nothing else changes.
+// Page-locks host memory, which the GPU then reads and writes at the full speed of its bus. If the
+// system refuses, copies are slower and nothing else changes.
 class Pinned {
  public:
   Pinned([[maybe_unused]] const DevicePlace& device, [[maybe_unused]] float* host,
@@ -26,7 +26,7 @@ class Pinned {
     if (device.kind != Device::kCuda) return;
     const auto bytes = static_cast<size_t>(count) * sizeof(float);
     if (cudaHostRegister(host, bytes, cudaHostRegisterPortable) == cudaSuccess) host_ = host;
-    cudaGetLastError();  // a refusal is no error of the calls that follow
+    cudaGetLastError();  // clears a refusal, so that later calls do not report it
 #endif
   }
 #ifdef THINWIRE_CUDA
