@@ -11,10 +11,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The contract tests, which need the most, hold some 30 MB at once.
+// The contract tests, which need the most, use about 30 MB at once.
 constexpr std::uintmax_t kRoom = 256 << 20;
 
-// A folder of this process in memory, removed when it ends; no path where there is no room.
+// A folder of this process in memory, removed when the process ends; an empty path if there is no
+// room.
 class MemoryFolder {
  public:
   MemoryFolder() {

@@ -1,5 +1,5 @@
-// Files that tests read, and where they write. Where they lie is known to paths.cpp alone, so that
-// every other object file of the tests is the same in any checkout and comes out of the compiler's
+// Files that tests read, and where they write. Only paths.cpp knows their locations, so that every
+// other object file of the tests is the same in any checkout and can come from the compiler's
 // cache.
 #pragma once
 
@@ -14,8 +14,8 @@ std::filesystem::path source_file(const std::string& name);
 // A file of the data shared by several projects, in a folder that may be absent.
 std::filesystem::path shared_data(const std::string& name);
 
-// Where tests write much that need not reach a disk: a folder in memory, which goes away with the
-// process, or gtest's temporary folder where TEST_TMPDIR names one or memory has no room.
+// Where tests write large amounts that need not reach a disk: a folder in memory, which is removed
+// with the process, or gtest's temporary folder if TEST_TMPDIR names one or memory has no room.
 std::filesystem::path memory_folder();
 
 }  // namespace thinwire::tests

@@ -15,7 +15,7 @@
 
 namespace thinwire {
 
-// A folder of this test alone, empty at first.
+// A folder only for this test, initially empty.
 inline fs::path test_folder(const fs::path& root = testing::TempDir()) {
   const auto* info = testing::UnitTest::GetInstance()->current_test_info();
   std::string name = std::string(info->test_suite_name()) + "." + info->name();
@@ -70,7 +70,7 @@ inline config::Recipe tiny_recipe(const fs::path& folder, std::vector<std::strin
   return method::load_recipe("", all);
 }
 
-// The message of what the action throws; empty: it throws nothing.
+// The message of the exception from the action; empty if it throws nothing.
 inline std::string message_of(const std::function<void()>& action) {
   try {
     action();

@@ -1,6 +1,6 @@
-// The wire codecs on one core: bytes of fp32 values coded, and decoded, a second, beside a copy of
-// the same values. Arguments: format (by WireType), KiB of values at a time; the small size stays
-// in the cache, the large one streams from memory.
+// The wire codecs on one core: bytes of fp32 values encoded, and decoded, per second, beside a copy
+// of the same values. Arguments: format (by WireType), KiB of values at a time; the small size
+// stays in the cache, the large one streams from memory.
 #include <benchmark/benchmark.h>
 
 #include <cstring>

@@ -1,5 +1,5 @@
 // Speed of a Llama's forward and backward pass: tokens/s, model FLOP/s (train_flops_per_token), and
-// the latter's share of what one product of the MLP's shape reaches in the same run on the same
+// the latter as a share of the speed of one product of the MLP's shape in the same run on the same
 // threads.
 #include <benchmark/benchmark.h>
 

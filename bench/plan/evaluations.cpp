@@ -1,5 +1,5 @@
-// How fast the planner answers: closed forms of the scaling-law paper evaluated a second, the cells
-// of the eager-updates paper's table 5, and the cost of one method for given members.
+// How fast the planner is: evaluations per second of the scaling-law paper's closed forms, the
+// cells of the eager-updates paper's table 5, and the cost of one method for given members.
 #include <benchmark/benchmark.h>
 
 #include "thinwire/plan/eager_table.h"

@@ -1,6 +1,6 @@
 // The phases of DisTrO's step (distro_step.cpp) on one thread, each on a tile that stays in the
-// cache, so that memory does not hide what the arithmetic takes. Arguments: rows and columns of the
-// tile. The 51.7 M model has 9536 tiles of 64 x 64, 3072 of 43 x 64 and 1536 of 64 x 43.
+// cache, so that memory does not hide the time of the arithmetic. Arguments: rows and columns of
+// the tile. The 51.7 M model has 9536 tiles of 64 x 64, 3072 of 43 x 64 and 1536 of 64 x 43.
 #include <benchmark/benchmark.h>
 
 #include <numeric>
@@ -44,7 +44,7 @@ struct Tile {
   codec::FloatBuffer workspace;
 };
 
-// What some members sent of many tiles, slots at random.
+// What some members sent of many tiles, with random slots.
 struct Sent {
   Sent(const Tile& tile, int members) {
     const int slots = tile.rows * tile.columns;
@@ -142,7 +142,7 @@ void bm_mean(benchmark::State& state) {
   }
 }
 
-// Inverse transform and update of a tile of which as many slots were sent as the third argument.
+// Inverse transform and update of a tile; the third argument is the number of slots that were sent.
 void bm_step(benchmark::State& state) {
   Tile tile(state);
   std::vector<uint16_t> slots(static_cast<size_t>(state.range(2)));

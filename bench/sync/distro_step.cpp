@@ -3,7 +3,7 @@
 // the payloads of `workers`, aggregate, inverse transform, update). Arguments: workers, threads.
 //
 // `traffic` is the least memory traffic of the step (encode reads gradient and momentum and writes
-// the momentum; apply reads and writes the parameters) over the time it took, to be held against
+// the momentum; apply reads and writes the parameters) over the time it took, to be compared with
 // what bm_copy reaches on the same machine.
 #include <benchmark/benchmark.h>
 
@@ -57,7 +57,7 @@ struct Step {
     return encoder.encode(gradients, 1e-3f, id);
   }
 
-  // Payloads of as many workers, each with its own slots.
+  // Payloads of this many workers, each with its own slots.
   std::vector<transport::Delivery> deliveries(int workers) {
     std::vector<transport::Delivery> list;
     for (int worker = 0; worker < workers; ++worker) {

@@ -1,6 +1,6 @@
-// Speed of bf16 matrix products by each way there is (tensor/products/gemm.h), on one thread, in
-// the shapes of training steps: of the model of 51.7 M parameters in docs/speed.md and of the
-// quickstart's.
+// Speed of bf16 matrix products by every available way (tensor/products/gemm.h), on one thread, in
+// the shapes of training steps: those of the model of 51.7 M parameters in docs/speed.md and of the
+// quickstart.
 #include <benchmark/benchmark.h>
 
 #include <string>

@@ -19,7 +19,8 @@ TEST(Bf16, EveryValueSurvivesTheWayThereAndBack) {
   }
 }
 
-// The neighbour that is nearer, and the even one at equal distance, in every binade and sign.
+// Gives the nearer neighbour, and the even one at equal distance, in every binade and for both
+// signs.
 TEST(Bf16, RoundsToNearestTiesToEven) {
   for (uint32_t sign : {0u, 0x8000u}) {
     for (uint32_t exponent = 0; exponent < 255; ++exponent) {

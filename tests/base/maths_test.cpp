@@ -23,7 +23,7 @@ double number(const nlohmann::json& text) {
   return std::strtod(text.get<std::string>().c_str(), nullptr);
 }
 
-// How far `value` is from `exact`, in units of the last place of the float64 nearest `exact`.
+// The distance of `value` from `exact`, in units in the last place of the float64 nearest `exact`.
 double error(double value, long double exact) {
   const double size = std::fabs(static_cast<double>(exact));
   const double above = std::nextafter(size, std::numeric_limits<double>::infinity());
@@ -52,14 +52,14 @@ TEST(Maths, CosPiIsExactAtMultiplesOfAHalf) {
   }
 }
 
-// long double has 64 bits or more here; where it has no more than double, nothing is to be seen.
+// long double has 64 bits or more here; if it has no more than double, the test shows nothing.
 TEST(Maths, ErrorsAreBelowOneUnitInTheLastPlace) {
   if (std::numeric_limits<long double>::digits < 64) GTEST_SKIP() << "long double is double";
   Rng rng(1, 0);
   double worst_cosine = 0, worst_log = 0;
   for (int i = 0; i < 200'000; ++i) {
     const double u = rng.uniform();
-    // Near right angles an angle in radians has lost what the cosine is made of.
+    // Near right angles, an angle in radians has lost the digits that the cosine depends on.
     const double x = 2 * u, nearest = std::fabs(x - 0.5) < std::fabs(x - 1.5) ? 0.5 : 1.5;
     const long double left = std::numbers::pi_v<long double> * (x - nearest);
     const long double exact = std::fabs(x - nearest) < 0.25

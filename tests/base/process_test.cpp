@@ -53,8 +53,8 @@ TEST(Process, RunsBesideItsParentAndCanBeSignalled) {
   EXPECT_TRUE(child.poll().has_value());
 }
 
-// A parent that ignores a signal, as one that waits for its children does, still has children that
-// hear it.
+// If a parent ignores a signal, e.g. while it waits for its children, the children still receive
+// it.
 TEST(Process, ChildrenHearSignalsThatTheirParentIgnores) {
   const auto old_handler = signal(SIGINT, SIG_IGN);
   Process child({"sleep", "1000"}, fresh_log(), /*own_group=*/true);
@@ -63,7 +63,7 @@ TEST(Process, ChildrenHearSignalsThatTheirParentIgnores) {
   EXPECT_EQ(child.wait().describe(), "signal 2 (Interrupt)");
 }
 
-// The grandchild holds the pipe's writing end, so that the pipe ends with it.
+// The grandchild holds the pipe's writing end, so the pipe ends when the grandchild does.
 TEST(Process, ChildrenOfAKilledParentEnd) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);

@@ -115,7 +115,7 @@ TEST(SlotHold, GivesItsSlotsBackWhilePaused) {
   SlotHold first(&slots, 1);
   first.pause();
   std::thread other([&] { const SlotHold second(&slots, 1); });
-  other.join();  // would never end if the slot were still held
+  other.join();  // would hang if the slot were still held
   first.resume();
   first.resume();  // holding twice is holding once
   first.pause();

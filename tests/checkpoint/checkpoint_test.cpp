@@ -37,7 +37,7 @@ std::string open_error(const fs::path& folder) {
   return error_of([&] { const CheckpointReader reader(folder); });
 }
 
-// Waits for no disk, unlike write_file and truncation of an existing file.
+// Does not wait for the disk, unlike write_file and truncation of an existing file.
 void overwrite(const fs::path& path, std::string_view bytes) {
   fs::remove(path);
   std::ofstream(path, std::ios::binary) << bytes;
@@ -89,7 +89,7 @@ class Checkpoint : public testing::Test {
   std::vector<float> moments_ = {0.25f, -0.5f, 1e-30f};
   std::vector<float> delta0_ = {1, 2, 3, 4};
   std::vector<float> delta1_ = {5, 6, 7, 8};
-  Bytes payload1_ = {'T', 'W', 'P', 'L', 0, 255};  // under way, whatever it says
+  Bytes payload1_ = {'T', 'W', 'P', 'L', 0, 255};  // in flight; its content does not matter
 };
 
 TEST_F(Checkpoint, RoundTripGivesBackEverything) {

@@ -1,6 +1,6 @@
-// Every option of every subcommand gets absurd values: a run ends with sense, or with a message
-// that names the option or the value. Options are found in the program itself, so that new ones are
-// covered without a word here.
+// Every option of every subcommand gets absurd values: the command must either succeed sensibly or
+// print a message that names the option or the value. Options are found in the program itself, so
+// new ones are covered automatically.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -44,7 +44,7 @@ class AbsurdValues : public testing::Test {
 
   static std::string path(const char* name) { return (folder_ / name).string(); }
 
-  // Words behind each command's name that work, or at least are parsed; options are added to them.
+  // Arguments for each command that work, or at least are parsed; options are added to them.
   static std::map<std::string, Words> calls() {
     const std::string recipe = path("recipe.toml"), run = path("run");
     std::map<std::string, Words> calls;
@@ -68,7 +68,7 @@ class AbsurdValues : public testing::Test {
   static inline fs::path folder_;
 };
 
-// A number that is none, as JSON or text shows it.
+// Whether the text shows NaN or infinity, as JSON or text prints them.
 bool shows_nonsense(const std::string& text) {
   static const std::regex nonsense(R"((^|[\s:,(\[])-?(nan|inf)($|[\s,;)\]]))");
   return std::regex_search(text, nonsense);
@@ -81,7 +81,7 @@ Words split(const std::string& text) {
   return words;
 }
 
-// Which of the command's arguments without a name it is.
+// The position of the option among the command's positional arguments.
 size_t position(const CLI::App& command, const CLI::Option& option) {
   size_t before = 0;
   for (const CLI::Option* one : command.get_options()) {
@@ -91,7 +91,7 @@ size_t position(const CLI::App& command, const CLI::Option& option) {
   return before;
 }
 
-// The words of the call with the option set to the value.
+// The arguments of the call with the option set to the value.
 Words with_option(const CLI::App& command, const Words& words, const CLI::Option& option,
                   const std::string& value) {
   Words all = words;
@@ -123,7 +123,7 @@ bool is_named(const CLI::Option& option, const std::string& value, const std::st
          (telling && has(value));
 }
 
-// Text that stands for itself, a path or a prompt, may come back as it is.
+// Text such as a path or a prompt may be echoed as it is.
 bool is_echoed(const CLI::Option& option) {
   return option.get_positional() || option.get_type_name() == "TEXT";
 }

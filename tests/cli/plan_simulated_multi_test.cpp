@@ -1,5 +1,5 @@
-// The planner's time and utilization of a run beside what the run itself found over simulated
-// links.
+// The planner's time and utilization of a run, compared with what the run itself measured over
+// simulated links.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ struct Way {
   std::vector<std::string> overrides;
 };
 
-// Every registered method as it comes, and what changes when its bytes travel.
+// Every registered method with its defaults, and variations of when its bytes are sent.
 std::vector<Way> ways() {
   std::vector<Way> ways;
   for (const method::Method* method : method::all_methods()) {
@@ -59,7 +59,7 @@ std::vector<Way> ways() {
   return ways;
 }
 
-// Links of the members and their seconds a step.
+// Links of the members and their seconds per step.
 struct Setting {
   std::string name;
   std::vector<links::Member> members;

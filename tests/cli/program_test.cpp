@@ -1,4 +1,4 @@
-// The program as a whole: what it refuses, and how it says so.
+// The program as a whole: what it refuses, and with which messages.
 #include <gmock/gmock.h>
 
 #include "tests/cli/program_run.h"

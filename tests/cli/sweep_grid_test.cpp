@@ -102,7 +102,7 @@ TEST(SweepGrid, ErrorsNameTheKey) {
   EXPECT_THAT(error_of("recipe = "), StartsWith("grid.toml:1: "));
 }
 
-// The indented lines that follow each other after `before`.
+// The consecutive indented lines after `before`.
 std::string indented_after(const std::string& text, const std::string& before) {
   std::istringstream in(text.substr(text.find(before)));
   std::string lines;

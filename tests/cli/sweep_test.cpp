@@ -20,7 +20,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-// Stands in for thinwire: notes its call, then does as the file `behaviour` says.
+// Stands in for thinwire: records its call, then does what the file `behaviour` says.
 constexpr std::string_view kFakeProgram = R"(#!/bin/sh
 here=$(dirname "$0")
 echo "$@" >> "$here/calls"

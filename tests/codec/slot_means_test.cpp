@@ -30,7 +30,7 @@ std::vector<Sent> random_members(int tile_slots, int members, uint64_t one_of) {
   return sent;
 }
 
-// One number after the other.
+// One number after another.
 Sent reference(const std::vector<Sent>& members, bool of_all) {
   std::map<uint16_t, std::pair<float, int>> sums;
   for (const Sent& sent : members) {

@@ -25,7 +25,7 @@ Bytes encoded(const std::vector<SparseShape>& shapes, ValueFormat format, Sparse
   return bytes;
 }
 
-// What a receiver may look at: the entries that counts announce.
+// Compares what a receiver may access: the entries announced by the counts.
 void expect_same(const std::vector<SparseShape>& shapes, const SparseTiles& a,
                  const SparseTiles& b) {
   ASSERT_EQ(a.counts, b.counts);
@@ -97,8 +97,8 @@ TEST_P(Sparse, RandomBytesNeverDoHarm) {
   for (int round = 0; round < 20000; ++round) {
     Bytes bytes(rng.below(60));
     for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(rng.bits());
-    // A plausible start, so that the rest is looked at: the format, scales below 2, and two
-    // segments of which the first ends within what follows.
+    // A plausible start, so that the rest is read: the format, scales below 2, and two segments, of
+    // which the first ends within the following bytes.
     const auto scaled = static_cast<size_t>(scales_of(GetParam()));
     const size_t table = 1 + 4 * scaled;
     if (bytes.size() >= table + 8) {
@@ -163,7 +163,8 @@ TEST(SparseThreads, BytesDoNotDependOnHowManyCode) {
   }
 }
 
-// Slots of all tiles, or nothing where they were refused, when segments are decoded in such steps.
+// Slots of all tiles, or nothing if they were refused, when segments are decoded in steps of a
+// given size.
 std::vector<uint16_t> decoded(const std::vector<SparseShape>& shapes, const Bytes& bytes,
                               size_t step) {
   SparseMessage message(shapes, ValueFormat::kOneBit);
@@ -228,7 +229,7 @@ TEST(SparseMalformed, EachIsRefused) {
   EXPECT_FALSE(accepted(one_tile(1, false, 0b00110000, 2), tiles)) << "a gap of 9";
   EXPECT_FALSE(accepted(one_tile(1, false, 0b00011000, 2), tiles)) << "the gap takes the last slot";
   EXPECT_FALSE(accepted(one_tile(15, false, 0b00000001, 2), tiles)) << "a gap that is cut off";
-  // Partial tiles: a 0 bit and a count in one bit, of which 2 is more than it can say.
+  // Partial tiles: a 0 bit and a count in one bit, which cannot represent 2.
   ASSERT_TRUE(accepted(one_tile(0, true, 0b00, 0), tiles));
   EXPECT_EQ(tiles.counts[0], 0u);
   ASSERT_TRUE(accepted(one_tile(0, true, 0b11110, 1), tiles));

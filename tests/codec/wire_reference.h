@@ -1,5 +1,5 @@
-// What a buffer becomes on the wire, told a value at a time: the reference the codecs are compared
-// with, bit for bit.
+// A buffer after encoding and decoding, computed value by value: the reference with which the
+// codecs are compared, bit for bit.
 #pragma once
 
 #include <algorithm>

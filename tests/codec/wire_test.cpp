@@ -108,7 +108,7 @@ TEST(Wire, BlocksDecodeToWhatThePlainReferenceSays) {
 }
 
 TEST(Wire, TiesAndBordersGoAsDefined) {
-  // The scale is 1, but for int2, where it is given.
+  // The scale is 1, except for int2, where it is given.
   EXPECT_EQ(as_received(WireType::kFp4, std::vector{1.0f, 0.75f, -0.75f, 0.375f}),
             (std::vector{1.0f, 1.0f, -1.0f, 0.5f}));
   EXPECT_EQ(as_received(WireType::kFp4, std::vector{1.0f, 0x1p-7f, 0x1.fffffep-8f, -0x1p-8f}),
@@ -156,7 +156,7 @@ TEST(Wire, PiecesOfWholeBlocksGiveTheBytesOfTheWhole) {
   }
 }
 
-// The figures of docs/formats.md: root of the mean squared error over that of the values.
+// The figures of docs/formats.md: root mean squared error over the root mean square of the values.
 TEST(Wire, ErrorsOnNormalValuesAreThoseStated) {
   const std::vector<float> values = normal_values(1 << 18, 9);
   const auto relative_error = [&](WireType type) {

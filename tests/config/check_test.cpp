@@ -25,7 +25,8 @@ TEST(Contradictions, OfSeveralOverridesAreBlamedOnTheseAlone) {
   EXPECT_THAT(refusal("", {"train.batch=8", "train.workers=40"}),
               testing::StartsWith("override 'train.workers=40': [train] workers must be <= batch, "
                                   "got workers 40 and batch 8"));
-  // What stays wrong in another way without an override is no reason to blame all of them.
+  // A recipe that stays wrong in a different way without an override is no reason to blame them
+  // all.
   EXPECT_THAT(
       refusal("", {"eval.every=0", "eval.patience=2", "train.steps=5", "checkpoint.best=true"}),
       testing::StartsWith("override 'eval.patience=2': [eval] patience = 2 needs"));

@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Any text that TOML can hold, with what needs escaping in it.
+// Any text that TOML can hold, including characters that need escaping.
 rc::Gen<std::string> any_text() {
   const auto piece = rc::gen::element<std::string>("a", "Z", "\"", "\\", "\n", "\t", "\x01", "\x7f",
                                                    " ", "#", "=", "'", "é", "線");
@@ -32,7 +32,7 @@ struct Randomize {
     *value = *rc::gen::inRange(static_cast<int64_t>(field.min), static_cast<int64_t>(most));
   }
   void operator()(double* value) const {
-    // Any bit pattern, brought into the range.
+    // Any bit pattern, mapped into the range.
     const auto number = std::bit_cast<double>(*rc::gen::arbitrary<uint64_t>());
     if (std::isfinite(number) && number > field.min && number < field.max) *value = number;
   }

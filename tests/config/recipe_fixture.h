@@ -12,7 +12,7 @@
 
 namespace thinwire::config {
 
-// A method's section, as a method would bring it.
+// A method's section, as a method would supply it.
 struct PigeonOptions final : SectionOf<PigeonOptions> {
   int64_t birds = 2;
   double miles = 0.5;

@@ -18,7 +18,7 @@ using testing::IsEmpty;
 using testing::StartsWith;
 using testing::UnorderedElementsAre;
 
-// A field that moved, one that got another name where it was, a table, and a value.
+// A moved field, one renamed in place, a table, and a value.
 constexpr std::array<RenamedKey, 4> kKeys = {{{"optim.flock", "dove.birds", "optim.birds"},
                                               {"optim.birds", "pigeon.birds", "optim.lr"},
                                               {"train.rounds", "train.steps"},
@@ -101,7 +101,7 @@ TEST(Renamed, RecipesArePrintedByPresentNamesAndReadInSilence) {
   EXPECT_THAT(read(text).notices, IsEmpty());
 }
 
-// What a run is called by does not change when a field is.
+// A run's identity does not change when a field is renamed.
 TEST(Renamed, IdentitiesKeepFirstNamesInTheirOrder) {
   const Recipe recipe = read(
       "[pigeon]\nbirds = 5\n[optim]\nlr = 1\nweight_decay = 0\n[train]\n"
@@ -122,7 +122,7 @@ TEST(Renamed, OldNamesAreKnownInWholeAndByTheFieldAlone) {
   EXPECT_EQ(kRenames.renamed_from("steps"), "");
 }
 
-// A name that means something today would be taken for the other one.
+// An old name that is in use today would be confused with the current field.
 TEST(RecipeRenames, TakeNoNameThatIsInUse) {
   Recipe recipe;
   for (const auto& [table, section] : recipe.sections()) {

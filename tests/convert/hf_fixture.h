@@ -1,4 +1,4 @@
-// A folder of the tests on Hugging Face models, and the golden models in it.
+// A folder for the tests on Hugging Face models, with the golden models in it.
 #pragma once
 
 #include <fmt/format.h>
@@ -106,7 +106,7 @@ class HuggingFace : public testing::Test {
   std::string import_error() const {
     return error_of([&] { convert::import_hf(hf_, dir_ / "imported"); });
   }
-  // A checkpoint as training leaves it, by the recipe of what was imported.
+  // A checkpoint as training leaves it, with the recipe of the imported model.
   void write_checkpoint(uint64_t step, const convert::LoadedModel& model,
                         std::string_view vocabulary) {
     checkpoint::CheckpointWriter writer(dir_ / "run/checkpoints", step);

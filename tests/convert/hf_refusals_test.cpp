@@ -1,4 +1,4 @@
-// Hugging Face folders that cannot be imported, and how that is said.
+// Hugging Face folders that cannot be imported, and the messages.
 #include <algorithm>
 #include <limits>
 

@@ -103,7 +103,7 @@ TEST_F(HuggingFace, RopeThetaIsReadFromEitherPlace) {
   EXPECT_EQ(load_model(hf_).model.rope_theta, 12345);
 }
 
-// What stands before a text is the same in a run, in its export and in what is imported from that.
+// The token before a text is the same in a run, in its export and in a model imported from that.
 TEST_F(HuggingFace, TextsBeginAsTheFolderSays) {
   std::string text = "the quick brown fox jumps over the lazy dog";
   int lines = 0;

@@ -59,7 +59,7 @@ class Prepare : public testing::Test {
     return text;
   }
 
-  // Nothing but the input is there.
+  // Expects that nothing but the input is left.
   void expect_nothing_left() const {
     std::vector<std::string> names;
     for (const auto& entry : fs::directory_iterator(folder_)) {
@@ -246,7 +246,7 @@ TEST_F(Prepare, ASingleDocumentCannotBeSplit) {
   EXPECT_EQ(run().sets[0].documents, 1u);
 }
 
-// What was prepared before the block could adapt serves wherever it would be the same.
+// Data prepared before the block could adapt is still used wherever the block would be the same.
 TEST_F(Prepare, ABlockOf64IsTheOneThatALongTextGets) {
   data_.vocabulary = "byte";
   data_.validation_fraction = 0.1;

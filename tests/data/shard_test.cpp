@@ -115,7 +115,7 @@ TEST(Shard, ArbitraryBytesNeverCrash) {
     for (uint64_t flips = 1 + rng.below(4); flips > 0; --flips) {
       bytes[8 + rng.below(48)] = static_cast<char>(rng.bits());
     }
-    // With the header's own hash right, so that what it protects is read.
+    // With a correct hash of the header, so that the fields it protects are read.
     const uint64_t hash = hash_bytes(as_bytes(std::string_view(bytes).substr(0, 56)));
     std::memcpy(bytes.data() + 56, &hash, sizeof(hash));
     bytes.resize(rng.below(bytes.size() + 1));

@@ -35,7 +35,8 @@ TEST(Split, LongTextsHaveBlocksOf64) {
   EXPECT_EQ(split_of(data, {3200, 1u << 20}), Split(0.01, 64));
 }
 
-// A reader may stop as soon as no more is needed, and decides as one that reads to the end.
+// A reader that stops as soon as no more is needed makes the same split as one that reads to the
+// end.
 TEST(Split, TheFirstDocumentsDecideOnceTheyAreEnough) {
   for (const double fraction : {0.001, 0.01, 0.1, 0.3, 0.5}) {
     const auto data = section(fraction);

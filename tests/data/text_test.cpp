@@ -101,7 +101,7 @@ TEST(Documents, FoldersAreReadInSortedOrderWithEveryCompression) {
 }
 
 TEST(Documents, StreamingThroughChunksGivesTheWholeText) {
-  // Lines of many lengths, with characters that chunk borders cut.
+  // Lines of many lengths, with characters that are cut by chunk borders.
   std::string text;
   for (size_t i = 1; text.size() < 400'000; i = i * 3 % 9973 + 1) {
     for (size_t j = 0; j < i; ++j) text += "\u20ac";

@@ -41,7 +41,7 @@ std::unique_ptr<Vocabulary> byte_vocabulary() {
   return Vocabulary::load(folder);
 }
 
-// Text of everything that tokenisers stumble over.
+// Text with everything that tokenisers stumble over.
 std::string odd_text(Rng& rng) {
   constexpr std::string_view kPieces[] = {" ",     "  ",  "\n", "\t",     "the",       "wire",
                                           "Entry", "7",   "42", "\u00e9", "\u20ac",    "\x01",

@@ -14,7 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A file of each test's own, for tests run at the same time.
+// A separate file for each test, because tests run at the same time.
 fs::path test_file() {
   const auto* test = testing::UnitTest::GetInstance()->current_test_info();
   return fs::path(testing::TempDir()) / fmt::format("summary_{}.json", test->name());

@@ -35,7 +35,7 @@ void check_codec(const Bytes& bytes) {
   require(thinwire::transport::encode_frame(frame->head, frame->body) == bytes);
 }
 
-// Bit 0 of `how`: the bytes as they are, else a body under a head made of the other bits.
+// Bit 0 of `how`: the bytes as they are; else a body with a head made from the other bits.
 Bytes make_frame(uint8_t how, std::span<const uint8_t> bytes) {
   if ((how & 1) != 0) return {bytes.begin(), bytes.end()};
   const std::vector<int> everybody = {0, 1, 2};

@@ -18,7 +18,7 @@ void damage(Bytes& input, Rng& rng) {
   if (rng.below(4) == 0) input.resize(rng.below(input.size() + 1));
 }
 
-// A row of frames as the target takes them, some of them whole.
+// A sequence of frames as the target takes them, some of them undamaged.
 Bytes frames(Rng& rng) {
   Bytes row;
   ByteWriter writer(row);

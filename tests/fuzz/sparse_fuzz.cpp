@@ -41,7 +41,7 @@ FUZZ_TARGET(sparse)(const uint8_t* data, size_t size) {
   SparseTiles tiles(shapes);
   if (thinwire::codec::decode_sparse(shapes, format, {data + 1, size - 1}, tiles)) {
     check(shapes, tiles);
-    // What decodes can be sent on and arrives as it is.
+    // A decoded message can be encoded again and arrives unchanged.
     thinwire::Bytes again;
     thinwire::codec::encode_sparse(shapes, format, tiles, again);
     SparseTiles copy(shapes);

@@ -1,5 +1,5 @@
-// A fuzz target is libFuzzer's entry in its own program and a function of its own name in
-// fuzz_test, which has all of them.
+// A fuzz target is libFuzzer's entry point in its own program, and a function with its own name in
+// fuzz_test, which contains all of them.
 #pragma once
 
 #include <cstddef>

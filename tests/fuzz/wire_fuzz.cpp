@@ -26,7 +26,8 @@ FUZZ_TARGET(wire)(const uint8_t* data, size_t size) {
   require(!decoded || bytes.size() == thinwire::wire_bytes(type, values.size()));
   if (!decoded || thinwire::wire_block(type) == 1) return 0;
   for (const float value : values) require(std::isfinite(value));
-  // What arrived can be sent on, unless it is so large that the sum for a mean is infinite.
+  // Decoded values can be encoded again, unless they are so large that the sum for a mean is
+  // infinite.
   for (const float value : values) {
     if (std::abs(value) > 1e36f) return 0;
   }

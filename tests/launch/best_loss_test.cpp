@@ -1,4 +1,4 @@
-// Early stopping and the best checkpoint, which go by the loss on eval.watch.
+// Early stopping and the best checkpoint, which depend on the loss on eval.watch.
 #include "thinwire/checkpoint/best_loss.h"
 
 #include <gmock/gmock.h>

@@ -16,15 +16,16 @@
 namespace thinwire::launch {
 namespace {
 
-// A method with its defaults, or with options that change when what is sent and applied.
+// A method with its defaults, or with options that change what is sent and when it is applied.
 struct Variant {
   const method::Method* method;
   std::string name;
   std::vector<std::string> overrides;
-  std::vector<std::string> together = {};  // where there are two workers or more
+  std::vector<std::string> together = {};  // with two or more workers
 };
 
-// Twelve steps are a whole number of rounds or not; sums are in flight at most checkpoints.
+// Twelve steps are a whole number of rounds for some and not for others; sums are in flight at most
+// checkpoints.
 void append_outer_variants(std::vector<Variant>& variants) {
   const auto add = [&](const std::string& method, const char* name,
                        std::vector<std::string> fields) {
@@ -118,7 +119,7 @@ std::vector<Variant> all_variants() {
 class Contract : public testing::TestWithParam<Variant> {
  protected:
   void SetUp() override {
-    // Hundreds of small checkpoints: syncing them to a disk took longer than all else.
+    // Hundreds of small checkpoints: syncing them to a disk took longer than everything else.
     folder_ = test_folder(tests::memory_folder());
     prepare_tiny_corpus(folder_);
   }
@@ -154,8 +155,8 @@ TEST_P(Contract, RecipeRoundTrips) {
   EXPECT_EQ(config::print_recipe(again), text);
 }
 
-// The collector compares the replicas' digests after every synchronised step, so a run that ends is
-// one whose replicas agreed.
+// The collector compares the replicas' digests after every synchronised step, so in a run that
+// finishes all replicas agreed.
 TEST_P(Contract, ReplicasAgreeAndTheRunEnds) {
   for (const int workers : {1, 2, 3, 4}) {
     const std::string dir = "run.dir=" + (folder_ / std::to_string(workers)).string();
@@ -179,8 +180,8 @@ TEST_P(Contract, ResumeIsBitwiseFromEveryStep) {
   }
 }
 
-// The run's end closed its last round and applied all that was in flight; the next steps begin from
-// there, and what is resumed among them remembers it. A run that ends is one whose replicas agreed.
+// The run's end closed its last round and applied everything in flight; the next steps begin from
+// there, and a run resumed among them must remember it. In a run that finishes all replicas agreed.
 TEST_P(Contract, AFinishedRunGivenMoreStepsGoesOnAndResumes) {
   train(recipe(), {});
   const std::string more = "train.steps=19";

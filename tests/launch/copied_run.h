@@ -9,7 +9,7 @@
 
 namespace thinwire::launch {
 
-// Copies the run in `from` as it was after `step`, where a checkpoint was written after every one.
+// Copies the run in `from` as it was after `step`; it must have a checkpoint after every step.
 inline void copy_run(const fs::path& from, const fs::path& to, int64_t step) {
   fs::create_directories(to / "checkpoints");
   fs::copy(from / "events.jsonl", to);

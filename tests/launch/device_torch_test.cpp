@@ -1,4 +1,4 @@
-// Whole runs by LibTorch's engine.
+// Complete runs with the LibTorch backend.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

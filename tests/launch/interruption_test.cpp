@@ -1,4 +1,4 @@
-// What a run that is interrupted has on disk, and what it does when it goes on.
+// What an interrupted run has on disk, and what it does when it is resumed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -46,7 +46,7 @@ TEST_F(Interruption, CheckpointsComeByTimeWithoutChangingTheBits) {
                  {})
         .summary.digest;
   };
-  // Members of local_sgd are steps apart from each other.
+  // With local_sgd, members may be several steps apart from each other.
   for (const std::string method : {"allreduce", "local_sgd"}) {
     fs::remove_all(folder_ / "run");
     const std::string whole = digest(method, elsewhere(method), "checkpoint.minutes=0");
@@ -60,7 +60,7 @@ TEST_F(Interruption, CheckpointsComeByTimeWithoutChangingTheBits) {
 
 TEST_F(Interruption, AnEvaluationIsLeftAtOnceAndDoneWhenTheRunGoesOn) {
   prepare_tiny_corpus(folder_, 20'000);
-  // Whole, the evaluation takes seconds, far longer than it may take to notice its checkpoint.
+  // The complete evaluation takes seconds, far longer than it may take to notice its checkpoint.
   std::vector<std::string> fields = {"eval.every=6", "checkpoint.every=6", "model.hidden=128",
                                      "model.intermediate=512"};
   const config::Recipe recipe = tiny_recipe(folder_, fields);

@@ -1,4 +1,4 @@
-// Workers of unequal speed, workers that leave and come back, and what eager workers know first.
+// Workers of unequal speed, workers that leave and come back, and what eager workers know early.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -44,8 +44,8 @@ const std::vector<std::string> kFastLinks = {"links.step_s=1", "links.delay_s=0"
                                              "links.up_bit_s=1e15", "links.down_bit_s=1e15",
                                              "links.members=[\"1.step_s=3\"]"};
 
-// Even shares take 3 s a step. With 6 and 2 rows both take 1.5 s, from the third round of two steps
-// on: the first one is measured, in the second its speeds travel.
+// Equal shares take 3 s per step. With 6 and 2 rows both workers take 1.5 s, from the third round
+// of two steps on: the first round is measured, and during the second its speeds are in flight.
 TEST_F(Members, SlowWorkersTakeFewerRows) {
   EXPECT_NEAR(run(kFastLinks).seconds_over_links, 36, 1e-4);
   std::vector<std::string> by_speed = kFastLinks;
@@ -58,7 +58,7 @@ TEST_F(Members, SlowWorkersTakeFewerRows) {
   EXPECT_EQ(run(by_speed).digest, summary.digest);
 }
 
-// Without simulated links real clocks decide, and all workers follow the same ones.
+// Without simulated links real times decide, and all workers use the same ones.
 TEST_F(Members, MeasuredSpeedsAreAgreedOn) {
   EXPECT_EQ(run({"sync.shares=speed", "train.workers=3", "diloco.overlap=eager"}).steps, 12);
 }
@@ -72,7 +72,7 @@ TEST_F(Members, AbsentWorkersTakeNoRowsAndComeBack) {
   EXPECT_NE(run({"train.workers=3"}).digest, summary.digest);
 }
 
-// Nobody else is there in the rounds 3 and 4, so they are one worker's own.
+// No other worker is active in rounds 3 and 4, so one worker trains them alone.
 TEST_F(Members, WhoIsAloneTrainsAlone) {
   EXPECT_LT(run({"sync.absent=[\"0=3-4\", \"2=1-6\"]", "train.workers=3"}).train_loss, 5.5);
 }
@@ -91,7 +91,7 @@ TEST_F(Members, EagerWorkersEvaluateTheirOwnWeightsToo) {
   EXPECT_EQ(run({}).val_loss.count("validation_own"), 0u);
 }
 
-// Runs made before these fields came keep their identity, and with it their folders' names.
+// Runs made before these fields existed keep their identity, and with it their folders' names.
 TEST_F(Members, FieldsAtTheirDefaultsLeaveARunsIdentityAlone) {
   const std::string identity = checkpoint::run_identity(tiny_recipe(folder_));
   EXPECT_THAT(identity, testing::Not(testing::HasSubstr("shares")));

@@ -128,7 +128,7 @@ TEST(Notes, DamageIsRefusedAndNamed) {
   EXPECT_THAT(refusal({8, 0, 0, 0, 0, 0, 0, 0, 0x80}), testing::HasSubstr("out of range"));
   EXPECT_THAT(refusal({8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}),
               testing::HasSubstr("out of range"));
-  // Lengths are looked at before anything is allocated.
+  // Lengths are checked before anything is allocated.
   Bytes bytes = encode_note(checkpoint());
   bytes[13 + 3] = 0x7f;  // entries of the first list
   EXPECT_THAT(refusal(bytes), testing::HasSubstr("a list is cut off"));

@@ -1,4 +1,4 @@
-// Runs that go on from checkpoints of programs with another numerics version.
+// Runs resumed from checkpoints of programs with another numerics version.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ class NumericsVersion : public testing::Test {
         tiny_recipe(folder_, {"sync.method=distro", "checkpoint.every=5", "checkpoint.keep=9"}),
         {});
   }
-  // Takes a finished run back to its checkpoint after step 5, which becomes one of `version`.
+  // Takes a finished run back to its checkpoint after step 5, and gives that the given version.
   void turn_back(int version) {
     const fs::path run = folder_ / "run", dir = run / "checkpoints";
     const fs::path checkpoint = dir / checkpoint::checkpoint_name(5), copy = folder_ / "copy";

@@ -1,5 +1,5 @@
-// What every optimizer promises under every method, checked for both tables: a new one of either
-// gets these tests for free.
+// What every optimizer promises with every method, checked for both tables: a new optimizer or
+// method gets these tests for free.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -24,7 +24,7 @@ struct Pair {
     std::vector<std::string> fields = {"optim.method=" + std::string(optimizer->name),
                                        "sync.method=" + std::string(method->name)};
     if (method->trains_apart) fields.push_back(std::string(method->name) + ".sync_every=4");
-    // Where the method's own update would take the optimizer's place.
+    // The method's own update would otherwise replace the optimizer.
     if (method->name == "distro") {
       fields.push_back("distro.update=" + std::string(optimizer->name));
     }
@@ -64,8 +64,8 @@ class OptimizerContract : public testing::TestWithParam<Pair> {
   fs::path folder_;
 };
 
-// The collector compares the replicas' digests after every synchronised step, so a run that ends is
-// one whose replicas agreed.
+// The collector compares the replicas' digests after every synchronised step, so in a run that
+// finishes all replicas agreed.
 TEST_P(OptimizerContract, ReplicasAgreeAndTheRunEnds) {
   const TrainResult result = train(recipe({"train.workers=3"}), {});
   EXPECT_EQ(result.outcome, Outcome::kFinished);

@@ -32,7 +32,7 @@ class Rank final : public transport::MpiJob {
   int ranks_;
 };
 
-// Notes what it gets; checkpoints of worker 1 wait for `released`.
+// Records what it gets; checkpoints of worker 1 wait for `released`.
 class SlowSink final : public train::RunSink {
  public:
   void add_step(int64_t step, int worker, const train::StepPart&) override {
@@ -79,7 +79,7 @@ class SlowSink final : public train::RunSink {
 
 class TwoRanks : public testing::Test {
  protected:
-  // Nothing moves any more when the ranks go.
+  // Stops the network before the ranks are destroyed.
   void TearDown() override { network_.reset(); }
 
   std::unique_ptr<transport::FrameNetwork> network_ = std::make_unique<transport::FrameNetwork>(2);
@@ -144,7 +144,7 @@ TEST_F(TwoRanks, AllWriteACheckpointByTimeBeforeTheSameStep) {
   }
 }
 
-// So a slow disk does not fill the memory of the rank that writes.
+// Keeps a slow disk from filling the memory of the rank that writes.
 TEST_F(TwoRanks, ACheckpointWaitsForWhatCameBeforeTheLastOne) {
   const auto sink = leader_.leader_sink(folder_);
   other_.remote_sink()->add_checkpoint(1, 1, state_);

@@ -34,7 +34,7 @@ class RenamedFields : public testing::Test {
     return train(tiny_recipe(folder_, std::move(more)), {});
   }
 
-  // The recipe with the optimizers' fields where they once stood, and the launcher's old name.
+  // The recipe with the optimizers' fields in their old places, and the launcher's old name.
   static std::string in_old_names(std::string text) {
     const std::string launcher = "launcher = \"threads\"";
     text.replace(text.find(launcher), launcher.size(), "engine = \"local\"");
@@ -48,7 +48,7 @@ class RenamedFields : public testing::Test {
     return text;
   }
 
-  // Takes a finished run back to its checkpoint after step 5, in the old names everywhere.
+  // Takes a finished run back to its checkpoint after step 5, with the old names everywhere.
   void turn_back() const {
     const fs::path run = folder_ / "run", dir = run / "checkpoints";
     const fs::path checkpoint = dir / checkpoint_name(5), copy = folder_ / "copy";

@@ -1,4 +1,4 @@
-// Going on with a run: what may change meanwhile, what is refused, and what is left of damage.
+// Resuming a run: what may change meanwhile, what is refused, and how damage is handled.
 #include "thinwire/checkpoint/resume.h"
 
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ class Resume : public testing::Test {
   std::string refusal(const std::vector<std::string>& overrides = {}) const {
     return message_of([&] { run(overrides); });
   }
-  // A run of 12 steps as it was after 6 of them; returns the whole run's digest.
+  // Leaves a run of 12 steps as it was after 6 of them; returns the complete run's digest.
   std::string interrupt(std::vector<std::string> overrides = {}) const {
     overrides.insert(overrides.end(), {"checkpoint.every=3", "checkpoint.keep=100"});
     const std::string digest = run(overrides).summary.digest;
@@ -55,7 +55,7 @@ class Resume : public testing::Test {
     }
     return texts;
   }
-  // Turns a checkpoint into one of the time before they recorded their data.
+  // Turns a checkpoint into an old one that does not record its data.
   void forget_data(uint64_t step) const {
     checkpoint::CheckpointMeta meta;
     {
@@ -137,7 +137,7 @@ TEST_F(Resume, WhatSaysHowARunIsWatchedMayChange) {
   for (const std::string& text : messages()) EXPECT_THAT(text, Not(HasSubstr(" was ")));
 }
 
-// The collector compares the replicas' digests, so a run that ends is one whose replicas agreed.
+// The collector compares the replicas' digests, so in a run that finishes all replicas agreed.
 TEST_F(Resume, MicrobatchAndThreadsMayChangeAndSaySo) {
   interrupt();
   const std::string threads = available_cores() > 1 ? "2" : "1";
@@ -200,7 +200,8 @@ TEST_F(Resume, WhereEveryCheckpointIsDamagedOnlyARestartHelps) {
   EXPECT_THAT(refusal(), AllOf(HasSubstr("is missing"), HasSubstr("--restart starts over")));
 }
 
-// Each start fails for another reason, with another recipe; the last one corrects the command.
+// Each start fails for a different reason, with a different recipe; the last one corrects the
+// command.
 TEST_F(Resume, AFailedStartLeavesTheFolderFree) {
   const std::string no_data = "data.dir=" + (folder_ / "nowhere").string();
   EXPECT_THAT(refusal({no_data, "optim.lr=0.1"}), Not(HasSubstr("another run")));
@@ -214,7 +215,7 @@ TEST_F(Resume, AFailedStartLeavesTheFolderFree) {
   EXPECT_EQ(run().outcome, Outcome::kFinished);
 }
 
-// As memory that ran out leaves it, or a SIGKILL.
+// The state that running out of memory, or a SIGKILL, leaves behind.
 TEST_F(Resume, AStartThatDiedBeforeItsFirstStepLeavesTheFolderFree) {
   const config::Recipe first = tiny_recipe(folder_, {"optim.lr=0.1"});
   checkpoint::RunFolder(first, false).begin(first);

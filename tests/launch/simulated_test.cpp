@@ -1,4 +1,4 @@
-// Runs over simulated links: the time they would have taken, to the second.
+// Runs over simulated links: the exact time that they would have taken.
 #include <gtest/gtest.h>
 
 #include "tests/tiny_run.h"
@@ -40,7 +40,7 @@ class Simulated : public testing::Test {
   int runs_ = 0;
 };
 
-// 12 steps, 6 from one sum to the next, which takes 3.
+// 12 steps with a sum every 6 steps, which takes the time of 3.
 TEST_F(Simulated, OverlapHidesWhatItsScheduleAllows) {
   const auto seconds = [&](std::vector<std::string> overrides) {
     const events::Summary summary = diloco(3, std::move(overrides));

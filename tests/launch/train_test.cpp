@@ -97,7 +97,7 @@ TEST_F(Train, MicrobatchesChangeDistroByRoundingAlone) {
     overrides.push_back("sync.method=distro");
     return train(tiny_recipe(folder_, overrides), {}).summary.val_loss.at("validation");
   };
-  // One clipped gradient a step goes into the momentum, however many passes it took.
+  // One clipped gradient per step goes into the momentum, however many passes it took.
   const std::string micro = "train.microbatch=1", sgd = "distro.update=sgd";
   EXPECT_NEAR(loss("sgd_micro", {sgd, micro}), loss("sgd", {sgd}), 1e-4);
   EXPECT_NEAR(loss("sign_micro", {micro}), loss("sign", {}), 1e-2) << "a sign may flip near zero";
@@ -212,7 +212,7 @@ TEST_F(Train, CheckpointOfAnotherRunIsRefused) {
   EXPECT_THAT(message, HasSubstr("belongs to another run"));
 }
 
-// As a folder is that was made before the program had the field.
+// Like a folder that was made before the program had the field.
 TEST_F(Train, AFieldMissingFromTheFoldersRecipeIsAtItsDefault) {
   const std::atomic<bool> stop = true;
   train(tiny_recipe(folder_), {.stop = &stop});

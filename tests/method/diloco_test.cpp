@@ -1,4 +1,4 @@
-// Facts of local SGD, DiLoCo and their kin.
+// Facts of local SGD, DiLoCo and related methods.
 #include "thinwire/method/diloco.h"
 
 #include <gmock/gmock.h>
@@ -117,7 +117,7 @@ std::string refused(std::vector<std::string> fields) {
   return "accepted";
 }
 
-// A recipe that follows a message is accepted, and only what is wrong is blamed.
+// A recipe corrected as the message says is accepted, and messages name only what is wrong.
 TEST(Within, MessagesNameAllThatClustersNeed) {
   const std::string apart =
       "a method whose workers train independently (local_sgd, diloco, streaming, sparse)";

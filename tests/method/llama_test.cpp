@@ -75,7 +75,7 @@ TEST(LlamaTensors, NeedTheVocabulary) {
   EXPECT_THROW(tensors_of(model), Error);
 }
 
-// What each tensor is for decides how it begins and whether it decays.
+// A tensor's role decides its initial values and whether it decays.
 TEST(LlamaTensors, BeginAsTheirRolesSay) {
   ModelSection model = small_model();
   model.layers = 2;
@@ -116,7 +116,7 @@ TEST(LlamaCheck, HeadsMustDivideTheWidth) {
   EXPECT_EQ(refusal(64, 4, 2), "(accepted)");
 }
 
-// Every entry of the table, so that a new one is held to the same.
+// Covers every entry of the table, so that a new one is checked, too.
 TEST(Architectures, NameEveryFieldTheyKnowAndGiveEachTensorARole) {
   for (const Architecture* architecture : all_architectures()) {
     EXPECT_EQ(&find_architecture(architecture->name), architecture);
@@ -150,11 +150,11 @@ TEST(Architectures, AWrongNameIsRefusedWithTheRightOnes) {
   }
 }
 
-// A prediction and the parts of a measured step divide the same work.
+// A prediction and the parts of a measured step add up to the same work.
 TEST(LlamaWork, AddsUpToTheFlopsOfAToken) {
   const ModelSection model = small_model();
   const TokenWork work = kLlama.work(model, {1, 128, 4});
-  // The products of attention as counted: 6 a layer, width and position, where 7 are computed.
+  // The products of attention as counted: 6 per layer, width and position, although 7 are computed.
   EXPECT_EQ(work.products + work.head + work.attention * 6 / 7, train_flops_per_token(model, 128));
   EXPECT_EQ(work.head, 6.0 * 512 * 32000);
 }

@@ -87,7 +87,7 @@ TEST(Optimizers, FieldsKeepTheirOldNames) {
       IsEmpty());
 }
 
-// The names of sweeps' folders and of runs come from it.
+// The names of sweep folders and of runs depend on it.
 TEST(Optimizers, FieldsKeepTheirPlaceInTheIdentityOfARun) {
   const config::Recipe recipe =
       recipe_with({"optim.method=muon", "muon.momentum=0.8", "muon.lr=0.5", "adamw.eps=0.25",

@@ -1,5 +1,5 @@
-// The recipes that are shipped: each one resolves, and is the model and the amount of text that the
-// paper gives.
+// The shipped recipes: each one resolves, and has the model and the amount of text given in its
+// paper.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What every architecture of the table is held to, by our own backend: a new one gets these for
-// free.
+// What every architecture in the table must satisfy, with our own backend: a new one gets these
+// tests for free.
 #include "thinwire/method/architectures.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ TEST_P(ArchitectureContract, GradientsAreTheSlopesOfTheLoss) {
   const auto model = tiny->make(Precision::kFp32, kRows, kSequence);
   model->loss_and_gradients(tokens_, kRows, 1.0f, tiny->gradients);
   for (size_t i = 0; i < tiny->layout.size(); ++i) {
-    // Along the gradient, where the slope is its length.
+    // Along the gradient, where the slope is the gradient's norm.
     const auto gradient = std::as_const(tiny->gradients).tensor(i);
     double square = 0;
     for (const float value : gradient) square += static_cast<double>(value) * value;
@@ -89,7 +89,7 @@ TEST_P(ArchitectureContract, TakesTheMemoryItSays) {
     const auto said = [&](int64_t rows) {
       return GetParam()->memory(model, {rows, kSequence, 4}).activations;
     };
-    // The chunk of logits is counted elsewhere: so large here that it grows with the rows.
+    // The chunk of logits is counted elsewhere; here it is so large that it grows with the rows.
     const double head = 4.0 * kSequence * (67 + 2 + 3 * 48);
     EXPECT_NEAR(bytes(3) - bytes(2), said(3) - said(2) + head, 0.01 * said(2)) << recompute;
   }

@@ -1,4 +1,4 @@
-// Targets and weights of their own, for our own engine and LibTorch's on the processor.
+// Explicit targets and weights, for our own backend and LibTorch's on the CPU.
 #include "thinwire/model/batch.h"
 
 #include <gmock/gmock.h>
@@ -72,7 +72,8 @@ TEST_P(Weighted, NextTokensAreATargetLikeAnyOther) {
   EXPECT_EQ(gradients(examples(ones)), expected);
 }
 
-// A position is left out by one loss less: losses of single positions add up to any subset's.
+// Leaving out a position removes exactly its loss: losses of single positions add up to any
+// subset's.
 TEST_P(Weighted, AWeightOfZeroLeavesThePositionOut) {
   std::vector<float> weights(kRows * kSequence, 0.0f);
   double single = 0;
@@ -87,11 +88,11 @@ TEST_P(Weighted, AWeightOfZeroLeavesThePositionOut) {
   const double loss = model_->loss(examples(weights));
   EXPECT_NEAR(loss, single, 1e-6 * single);
   EXPECT_LT(relative_error(gradients(examples(weights)), sum), 1e-5);
-  targets_[3] = -100;  // of weight 0, so it is not looked at
+  targets_[3] = -100;  // of weight 0, so it is ignored
   EXPECT_EQ(model_->loss(examples(weights)), loss);
 }
 
-// The first positions of a row see nothing of the last ones: leaving those out is a shorter row.
+// The first positions of a row do not see the last ones: leaving those out equals a shorter row.
 TEST_P(Weighted, LeavingOutTheEndIsAShorterRow) {
   constexpr size_t kShort = 7;
   std::vector<float> weights(kRows * kSequence, 0.0f);

@@ -1,4 +1,4 @@
-// LibTorch's engine on a GPU against the same engine on the processor.
+// The LibTorch backend on a GPU against the same backend on the CPU.
 #include <gtest/gtest.h>
 
 #include "tests/model/tiny_model.h"
@@ -14,7 +14,7 @@ class LlamaGpu : public testing::TestWithParam<Precision> {
   }
 };
 
-// Wide enough for several steps of a block of threads.
+// Wide enough for several iterations of a thread block.
 config::ModelSection wide_section() {
   config::ModelSection model = small_section();
   model.vocab = 1000;

@@ -146,14 +146,14 @@ TEST_P(LlamaTest, ReplacesGradientsWhateverTheyWere) {
     EXPECT_EQ(
         llama->loss_and_gradients(tokens_, kRows, 0.5f, tiny.gradients, {}, Gradients::kReplace),
         loss);
-    // A BLAS may add in another order where it does not read what was there.
+    // A BLAS may add in a different order if it does not read the old values.
     EXPECT_LT(relative_error(all, expected), 1e-6) << "tied " << tied;
   }
 }
 
 TEST_P(LlamaTest, AShorterSequenceIsTheBeginningOfALongerOne) {
-  // A position's loss depends on nothing behind it, so losses of prefixes differ by single losses,
-  // and a row's last input changes its last loss alone.
+  // A position's loss depends on nothing after it, so losses of prefixes differ by single losses,
+  // and a row's last input changes only its last loss.
   const auto row = std::span<const int32_t>(tokens_).first(18);
   const double prefix = llama_->loss(row.first(17), 1);
   const double last = llama_->loss(row, 1) - prefix;

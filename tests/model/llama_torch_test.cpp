@@ -1,5 +1,5 @@
-// LibTorch's engine against our own, on the processor; and on a GPU against LibTorch's on the
-// processor, where there is one.
+// The LibTorch backend against our own on the CPU and, if there is a GPU, on it against LibTorch's
+// on the CPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ constexpr int64_t kRows = 4;
 constexpr int64_t kSequence = 24;
 constexpr float kScale = 1.0f / (kRows * kSequence);
 
-// A random model and the engine of LibTorch for it.
+// A random model and the LibTorch backend for it.
 struct TorchModel {
   TorchModel(Precision precision, const config::ModelSection& section,
              const tensor::DevicePlace& place = kProcessor, int64_t head_chunk = kHeadChunk)

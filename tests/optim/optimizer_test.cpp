@@ -38,7 +38,7 @@ TEST(Optimizers, HaveFactsAndArithmeticOfTheSameNames) {
   EXPECT_EQ(arithmetic, facts);
 }
 
-// What holds for every optimizer of the table.
+// Properties of every optimizer in the table.
 class EveryOptimizer : public testing::TestWithParam<const method::OptimizerSpec*> {
  protected:
   method::OptimizerOptions options() const {
@@ -71,7 +71,7 @@ TEST_P(EveryOptimizer, HoldsTheStateThatItsFactsPredict) {
   EXPECT_EQ(static_cast<double>(held), method::optimizer_bytes(recipe, layout_.specs()));
 }
 
-// Later an update may happen as soon as a layer's gradient is complete.
+// So that an update can happen as soon as a layer's gradient is complete.
 TEST_P(EveryOptimizer, SameBitsInAnyOrderOfTensorsAndWithAnyNumberOfThreads) {
   std::vector<tensor::Arena> results;
   for (const int count : {1, 2, 3}) {

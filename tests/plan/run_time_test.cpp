@@ -1,4 +1,4 @@
-// Times of runs, worked out by hand.
+// Times of runs, computed by hand.
 #include "thinwire/plan/run_time.h"
 
 #include <gtest/gtest.h>
@@ -71,8 +71,8 @@ TEST(RunSeconds, PiecesTravelOneAfterAnother) {
 TEST(RunSeconds, OneMemberIsSlowAndAnothersLineIsThin) {
   std::vector<Member> members = {group(3), group(1)};
   members[1].link.up_bit_s = 8000;
-  // The slow one is done at 4 and needs 0.3 s; the others are done at 1 and need 3 s. It has all
-  // it needs at 4.
+  // The slow one is done at 4 and needs 0.3 s; the others are done at 1 and need 3 s. At 4 it has
+  // received everything it needs.
   const double seconds =
       run_seconds(schedule_of(4, 1, 1, 0, {{300, 900}}), members, std::vector<double>{1, 4});
   EXPECT_NEAR(seconds, (3 * 4.3 + 4) / 4, 1e-9);

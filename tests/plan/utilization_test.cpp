@@ -24,7 +24,7 @@ TEST(Utilization, NeverFallsWithBandwidthAndStaysWithinOne) {
   }
 }
 
-// Nothing of DiLoCo's exchange is hidden: H t / (H t + payload / W).
+// No part of DiLoCo's exchange is hidden: H t / (H t + payload / W).
 TEST(Utilization, OfDiLoCoIsTheClosedForm) {
   const SimulatedModel model = eager_models().front();
   EXPECT_NEAR(utilization(model, vanilla_diloco(100), 1.6e9), 0.5, 1e-9);

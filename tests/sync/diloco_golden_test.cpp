@@ -1,5 +1,5 @@
-// Local SGD, DiLoCo and their kin against the traces of tests/golden/make_outer.py, an independent
-// implementation.
+// Local SGD, DiLoCo and related methods against the traces of tests/golden/make_outer.py, an
+// independent implementation.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -88,7 +88,7 @@ class DiLoCoGolden : public testing::TestWithParam<const char*> {
       return run_.recipe().section<method::DilocoOptions>(trace_["method"]);
     }
     auto options = run_.recipe().section<method::SparseOptions>("sparse").outer_options();
-    options.error_feedback = true;  // by its nature
+    options.error_feedback = true;  // part of the method
     return options;
   }
 
@@ -96,7 +96,7 @@ class DiLoCoGolden : public testing::TestWithParam<const char*> {
     ASSERT_THAT(got, Pointwise(FloatNear(kTolerance), golden_.read_f32(key))) << key;
   }
 
-  // Every tensor of which the trace has `key`.
+  // Every tensor for which the trace has `key`.
   template <typename Values>
   void expect_tensors(const std::string& key, const Values& values) const {
     const auto specs = run_.replicas().layout().specs();

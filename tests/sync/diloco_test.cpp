@@ -1,4 +1,4 @@
-// What the traces of diloco_golden_test.cpp do not show: state, threads, failures.
+// What the traces of diloco_golden_test.cpp do not cover: state, threads, failures.
 #include "thinwire/sync/diloco.h"
 
 #include <fmt/format.h>
@@ -48,7 +48,7 @@ TEST(DiLoCo, KeepsTheStateThatItsFactsName) {
     method::StateBytes kept;
     kept.consensus = static_cast<double>(run.replicas().shared(0).all().size_bytes());
     for (const StateTensor& part : run.replicas().strategy(0).state()) {
-      if (part.name == "local.params") continue;  // not beside the weights but the weights
+      if (part.name == "local.params") continue;  // the weights themselves, not additional state
       double& bytes = part.agreement == Agreement::kLocal ? kept.local : kept.consensus;
       bytes += static_cast<double>(part.values.size_bytes());
     }
@@ -142,7 +142,8 @@ TEST(DiLoCo, ClustersSendTheBytesPredicted) {
   }
 }
 
-// A run may be stopped at any step: what still reads the buffers must be told before they go.
+// A run may be stopped at any step: operations that still read the buffers must be cancelled before
+// the buffers are freed.
 TEST(DiLoCo, MayEndWhileSumsAreInFlight) {
   for (const auto& [method, fields] : kVariants) {
     HashedRun run(run_with(method, 100, fields));

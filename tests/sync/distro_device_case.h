@@ -120,7 +120,7 @@ class DeviceRun {
       ASSERT_TRUE(message.open(body));
       ASSERT_TRUE(message.decode(0, message.segments().size()));
     }
-    // What an optimizer is given lies in the gradients.
+    // An optimizer's input is in the gradients.
     const bool optimizer = options_.update == method::DistroUpdate::kAdamW;
     tensor::Arena gradients(layout_);
     DistroApplier applier(options_, optim_, tiles_, layout_, threads_);

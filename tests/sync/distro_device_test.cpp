@@ -1,4 +1,4 @@
-// The kernels that a GPU runs, on the processor: one lane a tile.
+// The GPU's kernels, run on the CPU with one lane per tile.
 #include "tests/sync/distro_device_case.h"
 
 namespace thinwire::sync {

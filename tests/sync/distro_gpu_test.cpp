@@ -1,4 +1,4 @@
-// DisTrO's kernels on a GPU against the processor's code, bit for bit.
+// DisTrO's kernels on a GPU against the CPU's code, bit for bit.
 #include "tests/sync/distro_device_case.h"
 #include "thinwire/tensor/storage/device.h"
 

@@ -60,13 +60,13 @@ TEST_P(ReplicasOf, AgreeBitForBitAfterEveryStep) {
   }
 }
 
-// Lets workers send in another order every round.
+// Lets workers send in a different order every round.
 class Shuffled {
  public:
   explicit Shuffled(int workers) : workers_(workers) {}
 
   void await_turn(uint64_t round, int worker) {
-    // A permutation of the workers, since 7 has no divisor in common with their number.
+    // A permutation of the workers, because 7 is coprime to their number.
     const auto turn = (7 * static_cast<uint64_t>(worker) + 3 * round) % uint64_t(workers_);
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return sent_ == round * uint64_t(workers_) + turn; });
@@ -215,7 +215,7 @@ TEST(Distro, ConstantGradientMovesAllWeightsAlikeAndSendsLittle) {
   ASSERT_TRUE(worker.step(1));
   EXPECT_THAT(worker.params.tensor(0), Each(-0.01f));
   for (const size_t tensor : {1, 2, 3}) EXPECT_THAT(worker.params.tensor(tensor), Each(0.0f));
-  // Of 6 tiles one slot each, of the others none: tables and scales are all there is.
+  // One slot of each of 6 tiles, none of the others: otherwise only tables and scales.
   EXPECT_LT(worker.strategy().in_flight().front().bytes->size(), 110u);
 }
 

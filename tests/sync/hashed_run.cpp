@@ -8,7 +8,7 @@
 namespace thinwire::sync {
 namespace {
 
-// Passes everything on but for payloads that are lost or tampered with.
+// Passes everything on, except payloads that are lost or tampered with.
 class UnreliableCommunicator final : public transport::Communicator {
  public:
   UnreliableCommunicator(std::unique_ptr<transport::Communicator> communicator,

@@ -21,12 +21,12 @@ struct HashedRunOptions {
   int threads = 1;  // a worker
   uint64_t seed = 1;
   std::vector<float> gradient_scales;  // a tensor; powers of two
-  float pull = 0;                      // gradients get this times the weights they are taken at
+  float pull = 0;  // this times the weights at which they are taken is added to gradients
   float param_scale = 0.25f;
   std::vector<float> weights;  // a worker; empty: equal
   // By first step, where they change later; 0: the worker is inactive.
   std::map<uint64_t, std::vector<float>> weights_from;
-  // Workers whose payload nobody gets in a round.
+  // Workers whose payload nobody receives in a round.
   std::function<std::set<int>(uint64_t round)> missing;
   // Sees, and may change, a payload before it is sent.
   std::function<void(uint64_t round, int worker, Bytes& payload)> tamper;

@@ -1,5 +1,5 @@
-// A run in miniature for tests of strategies: replicas on threads of their own over the local
-// transport, fed with gradients that the test makes up.
+// A miniature run for tests of strategies: replicas on their own threads over the local transport,
+// fed with gradients that the test makes up.
 #pragma once
 
 #include <functional>

@@ -89,7 +89,7 @@ TYPED_TEST(AttentionTest, GradientsAcrossBlocksOfKeysEqualDirectionalDerivatives
   this->forward(c, qkv);
   const Matrix gradient = widen(this->backward(c, qkv, dout));
   for (int64_t first = 0; first < c.sequence; first += kKeyBlock) {
-    // Queries, keys and values of one block of positions move together.
+    // Queries, keys and values of one block of positions change together.
     const int64_t end = std::min(c.sequence, first + kKeyBlock);
     Matrix direction = widen(random_values<float>(c.sequence * width, 3));
     std::fill_n(direction.begin(), first * width, 0.0);

@@ -191,7 +191,7 @@ TEST_P(Tiles, CoefficientsAreBlendedIntoTheMomentum) {
   const TileDct dct(h(), w());
   Values workspace(static_cast<size_t>(dct.workspace_size()));
   Values momentum = before;
-  // Whatever is left in the workspace, and fetching, change nothing.
+  // Neither leftovers in the workspace nor prefetching change anything.
   const SoonNeeded fetched = {tile.data(), before.data(), h() * w()};
   for (const SoonNeeded& soon : {SoonNeeded(), fetched}) {
     momentum = before;

@@ -1,4 +1,4 @@
-// Matrix products of many sizes beside the reference.
+// Matrix products of many sizes, compared with the reference.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ struct Size {
   int64_t m, n, k;
 };
 
-// Around the borders of tiles and blocks of the kernels, and degenerate ones.
+// Sizes around the borders of the kernels' tiles and blocks, and degenerate ones.
 inline constexpr Size kSizes[] = {{1, 1, 1},     {1, 37, 5},    {5, 1, 300},   {12, 32, 16},
                                   {13, 33, 17},  {145, 65, 40}, {7, 530, 257}, {300, 24, 70},
                                   {64, 64, 513}, {1030, 9, 5},  {3, 1050, 20}};
@@ -64,7 +64,7 @@ void expect_equal_to_reference(const Gemm<In, Out>& gemm_under_test, double boun
   }
 }
 
-// Every way of computing bf16 products as the one that gemm() takes.
+// Every way of computing bf16 products, each made the one that gemm() uses.
 inline constexpr Bf16Way kBf16Ways[] = {Bf16Way::kNative, Bf16Way::kWidened, Bf16Way::kPacked};
 
 inline const char* name_of(Bf16Way way) {

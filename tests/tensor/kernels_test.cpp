@@ -49,7 +49,7 @@ struct CaseNames {
     return type + "_" + target_name(C::kTarget);
   }
 };
-// What stands for vectors where a processor has none differs between compilers.
+// The substitute for vectors on a CPU without them differs between compilers.
 constexpr int64_t kNoVectors = HWY_BASELINE_SCALAR;
 using Cases = testing::Types<Case<float, HWY_AVX3>, Case<float, HWY_AVX2>, Case<float, HWY_SSE4>,
                              Case<float, HWY_NEON>, Case<float, kNoVectors>, Case<Bf16, HWY_AVX3>,
@@ -57,7 +57,7 @@ using Cases = testing::Types<Case<float, HWY_AVX3>, Case<float, HWY_AVX2>, Case<
                              Case<Bf16, kNoVectors>>;
 TYPED_TEST_SUITE(KernelTest, Cases, CaseNames);
 
-// A set that is compiled but not listed above would go untested.
+// An instruction set that is compiled but not listed above would go untested.
 TEST(KernelTargets, AreAllListed) {
   for (const int64_t target : compiled_targets()) {
     EXPECT_NE(target & (HWY_AVX3 | HWY_AVX2 | HWY_SSE4 | HWY_NEON | kNoVectors), 0)
@@ -157,7 +157,7 @@ TYPED_TEST(KernelTest, SwigluOfExtremeGatesIsFinite) {
   }
 }
 
-// What makes probabilities of scores takes exp of them alone where the row's log-sum-exp is 0.
+// Turning scores into probabilities reduces to exp if the row's log-sum-exp is 0.
 TYPED_TEST(KernelTest, ExponentialsAreExactToTheLastBits) {
   constexpr int64_t kCount = 200'001;
   constexpr double kLowest = -87.3, kHighest = 88.0;

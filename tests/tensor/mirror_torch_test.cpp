@@ -1,4 +1,4 @@
-// An arena with a second copy, here on the processor.
+// An arena with a second copy, here on the CPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ TEST(MirroredArena, ReadingOneSideLeavesTheOtherValid) {
   float* const device = arena.device_values();
   device[0] = 1;
   EXPECT_EQ(std::as_const(arena).all()[0], 1);
-  device[0] = 2;  // unannounced: a copy that nobody needed would bring the 1 back
+  device[0] = 2;  // behind its back: an unnecessary copy would bring the 1 back
   EXPECT_EQ(std::as_const(arena).device_values()[0], 2);
 }
 

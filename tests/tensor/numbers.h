@@ -72,7 +72,7 @@ inline double dot(const Matrix& a, const Matrix& b) {
   return sum;
 }
 
-// How far results rounded to T, or computed from operands rounded to T, may be off.
+// Tolerance for results rounded to T, or computed from operands rounded to T.
 template <typename T>
 constexpr double kBound = 1e-5;
 template <>

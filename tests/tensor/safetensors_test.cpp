@@ -29,7 +29,8 @@ fs::path temp_file(const std::string& name) {
   return fs::path(testing::TempDir()) / fmt::format("safetensors_{}_{}", test->name(), name);
 }
 
-// Waits for no disk, unlike write_file and truncation of an existing file: there are thousands.
+// Does not wait for the disk, unlike write_file and truncation of an existing file: it is called
+// thousands of times.
 void overwrite(const fs::path& path, std::string_view bytes) {
   fs::remove(path);
   std::ofstream(path, std::ios::binary) << bytes;
@@ -233,7 +234,7 @@ TEST(Safetensors, RefusesHeadersBeyondTheirBounds) {
 }
 
 struct BadHeader {
-  const char* tensor;  // what stands for tensor "a"
+  const char* tensor;  // the description of tensor "a"
   const char* message;
 };
 

@@ -1,5 +1,5 @@
-// Tests of vector code on each instruction set that it is compiled for; a set that this processor
-// lacks is skipped by name.
+// Tests of vector code on each instruction set for which it is compiled; a set that this CPU lacks
+// is skipped by name.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 #include "thinwire/tensor/kernels/simd_targets.h"
 
-// After simd_targets.h, which decides about them.
+// Must come after simd_targets.h, which chooses them.
 #include <hwy/targets.h>
 
 namespace thinwire::tensor {
@@ -22,7 +22,7 @@ inline std::vector<int64_t> compiled_targets() {
   return targets;
 }
 
-// hwy::TargetName knows those of its own architecture alone.
+// hwy::TargetName knows only those of its own architecture.
 inline std::string target_name(int64_t target) {
   switch (target) {
     case HWY_AVX3:
@@ -38,7 +38,7 @@ inline std::string target_name(int64_t target) {
   }
 }
 
-// What is dispatched from now on runs on `target`; 0: on the processor's best again.
+// Dispatched code runs on `target` from now on; 0: on the CPU's best again.
 inline void choose_target(int64_t target) {
   hwy::SetSupportedTargetsForTest(target);
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());

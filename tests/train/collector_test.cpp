@@ -37,7 +37,7 @@ TEST(Collector, SaysWhichReplicaDisagreesAboutWhat) {
   EXPECT_THAT(complaint(part, other), testing::HasSubstr("of worker 1 has 0000000000000005"));
 }
 
-// A worker that is away has no gradient, and its digest is compared only where it has one.
+// An inactive worker has no gradient, and its digest is compared only if it has one.
 TEST(Collector, MeansAreOverWhoTrained) {
   const fs::path folder = test_folder();
   const config::Recipe recipe = tiny_recipe(folder, {"model.vocab=258"});

@@ -1,4 +1,4 @@
-// Wire codecs for tests of transports, which know none: as plain as can be.
+// Wire codecs for tests of transports, which have none of their own: as plain as possible.
 #pragma once
 
 #include <algorithm>
@@ -42,7 +42,7 @@ inline const WireCodec kBf16 = {
       return {};
     }};
 
-// Whole percents of the largest value of a block: what a value becomes depends on its block.
+// Whole percents of the largest value of a block, so that a decoded value depends on its block.
 inline const WireCodec kPercents = {
     WireType::kFp8,
     [](std::span<const float> values, std::span<uint8_t> out) {
@@ -76,7 +76,7 @@ inline const WireCodec kPercents = {
       return {};
     }};
 
-// Q(values), coded as one buffer.
+// Q(values), encoded as one buffer.
 inline std::vector<float> as_received(const WireCodec& codec, std::span<const float> values) {
   std::vector<uint8_t> bytes(wire_bytes(codec.type, values.size()));
   std::vector<float> decoded(values.size());

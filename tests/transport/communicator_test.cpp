@@ -29,7 +29,7 @@ class AllCommunicators : public testing::TestWithParam<Kind> {
     return communicators;
   }
 
-  // Runs body(member, communicator) for every member on a thread of its own.
+  // Runs body(member, communicator) for every member on its own thread.
   void run_members(int members, const std::function<void(int, Communicator&)>& body) {
     auto communicators = make_communicators(members);
     std::vector<std::thread> threads;
@@ -215,7 +215,7 @@ TEST(LocalCommunicator, ContributionsOfDifferentLengthsAreAnError) {
   EXPECT_THROW(communicators[1]->start_all_reduce(key_of(0), values, kBf16), Error);
 }
 
-// The sanitizers watch the memory that goes.
+// The sanitizers watch the freed memory.
 TEST_P(AllCommunicators, MemoryMayGoAfterCancelAndAfterLeaving) {
   for (const bool leaves : {false, true}) {
     for (uint64_t round = 0; round < 50; ++round) {

@@ -7,7 +7,7 @@
 namespace thinwire::transport {
 namespace {
 
-// Where all begin with the same receiver, its link is full while the others' are empty.
+// If all began with the same receiver, its link would be full while the others' are idle.
 TEST(FrameHub, MembersBeginWithDifferentReceivers) {
   for (int self = 0; self < 3; ++self) {
     const std::vector<int> others = {(self + 1) % 3, (self + 2) % 3};

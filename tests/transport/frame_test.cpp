@@ -89,7 +89,8 @@ TEST(Frame, KindsWithoutBodyHaveNoneAndReasonsAreGiven) {
               testing::HasSubstr("kind 7 gives a reason"));
 }
 
-// What member 0 of two says of a run in which these bytes came from member 1.
+// The reason that member 0 of two gives for the end of a run in which these bytes came from member
+// 1.
 std::string end_of_run(const std::vector<Bytes>& frames) {
   FrameNetwork network(2);
   const auto communicator = make_hub_communicator(network.hub(0), 2, 0);
@@ -124,7 +125,7 @@ TEST(Frame, SaidTwiceItEndsTheRun) {
   EXPECT_THAT(end_of_run({sum, sum}), testing::HasSubstr("the sum of round 9 has already arrived"));
 }
 
-// Who is no member of a group takes no part in its operations, whatever it sends.
+// A member outside a group cannot take part in its operations, whatever it sends.
 TEST(Frame, OutsidersTakeNoPartInAGroup) {
   FrameHub hub(0, 3, [](int, const Bytes&) {});
   const uint64_t group = hub.group({0, 1});

@@ -1,5 +1,5 @@
-// Members of one process that talk in frames, as processes would: each has a thread that hands in
-// what arrived and works.
+// Members of one process that communicate with frames, as processes would: each has a thread that
+// delivers what arrived and works.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// The state machine alone: no threads, no waiting, frames as it says them.
+// Only the state machine: no threads, no waiting, frames as it sends them.
 #include "thinwire/transport/rendezvous.h"
 
 #include <gmock/gmock.h>
@@ -13,8 +13,8 @@ using testing::ElementsAre;
 
 constexpr Key kKey{.run = 1, .epoch = 0, .round = 2, .fragment = 0};
 
-// Members whose ids are neither small nor consecutive, one place each; frames arrive when asked
-// for.
+// Members whose ids are neither small nor consecutive, each with its own Rendezvous; frames arrive
+// when asked for.
 class Places : public testing::Test {
  protected:
   Places() {
@@ -30,7 +30,7 @@ class Places : public testing::Test {
 
   Rendezvous& at(int member) { return *places_.at(member); }
 
-  // Everything that was said, and what comes of it.
+  // Delivers all frames sent, and those sent in response.
   void deliver() {
     for (size_t i = 0; i < sent_.size(); ++i) {
       const Frame frame = sent_[i];

@@ -1,4 +1,4 @@
-// Virtual time, worked out by hand.
+// Virtual time, computed by hand.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -21,7 +21,7 @@ links::Member member_with(double step_s, double delay_s = 0) {
 
 Key key_of(uint64_t round) { return {.run = 7, .epoch = 0, .round = round, .fragment = 0}; }
 
-// Runs body for every member on a thread of its own; returns the clocks at the end.
+// Runs body for every member on its own thread; returns the clocks at the end.
 std::vector<double> clocks_after(
     const std::vector<links::Member>& members,
     const std::function<void(int, Communicator&, SimulatedNetwork&)>& body) {
