@@ -5,7 +5,7 @@ The table below is the architecture. It is compared with every #include in thinw
 and with the DEPENDS lists of thinwire/CMakeLists.txt. LibTorch may be included by *_torch.cpp files
 of the folders tensor and model only.
 
-Also checks that a type's name is one type in each program (the one definition rule): in thinwire/
+Also checks that a type's name stands for one type in each program (the one-definition rule): in thinwire/
 with each folder of tests/ and bench/.
 """
 

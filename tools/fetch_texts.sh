@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Fetches the quickstart's texts out of Debian packages; see usage below.
+# Fetches the quickstart's texts from Debian packages; see usage below.
 set -euo pipefail
 
 usage() {
   cat <<'EOF'
 Usage: tools/fetch_texts.sh
 
-Writes two English texts, taken out of Debian packages that are downloaded but not installed:
+Writes two English texts from Debian packages, which are downloaded but not installed:
   data/text/gcide.txt   a dictionary of English (dict-gcide), 40 MB; a few bytes are not UTF-8
   data/text/kjv.txt     the King James Bible (bible-kjv-text), 4 MB, one verse a line, no labels
-A text that is there already is left alone. Needs no root.
+An existing text is left alone. Root is not needed.
 EOF
 }
 

@@ -1,4 +1,4 @@
-"""What a script needs beside Python itself. A script asks for it at its start, so that where something
+"""What a script needs besides Python itself. A script checks this at its start, so that if something
 is missing it ends with the command that installs it instead of a traceback."""
 
 import shutil
@@ -26,7 +26,7 @@ def packages(*names, python=None):
 
 
 def missing_for(python, names):
-    """Those of the packages `names` that the program `python` does not find."""
+    """The packages among `names` that the program `python` does not find."""
     if not python.exists():
         fail(f"{python} is missing", "tools/setup.sh test")
     find = ("import sys; from importlib.util import find_spec; "

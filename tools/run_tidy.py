@@ -50,7 +50,7 @@ def key_of(entry, root, tool):
 
 
 def compile_commands(build, root):
-    """Entries of the compile database, each source of the project once; generated ones are none."""
+    """Entries of the compile database, each source of the project once, without generated ones."""
     entries = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
         source = Path(entry["file"])

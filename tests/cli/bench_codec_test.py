@@ -21,7 +21,7 @@ def cases(*arguments):
 
 
 def bound(k, value_bits):
-    """Bytes of the model of 51.7 M parameters, 64 x 64 slots a tile."""
+    """Bytes of the model of 51.7 M parameters, with tiles of 64 x 64 slots."""
     def tiles(count, slots, kept):
         return count * (math.log2(math.comb(slots, kept)) + kept * value_bits)
     share = max((k * 43 + 32) // 64, 1)

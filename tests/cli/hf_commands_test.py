@@ -82,7 +82,7 @@ class HfCommandsTest(unittest.TestCase):
 
         expected = generate("--prompt", "two\nlines\n")
         self.assertTrue(expected.startswith(b"two\nlines\n"))
-        # The line break that ends the input is no part of the prompt.
+        # The line break at the end of the input is not part of the prompt.
         self.assertEqual(generate("--prompt", "-", stdin="two\nlines\n\n"), expected)
         self.assertEqual(generate(stdin="two\nlines\n\n"), expected)
         self.assertEqual(generate("--prompt", "two\nlines\n", stdin="something else"), expected)

@@ -1,4 +1,4 @@
-"""Engine mpi: ranks give the bits of threads, and what happens when one dies."""
+"""Launcher mpi: ranks give the same bits as threads, and what happens when one dies."""
 
 import functools
 import json
@@ -27,12 +27,12 @@ METHODS = {
     "eager": ["sync.method=diloco", "diloco.sync_every=4", "diloco.overlap=eager"],
     "sparse": ["sync.method=sparse", "sparse.sync_every=4"],
 }
-# Payloads of about the size of the model, so that its last checkpoint takes no longer than a step.
+# Payloads of about the model's size, so that its last checkpoint takes no longer than a step.
 PACED = {
     "allreduce": ["sync.method=allreduce"],
     "distro": ["sync.method=distro", "distro.k=2048", "distro.values=fp32"],
 }
-LONG = METHODS["diloco"] + ["train.steps=1500"]  # to be stopped in its course
+LONG = METHODS["diloco"] + ["train.steps=1500"]  # to be stopped before its end
 # Two ranks of two workers each.
 TWO_STAGES = ["sync.clusters=2", "train.batch=8"]
 SHARED_RANKS = {

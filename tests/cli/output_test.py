@@ -1,4 +1,4 @@
-"""Every command fails when stdout does not take what it prints, and ends quietly when nobody reads it."""
+"""Every command fails when its output cannot be written to stdout, and ends quietly when nobody reads it."""
 
 import os
 import resource
@@ -55,7 +55,7 @@ class Output(TrainedCase):
 
     def test_ends_quietly_when_nobody_reads(self):
         for command in (["recipe", "--explain"], ["--help"], ["completion", "zsh"]):
-            for restore in (True, False):  # whether SIGPIPE does what it does by default, or is ignored
+            for restore in (True, False):  # whether SIGPIPE has its default action, or is ignored
                 with self.subTest(command=command, restore=restore):
                     done = self.unread(command, restore_signals=restore)
                     self.assertEqual(done.returncode, -signal.SIGPIPE)

@@ -1,4 +1,4 @@
-"""What the tests of `thinwire plan` share: a folder and a way to call it."""
+"""Shared by the tests of `thinwire plan`: a folder and a way to call it."""
 
 import json
 import os

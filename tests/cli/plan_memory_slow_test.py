@@ -1,4 +1,4 @@
-"""Memory that thinwire plan predicts for a step, against the peak that thinwire bench speed measures."""
+"""The memory that thinwire plan predicts for a step, against the peak that thinwire bench speed measures."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""A signal against `thinwire prepare`, whatever it is doing, ends it soon and leaves nothing behind."""
+"""A signal to `thinwire prepare`, whatever it is doing, ends it soon and leaves nothing behind."""
 
 import os
 import random

@@ -11,7 +11,7 @@ BINARY = os.environ["THINWIRE_BINARY"]
 
 
 class SweepKill(unittest.TestCase):
-    # Each run holds the writing end of the pipe, which ends when the last of them has.
+    # Each run holds the writing end of the pipe, which ends when the last run ends.
     def test_children_of_a_killed_sweep_end(self):
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(temporary)

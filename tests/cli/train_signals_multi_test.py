@@ -1,5 +1,5 @@
-"""Signals against `thinwire train`: the first asks for a checkpoint and an orderly end by that signal, the
-second ends at once, and a run that was killed at any moment goes on to the same bits as one that never
+"""Signals to `thinwire train`: the first asks for a checkpoint and a clean end by that signal, the
+second ends at once, and a run killed at any moment resumes to the same bits as one that never
 was."""
 
 import json
@@ -92,7 +92,7 @@ class TrainSignals(unittest.TestCase):
 
     def test_second_signal_ends_at_once(self):
         run = self.start_and_reach("twice", 3)
-        run.send_signal(signal.SIGSTOP)  # both signals are there before it can end in order
+        run.send_signal(signal.SIGSTOP)  # both signals arrive before it can end cleanly
         run.send_signal(signal.SIGINT)
         run.send_signal(signal.SIGTERM)
         run.send_signal(signal.SIGCONT)

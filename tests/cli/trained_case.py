@@ -1,4 +1,4 @@
-"""What tests of a finished run share: a folder with a small text, its recipe, and the run."""
+"""Shared by tests of a finished run: a folder with a small text, its recipe, and the run."""
 
 import os
 import subprocess

@@ -145,7 +145,7 @@ class TransformersTest(unittest.TestCase):
         train_tokenizer(self.root / "hf" / "tokenizer.model")
         pieces = sentencepiece.SentencePieceProcessor(str(self.root / "hf" / "tokenizer.model"))
         tokenizer = transformers.AutoTokenizer.from_pretrained(self.through_thinwire())
-#A space in front is left out : transformers takes it for the one that encoding adds.
+# No leading space: transformers would take it for the one that encoding adds.
         for text in ("the licence of 2004, and its  terms", "Grüße, 世界!", "two\nlines\n"):
             tokens = tokenizer.encode(text, add_special_tokens=False)
             self.assertEqual(tokens, pieces.encode(text), text)
@@ -153,7 +153,7 @@ class TransformersTest(unittest.TestCase):
 
     def test_greedy_text_is_that_of_transformers(self):
         model = make_model(vocab_size=400, num_key_value_heads=2)
-#No byte and control tokens : what is not UTF - 8 is shown in more than one way.
+# No byte and control tokens: bytes that are not UTF-8 are shown in different ways.
         model.lm_head.weight.data[:259] = 0
         model.save_pretrained(self.root / "hf")
         train_tokenizer(self.root / "hf" / "tokenizer.model")

@@ -1,5 +1,5 @@
 // libFuzzer target of transport::decode_frame and of what FrameHub does with what arrives (preset
-// fuzz). The input is a row of frames that come in while an exchange and a sum are under way: a
+// fuzz). The input is a sequence of frames that arrive while an exchange and a sum are in flight: a
 // byte that says how the next one is made, then its length (2 bytes) and bytes.
 #include <cstdlib>
 #include <memory>

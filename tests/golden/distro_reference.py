@@ -223,7 +223,7 @@ class Run:
         self.way[worker][name] = u - step
 
     def compress(self, worker, name, g, lr):
-        """What the worker sends: the largest coefficients of its momentum, taken out of it, or of its way."""
+        """What the worker sends: the largest coefficients of its momentum, subtracted from it, or of its local delta."""
         opt = self.opt
         if opt.client == "stateless":
             delta = -self.way[worker][name] / (self.rate if opt.update == "adamw" else F32(1))
@@ -275,7 +275,7 @@ class Run:
         self.theta[name] = theta
 
     def step(self, gradient, lr, missing=lambda number: (), last=False):
-        """gradient(worker, weights) -> {name: g}; missing(round) -> workers nobody hears of in it; last: of the run.
+        """gradient(worker, weights) -> {name: g}; missing(round) -> workers missing from it; last: the run's last step.
 
         Returns (payloads[worker][name] if any were sent, updates applied (each {name: tiles}), norms, gradients)."""
         opt, lr, norms, grads = self.opt, F32(lr), [], []

@@ -1,4 +1,4 @@
-"""The first import of each script here that needs Python packages: without them it ends at once, with
+"""The first import of each script here that needs Python packages: without them the script ends at once, with
 the command that installs them."""
 
 import sys

@@ -1,7 +1,7 @@
 """Golden traces of DisTrO / DeMo: writes distro_<variant>.safetensors beside itself.
 
     python tests/golden/make_distro.py                 all variants, with self-checks
-    python tests/golden/make_distro.py --find-seeds    search SEEDS again (minutes), or of the variants named behind it
+    python tests/golden/make_distro.py --find-seeds    search SEEDS again (minutes), or only for the variants named after it
 
 The method and every definition: distro_reference.py. Sources: the DisTrO report (2024) and
 DeMo, arXiv 2411.19870.
@@ -96,7 +96,7 @@ VARIANTS = {
     "stateless_overlap": (Options(client="stateless", local_steps=3, local_update="adamw", overlap=1),
                           20, TENSORS, {4: [2]}),
 }
-# Where gradients depend on the weights they are taken at.
+# Variants whose gradients depend on the weights at which they are taken.
 PULL = {name: 2.0**-3 for name in VARIANTS if name.startswith(("overlap", "look_ahead", "stateless"))}
 # variant -> n; the seed is splitmix64(n). Found by --find-seeds.
 SEEDS = {

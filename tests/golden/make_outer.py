@@ -1,6 +1,6 @@
 """Golden traces of local SGD, DiLoCo and their overlaps: writes outer_<variant>.safetensors beside itself.
 
-    python tests/golden/make_outer.py                  all variants, or those named behind it; with self-checks
+    python tests/golden/make_outer.py                  all variants, or those named after it; with self-checks
     python tests/golden/make_outer.py --find-seeds     search SEEDS again (minutes), all or those named
 
 The methods and every definition: outer_reference.py and wire_reference.py. Gradients and initial weights come from
@@ -8,8 +8,8 @@ the hash of inputs.py; a worker's gradient is taken at its own weights, with pul
 
 File contents (N = tensor name; float32; C = completed steps, from 1):
     lr               [steps]             the inner learning rate of each step, to be used bit for bit
-    norm             [steps, workers]    gradient norms before clipping (where there is a clip; a cluster has one)
-    after.C.N                            weights all agree on, after every step that changed them; those it changed
+    norm             [steps, workers]    gradient norms before clipping (with clipping; one per cluster)
+    after.C.N                            weights on which all agree, after every step that changed them; those it changed
     local.W.C.N                          worker W's own weights after step C = "mid"; W = 0 and the last one
     v.N                                  outer momentum at the end (nesterov, momentum)
     e.C.N, u.C.N                         eager correction of worker 0 and its momentum after step C = "mid"
@@ -46,7 +46,7 @@ from outer_checks import check_all
 from outer_variants import EQUAL, LAYOUT, PARAM_SCALE, PULL, TENSORS, VARIANTS, WITHIN, new_run
 
 HERE = Path(__file__).resolve().parent
-# variant -> n; the seed is splitmix64(n). Found by --find-seeds; traces without codes need none.
+# variant -> n; the seed is splitmix64(n). Found by --find-seeds; traces without quantisation need none.
 SEEDS = {
     "bf16": 13, "fp8": 245, "fp4": 37, "int2": 30, "fp4_feedback": 87, "int2_feedback": 75, "inner2_mix": 21,
     "eager_feedback": 8, "eager_partial": 69, "streaming_uneven": 81, "streaming_inner": 70,

@@ -2,9 +2,9 @@
 
     python tests/golden/make_shares.py
 
-Definition: each worker that is there takes one row at least, and all together take the batch. Among the divisions of that
-kind the one is wanted whose last worker to finish (rows / speed) finishes first. A speed of 0 is not known and counts with the
-mean of those that are; where none is known, shares are as even as can be (worker i of n begins at floor(batch * i / n)).
+Definition: each active worker takes at least one row, and together they take the batch. Wanted is a division whose last
+worker to finish (rows / speed) finishes as early as possible. A speed of 0 is unknown, and the mean of the known ones is used
+instead; if none is known, shares are as even as possible (worker i of n begins at floor(batch * i / n)).
 
 The search here tries every division. Several can be best; the file has all of them.
 """

@@ -1,4 +1,4 @@
-"""Golden values of the formats in which sums travel: writes wire.safetensors beside itself.
+"""Golden values of the formats in which sums are sent: writes wire.safetensors beside itself.
 
     python tests/golden/make_wire.py
 

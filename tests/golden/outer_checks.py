@@ -52,7 +52,7 @@ def finished(run):
 
 
 def check_identities():
-    """Runs that must agree although they take different ways."""
+    """Runs that must agree although they are computed differently."""
     plain = finished(custom())
     # Waiting for nothing and taking the global weights is no overlap.
     assert np.array_equal(plain, finished(custom(overlap="inner", overlap_steps=0, mix=0.0)))

@@ -29,8 +29,8 @@ streaming there is one fragment.
                  = Q(c_m) of step t, absent ones 0, and D = q^t - q^(t-depth): the outer step once more on D, which
                  moves e_m with a momentum u_m of its own; theta_m = theta_c + e_m
     schedule     after c steps (from 1), fragment p of P is sent when c % H == ((p+1)*H // P) % H
-    last step    The fragments that are not due are sent too: with `inner`, what travels of them is applied early, in
-                 the usual way, before that. Then all that travels is applied in order, one outer step each;
+    last step    The fragments that are not due are sent too: with `inner`, what is in flight of them is applied early, in
+                 the usual way, before that. Then everything in flight is applied in order, one outer step each;
                  e_m = u_m = 0; theta_m = theta_c.
     streaming    P = ceil(layers / fragment_layers); layer l is in fragment l % P, the embedding in fragment 0, the
                  final norm and the head in fragment P-1.
@@ -44,7 +44,7 @@ streaming there is one fragment.
                  (distro_reference.py, its defaults).
 
     members      The weights may change between outer steps (unequal workers; a round's shares). A worker of weight 0
-                 is away: it takes no steps, and its contribution is 0. One that comes enters with theta_m = theta_c and
+                 is inactive: it takes no steps, and its contribution is 0. One that comes enters with theta_m = theta_c and
                  all that is its own (optimizer, e, u, r, what it sent before) zero. It contributes to a fragment for
                  the first time when it has been there since that fragment was sent before; until then the others'
                  weights are divided by their sum.
@@ -57,7 +57,7 @@ Definitions
                float64 and rounded once; no decay (wd) of norms. Never reset, never averaged.
   Muon         muon_reference.py, for matrices; AdamW for the embedding, the head and norms.
   clip         norm = L2 of all the worker's gradients (float64 sum); g *= min(1, clip / (norm + 1e-6)).
-  padding      int2 has no code for 0, so the padding is not zero while it travels: it counts in the block's scales, and
+  padding      int2 has no code for 0, so the padding is not zero while it is sent: it counts in the block's scales, and
                in the sum. What a worker keeps (R, q, r) is zero there.
 
 This file has no side effects; make_outer.py runs it and writes the golden files.
@@ -115,7 +115,7 @@ class Tensor:
 
 
 class Layout:
-    """Tensors one behind the other, each padded to a multiple of 16."""
+    """Tensors one after another, each padded to a multiple of 16."""
 
     def __init__(self, tensors):
         self.tensors, self.offsets, self.total = tensors, [], 0
@@ -207,7 +207,7 @@ class Run:
         return self.entered[m] is None
 
     def shares(self, p):
-        """What each worker's difference of a fragment is weighted with; 0: it has nothing to contribute yet."""
+        """The weight of each worker's pseudo-gradient of a fragment; 0: it has nothing to contribute yet."""
         before = self.sent_at[p][-1] if self.sent_at[p] else 0
         there = [not self.away(m) and self.entered[m] <= before for m in range(len(self.theta))]
         if there == [not self.away(m) for m in range(len(self.theta))]:
@@ -273,7 +273,7 @@ class Run:
         return lr * (x + mu * momentum) if self.opt.outer == "nesterov" else lr * momentum
 
     def contribution(self, worker, delta, place, share):
-        """What the worker's difference becomes on the wire, padding included; keeps what feedback needs."""
+        """The worker's pseudo-gradient as received, padding included; keeps what feedback needs."""
         if share == 0:
             return np.zeros_like(delta)
         if self.opt.chunk:
@@ -317,7 +317,7 @@ class Run:
         return len(self.sums[p]) - self.applied[p]
 
     def apply(self, p):
-        """Outer step with the oldest travelling sum of a fragment."""
+        """Outer step with the oldest sum in flight of a fragment."""
         place = self.places[p]
         v = self.v[place]
         self.theta_c[place] -= self.direction(v, self.sums[p][self.applied[p]])
@@ -351,7 +351,7 @@ class Run:
         self.mix(p)
 
     def outer_step(self, p):
-        """A fragment is sent, and what its overlap says comes back."""
+        """Sends a fragment, and applies the sums that its overlap says are due."""
         self.send(p)
         if self.opt.overlap == "inner" and self.opt.overlap_steps == 0:
             self.arrive(p)

@@ -1,4 +1,4 @@
-"""What the DiLoCo family's numbers become on the wire, in plain numpy: coded and decoded in one go.
+"""How the DiLoCo family's values are changed by the wire formats, in plain numpy: encoded and decoded in one go.
 
 A buffer is cut into blocks of 256 values from its start; the last one may be shorter. x is float32, s a block's scale.
 
@@ -92,7 +92,7 @@ def as_received(x, wire, margins):
 
 
 def largest(x, chunk, k, margins):
-    """Where the entries of a flat tensor are that are sent, ascending."""
+    """The indices of the entries of a flat tensor that are sent, ascending."""
     sent = []
     for at in range(0, x.size, chunk):
         size = np.abs(x[at: at + chunk])

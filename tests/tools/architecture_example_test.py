@@ -1,4 +1,4 @@
-"""The examples that the documentation adds, one of a kind, still apply to this tree."""
+"""The examples in the documentation, one of each kind, still apply to this tree."""
 
 import re
 import subprocess

@@ -7,7 +7,7 @@ import unittest
 from tool_case import TOOLS, ToolCase
 
 SOURCE = TOOLS.parent
-# Stands for tools/setup.sh, cmake and ctest: writes down how it was called.
+# Stands in for tools/setup.sh, cmake and ctest: records how it was called.
 RECORD = '#!/bin/sh\necho "$(basename "$0") $*" >>"$RECORD"\n'
 
 
@@ -21,7 +21,7 @@ class RunTests(ToolCase):
             self.write(name, RECORD).chmod(0o755)
 
     def calls(self, script, *arguments):
-        """The commands that a script runs, but for the number of tests at a time."""
+        """The commands that a script runs, without the number of parallel tests."""
         record = self.root / "calls"
         record.write_text("")
         path = f"{self.root / 'bin'}:{os.environ['PATH']}"

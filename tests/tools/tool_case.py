@@ -1,4 +1,4 @@
-"""What the tests of tools/ share: a small source tree and a way to run a tool on it."""
+"""Shared by the tests of tools/: a small source tree and a way to run a tool on it."""
 
 import subprocess
 import sys
