@@ -1,7 +1,7 @@
 # cmake -DSOURCE=<source folder> -DOUT=<file> -P Commit.cmake
 #
-# Writes the C++ source that knows the commit, but only if it says something new: it runs with every
-# build.
+# Writes the C++ source that contains the commit, but only if it has changed, because this runs with
+# every build.
 
 find_program(git git)
 set(commit "unknown")

@@ -7,7 +7,7 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
 
 # RelWithDebInfo keeps assertions: it is what the tests run. -O1 takes three quarters of -O2's time
-# to compile; only the layers that compute ask for more (thinwire_layer).
+# to compile; only the layers that compute use more (thinwire_layer).
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1")
 set(CMAKE_CXX_FLAGS_RELEASE "-O1 -DNDEBUG")
 set(THINWIRE_COMPUTE_OPTIONS "$<$<CONFIG:RelWithDebInfo>:-O2>$<$<CONFIG:Release>:-O3>")
@@ -19,8 +19,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   string(APPEND CMAKE_CXX_FLAGS_RELEASE " -Wno-stringop-overflow -Wno-array-bounds -Wno-restrict")
 endif()
 
-# Replicas must agree bit for bit, so a multiply and an add become an FMA only where that is
-# written, and no target instruction set is chosen here: kernels dispatch at run time.
+# Replicas must agree bit for bit, so a multiply and an add become an FMA only where the source says
+# so, and no target instruction set is chosen here: kernels dispatch at run time.
 # errno and floating-point traps are not used; without them square roots and selects vectorise.
 add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off;-fno-math-errno;\
 -fno-trapping-math;-Wall;-Wextra;-Wshadow;-Werror>")
@@ -31,7 +31,7 @@ if(THINWIRE_SANITIZE)
   add_link_options(-fsanitize=${THINWIRE_SANITIZE})
 endif()
 
-# A program that uses nothing of a library does not load it (LibTorch takes long to load).
+# A program that uses nothing from a library does not load it (LibTorch takes long to load).
 add_link_options(-Wl,--as-needed)
 
 find_program(THINWIRE_LLD ld.lld HINTS /usr/lib/llvm-16/bin)
@@ -43,7 +43,7 @@ endif()
 find_program(THINWIRE_CCACHE ccache)
 if(THINWIRE_CCACHE)
   # Paths below the source tree are made relative, so that another clone shares the cache.
-  # Its manual asks for these concessions where headers are precompiled.
+  # Its manual asks for these settings with precompiled headers.
   set(CMAKE_CXX_COMPILER_LAUNCHER
       ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
       CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
@@ -52,12 +52,12 @@ endif()
 
 # thinwire_precompile(<target> PRIVATE <header>...) compiles these headers once for all sources of
 # `target`; thinwire_precompile(<target> REUSE_FROM <other>) takes those of another. Only headers of
-# libraries, so that no edit compiles everything anew. The presets for clang do without: they show
-# that each file includes what it uses.
+# libraries, so that no edit recompiles everything. The presets for clang do without: they show that
+# each file includes what it uses.
 function(thinwire_precompile target)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_precompile_headers(${target} ${ARGN})
-    # For ccache, which could not store the objects otherwise.
+    # Without this ccache could not store the objects.
     target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>")
   endif()
 endfunction()

@@ -1,4 +1,4 @@
-# Libraries from outside. All but LibTorch are Debian packages; tools/setup.sh installs them.
+# External libraries. All except LibTorch are Debian packages; tools/setup.sh installs them.
 
 find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)

@@ -1,14 +1,14 @@
 # thinwire_layer(<folder> [COMPUTES] [DEPENDS <folder>...] [LINK <library>...]
 #                [LINK_PRIVATE <library>...] [PRECOMPILE <header>...])
 #
-# Declares the static library thinwire_<folder> out of the .cpp files of thinwire/<folder> and of its
-# folders. With LibTorch on, *_torch.cpp are taken and *_stub.cpp left out; with LibTorch off, the
+# Declares the static library thinwire_<folder> from the .cpp files of thinwire/<folder> and of its
+# subfolders. With LibTorch on, *_torch.cpp are used and *_stub.cpp left out; with LibTorch off, the
 # other way round. A folder without sources gives a header-only target; one that does not exist is
-# skipped, and so is a dependency on it. main.cpp belongs to no library. With CUDA on, *.cu are taken
-# and *_nocuda.cpp left out; *_mpi.cpp and *_nompi.cpp are chosen likewise by whether there is an MPI.
+# skipped, and so is a dependency on it. main.cpp belongs to no library. With CUDA on, *.cu are used
+# and *_nocuda.cpp left out; *_mpi.cpp and *_nompi.cpp are chosen by whether MPI is available.
 #
-# COMPUTES: optimized more, for its loops run over tensors or texts. PRECOMPILE: headers compiled
-# once for this and all layers that name none.
+# COMPUTES: optimized more, because its loops run over tensors or texts. PRECOMPILE: headers compiled
+# once for this layer and all layers that list none.
 function(thinwire_layer folder)
   cmake_parse_arguments(arg "COMPUTES" "" "DEPENDS;LINK;LINK_PRIVATE;PRECOMPILE" ${ARGN})
   # Before the check, so that a folder's first source is noticed by the next build.

@@ -18,8 +18,8 @@ if(NOT cxx11_symbol)
 endif()
 
 add_library(thinwire::torch INTERFACE IMPORTED)
-# The wheel's include folder also holds other libraries' headers, of other versions than those that
-# are linked here (fmt among them), so only the files that use LibTorch may see it.
+# The wheel's include folder also holds headers of other libraries in versions that differ from those
+# linked here (fmt among them), so only the files that use LibTorch may see it.
 set(THINWIRE_TORCH_OPTIONS
     -isystem "${THINWIRE_TORCH_DIR}/include"
     -isystem "${THINWIRE_TORCH_DIR}/include/torch/csrc/api/include")
@@ -39,13 +39,13 @@ if(THINWIRE_CUDA)
   endif()
   set(CMAKE_CUDA_ARCHITECTURES all-major CACHE STRING "GPUs that own kernels are compiled for")
   enable_language(CUDA)
-  # The arithmetic of the processor: no contraction. Functions of both sides are plain constexpr.
+  # The same arithmetic as on the CPU: no contraction. Functions for both sides are plain constexpr.
   add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:-fmad=false;--expt-relaxed-constexpr>")
   if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)  # unknown to CMake 3.25
   endif()
   target_compile_definitions(thinwire::torch INTERFACE THINWIRE_CUDA=1)
-  # Nothing names a symbol of libtorch_cuda; it registers itself when it is loaded.
+  # Nothing refers to a symbol of libtorch_cuda; it registers itself when it is loaded.
   target_link_libraries(
     thinwire::torch INTERFACE -Wl,--no-as-needed "${torch_lib}/libtorch_cuda.so" -Wl,--as-needed
                               "${torch_lib}/libc10_cuda.so" CUDA::cudart)

@@ -7,9 +7,9 @@
 #   *_test.cpp       -> <folder>_test,       ctest label unit
 #   *_test.py        -> one test each, run where LibTorch is on; labels by the same suffixes
 # Other .cpp files there are helpers and go into each of these programs. *_torch_test.cpp are left
-# out when LibTorch is off. All of it links thinwire_<folder> where that layer exists.
+# out when LibTorch is off. All of them link thinwire_<folder> if that layer exists.
 #
-# C++ tests find files of the repository and of a folder of shared data, which may be absent, by
+# C++ tests find files of the repository and of a folder of shared data, which may be absent, through
 # tests/paths.h. Python tests find both folders, and THINWIRE_BINARY, in their environment.
 
 if(THINWIRE_TESTS)
@@ -28,7 +28,7 @@ function(thinwire_tests folder)
     list(APPEND arg_LINK thinwire_${folder})
   endif()
 
-  # The specific names first, for each list takes its files out of what remains.
+  # The specific names first, because each list takes its files out of the rest.
   set(remaining ${helpers})
   list(FILTER helpers EXCLUDE REGEX "_test\\.cpp$")
   if(NOT THINWIRE_TORCH)

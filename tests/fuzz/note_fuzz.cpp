@@ -1,4 +1,4 @@
-// libFuzzer target of train::decode_note (preset fuzz).
+// libFuzzer target of launch::decode_note (preset fuzz).
 #include <algorithm>
 #include <cstdlib>
 #include <span>
