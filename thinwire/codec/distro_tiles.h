@@ -82,8 +82,9 @@ class DistroTiles {
 
   // Where in an arena a thread that works on `tile` of a segment will be soon, for prefetching: the
   // offset of as many elements as a tile has, or -1. In memory stored tile by tile this is the next
-  // tile. In tensors it is the tile at the same position in the next row of tiles, so that memory
-  // is read from front to back and a row of tiles has arrived when it is needed.
+  // tile. In tensors it is a contiguous piece of the next row of tiles, as far into that row as
+  // `tile` is into its own, so that memory is read from front to back and a row of tiles has
+  // arrived when it is needed.
   int64_t soon_by_tile(size_t segment, size_t next, int64_t tile) const {
     return ahead(segment, next, tile + 1);
   }
