@@ -28,7 +28,7 @@ std::string print_list(const StringList& list) {
   return fmt::format("[{}]", fmt::join(quoted, ", "));
 }
 
-// Synonyms for a choice that are not merely misspelled.
+// Words that mean a choice although their spelling is closest to another choice, or to none.
 struct Synonym {
   std::string_view word;
   std::string_view choice;
