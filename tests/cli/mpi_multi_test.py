@@ -25,7 +25,7 @@ METHODS = {
     "streaming": ["sync.method=streaming", "streaming.sync_every=6", "streaming.fragment_layers=1",
                   "streaming.overlap=inner", "streaming.overlap_steps=1"],
     "eager": ["sync.method=diloco", "diloco.sync_every=4", "diloco.overlap=eager"],
-    "sparse": ["sync.method=sparse", "sparse.sync_every=4"],
+    "sparseloco": ["sync.method=sparseloco", "sparseloco.sync_every=4"],
 }
 # Payloads of about the size of the model, so that its last checkpoint takes no longer than a step.
 PACED = {
@@ -40,7 +40,7 @@ SHARED_RANKS = {
                          *TWO_STAGES],
     "within_distro": ["sync.method=streaming", "streaming.sync_every=5", "sync.within=distro",
                       "streaming.fragment_layers=1", "streaming.overlap_steps=1", *TWO_STAGES],
-    "sparse_stages": ["sync.method=sparse", "sparse.sync_every=3", "sync.within=allreduce",
+    "sparseloco_stages": ["sync.method=sparseloco", "sparseloco.sync_every=3", "sync.within=allreduce",
                       *TWO_STAGES],
     "shared_eager": ["sync.method=diloco", "diloco.sync_every=3", "diloco.overlap=eager",
                      "sync.absent=[\"1=2-3\"]", "train.batch=8"],

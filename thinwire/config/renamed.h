@@ -38,6 +38,9 @@ struct Renames {
   // A value of a field whose present name is `field`, likewise.
   std::string present_value(std::string_view field, std::string_view value) const;
   std::string first_value(std::string_view field, std::string_view value) const;
+  // An override "table.field=value" with the present name of its field. For programs that add
+  // overrides of their own to a user's, which may use old names.
+  std::string present_override(std::string_view text) const;
   // Fields and tables that `name` was once the name of, "muon_lr" included for "optim.muon_lr";
   // empty: it never was.
   std::string renamed_from(std::string_view name) const;

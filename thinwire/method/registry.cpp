@@ -13,7 +13,7 @@
 #include "thinwire/method/diloco.h"
 #include "thinwire/method/distro.h"
 #include "thinwire/method/optimizers.h"
-#include "thinwire/method/sparse.h"
+#include "thinwire/method/sparseloco.h"
 
 namespace thinwire::method {
 namespace {
@@ -24,7 +24,7 @@ std::vector<const Method*> list_methods() {
   add(kAllReduce);
   add(kDistro);
   std::ranges::for_each(diloco_presets(), add);
-  add(kSparse);
+  add(kSparseLoco);
   return methods;
 }
 
