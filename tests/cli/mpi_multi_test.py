@@ -14,7 +14,7 @@ from pathlib import Path
 
 BINARY = os.environ["THINWIRE_BINARY"]
 MPIRUN = ["mpirun", "--oversubscribe", "--allow-run-as-root", "--bind-to", "none"]
-TINY = ["model.hidden=32", "model.layers=2", "model.heads=2", "model.intermediate=64",
+TINY = ["model.hidden=32", "model.layers=2", "model.heads=2", "llama.intermediate=64",
         "train.batch=6", "train.sequence=16", "train.workers=3", "optim.lr=0.003",
         "schedule.warmup=2", "log.tensorboard=false"]
 METHODS = {
@@ -25,7 +25,7 @@ METHODS = {
     "streaming": ["sync.method=streaming", "streaming.sync_every=6", "streaming.fragment_layers=1",
                   "streaming.overlap=inner", "streaming.overlap_steps=1"],
     "eager": ["sync.method=diloco", "diloco.sync_every=4", "diloco.overlap=eager"],
-    "sparse": ["sync.method=sparse", "sparse.sync_every=4"],
+    "sparseloco": ["sync.method=sparseloco", "sparseloco.sync_every=4"],
 }
 # Payloads of about the model's size, so that its last checkpoint takes no longer than a step.
 PACED = {
@@ -40,7 +40,7 @@ SHARED_RANKS = {
                          *TWO_STAGES],
     "within_distro": ["sync.method=streaming", "streaming.sync_every=5", "sync.within=distro",
                       "streaming.fragment_layers=1", "streaming.overlap_steps=1", *TWO_STAGES],
-    "sparse_stages": ["sync.method=sparse", "sparse.sync_every=3", "sync.within=allreduce",
+    "sparseloco_stages": ["sync.method=sparseloco", "sparseloco.sync_every=3", "sync.within=allreduce",
                       *TWO_STAGES],
     "shared_eager": ["sync.method=diloco", "diloco.sync_every=3", "diloco.overlap=eager",
                      "sync.absent=[\"1=2-3\"]", "train.batch=8"],

@@ -47,8 +47,8 @@ std::vector<Way> ways() {
   add("streaming", "none", {"fragment_layers=1", "sync_every=6", "overlap=none"});
   add("streaming", "inner", {"fragment_layers=1", "sync_every=6", "overlap_steps=2"});
   add("streaming", "eager", {"fragment_layers=1", "sync_every=6", "overlap=eager"});
-  add("sparse", "rounds", {"sync_every=6"});
-  for (const char* method : {"diloco", "streaming", "sparse"}) {
+  add("sparseloco", "rounds", {"sync_every=6"});
+  for (const char* method : {"diloco", "streaming", "sparseloco"}) {
     for (const char* within : {"allreduce", "distro"}) {
       add(method, std::string("within_") + within,
           {"sync_every=6", std::string("sync.within=") + within, "sync.clusters=2"});

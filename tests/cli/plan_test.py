@@ -54,7 +54,7 @@ class Plan(PlanCase):
         root = Path(__file__).parents[2]
         done = self.plan(root / "recipes/llama2-1.2b.toml", "--members", root / "docs/members.toml")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("Recommended: sparse with sync_every = 128", done.stdout)
+        self.assertIn("Recommended: sparseloco with sync_every = 128", done.stdout)
 
     def test_flags_do_without_a_file(self):
         done = self.plan(*RECIPE, "--members", "8", "--flops", "150T", "--up", "10M",

@@ -67,6 +67,12 @@ TEST(Renamed, NamesLeadThroughSeveralRenames) {
   EXPECT_EQ(kRenames.first_key("pigeon.miles"), "dove.miles");
 }
 
+TEST(Renamed, OverridesCanBeGivenPresentNames) {
+  EXPECT_EQ(kRenames.present_override("dove.birds=optim.birds=7"), "pigeon.birds=optim.birds=7");
+  EXPECT_EQ(kRenames.present_override("optim.lr=7"), "optim.lr=7");
+  EXPECT_EQ(kRenames.present_override("dove"), "pigeon");  // no override, and still none
+}
+
 TEST(Renamed, ValuesAreNamed) {
   const std::string rest = "[train]\nsteps = 9\n[schedule]\ndecay = 3\n";
   const Recipe recipe = read(rest + "kind = 'trapezoid'");

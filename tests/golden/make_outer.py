@@ -13,7 +13,7 @@ File contents (N = tensor name; float32; C = completed steps, from 1):
     local.W.C.N                          worker W's own weights after step C = "mid"; W = 0 and the last one
     v.N                                  outer momentum at the end (nesterov, momentum)
     e.C.N, u.C.N                         eager correction of worker 0 and its momentum after step C = "mid"
-    r.C.N                                what worker 0 has yet to send (error_feedback, sparse), after step C = "mid"
+    r.C.N                                what worker 0 has yet to send (error_feedback, sparseloco), after step C = "mid"
     sent.N, sum.N                        worker 0's first contribution and the first sum, as received, of the fragment
                                          that is sent first
 Metadata: "options" (JSON): "method" and "section" say what a recipe has to set; "applied" lists the steps at which
@@ -23,9 +23,9 @@ the workers of each, where they are not alone, and "within" what they do at ever
 settings "distro" of distro_reference.py).
 "margins" (JSON), smallest over the trace:
     code     distance of a coded value from where its code changes, in units of the block's scale
-             (fp8: of 448; bf16: of the values themselves, only those above 2^-16; sparse: of the mean)
+             (fp8: of 448; bf16: of the values themselves, only those above 2^-16; sparseloco: of the mean)
     scale    relative distance of a scale from a bf16 rounding tie
-    topk     (last one sent - first one not sent) / last one sent, of a chunk's magnitudes (sparse, two_stage_distro)
+    topk     (last one sent - first one not sent) / last one sent, of a chunk's magnitudes (sparseloco, two_stage_distro)
     sign     as in make_distro.py (two_stage_distro)
     float64_difference   largest |difference| of a stored weight when all but the coding is done in float64:
              where it is small, rounding did not change a single code
@@ -51,8 +51,8 @@ SEEDS = {
     "bf16": 13, "fp8": 245, "fp4": 37, "int2": 30, "fp4_feedback": 87, "int2_feedback": 75, "inner2_mix": 21,
     "eager_feedback": 8, "eager_partial": 69, "streaming_uneven": 81, "streaming_inner": 70,
     "streaming_eager_feedback": 99, "muon_int2": 18,
-    "two_stage_sparse": 47, "sparse_nesterov": 33, "members_sparse": 1,
-    "two_stage_distro": 86, "sparse": 77, "sparse_rate": 5, "streaming_clip": 93, "two_stage_eager": 11,
+    "two_stage_sparseloco": 47, "sparseloco_nesterov": 33, "members_sparseloco": 1,
+    "two_stage_distro": 86, "sparseloco": 77, "sparseloco_rate": 5, "streaming_clip": 93, "two_stage_eager": 11,
 }
 
 

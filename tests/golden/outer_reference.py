@@ -35,7 +35,7 @@ streaming there is one fragment.
     streaming    P = ceil(layers / fragment_layers); layer l is in fragment l % P, the embedding in fragment 0, the
                  final norm and the head in fragment P-1.
 
-    sparse       (SparseLoCo) instead of c_m: r_m = decay * r_m + Delta_m; the largest entries of r_m are sent as
+    sparseloco   (SparseLoCo) instead of c_m: r_m = decay * r_m + Delta_m; the largest entries of r_m are sent as
                  two-bit values and what they are received as is taken out of r_m; R = sum of w_m * what is received,
                  in float32, in worker order. Which, and as what: wire_reference.py.
     clusters     The workers of a cluster share theta_m: its gradient is the sum of (w_i / W) * g_i over them, in
@@ -89,9 +89,9 @@ class Options:
     mix: float = 0.5               # inner
     depth: int = 1                 # eager
     fragment_layers: int = 0       # 0: one fragment
-    chunk: int = 0                 # sparse; 0: dense
-    k: int = 64                    # sparse
-    decay: float = 0.95            # sparse
+    chunk: int = 0                 # sparseloco; 0: dense
+    k: int = 64                    # sparseloco
+    decay: float = 0.95            # sparseloco
     clusters: tuple = ()           # workers of each cluster; (): each alone
     within: str = "allreduce"      # allreduce | distro: what the workers of a cluster do at every step
     optimizer: str = "adamw"       # adamw | muon: the inner one

@@ -68,8 +68,8 @@ VARIANTS = {
     "streaming_delayed": streaming(overlap="delayed"),
     "streaming_eager": streaming(overlap="eager"),
     "streaming_eager_feedback": streaming(overlap="eager", depth=2, wire="fp4", error_feedback=True),
-    "sparse": ("sparse", 20, UNEQUAL, 10, {"sync_every": 4, "chunk": 32, "k": 4, "outer": "sgd", "outer_lr": 1.0}),
-    "sparse_rate": ("sparse", 20, EQUAL, 10, {"sync_every": 4, "chunk": 4096, "k": 512, "outer": "sgd", "outer_lr": 0.8,
+    "sparseloco": ("sparseloco", 20, UNEQUAL, 10, {"sync_every": 4, "chunk": 32, "k": 4, "outer": "sgd", "outer_lr": 1.0}),
+    "sparseloco_rate": ("sparseloco", 20, EQUAL, 10, {"sync_every": 4, "chunk": 4096, "k": 512, "outer": "sgd", "outer_lr": 0.8,
                                               "decay": 0.9}),
     "clip": diloco(clip=3.2),
     "streaming_clip": streaming(wire="int2", clip=3.2),
@@ -78,9 +78,9 @@ VARIANTS = {
     "two_stage": diloco(weights=FOUR, clusters=((0, 1), (2, 3))),
     "two_stage_distro": diloco(weights=FOUR, clusters=((0, 1), (2, 3)), within="distro", outer_lr=0.5),
     "two_stage_eager": diloco(weights=FOUR, clusters=((0, 1), (2, 3)), clip=2.4, overlap="eager", wire="fp4"),
-    "two_stage_sparse": ("sparse", 20, FOUR, 10, {"sync_every": 4, "chunk": 32, "k": 4, "outer": "sgd", "outer_lr": 1.0,
+    "two_stage_sparseloco": ("sparseloco", 20, FOUR, 10, {"sync_every": 4, "chunk": 32, "k": 4, "outer": "sgd", "outer_lr": 1.0,
                                                    "clusters": ((0, 1), (2, 3))}),
-    "sparse_nesterov": ("sparse", 20, UNEQUAL, 10, {"sync_every": 4, "chunk": 32, "k": 4, "outer": "nesterov",
+    "sparseloco_nesterov": ("sparseloco", 20, UNEQUAL, 10, {"sync_every": 4, "chunk": 32, "k": 4, "outer": "nesterov",
                                                     "outer_lr": 0.7}),
     "two_stage_streaming": streaming(weights=FOUR, clusters=((0, 1), (2, 3)), overlap="inner"),
     "streaming_muon": streaming(optimizer="muon", overlap="eager", depth=2),
@@ -94,7 +94,7 @@ VARIANTS = {
     "members_muon": diloco(weights=COMING, optimizer="muon"),
     "members_streaming": streaming(weights=SIX, mid=11),
     "members_streaming_eager": streaming(weights=SIX, mid=11, overlap="eager"),
-    "members_sparse": ("sparse", 20, COMING, 10, {"sync_every": 4, "chunk": 32, "k": 4, "outer": "sgd", "outer_lr": 1.0}),
+    "members_sparseloco": ("sparseloco", 20, COMING, 10, {"sync_every": 4, "chunk": 32, "k": 4, "outer": "sgd", "outer_lr": 1.0}),
 }
 # Options that are no fields of the method's own table.
 WITHIN = ("optimizer", "clip", "clusters", "within")

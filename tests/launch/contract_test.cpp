@@ -10,6 +10,7 @@
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/launch/train.h"
 #include "thinwire/method/architectures.h"
+#include "thinwire/method/model_spec.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/sync/strategy.h"
 
@@ -51,7 +52,7 @@ void append_outer_variants(std::vector<Variant>& variants) {
          {"diloco.sync_every=5", std::string("sync.within=") + within, "sync.clusters=1"}});
   }
   add("diloco", "bf16_feedback", {"sync_every=4", "error_feedback=true"});
-  add("sparse", "small_chunks",
+  add("sparseloco", "small_chunks",
       {"sync_every=5", "chunk=50", "k=4", "outer=nesterov", "outer_lr=0.5"});
   add("streaming", "inner", {"fragment_layers=1", "sync_every=7", "overlap_steps=3"});
   add("streaming", "none", {"fragment_layers=1", "sync_every=5", "overlap=none", "wire=bf16"});
@@ -69,7 +70,7 @@ void append_member_variants(std::vector<Variant>& variants) {
   const std::string two = "sync.clusters=2";
   add("diloco", "two_stages", {"diloco.sync_every=5", "diloco.overlap=eager"},
       {"sync.within=allreduce", two});
-  add("sparse", "two_stages", {"sparse.sync_every=5"}, {"sync.within=distro", two});
+  add("sparseloco", "two_stages", {"sparseloco.sync_every=5"}, {"sync.within=distro", two});
   add("streaming", "two_stages", {"streaming.sync_every=5", "streaming.fragment_layers=1"},
       {"sync.within=distro", two});
   const std::vector<std::string> slow = {"sync.shares=speed", "train.batch=9", "links.step_s=1",
@@ -82,7 +83,7 @@ void append_member_variants(std::vector<Variant>& variants) {
   add("diloco", "speed_eager", with_slow({"diloco.sync_every=2", "diloco.overlap=eager"}), {});
   add("diloco", "two_stages_speed", with_slow({"diloco.sync_every=3"}),
       {"sync.within=distro", two});
-  add("sparse", "speed", with_slow({"sparse.sync_every=3"}), {});
+  add("sparseloco", "speed", with_slow({"sparseloco.sync_every=3"}), {});
   add("diloco", "absent", {"diloco.sync_every=3"}, {"sync.absent=[\"1=2-3\"]"});
   add("diloco", "absent_eager",
       {"diloco.sync_every=2", "diloco.overlap=eager", "diloco.depth=2", "diloco.wire=fp4",
@@ -91,7 +92,8 @@ void append_member_variants(std::vector<Variant>& variants) {
   add("streaming", "absent",
       {"streaming.sync_every=4", "streaming.fragment_layers=1", "streaming.overlap_steps=1"},
       {"sync.absent=[\"1=2-2\"]"});
-  add("sparse", "absent_speed", with_slow({"sparse.sync_every=2"}), {"sync.absent=[\"0=2-3\"]"});
+  add("sparseloco", "absent_speed", with_slow({"sparseloco.sync_every=2"}),
+      {"sync.absent=[\"0=2-3\"]"});
 }
 
 std::vector<Variant> all_variants() {
@@ -200,7 +202,7 @@ TEST_P(Contract, AFinishedRunGivenMoreStepsGoesOnAndResumes) {
 TEST_P(Contract, BytesSentAreTheBytesPredicted) {
   const config::Recipe used = recipe({}, 4);
   const events::Summary summary = train(used, {}).summary;
-  config::ModelSection model = used.model;
+  method::ModelSpec model(used);
   model.vocab = 258;  // bytes, EOS, BOS
   const auto tensors = method::tensors_of(model);
   const method::Traffic predicted = method().traffic(used, tensors, 4);

@@ -7,8 +7,9 @@
 #include "thinwire/base/error.h"
 #include "thinwire/method/architectures.h"
 #include "thinwire/method/clusters.h"
+#include "thinwire/method/llama.h"
 #include "thinwire/method/registry.h"
-#include "thinwire/method/sparse.h"
+#include "thinwire/method/sparseloco.h"
 
 namespace thinwire::method {
 namespace {
@@ -68,10 +69,10 @@ TEST(DiLoCo, ContradictionsAreErrorsThatSayWhy) {
 }
 
 TEST(Fragments, TakeLayersInStridedOrderWithTheEndsAtTheEnds) {
-  config::ModelSection model;
+  method::ModelSpec model;
   model.layers = 7;
   model.vocab = 10;
-  model.intermediate = 64;
+  model.options<LlamaOptions>().intermediate = 64;
   const auto tensors = method::tensors_of(model);
   const auto fragments = fragments_of(tensors, 3);
   for (size_t t = 0; t < tensors.size(); ++t) {
@@ -88,7 +89,7 @@ TEST(Fragments, TakeLayersInStridedOrderWithTheEndsAtTheEnds) {
 TEST(DiLoCoTraffic, IsTheAllReducesOverTheStepsBetween) {
   const config::Recipe recipe =
       recipe_with({"sync.method=diloco", "train.steps=400", "diloco.sync_every=100"});
-  const auto tensors = method::tensors_of(recipe.model);
+  const auto tensors = method::tensors_of(recipe);
   const Traffic diloco = find_method("diloco").traffic(recipe, tensors, 4);
   const Traffic allreduce = find_method("allreduce").traffic(recipe, tensors, 4);
   EXPECT_DOUBLE_EQ(diloco.sent_bytes * 100, allreduce.sent_bytes);
@@ -120,7 +121,7 @@ std::string refused(std::vector<std::string> fields) {
 // A recipe corrected as the message says is accepted, and messages name only what is wrong.
 TEST(Within, MessagesNameAllThatClustersNeed) {
   const std::string apart =
-      "a method whose workers train independently (local_sgd, diloco, streaming, sparse)";
+      "a method whose workers train independently (local_sgd, diloco, streaming, sparseloco)";
   const std::string within =
       "override 'sync.within=distro': [sync] within = \"distro\" needs " + apart +
       " and clusters >= 1 and <= [train] workers = 4, got method = \"allreduce\", which "
@@ -150,8 +151,8 @@ TEST(Within, ContradictionsAreErrorsThatSayWhy) {
               HasSubstr("within = \"distro\" needs [distro] local_steps = 1, got 3"));
 }
 
-TEST(Sparse, ChunksAreFlatAndTheLastOneShorter) {
-  SparseOptions options;
+TEST(SparseLoco, ChunksAreFlatAndTheLastOneShorter) {
+  SparseLocoOptions options;
   options.chunk = 100;
   options.k = 8;
   const std::vector<TensorSpec> tensors = {{"a", {10, 25}}, {"b", {30}}, {"c", {200}}};
@@ -166,8 +167,21 @@ TEST(Sparse, ChunksAreFlatAndTheLastOneShorter) {
   EXPECT_EQ(parts[2].kept, 2);  // 2.4
   EXPECT_EQ(parts[3].tiles(), 2);
   EXPECT_EQ(chunks.plan.tiles, 6);
-  EXPECT_THAT(refusal("sparse", {"chunk=16", "k=17"}),
+  EXPECT_THAT(refusal("sparseloco", {"chunk=16", "k=17"}),
               HasSubstr("k must be <= chunk = 16, got 17"));
+}
+
+TEST(SparseLoco, KeepsItsOldName) {
+  const config::Recipe recipe =
+      recipe_with({"sync.method=sparse", "sparse.k=5", "schedule.warmup=3"});
+  EXPECT_EQ(recipe.sync.method, "sparseloco");
+  EXPECT_EQ(recipe.section<SparseLocoOptions>("sparseloco").k, 5);
+  EXPECT_THAT(recipe.notices,
+              testing::ElementsAre("sync.method = \"sparse\" is now called \"sparseloco\"",
+                                   "[sparse] is now called [sparseloco]"));
+  EXPECT_EQ(config::print_changes(recipe, recipe_with({})),
+            "schedule.warmup = 3\nsync.method = \"sparse\"\nsparse.k = 5\n")
+      << "what identifies runs, and so their folders, stays";
 }
 
 TEST(DiLoCoTraffic, CountsTheSendAtTheEnd) {

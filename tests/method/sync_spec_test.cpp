@@ -33,9 +33,9 @@ TEST(SyncSpec, AWorkerAloneTrainsByAllReduceOfOne) {
 
 TEST(SyncSpec, ClustersTrainByTheMethodWithin) {
   const config::Recipe recipe = recipe_with(
-      {"sync.method=sparse", "train.workers=4", "sync.within=distro", "sync.clusters=2"});
+      {"sync.method=sparseloco", "train.workers=4", "sync.within=distro", "sync.clusters=2"});
   const SyncSpec spec = sync_spec(recipe);
-  EXPECT_EQ(spec.method.name, "sparse");
+  EXPECT_EQ(spec.method.name, "sparseloco");
   EXPECT_EQ(spec.clusters, 2);
   EXPECT_EQ(spec.within.name, "distro");
   EXPECT_EQ(&spec.within.options, &recipe.section("distro"));

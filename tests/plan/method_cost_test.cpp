@@ -11,6 +11,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
 #include "thinwire/method/registry.h"
+#include "thinwire/method/sparseloco.h"
 #include "thinwire/plan/recommend.h"
 
 namespace thinwire::plan {
@@ -115,6 +116,19 @@ TEST(Candidates, AMethodThatTheRecipeRulesOutIsLeftOutWithTheReason) {
   ASSERT_EQ(candidates.left_out.size(), 1U);
   EXPECT_EQ(candidates.left_out[0].method, "distro");
   EXPECT_THAT(candidates.left_out[0].reason, HasSubstr("k must be <="));
+}
+
+// Variations give fields by their present names, which must not count as given twice.
+TEST(Candidates, OverridesMayUseOldNames) {
+  auto overrides = kRecipe;
+  overrides.insert(overrides.end(), {"train.engine=local", "sparse.sync_every=7", "sparse.k=5"});
+  int varied = 0;
+  for (const Candidate& candidate : make_candidates("", overrides, 4).all) {
+    if (candidate.method != "sparseloco") continue;
+    varied += candidate.setting.starts_with("sync_every");
+    EXPECT_EQ(candidate.recipe.section<method::SparseLocoOptions>("sparseloco").k, 5);
+  }
+  EXPECT_EQ(varied, 3);
 }
 
 TEST(MethodCost, AddsComputationAndExchangeOfASynchronousMethod) {

@@ -9,7 +9,7 @@
 #include "tests/paths.h"
 #include "tests/sync/hashed_run.h"
 #include "thinwire/method/diloco.h"
-#include "thinwire/method/sparse.h"
+#include "thinwire/method/sparseloco.h"
 #include "thinwire/sync/diloco_fragments.h"
 #include "thinwire/tensor/files/safetensors.h"
 
@@ -84,10 +84,10 @@ class DiLoCoGolden : public testing::TestWithParam<const char*> {
   }
 
   method::DilocoOptions outer() const {
-    if (trace_["method"] != "sparse") {
+    if (trace_["method"] != "sparseloco") {
       return run_.recipe().section<method::DilocoOptions>(trace_["method"]);
     }
-    auto options = run_.recipe().section<method::SparseOptions>("sparse").outer_options();
+    auto options = run_.recipe().section<method::SparseLocoOptions>("sparseloco").outer_options();
     options.error_feedback = true;  // part of the method
     return options;
   }
@@ -158,11 +158,12 @@ INSTANTIATE_TEST_SUITE_P(
                     "inner2_mix", "delayed", "eager1", "eager2", "eager_feedback", "eager_partial",
                     "streaming", "streaming_uneven", "streaming_inner", "streaming_delayed",
                     "streaming_eager", "streaming_eager_feedback", "streaming_clip", "muon",
-                    "muon_int2", "sparse", "sparse_rate", "two_stage", "two_stage_distro",
-                    "two_stage_eager", "two_stage_sparse", "two_stage_streaming", "streaming_muon",
-                    "sparse_nesterov", "eager_sgd", "delayed_momentum", "speeds", "speeds_eager",
-                    "members", "members_inner", "members_eager", "members_muon",
-                    "members_streaming", "members_streaming_eager", "members_sparse"),
+                    "muon_int2", "sparseloco", "sparseloco_rate", "two_stage", "two_stage_distro",
+                    "two_stage_eager", "two_stage_sparseloco", "two_stage_streaming",
+                    "streaming_muon", "sparseloco_nesterov", "eager_sgd", "delayed_momentum",
+                    "speeds", "speeds_eager", "members", "members_inner", "members_eager",
+                    "members_muon", "members_streaming", "members_streaming_eager",
+                    "members_sparseloco"),
     [](const auto& name) { return std::string(name.param); });
 
 TEST_P(DiLoCoGolden, WeightsAndStateFollowTheTrace) {

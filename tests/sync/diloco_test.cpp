@@ -38,7 +38,7 @@ const std::vector<std::pair<std::string, std::string>> kVariants = {
     {"diloco", "sync_every = 5\nouter = \"sgd\"\noverlap = \"inner\"\noverlap_steps = 2\n"},
     {"diloco", "sync_every = 3\noverlap = \"delayed\"\nwire = \"fp4\"\nerror_feedback = true\n"},
     {"diloco", "sync_every = 2\noverlap = \"eager\"\ndepth = 2\nouter = \"average\"\n"},
-    {"sparse", "sync_every = 3\nchunk = 100\nk = 9\nouter = \"nesterov\"\n"},
+    {"sparseloco", "sync_every = 3\nchunk = 100\nk = 9\nouter = \"nesterov\"\n"},
     {"streaming", "fragment_layers = 1\nsync_every = 4\noverlap = \"eager\"\nwire = \"int2\"\n"},
 };
 

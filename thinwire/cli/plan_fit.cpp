@@ -56,7 +56,7 @@ Run load_run(const std::string& folder, const std::string& set) {
   }
   const config::Recipe recipe = method::load_recipe(run.folder / "recipe.toml", {});
   return {folder,
-          summary.method,
+          recipe.sync.method,  // by its present name, which an old summary may lack
           {static_cast<double>(summary.params_non_embedding),
            static_cast<double>(method::rounds_of(recipe).every), loss->second}};
 }

@@ -26,8 +26,7 @@ constexpr std::string_view kInstead =
 // The recipe with as many rows per step as take about a second.
 config::Recipe short_step(config::Recipe recipe) {
   config::TrainSection& train = recipe.train;
-  const double row = method::train_flops_per_token(recipe.model, train.sequence) *
-                     static_cast<double>(train.sequence);
+  const double row = method::train_flops_per_token(recipe) * static_cast<double>(train.sequence);
   if (row > kMostFlops) {
     throw UsageError(
         fmt::format("the speed of a step cannot be measured in a few seconds, because a row of {} "

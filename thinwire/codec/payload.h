@@ -13,7 +13,7 @@
 namespace thinwire::codec {
 
 // Values of the header's field `method`.
-enum class PayloadMethod : uint16_t { kDistro = 1, kSparse = 2 };
+enum class PayloadMethod : uint16_t { kDistro = 1, kSparseLoco = 2 };
 
 // Where a payload belongs; sender and receiver must agree on all of it.
 struct PayloadId {

@@ -102,6 +102,11 @@ std::string Renames::first_value(std::string_view field, std::string_view value)
   return follow(values, field, value, &RenamedValue::now, &RenamedValue::before);
 }
 
+std::string Renames::present_override(std::string_view text) const {
+  const size_t equals = std::min(text.find('='), text.size());
+  return present_key(text.substr(0, equals)).append(text.substr(equals));
+}
+
 std::string Renames::renamed_from(std::string_view name) const {
   if (present_key(name) != name) return std::string(name);
   for (const RenamedKey& key : keys) {
@@ -163,15 +168,22 @@ std::vector<FieldChange> first_named(const Renames& renames, const Recipe& recip
 }
 
 const Renames& recipe_renames() {
-  // Optimizers had their fields in [optim] before they had tables of their own.
-  static constexpr std::array<RenamedKey, 6> kKeys = {
+  // Optimizers had their fields in [optim], and Llama in [model], before they had tables of their
+  // own.
+  static constexpr std::array<RenamedKey, 11> kKeys = {
       {{"train.engine", "train.launcher"},
+       {"sparse", "sparseloco"},
        {"optim.beta1", "adamw.beta1", "optim.lr"},
        {"optim.beta2", "adamw.beta2", "optim.beta1"},
        {"optim.eps", "adamw.eps", "optim.beta2"},
        {"optim.muon_lr", "muon.lr", "optim.clip"},
-       {"optim.muon_momentum", "muon.momentum", "optim.muon_lr"}}};
-  static constexpr std::array<RenamedValue, 1> kValues = {{{"train.launcher", "local", "threads"}}};
+       {"optim.muon_momentum", "muon.momentum", "optim.muon_lr"},
+       {"model.kv_heads", "llama.kv_heads", "model.heads"},
+       {"model.intermediate", "llama.intermediate", "model.kv_heads"},
+       {"model.rope_theta", "llama.rope_theta", "model.intermediate"},
+       {"model.norm_eps", "llama.norm_eps", "model.rope_theta"}}};
+  static constexpr std::array<RenamedValue, 2> kValues = {
+      {{"train.launcher", "local", "threads"}, {"sync.method", "sparse", "sparseloco"}}};
   static constexpr Renames kRenames = {kKeys, kValues};
   return kRenames;
 }

@@ -38,6 +38,9 @@ struct Renames {
   // The same for a value of the field whose current name is `field`.
   std::string present_value(std::string_view field, std::string_view value) const;
   std::string first_value(std::string_view field, std::string_view value) const;
+  // An override "table.field=value" with the current name of its field. For programs that add
+  // overrides of their own to a user's, which may use old names.
+  std::string present_override(std::string_view text) const;
   // The current names of fields and tables that were once called `name`, without their table too
   // ("muon_lr" for "optim.muon_lr"); empty if none was.
   std::string renamed_from(std::string_view name) const;

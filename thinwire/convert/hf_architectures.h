@@ -14,9 +14,9 @@ struct HfArchitecture {
   std::string_view name;        // of method::Architecture
   std::string_view model_type;  // in config.json
   std::string_view class_name;  // the one entry of "architectures" there
-  // All of [model] except `architecture`. For anything that the model does not compute, throws
-  // Error naming the file, the field, its value and what would be right.
-  config::ModelSection (*read)(const HfFields& fields);
+  // All fields of a model except `architecture`. For anything that the model does not compute,
+  // throws Error naming the file, the field, its value and what would be right.
+  method::ModelSpec (*read)(const HfFields& fields);
   // config.json without its special tokens; `dtype` is PyTorch's name.
   HfJson (*print)(const HfConfig& config, const char* dtype);
 };
@@ -28,6 +28,6 @@ std::span<const HfArchitecture* const> all_hf_architectures();
 const HfArchitecture& hf_architecture_of(const HfFields& fields);
 
 // The architecture of one of our models. Throws Error if Hugging Face has none.
-const HfArchitecture& hf_architecture_of(const config::ModelSection& model);
+const HfArchitecture& hf_architecture_of(const method::ModelSpec& model);
 
 }  // namespace thinwire::convert

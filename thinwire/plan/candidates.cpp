@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "thinwire/base/error.h"
+#include "thinwire/config/renamed.h"
 #include "thinwire/config/values.h"
 #include "thinwire/method/registry.h"
 
@@ -48,10 +49,12 @@ class Maker {
  public:
   Maker(const std::filesystem::path& path, std::span<const std::string> overrides, int64_t members,
         int64_t clusters)
-      : path_(path),
-        overrides_(overrides),
-        workers_(fmt::format("train.workers={}", members)),
-        clusters_(clusters) {}
+      : path_(path), workers_(fmt::format("train.workers={}", members)), clusters_(clusters) {
+    // A candidate's own overrides have present names, and one field cannot be given by two.
+    for (const std::string& text : overrides) {
+      overrides_.push_back(config::recipe_renames().present_override(text));
+    }
+  }
 
   Candidates make() {
     const config::Recipe given = load(path_, overrides_, std::vector<std::string>{workers_});
@@ -100,7 +103,7 @@ class Maker {
   }
 
   const std::filesystem::path& path_;
-  std::span<const std::string> overrides_;
+  std::vector<std::string> overrides_;
   std::string workers_;
   int64_t clusters_;
   std::vector<std::string> base_;  // of the current method

@@ -4,11 +4,11 @@
 #include "thinwire/method/allreduce.h"
 #include "thinwire/method/diloco.h"
 #include "thinwire/method/distro.h"
-#include "thinwire/method/sparse.h"
+#include "thinwire/method/sparseloco.h"
 #include "thinwire/sync/allreduce.h"
 #include "thinwire/sync/diloco.h"
 #include "thinwire/sync/distro.h"
-#include "thinwire/sync/sparse.h"
+#include "thinwire/sync/sparseloco.h"
 #include "thinwire/sync/strategy.h"
 
 namespace thinwire::sync {
@@ -23,7 +23,7 @@ constexpr StrategyEntry kStrategies[] = {
     {"allreduce", make<method::AllReduceOptions, make_allreduce>},
     {"distro", make<method::DistroOptions, make_distro>},
     {"diloco", make<method::DilocoOptions, make_diloco>},
-    {"sparse", make<method::SparseOptions, make_sparse>},
+    {"sparseloco", make<method::SparseLocoOptions, make_sparseloco>},
 };
 
 }  // namespace

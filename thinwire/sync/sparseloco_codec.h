@@ -1,6 +1,6 @@
-// Sparse pseudo-gradients (docs/methods/sparse.md): a worker sends the largest values of each chunk
-// of its pseudo-gradient in two bits and keeps the rest; the mean is taken over what all sent. The
-// bits of both depend neither on the number of threads nor on the instruction set.
+// Sparse pseudo-gradients (docs/methods/sparseloco.md): a worker sends the largest values of each
+// chunk of its pseudo-gradient in two bits and keeps the rest; the mean is taken over what all
+// sent. The bits of both depend neither on the number of threads nor on the instruction set.
 #pragma once
 
 #include <memory>
@@ -10,17 +10,17 @@
 #include "thinwire/codec/payload.h"
 #include "thinwire/codec/sparse.h"
 #include "thinwire/codec/top_k.h"
-#include "thinwire/method/sparse.h"
+#include "thinwire/method/sparseloco.h"
 #include "thinwire/tensor/storage/arena.h"
 #include "thinwire/transport/communicator.h"
 
 namespace thinwire::sync {
 
-class SparseCodec {
+class SparseLocoCodec {
  public:
   // The layout and the threads must outlive it.
-  SparseCodec(const method::SparseOptions& options, const tensor::Layout& layout,
-              ThreadPool& threads);
+  SparseLocoCodec(const method::SparseLocoOptions& options, const tensor::Layout& layout,
+                  ThreadPool& threads);
 
   // error = decay * error + (shared - params). Returns a payload with its largest values,
   // quantised; the values as received are subtracted from the error.

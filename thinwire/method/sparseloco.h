@@ -1,6 +1,6 @@
 // Facts of SparseLoCo (Sarfi et al. 2025, arXiv 2508.15706): DiLoCo in which workers send the
 // largest few per cent of their differences, in two bits each, and keep the rest for later. The
-// code is in sync/sparse.h, the equations in docs/methods/sparse.md.
+// code is in sync/sparseloco.h, the equations in docs/methods/sparseloco.md.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace thinwire::method {
 
-// The table [sparse].
-struct SparseOptions final : config::SectionOf<SparseOptions> {
+// The table [sparseloco].
+struct SparseLocoOptions final : config::SectionOf<SparseLocoOptions> {
   int64_t sync_every = 30;  // H
   int64_t chunk = 4096;
   int64_t k = 64;
@@ -35,9 +35,9 @@ struct ChunkPlan {
   TilePlan plan;
   std::vector<size_t> parts;
 };
-ChunkPlan plan_chunks(std::span<const TensorSpec> tensors, const SparseOptions& options);
+ChunkPlan plan_chunks(std::span<const TensorSpec> tensors, const SparseLocoOptions& options);
 
 struct Method;
-extern const Method kSparse;
+extern const Method kSparseLoco;
 
 }  // namespace thinwire::method

@@ -1,4 +1,4 @@
-#include "thinwire/sync/sparse_codec.h"
+#include "thinwire/sync/sparseloco_codec.h"
 
 #include <fmt/format.h>
 
@@ -27,8 +27,8 @@ std::vector<codec::SparseShape> shapes_of(const method::TilePlan& plan) {
 
 }  // namespace
 
-SparseCodec::SparseCodec(const method::SparseOptions& options, const tensor::Layout& layout,
-                         ThreadPool& threads)
+SparseLocoCodec::SparseLocoCodec(const method::SparseLocoOptions& options,
+                                 const tensor::Layout& layout, ThreadPool& threads)
     : decay_(static_cast<float>(options.decay)),
       layout_(layout),
       threads_(threads),
@@ -59,8 +59,8 @@ SparseCodec::SparseCodec(const method::SparseOptions& options, const tensor::Lay
   }
 }
 
-Bytes SparseCodec::encode(const tensor::Arena& shared, const tensor::Arena& params,
-                          const codec::PayloadId& id) {
+Bytes SparseLocoCodec::encode(const tensor::Arena& shared, const tensor::Arena& params,
+                              const codec::PayloadId& id) {
   gather(shared, params);
   threads_.for_ranges(
       static_cast<int64_t>(segments_.size()), 1, [&](int64_t begin, int64_t end, int thread) {
@@ -77,7 +77,7 @@ Bytes SparseCodec::encode(const tensor::Arena& shared, const tensor::Arena& para
   return payload;
 }
 
-void SparseCodec::gather(const tensor::Arena& shared, const tensor::Arena& params) {
+void SparseLocoCodec::gather(const tensor::Arena& shared, const tensor::Arena& params) {
   const float* from = shared.all().data();
   const float* own = params.all().data();
   float* error = error_.all().data();
@@ -86,8 +86,8 @@ void SparseCodec::gather(const tensor::Arena& shared, const tensor::Arena& param
   });
 }
 
-void SparseCodec::take_segment(const codec::SparseSegment& segment,
-                               std::vector<codec::TopK>& top_k) {
+void SparseLocoCodec::take_segment(const codec::SparseSegment& segment,
+                                   std::vector<codec::TopK>& top_k) {
   const size_t part = segment.tensor;
   const codec::SparseShape& shape = shapes_[part];
   float* error = error_.all().data();
@@ -102,7 +102,7 @@ void SparseCodec::take_segment(const codec::SparseSegment& segment,
 }
 
 // Puts back what the receivers do not get.
-void SparseCodec::quantise_tensor(size_t tensor) {
+void SparseLocoCodec::quantise_tensor(size_t tensor) {
   const size_t first_part = chunks_.parts[tensor];
   const auto parts = std::span(shapes_).subspan(first_part, chunks_.parts[tensor + 1] - first_part);
   const auto begin = parts.front().first_kept;
@@ -122,9 +122,9 @@ void SparseCodec::quantise_tensor(size_t tensor) {
   }
 }
 
-Result<void> SparseCodec::sum(std::span<const transport::Delivery> deliveries,
-                              std::span<const float> weights, const codec::PayloadId& id,
-                              std::span<float> out) {
+Result<void> SparseLocoCodec::sum(std::span<const transport::Delivery> deliveries,
+                                  std::span<const float> weights, const codec::PayloadId& id,
+                                  std::span<float> out) {
   while (received_.size() < deliveries.size()) received_.emplace_back(shapes_, kFormat);
   std::vector<std::optional<Failure>> failures(deliveries.size());
   threads_.for_each(static_cast<int64_t>(deliveries.size()), [&](int64_t i) {
@@ -151,8 +151,8 @@ Result<void> SparseCodec::sum(std::span<const transport::Delivery> deliveries,
   return {};
 }
 
-void SparseCodec::add_segment(size_t segment, std::span<const float> weights,
-                              std::span<float> sum) const {
+void SparseLocoCodec::add_segment(size_t segment, std::span<const float> weights,
+                                  std::span<float> sum) const {
   const codec::SparseSegment& part = segments_[segment];
   const codec::SparseShape& shape = shapes_[part.tensor];
   std::vector<float> values(static_cast<size_t>(shape.kept));

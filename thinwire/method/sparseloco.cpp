@@ -1,4 +1,4 @@
-#include "thinwire/method/sparse.h"
+#include "thinwire/method/sparseloco.h"
 
 #include <fmt/format.h>
 
@@ -18,24 +18,24 @@ constexpr int kValueBits = value_bits(ValueFormat::kTwoBit);
 constexpr int64_t kSecondScaleBytes = 2;
 constexpr int64_t kMaxSlots = 65'536;  // of a chunk; slots fit 16 bits
 
-std::unique_ptr<config::Section> options() { return std::make_unique<SparseOptions>(); }
+std::unique_ptr<config::Section> options() { return std::make_unique<SparseLocoOptions>(); }
 
-const SparseOptions& sparse(const config::Recipe& recipe) {
-  return recipe.section<SparseOptions>("sparse");
+const SparseLocoOptions& options_of(const config::Recipe& recipe) {
+  return recipe.section<SparseLocoOptions>("sparseloco");
 }
 
 void check(const config::Recipe& recipe) {
-  const SparseOptions& options = sparse(recipe);
-  check_diloco("sparse", options.outer_options(), recipe);
+  const SparseLocoOptions& options = options_of(recipe);
+  check_diloco("sparseloco", options.outer_options(), recipe);
   if (options.k > options.chunk) {
     throw UsageError(
-        fmt::format("[sparse] k must be <= chunk = {}, got {}", options.chunk, options.k));
+        fmt::format("[sparseloco] k must be <= chunk = {}, got {}", options.chunk, options.k));
   }
 }
 
 // A payload is sent once and received by all other clusters' first workers.
 Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensors, int members) {
-  const SparseOptions& options = sparse(recipe);
+  const SparseLocoOptions& options = options_of(recipe);
   const TilePlan plan = plan_chunks(tensors, options).plan;
   const auto payload =
       static_cast<double>(distro_payload_bound(plan, kValueBits) +
@@ -64,16 +64,16 @@ Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensor
 
 // In addition to the outer step's state: what was not sent.
 StateBytes state(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
-  StateBytes bytes = diloco_state(sparse(recipe).outer_options(), recipe, tensors);
+  StateBytes bytes = diloco_state(options_of(recipe).outer_options(), recipe, tensors);
   bytes.local += sizeof(float) * static_cast<double>(arena_elements(tensors));
   return bytes;
 }
 
-int64_t sync_every(const config::Recipe& recipe) { return sparse(recipe).sync_every; }
+int64_t sync_every(const config::Recipe& recipe) { return options_of(recipe).sync_every; }
 
 }  // namespace
 
-void SparseOptions::describe(config::Fields& fields) {
+void SparseLocoOptions::describe(config::Fields& fields) {
   fields.integer("sync_every", sync_every, "steps", 1, 1'000'000'000,
                  "Steps that a worker trains on its own before it sends part of its "
                  "pseudo-gradient; all workers also send at the end of the run.");
@@ -91,7 +91,7 @@ void SparseOptions::describe(config::Fields& fields) {
                 "Decay of the outer momentum, per outer step.");
 }
 
-DilocoOptions SparseOptions::outer_options() const {
+DilocoOptions SparseLocoOptions::outer_options() const {
   DilocoOptions options;
   options.sync_every = sync_every;
   options.outer = outer;
@@ -101,7 +101,7 @@ DilocoOptions SparseOptions::outer_options() const {
   return options;
 }
 
-ChunkPlan plan_chunks(std::span<const TensorSpec> tensors, const SparseOptions& options) {
+ChunkPlan plan_chunks(std::span<const TensorSpec> tensors, const SparseLocoOptions& options) {
   ChunkPlan chunks;
   TilePlan& plan = chunks.plan;
   const auto add = [&](int64_t count, int64_t slots) {
@@ -127,8 +127,8 @@ ChunkPlan plan_chunks(std::span<const TensorSpec> tensors, const SparseOptions& 
   return chunks;
 }
 
-const Method kSparse = {
-    "sparse",
+const Method kSparseLoco = {
+    "sparseloco",
     "Trains the workers independently and sends the largest of their differences, in two bits "
     "each.",
     options,

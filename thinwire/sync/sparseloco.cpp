@@ -1,4 +1,4 @@
-#include "thinwire/sync/sparse.h"
+#include "thinwire/sync/sparseloco.h"
 
 #include <algorithm>
 #include <utility>
@@ -10,14 +10,14 @@
 #include "thinwire/sync/diloco_fragments.h"
 #include "thinwire/sync/diloco_outer_step.h"
 #include "thinwire/sync/inner_training.h"
-#include "thinwire/sync/sparse_codec.h"
+#include "thinwire/sync/sparseloco_codec.h"
 
 namespace thinwire::sync {
 namespace {
 
-class Sparse final : public Strategy {
+class SparseLoco final : public Strategy {
  public:
-  Sparse(const Worker& worker, const method::SparseOptions& options)
+  SparseLoco(const Worker& worker, const method::SparseLocoOptions& options)
       : worker_(worker),
         outer_(options.outer_options()),
         cluster_(worker.spec.clusters, worker.communicator),
@@ -113,7 +113,7 @@ class Sparse final : public Strategy {
   codec::PayloadId id(const Round& round) {
     transport::Communicator* const across = cluster_.across();
     codec::PayloadId id;
-    id.method = codec::PayloadMethod::kSparse;
+    id.method = codec::PayloadMethod::kSparseLoco;
     id.run = round.run;
     id.epoch = round.epoch;
     id.sender = across == nullptr ? 0 : static_cast<uint32_t>(across->rank());
@@ -127,15 +127,16 @@ class Sparse final : public Strategy {
   InnerTraining inner_;
   tensor::Arena shared_;
   OuterStep step_;
-  SparseCodec codec_;
+  SparseLocoCodec codec_;
   DilocoFragment whole_;
   schedule::FragmentSchedule schedule_;
 };
 
 }  // namespace
 
-std::unique_ptr<Strategy> make_sparse(const Worker& worker, const method::SparseOptions& options) {
-  return std::make_unique<Sparse>(worker, options);
+std::unique_ptr<Strategy> make_sparseloco(const Worker& worker,
+                                          const method::SparseLocoOptions& options) {
+  return std::make_unique<SparseLoco>(worker, options);
 }
 
 }  // namespace thinwire::sync
