@@ -86,7 +86,7 @@ TEST(Frame, KindsWithoutBodyHaveNoneAndReasonsAreGiven) {
   EXPECT_THAT(refusal(encode_frame({FrameKind::kLeave, 0, 1, {}}, Bytes{1})),
               testing::HasSubstr("kind 6 has no body"));
   EXPECT_THAT(refusal(encode_frame({FrameKind::kAbort, 0, 1, {}}, Bytes{})),
-              testing::HasSubstr("kind 7 gives a reason"));
+              testing::HasSubstr("kind 7 needs a reason"));
 }
 
 // The reason that member 0 of two gives for the end of a run in which these bytes came from member
