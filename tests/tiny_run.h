@@ -58,7 +58,7 @@ inline config::Recipe tiny_recipe(const fs::path& folder, std::vector<std::strin
                                   "model.hidden=32",
                                   "model.layers=2",
                                   "model.heads=2",
-                                  "model.intermediate=64",
+                                  "llama.intermediate=64",
                                   "train.workers=2",
                                   "train.batch=4",
                                   "train.sequence=16",

@@ -9,6 +9,7 @@
 #include "thinwire/base/clock.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/method/architectures.h"
+#include "thinwire/method/llama.h"
 #include "thinwire/model/registry.h"
 #include "thinwire/tensor/products/gemm.h"
 #include "thinwire/tensor/storage/aligned_buffer.h"
@@ -17,19 +18,20 @@ namespace thinwire {
 namespace {
 
 struct Shape {
-  config::ModelSection model;
+  method::ModelSpec model;
   int64_t rows;
   int64_t sequence;
 };
 
-config::ModelSection section(int64_t hidden, int64_t layers, int64_t heads, int64_t intermediate,
-                             int64_t vocab) {
-  config::ModelSection model;
+method::ModelSpec section(int64_t hidden, int64_t layers, int64_t heads, int64_t intermediate,
+                          int64_t vocab) {
+  method::ModelSpec model;
   model.hidden = hidden;
   model.layers = layers;
   model.heads = heads;
-  model.kv_heads = heads;
-  model.intermediate = intermediate;
+  auto& llama = model.options<method::LlamaOptions>();
+  llama.kv_heads = heads;
+  llama.intermediate = intermediate;
   model.vocab = vocab;
   return model;
 }
@@ -43,7 +45,8 @@ Shape shape(int64_t index) {
 
 // FLOP/s of the product of the MLP's first half, the best of several runs.
 double gemm_rate(const Shape& shape, ThreadPool& threads) {
-  const int64_t m = shape.rows * shape.sequence, n = 2 * shape.model.intermediate;
+  const auto& llama = shape.model.options<method::LlamaOptions>();
+  const int64_t m = shape.rows * shape.sequence, n = 2 * llama.intermediate;
   const int64_t k = shape.model.hidden;
   tensor::AlignedBuffer<float> a(m * k), b(n * k), c(m * n);
   std::fill_n(a.data(), m * k, 0.5f);

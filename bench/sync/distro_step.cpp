@@ -11,6 +11,7 @@
 
 #include "thinwire/base/rng.h"
 #include "thinwire/method/architectures.h"
+#include "thinwire/method/llama.h"
 #include "thinwire/method/optimizers.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/sync/distro_applier.h"
@@ -20,12 +21,12 @@ namespace thinwire::sync {
 namespace {
 
 std::vector<TensorSpec> tensors() {
-  config::ModelSection model;
+  method::ModelSpec model;
   model.vocab = 32000;
   model.hidden = 512;
   model.layers = 6;
-  model.heads = model.kv_heads = 8;
-  model.intermediate = 1376;
+  model.heads = 8;
+  model.options<method::LlamaOptions>().intermediate = 1376;
   return method::tensors_of(model);
 }
 

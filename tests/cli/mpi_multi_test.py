@@ -14,7 +14,7 @@ from pathlib import Path
 
 BINARY = os.environ["THINWIRE_BINARY"]
 MPIRUN = ["mpirun", "--oversubscribe", "--allow-run-as-root", "--bind-to", "none"]
-TINY = ["model.hidden=32", "model.layers=2", "model.heads=2", "model.intermediate=64",
+TINY = ["model.hidden=32", "model.layers=2", "model.heads=2", "llama.intermediate=64",
         "train.batch=6", "train.sequence=16", "train.workers=3", "optim.lr=0.003",
         "schedule.warmup=2", "log.tensorboard=false"]
 METHODS = {

@@ -13,7 +13,7 @@ SHAPES = {
         "model.hidden=384", "model.layers=4", "model.heads=6", "model.vocab=32000",
         "train.batch=4", "train.microbatch=2", "train.sequence=512", "train.precision=bf16"],
     "long, blocks computed again, DisTrO": [
-        "model.hidden=384", "model.layers=8", "model.heads=12", "model.kv_heads=4",
+        "model.hidden=384", "model.layers=8", "model.heads=12", "llama.kv_heads=4",
         "model.vocab=4096", "train.batch=8", "train.sequence=512", "model.recompute=block",
         "sync.method=distro"],
 }

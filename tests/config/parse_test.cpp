@@ -47,10 +47,14 @@ TEST(ParseRecipe, QuantitiesMayCarryASuffix) {
 }
 
 TEST(ParseRecipe, FillsWhatFollowsFromOtherFields) {
-  const Recipe recipe = parse("[run]\nname = \"first\"\n[model]\nhidden = 192\nheads = 6");
-  EXPECT_EQ(recipe.model.kv_heads, 6);
-  EXPECT_EQ(recipe.model.intermediate, 512);
-  EXPECT_EQ(recipe.run.dir, "runs/first");
+  EXPECT_EQ(parse("[run]\nname = \"first\"").run.dir, "runs/first");
+  const auto wings = [](const Recipe& recipe) {
+    return recipe.section<PigeonOptions>("pigeon").wings;
+  };
+  const std::string six = "[model]\nheads = 6\n";
+  EXPECT_EQ(wings(parse(six, {"model.architecture=pigeon"})), 6);
+  EXPECT_EQ(wings(parse(six, {"model.architecture=pigeon", "pigeon.wings=2"})), 2);
+  EXPECT_EQ(wings(parse(six)), 0) << "of the chosen architecture alone";
 }
 
 TEST(ParseRecipe, ReadsTheSectionsOfMethods) {
@@ -209,9 +213,8 @@ TEST(Refusals, ProposeTheNearestName) {
             "recipes/x.toml:2: [train] has no field 'step'; did you mean steps?");
   EXPECT_EQ(refusal("[trian]\nsteps = 5"),
             "recipes/x.toml:1: there is no table [trian]; did you mean [train]?");
-  EXPECT_EQ(
-      refusal("[train]\nrope_theta = 5"),
-      "recipes/x.toml:2: [train] has no field 'rope_theta'; did you mean [model] rope_theta?");
+  EXPECT_EQ(refusal("[train]\ninit_std = 5"),
+            "recipes/x.toml:2: [train] has no field 'init_std'; did you mean [model] init_std?");
   EXPECT_THAT(refusal("[eval]\nelephant = 5"), HasSubstr("its fields are every, rows"));
   EXPECT_THAT(refusal("[elephant]"), HasSubstr("the tables are run, data, model"));
 }

@@ -65,9 +65,7 @@ Recipe random_recipe() {
   recipe.data.validation_text = {"kjv=" + *any_text() + "x"};
   if (recipe.data.vocabulary == "byte") recipe.data.vocabulary_model = "";
   recipe.model.heads = *rc::gen::inRange(1, 20);
-  recipe.model.kv_heads = recipe.model.heads;
   recipe.model.hidden = recipe.model.heads * 2 * *rc::gen::inRange(1, 20);
-  recipe.model.intermediate += 1;
   recipe.train.batch = recipe.train.workers + recipe.train.microbatch;
   recipe.train.sequence = 1;
   if (recipe.links.paced) recipe.train.launcher = "mpi";
@@ -89,9 +87,9 @@ Recipe random_recipe() {
 TEST(PrintRecipe, DefaultsShowEveryFieldResolved) {
   const std::string text = print_recipe(parse(""));
   EXPECT_THAT(text, HasSubstr("[train]\nsteps = 1000\nbatch = 16\n"));
-  EXPECT_THAT(text, HasSubstr("kv_heads = 4\nintermediate = 384\n"));
+  EXPECT_THAT(text, HasSubstr("heads = 4\ntied = false\n"));
   EXPECT_THAT(text, HasSubstr("dir = \"runs/run\"\n"));
-  EXPECT_THAT(text, HasSubstr("rope_theta = 10000.0\n"));
+  EXPECT_THAT(text, HasSubstr("down_bit_s = 100000000.0\n"));
   EXPECT_THAT(text, HasSubstr("[pigeon]\nbirds = 2\nmiles = 0.5\n"));
 }
 

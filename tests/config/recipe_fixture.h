@@ -12,13 +12,18 @@
 
 namespace thinwire::config {
 
-// A method's section, as a method would bring it.
+// A section as a method would bring it, or an architecture.
 struct PigeonOptions final : SectionOf<PigeonOptions> {
   int64_t birds = 2;
   double miles = 0.5;
+  int64_t wings = 0;  // 0: as many as heads
   void describe(Fields& fields) override {
     fields.integer("birds", birds, "birds", 1, 9, "Birds in the air.");
     fields.number_above("miles", miles, "miles", 0, 100, "How far they fly.");
+    fields.integer("wings", wings, "", 0, 9, "Their wings; 0 means one a head.");
+  }
+  void fill_derived(const Recipe& recipe) override {
+    if (wings == 0) wings = recipe.model.heads;
   }
 };
 

@@ -5,6 +5,7 @@
 #include "tests/convert/hf_fixture.h"
 #include "thinwire/base/bf16.h"
 #include "thinwire/base/bytes.h"
+#include "thinwire/method/llama.h"
 #include "thinwire/model/registry.h"
 
 namespace thinwire::convert {
@@ -89,9 +90,10 @@ TEST_F(HuggingFace, FieldsTransformersLeavesOutTakeItsDefaults) {
   config_["rope_scaling"] = nullptr;
   write_single();
   const LoadedModel loaded = load_model(hf_);
-  EXPECT_EQ(loaded.model.kv_heads, 4);
-  EXPECT_EQ(loaded.model.rope_theta, 10000);
-  EXPECT_EQ(loaded.model.norm_eps, 1e-6);
+  const auto& llama = loaded.model.options<method::LlamaOptions>();
+  EXPECT_EQ(llama.kv_heads, 4);
+  EXPECT_EQ(llama.rope_theta, 10000);
+  EXPECT_EQ(llama.norm_eps, 1e-6);
   EXPECT_FALSE(loaded.model.tied);
   EXPECT_EQ(loaded.sequence, 2048);
 }
@@ -100,7 +102,7 @@ TEST_F(HuggingFace, RopeThetaIsReadFromEitherPlace) {
   config_.erase("rope_theta");
   config_["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 12345.0}};
   write_single();
-  EXPECT_EQ(load_model(hf_).model.rope_theta, 12345);
+  EXPECT_EQ(load_model(hf_).model.options<method::LlamaOptions>().rope_theta, 12345);
 }
 
 // What stands before a text is the same in a run, in its export and in what is imported from that.

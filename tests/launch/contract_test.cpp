@@ -10,6 +10,7 @@
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/launch/train.h"
 #include "thinwire/method/architectures.h"
+#include "thinwire/method/model_spec.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/sync/strategy.h"
 
@@ -200,7 +201,7 @@ TEST_P(Contract, AFinishedRunGivenMoreStepsGoesOnAndResumes) {
 TEST_P(Contract, BytesSentAreTheBytesPredicted) {
   const config::Recipe used = recipe({}, 4);
   const events::Summary summary = train(used, {}).summary;
-  config::ModelSection model = used.model;
+  method::ModelSpec model(used);
   model.vocab = 258;  // bytes, EOS, BOS
   const auto tensors = method::tensors_of(model);
   const method::Traffic predicted = method().traffic(used, tensors, 4);

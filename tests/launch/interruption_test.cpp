@@ -62,7 +62,7 @@ TEST_F(Interruption, AnEvaluationIsLeftAtOnceAndDoneWhenTheRunGoesOn) {
   prepare_tiny_corpus(folder_, 20'000);
   // Whole, the evaluation takes seconds, far longer than it may take to notice its checkpoint.
   std::vector<std::string> fields = {"eval.every=6", "checkpoint.every=6", "model.hidden=128",
-                                     "model.intermediate=512"};
+                                     "llama.intermediate=512"};
   const config::Recipe recipe = tiny_recipe(folder_, fields);
   std::atomic<bool> stop = false;
   std::thread asker([&] {

@@ -5,6 +5,7 @@
 #include "thinwire/base/wire.h"
 #include "thinwire/launch/train.h"
 #include "thinwire/method/architectures.h"
+#include "thinwire/method/model_spec.h"
 
 namespace thinwire::launch {
 namespace {
@@ -18,7 +19,7 @@ class Simulated : public testing::Test {
 
   // Steps of 1 s, and links on which the sum of the model's fp32 values takes `reduce_s`.
   config::Recipe recipe(double reduce_s, std::vector<std::string> overrides) {
-    config::ModelSection model = tiny_recipe(folder_).model;
+    method::ModelSpec model(tiny_recipe(folder_));
     model.vocab = 258;
     const auto values = static_cast<uint64_t>(method::arena_elements(method::tensors_of(model)));
     const double bits = 8 * static_cast<double>(wire_bytes(WireType::kF32, values));

@@ -7,6 +7,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/method/architectures.h"
 #include "thinwire/method/clusters.h"
+#include "thinwire/method/llama.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/method/sparseloco.h"
 
@@ -68,10 +69,10 @@ TEST(DiLoCo, ContradictionsAreErrorsThatSayWhy) {
 }
 
 TEST(Fragments, TakeLayersInStridedOrderWithTheEndsAtTheEnds) {
-  config::ModelSection model;
+  method::ModelSpec model;
   model.layers = 7;
   model.vocab = 10;
-  model.intermediate = 64;
+  model.options<LlamaOptions>().intermediate = 64;
   const auto tensors = method::tensors_of(model);
   const auto fragments = fragments_of(tensors, 3);
   for (size_t t = 0; t < tensors.size(); ++t) {
@@ -88,7 +89,7 @@ TEST(Fragments, TakeLayersInStridedOrderWithTheEndsAtTheEnds) {
 TEST(DiLoCoTraffic, IsTheAllReducesOverTheStepsBetween) {
   const config::Recipe recipe =
       recipe_with({"sync.method=diloco", "train.steps=400", "diloco.sync_every=100"});
-  const auto tensors = method::tensors_of(recipe.model);
+  const auto tensors = method::tensors_of(recipe);
   const Traffic diloco = find_method("diloco").traffic(recipe, tensors, 4);
   const Traffic allreduce = find_method("allreduce").traffic(recipe, tensors, 4);
   EXPECT_DOUBLE_EQ(diloco.sent_bytes * 100, allreduce.sent_bytes);

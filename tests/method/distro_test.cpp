@@ -5,6 +5,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/method/architectures.h"
+#include "thinwire/method/llama.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::method {
@@ -44,12 +45,12 @@ TEST(Tiles, PlanCoversEveryTensor) {
 }
 
 TEST(Distro, PayloadOfTheFiftyMillionModelIsHundredsOfTimesSmallerThanItsGradient) {
-  config::ModelSection model;
+  method::ModelSpec model;
   model.vocab = 32000;
   model.hidden = 512;
   model.layers = 6;
-  model.heads = model.kv_heads = 8;
-  model.intermediate = 1376;
+  model.heads = 8;
+  model.options<method::LlamaOptions>().intermediate = 1376;
   const auto tensors = method::tensors_of(model);
   EXPECT_NEAR(static_cast<double>(method::parameter_count(tensors)), 51.7e6, 0.1e6);
   const TilePlan plan = plan_tiles(tensors, {});

@@ -12,28 +12,29 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/method/architectures.h"
+#include "thinwire/method/registry.h"
 
 namespace thinwire::method {
 namespace {
 
-using config::ModelSection;
+using testing::ElementsAre;
 using testing::EndsWith;
 using testing::StartsWith;
 
-ModelSection small_model() {
-  ModelSection model;
+ModelSpec small_model() {
+  ModelSpec model;
   model.vocab = 32000;
   model.hidden = 512;
   model.layers = 6;
   model.heads = 8;
-  model.intermediate = 1376;
+  model.options<LlamaOptions>().intermediate = 1376;
   return model;
 }
 
 TEST(LlamaTensors, FollowTheArenasOrderAndHuggingFacesNames) {
-  ModelSection model = small_model();
+  ModelSpec model = small_model();
   model.layers = 1;
-  model.kv_heads = 2;
+  model.options<LlamaOptions>().kv_heads = 2;
   const std::vector<std::pair<std::string, Shape>> expected = {
       {"model.embed_tokens.weight", {32000, 512}},
       {"model.layers.0.input_layernorm.weight", {512}},
@@ -62,7 +63,7 @@ TEST(LlamaTensors, CountTheParametersOfAKnownModel) {
 }
 
 TEST(LlamaTensors, TiedModelsHaveNoHead) {
-  ModelSection model = small_model();
+  ModelSpec model = small_model();
   model.tied = true;
   const std::vector<TensorSpec> tensors = tensors_of(model);
   EXPECT_EQ(tensors.back().name, "model.norm.weight");
@@ -70,14 +71,14 @@ TEST(LlamaTensors, TiedModelsHaveNoHead) {
 }
 
 TEST(LlamaTensors, NeedTheVocabulary) {
-  ModelSection model = small_model();
+  ModelSpec model = small_model();
   model.vocab = 0;
   EXPECT_THROW(tensors_of(model), Error);
 }
 
 // What each tensor is for decides how it begins and whether it decays.
 TEST(LlamaTensors, BeginAsTheirRolesSay) {
-  ModelSection model = small_model();
+  ModelSpec model = small_model();
   model.layers = 2;
   for (const TensorSpec& tensor : kLlama.tensors(model)) {
     const InitialValues values = kLlama.initial(model, tensor);
@@ -95,10 +96,10 @@ TEST(LlamaTensors, BeginAsTheirRolesSay) {
 
 // The message with which this width, heads and kv_heads are refused.
 std::string refusal(int64_t hidden, int64_t heads, int64_t kv_heads) {
-  ModelSection model = small_model();
+  ModelSpec model = small_model();
   model.hidden = hidden;
   model.heads = heads;
-  model.kv_heads = kv_heads;
+  model.options<LlamaOptions>().kv_heads = kv_heads;
   try {
     kLlama.check(model);
   } catch (const UsageError& error) {
@@ -111,7 +112,7 @@ TEST(LlamaCheck, HeadsMustDivideTheWidth) {
   EXPECT_EQ(refusal(100, 8, 0),
             "[model] hidden must be a multiple of heads, got hidden 100 and heads 8");
   EXPECT_EQ(refusal(128, 4, 3),
-            "[model] heads must be a multiple of kv_heads, got heads 4 and kv_heads 3");
+            "[model] heads must be a multiple of [llama] kv_heads, got heads 4 and kv_heads 3");
   EXPECT_THAT(refusal(12, 4, 0), EndsWith("got 12 / 4 = 3"));
   EXPECT_EQ(refusal(64, 4, 2), "(accepted)");
 }
@@ -120,10 +121,13 @@ TEST(LlamaCheck, HeadsMustDivideTheWidth) {
 TEST(Architectures, NameEveryFieldTheyKnowAndGiveEachTensorARole) {
   for (const Architecture* architecture : all_architectures()) {
     EXPECT_EQ(&find_architecture(architecture->name), architecture);
-    ModelSection model = small_model();
-    model.architecture = architecture->name;
+    const std::string name(architecture->name);
+    ModelSpec model(load_recipe(
+        {}, std::vector{"model.architecture=" + name, std::string("model.vocab=1000")}));
+    EXPECT_EQ(model.own->chosen_by(), "model.architecture") << name;
     config::Fields fields;
     model.describe(fields);
+    model.own->describe(fields);
     for (const auto names : {architecture->shape_fields, architecture->arithmetic_fields}) {
       for (const std::string_view name : names) {
         EXPECT_EQ(std::ranges::count(fields.all(), name, &config::Field::name), 1) << name;
@@ -140,6 +144,43 @@ TEST(Architectures, NameEveryFieldTheyKnowAndGiveEachTensorARole) {
   }
 }
 
+TEST(Llama, FillsWhatFollowsFromTheModelsWidthAndHeads) {
+  const std::vector<std::string> overrides = {"model.hidden=192", "model.heads=6"};
+  const ModelSpec model(load_recipe({}, overrides));
+  EXPECT_EQ(model.options<LlamaOptions>().kv_heads, 6);
+  EXPECT_EQ(model.options<LlamaOptions>().intermediate, 512);
+}
+
+TEST(Llama, FieldsKeepTheirOldNamesAndTheirPlaceInTheIdentityOfARun) {
+  const std::vector<std::string> overrides = {"model.kv_heads=2",     "model.intermediate=72",
+                                              "model.rope_theta=5e5", "model.norm_eps=1e-6",
+                                              "model.tied=true",      "model.heads=8"};
+  const config::Recipe recipe = load_recipe({}, overrides);
+  const auto& llama = recipe.section<LlamaOptions>("llama");
+  EXPECT_EQ(llama.kv_heads, 2);
+  EXPECT_EQ(llama.intermediate, 72);
+  EXPECT_EQ(llama.rope_theta, 5e5);
+  EXPECT_EQ(llama.norm_eps, 1e-6);
+  EXPECT_THAT(recipe.notices, ElementsAre("model.kv_heads is now called llama.kv_heads",
+                                          "model.intermediate is now called llama.intermediate",
+                                          "model.rope_theta is now called llama.rope_theta",
+                                          "model.norm_eps is now called llama.norm_eps"));
+  EXPECT_EQ(config::print_changes(recipe, load_recipe({}, {})),
+            "model.heads = 8\nmodel.kv_heads = 2\nmodel.intermediate = 72\n"
+            "model.rope_theta = 500000.0\nmodel.norm_eps = 1e-06\nmodel.tied = true\n");
+}
+
+TEST(ModelSpec, IsAValueThatARecipeTakesBack) {
+  ModelSpec model = small_model();
+  const ModelSpec copy = model;
+  model.options<LlamaOptions>().kv_heads = 4;
+  EXPECT_EQ(copy.options<LlamaOptions>().kv_heads, 0);
+  config::Recipe recipe = load_recipe({}, {});
+  set_model(recipe, model);
+  EXPECT_EQ(field_values(ModelSpec(recipe)), field_values(model));
+  EXPECT_NE(field_values(copy), field_values(model));
+}
+
 TEST(Architectures, AWrongNameIsRefusedWithTheRightOnes) {
   try {
     find_architecture("lama");
@@ -152,7 +193,7 @@ TEST(Architectures, AWrongNameIsRefusedWithTheRightOnes) {
 
 // A prediction and the parts of a measured step divide the same work.
 TEST(LlamaWork, AddsUpToTheFlopsOfAToken) {
-  const ModelSection model = small_model();
+  const ModelSpec model = small_model();
   const TokenWork work = kLlama.work(model, {1, 128, 4});
   // The products of attention as counted: 6 a layer, width and position, where 7 are computed.
   EXPECT_EQ(work.products + work.head + work.attention * 6 / 7, train_flops_per_token(model, 128));
@@ -160,13 +201,13 @@ TEST(LlamaWork, AddsUpToTheFlopsOfAToken) {
 }
 
 TEST(TrainFlops, CountMatricesHeadAndCausalAttention) {
-  const ModelSection model = small_model();
+  const ModelSpec model = small_model();
   const double matrices = 6 * (4 * 512 * 512 + 3 * 512 * 1376) + 32000 * 512;
   EXPECT_EQ(train_flops_per_token(model, 128), 6 * matrices + 12.0 * 6 * 512 * 128 / 2);
 }
 
 TEST(TrainFlops, AreTheSameWhenTheHeadIsTied) {
-  ModelSection tied = small_model();
+  ModelSpec tied = small_model();
   tied.tied = true;
   EXPECT_EQ(train_flops_per_token(tied, 128), train_flops_per_token(small_model(), 128));
 }

@@ -21,7 +21,7 @@ Recipe shipped(const std::string& name) {
 }
 
 double parameters(const Recipe& recipe) {
-  return static_cast<double>(parameter_count(tensors_of(recipe.model)));
+  return static_cast<double>(parameter_count(tensors_of(recipe)));
 }
 
 double tokens(const Recipe& recipe) {
@@ -96,7 +96,7 @@ TEST(ShippedRecipes, QuickstartsDistroSendsAHundredTimesFewerBytesThanARing) {
   Recipe recipe = load_recipe(tests::source_file("recipes/quickstart.toml"),
                               std::vector<std::string>{"sync.method=distro"});
   recipe.model.vocab = recipe.data.vocabulary_size;
-  const auto tensors = tensors_of(recipe.model);
+  const auto tensors = tensors_of(recipe);
   const auto members = static_cast<int>(recipe.train.workers);
   const double sent = find_method("distro").traffic(recipe, tensors, members).sent_bytes;
   EXPECT_GT(ring_bytes(parameter_count(tensors), members) / sent, 100);

@@ -23,7 +23,7 @@ class EveryMethod : public testing::TestWithParam<const Method*> {
     recipe_ =
         load_recipe("", std::vector<std::string>{"sync.method=" + std::string(GetParam()->name),
                                                  "model.vocab=300"});
-    tensors_ = method::tensors_of(recipe_.model);
+    tensors_ = method::tensors_of(recipe_);
   }
 
   config::Recipe recipe_;

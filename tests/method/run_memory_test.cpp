@@ -58,7 +58,7 @@ TEST(RunMemory, OfADeviceIsItsOwn) {
 TEST(RunMemory, OfTheLargestRecipeIsFinite) {
   for (const Method* method : all_methods()) {
     const config::Recipe largest = recipe(
-        {"model.hidden=1048576", "model.layers=10000", "model.intermediate=4194304",
+        {"model.hidden=1048576", "model.layers=10000", "llama.intermediate=4194304",
          "model.vocab=16777216", "model.heads=65536", "train.batch=100000000",
          "train.sequence=16777216", "train.workers=4096", "train.threads=1024", "train.steps=1",
          "streaming.fragment_layers=10000", fmt::format("sync.method={}", method->name)});

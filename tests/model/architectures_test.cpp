@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tests/model/tiny_model.h"
+#include "thinwire/method/registry.h"
 #include "thinwire/model/registry.h"
 
 namespace thinwire::model {
@@ -25,13 +26,17 @@ constexpr uint64_t kSeed = 5;
 
 class ArchitectureContract : public testing::TestWithParam<const method::Architecture*> {
  protected:
-  static config::ModelSection section() {
-    config::ModelSection model = small_section();
-    model.architecture = GetParam()->name;
-    model.layers = 3;
-    return model;
+  static method::ModelSpec section() {
+    const std::vector<std::string> overrides = {
+        "model.architecture=" + std::string(GetParam()->name),
+        "model.vocab=67",
+        "model.hidden=48",
+        "model.layers=3",
+        "model.heads=4",
+        "model.init_std=0.15"};
+    return method::ModelSpec(method::load_recipe({}, overrides));
   }
-  static std::unique_ptr<TinyModel> tiny(const config::ModelSection& model) {
+  static std::unique_ptr<TinyModel> tiny(const method::ModelSpec& model) {
     auto tiny = std::make_unique<TinyModel>(model, 2);
     init_parameters(tiny->params, model, kSeed);
     return tiny;
@@ -67,7 +72,7 @@ TEST_P(ArchitectureContract, GradientsAreTheSlopesOfTheLoss) {
 TEST_P(ArchitectureContract, WhatIsComputedAgainHasTheSameBits) {
   std::vector<float> expected;
   for (const char* recompute : {"none", "attention", "block"}) {
-    config::ModelSection model = section();
+    method::ModelSpec model = section();
     model.recompute = recompute;
     const auto tiny = this->tiny(model);
     tiny->make(Precision::kBf16, kRows, kSequence)
@@ -80,7 +85,7 @@ TEST_P(ArchitectureContract, WhatIsComputedAgainHasTheSameBits) {
 
 TEST_P(ArchitectureContract, TakesTheMemoryItSays) {
   for (const char* recompute : {"none", "attention", "block"}) {
-    config::ModelSection model = section();
+    method::ModelSpec model = section();
     model.recompute = recompute;
     const auto tiny = this->tiny(model);
     const auto bytes = [&](int64_t rows) {

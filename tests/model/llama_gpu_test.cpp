@@ -15,11 +15,11 @@ class LlamaGpu : public testing::TestWithParam<Precision> {
 };
 
 // Wide enough for several steps of a block of threads.
-config::ModelSection wide_section() {
-  config::ModelSection model = small_section();
+method::ModelSpec wide_section() {
+  method::ModelSpec model = small_section();
   model.vocab = 1000;
   model.hidden = 512;
-  model.intermediate = 640;
+  model.options<method::LlamaOptions>().intermediate = 640;
   model.init_std = 0.04;
   return model;
 }

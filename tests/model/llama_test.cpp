@@ -133,7 +133,7 @@ TEST_P(LlamaTest, MicrobatchesAddUpToTheBatch) {
 
 TEST_P(LlamaTest, ReplacesGradientsWhateverTheyWere) {
   for (const bool tied : {false, true}) {
-    config::ModelSection section = small_section();
+    method::ModelSpec section = small_section();
     section.hidden = 24;  // leaves gaps in the arena
     section.tied = tied;
     TinyModel tiny(section, 2);
@@ -248,8 +248,8 @@ TEST(Llama, NanInAParameterReachesTheLoss) {
 
 TEST(Llama, RefusesAnotherModelsParameters) {
   TinyModel tiny(small_section());
-  config::ModelSection other = tiny.model;
-  other.intermediate = 80;
+  method::ModelSpec other = tiny.model;
+  other.options<method::LlamaOptions>().intermediate = 80;
   EXPECT_THAT(([&] {
                 make_model({other, Precision::kFp32, tiny.layout, tiny.params, tiny.threads, 1, 8});
               }),
@@ -257,7 +257,7 @@ TEST(Llama, RefusesAnotherModelsParameters) {
 }
 
 TEST(Llama, RefusesAnOddHeadSize) {
-  config::ModelSection section = small_section();
+  method::ModelSpec section = small_section();
   section.hidden = 36;
   TinyModel tiny(section);
   EXPECT_THAT(([&] { tiny.make(Precision::kFp32, 1, 8); }),
@@ -265,7 +265,7 @@ TEST(Llama, RefusesAnOddHeadSize) {
 }
 
 TEST(InitLlama, HasTheStatedDeviations) {
-  config::ModelSection section = small_section();
+  method::ModelSpec section = small_section();
   section.hidden = 256;
   section.init_std = 0.02;
   TinyModel tiny(section);
@@ -284,7 +284,7 @@ TEST(InitLlama, HasTheStatedDeviations) {
 }
 
 TEST(InitLlama, ATensorDependsOnSeedAndNameAlone) {
-  config::ModelSection deeper = small_section();
+  method::ModelSpec deeper = small_section();
   deeper.layers = 3;
   TinyModel a(small_section()), b(deeper), c(small_section());
   init_parameters(a.params, a.model, 4);

@@ -25,7 +25,7 @@ constexpr float kScale = 1.0f / (kRows * kSequence);
 
 // A random model and the engine of LibTorch for it.
 struct TorchModel {
-  TorchModel(Precision precision, const config::ModelSection& section,
+  TorchModel(Precision precision, const method::ModelSpec& section,
              const tensor::DevicePlace& place = kProcessor, int64_t head_chunk = kHeadChunk)
       : tiny(section, 2) {
     init_parameters(tiny.params, section, 5);
@@ -45,10 +45,10 @@ struct TorchModel {
   std::unique_ptr<Model> engine;
 };
 
-config::ModelSection section(bool tied, int64_t kv_heads) {
-  config::ModelSection model = small_section();
+method::ModelSpec section(bool tied, int64_t kv_heads) {
+  method::ModelSpec model = small_section();
   model.tied = tied;
-  model.kv_heads = kv_heads;
+  model.options<method::LlamaOptions>().kv_heads = kv_heads;
   return model;
 }
 
@@ -99,7 +99,7 @@ TEST_P(LlamaTorch, RepeatsBitForBit) {
 }
 
 TEST_P(LlamaTorch, WhatIsComputedAgainHasTheSameBitsInLessMemory) {
-  config::ModelSection deep = section(false, 2);
+  method::ModelSpec deep = section(false, 2);
   deep.layers = 3;
   TorchModel none(GetParam(), deep);
   const double loss = none.step(tokens_);

@@ -11,8 +11,8 @@
 #include "tests/paths.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/base/threads.h"
-#include "thinwire/config/model_section.h"
 #include "thinwire/method/architectures.h"
+#include "thinwire/method/llama.h"
 #include "thinwire/model/registry.h"
 #include "thinwire/tensor/files/safetensors.h"
 #include "thinwire/tensor/storage/arena.h"
@@ -32,7 +32,7 @@ inline double relative_error(std::span<const float> got, std::span<const float> 
 
 // Parameters and the memory a model needs beside it.
 struct TinyModel {
-  explicit TinyModel(const config::ModelSection& section, int thread_count = 1)
+  explicit TinyModel(const method::ModelSpec& section, int thread_count = 1)
       : model(section),
         layout(method::tensors_of(section)),
         params(layout),
@@ -45,7 +45,7 @@ struct TinyModel {
   }
   void clear_gradients() { std::fill(gradients.all().begin(), gradients.all().end(), 0.0f); }
 
-  config::ModelSection model;
+  method::ModelSpec model;
   tensor::Layout layout;
   tensor::Arena params;
   tensor::Arena gradients;
@@ -63,16 +63,17 @@ struct Golden {
     }
   }
 
-  config::ModelSection section() const {
-    config::ModelSection model;
+  method::ModelSpec section() const {
+    method::ModelSpec model;
     model.vocab = config.at("vocab_size");
     model.hidden = config.at("hidden_size");
     model.layers = config.at("num_hidden_layers");
     model.heads = config.at("num_attention_heads");
-    model.kv_heads = config.at("num_key_value_heads");
-    model.intermediate = config.at("intermediate_size");
-    model.rope_theta = config.at("rope_theta");
-    model.norm_eps = config.at("rms_norm_eps");
+    auto& llama = model.options<method::LlamaOptions>();
+    llama.kv_heads = config.at("num_key_value_heads");
+    llama.intermediate = config.at("intermediate_size");
+    llama.rope_theta = config.at("rope_theta");
+    llama.norm_eps = config.at("rms_norm_eps");
     model.tied = config.at("tie_word_embeddings");
     return model;
   }
@@ -94,14 +95,14 @@ struct Golden {
   std::vector<int32_t> tokens;
 };
 
-inline config::ModelSection small_section() {
-  config::ModelSection model;
+inline method::ModelSpec small_section() {
+  method::ModelSpec model;
   model.vocab = 67;
   model.hidden = 48;
   model.layers = 2;
   model.heads = 4;
-  model.kv_heads = 2;
-  model.intermediate = 72;
+  model.options<method::LlamaOptions>().kv_heads = 2;
+  model.options<method::LlamaOptions>().intermediate = 72;
   model.init_std = 0.15;
   return model;
 }

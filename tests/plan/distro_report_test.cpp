@@ -44,7 +44,7 @@ TEST(DistroReport, SixOneBitValuesATileMakeItsPayload) {
 
 TEST(DistroReport, PayloadIsWhatTheMethodPredicts) {
   const auto recipe = method::load_recipe("", std::vector<std::string>{"model.vocab=512"});
-  const auto tensors = method::tensors_of(recipe.model);
+  const auto tensors = method::tensors_of(recipe);
   const auto& options = recipe.section<method::DistroOptions>("distro");
   EXPECT_EQ(distro_payload(options, tensors).bound_bytes,
             method::find_method("distro").traffic(recipe, tensors, 4).sent_bytes);

@@ -64,7 +64,7 @@ std::vector<TimedPart> timed_parts(const config::Recipe& recipe, model::Precisio
   const bool half = precision == model::Precision::kBf16;
   const method::TokenWork work =
       method::find_architecture(recipe.model.architecture)
-          .work(recipe.model,
+          .work(method::ModelSpec(recipe),
                 {.rows = 1, .sequence = recipe.train.sequence, .operand_bytes = half ? 2.0 : 4.0});
   // The embedding's gradient is cleared where it is not the head's.
   const double cleared = recipe.model.tied ? 0
@@ -73,7 +73,7 @@ std::vector<TimedPart> timed_parts(const config::Recipe& recipe, model::Precisio
   // The norm reads the gradient; the optimizer reads it again, reads and writes parameters and
   // state, and in bf16 writes the copy.
   const double update =
-      (half ? 18 : 16) * p + 2 * method::optimizer_bytes(recipe, method::tensors_of(recipe.model));
+      (half ? 18 : 16) * p + 2 * method::optimizer_bytes(recipe, method::tensors_of(recipe));
   const double products = times.all - times.attention - times.between - times.head;
   return {{"block products", products, n * work.products, 0},
           {"attention", times.attention, n * work.attention, 0},
@@ -137,7 +137,7 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
   const std::vector<int32_t> tokens = tokens_for(recipe, options, batch);
   const int64_t batches = static_cast<int64_t>(tokens.size()) / batch;
 
-  const auto specs = method::tensors_of(recipe.model);
+  const auto specs = method::tensors_of(recipe);
   const tensor::Layout layout(specs);
   tensor::Arena params(layout);
   train::set_initial_parameters(recipe, nullptr, params);
@@ -145,15 +145,15 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
   result.precision = precision;
   result.params = method::parameter_count(specs);
   result.tokens_per_step = rows * train.sequence;
-  result.flops_per_token = method::train_flops_per_token(recipe.model, train.sequence);
+  result.flops_per_token = method::train_flops_per_token(recipe);
   result.loaded_bytes = resident_memory_bytes();
 
   tensor::Arena gradients(layout);
   ThreadPool threads(static_cast<int>(train.threads));
   SlotHold slots(nullptr, threads.size());
   const auto communicators = transport::make_local_communicators(1);
-  const auto model = model::make_model(
-      {recipe.model, precision, layout, params, threads, rows_a_pass, train.sequence, placement});
+  const auto model = model::make_model({method::ModelSpec(recipe), precision, layout, params,
+                                        threads, rows_a_pass, train.sequence, placement});
   const auto strategy = sync::make_strategy(
       {params, gradients, threads, slots, *communicators.front(), method::sync_spec(recipe)});
   const auto round_at = [&](uint64_t step) {

@@ -19,6 +19,7 @@
 #include "thinwire/cli/options.h"
 #include "thinwire/codec/payload.h"
 #include "thinwire/method/architectures.h"
+#include "thinwire/method/llama.h"
 #include "thinwire/report/table.h"
 #include "thinwire/sync/distro_encoder.h"
 
@@ -26,7 +27,7 @@ namespace thinwire::cli {
 namespace {
 
 struct Arguments {
-  config::ModelSection model;
+  method::ModelSpec model;
   std::vector<int64_t> k = {1, 2, 4, 6, 16, 32, 64};
   std::vector<std::string> values = {"1bit"};
   int64_t chunk = method::DistroOptions().chunk;
@@ -200,13 +201,15 @@ void run(const Arguments& arguments) {
 }
 
 // A model of 51.7 M parameters.
-config::ModelSection default_model() {
-  config::ModelSection model;
+method::ModelSpec default_model() {
+  method::ModelSpec model;
   model.vocab = 32000;
   model.hidden = 512;
   model.layers = 6;
-  model.heads = model.kv_heads = 8;
-  model.intermediate = 1376;
+  model.heads = 8;
+  auto& llama = model.options<method::LlamaOptions>();
+  llama.kv_heads = 8;
+  llama.intermediate = 1376;
   return model;
 }
 

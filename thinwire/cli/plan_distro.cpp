@@ -64,9 +64,9 @@ Case resolve(Arguments arguments) {
   }
   arguments.overrides.emplace_back("sync.method=distro");
   config::Recipe recipe = load(arguments);
-  if (arguments.recipe.empty()) recipe.model = plan::report_model();
+  if (arguments.recipe.empty()) method::set_model(recipe, plan::report_model());
   if (recipe.model.vocab == 0) recipe.model.vocab = recipe.data.vocabulary_size;
-  const auto tensors = method::tensors_of(recipe.model);
+  const auto tensors = method::tensors_of(recipe);
   result.payload = plan::distro_payload(recipe.section<method::DistroOptions>("distro"), tensors);
   result.setting.parameters = static_cast<double>(method::parameter_count(tensors));
   result.setting.payload_bytes = result.payload->bound_bytes;

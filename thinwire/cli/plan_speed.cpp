@@ -26,8 +26,7 @@ constexpr std::string_view kInstead =
 // The share of a step that takes about a second: its rows are as many as that allows.
 config::Recipe short_step(config::Recipe recipe) {
   config::TrainSection& train = recipe.train;
-  const double row = method::train_flops_per_token(recipe.model, train.sequence) *
-                     static_cast<double>(train.sequence);
+  const double row = method::train_flops_per_token(recipe) * static_cast<double>(train.sequence);
   if (row > kMostFlops) {
     throw UsageError(
         fmt::format("the speed of a step cannot be measured in some seconds, because a row of {} "

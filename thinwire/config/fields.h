@@ -18,6 +18,8 @@
 
 namespace thinwire::config {
 
+struct Recipe;
+
 using StringList = std::vector<std::string>;
 
 // Upper limit of fields that have none.
@@ -87,17 +89,20 @@ class Fields {
   std::vector<Field> fields_;
 };
 
-// A table of a recipe, e.g. [train]. Methods and optimizers bring their own sections (see
-// method/method.h and method/optimizer.h).
+// A table of a recipe, e.g. [train]. Methods, optimizers and architectures bring their own sections
+// (see method/method.h, method/optimizer.h and method/architecture.h).
 class Section {
  public:
   virtual ~Section() = default;
   // Lists every field, bound to this object's members, whose present values are the defaults.
   virtual void describe(Fields& fields) = 0;
   virtual std::unique_ptr<Section> clone() const = 0;
-  // Of a section that a method or an optimizer brought, whose table has its name: the field that
-  // chooses it by that name.
+  // Of a section that a method, an optimizer or an architecture brought, whose table has its name:
+  // the field that chooses it by that name.
   virtual std::string_view chosen_by() const { return "sync.method"; }
+  // Of the chosen architecture's section: sets what is left at 0 to what follows from the recipe's
+  // other fields.
+  virtual void fill_derived(const Recipe&) {}
 };
 
 // Implements clone() for a copyable section.

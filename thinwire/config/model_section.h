@@ -1,4 +1,5 @@
-// The table [model] of a recipe: what the model computes, and its shape.
+// The table [model] of a recipe: what the model computes, and the shape that models of every
+// architecture have. What one alone has stands in a table of its name (method/architecture.h).
 #pragma once
 
 #include <cstdint>
@@ -8,16 +9,12 @@
 
 namespace thinwire::config {
 
-struct ModelSection final : SectionOf<ModelSection> {
+struct ModelSection : SectionOf<ModelSection> {
   std::string architecture = "llama";  // a name of method/architectures.h
   int64_t vocab = 0;                   // 0: the vocabulary's size
   int64_t hidden = 128;
   int64_t layers = 4;
   int64_t heads = 4;
-  int64_t kv_heads = 0;      // 0: as many as heads
-  int64_t intermediate = 0;  // 0: 8/3 of hidden, rounded up to a multiple of 64
-  double rope_theta = 10000;
-  double norm_eps = 1e-5;
   bool tied = false;  // output head shares the embedding
   double init_std = 0.02;
   std::string recompute = "none";  // none | attention | block: what a backward pass computes again

@@ -247,9 +247,8 @@ void apply_overrides(const std::vector<Table>& tables, NamesRead names,
 std::string folder_of(const std::string& run) { return "runs/" + run; }
 
 void fill_derived(Recipe& recipe) {
-  ModelSection& model = recipe.model;
-  if (model.kv_heads == 0) model.kv_heads = model.heads;
-  if (model.intermediate == 0) model.intermediate = (model.hidden * 8 / 3 + 63) / 64 * 64;
+  const auto own = recipe.methods.find(recipe.model.architecture);
+  if (own != recipe.methods.end()) own->second->fill_derived(recipe);
   if (recipe.run.dir.empty()) recipe.run.dir = folder_of(recipe.run.name);
 }
 

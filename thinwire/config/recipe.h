@@ -72,7 +72,7 @@ struct LogSection final : SectionOf<LogSection> {
   void describe(Fields& fields) override;
 };
 
-// Prototypes of the sections that methods and optimizers bring, by table name.
+// Prototypes of the sections that methods, optimizers and architectures bring, by table name.
 using MethodSections = std::map<std::string, std::unique_ptr<Section>>;
 
 struct Recipe {
@@ -98,7 +98,8 @@ struct Recipe {
   // Not part of what it says.
   StringList notices;
 
-  // The section a method or an optimizer brought; throws Error if the recipe was read without it.
+  // The section a method, an optimizer or an architecture brought; throws Error if the recipe was
+  // read without it.
   const Section& section(const std::string& table) const;
   template <typename Options>
   const Options& section(const std::string& table) const {
@@ -110,7 +111,7 @@ struct Recipe {
 
 // Reads a recipe. Path empty: all defaults. Overrides are "table.field=value" with TOML values;
 // bare strings need no quotes and numbers may carry a suffix (100M). Fills derived values that
-// depend on the recipe alone (kv_heads, intermediate, run.dir) and checks ranges and
+// depend on the recipe alone (run.dir, Section::fill_derived) and checks ranges and
 // contradictions.
 Recipe load_recipe(const std::filesystem::path& path, std::span<const std::string> overrides,
                    const MethodSections& methods);

@@ -168,15 +168,20 @@ std::vector<FieldChange> first_named(const Renames& renames, const Recipe& recip
 }
 
 const Renames& recipe_renames() {
-  // Optimizers had their fields in [optim] before they had tables of their own.
-  static constexpr std::array<RenamedKey, 7> kKeys = {
+  // Optimizers had their fields in [optim], and Llama in [model], before they had tables of their
+  // own.
+  static constexpr std::array<RenamedKey, 11> kKeys = {
       {{"train.engine", "train.launcher"},
        {"sparse", "sparseloco"},
        {"optim.beta1", "adamw.beta1", "optim.lr"},
        {"optim.beta2", "adamw.beta2", "optim.beta1"},
        {"optim.eps", "adamw.eps", "optim.beta2"},
        {"optim.muon_lr", "muon.lr", "optim.clip"},
-       {"optim.muon_momentum", "muon.momentum", "optim.muon_lr"}}};
+       {"optim.muon_momentum", "muon.momentum", "optim.muon_lr"},
+       {"model.kv_heads", "llama.kv_heads", "model.heads"},
+       {"model.intermediate", "llama.intermediate", "model.kv_heads"},
+       {"model.rope_theta", "llama.rope_theta", "model.intermediate"},
+       {"model.norm_eps", "llama.norm_eps", "model.rope_theta"}}};
   static constexpr std::array<RenamedValue, 2> kValues = {
       {{"train.launcher", "local", "threads"}, {"sync.method", "sparse", "sparseloco"}}};
   static constexpr Renames kRenames = {kKeys, kValues};

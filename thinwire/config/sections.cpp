@@ -57,21 +57,12 @@ void DataSection::describe(Fields& fields) {
 
 void ModelSection::describe(Fields& fields) {
   fields.text("architecture", architecture,
-              "What the model computes, which says what the other fields of this table mean.");
+              "What the model computes; the table of its name has the fields that it alone has.");
   fields.integer("vocab", vocab, "tokens", 0, 1 << 24,
                  "Rows of the embedding; 0 means the size of the prepared vocabulary.");
   fields.integer("hidden", hidden, "", 1, 1 << 20, "Width of the residual stream.");
   fields.integer("layers", layers, "", 1, 10'000, "Transformer blocks.");
   fields.integer("heads", heads, "", 1, 1 << 16, "Attention heads; hidden is divided among them.");
-  fields.integer("kv_heads", kv_heads, "", 0, 1 << 16,
-                 "Key and value heads of grouped-query attention; 0 means as many as heads.");
-  fields.integer("intermediate", intermediate, "", 0, 1 << 22,
-                 "Width of the SwiGLU layer; 0 means 8/3 of hidden, rounded up to a multiple of "
-                 "64.");
-  fields.number_above("rope_theta", rope_theta, "", 1, kInfinity,
-                      "Base of the wavelengths of the rotary position embedding.");
-  fields.number_above("norm_eps", norm_eps, "", 0, 1,
-                      "Added to the mean square in RMSNorm, so that it never divides by zero.");
   fields.flag("tied", tied, "Whether the output head shares the embedding's weights.");
   fields.number(
       "init_std", init_std, "", 0, 10,

@@ -113,7 +113,7 @@ Notes add_vocabulary(const fs::path& hf_dir, const LoadedModel& loaded,
 std::string imported_recipe(const LoadedModel& loaded) {
   config::Recipe recipe = method::load_recipe({}, {});
   recipe.run.name = "imported";
-  recipe.model = loaded.model;
+  method::set_model(recipe, loaded.model);
   recipe.train.sequence = loaded.sequence;
   return config::print_recipe(recipe);
 }

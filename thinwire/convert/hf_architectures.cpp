@@ -41,7 +41,7 @@ const HfArchitecture& hf_architecture_of(const HfFields& fields) {
                 fmt::join(known, ", "));
 }
 
-const HfArchitecture& hf_architecture_of(const config::ModelSection& model) {
+const HfArchitecture& hf_architecture_of(const method::ModelSpec& model) {
   const auto found = std::ranges::find(kArchitectures, model.architecture, &HfArchitecture::name);
   if (found != kArchitectures.end()) return **found;
   throw Error(fmt::format("Hugging Face has no form of the architecture {}", model.architecture));

@@ -15,9 +15,9 @@ struct HfArchitecture {
   std::string_view name;        // of method::Architecture
   std::string_view model_type;  // in config.json
   std::string_view class_name;  // the one entry of "architectures" there
-  // All of [model] but `architecture`. Throws Error that names the file, the field, its value and
-  // what would be right for what the model does not compute.
-  config::ModelSection (*read)(const HfFields& fields);
+  // All fields of a model but `architecture`. Throws Error that names the file, the field, its
+  // value and what would be right for what the model does not compute.
+  method::ModelSpec (*read)(const HfFields& fields);
   // config.json but for its special tokens; `dtype` by its name in PyTorch.
   HfJson (*print)(const HfConfig& config, const char* dtype);
 };
@@ -29,6 +29,6 @@ std::span<const HfArchitecture* const> all_hf_architectures();
 const HfArchitecture& hf_architecture_of(const HfFields& fields);
 
 // That of a model of ours. Throws Error where Hugging Face has none.
-const HfArchitecture& hf_architecture_of(const config::ModelSection& model);
+const HfArchitecture& hf_architecture_of(const method::ModelSpec& model);
 
 }  // namespace thinwire::convert

@@ -7,12 +7,12 @@
 
 #include "thinwire/base/file.h"
 #include "thinwire/base/tensor_view.h"
-#include "thinwire/config/model_section.h"
+#include "thinwire/method/model_spec.h"
 
 namespace thinwire::convert {
 
 struct HfConfig {
-  config::ModelSection model;  // complete
+  method::ModelSpec model;     // complete
   int64_t sequence = 0;        // max_position_embeddings
   std::optional<int64_t> bos;  // bos_token_id
 };

@@ -43,7 +43,7 @@ bool equal_bytes(const TensorView& a, const TensorView& b) {
 }
 
 // Of the tensor with this role in a model with a head of its own; empty: there is none.
-std::string name_of(TensorRole role, config::ModelSection model) {
+std::string name_of(TensorRole role, method::ModelSpec model) {
   model.tied = false;
   for (const TensorSpec& tensor : method::tensors_of(model)) {
     if (tensor.role == role) return tensor.name;
@@ -78,7 +78,7 @@ void HfWeights::open_shards(const fs::path& index) {
   }
 }
 
-checkpoint::TensorFiles HfWeights::select(const config::ModelSection& model) const {
+checkpoint::TensorFiles HfWeights::select(const method::ModelSpec& model) const {
   checkpoint::TensorFiles selected = files_;
   std::erase_if(selected, [](const auto& file) { return file.first.ends_with(kRotaryBuffer); });
   const auto head = selected.find(name_of(TensorRole::kHead, model));

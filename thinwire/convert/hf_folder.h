@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "thinwire/checkpoint/weights.h"
-#include "thinwire/config/model_section.h"
+#include "thinwire/method/model_spec.h"
 
 namespace thinwire::convert {
 
@@ -18,7 +18,7 @@ class HfWeights {
   // Throws Error unless the tensors are exactly those of the model. Not counted as extra: rotary
   // frequencies, which old checkpoints store and which follow from the configuration, and the head
   // of a tied model where it equals the embedding.
-  checkpoint::TensorFiles select(const config::ModelSection& model) const;
+  checkpoint::TensorFiles select(const method::ModelSpec& model) const;
 
  private:
   void open_shards(const fs::path& index);

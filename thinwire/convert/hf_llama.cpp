@@ -7,17 +7,19 @@
 #include <string>
 #include <string_view>
 
+#include "thinwire/method/llama.h"
+
 namespace thinwire::convert {
 namespace {
 
-// As of the fields of [model], so that no product of them overflows.
+// As of the fields of [model] and [llama], so that no product of them overflows.
 constexpr int64_t kMaxVocab = int64_t{1} << 24;
 constexpr int64_t kMaxHidden = int64_t{1} << 20;
 constexpr int64_t kMaxHeads = int64_t{1} << 16;
 constexpr int64_t kMaxIntermediate = int64_t{1} << 22;
 constexpr int64_t kMaxLayers = 10'000;
 
-// Hugging Face's names of the fields of [model].
+// Hugging Face's names of these fields.
 constexpr std::array<std::array<const char*, 2>, 9> kNames = {
     {{"vocab_size", "vocab"},
      {"hidden_size", "hidden"},
@@ -65,9 +67,10 @@ double read_rope_theta(const HfFields& config) {
 }
 
 // What a recipe could not say, no model may have.
-void check_ranges(const HfFields& config, config::ModelSection model) {
+void check_ranges(const HfFields& config, method::ModelSpec model) {
   config::Fields fields;
   model.describe(fields);
+  model.own->describe(fields);
   for (const auto& [theirs, ours] : kNames) {
     const auto field =
         std::ranges::find(fields.all(), std::string_view(ours), &config::Field::name);
@@ -75,14 +78,15 @@ void check_ranges(const HfFields& config, config::ModelSection model) {
   }
 }
 
-void check_heads(const HfFields& config, const config::ModelSection& model) {
+void check_heads(const HfFields& config, const method::ModelSpec& model) {
   if (model.hidden % model.heads != 0 || model.head_size() % 2 != 0) {
     config.refuse("hidden_size {} must be an even multiple of num_attention_heads {}", model.hidden,
                   model.heads);
   }
-  if (model.heads % model.kv_heads != 0) {
+  const int64_t kv_heads = model.options<method::LlamaOptions>().kv_heads;
+  if (model.heads % kv_heads != 0) {
     config.refuse("num_attention_heads {} must be a multiple of num_key_value_heads {}",
-                  model.heads, model.kv_heads);
+                  model.heads, kv_heads);
   }
   const int64_t head_dim = config.find_count("head_dim", kMaxHidden).value_or(model.head_size());
   if (head_dim != model.head_size()) {
@@ -91,17 +95,18 @@ void check_heads(const HfFields& config, const config::ModelSection& model) {
   }
 }
 
-config::ModelSection read(const HfFields& config) {
+method::ModelSpec read(const HfFields& config) {
   check_features(config);
-  config::ModelSection model;
+  method::ModelSpec model;
+  auto& llama = model.options<method::LlamaOptions>();
   model.vocab = config.count("vocab_size", kMaxVocab);
   model.hidden = config.count("hidden_size", kMaxHidden);
-  model.intermediate = config.count("intermediate_size", kMaxIntermediate);
+  llama.intermediate = config.count("intermediate_size", kMaxIntermediate);
   model.layers = config.count("num_hidden_layers", kMaxLayers);
   model.heads = config.count("num_attention_heads", kMaxHeads);
-  model.kv_heads = config.find_count("num_key_value_heads", kMaxHeads).value_or(model.heads);
-  model.rope_theta = read_rope_theta(config);
-  model.norm_eps = config.number("rms_norm_eps", 1e-6);
+  llama.kv_heads = config.find_count("num_key_value_heads", kMaxHeads).value_or(model.heads);
+  llama.rope_theta = read_rope_theta(config);
+  llama.norm_eps = config.number("rms_norm_eps", 1e-6);
   model.tied = config.flag("tie_word_embeddings");
   model.init_std = config.number("initializer_range", model.init_std);
   check_ranges(config, model);
@@ -110,23 +115,24 @@ config::ModelSection read(const HfFields& config) {
 }
 
 HfJson print(const HfConfig& config, const char* dtype) {
-  const config::ModelSection& model = config.model;
+  const method::ModelSpec& model = config.model;
+  const auto& llama = model.options<method::LlamaOptions>();
   return {
       {"architectures", HfJson::array({"LlamaForCausalLM"})},
       {"model_type", "llama"},
       {"vocab_size", model.vocab},
       {"hidden_size", model.hidden},
-      {"intermediate_size", model.intermediate},
+      {"intermediate_size", llama.intermediate},
       {"num_hidden_layers", model.layers},
       {"num_attention_heads", model.heads},
-      {"num_key_value_heads", model.kv_heads},
+      {"num_key_value_heads", llama.kv_heads},
       {"head_dim", model.head_size()},
       {"hidden_act", "silu"},
       {"max_position_embeddings", config.sequence},
       {"initializer_range", model.init_std},
-      {"rms_norm_eps", model.norm_eps},
-      {"rope_theta", model.rope_theta},                                                   // 4.x
-      {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", model.rope_theta}}},  // 5.x
+      {"rms_norm_eps", llama.norm_eps},
+      {"rope_theta", llama.rope_theta},                                                   // 4.x
+      {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", llama.rope_theta}}},  // 5.x
       {"attention_bias", false},
       {"attention_dropout", 0.0},
       {"mlp_bias", false},

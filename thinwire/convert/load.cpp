@@ -29,7 +29,7 @@ LoadedModel load_checkpoint(const checkpoint::CheckpointReader& reader) {
   const config::Recipe recipe =
       config::parse_recipe(reader.recipe_text(), origin, {}, method::method_sections());
   LoadedModel loaded;
-  loaded.model = recipe.model;
+  loaded.model = method::ModelSpec(recipe);
   loaded.sequence = recipe.train.sequence;
   loaded.vocabulary = load_vocabulary(folder);
   if (loaded.vocabulary != nullptr) {

@@ -6,15 +6,15 @@
 #include <memory>
 
 #include "thinwire/base/file.h"
-#include "thinwire/config/model_section.h"
 #include "thinwire/data/vocabulary.h"
+#include "thinwire/method/model_spec.h"
 #include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::convert {
 
 struct LoadedModel {
-  config::ModelSection model;  // complete: vocab, kv_heads and intermediate are set
-  int64_t sequence = 0;        // tokens of a row the model was trained on
+  method::ModelSpec model;  // complete, vocab too
+  int64_t sequence = 0;     // tokens of a row the model was trained on
   std::unique_ptr<tensor::Layout> layout;
   std::unique_ptr<tensor::Arena> params;
   std::unique_ptr<data::Vocabulary> vocabulary;  // null when the folder has none

@@ -294,7 +294,7 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
   }
   const Corpus corpus(recipe, vocabulary->digest());
   check_watch(recipe, corpus);
-  const tensor::Layout layout(method::tensors_of(recipe.model));
+  const tensor::Layout layout(method::tensors_of(recipe));
   Beginning from = find_beginning(start.checkpoint, layout, *vocabulary,
                                   {recipe, vocabulary->digest(), corpus.digests});
   const int64_t first_step = from.first_step;

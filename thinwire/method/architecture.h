@@ -5,12 +5,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "thinwire/base/tensor_view.h"
-#include "thinwire/config/model_section.h"
+#include "thinwire/config/fields.h"
+#include "thinwire/method/model_spec.h"
 
 namespace thinwire::method {
 
@@ -42,25 +44,36 @@ struct PassMemory {
   double a_thread = 0;     // buffers that each thread has of its own
 };
 
+// Implements what the sections of architectures have in common.
+template <typename Derived>
+class ArchitectureSectionOf : public config::SectionOf<Derived> {
+ public:
+  std::string_view chosen_by() const override { return "model.architecture"; }
+};
+
 struct Architecture {
   std::string_view name;      // value of model.architecture
   std::string_view sentence;  // for --explain and the docs
-  // Fields of [model] that decide the tensors, and those that only change what is computed with
-  // them. What is in neither list means nothing to this architecture, but for init_std and
-  // recompute, which all have.
+  // A fresh section [name] with the fields that only this architecture has, at their defaults.
+  std::unique_ptr<config::Section> (*options)();
+  // Fields of [model] and of its own table that decide the tensors, and those that only change what
+  // is computed with them. A field of [model] in neither list means nothing to this architecture,
+  // but for init_std and recompute, which all have.
   std::span<const std::string_view> shape_fields;
   std::span<const std::string_view> arithmetic_fields;
-  // Throws UsageError where fields of [model] contradict each other. vocab need not be known yet.
-  void (*check)(const config::ModelSection& model);
-  // In the order of the arena, by their Hugging Face names. Throws Error unless vocab and
-  // intermediate are set.
-  std::vector<TensorSpec> (*tensors)(const config::ModelSection& model);
-  InitialValues (*initial)(const config::ModelSection& model, const TensorSpec& tensor);
+  // Throws UsageError where fields of the model contradict each other. vocab need not be known yet.
+  void (*check)(const ModelSpec& model);
+  // In the order of the arena, by their Hugging Face names. Throws Error unless vocab and what is
+  // derived are set.
+  std::vector<TensorSpec> (*tensors)(const ModelSpec& model);
+  InitialValues (*initial)(const ModelSpec& model, const TensorSpec& tensor);
   // As model FLOP/s are counted: 6 an active matrix parameter (head included, embedding look-up
   // not) plus attention's, computed again or not.
-  double (*flops_per_token)(const config::ModelSection& model, int64_t sequence);
-  TokenWork (*work)(const config::ModelSection& model, const PassShape& pass);
-  PassMemory (*memory)(const config::ModelSection& model, const PassShape& pass);
+  double (*flops_per_token)(const ModelSpec& model, int64_t sequence);
+  TokenWork (*work)(const ModelSpec& model, const PassShape& pass);
+  PassMemory (*memory)(const ModelSpec& model, const PassShape& pass);
+  // Numbers that decoding keeps of each token of the text: keys and values of all blocks.
+  double (*kept_a_token)(const ModelSpec& model);
 };
 
 }  // namespace thinwire::method

@@ -33,12 +33,20 @@ const Architecture& find_architecture(std::string_view name) {
                                near.empty() ? "" : fmt::format("; did you mean {}?", near)));
 }
 
-std::vector<TensorSpec> tensors_of(const config::ModelSection& model) {
+std::vector<TensorSpec> tensors_of(const ModelSpec& model) {
   return find_architecture(model.architecture).tensors(model);
 }
 
-double train_flops_per_token(const config::ModelSection& model, int64_t sequence) {
+std::vector<TensorSpec> tensors_of(const config::Recipe& recipe) {
+  return tensors_of(ModelSpec(recipe));
+}
+
+double train_flops_per_token(const ModelSpec& model, int64_t sequence) {
   return find_architecture(model.architecture).flops_per_token(model, sequence);
+}
+
+double train_flops_per_token(const config::Recipe& recipe) {
+  return train_flops_per_token(ModelSpec(recipe), recipe.train.sequence);
 }
 
 int64_t parameter_count(std::span<const TensorSpec> tensors) {

@@ -17,8 +17,10 @@ std::span<const Architecture* const> all_architectures();
 const Architecture& find_architecture(std::string_view name);
 
 // The facts of the model's architecture (see architecture.h).
-std::vector<TensorSpec> tensors_of(const config::ModelSection& model);
-double train_flops_per_token(const config::ModelSection& model, int64_t sequence);
+std::vector<TensorSpec> tensors_of(const ModelSpec& model);
+std::vector<TensorSpec> tensors_of(const config::Recipe& recipe);
+double train_flops_per_token(const ModelSpec& model, int64_t sequence);
+double train_flops_per_token(const config::Recipe& recipe);  // at train.sequence
 
 int64_t parameter_count(std::span<const TensorSpec> tensors);
 // Without embedding and head.

@@ -1,4 +1,4 @@
-// What the fields of a recipe mean, with every method's and optimizer's.
+// What the fields of a recipe mean, with every method's, optimizer's and architecture's.
 #pragma once
 
 #include <string>
@@ -6,7 +6,8 @@
 
 namespace thinwire::method {
 
-// config::explain_recipe with the sections and sentences of all methods and optimizers.
+// config::explain_recipe with the sections and sentences of all methods, optimizers and
+// architectures.
 std::string explain_recipe(std::string_view what);
 
 }  // namespace thinwire::method

@@ -46,7 +46,7 @@ void add_data(const config::DataSection& data, std::vector<Rule>& rules) {
   }
 }
 
-// Fields of [model] that the architecture does not have.
+// Fields of [model] that the architecture does not have, and the tables of the others.
 void add_model(config::ModelSection model, std::vector<Rule>& rules) {
   constexpr std::array<std::string_view, 3> kCommon = {"architecture", "init_std", "recompute"};
   const Architecture& architecture = find_architecture(model.architecture);
@@ -61,6 +61,11 @@ void add_model(config::ModelSection model, std::vector<Rule>& rules) {
       continue;
     }
     rules.push_back({"model." + field.name, "model.architecture is " + model.architecture});
+  }
+  for (const Architecture* other : all_architectures()) {
+    if (other == &architecture) continue;
+    rules.push_back(
+        {fmt::format("{}.", other->name), "model.architecture is " + model.architecture});
   }
 }
 

@@ -20,24 +20,29 @@ constexpr std::array<std::string_view, 7> kShapeFields = {
     "vocab", "hidden", "layers", "heads", "kv_heads", "intermediate", "tied"};
 constexpr std::array<std::string_view, 2> kArithmeticFields = {"rope_theta", "norm_eps"};
 
-int64_t kv_heads(const config::ModelSection& model) {
-  return model.kv_heads == 0 ? model.heads : model.kv_heads;
+std::unique_ptr<config::Section> options() { return std::make_unique<LlamaOptions>(); }
+
+int64_t kv_heads(const ModelSpec& model) {
+  const int64_t given = model.options<LlamaOptions>().kv_heads;
+  return given == 0 ? model.heads : given;
 }
+
+int64_t intermediate(const ModelSpec& model) { return model.options<LlamaOptions>().intermediate; }
 
 template <typename... Values>
 void require(bool holds, fmt::format_string<Values...> message, Values&&... values) {
   if (!holds) throw UsageError(fmt::format(message, std::forward<Values>(values)...));
 }
 
-void check(const config::ModelSection& model) {
+void check(const ModelSpec& model) {
   require(model.hidden >= 1, "[model] hidden must be >= 1, got {}", model.hidden);
   require(model.layers >= 1, "[model] layers must be >= 1, got {}", model.layers);
   require(model.heads >= 1 && model.hidden % model.heads == 0,
           "[model] hidden must be a multiple of heads, got hidden {} and heads {}", model.hidden,
           model.heads);
   require(kv_heads(model) >= 1 && model.heads % kv_heads(model) == 0,
-          "[model] heads must be a multiple of kv_heads, got heads {} and kv_heads {}", model.heads,
-          model.kv_heads);
+          "[model] heads must be a multiple of [{}] kv_heads, got heads {} and kv_heads {}",
+          model.architecture, model.heads, kv_heads(model));
   require(
       model.head_size() % 2 == 0,
       "[model] hidden / heads must be even, because rotary embedding turns pairs, got {} / {} = "
@@ -45,9 +50,9 @@ void check(const config::ModelSection& model) {
       model.hidden, model.heads, model.head_size());
 }
 
-void append_block(std::vector<TensorSpec>& tensors, const config::ModelSection& model, int layer) {
+void append_block(std::vector<TensorSpec>& tensors, const ModelSpec& model, int layer) {
   const int64_t hidden = model.hidden;
-  const int64_t inner = model.intermediate;
+  const int64_t inner = intermediate(model);
   const int64_t kv = kv_heads(model) * model.head_size();
   const std::string prefix = fmt::format("model.layers.{}.", layer);
   const auto add = [&](const char* name, Shape shape, TensorRole role) {
@@ -66,9 +71,11 @@ void append_block(std::vector<TensorSpec>& tensors, const config::ModelSection& 
 
 // Embedding, then for each block attention norm, q, k, v, o, MLP norm, gate, up, down, then final
 // norm and (untied) head.
-std::vector<TensorSpec> tensors(const config::ModelSection& model) {
+std::vector<TensorSpec> tensors(const ModelSpec& model) {
   if (model.vocab < 1) throw Error("[model] vocab must be known before the model has shapes");
-  if (model.intermediate < 1) throw Error("[model] intermediate must be resolved, got 0");
+  if (intermediate(model) < 1) {
+    throw Error(fmt::format("[{}] intermediate must be resolved, got 0", model.architecture));
+  }
   std::vector<TensorSpec> tensors;
   tensors.push_back(
       {"model.embed_tokens.weight", {model.vocab, model.hidden}, TensorRole::kEmbedding, -1});
@@ -82,7 +89,7 @@ std::vector<TensorSpec> tensors(const config::ModelSection& model) {
 
 // The projections that add to the residual stream (o and down) are smaller the more of them there
 // are.
-InitialValues initial(const config::ModelSection& model, const TensorSpec& tensor) {
+InitialValues initial(const ModelSpec& model, const TensorSpec& tensor) {
   if (tensor.role == TensorRole::kNorm) return {.mean = 1};
   const bool adds_to_residual =
       tensor.name.ends_with("o_proj.weight") || tensor.name.ends_with("down_proj.weight");
@@ -91,7 +98,7 @@ InitialValues initial(const config::ModelSection& model, const TensorSpec& tenso
 }
 
 // Attention takes 12 * layers * hidden * sequence / 2 (causal).
-double flops_per_token(const config::ModelSection& model, int64_t sequence) {
+double flops_per_token(const ModelSpec& model, int64_t sequence) {
   double active = 0;
   for (const TensorSpec& tensor : tensors(model)) {
     if (tensor.role == TensorRole::kMatrix) active += static_cast<double>(tensor.count());
@@ -102,8 +109,8 @@ double flops_per_token(const config::ModelSection& model, int64_t sequence) {
   return 6.0 * active + attention;
 }
 
-TokenWork work(const config::ModelSection& model, const PassShape& pass) {
-  const auto c = static_cast<double>(model.hidden), f = static_cast<double>(model.intermediate);
+TokenWork work(const ModelSpec& model, const PassShape& pass) {
+  const auto c = static_cast<double>(model.hidden), f = static_cast<double>(intermediate(model));
   const auto layers = static_cast<double>(model.layers);
   const auto length = static_cast<double>(pass.sequence);
   const double size = pass.operand_bytes;
@@ -124,29 +131,29 @@ TokenWork work(const config::ModelSection& model, const PassShape& pass) {
 // What backward needs of the blocks: the residual stream before both norms with 1 / rms; queries,
 // keys, values, attention's output and the softmax's sums; both halves of the MLP. Blocks share one
 // set of what is computed again.
-double blocks_bytes(const config::ModelSection& model, double tokens, double operand) {
+double blocks_bytes(const ModelSpec& model, double tokens, double operand) {
   const auto hidden = static_cast<double>(model.hidden);
   const auto layers = static_cast<double>(model.layers);
   const auto qkv = static_cast<double>((model.heads + 2 * kv_heads(model)) * model.head_size());
   const double stream = tokens * kFloat * (hidden + 1);
   const double attention =
       tokens * (operand * (qkv + hidden) + kFloat * static_cast<double>(model.heads));
-  const double mlp = stream + tokens * operand * 2 * static_cast<double>(model.intermediate);
+  const double mlp = stream + tokens * operand * 2 * static_cast<double>(intermediate(model));
   return layers * stream + (model.recompute == "none" ? layers : 1) * attention +
          (model.recompute == "block" ? 1 : layers) * mlp;
 }
 
 // Buffers that all blocks share: the last norm's input, the gradient of the residual stream, a
 // norm's output, a branch, the MLP's inner layer with its gradient, and the batch itself.
-double shared_bytes(const config::ModelSection& model, double tokens, double operand) {
+double shared_bytes(const ModelSpec& model, double tokens, double operand) {
   const auto hidden = static_cast<double>(model.hidden);
-  const auto inner = static_cast<double>(model.intermediate);
+  const auto inner = static_cast<double>(intermediate(model));
   const double rounded = operand < kFloat ? operand * hidden : 0;
   return tokens *
          (kFloat * (2 * hidden + 1) + operand * (2 * hidden + 2 * inner) + rounded + 4 * kFloat);
 }
 
-PassMemory memory(const config::ModelSection& model, const PassShape& pass) {
+PassMemory memory(const ModelSpec& model, const PassShape& pass) {
   const auto sequence = static_cast<double>(pass.sequence);
   const auto head_size = static_cast<double>(model.head_size());
   const auto tokens = static_cast<double>(pass.rows * pass.sequence);
@@ -159,11 +166,34 @@ PassMemory memory(const config::ModelSection& model, const PassShape& pass) {
           .a_thread = attention + kFloat * static_cast<double>(model.hidden)};
 }
 
+// Keys and values.
+double kept_a_token(const ModelSpec& model) {
+  return 2.0 * static_cast<double>(model.layers * kv_heads(model) * model.head_size());
+}
+
 }  // namespace
+
+void LlamaOptions::describe(config::Fields& fields) {
+  fields.integer("kv_heads", kv_heads, "", 0, 1 << 16,
+                 "Key and value heads of grouped-query attention; 0 means as many as heads.");
+  fields.integer("intermediate", intermediate, "", 0, 1 << 22,
+                 "Width of the SwiGLU layer; 0 means 8/3 of hidden, rounded up to a multiple of "
+                 "64.");
+  fields.number_above("rope_theta", rope_theta, "", 1, config::kInfinity,
+                      "Base of the wavelengths of the rotary position embedding.");
+  fields.number_above("norm_eps", norm_eps, "", 0, 1,
+                      "Added to the mean square in RMSNorm, so that it never divides by zero.");
+}
+
+void LlamaOptions::fill_derived(const config::Recipe& recipe) {
+  if (kv_heads == 0) kv_heads = recipe.model.heads;
+  if (intermediate == 0) intermediate = (recipe.model.hidden * 8 / 3 + 63) / 64 * 64;
+}
 
 const Architecture kLlama = {
     .name = "llama",
     .sentence = "RMSNorm, rotary positions, grouped-query attention and SwiGLU; no biases.",
+    .options = options,
     .shape_fields = kShapeFields,
     .arithmetic_fields = kArithmeticFields,
     .check = check,
@@ -172,6 +202,7 @@ const Architecture kLlama = {
     .flops_per_token = flops_per_token,
     .work = work,
     .memory = memory,
+    .kept_a_token = kept_a_token,
 };
 
 }  // namespace thinwire::method

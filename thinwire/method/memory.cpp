@@ -36,7 +36,8 @@ StepMemory step_memory(const config::Recipe& recipe, std::span<const TensorSpec>
   const config::TrainSection& train = recipe.train;
   const PassShape pass = {train.microbatch == 0 ? rows : std::min(train.microbatch, rows),
                           train.sequence, bf16 ? kBf16 : kFloat};
-  const PassMemory passes = find_architecture(recipe.model.architecture).memory(recipe.model, pass);
+  const PassMemory passes =
+      find_architecture(recipe.model.architecture).memory(ModelSpec(recipe), pass);
   const auto arena = static_cast<double>(arena_elements(tensors));
   return {.weights = arena * (kFloat + (bf16 ? kBf16 : 0)),
           .gradients = arena * kFloat,

@@ -58,6 +58,9 @@ config::MethodSections method_sections() {
   for (const OptimizerSpec* optimizer : all_optimizers()) {
     sections[std::string(optimizer->name)] = optimizer->options();
   }
+  for (const Architecture* architecture : all_architectures()) {
+    sections[std::string(architecture->name)] = architecture->options();
+  }
   return sections;
 }
 
@@ -123,7 +126,7 @@ void check_sync_fields(const config::Recipe& recipe) {
 config::Recipe load_recipe(const std::filesystem::path& path,
                            std::span<const std::string> overrides) {
   return config::load_recipe(path, overrides, method_sections(), [](const config::Recipe& recipe) {
-    find_architecture(recipe.model.architecture).check(recipe.model);
+    find_architecture(recipe.model.architecture).check(ModelSpec(recipe));
     check_sync_fields(recipe);
     find_method(recipe.sync.method).check(recipe);
     find_optimizer(recipe.optim.method).check(recipe);

@@ -18,11 +18,12 @@ const Method& find_method(std::string_view name);
 // The rounds of the recipe's run under its method.
 schedule::Rounds rounds_of(const config::Recipe& recipe);
 
-// Prototypes of every method's and optimizer's section, for config::load_recipe and explain_recipe.
+// Prototypes of every method's, optimizer's and architecture's section, for config::load_recipe and
+// explain_recipe.
 config::MethodSections method_sections();
 
-// config::load_recipe with every method's and optimizer's section, and the own checks of the chosen
-// architecture, method and optimizer.
+// config::load_recipe with all these sections, and the own checks of the chosen architecture,
+// method and optimizer.
 config::Recipe load_recipe(const std::filesystem::path& path,
                            std::span<const std::string> overrides);
 

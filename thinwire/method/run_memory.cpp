@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
+#include <string_view>
+#include <variant>
 #include <vector>
 
 #include "thinwire/base/block_sizes.h"
@@ -18,7 +21,7 @@ constexpr double kWorthNaming = 0.1;
 constexpr size_t kMostNamed = 2;
 
 StepMemory worker_memory(const config::Recipe& recipe, int64_t rows) {
-  const auto tensors = method::tensors_of(recipe.model);
+  const auto tensors = method::tensors_of(recipe);
   const StateBytes state = find_method(recipe.sync.method).state(recipe, tensors);
   StepMemory memory = step_memory(recipe, tensors, state, rows);
   if (recipe.train.device != "cpu") {  // these are the device's
@@ -58,28 +61,54 @@ struct Saving {
   double bytes;
 };
 
+// Calls visit("table.field", integer) for each field that is one.
+template <typename Visit>
+void visit_integers(config::Recipe& recipe, const Visit& visit) {
+  for (const auto& [table, section] : recipe.sections()) {
+    config::Fields fields;
+    section->describe(fields);
+    for (const config::Field& field : fields.all()) {
+      if (const auto* value = std::get_if<int64_t*>(&field.target)) {
+        visit(table + "." + field.name, **value);
+      }
+    }
+  }
+}
+
+int64_t& integer_field(config::Recipe& recipe, std::string_view name) {
+  int64_t* found = nullptr;
+  visit_integers(recipe, [&](const std::string& field, int64_t& value) {
+    if (field == name) found = &value;
+  });
+  return *found;
+}
+
+// The integers that the model's architecture alone has.
+std::vector<std::string> own_integers(config::Recipe recipe) {
+  std::vector<std::string> names;
+  visit_integers(recipe, [&](const std::string& field, int64_t&) {
+    if (field.starts_with(recipe.model.architecture + ".")) names.push_back(field);
+  });
+  return names;
+}
+
 // The fields whose halves save most, by what they save.
 std::vector<Saving> savings(const config::Recipe& recipe, int64_t workers_here) {
   const double now = total(recipe, workers_here);
   std::vector<Saving> all;
-  const auto halve = [&](const char* name, auto section, auto field) {
+  const auto halve = [&](const std::string& name) {
     config::Recipe other = recipe;
-    int64_t& value = other.*section.*field;
-    if (value < 2) return;
+    int64_t& value = integer_field(other, name);
+    const int64_t given = value;
+    if (given < 2) return;
     value /= 2;
-    all.push_back({name, recipe.*section.*field, now - total(other, workers_here)});
+    all.push_back({name, given, now - total(other, workers_here)});
   };
-  using config::ModelSection;
-  using config::Recipe;
-  using config::TrainSection;
-  halve("model.hidden", &Recipe::model, &ModelSection::hidden);
-  halve("model.layers", &Recipe::model, &ModelSection::layers);
-  halve("model.vocab", &Recipe::model, &ModelSection::vocab);
-  halve("model.intermediate", &Recipe::model, &ModelSection::intermediate);
-  halve("train.batch", &Recipe::train, &TrainSection::batch);
-  halve("train.microbatch", &Recipe::train, &TrainSection::microbatch);
-  halve("train.sequence", &Recipe::train, &TrainSection::sequence);
-  halve("train.threads", &Recipe::train, &TrainSection::threads);
+  for (const char* name : {"model.hidden", "model.layers", "model.vocab"}) halve(name);
+  for (const std::string& name : own_integers(recipe)) halve(name);
+  for (const char* name : {"train.batch", "train.microbatch", "train.sequence", "train.threads"}) {
+    halve(name);
+  }
   std::ranges::stable_sort(all, std::ranges::greater(), &Saving::bytes);
   return all;
 }

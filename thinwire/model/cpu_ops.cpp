@@ -54,22 +54,18 @@ class CpuOps<T>::Copy {
 };
 
 template <typename T>
-CpuOps<T>::CpuOps(const config::ModelSection& model, const tensor::Arena& params,
-                  ThreadPool& threads, ThreadPool* row_threads, int64_t max_tokens,
-                  int64_t positions)
+CpuOps<T>::CpuOps(const tensor::Arena& params, ThreadPool& threads, ThreadPool* row_threads,
+                  int64_t max_tokens, int64_t positions)
     : threads_(threads),
-      rope_(positions, model.head_size(), model.rope_theta),
       max_tokens_(max_tokens),
-      norm_eps_(static_cast<float>(model.norm_eps)),
+      positions_(positions),
       params_(params),
-      row_threads_(row_threads) {
-  for (int i = 0; i < threads.size(); ++i) scratch_.emplace_back(positions, model.head_size());
-}
+      row_threads_(row_threads) {}
 
 template <typename T>
 CpuOps<T>::CpuOps(const ModelParts& parts)
-    : CpuOps(parts.model, parts.params, parts.threads, &parts.threads,
-             parts.max_rows * parts.sequence, parts.sequence) {
+    : CpuOps(parts.params, parts.threads, &parts.threads, parts.max_rows * parts.sequence,
+             parts.sequence) {
   if constexpr (!kIsFloat<T>) copy_ = std::make_unique<Copy>(parts.params, threads_);
   head_ = std::make_unique<tensor::LinearCrossEntropy<T>>(parts.model.hidden, parts.model.vocab,
                                                           max_tokens_, threads_);
@@ -113,6 +109,13 @@ Slot CpuOps<T>::operand(int64_t width) {
 template <typename T>
 Slot CpuOps<T>::rounded(Slot stream) {
   return kIsFloat<T> ? stream : operand(width(stream));
+}
+
+template <typename T>
+void CpuOps<T>::plan_attention(int64_t, const tensor::AttentionShape& shape, double theta) {
+  rope_.emplace(positions_, shape.head_size, theta);
+  scratch_.clear();
+  for (int i = 0; i < threads_.size(); ++i) scratch_.emplace_back(positions_, shape.head_size);
 }
 
 template <typename T>
@@ -197,7 +200,7 @@ void CpuOps<T>::attention(int64_t, const tensor::AttentionShape& shape,
                           const AttentionSlots& slots) {
   over_heads(shape, [&](int64_t row, int64_t head, tensor::AttentionScratch& scratch) {
     const int64_t start = row * sequence_;
-    tensor::attention_forward<T>(shape, rope_, sequence_, head,
+    tensor::attention_forward<T>(shape, *rope_, sequence_, head,
                                  operands(slots.qkv_NW) + start * shape.qkv_width(),
                                  operands(slots.out_NC) + start * shape.width(),
                                  floats(slots.log_sum_exp_NH) + start * shape.heads, scratch);
@@ -254,7 +257,7 @@ void CpuOps<T>::attention_backward(const tensor::AttentionShape& shape, const At
   over_heads(shape, [&](int64_t row, int64_t head, tensor::AttentionScratch& scratch) {
     const int64_t start = row * sequence_;
     tensor::attention_backward<T>(
-        shape, rope_, sequence_, head, operands(slots.qkv_NW) + start * shape.qkv_width(),
+        shape, *rope_, sequence_, head, operands(slots.qkv_NW) + start * shape.qkv_width(),
         operands(slots.out_NC) + start * shape.width(), operands(dout) + start * shape.width(),
         floats(slots.log_sum_exp_NH) + start * shape.heads, scratch);
   });
@@ -300,8 +303,8 @@ void CpuOps<T>::cross_entropy_gradients(Slot x, int64_t weight, float scale, Slo
 
 template <typename T>
 size_t CpuOps<T>::bytes() const {
-  size_t sum =
-      rope_.bytes() + dnorm_.bytes() + (head_ ? head_->bytes() : 0) + (copy_ ? copy_->bytes() : 0);
+  size_t sum = (rope_ ? rope_->bytes() : 0) + dnorm_.bytes() + (head_ ? head_->bytes() : 0) +
+               (copy_ ? copy_->bytes() : 0);
   for (const Values& values : slots_) sum += values.bytes.bytes();
   for (const auto& scratch : scratch_) sum += scratch.bytes();
   return sum;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "thinwire/model/ops.h"
@@ -20,6 +21,8 @@ class CpuOps : public Ops {
   Slot stream(int64_t width) override;
   Slot operand(int64_t width) override;
   Slot rounded(Slot stream) override;
+  void plan_norms(double eps) override { norm_eps_ = static_cast<float>(eps); }
+  void plan_attention(int64_t layers, const tensor::AttentionShape& shape, double theta) override;
 
   void begin_batch(const Batch& batch, bool keep) override;
   void begin_gradients(tensor::Arena& gradients, Gradients mode,
@@ -55,8 +58,8 @@ class CpuOps : public Ops {
  protected:
   // What training and decoding have in common. Passes over rows run on `row_threads` (null: on the
   // calling thread).
-  CpuOps(const config::ModelSection& model, const tensor::Arena& params, ThreadPool& threads,
-         ThreadPool* row_threads, int64_t max_tokens, int64_t positions);
+  CpuOps(const tensor::Arena& params, ThreadPool& threads, ThreadPool* row_threads,
+         int64_t max_tokens, int64_t positions);
 
   void begin_tokens(const int32_t* inputs, int64_t rows, int64_t sequence);
   float* floats(Slot slot) { return static_cast<float*>(slots_[slot].data()); }
@@ -66,7 +69,7 @@ class CpuOps : public Ops {
   const T* weights() const;
 
   ThreadPool& threads_;
-  const tensor::RopeTable rope_;
+  std::optional<tensor::RopeTable> rope_;
   std::vector<tensor::AttentionScratch> scratch_;  // for each thread
   int64_t rows_ = 0, sequence_ = 0, tokens_ = 0;   // of the present batch
 
@@ -87,8 +90,8 @@ class CpuOps : public Ops {
   template <typename Body>
   void over_heads(const tensor::AttentionShape& shape, const Body& body);
 
-  const int64_t max_tokens_;
-  const float norm_eps_;
+  const int64_t max_tokens_, positions_;
+  float norm_eps_ = 0;
   const tensor::Arena& params_;
   ThreadPool* const row_threads_;
   std::vector<Values> slots_;

@@ -1,5 +1,6 @@
 #include "thinwire/model/decode_ops.h"
 
+#include "thinwire/method/architectures.h"
 #include "thinwire/tensor/kernels/kernels.h"
 #include "thinwire/tensor/products/gemm.h"
 
@@ -9,20 +10,24 @@ using tensor::kernels;
 
 // A few rows are passed over on the calling thread: to wake others would take longer.
 DecodeOps::DecodeOps(const DecoderParts& parts)
-    : CpuOps(parts.model, parts.params, parts.threads, nullptr, kChunk, parts.context),
-      context_(parts.context) {
-  const int64_t cached = parts.model.kv_heads * context_ * parts.model.head_size();
-  for (int64_t layer = 0; layer < parts.model.layers; ++layer) {
+    : CpuOps(parts.params, parts.threads, nullptr, kChunk, parts.context),
+      context_(parts.context) {}
+
+void DecodeOps::plan_attention(int64_t layers, const tensor::AttentionShape& shape, double theta) {
+  CpuOps::plan_attention(layers, shape, theta);
+  const int64_t cached = shape.kv_heads * context_ * shape.head_size;
+  caches_.clear();
+  for (int64_t layer = 0; layer < layers; ++layer) {
     caches_.push_back({tensor::AlignedBuffer<float>(cached), tensor::AlignedBuffer<float>(cached)});
   }
 }
 
-std::vector<MemoryPart> DecodeOps::memory(const config::ModelSection& model, int64_t context,
+std::vector<MemoryPart> DecodeOps::memory(const method::ModelSpec& model, int64_t context,
                                           int threads) {
   const auto positions = static_cast<double>(context);
   const auto width = static_cast<double>(model.head_size());
   const double caches =
-      2.0 * static_cast<double>(model.layers * model.kv_heads) * positions * width;
+      method::find_architecture(model.architecture).kept_a_token(model) * positions;
   const double scratch = threads * positions * (9 * width + 1);  // tensor::AttentionScratch
   return {{"keys and values", sizeof(float) * caches},
           {"rotary table", sizeof(float) * positions * width},
@@ -49,8 +54,8 @@ void DecodeOps::attend(Cache& cache, const tensor::AttentionShape& shape,
                        tensor::AttentionScratch& scratch) {
   const int64_t d = shape.head_size, width = shape.qkv_width(), count = tokens_;
   const float* const qkv = floats(slots.qkv_NW);
-  const float* const cosine = rope_.cosine(position_);
-  const float* const sine = rope_.sine(position_);
+  const float* const cosine = rope_->cosine(position_);
+  const float* const sine = rope_->sine(position_);
   float* const keys = cache.keys_GPD.data() + kv_head * context_ * d;
   float* const values = cache.values_GPD.data() + kv_head * context_ * d;
   const float* const key = qkv + (shape.heads + kv_head) * d;

@@ -19,8 +19,10 @@ class DecodeOps final : public CpuOps<float> {
   explicit DecodeOps(const DecoderParts& parts);
 
   // What it allocates for the context.
-  static std::vector<MemoryPart> memory(const config::ModelSection& model, int64_t context,
+  static std::vector<MemoryPart> memory(const method::ModelSpec& model, int64_t context,
                                         int threads);
+
+  void plan_attention(int64_t layers, const tensor::AttentionShape& shape, double theta) override;
 
   // The next `tokens` (at most kChunk) stand at `position` and behind it.
   void begin_tokens(std::span<const int32_t> tokens, int64_t position);

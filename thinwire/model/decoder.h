@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "thinwire/base/threads.h"
-#include "thinwire/config/model_section.h"
+#include "thinwire/method/model_spec.h"
 #include "thinwire/model/graph.h"
 #include "thinwire/tensor/storage/arena.h"
 
@@ -18,7 +18,7 @@ class DecodeOps;
 
 // What a decoder is made of. params and threads outlive it.
 struct DecoderParts {
-  const config::ModelSection& model;
+  const method::ModelSpec& model;
   const tensor::Arena& params;  // laid out as method::tensors_of(model) says
   ThreadPool& threads;
   int64_t context;  // the largest number of tokens the sequence may have

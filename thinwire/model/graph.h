@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "thinwire/config/model_section.h"
+#include "thinwire/method/model_spec.h"
 #include "thinwire/model/ops.h"
 #include "thinwire/tensor/storage/arena.h"
 
@@ -42,7 +42,7 @@ class Graph {
 };
 
 // The graph of one architecture. ops and layout outlive it; the layout is the model's.
-using MakeGraph = std::unique_ptr<Graph> (*)(Ops& ops, const config::ModelSection& model,
+using MakeGraph = std::unique_ptr<Graph> (*)(Ops& ops, const method::ModelSpec& model,
                                              const tensor::Layout& layout, Purpose purpose);
 
 }  // namespace thinwire::model

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "thinwire/method/llama.h"
 #include "thinwire/model/linear.h"
 #include "thinwire/tensor/kernels/attention.h"
 
@@ -14,11 +15,12 @@ namespace {
 // Shape suffixes as in ops.h.
 class LlamaGraph final : public Graph {
  public:
-  LlamaGraph(Ops& ops, const config::ModelSection& model, const tensor::Layout& layout,
+  LlamaGraph(Ops& ops, const method::ModelSpec& model, const tensor::Layout& layout,
              Purpose purpose)
       : ops_(ops),
         recompute_(parse_recompute(model.recompute)),
-        shape_{model.heads, model.kv_heads, model.head_size()},
+        options_(model.options<method::LlamaOptions>()),
+        shape_{model.heads, options_.kv_heads, model.head_size()},
         embedding_(offset(layout, "model.embed_tokens")),
         final_norm_(offset(layout, "model.norm")),
         head_(model.tied ? embedding_ : offset(layout, "lm_head")) {
@@ -102,8 +104,10 @@ class LlamaGraph final : public Graph {
   // Without a backward pass all blocks use the first one's slots.
   const Saved& saved(int64_t layer) const { return saved_[keep_ ? static_cast<size_t>(layer) : 0]; }
 
-  void plan(const config::ModelSection& model, Purpose purpose) {
-    const int64_t c = model.hidden, f = model.intermediate;
+  void plan(const method::ModelSpec& model, Purpose purpose) {
+    const int64_t c = model.hidden, f = options_.intermediate;
+    ops_.plan_norms(options_.norm_eps);
+    ops_.plan_attention(layers(), shape_, options_.rope_theta);
     const bool trains = purpose == Purpose::kTraining;
     const auto norm = [&] { return NormSlots{ops_.stream(c), ops_.stream(1)}; };
     for (int64_t layer = 0; layer < (trains ? layers() : 1); ++layer) {
@@ -198,6 +202,7 @@ class LlamaGraph final : public Graph {
 
   Ops& ops_;
   const Recompute recompute_;
+  const method::LlamaOptions options_;
   const tensor::AttentionShape shape_;
   const int64_t embedding_, final_norm_;
   const int64_t head_;            // the embedding when tied
@@ -215,7 +220,7 @@ class LlamaGraph final : public Graph {
 
 }  // namespace
 
-std::unique_ptr<Graph> make_llama(Ops& ops, const config::ModelSection& model,
+std::unique_ptr<Graph> make_llama(Ops& ops, const method::ModelSpec& model,
                                   const tensor::Layout& layout, Purpose purpose) {
   return std::make_unique<LlamaGraph>(ops, model, layout, purpose);
 }

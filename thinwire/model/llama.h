@@ -13,7 +13,7 @@
 namespace thinwire::model {
 
 // model.recompute decides how many slots there are.
-std::unique_ptr<Graph> make_llama(Ops& ops, const config::ModelSection& model,
+std::unique_ptr<Graph> make_llama(Ops& ops, const method::ModelSpec& model,
                                   const tensor::Layout& layout, Purpose purpose);
 
 }  // namespace thinwire::model

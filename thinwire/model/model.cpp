@@ -45,7 +45,7 @@ Recompute parse_recompute(std::string_view text) {
       fmt::format("[model] recompute must be none, attention or block, got \"{}\"", text));
 }
 
-void init_parameters(tensor::Arena& params, const config::ModelSection& model, uint64_t seed) {
+void init_parameters(tensor::Arena& params, const method::ModelSpec& model, uint64_t seed) {
   const method::Architecture& architecture = method::find_architecture(model.architecture);
   for (size_t i = 0; i < params.layout().size(); ++i) {
     const TensorSpec& spec = params.layout().specs()[i];

@@ -14,7 +14,7 @@
 #include <string_view>
 
 #include "thinwire/base/threads.h"
-#include "thinwire/config/model_section.h"
+#include "thinwire/method/model_spec.h"
 #include "thinwire/model/batch.h"
 #include "thinwire/tensor/storage/arena.h"
 #include "thinwire/tensor/storage/device.h"
@@ -58,9 +58,9 @@ struct PassTimes {
 
 using LayerReady = std::function<void(int layer)>;
 
-// What a model is made of. The references outlive it.
+// What a model is made of. The references outlive it, but for that of `model`.
 struct ModelParts {
-  const config::ModelSection& model;  // complete: vocab, kv_heads and intermediate are not 0
+  const method::ModelSpec& model;  // complete, vocab too
   Precision precision;
   const tensor::Layout& layout;  // of method::tensors_of(model)
   tensor::Arena& params;
@@ -132,6 +132,6 @@ class Model {
 
 // Sets the parameters for the start of training as their architecture says (method::Architecture::
 // initial). Every tensor has its own random stream, so the values depend on seed and shapes alone.
-void init_parameters(tensor::Arena& params, const config::ModelSection& model, uint64_t seed);
+void init_parameters(tensor::Arena& params, const method::ModelSpec& model, uint64_t seed);
 
 }  // namespace thinwire::model

@@ -50,6 +50,11 @@ class Ops {
   // Planning, before the first batch.
   virtual Slot stream(int64_t width) = 0;
   virtual Slot operand(int64_t width) = 0;
+  // All norms add `eps` to the mean square of their input.
+  virtual void plan_norms(double eps) = 0;
+  // All attention: of so many blocks, with rotary positions whose wavelengths have base `theta`.
+  virtual void plan_attention(int64_t layers, const tensor::AttentionShape& shape,
+                              double theta) = 0;
   // An operand that norm_backward() keeps equal to the stream: the stream itself in fp32.
   virtual Slot rounded(Slot stream) = 0;
 

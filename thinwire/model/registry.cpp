@@ -21,7 +21,7 @@ constexpr std::array kModels = {
     ModelEntry{"llama", make_llama, true},
 };
 
-const ModelEntry& find_model(const config::ModelSection& model) {
+const ModelEntry& find_model(const method::ModelSpec& model) {
   const method::Architecture& architecture = method::find_architecture(model.architecture);
   const auto found = std::ranges::find(kModels, architecture.name, &ModelEntry::name);
   if (found == kModels.end()) {
@@ -37,7 +37,7 @@ std::unique_ptr<Ops> make_ops(const ModelParts& parts) {
 }
 
 // Throws Error unless the layout is the model's.
-void check_layout(const config::ModelSection& model, const tensor::Layout& layout) {
+void check_layout(const method::ModelSpec& model, const tensor::Layout& layout) {
   method::find_architecture(model.architecture).check(model);
   const std::vector<TensorSpec> expected = method::tensors_of(model);
   for (size_t i = 0; i < expected.size(); ++i) {
@@ -68,7 +68,7 @@ std::unique_ptr<Decoder> make_decoder(const DecoderParts& parts) {
   return std::make_unique<Decoder>(parts, entry.graph);
 }
 
-std::vector<MemoryPart> decoder_memory(const config::ModelSection& model, int64_t context,
+std::vector<MemoryPart> decoder_memory(const method::ModelSpec& model, int64_t context,
                                        int threads) {
   return DecodeOps::memory(model, context, threads);
 }

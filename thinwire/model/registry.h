@@ -26,7 +26,7 @@ std::unique_ptr<Model> make_model(const ModelParts& parts);
 
 // Likewise; Error where the architecture continues no text.
 std::unique_ptr<Decoder> make_decoder(const DecoderParts& parts);
-std::vector<MemoryPart> decoder_memory(const config::ModelSection& model, int64_t context,
+std::vector<MemoryPart> decoder_memory(const method::ModelSpec& model, int64_t context,
                                        int threads);
 
 }  // namespace thinwire::model

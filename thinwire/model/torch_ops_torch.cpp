@@ -54,16 +54,12 @@ class TorchOps final : public Ops {
         fp32_(options_of(place_).dtype(at::kFloat)),
         operand_(fp32_.dtype(kIsFloat ? at::kFloat : at::kBFloat16)),
         vocabulary_(parts.model.vocab),
-        norm_eps_(static_cast<float>(parts.model.norm_eps)),
         params_(parts.params),
         threads_(parts.threads),
+        positions_(parts.sequence),
         head_chunk_(head_chunk) {
     choose_arithmetic();
     params_.mirror_on(place_);
-    const int64_t angles = parts.sequence * parts.model.head_size() / 2;
-    const tensor::RopeTable rope(parts.sequence, parts.model.head_size(), parts.model.rope_theta);
-    cosine_ = to_device(rope.cosine(0), angles);
-    sine_ = to_device(rope.sine(0), angles);
     refresh();
   }
 
@@ -71,6 +67,15 @@ class TorchOps final : public Ops {
   Slot operand(int64_t width) override { return add_slot(width, operand_); }
   Slot rounded(Slot stream) override {
     return kIsFloat ? stream : operand(slots_[static_cast<size_t>(stream)].width);
+  }
+
+  void plan_norms(double eps) override { norm_eps_ = static_cast<float>(eps); }
+
+  void plan_attention(int64_t, const tensor::AttentionShape& shape, double theta) override {
+    const int64_t angles = positions_ * shape.head_size / 2;
+    const tensor::RopeTable rope(positions_, shape.head_size, theta);
+    cosine_ = to_device(rope.cosine(0), angles);
+    sine_ = to_device(rope.sine(0), angles);
   }
 
   void begin_batch(const Batch& batch, bool keep) override {
@@ -356,10 +361,10 @@ class TorchOps final : public Ops {
   const tensor::DevicePlace place_;
   const at::TensorOptions fp32_, operand_;
   const int64_t vocabulary_;
-  const float norm_eps_;
   tensor::Arena& params_;
   ThreadPool& threads_;
-  const int64_t head_chunk_;
+  const int64_t positions_, head_chunk_;
+  float norm_eps_ = 0;
 
   std::vector<Values> slots_;
   std::vector<Attended> attended_;  // by the slot of queries, keys and values

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "thinwire/base/error.h"
+#include "thinwire/method/llama.h"
 
 namespace thinwire::plan {
 namespace {
@@ -33,13 +34,15 @@ void check(const DistroCase& setting) {
 
 }  // namespace
 
-config::ModelSection report_model() {
-  config::ModelSection model;
+method::ModelSpec report_model() {
+  method::ModelSpec model;
   model.vocab = 32'000;
   model.hidden = 2048;
   model.layers = 16;
-  model.heads = model.kv_heads = 8;
-  model.intermediate = 8192;
+  model.heads = 8;
+  auto& llama = model.options<method::LlamaOptions>();
+  llama.kv_heads = 8;
+  llama.intermediate = 8192;
   return model;
 }
 

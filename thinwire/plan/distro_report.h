@@ -8,14 +8,14 @@
 #include <string>
 #include <vector>
 
-#include "thinwire/config/model_section.h"
 #include "thinwire/links/links.h"
 #include "thinwire/method/distro.h"
+#include "thinwire/method/model_spec.h"
 
 namespace thinwire::plan {
 
 // The report's model (its table 1): 1.2049 B parameters.
-config::ModelSection report_model();
+method::ModelSpec report_model();
 
 struct DistroCase {
   double parameters = 1.2e9;     // the report rounds

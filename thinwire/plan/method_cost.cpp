@@ -222,10 +222,10 @@ PlannedModel planned_model(config::Recipe& recipe) {
         recipe.data.vocabulary == "byte" ? kByteVocabulary : recipe.data.vocabulary_size;
   }
   PlannedModel model;
-  model.tensors = method::tensors_of(recipe.model);
+  model.tensors = method::tensors_of(recipe);
   model.parameters = static_cast<double>(method::parameter_count(model.tensors));
   model.non_embedding = static_cast<double>(method::non_embedding_count(model.tensors));
-  model.flops_per_token = method::train_flops_per_token(recipe.model, recipe.train.sequence);
+  model.flops_per_token = method::train_flops_per_token(recipe);
   return model;
 }
 

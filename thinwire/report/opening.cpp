@@ -12,7 +12,7 @@ namespace thinwire::report {
 namespace {
 
 std::string what_trains(const config::Recipe& recipe) {
-  const int64_t params = method::parameter_count(method::tensors_of(recipe.model));
+  const int64_t params = method::parameter_count(method::tensors_of(recipe));
   return fmt::format("{}: {}, {} x {}, {} on {}, {} parameters", recipe.run.name,
                      recipe.sync.method, counted(recipe.train.workers, "worker"),
                      counted(recipe.train.threads, "thread"), recipe.train.precision,

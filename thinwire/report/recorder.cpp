@@ -33,7 +33,7 @@ Recorder::Recorder(const config::Recipe& recipe, const fs::path& folder, int64_t
       progress_(recipe.run.name, recipe.train.steps,
                 {.start = resume_step, .plain_every = recipe.log.every}),
       totals_(recipe),
-      flops_per_token_(method::train_flops_per_token(recipe.model, recipe.train.sequence)),
+      flops_per_token_(method::train_flops_per_token(recipe)),
       since_(monotonic_seconds()) {
   events::RunHistory history;
   if (resume_step > 0) history = events::read_run_log(file_);

@@ -38,7 +38,7 @@ void time_over_links(const config::Recipe& recipe, std::span<const TensorSpec> s
 }  // namespace
 
 events::Summary summarise(const config::Recipe& recipe, const Recorder& recorder, uint64_t digest) {
-  const auto specs = method::tensors_of(recipe.model);
+  const auto specs = method::tensors_of(recipe);
   const auto workers = static_cast<int>(recipe.train.workers);
   events::Summary summary = recorder.totals().summary();
   summary.params = method::parameter_count(specs);

@@ -12,10 +12,10 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/rng.h"
-#include "thinwire/config/values.h"
 #include "thinwire/convert/load.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/method/architectures.h"
+#include "thinwire/method/model_spec.h"
 #include "thinwire/model/model.h"
 
 namespace thinwire::train {
@@ -24,20 +24,19 @@ namespace {
 
 constexpr std::array<std::string_view, 1> kKind = {"architecture"};
 
-// "hidden = 64 (not 128)" for each of the fields that differ.
-std::vector<std::string> differences(config::ModelSection given, config::ModelSection wanted,
+// "hidden = 64 (not 128)" for each of the fields that differ. Where `names` has fields that one
+// architecture alone has, both models are of that one.
+std::vector<std::string> differences(const method::ModelSpec& given,
+                                     const method::ModelSpec& wanted,
                                      std::span<const std::string_view> names) {
-  config::Fields theirs;
-  config::Fields ours;
-  given.describe(theirs);
-  wanted.describe(ours);
+  const auto theirs = method::field_values(given);
+  const auto ours = method::field_values(wanted);
   std::vector<std::string> found;
-  for (size_t at = 0; at < ours.all().size(); ++at) {
-    const std::string& name = ours.all()[at].name;
-    if (std::ranges::find(names, name) == names.end()) continue;
-    const std::string value = config::print_value(theirs.all()[at]);
-    const std::string asked = config::print_value(ours.all()[at]);
-    if (value != asked) found.push_back(fmt::format("{} = {} (not {})", name, value, asked));
+  for (size_t at = 0; at < std::min(ours.size(), theirs.size()); ++at) {
+    const auto& [name, asked] = ours[at];
+    const std::string& value = theirs[at].second;
+    if (value == asked || std::ranges::find(names, name) == names.end()) continue;
+    found.push_back(fmt::format("{} = {} (not {})", name, value, asked));
   }
   return found;
 }
@@ -65,15 +64,17 @@ void check_vocabulary(const config::Recipe& recipe, const convert::LoadedModel& 
 }
 
 void check_model(const config::Recipe& recipe, const convert::LoadedModel& loaded) {
-  const method::Architecture& architecture = method::find_architecture(recipe.model.architecture);
-  auto shape = differences(loaded.model, recipe.model, kKind);
-  if (shape.empty()) shape = differences(loaded.model, recipe.model, architecture.shape_fields);
+  const method::ModelSpec wanted(recipe);
+  const method::Architecture& architecture = method::find_architecture(wanted.architecture);
+  auto shape = differences(loaded.model, wanted, kKind);
+  if (shape.empty()) shape = differences(loaded.model, wanted, architecture.shape_fields);
   if (!shape.empty()) {
-    throw UsageError(fmt::format("[train] init: {} holds a model of {}; set [model] to its values",
-                                 recipe.train.init, fmt::join(shape, ", ")));
+    throw UsageError(
+        fmt::format("[train] init: {} holds a model of {}; set [model] and [{}] to its values",
+                    recipe.train.init, fmt::join(shape, ", "), wanted.architecture));
   }
   for (const std::string& field :
-       differences(loaded.model, recipe.model, architecture.arithmetic_fields)) {
+       differences(loaded.model, wanted, architecture.arithmetic_fields)) {
     events::print_message(
         fmt::format("[train] init: the model in {} was trained with {}", recipe.train.init, field));
   }
@@ -84,7 +85,7 @@ void check_model(const config::Recipe& recipe, const convert::LoadedModel& loade
 void set_initial_parameters(const config::Recipe& recipe, const data::Vocabulary* vocabulary,
                             tensor::Arena& params) {
   if (recipe.train.init.empty()) {
-    model::init_parameters(params, recipe.model,
+    model::init_parameters(params, method::ModelSpec(recipe),
                            derive_seed(static_cast<uint64_t>(recipe.run.seed), "init"));
     return;
   }

@@ -11,6 +11,7 @@
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/clock.h"
 #include "thinwire/base/digest.h"
+#include "thinwire/method/model_spec.h"
 #include "thinwire/model/registry.h"
 #include "thinwire/optim/optimizer.h"
 #include "thinwire/train/gradients.h"
@@ -41,10 +42,10 @@ Worker::Worker(const RunContext& context, transport::Communicator& communicator)
       slots_(&context.cores, threads_.size()),
       params_(context.layout),
       gradients_(context.layout),
-      model_(
-          model::make_model({recipe_.model, model::parse_precision(recipe_.train.precision),
-                             context.layout, params_, threads_, max_rows_, recipe_.train.sequence,
-                             model::parse_device(recipe_.train.device, communicator.rank())})),
+      model_(model::make_model({method::ModelSpec(recipe_),
+                                model::parse_precision(recipe_.train.precision), context.layout,
+                                params_, threads_, max_rows_, recipe_.train.sequence,
+                                model::parse_device(recipe_.train.device, communicator.rank())})),
       strategy_(sync::make_strategy(
           {params_, gradients_, threads_, slots_, communicator_, method::sync_spec(recipe_)})),
       speeds_(recipe_, communicator_, slots_),
