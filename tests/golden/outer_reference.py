@@ -29,8 +29,8 @@ streaming there is one fragment.
                  = Q(c_m) of step t, absent ones 0, and D = q^t - q^(t-depth): the outer step once more on D, which
                  moves e_m with a momentum u_m of its own; theta_m = theta_c + e_m
     schedule     after c steps (from 1), fragment p of P is sent when c % H == ((p+1)*H // P) % H
-    last step    The fragments that are not due are sent too: with `inner`, what travels of them is applied early, in
-                 the usual way, before that. Then all that travels is applied in order, one outer step each;
+    last step    The fragments that are not due are sent too: with `inner`, what is in flight of them is applied early, in
+                 the usual way, before that. Then all that is in flight is applied in order, one outer step each;
                  e_m = u_m = 0; theta_m = theta_c.
     streaming    P = ceil(layers / fragment_layers); layer l is in fragment l % P, the embedding in fragment 0, the
                  final norm and the head in fragment P-1.
@@ -57,7 +57,7 @@ Definitions
                float64 and rounded once; no decay (wd) of norms. Never reset, never averaged.
   Muon         muon_reference.py, for matrices; AdamW for the embedding, the head and norms.
   clip         norm = L2 of all the worker's gradients (float64 sum); g *= min(1, clip / (norm + 1e-6)).
-  padding      int2 has no code for 0, so the padding is not zero while it travels: it counts in the block's scales, and
+  padding      int2 has no code for 0, so the padding is not zero while it is in flight: it counts in the block's scales, and
                in the sum. What a worker keeps (R, q, r) is zero there.
 
 This file has no side effects; make_outer.py runs it and writes the golden files.
@@ -313,11 +313,11 @@ class Run:
         self.sums[p].append(np.where(real, self.reduced(parts), 0))
         self.sent_at[p].append(self.done)
 
-    def travelling(self, p):
+    def in_flight(self, p):
         return len(self.sums[p]) - self.applied[p]
 
     def apply(self, p):
-        """Outer step with the oldest travelling sum of a fragment."""
+        """Outer step with the oldest sum in flight of a fragment."""
         place = self.places[p]
         v = self.v[place]
         self.theta_c[place] -= self.direction(v, self.sums[p][self.applied[p]])
@@ -359,16 +359,16 @@ class Run:
             self.apply(p)
             self.take_global(p)
         elif self.opt.overlap == "delayed":
-            if self.travelling(p) > 1:
+            if self.in_flight(p) > 1:
                 self.apply(p)
             self.take_global(p)
         elif self.opt.overlap == "eager":
-            if self.travelling(p) > self.opt.depth:
+            if self.in_flight(p) > self.opt.depth:
                 self.apply(p)
             self.correct(p)
 
     def drain(self, p):
-        while self.travelling(p):
+        while self.in_flight(p):
             self.apply(p)
         for e, u in zip(self.e, self.u):
             e[self.places[p]], u[self.places[p]] = 0, 0
@@ -382,7 +382,7 @@ class Run:
         self.done += 1
         last, inner = self.done == self.steps, self.opt.overlap == "inner"
         for p in range(len(self.places)):
-            if inner and self.travelling(p) and (last or self.sent_at[p][-1] + self.opt.overlap_steps == self.done):
+            if inner and self.in_flight(p) and (last or self.sent_at[p][-1] + self.opt.overlap_steps == self.done):
                 self.arrive(p)
             if self.due(p) or last:
                 self.outer_step(p)

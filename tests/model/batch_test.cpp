@@ -1,4 +1,4 @@
-// Targets and weights of their own, for our own engine and LibTorch's on the processor.
+// Targets and weights of their own, for our own backend and LibTorch's on the processor.
 #include "thinwire/model/batch.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// LibTorch's engine on a GPU against the same engine on the processor.
+// LibTorch's backend on a GPU against the same backend on the processor.
 #include <gtest/gtest.h>
 
 #include "tests/model/tiny_model.h"

@@ -55,7 +55,7 @@ int64_t prepared_vocabulary_size(const std::string& folder) {
                   folder));
 }
 
-// The parts of a step of `tokens` tokens by our own engine. What is computed again
+// The parts of a step of `tokens` tokens by our own backend. What is computed again
 // because of model.recompute takes time, but is not counted as work.
 std::vector<TimedPart> timed_parts(const config::Recipe& recipe, model::Precision precision,
                                    int64_t tokens, int64_t params, const model::PassTimes& times,
@@ -150,12 +150,12 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
 
   tensor::Arena gradients(layout);
   ThreadPool threads(static_cast<int>(train.threads));
-  SlotHold slots(nullptr, threads.size());
+  PermitHold permits(nullptr, threads.size());
   const auto communicators = transport::make_local_communicators(1);
   const auto model = model::make_model({method::ModelSpec(recipe), precision, layout, params,
                                         threads, rows_a_pass, train.sequence, placement});
   const auto strategy = sync::make_strategy(
-      {params, gradients, threads, slots, *communicators.front(), method::sync_spec(recipe)});
+      {params, gradients, threads, permits, *communicators.front(), method::sync_spec(recipe)});
   const auto round_at = [&](uint64_t step) {
     return train::open_round(recipe, 0, 1, static_cast<int64_t>(step));
   };

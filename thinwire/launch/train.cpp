@@ -307,7 +307,7 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
     between = ranks->remote_sink();
   }
   if (recording && ranks != nullptr) between = ranks->leader_sink(recording->sink);
-  CoreSlots cores(std::max(available_cores(), static_cast<int>(recipe.train.threads)));
+  CorePermits cores(std::max(available_cores(), static_cast<int>(recipe.train.threads)));
   ThreadPool threads(1);
   const uint64_t first_digest = train::values_digest(from.initial->all(), threads);
   train::InitialParameters shared_initial(std::move(from.initial), workers_here);

@@ -1,5 +1,5 @@
 // What a training step keeps in a member's memory, from shapes alone: the buffers that the trainer
-// plans for its engine on the processor. `thinwire bench speed --json` measures the same
+// plans for its backend on the processor. `thinwire bench speed --json` measures the same
 // (peak_bytes); a test compares.
 #pragma once
 

@@ -23,10 +23,10 @@ namespace thinwire::model {
 
 enum class Precision : uint8_t { kFp32, kBf16 };
 
-// Who computes: without a value our own engine on the processor, else LibTorch's on that device.
+// Who computes: without a value our own backend on the processor, else LibTorch's on that device.
 using Placement = std::optional<tensor::DevicePlace>;
 
-// Reads train.device for worker `worker` (from 0): cpu (our own engine), torch_cpu, cuda (worker i
+// Reads train.device for worker `worker` (from 0): cpu (our own backend), torch_cpu, cuda (worker i
 // of the process on device i modulo the number of devices), or auto (cuda where there is a device,
 // else cpu). Throws UsageError, which says what is there, where the device is missing.
 Placement parse_device(std::string_view text, int worker = 0);

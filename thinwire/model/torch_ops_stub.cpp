@@ -5,7 +5,7 @@
 namespace thinwire::model {
 
 std::unique_ptr<Ops> make_torch_ops(const ModelParts&, int64_t) {
-  throw Error("LibTorch's engine in a program that was built without LibTorch");
+  throw Error("LibTorch's backend in a program that was built without LibTorch");
 }
 
 }  // namespace thinwire::model

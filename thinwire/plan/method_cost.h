@@ -22,12 +22,12 @@ struct MethodCost {
   double sent_bytes = 0;  // by a member, a step
   double received_bytes = 0;
   bool exact = true;  // else bounds from above
-  // What travels at once (a fragment, or all of an exchange) over the computation that may hide it,
-  // at least a step's.
+  // What is in flight at once (a fragment, or all of an exchange) over the computation that may
+  // hide it, at least a step's.
   double peak_bit_s = 0;
   double compute_seconds = 0;  // a step of the slowest member
-  double line_seconds = 0;     // the largest of what travels at once, on the slowest line
-  double step_seconds = 0;     // mean of the run, what travels at its end included
+  double line_seconds = 0;     // the largest of what is in flight at once, on the slowest line
+  double step_seconds = 0;     // mean of the run, what is in flight at its end included
   double utilization = 1;      // share of it that members compute, their mean
   double seconds = 0;          // all of train.steps
   double kilowatt_hours = 0;

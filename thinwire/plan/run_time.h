@@ -24,8 +24,9 @@ struct RunSchedule {
   bool relay = true;  // that passes a payload on to all; else each gets it from its sender
 };
 
-// Seconds of the whole run, what travels at its end included; compute[i] is a step's of each of
-// members[i]. Of a long run some rounds are played, and the others taken to be like the last ones.
+// Seconds of the whole run, what is in flight at its end included; compute[i] is a step's of each
+// of members[i]. Of a long run some rounds are played, and the others taken to be like the last
+// ones.
 double run_seconds(const RunSchedule& schedule, std::span<const Member> members,
                    std::span<const double> compute);
 

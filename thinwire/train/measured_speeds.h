@@ -1,6 +1,6 @@
 // What the workers know of each other's speed, where the recipe divides rows by it (sync.shares =
-// "speed"). At the end of every round of sync_every steps each offers how many rows a second it
-// computed in it, before its offer of weights goes out; all collect these a round later, so that
+// "speed"). At the end of every round of sync_every steps each sends how many rows a second it
+// computed in it, before its pseudo-gradient goes out; all collect these a round later, so that
 // nobody waits for them, and the next round is divided by them. docs/methods/members.md.
 #pragma once
 
@@ -21,11 +21,11 @@ class MeasuredSpeeds {
  public:
   // Everything outlives it.
   MeasuredSpeeds(const config::Recipe& recipe, transport::Communicator& communicator,
-                 SlotHold& slots);
+                 PermitHold& permits);
 
   // Rows a second of each member, 0 where not known, the same on all; empty where shares are even.
   std::span<const float> speeds() const { return speeds_; }
-  // Once state() is that of a checkpoint after `completed` steps: offers again what travelled.
+  // Once state() is that of a checkpoint after `completed` steps: sends again what was in flight.
   void restored(uint64_t run, int64_t completed);
   // This worker computed the gradients of `rows` rows; before the strategy's after_step.
   void computed(const Round& round, uint64_t rows, double seconds);
@@ -36,17 +36,17 @@ class MeasuredSpeeds {
   std::vector<StateTensor> state();
 
  private:
-  void offer(uint64_t run, int64_t completed);
-  // Of what was offered after `completed` steps.
+  void send(uint64_t run, int64_t completed);
+  // Of what was sent after `completed` steps.
   static transport::Key key(uint64_t run, int64_t completed);
 
   const config::Recipe& recipe_;
   const int64_t every_;
   transport::Communicator& communicator_;
-  SlotHold& slots_;
+  PermitHold& permits_;
   std::vector<float> speeds_;
   std::vector<float> measured_;  // rows and seconds of this round
-  std::vector<float> offered_;   // this worker's speed in the last round
+  std::vector<float> sent_;      // this worker's speed in the last round
 };
 
 }  // namespace thinwire::train

@@ -13,7 +13,7 @@ namespace thinwire::train {
 
 // What all found after `completed` steps, the same bits on every worker. Waits for the others, with
 // its cores given back.
-Result<double> shared_loss(transport::Communicator& communicator, SlotHold& slots, uint64_t run,
+Result<double> shared_loss(transport::Communicator& communicator, PermitHold& permits, uint64_t run,
                            int64_t completed, const EvalPart& part, double timeout_s);
 
 }  // namespace thinwire::train

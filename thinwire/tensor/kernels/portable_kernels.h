@@ -1,4 +1,4 @@
-// The passes between the matrix products of the LibTorch engine and the optimizer's pass, written
+// The passes between the matrix products of the LibTorch backend and the optimizer's pass, written
 // once for processor and GPU: what a test shows on the processor holds on a GPU but for the launch
 // (launch.h) and the sums over lanes. Each kernel is a function object called once a row with the
 // lanes that share the row's elements: one on the processor, the threads of a block on a GPU. T is
