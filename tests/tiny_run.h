@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <exception>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -68,16 +66,6 @@ inline config::Recipe tiny_recipe(const fs::path& folder, std::vector<std::strin
                                   "log.tensorboard=false"};
   all.insert(all.end(), overrides.begin(), overrides.end());
   return method::load_recipe("", all);
-}
-
-// The message of the exception from the action; empty if it throws nothing.
-inline std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "";
 }
 
 }  // namespace thinwire

@@ -26,7 +26,7 @@ MAY_INCLUDE = {
     "data": "config base",
     "transport": "links base",
     "tensor": "base",
-    "model": "tensor method config base",
+    "model": "tensor method base",
     "optim": "tensor method base",
     "codec": "method tensor base",
     "sync": "codec optim method schedule transport tensor config base",

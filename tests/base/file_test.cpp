@@ -8,6 +8,7 @@
 #include <csignal>
 #include <fstream>
 
+#include "tests/errors.h"
 #include "thinwire/base/error.h"
 
 namespace thinwire {
@@ -16,6 +17,7 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::UnorderedElementsAre;
+using tests::error_of;
 
 class Files : public testing::Test {
  protected:
@@ -58,16 +60,6 @@ class FileSizeLimit {
   rlimit before_{};
   void (*handler_)(int);
 };
-
-template <typename Body>
-std::string error_of(const Body& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "(no error)";
-}
 
 TEST_F(Files, WriteAppearsWholeAndAlone) {
   write_file(folder_ / "a/b/c.txt", "text");

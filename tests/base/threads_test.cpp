@@ -89,15 +89,15 @@ TEST(ThreadPool, RethrowsFromAnyThreadAndGoesOn) {
 
 TEST(ThreadPool, NeedsAThread) { EXPECT_THROW(ThreadPool(0), Error); }
 
-TEST(CoreSlots, NeverHandOutMoreThanThereAre) {
-  CoreSlots slots(3);
+TEST(CorePermits, NeverHandOutMoreThanThereAre) {
+  CorePermits permits(3);
   std::atomic<int> busy = 0;
   std::atomic<int> most = 0;
   std::vector<std::thread> workers;
   for (int worker = 0; worker < 6; ++worker) {
     workers.emplace_back([&, count = 1 + worker % 3] {
       for (int repeat = 0; repeat < 200; ++repeat) {
-        const SlotHold hold(&slots, count);
+        const PermitHold hold(&permits, count);
         const int now = busy += count;
         int seen = most;
         while (now > seen && !most.compare_exchange_weak(seen, now)) continue;
@@ -107,24 +107,24 @@ TEST(CoreSlots, NeverHandOutMoreThanThereAre) {
   }
   for (std::thread& worker : workers) worker.join();
   EXPECT_LE(most, 3);
-  EXPECT_GE(most, 3);  // a worker with three slots ran
+  EXPECT_GE(most, 3);  // a worker with three permits ran
 }
 
-TEST(SlotHold, GivesItsSlotsBackWhilePaused) {
-  CoreSlots slots(1);
-  SlotHold first(&slots, 1);
+TEST(PermitHold, GivesItsPermitsBackWhilePaused) {
+  CorePermits permits(1);
+  PermitHold first(&permits, 1);
   first.pause();
-  std::thread other([&] { const SlotHold second(&slots, 1); });
+  std::thread other([&] { const PermitHold second(&permits, 1); });
   other.join();  // would hang if the slot were still held
   first.resume();
   first.resume();  // holding twice is holding once
   first.pause();
-  slots.acquire(1);
-  slots.release(1);
+  permits.acquire(1);
+  permits.release(1);
 }
 
-TEST(SlotHold, WithoutSlotsDoesNothing) {
-  SlotHold hold(nullptr, 5);
+TEST(PermitHold, WithoutPermitsDoesNothing) {
+  PermitHold hold(nullptr, 5);
   hold.pause();
   hold.resume();
 }

@@ -7,11 +7,11 @@
 
 #include <csignal>
 #include <fstream>
-#include <functional>
 #include <memory>
 #include <numeric>
 #include <thread>
 
+#include "tests/errors.h"
 #include "thinwire/base/error.h"
 
 namespace thinwire::checkpoint {
@@ -23,15 +23,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::UnorderedElementsAre;
-
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
+using tests::error_of;
+using tests::kNoError;
 
 std::string open_error(const fs::path& folder) {
   return error_of([&] { const CheckpointReader reader(folder); });
@@ -254,7 +247,7 @@ TEST_F(Checkpoint, EveryTruncationOfEveryFileIsNoticed) {
     }
     overwrite(entry.path(), whole);
   }
-  EXPECT_EQ(open_error(folder), "no error");
+  EXPECT_EQ(open_error(folder), kNoError);
 }
 
 TEST_F(Checkpoint, EveryFlippedByteOfEveryFileIsNoticed) {
@@ -266,12 +259,12 @@ TEST_F(Checkpoint, EveryFlippedByteOfEveryFileIsNoticed) {
         std::string altered = whole;
         altered[at] = static_cast<char>(altered[at] ^ mask);
         overwrite(entry.path(), altered);
-        EXPECT_NE(open_error(folder), "no error") << entry.path() << " byte " << at;
+        EXPECT_NE(open_error(folder), kNoError) << entry.path() << " byte " << at;
       }
     }
     overwrite(entry.path(), whole);
   }
-  EXPECT_EQ(open_error(folder), "no error");
+  EXPECT_EQ(open_error(folder), kNoError);
 }
 
 TEST_F(Checkpoint, ErrorsSayWhatHappenedToAFile) {
@@ -362,7 +355,7 @@ TEST_F(Checkpoint, FullDiskLeavesThePreviousOneUsable) {
   EXPECT_THAT(error, AllOf(HasSubstr("cannot write"), HasSubstr("worker-0002.safetensors")));
   EXPECT_THAT(names(), ElementsAre("step-00000001"));
   EXPECT_EQ(newest_checkpoint(dir_), previous);
-  EXPECT_EQ(open_error(previous), "no error");
+  EXPECT_EQ(open_error(previous), kNoError);
 }
 
 TEST_F(Checkpoint, FolderOfItsOwnMustBeNew) {

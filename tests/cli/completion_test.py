@@ -51,6 +51,7 @@ class BashCompletion(unittest.TestCase):
         self.assertEqual(self.complete("recipe", "x.toml", "schedule.kind", "=", "c"), {"cosine", "constant"})
         self.assertIn("allreduce", self.complete("recipe", "sync.method", "=", ""))
         self.assertLessEqual({"adamw", "muon"}, self.complete("recipe", "optim.method", "=", ""))
+        self.assertIn("llama", self.complete("recipe", "model.architecture", "=", ""))
 
     def test_offers_files_where_a_file_is_meant(self):
         with tempfile.TemporaryDirectory() as folder:

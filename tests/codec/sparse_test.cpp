@@ -51,7 +51,7 @@ void set_segment_bytes(Bytes& bytes, size_t at, size_t size) {
 }
 
 class Sparse : public testing::TestWithParam<ValueFormat> {};
-INSTANTIATE_TEST_SUITE_P(Codings, Sparse, testing::ValuesIn(kFormats));
+INSTANTIATE_TEST_SUITE_P(Formats, Sparse, testing::ValuesIn(kFormats));
 
 TEST_P(Sparse, ReceiverGetsWhatTheSenderKeeps) {
   for (uint64_t seed = 0; seed < 200; ++seed) {

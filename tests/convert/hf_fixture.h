@@ -5,13 +5,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "tests/errors.h"
 #include "tests/paths.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
@@ -25,15 +25,7 @@ namespace thinwire::convert {
 using nlohmann::json;
 using tensor::SafetensorsReader;
 using tensor::SafetensorsWriter;
-
-inline std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
+using tests::error_of;
 
 // Weights by name, as a Hugging Face folder holds them.
 struct Weights {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "tests/errors.h"
 #include "thinwire/base/error.h"
 
 namespace thinwire::events {
@@ -15,6 +16,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
+using tests::error_of;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
@@ -39,16 +41,6 @@ PlotSpec example() {
   }
   spec.series = {adamw, distro, {"one point", {250}, {6}}, {"nothing", {1, 2}, {kNan, kNan}}};
   return spec;
-}
-
-template <typename Call>
-std::string error_of(Call&& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
 }
 
 class Plot : public testing::Test {

@@ -197,7 +197,7 @@ class Run:
         self.m, self.v = zeros(), zeros()
         self.opt, self.dtype, self.workers = opt, dct_dtype, workers
         self.steps, self.rounds, self.rate = 0, 0, F32(0)          # rate: of the open round
-        self.travelling = []
+        self.in_flight = []
 
     def seen(self, worker, lr):
         """The weights at which a worker takes its gradient."""
@@ -293,11 +293,11 @@ class Run:
             return [], [], norms, grads
         payloads = [{name: self.compress(worker, name, g[name], lr) for name in g} for worker, g in enumerate(grads)]
         present = [p for worker, p in enumerate(payloads) if worker not in missing(self.rounds)]
-        self.travelling.append((self.rounds, self.rate, present))
+        self.in_flight.append((self.rounds, self.rate, present))
         self.rounds += 1
         applied = []
-        while len(self.travelling) > (0 if last else opt.overlap):
-            number, rate, sent = self.travelling.pop(0)
+        while len(self.in_flight) > (0 if last else opt.overlap):
+            number, rate, sent = self.in_flight.pop(0)
             applied.append({name: self.aggregate([p[name] for p in sent], name) for name in self.theta})
             for name, update in applied[-1].items():
                 self.apply(name, join(update, self.theta[name].shape), rate, number)

@@ -313,7 +313,7 @@ class Run:
         self.sums[p].append(np.where(real, self.reduced(parts), 0))
         self.sent_at[p].append(self.done)
 
-    def travelling(self, p):
+    def in_flight(self, p):
         return len(self.sums[p]) - self.applied[p]
 
     def apply(self, p):
@@ -359,16 +359,16 @@ class Run:
             self.apply(p)
             self.take_global(p)
         elif self.opt.overlap == "delayed":
-            if self.travelling(p) > 1:
+            if self.in_flight(p) > 1:
                 self.apply(p)
             self.take_global(p)
         elif self.opt.overlap == "eager":
-            if self.travelling(p) > self.opt.depth:
+            if self.in_flight(p) > self.opt.depth:
                 self.apply(p)
             self.correct(p)
 
     def drain(self, p):
-        while self.travelling(p):
+        while self.in_flight(p):
             self.apply(p)
         for e, u in zip(self.e, self.u):
             e[self.places[p]], u[self.places[p]] = 0, 0
@@ -382,7 +382,7 @@ class Run:
         self.done += 1
         last, inner = self.done == self.steps, self.opt.overlap == "inner"
         for p in range(len(self.places)):
-            if inner and self.travelling(p) and (last or self.sent_at[p][-1] + self.opt.overlap_steps == self.done):
+            if inner and self.in_flight(p) and (last or self.sent_at[p][-1] + self.opt.overlap_steps == self.done):
                 self.arrive(p)
             if self.due(p) or last:
                 self.outer_step(p)

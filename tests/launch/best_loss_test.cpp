@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "tests/tiny_run.h"
 #include "thinwire/base/error.h"
 #include "thinwire/checkpoint/checkpoint.h"

@@ -86,7 +86,7 @@ TEST(Notes, FieldsArriveInTheirPlaces) {
 
   const auto state = std::get<CheckpointNote>(*decode_note(encode_note(checkpoint())));
   EXPECT_EQ(state.local, checkpoint().local);
-  EXPECT_EQ(state.travelling, checkpoint().travelling);
+  EXPECT_EQ(state.in_flight, checkpoint().in_flight);
 }
 
 // docs/formats.md.
@@ -133,7 +133,7 @@ TEST(Notes, DamageIsRefusedAndNamed) {
   bytes[13 + 3] = 0x7f;  // entries of the first list
   EXPECT_THAT(refusal(bytes), testing::HasSubstr("a list is cut off"));
   CheckpointNote elsewhere = checkpoint();
-  elsewhere.travelling[0].first = "/../../x";
+  elsewhere.in_flight[0].first = "/../../x";
   EXPECT_THAT(refusal(encode_note(elsewhere)), testing::HasSubstr("letters, digits"));
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 
+#include "tests/errors.h"
 #include "tests/paths.h"
 #include "tests/tiny_run.h"
 #include "thinwire/base/error.h"
@@ -34,7 +35,7 @@ class Resume : public testing::Test {
     return train(tiny_recipe(folder_, overrides), {});
   }
   std::string refusal(const std::vector<std::string>& overrides = {}) const {
-    return message_of([&] { run(overrides); });
+    return tests::error_of([&] { run(overrides); });
   }
   // Leaves a run of 12 steps as it was after 6 of them; returns the complete run's digest.
   std::string interrupt(std::vector<std::string> overrides = {}) const {
@@ -185,7 +186,7 @@ TEST_F(Resume, ADamagedCheckpointNamesTheSoundOneAndTheCommand) {
   EXPECT_THAT(message,
               AllOf(HasSubstr(weights.string() + " was truncated"),
                     HasSubstr("the newest one that can be read is " + checkpoint(3).string())));
-  EXPECT_THAT(message_of([&] { convert::load_model(run_dir()); }),
+  EXPECT_THAT(tests::error_of([&] { convert::load_model(run_dir()); }),
               AllOf(HasSubstr(weights.string() + " was truncated"),
                     HasSubstr(checkpoint(3).string() + "; name it instead of the run")));
   const std::string command = "rm -r '" + checkpoint(6).string() + "'";
@@ -224,14 +225,14 @@ TEST_F(Resume, AStartThatDiedBeforeItsFirstStepLeavesTheFolderFree) {
   events::StepEvent step;
   step.step = 1;
   log.write(step);
-  EXPECT_THAT(message_of([&] { checkpoint::RunFolder(tiny_recipe(folder_), false); }),
+  EXPECT_THAT(tests::error_of([&] { checkpoint::RunFolder(tiny_recipe(folder_), false); }),
               HasSubstr("optim.lr was 0.1, is 0.003"));
 }
 
 TEST_F(Resume, AFailedRestartLeavesTheRunAsItWas) {
   const std::string digest = run().summary.digest;
   const config::Recipe wrong = tiny_recipe(folder_, {"train.init=" + folder_.string()});
-  EXPECT_NE(message_of([&] { train(wrong, {.restart = true}); }), "");
+  EXPECT_NE(tests::error_of([&] { train(wrong, {.restart = true}); }), tests::kNoError);
   const TrainResult again = run();
   EXPECT_EQ(again.outcome, Outcome::kAlreadyFinished);
   EXPECT_EQ(again.summary.digest, digest);

@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "tests/errors.h"
 #include "tests/tiny_run.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/threads.h"
@@ -134,7 +135,7 @@ TEST_F(Train, WhatIsComputedAgainMayChangeWithinARun) {
 TEST_F(Train, AnotherRecipeInTheSameFolderIsRefusedByName) {
   train(tiny_recipe(folder_), {});
   const std::string message =
-      message_of([&] { train(tiny_recipe(folder_, {"optim.lr=0.5"}), {}); });
+      tests::error_of([&] { train(tiny_recipe(folder_, {"optim.lr=0.5"}), {}); });
   EXPECT_THAT(message, HasSubstr("optim.lr was 0.003, is 0.5"));
   EXPECT_THAT(message, HasSubstr("--restart"));
 }
@@ -156,7 +157,8 @@ TEST(InitialParameters, AreGivenToEveryWorkerAndThenFreed) {
 
 TEST_F(Train, FolderThatHoldsSomethingElseIsLeftAlone) {
   write_file(folder_ / "run" / "thesis.txt", "precious");
-  const std::string message = message_of([&] { train(tiny_recipe(folder_), {.restart = true}); });
+  const std::string message =
+      tests::error_of([&] { train(tiny_recipe(folder_), {.restart = true}); });
   EXPECT_THAT(message, HasSubstr("not a run"));
   EXPECT_EQ(read_text_file(folder_ / "run" / "thesis.txt"), "precious");
 }
@@ -165,7 +167,7 @@ TEST_F(Train, DivergenceNamesTheStepAndKeepsTheLastGoodCheckpoint) {
   const config::Recipe recipe =
       tiny_recipe(folder_, {"optim.lr=1e6", "schedule.warmup=0", "schedule.kind=constant",
                             "checkpoint.every=1", "train.steps=50", "optim.clip=0"});
-  const std::string message = message_of([&] { train(recipe, {}); });
+  const std::string message = tests::error_of([&] { train(recipe, {}); });
   EXPECT_THAT(message, HasSubstr("step "));
   EXPECT_THAT(message, HasSubstr("lower optim.lr"));
   const auto newest = checkpoint::newest_checkpoint(folder_ / "run" / "checkpoints");
@@ -179,7 +181,7 @@ TEST_F(Train, DivergenceNamesTheStepAndKeepsTheLastGoodCheckpoint) {
 }
 
 TEST_F(Train, MoreThreadsThanCoresIsWrongUse) {
-  const std::string message = message_of([&] {
+  const std::string message = tests::error_of([&] {
     train(tiny_recipe(folder_, {"train.threads=" + std::to_string(available_cores() + 1)}), {});
   });
   EXPECT_THAT(message, HasSubstr("[train] threads"));
@@ -187,7 +189,7 @@ TEST_F(Train, MoreThreadsThanCoresIsWrongUse) {
 
 TEST_F(Train, VocabularySmallerThanTheDataIsWrongUse) {
   const std::string message =
-      message_of([&] { train(tiny_recipe(folder_, {"model.vocab=100"}), {}); });
+      tests::error_of([&] { train(tiny_recipe(folder_, {"model.vocab=100"}), {}); });
   EXPECT_THAT(message, HasSubstr("[model] vocab must be >= 258"));
 }
 
@@ -197,7 +199,7 @@ TEST_F(Train, DamagedCheckpointIsNamedNotTrainedFrom) {
   const fs::path weights =
       *checkpoint::newest_checkpoint(folder_ / "run" / "checkpoints") / "weights.safetensors";
   fs::resize_file(weights, fs::file_size(weights) - 1);
-  const std::string message = message_of([&] { train(tiny_recipe(folder_), {}); });
+  const std::string message = tests::error_of([&] { train(tiny_recipe(folder_), {}); });
   EXPECT_THAT(message, HasSubstr("weights.safetensors"));
 }
 
@@ -208,7 +210,7 @@ TEST_F(Train, CheckpointOfAnotherRunIsRefused) {
   fs::remove_all(folder_ / "run" / "checkpoints");
   fs::copy(folder_ / "other" / "checkpoints", folder_ / "run" / "checkpoints",
            fs::copy_options::recursive);
-  const std::string message = message_of([&] { train(tiny_recipe(folder_), {}); });
+  const std::string message = tests::error_of([&] { train(tiny_recipe(folder_), {}); });
   EXPECT_THAT(message, HasSubstr("belongs to another run"));
 }
 
@@ -248,7 +250,7 @@ TEST_F(Train, FolderOfARunThatNeverBeganIsTaken) {
 TEST_F(Train, ShardsOfAnotherVocabularyAreRefused) {
   write_file(folder_ / "tokens" / "vocabulary.json",
              read_text_file(folder_ / "tokens" / "vocabulary.json") + " ");
-  const std::string message = message_of([&] { train(tiny_recipe(folder_), {}); });
+  const std::string message = tests::error_of([&] { train(tiny_recipe(folder_), {}); });
   EXPECT_THAT(message, HasSubstr("vocabulary"));
 }
 
@@ -283,7 +285,7 @@ TEST_F(Train, StartsFromTheWeightsOfAnotherRun) {
   EXPECT_LT(history.steps.front().loss, 4.0) << "it begins with what the other run knew";
 
   const std::string other = "run.dir=" + (folder_ / "other").string();
-  EXPECT_THAT(message_of([&] {
+  EXPECT_THAT(tests::error_of([&] {
                 train(tiny_recipe(folder_, {init, other, "model.layers=3", "model.heads=4"}), {});
               }),
               AllOf(HasSubstr("[train] init"), HasSubstr("layers = 2 (not 3)"),
@@ -306,7 +308,7 @@ TEST_F(Train, WeightsWhoseTokensStandForOtherTextAreRefused) {
 
   data.text = {(folder_ / "other.txt").string()};
   data::prepare(data, {.force = true, .threads = 1});
-  EXPECT_THAT(message_of([&] {
+  EXPECT_THAT(tests::error_of([&] {
                 train(tiny_recipe(folder_, {init, dir, "train.steps=1", "schedule.warmup=0"}), {});
               }),
               AllOf(HasSubstr("stand for different text"),

@@ -31,10 +31,10 @@ struct TorchModel {
     init_parameters(tiny.params, section, 5);
     const ModelParts parts{tiny.model,   precision, tiny.layout, tiny.params,
                            tiny.threads, kRows,     kSequence,   place};
-    engine = std::make_unique<GraphModel>(parts, make_torch_ops(parts, head_chunk), make_llama);
+    backend = std::make_unique<GraphModel>(parts, make_torch_ops(parts, head_chunk), make_llama);
   }
   double step(std::span<const int32_t> tokens, int64_t rows = kRows) {
-    return engine->loss_and_gradients(tokens, rows, kScale, tiny.gradients, {}, Gradients::kAdd);
+    return backend->loss_and_gradients(tokens, rows, kScale, tiny.gradients, {}, Gradients::kAdd);
   }
   std::vector<float> gradients() const {
     const auto all = std::as_const(tiny.gradients).all();
@@ -42,7 +42,7 @@ struct TorchModel {
   }
 
   TinyModel tiny;
-  std::unique_ptr<Model> engine;
+  std::unique_ptr<Model> backend;
 };
 
 method::ModelSpec section(bool tied, int64_t kv_heads) {
@@ -95,7 +95,7 @@ TEST_P(LlamaTorch, RepeatsBitForBit) {
   torch.tiny.gradients.clear();
   EXPECT_EQ(torch.step(tokens_), first);
   EXPECT_EQ(torch.gradients(), once);
-  EXPECT_EQ(torch.engine->loss(tokens_, kRows), first);
+  EXPECT_EQ(torch.backend->loss(tokens_, kRows), first);
 }
 
 TEST_P(LlamaTorch, WhatIsComputedAgainHasTheSameBitsInLessMemory) {
@@ -103,14 +103,14 @@ TEST_P(LlamaTorch, WhatIsComputedAgainHasTheSameBitsInLessMemory) {
   deep.layers = 3;
   TorchModel none(GetParam(), deep);
   const double loss = none.step(tokens_);
-  size_t bytes = none.engine->activation_bytes();
+  size_t bytes = none.backend->activation_bytes();
   for (const char* recompute : {"attention", "block"}) {
     deep.recompute = recompute;
     TorchModel again(GetParam(), deep);
     EXPECT_EQ(again.step(tokens_), loss) << recompute;
     EXPECT_EQ(again.gradients(), none.gradients()) << recompute;
-    EXPECT_LT(again.engine->activation_bytes(), bytes) << recompute;
-    bytes = again.engine->activation_bytes();
+    EXPECT_LT(again.backend->activation_bytes(), bytes) << recompute;
+    bytes = again.backend->activation_bytes();
   }
 }
 
@@ -126,13 +126,13 @@ TEST_P(LlamaTorch, MicrobatchesAddUpToTheBatch) {
 
 TEST_P(LlamaTorch, RefreshTakesNewParametersOver) {
   TorchModel torch(GetParam(), section(false, 4));
-  const double before = torch.engine->loss(tokens_, kRows);
+  const double before = torch.backend->loss(tokens_, kRows);
   init_parameters(torch.tiny.params, torch.tiny.model, 6);
-  torch.engine->refresh();
-  EXPECT_NE(torch.engine->loss(tokens_, kRows), before);
+  torch.backend->refresh();
+  EXPECT_NE(torch.backend->loss(tokens_, kRows), before);
   init_parameters(torch.tiny.params, torch.tiny.model, 5);
-  torch.engine->refresh();
-  EXPECT_EQ(torch.engine->loss(tokens_, kRows), before);
+  torch.backend->refresh();
+  EXPECT_EQ(torch.backend->loss(tokens_, kRows), before);
 }
 
 TEST_P(LlamaTorch, ALayersGradientsAreCompleteWhenItIsHeard) {
@@ -147,8 +147,8 @@ TEST_P(LlamaTorch, ALayersGradientsAreCompleteWhenItIsHeard) {
       seen.emplace_back(i, std::vector<float>(values.begin(), values.end()));
     }
   };
-  torch.engine->loss_and_gradients(tokens_, kRows, kScale, torch.tiny.gradients, hear,
-                                   Gradients::kAdd);
+  torch.backend->loss_and_gradients(tokens_, kRows, kScale, torch.tiny.gradients, hear,
+                                    Gradients::kAdd);
   EXPECT_THAT(heard, ElementsAre(1, 0, -1));
   ASSERT_EQ(seen.size(), torch.tiny.layout.size());
   for (const auto& [index, values] : seen) {
@@ -165,10 +165,10 @@ INSTANTIATE_TEST_SUITE_P(Precisions, LlamaTorch,
 TEST(LlamaTorchErrors, RefusesWhatOurOwnEngineRefuses) {
   TorchModel torch(Precision::kFp32, section(false, 4));
   std::vector<int32_t> tokens = random_tokens(kRows * (kSequence + 1), 67);
-  EXPECT_THAT([&] { torch.engine->loss(std::span(tokens).first(99), kRows); },
+  EXPECT_THAT([&] { torch.backend->loss(std::span(tokens).first(99), kRows); },
               ThrowsMessage<Error>(HasSubstr("1 to 4 rows of 2 to 25 tokens")));
   tokens[7] = 67;
-  EXPECT_THAT([&] { torch.engine->loss(tokens, kRows); },
+  EXPECT_THAT([&] { torch.backend->loss(tokens, kRows); },
               ThrowsMessage<Error>(HasSubstr("token 67 at index 7 is outside")));
 }
 

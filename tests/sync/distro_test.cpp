@@ -176,7 +176,7 @@ class LoneWorker {
  public:
   explicit LoneWorker(const std::string& fields)
       : run_(small_run(1, fields)),
-        strategy_(make_strategy({params, gradients, threads_, slots_, *communicators_[0],
+        strategy_(make_strategy({params, gradients, threads_, permits_, *communicators_[0],
                                  method::sync_spec(run_.recipe())})) {}
 
   Result<StepReport> step(uint64_t number) { return strategy_->after_step(round(number)); }
@@ -196,7 +196,7 @@ class LoneWorker {
   HashedRun run_;
   tensor::Layout layout_{kTensors};
   ThreadPool threads_{1};
-  SlotHold slots_{nullptr, 1};
+  PermitHold permits_{nullptr, 1};
   std::vector<std::unique_ptr<transport::Communicator>> communicators_ =
       transport::make_local_communicators(1);
 
@@ -245,7 +245,7 @@ TEST(Distro, PayloadUnderWayThatACheckpointSpoiledIsRefused) {
   }
 }
 
-TEST(Distro, FeedbackKeepsTheErrorOfCodingInTheMomentum) {
+TEST(Distro, FeedbackKeepsTheQuantizationErrorInTheMomentum) {
   HashedRun with(small_run(1, "feedback = true\n"));
   HashedRun without(small_run(1));
   ASSERT_TRUE(with.step(0.01f));
@@ -314,10 +314,10 @@ TEST(Distro, GradientThatIsNotFiniteIsAnErrorAndChangesNothing) {
   const tensor::Layout layout(kTensors);
   tensor::Arena params(layout), gradients(layout);
   ThreadPool threads(1);
-  SlotHold slots(nullptr, 1);
+  PermitHold permits(nullptr, 1);
   const auto communicators = transport::make_local_communicators(1);
-  const auto strategy = make_strategy(
-      {params, gradients, threads, slots, *communicators.front(), method::sync_spec(run.recipe())});
+  const auto strategy = make_strategy({params, gradients, threads, permits, *communicators.front(),
+                                       method::sync_spec(run.recipe())});
   Round round;
   round.roster = {{0, {}, 1.0f}};
   round.learning_rate = 0.01f;

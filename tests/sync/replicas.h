@@ -100,14 +100,14 @@ class Replicas {
     Replica(const config::Recipe& recipe, const tensor::Layout& layout,
             transport::Communicator& communicator)
         : threads(static_cast<int>(recipe.train.threads)),
-          slots(nullptr, 1),
+          permits(nullptr, 1),
           params(layout),
           gradients(layout),
           strategy(make_strategy(
-              {params, gradients, threads, slots, communicator, method::sync_spec(recipe)})) {}
+              {params, gradients, threads, permits, communicator, method::sync_spec(recipe)})) {}
 
     ThreadPool threads;
-    SlotHold slots;
+    PermitHold permits;
     tensor::Arena params;
     tensor::Arena gradients;
     std::unique_ptr<Strategy> strategy;

@@ -6,10 +6,10 @@
 
 #include <cmath>
 #include <fstream>
-#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "tests/errors.h"
 #include "tests/paths.h"
 #include "thinwire/base/bf16.h"
 #include "thinwire/base/bytes.h"
@@ -21,6 +21,7 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using tests::error_of;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
@@ -47,15 +48,6 @@ fs::path write_raw(const std::string& name, std::string_view header,
   const fs::path path = temp_file(name);
   overwrite(path, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   return path;
-}
-
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 std::string open_error(const fs::path& path) {

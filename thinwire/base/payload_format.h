@@ -9,7 +9,7 @@
 namespace thinwire {
 
 inline constexpr size_t kPayloadHeaderBytes = 40;
-inline constexpr int64_t kCodingBytes = 1;        // the number format of a sparse message's values
+inline constexpr int64_t kValueFormatBytes = 1;   // number format of the values
 inline constexpr int64_t kScaleBytes = 2;         // bf16
 inline constexpr int64_t kSegmentEntryBytes = 4;  // in the table: bytes, Rice parameter, flag
 inline constexpr int kMaxRiceParameter = 15;

@@ -87,13 +87,13 @@ void ThreadPool::for_ranges(int64_t count, int64_t grain,
   });
 }
 
-void CoreSlots::acquire(int count) {
+void CorePermits::acquire(int count) {
   std::unique_lock lock(mutex_);
   freed_.wait(lock, [&] { return free_ >= count; });
   free_ -= count;
 }
 
-void CoreSlots::release(int count) {
+void CorePermits::release(int count) {
   {
     const std::lock_guard lock(mutex_);
     free_ += count;
@@ -101,13 +101,13 @@ void CoreSlots::release(int count) {
   freed_.notify_all();
 }
 
-void SlotHold::pause() {
-  if (slots_ != nullptr && held_) slots_->release(count_);
+void PermitHold::pause() {
+  if (permits_ != nullptr && held_) permits_->release(count_);
   held_ = false;
 }
 
-void SlotHold::resume() {
-  if (slots_ != nullptr && !held_) slots_->acquire(count_);
+void PermitHold::resume() {
+  if (permits_ != nullptr && !held_) permits_->acquire(count_);
   held_ = true;
 }
 

@@ -1,7 +1,8 @@
 // Who owns the threads. A worker has one ThreadPool with as many threads as its recipe says;
 // nothing else in the process starts compute threads (matrix libraries run on the calling thread).
-// CoreSlots keeps the number of computing threads over all workers at or below the number of cores:
-// a worker holds its slots while it computes and gives them back while it waits for others.
+// CorePermits keeps the number of computing threads over all workers at or below the number of
+// cores: a worker holds its permits while it computes and gives them back while it waits for
+// others.
 #pragma once
 
 #include <condition_variable>
@@ -48,9 +49,9 @@ class ThreadPool {
   std::exception_ptr error_;
 };
 
-class CoreSlots {
+class CorePermits {
  public:
-  explicit CoreSlots(int slots) : free_(slots) {}
+  explicit CorePermits(int permits) : free_(permits) {}
   void acquire(int count);
   void release(int count);
 
@@ -60,19 +61,19 @@ class CoreSlots {
   int free_;
 };
 
-// Holds slots for a scope; pause() and resume() around a wait for other workers. A null pointer
+// Holds permits for a scope; pause() and resume() around a wait for other workers. A null pointer
 // means there is nothing to share.
-class SlotHold {
+class PermitHold {
  public:
-  SlotHold(CoreSlots* slots, int count) : slots_(slots), count_(count) { resume(); }
-  ~SlotHold() { pause(); }
-  SlotHold(const SlotHold&) = delete;
-  SlotHold& operator=(const SlotHold&) = delete;
+  PermitHold(CorePermits* permits, int count) : permits_(permits), count_(count) { resume(); }
+  ~PermitHold() { pause(); }
+  PermitHold(const PermitHold&) = delete;
+  PermitHold& operator=(const PermitHold&) = delete;
   void pause();
   void resume();
 
  private:
-  CoreSlots* slots_;
+  CorePermits* permits_;
   int count_;
   bool held_ = false;
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <span>
 #include <string>
 
 #include "thinwire/base/clock.h"
@@ -98,6 +99,23 @@ std::vector<int32_t> tokens_for(const config::Recipe& recipe, const SpeedOptions
   return options.tokens.empty() ? random_tokens(recipe, batch) : read_tokens(options.tokens, batch);
 }
 
+void warn_of_memory(const config::Recipe& recipe) {
+  const std::string warning = check_memory(method::run_memory(recipe, 1));
+  if (!warning.empty()) events::print_message(warning);
+}
+
+// What is known before the first step of one worker, once its parameters are loaded.
+SpeedResult before_steps(const config::Recipe& recipe, model::Precision precision,
+                         std::span<const TensorSpec> tensors) {
+  SpeedResult result;
+  result.precision = precision;
+  result.params = method::parameter_count(tensors);
+  result.tokens_per_step = recipe.train.batch * recipe.train.sequence;
+  result.flops_per_token = method::train_flops_per_token(recipe);
+  result.loaded_bytes = resident_memory_bytes();
+  return result;
+}
+
 // Makes the recipe one for a single worker with `rows` rows per step.
 void reduce_to_one_worker(config::Recipe& recipe, int64_t rows, const SpeedOptions& options) {
   recipe.train.workers = 1;
@@ -131,8 +149,7 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
   const int64_t rows = (train.batch + train.workers - 1) / train.workers;
   const int64_t rows_a_pass = train.microbatch == 0 ? rows : std::min(train.microbatch, rows);
   const int64_t batch = rows * (train.sequence + 1);
-  const std::string warning = check_memory(method::run_memory(recipe, 1));
-  if (!warning.empty()) events::print_message(warning);
+  warn_of_memory(recipe);
   reduce_to_one_worker(recipe, rows, options);
   const std::vector<int32_t> tokens = tokens_for(recipe, options, batch);
   const int64_t batches = static_cast<int64_t>(tokens.size()) / batch;
@@ -141,21 +158,16 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
   const tensor::Layout layout(specs);
   tensor::Arena params(layout);
   train::set_initial_parameters(recipe, nullptr, params);
-  SpeedResult result;
-  result.precision = precision;
-  result.params = method::parameter_count(specs);
-  result.tokens_per_step = rows * train.sequence;
-  result.flops_per_token = method::train_flops_per_token(recipe);
-  result.loaded_bytes = resident_memory_bytes();
+  SpeedResult result = before_steps(recipe, precision, specs);
 
   tensor::Arena gradients(layout);
   ThreadPool threads(static_cast<int>(train.threads));
-  SlotHold slots(nullptr, threads.size());
+  PermitHold permits(nullptr, threads.size());
   const auto communicators = transport::make_local_communicators(1);
   const auto model = model::make_model({method::ModelSpec(recipe), precision, layout, params,
                                         threads, rows_a_pass, train.sequence, placement});
   const auto strategy = sync::make_strategy(
-      {params, gradients, threads, slots, *communicators.front(), method::sync_spec(recipe)});
+      {params, gradients, threads, permits, *communicators.front(), method::sync_spec(recipe)});
   const auto round_at = [&](uint64_t step) {
     return train::open_round(recipe, 0, 1, static_cast<int64_t>(step));
   };

@@ -33,7 +33,7 @@ bool CheckpointMeeting::arrive(int64_t completed, int worker, const WorkerState&
     pending->writer.add_text(kRecipeFile, stamp_.recipe);
     pending->writer.add_file(stamp_.vocabulary);
   }
-  pending->writer.write_worker(worker, state.local, state.travelling);
+  pending->writer.write_worker(worker, state.local, state.in_flight);
 
   const std::lock_guard lock(mutex_);
   if (++pending->arrived < workers_) return false;

@@ -36,7 +36,7 @@ struct WorkerState {
   const tensor::Arena* params = nullptr;
   std::vector<NamedValues> consensus;
   std::vector<NamedValues> local;
-  std::vector<NamedBytes> travelling;
+  std::vector<NamedBytes> in_flight;
 };
 
 // Thread-safe.

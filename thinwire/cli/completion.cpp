@@ -12,6 +12,7 @@
 
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
+#include "thinwire/method/architectures.h"
 #include "thinwire/method/optimizers.h"
 #include "thinwire/method/registry.h"
 
@@ -87,10 +88,13 @@ std::vector<RecipeField> recipe_fields() {
   std::vector<RecipeField> all;
   config::Recipe recipe;
   recipe.methods = method::method_sections();
-  Words methods, optimizers;
+  Words methods, optimizers, architectures;
   for (const method::Method* method : method::all_methods()) methods.emplace_back(method->name);
   for (const method::OptimizerSpec* one : method::all_optimizers()) {
     optimizers.emplace_back(one->name);
+  }
+  for (const method::Architecture* one : method::all_architectures()) {
+    architectures.emplace_back(one->name);
   }
   for (const auto& [table, section] : recipe.sections()) {
     config::Fields fields;
@@ -99,6 +103,7 @@ std::vector<RecipeField> recipe_fields() {
       all.push_back({table + "." + field.name, field.choices});
       if (all.back().key == "sync.method") all.back().choices = methods;
       if (all.back().key == "optim.method") all.back().choices = optimizers;
+      if (all.back().key == "model.architecture") all.back().choices = architectures;
       if (std::holds_alternative<bool*>(field.target)) all.back().choices = {"true", "false"};
     }
   }

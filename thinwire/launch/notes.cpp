@@ -179,7 +179,7 @@ Result<Note> read(std::span<const uint8_t> bytes) {
     reader(note.step);
     reader(note.worker);
     read_items(reader, note.local);
-    read_items(reader, note.travelling);
+    read_items(reader, note.in_flight);
   } else {
     fields(note, reader);
   }
@@ -200,7 +200,7 @@ Result<Note> read_kind(size_t kind, std::span<const uint8_t> bytes, std::index_s
 checkpoint::WorkerState CheckpointNote::state() const {
   checkpoint::WorkerState state;
   for (const auto& [name, values] : local) state.local.push_back({name, values});
-  for (const auto& [name, bytes] : travelling) state.travelling.push_back({name, bytes});
+  for (const auto& [name, bytes] : in_flight) state.in_flight.push_back({name, bytes});
   return state;
 }
 
@@ -214,8 +214,8 @@ Bytes encode_checkpoint_note(int64_t step, int worker, const checkpoint::WorkerS
     write(part.name);
     write.list(part.values);
   }
-  ByteWriter(bytes).put(static_cast<uint32_t>(state.travelling.size()));
-  for (const NamedBytes& part : state.travelling) {
+  ByteWriter(bytes).put(static_cast<uint32_t>(state.in_flight.size()));
+  for (const NamedBytes& part : state.in_flight) {
     write(part.name);
     write.list(part.values);
   }

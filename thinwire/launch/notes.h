@@ -41,7 +41,7 @@ struct CheckpointNote {
   int64_t step = 0;
   int worker = 0;
   std::vector<std::pair<std::string, std::vector<float>>> local;
-  std::vector<std::pair<std::string, Bytes>> travelling;
+  std::vector<std::pair<std::string, Bytes>> in_flight;
 
   // Views of the tensors and payloads, valid as long as the note.
   checkpoint::WorkerState state() const;

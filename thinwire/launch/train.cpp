@@ -274,6 +274,24 @@ void begin_recording(std::optional<Recording>& recording, const config::Recipe& 
   }
 }
 
+TrainResult already_finished(const config::Recipe& recipe,
+                             const std::optional<checkpoint::RunFolder>& folder) {
+  if (!folder) return {Outcome::kElsewhere, recipe.train.steps, {}};
+  return {Outcome::kAlreadyFinished, recipe.train.steps, events::read_summary(folder->summary())};
+}
+
+// Where the run is recorded, once all its workers' parts have come.
+TrainResult record_end(const config::Recipe& recipe, const checkpoint::RunFolder& folder,
+                       Recording& recording, const train::RunEnd& end, uint64_t first_digest) {
+  recording.recorder.sync();
+  if (!end.finished) return {Outcome::kStopped, end.steps, {}};
+  report_early_end(recipe, end, recording.recorder);
+  const uint64_t digest = recording.collector.last_digest().value_or(first_digest);
+  const events::Summary summary = report::summarise(recipe, recording.recorder, digest);
+  events::write_summary(folder.summary(), summary);
+  return {Outcome::kFinished, end.steps, summary};
+}
+
 // `ranks` is null if all workers are threads of this process.
 TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks* ranks) {
   const auto vocabulary = data::Vocabulary::load(recipe.data.dir);
@@ -281,17 +299,14 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
   const int workers_here =
       ranks == nullptr ? static_cast<int>(recipe.train.workers) : ranks->members_here();
   require_memory(recipe, workers_here);
-  if (ranks == nullptr || ranks->leads()) warn_of_names_and_ignored(recipe);
   std::optional<checkpoint::RunFolder> folder;
   if (ranks == nullptr || ranks->leads()) {
+    warn_of_names_and_ignored(recipe);
     folder.emplace(recipe, options.restart);
     say_prepared_otherwise(recipe.data);
   }
   const Ranks::Start start = find_start(recipe, folder ? &*folder : nullptr, ranks);
-  if (start.finished) {
-    if (!folder) return {Outcome::kElsewhere, recipe.train.steps, {}};
-    return {Outcome::kAlreadyFinished, recipe.train.steps, events::read_summary(folder->summary())};
-  }
+  if (start.finished) return already_finished(recipe, folder);
   const Corpus corpus(recipe, vocabulary->digest());
   check_watch(recipe, corpus);
   const tensor::Layout layout(method::tensors_of(recipe));
@@ -308,7 +323,7 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
     between = ranks->remote_sink();
   }
   if (recording && ranks != nullptr) between = ranks->leader_sink(recording->sink);
-  CoreSlots cores(std::max(available_cores(), static_cast<int>(recipe.train.threads)));
+  CorePermits cores(std::max(available_cores(), static_cast<int>(recipe.train.threads)));
   ThreadPool threads(1);
   const uint64_t first_digest = train::values_digest(from.initial->all(), threads);
   train::InitialParameters shared_initial(std::move(from.initial), workers_here);
@@ -334,13 +349,7 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
     return {Outcome::kElsewhere, end.steps, {}};
   }
   if (ranks != nullptr) ranks->wait_for_parts();
-  recording->recorder.sync();
-  if (!end.finished) return {Outcome::kStopped, end.steps, {}};
-  report_early_end(recipe, end, recording->recorder);
-  const uint64_t digest = recording->collector.last_digest().value_or(first_digest);
-  const events::Summary summary = report::summarise(recipe, recording->recorder, digest);
-  events::write_summary(folder->summary(), summary);
-  return {Outcome::kFinished, end.steps, summary};
+  return record_end(recipe, *folder, *recording, end, first_digest);
 }
 
 }  // namespace

@@ -176,7 +176,7 @@ void DistroOptions::describe(config::Fields& fields) {
 }
 
 int64_t distro_payload_bound(const TilePlan& plan, int value_bits) {
-  int64_t bytes = static_cast<int64_t>(kPayloadHeaderBytes) + kCodingBytes;
+  int64_t bytes = static_cast<int64_t>(kPayloadHeaderBytes) + kValueFormatBytes;
   for (const TensorTiles& tensor : plan.tensors) {
     const double bits = static_cast<double>(tensor.tiles()) *
                         tile_bound_bits(tensor.slots(), tensor.kept, value_bits);

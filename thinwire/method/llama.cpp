@@ -72,7 +72,9 @@ void append_block(std::vector<TensorSpec>& tensors, const ModelSpec& model, int 
 // norm and (untied) head.
 std::vector<TensorSpec> tensors(const ModelSpec& model) {
   if (model.vocab < 1) throw Error("[model] vocab must be known before the model has shapes");
-  if (intermediate(model) < 1) throw Error("[llama] intermediate must be resolved, got 0");
+  if (intermediate(model) < 1) {
+    throw Error(fmt::format("[{}] intermediate must be resolved, got 0", model.architecture));
+  }
   std::vector<TensorSpec> tensors;
   tensors.push_back(
       {"model.embed_tokens.weight", {model.vocab, model.hidden}, TensorRole::kEmbedding, -1});

@@ -36,7 +36,7 @@ struct Wire {
 using Places = std::vector<size_t>;
 
 // An operation in flight, and when each of its places has received everything.
-struct Travelling {
+struct InFlight {
   size_t piece;
   int64_t due;  // the step after which it is waited for
   std::vector<double> arrival;
@@ -49,7 +49,7 @@ class Player {
       : schedule_(schedule),
         sends_{steps, schedule.every, static_cast<int64_t>(schedule.pieces.size())},
         inside_(clustered() ? static_cast<size_t>(schedule.clusters.count) : 0),
-        inside_travelling_(inside_.size()) {
+        inside_in_flight_(inside_.size()) {
     set_up_places(members, compute);
     for (size_t cluster = 0; cluster < inside_.size(); ++cluster) set_up_inside(cluster);
   }
@@ -137,35 +137,35 @@ class Player {
     for (int64_t piece = 0; piece < sends_.fragments; ++piece) {
       next = std::min(next, sends_.sent_after(piece, sends_.sent(piece, step) + 1));
     }
-    for (const Travelling& one : travelling_) next = std::min(next, std::max(one.due, step + 1));
+    for (const InFlight& one : in_flight_) next = std::min(next, std::max(one.due, step + 1));
     return next;
   }
 
   void synchronise_inside(int64_t step) {
     if (!meets_inside_) return;
     for (size_t cluster = 0; cluster < inside_.size(); ++cluster) {
-      std::deque<std::vector<double>>& travelling = inside_travelling_[cluster];
-      travelling.push_back(operate(inside_[cluster], schedule_.inside[cluster]));
+      std::deque<std::vector<double>>& in_flight = inside_in_flight_[cluster];
+      in_flight.push_back(operate(inside_[cluster], schedule_.inside[cluster]));
       const int64_t left = step == sends_.steps ? 0 : schedule_.inside_overlap;
-      while (static_cast<int64_t>(travelling.size()) > left) {
-        wait(inside_[cluster], travelling.front());
-        travelling.pop_front();
+      while (static_cast<int64_t>(in_flight.size()) > left) {
+        wait(inside_[cluster], in_flight.front());
+        in_flight.pop_front();
       }
     }
   }
 
   void send(size_t piece, int64_t step) {
     const int64_t due = std::min(step + schedule_.overlap_steps, sends_.steps);
-    travelling_.push_back({piece, due, operate(leaders_, schedule_.pieces[piece])});
+    in_flight_.push_back({piece, due, operate(leaders_, schedule_.pieces[piece])});
   }
 
   void receive_due(int64_t step) {
-    for (; !travelling_.empty() && travelling_.front().due <= step; travelling_.pop_front()) {
-      receive(travelling_.front());
+    for (; !in_flight_.empty() && in_flight_.front().due <= step; in_flight_.pop_front()) {
+      receive(in_flight_.front());
     }
   }
 
-  void receive(const Travelling& one) {
+  void receive(const InFlight& one) {
     wait(leaders_, one.arrival);
     const double bytes = schedule_.pieces[one.piece].spread_bytes;
     if (!clustered() || bytes == 0) return;
@@ -252,8 +252,8 @@ class Player {
   Places leaders_;
   std::vector<Places> inside_;  // by cluster
   bool meets_inside_ = false;   // over lines, every step
-  std::deque<Travelling> travelling_;
-  std::vector<std::deque<std::vector<double>>> inside_travelling_;
+  std::deque<InFlight> in_flight_;
+  std::vector<std::deque<std::vector<double>>> inside_in_flight_;
 };
 
 }  // namespace

@@ -54,9 +54,9 @@ class AllReduce final : public Strategy {
     const transport::Key key{round.run, round.epoch, round.number, 0};
     worker_.communicator.start_all_reduce(key, gradients, codec_);
     const Stopwatch waiting;
-    worker_.slots.pause();
+    worker_.permits.pause();
     const auto done = worker_.communicator.wait_all_reduce(key, gradients, worker_.spec.timeout_s);
-    worker_.slots.resume();
+    worker_.permits.resume();
     if (!done) return tl::unexpected(done.error());
     return waiting.seconds();
   }

@@ -210,9 +210,9 @@ class Diloco final : public Strategy {
       const InFlight oldest = fragment.in_flight.front();
       const std::span<float> mean = pseudo_gradient(fragment, oldest.number);
       const Stopwatch waiting;
-      worker_.slots.pause();
+      worker_.permits.pause();
       auto done = cluster_.wait_all_reduce(oldest.key, mean, worker_.spec.timeout_s);
-      worker_.slots.resume();
+      worker_.permits.resume();
       report.exchange_seconds += waiting.seconds();
       if (!done) return done;
       fragment.in_flight.pop_front();

@@ -109,10 +109,10 @@ class Distro final : public Strategy {
   // Applies the payloads of a round as that round's step; returns the seconds spent waiting.
   Result<double> receive(const Round& round) {
     const Stopwatch waiting;
-    worker_.slots.pause();
+    worker_.permits.pause();
     const auto deliveries =
         worker_.communicator.wait_all_gather(key(round), worker_.spec.timeout_s);
-    worker_.slots.resume();
+    worker_.permits.resume();
     const double seconds = waiting.seconds();
     if (!deliveries) return tl::unexpected(deliveries.error());
     Round applied = round;

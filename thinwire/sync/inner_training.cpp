@@ -7,8 +7,8 @@ namespace thinwire::sync {
 namespace {
 
 std::unique_ptr<Strategy> make_inner(const Worker& worker, Cluster& cluster) {
-  const Worker inside{worker.params, worker.gradients, worker.threads,
-                      worker.slots,  cluster.inside(), worker.spec};
+  const Worker inside{worker.params,  worker.gradients, worker.threads,
+                      worker.permits, cluster.inside(), worker.spec};
   return make_strategy(inside, worker.spec.within);
 }
 

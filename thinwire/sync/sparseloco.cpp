@@ -85,9 +85,9 @@ class SparseLoco final : public Strategy {
     double seconds = 0;
     const auto wait = [&](const auto& operation) {
       const Stopwatch waiting;
-      worker_.slots.pause();
+      worker_.permits.pause();
       auto result = operation();
-      worker_.slots.resume();
+      worker_.permits.resume();
       seconds += waiting.seconds();
       return result;
     };

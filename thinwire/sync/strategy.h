@@ -38,7 +38,7 @@ struct Worker {
   tensor::Arena& params;     // what the model computes with
   tensor::Arena& gradients;  // mean over this worker's tokens in the round; scratch afterwards
   ThreadPool& threads;
-  SlotHold& slots;  // paused while waiting for others
+  PermitHold& permits;  // paused while waiting for others
   transport::Communicator& communicator;
   method::SyncSpec spec;
 };

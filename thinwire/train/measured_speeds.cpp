@@ -22,20 +22,20 @@ float speed_in(const Bytes& payload) {
 }  // namespace
 
 MeasuredSpeeds::MeasuredSpeeds(const config::Recipe& recipe, transport::Communicator& communicator,
-                               SlotHold& slots)
+                               PermitHold& permits)
     : recipe_(recipe),
       every_(method::rounds_of(recipe).every),
       communicator_(communicator),
-      slots_(slots) {
+      permits_(permits) {
   if (recipe.sync.shares != config::RowShares::kSpeed) return;
   speeds_.resize(static_cast<size_t>(communicator.size()));
   measured_.resize(2);
-  offered_.resize(1);
+  sent_.resize(1);
 }
 
 void MeasuredSpeeds::restored(uint64_t run, int64_t completed) {
   const int64_t last = completed / every_ * every_;
-  if (!speeds_.empty() && last > 0 && last + every_ < recipe_.train.steps) offer(run, last);
+  if (!speeds_.empty() && last > 0 && last + every_ < recipe_.train.steps) send(run, last);
 }
 
 void MeasuredSpeeds::computed(const Round& round, uint64_t rows, double seconds) {
@@ -44,19 +44,19 @@ void MeasuredSpeeds::computed(const Round& round, uint64_t rows, double seconds)
   measured_[1] += static_cast<float>(seconds);
   const auto completed = static_cast<int64_t>(round.step) + 1;
   if (completed % every_ != 0) return;
-  offered_[0] = measured_[1] > 0 ? measured_[0] / measured_[1] : 0;
+  sent_[0] = measured_[1] > 0 ? measured_[0] / measured_[1] : 0;
   measured_[0] = measured_[1] = 0;
-  if (completed + every_ < recipe_.train.steps) offer(round.run, completed);
+  if (completed + every_ < recipe_.train.steps) send(round.run, completed);
 }
 
 Result<bool> MeasuredSpeeds::collect(const Round& round) {
   const auto completed = static_cast<int64_t>(round.step) + 1;
   const bool due = completed % every_ == 0 && completed > every_ && completed < recipe_.train.steps;
   if (speeds_.empty() || !due) return false;
-  slots_.pause();
+  permits_.pause();
   const auto list =
       communicator_.wait_all_gather(key(round.run, completed - every_), recipe_.sync.timeout_s);
-  slots_.resume();
+  permits_.resume();
   if (!list) return tl::unexpected(list.error());
   const std::vector<float> before = speeds_;
   for (const transport::Delivery& one : *list) {
@@ -69,11 +69,11 @@ std::vector<StateTensor> MeasuredSpeeds::state() {
   if (speeds_.empty()) return {};
   return {{"speeds", speeds_, sync::Agreement::kConsensus},
           {"local.measured", measured_, sync::Agreement::kLocal},
-          {"local.offered_speed", offered_, sync::Agreement::kLocal}};
+          {"local.offered_speed", sent_, sync::Agreement::kLocal}};
 }
 
-void MeasuredSpeeds::offer(uint64_t run, int64_t completed) {
-  const std::span<const uint8_t> bytes = as_bytes(std::span<const float>(offered_));
+void MeasuredSpeeds::send(uint64_t run, int64_t completed) {
+  const std::span<const uint8_t> bytes = as_bytes(std::span<const float>(sent_));
   communicator_.start_all_gather(key(run, completed), Bytes(bytes.begin(), bytes.end()));
 }
 

@@ -22,7 +22,7 @@ class MeasuredSpeeds {
  public:
   // All arguments must outlive it.
   MeasuredSpeeds(const config::Recipe& recipe, transport::Communicator& communicator,
-                 SlotHold& slots);
+                 PermitHold& permits);
 
   // Rows per second of each member, 0 if unknown, the same on all; empty if shares are equal.
   std::span<const float> speeds() const { return speeds_; }
@@ -39,17 +39,17 @@ class MeasuredSpeeds {
   std::vector<StateTensor> state();
 
  private:
-  void offer(uint64_t run, int64_t completed);
+  void send(uint64_t run, int64_t completed);
   // The key of the exchange after `completed` steps.
   static transport::Key key(uint64_t run, int64_t completed);
 
   const config::Recipe& recipe_;
   const int64_t every_;
   transport::Communicator& communicator_;
-  SlotHold& slots_;
+  PermitHold& permits_;
   std::vector<float> speeds_;
   std::vector<float> measured_;  // rows and seconds of this round
-  std::vector<float> offered_;   // this worker's speed in the last round
+  std::vector<float> sent_;      // this worker's speed in the last round
 };
 
 }  // namespace thinwire::train

@@ -12,7 +12,7 @@ constexpr uint32_t kLosses = 0xffff'fffe;
 
 }  // namespace
 
-Result<double> shared_loss(transport::Communicator& communicator, SlotHold& slots, uint64_t run,
+Result<double> shared_loss(transport::Communicator& communicator, PermitHold& permits, uint64_t run,
                            int64_t completed, const EvalPart& part, double timeout_s) {
   const transport::Key key{run, 0, static_cast<uint64_t>(completed), kLosses};
   Bytes mine;
@@ -20,9 +20,9 @@ Result<double> shared_loss(transport::Communicator& communicator, SlotHold& slot
   writer.put(part.loss_sum);
   writer.put(part.tokens);
   communicator.start_all_gather(key, std::move(mine));
-  slots.pause();
+  permits.pause();
   const auto all = communicator.wait_all_gather(key, timeout_s);
-  slots.resume();
+  permits.resume();
   if (!all) return tl::unexpected(all.error());
   EvalPart sum;
   for (const transport::Delivery& one : *all) {

@@ -14,7 +14,7 @@ namespace thinwire::train {
 
 // The total after `completed` steps, with the same bits on every worker. Waits for the others, and
 // gives its cores back meanwhile.
-Result<double> shared_loss(transport::Communicator& communicator, SlotHold& slots, uint64_t run,
+Result<double> shared_loss(transport::Communicator& communicator, PermitHold& permits, uint64_t run,
                            int64_t completed, const EvalPart& part, double timeout_s);
 
 }  // namespace thinwire::train

@@ -39,7 +39,7 @@ Worker::Worker(const RunContext& context, transport::Communicator& communicator)
       communicator_(communicator),
       max_rows_(rows_a_pass(recipe_.train, communicator.size())),
       threads_(static_cast<int>(recipe_.train.threads)),
-      slots_(&context.cores, threads_.size()),
+      permits_(&context.cores, threads_.size()),
       params_(context.layout),
       gradients_(context.layout),
       model_(model::make_model({method::ModelSpec(recipe_),
@@ -47,8 +47,8 @@ Worker::Worker(const RunContext& context, transport::Communicator& communicator)
                                 params_, threads_, max_rows_, recipe_.train.sequence,
                                 model::parse_device(recipe_.train.device, communicator.rank())})),
       strategy_(sync::make_strategy(
-          {params_, gradients_, threads_, slots_, communicator_, method::sync_spec(recipe_)})),
-      speeds_(recipe_, communicator_, slots_),
+          {params_, gradients_, threads_, permits_, communicator_, method::sync_spec(recipe_)})),
+      speeds_(recipe_, communicator_, permits_),
       written_(context.first_step),
       best_(context.best) {
   restore();
@@ -222,7 +222,7 @@ bool Worker::evaluate_sets(int64_t completed, const std::string& suffix, int64_t
 bool Worker::exhausts_patience(int64_t completed) {
   if (recipe_.eval.patience == 0) return false;
   if (const auto part = std::exchange(watched_, std::nullopt)) {
-    const Result<double> loss = shared_loss(communicator_, slots_, context_.run_id, completed,
+    const Result<double> loss = shared_loss(communicator_, permits_, context_.run_id, completed,
                                             *part, recipe_.sync.timeout_s);
     if (!loss) throw_failure(completed, loss.error());
     best_.add(completed, *loss);
@@ -312,7 +312,7 @@ checkpoint::WorkerState Worker::state() {
     (agreed ? state.consensus : state.local).push_back({part.name, part.values});
   }
   for (const sync::StateBytes& part : strategy_->in_flight()) {
-    state.travelling.push_back({part.name, *part.bytes});
+    state.in_flight.push_back({part.name, *part.bytes});
   }
   return state;
 }

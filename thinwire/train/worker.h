@@ -42,7 +42,7 @@ struct RunContext {
   int64_t first_step = 0;
   const data::Rows& rows;
   const std::map<std::string, data::Rows>& validation;
-  CoreSlots& cores;
+  CorePermits& cores;
   RunSink& sink;
   const checkpoint::CheckpointReader* resume =
       nullptr;  // the checkpoint to resume from; null: a new run
@@ -102,7 +102,7 @@ class Worker {
   transport::Communicator& communicator_;
   const int64_t max_rows_;
   ThreadPool threads_;
-  SlotHold slots_;
+  PermitHold permits_;
   tensor::Arena params_;
   tensor::Arena gradients_;
   std::unique_ptr<model::Model> model_;

@@ -102,8 +102,8 @@ bool ChunkedSum::has_task() const {
 std::optional<SumTask> ChunkedSum::take() {
   if (!has_task()) return std::nullopt;
   ++readers_;
-  if (!to_code_.empty()) return coding_task();
-  if (!to_decode_.empty()) return decoding_task();
+  if (!to_code_.empty()) return encoding_task();
+  if (!to_decode_.empty()) return deencoding_task();
   const auto found = std::ranges::find_if(
       chunks_, [](const auto& entry) { return entry.second.taken < entry.second.pieces; });
   return forming_task(found->first, found->second);
@@ -154,7 +154,7 @@ WireChunk ChunkedSum::range_of(int owner) const {
   return wire_chunk(codec_->type, sum_.size(), static_cast<int>(members_.size()), place(owner));
 }
 
-SumTask ChunkedSum::coding_task() {
+SumTask ChunkedSum::encoding_task() {
   const auto [member, owner] = to_code_.front();
   to_code_.pop_front();
   const WireChunk range = range_of(owner);
@@ -189,7 +189,7 @@ SumTask ChunkedSum::forming_task(int owner, Chunk& chunk) {
   return task;
 }
 
-SumTask ChunkedSum::decoding_task() {
+SumTask ChunkedSum::deencoding_task() {
   const int owner = to_decode_.front();
   to_decode_.pop_front();
   const WireChunk range = range_of(owner);

@@ -98,9 +98,9 @@ class ChunkedSum {
   int place(int member) const;
   bool all_contributed() const;
   WireChunk range_of(int owner) const;
-  SumTask coding_task();
+  SumTask encoding_task();
   SumTask forming_task(int owner, Chunk& chunk);
-  SumTask decoding_task();
+  SumTask deencoding_task();
 
   std::vector<int> members_;
   std::vector<int> here_;
