@@ -5,7 +5,8 @@
 # folders. With LibTorch on, *_torch.cpp are taken and *_stub.cpp left out; with LibTorch off, the
 # other way round. A folder without sources gives a header-only target; one that does not exist is
 # skipped, and so is a dependency on it. main.cpp belongs to no library. With CUDA on, *.cu are taken
-# and *_nocuda.cpp left out; *_mpi.cpp and *_nompi.cpp are chosen likewise by whether there is an MPI.
+# and *_nocuda.cpp left out; *_mpi.cpp and *_nompi.cpp are chosen likewise by whether there is an MPI,
+# *_nats.cpp and *_nonats.cpp by whether there is libnats.
 #
 # COMPUTES: optimized more, for its loops run over tensors or texts. PRECOMPILE: headers compiled
 # once for this and all layers that name none.
@@ -34,6 +35,12 @@ function(thinwire_layer folder)
     list(FILTER sources EXCLUDE REGEX "_nompi\\.cpp$")
   else()
     list(FILTER sources EXCLUDE REGEX "_mpi\\.cpp$")
+  endif()
+
+  if(nats_FOUND)
+    list(FILTER sources EXCLUDE REGEX "_nonats\\.cpp$")
+  else()
+    list(FILTER sources EXCLUDE REGEX "_nats\\.cpp$")
   endif()
 
   if(THINWIRE_CUDA)
