@@ -9,6 +9,8 @@
 # Other .cpp files there are helpers and go into each of these programs. *_torch_test.cpp are left
 # out when LibTorch is off. All of them link thinwire_<folder> if that layer exists.
 #
+# *_nats_*test.cpp are left out where there is no libnats.
+#
 # C++ tests find files of the repository and of a folder of shared data, which may be absent, through
 # tests/paths.h. Python tests find both folders, and THINWIRE_BINARY, in their environment.
 
@@ -33,6 +35,9 @@ function(thinwire_tests folder)
   list(FILTER helpers EXCLUDE REGEX "_test\\.cpp$")
   if(NOT THINWIRE_TORCH)
     list(FILTER remaining EXCLUDE REGEX "_torch_test\\.cpp$")
+  endif()
+  if(NOT nats_FOUND)
+    list(FILTER remaining EXCLUDE REGEX "_nats_(multi_)?test\\.cpp$")
   endif()
   foreach(kind multi slow gpu unit)
     set(suffix "_${kind}_test")

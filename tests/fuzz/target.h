@@ -9,6 +9,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 #define FUZZ_TARGET(name) extern "C" int LLVMFuzzerTestOneInput
 #else
+int fuzz_courier(const uint8_t* data, size_t size);
 int fuzz_frame(const uint8_t* data, size_t size);
 int fuzz_note(const uint8_t* data, size_t size);
 int fuzz_sparse(const uint8_t* data, size_t size);

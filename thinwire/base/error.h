@@ -22,7 +22,14 @@ class UsageError : public Error {
 };
 
 // Why something that the network should have done did not happen.
-enum class FailureKind { kLostPeer, kDeadline, kCorruptPayload, kStaleRound, kAborted };
+enum class FailureKind {
+  kLostPeer,
+  kDeadline,
+  kCorruptPayload,
+  kStaleRound,
+  kAborted,
+  kRefused,  // by whoever was asked: not allowed, too large, no room
+};
 
 struct Failure {
   FailureKind kind;

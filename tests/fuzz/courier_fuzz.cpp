@@ -1,0 +1,87 @@
+// libFuzzer target of what comes from other hosts beside the ledger (preset fuzz): join tokens,
+// statements about payloads, answers of the server, and chunks of blobs. The first byte says which.
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "target.h"
+#include "thinwire/transport/blob.h"
+#include "thinwire/transport/jetstream.h"
+#include "thinwire/transport/join_token.h"
+#include "thinwire/transport/nkey.h"
+#include "thinwire/transport/payload_statement.h"
+
+namespace {
+
+using namespace thinwire::transport;  // NOLINT(google-build-using-namespace)
+using thinwire::Bytes;
+
+void require(bool holds) {
+  if (!holds) std::abort();
+}
+
+const thinwire::Signer& signer() {
+  static const auto one = thinwire::make_signer({1, 2, 3});
+  return *one;
+}
+
+void take_token(std::string_view text) {
+  const auto token = decode_join_token(text);
+  if (token) require(decode_join_token(encode_join_token(*token)) == *token);
+}
+
+void take_key(std::string_view text) {
+  const auto key = decode_public_key(NKeyKind::kUser, text);
+  if (key) require(encode_public_key(NKeyKind::kUser, *key) == text);
+  const auto seed = decode_seed(NKeyKind::kUser, text);
+  if (seed) require(encode_seed(NKeyKind::kUser, *seed) == text);
+}
+
+// What decodes was signed, and is encoded to the same bytes.
+void take_statement(std::span<const uint8_t> bytes) {
+  constexpr uint64_t kMost = 1 << 20;
+  const auto statement = decode_payload_statement(
+      bytes, [](int) { return signer().key(); }, kMost);
+  if (!statement) return;
+  require(statement->payload.bytes <= kMost);
+  const Bytes again = encode_payload_statement(*statement, signer());
+  require(std::ranges::equal(again, bytes));
+}
+
+// A list of names under its own hash, as anybody may make one, of whatever length it claims.
+void take_names(std::span<const uint8_t> bytes) {
+  thinwire::ByteReader reader(bytes);
+  const uint64_t length = reader.get<uint32_t>() % (8 * kMaxMessageBytes);
+  const auto names = reader.get_bytes(reader.remaining());
+  BlobAssembly assembly({thinwire::sha256(names), length});
+  while (const auto name = assembly.next()) {
+    if (!assembly.add(*name, names) && !assembly.add(*name, {})) break;
+  }
+  if (assembly.complete()) require(assembly.take().size() == length);
+}
+
+}  // namespace
+
+FUZZ_TARGET(courier)(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const std::span<const uint8_t> bytes(data + 1, size - 1);
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  switch (data[0] % 5) {
+    case 0:
+      take_token(text);
+      break;
+    case 1:
+      take_key(text);
+      break;
+    case 2:
+      take_statement(bytes);
+      break;
+    case 3:
+      (void)parse_store_answer(bytes);
+      (void)parse_answer(bytes);
+      break;
+    default:
+      take_names(bytes);
+  }
+  return 0;
+}

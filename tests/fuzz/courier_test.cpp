@@ -1,0 +1,53 @@
+// Runs the fuzz target of what comes from other hosts briefly: on valid input, damaged, and noise.
+#include <gtest/gtest.h>
+
+#include "target.h"
+#include "thinwire/base/rng.h"
+#include "thinwire/transport/certificates.h"
+#include "thinwire/transport/join_token.h"
+#include "thinwire/transport/nkey.h"
+#include "thinwire/transport/payload_statement.h"
+
+namespace thinwire::transport {
+namespace {
+
+Bytes text(uint8_t kind, std::string_view content) {
+  Bytes input = {kind};
+  ByteWriter(input).put_bytes(as_bytes(content));
+  return input;
+}
+
+std::vector<Bytes> valid_inputs() {
+  const Seed seed = {1, 2, 3};
+  const auto signer = make_signer(seed);
+  const std::string authority = make_authority({0, 4'000'000'000}).certificate;
+  const Bytes statement = encode_payload_statement({{1, 2, 3, 4}, 5, {{}, 900}}, *signer);
+  const std::string names(96, 'n');
+  return {text(0, encode_join_token({"host:1", "run", authority, seed})),
+          text(1, encode_public_key(NKeyKind::kUser, signer->key())),
+          text(1, encode_seed(NKeyKind::kUser, seed)),
+          text(2, {reinterpret_cast<const char*>(statement.data()), statement.size()}),
+          text(3, R"({"stream":"r-blobs","seq":1})"),
+          text(3, R"({"error":{"code":400,"err_code":10071,"description":"wrong"}})"),
+          text(4, std::string("\0\0\x08\0", 4) + names),
+          text(4, std::string(4, '\0'))};
+}
+
+TEST(CourierFuzz, TargetSurvivesDamagedInputAndNoise) {
+  Rng rng(6, 1);
+  const std::vector<Bytes> valid = valid_inputs();
+  for (const Bytes& input : valid) fuzz_courier(input.data(), input.size());
+  for (int round = 0; round < 5000; ++round) {
+    Bytes input = valid[rng.below(valid.size())];
+    for (uint64_t i = 0; i < 1 + rng.below(4); ++i) {
+      input[rng.below(input.size())] = static_cast<uint8_t>(rng.bits());
+    }
+    if (rng.below(4) == 0) input.resize(rng.below(input.size() + 1));
+    fuzz_courier(input.data(), input.size());
+    for (uint8_t& byte : input) byte = static_cast<uint8_t>(rng.bits());
+    fuzz_courier(input.data(), input.size());
+  }
+}
+
+}  // namespace
+}  // namespace thinwire::transport

@@ -1,0 +1,117 @@
+// The courier over a real nats-server.
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "nats_run.h"
+#include "thinwire/transport/courier_nats.h"
+
+namespace thinwire::transport {
+namespace {
+
+INSTANTIATE_TEST_SUITE_P(Nats, CourierContract, testing::Values([] {
+                           return std::unique_ptr<CourierWorld>(new NatsRun);
+                         }));
+
+TEST(NatsServer, MakingStoresThatAreThereChangesNothing) {
+  NatsRun run;
+  const auto here = run.connect("here");
+  ASSERT_TRUE(append(run, *here, "ledger", 0, "one"));
+  EXPECT_TRUE(create_nats_stores(run.options("here"), {"ledger"}, {}));
+  EXPECT_EQ(append(run, *here, "ledger", 1, "two").value_or(0), 2u);
+}
+
+// Whatever was acknowledged before a kill -9 is there afterwards, at the same address, and couriers
+// go on by themselves: with what they were doing, and with reading where they were.
+TEST(NatsServer, NothingAcknowledgedIsLostByKill) {
+  NatsRun run;
+  const auto here = run.connect("here");
+  const auto there = run.connect("there");
+  Mail<uint64_t> read;
+  const auto reading =
+      there->read("ledger", 1, [&](uint64_t sequence, const Bytes&) { read.add(sequence); });
+  const int port = run.server().port();
+  std::vector<Bytes> blobs;
+  for (uint64_t kills = 0; kills < 3; ++kills) {
+    blobs.push_back(random_bytes(4 * kMaxMessageBytes + 3, kills));
+    ASSERT_TRUE(put(run, *here, blobs.back()));
+    ASSERT_EQ(append(run, *here, "ledger", kills, "record").value_or(0), kills + 1);
+    Mail<bool> stored;
+    const auto under_way = std::make_shared<const Bytes>(random_bytes(8'000'000, 77 + kills));
+    here->put(under_way, Priority::kBulk,
+              [&](const Result<void>& done) { stored.add(done.has_value()); });
+    run.server().signal(SIGKILL);
+    while (run.server().alive()) usleep(1000);
+    run.server().revive();
+    EXPECT_EQ(run.server().port(), port);
+    ASSERT_TRUE(run.wait(stored, 1));
+    EXPECT_THAT(stored.all(), testing::ElementsAre(true));
+    for (const Bytes& blob : blobs) {
+      const auto fetched = get(run, *there, blob_id(blob), {"here"});
+      ASSERT_TRUE(fetched) << fetched.error().message;
+      EXPECT_EQ(*fetched, blob);
+    }
+    ASSERT_TRUE(run.wait(read, kills + 1));
+  }
+  EXPECT_THAT(read.all(), testing::ElementsAre(1, 2, 3));
+}
+
+// Its certificate, port and store are its folder's.
+TEST(NatsServer, ComesBackAsItWas) {
+  const TestFolder folder;
+  const Seed seed = make_seed();
+  const NatsSettings settings{
+      .host = "127.0.0.1", .folder = folder.path(), .run = "run", .streams = {}};
+  const std::vector<NatsUser> users = {{"here", make_signer(seed)->key(), NatsRole::kCoordinator}};
+  int port = 0;
+  std::string authority;
+  {
+    const NatsServer server(settings, users, kNatsPatience);
+    port = server.port();
+    authority = server.authority();
+  }
+  const NatsServer again(settings, users, kNatsPatience);
+  EXPECT_EQ(again.port(), port);
+  EXPECT_EQ(again.authority(), authority);
+  EXPECT_EQ(fs::status(folder.path()).permissions(), fs::perms::owner_all);
+}
+
+TEST(NatsServer, WhatItDoesNotAcceptIsAnErrorWithItsReason) {
+  const TestFolder folder;
+  const NatsSettings settings{
+      .host = "no.such.host.invalid", .folder = folder.path(), .run = "run", .streams = {}};
+  try {
+    const NatsServer server(settings, {}, kNatsPatience);
+    FAIL() << "it listens at an address that does not exist";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("nats-server ended with"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("no.such.host.invalid"));
+  }
+}
+
+// The pipe's writing end goes on to the server, so the pipe ends when both have ended.
+TEST(NatsServer, EndsWithItsParent) {
+  const TestFolder folder;
+  const NatsSettings settings{
+      .host = "127.0.0.1", .folder = folder.path(), .run = "run", .streams = {}};
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t parent = fork();
+  if (parent == 0) {
+    const NatsServer server(settings, {}, kNatsPatience);
+    const char ready = 'r';
+    if (write(ends[1], &ready, 1) != 1) _exit(1);
+    while (true) pause();
+  }
+  close(ends[1]);
+  char byte = 0;
+  ASSERT_EQ(read(ends[0], &byte, 1), 1) << "the server did not start";
+  ASSERT_EQ(kill(parent, SIGKILL), 0);
+  EXPECT_EQ(read(ends[0], &byte, 1), 0);
+  close(ends[0]);
+  waitpid(parent, nullptr, 0);
+}
+
+}  // namespace
+}  // namespace thinwire::transport

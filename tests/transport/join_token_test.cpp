@@ -1,0 +1,65 @@
+#include "thinwire/transport/join_token.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "thinwire/transport/certificates.h"
+
+namespace thinwire::transport {
+namespace {
+
+using testing::HasSubstr;
+
+JoinToken token() {
+  static const std::string authority = make_authority({0, 4'000'000'000}).certificate;
+  Seed secret;
+  secret.fill(0xa5);
+  return {"host.example:4222", "run-1", authority, secret};
+}
+
+TEST(JoinToken, OneStringHoldsEverything) {
+  const std::string text = encode_join_token(token());
+  EXPECT_EQ(text.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"), text.npos);
+  const auto decoded = decode_join_token(text);
+  ASSERT_TRUE(decoded) << decoded.error().message;
+  EXPECT_EQ(*decoded, token());
+}
+
+TEST(JoinToken, BrokenLinesDoNotMatter) {
+  std::string text = encode_join_token(token());
+  text.insert(80, "\r\n  ");
+  EXPECT_TRUE(decode_join_token("  " + text + "\n"));
+}
+
+TEST(JoinToken, EveryAlteredOrMissingLetterIsNoticed) {
+  const std::string text = encode_join_token(token());
+  for (size_t i = 0; i < text.size(); ++i) {
+    std::string altered = text;
+    altered[i] = altered[i] == 'A' ? 'B' : 'A';
+    EXPECT_FALSE(decode_join_token(altered)) << i;
+    EXPECT_FALSE(decode_join_token(text.substr(0, i))) << i;
+  }
+}
+
+TEST(JoinToken, AFailureSaysWhatATokenLooksLikeAndNothingOfTheSecret) {
+  const std::string text = encode_join_token(token());
+  const auto decoded = decode_join_token(text.substr(0, text.size() - 3));
+  ASSERT_FALSE(decoded);
+  EXPECT_THAT(decoded.error().message, HasSubstr("begins with TW1"));
+  EXPECT_THAT(decoded.error().message, testing::Not(HasSubstr(text.substr(10, 8))));
+}
+
+TEST(JoinToken, AddressesAndRunsThatCannotBeAreErrors) {
+  for (const char* address :
+       {"", "host", "host:", "host:0", "host:65536", ":1", "a b:1", "\x1b[31mhost:1", "host:1x"}) {
+    JoinToken wrong = token();
+    wrong.address = address;
+    EXPECT_THROW(encode_join_token(wrong), UsageError) << address;
+  }
+  JoinToken wrong = token();
+  wrong.run = "a.b";
+  EXPECT_THROW(encode_join_token(wrong), UsageError);
+}
+
+}  // namespace
+}  // namespace thinwire::transport

@@ -1,0 +1,318 @@
+// What somebody may try who reaches the server, with no key, a foreign one, or one of a member.
+// docs/security.md names each.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "nats_run.h"
+#include "thinwire/base/clock.h"
+#include "thinwire/transport/certificates.h"
+#include "thinwire/transport/nats_subjects.h"
+#include "thinwire/transport/payload_statement.h"
+
+namespace thinwire::transport {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// A bare connection, of somebody who keeps to no protocol.
+class Socket {
+ public:
+  explicit Socket(int port) : file_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    connected_ =
+        ::connect(file_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+    const timeval patience{.tv_sec = static_cast<time_t>(kNatsPatience), .tv_usec = 0};
+    ::setsockopt(file_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  }
+  ~Socket() { ::close(file_); }
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+
+  bool connected() const { return connected_; }
+  void send(std::string_view text) const {
+    (void)::send(file_, text.data(), text.size(), MSG_NOSIGNAL);
+  }
+  // Until the server closes; "hangs" behind it where it does not.
+  std::string rest() const {
+    std::string all;
+    char buffer[4096];
+    ssize_t got = 0;
+    while ((got = ::recv(file_, buffer, sizeof(buffer), 0)) > 0) {
+      all.append(buffer, static_cast<size_t>(got));
+    }
+    return got < 0 && errno != ECONNRESET ? all + "hangs" : all;
+  }
+
+ private:
+  int file_;
+  bool connected_ = false;
+};
+
+// A member with the library in its own hands.
+struct Intruder {
+  Intruder(NatsRun& run, const std::string& name) {
+    auto made = connect_nats(
+        run.options(name).target,
+        {[this](NatsMessage message) { heard.add(std::move(message)); }, [](bool) {},
+         [this](std::string text) { refused.add(std::move(text)); }, [](const std::string&) {}});
+    EXPECT_TRUE(made) << made.error().message;
+    connection = std::move(*made);
+  }
+  Mail<NatsMessage> heard;
+  Mail<std::string> refused;
+  std::unique_ptr<NatsConnection> connection;
+};
+
+FailureKind refusal_of(const NatsOptions& options) {
+  const auto courier = connect_nats_courier(options);
+  return courier ? FailureKind::kAborted : courier.error().kind;
+}
+
+TEST(Threats, AServerOfAnotherAuthorityIsNotBelieved) {
+  NatsRun run;
+  NatsOptions options = run.options("here");
+  options.target.ca_pem = make_authority({0, 4'000'000'000}).certificate;
+  EXPECT_EQ(refusal_of(options), FailureKind::kRefused);
+}
+
+// Its certificate ran out yesterday.
+TEST(Threats, AnExpiredCertificateIsNotBelieved) {
+  const TestFolder folder;
+  const auto now = static_cast<int64_t>(unix_seconds());
+  constexpr int64_t kDay = 86400;
+  const Certificate authority = make_authority({now - 9 * kDay, now + 9 * kDay});
+  const Certificate old = make_server_certificate(authority, {now - 9 * kDay, now - kDay});
+  write_file(folder.path() / "authority.pem", authority.certificate);
+  write_file(folder.path() / "server.pem", old.certificate);
+  write_file(folder.path() / "server.key", old.key);
+  const Seed seed = make_seed();
+  const NatsServer server(
+      {.host = "127.0.0.1", .folder = folder.path(), .run = "run", .streams = {}},
+      {{"here", make_signer(seed)->key(), NatsRole::kMember}}, kNatsPatience);
+  const NatsOptions options{
+      .target = {{"127.0.0.1:" + std::to_string(server.port())}, server.authority(), seed, 5},
+      .run = "run",
+      .self = "here"};
+  EXPECT_EQ(refusal_of(options), FailureKind::kRefused);
+}
+
+TEST(Threats, NobodyIsServedWithoutTls) {
+  NatsRun run;
+  const Socket socket(run.server().port());
+  ASSERT_TRUE(socket.connected());
+  socket.send("CONNECT {\"verbose\":true}\r\nPING\r\n");
+  const std::string answer = socket.rest();
+  EXPECT_THAT(answer, HasSubstr("\"tls_required\":true"));
+  EXPECT_THAT(answer, testing::Not(HasSubstr("PONG")));
+  EXPECT_THAT(answer, testing::Not(HasSubstr("hangs")));
+}
+
+TEST(Threats, AKeyThatTheServerDoesNotKnowIsRefused) {
+  NatsRun run;
+  EXPECT_EQ(refusal_of(run.options("stranger")), FailureKind::kRefused);
+}
+
+TEST(Threats, ARevokedMemberLosesItsConnection) {
+  NatsRun run;
+  run.add("member", NatsRole::kMember);
+  const auto member = run.connect("member");
+  ASSERT_TRUE(put(run, *member, {1}));
+  run.revoke("member");
+  const Result<void> stored = put(run, *member, {2});
+  ASSERT_FALSE(stored);
+  EXPECT_EQ(stored.error().kind, FailureKind::kRefused);
+  EXPECT_FALSE(member->connected());
+  EXPECT_EQ(refusal_of(run.options("member")), FailureKind::kRefused);
+}
+
+TEST(Threats, AMemberCannotPublishUnderAnothersName) {
+  NatsRun run;
+  run.add("member", NatsRole::kMember);
+  Intruder member(run, "member");
+  const NatsSubjects subjects("run");
+  const std::vector<std::string> foreign = {subjects.chunk("here", std::string(64, 'a')),
+                                            subjects.statement("here", "offers"),
+                                            subjects.record("ledger"),
+                                            subjects.stored_record("ledger"),
+                                            subjects.purge(subjects.chunk_store()),
+                                            "$JS.API.STREAM.DELETE.run-log-ledger",
+                                            "other-run.say.member.offers",
+                                            "_INBOX.here.1"};
+  for (size_t i = 0; i < foreign.size(); ++i) {
+    ASSERT_TRUE(member.connection->publish(foreign[i], "", {}, {}));
+    ASSERT_TRUE(run.wait(member.refused, i + 1)) << foreign[i];
+    EXPECT_THAT(member.refused.all()[i], HasSubstr(foreign[i]));
+  }
+}
+
+TEST(Threats, OnlyCoordinatorsAppendAndDrop) {
+  NatsRun run;
+  run.add("member", NatsRole::kMember);
+  const auto member = run.connect("member");
+  const auto appended = append(run, *member, "ledger", 0, "mine");
+  ASSERT_FALSE(appended);
+  EXPECT_EQ(appended.error().kind, FailureKind::kRefused);
+  const auto dropped =
+      answer_of<void>(run, [&](auto done) { member->drop(sha256({}), "here", std::move(done)); });
+  ASSERT_FALSE(dropped);
+  EXPECT_EQ(dropped.error().kind, FailureKind::kRefused);
+}
+
+TEST(Threats, NewcomersAndObserversStoreNothing) {
+  NatsRun run;
+  run.add("newcomer", NatsRole::kNewcomer);
+  run.add("observer", NatsRole::kObserver);
+  for (const char* name : {"newcomer", "observer"}) {
+    const auto courier = run.connect(name);
+    const auto stored = put(run, *courier, {1});
+    ASSERT_FALSE(stored);
+    EXPECT_EQ(stored.error().kind, FailureKind::kRefused) << name;
+  }
+}
+
+// The server answers wherever a member asks it to, under anybody's name: a statement is believed by
+// its signature only.
+TEST(Threats, AStatementInAnothersNameIsNotSignedByIt) {
+  NatsRun run;
+  run.add("member", NatsRole::kMember);
+  const auto there = run.connect("there");
+  Mail<Bytes> offers;
+  const auto listening = there->subscribe(
+      "here", "offers", [&](const std::string&, Bytes said) { offers.add(std::move(said)); });
+  flush(run, *there);
+
+  const auto own = make_signer(run.options("member").target.identity);
+  const PublicKey heres = make_signer(run.options("here").target.identity)->key();
+  const Bytes forged = encode_payload_statement({{1, 0, 2, 0}, /*member=*/0, {{}, 900}}, *own);
+  const auto member = run.connect("member");
+  ASSERT_TRUE(put(run, *member, forged));
+  Intruder intruder(run, "member");
+  const NatsSubjects subjects("run");
+  ASSERT_TRUE(intruder.connection->publish(subjects.get_chunk("member", to_hex(sha256(forged))),
+                                           subjects.statement("here", "offers"), {}, {}));
+  ASSERT_TRUE(run.wait(offers, 1));
+  EXPECT_EQ(offers.all().front(), forged) << "the server has carried it";
+  EXPECT_FALSE(decode_payload_statement(
+      offers.all().front(), [&](int) { return heres; }, 1000));
+}
+
+// The same way, a member may announce a record that is none, with headers as the server writes
+// them: readers ask the store.
+TEST(Threats, AnAnnouncedRecordThatIsNotStoredIsNotRead) {
+  NatsRun run;
+  run.add("member", NatsRole::kMember);
+  const auto here = run.connect("here");
+  const auto there = run.connect("there");
+  ASSERT_TRUE(append(run, *here, "ledger", 0, "true"));
+  Mail<Bytes> records;
+  const auto reading =
+      there->read("ledger", 1, [&](uint64_t, Bytes record) { records.add(std::move(record)); });
+  ASSERT_TRUE(run.wait(records, 1));
+
+  Intruder intruder(run, "member");
+  const NatsSubjects subjects("run");
+  const std::string chunk(64, 'b');
+  intruder.connection->subscribe("_INBOX.member.x");
+  ASSERT_TRUE(intruder.connection->publish(
+      subjects.chunk("member", chunk), "_INBOX.member.x",
+      {{"Nats-Stream", subjects.record_store("ledger")}, {"Nats-Sequence", "2"}},
+      bytes_of("forged")));
+  ASSERT_TRUE(run.wait(intruder.heard, 1));
+  ASSERT_TRUE(intruder.connection->publish(subjects.get_chunk("member", chunk),
+                                           subjects.stored_record("ledger"), {}, {}));
+  ASSERT_TRUE(append(run, *here, "ledger", 1, "also true"));
+  ASSERT_TRUE(run.wait(records, 2));
+  EXPECT_THAT(records.all(), ElementsAre(bytes_of("true"), bytes_of("also true")));
+}
+
+// Under the name of a chunk lies something else.
+TEST(Threats, AnAlteredChunkIsNotTaken) {
+  NatsRun run;
+  run.add("member", NatsRole::kMember);
+  const Bytes blob = random_bytes(1000, 1);
+  Intruder intruder(run, "member");
+  intruder.connection->subscribe("_INBOX.member.x");
+  ASSERT_TRUE(
+      intruder.connection->publish(NatsSubjects("run").chunk("member", to_hex(blob_id(blob).name)),
+                                   "_INBOX.member.x", {}, random_bytes(1000, 2)));
+  ASSERT_TRUE(run.wait(intruder.heard, 1));
+  const auto here = run.connect("here");
+  const auto altered = get(run, *here, blob_id(blob), {"member"});
+  ASSERT_FALSE(altered);
+  EXPECT_EQ(altered.error().kind, FailureKind::kCorruptPayload);
+  ASSERT_TRUE(put(run, *here, blob));
+  EXPECT_TRUE(get(run, *here, blob_id(blob), {"member", "here"}));
+}
+
+// What is stored stays as it is.
+TEST(Threats, AStoredChunkCannotBeReplaced) {
+  NatsRun run;
+  const auto here = run.connect("here");
+  const Bytes blob = random_bytes(1000, 1);
+  ASSERT_TRUE(put(run, *here, blob));
+  Intruder intruder(run, "here");
+  intruder.connection->subscribe("_INBOX.here.x");
+  ASSERT_TRUE(
+      intruder.connection->publish(NatsSubjects("run").chunk("here", to_hex(blob_id(blob).name)),
+                                   "_INBOX.here.x", {}, random_bytes(1000, 2)));
+  ASSERT_TRUE(run.wait(intruder.heard, 1));
+  EXPECT_TRUE(get(run, *here, blob_id(blob), {"here"}));
+}
+
+TEST(Threats, AMessageBeyondTheLimitIsRefused) {
+  NatsRun run;
+  Intruder intruder(run, "here");
+  const auto sent = intruder.connection->publish(NatsSubjects("run").statement("here", "offers"),
+                                                 "", {}, Bytes(2 * kMaxMessageBytes));
+  ASSERT_FALSE(sent);
+  EXPECT_EQ(sent.error().kind, FailureKind::kRefused);
+}
+
+// Connections that never say who they are end by the limit for handshakes, and others are served
+// meanwhile.
+TEST(Threats, HalfOpenConnectionsAreClosed) {
+  NatsRun run({.handshake_s = 0.5});
+  const auto here = run.connect("here");
+  std::vector<std::unique_ptr<Socket>> sockets;
+  for (int i = 0; i < 200; ++i) sockets.push_back(std::make_unique<Socket>(run.server().port()));
+  EXPECT_TRUE(put(run, *here, random_bytes(100'000, 1)));
+  EXPECT_TRUE(run.connect("there")->connected());
+  for (const auto& socket : sockets) EXPECT_THAT(socket->rest(), testing::Not(HasSubstr("hangs")));
+}
+
+// More connections than the server takes are turned away; those it has go on.
+TEST(Threats, ConnectionsAreLimited) {
+  NatsRun run({.connections = 10, .handshake_s = 20});
+  const auto here = run.connect("here");
+  std::vector<std::unique_ptr<Socket>> sockets;
+  for (int i = 0; i < 30; ++i) sockets.push_back(std::make_unique<Socket>(run.server().port()));
+  EXPECT_THAT(sockets.back()->rest(), testing::Not(HasSubstr("hangs")));
+  EXPECT_TRUE(put(run, *here, random_bytes(100'000, 1)));
+}
+
+// A token's user expires.
+TEST(Threats, AnExpiredUserIsLeftOut) {
+  const TestFolder folder;
+  const Seed seed = make_seed();
+  std::vector<NatsUser> users = {{"here", make_signer(seed)->key(), NatsRole::kMember}};
+  users[0].expires = static_cast<int64_t>(unix_seconds()) - 1;
+  const NatsServer server(
+      {.host = "127.0.0.1", .folder = folder.path(), .run = "run", .streams = {}}, users,
+      kNatsPatience);
+  const NatsOptions options{
+      .target = {{"127.0.0.1:" + std::to_string(server.port())}, server.authority(), seed, 5},
+      .run = "run",
+      .self = "here"};
+  EXPECT_EQ(refusal_of(options), FailureKind::kRefused);
+}
+
+}  // namespace
+}  // namespace thinwire::transport

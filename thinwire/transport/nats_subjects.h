@@ -1,0 +1,48 @@
+// The subjects of a run on a NATS server: what couriers publish and hear, and by what the server
+// decides who may (nats_config.h). docs/formats.md, "Subjects".
+#pragma once
+
+#include <string>
+
+#include "thinwire/base/sha256.h"
+
+namespace thinwire::transport {
+
+// `run` and all names are courier names (is_courier_name), or "*" for all, where a subject is
+// listened to or allowed.
+class NatsSubjects {
+ public:
+  explicit NatsSubjects(std::string run) : run_(std::move(run)) {}
+
+  const std::string& run() const { return run_; }
+  std::string statement(const std::string& from, const std::string& topic) const {
+    return run_ + ".say." + from + "." + topic;
+  }
+  std::string chunk(const std::string& holder, const std::string& name) const {
+    return run_ + ".blob." + holder + "." + name;
+  }
+  // Of the JetStream stream that keeps chunks, and of those that keep records.
+  std::string chunk_store() const { return run_ + "-blobs"; }
+  std::string record_store(const std::string& stream) const { return run_ + "-log-" + stream; }
+  // Where records are published, and where the server publishes them again once they are stored.
+  std::string record(const std::string& stream) const { return run_ + ".log." + stream; }
+  std::string stored_record(const std::string& stream) const { return run_ + ".kept." + stream; }
+
+  // JetStream's own: the last message of a subject, a message by its sequence, and administration.
+  std::string get_chunk(const std::string& holder, const std::string& name) const {
+    return "$JS.API.DIRECT.GET." + chunk_store() + "." + chunk(holder, name);
+  }
+  std::string get_record(const std::string& stream) const {
+    return "$JS.API.DIRECT.GET." + record_store(stream);
+  }
+  std::string create(const std::string& store) const { return "$JS.API.STREAM.CREATE." + store; }
+  std::string purge(const std::string& store) const { return "$JS.API.STREAM.PURGE." + store; }
+
+  // Everything under it is answers to one participant.
+  static std::string inbox(const std::string& name) { return "_INBOX." + name; }
+
+ private:
+  std::string run_;
+};
+
+}  // namespace thinwire::transport
