@@ -19,6 +19,8 @@ namespace {
 struct Pair {
   const method::OptimizerSpec* optimizer;
   const method::Method* method;
+  std::string variant = {};               // of the optimizer; empty: its defaults
+  std::vector<std::string> options = {};  // that make it
 
   std::vector<std::string> overrides() const {
     std::vector<std::string> fields = {"optim.method=" + std::string(optimizer->name),
@@ -28,9 +30,30 @@ struct Pair {
     if (method->name == "distro") {
       fields.push_back("distro.update=" + std::string(optimizer->name));
     }
+    fields.insert(fields.end(), options.begin(), options.end());
     return fields;
   }
+  std::string name() const {
+    return std::string(optimizer->name) + variant + "_" + std::string(method->name);
+  }
 };
+
+// Subspaces that are renewed during the run, under a method whose replicas share gradients and one
+// whose workers have their own.
+void append_renewals(std::vector<Pair>& pairs) {
+  const auto add = [&](const char* optimizer, const char* variant,
+                       const std::vector<std::string>& options) {
+    for (const char* method : {"allreduce", "diloco"}) {
+      Pair pair = {&method::find_optimizer(optimizer), &method::find_method(method), variant};
+      for (const std::string& option : options) {
+        pair.options.push_back(std::string(optimizer) + "." + option);
+      }
+      pairs.push_back(pair);
+    }
+  };
+  add("galore", "Renewed", {"refresh=3", "rank=5"});
+  add("galore", "Rotated", {"refresh=4", "moments=rotate", "ranks=[\"*.mlp.*=0\"]"});
+}
 
 std::vector<Pair> all_pairs() {
   std::vector<Pair> pairs;
@@ -44,6 +67,7 @@ std::vector<Pair> all_pairs() {
       }
     }
   }
+  append_renewals(pairs);
   return pairs;
 }
 
@@ -74,7 +98,9 @@ TEST_P(OptimizerContract, ReplicasAgreeAndTheRunEnds) {
 
 TEST_P(OptimizerContract, ResumeIsBitwise) {
   const TrainResult whole = train(recipe({"checkpoint.every=1", "checkpoint.keep=100"}), {});
-  for (const int64_t step : {1, 6, 11}) {
+  std::vector<int64_t> steps = {1, 6, 11};
+  if (!GetParam().variant.empty()) steps = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+  for (const int64_t step : steps) {
     const fs::path copy = folder_ / ("from" + std::to_string(step));
     copy_run(folder_ / "run", copy, step);
     const TrainResult resumed = train(recipe({"run.dir=" + copy.string()}), {});
@@ -106,10 +132,7 @@ TEST_P(OptimizerContract, TheStateHeldIsTheStatePredicted) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Pairs, OptimizerContract, testing::ValuesIn(all_pairs()),
-                         [](const auto& pair) {
-                           return std::string(pair.param.optimizer->name) + "_" +
-                                  std::string(pair.param.method->name);
-                         });
+                         [](const auto& pair) { return pair.param.name(); });
 
 }  // namespace
 }  // namespace thinwire::launch

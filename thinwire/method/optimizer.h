@@ -3,6 +3,7 @@
 // that predicted memory is the memory that is held. The arithmetic is in optim/.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string_view>
@@ -25,6 +26,7 @@ struct OptimizerOptions {
   const OptimizerSpec* spec = nullptr;  // the one that [optim] method names; never null in use
   double lr = 0;                        // highest of the schedule
   double weight_decay = 0;
+  uint64_t seed = 0;                                                            // of the run
   std::map<std::string_view, std::shared_ptr<const config::Section>> sections;  // of all, by name
 
   template <typename Options>

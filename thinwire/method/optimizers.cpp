@@ -10,6 +10,7 @@
 #include "thinwire/config/recipe.h"
 #include "thinwire/config/values.h"
 #include "thinwire/method/adamw.h"
+#include "thinwire/method/galore.h"
 #include "thinwire/method/muon.h"
 
 namespace thinwire::method {
@@ -17,6 +18,7 @@ namespace {
 
 constexpr std::array kOptimizers = {
     &kAdamw,
+    &kGalore,
     &kMuon,
 };
 
@@ -41,6 +43,7 @@ OptimizerOptions optimizer_options(const config::Recipe& recipe) {
   options.spec = &find_optimizer(recipe.optim.method);
   options.lr = recipe.optim.lr;
   options.weight_decay = recipe.optim.weight_decay;
+  options.seed = static_cast<uint64_t>(recipe.run.seed);
   for (const OptimizerSpec* optimizer : kOptimizers) {
     options.sections[optimizer->name] =
         recipe.section<config::Section>(std::string(optimizer->name)).clone();

@@ -4,6 +4,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/optim/adamw.h"
+#include "thinwire/optim/galore.h"
 #include "thinwire/optim/muon.h"
 #include "thinwire/optim/optimizer.h"
 
@@ -12,6 +13,7 @@ namespace {
 
 constexpr std::array kOptimizers = {
     OptimizerEntry{"adamw", make_adamw},
+    OptimizerEntry{"galore", make_galore},
     OptimizerEntry{"muon", make_muon},
 };
 
