@@ -12,7 +12,7 @@ The basis is renewed where (t - offset) mod every = 0 and t > 0, with offset = i
 matrices, and where there is none yet:
 
     one side:   P = orth(G G'P)   or   Q = orth(G'G Q)
-    two sides:  P = orth(G Q), then Q = orth(G'P)
+    two sides:  P = orth(G Q) and Q = orth(G'P), both of the bases before
 
 orth: the Q of a QR decomposition whose R has a positive diagonal. At first there are 4 such iterations, from P = signs
 (and Q = signs): entry i (row-major, of P' [r, rows]) is 1 where bit i mod 64 of splitmix64(s + i // 64) is set, else -1,
@@ -81,8 +81,7 @@ class Matrix:
             self.q = signs((self.rank, self.shape[1]), derive(self.seed, 2)).T
         for _ in range(FIRST_ITERATIONS if first else 1):
             if self.left and self.right:
-                self.p = orth(g @ self.q)
-                self.q = orth(g.T @ self.p)
+                self.p, self.q = orth(g @ self.q), orth(g.T @ self.p)
             elif self.left:
                 self.p = orth(g @ (g.T @ self.p))
             else:

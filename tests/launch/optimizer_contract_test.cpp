@@ -5,6 +5,7 @@
 #include <set>
 
 #include "tests/launch/copied_run.h"
+#include "tests/paths.h"
 #include "tests/sync/replicas.h"
 #include "tests/tiny_run.h"
 #include "thinwire/base/error.h"
@@ -48,11 +49,19 @@ void append_renewals(std::vector<Pair>& pairs) {
       for (const std::string& option : options) {
         pair.options.push_back(std::string(optimizer) + "." + option);
       }
+      if (pair.variant == "Tied") pair.options.emplace_back("model.tied=true");
       pairs.push_back(pair);
     }
   };
   add("galore", "Renewed", {"refresh=3", "rank=5"});
   add("galore", "Rotated", {"refresh=4", "moments=rotate", "ranks=[\"*.mlp.*=0\"]"});
+  add("natural_galore", "Rotated", {"refresh=3", "history=4", "moments=rotate"});
+  add("natural_galore", "Cleared",
+      {"refresh=3", "sides=two", "history=5", "at_refresh=clear", "damping_is=relative"});
+  add("apollo", "Redrawn", {"refresh=3"});
+  add("apollo", "Mini", {"refresh=4", "rank=1", "scaling=tensor", "scale=11.3"});
+  add("fira", "Rotated", {"refresh=3", "moments=rotate"});
+  add("scale", "Tied", {});
 }
 
 std::vector<Pair> all_pairs() {
@@ -74,9 +83,11 @@ std::vector<Pair> all_pairs() {
 class OptimizerContract : public testing::TestWithParam<Pair> {
  protected:
   void SetUp() override {
-    folder_ = test_folder();
+    // Hundreds of small checkpoints.
+    folder_ = test_folder(tests::memory_folder());
     prepare_tiny_corpus(folder_);
   }
+  void TearDown() override { fs::remove_all(folder_); }
 
   config::Recipe recipe(std::vector<std::string> more = {}) const {
     std::vector<std::string> fields = GetParam().overrides();

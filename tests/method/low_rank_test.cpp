@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "thinwire/base/block_sizes.h"
 #include "thinwire/base/error.h"
 #include "thinwire/method/architectures.h"
 #include "thinwire/method/method.h"
@@ -96,6 +97,64 @@ TEST(Galore, StateIsWhatItsPageSays) {
   const StateBytes state = optimizer_state(recipe, tensors_of(recipe.model));
   EXPECT_EQ(state.consensus, expected);
   EXPECT_EQ(state.local, 0);
+}
+
+// The bytes of the model's matrices, each as `bytes(small, large)` says, and 8 an element of the
+// rest.
+template <typename Bytes>
+double expected_bytes(const config::Recipe& recipe, const Bytes& bytes) {
+  double sum = 0;
+  for (const TensorSpec& tensor : tensors_of(recipe.model)) {
+    if (tensor.is_hidden_matrix()) {
+      const auto [small, large] = std::minmax(tensor.shape[0], tensor.shape[1]);
+      sum += static_cast<double>(bytes(small, large));
+    } else {
+      sum += 8 * static_cast<double>(arena_elements({&tensor, 1}));
+    }
+  }
+  return sum;
+}
+
+TEST(NaturalGalore, StateIsWhatItsPageSays) {
+  const config::Recipe one = recipe_with(
+      {"optim.method=natural_galore", "natural_galore.rank=16", "natural_galore.history=20"});
+  EXPECT_EQ(optimizer_state(one, tensors_of(one.model)).consensus,
+            expected_bytes(one, [](int64_t small, int64_t large) {
+              return 4 * (22 * 16 * large + 16 * small + 2 * 20 * 20);
+            }));
+  const config::Recipe two = recipe_with({"optim.method=natural_galore", "natural_galore.rank=16",
+                                          "natural_galore.history=20", "natural_galore.sides=two"});
+  EXPECT_EQ(optimizer_state(two, tensors_of(two.model)).consensus,
+            expected_bytes(two, [](int64_t small, int64_t large) {
+              return 4 * (22 * 16 * 16 + 16 * (small + large) + 2 * 20 * 20);
+            }));
+}
+
+TEST(Apollo, StateIsWhatItsPageSays) {
+  for (const std::string name : {"apollo", "fira"}) {
+    const config::Recipe recipe = recipe_with({"optim.method=" + name, name + ".rank=8"});
+    const auto norm = static_cast<double>(4 * padded_elements(1));
+    EXPECT_EQ(optimizer_state(recipe, tensors_of(recipe.model)).consensus,
+              expected_bytes(recipe, [&](int64_t small, int64_t large) {
+                return norm + static_cast<double>(4 * 8 * (2 * large + small));
+              }));
+  }
+}
+
+TEST(Scale, KeepsTheLastLayersMomentumOnly) {
+  for (const bool tied : {false, true}) {
+    const config::Recipe recipe =
+        recipe_with({"optim.method=scale", tied ? "model.tied=true" : "model.tied=false"});
+    double expected = 0;
+    for (const TensorSpec& tensor : tensors_of(recipe.model)) {
+      const auto elements = static_cast<double>(arena_elements({&tensor, 1}));
+      if (tensor.role == TensorRole::kNorm) expected += 8 * elements;
+      if (tensor.role == (tied ? TensorRole::kEmbedding : TensorRole::kHead)) {
+        expected += 4 * elements;
+      }
+    }
+    EXPECT_EQ(optimizer_state(recipe, tensors_of(recipe.model)).consensus, expected);
+  }
 }
 
 TEST(Galore, RanksThatDoNotFitNameTheMatrixAndTheWayOut) {

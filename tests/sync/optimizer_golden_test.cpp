@@ -30,10 +30,11 @@ std::vector<TensorSpec> matrices_and_rest() {
 }
 
 std::vector<Trace> traces() {
-  const auto galore = [](const std::string& file, std::vector<std::string> more) {
-    std::vector<std::string> recipe = {"optim.method=galore", "galore.rank=3", "galore.refresh=4"};
-    recipe.insert(recipe.end(), more.begin(), more.end());
-    return Trace{file, recipe, matrices_and_rest()};
+  const auto low_rank = [](const std::string& file, const std::string& optimizer,
+                           const std::vector<std::string>& options) {
+    Trace trace = {file, {"optim.method=" + optimizer}, matrices_and_rest()};
+    for (const std::string& option : options) trace.recipe.push_back(optimizer + "." + option);
+    return trace;
   };
   return {{"adamw",
            {"optim.method=adamw"},
@@ -41,8 +42,20 @@ std::vector<Trace> traces() {
             {"w", {7, 10}, TensorRole::kMatrix},
             {"norm", {10}, TensorRole::kNorm}}},
           {"muon", {"optim.method=muon"}, matrices_and_rest()},
-          galore("galore", {}),
-          galore("galore_rotate", {"galore.moments=rotate"})};
+          low_rank("galore", "galore", {"rank=3", "refresh=4"}),
+          low_rank("galore_rotate", "galore", {"rank=3", "refresh=4", "moments=rotate"}),
+          low_rank("natural_galore_one", "natural_galore", {"rank=3", "refresh=4", "history=3"}),
+          low_rank("natural_galore_clear", "natural_galore",
+                   {"rank=3", "refresh=4", "history=4", "at_refresh=clear", "damping_is=relative"}),
+          low_rank("natural_galore_keep", "natural_galore",
+                   {"rank=3", "refresh=4", "at_refresh=keep", "moments=rotate"}),
+          low_rank("natural_galore_two", "natural_galore",
+                   {"rank=3", "refresh=4", "history=3", "sides=two", "damping_is=relative",
+                    "moments=rotate"}),
+          low_rank("apollo", "apollo", {"rank=3", "refresh=4"}),
+          low_rank("apollo_mini", "apollo", {"rank=1", "refresh=4", "scaling=tensor", "scale=2"}),
+          low_rank("fira", "fira", {"rank=3", "refresh=4"}),
+          low_rank("scale", "scale", {})};
 }
 
 class OptimizerTrace : public testing::TestWithParam<Trace> {};

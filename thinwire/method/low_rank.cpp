@@ -142,4 +142,8 @@ bool RefreshPlan::due(size_t tensor, uint64_t step) const {
   return step > 0 && (step + every_ - offsets_[tensor]) % every_ == 0;
 }
 
+uint64_t RefreshPlan::turns(size_t tensor, uint64_t step) const {
+  return (step + every_ - offsets_[tensor]) / every_;
+}
+
 }  // namespace thinwire::method

@@ -72,6 +72,8 @@ class RefreshPlan {
   // Whether the tensor's is renewed in this step, counted from 0. In step 0 none is: a subspace
   // that is not there yet is made by whoever finds it missing.
   bool due(size_t tensor, uint64_t step) const;
+  // How many of the tensor's turns there were up to this step.
+  uint64_t turns(size_t tensor, uint64_t step) const;
 
  private:
   uint64_t every_;

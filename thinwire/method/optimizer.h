@@ -26,7 +26,8 @@ struct OptimizerOptions {
   const OptimizerSpec* spec = nullptr;  // the one that [optim] method names; never null in use
   double lr = 0;                        // highest of the schedule
   double weight_decay = 0;
-  uint64_t seed = 0;                                                            // of the run
+  bool tied = false;  // the model's head is its embedding
+  uint64_t seed = 0;  // of the run
   std::map<std::string_view, std::shared_ptr<const config::Section>> sections;  // of all, by name
 
   template <typename Options>

@@ -33,6 +33,10 @@ class LowRankOptimizer : public Optimizer {
   bool due(size_t tensor, const OptimizerStep& step) const {
     return plan_.due(tensor, step.number);
   }
+  // Such steps so far.
+  uint64_t turns(size_t tensor, const OptimizerStep& step) const {
+    return plan_.turns(tensor, step.number);
+  }
   // Differs between tensors and runs.
   uint64_t seed(size_t tensor) const;
 

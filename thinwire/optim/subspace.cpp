@@ -64,22 +64,23 @@ void Subspace::project(const LowRankShape& shape, const Bases& bases,
 }
 
 void Subspace::lift(const LowRankShape& shape, const Bases& bases, std::span<const float> core,
-                    std::span<float> full, ThreadPool& threads) {
+                    std::span<float> full, ThreadPool& threads, float kept) {
+  const float* const added = kept == 0 ? nullptr : full.data();
   const float* left = core.data();  // [rows, rank], the core itself where rows are not projected
   if (!bases.left.empty()) {
     float* const vectors = room(transposed_, shape.rows * shape.rank);
     transpose(bases.left.data(), shape.rank, shape.rows, vectors, threads);
     if (bases.right.empty()) {
-      multiply({vectors, core.data(), nullptr, full.data(), shape.rank, shape.columns}, shape.rows,
-               threads);
+      multiply({vectors, core.data(), added, full.data(), shape.rank, shape.columns, 1, kept},
+               shape.rows, threads);
       return;
     }
     float* const half = room(half_, shape.rows * shape.rank);
     multiply({vectors, core.data(), nullptr, half, shape.rank, shape.rank}, shape.rows, threads);
     left = half;
   }
-  multiply({left, bases.right.data(), nullptr, full.data(), shape.rank, shape.columns}, shape.rows,
-           threads);
+  multiply({left, bases.right.data(), added, full.data(), shape.rank, shape.columns, 1, kept},
+           shape.rows, threads);
 }
 
 // The rows of left become those of (G right^T)^T, or where only rows are projected of
@@ -102,9 +103,8 @@ void Subspace::renew_left(const LowRankShape& shape, const Bases& bases, const f
 
 // The rows of right become those of left G, or where only columns are projected of
 // (G right^T)^T G, orthonormalised.
-void Subspace::renew_right(const LowRankShape& shape, const Bases& bases, const float* gradient,
-                           uint64_t seed, ThreadPool& threads) {
-  const float* left = bases.left.data();
+void Subspace::renew_right(const LowRankShape& shape, const Bases& bases, const float* left,
+                           const float* gradient, uint64_t seed, ThreadPool& threads) {
   if (bases.left.empty()) {
     const int64_t count = shape.rows * shape.rank;
     float* const image = room(half_, count);
@@ -129,8 +129,11 @@ void Subspace::refresh(const LowRankShape& shape, const Bases& bases,
     draw_signs(bases.right, derive_seed(seed, kRightStream));
   }
   for (int i = 0; i < iterations; ++i) {
+    old_left_.assign(bases.left.begin(), bases.left.end());
     if (!bases.left.empty()) renew_left(shape, bases, gradient.data(), seed, threads);
-    if (!bases.right.empty()) renew_right(shape, bases, gradient.data(), seed, threads);
+    if (!bases.right.empty()) {
+      renew_right(shape, bases, old_left_.data(), gradient.data(), seed, threads);
+    }
   }
 }
 

@@ -28,14 +28,16 @@ class Subspace {
                std::span<const float> gradient, float factor, std::span<float> core,
                ThreadPool& threads);
 
-  // full [rows, columns] = P core Q^T, with one side P core or core Q^T.
+  // full [rows, columns] = P core Q^T + kept * full, with one side P core or core Q^T.
   void lift(const method::LowRankShape& shape, const Bases& bases, std::span<const float> core,
-            std::span<float> full, ThreadPool& threads);
+            std::span<float> full, ThreadPool& threads, float kept = 0);
 
   // Renews the bases towards the gradient's leading singular vectors: with one side one step of
-  // subspace iteration, P = orth(G G^T P) or Q = orth(G^T G Q), with two P = orth(G Q), Q =
-  // orth(G^T P). A basis vector keeps its place and sign. Bases that are not present start from
-  // signs drawn from `seed` and take kFirstIterations steps. A gradient of zeros changes nothing.
+  // subspace iteration, P = orth(G G^T P) or Q = orth(G^T G Q), with two P = orth(G Q) and Q =
+  // orth(G^T P) of the bases before. (With the new P the core would be triangular but for rounding,
+  // which Adam would blow up.) A basis vector keeps its place and sign. Bases that are not present
+  // start from signs drawn from `seed` and take kFirstIterations steps. A gradient of zeros changes
+  // nothing.
   void refresh(const method::LowRankShape& shape, const Bases& bases,
                std::span<const float> gradient, uint64_t seed, ThreadPool& threads);
 
@@ -51,13 +53,14 @@ class Subspace {
                    float factor, float* out, ThreadPool& threads);
   void renew_left(const method::LowRankShape& shape, const Bases& bases, const float* gradient,
                   uint64_t seed, ThreadPool& threads);
-  void renew_right(const method::LowRankShape& shape, const Bases& bases, const float* gradient,
-                   uint64_t seed, ThreadPool& threads);
+  // left: of before.
+  void renew_right(const method::LowRankShape& shape, const Bases& bases, const float* left,
+                   const float* gradient, uint64_t seed, ThreadPool& threads);
   // now before^T [rank, rank], perhaps squared.
   void change_of_basis(int64_t rank, int64_t length, const float* before, const float* now,
                        bool squared, ThreadPool& threads);
 
-  std::vector<float> transposed_, half_, change_;
+  std::vector<float> transposed_, half_, change_, old_left_;
 };
 
 inline constexpr int kFirstIterations = 4;
