@@ -5,6 +5,7 @@
 #include <set>
 
 #include "tests/launch/copied_run.h"
+#include "tests/paths.h"
 #include "tests/sync/replicas.h"
 #include "tests/tiny_run.h"
 #include "thinwire/base/error.h"
@@ -19,6 +20,8 @@ namespace {
 struct Pair {
   const method::OptimizerSpec* optimizer;
   const method::Method* method;
+  std::string variant = {};               // of the optimizer; empty: its defaults
+  std::vector<std::string> options = {};  // that make it
 
   std::vector<std::string> overrides() const {
     std::vector<std::string> fields = {"optim.method=" + std::string(optimizer->name),
@@ -28,9 +31,38 @@ struct Pair {
     if (method->name == "distro") {
       fields.push_back("distro.update=" + std::string(optimizer->name));
     }
+    fields.insert(fields.end(), options.begin(), options.end());
     return fields;
   }
+  std::string name() const {
+    return std::string(optimizer->name) + variant + "_" + std::string(method->name);
+  }
 };
+
+// Subspaces that are renewed during the run, under a method whose replicas share gradients and one
+// whose workers have their own.
+void append_renewals(std::vector<Pair>& pairs) {
+  const auto add = [&](const char* optimizer, const char* variant,
+                       const std::vector<std::string>& options) {
+    for (const char* method : {"allreduce", "diloco"}) {
+      Pair pair = {&method::find_optimizer(optimizer), &method::find_method(method), variant};
+      for (const std::string& option : options) {
+        pair.options.push_back(std::string(optimizer) + "." + option);
+      }
+      if (pair.variant == "Tied") pair.options.emplace_back("model.tied=true");
+      pairs.push_back(pair);
+    }
+  };
+  add("galore", "Renewed", {"refresh=3", "rank=5"});
+  add("galore", "Rotated", {"refresh=4", "moments=rotate", "ranks=[\"*.mlp.*=0\"]"});
+  add("natural_galore", "Rotated", {"refresh=3", "history=4", "moments=rotate"});
+  add("natural_galore", "Cleared",
+      {"refresh=3", "sides=two", "history=5", "at_refresh=clear", "damping_is=relative"});
+  add("apollo", "Redrawn", {"refresh=3"});
+  add("apollo", "Mini", {"refresh=4", "rank=1", "scaling=tensor", "scale=11.3"});
+  add("fira", "Rotated", {"refresh=3", "moments=rotate"});
+  add("scale", "Tied", {});
+}
 
 std::vector<Pair> all_pairs() {
   std::vector<Pair> pairs;
@@ -44,15 +76,18 @@ std::vector<Pair> all_pairs() {
       }
     }
   }
+  append_renewals(pairs);
   return pairs;
 }
 
 class OptimizerContract : public testing::TestWithParam<Pair> {
  protected:
   void SetUp() override {
-    folder_ = test_folder();
+    // Hundreds of small checkpoints.
+    folder_ = test_folder(tests::memory_folder());
     prepare_tiny_corpus(folder_);
   }
+  void TearDown() override { fs::remove_all(folder_); }
 
   config::Recipe recipe(std::vector<std::string> more = {}) const {
     std::vector<std::string> fields = GetParam().overrides();
@@ -74,7 +109,9 @@ TEST_P(OptimizerContract, ReplicasAgreeAndTheRunEnds) {
 
 TEST_P(OptimizerContract, ResumeIsBitwise) {
   const TrainResult whole = train(recipe({"checkpoint.every=1", "checkpoint.keep=100"}), {});
-  for (const int64_t step : {1, 6, 11}) {
+  std::vector<int64_t> steps = {1, 6, 11};
+  if (!GetParam().variant.empty()) steps = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+  for (const int64_t step : steps) {
     const fs::path copy = folder_ / ("from" + std::to_string(step));
     copy_run(folder_ / "run", copy, step);
     const TrainResult resumed = train(recipe({"run.dir=" + copy.string()}), {});
@@ -106,10 +143,7 @@ TEST_P(OptimizerContract, TheStateHeldIsTheStatePredicted) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Pairs, OptimizerContract, testing::ValuesIn(all_pairs()),
-                         [](const auto& pair) {
-                           return std::string(pair.param.optimizer->name) + "_" +
-                                  std::string(pair.param.method->name);
-                         });
+                         [](const auto& pair) { return pair.param.name(); });
 
 }  // namespace
 }  // namespace thinwire::launch

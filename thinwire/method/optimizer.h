@@ -3,6 +3,7 @@
 // that the predicted memory is the memory used. The arithmetic is in optim/.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string_view>
@@ -25,6 +26,8 @@ struct OptimizerOptions {
   const OptimizerSpec* spec = nullptr;  // named by [optim] method; never null in use
   double lr = 0;                        // highest rate of the schedule
   double weight_decay = 0;
+  bool tied = false;  // the model's head is its embedding
+  uint64_t seed = 0;  // of the run
   std::map<std::string_view, std::shared_ptr<const config::Section>>
       sections;  // of all optimizers, by name
 

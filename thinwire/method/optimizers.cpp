@@ -10,15 +10,27 @@
 #include "thinwire/config/recipe.h"
 #include "thinwire/config/values.h"
 #include "thinwire/method/adamw.h"
+#include "thinwire/method/apollo.h"
+#include "thinwire/method/fira.h"
+#include "thinwire/method/galore.h"
 #include "thinwire/method/muon.h"
+#include "thinwire/method/natural_galore.h"
+#include "thinwire/method/scale.h"
 
 namespace thinwire::method {
 namespace {
 
+// clang-format off
 constexpr std::array kOptimizers = {
     &kAdamw,
+    &kApollo,
+    &kFira,
+    &kGalore,
     &kMuon,
+    &kNaturalGalore,
+    &kScale,
 };
+// clang-format on
 
 }  // namespace
 
@@ -41,6 +53,8 @@ OptimizerOptions optimizer_options(const config::Recipe& recipe) {
   options.spec = &find_optimizer(recipe.optim.method);
   options.lr = recipe.optim.lr;
   options.weight_decay = recipe.optim.weight_decay;
+  options.tied = recipe.model.tied;
+  options.seed = static_cast<uint64_t>(recipe.run.seed);
   for (const OptimizerSpec* optimizer : kOptimizers) {
     options.sections[optimizer->name] =
         recipe.section<config::Section>(std::string(optimizer->name)).clone();

@@ -9,6 +9,8 @@
 namespace thinwire::optim {
 namespace {
 
+constexpr int64_t kGrain = 1024;
+
 struct Rule {
   float beta1, keep1;  // keep = 1 - beta
   float beta2, keep2;
@@ -28,6 +30,16 @@ THINWIRE_CLONES void update(float* __restrict p, float* __restrict m, float* __r
     v[i] = c.beta2 * v[i] + c.keep2 * (grad * grad);
     const float denominator = std::sqrt(v[i]) / c.root2 + c.eps;
     p[i] = p[i] * c.shrink - c.step_size * (m[i] / denominator);
+  }
+}
+
+THINWIRE_CLONES void direct(float* __restrict values, float* __restrict m, float* __restrict v,
+                            int64_t count, Rule c) {
+  for (int64_t i = 0; i < count; ++i) {
+    m[i] = c.beta1 * m[i] + c.keep1 * values[i];
+    v[i] = c.beta2 * v[i] + c.keep2 * (values[i] * values[i]);
+    const float denominator = std::sqrt(v[i]) / c.root2 + c.eps;
+    values[i] = c.step_size * (m[i] / denominator);
   }
 }
 
@@ -77,6 +89,16 @@ void adamw_update(const method::OptimizerOptions& options, bool decays, const Te
     update(tensor.params.data() + at, m.data() + at, v.data() + at, tensor.gradient.data() + at,
            count, rule);
   });
+}
+
+void adamw_direction(const method::OptimizerOptions& options, const OptimizerStep& step,
+                     std::span<float> values, std::span<float> m, std::span<float> v,
+                     ThreadPool& threads) {
+  const Rule rule = rule_of(options, false, {step.number, 1});
+  threads.for_ranges(
+      static_cast<int64_t>(values.size()), kGrain, [&](int64_t begin, int64_t end, int) {
+        direct(values.data() + begin, m.data() + begin, v.data() + begin, end - begin, rule);
+      });
 }
 
 std::unique_ptr<Optimizer> make_adamw(const method::OptimizerOptions& options,

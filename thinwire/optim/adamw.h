@@ -21,4 +21,11 @@ void adamw_update(const method::OptimizerOptions& options, bool decays, const Te
                   std::span<float> m, std::span<float> v, const OptimizerStep& step,
                   ThreadPool& threads);
 
+// The direction of such a step, for optimizers that take it in coordinates of their own: `values`,
+// a gradient already scaled, goes into m and v and becomes m / (1 - beta1^t) / (sqrt(v) / sqrt(1 -
+// beta2^t) + eps). All three are equally long.
+void adamw_direction(const method::OptimizerOptions& options, const OptimizerStep& step,
+                     std::span<float> values, std::span<float> m, std::span<float> v,
+                     ThreadPool& threads);
+
 }  // namespace thinwire::optim

@@ -4,16 +4,28 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/optim/adamw.h"
+#include "thinwire/optim/apollo.h"
+#include "thinwire/optim/fira.h"
+#include "thinwire/optim/galore.h"
 #include "thinwire/optim/muon.h"
+#include "thinwire/optim/natural_galore.h"
 #include "thinwire/optim/optimizer.h"
+#include "thinwire/optim/scale.h"
 
 namespace thinwire::optim {
 namespace {
 
+// clang-format off
 constexpr std::array kOptimizers = {
     OptimizerEntry{"adamw", make_adamw},
+    OptimizerEntry{"apollo", make_apollo},
+    OptimizerEntry{"fira", make_fira},
+    OptimizerEntry{"galore", make_galore},
     OptimizerEntry{"muon", make_muon},
+    OptimizerEntry{"natural_galore", make_natural_galore},
+    OptimizerEntry{"scale", make_scale},
 };
+// clang-format on
 
 }  // namespace
 

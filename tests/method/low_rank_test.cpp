@@ -1,0 +1,187 @@
+#include "thinwire/method/low_rank.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "thinwire/base/block_sizes.h"
+#include "thinwire/base/error.h"
+#include "thinwire/method/architectures.h"
+#include "thinwire/method/method.h"
+#include "thinwire/method/registry.h"
+
+namespace thinwire::method {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+config::Recipe recipe_with(std::vector<std::string> fields) {
+  fields.push_back("model.vocab=300");
+  return load_recipe({}, fields);
+}
+
+std::string message_of(const std::vector<std::string>& fields) {
+  try {
+    recipe_with(fields);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TensorSpec matrix(std::string name, int64_t rows, int64_t columns) {
+  return {std::move(name), {rows, columns}, TensorRole::kMatrix, 0};
+}
+
+TEST(LowRankShape, ProjectsTheSmallerDimensionAndTheRowsOfSquares) {
+  const LowRankFields fields = {.rank = 4};
+  const LowRankShape wide = low_rank_shape(fields, matrix("a", 20, 30));
+  EXPECT_TRUE(wide.projects_rows() && !wide.projects_columns());
+  EXPECT_THAT(wide.core(), ElementsAre(4, 30));
+  const LowRankShape tall = low_rank_shape(fields, matrix("a", 30, 20));
+  EXPECT_TRUE(!tall.projects_rows() && tall.projects_columns());
+  EXPECT_THAT(tall.core(), ElementsAre(30, 4));
+  const LowRankShape square = low_rank_shape(fields, matrix("a", 20, 20));
+  EXPECT_THAT(square.core(), ElementsAre(4, 20));
+  EXPECT_THAT(square.left_basis(), ElementsAre(4, 20));
+  EXPECT_THAT(low_rank_shape(fields, matrix("a", 30, 20), Sides::kTwo).core(), ElementsAre(4, 4));
+}
+
+TEST(LowRankShape, RanksGoByPatternAndOtherRolesHaveNone) {
+  const LowRankFields fields = {.ranks = {"*.mlp.*=6", "b*=0", "*=3"}};
+  EXPECT_EQ(low_rank_shape(fields, matrix("x.mlp.up", 40, 50)).rank, 6);
+  EXPECT_EQ(low_rank_shape(fields, matrix("box", 40, 50)).rank, 0);
+  EXPECT_EQ(low_rank_shape(fields, matrix("cat", 40, 50)).rank, 3);
+  EXPECT_EQ(low_rank_shape({}, matrix("cat", 40, 50)).rank, 10);
+  EXPECT_EQ(low_rank_shape({}, matrix("cat", 3, 50)).rank, 1);
+  EXPECT_EQ(low_rank_shape({}, {"embed", {40, 50}, TensorRole::kEmbedding}).rank, 0);
+}
+
+TEST(RefreshPlan, EveryMatrixHasItsTurnAndNoStepAllOfThem) {
+  const LowRankFields fields = {.rank = 2, .refresh = 10};
+  std::vector<LowRankShape> shapes(5);
+  for (const size_t taken : {0, 2, 3, 4}) {
+    shapes[taken] = low_rank_shape(fields, matrix("a", 8, 9));
+  }
+  const RefreshPlan plan(fields, shapes);
+  EXPECT_FALSE(plan.due(0, 0));
+  std::vector<int> times(shapes.size());
+  for (uint64_t step = 1; step <= 30; ++step) {
+    int now = 0;
+    for (const size_t taken : {0, 2, 3, 4}) {
+      times[taken] += plan.due(taken, step) ? 1 : 0;
+      now += plan.due(taken, step) ? 1 : 0;
+    }
+    EXPECT_LE(now, 1) << step;
+  }
+  EXPECT_THAT(times, ElementsAre(3, 0, 3, 3, 3));
+}
+
+TEST(Galore, StateIsWhatItsPageSays) {
+  const config::Recipe recipe =
+      recipe_with({"optim.method=galore", "galore.rank=16", "galore.ranks=[\"*.down_proj.*=0\"]"});
+  double expected = 0;
+  for (const TensorSpec& tensor : tensors_of(recipe.model)) {
+    if (!tensor.is_hidden_matrix() || tensor.name.find("down_proj") != std::string::npos) {
+      expected += 8 * static_cast<double>(arena_elements({&tensor, 1}));
+      continue;
+    }
+    const auto [small, large] = std::minmax(tensor.shape[0], tensor.shape[1]);
+    expected += 4 * 16 * static_cast<double>(2 * large + small);
+  }
+  const StateBytes state = optimizer_state(recipe, tensors_of(recipe.model));
+  EXPECT_EQ(state.consensus, expected);
+  EXPECT_EQ(state.local, 0);
+}
+
+// The bytes of the model's matrices, each as `bytes(small, large)` says, and 8 an element of the
+// rest.
+template <typename Bytes>
+double expected_bytes(const config::Recipe& recipe, const Bytes& bytes) {
+  double sum = 0;
+  for (const TensorSpec& tensor : tensors_of(recipe.model)) {
+    if (tensor.is_hidden_matrix()) {
+      const auto [small, large] = std::minmax(tensor.shape[0], tensor.shape[1]);
+      sum += static_cast<double>(bytes(small, large));
+    } else {
+      sum += 8 * static_cast<double>(arena_elements({&tensor, 1}));
+    }
+  }
+  return sum;
+}
+
+TEST(NaturalGalore, StateIsWhatItsPageSays) {
+  const config::Recipe one = recipe_with(
+      {"optim.method=natural_galore", "natural_galore.rank=16", "natural_galore.history=20"});
+  EXPECT_EQ(optimizer_state(one, tensors_of(one.model)).consensus,
+            expected_bytes(one, [](int64_t small, int64_t large) {
+              return 4 * (22 * 16 * large + 16 * small + 2 * 20 * 20);
+            }));
+  const config::Recipe two = recipe_with({"optim.method=natural_galore", "natural_galore.rank=16",
+                                          "natural_galore.history=20", "natural_galore.sides=two"});
+  EXPECT_EQ(optimizer_state(two, tensors_of(two.model)).consensus,
+            expected_bytes(two, [](int64_t small, int64_t large) {
+              return 4 * (22 * 16 * 16 + 16 * (small + large) + 2 * 20 * 20);
+            }));
+}
+
+TEST(Apollo, StateIsWhatItsPageSays) {
+  for (const std::string name : {"apollo", "fira"}) {
+    const config::Recipe recipe = recipe_with({"optim.method=" + name, name + ".rank=8"});
+    const auto norm = static_cast<double>(4 * padded_elements(1));
+    EXPECT_EQ(optimizer_state(recipe, tensors_of(recipe.model)).consensus,
+              expected_bytes(recipe, [&](int64_t small, int64_t large) {
+                return norm + static_cast<double>(4 * 8 * (2 * large + small));
+              }));
+  }
+}
+
+TEST(Scale, KeepsTheLastLayersMomentumOnly) {
+  for (const bool tied : {false, true}) {
+    const config::Recipe recipe =
+        recipe_with({"optim.method=scale", tied ? "model.tied=true" : "model.tied=false"});
+    double expected = 0;
+    for (const TensorSpec& tensor : tensors_of(recipe.model)) {
+      const auto elements = static_cast<double>(arena_elements({&tensor, 1}));
+      if (tensor.role == TensorRole::kNorm) expected += 8 * elements;
+      if (tensor.role == (tied ? TensorRole::kEmbedding : TensorRole::kHead)) {
+        expected += 4 * elements;
+      }
+    }
+    EXPECT_EQ(optimizer_state(recipe, tensors_of(recipe.model)).consensus, expected);
+  }
+}
+
+TEST(Galore, RanksThatDoNotFitNameTheMatrixAndTheWayOut) {
+  EXPECT_EQ(message_of({"optim.method=galore", "galore.rank=128"}), "");
+  EXPECT_THAT(message_of({"optim.method=galore", "galore.rank=129"}),
+              AllOf(HasSubstr("[galore] rank of model.layers.0.self_attn.q_proj.weight must be <= "
+                              "128, its smaller dimension, got 129"),
+                    HasSubstr("ranks = [\"model.layers.0.self_attn.q_proj.weight=128\"]")));
+  EXPECT_THAT(message_of({"optim.method=galore", "galore.ranks=[\"*.mpl.*=4\"]"}),
+              HasSubstr("[galore] ranks: \"*.mpl.*=4\" matches no matrix of the blocks"));
+  for (const char* bad : {"*.mlp.*", "=4", "*=-1", "*=4x", "*="}) {
+    EXPECT_THAT(message_of({"optim.method=galore", "galore.ranks=[\"" + std::string(bad) + "\"]"}),
+                HasSubstr("[galore] ranks must be like \"*.mlp.*=64\""))
+        << bad;
+  }
+  EXPECT_EQ(message_of({"galore.rank=129"}), "");  // not the optimizer
+}
+
+TEST(Galore, NeedsGradientsThatReplicasShareOrKeepApart) {
+  EXPECT_EQ(message_of({"optim.method=galore", "sync.method=diloco"}), "");
+  EXPECT_THAT(
+      message_of({"optim.method=galore", "sync.method=distro"}),
+      AllOf(HasSubstr("[optim] method = \"galore\""), HasSubstr("got [sync] method = \"distro\"")));
+  EXPECT_THAT(message_of({"optim.method=galore", "sync.method=diloco", "sync.within=distro",
+                          "sync.clusters=1"}),
+              HasSubstr("got [sync] within = \"distro\""));
+}
+
+}  // namespace
+}  // namespace thinwire::method

@@ -1,0 +1,72 @@
+#include "thinwire/optim/products.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "thinwire/base/rng.h"
+
+namespace thinwire::optim {
+namespace {
+
+using testing::ElementsAreArray;
+
+std::vector<float> random_matrix(int64_t count, uint64_t seed) {
+  Rng rng(seed, 1);
+  std::vector<float> values(static_cast<size_t>(count));
+  for (float& value : values) value = static_cast<float>(rng.normal());
+  return values;
+}
+
+struct Case {
+  int64_t rows, inner, columns;
+};
+
+class Products : public testing::TestWithParam<Case> {};
+
+// Whole blocks and what is left of them in both directions, shared by rows and by columns.
+INSTANTIATE_TEST_SUITE_P(Shapes, Products,
+                         testing::Values(Case{1, 1, 1}, Case{8, 40, 32}, Case{13, 7, 33},
+                                         Case{24, 129, 200}, Case{70, 31, 5}, Case{9, 64, 463}),
+                         [](const auto& shape) {
+                           return std::to_string(shape.param.rows) + "x" +
+                                  std::to_string(shape.param.inner) + "x" +
+                                  std::to_string(shape.param.columns);
+                         });
+
+TEST_P(Products, HaveTheBitsOfThreePlainLoops) {
+  const auto [rows, inner, columns] = GetParam();
+  const std::vector<float> left = random_matrix(rows * inner, 1);
+  const std::vector<float> right = random_matrix(inner * columns, 2);
+  const std::vector<float> added = random_matrix(rows * columns, 3);
+  for (const float* more : {static_cast<const float*>(nullptr), added.data()}) {
+    std::vector<float> expected(added.size());
+    Product product = {left.data(), right.data(), more, expected.data(), inner, columns, 0.7f, -2};
+    multiply_plain(product, rows);
+    for (const int count : {1, 2, 3}) {
+      ThreadPool threads(count);
+      std::vector<float> got(added.size());
+      product.out = got.data();
+      multiply(product, rows, threads);
+      ASSERT_THAT(got, ElementsAreArray(expected)) << count << " threads";
+    }
+  }
+}
+
+TEST_P(Products, AreTransposedElementByElement) {
+  const auto [rows, inner, columns] = GetParam();
+  const std::vector<float> matrix = random_matrix(rows * columns, 4);
+  std::vector<float> got(matrix.size());
+  ThreadPool threads(2);
+  transpose(matrix.data(), rows, columns, got.data(), threads);
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t column = 0; column < columns; ++column) {
+      ASSERT_EQ(got[static_cast<size_t>(column * rows + row)],
+                matrix[static_cast<size_t>(row * columns + column)]);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace thinwire::optim

@@ -1,0 +1,252 @@
+#include "thinwire/optim/subspace.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "jacobi.h"
+#include "thinwire/base/rng.h"
+#include "thinwire/optim/orthonormal.h"
+#include "thinwire/optim/products.h"
+
+namespace thinwire::optim {
+namespace {
+
+using method::LowRankShape;
+using method::Sides;
+using testing::Each;
+using testing::ElementsAreArray;
+using testing::FloatNear;
+using testing::Pointwise;
+
+std::vector<float> random_matrix(int64_t count, uint64_t seed) {
+  Rng rng(seed, 1);
+  std::vector<float> values(static_cast<size_t>(count));
+  for (float& value : values) value = static_cast<float>(rng.normal());
+  return values;
+}
+
+// A matrix whose singular values fall by `ratio`.
+std::vector<float> decaying(int64_t rows, int64_t columns, double ratio, uint64_t seed) {
+  std::vector<float> left = random_matrix(rows * rows, seed);
+  orthonormalise(left, rows, rows, 1);
+  for (int64_t i = 0; i < rows * rows; ++i) {
+    left[size_t(i)] *= static_cast<float>(std::pow(ratio, double(i % rows)));
+  }
+  std::vector<float> right = random_matrix(rows * columns, seed + 1);
+  orthonormalise(right, rows, columns, 1);
+  std::vector<float> matrix(size_t(rows * columns));
+  multiply_plain({left.data(), right.data(), nullptr, matrix.data(), rows, columns}, rows);
+  return matrix;
+}
+
+double square_norm(std::span<const float> values) {
+  double sum = 0;
+  for (const float value : values) sum += double(value) * value;
+  return sum;
+}
+
+float product(const std::vector<float>& rows, int64_t length, int64_t a, int64_t b) {
+  double sum = 0;
+  for (int64_t i = 0; i < length; ++i) {
+    sum += double(rows[size_t(a * length + i)]) * rows[size_t(b * length + i)];
+  }
+  return float(sum);
+}
+
+void expect_orthonormal(const std::vector<float>& rows, int64_t count, int64_t length) {
+  for (int64_t a = 0; a < count; ++a) {
+    for (int64_t b = 0; b <= a; ++b) {
+      ASSERT_NEAR(product(rows, length, a, b), a == b ? 1 : 0, 2e-6) << a << " " << b;
+    }
+  }
+}
+
+struct Held {
+  explicit Held(const LowRankShape& shape)
+      : left(shape.projects_rows() ? size_t(shape.rank * shape.rows) : 0),
+        right(shape.projects_columns() ? size_t(shape.rank * shape.columns) : 0) {}
+  Bases bases() { return {left, right}; }
+  std::vector<float> left, right;
+};
+
+TEST(Orthonormal, RowsKeepTheirOrderAndSign) {
+  constexpr int64_t kCount = 21, kLength = 70;
+  const std::vector<float> before = random_matrix(kCount * kLength, 1);
+  std::vector<float> rows = before;
+  orthonormalise(rows, kCount, kLength, 1);
+  expect_orthonormal(rows, kCount, kLength);
+  for (int64_t row = 0; row < kCount; ++row) {
+    double along = 0;
+    for (int64_t i = 0; i < kLength; ++i) {
+      along += double(before[size_t(row * kLength + i)]) * rows[size_t(row * kLength + i)];
+    }
+    EXPECT_GT(along, 0) << row;
+  }
+}
+
+TEST(Orthonormal, RowsThatDependOnOthersAreReplaced) {
+  constexpr int64_t kCount = 9, kLength = 9;
+  std::vector<float> rows = random_matrix(kCount * kLength, 2);
+  for (int64_t i = 0; i < kLength; ++i) {
+    rows[size_t(3 * kLength + i)] = 0;
+    rows[size_t(4 * kLength + i)] = rows[size_t(i)] - 2 * rows[size_t(kLength + i)];
+    rows[size_t(8 * kLength + i)] = rows[size_t(5 * kLength + i)] * 1e-30f;
+  }
+  orthonormalise(rows, kCount, kLength, 1);
+  expect_orthonormal(rows, kCount, kLength);
+}
+
+TEST(Orthonormal, NearlyEqualRowsBecomeOrthogonalToRounding) {
+  constexpr int64_t kCount = 12, kLength = 200;
+  const std::vector<float> one = random_matrix(kLength, 3);
+  std::vector<float> rows = random_matrix(kCount * kLength, 4);
+  for (int64_t i = 0; i < kCount * kLength; ++i) {
+    rows[size_t(i)] = one[size_t(i % kLength)] + 1e-3f * rows[size_t(i)];
+  }
+  orthonormalise(rows, kCount, kLength, 1);
+  expect_orthonormal(rows, kCount, kLength);
+}
+
+class SubspaceOf : public testing::TestWithParam<LowRankShape> {};
+
+INSTANTIATE_TEST_SUITE_P(Shapes, SubspaceOf,
+                         testing::Values(LowRankShape{20, 33, 5}, LowRankShape{40, 18, 7},
+                                         LowRankShape{24, 24, 4},
+                                         LowRankShape{20, 33, 5, Sides::kTwo},
+                                         LowRankShape{40, 18, 7, Sides::kTwo}),
+                         [](const auto& shape) {
+                           return std::to_string(shape.param.rows) + "x" +
+                                  std::to_string(shape.param.columns) +
+                                  (shape.param.sides == Sides::kTwo ? "Twice" : "");
+                         });
+
+TEST_P(SubspaceOf, BasesAreOrthonormalAndTheSameForAnyNumberOfThreads) {
+  const LowRankShape shape = GetParam();
+  const std::vector<float> gradient = random_matrix(shape.rows * shape.columns, 5);
+  Held first(shape);
+  for (const int count : {1, 2, 3}) {
+    ThreadPool threads(count);
+    Held held(shape);
+    EXPECT_FALSE(held.bases().present());
+    Subspace().refresh(shape, held.bases(), gradient, 7, threads);
+    EXPECT_TRUE(held.bases().present());
+    if (count == 1) first = held;
+    EXPECT_THAT(held.left, ElementsAreArray(first.left));
+    EXPECT_THAT(held.right, ElementsAreArray(first.right));
+  }
+  if (shape.projects_rows()) expect_orthonormal(first.left, shape.rank, shape.rows);
+  if (shape.projects_columns()) expect_orthonormal(first.right, shape.rank, shape.columns);
+}
+
+// What is lifted out of a subspace and projected again is what it was.
+TEST_P(SubspaceOf, ProjectingUndoesLifting) {
+  const LowRankShape shape = GetParam();
+  ThreadPool threads(2);
+  Subspace subspace;
+  Held held(shape);
+  subspace.refresh(shape, held.bases(), random_matrix(shape.rows * shape.columns, 6), 7, threads);
+  const std::vector<float> core = random_matrix(element_count(shape.core()), 8);
+  std::vector<float> full(size_t(shape.rows * shape.columns)), again(core.size());
+  subspace.lift(shape, held.bases(), core, full, threads);
+  EXPECT_NEAR(square_norm(full), square_norm(core), 1e-4 * square_norm(core));
+  subspace.project(shape, held.bases(), full, 0.5f, again, threads);
+  for (size_t i = 0; i < core.size(); ++i) ASSERT_NEAR(again[i], 0.5f * core[i], 1e-5f);
+}
+
+// Where the new subspace is the old one, a rotated core is the same matrix in other coordinates.
+TEST_P(SubspaceOf, RotatingIsLiftingAndProjecting) {
+  const LowRankShape shape = GetParam();
+  ThreadPool threads(1);
+  Subspace subspace;
+  Held before(shape), now(shape);
+  const int64_t count = shape.rows * shape.columns;
+  subspace.refresh(shape, before.bases(), random_matrix(count, 9), 7, threads);
+  subspace.refresh(shape, now.bases(), random_matrix(count, 10), 7, threads);
+  std::vector<float> core = random_matrix(element_count(shape.core()), 11);
+  std::vector<float> full(static_cast<size_t>(count)), expected(core.size());
+  subspace.lift(shape, before.bases(), core, full, threads);
+  subspace.project(shape, now.bases(), full, 1, expected, threads);
+  subspace.rotate(shape, before.bases(), now.bases(), false, core, threads);
+  EXPECT_THAT(core, Pointwise(FloatNear(1e-5f), expected));
+}
+
+TEST_P(SubspaceOf, VariancesOfARotatedCoreAddUp) {
+  const LowRankShape shape = GetParam();
+  ThreadPool threads(1);
+  Subspace subspace;
+  Held held(shape);
+  subspace.refresh(shape, held.bases(), random_matrix(shape.rows * shape.columns, 12), 7, threads);
+  std::vector<float> ones(size_t(element_count(shape.core())), 1.0f);
+  subspace.rotate(shape, held.bases(), held.bases(), true, ones, threads);
+  EXPECT_THAT(ones, Each(FloatNear(1, 1e-5f)));
+}
+
+TEST_P(SubspaceOf, AGradientOfZerosChangesNothing) {
+  const LowRankShape shape = GetParam();
+  ThreadPool threads(1);
+  Subspace subspace;
+  Held held(shape);
+  const std::vector<float> zeros(size_t(shape.rows * shape.columns));
+  subspace.refresh(shape, held.bases(), zeros, 7, threads);
+  EXPECT_FALSE(held.bases().present());
+  subspace.refresh(shape, held.bases(), random_matrix(shape.rows * shape.columns, 13), 7, threads);
+  const Held before = held;
+  subspace.refresh(shape, held.bases(), zeros, 7, threads);
+  EXPECT_EQ(held.left, before.left);
+  EXPECT_EQ(held.right, before.right);
+}
+
+TEST_P(SubspaceOf, TinyGradientsHaveTheSameSubspace) {
+  const LowRankShape shape = GetParam();
+  ThreadPool threads(1);
+  Held large(shape), tiny(shape);
+  std::vector<float> gradient = random_matrix(shape.rows * shape.columns, 14);
+  Subspace().refresh(shape, large.bases(), gradient, 7, threads);
+  for (float& value : gradient) value = std::ldexp(value, -100);
+  Subspace().refresh(shape, tiny.bases(), gradient, 7, threads);
+  EXPECT_EQ(tiny.left, large.left);
+  EXPECT_EQ(tiny.right, large.right);
+}
+
+// Against the singular value decomposition: singular vectors one by one, after some renewals on the
+// same gradient.
+TEST(Subspace, ReachesTheLeadingSingularVectors) {
+  constexpr int64_t kRows = 24, kColumns = 40, kRank = 6;
+  const std::vector<float> gradient = decaying(kRows, kColumns, 0.7, 20);
+  const SingularVectors exact = left_singular_vectors(gradient, kRows, kColumns);
+  for (size_t i = 0; i < kRank; ++i) EXPECT_NEAR(exact.values[i], std::pow(0.7, i), 1e-6);
+  ThreadPool threads(1);
+  Subspace subspace;
+  const LowRankShape shape = {kRows, kColumns, kRank};
+  Held held(shape);
+  for (int i = 0; i < 20; ++i) subspace.refresh(shape, held.bases(), gradient, 3, threads);
+  for (size_t i = 0; i < kRank; ++i) {
+    double along = 0;
+    for (size_t j = 0; j < kRows; ++j) along += exact.vectors[i][j] * held.left[i * kRows + j];
+    EXPECT_NEAR(std::fabs(along), 1, 1e-5) << i;
+  }
+}
+
+// The first bases already capture nearly as much of a gradient as its singular vectors do.
+TEST(Subspace, FirstBasesCaptureNearlyAllThatCanBeCaptured) {
+  constexpr int64_t kRows = 48, kColumns = 80, kRank = 12;
+  const std::vector<float> gradient = decaying(kRows, kColumns, 0.93, 30);
+  const SingularVectors exact = left_singular_vectors(gradient, kRows, kColumns);
+  double most = 0;
+  for (size_t i = 0; i < kRank; ++i) most += exact.values[i] * exact.values[i];
+  ThreadPool threads(1);
+  Subspace subspace;
+  const LowRankShape shape = {kRows, kColumns, kRank};
+  Held held(shape);
+  subspace.refresh(shape, held.bases(), gradient, 3, threads);
+  std::vector<float> core(kRank * kColumns);
+  subspace.project(shape, held.bases(), gradient, 1, core, threads);
+  EXPECT_GT(square_norm(core), 0.98 * most);
+  EXPECT_LE(square_norm(core), most * (1 + 1e-5));
+}
+
+}  // namespace
+}  // namespace thinwire::optim

@@ -1,0 +1,49 @@
+#include "thinwire/method/fira.h"
+
+#include "thinwire/config/recipe.h"
+#include "thinwire/method/adamw.h"
+
+namespace thinwire::method {
+namespace {
+
+std::unique_ptr<config::Section> options() { return std::make_unique<FiraOptions>(); }
+
+void check(const config::Recipe& recipe) {
+  check_shared_gradient(kFira.name, recipe);
+  check_ranks(kFira.name, recipe.section<FiraOptions>("fira").low_rank, recipe);
+}
+
+std::vector<StatePiece> state(const OptimizerOptions& options, const TensorSpec& tensor) {
+  const LowRankShape shape = low_rank_shape(options.section<FiraOptions>("fira").low_rank, tensor);
+  if (shape.rank == 0) return kAdamw.state(options, tensor);
+  return {{"fira.m", shape.core()},
+          {"fira.v", shape.core()},
+          {"fira.basis", shape.projects_rows() ? shape.left_basis() : shape.right_basis()},
+          {"fira.norm", {1}}};
+}
+
+}  // namespace
+
+void FiraOptions::describe(config::Fields& fields) {
+  low_rank.describe(fields);
+  fields.number_above("scale", scale, "", 0, 1e6,
+                      "Factor of the matrices' steps, beside the learning rate.");
+  fields.choice("moments", moments,
+                "Whether Adam's moments are kept as they are or rotated into the new basis when a "
+                "subspace is renewed.");
+  fields.number("growth", growth, "", 1, 1e6,
+                "Factor by which the norm of a matrix's step outside the subspace may grow in a "
+                "step.");
+}
+
+const OptimizerSpec kFira = {
+    "fira",
+    "GaLore plus what its subspace leaves of the gradient, scaled as Adam scales the rest, and "
+    "adamw for other tensors.",
+    options,
+    check,
+    state,
+    &kAdamw,
+};
+
+}  // namespace thinwire::method

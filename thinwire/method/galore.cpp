@@ -1,0 +1,46 @@
+#include "thinwire/method/galore.h"
+
+#include "thinwire/config/recipe.h"
+#include "thinwire/method/adamw.h"
+
+namespace thinwire::method {
+namespace {
+
+std::unique_ptr<config::Section> options() { return std::make_unique<GaloreOptions>(); }
+
+void check(const config::Recipe& recipe) {
+  check_shared_gradient(kGalore.name, recipe);
+  check_ranks(kGalore.name, recipe.section<GaloreOptions>("galore").low_rank, recipe);
+}
+
+std::vector<StatePiece> state(const OptimizerOptions& options, const TensorSpec& tensor) {
+  const LowRankShape shape =
+      low_rank_shape(options.section<GaloreOptions>("galore").low_rank, tensor);
+  if (shape.rank == 0) return kAdamw.state(options, tensor);
+  return {{"galore.m", shape.core()},
+          {"galore.v", shape.core()},
+          {"galore.basis", shape.projects_rows() ? shape.left_basis() : shape.right_basis()}};
+}
+
+}  // namespace
+
+void GaloreOptions::describe(config::Fields& fields) {
+  low_rank.describe(fields);
+  fields.number_above("scale", scale, "", 0, 1e6,
+                      "Factor of the matrices' steps, beside the learning rate.");
+  fields.choice("moments", moments,
+                "Whether Adam's moments are kept as they are or rotated into the new basis when a "
+                "subspace is renewed.");
+}
+
+const OptimizerSpec kGalore = {
+    "galore",
+    "Adam in a low-rank subspace of each matrix's gradient, renewed from time to time, and adamw "
+    "for the rest.",
+    options,
+    check,
+    state,
+    &kAdamw,
+};
+
+}  // namespace thinwire::method

@@ -1,0 +1,42 @@
+#include "thinwire/method/scale.h"
+
+#include "thinwire/method/adamw.h"
+
+namespace thinwire::method {
+namespace {
+
+std::unique_ptr<config::Section> options() { return std::make_unique<ScaleOptions>(); }
+
+void check(const config::Recipe&) {}
+
+std::vector<StatePiece> state(const OptimizerOptions& options, const TensorSpec& tensor) {
+  if (!tensor.is_hidden_matrix() && !tensor.is_vocabulary_sized()) {
+    return kAdamw.state(options, tensor);
+  }
+  if (!is_last_layer(options, tensor)) return {};
+  return {{"scale.momentum", tensor.shape}};
+}
+
+}  // namespace
+
+bool is_last_layer(const OptimizerOptions& options, const TensorSpec& tensor) {
+  return tensor.role == TensorRole::kHead ||
+         (options.tied && tensor.role == TensorRole::kEmbedding);
+}
+
+void ScaleOptions::describe(config::Fields& fields) {
+  fields.number("momentum", momentum, "", 0, 0.999'999'999,
+                "Decay of the last layer's running mean of gradients, each step.");
+}
+
+const OptimizerSpec kScale = {
+    "scale",
+    "Steps along gradients normalised by column, with momentum on the last layer alone, and by "
+    "adamw for norms.",
+    options,
+    check,
+    state,
+    &kAdamw,
+};
+
+}  // namespace thinwire::method

@@ -1,0 +1,86 @@
+#include "thinwire/optim/apollo.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "thinwire/base/rng.h"
+#include "thinwire/method/apollo.h"
+#include "thinwire/optim/adamw.h"
+#include "thinwire/optim/channels.h"
+#include "thinwire/optim/low_rank.h"
+
+namespace thinwire::optim {
+namespace {
+
+using method::ApolloOptions;
+using method::LowRankShape;
+
+constexpr float kAboveZero = 1e-8f;
+
+class Apollo final : public LowRankOptimizer {
+ public:
+  Apollo(const method::OptimizerOptions& options, const tensor::Layout& layout)
+      : LowRankOptimizer(options, layout, options.section<ApolloOptions>("apollo").low_rank),
+        apollo_(options.section<ApolloOptions>("apollo")) {}
+
+ private:
+  void update_matrix(const TensorUpdate& tensor, const LowRankShape& shape,
+                     const OptimizerStep& step, ThreadPool& threads) override {
+    const std::span<float> projection = piece(tensor.tensor, 2);
+    const Bases bases = shape.projects_rows() ? Bases{projection, {}} : Bases{{}, projection};
+    if (due(tensor.tensor, step) || !bases.present()) draw(projection, tensor.tensor, shape, step);
+    subspace().project(shape, bases, tensor.gradient, step.gradient_scale, core(shape), threads);
+    const std::vector<float> before = norms(shape, threads);
+    adamw_direction(options(), step, core(shape), piece(tensor.tensor, 0), piece(tensor.tensor, 1),
+                    threads);
+    std::vector<float> scales = norms(shape, threads);
+    for (size_t i = 0; i < scales.size(); ++i) scales[i] /= before[i] + kAboveZero;
+    scale_gradient(tensor, shape, step, scales, threads);
+    const double norm = global_norm(full(shape), threads);
+    const float limit = limit_growth(norm, apollo_.growth, piece(tensor.tensor, 3)[0]);
+    move(tensor, step, apollo_.scale * limit, threads);
+  }
+
+  void draw(std::span<float> projection, size_t tensor, const LowRankShape& shape,
+            const OptimizerStep& step) const {
+    Rng rng(seed(tensor), turns(tensor, step));
+    const double deviation = 1 / std::sqrt(static_cast<double>(shape.rank));
+    for (float& value : projection) value = static_cast<float>(deviation * rng.normal());
+  }
+
+  static Channel channel(const LowRankShape& shape) {
+    return shape.projects_rows() ? Channel::kColumn : Channel::kRow;
+  }
+
+  // Of the core's channels, or of all of it.
+  std::vector<float> norms(const LowRankShape& shape, ThreadPool& threads) {
+    if (apollo_.scaling == method::Scaling::kTensor) {
+      return {static_cast<float>(global_norm(core(shape), threads))};
+    }
+    std::vector<float> norms(static_cast<size_t>(std::max(shape.rows, shape.columns)));
+    channel_norms(core(shape), shape.core()[1], channel(shape), norms, threads);
+    return norms;
+  }
+
+  // The gradient times its channels' scales, into full.
+  void scale_gradient(const TensorUpdate& tensor, const LowRankShape& shape,
+                      const OptimizerStep& step, std::vector<float>& scales, ThreadPool& threads) {
+    for (float& value : scales) value *= step.gradient_scale;
+    if (scales.size() == 1)
+      scales.resize(static_cast<size_t>(std::max(shape.rows, shape.columns)), scales[0]);
+    std::ranges::copy(tensor.gradient, full(shape).begin());
+    scale_channels(full(shape), shape.columns, channel(shape), scales, threads);
+  }
+
+  ApolloOptions apollo_;
+};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_apollo(const method::OptimizerOptions& options,
+                                       const tensor::Layout& layout) {
+  return std::make_unique<Apollo>(options, layout);
+}
+
+}  // namespace thinwire::optim

@@ -1,0 +1,90 @@
+#include "thinwire/optim/fira.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "thinwire/base/simd.h"
+#include "thinwire/method/fira.h"
+#include "thinwire/optim/adamw.h"
+#include "thinwire/optim/channels.h"
+#include "thinwire/optim/low_rank.h"
+
+namespace thinwire::optim {
+namespace {
+
+using method::FiraOptions;
+using method::LowRankShape;
+
+constexpr float kAboveZero = 1e-8f;
+constexpr int64_t kGrain = 1024;
+
+// inside = factor * gradient - inside
+THINWIRE_CLONES void subtract_from(const float* __restrict gradient, float* __restrict inside,
+                                   int64_t count, float factor) {
+  for (int64_t i = 0; i < count; ++i) inside[i] = factor * gradient[i] - inside[i];
+}
+
+class Fira final : public LowRankOptimizer {
+ public:
+  Fira(const method::OptimizerOptions& options, const tensor::Layout& layout)
+      : LowRankOptimizer(options, layout, options.section<FiraOptions>("fira").low_rank),
+        fira_(options.section<FiraOptions>("fira")) {}
+
+ private:
+  void update_matrix(const TensorUpdate& tensor, const LowRankShape& shape,
+                     const OptimizerStep& step, ThreadPool& threads) override {
+    const std::span<float> m = piece(tensor.tensor, 0);
+    const std::span<float> v = piece(tensor.tensor, 1);
+    const std::span<float> basis = piece(tensor.tensor, 2);
+    const Bases bases = shape.projects_rows() ? Bases{basis, {}} : Bases{{}, basis};
+    const Bases before = refresh(tensor, shape, bases, step, threads);
+    if (fira_.moments == method::Moments::kRotate && before.present()) {
+      subspace().rotate(shape, before, bases, false, m, threads);
+      subspace().rotate(shape, before, bases, true, v, threads);
+    }
+    subspace().project(shape, bases, tensor.gradient, step.gradient_scale, core(shape), threads);
+    take_remainder(tensor, shape, bases, step, threads);
+    std::vector<float> scales = norms(shape, threads);
+    adamw_direction(options(), step, core(shape), m, v, threads);
+    const std::vector<float> now = norms(shape, threads);
+    for (size_t i = 0; i < scales.size(); ++i) scales[i] = now[i] / (scales[i] + kAboveZero);
+    scale_channels(full(shape), shape.columns, channel(shape), scales, threads);
+    const double norm = global_norm(full(shape), threads);
+    const float limit = limit_growth(norm, fira_.growth, piece(tensor.tensor, 3)[0]);
+    subspace().lift(shape, bases, core(shape), full(shape), threads, limit);
+    move(tensor, step, fira_.scale, threads);
+  }
+
+  // full = G - P R, of the core R.
+  void take_remainder(const TensorUpdate& tensor, const LowRankShape& shape, const Bases& bases,
+                      const OptimizerStep& step, ThreadPool& threads) {
+    subspace().lift(shape, bases, core(shape), full(shape), threads);
+    float* const inside = full(shape).data();
+    threads.for_ranges(shape.rows * shape.columns, kGrain, [&](int64_t begin, int64_t end, int) {
+      subtract_from(tensor.gradient.data() + begin, inside + begin, end - begin,
+                    step.gradient_scale);
+    });
+  }
+
+  static Channel channel(const LowRankShape& shape) {
+    return shape.projects_rows() ? Channel::kColumn : Channel::kRow;
+  }
+
+  // Of the core's channels along the larger dimension.
+  std::vector<float> norms(const LowRankShape& shape, ThreadPool& threads) {
+    std::vector<float> norms(static_cast<size_t>(std::max(shape.rows, shape.columns)));
+    channel_norms(core(shape), shape.core()[1], channel(shape), norms, threads);
+    return norms;
+  }
+
+  FiraOptions fira_;
+};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_fira(const method::OptimizerOptions& options,
+                                     const tensor::Layout& layout) {
+  return std::make_unique<Fira>(options, layout);
+}
+
+}  // namespace thinwire::optim

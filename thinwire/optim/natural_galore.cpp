@@ -1,0 +1,90 @@
+#include "thinwire/optim/natural_galore.h"
+
+#include "thinwire/method/natural_galore.h"
+#include "thinwire/optim/adamw.h"
+#include "thinwire/optim/low_rank.h"
+#include "thinwire/optim/natural_gradient.h"
+
+namespace thinwire::optim {
+namespace {
+
+using method::History;
+using method::LowRankShape;
+using method::NaturalGaloreOptions;
+
+const NaturalGaloreOptions& section(const method::OptimizerOptions& options) {
+  return options.section<NaturalGaloreOptions>("natural_galore");
+}
+
+class NaturalGalore final : public LowRankOptimizer {
+ public:
+  NaturalGalore(const method::OptimizerOptions& options, const tensor::Layout& layout)
+      : LowRankOptimizer(options, layout, section(options).low_rank, section(options).sides),
+        natural_(section(options)) {}
+
+ private:
+  // Pieces in the order of the facts' state.
+  std::span<float> m(size_t tensor) { return piece(tensor, 0); }
+  std::span<float> v(size_t tensor) { return piece(tensor, 1); }
+  GradientHistory history(size_t tensor) {
+    return {piece(tensor, 2), piece(tensor, 3), natural_.history};
+  }
+  Bases bases(size_t tensor, const LowRankShape& shape) {
+    constexpr size_t kFirst = 4;
+    Bases held;
+    if (shape.projects_rows()) held.left = piece(tensor, kFirst);
+    if (shape.projects_columns())
+      held.right = piece(tensor, held.left.empty() ? kFirst : kFirst + 1);
+    return held;
+  }
+
+  void update_matrix(const TensorUpdate& tensor, const LowRankShape& shape,
+                     const OptimizerStep& step, ThreadPool& threads) override {
+    const size_t index = tensor.tensor;
+    const Bases held = bases(index, shape);
+    const Bases before = refresh(tensor, shape, held, step, threads);
+    if (before.present()) change_coordinates(index, shape, before, held, threads);
+    const std::span<float> gradient = core(shape);
+    subspace().project(shape, held, tensor.gradient, step.gradient_scale, gradient, threads);
+    GradientHistory past = history(index);
+    const auto place = static_cast<int64_t>(step.number % static_cast<uint64_t>(natural_.history));
+    past.put(place, gradient, threads);
+    const double damping = damping_of(past);
+    if (damping > 0) past.natural_gradient(place, damping, gradient, threads);
+    adamw_direction(options(), step, gradient, m(index), v(index), threads);
+    subspace().lift(shape, held, gradient, full(shape), threads);
+    move(tensor, step, natural_.scale, threads);
+  }
+
+  // Moments and history, from the bases before to those held now.
+  void change_coordinates(size_t index, const LowRankShape& shape, const Bases& before,
+                          const Bases& now, ThreadPool& threads) {
+    if (natural_.moments == method::Moments::kRotate) {
+      subspace().rotate(shape, before, now, false, m(index), threads);
+      subspace().rotate(shape, before, now, true, v(index), threads);
+    }
+    GradientHistory past = history(index);
+    if (natural_.at_refresh == History::kClear) past.clear();
+    if (natural_.at_refresh != History::kRotate) return;
+    for (int64_t place = 0; place < natural_.history; ++place) {
+      subspace().rotate(shape, before, now, false, past.at(place), threads);
+    }
+    past.renew_products(threads);
+  }
+
+  double damping_of(const GradientHistory& past) const {
+    if (natural_.damping_is == method::Damping::kAbsolute) return natural_.damping;
+    return natural_.damping * past.mean_square();
+  }
+
+  NaturalGaloreOptions natural_;
+};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_natural_galore(const method::OptimizerOptions& options,
+                                               const tensor::Layout& layout) {
+  return std::make_unique<NaturalGalore>(options, layout);
+}
+
+}  // namespace thinwire::optim

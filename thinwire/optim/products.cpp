@@ -1,0 +1,119 @@
+#include "thinwire/optim/products.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "thinwire/base/simd.h"
+
+namespace thinwire::optim {
+namespace {
+
+// Sixteen columns; as many registers as the instruction set needs for them.
+using Lanes = float __attribute__((vector_size(64)));
+constexpr int64_t kLanes = 16;
+constexpr int64_t kRows = 8;
+constexpr int64_t kColumns = 2 * kLanes;
+constexpr int64_t kTile = 32;
+
+// `width` of the right matrix's columns from `column` on, one row of kColumns after the other, with
+// zeros behind them.
+void pack(const Product& p, int64_t column, int64_t width, float* panel) {
+  for (int64_t k = 0; k < p.inner; ++k, panel += kColumns) {
+    std::memcpy(panel, p.right + k * p.columns + column,
+                static_cast<size_t>(width) * sizeof(float));
+    std::fill(panel + width, panel + kColumns, 0.0f);
+  }
+}
+
+// alpha * sums + beta * added, of which the first `width` columns count.
+inline void store(const Product& p, const Lanes (&sums)[2], int64_t at, int64_t width) {
+  float values[kColumns];
+  for (int64_t half = 0; half < 2; ++half) {
+    const Lanes value = p.alpha * sums[half];
+    std::memcpy(values + half * kLanes, &value, sizeof value);
+  }
+  if (p.added != nullptr) {
+    for (int64_t i = 0; i < width; ++i) values[i] += p.beta * p.added[at + i];
+  }
+  std::memcpy(p.out + at, values, static_cast<size_t>(width) * sizeof(float));
+}
+
+// kCount rows times a packed panel. The sums stay in registers.
+template <int64_t kCount>
+[[gnu::always_inline]] inline void multiply_block(const Product& p, const float* panel, int64_t row,
+                                                  int64_t column, int64_t width) {
+  Lanes sums[kCount][2] = {};
+  const float* const left = p.left + row * p.inner;
+  for (int64_t k = 0; k < p.inner; ++k) {
+    Lanes right[2];
+    std::memcpy(right, panel + k * kColumns, sizeof right);
+    for (int64_t r = 0; r < kCount; ++r) {
+      const float factor = left[r * p.inner + k];
+      sums[r][0] += factor * right[0];
+      sums[r][1] += factor * right[1];
+    }
+  }
+  for (int64_t r = 0; r < kCount; ++r) store(p, sums[r], (row + r) * p.columns + column, width);
+}
+
+THINWIRE_CLONES void multiply_panel(const Product& p, const float* panel, int64_t begin,
+                                    int64_t end, int64_t column, int64_t width) {
+  int64_t row = begin;
+  for (; row + kRows <= end; row += kRows) multiply_block<kRows>(p, panel, row, column, width);
+  for (; row < end; ++row) multiply_block<1>(p, panel, row, column, width);
+}
+
+void multiply_part(const Product& p, int64_t row_begin, int64_t row_end, int64_t column_begin,
+                   int64_t column_end) {
+  std::vector<float> panel(static_cast<size_t>(p.inner * kColumns));
+  for (int64_t column = column_begin; column < column_end; column += kColumns) {
+    const int64_t width = std::min(kColumns, p.columns - column);
+    pack(p, column, width, panel.data());
+    multiply_panel(p, panel.data(), row_begin, row_end, column, width);
+  }
+}
+
+}  // namespace
+
+void multiply(const Product& product, int64_t rows, ThreadPool& threads) {
+  // Threads that share no columns pack nothing twice.
+  if (product.columns >= 2 * kColumns * threads.size()) {
+    threads.for_ranges(product.columns, kColumns, [&](int64_t begin, int64_t end, int) {
+      multiply_part(product, 0, rows, begin, end);
+    });
+    return;
+  }
+  threads.for_ranges(rows, kRows, [&](int64_t begin, int64_t end, int) {
+    multiply_part(product, begin, end, 0, product.columns);
+  });
+}
+
+void multiply_plain(const Product& p, int64_t rows) {
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t column = 0; column < p.columns; ++column) {
+      float sum = 0;
+      for (int64_t k = 0; k < p.inner; ++k) {
+        sum += p.left[row * p.inner + k] * p.right[k * p.columns + column];
+      }
+      const int64_t at = row * p.columns + column;
+      p.out[at] = p.added == nullptr ? p.alpha * sum : p.alpha * sum + p.beta * p.added[at];
+    }
+  }
+}
+
+void transpose(const float* in, int64_t rows, int64_t columns, float* out, ThreadPool& threads) {
+  threads.for_ranges(columns, kTile, [&](int64_t begin, int64_t end, int) {
+    for (int64_t x = begin; x < end; x += kTile) {
+      for (int64_t y = 0; y < rows; y += kTile) {
+        for (int64_t column = x; column < std::min(end, x + kTile); ++column) {
+          for (int64_t row = y; row < std::min(rows, y + kTile); ++row) {
+            out[column * rows + row] = in[row * columns + column];
+          }
+        }
+      }
+    }
+  });
+}
+
+}  // namespace thinwire::optim

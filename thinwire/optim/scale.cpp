@@ -1,0 +1,105 @@
+#include "thinwire/optim/scale.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "thinwire/base/simd.h"
+#include "thinwire/method/scale.h"
+#include "thinwire/optim/adamw.h"
+#include "thinwire/optim/channels.h"
+
+namespace thinwire::optim {
+namespace {
+
+constexpr float kLeast = 1e-8f;  // root mean square
+constexpr int64_t kGrain = 1024;
+
+THINWIRE_CLONES void average(float* __restrict mean, const float* __restrict gradient,
+                             int64_t count, float beta, float keep) {
+  for (int64_t i = 0; i < count; ++i) mean[i] = beta * mean[i] + keep * gradient[i];
+}
+
+// p = p shrink - rates * direction, with a rate for each element.
+THINWIRE_CLONES void step_along(float* __restrict p, const float* __restrict direction,
+                                const float* __restrict rates, int64_t count, float shrink) {
+  for (int64_t i = 0; i < count; ++i) p[i] = p[i] * shrink - rates[i] * direction[i];
+}
+
+THINWIRE_CLONES void step_along_all(float* __restrict p, const float* __restrict direction,
+                                    float rate, int64_t count, float shrink) {
+  for (int64_t i = 0; i < count; ++i) p[i] = p[i] * shrink - rate * direction[i];
+}
+
+class Scale final : public Optimizer {
+ public:
+  Scale(const method::OptimizerOptions& options, const tensor::Layout& layout)
+      : Optimizer(options, layout), scale_(options.section<method::ScaleOptions>("scale")) {}
+
+  void update(const TensorUpdate& tensor, const OptimizerStep& step, ThreadPool& threads) override {
+    const TensorSpec& known = spec(tensor.tensor);
+    if (!known.is_hidden_matrix() && !known.is_vocabulary_sized()) {
+      adamw_update(options(), known.decays(), tensor, piece(tensor.tensor, 0),
+                   piece(tensor.tensor, 1), step, threads);
+      return;
+    }
+    if (!method::is_last_layer(options(), known)) {
+      const bool embeds = known.role == TensorRole::kEmbedding;
+      return step_matrix(tensor, tensor.gradient, step.gradient_scale,
+                         embeds ? Channel::kColumn : Channel::kRow, step, threads);
+    }
+    const std::span<float> mean = piece(tensor.tensor, 0);
+    const auto beta = static_cast<float>(scale_.momentum);
+    const float keep = static_cast<float>(1 - scale_.momentum) * step.gradient_scale;
+    threads.for_ranges(
+        static_cast<int64_t>(mean.size()), kGrain, [&](int64_t begin, int64_t end, int) {
+          average(mean.data() + begin, tensor.gradient.data() + begin, end - begin, beta, keep);
+        });
+    step_matrix(tensor, mean, 1, Channel::kRow, step, threads);
+  }
+
+ private:
+  void step_matrix(const TensorUpdate& tensor, std::span<const float> direction, float factor,
+                   Channel channel, const OptimizerStep& step, ThreadPool& threads) {
+    const int64_t columns = spec(tensor.tensor).shape.back();
+    const int64_t rows = spec(tensor.tensor).count() / columns;
+    const bool by_row = channel == Channel::kRow;
+    std::vector<float> rates(static_cast<size_t>(by_row ? rows : columns));
+    channel_norms(direction, columns, channel, rates, threads);
+    const float root = std::sqrt(static_cast<float>(by_row ? columns : rows));
+    for (float& rate : rates) {
+      rate = step.learning_rate * factor / std::max(factor * rate / root, kLeast);
+    }
+    const auto shrink = static_cast<float>(1 - step.learning_rate * options().weight_decay);
+    change_pieces(tensor, threads, [&](int64_t at, int64_t count) {
+      move(tensor.params.data(), direction.data(), rates, columns, by_row, at, count, shrink);
+    });
+  }
+
+  // Elements [at, at + count), a row's part after the other.
+  static void move(float* p, const float* direction, const std::vector<float>& rates,
+                   int64_t columns, bool by_row, int64_t at, int64_t count, float shrink) {
+    const int64_t end = at + count;
+    while (at < end) {
+      const int64_t row = at / columns;
+      const int64_t part = std::min(end, (row + 1) * columns) - at;
+      if (by_row) {
+        step_along_all(p + at, direction + at, rates[static_cast<size_t>(row)], part, shrink);
+      } else {
+        step_along(p + at, direction + at, rates.data() + at % columns, part, shrink);
+      }
+      at += part;
+    }
+  }
+
+  method::ScaleOptions scale_;
+};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_scale(const method::OptimizerOptions& options,
+                                      const tensor::Layout& layout) {
+  return std::make_unique<Scale>(options, layout);
+}
+
+}  // namespace thinwire::optim

@@ -1,0 +1,169 @@
+#include "thinwire/optim/subspace.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "thinwire/base/rng.h"
+#include "thinwire/optim/orthonormal.h"
+#include "thinwire/optim/products.h"
+
+namespace thinwire::optim {
+namespace {
+
+using method::LowRankShape;
+
+constexpr uint64_t kLeftStream = 1;
+constexpr uint64_t kRightStream = 2;
+
+float* room(std::vector<float>& buffer, int64_t count) {
+  buffer.resize(std::max(buffer.size(), static_cast<size_t>(count)));
+  return buffer.data();
+}
+
+bool has_values(std::span<const float> values) {
+  return std::ranges::any_of(values, [](float value) { return value != 0; });
+}
+
+// Brings the largest value to 1, so that products with a gradient stay in the range of fp32.
+void normalise(std::span<float> values) {
+  float most = 0;
+  for (const float value : values) most = std::max(most, std::fabs(value));
+  if (most == 0) return;
+  for (float& value : values) value /= most;
+}
+
+}  // namespace
+
+bool Bases::present() const { return has_values(left.empty() ? right : left); }
+
+void Subspace::times_basis(const LowRankShape& shape, const float* gradient, const float* basis,
+                           float factor, float* out, ThreadPool& threads) {
+  float* const columns_first = room(transposed_, shape.columns * shape.rank);
+  transpose(basis, shape.rank, shape.columns, columns_first, threads);
+  multiply({gradient, columns_first, nullptr, out, shape.columns, shape.rank, factor}, shape.rows,
+           threads);
+}
+
+void Subspace::project(const LowRankShape& shape, const Bases& bases,
+                       std::span<const float> gradient, float factor, std::span<float> core,
+                       ThreadPool& threads) {
+  if (bases.right.empty()) {
+    multiply({bases.left.data(), gradient.data(), nullptr, core.data(), shape.rows, shape.columns,
+              factor},
+             shape.rank, threads);
+    return;
+  }
+  if (bases.left.empty()) {
+    times_basis(shape, gradient.data(), bases.right.data(), factor, core.data(), threads);
+    return;
+  }
+  float* const half = room(half_, shape.rows * shape.rank);
+  times_basis(shape, gradient.data(), bases.right.data(), 1, half, threads);
+  multiply({bases.left.data(), half, nullptr, core.data(), shape.rows, shape.rank, factor},
+           shape.rank, threads);
+}
+
+void Subspace::lift(const LowRankShape& shape, const Bases& bases, std::span<const float> core,
+                    std::span<float> full, ThreadPool& threads, float kept) {
+  const float* const added = kept == 0 ? nullptr : full.data();
+  const float* left = core.data();  // [rows, rank], the core itself where rows are not projected
+  if (!bases.left.empty()) {
+    float* const vectors = room(transposed_, shape.rows * shape.rank);
+    transpose(bases.left.data(), shape.rank, shape.rows, vectors, threads);
+    if (bases.right.empty()) {
+      multiply({vectors, core.data(), added, full.data(), shape.rank, shape.columns, 1, kept},
+               shape.rows, threads);
+      return;
+    }
+    float* const half = room(half_, shape.rows * shape.rank);
+    multiply({vectors, core.data(), nullptr, half, shape.rank, shape.rank}, shape.rows, threads);
+    left = half;
+  }
+  multiply({left, bases.right.data(), added, full.data(), shape.rank, shape.columns, 1, kept},
+           shape.rows, threads);
+}
+
+// The rows of left become those of (G right^T)^T, or where only rows are projected of
+// (G (left G)^T)^T, orthonormalised.
+void Subspace::renew_left(const LowRankShape& shape, const Bases& bases, const float* gradient,
+                          uint64_t seed, ThreadPool& threads) {
+  const float* right = bases.right.data();
+  if (bases.right.empty()) {
+    float* const image = room(half_, shape.rank * shape.columns);
+    multiply({bases.left.data(), gradient, nullptr, image, shape.rows, shape.columns}, shape.rank,
+             threads);
+    normalise({image, static_cast<size_t>(shape.rank * shape.columns)});
+    right = image;
+  }
+  float* const vectors = room(change_, shape.rows * shape.rank);
+  times_basis(shape, gradient, right, 1, vectors, threads);
+  transpose(vectors, shape.rows, shape.rank, bases.left.data(), threads);
+  orthonormalise(bases.left, shape.rank, shape.rows, derive_seed(seed, kLeftStream));
+}
+
+// The rows of right become those of left G, or where only columns are projected of
+// (G right^T)^T G, orthonormalised.
+void Subspace::renew_right(const LowRankShape& shape, const Bases& bases, const float* left,
+                           const float* gradient, uint64_t seed, ThreadPool& threads) {
+  if (bases.left.empty()) {
+    const int64_t count = shape.rows * shape.rank;
+    float* const image = room(half_, count);
+    times_basis(shape, gradient, bases.right.data(), 1, image, threads);
+    normalise({image, static_cast<size_t>(count)});
+    float* const rows_first = room(change_, count);
+    transpose(image, shape.rows, shape.rank, rows_first, threads);
+    left = rows_first;
+  }
+  multiply({left, gradient, nullptr, bases.right.data(), shape.rows, shape.columns}, shape.rank,
+           threads);
+  orthonormalise(bases.right, shape.rank, shape.columns, derive_seed(seed, kRightStream));
+}
+
+void Subspace::refresh(const LowRankShape& shape, const Bases& bases,
+                       std::span<const float> gradient, uint64_t seed, ThreadPool& threads) {
+  if (!has_values(gradient)) return;
+  int iterations = 1;
+  if (!bases.present()) {
+    iterations = kFirstIterations;
+    draw_signs(bases.left, derive_seed(seed, kLeftStream));
+    draw_signs(bases.right, derive_seed(seed, kRightStream));
+  }
+  for (int i = 0; i < iterations; ++i) {
+    old_left_.assign(bases.left.begin(), bases.left.end());
+    if (!bases.left.empty()) renew_left(shape, bases, gradient.data(), seed, threads);
+    if (!bases.right.empty()) {
+      renew_right(shape, bases, old_left_.data(), gradient.data(), seed, threads);
+    }
+  }
+}
+
+void Subspace::change_of_basis(int64_t rank, int64_t length, const float* before, const float* now,
+                               bool squared, ThreadPool& threads) {
+  float* const columns_first = room(transposed_, length * rank);
+  float* const change = room(change_, rank * rank);
+  transpose(before, rank, length, columns_first, threads);
+  multiply({now, columns_first, nullptr, change, length, rank}, rank, threads);
+  if (!squared) return;
+  for (int64_t i = 0; i < rank * rank; ++i) change[i] *= change[i];
+}
+
+void Subspace::rotate(const LowRankShape& shape, const Bases& before, const Bases& now,
+                      bool squared, std::span<float> core, ThreadPool& threads) {
+  const int64_t rank = shape.rank;
+  const auto count = static_cast<int64_t>(core.size());
+  float* const rotated = room(half_, count);
+  if (!now.left.empty()) {
+    change_of_basis(rank, shape.rows, before.left.data(), now.left.data(), squared, threads);
+    multiply({change_.data(), core.data(), nullptr, rotated, rank, count / rank}, rank, threads);
+    std::copy_n(rotated, count, core.begin());
+  }
+  if (!now.right.empty()) {
+    change_of_basis(rank, shape.columns, before.right.data(), now.right.data(), squared, threads);
+    float* const turned = room(transposed_, rank * rank);
+    transpose(change_.data(), rank, rank, turned, threads);
+    multiply({core.data(), turned, nullptr, rotated, rank, rank}, count / rank, threads);
+    std::copy_n(rotated, count, core.begin());
+  }
+}
+
+}  // namespace thinwire::optim
