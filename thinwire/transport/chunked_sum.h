@@ -50,10 +50,10 @@ struct SumTask {
 
 class ChunkedSum {
  public:
-  // Once, before a member here starts it: the members of the operation, those of them here, both
-  // ascending, and what is summed.
+  // Once, before a member here starts it: the members that contribute, those of them here, both
+  // ascending, and what is summed. alone: nobody elsewhere needs the sum.
   void open(std::span<const int> members, std::vector<int> here, const WireCodec& codec,
-            size_t count);
+            size_t count, bool alone);
   bool opened() const { return codec_ != nullptr; }
 
   // A member here starts; its values stay as they are until the sum is settled and has no readers.
@@ -75,6 +75,8 @@ class ChunkedSum {
   bool settled() const { return done() || failure_; }
   // Tasks being run.
   int readers() const { return readers_; }
+  // Whether the member contributes.
+  bool has(int member) const;
   // Whether there can be no sum without what the member has still to do.
   bool needs(int member) const;
   // Whether the owner here has formed its chunk.
