@@ -10,6 +10,7 @@ namespace {
 
 train::StepPart part() {
   train::StepPart part;
+  part.members = 15;
   part.loss_sum = 1.5;
   part.tokens = 2;
   part.learning_rate = 3;
@@ -29,14 +30,14 @@ train::StepPart part() {
 }
 
 CheckpointNote checkpoint() {
-  return {7, 1, {{"adamw.m", {1, 2.5f}}, {"adamw.v", {}}}, {{"payload", {1, 2, 3}}}};
+  return {7, 1, 4, {{"adamw.m", {1, 2.5f}}, {"adamw.v", {}}}, {{"payload", {1, 2, 3}}}};
 }
 
 // One of each kind.
 std::vector<Note> all_kinds() {
   return {StartNote{true, "runs/a", {"kjv", "validation"}, {10, 2.5, 3}},
           StepNote{3, 1, part()},
-          EvaluationNote{3, 1, "kjv", {2, 4}},
+          EvaluationNote{3, 1, "kjv", {3, 2, 4}},
           checkpoint(),
           CompleteNote(),
           StopWishNote(),
@@ -68,6 +69,7 @@ TEST(Notes, FieldsArriveInTheirPlaces) {
   EXPECT_EQ(step.step, 3);
   EXPECT_EQ(step.worker, 1);
   const train::StepPart& got = step.part;
+  EXPECT_EQ(got.members, 15);
   EXPECT_EQ(got.loss_sum, 1.5);
   EXPECT_EQ(got.tokens, 2);
   EXPECT_EQ(got.learning_rate, 3);
@@ -85,6 +87,7 @@ TEST(Notes, FieldsArriveInTheirPlaces) {
   EXPECT_EQ(got.state_digest, 14u);
 
   const auto state = std::get<CheckpointNote>(*decode_note(encode_note(checkpoint())));
+  EXPECT_EQ(state.members, 4);
   EXPECT_EQ(state.local, checkpoint().local);
   EXPECT_EQ(state.in_flight, checkpoint().in_flight);
 }
@@ -99,10 +102,11 @@ TEST(Notes, BytesAreAsDocumented) {
                    3, 0, 0, 0, 0, 0, 0,   0}));
   EXPECT_EQ(encode_note(CompleteNote()), (Bytes{4}));
   EXPECT_EQ(encode_note(StopAtNote{258}), (Bytes{8, 2, 1, 0, 0, 0, 0, 0, 0}));
-  EXPECT_EQ(encode_note(StepNote{1, 2, part()}).size(), 1 + 8 + 4 + 14 * 8 + 1u);
-  const CheckpointNote small = {1, 2, {{"m", {1.0f}}}, {{"p", {9}}}};
+  EXPECT_EQ(encode_note(StepNote{1, 2, part()}).size(), 1 + 8 + 4 + 15 * 8 + 1u);
+  const CheckpointNote small = {1, 2, 4, {{"m", {1.0f}}}, {{"p", {9}}}};
   EXPECT_EQ(encode_note(small),
             (Bytes{3, 1, 0, 0, 0, 0, 0, 0, 0,   2, 0,    0,    0,  //
+                   4, 0, 0, 0, 0, 0, 0, 0,                         //
                    1, 0, 0, 0, 1, 0, 0, 0, 'm',                    //
                    1, 0, 0, 0, 0, 0, 0, 0, 0,   0, 0x80, 0x3f,     //
                    1, 0, 0, 0, 1, 0, 0, 0, 'p', 1, 0,    0,    0, 0, 0, 0, 0, 9}));
@@ -130,7 +134,7 @@ TEST(Notes, DamageIsRefusedAndNamed) {
               testing::HasSubstr("out of range"));
   // Lengths are checked before anything is allocated.
   Bytes bytes = encode_note(checkpoint());
-  bytes[13 + 3] = 0x7f;  // entries of the first list
+  bytes[21 + 3] = 0x7f;  // entries of the first list
   EXPECT_THAT(refusal(bytes), testing::HasSubstr("a list is cut off"));
   CheckpointNote elsewhere = checkpoint();
   elsewhere.in_flight[0].first = "/../../x";

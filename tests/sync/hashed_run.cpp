@@ -17,9 +17,10 @@ class UnreliableCommunicator final : public transport::Communicator {
 
   int rank() const override { return communicator_->rank(); }
   int size() const override { return communicator_->size(); }
-  void start_all_gather(const transport::Key& key, Bytes payload) override {
+  void start_all_gather(const transport::Key& key, Bytes payload,
+                        const transport::Contributors& from) override {
     if (options_.tamper) options_.tamper(key.round, rank(), payload);
-    communicator_->start_all_gather(key, std::move(payload));
+    communicator_->start_all_gather(key, std::move(payload), from);
   }
   Result<std::vector<transport::Delivery>> wait_all_gather(const transport::Key& key,
                                                            double timeout_s) override {
@@ -30,8 +31,11 @@ class UnreliableCommunicator final : public transport::Communicator {
     return list;
   }
   void start_all_reduce(const transport::Key& key, std::span<const float> values,
-                        const WireCodec& codec) override {
-    communicator_->start_all_reduce(key, values, codec);
+                        const WireCodec& codec, const transport::Contributors& from) override {
+    communicator_->start_all_reduce(key, values, codec, committed(key, from));
+  }
+  Result<bool> left_out(const transport::Key& key, double) override {
+    return options_.missing && options_.missing(key.round).contains(rank());
   }
   Result<void> wait_all_reduce(const transport::Key& key, std::span<float> out,
                                double timeout_s) override {
@@ -46,6 +50,13 @@ class UnreliableCommunicator final : public transport::Communicator {
   transport::TrafficCount traffic() const override { return communicator_->traffic(); }
 
  private:
+  transport::Contributors committed(const transport::Key& key, transport::Contributors from) const {
+    if (!options_.missing) return from;
+    const std::set<int> missing = options_.missing(key.round);
+    std::erase_if(from, [&](int member) { return missing.contains(member); });
+    return from;
+  }
+
   std::unique_ptr<transport::Communicator> communicator_;
   const HashedRunOptions& options_;
 };

@@ -26,7 +26,7 @@ struct HashedRunOptions {
   std::vector<float> weights;  // a worker; empty: equal
   // By first step, where they change later; 0: the worker is inactive.
   std::map<uint64_t, std::vector<float>> weights_from;
-  // Workers whose payload nobody receives in a round.
+  // Workers whose contribution the commits of a round leave out.
   std::function<std::set<int>(uint64_t round)> missing;
   // Sees, and may change, a payload before it is sent.
   std::function<void(uint64_t round, int worker, Bytes& payload)> tamper;

@@ -14,7 +14,7 @@ std::string complaint(const StepPart& first, const StepPart& second) {
   const fs::path folder = test_folder();
   const config::Recipe recipe = tiny_recipe(folder, {"model.vocab=258"});
   report::Recorder recorder(recipe, folder, 0);
-  Collector collector(2, recorder);
+  Collector collector(recorder);
   collector.add_step(1, 0, first);
   try {
     collector.add_step(1, 1, second);
@@ -26,6 +26,7 @@ std::string complaint(const StepPart& first, const StepPart& second) {
 
 TEST(Collector, SaysWhichReplicaDisagreesAboutWhat) {
   StepPart part;
+  part.members = 2;
   part.tokens = 1;
   part.synchronised = true;
   StepPart other = part;
@@ -42,12 +43,15 @@ TEST(Collector, MeansAreOverWhoTrained) {
   const fs::path folder = test_folder();
   const config::Recipe recipe = tiny_recipe(folder, {"model.vocab=258"});
   report::Recorder recorder(recipe, folder, 0);
-  Collector collector(2, recorder);
+  Collector collector(recorder);
   StepPart there;
+  there.members = 2;
   there.tokens = 4;
   there.loss_sum = 6;
   there.gradient_norm = 3;
-  collector.add_step(1, 0, StepPart());
+  StepPart inactive;
+  inactive.members = 2;
+  collector.add_step(1, 0, inactive);
   collector.add_step(1, 1, there);
   recorder.sync();
   const auto history = events::read_run_log(folder / "events.jsonl");
@@ -56,8 +60,34 @@ TEST(Collector, MeansAreOverWhoTrained) {
   EXPECT_EQ(history.steps[0].loss, 1.5);
 }
 
+// Members have ids of their own, and a round has as many parts as its roster has members.
+TEST(Collector, FollowsTheRosterOfTheRound) {
+  const fs::path folder = test_folder();
+  const config::Recipe recipe = tiny_recipe(folder, {"model.vocab=258"});
+  report::Recorder recorder(recipe, folder, 0);
+  Collector collector(recorder);
+  StepPart part;
+  part.tokens = 1;
+  part.synchronised = true;
+  const auto step = [&](int64_t number, const std::vector<int>& members) {
+    part.members = std::ssize(members);
+    part.digest = static_cast<uint64_t>(number);
+    for (const int member : members) collector.add_step(number, member, part);
+  };
+  step(1, {3, 7});
+  EXPECT_EQ(collector.last_digest(), 1u);
+  step(2, {3, 7, 20});
+  EXPECT_EQ(collector.last_digest(), 2u);
+  step(3, {20});
+  EXPECT_EQ(collector.last_digest(), 3u);
+  EvalPart loss{2, 6, 3};
+  EXPECT_FALSE(collector.add_evaluation(3, "validation", 7, loss));
+  EXPECT_EQ(collector.add_evaluation(3, "validation", 20, loss), 2.0);
+}
+
 TEST(Collector, LetsReplicasDifferBetweenSynchronisations) {
   StepPart part;
+  part.members = 2;
   part.tokens = 1;
   StepPart other = part;
   other.digest = 7;

@@ -50,6 +50,19 @@ TEST(OpenRound, LeavesOutWhoIsAbsent) {
   EXPECT_EQ(at(4).roster[0].since, 0u);
 }
 
+TEST(OpenRound, MembersAreLookedUpById) {
+  Round round;
+  round.roster = {{4, {0, 2}, 0.5f, 0}, {9, {2, 0}, 0, 8}, {30, {2, 2}, 0.5f, 0}};
+  EXPECT_EQ(round.member(30).rows.first, 2u);
+  EXPECT_EQ(round.member(9).since, 8u);
+  EXPECT_FALSE(round.has(2));
+  EXPECT_TRUE(round.member(2).inactive()) << "who is not in the roster follows";
+  EXPECT_EQ(round.active(), (std::vector<int>{4, 30}));
+  EXPECT_EQ(share_of(round, 30, 9).first, 6u);
+  EXPECT_EQ(share_of(round, 30, 9).count, 3u);
+  EXPECT_EQ(share_of(round, 2, 9).count, 0u);
+}
+
 std::string complaint(std::vector<std::string> overrides) {
   try {
     recipe_with(std::move(overrides));

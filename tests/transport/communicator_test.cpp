@@ -97,6 +97,39 @@ TEST_P(AllCommunicators, Bf16ReduceRoundsContributionsAndSumOnce) {
   });
 }
 
+TEST_P(AllCommunicators, WhoFollowsGetsWhatTheOthersDoAndSendsNothing) {
+  const Contributors from = {0, 2};
+  run_members(4, [&](int member, Communicator& communicator) {
+    const bool follows = member % 2 == 1;
+    for (uint64_t round = 0; round < 10; ++round) {
+      communicator.start_all_gather(key_of(2 * round), Bytes{uint8_t(member)}, from);
+      const std::vector<float> values(1000, follows ? -7.0f : float(member + 1));
+      communicator.start_all_reduce(key_of(2 * round + 1), values, kBf16, from);
+      const auto list = communicator.wait_all_gather(key_of(2 * round), kPatience);
+      ASSERT_TRUE(list.has_value()) << list.error().message;
+      ASSERT_EQ(list->size(), 2u);
+      EXPECT_EQ((*list)[1].member, 2);
+      EXPECT_EQ(*(*list)[1].payload, Bytes{2});
+      std::vector<float> sum(1000);
+      ASSERT_TRUE(communicator.wait_all_reduce(key_of(2 * round + 1), sum, kPatience).has_value());
+      EXPECT_EQ(sum, std::vector<float>(1000, 4.0f));
+    }
+    // An owner sends half of its values to the other owner, and the sum of its half to all.
+    EXPECT_EQ(communicator.traffic().sent, follows ? 0u : 10u * (1 + 1000 + 3 * 1000));
+    EXPECT_EQ(communicator.traffic().received, 10u * (follows ? 2 + 2000 : 1 + 2000));
+  });
+}
+
+TEST_P(AllCommunicators, WhoFollowsMayLeaveAndTheOthersGoOn) {
+  run_members(3, [&](int member, Communicator& communicator) {
+    std::vector<float> values(100, 1.0f);
+    communicator.start_all_reduce(key_of(0), values, kF32, {0, 1});
+    if (member == 2) return communicator.cancel(key_of(0));
+    ASSERT_TRUE(communicator.wait_all_reduce(key_of(0), values, kPatience).has_value());
+    EXPECT_EQ(values, std::vector<float>(100, 2.0f));
+  });
+}
+
 TEST_P(AllCommunicators, ReduceMayWriteOverItsOwnInput) {
   run_members(4, [](int, Communicator& communicator) {
     for (uint64_t round = 0; round < 50; ++round) {

@@ -4,6 +4,7 @@
 // with every training step; methods with local steps take several steps first.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -38,6 +39,23 @@ struct Round {
   std::vector<RoundMember> roster;  // ordered by id
 
   int size() const { return static_cast<int>(roster.size()); }
+  bool has(int id) const { return std::ranges::find(roster, id, &RoundMember::id) != roster.end(); }
+  // The member with this id; one that the roster does not have is inactive.
+  RoundMember member(int id) const {
+    const auto found = std::ranges::find(roster, id, &RoundMember::id);
+    if (found != roster.end()) return *found;
+    RoundMember inactive;
+    inactive.id = id;
+    return inactive;
+  }
+  // The ids of the active members, ascending.
+  std::vector<int> active() const {
+    std::vector<int> ids;
+    for (const RoundMember& one : roster) {
+      if (!one.inactive()) ids.push_back(one.id);
+    }
+    return ids;
+  }
 };
 
 }  // namespace thinwire

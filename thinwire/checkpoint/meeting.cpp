@@ -9,12 +9,11 @@ struct CheckpointMeeting::Pending {
       : writer(folder, static_cast<uint64_t>(completed)) {}
 
   CheckpointWriter writer;
-  int arrived = 0;
+  int64_t arrived = 0;
 };
 
-CheckpointMeeting::CheckpointMeeting(fs::path folder, int workers, int64_t keep,
-                                     CheckpointStamp stamp)
-    : folder_(std::move(folder)), workers_(workers), keep_(keep), stamp_(std::move(stamp)) {}
+CheckpointMeeting::CheckpointMeeting(fs::path folder, int64_t keep, CheckpointStamp stamp)
+    : folder_(std::move(folder)), keep_(keep), stamp_(std::move(stamp)) {}
 
 CheckpointMeeting::~CheckpointMeeting() = default;
 
@@ -27,7 +26,7 @@ std::shared_ptr<CheckpointMeeting::Pending> CheckpointMeeting::pending_at(int64_
 
 bool CheckpointMeeting::arrive(int64_t completed, int worker, const WorkerState& state) {
   const auto pending = pending_at(completed);
-  if (worker == 0) {
+  if (state.first) {
     pending->writer.write_weights(*state.params);
     pending->writer.write_consensus(state.consensus);
     pending->writer.add_text(kRecipeFile, stamp_.recipe);
@@ -36,7 +35,7 @@ bool CheckpointMeeting::arrive(int64_t completed, int worker, const WorkerState&
   pending->writer.write_worker(worker, state.local, state.in_flight);
 
   const std::lock_guard lock(mutex_);
-  if (++pending->arrived < workers_) return false;
+  if (++pending->arrived < state.members) return false;
   CheckpointMeta meta;
   meta.step = static_cast<uint64_t>(completed);
   meta.tokens = static_cast<uint64_t>(completed * stamp_.tokens_a_step);
@@ -44,7 +43,7 @@ bool CheckpointMeeting::arrive(int64_t completed, int worker, const WorkerState&
   meta.data = stamp_.data;
   meta.ended_at = static_cast<uint64_t>(stamp_.ended_at);
   meta.method = stamp_.method;
-  meta.workers = workers_;
+  meta.workers = static_cast<int>(state.members);
   pending->writer.commit(meta, keep_, best_);
   pending_.erase(completed);
   return true;

@@ -1,5 +1,6 @@
-// Lets the workers of one process write one checkpoint without waiting for each other: each writes
-// its own part when it gets there, worker 0 also what all share, and the last one publishes it.
+// Lets the members of a run write one checkpoint without waiting for each other: each writes its
+// own part when it gets there, the first of the round's roster also what all share, and the last
+// one publishes it.
 #pragma once
 
 #include <cstdint>
@@ -31,18 +32,20 @@ struct CheckpointStamp {
 };
 
 // What one worker hands in. `params` are the shared weights; they and the consensus state are
-// taken from worker 0 and may be absent from others.
+// taken from the first of the roster and may be absent from others.
 struct WorkerState {
   const tensor::Arena* params = nullptr;
   std::vector<NamedValues> consensus;
   std::vector<NamedValues> local;
   std::vector<NamedBytes> in_flight;
+  int64_t members = 0;  // of the round's roster: so many parts make the checkpoint
+  bool first = false;   // of it
 };
 
 // Thread-safe.
 class CheckpointMeeting {
  public:
-  CheckpointMeeting(fs::path folder, int workers, int64_t keep, CheckpointStamp stamp);
+  CheckpointMeeting(fs::path folder, int64_t keep, CheckpointStamp stamp);
   ~CheckpointMeeting();
 
   // Hands in this worker's part of the checkpoint after `completed` steps; returns true for the
@@ -58,7 +61,6 @@ class CheckpointMeeting {
   std::shared_ptr<Pending> pending_at(int64_t completed);
 
   const fs::path folder_;
-  const int workers_;
   const int64_t keep_;
   const CheckpointStamp stamp_;
   std::mutex mutex_;

@@ -103,7 +103,8 @@ class NoteReader {
 template <typename Part, typename Visit>
 void step_fields(Part& part, Visit& visit) {
   // A new member of StepPart belongs here and in docs/formats.md.
-  static_assert(sizeof(train::StepPart) == 15 * 8);
+  static_assert(sizeof(train::StepPart) == 16 * 8);
+  visit(part.members);
   visit(part.loss_sum);
   visit(part.tokens);
   visit(part.learning_rate);
@@ -136,10 +137,11 @@ void fields(AnyNote& note, Visit& visit) {
     visit(note.worker);
     step_fields(note.part, visit);
   } else if constexpr (std::is_same_v<T, EvaluationNote>) {
-    static_assert(sizeof(train::EvalPart) == 2 * 8);
+    static_assert(sizeof(train::EvalPart) == 3 * 8);
     visit(note.step);
     visit(note.worker);
     visit(note.name);
+    visit(note.part.members);
     visit(note.part.loss_sum);
     visit(note.part.tokens);
   } else if constexpr (std::is_same_v<T, StopAnswerNote> || std::is_same_v<T, StopAtNote>) {
@@ -178,6 +180,7 @@ Result<Note> read(std::span<const uint8_t> bytes) {
   if constexpr (std::is_same_v<T, CheckpointNote>) {
     reader(note.step);
     reader(note.worker);
+    reader(note.members);
     read_items(reader, note.local);
     read_items(reader, note.in_flight);
   } else {
@@ -199,6 +202,7 @@ Result<Note> read_kind(size_t kind, std::span<const uint8_t> bytes, std::index_s
 
 checkpoint::WorkerState CheckpointNote::state() const {
   checkpoint::WorkerState state;
+  state.members = members;
   for (const auto& [name, values] : local) state.local.push_back({name, values});
   for (const auto& [name, bytes] : in_flight) state.in_flight.push_back({name, bytes});
   return state;
@@ -209,6 +213,7 @@ Bytes encode_checkpoint_note(int64_t step, int worker, const checkpoint::WorkerS
   NoteWriter write(bytes);
   write(step);
   write(worker);
+  write(state.members);
   ByteWriter(bytes).put(static_cast<uint32_t>(state.local.size()));
   for (const NamedValues& part : state.local) {
     write(part.name);

@@ -40,6 +40,7 @@ struct EvaluationNote {
 struct CheckpointNote {
   int64_t step = 0;
   int worker = 0;
+  int64_t members = 0;  // as in WorkerState
   std::vector<std::pair<std::string, std::vector<float>>> local;
   std::vector<std::pair<std::string, Bytes>> in_flight;
 

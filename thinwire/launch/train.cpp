@@ -140,9 +140,8 @@ struct Recording {
   Recording(const config::Recipe& recipe, const checkpoint::RunFolder& folder, int64_t first_step,
             const std::atomic<bool>* stop, checkpoint::CheckpointStamp stamp)
       : recorder(recipe, folder.path(), first_step),
-        collector(static_cast<int>(recipe.train.workers), recorder),
-        checkpoints(folder.checkpoints(), static_cast<int>(recipe.train.workers),
-                    recipe.checkpoint.keep, std::move(stamp)),
+        collector(recorder),
+        checkpoints(folder.checkpoints(), recipe.checkpoint.keep, std::move(stamp)),
         sink(collector, checkpoints, stop, recipe.checkpoint.minutes) {}
 
   report::Recorder recorder;

@@ -46,7 +46,7 @@ class AllReduce final : public Strategy {
   // Replaces this worker's gradient by the mean over all; returns the seconds spent waiting.
   Result<double> average(const Round& round) {
     const std::span<float> gradients = worker_.gradients.all();
-    const float weight = round.roster[static_cast<size_t>(worker_.communicator.rank())].weight;
+    const float weight = round.member(worker_.communicator.rank()).weight;
     worker_.threads.for_ranges(static_cast<int64_t>(gradients.size()), 1024,
                                [&](int64_t begin, int64_t end, int) {
                                  scale(gradients.data() + begin, end - begin, weight);

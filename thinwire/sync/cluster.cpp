@@ -36,7 +36,7 @@ Round Cluster::inside(const Round& round) const {
   const double all = weight(round);
   const int first = clusters_.first(own_);
   for (int i = 0; i < clusters_.size(own_); ++i) {
-    RoundMember member = round.roster[static_cast<size_t>(first + i)];
+    RoundMember member = round.member(first + i);
     member.weight = static_cast<float>(member.weight / all);
     if (inside_) member.id = i;
     own.roster.push_back(member);
@@ -47,7 +47,7 @@ Round Cluster::inside(const Round& round) const {
 float Cluster::weight(const Round& round, int cluster) const {
   double sum = 0;
   for (int i = 0; i < clusters_.size(cluster); ++i) {
-    sum += round.roster[static_cast<size_t>(clusters_.first(cluster) + i)].weight;
+    sum += round.member(clusters_.first(cluster) + i).weight;
   }
   return static_cast<float>(sum);
 }

@@ -127,9 +127,7 @@ class Diloco final : public Strategy {
   bool evaluates_own() const override { return options_.eager(); }
 
  private:
-  const RoundMember& own(const Round& round) const {
-    return round.roster[static_cast<size_t>(worker_.communicator.rank())];
-  }
+  RoundMember own(const Round& round) const { return round.member(worker_.communicator.rank()); }
 
   // A worker that becomes inactive comes back like a new one; what it has in flight stays, because
   // the others wait for it.

@@ -66,9 +66,7 @@ class SparseLoco final : public Strategy {
   tensor::Arena* shared() override { return &shared_; }
 
  private:
-  const RoundMember& own(const Round& round) const {
-    return round.roster[static_cast<size_t>(worker_.communicator.rank())];
-  }
+  RoundMember own(const Round& round) const { return round.member(worker_.communicator.rank()); }
 
   // A worker that becomes inactive comes back like a new one.
   void forget() {

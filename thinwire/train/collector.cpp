@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "thinwire/base/digest.h"
@@ -12,22 +12,18 @@
 
 namespace thinwire::train {
 
-Collector::Collector(int workers, report::Recorder& recorder)
-    : workers_(static_cast<size_t>(workers)), recorder_(recorder) {}
-
 void Collector::add_step(int64_t step, int worker, const StepPart& part) {
   const std::lock_guard lock(mutex_);
   Parts<StepPart>& parts = steps_[step];
-  parts.of_worker.resize(workers_);
-  parts.of_worker[static_cast<size_t>(worker)] = part;
-  if (++parts.arrived < workers_) return;
-  complete_step(step, parts.of_worker);
+  parts[worker] = part;
+  if (std::ssize(parts) < part.members) return;
+  complete_step(step, parts);
   steps_.erase(step);
 }
 
-void Collector::note_shares(int64_t step, const std::vector<StepPart>& parts) {
+void Collector::note_shares(int64_t step, const Parts<StepPart>& parts) {
   std::vector<int64_t> tokens;
-  for (const StepPart& part : parts) tokens.push_back(part.tokens);
+  for (const auto& [member, part] : parts) tokens.push_back(part.tokens);
   if (!tokens_of_.empty() && tokens != tokens_of_) {
     recorder_.message(
         step, fmt::format("from step {} on workers take {} tokens", step, fmt::join(tokens, ", ")));
@@ -35,22 +31,22 @@ void Collector::note_shares(int64_t step, const std::vector<StepPart>& parts) {
   tokens_of_ = std::move(tokens);
 }
 
-void Collector::complete_step(int64_t step, const std::vector<StepPart>& parts) {
+void Collector::complete_step(int64_t step, const Parts<StepPart>& parts) {
   note_shares(step, parts);
+  const auto& [first_worker, first] = *parts.begin();
   StepPart sum;
   int trained = 0;
-  for (size_t worker = 0; worker < workers_; ++worker) {
-    const StepPart& part = parts[worker];
-    if (part.synchronised && part.digest != parts[0].digest) {
+  for (const auto& [worker, part] : parts) {
+    if (part.synchronised && part.digest != first.digest) {
       throw Error(
-          fmt::format("step {}: the replicas disagree: worker 0 has digest {}, worker {} has {}",
-                      step, to_hex(parts[0].digest), worker, to_hex(part.digest)));
+          fmt::format("step {}: the replicas disagree: worker {} has digest {}, worker {} has {}",
+                      step, first_worker, to_hex(first.digest), worker, to_hex(part.digest)));
     }
-    if (part.synchronised && part.state_digest != parts[0].state_digest) {
-      throw Error(
-          fmt::format("step {}: the replicas disagree: the shared state of worker 0 has digest {}, "
-                      "that of worker {} has {}",
-                      step, to_hex(parts[0].state_digest), worker, to_hex(part.state_digest)));
+    if (part.synchronised && part.state_digest != first.state_digest) {
+      throw Error(fmt::format(
+          "step {}: the replicas disagree: the shared state of worker {} has digest {}, "
+          "that of worker {} has {}",
+          step, first_worker, to_hex(first.state_digest), worker, to_hex(part.state_digest)));
     }
     sum.loss_sum += part.loss_sum;
     sum.tokens += part.tokens;
@@ -65,12 +61,12 @@ void Collector::complete_step(int64_t step, const std::vector<StepPart>& parts) 
     sum.simulated_s += part.simulated_s;
     sum.simulated_compute_s += part.simulated_compute_s;
   }
-  if (parts[0].synchronised) last_digest_ = parts[0].digest;
-  const auto workers = static_cast<double>(workers_);
+  if (first.synchronised) last_digest_ = first.digest;
+  const auto workers = static_cast<double>(parts.size());
   events::StepEvent event;
   event.step = step;
   event.loss = sum.loss_sum / static_cast<double>(sum.tokens);
-  event.learning_rate = parts[0].learning_rate;
+  event.learning_rate = first.learning_rate;
   event.gradient_norm = sum.gradient_norm / trained;
   event.tokens = sum.tokens;
   event.bytes_sent = static_cast<double>(sum.bytes_sent) / workers;
@@ -91,11 +87,10 @@ std::optional<double> Collector::add_evaluation(int64_t step, const std::string&
   const std::lock_guard lock(mutex_);
   const std::pair key(step, name);
   Parts<EvalPart>& parts = evaluations_[key];
-  parts.of_worker.resize(workers_);
-  parts.of_worker[static_cast<size_t>(worker)] = part;
-  if (++parts.arrived < workers_) return std::nullopt;
+  parts[worker] = part;
+  if (std::ssize(parts) < part.members) return std::nullopt;
   EvalPart sum;
-  for (const EvalPart& one : parts.of_worker) {
+  for (const auto& [member, one] : parts) {
     sum.loss_sum += one.loss_sum;
     sum.tokens += one.tokens;
   }

@@ -1,5 +1,5 @@
-// Collects results from the workers of one process without making them wait for each other: each
-// hands in its part of a step or an evaluation, and the last one completes it.
+// Collects results from the members of a run without making them wait for each other: each hands in
+// its part of a step or an evaluation, and the last one of the round's roster completes it.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@ namespace thinwire::train {
 
 // One worker's part of one step.
 struct StepPart {
+  int64_t members = 0;  // of the round's roster: so many parts make the step
   double loss_sum = 0;  // over its tokens
   int64_t tokens = 0;
   double learning_rate = 0;
@@ -35,6 +36,7 @@ struct StepPart {
 };
 
 struct EvalPart {
+  int64_t members = 0;  // as in StepPart
   double loss_sum = 0;
   int64_t tokens = 0;
 };
@@ -42,7 +44,7 @@ struct EvalPart {
 // Thread-safe.
 class Collector {
  public:
-  Collector(int workers, report::Recorder& recorder);
+  explicit Collector(report::Recorder& recorder) : recorder_(recorder) {}
 
   // `step` counts completed steps. Throws Error when replicas that should agree do not.
   void add_step(int64_t step, int worker, const StepPart& part);
@@ -57,23 +59,19 @@ class Collector {
   std::optional<uint64_t> last_digest() const { return last_digest_; }
 
  private:
-  void complete_step(int64_t step, const std::vector<StepPart>& parts);
-  // Records in the log how many tokens each worker takes, if that has changed.
-  void note_shares(int64_t step, const std::vector<StepPart>& parts);
-
   template <typename Part>
-  struct Parts {
-    std::vector<Part> of_worker;
-    size_t arrived = 0;
-  };
+  using Parts = std::map<int, Part>;  // by member
 
-  const size_t workers_;
+  void complete_step(int64_t step, const Parts<StepPart>& parts);
+  // Says in the log who trains how much, where that has changed.
+  void note_shares(int64_t step, const Parts<StepPart>& parts);
+
   report::Recorder& recorder_;
   std::mutex mutex_;
   std::map<int64_t, Parts<StepPart>> steps_;
   std::map<std::pair<int64_t, std::string>, Parts<EvalPart>> evaluations_;
   std::optional<uint64_t> last_digest_;
-  std::vector<int64_t> tokens_of_;  // by worker, in the last step
+  std::vector<int64_t> tokens_of_;  // each member's in the last step, ordered by member
 };
 
 }  // namespace thinwire::train

@@ -1,5 +1,6 @@
 #include "thinwire/train/open_round.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "thinwire/config/absence.h"
@@ -40,6 +41,12 @@ RowRange share(uint64_t count, int index, int members) {
   const auto all = static_cast<uint64_t>(members);
   const uint64_t first = schedule::even_share_begin(count, at, all);
   return {first, schedule::even_share_begin(count, at + 1, all) - first};
+}
+
+RowRange share_of(const Round& round, int id, uint64_t count) {
+  const auto found = std::ranges::find(round.roster, id, &RoundMember::id);
+  if (found == round.roster.end()) return {};
+  return share(count, static_cast<int>(found - round.roster.begin()), round.size());
 }
 
 Round open_round(const config::Recipe& recipe, uint64_t run, int members, int64_t step,

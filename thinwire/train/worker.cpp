@@ -22,8 +22,8 @@
 namespace thinwire::train {
 namespace {
 
-int64_t rows_a_pass(const config::TrainSection& train, int workers) {
-  const int64_t largest_share = (train.batch + workers - 1) / workers;
+int64_t rows_a_pass(const config::TrainSection& train) {
+  const int64_t largest_share = (train.batch + train.workers - 1) / train.workers;
   return train.microbatch == 0 ? largest_share : std::min(train.microbatch, largest_share);
 }
 
@@ -37,7 +37,7 @@ Worker::Worker(const RunContext& context, transport::Communicator& communicator)
     : context_(context),
       recipe_(context.recipe),
       communicator_(communicator),
-      max_rows_(rows_a_pass(recipe_.train, communicator.size())),
+      max_rows_(rows_a_pass(recipe_.train)),
       threads_(static_cast<int>(recipe_.train.threads)),
       permits_(&context.cores, threads_.size()),
       params_(context.layout),
@@ -48,7 +48,7 @@ Worker::Worker(const RunContext& context, transport::Communicator& communicator)
                                 model::parse_device(recipe_.train.device, communicator.rank())})),
       strategy_(sync::make_strategy(
           {params_, gradients_, threads_, permits_, communicator_, method::sync_spec(recipe_)})),
-      speeds_(recipe_, communicator_, permits_),
+      rounds_(context.make_rounds(recipe_, context.run_id, communicator_, permits_)),
       written_(context.first_step),
       best_(context.best) {
   restore();
@@ -74,23 +74,19 @@ void Worker::restore() {
   }
   strategy_->restored(
       {.next_step = static_cast<uint64_t>(context_.first_step),
-       .round_at = [this](uint64_t step) { return round_at(static_cast<int64_t>(step)); },
+       .round_at = [this](uint64_t step) { return rounds_->at(static_cast<int64_t>(step)); },
        .ended_at = static_cast<uint64_t>(context_.ended_at)});
-  speeds_.restored(context_.run_id, context_.first_step);
+  rounds_->restored(context_.first_step);
   model_->refresh();
 }
 
-Round Worker::round_at(int64_t step) const {
-  return open_round(recipe_, context_.run_id, communicator_.size(), step, speeds_.speeds());
+Round Worker::last_round(int64_t completed) const {
+  return rounds_->at(std::max<int64_t>(completed - 1, 0));
 }
 
-// Called on the prefetcher's thread, so it needs its own copy of the speeds.
 data::Prefetcher::Order Worker::order() const {
-  const std::span<const float> speeds = speeds_.speeds();
-  return [this, now = std::vector<float>(speeds.begin(), speeds.end())](uint64_t step) {
-    const Round round =
-        open_round(recipe_, context_.run_id, communicator_.size(), static_cast<int64_t>(step), now);
-    const RowRange mine = round.roster[static_cast<size_t>(communicator_.rank())].rows;
+  return [plan = rounds_->plan(), self = communicator_.rank()](uint64_t step) {
+    const RowRange mine = plan(static_cast<int64_t>(step)).member(self).rows;
     std::vector<uint64_t> rows(mine.count);
     std::iota(rows.begin(), rows.end(), mine.first);
     return rows;
@@ -149,7 +145,7 @@ void Worker::compute_gradients(const Round& round, const data::Batch& batch, Ste
   part.compute_s = computing.seconds();
   if (context_.simulation != nullptr) {
     const RowRange even = share(static_cast<uint64_t>(recipe_.train.batch), communicator_.rank(),
-                                communicator_.size());
+                                static_cast<int>(recipe_.train.workers));
     const double amount = static_cast<double>(batch.rows) / static_cast<double>(even.count);
     part.simulated_compute_s = context_.simulation->compute(communicator_.rank(), amount);
   }
@@ -158,8 +154,8 @@ void Worker::compute_gradients(const Round& round, const data::Batch& batch, Ste
         fmt::format("step {}: the loss is {} on worker {}; lower optim.lr or raise schedule.warmup",
                     round.step + 1, part.loss_sum, communicator_.rank()));
   }
-  speeds_.computed(round, batch.rows,
-                   context_.simulation == nullptr ? part.compute_s : part.simulated_compute_s);
+  rounds_->computed(round, batch.rows,
+                    context_.simulation == nullptr ? part.compute_s : part.simulated_compute_s);
 }
 
 void Worker::throw_failure(int64_t step, const Failure& failure) const {
@@ -168,9 +164,10 @@ void Worker::throw_failure(int64_t step, const Failure& failure) const {
 }
 
 bool Worker::train_step(int64_t step, const data::Batch& batch, double data_s) {
-  const Round round = round_at(step);
+  const Round round = rounds_->at(step);
   const transport::TrafficCount before = communicator_.traffic();
   StepPart part;
+  part.members = round.size();
   part.data_s = data_s;
   part.learning_rate = round.learning_rate;
   part.tokens = static_cast<int64_t>(batch.rows) * recipe_.train.sequence;
@@ -180,7 +177,7 @@ bool Worker::train_step(int64_t step, const data::Batch& batch, double data_s) {
   const Stopwatch updating;
   const Result<sync::StepReport> report = strategy_->after_step(round);
   if (!report) throw_failure(step + 1, report.error());
-  const Result<bool> new_rows = speeds_.collect(round);
+  const Result<bool> new_rows = rounds_->completed(round);
   if (!new_rows) throw_failure(step + 1, new_rows.error());
   model_->refresh();
   part.gradient_norm = report->gradient_norm;
@@ -194,8 +191,14 @@ bool Worker::train_step(int64_t step, const data::Batch& batch, double data_s) {
   part.simulated_s = simulated_clock() - simulated_before;
   part.bytes_sent = after.sent - before.sent;
   part.bytes_received = after.received - before.received;
-  context_.sink.add_step(step + 1, communicator_.rank(), part);
+  if (round.has(communicator_.rank())) {
+    context_.sink.add_step(step + 1, communicator_.rank(), part);
+  }
   return *new_rows;
+}
+
+bool Worker::leads(const Round& round) const {
+  return round.roster.front().id == communicator_.rank();
 }
 
 bool Worker::evaluate(int64_t completed) {
@@ -214,6 +217,7 @@ bool Worker::evaluate_sets(int64_t completed, const std::string& suffix, int64_t
     const std::optional<EvalPart> part = evaluate_rows(completed, name, rows, passes);
     if (!part) return false;
     if (name == recipe_.eval.watch) watched_ = part;
+    if (!last_round(completed).has(communicator_.rank())) continue;
     context_.sink.add_evaluation(completed, name, communicator_.rank(), *part);
   }
   return true;
@@ -244,7 +248,7 @@ tensor::Arena& Worker::shared() {
 
 std::vector<StateTensor> Worker::all_state() {
   std::vector<StateTensor> state = strategy_->state();
-  for (StateTensor& part : speeds_.state()) state.push_back(std::move(part));
+  for (StateTensor& part : rounds_->state()) state.push_back(std::move(part));
   return state;
 }
 
@@ -262,13 +266,14 @@ std::optional<EvalPart> Worker::evaluate_rows(int64_t completed, const std::stri
                                               const data::Rows& rows, int64_t& passes) {
   const auto wanted = static_cast<uint64_t>(recipe_.eval.rows);
   const uint64_t all = wanted == 0 ? rows.count() : std::min(wanted, rows.count());
-  const RowRange mine = share(all, communicator_.rank(), communicator_.size());
+  const Round round = last_round(completed);
+  const RowRange mine = share_of(round, communicator_.rank(), all);
   const auto width = static_cast<size_t>(recipe_.train.sequence + 1);
   std::vector<int32_t> tokens(static_cast<size_t>(max_rows_) * width);
-  EvalPart part;
+  EvalPart part{.members = round.size()};
   for (uint64_t done = 0; done < mine.count; ++passes) {
     if (context_.sink.stops_before(point_before_pass(completed, passes))) return std::nullopt;
-    if (communicator_.rank() == 0) {
+    if (leads(round)) {
       const double fraction = static_cast<double>(done) / static_cast<double>(mine.count);
       context_.sink.show_evaluation(completed, name, fraction);
     }
@@ -302,11 +307,13 @@ void Worker::require_finite_state(int64_t completed) {
 void Worker::write_checkpoint(int64_t completed) {
   if (std::exchange(written_, completed) == completed) return;
   require_finite_state(completed);
-  context_.sink.add_checkpoint(completed, communicator_.rank(), state());
+  if (!last_round(completed).has(communicator_.rank())) return;
+  context_.sink.add_checkpoint(completed, communicator_.rank(), state(completed));
 }
 
-checkpoint::WorkerState Worker::state() {
-  checkpoint::WorkerState state{&shared(), {}, {}, {}};
+checkpoint::WorkerState Worker::state(int64_t completed) {
+  const Round round = last_round(completed);
+  checkpoint::WorkerState state{&shared(), {}, {}, {}, round.size(), leads(round)};
   for (const StateTensor& part : all_state()) {
     const bool agreed = part.agreement == sync::Agreement::kConsensus;
     (agreed ? state.consensus : state.local).push_back({part.name, part.values});

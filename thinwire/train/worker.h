@@ -20,7 +20,7 @@
 #include "thinwire/sync/strategy.h"
 #include "thinwire/tensor/storage/arena.h"
 #include "thinwire/train/initial_parameters.h"
-#include "thinwire/train/measured_speeds.h"
+#include "thinwire/train/round_source.h"
 #include "thinwire/train/run_sink.h"
 #include "thinwire/transport/communicator.h"
 #include "thinwire/transport/simulated_network.h"
@@ -50,6 +50,7 @@ struct RunContext {
   int64_t ended_at = 0;  // steps after which the run ended before it was given more; 0: never
   std::set<std::string> evaluated;  // evaluations after first_step that are already recorded
   checkpoint::BestLoss best;        // of the recorded evaluations of eval.watch
+  MakeRounds make_rounds = recipe_rounds;
 };
 
 struct RunEnd {
@@ -68,9 +69,10 @@ class Worker {
   RunEnd run();
 
  private:
-  Round round_at(int64_t step) const;
-  // The rows that this worker takes, by step, given the current speeds.
+  // The rows that this worker takes, by step, as currently planned.
   data::Prefetcher::Order order() const;
+  // The round of the newest of the completed steps.
+  Round last_round(int64_t completed) const;
   double simulated_clock() const;
   // Returns whether the rows of later steps have changed.
   bool train_step(int64_t step, const data::Batch& batch, double data_s);
@@ -84,6 +86,8 @@ class Worker {
                                         const data::Rows& rows, int64_t& passes);
   // Whether eval.patience is exhausted after the evaluation that produced the part.
   bool exhausts_patience(int64_t completed);
+  // Whether it shows progress and saves what all share.
+  bool leads(const Round& round) const;
   // Swaps the params and the shared weights if they are separate.
   void swap_shared();
   tensor::Arena& shared();
@@ -95,7 +99,7 @@ class Worker {
   // Does nothing if it has already been written, or if nothing has been trained yet.
   void write_checkpoint(int64_t completed);
   void restore();
-  checkpoint::WorkerState state();
+  checkpoint::WorkerState state(int64_t completed);
 
   const RunContext& context_;
   const config::Recipe& recipe_;
@@ -107,7 +111,7 @@ class Worker {
   tensor::Arena gradients_;
   std::unique_ptr<model::Model> model_;
   std::unique_ptr<sync::Strategy> strategy_;
-  MeasuredSpeeds speeds_;
+  std::unique_ptr<RoundSource> rounds_;
   int64_t written_;  // steps of this worker's newest checkpoint, or where it began
   checkpoint::BestLoss best_;
   std::optional<EvalPart> watched_;  // this worker's part of the last evaluation of eval.watch

@@ -28,9 +28,10 @@ class Carrier {
     Collective collective;
     Operation operation;
     int member;
-    uint64_t payload_bytes;  // kAllGather
-    WireType type;           // kAllReduce
-    size_t values;           // kAllReduce
+    uint64_t payload_bytes;     // kAllGather
+    WireType type;              // kAllReduce
+    size_t values;              // kAllReduce
+    std::span<const int> from;  // who contributes; empty: the whole group
   };
   // A member here starts an operation, ...
   virtual void started(const Rendezvous& /*meeting*/, const Start& /*start*/) {}

@@ -45,12 +45,11 @@ Result<void> SumTask::run(CodedSum& memory) {
 }
 
 void ChunkedSum::open(std::span<const int> members, std::vector<int> here, const WireCodec& codec,
-                      size_t count) {
+                      size_t count, bool alone) {
   members_.assign(members.begin(), members.end());
   here_ = std::move(here);
   codec_ = &codec;
   sum_.resize(count);
-  const bool alone = here_.size() == members_.size();
   for (const int owner : here_) {
     Chunk& chunk = chunks_[owner];
     chunk.range = range_of(owner);
@@ -84,7 +83,7 @@ bool ChunkedSum::take_contribution(int owner, int from, Bytes coded) {
 
 bool ChunkedSum::take_sum(int owner, Bytes coded) {
   if (!sums_.emplace(owner, std::move(coded)).second) return false;
-  if (std::ranges::binary_search(members_, owner) && !is_here(owner)) to_decode_.push_back(owner);
+  if (has(owner) && !is_here(owner)) to_decode_.push_back(owner);
   return true;
 }
 
@@ -126,7 +125,10 @@ bool ChunkedSum::done() const {
          std::ranges::all_of(here_, [&](int owner) { return formed(owner); });
 }
 
+bool ChunkedSum::has(int member) const { return std::ranges::binary_search(members_, member); }
+
 bool ChunkedSum::needs(int member) const {
+  if (!has(member)) return false;
   return is_here(member) ? !done() : !sums_.contains(member);
 }
 

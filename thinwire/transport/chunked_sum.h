@@ -50,10 +50,10 @@ struct SumTask {
 
 class ChunkedSum {
  public:
-  // Called once, before a member here starts: the members of the operation and those of them here,
-  // both ascending, and what is summed.
+  // Called once, before a member here starts: the members that contribute and those of them here,
+  // both ascending, and what is summed. alone: nobody elsewhere needs the sum.
   void open(std::span<const int> members, std::vector<int> here, const WireCodec& codec,
-            size_t count);
+            size_t count, bool alone);
   bool opened() const { return codec_ != nullptr; }
 
   // A member here starts; its values must stay unchanged until the sum is settled and has no
@@ -76,6 +76,8 @@ class ChunkedSum {
   bool settled() const { return done() || failure_; }
   // Number of tasks being run.
   int readers() const { return readers_; }
+  // Whether the member contributes.
+  bool has(int member) const;
   // Whether the sum still needs something from the member.
   bool needs(int member) const;
   // Whether the owner here has formed its chunk.

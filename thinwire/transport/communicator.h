@@ -3,6 +3,9 @@
 // then waited for; meanwhile they proceed during computation, on the transport's own thread.
 // Nothing is averaged in place: only a wait writes to the caller's memory.
 //
+// Who contributes to an operation is given, the same to every member: an inactive member follows,
+// which is to start and wait like the others and to send nothing.
+//
 // One thread of a member calls its communicator and those split from it; any thread may call abort.
 // Failures that a network can cause are Results. After kAborted every later wait fails in the same
 // way.
@@ -11,6 +14,8 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "thinwire/base/bytes.h"
@@ -28,6 +33,10 @@ struct Key {
   uint32_t fragment = 0;
   auto operator<=>(const Key&) const = default;
 };
+
+// The ranks that contribute to an operation, ascending; the other members follow it. Empty: every
+// member contributes.
+using Contributors = std::vector<int>;
 
 // A payload as committed. Bytes are shared between members of one process and never written again.
 struct Delivery {
@@ -49,19 +58,30 @@ class Communicator {
   // Number of members with which the run started; their ranks are 0 .. size-1.
   virtual int size() const = 0;
 
-  // Sends `payload` to every member of the round. One call per key.
-  virtual void start_all_gather(const Key& key, Bytes payload) = 0;
-  // The committed payloads ordered by rank, including this member's own; the same list for
-  // everyone. A member that left is missing from it; kDeadline if a remaining one does not deliver
-  // in time.
+  // Sends `payload` to every member of the round; the payload of a member that only follows is
+  // ignored. One call per key.
+  virtual void start_all_gather(const Key& key, Bytes payload, const Contributors& from) = 0;
+  void start_all_gather(const Key& key, Bytes payload) {
+    start_all_gather(key, std::move(payload), {});
+  }
+  // The committed payloads ordered by rank, the same list for everyone. A contributor that left is
+  // missing from it, and so is one whose payload came too late for the commit, perhaps this
+  // member's own; kDeadline if a remaining one does not deliver in time.
   virtual Result<std::vector<Delivery>> wait_all_gather(const Key& key, double timeout_s) = 0;
 
-  // Starts the sum over members of `values` (same length and codec everywhere; unchanged until
-  // waited for or cancelled). Each member owns a chunk (wire_chunk), sums it in fp32 from 0 in
-  // member order over the contributions as decoded, encodes the sum once, and everyone (including
-  // the owner) gets the sum as decoded.
+  // Starts the sum over contributors of `values` (same length and codec everywhere; unchanged until
+  // waited for or cancelled; of a member that follows only the length counts). Each contributor
+  // owns a chunk (wire_chunk), sums it in fp32 from 0 in member order over the contributions as
+  // decoded, encodes the sum once, and everyone (including the owner) gets the sum as decoded.
   virtual void start_all_reduce(const Key& key, std::span<const float> values,
-                                const WireCodec& codec) = 0;
+                                const WireCodec& codec, const Contributors& from) = 0;
+  void start_all_reduce(const Key& key, std::span<const float> values, const WireCodec& codec) {
+    start_all_reduce(key, values, codec, {});
+  }
+  // Whether the commit of a sum leaves out what this member contributed, whose values are still
+  // unchanged then; waits for the commit. Never where a sum forms of all contributions or not at
+  // all.
+  virtual Result<bool> left_out(const Key& /*key*/, double /*timeout_s*/) { return false; }
   // Writes the sum to `out`, with the same bits for everyone. kLostPeer if a member left before all
   // had contributed and the sum was formed, kCorruptPayload if the codec refuses a contribution.
   virtual Result<void> wait_all_reduce(const Key& key, std::span<float> out, double timeout_s) = 0;

@@ -37,17 +37,20 @@ uint64_t Hub::group(const std::vector<int>& members) {
   return meeting_.group(members);
 }
 
-void Hub::offer(uint64_t group, int member, const Key& key, Bytes payload) {
+void Hub::offer(uint64_t group, int member, const Key& key, Bytes payload,
+                const Contributors& from) {
   const std::lock_guard lock(mutex_);
   const Operation operation{group, key};
-  const uint64_t bytes = payload.size();
-  meeting_.offer(operation, member, std::move(payload));
+  const bool contributes = from.empty() || std::ranges::binary_search(from, member);
+  const uint64_t bytes = contributes ? payload.size() : 0;
+  meeting_.offer(operation, member, std::move(payload), from);
   carrier_->started(meeting_, {.collective = Collective::kAllGather,
                                .operation = operation,
                                .member = member,
                                .payload_bytes = bytes,
                                .type = WireType::kF32,
-                               .values = 0});
+                               .values = 0,
+                               .from = from});
   changed_.notify_all();
 }
 
@@ -69,16 +72,17 @@ Result<std::vector<Delivery>> Hub::collect(uint64_t group, int member, const Key
 }
 
 void Hub::contribute(uint64_t group, int member, const Key& key, std::span<const float> values,
-                     const WireCodec& codec) {
+                     const WireCodec& codec, const Contributors& from) {
   const std::lock_guard lock(mutex_);
   const Operation operation{group, key};
-  meeting_.contribute(operation, member, values, codec);
+  meeting_.contribute(operation, member, values, codec, from);
   carrier_->started(meeting_, {.collective = Collective::kAllReduce,
                                .operation = operation,
                                .member = member,
                                .payload_bytes = 0,
                                .type = codec.type,
-                               .values = values.size()});
+                               .values = values.size(),
+                               .from = from});
   if (meeting_.has_work()) on_work();
   changed_.notify_all();
 }
@@ -95,8 +99,9 @@ Result<void> Hub::sum(uint64_t group, int member, const Key& key, std::span<floa
     failure = wait_for_carrier(lock, deadline, Collective::kAllReduce, operation, member);
   }
   if (failure) {
-    // Without this member's values nobody can complete the sum.
-    if (!sum->done()) sum->fail({FailureKind::kLostPeer, "a worker left the run"});
+    // Without a contributor's values nobody can complete the sum.
+    if (!sum->done() && sum->has(member))
+      sum->fail({FailureKind::kLostPeer, "a worker left the run"});
     changed_.notify_all();
   }
   wait_for_readers(lock, *sum);

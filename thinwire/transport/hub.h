@@ -27,12 +27,14 @@ class Hub {
   Hub& operator=(const Hub&) = delete;
 
   uint64_t group(const std::vector<int>& members);
-  void offer(uint64_t group, int member, const Key& key, Bytes payload);
+  // `from`, below: ids in the run; empty: the whole group.
+  void offer(uint64_t group, int member, const Key& key, Bytes payload,
+             const Contributors& from = {});
   // Deliveries identify members by their ids in the run.
   Result<std::vector<Delivery>> collect(uint64_t group, int member, const Key& key,
                                         double timeout_s);
   void contribute(uint64_t group, int member, const Key& key, std::span<const float> values,
-                  const WireCodec& codec);
+                  const WireCodec& codec, const Contributors& from = {});
   // Members that wait for a sum help to form it.
   Result<void> sum(uint64_t group, int member, const Key& key, std::span<float> out,
                    double timeout_s);

@@ -35,27 +35,31 @@ class HubCommunicator final : public Communicator {
   int rank() const override { return self_; }
   int size() const override { return static_cast<int>(members_.size()); }
 
-  void start_all_gather(const Key& key, Bytes payload) override {
-    if (size() > 1) count_bytes(payload.size(), 0);
-    hub_->offer(group_, in_run(self_), key, std::move(payload));
+  void start_all_gather(const Key& key, Bytes payload, const Contributors& from) override {
+    if (size() > 1 && contributes(from)) count_bytes(payload.size(), 0);
+    hub_->offer(group_, in_run(self_), key, std::move(payload), in_run(from));
   }
 
   Result<std::vector<Delivery>> wait_all_gather(const Key& key, double timeout_s) override {
     auto list = hub_->collect(group_, in_run(self_), key, timeout_s);
     if (!list) return list;
     for (Delivery& delivery : *list) {
-      const auto place = std::ranges::lower_bound(members_, delivery.member);
-      delivery.member = static_cast<int>(place - members_.begin());
+      delivery.member = static_cast<int>(lower_bound(members_, delivery.member));
       if (delivery.member != self_) count_bytes(0, delivery.payload->size());
     }
     return list;
   }
 
-  void start_all_reduce(const Key& key, std::span<const float> values,
-                        const WireCodec& codec) override {
-    hub_->contribute(group_, in_run(self_), key, values, codec);
-    const uint64_t moved = all_reduce_bytes(codec.type, values.size(), size(), self_);
-    count_bytes(moved, moved);
+  void start_all_reduce(const Key& key, std::span<const float> values, const WireCodec& codec,
+                        const Contributors& from) override {
+    hub_->contribute(group_, in_run(self_), key, values, codec, in_run(from));
+    if (!contributes(from)) return count_bytes(0, wire_bytes(codec.type, values.size()));
+    const auto owners = static_cast<int>(from.empty() ? members_.size() : from.size());
+    const int place = from.empty() ? self_ : static_cast<int>(lower_bound(from, self_));
+    const uint64_t moved = all_reduce_bytes(codec.type, values.size(), owners, place);
+    const WireChunk own = wire_chunk(codec.type, values.size(), owners, place);
+    const auto followers = static_cast<uint64_t>(size() - owners);
+    count_bytes(moved + followers * wire_bytes(codec.type, own.end - own.begin), moved);
   }
 
   Result<void> wait_all_reduce(const Key& key, std::span<float> out, double timeout_s) override {
@@ -68,7 +72,7 @@ class HubCommunicator final : public Communicator {
     check_split(members, *this);
     std::vector<int> in_the_run;
     for (const int member : members) in_the_run.push_back(in_run(member));
-    const auto self = static_cast<int>(std::ranges::lower_bound(members, self_) - members.begin());
+    const auto self = static_cast<int>(lower_bound(members, self_));
     return std::make_unique<HubCommunicator>(hub_, std::move(in_the_run), self, counters_);
   }
 
@@ -80,6 +84,19 @@ class HubCommunicator final : public Communicator {
 
  private:
   int in_run(int member) const { return members_[static_cast<size_t>(member)]; }
+  Contributors in_run(const Contributors& from) const {
+    Contributors ids;
+    for (const int member : from) ids.push_back(in_run(member));
+    return ids;
+  }
+
+  // The place of a member in an ascending list.
+  static ptrdiff_t lower_bound(std::span<const int> list, int member) {
+    return std::ranges::lower_bound(list, member) - list.begin();
+  }
+  bool contributes(const Contributors& from) const {
+    return from.empty() || std::ranges::binary_search(from, self_);
+  }
 
   void count_bytes(uint64_t sent, uint64_t received) {
     for (const auto& counter : counters_) {

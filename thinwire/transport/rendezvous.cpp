@@ -26,22 +26,30 @@ uint64_t Rendezvous::group(const std::vector<int>& members) {
   return id;
 }
 
-void Rendezvous::offer(const Operation& operation, int member, Bytes payload) {
+void Rendezvous::offer(const Operation& operation, int member, Bytes payload,
+                       std::vector<int> from) {
+  Gather& gather = gathers_[operation];
+  gather.from = from.empty() ? members(operation.group) : std::move(from);
+  if (!std::ranges::binary_search(gather.from, member)) return;
   send_to_group(FrameKind::kPayload, operation, member, payload);
-  gathers_[operation].offers[member] = std::make_shared<const Bytes>(std::move(payload));
+  gather.offers[member] = std::make_shared<const Bytes>(std::move(payload));
+}
+
+bool Rendezvous::offered(const Operation& operation) const {
+  const auto found = gathers_.find(operation);
+  return found != gathers_.end() && !found->second.from.empty();
 }
 
 bool Rendezvous::closed(const Operation& operation) const {
   const Gather& gather = gathers_.at(operation);
-  return std::ranges::all_of(members(operation.group), [&](int member) {
-    return gather.offers.contains(member) || !present(member);
-  });
+  return std::ranges::all_of(
+      gather.from, [&](int member) { return gather.offers.contains(member) || !present(member); });
 }
 
 std::vector<Delivery> Rendezvous::committed(const Operation& operation) const {
   const Gather& gather = gathers_.at(operation);
   std::vector<Delivery> list;
-  for (const int member : members(operation.group)) {
+  for (const int member : gather.from) {
     const auto offer = gather.offers.find(member);
     if (offer != gather.offers.end()) list.push_back({member, offer->second});
   }
@@ -58,11 +66,15 @@ bool Rendezvous::finish_gather(const Operation& operation, int member) {
 }
 
 void Rendezvous::contribute(const Operation& operation, int member, std::span<const float> values,
-                            const WireCodec& codec) {
+                            const WireCodec& codec, const std::vector<int>& from) {
   ChunkedSum& sum = *reduces_[operation].sum;
   const std::vector<int>& group = members(operation.group);
-  if (!sum.opened()) sum.open(group, here_in(group), codec, values.size());
-  sum.start(member, values, codec);
+  const std::vector<int>& owners = from.empty() ? group : from;
+  if (!sum.opened()) {
+    const bool alone = here_in(group).size() == group.size();
+    sum.open(owners, here_in(owners), codec, values.size(), alone);
+  }
+  if (sum.has(member)) sum.start(member, values, codec);
   fail_if_lost(operation, sum);
 }
 
@@ -84,6 +96,7 @@ bool Rendezvous::finish_sum(const Operation& operation, int member) {
 void Rendezvous::withdraw(const Operation& operation, int member) {
   const std::shared_ptr<ChunkedSum> own = sum(operation);
   if (own == nullptr || reduces_.at(operation).finished.contains(member)) return;
+  if (!own->has(member)) return;
   if (!own->formed(member)) send_to_group(FrameKind::kWithdrawal, operation, member, {});
   if (!own->done()) own->fail(left_the_run());
 }

@@ -38,10 +38,14 @@ class Rendezvous {
   const std::vector<int>& members(uint64_t group) const { return groups_.at(group); }
   bool present(int member) const { return present_.contains(member); }
 
+  // `from`, below: the members of the group that contribute, ascending; empty: all of them. A
+  // member here that is not among them follows the operation.
+
   // --- all_gather
-  void offer(const Operation& operation, int member, Bytes payload);
-  bool offered(const Operation& operation) const { return gathers_.contains(operation); }
-  // Whether every member of the group has offered or left, so that the list is final.
+  void offer(const Operation& operation, int member, Bytes payload, std::vector<int> from = {});
+  // Whether a member here has offered or follows.
+  bool offered(const Operation& operation) const;
+  // Whether every contributor has offered or left, so that the list is final.
   bool closed(const Operation& operation) const;
   // The final list, ordered by member, once closed.
   std::vector<Delivery> committed(const Operation& operation) const;
@@ -50,9 +54,10 @@ class Rendezvous {
   bool finish_gather(const Operation& operation, int member);
 
   // --- all_reduce
-  // `values` must stay unchanged until the sum is settled and has no readers.
+  // `values` must stay unchanged until the sum is settled and has no readers; of a member that
+  // follows only their number counts.
   void contribute(const Operation& operation, int member, std::span<const float> values,
-                  const WireCodec& codec);
+                  const WireCodec& codec, const std::vector<int>& from = {});
   // Null if nobody here has started it, or all have finished it.
   std::shared_ptr<ChunkedSum> sum(const Operation& operation) const;
   // As finish_gather.
@@ -87,6 +92,7 @@ class Rendezvous {
 
  private:
   struct Gather {
+    std::vector<int> from;  // empty until a member here has offered or follows
     std::map<int, std::shared_ptr<const Bytes>> offers;  // by member
     std::set<int> finished;                              // members here
   };

@@ -39,6 +39,7 @@ void SimulatedNetwork::started(const Rendezvous& meeting, const Start& start) {
   transfer->payload_bytes[start.member] = start.payload_bytes;
   transfer->type = start.type;
   transfer->values = start.values;
+  transfer->from.assign(start.from.begin(), start.from.end());
   state(start.member).queue.push_back(transfer);
   end_what_can(meeting);
 }
@@ -122,24 +123,31 @@ void SimulatedNetwork::end_all_gather(Transfer& transfer) {
 }
 
 void SimulatedNetwork::end_all_reduce(Transfer& transfer, const std::vector<int>& members) {
-  const auto count = static_cast<int>(members.size());
+  const std::vector<int>& owners = transfer.from.empty() ? members : transfer.from;
   std::vector<double> ready;
-  std::vector<uint64_t> chunks;
+  std::vector<uint64_t> chunks;  // of a member that follows: none
   std::vector<uint64_t> sums;
-  for (int i = 0; i < count; ++i) {
-    const WireChunk own = wire_chunk(transfer.type, transfer.values, count, i);
+  int owner = 0;
+  for (const int member : members) {
+    WireChunk own;
+    if (std::ranges::binary_search(owners, member)) {
+      own = wire_chunk(transfer.type, transfer.values, static_cast<int>(owners.size()), owner++);
+    }
     chunks.push_back(wire_bytes(transfer.type, own.end - own.begin));
-    sums.push_back(chunks.back() * static_cast<uint64_t>(count - 1));
-    const int member = members[static_cast<size_t>(i)];
+    sums.push_back(chunks.back() * (members.size() - 1));
     const auto started = transfer.started.find(member);
     ready.push_back(started == transfer.started.end() ? state(member).clock : started->second);
   }
   const uint64_t all = std::accumulate(chunks.begin(), chunks.end(), uint64_t{0});
   std::vector<uint64_t> contributions;
   contributions.reserve(chunks.size());
-  for (const uint64_t chunk : chunks) contributions.push_back(all - chunk);
-  ready =
-      run_round_trip(members, ready, contributions, [&](size_t, size_t to) { return chunks[to]; });
+  for (size_t i = 0; i < members.size(); ++i) {
+    const bool contributes = std::ranges::binary_search(owners, members[i]);
+    contributions.push_back(contributes ? all - chunks[i] : 0);
+  }
+  ready = run_round_trip(members, ready, contributions, [&](size_t from, size_t to) {
+    return std::ranges::binary_search(owners, members[from]) ? chunks[to] : 0;
+  });
   ready = run_round_trip(members, ready, sums, [&](size_t from, size_t) { return chunks[from]; });
   for (size_t i = 0; i < members.size(); ++i) transfer.end[members[i]] = ready[i];
 }

@@ -10,7 +10,7 @@
 //   all_gather  A member's payload goes up once, to a relay; the others' come down in the order in
 //               which they set out.
 //   all_reduce  Two such round trips: contributions to the owners of chunks, then the owners' sums
-//               to all.
+//               to all. Who follows an operation sends nothing and receives what the others do.
 #pragma once
 
 #include <compare>
@@ -62,6 +62,7 @@ class SimulatedNetwork final : public Carrier {
     std::map<int, uint64_t> payload_bytes;
     WireType type = WireType::kF32;
     size_t values = 0;
+    std::vector<int> from;  // who contributes; empty: the whole group
     bool ended = false;
     std::map<int, double> end;  // by member
   };
