@@ -51,13 +51,6 @@ class ArchitectureSectionOf : public config::SectionOf<Derived> {
   std::string_view chosen_by() const override { return "model.architecture"; }
 };
 
-// Implements what the sections of architectures have in common.
-template <typename Derived>
-class ArchitectureSectionOf : public config::SectionOf<Derived> {
- public:
-  std::string_view chosen_by() const override { return "model.architecture"; }
-};
-
 struct Architecture {
   std::string_view name;      // value of model.architecture
   std::string_view sentence;  // for --explain and the docs

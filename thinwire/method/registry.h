@@ -22,8 +22,7 @@ schedule::Rounds rounds_of(const config::Recipe& recipe);
 // explain_recipe.
 config::MethodSections method_sections();
 
-// config::load_recipe with all these sections, and the checks of the chosen architecture,
-// method
+// config::load_recipe with all these sections, and the checks of the chosen architecture, method
 // and optimizer.
 config::Recipe load_recipe(const std::filesystem::path& path,
                            std::span<const std::string> overrides);
