@@ -16,7 +16,7 @@ EOF
 build_packages=(
   ccache cmake g++ lld-16 ninja-build pkg-config python3-venv
   libcli11-dev libexpected-dev libfmt-dev libhwy-dev libsentencepiece-dev
-  libtomlplusplus-dev libxxhash-dev libzstd-dev nlohmann-json3-dev zlib1g-dev
+  libssl-dev libtomlplusplus-dev libxxhash-dev libzstd-dev nlohmann-json3-dev zlib1g-dev
   libbenchmark-dev gnuplot-nox libopenmpi-dev openmpi-bin
 )
 test_packages=(

@@ -14,20 +14,15 @@
 #include <vector>
 
 #include "thinwire/base/bytes.h"
+#include "thinwire/base/commit.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/round.h"
 #include "thinwire/base/wire.h"
 
 namespace thinwire::transport {
 
-// Names one operation of a run; both sides of a frame must agree on all of it.
-struct Key {
-  uint64_t run = 0;
-  uint32_t epoch = 0;
-  uint64_t round = 0;
-  uint32_t fragment = 0;
-  auto operator<=>(const Key&) const = default;
-};
+// Both sides of a frame must agree on all of it.
+using Key = OperationKey;
 
 // A payload as committed. Bytes are shared between members of one process and never written again.
 struct Delivery {
