@@ -23,6 +23,7 @@ MAY_INCLUDE = {
     "schedule": "config base",
     "links": "config base",
     "method": "schedule config base",
+    "membership": "method schedule config base",
     "data": "config base",
     "transport": "links base",
     "tensor": "base",

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "thinwire/base/bytes.h"
+#include "thinwire/base/commit.h"
 
 namespace thinwire {
 namespace {
@@ -14,6 +15,21 @@ TEST(Sha256, IsThatOfTheStandard) {
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   EXPECT_EQ(to_hex(sha256(as_bytes("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"))),
             "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+}
+
+TEST(Commit, ScaleIsOneOverTheCommittedWeight) {
+  EXPECT_EQ(commit_scale({}), 0.0f);
+  const auto of_weight = [](uint64_t weight) { return Contribution{0, 0, {}, 0, weight}; };
+  EXPECT_EQ(commit_scale({of_weight(2), of_weight(6)}), 0.125f);
+  EXPECT_EQ(commit_scale({of_weight(3)}), 0x1.555556p-2f);  // 1/3, rounded once from float64
+}
+
+TEST(Commit, ScalesAreComparedByTheirBits) {
+  Commit plus;
+  Commit minus = plus;
+  minus.scale = -0.0f;
+  EXPECT_EQ(plus, plus);
+  EXPECT_FALSE(plus == minus);
 }
 
 }  // namespace

@@ -19,20 +19,15 @@
 #include <vector>
 
 #include "thinwire/base/bytes.h"
+#include "thinwire/base/commit.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/round.h"
 #include "thinwire/base/wire.h"
 
 namespace thinwire::transport {
 
-// Names one operation of a run; both sides of a frame must agree on all of it.
-struct Key {
-  uint64_t run = 0;
-  uint32_t epoch = 0;
-  uint64_t round = 0;
-  uint32_t fragment = 0;
-  auto operator<=>(const Key&) const = default;
-};
+// Both sides of a frame must agree on all of it.
+using Key = OperationKey;
 
 // The ranks that contribute to an operation, ascending; the other members follow it. Empty: every
 // member contributes.

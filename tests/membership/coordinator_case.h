@@ -1,0 +1,86 @@
+// A coordinator beside a store that answers at once, for tests that say themselves what members do.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fake_signer.h"
+#include "simulation.h"
+#include "thinwire/membership/coordinator.h"
+#include "thinwire/membership/ledger_memory.h"
+
+namespace thinwire::membership {
+
+class CoordinatorCase : public testing::Test {
+ protected:
+  // T = 100 s: silence 25, takeover 12.5, report 2.5, settle and least grace 1.
+  CoordinatorCase() { options_.timeout_s = 100; }
+
+  std::unique_ptr<Coordinator> make(uint64_t number, bool standby) {
+    return std::make_unique<Coordinator>(plan_, options_, signers_[number], fake_verify, founding_,
+                                         standby);
+  }
+
+  // The run after its founding, with `count` members in round 0.
+  void begin(int count) {
+    coordinator_ = make(0, false);
+    tell({StoreConnected{ledger_.last()}});
+    for (int member = 0; member < count; ++member) tell({Hello{key(member), {}, 0}});
+    wait(2);
+    for (int member = 0; member < count; ++member) report(member);
+    ASSERT_EQ(state().next_round, 1u);
+  }
+
+  // Everything the coordinator wants is done at once, and it hears of it.
+  void tell(std::vector<Input> inputs) {
+    while (!inputs.empty()) {
+      const std::vector<Action> actions = coordinator_->tick(inputs, now_);
+      inputs.clear();
+      for (const Action& action : actions) {
+        if (const auto* append = std::get_if<Append>(&action)) {
+          if (ledger_.append(append->expected_last, append->record) ==
+              LedgerStore::Outcome::kStored) {
+            inputs.emplace_back(RecordRead{append->record});
+          }
+        } else if (const auto* refusal = std::get_if<Refuse>(&action)) {
+          refusals_.push_back(refusal->why);
+        } else {
+          asked_.push_back(action);
+        }
+      }
+    }
+  }
+  void wait(double seconds) {
+    now_ += seconds;
+    tell({Acknowledged{}});  // of nothing that anybody waits for
+  }
+
+  void report(int member, std::optional<AgreedDigest> digest = {}) {
+    tell({Report{member, state().position, digest}});
+  }
+  void offer(int member, uint64_t round, double seconds = 0, uint64_t payload = 0) {
+    const Sha256 hash = hash_of(payload > 0 ? payload : 100 * round + member);
+    tell({Offer{member, round, state().epoch, 0, hash, 10, seconds}});
+    tell({Acknowledged{hash}});
+  }
+
+  const State& state() const { return coordinator_->state(); }
+  const Member& member(int id) const { return state().members.at(static_cast<size_t>(id)); }
+  Record last_record() const { return *decode_record(*ledger_.read(ledger_.last())); }
+  static PublicKey key(int member) { return fake_key(100 + static_cast<uint64_t>(member)); }
+
+  FakePlan plan_{0, 1, 10};
+  Options options_;
+  FakeSigner signers_[3] = {FakeSigner(0), FakeSigner(1), FakeSigner(2)};
+  Founding founding_{7, {}, hash_of(1), 500, {fake_key(0), fake_key(1)}};
+  MemoryLedger ledger_;
+  std::unique_ptr<Coordinator> coordinator_;
+  double now_ = 0;
+  std::vector<std::string> refusals_;
+  std::vector<Action> asked_;
+};
+
+}  // namespace thinwire::membership

@@ -1,0 +1,374 @@
+#include "thinwire/membership/coordinator.h"
+
+#include <gmock/gmock.h>
+
+#include "coordinator_case.h"
+
+namespace thinwire::membership {
+namespace {
+
+using testing::HasSubstr;
+
+using Rounds = CoordinatorCase;
+using Members = CoordinatorCase;
+using Ledger = CoordinatorCase;
+
+std::vector<int> roster(const Opening& opening) {
+  std::vector<int> members;
+  for (const Share& share : opening.roster) members.push_back(share.member);
+  return members;
+}
+
+// --- rounds
+
+TEST_F(Rounds, TheFirstOpensWhenTheWorkersAreThere) {
+  coordinator_ = make(0, false);
+  tell({StoreConnected{0}});
+  for (int one = 0; one < 3; ++one) tell({Hello{key(one), {}, 0}});
+  wait(2);
+  report(0);
+  report(1);
+  EXPECT_TRUE(state().open.empty());
+  report(2);
+  ASSERT_EQ(state().open.size(), 1u);
+  EXPECT_EQ(roster(state().open.front()), (std::vector{0, 1, 2}));
+  EXPECT_EQ(batch_of(state().open.front()), plan_.batch());
+}
+
+TEST_F(Rounds, TheNextOpensInTheRecordThatClosesOne) {
+  begin(3);
+  for (int one = 0; one < 3; ++one) offer(one, 0);
+  const Record record = last_record();
+  ASSERT_TRUE(record.closing);
+  ASSERT_EQ(record.openings.size(), 1u);
+  EXPECT_EQ(record.closing->round, 0u);
+  EXPECT_EQ(record.openings.front().round, 1u);
+  const Commit& commit = record.closing->commits.front();
+  ASSERT_EQ(commit.contributions.size(), 3u);
+  EXPECT_EQ(commit.contributions[1].payload, hash_of(1));
+  EXPECT_EQ(commit.scale, 1.0f / 16);  // two steps of eight rows
+}
+
+TEST_F(Rounds, OnlyBytesThatTheStoreHasAreCommitted) {
+  begin(3);
+  for (int one = 0; one < 3; ++one) {
+    tell({Offer{one, 0, 0, 0, hash_of(50 + one), 10, 0}});
+  }
+  EXPECT_FALSE(last_record().closing);
+  for (uint64_t one = 0; one < 3; ++one) tell({Acknowledged{hash_of(50 + one)}});
+  EXPECT_TRUE(last_record().closing);
+}
+
+TEST_F(Rounds, WithoutAQuorumAllThatArePresentAreWaitedFor) {
+  begin(3);
+  offer(0, 0);
+  offer(1, 0);
+  for (int i = 0; i < 19; ++i) {
+    wait(5);
+    for (int one = 0; one < 3; ++one) report(one);
+  }
+  EXPECT_FALSE(last_record().closing);
+  wait(5);
+  ASSERT_TRUE(last_record().closing);  // at the time-out
+  EXPECT_EQ(last_record().closing->missing, std::vector{2});
+  EXPECT_EQ(member(2).phase, Phase::kLate);
+}
+
+TEST_F(Rounds, AQuorumClosesAtTheAdaptiveDeadline) {
+  options_.quorum = 0.6;
+  begin(3);
+  now_ += 10;
+  offer(0, 0);
+  now_ += 2;
+  offer(1, 0);  // arrivals 10 and 12: median 11, MAD 1, deadline 11 + 4
+  wait(2.5);
+  EXPECT_FALSE(last_record().closing);
+  wait(1);
+  ASSERT_TRUE(last_record().closing);
+  EXPECT_EQ(last_record().closing->missing, std::vector{2});
+}
+
+TEST_F(Rounds, ALateMemberHasNoRowsUntilItHasCaughtUp) {
+  options_.quorum = 0.6;
+  begin(3);
+  offer(0, 0);
+  offer(1, 0);
+  wait(2);
+  EXPECT_EQ(roster(state().open.front()), (std::vector{0, 1}));
+  EXPECT_EQ(batch_of(state().open.front()), plan_.batch());
+  report(2);
+  offer(0, 1);
+  offer(1, 1);
+  EXPECT_EQ(roster(state().open.front()), (std::vector{0, 1, 2}));
+  EXPECT_EQ(state().open.front().roster[2].since, 4u);  // the step that round 2 begins with
+  EXPECT_EQ(state().open.front().roster[0].since, 0u);
+}
+
+TEST_F(Rounds, ALateContributionCountsAtItsFragmentsNextTurn) {
+  options_.quorum = 0.6;
+  options_.late_counts = true;
+  begin(3);
+  offer(0, 0);
+  offer(1, 0);
+  wait(2);
+  tell({Offer{2, 0, 0, 0, hash_of(77), 10, 0}});
+  tell({Acknowledged{hash_of(77)}});
+  offer(0, 1);
+  offer(1, 1);
+  const Commit commit = last_record().closing->commits.front();
+  ASSERT_EQ(commit.contributions.size(), 3u);
+  EXPECT_EQ(commit.contributions[2].round, 0u);
+  EXPECT_EQ(commit.contributions[2].payload, hash_of(77));
+  tell({Offer{2, 0, 0, 0, hash_of(77), 10, 0}});
+  EXPECT_THAT(refusals_.back(), HasSubstr("round 0 is not open"));  // and never again
+}
+
+TEST_F(Rounds, RowsFollowMeasuredSpeeds) {
+  options_.shares = config::RowShares::kSpeed;
+  begin(3);
+  EXPECT_EQ(state().open.front().roster[0].rows.count, 2u);
+  offer(0, 0, 1);
+  offer(1, 0, 3);
+  offer(2, 0, 3);
+  // 4, 6 and 6 rows in 1, 3 and 3 seconds.
+  const Opening& opening = state().open.front();
+  EXPECT_EQ(opening.roster[0].rows.count, 4u);
+  EXPECT_EQ(opening.roster[1].rows.count, 2u);
+  EXPECT_EQ(opening.roster[2].rows.count, 2u);
+}
+
+TEST_F(Rounds, ADesertedOneOpensAnewForWhoeverIsThere) {
+  begin(3);
+  wait(26);  // all are silent
+  EXPECT_EQ(member(0).phase, Phase::kLost);
+  report(0);
+  EXPECT_EQ(member(0).phase, Phase::kCatchingUp);
+  report(0);
+  ASSERT_EQ(state().open.size(), 1u);
+  EXPECT_EQ(state().open.front().round, 0u);
+  EXPECT_EQ(state().open.front().epoch, 1u);
+  EXPECT_EQ(roster(state().open.front()), std::vector{0});
+}
+
+TEST_F(Rounds, TheRunEndsWithItsLastOne) {
+  plan_ = FakePlan(0, 1, 2);
+  begin(3);
+  for (int one = 0; one < 3; ++one) offer(one, 0);
+  for (int one = 0; one < 3; ++one) offer(one, 1);
+  EXPECT_TRUE(state().finished);
+  EXPECT_TRUE(state().open.empty());
+  wait(200);
+  EXPECT_EQ(member(0).phase, Phase::kActive);  // nothing is decided any more
+}
+
+// --- members
+
+TEST_F(Members, OffersThatDoNotFitAreRefused) {
+  begin(3);
+  const auto refused = [this](const Offer& offer) {
+    tell({offer});
+    return refusals_.empty() ? "" : refusals_.back();
+  };
+  EXPECT_THAT(refused({0, 5, 0, 0, {}, 10, 0}), HasSubstr("round 5 is not open"));
+  EXPECT_THAT(refused({0, 0, 3, 0, {}, 10, 0}), HasSubstr("is of epoch 0, not 3"));
+  EXPECT_THAT(refused({0, 0, 0, 4, {}, 10, 0}), HasSubstr("no such fragment"));
+  EXPECT_THAT(refused({0, 0, 0, 0, {}, 1001, 0}),
+              HasSubstr("it has 1001 bytes, and may have 1000"));
+  offer(0, 0);
+  EXPECT_THAT(refused({0, 0, 0, 0, hash_of(9), 10, 0}), HasSubstr("another one"));
+}
+
+TEST_F(Members, WhoLeavesOrIsSilentHoldsNobodyUp) {
+  begin(3);
+  offer(0, 0);
+  tell({Goodbye{1}});
+  EXPECT_EQ(member(1).phase, Phase::kLeft);
+  EXPECT_FALSE(last_record().closing);
+  wait(20);
+  report(0);
+  wait(6);  // member 2 has been silent for 26 s
+  EXPECT_EQ(member(2).phase, Phase::kLost);
+  ASSERT_TRUE(last_record().closing);
+  EXPECT_EQ(last_record().closing->missing, (std::vector{1, 2}));
+}
+
+TEST_F(Members, AReturningOneKeepsItsIdAndReplaysWhatItMissed) {
+  begin(3);
+  const Position before = state().position;
+  tell({Goodbye{2}});
+  offer(0, 0);
+  offer(1, 0);
+  tell({Hello{key(2), before, 0}});
+  EXPECT_EQ(state().members.size(), 3u);
+  EXPECT_EQ(member(2).phase, Phase::kCatchingUp);
+  EXPECT_EQ(member(2).snapshot, std::nullopt);
+}
+
+TEST_F(Members, OneOfAnotherHistoryBeginsAnew) {
+  begin(3);
+  Position other = state().position;
+  other.hash = hash_of(99);
+  tell({Report{1, other, {}}});
+  EXPECT_EQ(member(1).phase, Phase::kCatchingUp);
+  EXPECT_EQ(member(1).snapshot, 0u);
+}
+
+TEST_F(Members, TheMinorityOfDigestsBeginsAnew) {
+  begin(3);
+  for (int one = 0; one < 3; ++one) offer(one, 0);
+  report(0, AgreedDigest{0, 5});
+  report(1, AgreedDigest{0, 6});
+  EXPECT_EQ(member(1).phase, Phase::kCatchingUp);  // two differ: the first one counts
+  report(2, AgreedDigest{0, 6});
+  EXPECT_EQ(state().agreed_digests.at(0), 5u);
+  EXPECT_EQ(member(2).snapshot, 0u);
+}
+
+TEST_F(Members, AnOffenderIsExcludedForGood) {
+  begin(3);
+  tell({Misconduct{1, "not finite"}});
+  tell({Misconduct{1, "not finite"}});
+  EXPECT_EQ(member(1).phase, Phase::kActive);
+  tell({Misconduct{1, "not finite"}});
+  EXPECT_EQ(member(1).phase, Phase::kExcluded);
+  tell({Hello{key(1), {}, 0}});
+  EXPECT_THAT(refusals_.back(), HasSubstr("excluded"));
+  offer(0, 0);
+  offer(2, 0);
+  EXPECT_EQ(last_record().closing->missing, std::vector{1});
+}
+
+TEST_F(Members, ALinkThatCannotCatchUpIsToldTheFigures) {
+  begin(3);
+  for (uint64_t round = 0; round < 2; ++round) {
+    now_ += 10;
+    for (int one = 0; one < 3; ++one) offer(one, round);
+  }
+  tell({Hello{key(3), {}, 2}});  // 30 bytes in 10 s are 3 a second
+  EXPECT_EQ(member(3).phase, Phase::kWaiting);
+  EXPECT_THAT(refusals_.back(), HasSubstr("2 B a second, and the run makes 3 B a second"));
+  tell({Hello{key(3), {}, 4}});
+  EXPECT_EQ(member(3).phase, Phase::kCatchingUp);
+}
+
+TEST_F(Members, ASnapshotCountsOnceItsDigestIsAgreedOn) {
+  options_.snapshot_every = 1;
+  begin(3);
+  for (int one = 0; one < 3; ++one) offer(one, 0);
+  ASSERT_TRUE(std::holds_alternative<AskSnapshot>(asked_.back()));
+  const uint64_t at = state().position.sequence;
+  tell({SnapshotReady{{0, at, hash_of(60), 500}, {0, 5}}});
+  EXPECT_FALSE(state().snapshots.contains(at));
+  report(0, AgreedDigest{0, 5});
+  report(1, AgreedDigest{0, 5});
+  EXPECT_TRUE(state().snapshots.at(at).holders.contains(0));
+  tell({SnapshotReady{{2, at + 1, hash_of(61), 500}, {0, 6}}});
+  EXPECT_FALSE(state().snapshots.contains(at + 1));
+}
+
+// --- the ledger
+
+TEST_F(Ledger, IsTheWholeState) {
+  begin(3);
+  for (int one = 0; one < 3; ++one) offer(one, 0, 1);
+  std::vector<Bytes> records;
+  for (uint64_t at = 1; at <= ledger_.last(); ++at) records.push_back(*ledger_.read(at));
+  const Result<State> state = Coordinator::replay(records, fake_verify);
+  ASSERT_TRUE(state) << state.error().message;
+  EXPECT_EQ(*state, coordinator_->state());
+  records.erase(records.begin() + 1);
+  EXPECT_THAT(Coordinator::replay(records, fake_verify).error().message,
+              HasSubstr("record 3 does not follow record 1"));
+}
+
+TEST_F(Ledger, AStandbyTakesOverAndTheFirstOneYields) {
+  begin(3);
+  auto standby = make(1, true);
+  std::vector<Input> stream = {StoreConnected{ledger_.last()}};
+  for (uint64_t at = 1; at <= ledger_.last(); ++at)
+    stream.emplace_back(RecordRead{*ledger_.read(at)});
+  for (int one = 0; one < 3; ++one) stream.emplace_back(Report{one, state().position, {}});
+  standby->tick(stream, now_);
+  standby->tick(std::vector<Input>{Goodbye{2}}, now_ + 2);
+  EXPECT_TRUE(standby->tick({}, now_ + 13).empty());
+  const std::vector<Action> actions = standby->tick({}, now_ + 15);
+  ASSERT_EQ(actions.size(), 1u);
+  const auto append = std::get<Append>(actions.front());
+  EXPECT_EQ(ledger_.append(append.expected_last, append.record), LedgerStore::Outcome::kStored);
+  standby->tick(std::vector<Input>{RecordRead{append.record}}, now_ + 15);
+  EXPECT_TRUE(standby->leads());
+
+  tell({Goodbye{1}});  // the first one is refused, for it does not know the record
+  EXPECT_EQ(ledger_.last(), append.expected_last + 1);
+  tell({RecordRead{append.record}});
+  EXPECT_FALSE(coordinator_->leads());
+  EXPECT_EQ(state(), standby->state());
+}
+
+TEST_F(Ledger, AnAppendWithoutAnswerIsRepeatedAsItWas) {
+  begin(3);
+  const auto first = coordinator_->tick(std::vector<Input>{Goodbye{1}}, now_);
+  ASSERT_EQ(first.size(), 1u);
+  EXPECT_TRUE(coordinator_->tick({}, now_ + 2).empty());
+  const auto second = coordinator_->tick({}, now_ + 3);
+  ASSERT_EQ(second.size(), 1u);
+  EXPECT_EQ(std::get<Append>(first[0]).record, std::get<Append>(second[0]).record);
+}
+
+// Records 1 to 5, of which the store loses two and a new coordinator knows nothing.
+TEST_F(Ledger, WhatTheStoreLostMembersGiveBack) {
+  begin(3);
+  ledger_.sync();
+  tell({Goodbye{2}});
+  const std::vector<Bytes> lost = ledger_.cut_power();
+  ASSERT_EQ(lost.size(), 1u);
+  const Position before = state().position;
+  coordinator_ = make(0, false);
+  std::vector<Input> stream = {StoreConnected{ledger_.last()}};
+  for (uint64_t at = 1; at <= ledger_.last(); ++at)
+    stream.emplace_back(RecordRead{*ledger_.read(at)});
+  tell(stream);
+  tell({Report{1, state().position, {}}});
+  tell({Report{0, before, {}}});
+  ASSERT_FALSE(asked_.empty());
+  const auto asked = std::get<AskRecords>(asked_.back());
+  EXPECT_EQ(asked.member, 0);
+  EXPECT_EQ(asked.first, before.sequence);
+  tell({Supply{0, lost}});
+  EXPECT_EQ(state().position, before);
+  EXPECT_EQ(*ledger_.read(ledger_.last()), lost.front());
+}
+
+TEST_F(Ledger, NothingNewIsWrittenBeforeMembersSaidWhatTheyHave) {
+  begin(3);
+  tell({StoreDisconnected{}});
+  tell({StoreConnected{ledger_.last()}});
+  const uint64_t last = ledger_.last();
+  tell({Goodbye{2}});
+  report(0);
+  wait(2);
+  EXPECT_EQ(ledger_.last(), last);
+  report(1);
+  EXPECT_EQ(ledger_.last(), last);  // the one that leaves has not said how far it is
+  wait(25);
+  EXPECT_GT(ledger_.last(), last);
+}
+
+TEST_F(Ledger, RecordsOfStrangersDoNotCount) {
+  begin(3);
+  Record record;
+  record.sequence = state().position.sequence + 1;
+  record.previous = state().position.hash;
+  record.writer = signers_[2].key();
+  record.changes = {Offence{0}};
+  const Position before = state().position;
+  tell({RecordRead{encode_record(record, signers_[2])}});
+  EXPECT_EQ(state().position, before);
+  Bytes forged = encode_record(record, signers_[2]);
+  std::ranges::copy(signers_[0].key().bytes, forged.begin() + 46);
+  tell({RecordRead{forged}});
+  EXPECT_EQ(state().position, before);
+}
+
+}  // namespace
+}  // namespace thinwire::membership

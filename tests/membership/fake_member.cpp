@@ -1,0 +1,288 @@
+#include "fake_member.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "fake_signer.h"
+
+namespace thinwire::membership {
+namespace {
+
+constexpr double kFetchAgain_s = 0.5;
+constexpr uint64_t kPayloadBytes = 100;
+constexpr uint64_t kSnapshotBytes = 500;
+
+// The hash of numbers and hashes, in order.
+class Fold {
+ public:
+  Fold& operator<<(uint64_t number) {
+    ByteWriter(bytes_).put(number);
+    return *this;
+  }
+  Fold& operator<<(const Sha256& hash) {
+    ByteWriter(bytes_).put_bytes(hash.bytes);
+    return *this;
+  }
+  Sha256 hash() const { return sha256(bytes_); }
+
+ private:
+  Bytes bytes_;
+};
+
+}  // namespace
+
+FakeMember::FakeMember(Stage& stage, int number, double seconds_a_row)
+    : stage_(stage),
+      number_(number),
+      key_(fake_key(100 + static_cast<uint64_t>(number))),
+      seconds_a_row_(seconds_a_row) {}
+
+void FakeMember::start(bool disk) {
+  if (!disk) {
+    state_ = {};
+    records_.clear();
+    decoded_.clear();
+    hashes_.clear();
+    replica_.reset();
+    blobs_.clear();
+  }
+  if (!replica_) begun_with_ = 0;
+  computed_.clear();
+  computing_.clear();
+  fetching_.clear();
+  ++process_;
+  running = true;
+  stage_.network.update_connections();
+  stage_.say(*this, Hello{key_, replica_ ? std::optional(replica_->position) : std::nullopt, 0});
+  keep_reporting(process_);
+}
+
+void FakeMember::stop() {
+  ++process_;
+  running = false;
+  stage_.network.update_connections();
+}
+
+void FakeMember::leave() {
+  if (const auto self = id()) stage_.say(*this, Goodbye{*self});
+  stage_.network.after(1, [this, process = process_] {
+    if (process == process_) stop();
+  });
+}
+
+void FakeMember::flip_a_bit() {
+  if (!replica_) return;
+  replica_->weights.bytes[0] ^= 1;
+  replica_->flipped = true;
+}
+
+void FakeMember::on_connected(uint64_t last) {
+  stage_.network.read_from(*this, std::min(last, state_.position.sequence));
+  fetching_.clear();
+  // What the store has lost it gets back.
+  stage_.network.to_store(*this, [this] {
+    for (const Sha256& blob : blobs_) stage_.network.put(blob);
+  });
+  report();
+  follow_own_phase();
+  go_on();
+}
+
+void FakeMember::on_record(const Bytes& bytes) {
+  const Record record = *decode_record(bytes);
+  const Sha256 hash = record_hash(bytes);
+  if (record.sequence <= hashes_.size() && hashes_[record.sequence - 1] == hash) return;
+  if (record.sequence > hashes_.size() + 1) return;  // of an earlier reading
+  if (!state_.apply(record, hash)) return discard_ledger(record.sequence - 1);
+  records_.push_back(bytes);
+  decoded_.push_back(record);
+  hashes_.push_back(hash);
+  follow_own_phase();
+  go_on();
+}
+
+// The store's ledger is the one known here up to record `common` at most: reads it anew.
+void FakeMember::discard_ledger(uint64_t common) {
+  if (replica_ && replica_->position.sequence > common) {
+    stage_.on_discarded(number_);
+    replica_.reset();
+    begun_with_ = 0;
+  }
+  state_ = {};
+  records_.clear();
+  decoded_.clear();
+  hashes_.clear();
+  stage_.network.read_from(*this, 0);
+}
+
+void FakeMember::go_on() {
+  apply_records();
+  train();
+}
+
+void FakeMember::report() {
+  const auto position = replica_ ? std::optional(replica_->position) : std::nullopt;
+  const auto self = id();
+  if (!self || is_gone(state_.members[static_cast<size_t>(*self)].phase)) {
+    stage_.say(*this, Hello{key_, position, 0});
+    return;
+  }
+  stage_.say(*this, Report{*self, position, replica_ ? replica_->digest : std::nullopt});
+  for (const auto& [key, payload] : computed_) {
+    if (state_.opening(key.round) != nullptr ||
+        state_.overdue.contains({*self, key.round, key.fragment})) {
+      offer(key);
+    }
+  }
+}
+
+void FakeMember::keep_reporting(uint64_t process) {
+  stage_.network.after(stage_.options.report_s(), [this, process] {
+    if (process != process_) return;
+    report();
+    keep_reporting(process);
+  });
+}
+
+// Begins with a snapshot where the ledger says so.
+void FakeMember::follow_own_phase() {
+  const auto self = id();
+  if (!self) return;
+  const Member& own = state_.members[static_cast<size_t>(*self)];
+  if (own.phase != Phase::kCatchingUp || !own.snapshot || own.told <= begun_with_) return;
+  if (replica_ && replica_->position.sequence >= own.told) return;
+  const auto held = state_.snapshots.find(*own.snapshot);
+  if (held == state_.snapshots.end()) return;  // of long ago; a later record says otherwise
+  begun_with_ = own.told;
+  replica_.reset();
+  const Sha256 content = held->second.content;
+  fetch(content, [this, content, told = own.told] {
+    if (begun_with_ != told || replica_) return;
+    replica_ = stage_.snapshots.at(content);
+    go_on();
+  });
+}
+
+// Fetches until it has it, as long as its process and connection last.
+void FakeMember::fetch(const Sha256& blob, std::function<void()> fetched) {
+  if (blobs_.contains(blob)) return fetched();
+  const auto again = [this, blob, fetched, process = process_] {
+    stage_.network.after(kFetchAgain_s, [this, blob, fetched, process] {
+      if (process == process_) fetch(blob, fetched);
+    });
+  };
+  const bool asked = stage_.network.to_store(*this, [this, blob, fetched] {
+    if (!stage_.network.blobs().contains(blob)) return;
+    stage_.network.to_host(*this, [this, blob, fetched] {
+      blobs_.insert(blob);
+      fetched();
+    });
+  });
+  (void)asked;
+  again();
+}
+
+void FakeMember::apply_records() {
+  while (replica_ && replica_->position.sequence < decoded_.size()) {
+    const uint64_t index = replica_->position.sequence;
+    const Record& record = decoded_[index];
+    if (record.closing) {
+      if (!has_payloads(*record.closing)) return;
+      apply_closing(*record.closing);
+    }
+    replica_->position = {index + 1, hashes_[index]};
+    stage_.on_applied(number_, *replica_);
+    if (record.closing && id()) report();
+  }
+}
+
+bool FakeMember::has_payloads(const Closing& closing) {
+  bool all = true;
+  for (const Commit& commit : closing.commits) {
+    for (const Contribution& one : commit.contributions) {
+      if (blobs_.contains(one.payload)) continue;
+      all = false;
+      if (!fetching_.insert(one.payload).second) continue;
+      fetch(one.payload, [this, payload = one.payload] {
+        if (fetching_.erase(payload) > 0) go_on();
+      });
+    }
+  }
+  return all;
+}
+
+void FakeMember::apply_closing(const Closing& closing) {
+  Fold fold;
+  fold << replica_->weights << closing.round;
+  for (const Commit& commit : closing.commits) {
+    fold << commit.operation.fragment << std::bit_cast<uint32_t>(commit.scale);
+    for (const Contribution& one : commit.contributions) {
+      fold << static_cast<uint64_t>(one.member) << one.round << one.payload << one.weight;
+    }
+  }
+  replica_->weights = fold.hash();
+  replica_->digest =
+      AgreedDigest{closing.round, replica_->weights.bytes[0] + 256u * replica_->weights.bytes[1]};
+}
+
+void FakeMember::train() {
+  const auto self = id();
+  if (!self || !replica_) return;
+  const uint64_t applied = replica_->digest ? replica_->digest->round + 1 : 0;
+  for (const Opening& opening : state_.open) {
+    if (applied + stage_.overlap < opening.round || weight_of(opening, *self) == 0) continue;
+    const auto rows = static_cast<double>(weight_of(opening, *self));
+    const double seconds = rows * seconds_a_row_ * (0.9 + 0.2 * stage_.network.rng().uniform());
+    for (const PlannedOperation& operation : opening.operations) {
+      compute({state_.founding->run, opening.epoch, opening.round, operation.fragment}, seconds);
+    }
+  }
+}
+
+void FakeMember::compute(const OperationKey& key, double seconds) {
+  if (!computing_.try_emplace(key, seconds).second) return;
+  stage_.network.after(seconds, [this, key, process = process_] {
+    if (process != process_ || !replica_) return;
+    const Sha256 payload = (Fold() << static_cast<uint64_t>(number_) << process << key.round
+                                   << key.epoch << key.fragment << replica_->weights)
+                               .hash();
+    computed_[key] = payload;
+    blobs_.insert(payload);
+    offer(key);
+  });
+}
+
+void FakeMember::offer(const OperationKey& key) {
+  const auto self = id();
+  if (!self) return;
+  const Sha256 payload = computed_.at(key);
+  stage_.network.to_store(*this, [this, payload] { stage_.network.put(payload); });
+  stage_.say(*this, Offer{*self, key.round, key.epoch, key.fragment, payload, kPayloadBytes,
+                          computing_.at(key)});
+}
+
+void FakeMember::on_ask_records(uint64_t first) {
+  const auto self = id();
+  if (!self || !replica_ || first == 0) return;
+  Supply supply{*self, {}};
+  for (uint64_t at = first; at <= replica_->position.sequence; ++at) {
+    supply.records.push_back(records_[at - 1]);
+  }
+  if (!supply.records.empty()) stage_.say(*this, supply);
+}
+
+void FakeMember::on_ask_snapshot() {
+  const auto self = id();
+  if (!self || !replica_ || !replica_->digest) return;
+  const Sha256 content = (Fold() << replica_->weights << replica_->position.sequence).hash();
+  stage_.snapshots[content] = *replica_;
+  blobs_.insert(content);
+  const SnapshotReady ready{{*self, replica_->position.sequence, content, kSnapshotBytes},
+                            *replica_->digest};
+  stage_.network.to_store(*this, [this, content, ready] {
+    if (stage_.network.put(content)) stage_.say(*this, ready);
+  });
+}
+
+}  // namespace thinwire::membership

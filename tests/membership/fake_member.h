@@ -1,0 +1,89 @@
+// A member without a model: its weights are a hash of what it applied, in order. It does what
+// docs/hosts.md says a member does.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "network.h"
+#include "thinwire/membership/options.h"
+#include "thinwire/membership/state.h"
+
+namespace thinwire::membership {
+
+struct Replica {
+  Position position;
+  Sha256 weights;
+  std::optional<AgreedDigest> digest;  // after the last round it applied
+  bool flipped = false;                // a fault has changed its weights
+};
+
+// What all members of a simulation share: their network, and the eyes of whoever checks them.
+struct Stage {
+  Network& network;
+  const Options& options;
+  uint64_t overlap = 0;
+  std::function<void(Host& from, const Input&)> say;           // to all coordinators
+  std::function<void(int member, const Replica&)> on_applied;  // a replica has gone one record on
+  std::function<void(int member)> on_discarded;  // a replica of another history is given up
+  std::map<Sha256, Replica> snapshots;           // contents, by hash
+};
+
+class FakeMember final : public Host {
+ public:
+  FakeMember(Stage& stage, int number, double seconds_a_row);
+
+  // Its process begins; with `disk` with what it had.
+  void start(bool disk);
+  void stop();
+  void leave();  // says goodbye, and stops
+  void flip_a_bit();
+  void on_connected(uint64_t last) override;
+  void on_record(const Bytes& record) override;
+  void on_ask_records(uint64_t first);
+  void on_ask_snapshot();
+
+  const PublicKey& key() const { return key_; }
+  std::optional<int> id() const { return state_.find(key_); }
+  const State& state() const { return state_; }
+  const std::optional<Replica>& replica() const { return replica_; }
+  const std::set<Sha256>& blobs() const { return blobs_; }
+
+ private:
+  void go_on();
+  void report();
+  void keep_reporting(uint64_t process);
+  void follow_own_phase();
+  void apply_records();
+  bool has_payloads(const Closing& closing);
+  void apply_closing(const Closing& closing);
+  void train();
+  void compute(const OperationKey& key, double seconds);
+  void offer(const OperationKey& key);
+  void discard_ledger(uint64_t common);
+  void fetch(const Sha256& blob, std::function<void()> fetched);
+
+  Stage& stage_;
+  const int number_;
+  const PublicKey key_;
+  const double seconds_a_row_;
+  // On its disk.
+  State state_;                 // the ledger as it knows it
+  std::vector<Bytes> records_;  // ... and its records
+  std::vector<Record> decoded_;
+  std::vector<Sha256> hashes_;
+  std::optional<Replica> replica_;
+  std::set<Sha256> blobs_;
+  uint64_t begun_with_ = 0;  // the record that told it to begin with a snapshot
+  // Of its process.
+  uint64_t process_ = 0;
+  std::map<OperationKey, Sha256> computed_;   // its payloads
+  std::map<OperationKey, double> computing_;  // seconds it takes
+  std::set<Sha256> fetching_;
+};
+
+}  // namespace thinwire::membership

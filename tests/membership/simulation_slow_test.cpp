@@ -1,0 +1,16 @@
+#include <gtest/gtest.h>
+
+#include "simulation.h"
+
+namespace thinwire::membership {
+namespace {
+
+TEST(SimulationSlow, TenThousandSchedulesOfFaultsEndWell) {
+  for (uint64_t seed = 1000; seed < 11000; ++seed) {
+    const Outcome outcome = Simulation(seed).run();
+    ASSERT_EQ(outcome.violation, "") << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace thinwire::membership

@@ -1,0 +1,23 @@
+#include "simulation.h"
+
+#include <gtest/gtest.h>
+
+namespace thinwire::membership {
+namespace {
+
+TEST(Simulation, EveryScheduleOfFaultsEndsWell) {
+  for (uint64_t seed = 0; seed < 1000; ++seed) {
+    const Outcome outcome = Simulation(seed).run();
+    ASSERT_EQ(outcome.violation, "") << "seed " << seed;
+  }
+}
+
+TEST(Simulation, TheSameSeedGivesTheSameTrace) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    EXPECT_EQ(Simulation(seed).run().trace, Simulation(seed).run().trace) << seed;
+  }
+  EXPECT_NE(Simulation(1).run().trace, Simulation(2).run().trace);
+}
+
+}  // namespace
+}  // namespace thinwire::membership

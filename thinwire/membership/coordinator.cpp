@@ -1,0 +1,260 @@
+#include "thinwire/membership/coordinator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "thinwire/membership/decision.h"
+
+namespace thinwire::membership {
+namespace {
+
+constexpr size_t kTail = 4096;  // records
+
+}  // namespace
+
+Coordinator::Coordinator(const RunPlan& plan, const Options& options, const Signer& signer,
+                         Verify verify, Founding founding, bool standby)
+    : plan_(plan),
+      options_(options),
+      signer_(signer),
+      verify_(verify),
+      founding_(std::move(founding)),
+      hashes_(1),
+      leads_(!standby) {
+  options_.check();
+}
+
+std::vector<Action> Coordinator::tick(std::span<const Input> inputs, double now) {
+  now_ = now;
+  for (const Input& input : inputs) {
+    std::visit([this](const auto& one) { hear(one); }, input);
+  }
+  if (connected_) {
+    go_on();
+  } else {
+    actions_.clear();
+  }
+  return std::exchange(actions_, {});
+}
+
+Result<State> Coordinator::replay(std::span<const Bytes> records, Verify verify) {
+  State state;
+  for (const Bytes& bytes : records) {
+    const Result<Record> record = decode_record(bytes);
+    if (!record) return tl::unexpected(record.error());
+    if (!is_authentic(bytes, *record, verify)) {
+      return fail(FailureKind::kCorruptPayload,
+                  fmt::format("record {} is not signed by its writer", record->sequence));
+    }
+    if (auto applied = state.apply(*record, record_hash(bytes)); !applied) {
+      return tl::unexpected(applied.error());
+    }
+  }
+  return state;
+}
+
+// --- going on
+
+void Coordinator::go_on() {
+  if (pending_) {
+    if (now_ - pending_->sent < options_.retry_s()) return;
+    pending_->sent = now_;
+    actions_.emplace_back(pending_->append);
+    return;
+  }
+  const uint64_t known = state_.position.sequence;
+  if (store_last_ > known) return;  // the stream brings more
+  if (store_last_ < known) {
+    const uint64_t lost = known - store_last_;
+    if (lost <= tail_.size()) {
+      append(tail_[tail_.size() - lost], false);
+    } else {
+      reset();
+    }
+    return;
+  }
+  if (settled()) decide();
+}
+
+// Whether a record may be written that is new. After the store was away it may have lost its last
+// records, so whoever may have some is heard first.
+bool Coordinator::settled() {
+  if (state_.position.sequence == 0) return true;
+  if (!claims_.empty()) {
+    ask_for_lost_records();
+    return false;
+  }
+  if (now_ - *connected_ < options_.settle_s()) return false;
+  if (now_ - *connected_ >= options_.silence_s()) return true;
+  for (int member = 0; std::cmp_less(member, state_.members.size()); ++member) {
+    const bool gone = is_gone(state_.members[static_cast<size_t>(member)].phase);
+    if (!gone && !observed_.members.at(member).reported) return false;
+  }
+  return true;
+}
+
+// From the member that has most of them.
+void Coordinator::ask_for_lost_records() {
+  std::erase_if(claims_, [this](const auto& claim) {
+    return now_ - claim.second.since >= options_.silence_s();
+  });
+  if (claims_.empty() || now_ - asked_at_ < options_.settle_s() / 2) return;
+  const auto most = std::ranges::max_element(
+      claims_, {}, [](const auto& claim) { return claim.second.sequence; });
+  asked_at_ = now_;
+  actions_.emplace_back(AskRecords{most->first, state_.position.sequence + 1});
+}
+
+void Coordinator::decide() {
+  Record record;
+  if (!state_.founding) {
+    record.changes.emplace_back(founding_);
+  } else {
+    Decision decision(plan_, options_, state_, observed_, now_);
+    record = decision.run();
+    for (const Refuse& refusal : decision.refusals()) {
+      if (leads_) actions_.emplace_back(refusal);
+      if (const auto member = state_.find(refusal.key)) {
+        observed_.members.at(*member).knocked = false;
+      }
+    }
+    if (leads_) ask_for_snapshot();
+  }
+  if (record.changes.empty() && !record.closing && record.openings.empty()) {
+    due_since_.reset();
+    return;
+  }
+  if (!due_since_) due_since_ = now_;
+  if (!leads_ && now_ - *due_since_ < options_.takeover_s()) return;
+  record.sequence = state_.position.sequence + 1;
+  record.previous = state_.position.hash;
+  record.writer = signer_.key();
+  append(encode_record(record, signer_), true);
+}
+
+void Coordinator::append(Bytes record, bool own) {
+  const Sha256 hash = record_hash(record);
+  pending_ = Pending{{store_last_, std::move(record)}, hash, now_, own};
+  actions_.emplace_back(pending_->append);
+}
+
+void Coordinator::ask_for_snapshot() {
+  if (options_.snapshot_every == 0 || state_.finished) return;
+  const uint64_t newest = state_.snapshots.rbegin()->first;
+  const auto behind =
+      std::distance(state_.closed_bytes.upper_bound(newest), state_.closed_bytes.end());
+  if (std::cmp_less(behind, options_.snapshot_every)) return;
+  if (snapshot_asked_ > 0 && now_ - snapshot_asked_ < options_.silence_s()) return;
+  std::vector<int> active;
+  for (int member = 0; std::cmp_less(member, state_.members.size()); ++member) {
+    if (state_.members[static_cast<size_t>(member)].phase == Phase::kActive) {
+      active.push_back(member);
+    }
+  }
+  if (active.empty()) return;
+  snapshot_asked_ = now_;
+  actions_.emplace_back(AskSnapshot{active[state_.next_round % active.size()]});
+}
+
+// --- records
+
+void Coordinator::hear(const StoreConnected& connected) {
+  connected_ = now_;
+  store_last_ = connected.last;
+  pending_.reset();
+  due_since_.reset();
+  for (auto& [member, seen] : observed_.members) {
+    seen.reported = false;
+    seen.at = now_;  // nobody could be heard meanwhile
+  }
+  for (auto& [operation, arrival] : observed_.offers) {
+    arrival.stored = false;
+    actions_.emplace_back(AskStored{arrival.offer.payload});
+  }
+}
+
+void Coordinator::hear(const StoreDisconnected&) { connected_.reset(); }
+
+void Coordinator::hear(const RecordRead& read) {
+  const Result<Record> record = decode_record(read.record);
+  if (!record || !is_authentic(read.record, *record, verify_)) return;
+  const Sha256 hash = record_hash(read.record);
+  store_last_ = std::max(store_last_, record->sequence);
+  if (record->sequence < hashes_.size()) {
+    const bool known = hashes_[record->sequence] == hash;
+    if (pending_ && pending_->append.expected_last + 1 == record->sequence) pending_.reset();
+    if (!known) reset();
+    return;
+  }
+  if (state_.apply(*record, hash)) {
+    apply(*record, read.record, hash);
+  } else if (record->sequence == state_.position.sequence + 1 &&
+             record->previous != state_.position.hash) {
+    reset();
+  }
+}
+
+// Another history than the one that is known here.
+void Coordinator::reset() {
+  state_ = {};
+  hashes_.resize(1);
+  tail_.clear();
+  claims_.clear();
+  observed_ = {};
+  pending_.reset();
+  leads_ = false;
+  actions_.emplace_back(Reread{});
+}
+
+void Coordinator::apply(const Record& record, const Bytes& bytes, const Sha256& hash) {
+  hashes_.push_back(hash);
+  tail_.push_back(bytes);
+  if (tail_.size() > kTail) tail_.pop_front();
+  if (pending_ && pending_->append.expected_last + 1 == record.sequence) {
+    if (pending_->own) leads_ = pending_->hash == hash;
+    pending_.reset();
+  } else {
+    leads_ = false;
+  }
+  due_since_.reset();
+  std::erase_if(claims_,
+                [&](const auto& claim) { return claim.second.sequence <= record.sequence; });
+  for (auto& [member, claim] : claims_) claim.since = now_;
+  forget_what_is_recorded(record);
+}
+
+void Coordinator::forget_what_is_recorded(const Record& record) {
+  while (observed_.members.size() < state_.members.size()) {
+    const auto id = static_cast<int>(observed_.members.size());
+    Seen& fresh = observed_.members[id];
+    fresh.at = now_;
+    const auto hello = observed_.newcomers.find(state_.members[static_cast<size_t>(id)].key);
+    if (hello == observed_.newcomers.end()) continue;
+    fresh.reported = true;
+    fresh.down_bytes_s = hello->second.down_bytes_s;
+    observed_.newcomers.erase(hello);
+  }
+  for (const Change& change : record.changes) {
+    if (const auto* moved = std::get_if<PhaseChange>(&change)) {
+      observed_.members[moved->member].knocked = false;
+    } else if (const auto* offence = std::get_if<Offence>(&change)) {
+      uint64_t& open = observed_.members[offence->member].offences;
+      open -= open > 0 ? 1 : 0;
+    } else if (const auto* snapshot = std::get_if<Snapshot>(&change)) {
+      observed_.members[snapshot->member].snapshot.reset();
+    }
+  }
+  if (record.closing) {
+    if (closed_at_ > 0) observed_.round_s = now_ - closed_at_;
+    closed_at_ = now_;
+  }
+  if (record.closing || !record.openings.empty()) observed_.front_since = now_;
+  const uint64_t front = state_.open.empty() ? state_.next_round : state_.open.front().round;
+  std::erase_if(observed_.offers, [&](const auto& offer) {
+    return offer.first.round < front && !state_.overdue.contains(offer.first);
+  });
+}
+
+}  // namespace thinwire::membership

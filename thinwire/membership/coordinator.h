@@ -1,0 +1,109 @@
+// Keeps a run together: who takes part, which rounds are open, which contributions count. A pure
+// state machine: messages and the time go in, actions come out, and the same ones give the same
+// ones. It has no clock, no thread and no network; docs/hosts.md says what it does and why.
+//
+// What it decides becomes true when it comes back as a record of the ledger, not before. So of
+// several coordinators of a run, at most one gets its way, it does not matter which, and none is
+// missed: a standby is a coordinator that waits a while before it acts. A new one needs nothing but
+// the ledger; what was not recorded yet, members say again.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "thinwire/membership/ledger.h"
+#include "thinwire/membership/messages.h"
+#include "thinwire/membership/observed.h"
+#include "thinwire/membership/options.h"
+#include "thinwire/membership/run_plan.h"
+#include "thinwire/membership/signature.h"
+#include "thinwire/membership/state.h"
+
+namespace thinwire::membership {
+
+// Not thread-safe.
+class Coordinator {
+ public:
+  // All references outlive it. `founding` is what the first record says, should the ledger be
+  // empty; it lists the signer's key. A standby acts when nothing has happened for takeover_s that
+  // should have. Throws UsageError for options that cannot be.
+  Coordinator(const RunPlan& plan, const Options& options, const Signer& signer, Verify verify,
+              Founding founding, bool standby);
+
+  // What happened since the last tick, in order, and what is to be done. To be called at `now`,
+  // seconds of a clock that never goes back, whenever something happens and every retry_s at least.
+  std::vector<Action> tick(std::span<const Input> inputs, double now);
+
+  const State& state() const { return state_; }
+  // Whether it acts at once: it wrote the last record that was written, or has not been outrun yet.
+  bool leads() const { return leads_; }
+
+  // What a ledger says, from its first record on. kCorruptPayload names the record that does not
+  // decode, is not signed by a coordinator of the run, or cannot follow.
+  static Result<State> replay(std::span<const Bytes> records, Verify verify);
+
+ private:
+  struct Pending {
+    Append append;
+    Sha256 hash;
+    double sent = 0;
+    bool own = false;  // not one that a member gave back
+  };
+  struct Claim {
+    uint64_t sequence = 0;  // a member says that it has applied this record, which is not here
+    double since = 0;
+  };
+
+  void hear(const Hello& hello);
+  void hear(const Report& report);
+  void hear(const Offer& offer);
+  void hear(const Goodbye& goodbye);
+  void hear(const SnapshotReady& ready);
+  void hear(const Supply& supply);
+  void hear(const Misconduct& misconduct);
+  void hear(const Acknowledged& acknowledged);
+  void hear(const StoreConnected& connected);
+  void hear(const StoreDisconnected&);
+  void hear(const RecordRead& read);
+
+  Seen* seen(int member);
+  void take_position(int member, const std::optional<Position>& position);
+  std::string why_refused(const Offer& offer) const;
+  void apply(const Record& record, const Bytes& bytes, const Sha256& hash);
+  void forget_what_is_recorded(const Record& record);
+  void reset();
+
+  void go_on();
+  bool settled();
+  void ask_for_lost_records();
+  void decide();
+  void append(Bytes record, bool own);
+  void ask_for_snapshot();
+
+  const RunPlan& plan_;
+  const Options options_;
+  const Signer& signer_;
+  const Verify verify_;
+  const Founding founding_;
+
+  State state_;
+  std::vector<Sha256> hashes_;  // by sequence, 0 included
+  std::deque<Bytes> tail_;      // the last records, to give back what the store loses
+  Observed observed_;
+  std::map<int, Claim> claims_;
+  std::optional<double> connected_;
+  uint64_t store_last_ = 0;
+  bool leads_;
+  std::optional<Pending> pending_;
+  std::optional<double> due_since_;  // there is something to be recorded and nobody records it
+  double closed_at_ = 0;
+  double asked_at_ = 0;  // for records
+  double snapshot_asked_ = 0;
+  double now_ = 0;
+  std::vector<Action> actions_;
+};
+
+}  // namespace thinwire::membership

@@ -1,0 +1,160 @@
+#include "thinwire/membership/decision.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "thinwire/membership/catch_up.h"
+
+namespace thinwire::membership {
+
+Record Decision::run() {
+  if (state_.finished) return {};
+  compare_digests();
+  take_snapshots();
+  for (const auto& [member, seen] : observed_.members) {
+    count_offences(member, seen);
+    follow(member, seen);
+  }
+  admit();
+  if (can_close()) close();
+  open_rounds();
+  return std::move(record_);
+}
+
+void Decision::admit() {
+  auto id = static_cast<int>(state_.members.size());
+  for (const auto& [key, hello] : observed_.newcomers) {
+    if (state_.find(key)) continue;
+    record_.changes.emplace_back(Admission{id, key});
+    const std::string why =
+        too_slow(state_, plan_catch_up(state_, nullptr), hello.down_bytes_s, observed_.round_s);
+    if (why.empty()) {
+      start_catching_up(id, nullptr);
+    } else {
+      refusals_.push_back({key, why});
+    }
+    ++id;
+  }
+}
+
+// What becomes of a member that is there, or not any more.
+void Decision::follow(int member, const Seen& seen) {
+  const Phase now = phase(member);
+  if (now == Phase::kExcluded) return;
+  const bool silent = now_ - seen.at >= options_.silence_s();
+  if (!is_gone(now) && (seen.leaves || silent)) {
+    set_phase(member, seen.leaves ? Phase::kLeft : Phase::kLost);
+    return;
+  }
+  const Position* position = seen.position ? &*seen.position : nullptr;
+  const bool returns = (now == Phase::kLeft && seen.knocked) ||
+                       (now == Phase::kLost && !silent && !seen.leaves) || now == Phase::kWaiting;
+  if (returns) {
+    const std::string why =
+        too_slow(state_, plan_catch_up(state_, position), seen.down_bytes_s, observed_.round_s);
+    if (why.empty()) return start_catching_up(member, position);
+    if (seen.knocked) {
+      refusals_.push_back({state_.members[static_cast<size_t>(member)].key, why});
+    }
+    return;
+  }
+  if (is_gone(now) || !seen.reported) return;
+  // It began anew or is of another history, or what it was to begin with is no longer kept.
+  const auto& known = state_.members[static_cast<size_t>(member)];
+  const bool behind = position == nullptr || position->sequence < state_.replayable_from();
+  const bool served = known.snapshot && state_.snapshots.contains(*known.snapshot);
+  if (behind && !served) start_catching_up(member, position);
+}
+
+void Decision::start_catching_up(int member, const Position* position) {
+  set_phase(member, Phase::kCatchingUp, plan_catch_up(state_, position).snapshot);
+}
+
+void Decision::count_offences(int member, const Seen& seen) {
+  const Member& known = state_.members[static_cast<size_t>(member)];
+  if (known.phase == Phase::kExcluded) return;
+  for (uint64_t i = 0; i < seen.offences; ++i) record_.changes.emplace_back(Offence{member});
+  if (seen.offences > 0 && known.offences + seen.offences >= options_.max_offences) {
+    set_phase(member, Phase::kExcluded);
+  }
+}
+
+// Snapshots of states whose digest is the one agreed on.
+void Decision::take_snapshots() {
+  for (const auto& [member, seen] : observed_.members) {
+    if (!seen.snapshot || phase(member) != Phase::kActive) continue;
+    const Snapshot& made = seen.snapshot->snapshot;
+    const auto agreed = state_.agreed_digests.find(seen.snapshot->digest.round);
+    if (agreed == state_.agreed_digests.end() || agreed->second != seen.snapshot->digest.digest) {
+      continue;
+    }
+    const auto held = state_.snapshots.find(made.sequence);
+    const bool differs = held != state_.snapshots.end() &&
+                         (held->second.content != made.content || held->second.bytes != made.bytes);
+    const bool known = held != state_.snapshots.end() && held->second.holders.contains(member);
+    if (differs || known || made.sequence < state_.replayable_from()) continue;
+    record_.changes.emplace_back(made);
+  }
+}
+
+// Replicas that differ from what was agreed on begin anew from a snapshot.
+void Decision::compare_digests() {
+  std::map<uint64_t, std::map<int, AgreedDigest>> by_round;
+  for (const auto& [member, seen] : observed_.members) {
+    if (!seen.digest || phase(member) != Phase::kActive) continue;
+    by_round[seen.digest->round][member] = *seen.digest;
+    const auto agreed = state_.agreed_digests.find(seen.digest->round);
+    if (agreed != state_.agreed_digests.end() && agreed->second != seen.digest->digest) {
+      set_phase(member, Phase::kCatchingUp, plan_catch_up(state_, nullptr).snapshot);
+    }
+  }
+  const auto active = std::ranges::count(state_.members, Phase::kActive, &Member::phase);
+  for (auto round = by_round.rbegin(); round != by_round.rend(); ++round) {
+    if (state_.agreed_digests.contains(round->first)) return;
+    if (2 * round->second.size() > static_cast<size_t>(active)) {
+      return agree_on_digest(round->second);
+    }
+  }
+}
+
+// The digest that most have; of several, the one of the first member.
+void Decision::agree_on_digest(const std::map<int, AgreedDigest>& reports) {
+  std::map<uint64_t, int> votes;
+  for (const auto& [member, report] : reports) ++votes[report.digest];
+  AgreedDigest best = reports.begin()->second;
+  for (const auto& [member, report] : reports) {
+    if (votes[report.digest] > votes[best.digest]) best = report;
+  }
+  record_.changes.emplace_back(best);
+  for (const auto& [member, report] : reports) {
+    if (report.digest == best.digest) continue;
+    set_phase(member, Phase::kCatchingUp, plan_catch_up(state_, nullptr).snapshot);
+  }
+}
+
+// Whether it can train from the next round on: it has gone through the last closing and knows of
+// the phase it is in.
+bool Decision::caught_up(int member) const {
+  const Phase now = phase(member);
+  if (now == Phase::kActive) return true;
+  if (phases_.contains(member) || (now != Phase::kLate && now != Phase::kCatchingUp)) return false;
+  const auto seen = observed_.members.find(member);
+  if (seen == observed_.members.end() || !seen->second.position) return false;
+  const uint64_t told = state_.members[static_cast<size_t>(member)].told;
+  return seen->second.position->sequence >= std::max(state_.last_closing, told);
+}
+
+Phase Decision::phase(int member) const {
+  const auto changed = phases_.find(member);
+  return changed == phases_.end() ? state_.members[static_cast<size_t>(member)].phase
+                                  : changed->second;
+}
+
+void Decision::set_phase(int member, Phase phase, std::optional<uint64_t> snapshot) {
+  phases_[member] = phase;
+  record_.changes.emplace_back(PhaseChange{member, phase, snapshot});
+}
+
+}  // namespace thinwire::membership

@@ -1,0 +1,69 @@
+// The decisions of a coordinator: from what the ledger says and what has been heard since, the next
+// record. A pure function.
+#pragma once
+
+#include <map>
+#include <set>
+#include <vector>
+
+#include "thinwire/membership/messages.h"
+#include "thinwire/membership/observed.h"
+#include "thinwire/membership/options.h"
+#include "thinwire/membership/record.h"
+#include "thinwire/membership/run_plan.h"
+#include "thinwire/membership/state.h"
+
+namespace thinwire::membership {
+
+class Decision {
+ public:
+  // All arguments outlive it; `state` is founded.
+  Decision(const RunPlan& plan, const Options& options, const State& state,
+           const Observed& observed, double now)
+      : plan_(plan), options_(options), state_(state), observed_(observed), now_(now) {}
+
+  // What is to be recorded now, as a record without its place in the chain.
+  Record run();
+  // Found by run(): who cannot have what it wanted.
+  const std::vector<Refuse>& refusals() const { return refusals_; }
+
+ private:
+  // --- members (decision.cpp)
+  void admit();
+  void follow(int member, const Seen& seen);
+  void start_catching_up(int member, const Position* position);
+  void count_offences(int member, const Seen& seen);
+  void take_snapshots();
+  void compare_digests();
+  void agree_on_digest(const std::map<int, AgreedDigest>& reports);
+  bool caught_up(int member) const;
+  Phase phase(int member) const;
+  void set_phase(int member, Phase phase, std::optional<uint64_t> snapshot = std::nullopt);
+
+  // --- rounds (decision_round.cpp)
+  bool can_close() const;
+  bool has_arrived(int member) const;
+  const Arrival* contribution(int member, uint64_t round, uint32_t epoch, uint32_t fragment) const;
+  void close();
+  Commit commit(const Opening& opening, const PlannedOperation& operation) const;
+  void record_speeds(const Opening& opening);
+  void open_rounds();
+  bool is_deserted(const Opening& opening) const;
+  void open(uint64_t number, uint32_t epoch, const std::vector<int>& members);
+  uint64_t active_since(int member, const Opening& opening) const;
+  std::vector<int> next_roster() const;
+  std::vector<float> speeds_of(const std::vector<int>& members) const;
+  uint32_t next_epoch(const std::vector<int>& members) const;
+
+  const RunPlan& plan_;
+  const Options& options_;
+  const State& state_;
+  const Observed& observed_;
+  const double now_;
+  Record record_;
+  std::map<int, Phase> phases_;  // as changed by this record
+  std::map<int, float> speeds_;  // likewise, rows a second
+  std::vector<Refuse> refusals_;
+};
+
+}  // namespace thinwire::membership

@@ -1,0 +1,201 @@
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "thinwire/membership/decision.h"
+#include "thinwire/schedule/row_shares.h"
+
+namespace thinwire::membership {
+namespace {
+
+// Whether two rosters have the same members.
+bool same_members(const std::vector<Share>& roster, const std::vector<int>& members) {
+  return std::ranges::equal(roster, members, {}, &Share::member);
+}
+
+}  // namespace
+
+// A contribution of this member that is safe; null: there is none.
+const Arrival* Decision::contribution(int member, uint64_t round, uint32_t epoch,
+                                      uint32_t fragment) const {
+  if (phase(member) == Phase::kExcluded) return nullptr;
+  const auto found = observed_.offers.find({member, round, fragment});
+  if (found == observed_.offers.end() || !found->second.stored) return nullptr;
+  return found->second.offer.epoch == epoch ? &found->second : nullptr;
+}
+
+// With all it has to contribute to the oldest open round.
+bool Decision::has_arrived(int member) const {
+  const Opening& opening = state_.open.front();
+  return std::ranges::all_of(opening.operations, [&](const PlannedOperation& operation) {
+    return contribution(member, opening.round, opening.epoch, operation.fragment) != nullptr;
+  });
+}
+
+bool Decision::can_close() const {
+  if (state_.open.empty()) return false;
+  const Opening& opening = state_.open.front();
+  std::vector<double> arrivals;
+  uint64_t rows = 0;
+  bool all = true;
+  for (const Share& share : opening.roster) {
+    if (has_arrived(share.member)) {
+      rows += share.rows.count;
+      double last = 0;
+      for (const PlannedOperation& operation : opening.operations) {
+        const Arrival* one =
+            contribution(share.member, opening.round, opening.epoch, operation.fragment);
+        last = std::max(last, one->at - observed_.front_since);
+      }
+      arrivals.push_back(last);
+    } else if (phase(share.member) == Phase::kActive) {
+      all = false;
+    }
+  }
+  if (arrivals.empty()) return false;
+  const double open_s = now_ - observed_.front_since;
+  if (all || open_s >= options_.timeout_s) return true;
+  const double part = static_cast<double>(rows) / static_cast<double>(batch_of(opening));
+  return options_.quorum < 1 && part >= options_.quorum &&
+         open_s >= deadline_s(options_, std::move(arrivals));
+}
+
+void Decision::close() {
+  const Opening& opening = state_.open.front();
+  Closing closing{opening.round, {}, {}};
+  for (const PlannedOperation& operation : opening.operations) {
+    closing.commits.push_back(commit(opening, operation));
+  }
+  for (const Share& share : opening.roster) {
+    if (has_arrived(share.member)) continue;
+    closing.missing.push_back(share.member);
+    if (phase(share.member) == Phase::kActive) set_phase(share.member, Phase::kLate);
+  }
+  if (options_.shares == config::RowShares::kSpeed) record_speeds(opening);
+  record_.closing = std::move(closing);
+}
+
+Commit Decision::commit(const Opening& opening, const PlannedOperation& operation) const {
+  Commit commit;
+  commit.operation = {state_.founding->run, opening.epoch, opening.round, operation.fragment};
+  const auto add = [&commit](const Arrival* arrival, uint64_t weight) {
+    if (arrival == nullptr) return;
+    const Offer& offer = arrival->offer;
+    commit.contributions.push_back({offer.member, offer.round, offer.payload, offer.bytes, weight});
+  };
+  for (const Share& share : opening.roster) {
+    add(contribution(share.member, opening.round, opening.epoch, operation.fragment),
+        weight_of(opening, share.member));
+  }
+  for (const auto& [late, terms] : state_.overdue) {
+    if (!options_.late_counts || late.fragment != operation.fragment) continue;
+    add(contribution(late.member, late.round, terms.operation.epoch, late.fragment), terms.weight);
+  }
+  std::ranges::sort(commit.contributions, {},
+                    [](const Contribution& one) { return std::pair(one.member, one.round); });
+  commit.scale = commit_scale(commit.contributions);
+  return commit;
+}
+
+void Decision::record_speeds(const Opening& opening) {
+  for (const Share& share : opening.roster) {
+    double seconds = 0;
+    for (const PlannedOperation& operation : opening.operations) {
+      const Arrival* one =
+          contribution(share.member, opening.round, opening.epoch, operation.fragment);
+      if (one != nullptr) seconds = std::max(seconds, one->offer.seconds);
+    }
+    const auto rows = static_cast<double>(weight_of(opening, share.member));
+    const auto speed = static_cast<float>(rows / seconds);
+    if (seconds > 0 && std::isfinite(speed) && speed > 0) {
+      record_.changes.emplace_back(Speed{share.member, speed});
+      speeds_[share.member] = speed;
+    }
+  }
+}
+
+// Nobody of its roster is there any more, and nothing of theirs came.
+bool Decision::is_deserted(const Opening& opening) const {
+  return std::ranges::none_of(opening.roster, [this](const Share& share) {
+    return phase(share.member) == Phase::kActive || has_arrived(share.member);
+  });
+}
+
+void Decision::open_rounds() {
+  const bool begins = state_.next_round == 0;
+  const std::vector<int> members = next_roster();
+  if (members.empty() || (begins && members.size() < plan_.workers())) return;
+  const uint32_t epoch = next_epoch(members);
+  if (!record_.closing && !state_.open.empty() && is_deserted(state_.open.front())) {
+    for (const Opening& opening : state_.open) open(opening.round, epoch, members);
+    return;
+  }
+  uint64_t rounds = state_.open.size() - (record_.closing ? 1 : 0);
+  for (uint64_t number = state_.next_round; rounds < 1 + plan_.overlap(); ++rounds, ++number) {
+    if (number >= plan_.rounds()) return;
+    open(number, epoch, members);
+  }
+}
+
+// Who trains from the next round on: those that have caught up, as many as there are rows.
+std::vector<int> Decision::next_roster() const {
+  std::vector<int> members;
+  for (int member = 0; std::cmp_less(member, state_.members.size()); ++member) {
+    if (caught_up(member) && members.size() < plan_.batch()) members.push_back(member);
+  }
+  return members;
+}
+
+// It changes with the roster. A round that opens anew has another one than before, or nobody of
+// before is there.
+uint32_t Decision::next_epoch(const std::vector<int>& members) const {
+  if (state_.next_round == 0) return 0;
+  if (state_.open.empty()) return state_.epoch + 1;
+  const Opening& last = state_.open.back();
+  const bool anew = !record_.closing && is_deserted(state_.open.front());
+  return last.epoch + (anew || !same_members(last.roster, members) ? 1 : 0);
+}
+
+void Decision::open(uint64_t number, uint32_t epoch, const std::vector<int>& members) {
+  Opening opening = plan_.round(number);
+  opening.epoch = epoch;
+  const std::vector<uint8_t> present(members.size(), 1);
+  const std::vector<uint64_t> rows =
+      schedule::share_rows(plan_.batch(), present, speeds_of(members));
+  uint64_t row = 0;
+  for (size_t i = 0; i < members.size(); ++i) {
+    const uint64_t since = active_since(members[i], opening);
+    opening.roster.push_back({members[i], {row, rows[i]}, since});
+    row += rows[i];
+  }
+  for (const int member : members) {
+    if (phase(member) != Phase::kActive) set_phase(member, Phase::kActive);
+  }
+  record_.openings.push_back(std::move(opening));
+}
+
+// 0 where they are not known or do not count.
+std::vector<float> Decision::speeds_of(const std::vector<int>& members) const {
+  std::vector<float> speeds(members.size());
+  if (options_.shares != config::RowShares::kSpeed) return speeds;
+  for (size_t i = 0; i < members.size(); ++i) {
+    const auto measured = speeds_.find(members[i]);
+    speeds[i] = measured == speeds_.end()
+                    ? state_.members[static_cast<size_t>(members[i])].rows_per_second
+                    : measured->second;
+  }
+  return speeds;
+}
+
+// As in the roster of the round before, for a member that was active in it.
+uint64_t Decision::active_since(int member, const Opening& opening) const {
+  const Opening* before = state_.open.empty() ? nullptr : &state_.open.back();
+  if (!record_.openings.empty()) before = &record_.openings.back();
+  if (before == nullptr || before->round + 1 != opening.round || phase(member) != Phase::kActive) {
+    return opening.first_step;
+  }
+  const auto stays = std::ranges::find(before->roster, member, &Share::member);
+  return stays == before->roster.end() ? opening.first_step : stays->since;
+}
+
+}  // namespace thinwire::membership

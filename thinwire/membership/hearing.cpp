@@ -1,0 +1,138 @@
+// What a coordinator makes of what members say.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "thinwire/membership/coordinator.h"
+
+namespace thinwire::membership {
+
+// Null for a member that the ledger does not know; else it has just been heard.
+Seen* Coordinator::seen(int member) {
+  const auto found = observed_.members.find(member);
+  if (found == observed_.members.end()) return nullptr;
+  found->second.at = now_;
+  return &found->second;
+}
+
+void Coordinator::hear(const Hello& hello) {
+  const std::optional<int> member = state_.find(hello.key);
+  if (!member) {
+    observed_.newcomers[hello.key] = hello;
+    return;
+  }
+  if (state_.members[static_cast<size_t>(*member)].phase == Phase::kExcluded) {
+    actions_.emplace_back(Refuse{hello.key, "it is excluded from this run"});
+    return;
+  }
+  Seen* one = seen(*member);
+  one->knocked = true;
+  one->leaves = false;
+  one->down_bytes_s = hello.down_bytes_s;
+  take_position(*member, hello.position);
+}
+
+void Coordinator::hear(const Report& report) {
+  Seen* one = seen(report.member);
+  if (one == nullptr) return;
+  one->digest = report.digest;
+  take_position(report.member, report.position);
+}
+
+// A position of another history is as good as none; one that is further than the ledger means that
+// the store lost records.
+void Coordinator::take_position(int member, const std::optional<Position>& position) {
+  Seen& one = observed_.members.at(member);
+  one.reported = true;
+  if (position && position->sequence >= hashes_.size()) {
+    const auto [claim, fresh] = claims_.try_emplace(member, Claim{position->sequence, now_});
+    claim->second.sequence = position->sequence;
+    return;
+  }
+  claims_.erase(member);
+  one.position = position;
+  if (position && position->hash != hashes_[position->sequence]) one.position.reset();
+}
+
+void Coordinator::hear(const Supply& supply) {
+  if (seen(supply.member) == nullptr) return;
+  if (pending_ || store_last_ != state_.position.sequence) return;
+  for (const Bytes& bytes : supply.records) {
+    const Result<Record> record = decode_record(bytes);
+    if (!record || record->sequence != state_.position.sequence + 1) continue;
+    State next = state_;
+    if (!is_authentic(bytes, *record, verify_) || !next.apply(*record, record_hash(bytes))) return;
+    append(bytes, false);
+    return;
+  }
+}
+
+std::string Coordinator::why_refused(const Offer& offer) const {
+  const Overdue name{offer.member, offer.round, offer.fragment};
+  OverdueTerms terms;
+  if (const Opening* opening = state_.opening(offer.round)) {
+    const auto operation =
+        std::ranges::find(opening->operations, offer.fragment, &PlannedOperation::fragment);
+    if (operation == opening->operations.end()) return "the round has no such fragment";
+    terms = {{state_.founding->run, opening->epoch, offer.round, offer.fragment},
+             weight_of(*opening, offer.member),
+             operation->max_bytes};
+    if (terms.weight == 0) return "the member is not in the round's roster";
+  } else if (const auto late = state_.overdue.find(name); late != state_.overdue.end()) {
+    terms = late->second;
+  } else {
+    return fmt::format("round {} is not open", offer.round);
+  }
+  if (offer.epoch != terms.operation.epoch) {
+    return fmt::format("round {} is of epoch {}, not {}", offer.round, terms.operation.epoch,
+                       offer.epoch);
+  }
+  if (offer.bytes > terms.max_bytes) {
+    return fmt::format("it has {} bytes, and may have {}", offer.bytes, terms.max_bytes);
+  }
+  const auto before = observed_.offers.find(name);
+  if (before != observed_.offers.end() && before->second.stored &&
+      before->second.offer.epoch == offer.epoch && before->second.offer.payload != offer.payload) {
+    return "there is another one of this member already";
+  }
+  return "";
+}
+
+void Coordinator::hear(const Offer& offer) {
+  Seen* one = seen(offer.member);
+  if (one == nullptr) return;
+  const std::string why = why_refused(offer);
+  if (!why.empty()) {
+    actions_.emplace_back(
+        Refuse{state_.members[static_cast<size_t>(offer.member)].key,
+               fmt::format("its contribution to round {}: {}", offer.round, why)});
+    return;
+  }
+  Arrival& arrival = observed_.offers[{offer.member, offer.round, offer.fragment}];
+  if (arrival.stored && arrival.offer.payload == offer.payload) return;
+  arrival = {offer, now_, false};
+  actions_.emplace_back(AskStored{offer.payload});
+}
+
+void Coordinator::hear(const Goodbye& goodbye) {
+  if (Seen* one = seen(goodbye.member)) one->leaves = true;
+}
+
+void Coordinator::hear(const SnapshotReady& ready) {
+  if (Seen* one = seen(ready.snapshot.member)) one->snapshot = ready;
+}
+
+void Coordinator::hear(const Misconduct& misconduct) {
+  if (Seen* one = seen(misconduct.member)) ++one->offences;
+}
+
+void Coordinator::hear(const Acknowledged& acknowledged) {
+  for (auto& [name, arrival] : observed_.offers) {
+    if (arrival.offer.payload != acknowledged.payload || arrival.stored) continue;
+    arrival.stored = true;
+    arrival.at = now_;
+  }
+}
+
+}  // namespace thinwire::membership

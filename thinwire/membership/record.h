@@ -1,0 +1,158 @@
+// The records of a run's ledger: what was decided, by the coordinator, in order. Records form a
+// chain by their hashes and are signed. They are all that a coordinator knows for good: whoever
+// applies them one after another (membership/state.h) knows who takes part, which rows each member
+// takes, and which contributions count.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "thinwire/base/commit.h"
+#include "thinwire/base/names.h"
+#include "thinwire/base/round.h"
+#include "thinwire/base/sha256.h"
+
+namespace thinwire::membership {
+
+// An Ed25519 public key: who a member or a coordinator is.
+struct PublicKey {
+  std::array<uint8_t, 32> bytes{};
+  auto operator<=>(const PublicKey&) const = default;
+};
+
+enum class Phase : uint8_t {
+  kWaiting,     // admitted; nothing that it could begin with yet, or its link cannot keep up
+  kCatchingUp,  // takes a snapshot or goes through the rounds it missed; has no rows
+  kActive,      // in the rosters of rounds that open
+  kLate,        // missed its last round; has no rows until it has caught up
+  kLeft,        // said goodbye; may return
+  kLost,        // was silent too long; may return
+  kExcluded,    // offended too often; may not return
+};
+inline constexpr std::array<std::string_view, 7> kPhaseNames = {
+    "waiting", "catching up", "active", "late", "left", "lost", "excluded"};
+constexpr std::span<const std::string_view> names_of(Phase) { return kPhaseNames; }
+
+constexpr bool is_gone(Phase phase) { return phase >= Phase::kLeft; }
+
+// What a record changes beside rounds, each at once.
+
+// The run itself: the first change of the first record and of no other.
+struct Founding {
+  uint64_t run = 0;
+  Sha256 recipe;   // of the resolved recipe
+  Sha256 weights;  // snapshot 0
+  uint64_t weights_bytes = 0;
+  std::vector<PublicKey> coordinators;  // whose records count, ascending
+  bool operator==(const Founding&) const = default;
+};
+// A new member; ids are given in order, from 0.
+struct Admission {
+  int member = 0;
+  PublicKey key;
+  bool operator==(const Admission&) const = default;
+};
+struct PhaseChange {
+  int member = 0;
+  Phase phase = Phase::kWaiting;
+  // With kCatchingUp: the snapshot it begins with; none: it goes through the records it lacks.
+  std::optional<uint64_t> snapshot;
+  bool operator==(const PhaseChange&) const = default;
+};
+// A member holds a snapshot: the state of a replica that applied the records up to `sequence`,
+// named by that number. Snapshot 0 is the run's initial weights.
+struct Snapshot {
+  int member = 0;
+  uint64_t sequence = 0;
+  Sha256 content;
+  uint64_t bytes = 0;
+  bool operator==(const Snapshot&) const = default;
+};
+// As measured in a round; bits that all shares of later rounds are made of.
+struct Speed {
+  int member = 0;
+  float rows_per_second = 0;  // finite, above 0
+  bool operator==(const Speed&) const = default;
+};
+struct Offence {
+  int member = 0;
+  bool operator==(const Offence&) const = default;
+};
+// The digest of weights and consensus state that replicas have after a round.
+struct AgreedDigest {
+  uint64_t round = 0;
+  uint64_t digest = 0;
+  bool operator==(const AgreedDigest&) const = default;
+};
+
+using Change =
+    std::variant<Founding, Admission, PhaseChange, Snapshot, Speed, Offence, AgreedDigest>;
+
+// Learning rates of a training step, as bits (base/round.h).
+struct StepRates {
+  float learning_rate = 0;
+  float round_rate = 0;
+  bool operator==(const StepRates&) const = default;
+};
+
+// A collective operation of a round.
+struct PlannedOperation {
+  uint32_t fragment = 0;
+  uint64_t max_bytes = 0;  // of a contribution
+  bool operator==(const PlannedOperation&) const = default;
+};
+
+// A member's part of every step of a round: rows [first, first + count) of the step's batch.
+struct Share {
+  int member = 0;
+  RowRange rows;
+  uint64_t since = 0;  // the step since which it has been in the rosters without a break
+  bool operator==(const Share& other) const {
+    return member == other.member && rows.first == other.rows.first &&
+           rows.count == other.rows.count && since == other.since;
+  }
+};
+
+struct Opening {
+  uint64_t round = 0;
+  uint32_t epoch = 0;
+  uint64_t first_step = 0;                   // training steps are counted from 0
+  bool last = false;                         // the run's last round
+  std::vector<StepRates> steps;              // one at least
+  std::vector<PlannedOperation> operations;  // ascending by fragment
+  std::vector<Share> roster;                 // ascending by member; rows follow each other
+  bool operator==(const Opening&) const = default;
+};
+
+// The end of a round: a commit for each of its operations, in their order.
+struct Closing {
+  uint64_t round = 0;
+  std::vector<Commit> commits;
+  std::vector<int> missing;  // ascending; members of the roster whose rows were left out
+  bool operator==(const Closing&) const = default;
+};
+
+// Applied in this order: changes, closing, openings.
+struct Record {
+  uint64_t sequence = 0;  // the first record has 1
+  Sha256 previous;        // of the record before, as encoded; zeros in the first
+  PublicKey writer;
+  std::vector<Change> changes;
+  std::optional<Closing> closing;
+  std::vector<Opening> openings;
+  bool operator==(const Record&) const = default;
+};
+
+// Rows of each of the round's steps.
+uint64_t batch_of(const Opening& opening);
+
+// The training step `index` of a round, counted from its first: what a worker trains by. `index` <
+// opening.steps.size().
+Round step_of(const Opening& opening, uint64_t run, size_t index);
+
+}  // namespace thinwire::membership

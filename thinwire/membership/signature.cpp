@@ -1,0 +1,65 @@
+#include "thinwire/membership/signature.h"
+
+#include <openssl/evp.h>
+
+#include "thinwire/base/error.h"
+
+namespace thinwire::membership {
+namespace {
+
+struct Free {
+  void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
+  void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
+};
+using Key = std::unique_ptr<EVP_PKEY, Free>;
+using Context = std::unique_ptr<EVP_MD_CTX, Free>;
+
+class Ed25519Signer final : public Signer {
+ public:
+  explicit Ed25519Signer(const Seed& seed)
+      : private_(
+            EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, nullptr, seed.data(), seed.size())) {
+    size_t size = public_.bytes.size();
+    if (!private_ ||
+        EVP_PKEY_get_raw_public_key(private_.get(), public_.bytes.data(), &size) != 1) {
+      throw Error("OpenSSL cannot make an Ed25519 key");
+    }
+  }
+
+  PublicKey key() const override { return public_; }
+
+  Signature sign(std::span<const uint8_t> message) const override {
+    const Context context(EVP_MD_CTX_new());
+    Signature signature;
+    size_t size = signature.bytes.size();
+    if (!context ||
+        EVP_DigestSignInit(context.get(), nullptr, nullptr, nullptr, private_.get()) != 1 ||
+        EVP_DigestSign(context.get(), signature.bytes.data(), &size, message.data(),
+                       message.size()) != 1) {
+      throw Error("OpenSSL cannot sign by Ed25519");
+    }
+    return signature;
+  }
+
+ private:
+  Key private_;
+  PublicKey public_;
+};
+
+}  // namespace
+
+std::unique_ptr<Signer> make_signer(const Seed& seed) {
+  return std::make_unique<Ed25519Signer>(seed);
+}
+
+bool verify(const PublicKey& key, std::span<const uint8_t> message, const Signature& signature) {
+  const Key point(
+      EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, nullptr, key.bytes.data(), key.bytes.size()));
+  const Context context(EVP_MD_CTX_new());
+  return point && context &&
+         EVP_DigestVerifyInit(context.get(), nullptr, nullptr, nullptr, point.get()) == 1 &&
+         EVP_DigestVerify(context.get(), signature.bytes.data(), signature.bytes.size(),
+                          message.data(), message.size()) == 1;
+}
+
+}  // namespace thinwire::membership
