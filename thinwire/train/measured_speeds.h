@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -25,8 +26,9 @@ class MeasuredSpeeds {
 
   // Rows a second of each member, 0 where not known, the same on all; empty where shares are even.
   std::span<const float> speeds() const { return speeds_; }
-  // Once state() is that of a checkpoint after `completed` steps: offers again what travelled.
-  void restored(uint64_t run, int64_t completed);
+  // Once state() is that of a checkpoint after `completed` steps: offers again what was in flight.
+  // round_at: the round of an earlier step.
+  void restored(int64_t completed, const std::function<Round(int64_t step)>& round_at);
   // This worker computed the gradients of `rows` rows; before the strategy's after_step.
   void computed(const Round& round, uint64_t rows, double seconds);
   // After the strategy's after_step. Whether speeds() changed, from the next step on.
@@ -36,7 +38,8 @@ class MeasuredSpeeds {
   std::vector<StateTensor> state();
 
  private:
-  void offer(uint64_t run, int64_t completed);
+  // After the round's step; only active workers have a speed.
+  void offer(const Round& round);
   // Of what was offered after `completed` steps.
   static transport::Key key(uint64_t run, int64_t completed);
 
