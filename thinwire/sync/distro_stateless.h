@@ -29,6 +29,8 @@ class DistroStateless {
   const tensor::Arena& local_delta() const { return local_delta_; }
   // The params, as they are now, become the shared weights.
   void share();
+  // Drops the local delta of the round before.
+  void begin_round();
 
   // The shared weights between two synchronisations; null where every step synchronises.
   tensor::Arena* shared() { return shared_ ? &*shared_ : nullptr; }
@@ -37,7 +39,6 @@ class DistroStateless {
 
  private:
   void move(const Round& round, float scale);
-  void begin_round();
 
   const method::DistroOptions& options_;
   tensor::Arena& params_;
