@@ -55,7 +55,8 @@ struct RunSources {
   const DataDigests& data;
 };
 
-// Names a new run (base/round.h): its recipe but [data], its vocabulary, its training set, and the
+// Names a new run (base/round.h): its recipe but [data] and what each member sets for its own
+// machine (train.threads, train.device, train.precision), its vocabulary, its training set, and the
 // numerics version it begins with. A run that goes on keeps the name its checkpoint has.
 uint64_t new_run_id(const RunSources& sources, int numerics_version);
 
