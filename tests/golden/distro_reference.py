@@ -55,7 +55,8 @@ Definitions
               (rate) and the count of the round they belong to. The last step of a run applies its own as well.
   look_ahead  The gradient is taken at theta - lr*sign(delta), delta as the last step left it.
   missing     A worker missing from a round did everything up to and including the subtraction from
-              its delta, but nobody (itself included) applies its payload.
+              its delta, but nobody (itself included) applies its payload. When the round is applied,
+              what it sent goes back: delta += iDCT(scatter(idx, v)). A stateless client has no delta.
   clip        Per worker, over all its tensors: norm = L2 (float64 sum), g *= min(1, clip/(norm + 1e-6)).
 
 This file has no side effects; make_distro.py runs it and writes the golden files.
@@ -244,6 +245,14 @@ class Run:
             self.delta[worker][name] = delta - join(removed, delta.shape)
         return {"idx": idx, "val": val, "coef": raw, "scale": scale, "all": coef}
 
+    def put_back(self, worker, payload):
+        for name, p in payload.items():
+            h, w = tile_shape(self.theta[name].shape, self.opt.chunk)
+            sent = np.zeros_like(p["all"])
+            np.put_along_axis(sent, p["idx"], p["val"], axis=1)
+            sent = idct(sent.reshape(-1, h, w), self.opt, self.dtype)
+            self.delta[worker][name] = self.delta[worker][name] + join(sent, self.theta[name].shape)
+
     def aggregate(self, payloads, name):
         """Payloads of one tensor, in worker order -> decoded update, as tiles."""
         h, w = tile_shape(self.theta[name].shape, self.opt.chunk)
@@ -293,12 +302,15 @@ class Run:
             return [], [], norms, grads
         payloads = [{name: self.compress(worker, name, g[name], lr) for name in g} for worker, g in enumerate(grads)]
         present = [p for worker, p in enumerate(payloads) if worker not in missing(self.rounds)]
-        self.in_flight.append((self.rounds, self.rate, present))
+        lost = [(worker, payloads[worker]) for worker in missing(self.rounds) if opt.client == "stateful"]
+        self.in_flight.append((self.rounds, self.rate, present, lost))
         self.rounds += 1
         applied = []
         while len(self.in_flight) > (0 if last else opt.overlap):
-            number, rate, sent = self.in_flight.pop(0)
+            number, rate, sent, lost = self.in_flight.pop(0)
             applied.append({name: self.aggregate([p[name] for p in sent], name) for name in self.theta})
             for name, update in applied[-1].items():
                 self.apply(name, join(update, self.theta[name].shape), rate, number)
+            for worker, payload in lost:
+                self.put_back(worker, payload)
         return payloads, applied, norms, grads

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tests/launch/copied_run.h"
+#include "tests/launch/method_variants.h"
 #include "tests/paths.h"
 #include "tests/tiny_run.h"
 #include "thinwire/checkpoint/checkpoint.h"
@@ -16,107 +17,6 @@
 
 namespace thinwire::launch {
 namespace {
-
-// A method with its defaults, or with options that change what is sent and when it is applied.
-struct Variant {
-  const method::Method* method;
-  std::string name;
-  std::vector<std::string> overrides;
-  std::vector<std::string> together = {};  // with two or more workers
-};
-
-// Twelve steps are a whole number of rounds for some and not for others; sums are in flight at most
-// checkpoints.
-void append_outer_variants(std::vector<Variant>& variants) {
-  const auto add = [&](const std::string& method, const char* name,
-                       std::vector<std::string> fields) {
-    for (std::string& field : fields) field = method + "." + field;
-    variants.push_back({&method::find_method(method), method + "_" + name, std::move(fields)});
-  };
-  add("local_sgd", "average", {"sync_every=1", "outer=average", "wire=fp32"});
-  add("local_sgd", "momentum", {"sync_every=4", "outer=momentum", "outer_lr=0.3"});
-  add("diloco", "inner", {"sync_every=5", "overlap=inner", "overlap_steps=3"});
-  add("diloco", "inner_at_once", {"sync_every=4", "overlap=inner", "overlap_steps=0", "mix=0.25"});
-  add("diloco", "delayed", {"sync_every=3", "overlap=delayed", "outer_lr=0.4"});
-  add("diloco", "eager", {"sync_every=3", "overlap=eager"});
-  add("diloco", "eager_far",
-      {"sync_every=2", "overlap=eager", "depth=2", "outer=sgd", "wire=fp8", "error_feedback=true"});
-  add("diloco", "int2", {"sync_every=4", "wire=int2", "error_feedback=true"});
-  variants.push_back({&method::find_method("diloco"),
-                      "diloco_muon",
-                      {"diloco.sync_every=4", "optim.method=muon"}});
-  for (const char* within : {"allreduce", "distro"}) {
-    variants.push_back(
-        {&method::find_method("diloco"),
-         std::string("diloco_within_") + within,
-         {"diloco.sync_every=5", std::string("sync.within=") + within, "sync.clusters=1"}});
-  }
-  add("diloco", "bf16_feedback", {"sync_every=4", "error_feedback=true"});
-  add("sparseloco", "small_chunks",
-      {"sync_every=5", "chunk=50", "k=4", "outer=nesterov", "outer_lr=0.5"});
-  add("streaming", "inner", {"fragment_layers=1", "sync_every=7", "overlap_steps=3"});
-  add("streaming", "none", {"fragment_layers=1", "sync_every=5", "overlap=none", "wire=bf16"});
-  add("streaming", "eager",
-      {"fragment_layers=1", "sync_every=4", "overlap=eager", "error_feedback=true"});
-}
-
-// Clusters that exchange, workers that are slower than others, workers that leave and come back.
-void append_member_variants(std::vector<Variant>& variants) {
-  const auto add = [&](const std::string& method, const char* name,
-                       std::vector<std::string> overrides, std::vector<std::string> together) {
-    variants.push_back({&method::find_method(method), method + "_" + name, std::move(overrides),
-                        std::move(together)});
-  };
-  const std::string two = "sync.clusters=2";
-  add("diloco", "two_stages", {"diloco.sync_every=5", "diloco.overlap=eager"},
-      {"sync.within=allreduce", two});
-  add("sparseloco", "two_stages", {"sparseloco.sync_every=5"}, {"sync.within=distro", two});
-  add("streaming", "two_stages", {"streaming.sync_every=5", "streaming.fragment_layers=1"},
-      {"sync.within=distro", two});
-  const std::vector<std::string> slow = {"sync.shares=speed", "train.batch=9", "links.step_s=1",
-                                         "links.members=[\"0.step_s=2\"]"};
-  const auto with_slow = [&](std::vector<std::string> overrides) {
-    overrides.insert(overrides.end(), slow.begin(), slow.end());
-    return overrides;
-  };
-  add("local_sgd", "speed", with_slow({"local_sgd.sync_every=3"}), {});
-  add("diloco", "speed_eager", with_slow({"diloco.sync_every=2", "diloco.overlap=eager"}), {});
-  add("diloco", "two_stages_speed", with_slow({"diloco.sync_every=3"}),
-      {"sync.within=distro", two});
-  add("sparseloco", "speed", with_slow({"sparseloco.sync_every=3"}), {});
-  add("diloco", "absent", {"diloco.sync_every=3"}, {"sync.absent=[\"1=2-3\"]"});
-  add("diloco", "absent_eager",
-      {"diloco.sync_every=2", "diloco.overlap=eager", "diloco.depth=2", "diloco.wire=fp4",
-       "diloco.error_feedback=true"},
-      {"sync.absent=[\"0=3-3\", \"1=1-2\"]"});
-  add("streaming", "absent",
-      {"streaming.sync_every=4", "streaming.fragment_layers=1", "streaming.overlap_steps=1"},
-      {"sync.absent=[\"1=2-2\"]"});
-  add("sparseloco", "absent_speed", with_slow({"sparseloco.sync_every=2"}),
-      {"sync.absent=[\"0=2-3\"]"});
-}
-
-std::vector<Variant> all_variants() {
-  std::vector<Variant> variants;
-  for (const method::Method* method : method::all_methods()) {
-    variants.push_back({method, std::string(method->name), {}});
-  }
-  const method::Method* distro = &method::find_method("distro");
-  const std::string stateless = "distro.client=stateless";
-  variants.push_back({distro, "distro_overlap", {"distro.overlap=1"}});
-  variants.push_back({distro, "distro_look_ahead", {"distro.overlap=1", "distro.look_ahead=true"}});
-  variants.push_back({distro, "distro_adamw_overlap", {"distro.overlap=1", "distro.update=adamw"}});
-  variants.push_back({distro, "distro_stateless", {stateless}});
-  // The last of its rounds is shorter, and checkpoints fall into the middle of others.
-  variants.push_back({distro, "distro_local_steps", {stateless, "distro.local_steps=5"}});
-  variants.push_back({distro,
-                      "distro_local_steps_overlap",
-                      {stateless, "distro.local_steps=3", "distro.overlap=1",
-                       "distro.local_update=adamw", "eval.every=4"}});
-  append_outer_variants(variants);
-  append_member_variants(variants);
-  return variants;
-}
 
 class Contract : public testing::TestWithParam<Variant> {
  protected:
@@ -130,15 +30,8 @@ class Contract : public testing::TestWithParam<Variant> {
   static const method::Method& method() { return *GetParam().method; }
 
   config::Recipe recipe(std::vector<std::string> overrides = {}, int workers = 2) const {
-    overrides.push_back("sync.method=" + std::string(method().name));
-    overrides.push_back("train.workers=" + std::to_string(workers));
-    overrides.push_back("eval.rows=8");
-    const auto add = [&](const std::vector<std::string>& more) {
-      overrides.insert(overrides.end(), more.begin(), more.end());
-    };
-    add(GetParam().overrides);
-    if (workers > 1) add(GetParam().together);
-    return tiny_recipe(folder_, std::move(overrides));
+    overrides.emplace_back("eval.rows=8");
+    return variant_recipe(GetParam(), folder_, std::move(overrides), workers);
   }
 
   fs::path folder_;

@@ -101,5 +101,22 @@ TEST_F(Members, FieldsAtTheirDefaultsLeaveARunsIdentityAlone) {
       checkpoint::run_identity(tiny_recipe(folder_, {"sync.method=diloco"})));
 }
 
+// Members of one run sit at machines of different kinds.
+TEST_F(Members, ARunsNameLeavesOutWhatIsEachMachinesOwn) {
+  const checkpoint::DataDigests data = {{"train", 7}};
+  const auto name = [&](std::vector<std::string> overrides) {
+    const config::Recipe recipe = tiny_recipe(folder_, std::move(overrides));
+    return checkpoint::new_run_id({recipe, 3, data}, 2);
+  };
+  const uint64_t plain = name({});
+  for (const char* local : {"run.dir=elsewhere", "data.dir=there", "train.threads=2",
+                            "train.device=cpu", "train.precision=fp32", "log.tensorboard=true"}) {
+    EXPECT_EQ(name({local}), plain) << local;
+  }
+  EXPECT_NE(name({"optim.lr=0.004"}), plain);
+  const checkpoint::DataDigests other = {{"train", 8}};
+  EXPECT_NE(checkpoint::new_run_id({tiny_recipe(folder_), 3, other}, 2), plain);
+}
+
 }  // namespace
 }  // namespace thinwire::launch

@@ -107,6 +107,36 @@ TEST(DiLoCo, SendsNothingBetweenTheSends) {
   }
 }
 
+double square_sum(std::span<const float> values) {
+  double sum = 0;
+  for (const float value : values) sum += double(value) * double(value);
+  return sum;
+}
+
+// Nobody has applied it, so it is sent with what comes next.
+TEST(DiLoCo, WhatACommitLeavesOutStaysInTheError) {
+  for (const auto& [method, fields] :
+       {std::pair("sparseloco", "sync_every = 3\nchunk = 100\nk = 50\n"),
+        std::pair("diloco", "sync_every = 3\nwire = \"int2\"\nerror_feedback = true\n")}) {
+    HashedRunOptions options = run_with(method, 9, fields);
+    HashedRun whole(options);
+    options.missing = [](uint64_t round) {
+      return round == 2 ? std::set<int>{1} : std::set<int>{};
+    };
+    HashedRun lossy(options);
+    for (int step = 0; step < 3; ++step) {
+      ASSERT_TRUE(whole.step(0.01f));
+      ASSERT_TRUE(lossy.step(0.01f));
+    }
+    EXPECT_GT(square_sum(lossy.state(1, "local.error")),
+              1.2 * square_sum(whole.state(1, "local.error")))
+        << method;
+    EXPECT_THAT(lossy.state(0, "local.error"), ElementsAreArray(whole.state(0, "local.error")));
+    EXPECT_THAT(lossy.params(1), ElementsAreArray(lossy.params(0)));
+    EXPECT_THAT(lossy.params(0), Not(ElementsAreArray(whole.params(0))));
+  }
+}
+
 HashedRunOptions clustered(const std::string& fields, int workers, int clusters) {
   HashedRunOptions options = run_with("diloco", 8, fields, workers);
   const std::string within = fmt::format("within = \"allreduce\"\nclusters = {}\n", clusters);

@@ -150,6 +150,21 @@ TEST(Distro, RoundGoesOnWithoutAMissingMember) {
   EXPECT_NE(params_after(whole, 3), with_loss);
 }
 
+// A payload that the commit leaves out has moved nobody's weights.
+TEST(Distro, WhatACommitLeavesOutGoesBackIntoTheMomentum) {
+  HashedRunOptions options =
+      small_run(2, "values = \"fp32\"\ntransform = \"none\"\n[optim]\nclip = 0\n");
+  options.missing = [](uint64_t round) { return round == 0 ? std::set<int>{1} : std::set<int>{}; };
+  HashedRun run(options);
+  ASSERT_TRUE(run.step(0.5f));
+  const auto left_at_zero = [&](int worker) {
+    return std::ranges::count(run.state(worker, "distro.momentum"), 0.0f);
+  };
+  constexpr ptrdiff_t kGap = 144 - 131;  // behind the tensor of 131 values
+  EXPECT_GT(left_at_zero(0), kGap + 100);
+  EXPECT_EQ(left_at_zero(1), kGap);
+}
+
 TEST(Distro, WeightsOfWorkersScaleTheirGradients) {
   HashedRunOptions options = small_run(1, "values = \"fp32\"\n[optim]\nclip = 0\n");
   HashedRun light(options);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <type_traits>
 #include <variant>
 
@@ -45,6 +46,10 @@ constexpr std::array kRules = {
     ResumeRule{"eval.patience", OnChange::kOtherBits, kEnding},
 };
 
+// What each member of a run sets for its own machine; it touches its local gradients only.
+constexpr std::array<std::string_view, 3> kMachineLocal = {"train.threads", "train.device",
+                                                           "train.precision"};
+
 bool covers(const ResumeRule& rule, std::string_view field) {
   if (!rule.field.ends_with(".*")) return rule.field == field;
   return field.starts_with(rule.field.substr(0, rule.field.size() - 1));
@@ -59,15 +64,23 @@ const ResumeRule* find_rule(const config::Recipe& recipe, std::string_view field
   return found == kRules.end() ? nullptr : &*found;
 }
 
+// Whose identity a recipe gives.
+enum class Whose : uint8_t {
+  kFolder,  // a run's results: data and machine belong to it
+  kRun,     // a run that machines of different kinds share; the data counts by its digests
+};
+
 // Sets fields that do not count to a fixed value: texts empty, the rest as in `defaults`.
 void drop(const config::Recipe& recipe, config::Recipe& copy, config::Recipe& defaults,
-          bool with_data) {
+          Whose whose) {
+  const bool shared = whose == Whose::kRun;
   const auto visit = [&](const std::string& name, const config::Field& field,
                          const config::Field& by_default) {
     const ResumeRule* rule = find_rule(recipe, name);
-    const bool dropped = rule != nullptr && (rule->on_change == OnChange::kSameBits ||
-                                             (rule->on_change == OnChange::kData && !with_data));
-    if (!dropped) return;
+    const bool same = rule != nullptr && (rule->on_change == OnChange::kSameBits ||
+                                          (rule->on_change == OnChange::kData && shared));
+    const bool local = shared && std::ranges::find(kMachineLocal, name) != kMachineLocal.end();
+    if (!same && !local) return;
     std::visit(
         [&]<typename T>(const T& target) {
           *target = *std::get<T>(by_default.target);
@@ -78,10 +91,10 @@ void drop(const config::Recipe& recipe, config::Recipe& copy, config::Recipe& de
   config::visit_fields(copy, defaults, visit);
 }
 
-std::string identity(const config::Recipe& recipe, bool with_data) {
+std::string identity(const config::Recipe& recipe, Whose whose) {
   config::Recipe copy = recipe;
   config::Recipe defaults = method::load_recipe({}, {});
-  drop(recipe, copy, defaults, with_data);
+  drop(recipe, copy, defaults, whose);
   // 0 stands for 64 wherever 64 is possible.
   if (copy.data.validation_block == 64) copy.data.validation_block = 0;
   return config::print_changes(copy, defaults);
@@ -107,10 +120,10 @@ RecipeChanges compare_recipes(const config::Recipe& before, const config::Recipe
   return changes;
 }
 
-std::string run_identity(const config::Recipe& recipe) { return identity(recipe, true); }
+std::string run_identity(const config::Recipe& recipe) { return identity(recipe, Whose::kFolder); }
 
 uint64_t new_run_id(const RunSources& sources, int numerics_version) {
-  uint64_t id = hash_bytes(as_bytes(identity(sources.recipe, false)));
+  uint64_t id = hash_bytes(as_bytes(identity(sources.recipe, Whose::kRun)));
   for (const uint64_t part : {sources.vocabulary_digest, sources.data.at("train"),
                               static_cast<uint64_t>(numerics_version)}) {
     id = derive_seed(id, part);

@@ -55,7 +55,8 @@ struct RunSources {
   const DataDigests& data;
 };
 
-// The identity of a new run (base/round.h), from its recipe without [data], its vocabulary, its
+// The identity of a new run (base/round.h), from its recipe without [data] and what each member
+// sets for its own machine (train.threads, train.device, train.precision), its vocabulary, its
 // training set, and the numerics version with which it begins. A resumed run keeps the identity in
 // its checkpoint.
 uint64_t new_run_id(const RunSources& sources, int numerics_version);

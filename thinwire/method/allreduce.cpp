@@ -25,6 +25,15 @@ Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensor
   return traffic;
 }
 
+std::vector<Operation> operations(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
+                                  int64_t step) {
+  const WireType wire = recipe.section<AllReduceOptions>("allreduce").wire;
+  return {{.collective = Collective::kReduce,
+           .round = static_cast<uint64_t>(step),
+           .bytes = wire_bytes(wire, static_cast<uint64_t>(arena_elements(tensors))),
+           .due = step + 1}};
+}
+
 // The optimizer's; every replica feeds it the same gradients.
 StateBytes state(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
   return optimizer_state(recipe, tensors);
@@ -40,8 +49,13 @@ void AllReduceOptions::describe(config::Fields& fields) {
 }
 
 const Method kAllReduce = {
-    "allreduce", "Averages the gradients over all workers every step.", options, check, traffic,
-    state,
+    .name = "allreduce",
+    .sentence = "Averages the gradients over all workers every step.",
+    .options = options,
+    .check = check,
+    .traffic = traffic,
+    .state = state,
+    .operations = operations,
 };
 
 }  // namespace thinwire::method

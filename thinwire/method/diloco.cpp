@@ -114,8 +114,49 @@ Traffic traffic_of(const DilocoOptions& options, const config::Recipe& recipe,
   traffic.received_bytes += run.received_bytes / steps;
   traffic.round_trips += run.round_trips / steps;
   traffic.overlap_steps = steps_in_flight(options);
+  // Inactive workers send nothing.
+  traffic.exact = traffic.exact && recipe.sync.absent.empty();
   traffic.pieces = std::move(pieces);
   return add_speeds(traffic, recipe, options.sync_every, members);
+}
+
+// The steps completed when the sum of a fragment's `number`-th send is waited for.
+int64_t due_after(const DilocoOptions& options, const schedule::FragmentSchedule& schedule,
+                  int64_t fragment, int64_t number) {
+  const int64_t sent = schedule.sent_after(fragment, number);
+  if (options.overlap == Overlap::kInner) {
+    return std::min(sent + options.overlap_steps, schedule.steps);
+  }
+  const int64_t later = number + options.in_flight();
+  const bool ends_before = later > schedule.sent(fragment, schedule.steps);
+  return ends_before ? schedule.steps : schedule.sent_after(fragment, later);
+}
+
+std::vector<Operation> operations_of(const DilocoOptions& options, const config::Recipe& recipe,
+                                     std::span<const TensorSpec> tensors, int64_t step) {
+  const std::vector<int64_t> elements = fragment_elements(tensors, options.fragment_layers);
+  const auto fragments = static_cast<int64_t>(elements.size());
+  const schedule::FragmentSchedule schedule{recipe.train.steps, options.sync_every, fragments};
+  const int64_t completed = step + 1;
+  std::vector<Operation> all;
+  for (int64_t fragment = 0; fragment < fragments; ++fragment) {
+    const auto values = static_cast<uint64_t>(elements[static_cast<size_t>(fragment)]);
+    const int64_t sent = schedule.sent(fragment, completed);
+    // What is in flight, and what arrives now.
+    for (int64_t number = std::max<int64_t>(sent - options.in_flight(), 1); number <= sent;
+         ++number) {
+      const int64_t opened = schedule.sent_after(fragment, number);
+      const Operation sum{.collective = Collective::kReduce,
+                          .group = across(recipe.sync),
+                          .round = static_cast<uint64_t>(opened - 1),
+                          .fragment = static_cast<uint32_t>(fragment),
+                          .bytes = wire_bytes(options.wire, values),
+                          .due = due_after(options, schedule, fragment, number)};
+      if (opened == completed) all.push_back(sum);
+      if (sum.due == completed && recipe.sync.clustered()) all.push_back(spread_of(sum, values));
+    }
+  }
+  return all;
 }
 
 constexpr DilocoPreset kPresets[] = {
@@ -158,6 +199,10 @@ struct PresetFacts {
     return diloco_state(of(recipe), recipe, tensors);
   }
   static int64_t sync_every(const config::Recipe& recipe) { return of(recipe).sync_every; }
+  static std::vector<Operation> operations(const config::Recipe& recipe,
+                                           std::span<const TensorSpec> tensors, int64_t step) {
+    return operations_of(of(recipe), recipe, tensors, step);
+  }
 };
 
 template <size_t... kPreset>
@@ -170,7 +215,8 @@ constexpr std::array<Method, sizeof...(kPreset)> methods_of(std::index_sequence<
                  .state = PresetFacts<kPreset>::state,
                  .sync_every = PresetFacts<kPreset>::sync_every,
                  .trains_apart = true,
-                 .algorithm = kAlgorithm}...};
+                 .algorithm = kAlgorithm,
+                 .operations = PresetFacts<kPreset>::operations}...};
 }
 
 constexpr std::array kMethods = methods_of(std::make_index_sequence<std::size(kPresets)>());

@@ -109,6 +109,19 @@ Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensor
   return per_step(of_round, {recipe.train.steps, options.local_steps});
 }
 
+// Payloads of a round are waited for when the `overlap`-th round after it closes.
+std::vector<Operation> operations(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
+                                  int64_t step) {
+  const DistroOptions& options = distro(recipe);
+  const schedule::Rounds rounds{recipe.train.steps, options.local_steps};
+  if (!rounds.closes(step)) return {};
+  const int64_t number = rounds.number(step);
+  const TilePlan plan = plan_tiles(tensors, options.tiles());
+  return {{.round = static_cast<uint64_t>(number),
+           .bytes = static_cast<uint64_t>(distro_payload_bound(plan, value_bits(options.values))),
+           .due = std::min((number + 1 + options.overlap) * rounds.every, rounds.steps)}};
+}
+
 int64_t sync_every(const config::Recipe& recipe) { return distro(recipe).local_steps; }
 
 StateBytes state(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
@@ -202,14 +215,16 @@ double distro_entropy_bits(const TilePlan& plan, int value_bits) {
 }
 
 const Method kDistro = {
-    "distro",
-    "Sends the largest DCT coefficients of each worker's own momentum, hundreds of times fewer "
-    "bytes than gradients.",
-    options,
-    check,
-    traffic,
-    state,
-    sync_every,
+    .name = "distro",
+    .sentence =
+        "Sends the largest DCT coefficients of each worker's own momentum, hundreds of times "
+        "fewer bytes than gradients.",
+    .options = options,
+    .check = check,
+    .traffic = traffic,
+    .state = state,
+    .sync_every = sync_every,
+    .operations = operations,
 };
 
 }  // namespace thinwire::method

@@ -10,6 +10,7 @@
 
 #include "thinwire/base/tensor_view.h"
 #include "thinwire/config/recipe.h"
+#include "thinwire/method/operations.h"
 #include "thinwire/schedule/rounds.h"
 
 namespace thinwire::method {
@@ -60,6 +61,10 @@ struct Method {
   bool trains_apart = false;
   // The strategy in sync/registry.cpp that implements it; presets of one algorithm share it.
   std::string_view algorithm = name;
+  // What opens after a training step (operations.h), of the method alone. Null: after every round's
+  // last step an all_gather of payloads as traffic() has them, waited for at once.
+  std::vector<Operation> (*operations)(const config::Recipe& recipe,
+                                       std::span<const TensorSpec> tensors, int64_t step) = nullptr;
 };
 
 // A round's traffic, averaged over its training steps.

@@ -10,6 +10,7 @@
 #include "thinwire/method/distro.h"
 #include "thinwire/method/method.h"
 #include "thinwire/method/within.h"
+#include "thinwire/schedule/fragments.h"
 
 namespace thinwire::method {
 namespace {
@@ -33,13 +34,16 @@ void check(const config::Recipe& recipe) {
   }
 }
 
+uint64_t payload_bound(const SparseOptions& options, std::span<const TensorSpec> tensors) {
+  const TilePlan plan = plan_chunks(tensors, options).plan;
+  return static_cast<uint64_t>(distro_payload_bound(plan, kValueBits) +
+                               kSecondScaleBytes * static_cast<int64_t>(plan.tensors.size()));
+}
+
 // A payload is sent once and received by all other clusters' first workers.
 Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensors, int members) {
   const SparseLocoOptions& options = options_of(recipe);
-  const TilePlan plan = plan_chunks(tensors, options).plan;
-  const auto payload =
-      static_cast<double>(distro_payload_bound(plan, kValueBits) +
-                          kSecondScaleBytes * static_cast<int64_t>(plan.tensors.size()));
+  const auto payload = static_cast<double>(payload_bound(options, tensors));
   const Clusters clusters = clusters_of(recipe.sync, members);
   Traffic across;
   if (clusters.count > 1) {
@@ -67,6 +71,19 @@ StateBytes state(const config::Recipe& recipe, std::span<const TensorSpec> tenso
   StateBytes bytes = diloco_state(options_of(recipe).outer_options(), recipe, tensors);
   bytes.local += sizeof(float) * static_cast<double>(arena_elements(tensors));
   return bytes;
+}
+
+std::vector<Operation> operations(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
+                                  int64_t step) {
+  const SparseOptions& options = sparse(recipe);
+  const schedule::FragmentSchedule schedule{recipe.train.steps, options.sync_every, 1};
+  if (!schedule.sends(0, step + 1)) return {};
+  const Operation exchange{.group = across(recipe.sync),
+                           .round = static_cast<uint64_t>(step),
+                           .bytes = payload_bound(options, tensors),
+                           .due = step + 1};
+  if (!recipe.sync.clustered()) return {exchange};
+  return {exchange, spread_of(exchange, static_cast<uint64_t>(arena_elements(tensors)))};
 }
 
 int64_t sync_every(const config::Recipe& recipe) { return options_of(recipe).sync_every; }
@@ -128,15 +145,17 @@ ChunkPlan plan_chunks(std::span<const TensorSpec> tensors, const SparseLocoOptio
 }
 
 const Method kSparseLoco = {
-    "sparseloco",
-    "Trains the workers independently and sends the largest of their differences, in two bits "
-    "each.",
-    options,
-    check,
-    traffic,
-    state,
-    sync_every,
-    true,
+    .name = "sparseloco",
+    .sentence =
+        "Trains the workers independently and sends the largest of their differences, in two bits "
+        "each.",
+    .options = options,
+    .check = check,
+    .traffic = traffic,
+    .state = state,
+    .sync_every = sync_every,
+    .trains_apart = true,
+    .operations = operations,
 };
 
 }  // namespace thinwire::method

@@ -54,6 +54,18 @@ Traffic add_spread(const Traffic& of_round, const config::Recipe& recipe, double
   return traffic;
 }
 
+Group across(const config::SyncSection& sync) {
+  return sync.clustered() ? Group::kLeaders : Group::kAll;
+}
+
+Operation spread_of(const Operation& operation, uint64_t elements) {
+  return {.group = Group::kCluster,
+          .round = operation.round,
+          .fragment = operation.fragment + 1,
+          .bytes = sizeof(float) * elements,
+          .due = operation.due};
+}
+
 Traffic add_speeds(const Traffic& mean, const config::Recipe& recipe, int64_t sync_every,
                    int members) {
   Traffic traffic = mean;

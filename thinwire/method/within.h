@@ -9,6 +9,7 @@
 #include "thinwire/config/recipe.h"
 #include "thinwire/method/clusters.h"
 #include "thinwire/method/method.h"
+#include "thinwire/method/operations.h"
 
 namespace thinwire::method {
 
@@ -29,6 +30,11 @@ Traffic within_traffic(const config::Recipe& recipe, std::span<const TensorSpec>
 // of each cluster to the others.
 Traffic add_spread(const Traffic& of_round, const config::Recipe& recipe, double elements,
                    int members);
+// Between whom outer steps are.
+Group across(const config::SyncSection& sync);
+// How the outcome of `operation` gets from each cluster's first worker to the others.
+Operation spread_of(const Operation& operation, uint64_t elements);
+
 // Adds the speeds that members send each other, if rows are divided by speed.
 Traffic add_speeds(const Traffic& mean, const config::Recipe& recipe, int64_t sync_every,
                    int members);

@@ -26,9 +26,10 @@ class AllReduce final : public Strategy {
       if (!seconds) return tl::unexpected(seconds.error());
       report.exchange_seconds = *seconds;
     }
-    report.gradient_norm = optim::global_norm(worker_.gradients.all(), worker_.threads);
-    require_finite(report.gradient_norm, round, worker_.communicator.rank());
-    const float clip = optim::clip_scale(report.gradient_norm, worker_.spec.clip);
+    const double norm = optim::global_norm(worker_.gradients.all(), worker_.threads);
+    require_finite(norm, round, worker_.communicator.rank());
+    if (!own(round).inactive()) report.gradient_norm = norm;
+    const float clip = optim::clip_scale(norm, worker_.spec.clip);
     optimizer_->step(worker_.params, worker_.gradients, {round.number, round.learning_rate, clip},
                      worker_.threads);
     return report;
@@ -43,16 +44,18 @@ class AllReduce final : public Strategy {
   }
 
  private:
+  RoundMember own(const Round& round) const { return round.member(worker_.communicator.rank()); }
+
   // Replaces this worker's gradient by the mean over all; returns the seconds spent waiting.
   Result<double> average(const Round& round) {
     const std::span<float> gradients = worker_.gradients.all();
-    const float weight = round.member(worker_.communicator.rank()).weight;
+    const float weight = own(round).weight;
     worker_.threads.for_ranges(static_cast<int64_t>(gradients.size()), 1024,
                                [&](int64_t begin, int64_t end, int) {
                                  scale(gradients.data() + begin, end - begin, weight);
                                });
     const transport::Key key{round.run, round.epoch, round.number, 0};
-    worker_.communicator.start_all_reduce(key, gradients, codec_);
+    worker_.communicator.start_all_reduce(key, gradients, codec_, round.active());
     const Stopwatch waiting;
     worker_.permits.pause();
     const auto done = worker_.communicator.wait_all_reduce(key, gradients, worker_.spec.timeout_s);

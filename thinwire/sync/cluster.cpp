@@ -67,9 +67,23 @@ float Cluster::weight_since(const Round& round, uint64_t step) const {
   return own > 0 ? static_cast<float>(own / all) : 0;
 }
 
+transport::Contributors Cluster::contributors(const Round& round, uint64_t step) const {
+  transport::Contributors clusters;
+  for (const RoundMember& member : round.roster) {
+    if (member.inactive() || member.since > step) continue;
+    const int cluster = clusters_.of(member.id);
+    if (clusters.empty() || clusters.back() != cluster) clusters.push_back(cluster);
+  }
+  return clusters;
+}
+
 void Cluster::start_all_reduce(const transport::Key& key, std::span<const float> values,
-                               const WireCodec& codec) {
-  if (across_ != nullptr) across_->start_all_reduce(key, values, codec);
+                               const WireCodec& codec, const transport::Contributors& from) {
+  if (across_ != nullptr) across_->start_all_reduce(key, values, codec, from);
+}
+
+Result<bool> Cluster::left_out(const transport::Key& key, double timeout_s) {
+  return across_ == nullptr ? Result<bool>(false) : across_->left_out(key, timeout_s);
 }
 
 Result<void> Cluster::wait_all_reduce(const transport::Key& key, std::span<float> out,

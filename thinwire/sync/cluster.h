@@ -31,10 +31,14 @@ class Cluster {
   // been.
   float weight_since(const Round& round, uint64_t step) const;
 
+  // The clusters with members that have been active since `step`, as ranks of across().
+  transport::Contributors contributors(const Round& round, uint64_t step) const;
+
   // As in transport::Communicator, with one contribution per cluster: all its members make the same
   // calls with the same values. Keys of the inner strategy have fragment 0; these may have any.
   void start_all_reduce(const transport::Key& key, std::span<const float> values,
-                        const WireCodec& codec);
+                        const WireCodec& codec, const transport::Contributors& from);
+  Result<bool> left_out(const transport::Key& key, double timeout_s);
   Result<void> wait_all_reduce(const transport::Key& key, std::span<float> out, double timeout_s);
   void cancel(const transport::Key& key);
 

@@ -21,6 +21,8 @@ namespace {
 struct InFlight {
   int64_t number;  // of the fragment's sends, from 1
   transport::Key key;
+  bool empty;        // nobody contributed: the sum is zero
+  bool contributed;  // this worker, or its cluster, is in it
 };
 
 struct FragmentState {
@@ -79,9 +81,10 @@ class Diloco final : public Strategy {
   }
 
   bool before_step(const Round& round) override {
-    if (!own(round).inactive()) return inner_.before_step(round);
-    if (own(round).since == round.step) forget();
-    return true;
+    const bool begins = round.step > 0 && own(round).since == round.step;
+    if (begins) forget();
+    if (own(round).inactive()) return true;
+    return inner_.before_step(round) || begins;
   }
   void gradients_ready(const Round& round, int layer) override {
     inner_.gradients_ready(round, layer);
@@ -129,8 +132,8 @@ class Diloco final : public Strategy {
  private:
   RoundMember own(const Round& round) const { return round.member(worker_.communicator.rank()); }
 
-  // A worker that becomes inactive comes back like a new one; what it has in flight stays, because
-  // the others wait for it.
+  // A worker that becomes inactive comes back like a new one, and so does a joiner; what it has in
+  // flight stays, because the others wait for it.
   void forget() {
     inner_.forget();
     step_.forget();
@@ -183,8 +186,12 @@ class Diloco final : public Strategy {
 
   void start(size_t f, int64_t number, const Round& round) {
     const transport::Key key{round.run, round.epoch, round.step, static_cast<uint32_t>(f)};
-    cluster_.start_all_reduce(key, pseudo_gradient(fragments_[f], number), codec_);
-    fragments_[f].in_flight.push_back({number, key});
+    const uint64_t since = sent_after(f, number - 1);
+    const transport::Contributors from = cluster_.contributors(round, since);
+    const bool contributed = cluster_.weight_since(round, since) > 0;
+    fragments_[f].in_flight.push_back({number, key, from.empty(), contributed});
+    if (from.empty()) return;
+    cluster_.start_all_reduce(key, pseudo_gradient(fragments_[f], number), codec_, from);
   }
 
   // After a send: applies what must not stay in flight, and sets the weights with which training
@@ -209,7 +216,7 @@ class Diloco final : public Strategy {
       const std::span<float> mean = pseudo_gradient(fragment, oldest.number);
       const Stopwatch waiting;
       worker_.permits.pause();
-      auto done = cluster_.wait_all_reduce(oldest.key, mean, worker_.spec.timeout_s);
+      auto done = take_sum(fragment, oldest, mean);
       worker_.permits.resume();
       report.exchange_seconds += waiting.seconds();
       if (!done) return done;
@@ -218,6 +225,21 @@ class Diloco final : public Strategy {
       report.synchronised = true;
     }
     return {};
+  }
+
+  // `mean` holds what was sent, until it holds the sum.
+  Result<void> take_sum(const FragmentState& fragment, const InFlight& sum, std::span<float> mean) {
+    const double timeout = worker_.spec.timeout_s;
+    if (sum.empty) {
+      std::ranges::fill(mean, 0.0f);
+      return {};
+    }
+    if (sum.contributed && step_.keeps_error()) {
+      const Result<bool> left_out = cluster_.left_out(sum.key, timeout);
+      if (!left_out) return tl::unexpected(left_out.error());
+      if (*left_out) step_.put_back(fragment.place, mean);
+    }
+    return cluster_.wait_all_reduce(sum.key, mean, timeout);
   }
 
   Worker worker_;

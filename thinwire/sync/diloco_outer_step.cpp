@@ -168,6 +168,19 @@ void OuterStep::sent_chunk(int64_t place, std::span<const float> gradient,
        received.data(), count);
 }
 
+void OuterStep::put_back(const DilocoFragment& fragment, std::span<const float> gradient) {
+  threads_.for_ranges(fragment.count, kChunk, [&](int64_t begin, int64_t end, int) {
+    std::array<float, kChunk> values;
+    for (int64_t at = begin; at < end; at += kChunk) {
+      const int64_t count = std::min(kChunk, end - at);
+      const auto length = static_cast<size_t>(count);
+      const std::span received = std::span(values).first(length);
+      quantise(codec_, gradient.subspan(static_cast<size_t>(at), length), received);
+      add(received.data(), error_.data() + fragment.begin + at, count);
+    }
+  });
+}
+
 void OuterStep::apply(const DilocoFragment& fragment, std::span<const float> mean) {
   float* shared = shared_.all().data();
   for_pieces(fragment, [&](int64_t arena, int64_t buffer, int64_t count) {

@@ -1,7 +1,5 @@
 #include "thinwire/sync/distro.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <deque>
 #include <optional>
@@ -21,6 +19,12 @@ method::DistroOptions encoder_options(method::DistroOptions options) {
   if (options.stateless()) options.decay = 0;
   return options;
 }
+
+// A round whose payloads have not been applied.
+struct InFlight {
+  Round round;
+  Bytes payload;  // this worker's own; empty: it follows
+};
 
 class Distro final : public Strategy {
  public:
@@ -43,13 +47,17 @@ class Distro final : public Strategy {
     const auto every = static_cast<uint64_t>(options_.local_steps);
     const bool within_round = from.next_step % every != 0 && from.next_step != from.ended_at;
     if (stateless_) stateless_->restored(within_round);
-    if (payload_.empty()) return;
-    in_flight_.push_back(from.round_at(from.next_step / every * every - 1));
-    worker_.communicator.start_all_gather(key(in_flight_.front()), payload_);
+    const uint64_t closed = from.next_step / every * every;
+    const bool ended = closed <= from.ended_at || from.next_step == steps();
+    if (options_.overlap == 0 || ended) return;
+    const Round last = from.round_at(closed - 1);
+    if (payload_.empty() && !own(last).inactive()) return;
+    start(last, payload_);
   }
 
   bool before_step(const Round& round) override {
-    if (!look_ahead_) return false;
+    if (round.step > 0 && own(round).since == round.step) forget();
+    if (!look_ahead_ || own(round).inactive()) return false;
     look_ahead_->step(encoder_.momentum(), round.learning_rate, worker_.params);
     return true;
   }
@@ -57,14 +65,17 @@ class Distro final : public Strategy {
   Result<StepReport> after_step(const Round& round) override {
     if (look_ahead_) look_ahead_->undo(worker_.params);
     StepReport report;
-    report.gradient_norm = optim::global_norm(worker_.gradients.all(), worker_.threads);
-    require_finite(report.gradient_norm, round, worker_.communicator.rank());
-    const float clip = optim::clip_scale(report.gradient_norm, worker_.spec.clip);
-    if (stateless_) stateless_->step(round, clip);
     report.synchronised = round.closes;
+    if (!own(round).inactive()) {
+      report.gradient_norm = optim::global_norm(worker_.gradients.all(), worker_.threads);
+      require_finite(report.gradient_norm, round, worker_.communicator.rank());
+      const float clip = optim::clip_scale(report.gradient_norm, worker_.spec.clip);
+      if (stateless_) stateless_->step(round, clip);
+      if (round.closes) start(round, encode(round, clip));
+    } else if (round.closes) {
+      start(round, {});
+    }
     if (!round.closes) return report;
-
-    send(round, clip);
     while (in_flight_.size() > static_cast<size_t>(round.last ? 0 : options_.overlap)) {
       const auto waited = receive(in_flight_.front());
       if (!waited) return tl::unexpected(waited.error());
@@ -98,16 +109,31 @@ class Distro final : public Strategy {
   tensor::Arena* shared() override { return stateless_ ? stateless_->shared() : nullptr; }
 
  private:
-  void send(const Round& round, float clip) {
+  uint64_t steps() const { return static_cast<uint64_t>(worker_.spec.steps); }
+
+  RoundMember own(const Round& round) const { return round.member(worker_.communicator.rank()); }
+
+  // A worker that comes, or that becomes inactive, has nothing of its own.
+  void forget() {
+    std::ranges::fill(encoder_.momentum(), 0.0f);
+    if (stateless_) stateless_->begin_round();
+  }
+
+  Bytes encode(const Round& round, float clip) {
     const tensor::Arena& source = stateless_ ? stateless_->local_delta() : worker_.gradients;
-    Bytes payload = encoder_.encode(source, gain(round, clip), id(round));
+    return encoder_.encode(source, gain(round, clip), id(round));
+  }
+
+  // With no payload the worker follows.
+  void start(const Round& round, const Bytes& payload) {
+    in_flight_.push_back({round, payload});
     if (options_.overlap > 0) payload_ = payload;
-    worker_.communicator.start_all_gather(key(round), std::move(payload));
-    in_flight_.push_back(round);
+    worker_.communicator.start_all_gather(key(round), payload, round.active());
   }
 
   // Applies the payloads of a round as that round's step; returns the seconds spent waiting.
-  Result<double> receive(const Round& round) {
+  Result<double> receive(const InFlight& sent) {
+    const Round& round = sent.round;
     const Stopwatch waiting;
     worker_.permits.pause();
     const auto deliveries =
@@ -117,22 +143,28 @@ class Distro final : public Strategy {
     if (!deliveries) return tl::unexpected(deliveries.error());
     Round applied = round;
     applied.learning_rate = round.round_rate;
-    const auto done = applier_.apply(*deliveries, applied, worker_.params, worker_.gradients);
+    auto done = applier_.apply(*deliveries, applied, worker_.params, worker_.gradients);
+    if (done) done = put_back_if_left_out(sent, *deliveries);
     if (!done) return tl::unexpected(done.error());
     return seconds;
   }
 
-  // The factor for the gradient or the local delta: this worker's weight relative to an equal
-  // share, and the clipping and learning rate that go into the momentum.
+  // What a commit leaves out stays in the momentum, to be sent later; a stateless client has none.
+  Result<void> put_back_if_left_out(const InFlight& sent,
+                                    std::span<const transport::Delivery> committed) {
+    if (stateless_ || sent.payload.empty()) return {};
+    const int self = worker_.communicator.rank();
+    const bool included =
+        std::ranges::find(committed, self, &transport::Delivery::member) != committed.end();
+    if (included) return {};
+    return encoder_.put_back(sent.payload, id(sent.round));
+  }
+
+  // The factor for the gradient or the local delta: this worker's weight relative to an equal share
+  // of the active ones, and the clipping and learning rate that go into the momentum.
   float gain(const Round& round, float clip) const {
-    const auto self = std::find_if(
-        round.roster.begin(), round.roster.end(),
-        [&](const RoundMember& member) { return member.id == worker_.communicator.rank(); });
-    if (self == round.roster.end()) {
-      throw Error(fmt::format("worker {} is not in the roster of round {}",
-                              worker_.communicator.rank(), round.number));
-    }
-    const double share = static_cast<double>(self->weight) * round.size();
+    const double share =
+        static_cast<double>(own(round).weight) * static_cast<double>(round.active().size());
     const bool with_rate = options_.update != method::DistroUpdate::kAdamW;
     if (!stateless_) {
       return static_cast<float>(clip * share * (with_rate ? round.learning_rate : 1.0));
@@ -162,8 +194,8 @@ class Distro final : public Strategy {
   DistroApplier applier_;
   std::optional<DistroStateless> stateless_;
   std::optional<DistroLookAhead> look_ahead_;
-  std::deque<Round> in_flight_;  // rounds whose payloads have not been applied
-  Bytes payload_;                // this worker's payload in flight, for checkpoints
+  std::deque<InFlight> in_flight_;  // oldest first
+  Bytes payload_;                   // the newest one's, for checkpoints
 };
 
 }  // namespace

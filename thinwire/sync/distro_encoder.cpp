@@ -1,6 +1,9 @@
 #include "thinwire/sync/distro_encoder.h"
 
+#include "thinwire/codec/top_k.h"
+
 namespace thinwire::sync {
+
 DistroEncoder::DistroEncoder(const method::DistroOptions& options, const codec::DistroTiles& tiles,
                              const tensor::Layout& layout, ThreadPool& threads)
     : options_(options),
@@ -25,6 +28,28 @@ Bytes DistroEncoder::encode(const tensor::Arena& gradients, float gain,
   codec::encode_sparse(tiles_.shapes(), options_.values, sent_, threads_, payload);
   codec::seal_payload(payload);
   return payload;
+}
+
+Result<void> DistroEncoder::put_back(std::span<const uint8_t> payload, const codec::PayloadId& id) {
+  const auto body = codec::open_payload(payload, id);
+  if (!body) return tl::unexpected(body.error());
+  auto done = codec::decode_sparse(tiles_.shapes(), options_.values, *body, sent_);
+  if (!done) return done;
+  for (size_t tensor = 0; tensor < tiles_.shapes().size(); ++tensor) {
+    const codec::SparseShape& shape = tiles_.shapes()[tensor];
+    const method::TensorTiles& plan = tiles_.plan().tensors[tensor];
+    const codec::TopK top_k(plan.tile_rows, plan.tile_columns, plan.kept);
+    const std::span<float> momentum = momentum_.tensor(tensor);
+    for (int64_t tile = 0; tile < shape.tiles; ++tile) {
+      const auto first = static_cast<size_t>(shape.first_kept + tile * shape.kept);
+      const size_t count = sent_.counts[static_cast<size_t>(shape.first_tile + tile)];
+      for (size_t i = first; i < first + count; ++i) {
+        const int64_t at = tile * shape.slots + top_k.position(sent_.slots[i]);
+        momentum[static_cast<size_t>(at)] += sent_.values[i];
+      }
+    }
+  }
+  return done;
 }
 
 }  // namespace thinwire::sync

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "thinwire/base/error.h"
 #include "thinwire/codec/payload.h"
 #include "thinwire/codec/tile_work.h"
 
@@ -21,6 +22,10 @@ class DistroEncoder {
   // into the returned payload. The result does not depend on the number of threads, nor on whether
   // the gradients are on a GPU; if they are, the work is done there.
   Bytes encode(const tensor::Arena& gradients, float gain, const codec::PayloadId& id);
+
+  // What a payload of this worker's own has goes back into the momentum; `id` is the one it was
+  // encoded with. kCorruptPayload.
+  Result<void> put_back(std::span<const uint8_t> payload, const codec::PayloadId& id);
 
   std::span<float> momentum() { return momentum_.all(); }
 

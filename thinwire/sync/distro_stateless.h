@@ -31,6 +31,8 @@ class DistroStateless {
   const tensor::Arena& local_delta() const { return local_delta_; }
   // Makes the current params the shared weights.
   void share();
+  // Drops the local delta of the round before.
+  void begin_round();
 
   // The shared weights between two synchronisations; null if every step synchronises.
   tensor::Arena* shared() { return shared_ ? &*shared_ : nullptr; }
@@ -39,7 +41,6 @@ class DistroStateless {
 
  private:
   void move(const Round& round, float scale);
-  void begin_round();
 
   const method::DistroOptions& options_;
   tensor::Arena& params_;

@@ -30,9 +30,10 @@ class SparseLoco final : public Strategy {
 
   void restored(const Resumption& from) override { inner_.restored(from); }
   bool before_step(const Round& round) override {
-    if (!own(round).inactive()) return inner_.before_step(round);
-    if (own(round).since == round.step) forget();
-    return true;
+    const bool begins = round.step > 0 && own(round).since == round.step;
+    if (begins) forget();
+    if (own(round).inactive()) return true;
+    return inner_.before_step(round) || begins;
   }
   void gradients_ready(const Round& round, int layer) override {
     inner_.gradients_ready(round, layer);
@@ -68,7 +69,7 @@ class SparseLoco final : public Strategy {
  private:
   RoundMember own(const Round& round) const { return round.member(worker_.communicator.rank()); }
 
-  // A worker that becomes inactive comes back like a new one.
+  // A worker that becomes inactive comes back like a new one, and so does a joiner.
   void forget() {
     inner_.forget();
     std::ranges::fill(codec_.error(), 0.0f);
@@ -90,22 +91,38 @@ class SparseLoco final : public Strategy {
       return result;
     };
     if (transport::Communicator* const across = cluster_.across()) {
-      across->start_all_gather(key, payload);
-      auto deliveries = wait([&] { return across->wait_all_gather(key, timeout); });
+      const transport::Contributors from = cluster_.contributors(round, round.step);
+      across->start_all_gather(key, payload, from);
+      const auto deliveries = wait([&] { return across->wait_all_gather(key, timeout); });
       if (!deliveries) return tl::unexpected(deliveries.error());
-      std::erase_if(*deliveries, [&](const transport::Delivery& delivery) {
-        return cluster_.weight(round, delivery.member) == 0;
-      });
-      std::vector<float> weights;
-      for (const transport::Delivery& delivery : *deliveries) {
-        weights.push_back(cluster_.weight(round, delivery.member));
-      }
-      const auto done = codec_.sum(*deliveries, weights, id(round), mean);
+      const auto done =
+          codec_.sum(*deliveries, weights(round, *deliveries, from.size()), id(round), mean);
       if (!done) return tl::unexpected(done.error());
+      const bool left_out = std::ranges::find(*deliveries, across->rank(),
+                                              &transport::Delivery::member) == deliveries->end();
+      if (left_out && !payload.empty()) {
+        const auto kept = codec_.put_back(payload, id(round));
+        if (!kept) return tl::unexpected(kept.error());
+      }
     }
     const auto done = wait([&] { return cluster_.spread(key, mean, timeout); });
     if (!done) return tl::unexpected(done.error());
     return seconds;
+  }
+
+  // Of what was committed; they add up to 1 where the commit leaves out some of the contributors,
+  // too.
+  std::vector<float> weights(const Round& round, std::span<const transport::Delivery> committed,
+                             size_t contributors) const {
+    std::vector<float> weights;
+    double sum = 0;
+    for (const transport::Delivery& delivery : committed) {
+      weights.push_back(cluster_.weight(round, delivery.member));
+      sum += weights.back();
+    }
+    if (committed.size() == contributors) return weights;
+    for (float& weight : weights) weight = static_cast<float>(weight / sum);
+    return weights;
   }
 
   codec::PayloadId id(const Round& round) {

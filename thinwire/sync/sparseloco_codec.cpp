@@ -131,11 +131,7 @@ Result<void> SparseLocoCodec::sum(std::span<const transport::Delivery> deliverie
     const auto index = static_cast<size_t>(i);
     codec::PayloadId expected = id;
     expected.sender = static_cast<uint32_t>(deliveries[index].member);
-    const auto body = codec::open_payload(*deliveries[index].payload, expected);
-    Result<void> done;
-    if (body) done = received_[index].open(*body);
-    if (body && done) done = received_[index].decode(0, segments_.size());
-    if (!body) failures[index] = body.error();
+    const auto done = decode(*deliveries[index].payload, expected, received_[index]);
     if (!done) failures[index] = done.error();
   });
   for (size_t i = 0; i < deliveries.size(); ++i) {
@@ -149,6 +145,25 @@ Result<void> SparseLocoCodec::sum(std::span<const transport::Delivery> deliverie
     add_segment(static_cast<size_t>(segment), weights, out);
   });
   return {};
+}
+
+Result<void> SparseCodec::decode(std::span<const uint8_t> payload, const codec::PayloadId& id,
+                                 codec::SparseMessage& message) const {
+  const auto body = codec::open_payload(payload, id);
+  if (!body) return tl::unexpected(body.error());
+  const auto done = message.open(*body);
+  return done ? message.decode(0, segments_.size()) : done;
+}
+
+Result<void> SparseCodec::put_back(const Bytes& payload, const codec::PayloadId& id) {
+  if (received_.empty()) received_.emplace_back(shapes_, kFormat);
+  auto done = decode(payload, id, received_.front());
+  if (!done) return done;
+  constexpr float kWhole[] = {1};
+  for (size_t segment = 0; segment < segments_.size(); ++segment) {
+    add_segment(segment, kWhole, error_.all());
+  }
+  return done;
 }
 
 void SparseLocoCodec::add_segment(size_t segment, std::span<const float> weights,

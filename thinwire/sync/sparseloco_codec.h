@@ -33,6 +33,9 @@ class SparseLocoCodec {
   Result<void> sum(std::span<const transport::Delivery> deliveries, std::span<const float> weights,
                    const codec::PayloadId& id, std::span<float> out);
 
+  // The values of a payload of this worker's own, of the round of `id`, go back into the error.
+  Result<void> put_back(const Bytes& payload, const codec::PayloadId& id);
+
   std::span<float> error() { return error_.all(); }
 
  private:
@@ -40,6 +43,8 @@ class SparseLocoCodec {
     int slots;
     int kept;
   };
+  Result<void> decode(std::span<const uint8_t> payload, const codec::PayloadId& id,
+                      codec::SparseMessage& message) const;
   void gather(const tensor::Arena& shared, const tensor::Arena& params);
   void take_segment(const codec::SparseSegment& segment, std::vector<codec::TopK>& top_k);
   void quantise_tensor(size_t tensor);

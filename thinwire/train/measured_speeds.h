@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -27,8 +28,8 @@ class MeasuredSpeeds {
   // Rows per second of each member, 0 if unknown, the same on all; empty if shares are equal.
   std::span<const float> speeds() const { return speeds_; }
   // Called once state() is that of a checkpoint after `completed` steps: sends again the speed that
-  // was in flight.
-  void restored(uint64_t run, int64_t completed);
+  // was in flight. round_at: the round of an earlier step.
+  void restored(int64_t completed, const std::function<Round(int64_t step)>& round_at);
   // Called before the strategy's after_step: this worker computed the gradients of `rows` rows.
   void computed(const Round& round, uint64_t rows, double seconds);
   // Called after the strategy's after_step. Returns whether speeds() changed, from the next step
@@ -39,7 +40,8 @@ class MeasuredSpeeds {
   std::vector<StateTensor> state();
 
  private:
-  void send(uint64_t run, int64_t completed);
+  // After the round's step; only active workers have a speed.
+  void send(const Round& round);
   // The key of the exchange after `completed` steps.
   static transport::Key key(uint64_t run, int64_t completed);
 

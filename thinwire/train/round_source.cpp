@@ -17,7 +17,9 @@ class RecipeRounds final : public RoundSource {
         members_(static_cast<int>(recipe.train.workers)),
         speeds_(recipe, communicator, slots) {}
 
-  void restored(int64_t completed) override { speeds_.restored(run_, completed); }
+  void restored(int64_t completed) override {
+    speeds_.restored(completed, [this](int64_t step) { return at(step); });
+  }
 
   Round at(int64_t step) const override {
     return open_round(recipe_, run_, members_, step, speeds_.speeds());

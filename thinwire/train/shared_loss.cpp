@@ -3,18 +3,13 @@
 #include <utility>
 
 #include "thinwire/base/bytes.h"
+#include "thinwire/method/operations.h"
 
 namespace thinwire::train {
-namespace {
-
-// Distinct from the strategies' operations, whose fragments count from 0, and from MeasuredSpeeds'.
-constexpr uint32_t kLosses = 0xffff'fffe;
-
-}  // namespace
 
 Result<double> shared_loss(transport::Communicator& communicator, PermitHold& permits, uint64_t run,
                            int64_t completed, const EvalPart& part, double timeout_s) {
-  const transport::Key key{run, 0, static_cast<uint64_t>(completed), kLosses};
+  const transport::Key key{run, 0, static_cast<uint64_t>(completed), method::kLossesFragment};
   Bytes mine;
   ByteWriter writer(mine);
   writer.put(part.loss_sum);
