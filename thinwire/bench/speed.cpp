@@ -170,9 +170,10 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
     if (strategy->before_step(round)) model->refresh();
     const auto rows_now = std::span(tokens).subspan(static_cast<size_t>(step % batches * batch),
                                                     static_cast<size_t>(batch));
+    tensor::WholeGradients sink(gradients,
+                                [&](int group) { strategy->gradients_ready(round, group); });
     const double loss =
-        train::accumulate_gradients(*model, rows_now, train.sequence, rows_a_pass, gradients,
-                                    [&](int layer) { strategy->gradients_ready(round, layer); });
+        train::accumulate_gradients(*model, rows_now, train.sequence, rows_a_pass, sink);
     const auto report = strategy->after_step(round);
     if (!report) throw Error(fmt::format("step {}: {}", step + 1, report.error().message));
     model->refresh();

@@ -40,6 +40,9 @@ struct PassShape {
 struct PassMemory {
   double activations = 0;  // what forward keeps for backward, and both passes' buffers
   double a_thread = 0;     // buffers that each thread has of its own
+  // Where gradients are formed and handed over one at a time, the memory in which they are
+  // (tensor/storage/gradient_sink.h).
+  double streamed_gradients = 0;
 };
 
 struct Architecture {

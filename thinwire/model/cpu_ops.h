@@ -22,9 +22,7 @@ class CpuOps : public Ops {
   Slot rounded(Slot stream) override;
 
   void begin_batch(const Batch& batch, bool keep) override;
-  void begin_gradients(tensor::Arena& gradients, Gradients mode,
-                       std::span<const ArenaRange> others) override;
-  void resume_gradients(tensor::Arena&) override {}
+  void begin_gradients(tensor::GradientSink& sink, tensor::Pass pass) override;
   void drop(std::initializer_list<Slot>) override {}
 
   void embed(int64_t table, Slot x) override;
@@ -87,7 +85,10 @@ class CpuOps : public Ops {
   template <typename Body>
   void over_heads(const tensor::AttentionShape& shape, const Body& body);
 
-  const int64_t max_tokens_;
+  // Opens the gradient of a range that is summed piece by piece, from zero where nothing was there.
+  float* open_sum(const tensor::GradientRange& range);
+
+  const int64_t max_tokens_, vocabulary_;
   const float norm_eps_;
   const tensor::Arena& params_;
   ThreadPool* const row_threads_;
@@ -97,8 +98,7 @@ class CpuOps : public Ops {
   tensor::AlignedBuffer<float> dnorm_;  // a norm weight's gradient for each thread
   const int32_t* inputs_ = nullptr;     // of the present batch
   const Batch* batch_ = nullptr;
-  float* gradients_ = nullptr;
-  float keep_ = 1;  // by which products multiply the gradients that are there
+  tensor::GradientSink* sink_ = nullptr;
   double loss_ = 0;
   PassTimes times_;
 };

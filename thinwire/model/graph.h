@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -16,6 +17,8 @@ enum class Purpose : uint8_t {
   kTraining,
   kDecoding,  // no backward pass, so blocks share their slots
 };
+
+using EndGroup = std::function<void(int group)>;
 
 // Where the last product stands.
 struct Head {
@@ -33,8 +36,10 @@ class Graph {
 
   // From the batch's tokens to the head's input. keep: backward() follows.
   virtual void forward(bool keep) = 0;
-  // From the gradient of the head's input to all gradients but the head's; `ready` as in Model.
-  virtual void backward(const LayerReady& ready) = 0;
+  // From the gradient of the head's input to all gradients but the head's. Tells of each group
+  // (base/gradient_groups.h) once no operation that follows reads its weights or adds to its
+  // gradients.
+  virtual void backward(const EndGroup& end_group) = 0;
 
   virtual Head head() const = 0;
   // All products but the head.

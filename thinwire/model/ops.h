@@ -2,8 +2,8 @@
 // processor (cpu_ops.h), one by LibTorch (torch_ops.h) and one that continues a text
 // (decode_ops.h). An operation works on all tokens of the batch at once. Values live in slots,
 // which a graph plans when it is made: a slot holds what was written there last, a row a token.
-// Weights are offsets in the arena of the parameters; a gradient is added to what is there unless
-// the gradients are being replaced (begin_gradients).
+// Weights are offsets in the arena of the parameters; their gradients go to a sink, which each
+// operation tells which of them are complete (tensor/storage/gradient_sink.h).
 //
 // A slot is a stream (fp32: the residual stream, statistics, their gradients) or an operand (in the
 // precision of the matrix products). Where an operation says that it replaces a slot, the old
@@ -16,7 +16,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <span>
 
 #include "thinwire/model/batch.h"
 #include "thinwire/model/linear.h"
@@ -55,12 +54,8 @@ class Ops {
 
   // A batch, which lives until the next one. keep: a backward pass follows.
   virtual void begin_batch(const Batch& batch, bool keep) = 0;
-  // Where gradients go. Where they are replaced, each product overwrites what is there, and
-  // `others`, the ranges that belong to no product, are cleared now.
-  virtual void begin_gradients(tensor::Arena& gradients, Gradients mode,
-                               std::span<const ArenaRange> others) = 0;
-  // To be called again once somebody else may have looked at them.
-  virtual void resume_gradients(tensor::Arena& gradients) = 0;
+  // Where the batch's gradients go, as a pass of a step.
+  virtual void begin_gradients(tensor::GradientSink& sink, tensor::Pass pass) = 0;
   // The slots' values are needed no more.
   virtual void drop(std::initializer_list<Slot> slots) = 0;
 
@@ -80,25 +75,26 @@ class Ops {
 
   // Backward. Slots named d... hold gradients.
   virtual void clear(Slot dx_NC) = 0;
-  // dx += the norm's gradient for that of its output; also the weight's gradient, dx as an operand,
-  // and the norm's output again.
+  // dx += the norm's gradient for that of its output; also dx as an operand, the norm's output
+  // again, and the weight's gradient, which is complete.
   virtual void norm_backward(const NormSlots& saved, int64_t weight, Slot dout_NC, Slot dx_NC,
                              Slot dx_rounded_NC, Slot out_NC) = 0;
   // dx = dy W
   virtual void linear_backward_input(const Linear& linear, Slot dy_NO, Slot dx_NI) = 0;
-  // dW += dy^T x
+  // dW = dy^T x, which is complete.
   virtual void linear_backward_weight(const Linear& linear, Slot dy_NO, Slot x_NI) = 0;
   // Replaces queries, keys and values by their gradients.
   virtual void attention_backward(const tensor::AttentionShape& shape, const AttentionSlots& slots,
                                   Slot dout_NC) = 0;
   // Replaces gate and up by their gradients, and writes the output again.
   virtual void swiglu_backward(Slot gate_up_N2F, Slot dout_NF, Slot out_NF) = 0;
-  // dtable[token] += dx
+  // dtable[token] += dx, which completes the table's gradient.
   virtual void embed_backward(Slot dx_NC, int64_t table) = 0;
 
   // The last product [vocabulary, C] and its cross entropy with the batch's targets and weights.
   virtual void cross_entropy(Slot x_NC, int64_t weight) = 0;
-  // Also dx, and the weight's gradient, of scale * loss.
+  // Also dx, and the weight's gradient, of scale * loss; the caller completes the latter, which
+  // embed_backward may have to add to.
   virtual void cross_entropy_gradients(Slot x_NC, int64_t weight, float scale, Slot dx_NC) = 0;
   // Of the last of these calls, in nats.
   virtual double loss() = 0;

@@ -18,8 +18,8 @@ class InnerTraining {
 
   void restored(const Resumption& from);
   bool before_step(const Round& round) { return strategy_->before_step(cluster_.inside(round)); }
-  void gradients_ready(const Round& round, int layer) {
-    strategy_->gradients_ready(cluster_.inside(round), layer);
+  void gradients_ready(const Round& round, int group) {
+    strategy_->gradients_ready(cluster_.inside(round), group);
   }
   // The report's `synchronised` is false: the shared weights have not changed.
   Result<StepReport> after_step(const Round& round);

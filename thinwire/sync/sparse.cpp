@@ -34,8 +34,8 @@ class Sparse final : public Strategy {
     if (own(round).since == round.step) forget();
     return true;
   }
-  void gradients_ready(const Round& round, int layer) override {
-    inner_.gradients_ready(round, layer);
+  void gradients_ready(const Round& round, int group) override {
+    inner_.gradients_ready(round, group);
   }
 
   Result<StepReport> after_step(const Round& round) override {

@@ -6,7 +6,7 @@
 //   restored(resumption)          state is what a checkpoint held, or new
 // A worker's step:
 //   before_step(round)            e.g. a look-ahead
-//   ... forward and backward, gradients_ready(layer) as each layer's gradient is complete ...
+//   ... forward and backward, gradients_ready(group) as each group's gradients are complete ...
 //   after_step(round)             exchange, commit, update of the parameters
 // The strategy is used by one thread; it may use the worker's thread pool.
 #pragma once
@@ -84,7 +84,8 @@ class Strategy {
   // Returns whether it changed the params. A worker that is inactive in the round (base/round.h)
   // computes no gradients, but calls before_step and after_step all the same.
   virtual bool before_step(const Round&) { return false; }
-  virtual void gradients_ready(const Round&, int /*layer*/) {}
+  // The gradients of a group (base/gradient_groups.h) are complete.
+  virtual void gradients_ready(const Round&, int /*group*/) {}
   virtual Result<StepReport> after_step(const Round& round) = 0;
   // All state but the parameters, for checkpoints. The spans stay valid.
   virtual std::vector<StateTensor> state() = 0;

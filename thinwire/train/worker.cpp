@@ -141,9 +141,10 @@ void Worker::compute_gradients(const Round& round, const data::Batch& batch, Ste
   const Stopwatch computing;
   if (strategy_->before_step(round)) model_->refresh();
   if (batch.rows > 0) {
+    tensor::WholeGradients sink(gradients_,
+                                [&](int group) { strategy_->gradients_ready(round, group); });
     part.loss_sum =
-        accumulate_gradients(*model_, batch.tokens, recipe_.train.sequence, max_rows_, gradients_,
-                             [&](int layer) { strategy_->gradients_ready(round, layer); });
+        accumulate_gradients(*model_, batch.tokens, recipe_.train.sequence, max_rows_, sink);
   }
   part.compute_s = computing.seconds();
   if (context_.simulation != nullptr) {
