@@ -24,7 +24,7 @@ class OuterStep {
 
   // The worker's pseudo-gradient of a fragment: weight * (start - params), start being the shared
   // weights plus the correction, plus the quantisation error that earlier ones left. `out` has the
-  // fragment's length; its gaps become zero.
+  // fragment's length, and may be the params' own memory; its gaps become zero.
   void pseudo_gradient(const DilocoFragment& fragment, float weight, std::span<float> out);
   // Whether sent() has anything to do.
   bool follows_sent() const { return !error_.empty() || !correction_.empty(); }
@@ -36,7 +36,7 @@ class OuterStep {
   // Steps the shared weights along the mean of a fragment's pseudo-gradients.
   void apply(const DilocoFragment& fragment, std::span<const float> mean);
 
-  // The params become the shared weights plus the correction.
+  // The params become the shared weights plus the correction; their gaps become zero.
   void follow(const DilocoFragment& fragment);
   // The params become (1 - mix) * shared + mix * params.
   void blend(const DilocoFragment& fragment);

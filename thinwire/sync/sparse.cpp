@@ -43,9 +43,9 @@ class Sparse final : public Strategy {
     Result<StepReport> report =
         inactive ? StepReport{.synchronised = false} : inner_.after_step(round);
     if (!report || !schedule_.sends(0, static_cast<int64_t>(round.step) + 1)) return report;
-    // The gradients have been applied; their memory takes the mean.
-    const std::span<float> mean = worker_.gradients.all();
     const Bytes payload = inactive ? Bytes() : codec_.encode(shared_, worker_.params, id(round));
+    // The params become the shared weights; until then their memory takes the mean.
+    const std::span<float> mean = worker_.params.all();
     const auto waited = exchange(round, payload, mean);
     if (!waited) return tl::unexpected(waited.error());
     report->exchange_seconds += *waited;
