@@ -148,20 +148,21 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
   result.flops_per_token = method::train_flops_per_token(recipe.model, train.sequence);
   result.loaded_bytes = resident_memory_bytes();
 
-  tensor::Arena gradients(layout);
+  train::StepGradients gradients(train.update, layout);
   ThreadPool threads(static_cast<int>(train.threads));
   SlotHold slots(nullptr, threads.size());
   const auto communicators = transport::make_local_communicators(1);
   const auto model = model::make_model(
       {recipe.model, precision, layout, params, threads, rows_a_pass, train.sequence, placement});
-  const auto strategy = sync::make_strategy(
-      {params, gradients, threads, slots, *communicators.front(), method::sync_spec(recipe)});
+  const auto strategy = sync::make_strategy({params, gradients.arena(), threads, slots,
+                                             *communicators.front(), method::sync_spec(recipe)});
   const auto round_at = [&](uint64_t step) {
     return train::open_round(recipe, 0, 1, static_cast<int64_t>(step));
   };
   sync::share_params(params, *strategy);
   strategy->restored({.round_at = round_at});
   model::PassTimes before;
+  double updating = 0;  // during backward passes
   for (int64_t step = 0; step < recipe.train.steps; ++step) {
     if (options.progress) options.progress(step, recipe.train.steps);
     if (step == options.warmup) before = model->times();
@@ -170,18 +171,19 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
     if (strategy->before_step(round)) model->refresh();
     const auto rows_now = std::span(tokens).subspan(static_cast<size_t>(step % batches * batch),
                                                     static_cast<size_t>(batch));
-    tensor::WholeGradients sink(gradients,
-                                [&](int group) { strategy->gradients_ready(round, group); });
     const double loss =
-        train::accumulate_gradients(*model, rows_now, train.sequence, rows_a_pass, sink);
+        gradients.compute({rows_now, train.sequence, rows_a_pass}, *model, *strategy, round);
     const auto report = strategy->after_step(round);
     if (!report) throw Error(fmt::format("step {}: {}", step + 1, report.error().message));
     model->refresh();
     result.losses.push_back(loss / static_cast<double>(result.tokens_per_step));
-    if (step >= options.warmup) result.seconds.push_back(watch.seconds());
+    if (step < options.warmup) continue;
+    result.seconds.push_back(watch.seconds());
+    updating += report->backward_update_seconds;
   }
   if (!placement) {
-    const model::PassTimes times = per_step(before, model->times(), options.steps);
+    model::PassTimes times = per_step(before, model->times(), options.steps);
+    times.all -= updating / static_cast<double>(options.steps);
     const double whole = std::accumulate(result.seconds.begin(), result.seconds.end(), 0.0);
     result.parts = timed_parts(recipe, precision, result.tokens_per_step, result.params, times,
                                whole / static_cast<double>(options.steps) - times.all);

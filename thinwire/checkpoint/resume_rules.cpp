@@ -38,6 +38,9 @@ constexpr std::array kRules = {
                "run planned that long"},
     ResumeRule{"train.threads", OnChange::kOtherBits, kRounding},
     ResumeRule{"train.microbatch", OnChange::kOtherBits, kRounding},
+    ResumeRule{"train.update", OnChange::kOtherBits,
+               "gradients that are averaged in fp8, fp4 or int2 are quantised in other blocks; all "
+               "else has the same bits"},
     ResumeRule{"eval.rows", OnChange::kOtherBits,
                "validation losses are over other rows than before and do not compare with them"},
     ResumeRule{"eval.watch", OnChange::kOtherBits, kEnding},

@@ -4,6 +4,7 @@
 
 #include "thinwire/base/block_sizes.h"
 #include "thinwire/method/architectures.h"
+#include "thinwire/method/updates.h"
 
 namespace thinwire::method {
 namespace {
@@ -39,7 +40,7 @@ StepMemory step_memory(const config::Recipe& recipe, std::span<const TensorSpec>
   const PassMemory passes = find_architecture(recipe.model.architecture).memory(recipe.model, pass);
   const auto arena = static_cast<double>(arena_elements(tensors));
   return {.weights = arena * (kFloat + (bf16 ? kBf16 : 0)),
-          .gradients = arena * kFloat,
+          .gradients = gradient_bytes(recipe, tensors, passes),
           .consensus = state.consensus,
           .local = state.local,
           .activations = passes.activations,

@@ -60,6 +60,9 @@ struct Method {
   bool trains_apart = false;
   // The strategy in sync/registry.cpp that trains by it; presets of one algorithm share it.
   std::string_view algorithm = name;
+  // Whether it takes gradients one after another during the backward pass, with train.update =
+  // layer. Where workers train apart, the method inside their clusters decides.
+  bool streams = false;
 };
 
 // A round's traffic as that of a mean training step.

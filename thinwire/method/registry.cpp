@@ -14,6 +14,7 @@
 #include "thinwire/method/distro.h"
 #include "thinwire/method/optimizers.h"
 #include "thinwire/method/sparse.h"
+#include "thinwire/method/updates.h"
 
 namespace thinwire::method {
 namespace {
@@ -127,6 +128,7 @@ config::Recipe load_recipe(const std::filesystem::path& path,
     check_sync_fields(recipe);
     find_method(recipe.sync.method).check(recipe);
     find_optimizer(recipe.optim.method).check(recipe);
+    check_updates(recipe);
   });
 }
 

@@ -1,6 +1,6 @@
 // All-reduce: the baseline everything is compared with. Every step the gradients are averaged over
 // the workers, weighted by tokens, and every replica applies the same optimizer step to the same
-// mean.
+// mean, or each tensor's part of it during the backward pass (sync/streamed_updates.h).
 #pragma once
 
 #include <memory>

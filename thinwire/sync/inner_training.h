@@ -2,7 +2,9 @@
 // every step, which for a worker alone is a step of the optimizer.
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "thinwire/sync/cluster.h"
@@ -18,6 +20,9 @@ class InnerTraining {
 
   void restored(const Resumption& from);
   bool before_step(const Round& round) { return strategy_->before_step(cluster_.inside(round)); }
+  void take_gradient(const Round& round, size_t tensor, std::span<const float> gradient) {
+    strategy_->take_gradient(cluster_.inside(round), tensor, gradient);
+  }
   void gradients_ready(const Round& round, int group) {
     strategy_->gradients_ready(cluster_.inside(round), group);
   }

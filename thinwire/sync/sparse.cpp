@@ -34,6 +34,9 @@ class Sparse final : public Strategy {
     if (own(round).since == round.step) forget();
     return true;
   }
+  void take_gradient(const Round& round, size_t tensor, std::span<const float> gradient) override {
+    inner_.take_gradient(round, tensor, gradient);
+  }
   void gradients_ready(const Round& round, int group) override {
     inner_.gradients_ready(round, group);
   }

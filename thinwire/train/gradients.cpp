@@ -20,4 +20,32 @@ double accumulate_gradients(model::Model& model, std::span<const int32_t> tokens
   return loss;
 }
 
+StepGradients::StepGradients(config::UpdateTime update, const tensor::Layout& layout)
+    : update_(update),
+      layout_(layout),
+      none_({}),
+      arena_(update == config::UpdateTime::kStep ? layout : none_) {}
+
+double StepGradients::compute(const StepRows& rows, model::Model& model, sync::Strategy& strategy,
+                              const Round& round) {
+  strategy_ = &strategy;
+  round_ = &round;
+  const auto end_group = [this](int group) { strategy_->gradients_ready(*round_, group); };
+  const auto accumulate = [&](tensor::GradientSink& sink) {
+    return accumulate_gradients(model, rows.tokens, rows.sequence, rows.max_rows, sink);
+  };
+  if (update_ == config::UpdateTime::kStep) {
+    tensor::WholeGradients whole(arena_, end_group);
+    return accumulate(whole);
+  }
+  if (!streamed_) {
+    const auto take = [this](size_t tensor, std::span<const float> gradient) {
+      strategy_->take_gradient(*round_, tensor, gradient);
+    };
+    streamed_.emplace(layout_, model.stream_size(),
+                      tensor::StreamedGradients::Handlers{take, end_group});
+  }
+  return accumulate(*streamed_);
+}
+
 }  // namespace thinwire::train

@@ -1,10 +1,15 @@
-// Loss and gradients of more rows than a forward pass takes.
+// A step's loss and gradients, of more rows than a forward pass takes, and where they go.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
+#include "thinwire/base/round.h"
+#include "thinwire/config/update_choices.h"
 #include "thinwire/model/model.h"
+#include "thinwire/sync/strategy.h"
+#include "thinwire/tensor/storage/arena.h"
 #include "thinwire/tensor/storage/gradient_sink.h"
 
 namespace thinwire::train {
@@ -14,5 +19,36 @@ namespace thinwire::train {
 // in a pass, in order.
 double accumulate_gradients(model::Model& model, std::span<const int32_t> tokens, int64_t sequence,
                             int64_t max_rows, tensor::GradientSink& sink);
+
+// The rows of a step, as accumulate_gradients takes them.
+struct StepRows {
+  std::span<const int32_t> tokens;
+  int64_t sequence = 0;
+  int64_t max_rows = 0;
+};
+
+// What becomes of a worker's gradients: kept whole for the end of the step, or handed to the
+// strategy one by one. Used by one thread.
+class StepGradients {
+ public:
+  // The layout of the parameters outlives it.
+  StepGradients(config::UpdateTime update, const tensor::Layout& layout);
+
+  // What a strategy is made with (sync::Worker::gradients).
+  tensor::Arena& arena() { return arena_; }
+
+  // Computes the round's gradients, of which the strategy hears. Returns the sum of losses in nats.
+  double compute(const StepRows& rows, model::Model& model, sync::Strategy& strategy,
+                 const Round& round);
+
+ private:
+  const config::UpdateTime update_;
+  const tensor::Layout& layout_;
+  const tensor::Layout none_;
+  tensor::Arena arena_;
+  std::optional<tensor::StreamedGradients> streamed_;  // from the first step on
+  sync::Strategy* strategy_ = nullptr;                 // of the present call
+  const Round* round_ = nullptr;
+};
 
 }  // namespace thinwire::train
