@@ -16,6 +16,9 @@ SHAPES = {
         "model.hidden=384", "model.layers=8", "model.heads=12", "llama.kv_heads=4",
         "model.vocab=4096", "train.batch=8", "train.sequence=512", "model.recompute=block",
         "sync.method=distro"],
+    "updates during the backward pass": [
+        "model.hidden=512", "model.layers=10", "model.heads=8", "model.vocab=8192",
+        "train.batch=2", "train.sequence=256", "train.update=layer", "optim.clip_by=tensor"],
 }
 
 
@@ -39,6 +42,15 @@ class PlanMemory(PlanCase):
                 print(f"{name}: predicted {predicted / 1e6:.0f} MB, measured "
                       f"{measured / 1e6:.0f} MB, {100 * (predicted / measured - 1):+.1f} %")
                 self.assertAlmostEqual(predicted / measured, 1, delta=0.1)
+
+    def test_updates_during_the_backward_pass_hold_no_arena_of_gradients(self):
+        recipe = self.folder / "recipe.toml"
+        fields = [*SHAPES["updates during the backward pass"], "optim.clip=0"]
+        recipe.write_text("[train]\nworkers = 1\n")
+        saved = self.measured_peak(recipe, *fields, "train.update=step") - self.measured_peak(recipe, *fields)
+        vocabulary, width, inner, layers = 8192, 512, 1408, 10
+        gradients = 2 * vocabulary * width + layers * (4 * width + 3 * inner) * width
+        self.assertAlmostEqual(saved / (4 * (gradients - vocabulary * width)), 1, delta=0.1)
 
 
 if __name__ == "__main__":

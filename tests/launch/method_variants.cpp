@@ -78,6 +78,22 @@ void append_member_variants(std::vector<Variant>& variants) {
       {"sync.absent=[\"0=2-3\"]"});
 }
 
+// Weights that are updated during the backward pass.
+void append_layer_variants(std::vector<Variant>& variants) {
+  const auto add = [&](const std::string& method, const char* name,
+                       std::vector<std::string> overrides, std::vector<std::string> together = {}) {
+    overrides.emplace_back("train.update=layer");
+    variants.push_back({&method::find_method(method), method + "_layer" + name,
+                        std::move(overrides), std::move(together)});
+  };
+  add("allreduce", "", {"optim.clip_by=previous"});
+  add("allreduce", "_fp4", {"optim.clip_by=tensor", "allreduce.wire=fp4", "model.tied=true"});
+  add("diloco", "", {"diloco.sync_every=5", "optim.clip_by=previous"},
+      {"sync.within=allreduce", "sync.clusters=2"});
+  add("sparseloco", "", {"sparseloco.sync_every=5", "optim.clip=0"});
+  add("streaming", "", {"streaming.fragment_layers=1", "streaming.sync_every=7", "optim.clip=0"});
+}
+
 }  // namespace
 
 std::vector<Variant> all_variants() {
@@ -99,6 +115,7 @@ std::vector<Variant> all_variants() {
                        "distro.local_update=adamw", "eval.every=4"}});
   append_outer_variants(variants);
   append_member_variants(variants);
+  append_layer_variants(variants);
   return variants;
 }
 

@@ -194,5 +194,15 @@ TEST(DiLoCoTraffic, CountsTheSendAtTheEnd) {
   EXPECT_DOUBLE_EQ(sent("7").sent_bytes * 7, 32);
 }
 
+TEST(DiLoCo, PseudoGradientsTakeABufferWhereTheWeightsAreStillNeeded) {
+  DilocoOptions options;
+  EXPECT_FALSE(options.passes_buffer(1));
+  EXPECT_TRUE(options.passes_buffer(2));
+  options.overlap = Overlap::kInner;
+  EXPECT_FALSE(options.passes_buffer(2));  // they stay in flight
+  options.overlap_steps = 0;
+  EXPECT_TRUE(options.passes_buffer(1));  // the weights are mixed with the sum
+}
+
 }  // namespace
 }  // namespace thinwire::method

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/model/streamed.h"
 #include "tests/model/tiny_model.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/model/registry.h"
@@ -97,6 +98,43 @@ TEST_P(ArchitectureContract, TakesTheMemoryItSays) {
     // The chunk of logits is counted elsewhere; here it is so large that it grows with the rows.
     const double head = 4.0 * kSequence * (67 + 2 + 3 * 48);
     EXPECT_NEAR(bytes(3) - bytes(2), said(3) - said(2) + head, 0.01 * said(2)) << recompute;
+  }
+}
+
+TEST_P(ArchitectureContract, WeightsAreReadNoMoreOnceTheirGradientIsHandedOver) {
+  for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
+    for (const char* recompute : {"none", "block"}) {
+      for (const bool tied : {false, true}) {
+        config::ModelSection model = section();
+        model.recompute = recompute;
+        model.tied = tied;
+        const auto tiny = this->tiny(model);
+        const auto made = tiny->make(precision, kRows, kSequence);
+        expect_streamed_gradients_are_the_whole_ones(*tiny, *made, tokens_, kRows);
+      }
+    }
+  }
+}
+
+TEST_P(ArchitectureContract, StreamedGradientsTakeTheMemoryItSays) {
+  for (const int64_t vocabulary : {67, 1000}) {
+    for (const int64_t width : {48, 24, 20}) {  // whose neighbours have gaps, or not
+      for (const bool tied : {false, true}) {
+        config::ModelSection model = section();
+        model.vocab = vocabulary;
+        model.hidden = width;
+        model.intermediate = width + 10;
+        model.heads = 2;
+        model.kv_heads = 1;
+        model.tied = tied;
+        TinyModel tiny(model);
+        const auto made = tiny.make(Precision::kFp32, kRows, kSequence);
+        const tensor::StreamedGradients sink(tiny.layout, made->stream_size(), {});
+        EXPECT_EQ(static_cast<double>(sink.bytes()),
+                  GetParam()->memory(model, {kRows, kSequence, 4}).streamed_gradients)
+            << "vocabulary " << vocabulary << " width " << width << " tied " << tied;
+      }
+    }
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "tests/model/tiny_model.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/gradient_groups.h"
 
 namespace thinwire::model {
 namespace {
@@ -143,9 +144,8 @@ TEST_P(LlamaTest, ReplacesGradientsWhateverTheyWere) {
     const auto all = tiny.gradients.all();
     const std::vector<float> expected(all.begin(), all.end());
     std::fill(all.begin(), all.end(), std::numeric_limits<float>::quiet_NaN());
-    EXPECT_EQ(
-        llama->loss_and_gradients(tokens_, kRows, 0.5f, tiny.gradients, {}, Gradients::kReplace),
-        loss);
+    EXPECT_EQ(llama->loss_and_gradients(tokens_, kRows, 0.5f, tiny.gradients, Gradients::kReplace),
+              loss);
     // A BLAS may add in a different order if it does not read the old values.
     EXPECT_LT(relative_error(all, expected), 1e-6) << "tied " << tied;
   }
@@ -167,22 +167,25 @@ TEST_P(LlamaTest, AShorterSequenceIsTheBeginningOfALongerOne) {
   EXPECT_NEAR(at_the_end, 1.0, 1e-4);
 }
 
-TEST_P(LlamaTest, HearsOfLayersFromTheLastToTheFirst) {
+TEST_P(LlamaTest, GroupsEndFromTheHeadToTheEmbeddingInTheLastPass) {
   std::vector<int> heard;
-  llama_->loss_and_gradients(tokens_, kRows, 1.0f, tiny_.gradients,
-                             [&](int layer) { heard.push_back(layer); });
-  EXPECT_THAT(heard, ElementsAre(1, 0, -1));
+  tensor::WholeGradients sink(tiny_.gradients, [&](int group) { heard.push_back(group); });
+  llama_->loss_and_gradients(tokens_, kRows, 1.0f, sink, {.first = true, .last = false});
+  EXPECT_TRUE(heard.empty());
+  llama_->loss_and_gradients(tokens_, kRows, 1.0f, sink, {.first = false, .last = true});
+  EXPECT_THAT(heard, ElementsAre(2, 1, 0, kEmbeddingGroup));
 }
 
-TEST_P(LlamaTest, ALayersGradientsAreCompleteWhenItIsHeard) {
+TEST_P(LlamaTest, AGroupsGradientsAreCompleteWhenItEnds) {
   std::vector<std::pair<size_t, std::vector<float>>> seen;
-  llama_->loss_and_gradients(tokens_, kRows, 1.0f, tiny_.gradients, [&](int layer) {
+  tensor::WholeGradients sink(tiny_.gradients, [&](int group) {
     for (size_t i = 0; i < tiny_.layout.size(); ++i) {
-      if (tiny_.layout.specs()[i].layer != layer) continue;
+      if (gradient_group(tiny_.layout.specs()[i], 2) != group) continue;
       const auto values = tiny_.gradients.tensor(i);
       seen.emplace_back(i, std::vector<float>(values.begin(), values.end()));
     }
   });
+  llama_->loss_and_gradients(tokens_, kRows, 1.0f, sink, {});
   ASSERT_EQ(seen.size(), tiny_.layout.size());
   for (const auto& [index, values] : seen) {
     const auto last = tiny_.gradients.tensor(index);

@@ -5,8 +5,10 @@
 
 #include <cmath>
 
+#include "tests/model/streamed.h"
 #include "tests/model/tiny_model.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/gradient_groups.h"
 #include "thinwire/model/graph_model.h"
 #include "thinwire/model/llama.h"
 #include "thinwire/model/torch_ops.h"
@@ -34,7 +36,7 @@ struct TorchModel {
     backend = std::make_unique<GraphModel>(parts, make_torch_ops(parts, head_chunk), make_llama);
   }
   double step(std::span<const int32_t> tokens, int64_t rows = kRows) {
-    return backend->loss_and_gradients(tokens, rows, kScale, tiny.gradients, {}, Gradients::kAdd);
+    return backend->loss_and_gradients(tokens, rows, kScale, tiny.gradients);
   }
   std::vector<float> gradients() const {
     const auto all = std::as_const(tiny.gradients).all();
@@ -135,25 +137,31 @@ TEST_P(LlamaTorch, RefreshTakesNewParametersOver) {
   EXPECT_EQ(torch.backend->loss(tokens_, kRows), before);
 }
 
-TEST_P(LlamaTorch, ALayersGradientsAreCompleteWhenItIsHeard) {
+TEST_P(LlamaTorch, AGroupsGradientsAreCompleteWhenItEnds) {
   TorchModel torch(GetParam(), section(false, 4));
   std::vector<int> heard;
   std::vector<std::pair<size_t, std::vector<float>>> seen;
-  const auto hear = [&](int layer) {
-    heard.push_back(layer);
+  tensor::WholeGradients sink(torch.tiny.gradients, [&](int group) {
+    heard.push_back(group);
     for (size_t i = 0; i < torch.tiny.layout.size(); ++i) {
-      if (torch.tiny.layout.specs()[i].layer != layer) continue;
+      if (gradient_group(torch.tiny.layout.specs()[i], 2) != group) continue;
       const auto values = torch.tiny.gradients.tensor(i);
       seen.emplace_back(i, std::vector<float>(values.begin(), values.end()));
     }
-  };
-  torch.backend->loss_and_gradients(tokens_, kRows, kScale, torch.tiny.gradients, hear,
-                                    Gradients::kAdd);
-  EXPECT_THAT(heard, ElementsAre(1, 0, -1));
+  });
+  torch.backend->loss_and_gradients(tokens_, kRows, kScale, sink, {});
+  EXPECT_THAT(heard, ElementsAre(2, 1, 0, kEmbeddingGroup));
   ASSERT_EQ(seen.size(), torch.tiny.layout.size());
   for (const auto& [index, values] : seen) {
     const auto last = torch.tiny.gradients.tensor(index);
     EXPECT_TRUE(std::equal(last.begin(), last.end(), values.begin()));
+  }
+}
+
+TEST_P(LlamaTorch, WeightsAreReadNoMoreOnceTheirGradientIsHandedOver) {
+  for (const bool tied : {false, true}) {
+    TorchModel torch(GetParam(), section(tied, 2));
+    expect_streamed_gradients_are_the_whole_ones(torch.tiny, *torch.backend, tokens_, kRows);
   }
 }
 

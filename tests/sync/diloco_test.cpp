@@ -58,6 +58,20 @@ TEST(DiLoCo, KeepsTheStateThatItsFactsName) {
   }
 }
 
+TEST(DiLoCo, OuterStepsLeaveTheGradientsAlone) {
+  for (const char* method : {"diloco", "sparse"}) {
+    const HashedRunOptions options = run_with(method, 4, "sync_every = 2\n");
+    Replicas replicas(config::parse_recipe(options.recipe, "test", {}, method::method_sections()),
+                      kTensors, 3);
+    for (uint64_t step = 0; step < 4; ++step) {
+      replicas.step(step, 0.01f, [&](int, tensor::Arena& gradients) {
+        for (const float value : gradients.tensor(1)) EXPECT_EQ(value, static_cast<float>(step));
+        std::ranges::fill(gradients.tensor(1), static_cast<float>(step + 1));
+      });
+    }
+  }
+}
+
 TEST(DiLoCo, ThreadsOfAWorkerDoNotChangeItsBits) {
   for (const auto& [method, fields] : kVariants) {
     HashedRunOptions options = run_with(method, 8, fields);

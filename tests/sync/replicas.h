@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "thinwire/base/gradient_groups.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/sync/strategy.h"
 #include "thinwire/transport/local.h"
@@ -88,6 +89,7 @@ class Replicas {
         }
         replica.strategy->before_step(round);
         gradients(member, replica.gradients);
+        if (recipe_.train.update == config::UpdateTime::kLayer) hand_over(replica, round);
         reports[size_t(member)] = replica.strategy->after_step(round);
       });
     }
@@ -104,14 +106,28 @@ class Replicas {
           params(layout),
           gradients(layout),
           strategy(make_strategy(
-              {params, gradients, threads, permits, communicator, method::sync_spec(recipe)})) {}
+              {params, recipe.train.update == config::UpdateTime::kLayer ? no_gradients : gradients,
+               threads, permits, communicator, method::sync_spec(recipe)})) {}
 
     ThreadPool threads;
     PermitHold permits;
     tensor::Arena params;
     tensor::Arena gradients;
+    tensor::Layout no_tensors{{}};
+    tensor::Arena no_gradients{no_tensors};
     std::unique_ptr<Strategy> strategy;
   };
+
+  // As a backward pass does.
+  static void hand_over(Replica& replica, const Round& round) {
+    const tensor::Arena& gradients = replica.gradients;
+    for (const GradientGroup& group : gradient_groups(gradients.layout().specs())) {
+      for (const size_t tensor : group.tensors) {
+        replica.strategy->take_gradient(round, tensor, gradients.tensor(tensor));
+      }
+      replica.strategy->gradients_ready(round, group.number);
+    }
+  }
 
   config::Recipe recipe_;
   schedule::Rounds rounds_;

@@ -160,20 +160,21 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
   train::set_initial_parameters(recipe, nullptr, params);
   SpeedResult result = before_steps(recipe, precision, specs);
 
-  tensor::Arena gradients(layout);
+  train::StepGradients gradients(train.update, layout);
   ThreadPool threads(static_cast<int>(train.threads));
   PermitHold permits(nullptr, threads.size());
   const auto communicators = transport::make_local_communicators(1);
   const auto model = model::make_model({method::ModelSpec(recipe), precision, layout, params,
                                         threads, rows_a_pass, train.sequence, placement});
-  const auto strategy = sync::make_strategy(
-      {params, gradients, threads, permits, *communicators.front(), method::sync_spec(recipe)});
+  const auto strategy = sync::make_strategy({params, gradients.arena(), threads, permits,
+                                             *communicators.front(), method::sync_spec(recipe)});
   const auto round_at = [&](uint64_t step) {
     return train::open_round(recipe, 0, 1, static_cast<int64_t>(step));
   };
   sync::share_params(params, *strategy);
   strategy->restored({.round_at = round_at});
   model::PassTimes before;
+  double updating = 0;  // during backward passes
   for (int64_t step = 0; step < recipe.train.steps; ++step) {
     if (options.progress) options.progress(step, recipe.train.steps);
     if (step == options.warmup) before = model->times();
@@ -183,16 +184,18 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
     const auto rows_now = std::span(tokens).subspan(static_cast<size_t>(step % batches * batch),
                                                     static_cast<size_t>(batch));
     const double loss =
-        train::accumulate_gradients(*model, rows_now, train.sequence, rows_a_pass, gradients,
-                                    [&](int layer) { strategy->gradients_ready(round, layer); });
+        gradients.compute({rows_now, train.sequence, rows_a_pass}, *model, *strategy, round);
     const auto report = strategy->after_step(round);
     if (!report) throw Error(fmt::format("step {}: {}", step + 1, report.error().message));
     model->refresh();
     result.losses.push_back(loss / static_cast<double>(result.tokens_per_step));
-    if (step >= options.warmup) result.seconds.push_back(watch.seconds());
+    if (step < options.warmup) continue;
+    result.seconds.push_back(watch.seconds());
+    updating += report->backward_update_seconds;
   }
   if (!placement) {
-    const model::PassTimes times = per_step(before, model->times(), options.steps);
+    model::PassTimes times = per_step(before, model->times(), options.steps);
+    times.all -= updating / static_cast<double>(options.steps);
     const double whole = std::accumulate(result.seconds.begin(), result.seconds.end(), 0.0);
     result.parts = timed_parts(recipe, precision, result.tokens_per_step, result.params, times,
                                whole / static_cast<double>(options.steps) - times.all);

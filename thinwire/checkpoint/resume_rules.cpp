@@ -39,6 +39,9 @@ constexpr std::array kRules = {
                "those of a run planned that long"},
     ResumeRule{"train.threads", OnChange::kOtherBits, kRounding},
     ResumeRule{"train.microbatch", OnChange::kOtherBits, kRounding},
+    ResumeRule{"train.update", OnChange::kOtherBits,
+               "gradients that are averaged in fp8, fp4 or int2 are quantised in other blocks; all "
+               "else has the same bits"},
     ResumeRule{"eval.rows", OnChange::kOtherBits,
                "validation losses are over different rows than before and are not comparable with "
                "earlier ones"},

@@ -30,7 +30,7 @@ void DeviceValues::upload() {
 }
 
 void DeviceValues::download() {
-  if (mirror_ != nullptr) mirror_->download();
+  if (mirror_ != nullptr) mirror_->download(static_cast<int64_t>(host_.size()));
 }
 
 DeviceTileWork::Entries::Entries(const tensor::DevicePlace& place, size_t tile_count,

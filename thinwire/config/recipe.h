@@ -18,6 +18,7 @@
 #include "thinwire/config/model_section.h"
 #include "thinwire/config/schedule_section.h"
 #include "thinwire/config/sync_section.h"
+#include "thinwire/config/update_choices.h"
 
 namespace thinwire::config {
 
@@ -38,6 +39,7 @@ struct TrainSection final : SectionOf<TrainSection> {
   std::string launcher = "threads";  // threads | mpi
   std::string device = "cpu";        // cpu | cuda | auto | torch_cpu
   std::string precision = "fp32";    // fp32 | bf16 | auto (bf16 where the device multiplies it)
+  UpdateTime update = UpdateTime::kStep;
   std::string init;  // start from this checkpoint or Hugging Face folder; empty: random
   void describe(Fields& fields) override;
 };
@@ -46,7 +48,8 @@ struct OptimSection final : SectionOf<OptimSection> {
   std::string method = "adamw";  // a name of method/optimizers.h
   double lr = 1e-3;              // peak learning rate
   double weight_decay = 0.1;
-  double clip = 1.0;  // global gradient norm; 0: no clipping
+  double clip = 1.0;  // largest gradient norm; 0: no clipping
+  ClipBy clip_by = ClipBy::kStep;
   void describe(Fields& fields) override;
 };
 

@@ -92,6 +92,10 @@ void TrainSection::describe(Fields& fields) {
   fields.choice("launcher", launcher, {"threads", "mpi"},
                 "What runs the workers: threads of this process, or the ranks of an MPI job, with "
                 "one or several workers on each rank (mpirun -n RANKS thinwire train RECIPE).");
+  fields.choice("update", update,
+                "When weights are updated: once all gradients of a step are complete, or each "
+                "tensor's during the backward pass as soon as its own is, so that gradients are "
+                "never held all at once.");
   fields.text("init", init,
               "Checkpoint or Hugging Face folder whose weights the run starts from; empty means "
               "random weights.");
@@ -105,8 +109,11 @@ void OptimSection::describe(Fields& fields) {
                 "Decoupled weight decay: in each step, weights other than norms shrink by this "
                 "times the learning rate.");
   fields.number("clip", clip, "", 0, kInfinity,
-                "Largest norm of the whole gradient; a larger gradient is scaled down to it. 0 "
+                "Largest norm of a gradient; a larger gradient is scaled down to it. 0 "
                 "means no clipping.");
+  fields.choice("clip_by", clip_by,
+                "The norm that clip limits: that of the step's whole gradient, that of the step "
+                "before, by which this one is scaled, or each tensor's own.");
 }
 
 void ScheduleSection::describe(Fields& fields) {

@@ -2,6 +2,7 @@
 
 #include "thinwire/config/recipe.h"
 #include "thinwire/method/method.h"
+#include "thinwire/method/updates.h"
 
 namespace thinwire::method {
 namespace {
@@ -16,8 +17,10 @@ void check(const config::Recipe&) {}
 // 2 n (m - 1) / m exactly, wherever the chunks' borders fall.
 Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensors, int members) {
   const WireType wire = recipe.section<AllReduceOptions>("allreduce").wire;
-  const auto bytes =
-      static_cast<double>(wire_bytes(wire, static_cast<uint64_t>(arena_elements(tensors))));
+  double bytes = 0;
+  for (const int64_t elements : gradient_sums(recipe, tensors)) {
+    bytes += static_cast<double>(wire_bytes(wire, static_cast<uint64_t>(elements)));
+  }
   Traffic traffic;
   traffic.sent_bytes = 2 * bytes * (members - 1) / members;
   traffic.received_bytes = traffic.sent_bytes;
@@ -28,15 +31,22 @@ Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensor
 std::vector<Operation> operations(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
                                   int64_t step) {
   const WireType wire = recipe.section<AllReduceOptions>("allreduce").wire;
-  return {{.collective = Collective::kReduce,
-           .round = static_cast<uint64_t>(step),
-           .bytes = wire_bytes(wire, static_cast<uint64_t>(arena_elements(tensors))),
-           .due = step + 1}};
+  std::vector<Operation> operations;
+  for (const int64_t elements : gradient_sums(recipe, tensors)) {
+    operations.push_back({.collective = Collective::kReduce,
+                          .round = static_cast<uint64_t>(step),
+                          .fragment = static_cast<uint32_t>(operations.size()),
+                          .bytes = wire_bytes(wire, static_cast<uint64_t>(elements)),
+                          .due = step + 1});
+  }
+  return operations;
 }
 
-// The optimizer's; every replica feeds it the same gradients.
+// The optimizer's and clipping's; every replica feeds them the same gradients.
 StateBytes state(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
-  return optimizer_state(recipe, tensors);
+  StateBytes bytes = optimizer_state(recipe, tensors);
+  bytes.consensus += clipping_bytes(recipe);
+  return bytes;
 }
 
 }  // namespace
@@ -56,6 +66,7 @@ const Method kAllReduce = {
     .traffic = traffic,
     .state = state,
     .operations = operations,
+    .streams = true,
 };
 
 }  // namespace thinwire::method

@@ -49,6 +49,9 @@ template <typename Derived>
 class ArchitectureSectionOf : public config::SectionOf<Derived> {
  public:
   std::string_view chosen_by() const override { return "model.architecture"; }
+  // Where gradients are formed and handed over one at a time, the memory in which they are
+  // (tensor/storage/gradient_sink.h).
+  double streamed_gradients = 0;
 };
 
 struct Architecture {

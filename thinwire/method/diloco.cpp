@@ -310,8 +310,11 @@ StateBytes diloco_state(const DilocoOptions& options, const config::Recipe& reci
   const int consensus = options.has_momentum() ? 2 : 1;  // shared weights, v
   int corrections = 0;                                   // e, u
   if (options.eager()) corrections = options.has_momentum() ? 2 : 1;
-  const auto local =
-      static_cast<double>(options.buffers() + corrections) + (options.error_feedback ? 1.0 : 0.0);
+  const auto fragments =
+      static_cast<int64_t>(fragment_elements(tensors, options.fragment_layers).size());
+  const auto local = static_cast<double>(options.buffers() + corrections) +
+                     (options.error_feedback ? 1.0 : 0.0) +
+                     (options.passes_buffer(fragments) ? 1.0 : 0.0);
   return {consensus * arena, local * arena + within_state(recipe, tensors)};
 }
 

@@ -59,6 +59,12 @@ struct DilocoOptions final : config::SectionOf<DilocoOptions> {
   int64_t in_flight() const;
   // Number of buffers of the model's size for pseudo-gradients; 0 if nothing stays in flight.
   int64_t buffers() const;
+  // Whether there is one all the same, through which they pass within a step. Otherwise they take
+  // the place of the worker's weights, which become the shared ones in that step: not where these
+  // are blended with its own, nor where fragments lie scattered among the weights.
+  bool passes_buffer(int64_t fragments) const {
+    return buffers() == 0 && (fragments > 1 || overlap == Overlap::kInner);
+  }
 };
 
 // Fragments of a model of `layers` blocks: 1, or ceil(layers / fragment_layers).

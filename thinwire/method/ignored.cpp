@@ -103,6 +103,7 @@ std::vector<Rule> rules_of(const config::Recipe& recipe) {
   add_data(recipe.data, rules);
   add_optimizers(recipe, rules);
   add_model(recipe.model, rules);
+  if (recipe.optim.clip == 0) rules.push_back({"optim.clip_by", "optim.clip is 0"});
   if (recipe.eval.patience == 0 && !recipe.checkpoint.best) {
     rules.push_back({"eval.watch", "neither eval.patience nor checkpoint.best is set"});
   }

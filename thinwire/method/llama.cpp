@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <initializer_list>
 #include <string>
 #include <utility>
 
@@ -153,6 +154,29 @@ double shared_bytes(const ModelSpec& model, double tokens, double operand) {
          (kFloat * (2 * hidden + 1) + operand * (2 * hidden + 2 * inner) + rounded + 4 * kFloat);
 }
 
+// Elements of the largest product of matrices of these heights and a common width that lie side by
+// side: those without a gap between them are one (model/linear.h).
+int64_t largest_product(std::initializer_list<int64_t> heights, int64_t width) {
+  int64_t largest = 0, product = 0;
+  for (const int64_t height : heights) {
+    product += height * width;
+    largest = std::max(largest, product);
+    if (product % kArenaAlignment != 0) product = 0;
+  }
+  return largest;
+}
+
+// A tied embedding's gradient stays while the blocks' are formed.
+double streamed_gradient_bytes(const config::ModelSection& model) {
+  const int64_t c = model.hidden, f = model.intermediate;
+  const int64_t keys = kv_heads(model) * model.head_size();
+  const int64_t block = std::max({largest_product({c, keys, keys}, c), largest_product({f, f}, c)});
+  const int64_t embedding = model.vocab * c;
+  const int64_t elements = model.tied ? padded_elements(block) + padded_elements(embedding)
+                                      : padded_elements(std::max(block, embedding));
+  return kFloat * static_cast<double>(elements);
+}
+
 PassMemory memory(const ModelSpec& model, const PassShape& pass) {
   const auto sequence = static_cast<double>(pass.sequence);
   const auto head_size = static_cast<double>(model.head_size());
@@ -163,7 +187,8 @@ PassMemory memory(const ModelSpec& model, const PassShape& pass) {
   return {.activations = blocks_bytes(model, tokens, pass.operand_bytes) +
                          shared_bytes(model, tokens, pass.operand_bytes) +
                          kFloat * sequence * head_size,
-          .a_thread = attention + kFloat * static_cast<double>(model.hidden)};
+          .a_thread = attention + kFloat * static_cast<double>(model.hidden),
+          .streamed_gradients = streamed_gradient_bytes(model)};
 }
 
 // Keys and values.

@@ -4,6 +4,7 @@
 
 #include "thinwire/base/block_sizes.h"
 #include "thinwire/method/architectures.h"
+#include "thinwire/method/updates.h"
 
 namespace thinwire::method {
 namespace {
@@ -40,7 +41,7 @@ StepMemory step_memory(const config::Recipe& recipe, std::span<const TensorSpec>
       find_architecture(recipe.model.architecture).memory(ModelSpec(recipe), pass);
   const auto arena = static_cast<double>(arena_elements(tensors));
   return {.weights = arena * (kFloat + (bf16 ? kBf16 : 0)),
-          .gradients = arena * kFloat,
+          .gradients = gradient_bytes(recipe, tensors, passes),
           .consensus = state.consensus,
           .local = state.local,
           .activations = passes.activations,

@@ -14,7 +14,7 @@ namespace thinwire::method {
 
 struct StepMemory {
   double weights = 0;         // fp32, plus their bf16 copy
-  double gradients = 0;       // fp32
+  double gradients = 0;       // fp32: all, or with train.update = layer those held at once
   double consensus = 0;       // optimizer and method state, equal on all replicas
   double local = 0;           // the member's own state
   double activations = 0;     // what forward keeps for backward, and both passes' buffers

@@ -65,6 +65,9 @@ struct Method {
   // last step an all_gather of payloads as traffic() has them, waited for at once.
   std::vector<Operation> (*operations)(const config::Recipe& recipe,
                                        std::span<const TensorSpec> tensors, int64_t step) = nullptr;
+  // Whether it takes gradients one after another during the backward pass, with train.update =
+  // layer. Where workers train apart, the method inside their clusters decides.
+  bool streams = false;
 };
 
 // A round's traffic, averaged over its training steps.

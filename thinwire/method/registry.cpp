@@ -14,6 +14,7 @@
 #include "thinwire/method/distro.h"
 #include "thinwire/method/optimizers.h"
 #include "thinwire/method/sparseloco.h"
+#include "thinwire/method/updates.h"
 
 namespace thinwire::method {
 namespace {
@@ -130,6 +131,7 @@ config::Recipe load_recipe(const std::filesystem::path& path,
     check_sync_fields(recipe);
     find_method(recipe.sync.method).check(recipe);
     find_optimizer(recipe.optim.method).check(recipe);
+    check_updates(recipe);
   });
 }
 

@@ -26,7 +26,9 @@ SyncSpec sync_spec(const config::Recipe& recipe) {
           .steps = recipe.train.steps,
           .timeout_s = sync.timeout_s,
           .optim = optimizer_options(recipe),
-          .clip = recipe.optim.clip};
+          .clip = recipe.optim.clip,
+          .clip_by = recipe.optim.clip_by,
+          .update = recipe.train.update};
 }
 
 }  // namespace thinwire::method

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "thinwire/config/fields.h"
+#include "thinwire/config/update_choices.h"
 #include "thinwire/method/optimizer.h"
 
 namespace thinwire::config {
@@ -29,6 +30,8 @@ struct SyncSpec {
   double timeout_s = 0;  // for every wait for other workers
   OptimizerOptions optim;
   double clip = 0;  // largest gradient norm; 0: no clipping
+  config::ClipBy clip_by = config::ClipBy::kStep;
+  config::UpdateTime update = config::UpdateTime::kStep;
 };
 
 // The recipe must outlive the spec.

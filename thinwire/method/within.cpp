@@ -6,6 +6,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/method/registry.h"
+#include "thinwire/method/updates.h"
 
 namespace thinwire::method {
 
@@ -80,7 +81,7 @@ Traffic add_speeds(const Traffic& mean, const config::Recipe& recipe, int64_t sy
 }
 
 double within_state(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
-  if (!recipe.sync.clustered()) return optimizer_bytes(recipe, tensors);
+  if (!recipe.sync.clustered()) return optimizer_bytes(recipe, tensors) + clipping_bytes(recipe);
   const StateBytes state = find_method(recipe.sync.within).state(recipe, tensors);
   return state.consensus + state.local;
 }

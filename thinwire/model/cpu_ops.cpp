@@ -70,6 +70,7 @@ CpuOps<T>::CpuOps(const ModelParts& parts)
   head_ = std::make_unique<tensor::LinearCrossEntropy<T>>(parts.model.hidden, parts.model.vocab,
                                                           max_tokens_, threads_);
   dnorm_ = tensor::AlignedBuffer<float>(threads_.size() * parts.model.hidden);
+  vocabulary_ = parts.model.vocab;
 }
 
 template <typename T>
@@ -133,17 +134,20 @@ void CpuOps<T>::begin_batch(const Batch& batch, bool) {
 }
 
 template <typename T>
-void CpuOps<T>::begin_gradients(tensor::Arena& gradients, Gradients mode,
-                                std::span<const ArenaRange> others) {
-  gradients_ = gradients.all().data();
-  keep_ = mode == Gradients::kAdd ? 1.0f : 0.0f;
-  if (mode == Gradients::kAdd) return;
-  const TimedScope timed(times_.between);
-  for (const ArenaRange& range : others) {
-    threads_.for_ranges(range.end - range.begin, 1024, [&](int64_t begin, int64_t end, int) {
-      std::fill(gradients_ + range.begin + begin, gradients_ + range.begin + end, 0.0f);
+void CpuOps<T>::begin_gradients(tensor::GradientSink& sink, tensor::Pass pass) {
+  sink_ = &sink;
+  sink.begin(pass, nullptr);
+}
+
+template <typename T>
+float* CpuOps<T>::open_sum(const tensor::GradientRange& range) {
+  const tensor::OpenGradient to = sink_->open(range);
+  if (to.keep == 0) {
+    threads_.for_ranges(range.count, 1024, [&](int64_t begin, int64_t end, int) {
+      std::fill(to.values + begin, to.values + end, 0.0f);
     });
   }
+  return to.values;
 }
 
 template <typename T>
@@ -224,19 +228,24 @@ void CpuOps<T>::clear(Slot dx) {
 template <typename T>
 void CpuOps<T>::norm_backward(const NormSlots& saved, int64_t weight, Slot dout, Slot dx,
                               Slot dx_rounded, Slot out) {
-  const TimedScope timed(times_.between);
   const int64_t c = width(dx);
-  std::fill_n(dnorm_.data(), threads_.size() * c, 0.0f);
-  threads_.for_ranges(tokens_, 1, [&](int64_t begin, int64_t end, int thread) {
-    tensor::kernels<T>().rmsnorm_backward(end - begin, c, floats(saved.x_NC) + begin * c,
-                                          floats(saved.rstd_N) + begin, parameters() + weight,
-                                          operands(dout) + begin * c, floats(dx) + begin * c,
-                                          kIsFloat<T> ? nullptr : operands(dx_rounded) + begin * c,
-                                          dnorm_.data() + thread * c, operands(out) + begin * c);
-  });
-  for (int thread = 0; thread < threads_.size(); ++thread) {
-    tensor::kernels<T>().add(c, dnorm_.data() + thread * c, gradients_ + weight);
+  const tensor::GradientRange range = {weight, c};
+  {
+    const TimedScope timed(times_.between);
+    std::fill_n(dnorm_.data(), threads_.size() * c, 0.0f);
+    threads_.for_ranges(tokens_, 1, [&](int64_t begin, int64_t end, int thread) {
+      tensor::kernels<T>().rmsnorm_backward(
+          end - begin, c, floats(saved.x_NC) + begin * c, floats(saved.rstd_N) + begin,
+          parameters() + weight, operands(dout) + begin * c, floats(dx) + begin * c,
+          kIsFloat<T> ? nullptr : operands(dx_rounded) + begin * c, dnorm_.data() + thread * c,
+          operands(out) + begin * c);
+    });
+    float* const to = open_sum(range);
+    for (int thread = 0; thread < threads_.size(); ++thread) {
+      tensor::kernels<T>().add(c, dnorm_.data() + thread * c, to);
+    }
   }
+  sink_->complete(range);
 }
 
 template <typename T>
@@ -248,7 +257,7 @@ void CpuOps<T>::linear_backward_input(const Linear& linear, Slot dy, Slot dx) {
 template <typename T>
 void CpuOps<T>::linear_backward_weight(const Linear& linear, Slot dy, Slot x) {
   linear.backward_weight(threads_, tokens_, static_cast<const T*>(operands(dy)),
-                         static_cast<const T*>(operands(x)), keep_, gradients_);
+                         static_cast<const T*>(operands(x)), *sink_);
 }
 
 template <typename T>
@@ -274,16 +283,20 @@ void CpuOps<T>::swiglu_backward(Slot gate_up, Slot dout, Slot out) {
 
 template <typename T>
 void CpuOps<T>::embed_backward(Slot dx, int64_t table) {
-  const TimedScope timed(times_.between);
   const int64_t c = width(dx);
-  const float* const from = floats(dx);
-  float* const to = gradients_ + table;
-  // Each thread adds up a range of columns over all tokens, in the order of tokens.
-  threads_.for_ranges(c, 16, [&](int64_t begin, int64_t end, int) {
-    for (int64_t i = 0; i < tokens_; ++i) {
-      tensor::kernels<T>().add(end - begin, from + i * c + begin, to + inputs_[i] * c + begin);
-    }
-  });
+  const tensor::GradientRange range = {table, vocabulary_ * c};
+  {
+    const TimedScope timed(times_.between);
+    const float* const from = floats(dx);
+    float* const to = open_sum(range);
+    // Each thread adds up a range of columns over all tokens, in the order of tokens.
+    threads_.for_ranges(c, 16, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = 0; i < tokens_; ++i) {
+        tensor::kernels<T>().add(end - begin, from + i * c + begin, to + inputs_[i] * c + begin);
+      }
+    });
+  }
+  sink_->complete(range);
 }
 
 template <typename T>
@@ -296,9 +309,9 @@ void CpuOps<T>::cross_entropy(Slot x, int64_t weight) {
 template <typename T>
 void CpuOps<T>::cross_entropy_gradients(Slot x, int64_t weight, float scale, Slot dx) {
   const TimedScope timed(times_.head);
-  loss_ =
-      head_->loss_and_gradients(tokens_, operands(x), weights() + weight, batch_->targets(),
-                                batch_->weights(), scale, operands(dx), keep_, gradients_ + weight);
+  const tensor::OpenGradient to = sink_->open({weight, vocabulary_ * width(x)});
+  loss_ = head_->loss_and_gradients(tokens_, operands(x), weights() + weight, batch_->targets(),
+                                    batch_->weights(), scale, operands(dx), to.keep, to.values);
 }
 
 template <typename T>

@@ -25,9 +25,7 @@ class CpuOps : public Ops {
   void plan_attention(int64_t layers, const tensor::AttentionShape& shape, double theta) override;
 
   void begin_batch(const Batch& batch, bool keep) override;
-  void begin_gradients(tensor::Arena& gradients, Gradients mode,
-                       std::span<const ArenaRange> others) override;
-  void resume_gradients(tensor::Arena&) override {}
+  void begin_gradients(tensor::GradientSink& sink, tensor::Pass pass) override;
   void drop(std::initializer_list<Slot>) override {}
 
   void embed(int64_t table, Slot x) override;
@@ -90,7 +88,11 @@ class CpuOps : public Ops {
   template <typename Body>
   void over_heads(const tensor::AttentionShape& shape, const Body& body);
 
+  // Opens the gradient of a range that is summed piece by piece; zeroed if it was not there before.
+  float* open_sum(const tensor::GradientRange& range);
+
   const int64_t max_tokens_, positions_;
+  int64_t vocabulary_ = 0;
   float norm_eps_ = 0;
   const tensor::Arena& params_;
   ThreadPool* const row_threads_;
@@ -100,8 +102,7 @@ class CpuOps : public Ops {
   tensor::AlignedBuffer<float> dnorm_;  // a norm weight's gradient for each thread
   const int32_t* inputs_ = nullptr;     // of the current batch
   const Batch* batch_ = nullptr;
-  float* gradients_ = nullptr;
-  float keep_ = 1;  // factor of products for the existing gradients
+  tensor::GradientSink* sink_ = nullptr;
   double loss_ = 0;
   PassTimes times_;
 };

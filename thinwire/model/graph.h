@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -16,6 +17,8 @@ enum class Purpose : uint8_t {
   kTraining,
   kDecoding,  // no backward pass, so blocks share their slots
 };
+
+using EndGroup = std::function<void(int group)>;
 
 // The last product and its slots.
 struct Head {
@@ -33,9 +36,9 @@ class Graph {
 
   // Computes the head's input from the batch's tokens. keep: backward() follows.
   virtual void forward(bool keep) = 0;
-  // Computes all gradients but the head's from the gradient of the head's input; `ready` as in
-  // Model.
-  virtual void backward(const LayerReady& ready) = 0;
+  // Computes all gradients but the head's from the gradient of the head's input. Reports each group
+  // (base/gradient_groups.h) once no later operation reads its weights or adds to its gradients.
+  virtual void backward(const EndGroup& end_group) = 0;
 
   virtual Head head() const = 0;
   // All products but the head.

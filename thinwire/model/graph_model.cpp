@@ -1,5 +1,6 @@
 #include "thinwire/model/graph_model.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "thinwire/base/clock.h"
@@ -7,16 +8,29 @@
 namespace thinwire::model {
 namespace {
 
-// Norms, the embedding unless it is shared with the head, and gaps.
-std::vector<ArenaRange> outside_products(const Graph& graph, const ModelParts& parts) {
-  const int64_t head = graph.head().weight;
-  std::vector<ArenaRange> products = {{head, head + parts.model.vocab * parts.model.hidden}};
+bool is_embedding(const tensor::Layout& layout, int64_t offset) {
+  for (size_t i = 0; i < layout.size(); ++i) {
+    if (layout.offset(i) == offset) return layout.specs()[i].role == TensorRole::kEmbedding;
+  }
+  return false;
+}
+
+// The products, and the tensors that belong to none; a tied head's gradient is not complete before
+// the pass ends.
+tensor::StreamSize stream_size_of(const Graph& graph, const tensor::Layout& layout,
+                                  const tensor::GradientRange& head, bool tied) {
+  tensor::StreamSize size;
+  if (tied) size.held = head;
   for (const Linear* linear : graph.products()) {
     for (const Linear::Part& part : linear->parts()) {
-      products.push_back({part.offset, part.offset + part.outputs * linear->inputs()});
+      size.largest = std::max(size.largest, linear->range(part).count);
     }
   }
-  return complement(std::move(products), parts.layout.total());
+  for (size_t i = 0; i < layout.size(); ++i) {
+    if (tied && layout.offset(i) == head.offset) continue;
+    size.largest = std::max(size.largest, layout.specs()[i].count());
+  }
+  return size;
 }
 
 }  // namespace
@@ -25,7 +39,9 @@ GraphModel::GraphModel(const ModelParts& parts, std::unique_ptr<Ops> ops, MakeGr
     : Model(parts),
       ops_(std::move(ops)),
       graph_(make(*ops_, parts.model, parts.layout, Purpose::kTraining)),
-      others_(outside_products(*graph_, parts)),
+      head_{graph_->head().weight, parts.model.vocab * parts.model.hidden},
+      tied_(is_embedding(parts.layout, head_.offset)),
+      stream_size_(stream_size_of(*graph_, parts.layout, head_, tied_)),
       timed_(!parts.placement) {}
 
 PassTimes GraphModel::times() const {
@@ -44,22 +60,16 @@ double GraphModel::batch_loss() {
   return ops_->loss();
 }
 
-double GraphModel::batch_gradients(float gradient_scale, tensor::Arena& gradients,
-                                   const LayerReady& layer_ready, Gradients mode) {
+double GraphModel::batch_gradients(float gradient_scale, tensor::GradientSink& sink,
+                                   tensor::Pass pass) {
   const TimedScope timed(seconds_);
   ops_->begin_batch(batch(), true);
-  ops_->begin_gradients(gradients, mode, others_);
+  ops_->begin_gradients(sink, pass);
   graph_->forward(true);
   const Head head = graph_->head();
   ops_->cross_entropy_gradients(head.x_NC, head.weight, gradient_scale, head.dx_NC);
-  if (layer_ready) {
-    graph_->backward([&](int layer) {
-      layer_ready(layer);
-      if (layer >= 0) ops_->resume_gradients(gradients);
-    });
-  } else {
-    graph_->backward({});
-  }
+  if (!tied_) sink.complete(head_);
+  graph_->backward([&](int group) { sink.end_group(group); });
   return ops_->loss();
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "thinwire/model/graph.h"
 #include "thinwire/model/model.h"
@@ -16,16 +15,19 @@ class GraphModel final : public Model {
 
   void refresh() override { ops_->refresh(); }
   PassTimes times() const override;
+  tensor::StreamSize stream_size() const override { return stream_size_; }
   size_t activation_bytes() const override { return ops_->bytes() + batch().bytes(); }
 
  private:
-  double batch_gradients(float gradient_scale, tensor::Arena& gradients,
-                         const LayerReady& layer_ready, Gradients mode) override;
+  double batch_gradients(float gradient_scale, tensor::GradientSink& sink,
+                         tensor::Pass pass) override;
   double batch_loss() override;
 
   const std::unique_ptr<Ops> ops_;
   const std::unique_ptr<Graph> graph_;
-  std::vector<ArenaRange> others_;  // ranges of the gradients outside all products
+  const tensor::GradientRange head_;  // the last product's weight
+  const bool tied_;                   // it is the embedding
+  const tensor::StreamSize stream_size_;
   const bool timed_;
   double seconds_ = 0;  // of all passes
 };

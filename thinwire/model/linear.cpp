@@ -1,7 +1,5 @@
 #include "thinwire/model/linear.h"
 
-#include <algorithm>
-
 #include "thinwire/tensor/products/gemm.h"
 
 namespace thinwire::model {
@@ -47,35 +45,24 @@ void Linear::backward_input(ThreadPool& threads, int64_t tokens, const T* arena,
 
 template <typename T>
 void Linear::backward_weight(ThreadPool& threads, int64_t tokens, const T* dy, const T* x,
-                             float keep, float* gradients) const {
+                             tensor::GradientSink& sink) const {
   for (const Part& part : parts_) {
+    const tensor::OpenGradient to = sink.open(range(part));
     tensor::gemm(threads, Transpose::kYes, Transpose::kNo, part.outputs, inputs_, tokens,
-                 dy + part.column, outputs_, x, inputs_, keep, gradients + part.offset, inputs_);
+                 dy + part.column, outputs_, x, inputs_, to.keep, to.values, inputs_);
+    sink.complete(range(part));
   }
 }
 
 // NOLINTBEGIN(bugprone-macro-parentheses): a type takes no parentheses
-#define THINWIRE_INSTANTIATE(T)                                                                  \
-  template void Linear::forward(ThreadPool&, int64_t, const T*, const T*, T*) const;             \
-  template void Linear::backward_input(ThreadPool&, int64_t, const T*, const T*, T*) const;      \
-  template void Linear::backward_weight(ThreadPool&, int64_t, const T*, const T*, float, float*) \
-      const
+#define THINWIRE_INSTANTIATE(T)                                                             \
+  template void Linear::forward(ThreadPool&, int64_t, const T*, const T*, T*) const;        \
+  template void Linear::backward_input(ThreadPool&, int64_t, const T*, const T*, T*) const; \
+  template void Linear::backward_weight(ThreadPool&, int64_t, const T*, const T*,           \
+                                        tensor::GradientSink&) const
 // NOLINTEND(bugprone-macro-parentheses)
 THINWIRE_INSTANTIATE(float);
 THINWIRE_INSTANTIATE(Bf16);
 #undef THINWIRE_INSTANTIATE
-
-std::vector<ArenaRange> complement(std::vector<ArenaRange> ranges, int64_t total) {
-  ranges.push_back({total, total});
-  std::sort(ranges.begin(), ranges.end(),
-            [](const ArenaRange& a, const ArenaRange& b) { return a.begin < b.begin; });
-  std::vector<ArenaRange> others;
-  int64_t end = 0;
-  for (const ArenaRange& range : ranges) {
-    if (range.begin > end) others.push_back({end, range.begin});
-    end = range.end;
-  }
-  return others;
-}
 
 }  // namespace thinwire::model

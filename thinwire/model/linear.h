@@ -11,6 +11,7 @@
 
 #include "thinwire/base/threads.h"
 #include "thinwire/tensor/storage/arena.h"
+#include "thinwire/tensor/storage/gradient_sink.h"
 
 namespace thinwire::model {
 
@@ -22,6 +23,9 @@ class Linear {
     int64_t column;  // first output
     int64_t outputs;
   };
+  tensor::GradientRange range(const Part& part) const {
+    return {part.offset, part.outputs * inputs_};
+  }
 
   Linear() = default;
   // The tensors of these names, in this order.
@@ -40,24 +44,15 @@ class Linear {
   template <typename T>
   void backward_input(ThreadPool& threads, int64_t tokens, const T* arena, const T* dy_NO,
                       T* dx_NI) const;
-  // dW = dy^T x + keep * dW, where `gradients` is the beginning of the gradients.
+  // dW = dy^T x, complete.
   template <typename T>
   void backward_weight(ThreadPool& threads, int64_t tokens, const T* dy_NO, const T* x_NI,
-                       float keep, float* gradients) const;
+                       tensor::GradientSink& sink) const;
 
  private:
   int64_t inputs_ = 0;
   int64_t outputs_ = 0;
   std::vector<Part> parts_;
 };
-
-// A part of the arena.
-struct ArenaRange {
-  int64_t begin;
-  int64_t end;
-};
-
-// The parts of [0, total) outside the ranges, which must not overlap.
-std::vector<ArenaRange> complement(std::vector<ArenaRange> ranges, int64_t total);
 
 }  // namespace thinwire::model

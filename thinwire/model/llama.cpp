@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "thinwire/base/gradient_groups.h"
 #include "thinwire/method/llama.h"
 #include "thinwire/model/linear.h"
 #include "thinwire/tensor/kernels/attention.h"
@@ -42,19 +43,20 @@ class LlamaGraph final : public Graph {
     ops_.add_norm(x, branch, final_norm_, final_, hidden_NC_);
   }
 
-  void backward(const LayerReady& ready) override {
+  void backward(const EndGroup& end_group) override {
     ops_.clear(dx_NC_);
     ops_.norm_backward(final_, final_norm_, branch_NC_, dx_NC_, dx_rounded_NC_, hidden_NC_);
+    end_group(static_cast<int>(layers()));
     for (int64_t layer = layers() - 1; layer >= 0; --layer) {
       // The shared slots still hold the last block's.
       if (recompute_ != Recompute::kNone && layer + 1 < layers()) recompute(layer);
       backward_mlp(layer);
       backward_attention(layer);
       drop(saved(layer));
-      if (ready) ready(static_cast<int>(layer));
+      end_group(static_cast<int>(layer));
     }
     ops_.embed_backward(dx_NC_, embedding_);
-    if (ready) ready(-1);
+    end_group(kEmbeddingGroup);
   }
 
   Head head() const override { return {head_, hidden_NC_, branch_NC_}; }

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,6 +17,7 @@
 #include "thinwire/model/batch.h"
 #include "thinwire/tensor/storage/arena.h"
 #include "thinwire/tensor/storage/device.h"
+#include "thinwire/tensor/storage/gradient_sink.h"
 
 namespace thinwire::model {
 
@@ -56,8 +56,6 @@ struct PassTimes {
   double head = 0;       // the last product and its cross entropy
 };
 
-using LayerReady = std::function<void(int layer)>;
-
 // What a model is made from. The references must outlive it, but for that of `model`.
 struct ModelParts {
   const method::ModelSpec& model;  // complete, vocab too
@@ -77,24 +75,28 @@ class Model {
   Model& operator=(const Model&) = delete;
 
   // Every position predicts the token after it: `tokens` is rows x (length + 1) with 1 <= length <=
-  // sequence. Returns the sum of the rows * length losses in nats and adds gradient_scale *
-  // d(sum)/d(parameter) to `gradients`, or sets them to it. layer_ready, if set, is called for each
-  // block once its gradients in this call are complete, in descending order, then with -1 for
-  // embedding, head and final norm. Throws Error for a token outside the vocabulary and for a batch
-  // of the wrong size.
+  // sequence. Returns the sum of the rows * length losses in nats; gradient_scale *
+  // d(sum)/d(parameter) goes to the sink, as a pass of a step. Throws Error for a token outside the
+  // vocabulary and for a batch of the wrong size.
   double loss_and_gradients(std::span<const int32_t> tokens, int64_t rows, float gradient_scale,
-                            tensor::Arena& gradients, const LayerReady& layer_ready = {},
-                            Gradients mode = Gradients::kAdd) {
+                            tensor::GradientSink& sink, tensor::Pass pass) {
     batch_.load(tokens, rows);
-    return batch_gradients(gradient_scale, gradients, layer_ready, mode);
+    return batch_gradients(gradient_scale, sink, pass);
+  }
+  // Adds the gradients to those in the arena, or replaces these.
+  double loss_and_gradients(std::span<const int32_t> tokens, int64_t rows, float gradient_scale,
+                            tensor::Arena& gradients, Gradients mode = Gradients::kAdd) {
+    batch_.load(tokens, rows);
+    return arena_gradients(gradient_scale, gradients, mode);
   }
   // The same with targets and weights of their own: the sum of weight * loss, and its gradients.
   double loss_and_gradients(const Examples& examples, float gradient_scale,
-                            tensor::Arena& gradients, const LayerReady& layer_ready = {},
-                            Gradients mode = Gradients::kAdd) {
+                            tensor::Arena& gradients, Gradients mode = Gradients::kAdd) {
     batch_.load(examples);
-    return batch_gradients(gradient_scale, gradients, layer_ready, mode);
+    return arena_gradients(gradient_scale, gradients, mode);
   }
+  // What a StreamedGradients for this model is made with.
+  virtual tensor::StreamSize stream_size() const = 0;
 
   // The same number as loss_and_gradients returns, bit for bit.
   double loss(std::span<const int32_t> tokens, int64_t rows) {
@@ -122,11 +124,16 @@ class Model {
 
   const Batch& batch() const { return batch_; }
   // For the loaded batch.
-  virtual double batch_gradients(float gradient_scale, tensor::Arena& gradients,
-                                 const LayerReady& layer_ready, Gradients mode) = 0;
+  virtual double batch_gradients(float gradient_scale, tensor::GradientSink& sink,
+                                 tensor::Pass pass) = 0;
   virtual double batch_loss() = 0;
 
  private:
+  double arena_gradients(float gradient_scale, tensor::Arena& gradients, Gradients mode) {
+    tensor::WholeGradients sink(gradients);
+    return batch_gradients(gradient_scale, sink, {.first = mode == Gradients::kReplace});
+  }
+
   Batch batch_;
 };
 

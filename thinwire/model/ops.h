@@ -2,8 +2,8 @@
 // (cpu_ops.h), LibTorch (torch_ops.h) and text generation (decode_ops.h). An operation works on all
 // tokens of the batch at once. Values are stored in slots, which a graph plans when it is
 // constructed: a slot holds what was last written there, one row per token. Weights are given as
-// offsets in the arena of the parameters; a gradient is added to the existing one unless the
-// gradients are being replaced (begin_gradients).
+// offsets in the arena of the parameters; their gradients go to a sink, to which each operation
+// reports the gradients that it has completed (tensor/storage/gradient_sink.h).
 //
 // A slot is a stream (fp32: the residual stream, statistics, their gradients) or an operand (in the
 // precision of the matrix products). Where an operation says that it replaces a slot, the old
@@ -16,7 +16,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <span>
 
 #include "thinwire/model/batch.h"
 #include "thinwire/model/linear.h"
@@ -60,12 +59,8 @@ class Ops {
 
   // Starts a batch, which must stay valid until the next one. keep: a backward pass follows.
   virtual void begin_batch(const Batch& batch, bool keep) = 0;
-  // Sets where gradients go. If they are replaced, each product overwrites what is there, and
-  // `others`, the ranges that belong to no product, are cleared now.
-  virtual void begin_gradients(tensor::Arena& gradients, Gradients mode,
-                               std::span<const ArenaRange> others) = 0;
-  // Call this again after the gradients may have been accessed from outside.
-  virtual void resume_gradients(tensor::Arena& gradients) = 0;
+  // Sets where the batch's gradients go, as a pass of a step.
+  virtual void begin_gradients(tensor::GradientSink& sink, tensor::Pass pass) = 0;
   // Says that the slots' values are no longer needed.
   virtual void drop(std::initializer_list<Slot> slots) = 0;
 
@@ -85,25 +80,26 @@ class Ops {
 
   // Backward. Slots named d... hold gradients.
   virtual void clear(Slot dx_NC) = 0;
-  // dx += the norm's input gradient, given that of its output; also computes the weight's gradient,
-  // dx as an operand, and the norm's output again.
+  // dx += the norm's input gradient, given that of its output; also computes dx as an operand, the
+  // norm's output again, and the weight's gradient, which is then complete.
   virtual void norm_backward(const NormSlots& saved, int64_t weight, Slot dout_NC, Slot dx_NC,
                              Slot dx_rounded_NC, Slot out_NC) = 0;
   // dx = dy W
   virtual void linear_backward_input(const Linear& linear, Slot dy_NO, Slot dx_NI) = 0;
-  // dW += dy^T x
+  // dW = dy^T x, which is complete.
   virtual void linear_backward_weight(const Linear& linear, Slot dy_NO, Slot x_NI) = 0;
   // Replaces queries, keys and values by their gradients.
   virtual void attention_backward(const tensor::AttentionShape& shape, const AttentionSlots& slots,
                                   Slot dout_NC) = 0;
   // Replaces gate and up by their gradients, and writes the output again.
   virtual void swiglu_backward(Slot gate_up_N2F, Slot dout_NF, Slot out_NF) = 0;
-  // dtable[token] += dx
+  // dtable[token] += dx, which completes the table's gradient.
   virtual void embed_backward(Slot dx_NC, int64_t table) = 0;
 
   // The last product [vocabulary, C] and its cross entropy with the batch's targets and weights.
   virtual void cross_entropy(Slot x_NC, int64_t weight) = 0;
-  // The same, plus dx and the weight's gradient of scale * loss.
+  // The same, plus dx and the weight's gradient of scale * loss; the caller completes the latter,
+  // which embed_backward may have to add to.
   virtual void cross_entropy_gradients(Slot x_NC, int64_t weight, float scale, Slot dx_NC) = 0;
   // The loss of the last of these calls, in nats.
   virtual double loss() = 0;

@@ -90,16 +90,9 @@ class TorchOps final : public Ops {
     weights_N_ = batch.weights() == nullptr ? at::Tensor() : to_device(batch.weights(), tokens_);
   }
 
-  void begin_gradients(tensor::Arena& gradients, Gradients mode,
-                       std::span<const ArenaRange>) override {
-    gradients.mirror_on(place_);
-    if (mode == Gradients::kReplace) gradients.clear();
-    resume_gradients(gradients);
-  }
-
-  // Uses the device's copy, which others may have updated.
-  void resume_gradients(tensor::Arena& gradients) override {
-    gradients_ = at::from_blob(gradients.device_values(), {gradients.layout().total()}, fp32_);
+  void begin_gradients(tensor::GradientSink& sink, tensor::Pass pass) override {
+    sink_ = &sink;
+    sink.begin(pass, &place_);
   }
 
   void drop(std::initializer_list<Slot> slots) override {
@@ -161,7 +154,9 @@ class TorchOps final : public Ops {
                                    data<T>(value(dout)), data<float>(value(dx)), rounded_NC,
                                    data<float>(dweight_BC), data<T>(fitting(out))},
         blocks);
-    gradients_.narrow(0, weight, c).add_(dweight_BC.sum(0));
+    const tensor::GradientRange range = {weight, c};
+    open_sum(range).add_(dweight_BC.sum(0));
+    sink_->complete(range);
   }
 
   void linear_backward_input(const Linear& linear, Slot dy, Slot dx) override {
@@ -176,8 +171,10 @@ class TorchOps final : public Ops {
 
   void linear_backward_weight(const Linear& linear, Slot dy, Slot x) override {
     for (const Linear::Part& part : linear.parts()) {
-      add_product(matrix(gradients_, part.offset, part.outputs, linear.inputs()),
+      const tensor::GradientRange range = linear.range(part);
+      add_product(open_sum(range).view({part.outputs, linear.inputs()}),
                   value(dy).narrow(1, part.column, part.outputs), value(x));
+      sink_->complete(range);
     }
   }
 
@@ -202,8 +199,11 @@ class TorchOps final : public Ops {
   }
 
   void embed_backward(Slot dx, int64_t table) override {
-    matrix(gradients_, table, vocabulary_, width(dx))
+    const tensor::GradientRange range = {table, vocabulary_ * width(dx)};
+    open_sum(range)
+        .view({vocabulary_, width(dx)})
         .add_(at::embedding_dense_backward(value(dx), inputs_N_, vocabulary_, -1, false));
+    sink_->complete(range);
   }
 
   void cross_entropy(Slot x, int64_t weight) override { head(x, weight, 0, kNoSlot); }
@@ -273,6 +273,14 @@ class TorchOps final : public Ops {
     tensor::launch(place_, threads_, kernel, rows);
   }
 
+  // Opens the gradient of a range to be added to, as [elements], zero where nothing was there.
+  at::Tensor open_sum(const tensor::GradientRange& range) {
+    const tensor::OpenGradient to = sink_->open(range);
+    at::Tensor sum = at::from_blob(to.values, {range.count}, fp32_);
+    if (to.keep == 0) sum.zero_();
+    return sum;
+  }
+
   at::Tensor matrix(const at::Tensor& arena, int64_t offset, int64_t outputs, int64_t inputs) {
     return arena.narrow(0, offset, outputs * inputs).view({outputs, inputs});
   }
@@ -332,6 +340,8 @@ class TorchOps final : public Ops {
     const int64_t c = width(x);
     const at::Tensor weight = matrix(weights_, offset, vocabulary_, c);
     losses_ = at::empty({tokens_}, fp32_);
+    at::Tensor dweight;
+    if (gradients) dweight = open_sum({offset, vocabulary_ * c}).view({vocabulary_, c});
     for (int64_t first = 0; first < tokens_; first += head_chunk_) {
       const int64_t count = std::min(head_chunk_, tokens_ - first);
       const at::Tensor hidden = value(x).narrow(0, first, count);
@@ -344,7 +354,7 @@ class TorchOps final : public Ops {
       if (!gradients) continue;
       at::Tensor branch = value(dx).narrow(0, first, count);
       at::mm_out(branch, logits, weight);
-      add_product(matrix(gradients_, offset, vocabulary_, c), logits, hidden);
+      add_product(dweight, logits, hidden);
     }
   }
 
@@ -367,9 +377,9 @@ class TorchOps final : public Ops {
   float norm_eps_ = 0;
 
   std::vector<Values> slots_;
-  std::vector<Attended> attended_;  // by the slot of queries, keys and values
-  at::Tensor master_, weights_;     // the arena in fp32 and as operands
-  at::Tensor gradients_;            // the arena of the current call
+  std::vector<Attended> attended_;        // by the slot of queries, keys and values
+  at::Tensor master_, weights_;           // the arena in fp32 and as operands
+  tensor::GradientSink* sink_ = nullptr;  // of the current pass
   at::Tensor cosine_, sine_;
   at::Tensor inputs_N_, targets_N_, weights_N_, losses_;  // of the current batch
   bool keep_ = false;

@@ -39,19 +39,22 @@ THINWIRE_CLONES double sum_of_squares(const float* values, int64_t count) {
 
 }  // namespace
 
+TensorUpdate tensor_update(tensor::Arena& params, size_t tensor, std::span<const float> gradient) {
+  Bf16* const rounded = params.rounded();
+  return {tensor, params.tensor(tensor), gradient,
+          rounded == nullptr ? nullptr : rounded + params.layout().offset(tensor)};
+}
+
 Optimizer::Optimizer(const method::OptimizerOptions& options, const tensor::Layout& layout)
     : options_(options), layout_(layout), memory_(options, layout) {}
 
 void Optimizer::step(tensor::Arena& params, const tensor::Arena& grads, const OptimizerStep& step,
                      ThreadPool& threads) {
-  Bf16* const rounded = params.rounded();
   for (size_t tensor = 0; tensor < layout_.size(); ++tensor) {
     assert(options_.spec->gradient(options_, spec(tensor)) == spec(tensor).shape);
-    update({tensor, params.tensor(tensor), grads.tensor(tensor),
-            rounded == nullptr ? nullptr : rounded + layout_.offset(tensor)},
-           step, threads);
+    update(tensor_update(params, tensor, grads.tensor(tensor)), step, threads);
   }
-  if (rounded != nullptr) params.set_rounded_current();
+  if (params.rounded() != nullptr) params.set_rounded_current();
 }
 
 void change_pieces(const TensorUpdate& tensor, ThreadPool& threads,

@@ -35,6 +35,10 @@ struct TensorUpdate {
   Bf16* rounded = nullptr;          // if not null, becomes the new params in bf16
 };
 
+// With a tensor of the arena, which is rounded on the way where a bf16 copy is kept; whoever has
+// updated all of them makes that current (Arena::set_rounded_current).
+TensorUpdate tensor_update(tensor::Arena& params, size_t tensor, std::span<const float> gradient);
+
 // Used by one thread at a time, but each tensor may be updated by a different thread.
 class Optimizer {
  public:

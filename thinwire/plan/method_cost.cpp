@@ -179,7 +179,8 @@ void fit_memory(MethodCost& cost, config::Recipe recipe, const PlannedModel& mod
     cost.memory.program = program;
     cost.too_small = first_too_small(members, cost.memory.total());
     const int64_t now = microbatch == 0 ? rows : std::min(microbatch, rows);
-    if (cost.too_small.empty() || now == 1) return;
+    const bool one_pass = recipe.train.update == config::UpdateTime::kLayer;
+    if (cost.too_small.empty() || now == 1 || one_pass) return;
     microbatch = (now + 1) / 2;
   }
 }

@@ -1,9 +1,14 @@
 #include "thinwire/sync/allreduce.h"
 
+#include <optional>
+#include <utility>
+
 #include "thinwire/base/clock.h"
 #include "thinwire/base/simd.h"
 #include "thinwire/codec/wire.h"
 #include "thinwire/optim/optimizer.h"
+#include "thinwire/sync/clipping.h"
+#include "thinwire/sync/streamed_updates.h"
 
 namespace thinwire::sync {
 namespace {
@@ -17,21 +22,33 @@ class AllReduce final : public Strategy {
   AllReduce(const Worker& worker, const method::AllReduceOptions& options)
       : worker_(worker),
         optimizer_(optim::make_optimizer(worker.spec.optim, worker.params.layout())),
-        codec_(codec::wire_codec(options.wire)) {}
+        clipping_(worker.spec.clip_by, worker.spec.clip, worker.params.layout().size()),
+        codec_(codec::wire_codec(options.wire)) {
+    if (worker.spec.update == config::UpdateTime::kLayer) {
+      streamed_.emplace(worker_, *optimizer_, clipping_, codec_);
+    }
+  }
+
+  void take_gradient(const Round& round, size_t tensor, std::span<const float> gradient) override {
+    streamed_->take(round, tensor, gradient);
+  }
+  void gradients_ready(const Round& round, int group) override {
+    if (streamed_) streamed_->end_group(round, group);
+  }
 
   Result<StepReport> after_step(const Round& round) override {
+    if (streamed_) return streamed_->finish(round);
     StepReport report;
     if (round.size() > 1) {
       const auto seconds = average(round);
       if (!seconds) return tl::unexpected(seconds.error());
       report.exchange_seconds = *seconds;
     }
-    const double norm = optim::global_norm(worker_.gradients.all(), worker_.threads);
-    require_finite(norm, round, worker_.communicator.rank());
-    if (!own(round).inactive()) report.gradient_norm = norm;
-    const float clip = optim::clip_scale(norm, worker_.spec.clip);
-    optimizer_->step(worker_.params, worker_.gradients, {round.number, round.learning_rate, clip},
-                     worker_.threads);
+    clipping_.measure(worker_.gradients, worker_.threads);
+    require_finite(clipping_.norm(), round, worker_.communicator.rank());
+    if (!own(round).inactive()) report.gradient_norm = clipping_.norm();
+    update(round);
+    clipping_.end_step();
     return report;
   }
 
@@ -40,11 +57,22 @@ class AllReduce final : public Strategy {
     for (const optim::OptimizerState& part : optimizer_->state()) {
       state.emplace_back(part.name, part.values, part.agreement);
     }
+    for (StateTensor& part : clipping_.state()) state.push_back(std::move(part));
     return state;
   }
 
  private:
   RoundMember own(const Round& round) const { return round.member(worker_.communicator.rank()); }
+
+  void update(const Round& round) {
+    const tensor::Arena& gradients = worker_.gradients;
+    for (size_t tensor = 0; tensor < gradients.layout().size(); ++tensor) {
+      optimizer_->update(optim::tensor_update(worker_.params, tensor, gradients.tensor(tensor)),
+                         {round.number, round.learning_rate, clipping_.scale(tensor)},
+                         worker_.threads);
+    }
+    if (worker_.params.rounded() != nullptr) worker_.params.set_rounded_current();
+  }
 
   // Replaces this worker's gradient by the mean over all; returns the seconds spent waiting.
   Result<double> average(const Round& round) {
@@ -66,7 +94,9 @@ class AllReduce final : public Strategy {
 
   Worker worker_;
   std::unique_ptr<optim::Optimizer> optimizer_;
+  Clipping clipping_;
   const WireCodec& codec_;
+  std::optional<StreamedUpdates> streamed_;  // with train.update = layer
 };
 
 }  // namespace

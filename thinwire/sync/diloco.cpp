@@ -47,6 +47,9 @@ class Diloco final : public Strategy {
     for (DilocoFragment& place : diloco_fragments(shared_.layout(), options.fragment_layers)) {
       fragments_.emplace_back().place = std::move(place);
     }
+    if (options.passes_buffer(static_cast<int64_t>(fragments_.size()))) {
+      passing_.resize(static_cast<size_t>(shared_.layout().total()));
+    }
     schedule_ = {worker.spec.steps, options.sync_every, static_cast<int64_t>(fragments_.size())};
   }
 
@@ -86,8 +89,11 @@ class Diloco final : public Strategy {
     if (own(round).inactive()) return true;
     return inner_.before_step(round) || begins;
   }
-  void gradients_ready(const Round& round, int layer) override {
-    inner_.gradients_ready(round, layer);
+  void take_gradient(const Round& round, size_t tensor, std::span<const float> gradient) override {
+    inner_.take_gradient(round, tensor, gradient);
+  }
+  void gradients_ready(const Round& round, int group) override {
+    inner_.gradients_ready(round, group);
   }
 
   Result<StepReport> after_step(const Round& round) override {
@@ -110,8 +116,6 @@ class Diloco final : public Strategy {
       const auto done = continue_from(*fragment, round, *report);
       if (!done) return tl::unexpected(done.error());
     }
-    // Sums without their own buffers were in the gradients, whose gaps must be zero again.
-    if (buffers_.empty() && !sending.empty()) worker_.gradients.clear();
     return report;
   }
 
@@ -143,13 +147,17 @@ class Diloco final : public Strategy {
 
   static int64_t completed(const Round& round) { return static_cast<int64_t>(round.step) + 1; }
 
-  // Memory for the pseudo-gradient of a fragment's send: if it stays in flight, it has its own.
+  // The memory of the pseudo-gradients that were sent for the `number`-th time.
+  std::span<float> buffer(int64_t number) {
+    if (!buffers_.empty()) return buffers_[static_cast<size_t>(number) % buffers_.size()];
+    if (!passing_.empty()) return passing_;
+    return worker_.params.all();
+  }
+
+  // Memory for the pseudo-gradient of a fragment's send.
   std::span<float> pseudo_gradient(const FragmentState& fragment, int64_t number) {
-    const std::span<float> buffer =
-        buffers_.empty() ? worker_.gradients.all()
-                         : std::span(buffers_[static_cast<size_t>(number) % buffers_.size()]);
-    return buffer.subspan(static_cast<size_t>(fragment.place.begin),
-                          static_cast<size_t>(fragment.place.count));
+    return buffer(number).subspan(static_cast<size_t>(fragment.place.begin),
+                                  static_cast<size_t>(fragment.place.count));
   }
 
   // Whether the sum that overlapped with training is due; at the end of the run every sum is.
@@ -250,6 +258,7 @@ class Diloco final : public Strategy {
   tensor::Arena shared_;
   OuterStep step_;
   std::vector<std::vector<float>> buffers_;  // pseudo-gradients that may be in flight
+  std::vector<float> passing_;               // those that are applied in the step they are sent
   schedule::FragmentSchedule schedule_;
   std::vector<FragmentState> fragments_;
 };

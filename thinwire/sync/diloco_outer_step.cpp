@@ -14,8 +14,9 @@ constexpr int64_t kGrain = 1024;
 constexpr int64_t kChunk = 4096;
 
 // All loops are elementwise and free of contraction: the same bits at any vector width.
-THINWIRE_CLONES void take_difference(const float* __restrict start, const float* __restrict params,
-                                     float* __restrict out, int64_t count, float weight) {
+// `out` may be `params`.
+THINWIRE_CLONES void take_difference(const float* __restrict start, const float* params, float* out,
+                                     int64_t count, float weight) {
   for (int64_t i = 0; i < count; ++i) out[i] = weight * (start[i] - params[i]);
 }
 
@@ -199,6 +200,9 @@ void OuterStep::follow(const DilocoFragment& fragment) {
       add_to(shared + arena, correction_.data() + buffer, params + arena, count);
     }
   });
+  for (const FragmentPiece& piece : fragment.pieces) {
+    std::fill_n(params + piece.arena + piece.count, piece.gap, 0.0f);
+  }
 }
 
 void OuterStep::blend(const DilocoFragment& fragment) {

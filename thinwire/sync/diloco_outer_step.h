@@ -24,7 +24,7 @@ class OuterStep {
 
   // The worker's pseudo-gradient of a fragment: weight * (start - params), where start is the
   // shared weights plus the correction, plus the quantisation error left by earlier ones. `out` has
-  // the fragment's length; its gaps become zero.
+  // the fragment's length, and may be the params' own memory; its gaps become zero.
   void pseudo_gradient(const DilocoFragment& fragment, float weight, std::span<float> out);
   // Whether sent() has anything to do.
   bool follows_sent() const { return !error_.empty() || !correction_.empty(); }
@@ -41,7 +41,7 @@ class OuterStep {
   // Steps the shared weights along the mean of a fragment's pseudo-gradients.
   void apply(const DilocoFragment& fragment, std::span<const float> mean);
 
-  // params = shared weights + correction.
+  // params = shared weights + correction; their gaps become zero.
   void follow(const DilocoFragment& fragment);
   // params = (1 - mix) * shared weights + mix * params.
   void blend(const DilocoFragment& fragment);

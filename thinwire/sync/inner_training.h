@@ -2,7 +2,9 @@
 // its cluster; for a worker without a cluster this is simply a step of the optimizer.
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "thinwire/sync/cluster.h"
@@ -18,8 +20,11 @@ class InnerTraining {
 
   void restored(const Resumption& from);
   bool before_step(const Round& round) { return strategy_->before_step(cluster_.inside(round)); }
-  void gradients_ready(const Round& round, int layer) {
-    strategy_->gradients_ready(cluster_.inside(round), layer);
+  void take_gradient(const Round& round, size_t tensor, std::span<const float> gradient) {
+    strategy_->take_gradient(cluster_.inside(round), tensor, gradient);
+  }
+  void gradients_ready(const Round& round, int group) {
+    strategy_->gradients_ready(cluster_.inside(round), group);
   }
   // The report's `synchronised` is false: the shared weights have not changed.
   Result<StepReport> after_step(const Round& round);

@@ -35,8 +35,11 @@ class SparseLoco final : public Strategy {
     if (own(round).inactive()) return true;
     return inner_.before_step(round) || begins;
   }
-  void gradients_ready(const Round& round, int layer) override {
-    inner_.gradients_ready(round, layer);
+  void take_gradient(const Round& round, size_t tensor, std::span<const float> gradient) override {
+    inner_.take_gradient(round, tensor, gradient);
+  }
+  void gradients_ready(const Round& round, int group) override {
+    inner_.gradients_ready(round, group);
   }
 
   Result<StepReport> after_step(const Round& round) override {
@@ -44,9 +47,9 @@ class SparseLoco final : public Strategy {
     Result<StepReport> report =
         inactive ? StepReport{.synchronised = false} : inner_.after_step(round);
     if (!report || !schedule_.sends(0, static_cast<int64_t>(round.step) + 1)) return report;
-    // The gradients have already been applied; their memory is reused for the mean.
-    const std::span<float> mean = worker_.gradients.all();
     const Bytes payload = inactive ? Bytes() : codec_.encode(shared_, worker_.params, id(round));
+    // The params become the shared weights; until then their memory takes the mean.
+    const std::span<float> mean = worker_.params.all();
     const auto waited = exchange(round, payload, mean);
     if (!waited) return tl::unexpected(waited.error());
     report->exchange_seconds += *waited;

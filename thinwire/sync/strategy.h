@@ -6,11 +6,15 @@
 //   restored(resumption)          state is a checkpoint's, or new
 // A worker's step:
 //   before_step(round)            e.g. a look-ahead
-//   ... forward and backward, gradients_ready(layer) as each layer's gradient is complete ...
+//   ... forward and backward, gradients_ready(group) as each group's gradients are complete ...
 //   after_step(round)             exchange, commit, update of the parameters
+// With train.update = layer there are no gradients after the backward pass: during it the strategy
+// gets each one by take_gradient, and updates the parameters then. Only strategies of methods that
+// allow it (method::Method::streams, trains_apart) are asked to.
 // The strategy is used by one thread; it may use the worker's thread pool.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -35,8 +39,10 @@ namespace thinwire::sync {
 // What a strategy works on. Everything it refers to must outlive the strategy, including the recipe
 // of the spec.
 struct Worker {
-  tensor::Arena& params;     // what the model computes with
-  tensor::Arena& gradients;  // mean over this worker's tokens in the round; scratch afterwards
+  tensor::Arena& params;  // what the model computes with
+  // Mean over this worker's tokens in the round; scratch afterwards. Its layout is empty with
+  // train.update = layer.
+  tensor::Arena& gradients;
   ThreadPool& threads;
   PermitHold& permits;  // paused while waiting for others
   transport::Communicator& communicator;
@@ -68,7 +74,10 @@ struct StepReport {
   double gradient_norm =
       0;  // before clipping: of the mean gradient, or of this worker's if there is no mean
   double exchange_seconds = 0;  // waiting for others
-  bool synchronised = true;     // the shared weights may have changed; replicas compare them
+  // Of this waiting, and of updating weights, what the backward pass was held up by.
+  double backward_exchange_seconds = 0;
+  double backward_update_seconds = 0;
+  bool synchronised = true;  // the shared weights may have changed; replicas compare them
 };
 
 // Throws Error naming the step and the worker if a gradient norm is NaN or infinite. Strategies
@@ -85,7 +94,12 @@ class Strategy {
   // Returns whether it changed the params. A worker that is inactive in the round (base/round.h)
   // computes no gradients, but still calls before_step and after_step.
   virtual bool before_step(const Round&) { return false; }
-  virtual void gradients_ready(const Round&, int /*layer*/) {}
+  // A tensor's gradient is complete, and its params are read no more in this step. The values are
+  // valid until the call returns.
+  virtual void take_gradient(const Round&, size_t /*tensor*/, std::span<const float> /*gradient*/) {
+  }
+  // The gradients of a group (base/gradient_groups.h) are complete, or have been taken.
+  virtual void gradients_ready(const Round&, int /*group*/) {}
   virtual Result<StepReport> after_step(const Round& round) = 0;
   // All state except the parameters, for checkpoints. The spans stay valid.
   virtual std::vector<StateTensor> state() = 0;

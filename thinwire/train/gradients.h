@@ -1,20 +1,54 @@
-// Loss and gradients of more rows than one forward pass takes.
+// A step's loss and gradients, of more rows than one forward pass takes, and where they go.
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <optional>
 #include <span>
 
+#include "thinwire/base/round.h"
+#include "thinwire/config/update_choices.h"
 #include "thinwire/model/model.h"
+#include "thinwire/sync/strategy.h"
 #include "thinwire/tensor/storage/arena.h"
+#include "thinwire/tensor/storage/gradient_sink.h"
 
 namespace thinwire::train {
 
-// Sets `gradients` to those of the mean loss over all tokens and returns the sum of the losses in
-// nats. `tokens` holds rows of sequence + 1; at most max_rows go through the model at once, in
-// order. `ready` is called for the layers of the last pass as in model::Model::loss_and_gradients.
+// Gives the sink the gradients of the mean loss over all tokens and returns the sum of the losses
+// in nats. `tokens` holds at least one row of sequence + 1; at most max_rows go through the model
+// in a pass, in order.
 double accumulate_gradients(model::Model& model, std::span<const int32_t> tokens, int64_t sequence,
-                            int64_t max_rows, tensor::Arena& gradients,
-                            const std::function<void(int layer)>& ready);
+                            int64_t max_rows, tensor::GradientSink& sink);
+
+// The rows of a step, as accumulate_gradients takes them.
+struct StepRows {
+  std::span<const int32_t> tokens;
+  int64_t sequence = 0;
+  int64_t max_rows = 0;
+};
+
+// What becomes of a worker's gradients: kept whole for the end of the step, or handed to the
+// strategy one by one. Used by one thread.
+class StepGradients {
+ public:
+  // The layout of the parameters outlives it.
+  StepGradients(config::UpdateTime update, const tensor::Layout& layout);
+
+  // What a strategy is made with (sync::Worker::gradients).
+  tensor::Arena& arena() { return arena_; }
+
+  // Computes the round's gradients, of which the strategy hears. Returns the sum of losses in nats.
+  double compute(const StepRows& rows, model::Model& model, sync::Strategy& strategy,
+                 const Round& round);
+
+ private:
+  const config::UpdateTime update_;
+  const tensor::Layout& layout_;
+  const tensor::Layout none_;
+  tensor::Arena arena_;
+  std::optional<tensor::StreamedGradients> streamed_;  // from the first step on
+  sync::Strategy* strategy_ = nullptr;                 // of the present call
+  const Round* round_ = nullptr;
+};
 
 }  // namespace thinwire::train

@@ -41,13 +41,13 @@ Worker::Worker(const RunContext& context, transport::Communicator& communicator)
       threads_(static_cast<int>(recipe_.train.threads)),
       permits_(&context.cores, threads_.size()),
       params_(context.layout),
-      gradients_(context.layout),
+      gradients_(recipe_.train.update, context.layout),
       model_(model::make_model({method::ModelSpec(recipe_),
                                 model::parse_precision(recipe_.train.precision), context.layout,
                                 params_, threads_, max_rows_, recipe_.train.sequence,
                                 model::parse_device(recipe_.train.device, communicator.rank())})),
-      strategy_(sync::make_strategy(
-          {params_, gradients_, threads_, permits_, communicator_, method::sync_spec(recipe_)})),
+      strategy_(sync::make_strategy({params_, gradients_.arena(), threads_, permits_, communicator_,
+                                     method::sync_spec(recipe_)})),
       rounds_(context.make_rounds(recipe_, context.run_id, communicator_, permits_)),
       written_(context.first_step),
       best_(context.best) {
@@ -138,9 +138,8 @@ void Worker::compute_gradients(const Round& round, const data::Batch& batch, Ste
   const Stopwatch computing;
   if (strategy_->before_step(round)) model_->refresh();
   if (batch.rows > 0) {
-    part.loss_sum =
-        accumulate_gradients(*model_, batch.tokens, recipe_.train.sequence, max_rows_, gradients_,
-                             [&](int layer) { strategy_->gradients_ready(round, layer); });
+    part.loss_sum = gradients_.compute({batch.tokens, recipe_.train.sequence, max_rows_}, *model_,
+                                       *strategy_, round);
   }
   part.compute_s = computing.seconds();
   if (context_.simulation != nullptr) {
@@ -186,7 +185,9 @@ bool Worker::train_step(int64_t step, const data::Batch& batch, double data_s) {
   if (part.synchronised) part.digest = values_digest(std::as_const(shared()).all(), threads_);
   // If synchronisations are rare, digesting everything that replicas agree on costs little.
   if (part.synchronised && strategy_->shared() != nullptr) part.state_digest = consensus_digest();
-  part.update_s = updating.seconds() - part.exchange_s;
+  part.update_s = updating.seconds() + report->backward_update_seconds -
+                  (part.exchange_s - report->backward_exchange_seconds);
+  part.compute_s -= report->backward_update_seconds + report->backward_exchange_seconds;
   const transport::TrafficCount after = communicator_.traffic();
   part.simulated_s = simulated_clock() - simulated_before;
   part.bytes_sent = after.sent - before.sent;

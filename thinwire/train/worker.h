@@ -19,6 +19,7 @@
 #include "thinwire/model/model.h"
 #include "thinwire/sync/strategy.h"
 #include "thinwire/tensor/storage/arena.h"
+#include "thinwire/train/gradients.h"
 #include "thinwire/train/initial_parameters.h"
 #include "thinwire/train/round_source.h"
 #include "thinwire/train/run_sink.h"
@@ -108,7 +109,7 @@ class Worker {
   ThreadPool threads_;
   PermitHold permits_;
   tensor::Arena params_;
-  tensor::Arena gradients_;
+  StepGradients gradients_;
   std::unique_ptr<model::Model> model_;
   std::unique_ptr<sync::Strategy> strategy_;
   std::unique_ptr<RoundSource> rounds_;

@@ -33,6 +33,11 @@ Arena::Arena(const Layout& layout) : layout_(&layout) {
   std::fill_n(data_.get(), count, 0.0f);
 }
 
+std::span<const float> Arena::front(int64_t count) const {
+  if (newest_ == Side::kDevice) mirror_->download(count);
+  return {data_.get(), static_cast<size_t>(count)};
+}
+
 std::span<float> Arena::tensor(size_t index) {
   return all().subspan(layout_->offset(index), layout_->specs()[index].count());
 }
@@ -44,7 +49,7 @@ std::span<const float> Arena::tensor(size_t index) const {
 void Arena::update(Side side, bool writing) const {
   if (newest_ == side) return;
   if (newest_ != Side::kBoth) {
-    side == Side::kHost ? mirror_->download() : mirror_->upload();
+    side == Side::kHost ? mirror_->download(layout_->total()) : mirror_->upload();
     newest_ = Side::kBoth;
   }
   if (writing) newest_ = side;

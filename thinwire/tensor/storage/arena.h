@@ -55,6 +55,8 @@ class Arena {
     if (mirror_ != nullptr) update(Side::kHost, false);
     return {data_.get(), static_cast<size_t>(layout_->total())};
   }
+  // The first `count` values, of which no more are copied from a device.
+  std::span<const float> front(int64_t count) const;
   std::span<float> tensor(size_t index);
   std::span<const float> tensor(size_t index) const;
   TensorView view(size_t index);

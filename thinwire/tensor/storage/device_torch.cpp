@@ -64,7 +64,9 @@ class TorchMirror final : public Mirror {
 
   float* data() override { return device_.data_ptr<float>(); }
   void upload() override { device_.copy_(host_); }
-  void download() override { host_.copy_(device_); }
+  void download(int64_t count) override {
+    host_.narrow(0, 0, count).copy_(device_.narrow(0, 0, count));
+  }
   void clear() override { device_.zero_(); }
 
  private:

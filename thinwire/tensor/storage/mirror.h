@@ -11,10 +11,10 @@ namespace thinwire::tensor {
 class Mirror {
  public:
   virtual ~Mirror() = default;
-  virtual float* data() = 0;    // on the device
-  virtual void upload() = 0;    // host to device; both return when the copy is complete
-  virtual void download() = 0;  // device to host
-  virtual void clear() = 0;     // zeroes the device's side
+  virtual float* data() = 0;  // on the device
+  virtual void upload() = 0;  // host to device; both return when the copy is complete
+  virtual void download(int64_t count) = 0;  // device to host, of the first values
+  virtual void clear() = 0;                  // zeroes the device's side
 };
 
 // A mirror of `count` values at `host`, which must stay in place while the mirror exists. Not yet

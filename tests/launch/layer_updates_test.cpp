@@ -1,0 +1,73 @@
+// Runs whose weights are updated during the backward pass.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/launch/copied_run.h"
+#include "tests/paths.h"
+#include "tests/tiny_run.h"
+#include "thinwire/base/file.h"
+#include "thinwire/launch/train.h"
+
+namespace thinwire::launch {
+namespace {
+
+using testing::HasSubstr;
+
+class LayerUpdates : public testing::Test {
+ protected:
+  LayerUpdates() : folder_(test_folder(tests::memory_folder())) { prepare_tiny_corpus(folder_); }
+  ~LayerUpdates() override { fs::remove_all(folder_); }
+
+  TrainResult run(std::vector<std::string> fields) {
+    const std::string dir = fmt::format("run.dir={}/{}", folder_.string(), ++runs_);
+    fields.insert(fields.begin(), {"eval.rows=8", dir});
+    return train(tiny_recipe(folder_, fields), {});
+  }
+
+  // Both ends of train.update come to the same weights.
+  void expect_same_bits(std::vector<std::string> fields) {
+    const std::string step = run(fields).summary.digest;
+    fields.emplace_back("train.update=layer");
+    EXPECT_EQ(run(fields).summary.digest, step) << fmt::format("{}", fmt::join(fields, " "));
+  }
+
+  fs::path folder_;
+  int runs_ = 0;
+};
+
+TEST_F(LayerUpdates, HaveTheBitsOfUpdatesAtTheEndOfTheStep) {
+  for (const char* workers : {"train.workers=1", "train.workers=4"}) {
+    expect_same_bits({workers, "optim.clip=0"});
+    expect_same_bits({workers, "optim.clip_by=previous", "train.precision=bf16"});
+    expect_same_bits({workers, "optim.clip_by=tensor", "model.tied=true", "optim.method=muon"});
+    expect_same_bits({workers, "optim.clip=0", "sync.method=diloco", "diloco.sync_every=5",
+                      "train.precision=bf16", "model.recompute=block"});
+  }
+  expect_same_bits({"optim.clip=0", "train.device=torch_cpu"});
+  expect_same_bits({"optim.clip=0", "train.device=torch_cpu", "train.precision=bf16"});
+}
+
+TEST_F(LayerUpdates, ARunMayChangeBetweenBothEnds) {
+  const std::vector<std::string> fields = {"optim.clip=0", "checkpoint.every=1",
+                                           "checkpoint.keep=100"};
+  const TrainResult whole = run(fields);
+  const fs::path copy = folder_ / "copy";
+  copy_run(folder_ / "1", copy, 5);
+  std::vector<std::string> layer = fields;
+  layer.insert(layer.end(), {"run.dir=" + copy.string(), "eval.rows=8", "train.update=layer"});
+  EXPECT_EQ(train(tiny_recipe(folder_, layer), {}).summary.digest, whole.summary.digest);
+}
+
+TEST_F(LayerUpdates, AGradientThatIsNotFiniteEndsTheRunWithTheLastCheckpointWhole) {
+  const std::vector<std::string> fields = {
+      "optim.clip=0",   "optim.lr=1e6",       "schedule.warmup=0", "schedule.kind=constant",
+      "train.steps=50", "checkpoint.every=1", "train.update=layer"};
+  EXPECT_THAT(message_of([&] { run(fields); }), HasSubstr("lower optim.lr"));
+}
+
+}  // namespace
+}  // namespace thinwire::launch

@@ -1,0 +1,131 @@
+#include "thinwire/method/updates.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "tests/tiny_run.h"
+#include "thinwire/method/architectures.h"
+#include "thinwire/method/ignored.h"
+#include "thinwire/method/memory.h"
+#include "thinwire/method/registry.h"
+
+namespace thinwire::method {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+config::Recipe layer(std::vector<std::string> fields) {
+  fields.insert(fields.begin(), {"model.vocab=4096", "train.update=layer", "optim.clip=0"});
+  return load_recipe({}, fields);
+}
+
+std::string refusal(const std::vector<std::string>& fields) {
+  return message_of([&] { load_recipe({}, fields); });
+}
+
+TEST(Updates, ClippingByStepIsRefusedWithTheWaysOut) {
+  EXPECT_THAT(refusal({"train.update=layer"}),
+              AllOf(HasSubstr("optim.clip = 1"), HasSubstr("optim.clip_by = \"previous\""),
+                    HasSubstr("\"tensor\""), HasSubstr("optim.clip = 0"),
+                    HasSubstr("train.update = \"step\"")));
+  for (const char* way : {"optim.clip=0", "optim.clip_by=previous", "optim.clip_by=tensor"}) {
+    EXPECT_THAT(refusal({"train.update=layer", way}), IsEmpty()) << way;
+  }
+}
+
+TEST(Updates, SeveralPassesOfAStepAreRefusedWithTheWaysOut) {
+  const std::vector<std::string> fields = {"train.update=layer", "optim.clip=0", "train.batch=8",
+                                           "train.workers=2"};
+  const auto with = [&](const char* field) {
+    std::vector<std::string> all = fields;
+    all.emplace_back(field);
+    return all;
+  };
+  EXPECT_THAT(refusal(with("train.microbatch=2")),
+              AllOf(HasSubstr("microbatch = 2 of 4 rows"), HasSubstr("train.microbatch = 0"),
+                    HasSubstr("model.recompute"), HasSubstr("train.update = \"step\"")));
+  EXPECT_THAT(refusal(with("train.microbatch=4")), IsEmpty());
+  std::vector<std::string> speeds = with("sync.shares=speed");
+  speeds.emplace_back("sync.method=diloco");
+  EXPECT_THAT(refusal(speeds), HasSubstr("sync.shares = \"speed\""));
+  std::vector<std::string> absent = with("sync.absent=[\"1=2-2\"]");
+  absent.emplace_back("sync.method=diloco");
+  EXPECT_THAT(refusal(absent), HasSubstr("sync.absent = [\"1=2-2\"]"));
+}
+
+TEST(Updates, MethodsThatNeedTheWholeGradientAreRefusedByName) {
+  const std::vector<std::string> fields = {"train.update=layer", "optim.clip=0", "train.workers=4"};
+  std::vector<std::string> whole = fields;
+  whole.emplace_back("sync.method=distro");
+  EXPECT_THAT(refusal(whole), AllOf(HasSubstr("sync.method = \"distro\""), HasSubstr("allreduce"),
+                                    HasSubstr("diloco"), HasSubstr("train.update = \"step\"")));
+  std::vector<std::string> within = fields;
+  within.insert(within.end(), {"sync.method=diloco", "sync.within=distro", "sync.clusters=2"});
+  EXPECT_THAT(refusal(within), HasSubstr("sync.within = \"distro\""));
+  EXPECT_THAT(refusal({"sync.method=distro", "optim.clip_by=tensor"}),
+              HasSubstr("clip_by = \"tensor\" contradicts sync.method = \"distro\""));
+}
+
+TEST(Updates, ClipByMeansNothingWithoutClipping) {
+  EXPECT_THAT(ignored_fields(load_recipe(
+                  {}, std::vector<std::string>{"optim.clip=0", "optim.clip_by=tensor"})),
+              ElementsAre("optim.clip_by = \"tensor\" is ignored: optim.clip is 0"));
+}
+
+TEST(Updates, AverageEachGroupOrTheWholeArena) {
+  const config::Recipe recipe = layer({"model.layers=2"});
+  const auto tensors = tensors_of(recipe.model);
+  const std::vector<int64_t> sums = gradient_sums(recipe, tensors);
+  EXPECT_EQ(sums.size(), 4u);
+  EXPECT_EQ(std::accumulate(sums.begin(), sums.end(), int64_t{0}), arena_elements(tensors));
+  config::Recipe step = recipe;
+  step.train.update = config::UpdateTime::kStep;
+  EXPECT_THAT(gradient_sums(step, tensors), ElementsAre(arena_elements(tensors)));
+}
+
+double gradients_of(const config::Recipe& recipe) {
+  const auto tensors = tensors_of(recipe.model);
+  return step_memory(recipe, tensors, {}, 1).gradients;
+}
+
+TEST(Updates, HoldOneGradientAloneAndTwoGroupsBesideItTogether) {
+  constexpr double kHead = 4.0 * 4096 * 128;  // the largest tensor
+  constexpr double kNorm = 4.0 * 128;
+  EXPECT_EQ(gradients_of(layer({})), kHead);
+  EXPECT_EQ(gradients_of(layer({"train.workers=4"})), kHead + 2 * (kHead + kNorm));
+  EXPECT_EQ(gradients_of(layer({"train.workers=4", "sync.method=diloco"})), kHead);
+  EXPECT_EQ(gradients_of(layer({"train.workers=4", "sync.method=diloco", "sync.within=allreduce",
+                                "sync.clusters=2"})),
+            kHead + 2 * (kHead + kNorm));
+}
+
+TEST(Updates, WorkersOfAStepAreThoseOfTheLargestCluster) {
+  EXPECT_EQ(members_of_a_step(layer({"train.workers=5"})), 5);
+  EXPECT_EQ(members_of_a_step(layer({"train.workers=5", "sync.method=sparse"})), 1);
+  EXPECT_EQ(members_of_a_step(layer({"train.workers=5", "sync.method=sparse",
+                                     "sync.within=allreduce", "sync.clusters=2"})),
+            3);
+}
+
+TEST(Updates, ThePreviousNormIsState) {
+  const auto bytes = [&](const std::vector<std::string>& fields) {
+    const config::Recipe recipe = load_recipe({}, fields);
+    const auto state = find_method(recipe.sync.method).state(recipe, tensors_of(recipe.model));
+    return state.consensus + state.local;
+  };
+  for (const char* method : {"sync.method=allreduce", "sync.method=diloco"}) {
+    EXPECT_EQ(bytes({"model.vocab=64", method, "optim.clip_by=previous"}),
+              bytes({"model.vocab=64", method}) + 4);
+  }
+}
+
+}  // namespace
+}  // namespace thinwire::method

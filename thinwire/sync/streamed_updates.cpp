@@ -1,0 +1,126 @@
+#include "thinwire/sync/streamed_updates.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "thinwire/base/block_sizes.h"
+#include "thinwire/base/clock.h"
+#include "thinwire/base/simd.h"
+
+namespace thinwire::sync {
+namespace {
+
+THINWIRE_CLONES void scaled_copy(const float* __restrict from, float* __restrict to, int64_t count,
+                                 float factor) {
+  for (int64_t i = 0; i < count; ++i) to[i] = from[i] * factor;
+}
+
+}  // namespace
+
+StreamedUpdates::StreamedUpdates(const Worker& worker, optim::Optimizer& optimizer,
+                                 Clipping& clipping, const WireCodec& codec)
+    : worker_(worker),
+      optimizer_(optimizer),
+      clipping_(clipping),
+      codec_(codec),
+      groups_(gradient_groups(worker.params.layout().specs())),
+      places_(worker.params.layout().size()) {
+  for (const GradientGroup& group : groups_) {
+    size_t& size = sizes_.emplace_back(0);
+    for (const size_t tensor : group.tensors) {
+      places_[tensor] = size;
+      const int64_t count = worker.params.layout().specs()[tensor].count();
+      size += static_cast<size_t>(padded_elements(count));
+    }
+  }
+}
+
+transport::Key StreamedUpdates::key(const Round& round, size_t group) const {
+  return {round.run, round.epoch, round.number, static_cast<uint32_t>(group)};
+}
+
+// Memory for the largest group, zero at first, so that gaps between tensors are.
+void StreamedUpdates::reserve() {
+  const size_t largest = *std::ranges::max_element(sizes_);
+  for (Sum* sum : {&filling_, &in_flight_}) sum->values.resize(largest);
+}
+
+void StreamedUpdates::take(const Round& round, size_t tensor, std::span<const float> gradient) {
+  if (failure_) return;
+  if (round.size() == 1) return update(round, tensor, gradient);
+  const Stopwatch watch;
+  reserve();
+  const float weight = round.member(worker_.communicator.rank()).weight;
+  float* const to = filling_.values.data() + places_[tensor];
+  worker_.threads.for_ranges(
+      static_cast<int64_t>(gradient.size()), 1024, [&](int64_t begin, int64_t end, int) {
+        scaled_copy(gradient.data() + begin, to + begin, end - begin, weight);
+      });
+  report_.backward_update_seconds += watch.seconds();
+}
+
+void StreamedUpdates::end_group(const Round& round, [[maybe_unused]] int group) {
+  const size_t ended = next_group_++;
+  assert(groups_[ended].number == group);
+  if (failure_ || round.size() == 1) return;
+  reserve();
+  filling_.group = ended;
+  worker_.communicator.start_all_reduce(
+      key(round, ended), std::span(filling_.values).first(sizes_[ended]), codec_, round.active());
+  settle(round);
+  std::swap(filling_, in_flight_);
+  sums_in_flight_ = !failure_;
+}
+
+void StreamedUpdates::settle(const Round& round) {
+  if (!std::exchange(sums_in_flight_, false)) return;
+  const size_t group = in_flight_.group;
+  const std::span<float> mean = std::span(in_flight_.values).first(sizes_[group]);
+  const Stopwatch waiting;
+  worker_.permits.pause();
+  const auto done =
+      worker_.communicator.wait_all_reduce(key(round, group), mean, worker_.spec.timeout_s);
+  worker_.permits.resume();
+  report_.exchange_seconds += waiting.seconds();
+  report_.backward_exchange_seconds += waiting.seconds();
+  if (!done) {
+    failure_ = done.error();
+    return;
+  }
+  for (const size_t tensor : groups_[group].tensors) {
+    const auto count = static_cast<size_t>(worker_.params.layout().specs()[tensor].count());
+    update(round, tensor, mean.subspan(places_[tensor], count));
+  }
+  // Tensors of another group lie elsewhere, and their gaps with them.
+  std::ranges::fill(mean, 0.0f);
+}
+
+void StreamedUpdates::update(const Round& round, size_t tensor, std::span<const float> gradient) {
+  const Stopwatch watch;
+  const double norm = clipping_.measure(tensor, gradient, worker_.threads);
+  require_finite(norm, round, worker_.communicator.rank());
+  optimizer_.update(optim::tensor_update(worker_.params, tensor, gradient),
+                    {round.number, round.learning_rate, clipping_.scale(tensor)}, worker_.threads);
+  report_.backward_update_seconds += watch.seconds();
+}
+
+Result<StepReport> StreamedUpdates::finish(const Round& round) {
+  // An inactive member has no backward pass, but it follows the others' sums.
+  const bool inactive = round.member(worker_.communicator.rank()).inactive();
+  while (inactive && next_group_ < groups_.size()) end_group(round, groups_[next_group_].number);
+  // What is waited for here is behind the backward pass.
+  StepReport report = report_;
+  settle(round);
+  report.exchange_seconds = report_.exchange_seconds;
+  report_ = {};
+  assert(failure_ || next_group_ == groups_.size());
+  next_group_ = 0;
+  if (failure_) return tl::unexpected(*failure_);
+  if (!inactive) report.gradient_norm = clipping_.norm();
+  clipping_.end_step();
+  if (worker_.params.rounded() != nullptr) worker_.params.set_rounded_current();
+  return report;
+}
+
+}  // namespace thinwire::sync

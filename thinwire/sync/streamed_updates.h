@@ -1,0 +1,59 @@
+// An optimizer's step during the backward pass: each tensor is updated as soon as its gradient is
+// complete. Among several members the gradients of a group of tensors (base/gradient_groups.h) are
+// averaged while those of the next group are formed, and applied when that one is complete.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "thinwire/base/gradient_groups.h"
+#include "thinwire/base/wire.h"
+#include "thinwire/optim/optimizer.h"
+#include "thinwire/sync/clipping.h"
+#include "thinwire/sync/strategy.h"
+
+namespace thinwire::sync {
+
+class StreamedUpdates {
+ public:
+  // All of them outlive it.
+  StreamedUpdates(const Worker& worker, optim::Optimizer& optimizer, Clipping& clipping,
+                  const WireCodec& codec);
+
+  // As Strategy's. Throw Error for a gradient that is not finite, whose tensor stays as it is.
+  void take(const Round& round, size_t tensor, std::span<const float> gradient);
+  void end_group(const Round& round, int group);
+  // Applies what is still to be; a failure of the step's earlier sums, too, appears here.
+  Result<StepReport> finish(const Round& round);
+
+ private:
+  // The average of a group's gradients, first this member's part of it.
+  struct Sum {
+    std::vector<float> values;
+    size_t group = 0;
+  };
+
+  transport::Key key(const Round& round, size_t group) const;
+  void reserve();
+  void update(const Round& round, size_t tensor, std::span<const float> gradient);
+  // Waits for the sum in flight, if there is one, and applies it.
+  void settle(const Round& round);
+
+  const Worker& worker_;
+  optim::Optimizer& optimizer_;
+  Clipping& clipping_;
+  const WireCodec& codec_;
+  const std::vector<GradientGroup> groups_;
+  std::vector<size_t> places_;  // of each tensor in its group's sum
+  std::vector<size_t> sizes_;   // of each group's sum
+  Sum filling_, in_flight_;     // empty until there are several members
+  bool sums_in_flight_ = false;
+  size_t next_group_ = 0;
+  StepReport report_;
+  std::optional<Failure> failure_;
+};
+
+}  // namespace thinwire::sync
