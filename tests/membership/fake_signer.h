@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "thinwire/base/bytes.h"
-#include "thinwire/membership/signature.h"
+#include "thinwire/base/signature.h"
 
 namespace thinwire::membership {
 

@@ -14,12 +14,12 @@
 #include <span>
 #include <vector>
 
+#include "thinwire/base/signature.h"
 #include "thinwire/membership/ledger.h"
 #include "thinwire/membership/messages.h"
 #include "thinwire/membership/observed.h"
 #include "thinwire/membership/options.h"
 #include "thinwire/membership/run_plan.h"
-#include "thinwire/membership/signature.h"
 #include "thinwire/membership/state.h"
 
 namespace thinwire::membership {

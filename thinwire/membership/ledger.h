@@ -8,8 +8,8 @@
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/signature.h"
 #include "thinwire/membership/record.h"
-#include "thinwire/membership/signature.h"
 
 namespace thinwire::membership {
 

@@ -16,14 +16,9 @@
 #include "thinwire/base/names.h"
 #include "thinwire/base/round.h"
 #include "thinwire/base/sha256.h"
+#include "thinwire/base/signature.h"
 
 namespace thinwire::membership {
-
-// An Ed25519 public key: who a member or a coordinator is.
-struct PublicKey {
-  std::array<uint8_t, 32> bytes{};
-  auto operator<=>(const PublicKey&) const = default;
-};
 
 enum class Phase : uint8_t {
   kWaiting,     // admitted; nothing that it could begin with yet, or its link cannot keep up
