@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <functional>
 #include <limits>
 #include <map>
@@ -13,6 +12,7 @@
 #include "thinwire/transport/blob_transfers.h"
 #include "thinwire/transport/courier_nats.h"
 #include "thinwire/transport/listener.h"
+#include "thinwire/transport/nats_answers.h"
 #include "thinwire/transport/record_reader.h"
 #include "thinwire/transport/task_thread.h"
 
@@ -23,32 +23,6 @@ constexpr double kPollShare = 0.25;  // of the time-out; so often a reader asks 
 
 using Hearing = Listener<const std::string&, Bytes>;
 using Reading = Listener<uint64_t, Bytes>;
-
-std::string last_token(const std::string& subject) {
-  return subject.substr(subject.rfind('.') + 1);
-}
-
-// Of RUN.say.FROM.TOPIC.
-std::string author_of(const std::string& subject) {
-  const size_t end = subject.rfind('.');
-  const size_t begin = subject.rfind('.', end - 1) + 1;
-  return subject.substr(begin, end - begin);
-}
-
-std::optional<uint64_t> number_in(const std::string& text) {
-  uint64_t number = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  return error == std::errc() && stop == end ? std::optional(number) : std::nullopt;
-}
-
-// Whether the server says so itself: a stored message whose author gave it such a header has the
-// name of its stream besides.
-bool has_status(const NatsMessage& message, std::string_view status) {
-  return message.stream.empty() && message.status.size() == 1 && message.status[0] == status;
-}
-
-bool is_missing(const NatsMessage& message) { return has_status(message, "404"); }
 
 std::string or_all(const std::string& name) { return name.empty() ? "*" : name; }
 
@@ -314,7 +288,7 @@ void JetstreamCourier::fail_pending(const Failure& failure,
 
 void JetstreamCourier::take_message(NatsMessage message) {
   if (message.subscription == inbox_number_) {
-    const auto number = number_in(last_token(message.subject));
+    const auto number = number_of(message.subject);
     if (!number) return;
     if (has_status(message, "503")) {
       return answer(*number, fail(FailureKind::kLostPeer, "no server has the stores of this run"));
@@ -332,12 +306,8 @@ void JetstreamCourier::take_message(NatsMessage message) {
   ask_records(reader->first);
 }
 
-// A record just stored. What the server did not say itself, by its headers alone, only shows that
-// there may be one.
 void JetstreamCourier::take_record(Reader& reader, NatsMessage message) {
-  const bool own = message.stream.size() == 1 && message.sequence.size() == 1 &&
-                   message.stream[0] == subjects_.record_store(reader.stream);
-  const auto sequence = own ? number_in(message.sequence[0]) : std::nullopt;
+  const auto sequence = announced_sequence(message, subjects_.record_store(reader.stream));
   if (!sequence) return reader.reader.look_again();
   reader.reader.heard(*sequence, std::move(message.body));
 }

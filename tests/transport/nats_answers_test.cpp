@@ -1,0 +1,42 @@
+#include "thinwire/transport/nats_answers.h"
+
+#include <gtest/gtest.h>
+
+namespace thinwire::transport {
+namespace {
+
+TEST(NatsAnswers, OnlyTheServersOwnStatusCounts) {
+  NatsMessage message;
+  EXPECT_FALSE(is_missing(message));
+  message.status = {"404"};
+  EXPECT_TRUE(is_missing(message));
+  message.stream = {"run-log-ledger"};
+  EXPECT_FALSE(is_missing(message)) << "a stored message, whose author wrote the header";
+}
+
+TEST(NatsAnswers, OnlyHeadersOfTheServerAloneAnnounceARecord) {
+  NatsMessage message;
+  message.stream = {"run-log-ledger"};
+  message.sequence = {"7"};
+  EXPECT_EQ(announced_sequence(message, "run-log-ledger"), 7u);
+  EXPECT_FALSE(announced_sequence(message, "run-log-other"));
+  message.sequence = {"7x"};
+  EXPECT_FALSE(announced_sequence(message, "run-log-ledger"));
+  message.sequence = {"7", "8"};
+  EXPECT_FALSE(announced_sequence(message, "run-log-ledger"));
+  message.sequence = {"7"};
+  message.stream = {"run-log-ledger", "run-blobs"};
+  EXPECT_FALSE(announced_sequence(message, "run-log-ledger"));
+}
+
+TEST(NatsAnswers, SubjectsOfAnyShapeAreRead) {
+  EXPECT_EQ(number_of("_INBOX.me.abc.12"), 12u);
+  EXPECT_FALSE(number_of("_INBOX.me.abc."));
+  EXPECT_FALSE(number_of(""));
+  EXPECT_EQ(author_of("run.say.me.offers"), "me");
+  EXPECT_EQ(author_of(""), "");
+  EXPECT_EQ(author_of("."), "");
+}
+
+}  // namespace
+}  // namespace thinwire::transport

@@ -1,0 +1,40 @@
+#include "thinwire/transport/nats_answers.h"
+
+#include <charconv>
+
+namespace thinwire::transport {
+namespace {
+
+std::optional<uint64_t> number_in(std::string_view text) {
+  uint64_t number = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && stop == end ? std::optional(number) : std::nullopt;
+}
+
+}  // namespace
+
+bool has_status(const NatsMessage& message, std::string_view status) {
+  return message.stream.empty() && message.status.size() == 1 && message.status[0] == status;
+}
+
+bool is_missing(const NatsMessage& message) { return has_status(message, "404"); }
+
+std::optional<uint64_t> announced_sequence(const NatsMessage& message, std::string_view store) {
+  const bool own =
+      message.stream.size() == 1 && message.sequence.size() == 1 && message.stream[0] == store;
+  return own ? number_in(message.sequence[0]) : std::nullopt;
+}
+
+std::optional<uint64_t> number_of(const std::string& subject) {
+  return number_in(std::string_view(subject).substr(subject.rfind('.') + 1));
+}
+
+std::string author_of(const std::string& subject) {
+  const size_t end = subject.rfind('.');
+  if (end == subject.npos || end == 0) return "";
+  const size_t begin = subject.rfind('.', end - 1) + 1;
+  return subject.substr(begin, end - begin);
+}
+
+}  // namespace thinwire::transport
