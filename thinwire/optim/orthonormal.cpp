@@ -17,11 +17,9 @@ constexpr int64_t kTogether = 8;  // rows that are read together
 constexpr int kPasses = 2;
 constexpr float kRounding = 1e-5f;  // of a row's norm: what is left below it is rounding
 
-float sum_of(const Lanes& lanes) {
-  float values[kLanes];
-  std::memcpy(values, &lanes, sizeof values);
+float sum_of(const float* lanes) {
   float sum = 0;
-  for (const float value : values) sum += value;
+  for (int64_t lane = 0; lane < kLanes; ++lane) sum += lanes[lane];
   return sum;
 }
 
@@ -38,7 +36,13 @@ template <int64_t kCount>
       sums[r] += other * value;
     }
   }
-  for (int64_t r = 0; r < kCount; ++r) out[r] = sum_of(sums[r]);
+  // Copies, so that the sums stay in registers.
+  for (int64_t r = 0; r < kCount; ++r) {
+    const Lanes total = sums[r];
+    float lanes[kLanes];
+    std::memcpy(lanes, &total, sizeof lanes);
+    out[r] = sum_of(lanes);
+  }
 }
 
 // Lane i of a sum takes the elements whose index is i modulo 16; length is a multiple of 16.

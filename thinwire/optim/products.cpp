@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "thinwire/base/simd.h"
@@ -26,42 +27,46 @@ void pack(const Product& p, int64_t column, int64_t width, float* panel) {
   }
 }
 
-// alpha * sums + beta * added, of which the first `width` columns count.
-inline void store(const Product& p, const Lanes (&sums)[2], int64_t at, int64_t width) {
-  float values[kColumns];
-  for (int64_t half = 0; half < 2; ++half) {
-    const Lanes value = p.alpha * sums[half];
-    std::memcpy(values + half * kLanes, &value, sizeof value);
-  }
+// Adds beta * added to alpha times a row's sums, of which the first `width` count.
+void store(const Product& p, float* values, int64_t at, int64_t width) {
   if (p.added != nullptr) {
     for (int64_t i = 0; i < width; ++i) values[i] += p.beta * p.added[at + i];
   }
   std::memcpy(p.out + at, values, static_cast<size_t>(width) * sizeof(float));
 }
 
-// kCount rows times a packed panel. The sums stay in registers.
-template <int64_t kCount>
+// As many rows as there are indices, times a packed panel. The indices are constants, so that the
+// sums stay in registers.
+template <int64_t... kRow>
 [[gnu::always_inline]] inline void multiply_block(const Product& p, const float* panel, int64_t row,
-                                                  int64_t column, int64_t width) {
-  Lanes sums[kCount][2] = {};
+                                                  int64_t column, int64_t width,
+                                                  std::integer_sequence<int64_t, kRow...>) {
+  Lanes sums[sizeof...(kRow)][2] = {};
   const float* const left = p.left + row * p.inner;
   for (int64_t k = 0; k < p.inner; ++k) {
-    Lanes right[2];
-    std::memcpy(right, panel + k * kColumns, sizeof right);
-    for (int64_t r = 0; r < kCount; ++r) {
-      const float factor = left[r * p.inner + k];
-      sums[r][0] += factor * right[0];
-      sums[r][1] += factor * right[1];
-    }
+    Lanes first, second;
+    std::memcpy(&first, panel + k * kColumns, sizeof first);
+    std::memcpy(&second, panel + k * kColumns + kLanes, sizeof second);
+    ((sums[kRow][0] += left[kRow * p.inner + k] * first,
+      sums[kRow][1] += left[kRow * p.inner + k] * second),
+     ...);
   }
-  for (int64_t r = 0; r < kCount; ++r) store(p, sums[r], (row + r) * p.columns + column, width);
+  float values[sizeof...(kRow)][kColumns];
+  ((sums[kRow][0] *= p.alpha, sums[kRow][1] *= p.alpha,
+    std::memcpy(values[kRow], &sums[kRow], sizeof values[kRow])),
+   ...);
+  (store(p, values[kRow], (row + kRow) * p.columns + column, width), ...);
 }
 
 THINWIRE_CLONES void multiply_panel(const Product& p, const float* panel, int64_t begin,
                                     int64_t end, int64_t column, int64_t width) {
   int64_t row = begin;
-  for (; row + kRows <= end; row += kRows) multiply_block<kRows>(p, panel, row, column, width);
-  for (; row < end; ++row) multiply_block<1>(p, panel, row, column, width);
+  for (; row + kRows <= end; row += kRows) {
+    multiply_block(p, panel, row, column, width, std::make_integer_sequence<int64_t, kRows>());
+  }
+  for (; row < end; ++row) {
+    multiply_block(p, panel, row, column, width, std::make_integer_sequence<int64_t, 1>());
+  }
 }
 
 void multiply_part(const Product& p, int64_t row_begin, int64_t row_end, int64_t column_begin,
