@@ -15,6 +15,7 @@
 
 #include "tests/model/streamed.h"
 #include "tests/model/tiny_model.h"
+#include "thinwire/method/llama.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/model/registry.h"
 
@@ -105,7 +106,7 @@ TEST_P(ArchitectureContract, WeightsAreReadNoMoreOnceTheirGradientIsHandedOver) 
   for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
     for (const char* recompute : {"none", "block"}) {
       for (const bool tied : {false, true}) {
-        config::ModelSection model = section();
+        method::ModelSpec model = section();
         model.recompute = recompute;
         model.tied = tied;
         const auto tiny = this->tiny(model);
@@ -120,16 +121,18 @@ TEST_P(ArchitectureContract, StreamedGradientsTakeTheMemoryItSays) {
   for (const int64_t vocabulary : {67, 1000}) {
     for (const int64_t width : {48, 24, 20}) {  // whose neighbours have gaps, or not
       for (const bool tied : {false, true}) {
-        config::ModelSection model = section();
+        method::ModelSpec model = section();
         model.vocab = vocabulary;
         model.hidden = width;
-        model.intermediate = width + 10;
         model.heads = 2;
-        model.kv_heads = 1;
+        if (auto* llama = dynamic_cast<method::LlamaOptions*>(model.own.get())) {
+          llama->intermediate = width + 10;
+          llama->kv_heads = 1;
+        }
         model.tied = tied;
-        TinyModel tiny(model);
-        const auto made = tiny.make(Precision::kFp32, kRows, kSequence);
-        const tensor::StreamedGradients sink(tiny.layout, made->stream_size(), {});
+        const auto tiny = this->tiny(model);
+        const auto made = tiny->make(Precision::kFp32, kRows, kSequence);
+        const tensor::StreamedGradients sink(tiny->layout, made->stream_size(), {});
         EXPECT_EQ(static_cast<double>(sink.bytes()),
                   GetParam()->memory(model, {kRows, kSequence, 4}).streamed_gradients)
             << "vocabulary " << vocabulary << " width " << width << " tied " << tied;

@@ -42,6 +42,9 @@ struct PassShape {
 struct PassMemory {
   double activations = 0;  // what forward keeps for backward, and both passes' buffers
   double a_thread = 0;     // buffers that each thread has for itself
+  // If gradients are formed and handed over one at a time, the memory that holds them
+  // (tensor/storage/gradient_sink.h).
+  double streamed_gradients = 0;
 };
 
 // Implements what the sections of architectures have in common.
@@ -49,9 +52,6 @@ template <typename Derived>
 class ArchitectureSectionOf : public config::SectionOf<Derived> {
  public:
   std::string_view chosen_by() const override { return "model.architecture"; }
-  // Where gradients are formed and handed over one at a time, the memory in which they are
-  // (tensor/storage/gradient_sink.h).
-  double streamed_gradients = 0;
 };
 
 struct Architecture {

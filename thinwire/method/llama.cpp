@@ -167,8 +167,8 @@ int64_t largest_product(std::initializer_list<int64_t> heights, int64_t width) {
 }
 
 // A tied embedding's gradient stays while the blocks' are formed.
-double streamed_gradient_bytes(const config::ModelSection& model) {
-  const int64_t c = model.hidden, f = model.intermediate;
+double streamed_gradient_bytes(const ModelSpec& model) {
+  const int64_t c = model.hidden, f = intermediate(model);
   const int64_t keys = kv_heads(model) * model.head_size();
   const int64_t block = std::max({largest_product({c, keys, keys}, c), largest_product({f, f}, c)});
   const int64_t embedding = model.vocab * c;

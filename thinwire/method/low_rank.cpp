@@ -12,6 +12,7 @@
 #include "thinwire/method/architectures.h"
 #include "thinwire/method/distro.h"
 #include "thinwire/method/method.h"
+#include "thinwire/method/model_spec.h"
 
 namespace thinwire::method {
 namespace {
@@ -46,7 +47,7 @@ bool matches(std::string_view pattern, std::string_view name) {
   return false;
 }
 
-std::vector<TensorSpec> hidden_matrices(config::ModelSection model) {
+std::vector<TensorSpec> hidden_matrices(ModelSpec model) {
   model.vocab = std::max<int64_t>(model.vocab, 1);  // may not be known yet, and does not matter
   std::vector<TensorSpec> matrices;
   for (TensorSpec& tensor : tensors_of(model)) {
@@ -103,7 +104,7 @@ LowRankShape low_rank_shape(const LowRankFields& fields, const TensorSpec& tenso
 
 void check_ranks(std::string_view section, const LowRankFields& fields,
                  const config::Recipe& recipe) {
-  const std::vector<TensorSpec> matrices = hidden_matrices(recipe.model);
+  const std::vector<TensorSpec> matrices = hidden_matrices(ModelSpec(recipe));
   check_patterns(section, fields, matrices);
   for (const TensorSpec& tensor : matrices) {
     const LowRankShape shape = low_rank_shape(fields, tensor);

@@ -34,7 +34,7 @@ void check(const config::Recipe& recipe) {
   }
 }
 
-uint64_t payload_bound(const SparseOptions& options, std::span<const TensorSpec> tensors) {
+uint64_t payload_bound(const SparseLocoOptions& options, std::span<const TensorSpec> tensors) {
   const TilePlan plan = plan_chunks(tensors, options).plan;
   return static_cast<uint64_t>(distro_payload_bound(plan, kValueBits) +
                                kSecondScaleBytes * static_cast<int64_t>(plan.tensors.size()));
@@ -75,7 +75,7 @@ StateBytes state(const config::Recipe& recipe, std::span<const TensorSpec> tenso
 
 std::vector<Operation> operations(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
                                   int64_t step) {
-  const SparseOptions& options = sparse(recipe);
+  const SparseLocoOptions& options = options_of(recipe);
   const schedule::FragmentSchedule schedule{recipe.train.steps, options.sync_every, 1};
   if (!schedule.sends(0, step + 1)) return {};
   const Operation exchange{.group = across(recipe.sync),
