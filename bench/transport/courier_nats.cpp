@@ -25,6 +25,11 @@ namespace {
 constexpr double kPatience = 30;  // seconds
 constexpr int kMembers = 4;
 
+template <typename T>
+void require(const Result<T>& result) {
+  if (!result) throw Error(result.error().message);
+}
+
 std::shared_ptr<const Bytes> random_blob(size_t size) {
   static uint64_t seed = 0;
   Rng rng(++seed, 1);
@@ -57,7 +62,7 @@ struct Run {
                                            kPatience},
                                 .run = "bench",
                                 .self = name_of(i)};
-      if (i == 0) create_nats_stores(options, {}, {}).value();
+      if (i == 0) require(create_nats_stores(options, {}, {}));
       couriers.push_back(std::move(connect_nats_courier(options).value()));
     }
   }
@@ -78,7 +83,7 @@ struct Run {
 void store(Courier& courier, const std::shared_ptr<const Bytes>& blob) {
   std::promise<void> stored;
   courier.put(blob, Priority::kRound, [&](const Result<void>& done) {
-    done.value();
+    require(done);
     stored.set_value();
   });
   stored.get_future().get();
@@ -89,7 +94,7 @@ void fetch(const std::vector<Courier*>& by, const BlobId& id) {
   std::vector<std::promise<void>> fetched(by.size());
   for (size_t i = 0; i < by.size(); ++i) {
     by[i]->get(id, {Run::name_of(0)}, Priority::kRound, [&, i](const Result<Bytes>& blob) {
-      blob.value();
+      require(blob);
       fetched[i].set_value();
     });
   }

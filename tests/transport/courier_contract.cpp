@@ -69,6 +69,17 @@ TEST_P(CourierContract, BlobsOfAnyLengthAreFetchedByTheirNames) {
   }
 }
 
+// As much is under way as ever is.
+TEST_P(CourierContract, AllOfALongBlobArrives) {
+  const auto here = world_->connect("here");
+  const auto there = world_->connect("there");
+  const Bytes blob = random_bytes(150 * kMaxMessageBytes, 9);
+  ASSERT_TRUE(put(*world_, *here, blob));
+  const Result<Bytes> fetched = get(*world_, *there, blob_id(blob), {"here"});
+  ASSERT_TRUE(fetched) << fetched.error().message;
+  EXPECT_TRUE(*fetched == blob);
+}
+
 TEST_P(CourierContract, PutReturnsTheNameAndStoringAgainIsNoFailure) {
   const auto here = world_->connect("here");
   const auto blob = std::make_shared<const Bytes>(random_bytes(kMaxMessageBytes + 9, 4));

@@ -43,7 +43,7 @@ void BlobTransfers::get(double now, const BlobId& id, std::vector<std::string> h
              holders.empty() ? fmt::format("blob {} is asked of nobody", to_hex(id.name))
                              : fmt::format("blob {} is to have {} bytes, at most {} are taken",
                                            to_hex(id.name), id.bytes, max_blob_bytes_));
-    answers_.push_back([got = std::move(got), refusal] { got(refusal); });
+    answers_.emplace_back([got = std::move(got), refusal] { got(refusal); });
     return;
   }
   const auto same =
@@ -120,7 +120,7 @@ void BlobTransfers::stored(double now, uint64_t ticket, Result<void> result) {
     const auto found = puts_.find(flight->transfer);
     Put& put = found->second;
     if (++put.stored == put.blob->chunks().size()) {
-      answers_.push_back([done = std::move(put.done)] { done({}); });
+      answers_.emplace_back([done = std::move(put.done)] { done({}); });
       puts_.erase(found);
     }
   }
@@ -164,7 +164,7 @@ void BlobTransfers::asked_in_vain(uint64_t transfer, Get& get, const Sha256& nam
 void BlobTransfers::fail_put(uint64_t transfer, const Failure& failure) {
   const auto found = puts_.find(transfer);
   forget(up_, transfer);
-  answers_.push_back(
+  answers_.emplace_back(
       [done = std::move(found->second.done), failure] { done(tl::unexpected(failure)); });
   puts_.erase(found);
 }
@@ -179,7 +179,7 @@ void BlobTransfers::fail_get(uint64_t transfer, const Failure& failure) {
 }
 
 void BlobTransfers::answer(const Get& get, const Result<Bytes>& result) {
-  for (const Courier::Got& got : get.gots) answers_.push_back([got, result] { got(result); });
+  for (const Courier::Got& got : get.gots) answers_.emplace_back([got, result] { got(result); });
 }
 
 void BlobTransfers::forget(Lane& lane, uint64_t transfer) {

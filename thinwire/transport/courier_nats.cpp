@@ -18,10 +18,9 @@
 namespace thinwire::transport {
 namespace {
 
-constexpr int kMillisecond = 1000;     // in a second
-constexpr int kFirstRetryMs = 50;      // after a lost connection; the library adds up to as much
-constexpr int kPingsUnanswered = 2;    // before a connection counts as lost
-constexpr size_t kMostPending = 4096;  // messages of a subscription that were not handed out
+constexpr int kMillisecond = 1000;   // in a second
+constexpr int kFirstRetryMs = 50;    // after a lost connection; the library adds up to as much
+constexpr int kPingsUnanswered = 2;  // before a connection counts as lost
 
 // What callbacks of the library need. They may come after everything was destroyed, so they find
 // this by a number.
@@ -61,6 +60,7 @@ Sinks& sinks() {
   return *all;
 }
 
+// NOLINTNEXTLINE(performance-no-int-to-ptr): the library passes it on and never looks at it
 void* closure_of(uint64_t number) { return reinterpret_cast<void*>(number); }
 
 template <typename Call>
@@ -178,7 +178,6 @@ Owned<natsOptions> options_of(const NatsTarget& target, const std::string& user,
   natsOptions_SetMaxReconnect(made, -1);
   natsOptions_SetReconnectWait(made, kFirstRetryMs);
   natsOptions_SetReconnectJitter(made, kFirstRetryMs, kFirstRetryMs);
-  natsOptions_SetMaxPendingMsgs(made, kMostPending);
   natsOptions_SetSendAsap(made, true);
   natsOptions_SetDisconnectedCB(made, on_disconnect, closure);
   natsOptions_SetReconnectedCB(made, on_reconnect, closure);
