@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <utility>
 
 #include "fake_signer.h"
@@ -80,13 +81,19 @@ void FakeMember::flip_a_bit() {
 void FakeMember::on_connected(uint64_t last) {
   stage_.network.read_from(*this, std::min(last, state_.position.sequence));
   fetching_.clear();
-  // What the store has lost it gets back.
-  stage_.network.to_store(*this, [this] {
-    for (const Sha256& blob : blobs_) stage_.network.put(blob);
-  });
+  give_back();
   report();
   follow_own_phase();
   go_on();
+}
+
+// What the store has lost, and has room for, it gets back.
+void FakeMember::give_back() {
+  stage_.network.to_store(*this, [this] {
+    bool all = true;
+    for (const Sha256& blob : blobs_) all = stage_.network.put(blob) && all;
+    if (!all) stage_.network.after(kFetchAgain_s, [this] { give_back(); });
+  });
 }
 
 void FakeMember::on_record(const Bytes& bytes) {
@@ -94,21 +101,22 @@ void FakeMember::on_record(const Bytes& bytes) {
   const Sha256 hash = record_hash(bytes);
   if (record.sequence <= hashes_.size() && hashes_[record.sequence - 1] == hash) return;
   if (record.sequence > hashes_.size() + 1) return;  // of an earlier reading
-  if (!state_.apply(record, hash)) return discard_ledger(record.sequence - 1);
+  if (!state_.apply(record, hash)) return discard_ledger();
   records_.push_back(bytes);
   decoded_.push_back(record);
   hashes_.push_back(hash);
-  follow_own_phase();
-  go_on();
-}
-
-// The store's ledger is the one known here up to record `common` at most: reads it anew.
-void FakeMember::discard_ledger(uint64_t common) {
-  if (replica_ && replica_->position.sequence > common) {
+  if (replica_ && replica_->position.sequence == hashes_.size() &&
+      replica_->position.hash != hash) {
     stage_.on_discarded(number_);
     replica_.reset();
     begun_with_ = 0;
   }
+  follow_own_phase();
+  go_on();
+}
+
+// The store's ledger is another one than the one known here: reads it anew.
+void FakeMember::discard_ledger() {
   state_ = {};
   records_.clear();
   decoded_.clear();
@@ -222,8 +230,9 @@ void FakeMember::apply_closing(const Closing& closing) {
     }
   }
   replica_->weights = fold.hash();
-  replica_->digest =
-      AgreedDigest{closing.round, replica_->weights.bytes[0] + 256u * replica_->weights.bytes[1]};
+  uint64_t digest = 0;
+  std::memcpy(&digest, replica_->weights.bytes.data(), sizeof(digest));
+  replica_->digest = AgreedDigest{closing.round, digest};
 }
 
 void FakeMember::train() {

@@ -54,6 +54,7 @@ class FakeMember final : public Host {
   const std::set<Sha256>& blobs() const { return blobs_; }
 
  private:
+  void give_back();
   void go_on();
   void report();
   void keep_reporting(uint64_t process);
@@ -64,7 +65,7 @@ class FakeMember final : public Host {
   void train();
   void compute(const OperationKey& key, double seconds);
   void offer(const OperationKey& key);
-  void discard_ledger(uint64_t common);
+  void discard_ledger();
   void fetch(const Sha256& blob, std::function<void()> fetched);
 
   Stage& stage_;

@@ -11,13 +11,15 @@ constexpr double kBehind_s = 1e-6;  // between messages of a connection that wou
 }  // namespace
 
 void Network::after(double delay_s, std::function<void()> what) {
-  queue_.push({now_ + delay_s, events_++, std::move(what)});
+  queue_.push_back({now_ + delay_s, events_++, std::move(what)});
+  std::ranges::push_heap(queue_);
 }
 
 void Network::run(double end, const std::function<bool()>& done) {
-  while (!queue_.empty() && queue_.top().at <= end && !done()) {
-    const Event next = queue_.top();
-    queue_.pop();
+  while (!queue_.empty() && queue_.front().at <= end && !done()) {
+    std::ranges::pop_heap(queue_);
+    const Event next = std::move(queue_.back());
+    queue_.pop_back();
     now_ = next.at;
     next.what();
   }

@@ -2,12 +2,13 @@
 // store whose power goes. Everything follows from the seed.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <queue>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "thinwire/base/rng.h"
@@ -80,9 +81,11 @@ class Network {
     double at;
     uint64_t number;
     std::function<void()> what;
-    bool operator<(const Event& other) const {
-      return at != other.at ? at > other.at : number > other.number;
+    // The heap's order: later ones are less. Events differ in their numbers.
+    auto operator<=>(const Event& other) const {
+      return std::pair(other.at, other.number) <=> std::pair(at, number);
     }
+    bool operator==(const Event& other) const { return number == other.number; }
   };
 
   double delay();
@@ -91,7 +94,7 @@ class Network {
   Rng rng_;
   double now_ = 0;
   uint64_t events_ = 0;
-  std::priority_queue<Event> queue_;
+  std::vector<Event> queue_;  // a heap, the next one in front
   std::vector<Host*> hosts_;
   bool store_runs_ = true;
   bool full_ = false;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 #include "thinwire/membership/decision.h"
@@ -131,7 +132,9 @@ void Coordinator::decide() {
   record.sequence = state_.position.sequence + 1;
   record.previous = state_.position.hash;
   record.writer = signer_.key();
-  append(encode_record(record, signer_), true);
+  Bytes bytes = encode_record(record, signer_);
+  assert(State(state_).apply(record, record_hash(bytes)));
+  append(std::move(bytes), true);
 }
 
 void Coordinator::append(Bytes record, bool own) {

@@ -10,7 +10,10 @@
 namespace thinwire::membership {
 
 Record Decision::run() {
-  if (state_.finished) return {};
+  if (state_.finished) {
+    for (const auto& [member, seen] : observed_.members) let_return(member, seen);
+    return std::move(record_);
+  }
   compare_digests();
   take_snapshots();
   for (const auto& [member, seen] : observed_.members) {
@@ -41,28 +44,33 @@ void Decision::admit() {
 
 // What becomes of a member that is there, or not any more.
 void Decision::follow(int member, const Seen& seen) {
-  const Phase now = phase(member);
-  if (now == Phase::kExcluded) return;
   const bool silent = now_ - seen.at >= options_.silence_s();
-  if (!is_gone(now) && (seen.leaves || silent)) {
+  if (!is_gone(phase(member)) && (seen.leaves || silent)) {
     set_phase(member, seen.leaves ? Phase::kLeft : Phase::kLost);
-    return;
+  } else {
+    let_return(member, seen);
   }
+}
+
+// Tells a member that has come back how to catch up, and one that cannot do so as it was told.
+void Decision::let_return(int member, const Seen& seen) {
+  const Phase now = phase(member);
+  const Member& known = state_.members[static_cast<size_t>(member)];
   const Position* position = seen.position ? &*seen.position : nullptr;
-  const bool returns = (now == Phase::kLeft && seen.knocked) ||
-                       (now == Phase::kLost && !silent && !seen.leaves) || now == Phase::kWaiting;
-  if (returns) {
+  const bool heard = now_ - seen.at < options_.silence_s() && !seen.leaves;
+  if (now == Phase::kWaiting || (now == Phase::kLeft && seen.knocked) ||
+      (now == Phase::kLost && heard)) {
     const std::string why =
         too_slow(state_, plan_catch_up(state_, position), seen.down_bytes_s, observed_.round_s);
-    if (why.empty()) return start_catching_up(member, position);
-    if (seen.knocked) {
-      refusals_.push_back({state_.members[static_cast<size_t>(member)].key, why});
+    if (why.empty()) {
+      start_catching_up(member, position);
+    } else if (seen.knocked) {
+      refusals_.push_back({known.key, why});
     }
     return;
   }
   if (is_gone(now) || !seen.reported) return;
   // It began anew or is of another history, or what it was to begin with is no longer kept.
-  const auto& known = state_.members[static_cast<size_t>(member)];
   const bool behind = position == nullptr || position->sequence < state_.replayable_from();
   const bool served = known.snapshot && state_.snapshots.contains(*known.snapshot);
   if (behind && !served) start_catching_up(member, position);
@@ -81,8 +89,10 @@ void Decision::count_offences(int member, const Seen& seen) {
   }
 }
 
-// Snapshots of states whose digest is the one agreed on.
+// Snapshots of states whose digest is the one agreed on. One new one a record, so that the newest
+// of before, which members may be told to begin with, stays.
 void Decision::take_snapshots() {
+  std::optional<uint64_t> fresh;
   for (const auto& [member, seen] : observed_.members) {
     if (!seen.snapshot || phase(member) != Phase::kActive) continue;
     const Snapshot& made = seen.snapshot->snapshot;
@@ -95,6 +105,8 @@ void Decision::take_snapshots() {
                          (held->second.content != made.content || held->second.bytes != made.bytes);
     const bool known = held != state_.snapshots.end() && held->second.holders.contains(member);
     if (differs || known || made.sequence < state_.replayable_from()) continue;
+    if (held == state_.snapshots.end() && fresh.value_or(made.sequence) != made.sequence) continue;
+    if (held == state_.snapshots.end()) fresh = made.sequence;
     record_.changes.emplace_back(made);
   }
 }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <map>
-#include <set>
+#include <optional>
 #include <vector>
 
 #include "thinwire/membership/messages.h"
@@ -31,6 +31,7 @@ class Decision {
   // --- members (decision.cpp)
   void admit();
   void follow(int member, const Seen& seen);
+  void let_return(int member, const Seen& seen);
   void start_catching_up(int member, const Position* position);
   void count_offences(int member, const Seen& seen);
   void take_snapshots();
