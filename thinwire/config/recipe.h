@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -97,6 +98,9 @@ struct Recipe {
   // What whoever gave the recipe should know, a sentence each: names it uses that are others now.
   // Not part of what it says.
   StringList notices;
+  // The fields, as "table.field", that its file or an override sets, but for those that it leaves
+  // open and that are derived. Not part of what it says either.
+  std::set<std::string> given;
 
   // The section a method or an optimizer brought; throws Error if the recipe was read without it.
   const Section& section(const std::string& table) const;

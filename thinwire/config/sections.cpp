@@ -106,8 +106,8 @@ void TrainSection::describe(Fields& fields) {
       "What runs the workers: threads of this process, or the ranks of an MPI job, one or "
       "several on each (mpirun -n RANKS thinwire train RECIPE).");
   fields.text("init", init,
-              "Checkpoint or Hugging Face folder whose weights the run starts from; empty means "
-              "random weights.");
+              "Checkpoint or Hugging Face folder whose model the run starts from: its weights, and "
+              "what [model] leaves out; empty means random weights.");
 }
 
 void OptimSection::describe(Fields& fields) {

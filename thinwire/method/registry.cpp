@@ -123,11 +123,15 @@ void check_sync_fields(const config::Recipe& recipe) {
 config::Recipe load_recipe(const std::filesystem::path& path,
                            std::span<const std::string> overrides) {
   return config::load_recipe(path, overrides, method_sections(), [](const config::Recipe& recipe) {
-    find_architecture(recipe.model.architecture).check(recipe.model);
-    check_sync_fields(recipe);
-    find_method(recipe.sync.method).check(recipe);
-    find_optimizer(recipe.optim.method).check(recipe);
+    if (recipe.train.init.empty()) check_choices(recipe);
   });
+}
+
+void check_choices(const config::Recipe& recipe) {
+  find_architecture(recipe.model.architecture).check(recipe.model);
+  check_sync_fields(recipe);
+  find_method(recipe.sync.method).check(recipe);
+  find_optimizer(recipe.optim.method).check(recipe);
 }
 
 }  // namespace thinwire::method

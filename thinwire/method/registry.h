@@ -21,9 +21,12 @@ schedule::Rounds rounds_of(const config::Recipe& recipe);
 // Prototypes of every method's and optimizer's section, for config::load_recipe and explain_recipe.
 config::MethodSections method_sections();
 
-// config::load_recipe with every method's and optimizer's section, and the own checks of the chosen
-// architecture, method and optimizer.
+// config::load_recipe with every method's and optimizer's section, and check_choices. Where the
+// model comes from elsewhere (train.init), check_choices is for whoever takes it from there.
 config::Recipe load_recipe(const std::filesystem::path& path,
                            std::span<const std::string> overrides);
+
+// The own checks of the chosen architecture, method and optimizer. Throws UsageError.
+void check_choices(const config::Recipe& recipe);
 
 }  // namespace thinwire::method

@@ -11,10 +11,10 @@
 
 namespace thinwire::train {
 
-// Fills `params`, laid out as recipe.model says, from train.init or at random from run.seed. Throws
-// UsageError that names the fields of [model] in which the model of train.init differs, or when its
-// tokens stand for other text than those of `vocabulary` (null: the text is not looked at). Says
-// where the model computes with another rope_theta or norm_eps, which it may.
+// Fills `params`, laid out as recipe.model says, from train.init, whose model the recipe has taken
+// (train/initial_model.h), or at random from run.seed. Throws UsageError when that model reads
+// other tokens than those of `vocabulary` (null: the text is not looked at); says so where the
+// folder has no vocabulary to compare.
 void set_initial_parameters(const config::Recipe& recipe, const data::Vocabulary* vocabulary,
                             tensor::Arena& params);
 
