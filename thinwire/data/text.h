@@ -59,8 +59,10 @@ std::vector<InputFile> list_inputs(const std::vector<std::string>& paths);
 // One file of any ending; throws Error when it does not exist.
 InputFile describe_input(const fs::path& path);
 
-// Gives the documents of `files` one after the other, without trailing white space, never empty.
-// "\r\n" counts as "\n"; a byte order mark is dropped. Throws Error, naming the file and byte
+// Gives the documents of `files` one after the other, none of white space alone. One of a .txt file
+// has no blank lines before it and no white space behind, which belong to the file's layout; one of
+// a .jsonl line is the text as it stands there. "\r\n" in a .txt file counts as "\n"; a byte order
+// mark is dropped. Throws Error, naming the file and byte
 // offset or line, for what is not text (NUL bytes), not UTF-8, damaged compression, or not JSON.
 // Offsets count uncompressed bytes. Not thread-safe.
 class DocumentSource {
