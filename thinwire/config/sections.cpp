@@ -35,10 +35,10 @@ void DataSection::describe(Fields& fields) {
       "or cannot be read as text: stop with an error, or skip them and count them.");
   fields.choice("vocabulary", vocabulary, {"sentencepiece", "byte"},
                 "How text becomes tokens: a SentencePiece model, or one token for each byte.");
-  fields.text(
-      "vocabulary_model", vocabulary_model,
-      "An existing SentencePiece .model file to use; empty means that one is trained on the "
-      "text.");
+  fields.text("vocabulary_model", vocabulary_model,
+              "An existing vocabulary to use: a SentencePiece .model or a Hugging Face "
+              "tokenizer.json; empty "
+              "means that a SentencePiece model is trained on the text.");
   fields.choice("vocabulary_type", vocabulary_type, {"bpe", "unigram"},
                 "The kind of SentencePiece model to train; bpe takes seconds, unigram minutes.");
   fields.integer("vocabulary_size", vocabulary_size, "tokens", 16, 1 << 24,

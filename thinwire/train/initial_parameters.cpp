@@ -46,7 +46,7 @@ void check_vocabulary(const config::Recipe& recipe, const convert::LoadedModel& 
       "[train] init: the tokens of the model in {} stand for other text than those of [data] dir = "
       "{}; prepare the text with data.{}",
       recipe.train.init, recipe.data.dir,
-      loaded.vocabulary->file().extension() == ".json"
+      loaded.vocabulary->kept_name() == std::string(data::kByteFile)
           ? "vocabulary = \"byte\""
           : fmt::format("vocabulary_model = \"{}\"", loaded.vocabulary->file().string())));
 }
