@@ -89,6 +89,17 @@ TEST(Documents, AByteOrderMarkIsDropped) {
   EXPECT_THAT(split("\xEF\xBB\xBFone", "line"), ElementsAre("one"));
 }
 
+// JSON says exactly what the text is, and tokens are made of all of it.
+TEST(Documents, OfJsonLinesKeepTheWhiteSpaceAtTheirEnds) {
+  const fs::path file = scratch_folder() / "a.jsonl";
+  write_file(file, R"({"text": "\n\n one\r\n "})"
+                   "\n"
+                   R"({"text": " \n"})"
+                   "\n"
+                   R"({"text": "two"})");
+  EXPECT_THAT(documents_of({file.string()}), ElementsAre("\n\n one\r\n ", "two"));
+}
+
 TEST(Documents, FoldersAreReadInSortedOrderWithEveryCompression) {
   const fs::path folder = scratch_folder();
   write_file(folder / "b" / "2.txt.gz", gzip("two"));

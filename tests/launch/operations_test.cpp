@@ -150,7 +150,7 @@ Courses recorded(const config::Recipe& recipe, const tensor::Layout& layout, int
         std::make_unique<RecordedCommunicator>(std::move(communicator), members_from(0, members),
                                                recorder)));
     rounds.push_back(
-        train::recipe_rounds(recipe, 1, all.back()->communicator(), all.back()->slots()));
+        train::recipe_rounds(recipe, 1, all.back()->communicator(), all.back()->permits()));
     all.back()->begin([&rounds](int64_t step) { return rounds.front()->at(step); });
   }
   for (; recorder.step < recipe.train.steps; ++recorder.step) {

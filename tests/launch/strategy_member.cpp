@@ -25,7 +25,7 @@ StrategyMember::StrategyMember(const config::Recipe& recipe, const tensor::Layou
       params_(layout),
       gradients_(layout),
       strategy_(sync::make_strategy(
-          {params_, gradients_, threads_, slots_, *communicator_, method::sync_spec(recipe)})) {
+          {params_, gradients_, threads_, permits_, *communicator_, method::sync_spec(recipe)})) {
   uint64_t counter = 0;
   for (size_t tensor = 0; tensor < layout.size(); ++tensor) {
     for (float& value : params_.tensor(tensor)) value = noise(++counter) / 16;

@@ -46,7 +46,7 @@ class StrategyMember {
   Snapshot snapshot();
   sync::Strategy& strategy() { return *strategy_; }
   transport::Communicator& communicator() { return *communicator_; }
-  SlotHold& slots() { return slots_; }
+  PermitHold& permits() { return permits_; }
 
  private:
   tensor::Arena& shared();
@@ -54,7 +54,7 @@ class StrategyMember {
 
   std::unique_ptr<transport::Communicator> communicator_;
   ThreadPool threads_{1};
-  SlotHold slots_{nullptr, 1};
+  PermitHold permits_{nullptr, 1};
   tensor::Arena params_;
   tensor::Arena gradients_;
   std::unique_ptr<sync::Strategy> strategy_;

@@ -288,8 +288,8 @@ TEST_F(Train, StartsFromTheWeightsOfAnotherRun) {
   EXPECT_THAT(tests::error_of([&] {
                 train(tiny_recipe(folder_, {init, other, "model.layers=3", "model.heads=4"}), {});
               }),
-              AllOf(HasSubstr("[train] init"), HasSubstr("layers = 2 (not 3)"),
-                    HasSubstr("heads = 2 (not 4)"), Not(HasSubstr("hidden"))));
+              AllOf(HasSubstr("[train] init"), HasSubstr("layers = 2 (the recipe says 3)"),
+                    HasSubstr("heads = 2 (the recipe says 4)"), Not(HasSubstr("hidden"))));
 }
 
 // Equal sizes do not make vocabularies equal.

@@ -85,7 +85,7 @@ void print_text(const bench::SpeedResult& result, const config::Recipe& recipe) 
 }
 
 void run(const Arguments& arguments) {
-  const config::Recipe recipe = load_given_recipe(arguments.recipe, arguments.overrides);
+  const config::Recipe recipe = load_run_recipe(arguments.recipe, arguments.overrides);
   const bench::SpeedResult result = bench::measure_speed(recipe, arguments.options);
   arguments.json ? print_json(result) : print_text(result, recipe);
   if (!arguments.parts || arguments.json) return;

@@ -40,7 +40,7 @@ bool is_override(const std::string& text) { return text.find('=') != std::string
 // The recipe with the options applied, which are named if they contradict it.
 config::Recipe load(const Arguments& arguments) {
   try {
-    return load_given_recipe(arguments.recipe, arguments.overrides);
+    return load_run_recipe(arguments.recipe, arguments.overrides);
   } catch (const UsageError& error) {
     std::string options;
     if (arguments.k > 0) options += fmt::format("--k {} ", arguments.k);

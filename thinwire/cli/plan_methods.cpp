@@ -125,7 +125,7 @@ MethodPlan make_plan(Arguments arguments) {
   }
   MethodPlan plan;
   plan.program_bytes = static_cast<double>(resident_memory_bytes());
-  plan.recipe = load_given_recipe(arguments.recipe, arguments.overrides);
+  plan.recipe = load_run_recipe(arguments.recipe, arguments.overrides);
   plan.model = plan::planned_model(plan.recipe);
   plan.members = members_of(arguments, plan.recipe, plan.model);
   if (!arguments.constants.empty()) plan.laws = plan::load_laws(arguments.constants);

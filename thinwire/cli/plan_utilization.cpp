@@ -47,7 +47,7 @@ plan::SimulatedModel recipe_model(Arguments arguments) {
     arguments.overrides.insert(arguments.overrides.begin(), arguments.recipe);
     arguments.recipe.clear();
   }
-  config::Recipe recipe = load_given_recipe(arguments.recipe, arguments.overrides);
+  config::Recipe recipe = load_run_recipe(arguments.recipe, arguments.overrides);
   const plan::PlannedModel model = plan::planned_model(recipe);
   const config::TrainSection& train = recipe.train;
   const auto tokens =

@@ -45,7 +45,7 @@ void run(Arguments arguments) {
     arguments.overrides.insert(arguments.overrides.begin(), std::move(arguments.recipe));
     arguments.recipe.clear();
   }
-  const config::Recipe recipe = load_given_recipe(arguments.recipe, arguments.overrides);
+  const config::Recipe recipe = load_run_recipe(arguments.recipe, arguments.overrides);
   for (const std::string& field : method::ignored_fields(recipe)) events::print_message(field);
   fmt::print("{}", config::print_recipe(recipe));
 }

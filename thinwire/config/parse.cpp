@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
 #include "thinwire/config/blame.h"
+#include "thinwire/config/changes.h"
 #include "thinwire/config/check.h"
 #include "thinwire/config/renamed.h"
 #include "thinwire/config/table_list.h"
@@ -25,6 +27,7 @@ constexpr std::string_view kChoosesWhen = "sync.method";
 struct Table {
   std::string name;
   std::vector<Field> fields;
+  std::set<std::string>* given = nullptr;  // of the recipe that it is a table of
 
   const Field* find(std::string_view field) const {
     const auto found = std::find_if(fields.begin(), fields.end(),
@@ -41,7 +44,10 @@ Table table_of(const std::string& name, Section& section) {
 
 std::vector<Table> tables_of(Recipe& recipe) {
   std::vector<Table> tables;
-  for (const auto& [name, section] : recipe.sections()) tables.push_back(table_of(name, *section));
+  for (const auto& [name, section] : recipe.sections()) {
+    tables.push_back(table_of(name, *section));
+    tables.back().given = &recipe.given;
+  }
   return tables;
 }
 
@@ -105,6 +111,7 @@ void set_field(const std::vector<Table>& tables, NamesRead& names, std::string_v
   Value value = value_for(field);
   if (auto* text = std::get_if<std::string>(&value)) *text = names.value(key, *text);
   assign(field, table.name, value);
+  if (table.given != nullptr) table.given->insert(key);
 }
 
 Value value_of(const toml::node& node) {
@@ -273,7 +280,11 @@ struct Reader {
     apply_overrides(tables, names(), overrides);  // they may choose the method
     read_when(recipe, renames, document, origin);
     apply_overrides(tables, names(), overrides);  // and they win over [when]
+    const Recipe open = recipe;
     fill_derived(recipe);
+    for (const FieldChange& derived : field_changes(open, recipe)) {
+      recipe.given.erase(derived.field);
+    }
     return recipe;
   }
 

@@ -37,6 +37,7 @@ Recipe& Recipe::operator=(const Recipe& other) {
   log = other.log;
   links = other.links;
   notices = other.notices;
+  given = other.given;
   methods.clear();
   for (const auto& [table, section] : other.methods) methods[table] = section->clone();
   return *this;

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -100,6 +101,9 @@ struct Recipe {
   // What the recipe's author should know, one sentence each: names in it that have changed since.
   // Not part of the recipe's content.
   StringList notices;
+  // The fields, as "table.field", that its file or an override sets, but for those that it leaves
+  // open and that are derived. Not part of what it says either.
+  std::set<std::string> given;
 
   // The section that a method, an optimizer or an architecture brought; throws Error if the recipe
   // was read without it.

@@ -34,9 +34,9 @@ void DataSection::describe(Fields& fields) {
       "or cannot be read as text: stop with an error, or skip them and count them.");
   fields.choice("vocabulary", vocabulary, {"sentencepiece", "byte"},
                 "How text becomes tokens: a SentencePiece model, or one token for each byte.");
-  fields.text(
-      "vocabulary_model", vocabulary_model,
-      "An existing SentencePiece .model file to use; empty means training one on the text.");
+  fields.text("vocabulary_model", vocabulary_model,
+              "An existing vocabulary to use: a SentencePiece .model or a Hugging Face "
+              "tokenizer.json; empty means training a SentencePiece model on the text.");
   fields.choice("vocabulary_type", vocabulary_type, {"bpe", "unigram"},
                 "The kind of SentencePiece model to train; bpe takes seconds, unigram minutes.");
   fields.integer("vocabulary_size", vocabulary_size, "tokens", 16, 1 << 24,
@@ -97,8 +97,8 @@ void TrainSection::describe(Fields& fields) {
                 "tensor's during the backward pass as soon as its own is, so that gradients are "
                 "never held all at once.");
   fields.text("init", init,
-              "Checkpoint or Hugging Face folder whose weights the run starts from; empty means "
-              "random weights.");
+              "Checkpoint or Hugging Face folder whose model the run starts from: its weights, and "
+              "what [model] leaves out; empty means random weights.");
 }
 
 void OptimSection::describe(Fields& fields) {

@@ -111,24 +111,30 @@ Notes add_vocabulary(const fs::path& hf_dir, const LoadedModel& loaded,
 
 // A recipe with defaults for everything but the model, so that the folder can be read like any
 // checkpoint.
-std::string imported_recipe(const LoadedModel& loaded) {
+config::Recipe imported_recipe(const HfConfig& config) {
   config::Recipe recipe = method::load_recipe({}, {});
   recipe.run.name = "imported";
-  method::set_model(recipe, loaded.model);
-  recipe.train.sequence = loaded.sequence;
-  return config::print_recipe(recipe);
+  method::set_model(recipe, config.model);
+  recipe.train.sequence = config.sequence;
+  return recipe;
+}
+
+HfConfig read_config(const fs::path& hf_dir) {
+  if (!is_hf_folder(hf_dir)) {
+    throw Error(
+        fmt::format("{} is not a Hugging Face folder: it has no {}", hf_dir.string(), kConfigFile));
+  }
+  return read_hf_config(hf_dir / kConfigFile);
 }
 
 }  // namespace
 
 bool is_hf_folder(const fs::path& folder) { return fs::is_regular_file(folder / kConfigFile); }
 
+config::Recipe describe_hf(const fs::path& hf_dir) { return imported_recipe(read_config(hf_dir)); }
+
 LoadedModel load_hf(const fs::path& hf_dir, const checkpoint::TensorProgress& progress) {
-  if (!is_hf_folder(hf_dir)) {
-    throw Error(
-        fmt::format("{} is not a Hugging Face folder: it has no {}", hf_dir.string(), kConfigFile));
-  }
-  const HfConfig config = read_hf_config(hf_dir / kConfigFile);
+  const HfConfig config = read_config(hf_dir);
   const HfWeights weights(hf_dir);
   const checkpoint::TensorFiles files = weights.select(config.model);
   LoadedModel loaded;
@@ -151,7 +157,8 @@ Notes import_hf(const fs::path& hf_dir, const fs::path& out_dir,
   const LoadedModel loaded = load_hf(hf_dir, reading);
   checkpoint::CheckpointWriter writer(out_dir);
   writer.write_weights(*loaded.params, writing);
-  writer.add_text(checkpoint::kRecipeFile, imported_recipe(loaded));
+  writer.add_text(checkpoint::kRecipeFile,
+                  config::print_recipe(imported_recipe({loaded.model, loaded.sequence, {}})));
   Notes notes = add_vocabulary(hf_dir, loaded, writer);
   writer.commit({}, 0);
   return notes;

@@ -37,4 +37,7 @@ bool is_hf_folder(const fs::path& folder);
 // Loads the folder as it is, for load_model.
 LoadedModel load_hf(const fs::path& hf_dir, const checkpoint::TensorProgress& progress = {});
 
+// What its config.json says, for describe_model.
+config::Recipe describe_hf(const fs::path& hf_dir);
+
 }  // namespace thinwire::convert

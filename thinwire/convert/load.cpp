@@ -22,12 +22,27 @@ std::unique_ptr<data::Vocabulary> load_vocabulary(const fs::path& checkpoint) {
   return nullptr;
 }
 
+config::Recipe parse_recipe_of(const fs::path& folder, const std::string& text) {
+  const std::string origin = (folder / checkpoint::kRecipeFile).string();
+  if (text.empty()) throw Error(fmt::format("{} is missing or empty", origin));
+  return config::parse_recipe(text, origin, {}, method::method_sections());
+}
+
+// Recipes of older programs leave the vocabulary's size open.
+void fill_vocab(config::ModelSection& model, const data::Vocabulary* vocabulary) {
+  if (model.vocab == 0 && vocabulary != nullptr) model.vocab = vocabulary->size();
+}
+
+config::Recipe describe_checkpoint(const fs::path& folder) {
+  const fs::path file = folder / checkpoint::kRecipeFile;
+  config::Recipe recipe = parse_recipe_of(folder, fs::exists(file) ? read_text_file(file) : "");
+  fill_vocab(recipe.model, load_vocabulary(folder).get());
+  return recipe;
+}
+
 LoadedModel load_checkpoint(const checkpoint::CheckpointReader& reader) {
   const fs::path& folder = reader.folder();
-  const std::string origin = (folder / checkpoint::kRecipeFile).string();
-  if (reader.recipe_text().empty()) throw Error(fmt::format("{} is missing or empty", origin));
-  const config::Recipe recipe =
-      config::parse_recipe(reader.recipe_text(), origin, {}, method::method_sections());
+  const config::Recipe recipe = parse_recipe_of(folder, reader.recipe_text());
   LoadedModel loaded;
   loaded.model = method::ModelSpec(recipe);
   loaded.sequence = recipe.train.sequence;
@@ -37,9 +52,7 @@ LoadedModel load_checkpoint(const checkpoint::CheckpointReader& reader) {
     loaded.begin =
         imported ? read_begin_token(folder, *loaded.vocabulary) : loaded.vocabulary->eos();
   }
-  if (loaded.model.vocab == 0 && loaded.vocabulary != nullptr) {
-    loaded.model.vocab = loaded.vocabulary->size();
-  }
+  fill_vocab(loaded.model, loaded.vocabulary.get());
   allocate_params(loaded, folder);
   reader.read_weights(*loaded.params);
   return loaded;
@@ -56,6 +69,13 @@ checkpoint::CheckpointReader open_newest_model(const fs::path& newest) {
                                     damage.what(), sound->string())
                       : fmt::format("{}\nno older checkpoint of the run is intact", damage.what()));
   }
+}
+
+[[noreturn]] void throw_no_model(const fs::path& path) {
+  throw Error(
+      fmt::format("{} holds no model: expected a run folder with a checkpoint, a checkpoint "
+                  "(checkpoint.json), or a Hugging Face folder (config.json)",
+                  path.string()));
 }
 
 }  // namespace
@@ -76,10 +96,16 @@ LoadedModel load_model(const fs::path& path) {
     return load_checkpoint(open_newest_model(*newest));
   }
   if (is_hf_folder(path)) return load_hf(path);
-  throw Error(
-      fmt::format("{} holds no model: expected a run folder with a checkpoint, a checkpoint "
-                  "(checkpoint.json), or a Hugging Face folder (config.json)",
-                  path.string()));
+  throw_no_model(path);
+}
+
+config::Recipe describe_model(const fs::path& path) {
+  if (checkpoint::is_checkpoint(path)) return describe_checkpoint(path);
+  if (const auto newest = checkpoint::newest_checkpoint(path / "checkpoints")) {
+    return describe_checkpoint(*newest);
+  }
+  if (is_hf_folder(path)) return describe_hf(path);
+  throw_no_model(path);
 }
 
 }  // namespace thinwire::convert

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "thinwire/base/file.h"
+#include "thinwire/config/recipe.h"
 #include "thinwire/data/vocabulary.h"
 #include "thinwire/method/model_spec.h"
 #include "thinwire/tensor/storage/arena.h"
@@ -30,5 +31,9 @@ void allocate_params(LoadedModel& loaded, const fs::path& origin);
 // texts begin as their folder says (convert/hf_tokenizer.h). Throws Error naming the folder if it
 // is none of the three or is damaged.
 LoadedModel load_model(const fs::path& path);
+
+// What such a folder says of its model, without reading the weights: a recipe whose [model], and
+// table of the architecture, are complete. Throws as load_model.
+config::Recipe describe_model(const fs::path& path);
 
 }  // namespace thinwire::convert

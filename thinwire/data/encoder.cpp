@@ -9,7 +9,7 @@ constexpr size_t kLongestWord = 64;             // longer ones are rare and not 
 constexpr size_t kMostWords = size_t{1} << 18;  // a few tens of MB
 
 bool is_separable(const Vocabulary& vocabulary) {
-  if (!vocabulary.leading_space()) return false;
+  if (!vocabulary.leading_space() || vocabulary.whole_texts()) return false;
   for (int32_t token = 0; token < vocabulary.size(); ++token) {
     const std::string piece = vocabulary.piece(token);
     const size_t text = piece.find_first_not_of(' ');

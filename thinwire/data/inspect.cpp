@@ -24,9 +24,8 @@ std::unique_ptr<Vocabulary> vocabulary_near(const fs::path& shard, uint64_t dige
   fs::path folder = fs::absolute(shard).parent_path();
   for (int level = 0; level < 3; ++level) {
     folder = folder.parent_path();
-    if (!fs::exists(folder / kSentencePieceFile) && !fs::exists(folder / kByteFile)) continue;
-    auto vocabulary = Vocabulary::load(folder);
-    if (vocabulary->digest() == digest) return vocabulary;
+    auto vocabulary = Vocabulary::find_in(folder);
+    if (vocabulary != nullptr && vocabulary->digest() == digest) return vocabulary;
   }
   return nullptr;
 }

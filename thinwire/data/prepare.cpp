@@ -115,8 +115,10 @@ class Preparation {
       file = out_ / kByteFile;
       write_file(file, byte_vocabulary_json());
     } else if (!data_.vocabulary_model.empty()) {
-      Vocabulary::load_file(data_.vocabulary_model);  // so that errors name this file
-      write_file(file, read_text_file(data_.vocabulary_model));
+      // Loaded here, so that errors name this file.
+      const auto given = Vocabulary::load_file(data_.vocabulary_model);
+      file = out_ / given->kept_name();
+      write_file(file, given->kept_text());
     } else {
       write_file(file, train_vocabulary());
     }
@@ -124,7 +126,8 @@ class Preparation {
     if (vocabulary_->eos() < 0) {
       throw Error(
           fmt::format("data.vocabulary_model = {} has no end-of-sequence piece, which every "
-                      "document must end with",
+                      "document must end with; a tokenizer.json needs its "
+                      "tokenizer_config.json beside it, with an eos_token",
                       data_.vocabulary_model));
     }
   }

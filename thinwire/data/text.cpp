@@ -110,7 +110,7 @@ class JsonSplitter final : public Splitter {
     if (!line.begins) return {};  // the rest of a line that was skipped for its length
     if (line.ends && line.fault.empty() && is_blank(line.text)) return {};
     const auto text = text_of(line);
-    if (text) return trimmed(*text);
+    if (text) return is_blank(*text) ? std::string() : *text;
     std::string fault = fmt::format("{}: line {} {}", path_.string(), line.number, text.error());
     if (!options_.skip_bad_lines) {
       throw Error(fault + "; data.bad_lines = \"skip\" skips such lines");

@@ -59,10 +59,12 @@ std::vector<InputFile> list_inputs(const std::vector<std::string>& paths);
 // One file with any ending; throws Error when it does not exist.
 InputFile describe_input(const fs::path& path);
 
-// Returns the documents of `files` one after another, without trailing whitespace, never empty.
-// "\r\n" counts as "\n"; a byte order mark is dropped. Throws Error, naming the file and byte
-// offset or line, for what is not text (NUL bytes), not UTF-8, damaged compression, or not JSON.
-// Offsets count uncompressed bytes. Not thread-safe.
+// Returns the documents of `files` one after another, except those that are only whitespace. A
+// document of a .txt file has no blank lines before it and no whitespace at its end, which belong
+// to the file's layout; one of a .jsonl line is the text exactly as it is there. "\r\n" in a .txt
+// file counts as "\n"; a byte order mark is dropped. Throws Error, naming the file and byte offset
+// or line, for what is not text (NUL bytes), not UTF-8, damaged compression, or not JSON. Offsets
+// count uncompressed bytes. Not thread-safe.
 class DocumentSource {
  public:
   DocumentSource(std::vector<InputFile> files, TextOptions options);

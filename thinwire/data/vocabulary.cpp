@@ -8,6 +8,7 @@
 #include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
+#include "thinwire/data/tokenizer/tokenizer_vocabulary.h"
 #include "thinwire/data/utf8.h"
 
 namespace thinwire::data {
@@ -29,6 +30,7 @@ class ByteVocabulary final : public Vocabulary {
   int32_t bos() const override { return kBos; }
   int32_t eos() const override { return kEos; }
   bool leading_space() const override { return false; }
+  const char* kept_name() const override { return kByteFile; }
 
   std::vector<int32_t> encode(std::string_view text) const override {
     std::vector<int32_t> tokens;
@@ -76,7 +78,9 @@ class SentencePieceVocabulary final : public Vocabulary {
   int32_t size() const override { return static_cast<int32_t>(pieces_.size()); }
   int32_t bos() const override { return processor_.bos_id(); }
   int32_t eos() const override { return processor_.eos_id(); }
+  int32_t unknown() const override { return processor_.unk_id(); }
   bool leading_space() const override { return leading_space_; }
+  const char* kept_name() const override { return kSentencePieceFile; }
 
   std::vector<int32_t> encode(std::string_view text) const override {
     std::vector<int> tokens;
@@ -125,7 +129,8 @@ class SentencePieceVocabulary final : public Vocabulary {
 }  // namespace
 
 std::unique_ptr<Vocabulary> Vocabulary::find_in(const fs::path& folder) {
-  for (const char* name : {kSentencePieceFile, kByteFile, "tokenizer.model"}) {
+  for (const char* name :
+       {kSentencePieceFile, kByteFile, kTokenizerFile, "tokenizer.model", "tokenizer.json"}) {
     if (fs::exists(folder / name)) return load_file(folder / name);
   }
   return nullptr;
@@ -144,6 +149,7 @@ std::unique_ptr<Vocabulary> Vocabulary::load_file(const fs::path& file) {
   if (file.extension() != ".json") {
     return std::make_unique<SentencePieceVocabulary>(file, content, digest);
   }
+  if (file.filename() != kByteFile) return read_tokenizer_vocabulary(file, content);
   const auto json = nlohmann::json::parse(content, nullptr, false);
   if (!json.is_object() || json.value("vocabulary", nlohmann::json()) != "byte") {
     throw Error(fmt::format("{} is not a byte vocabulary: expected {}", file.string(),
@@ -151,6 +157,8 @@ std::unique_ptr<Vocabulary> Vocabulary::load_file(const fs::path& file) {
   }
   return std::make_unique<ByteVocabulary>(file, digest);
 }
+
+std::string Vocabulary::kept_text() const { return read_text_file(file_); }
 
 std::string byte_vocabulary_json() { return "{\"vocabulary\": \"byte\"}\n"; }
 

@@ -1,5 +1,7 @@
-// Text <-> tokens. Two kinds of vocabulary: a SentencePiece model (file vocabulary.model) and plain
-// bytes (file vocabulary.json): 256 byte values, then EOS (256) and BOS (257).
+// Text <-> tokens. Three kinds of vocabulary: a SentencePiece model (file vocabulary.model), plain
+// bytes (file vocabulary.json): 256 byte values, then EOS (256) and BOS (257), and a Hugging Face
+// tokenizer.json (file vocabulary.tokenizer.json, tokenizer/tokenizer_vocabulary.h), which does to
+// text what it says.
 //
 // Encoding never adds BOS or EOS. Text is taken as it is (no Unicode normalisation); SentencePiece
 // text gets the usual leading-space marker, which decoding removes again, so that
@@ -24,15 +26,16 @@ namespace fs = std::filesystem;
 
 inline constexpr const char* kSentencePieceFile = "vocabulary.model";
 inline constexpr const char* kByteFile = "vocabulary.json";
+inline constexpr const char* kTokenizerFile = "vocabulary.tokenizer.json";
 
 class Vocabulary {
  public:
-  // Finds vocabulary.model or vocabulary.json in a folder or, if neither exists, tokenizer.model
-  // (the name in Hugging Face folders). Throws Error when there is none or it is damaged.
+  // Finds one of the three files in a folder or, if none exists, tokenizer.model or tokenizer.json
+  // (the names in Hugging Face folders). Throws Error when there is none or it is damaged.
   static std::unique_ptr<Vocabulary> load(const fs::path& folder);
   // The same, but null when there is none.
   static std::unique_ptr<Vocabulary> find_in(const fs::path& folder);
-  // Reads one file: a SentencePiece model (.model) or the byte vocabulary's .json.
+  // Reads one file: a SentencePiece model (.model), or the byte vocabulary or a tokenizer (.json).
   static std::unique_ptr<Vocabulary> load_file(const fs::path& file);
 
   virtual ~Vocabulary() = default;
@@ -42,6 +45,8 @@ class Vocabulary {
   virtual int32_t size() const = 0;
   virtual int32_t bos() const = 0;  // -1 when absent
   virtual int32_t eos() const = 0;  // -1 when absent
+  // What stands for text that the vocabulary cannot spell; -1 when absent.
+  virtual int32_t unknown() const { return -1; }
   virtual std::vector<int32_t> encode(std::string_view text) const = 0;
   // The bytes a token stands for inside a text (BOS, EOS and other control tokens: none). They need
   // not be complete UTF-8. Throws Error when the token is outside the vocabulary.
@@ -52,10 +57,17 @@ class Vocabulary {
   virtual int32_t find(std::string_view name) const = 0;
   // Whether encoding puts a space before a text, which decoding must remove.
   virtual bool leading_space() const = 0;
+  // The token that the vocabulary's own file puts before a text; -1: none.
+  virtual int32_t begin() const { return bos(); }
+  // Whether a text must be encoded in one go, wherever its words end.
+  virtual bool whole_texts() const { return false; }
+  // The file as prepared folders and checkpoints keep it, complete in itself.
+  virtual const char* kept_name() const = 0;
+  virtual std::string kept_text() const;
 
   // Bytes that are not UTF-8 (a byte token without the rest of its character) become U+FFFD.
   std::string decode(std::span<const int32_t> tokens) const;
-  // Hash of the file, by which shards of another vocabulary are recognised.
+  // Hash of kept_text(), by which shards of another vocabulary are recognised.
   uint64_t digest() const { return digest_; }
   const fs::path& file() const { return file_; }
 

@@ -32,6 +32,7 @@
 #include "thinwire/method/run_memory.h"
 #include "thinwire/report/opening.h"
 #include "thinwire/report/summarise.h"
+#include "thinwire/train/initial_model.h"
 #include "thinwire/train/initial_parameters.h"
 #include "thinwire/train/params_digest.h"
 #include "thinwire/train/worker.h"
@@ -45,6 +46,12 @@ namespace {
 void resolve(config::Recipe& recipe, const data::Vocabulary& vocabulary) {
   const int64_t tokens = vocabulary.size();
   if (recipe.model.vocab == 0) recipe.model.vocab = tokens;
+  if (recipe.model.vocab < tokens && !recipe.train.init.empty()) {
+    throw UsageError(fmt::format(
+        "[train] init: the model in {} has {} tokens, fewer than the vocabulary in {}, which has "
+        "{}; prepare the text with the model's own vocabulary (data.vocabulary_model)",
+        recipe.train.init, recipe.model.vocab, recipe.data.dir, tokens));
+  }
   if (recipe.model.vocab < tokens) {
     throw UsageError(fmt::format("[model] vocab must be >= {} (the vocabulary in {}), got {}",
                                  tokens, recipe.data.dir, recipe.model.vocab));
@@ -60,6 +67,15 @@ void resolve(config::Recipe& recipe, const data::Vocabulary& vocabulary) {
                     available_cores(), recipe.train.threads));
   }
   config::check_recipe(recipe);
+}
+
+// With train.init, of the checkpoint where there is one to go on from: the run is what it was.
+void take_model(config::Recipe& recipe, bool restart) {
+  const auto newest = restart
+                          ? std::nullopt
+                          : checkpoint::newest_checkpoint(fs::path(recipe.run.dir) / "checkpoints");
+  if (newest) return train::take_resumed_model(recipe, *newest);
+  train::take_initial_model(recipe);
 }
 
 // Refuses a run that this machine cannot hold, before anything is allocated.
@@ -294,6 +310,7 @@ TrainResult record_end(const config::Recipe& recipe, const checkpoint::RunFolder
 // `ranks` is null if all workers are threads of this process.
 TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks* ranks) {
   const auto vocabulary = data::Vocabulary::load(recipe.data.dir);
+  take_model(recipe, options.restart);
   resolve(recipe, *vocabulary);
   const int workers_here =
       ranks == nullptr ? static_cast<int>(recipe.train.workers) : ranks->members_here();

@@ -127,12 +127,16 @@ void check_sync_fields(const config::Recipe& recipe) {
 config::Recipe load_recipe(const std::filesystem::path& path,
                            std::span<const std::string> overrides) {
   return config::load_recipe(path, overrides, method_sections(), [](const config::Recipe& recipe) {
-    find_architecture(recipe.model.architecture).check(ModelSpec(recipe));
-    check_sync_fields(recipe);
-    find_method(recipe.sync.method).check(recipe);
-    find_optimizer(recipe.optim.method).check(recipe);
-    check_updates(recipe);
+    if (recipe.train.init.empty()) check_choices(recipe);
   });
+}
+
+void check_choices(const config::Recipe& recipe) {
+  find_architecture(recipe.model.architecture).check(ModelSpec(recipe));
+  check_sync_fields(recipe);
+  find_method(recipe.sync.method).check(recipe);
+  find_optimizer(recipe.optim.method).check(recipe);
+  check_updates(recipe);
 }
 
 }  // namespace thinwire::method

@@ -22,9 +22,12 @@ schedule::Rounds rounds_of(const config::Recipe& recipe);
 // explain_recipe.
 config::MethodSections method_sections();
 
-// config::load_recipe with all these sections, and the checks of the chosen architecture, method
-// and optimizer.
+// config::load_recipe with all these sections, and check_choices. If the model comes from elsewhere
+// (train.init), whoever takes it from there calls check_choices.
 config::Recipe load_recipe(const std::filesystem::path& path,
                            std::span<const std::string> overrides);
+
+// The own checks of the chosen architecture, method and optimizer. Throws UsageError.
+void check_choices(const config::Recipe& recipe);
 
 }  // namespace thinwire::method

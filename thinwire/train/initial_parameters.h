@@ -11,10 +11,10 @@
 
 namespace thinwire::train {
 
-// Fills `params`, laid out as recipe.model says, from train.init or at random from run.seed. Throws
-// UsageError naming the fields of [model] in which the model of train.init differs, or if its
-// tokens stand for different text than those of `vocabulary` (null: not compared). A different
-// rope_theta or norm_eps is allowed, with a notice.
+// Fills `params`, laid out as recipe.model says, from train.init, whose model the recipe has taken
+// (train/initial_model.h), or at random from run.seed. Throws UsageError if that model reads
+// different tokens than those of `vocabulary` (null: not compared); says so if the folder has no
+// vocabulary to compare.
 void set_initial_parameters(const config::Recipe& recipe, const data::Vocabulary* vocabulary,
                             tensor::Arena& params);
 

@@ -11,11 +11,11 @@ namespace {
 class RecipeRounds final : public RoundSource {
  public:
   RecipeRounds(const config::Recipe& recipe, uint64_t run, transport::Communicator& communicator,
-               SlotHold& slots)
+               PermitHold& permits)
       : recipe_(recipe),
         run_(run),
         members_(static_cast<int>(recipe.train.workers)),
-        speeds_(recipe, communicator, slots) {}
+        speeds_(recipe, communicator, permits) {}
 
   void restored(int64_t completed) override {
     speeds_.restored(completed, [this](int64_t step) { return at(step); });
@@ -49,8 +49,9 @@ class RecipeRounds final : public RoundSource {
 }  // namespace
 
 std::unique_ptr<RoundSource> recipe_rounds(const config::Recipe& recipe, uint64_t run,
-                                           transport::Communicator& communicator, SlotHold& slots) {
-  return std::make_unique<RecipeRounds>(recipe, run, communicator, slots);
+                                           transport::Communicator& communicator,
+                                           PermitHold& permits) {
+  return std::make_unique<RecipeRounds>(recipe, run, communicator, permits);
 }
 
 }  // namespace thinwire::train

@@ -44,11 +44,12 @@ class RoundSource {
 // Makes a worker's source. All that is passed outlives it.
 using MakeRounds = std::function<std::unique_ptr<RoundSource>(
     const config::Recipe& recipe, uint64_t run, transport::Communicator& communicator,
-    SlotHold& slots)>;
+    PermitHold& permits)>;
 
 // The recipe's: train.workers members with ids from 0 on, whose rows follow from the recipe
 // (open_round.h) and, with sync.shares = "speed", from what they measure.
 std::unique_ptr<RoundSource> recipe_rounds(const config::Recipe& recipe, uint64_t run,
-                                           transport::Communicator& communicator, SlotHold& slots);
+                                           transport::Communicator& communicator,
+                                           PermitHold& permits);
 
 }  // namespace thinwire::train

@@ -1,0 +1,123 @@
+// train.init brings the model that is trained, not its weights alone.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "tests/tiny_run.h"
+#include "thinwire/base/file.h"
+#include "thinwire/config/values.h"
+#include "thinwire/convert/load.h"
+#include "thinwire/launch/train.h"
+
+namespace thinwire::launch {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+class InitialModel : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = test_folder();
+    prepare_tiny_corpus(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  // Of a model unlike the defaults in shape and in what is computed with it.
+  void train_first() {
+    train(tiny_recipe(folder_, {"model.rope_theta=500", "model.norm_eps=0.01", "model.kv_heads=1",
+                                "model.init_std=0.03"}),
+          {});
+  }
+  // Begins with it, and says of the model what the overrides say.
+  config::Recipe tuned(std::vector<std::string> overrides = {}) const {
+    std::vector<std::string> all = {"data.dir=" + (folder_ / "tokens").string(),
+                                    "run.dir=" + (folder_ / "tuned").string(),
+                                    "train.init=" + (folder_ / "run").string(),
+                                    "train.batch=4",
+                                    "train.sequence=16",
+                                    "train.steps=3",
+                                    "log.tensorboard=false"};
+    all.insert(all.end(), overrides.begin(), overrides.end());
+    return method::load_recipe("", all);
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(InitialModel, IsTakenWhereTheRecipeLeavesItOut) {
+  train_first();
+  train(tuned({"model.layers=2", "model.init_std=0.5"}), {});
+  const config::Recipe first = convert::describe_model(folder_ / "run");
+  const config::Recipe second = convert::describe_model(folder_ / "tuned");
+  EXPECT_EQ(second.model.hidden, 32);
+  EXPECT_EQ(second.model.vocab, 258);
+  config::Fields ours, theirs;
+  auto one = first.model, other = second.model;
+  one.describe(ours);
+  other.describe(theirs);
+  for (size_t field = 0; field < ours.all().size(); ++field) {
+    if (ours.all()[field].name == "init_std") continue;
+    EXPECT_EQ(config::print_value(ours.all()[field]), config::print_value(theirs.all()[field]))
+        << ours.all()[field].name;
+  }
+}
+
+TEST_F(InitialModel, ContradictionsNameTheFieldAndBothValues) {
+  train_first();
+  const auto refusal = [&](const std::vector<std::string>& overrides) {
+    return message_of([&] { train(tuned(overrides), {}); });
+  };
+  EXPECT_THAT(refusal({"model.rope_theta=10000", "model.heads=4", "model.hidden=32"}),
+              AllOf(HasSubstr("[train] init"), HasSubstr("rope_theta = 500"),
+                    HasSubstr("(the recipe says 10000"), HasSubstr("heads = 2 (the recipe says 4)"),
+                    HasSubstr("leave these fields out"), Not(HasSubstr("hidden"))));
+  EXPECT_THAT(refusal({"model.norm_eps=1e-5"}), HasSubstr("norm_eps = 0.01"));
+  // 0 asks for what follows from other fields, here the initial model's.
+  EXPECT_EQ(refusal({"model.kv_heads=0", "model.intermediate=0", "model.vocab=0"}), "");
+}
+
+// A check of fields that the recipe leaves out waits for the model that has them.
+TEST_F(InitialModel, ItsFieldsAreWhatTheRecipesAreCheckedWith) {
+  train(tiny_recipe(folder_, {"model.hidden=36", "model.heads=9", "model.kv_heads=3"}), {});
+  EXPECT_EQ(message_of([&] { train(tuned({"model.kv_heads=3"}), {}); }), "");
+}
+
+TEST_F(InitialModel, IsNotNeededByARunThatGoesOn) {
+  train_first();
+  train(tuned({"checkpoint.every=1"}), {});
+  fs::remove_all(folder_ / "run");
+  const TrainResult result = train(tuned({"checkpoint.every=1", "train.steps=5"}), {});
+  EXPECT_EQ(result.outcome, Outcome::kFinished);
+  EXPECT_EQ(result.step, 5);
+}
+
+// Pieces that stand for the same text may still be put together otherwise.
+TEST_F(InitialModel, AVocabularyThatCutsTextElsewhereIsAnother) {
+  config::DataSection data;
+  data.dir = (folder_ / "tokens").string();
+  data.text = {(folder_ / "text.txt").string()};
+  data.document = "line";
+  data.vocabulary_size = 285;
+  data::prepare(data, {.force = true, .threads = 1});
+  train_first();
+
+  const fs::path file = folder_ / "other.model";
+  std::string model = read_text_file(folder_ / "tokens" / "vocabulary.model");
+  // A piece is followed by the tag of its score, which is what merges go by.
+  const size_t at = model.find('\x15', model.find("th"));
+  ASSERT_NE(at, std::string::npos);
+  const float never = -1e6;
+  std::memcpy(&model[at + 1], &never, sizeof(never));
+  write_file(file, model);
+  data.vocabulary_model = file.string();
+  data::prepare(data, {.force = true, .threads = 1});
+  EXPECT_THAT(message_of([&] { train(tuned(), {}); }), HasSubstr("vocabulary_model = "));
+}
+
+}  // namespace
+}  // namespace thinwire::launch

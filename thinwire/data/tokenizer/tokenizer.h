@@ -1,0 +1,58 @@
+// A tokenizer.json, as the tokenizers package (0.19 to 0.23) reads it: text to tokens with equal
+// ids, and tokens back to bytes. Added tokens are found in a text first, special ones included;
+// what a post-processor puts around texts is told, not put there.
+//
+//   text → added tokens → normalizer → added tokens of normalized text → pre-tokenizer → model
+//
+// Everything in the file is read or refused by its name, but for truncation and padding, which are
+// about batches. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "thinwire/data/tokenizer/added_tokens.h"
+#include "thinwire/data/tokenizer/decoding.h"
+#include "thinwire/data/tokenizer/json_part.h"
+#include "thinwire/data/tokenizer/normalizer.h"
+#include "thinwire/data/tokenizer/pre_tokenizer.h"
+#include "thinwire/data/tokenizer/token_model.h"
+
+namespace thinwire::data {
+
+class Tokenizer {
+ public:
+  // The whole file. Throws Error that names what is wrong or not supported, and where.
+  explicit Tokenizer(const JsonPart& file);
+
+  // Invalid UTF-8 is taken for U+FFFD.
+  std::vector<int32_t> encode(std::string_view text) const;
+
+  int32_t size() const { return static_cast<int32_t>(pieces_.size()); }  // ids are below
+  // What a token is called; empty for an id that has no piece.
+  const std::string& name(int32_t token) const { return pieces_[static_cast<size_t>(token)]; }
+  int32_t find(std::string_view name) const;  // -1: there is none
+  // The bytes a token stands for inside a text: none for special tokens.
+  std::string bytes_of(int32_t token) const;
+  bool leading_space() const { return decoding_.leading_space(); }
+  // The token that the post-processor puts before a text; -1: none.
+  int32_t begin() const { return begin_; }
+
+ private:
+  void read_begin(const JsonPart& file);
+  void encode_plain(std::string_view text, bool first, std::vector<int32_t>& out) const;
+
+  std::unique_ptr<const TextNormalizer> normalizer_;   // null: none
+  std::unique_ptr<const PreTokenizer> pre_tokenizer_;  // null: none
+  std::unique_ptr<const TokenModel> model_;
+  std::optional<AddedTokens> added_;
+  Decoding decoding_;
+  std::vector<std::string> pieces_;  // by token, added ones included
+  int32_t begin_ = -1;
+};
+
+}  // namespace thinwire::data

@@ -1,0 +1,145 @@
+#include "thinwire/data/tokenizer/tokenizer_vocabulary.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+#include "thinwire/base/digest.h"
+#include "thinwire/base/error.h"
+#include "thinwire/base/file.h"
+#include "thinwire/data/tokenizer/tokenizer.h"
+
+namespace thinwire::data {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::string_view kHead = "{\"thinwire\": ";
+constexpr std::string_view kEndOfHead = ",\n";
+
+// Names of the tokens that begin and end texts; empty: there is none.
+struct TextEnds {
+  std::string bos;
+  std::string eos;
+};
+
+Json read_beside(const fs::path& file, const char* name) {
+  const fs::path path = file.parent_path() / name;
+  if (!fs::is_regular_file(path)) return Json::object();
+  Json json = Json::parse(read_text_file(path), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) throw Error(fmt::format("{} is not a JSON object", path.string()));
+  return json;
+}
+
+// "<s>", or {"content": "<s>", ...}.
+std::string token_name(const Json& json, const char* key) {
+  Json value = json.value(key, Json());
+  if (value.is_object()) value = value.value("content", Json());
+  return value.is_string() ? value.get<std::string>() : std::string();
+}
+
+// Of an id, or of the first of a list.
+std::string name_of_id(const Tokenizer& tokenizer, Json id) {
+  if (id.is_array() && !id.empty()) id = Json(id[0]);
+  if (!id.is_number_unsigned() || id.get<uint64_t>() >= static_cast<uint64_t>(tokenizer.size())) {
+    return {};
+  }
+  return tokenizer.name(id.get<int32_t>());
+}
+
+TextEnds find_ends(const fs::path& file, const Json& content, const Tokenizer& tokenizer) {
+  const auto kept = content.find("thinwire");
+  if (kept != content.end() && kept->is_object()) {
+    return {token_name(*kept, "bos_token"), token_name(*kept, "eos_token")};
+  }
+  const Json names = read_beside(file, "tokenizer_config.json");
+  const Json ids = read_beside(file, "config.json");
+  TextEnds ends = {token_name(names, "bos_token"), token_name(names, "eos_token")};
+  if (ends.bos.empty()) ends.bos = name_of_id(tokenizer, ids.value("bos_token_id", Json()));
+  if (ends.eos.empty()) ends.eos = name_of_id(tokenizer, ids.value("eos_token_id", Json()));
+  return ends;
+}
+
+std::string kept_text(const std::string& content, const Json& json, const TextEnds& ends) {
+  if (json.contains("thinwire")) return content;
+  const Json head = {{"bos_token", ends.bos}, {"eos_token", ends.eos}};
+  return fmt::format("{}{}{}{}", kHead, head.dump(), kEndOfHead,
+                     content.substr(content.find('{') + 1));
+}
+
+class TokenizerVocabulary final : public Vocabulary {
+ public:
+  TokenizerVocabulary(const fs::path& file, Tokenizer tokenizer, const TextEnds& ends,
+                      std::string kept)
+      : Vocabulary(file, hash_bytes(as_bytes(kept))),
+        tokenizer_(std::move(tokenizer)),
+        bos_(tokenizer_.find(ends.bos)),
+        eos_(tokenizer_.find(ends.eos)),
+        kept_(std::move(kept)) {
+    for (int32_t token = 0; token < tokenizer_.size(); ++token) {
+      pieces_.push_back(tokenizer_.bytes_of(token));
+    }
+  }
+
+  int32_t size() const override { return tokenizer_.size(); }
+  int32_t bos() const override { return bos_; }
+  int32_t eos() const override { return eos_; }
+  int32_t begin() const override { return tokenizer_.begin(); }
+  bool leading_space() const override { return tokenizer_.leading_space(); }
+  bool whole_texts() const override { return true; }
+  const char* kept_name() const override { return kTokenizerFile; }
+  std::string kept_text() const override { return kept_; }
+
+  std::vector<int32_t> encode(std::string_view text) const override {
+    return tokenizer_.encode(text);
+  }
+  std::string piece(int32_t token) const override {
+    check(token);
+    return pieces_[static_cast<size_t>(token)];
+  }
+  std::string name(int32_t token) const override {
+    check(token);
+    return tokenizer_.name(token);
+  }
+  int32_t find(std::string_view name) const override { return tokenizer_.find(name); }
+
+ private:
+  void check(int32_t token) const {
+    if (token >= 0 && token < size()) return;
+    throw Error(fmt::format("token {} is outside the vocabulary of {}", token, size()));
+  }
+
+  Tokenizer tokenizer_;
+  int32_t bos_;
+  int32_t eos_;
+  std::string kept_;
+  std::vector<std::string> pieces_;  // the bytes of each token
+};
+
+}  // namespace
+
+std::unique_ptr<Vocabulary> read_tokenizer_vocabulary(const fs::path& file,
+                                                      const std::string& content) {
+  const Json json = Json::parse(content, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) {
+    throw Error(fmt::format("{} is no JSON object, or a truncated one", file.string()));
+  }
+  Tokenizer tokenizer(JsonPart(json, file.string(), ""));
+  const TextEnds ends = find_ends(file, json, tokenizer);
+  for (const auto& [name, key] : {std::pair{ends.bos, "bos_token"}, {ends.eos, "eos_token"}}) {
+    if (name.empty() || tokenizer.find(name) >= 0) continue;
+    throw Error(fmt::format("{} is \"{}\", which is no token of {}", key, name, file.string()));
+  }
+  return std::make_unique<TokenizerVocabulary>(file, std::move(tokenizer), ends,
+                                               kept_text(content, json, ends));
+}
+
+std::string tokenizer_json_in(const std::string& kept) {
+  const size_t end = kept.find(kEndOfHead);
+  if (!kept.starts_with(kHead) || end == std::string::npos) return kept;
+  return "{" + kept.substr(end + kEndOfHead.size());
+}
+
+}  // namespace thinwire::data

@@ -1,0 +1,80 @@
+#include "thinwire/train/initial_model.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+#include "thinwire/base/error.h"
+#include "thinwire/config/changes.h"
+#include "thinwire/config/values.h"
+#include "thinwire/convert/load.h"
+#include "thinwire/method/registry.h"
+
+namespace thinwire::train {
+namespace {
+
+constexpr std::string_view kModelTable = "model";
+constexpr std::array<std::string_view, 2> kRunsOwn = {"model.init_std", "model.recompute"};
+
+bool is_of_model(const std::string& name, const std::string& architecture) {
+  const std::string_view table = std::string_view(name).substr(0, name.find('.'));
+  return (table == kModelTable || table == architecture) &&
+         std::ranges::find(kRunsOwn, name) == kRunsOwn.end();
+}
+
+// A value of the same field of another recipe.
+void copy_value(const config::Field& from, const config::Field& to) {
+  std::visit([&](auto target) { *target = *std::get<decltype(target)>(from.target); }, to.target);
+}
+
+bool leaves_open(const config::Recipe& recipe, const std::string& name,
+                 const config::Field& field) {
+  const auto* const* count = std::get_if<int64_t*>(&field.target);
+  return !recipe.given.contains(name) || (count != nullptr && **count == 0);
+}
+
+// Takes what the recipe leaves open; returns "model.heads = 8 (the recipe says 4)" for each field
+// that contradicts.
+std::vector<std::string> complete(config::Recipe& recipe, config::Recipe origin) {
+  std::vector<std::string> contradictions;
+  config::visit_fields(
+      recipe, origin,
+      [&](const std::string& name, const config::Field& ours, const config::Field& theirs) {
+        if (!is_of_model(name, origin.model.architecture)) return;
+        if (leaves_open(recipe, name, ours)) return copy_value(theirs, ours);
+        const std::string said = config::print_value(ours);
+        const std::string holds = config::print_value(theirs);
+        if (said == holds) return;
+        contradictions.push_back(fmt::format("{} = {} (the recipe says {})", name, holds, said));
+      });
+  return contradictions;
+}
+
+}  // namespace
+
+void take_initial_model(config::Recipe& recipe) {
+  if (recipe.train.init.empty()) return;
+  const auto contradictions = complete(recipe, convert::describe_model(recipe.train.init));
+  if (!contradictions.empty()) {
+    throw UsageError(
+        fmt::format("[train] init: {} holds a model with {}; leave these fields out, and they are "
+                    "taken from there",
+                    recipe.train.init, fmt::join(contradictions, ", ")));
+  }
+  method::check_choices(recipe);
+}
+
+void take_resumed_model(config::Recipe& recipe, const fs::path& checkpoint) {
+  if (recipe.train.init.empty()) return;
+  complete(recipe, convert::describe_model(checkpoint));
+  method::check_choices(recipe);
+}
+
+}  // namespace thinwire::train
