@@ -1,0 +1,48 @@
+// Runs the fuzz target of ledger records briefly: on the saved corpus, on records of a run, damaged
+// ones, and noise.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <vector>
+
+#include "target.h"
+#include "tests/paths.h"
+#include "thinwire/base/bytes.h"
+#include "thinwire/base/rng.h"
+
+namespace thinwire::membership {
+namespace {
+
+std::vector<Bytes> corpus() {
+  std::vector<Bytes> inputs;
+  for (const auto& file :
+       std::filesystem::directory_iterator(tests::source_file("tests/fuzz/corpus/record"))) {
+    std::ifstream in(file.path(), std::ios::binary);
+    inputs.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+  }
+  std::ranges::sort(inputs);
+  return inputs;
+}
+
+TEST(RecordFuzz, TargetSurvivesTheCorpusDamagedAndNoise) {
+  const std::vector<Bytes> inputs = corpus();
+  ASSERT_FALSE(inputs.empty());
+  Rng rng(6, 1);
+  for (const Bytes& input : inputs) fuzz_record(input.data(), input.size());
+  for (int round = 0; round < 5000; ++round) {
+    Bytes input = inputs[rng.below(inputs.size())];
+    for (uint64_t i = 0; i < rng.below(6) && !input.empty(); ++i) {
+      input[rng.below(input.size())] = static_cast<uint8_t>(rng.bits());
+    }
+    if (rng.below(4) == 0) input.resize(rng.below(input.size() + 1));
+    fuzz_record(input.data(), input.size());
+    for (uint8_t& byte : input) byte = static_cast<uint8_t>(rng.bits());
+    fuzz_record(input.data(), input.size());
+  }
+}
+
+}  // namespace
+}  // namespace thinwire::membership
