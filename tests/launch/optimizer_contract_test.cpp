@@ -64,14 +64,23 @@ void append_renewals(std::vector<Pair>& pairs) {
   add("scale", "Tied", {});
 }
 
+// A method that says it holds less than the optimizer's state has no optimizer, as signSGD.
+bool keeps_optimizer(const Pair& pair) {
+  std::vector<std::string> overrides = pair.overrides();
+  overrides.emplace_back("model.vocab=258");
+  const config::Recipe recipe = method::load_recipe({}, overrides);
+  const auto tensors = method::tensors_of(recipe);
+  const method::StateBytes state = pair.method->state(recipe, tensors);
+  return state.consensus + state.local >= method::optimizer_bytes(recipe, tensors);
+}
+
 std::vector<Pair> all_pairs() {
   std::vector<Pair> pairs;
   for (const method::OptimizerSpec* optimizer : method::all_optimizers()) {
     for (const method::Method* method : method::all_methods()) {
       const Pair pair = {optimizer, method};
       try {
-        method::load_recipe({}, pair.overrides());
-        pairs.push_back(pair);
+        if (keeps_optimizer(pair)) pairs.push_back(pair);
       } catch (const UsageError&) {  // the method has no use for the optimizer
       }
     }
@@ -121,7 +130,7 @@ TEST_P(OptimizerContract, ResumeIsBitwise) {
 
 TEST_P(OptimizerContract, TheStateHeldIsTheStatePredicted) {
   const config::Recipe used = recipe({"model.vocab=258"});
-  const auto tensors = method::tensors_of(used.model);
+  const auto tensors = method::tensors_of(used);
   const method::OptimizerOptions options = method::optimizer_options(used);
   std::set<std::string_view> names;
   for (const TensorSpec& tensor : tensors) {

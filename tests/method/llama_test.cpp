@@ -121,10 +121,10 @@ TEST(LlamaCheck, HeadsMustDivideTheWidth) {
 TEST(Architectures, NameEveryFieldTheyKnowAndGiveEachTensorARole) {
   for (const Architecture* architecture : all_architectures()) {
     EXPECT_EQ(&find_architecture(architecture->name), architecture);
-    const std::string name(architecture->name);
-    ModelSpec model(load_recipe(
-        {}, std::vector{"model.architecture=" + name, std::string("model.vocab=1000")}));
-    EXPECT_EQ(model.own->chosen_by(), "model.architecture") << name;
+    const std::string own(architecture->name);
+    ModelSpec model(
+        load_recipe({}, std::vector{"model.architecture=" + own, std::string("model.vocab=1000")}));
+    EXPECT_EQ(model.own->chosen_by(), "model.architecture") << own;
     config::Fields fields;
     model.describe(fields);
     model.own->describe(fields);

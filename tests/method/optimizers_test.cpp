@@ -54,7 +54,7 @@ TEST(Optimizers, UnknownNamesGetTheListOfKnownOnesAndBlameTheOverride) {
 }
 
 TEST(Optimizers, StateIsWhatTheirPagesSay) {
-  const auto tensors = tensors_of(recipe_with({}).model);
+  const auto tensors = tensors_of(recipe_with({}));
   double matrices = 0, others = 0;
   for (const TensorSpec& tensor : tensors) {
     (tensor.is_hidden_matrix() ? matrices : others) +=

@@ -62,7 +62,7 @@ TEST(RunMemory, OfTheLargestRecipeIsFinite) {
          "model.vocab=16777216", "model.heads=65536", "train.batch=100000000",
          "train.sequence=16777216", "train.workers=4096", "train.threads=1024", "train.steps=1",
          "streaming.fragment_layers=10000", fmt::format("sync.method={}", method->name)});
-    const auto tensors = method::tensors_of(largest.model);
+    const auto tensors = method::tensors_of(largest);
     double exact = 0;
     for (const TensorSpec& tensor : tensors) {
       double count = 1;

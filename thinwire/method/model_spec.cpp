@@ -21,7 +21,7 @@ ModelSpec& ModelSpec::operator=(const ModelSpec& other) {
 }
 
 void set_model(config::Recipe& recipe, const ModelSpec& model) {
-  recipe.model = model;
+  recipe.model = static_cast<const config::ModelSection&>(model);
   recipe.methods[model.architecture] = model.own->clone();
 }
 
