@@ -20,6 +20,9 @@ struct HfArchitecture {
   config::ModelSection (*read)(const HfFields& fields);
   // config.json but for its special tokens; `dtype` by its name in PyTorch.
   HfJson (*print)(const HfConfig& config, const char* dtype);
+  // Whether a folder of another name, which no architecture has, computes the same; null: none
+  // does. Throws as `read`.
+  bool (*is_another)(const HfFields& fields) = nullptr;
 };
 
 std::span<const HfArchitecture* const> all_hf_architectures();

@@ -8,6 +8,7 @@
 #include "thinwire/base/file.h"
 #include "thinwire/base/tensor_view.h"
 #include "thinwire/config/model_section.h"
+#include "thinwire/convert/hf_fields.h"
 
 namespace thinwire::convert {
 
@@ -22,6 +23,8 @@ struct HfConfig {
 // is of no architecture of hf_architectures.h or asks for something Thinwire's model does not
 // compute.
 HfConfig read_hf_config(const fs::path& path);
+// The same of its text; `path` is what errors name.
+HfConfig parse_hf_config(const std::string& text, const fs::path& path);
 
 // The ids of special tokens; none where they are -1.
 struct SpecialTokens {
@@ -30,9 +33,9 @@ struct SpecialTokens {
 };
 
 // The same for writing, readable by both.
-std::string print_hf_config(const HfConfig& config, const SpecialTokens& tokens, DType dtype);
+HfJson print_hf_config(const HfConfig& config, const SpecialTokens& tokens, DType dtype);
 
 // generation_config.json.
-std::string print_generation_config(const SpecialTokens& tokens);
+HfJson print_generation_config(const SpecialTokens& tokens);
 
 }  // namespace thinwire::convert
