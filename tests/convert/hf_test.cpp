@@ -169,9 +169,68 @@ TEST_F(HuggingFace, SentencePieceModelIsCarriedBothWays) {
   EXPECT_THAT(export_hf(dir_ / "imported", dir_ / "exported", DType::kF32), IsEmpty());
   EXPECT_EQ(read_text_file(dir_ / "exported/tokenizer.model"), model);
   const json tokenizer = json::parse(read_text_file(dir_ / "exported/tokenizer_config.json"));
-  EXPECT_EQ(tokenizer["tokenizer_class"], "LlamaTokenizer");
+  EXPECT_EQ(tokenizer["tokenizer_class"], "PreTrainedTokenizerFast");
+  const json pieces = json::parse(read_text_file(dir_ / "exported/tokenizer.json"));
+  EXPECT_EQ(pieces["model"]["type"], "BPE");
+  EXPECT_EQ(pieces["model"]["vocab"].size(), 290);
+  EXPECT_EQ(pieces["added_tokens"].size(), 3) << "unk, bos, eos";
   const json generation = json::parse(read_text_file(dir_ / "exported/generation_config.json"));
   EXPECT_EQ(generation["eos_token_id"], 2);
+}
+
+// What config.json and its neighbours say beyond what Thinwire's models have, nobody trains.
+TEST_F(HuggingFace, AnExportGivesBackTheDescriptionThatCameIn) {
+  config_["max_position_embeddings"] = 4096;
+  config_["eos_token_id"] = {2, 5};
+  config_["pad_token_id"] = 3;
+  config_["initializer_range"] = 0.05;
+  config_["hidden_act"] = "swish";
+  config_["torch_dtype"] = "float16";
+  config_["pretraining_tp"] = 1;
+  write_single();
+  const std::string sampling = R"({"temperature": 0.6, "eos_token_id": [2, 5]})";
+  write_file(hf_ / "generation_config.json", sampling);
+  write_file(hf_ / "README.md", "# A model\n");
+  write_file(hf_ / "chat_template.jinja", "{{ messages }}");
+  import_hf(hf_, dir_ / "imported");
+  std::string recipe = read_text_file(dir_ / "imported" / checkpoint::kRecipeFile);
+  recipe.replace(recipe.find("sequence = 4096"), 15, "sequence = 32");
+  checkpoint::CheckpointWriter writer(dir_ / "run/checkpoints", 10);  // trained on shorter rows
+  writer.write_weights(*load_model(hf_).params);
+  writer.add_text(checkpoint::kRecipeFile, recipe);
+  writer.add_text(kOriginFile, origin_text_of(dir_ / "imported"));
+  checkpoint::CheckpointMeta meta;
+  meta.step = 10;
+  writer.commit(meta, 2);
+
+  export_hf(dir_ / "run", dir_ / "exported", DType::kF32);
+  json exported = json::parse(read_text_file(dir_ / "exported/config.json"));
+  EXPECT_EQ(exported["torch_dtype"], "float32");
+  exported["torch_dtype"] = "float16";
+  for (const auto& [field, value] : config_.items()) EXPECT_EQ(exported[field], value) << field;
+  EXPECT_EQ(json::parse(read_text_file(dir_ / "exported/generation_config.json")),
+            json::parse(sampling));
+  EXPECT_EQ(read_text_file(dir_ / "exported/README.md"), "# A model\n");
+  EXPECT_EQ(read_text_file(dir_ / "exported/chat_template.jinja"), "{{ messages }}");
+}
+
+TEST_F(HuggingFace, AMistralWithoutAWindowIsALlama) {
+  config_["model_type"] = "mistral";
+  config_["architectures"] = {"MistralForCausalLM"};
+  config_["sliding_window"] = nullptr;
+  write_single();
+  import_hf(hf_, dir_ / "imported");
+  expect_same_weights(dir_ / "imported");
+  export_hf(dir_ / "imported", dir_ / "exported", DType::kF32);
+  const json exported = json::parse(read_text_file(dir_ / "exported/config.json"));
+  EXPECT_EQ(exported["model_type"], "mistral");
+  for (const json& window : {json(4096), json()}) {
+    config_["sliding_window"] = window;
+    if (window.is_null()) config_.erase("sliding_window");
+    write_config();
+    fs::remove_all(dir_ / "imported");
+    EXPECT_THAT(import_error(), HasSubstr("sliding_window is"));
+  }
 }
 
 TEST_F(HuggingFace, ARunFolderMeansItsNewestCheckpoint) {

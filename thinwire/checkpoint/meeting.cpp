@@ -31,6 +31,7 @@ bool CheckpointMeeting::arrive(int64_t completed, int worker, const WorkerState&
     pending->writer.write_consensus(state.consensus);
     pending->writer.add_text(kRecipeFile, stamp_.recipe);
     pending->writer.add_file(stamp_.vocabulary);
+    for (const auto& [name, text] : stamp_.texts) pending->writer.add_text(name, text);
   }
   pending->writer.write_worker(worker, state.local, state.in_flight);
 

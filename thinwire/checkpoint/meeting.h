@@ -29,6 +29,7 @@ struct CheckpointStamp {
   std::string recipe;   // resolved TOML
   fs::path vocabulary;  // file to copy
   int64_t tokens_a_step = 0;
+  std::map<std::string, std::string> texts = {};  // further small files, by name
 };
 
 // What one worker hands in. `params` are the shared weights; they and the consensus state are

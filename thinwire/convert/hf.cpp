@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <span>
 
 #include "thinwire/base/error.h"
@@ -14,6 +15,7 @@
 #include "thinwire/convert/hf_config.h"
 #include "thinwire/convert/hf_folder.h"
 #include "thinwire/convert/hf_tokenizer.h"
+#include "thinwire/convert/hf_tokenizer_json.h"
 #include "thinwire/method/architectures.h"
 #include "thinwire/method/registry.h"
 
@@ -21,15 +23,11 @@ namespace thinwire::convert {
 namespace {
 
 constexpr const char* kConfigFile = "config.json";
-constexpr const char* kTokenizerModel = "tokenizer.model";
-
-bool is_sentencepiece(const data::Vocabulary& vocabulary) {
-  return vocabulary.file().extension() != ".json";
-}
 
 std::unique_ptr<data::Vocabulary> load_hf_vocabulary(const fs::path& dir, int64_t rows) {
   std::unique_ptr<data::Vocabulary> vocabulary;
-  for (const char* name : {kTokenizerModel, data::kSentencePieceFile, data::kByteFile}) {
+  for (const char* name :
+       {kTokenizerModel, data::kSentencePieceFile, data::kByteFile, kTokenizerJson}) {
     if (vocabulary == nullptr && fs::exists(dir / name)) {
       vocabulary = data::Vocabulary::load_file(dir / name);
     }
@@ -61,32 +59,6 @@ void require_finite(const fs::path& dir, const tensor::Arena& params) {
   }
 }
 
-SpecialTokens special_tokens(const LoadedModel& loaded) {
-  const data::Vocabulary* vocabulary = loaded.vocabulary.get();
-  if (vocabulary == nullptr) return {};
-  return {loaded.begin >= 0 ? loaded.begin : vocabulary->bos(), vocabulary->eos()};
-}
-
-Notes write_vocabulary(const fs::path& dir, const LoadedModel& loaded) {
-  const data::Vocabulary* vocabulary = loaded.vocabulary.get();
-  if (vocabulary == nullptr) {
-    return {
-        "The source has no vocabulary, so there is no tokenizer and config.json names no BOS or "
-        "EOS."};
-  }
-  if (is_sentencepiece(*vocabulary)) {
-    write_file(dir / kTokenizerModel, read_text_file(vocabulary->file()));
-    write_file(dir / kTokenizerConfigFile,
-               print_tokenizer_config(*vocabulary, loaded.sequence, loaded.begin));
-    return {};
-  }
-  write_file(dir / data::kByteFile, read_text_file(vocabulary->file()));
-  return {
-      fmt::format("The model was trained on plain bytes, so there is no {}: token i < 256 is the "
-                  "byte i, 256 is EOS, 257 is BOS (recorded in {}).",
-                  kTokenizerModel, data::kByteFile)};
-}
-
 // Adds the vocabulary's files to an imported checkpoint.
 Notes add_vocabulary(const fs::path& hf_dir, const LoadedModel& loaded,
                      checkpoint::CheckpointWriter& writer) {
@@ -97,10 +69,10 @@ Notes add_vocabulary(const fs::path& hf_dir, const LoadedModel& loaded,
                     "and trained on data with the same vocabulary.",
                     hf_dir.string(), kTokenizerModel)};
   }
-  const bool pieces = is_sentencepiece(*vocabulary);
-  writer.add_file(vocabulary->file(), pieces ? data::kSentencePieceFile : data::kByteFile);
-  writer.add_text(kTokenizerConfigFile,
-                  print_tokenizer_config(*vocabulary, loaded.sequence, loaded.begin));
+  writer.add_text(vocabulary->kept_name(), vocabulary->kept_text());
+  writer.add_text(
+      kTokenizerConfigFile,
+      print_tokenizer_config(*vocabulary, loaded.sequence, loaded.begin).dump(2) + "\n");
   if (vocabulary->size() == loaded.model.vocab) return {};
   return {
       fmt::format("{} has {} pieces and the model's embedding {} rows: the last {} are assumed to "
@@ -140,6 +112,7 @@ LoadedModel load_hf(const fs::path& hf_dir, const checkpoint::TensorProgress& pr
   LoadedModel loaded;
   loaded.model = config.model;
   loaded.sequence = config.sequence;
+  loaded.origin = read_origin(hf_dir);
   loaded.vocabulary = load_hf_vocabulary(hf_dir, config.model.vocab);
   allocate_params(loaded, hf_dir);
   checkpoint::read_weights(files, *loaded.params, progress);
@@ -159,24 +132,9 @@ Notes import_hf(const fs::path& hf_dir, const fs::path& out_dir,
   writer.write_weights(*loaded.params, writing);
   writer.add_text(checkpoint::kRecipeFile,
                   config::print_recipe(imported_recipe({loaded.model, loaded.sequence, {}})));
+  writer.add_text(kOriginFile, print_origin(loaded.origin));
   Notes notes = add_vocabulary(hf_dir, loaded, writer);
   writer.commit({}, 0);
-  return notes;
-}
-
-Notes export_hf(const fs::path& source, const fs::path& out_dir, DType dtype,
-                const checkpoint::TensorProgress& progress) {
-  checkpoint::require_absent(out_dir);
-  const LoadedModel loaded = load_model(source);
-  const HfConfig config{loaded.model, loaded.sequence, {}};
-  const SpecialTokens tokens = special_tokens(loaded);
-  checkpoint::StagedFolder staged(out_dir);
-  const fs::path& dir = staged.partial();
-  checkpoint::write_weights(dir / "model.safetensors", *loaded.params, dtype, progress);
-  write_file(dir / kConfigFile, print_hf_config(config, tokens, dtype));
-  write_file(dir / "generation_config.json", print_generation_config(tokens));
-  Notes notes = write_vocabulary(dir, loaded);
-  staged.publish();
   return notes;
 }
 

@@ -37,6 +37,11 @@ const HfArchitecture& hf_architecture_of(const HfFields& fields) {
     if (is_named(fields, *architecture)) return *architecture;
     known.push_back(fmt::format("\"{}\"", architecture->model_type));
   }
+  for (const HfArchitecture* architecture : kArchitectures) {
+    if (architecture->is_another != nullptr && architecture->is_another(fields)) {
+      return *architecture;
+    }
+  }
   fields.refuse("model_type is \"{}\"; only {} can be imported", fields.text("model_type", ""),
                 fmt::join(known, ", "));
 }

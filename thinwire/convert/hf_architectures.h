@@ -19,6 +19,9 @@ struct HfArchitecture {
   method::ModelSpec (*read)(const HfFields& fields);
   // config.json without its special tokens; `dtype` is PyTorch's name.
   HfJson (*print)(const HfConfig& config, const char* dtype);
+  // Whether a folder of another name, which no architecture has, computes the same; null: none
+  // does. Throws as `read`.
+  bool (*is_another)(const HfFields& fields) = nullptr;
 };
 
 std::span<const HfArchitecture* const> all_hf_architectures();

@@ -33,7 +33,11 @@ HfJson special_ids(const SpecialTokens& tokens) {
 }  // namespace
 
 HfConfig read_hf_config(const fs::path& path) {
-  const HfJson json = HfJson::parse(read_text_file(path), nullptr, /*allow_exceptions=*/false);
+  return parse_hf_config(read_text_file(path), path);
+}
+
+HfConfig parse_hf_config(const std::string& text, const fs::path& path) {
+  const HfJson json = HfJson::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) {
     throw Error(fmt::format("cannot import {}: it is not a JSON object", path.string()));
   }
@@ -47,15 +51,13 @@ HfConfig read_hf_config(const fs::path& path) {
   return result;
 }
 
-std::string print_hf_config(const HfConfig& config, const SpecialTokens& tokens, DType dtype) {
+HfJson print_hf_config(const HfConfig& config, const SpecialTokens& tokens, DType dtype) {
   HfJson json = hf_architecture_of(config.model)
                     .print(config, dtype == DType::kBf16 ? "bfloat16" : "float32");
   json.update(special_ids(tokens));
-  return json.dump(2) + "\n";
+  return json;
 }
 
-std::string print_generation_config(const SpecialTokens& tokens) {
-  return special_ids(tokens).dump(2) + "\n";
-}
+HfJson print_generation_config(const SpecialTokens& tokens) { return special_ids(tokens); }
 
 }  // namespace thinwire::convert

@@ -7,6 +7,7 @@
 
 #include "thinwire/base/file.h"
 #include "thinwire/base/tensor_view.h"
+#include "thinwire/convert/hf_fields.h"
 #include "thinwire/method/model_spec.h"
 
 namespace thinwire::convert {
@@ -21,6 +22,8 @@ struct HfConfig {
 // Throws Error naming the file, the field, its value and what would be right if the architecture is
 // not in hf_architectures.h or asks for something that Thinwire's model does not compute.
 HfConfig read_hf_config(const fs::path& path);
+// The same of its text; `path` is what errors name.
+HfConfig parse_hf_config(const std::string& text, const fs::path& path);
 
 // The ids of special tokens; -1: none.
 struct SpecialTokens {
@@ -29,9 +32,9 @@ struct SpecialTokens {
 };
 
 // Prints a config.json that both versions can read.
-std::string print_hf_config(const HfConfig& config, const SpecialTokens& tokens, DType dtype);
+HfJson print_hf_config(const HfConfig& config, const SpecialTokens& tokens, DType dtype);
 
 // generation_config.json.
-std::string print_generation_config(const SpecialTokens& tokens);
+HfJson print_generation_config(const SpecialTokens& tokens);
 
 }  // namespace thinwire::convert

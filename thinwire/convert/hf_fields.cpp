@@ -13,6 +13,8 @@ const HfJson* HfFields::find(const char* key) const {
   return found == json_.end() || found->is_null() ? nullptr : &*found;
 }
 
+bool HfFields::has(const char* key) const { return json_.contains(key); }
+
 std::optional<int64_t> HfFields::find_count(const char* key, int64_t max) const {
   const HfJson* value = find(key);
   if (value == nullptr) return std::nullopt;

@@ -31,6 +31,8 @@ class HfFields {
   }
 
   const HfJson* find(const char* key) const;
+  // Whether the field is there, be it as null.
+  bool has(const char* key) const;
   // Each refuses a value of the wrong type; counts must be from 1 to max.
   std::optional<int64_t> find_count(const char* key, int64_t max) const;
   int64_t count(const char* key, int64_t max) const;

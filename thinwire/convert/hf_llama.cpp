@@ -36,8 +36,8 @@ void check_features(const HfFields& config) {
     if (config.flag(key)) config.refuse("{} is true; Thinwire's Llama has no biases", key);
   }
   const std::string activation = config.text("hidden_act", "silu");
-  if (activation != "silu") {
-    config.refuse("hidden_act is \"{}\"; only \"silu\" is supported", activation);
+  if (activation != "silu" && activation != "swish") {  // two names of one function
+    config.refuse("hidden_act is \"{}\"; only \"silu\" (or \"swish\") is supported", activation);
   }
   if (config.find("quantization_config") != nullptr) {
     config.refuse("quantization_config is set; only F32, F16 and BF16 weights can be imported");
@@ -114,6 +114,18 @@ method::ModelSpec read(const HfFields& config) {
   return model;
 }
 
+// Mistral's models (Jiang et al. 2023, arXiv 2310.06825) are Llamas but for their window, which
+// config.json has to switch off: left out, it is 4096 tokens.
+bool is_mistral(const HfFields& config) {
+  if (config.text("model_type", "") != "mistral") return false;
+  if (!config.has("sliding_window") || config.find("sliding_window") != nullptr) {
+    config.refuse("sliding_window is {}; only null, attention to all tokens, is supported",
+                  config.has("sliding_window") ? config.find("sliding_window")->dump()
+                                               : "left out, which means 4096");
+  }
+  return true;
+}
+
 HfJson print(const HfConfig& config, const char* dtype) {
   const method::ModelSpec& model = config.model;
   const auto& llama = model.options<method::LlamaOptions>();
@@ -151,6 +163,7 @@ const HfArchitecture kHfLlama = {
     .class_name = "LlamaForCausalLM",
     .read = read,
     .print = print,
+    .is_another = is_mistral,
 };
 
 }  // namespace thinwire::convert

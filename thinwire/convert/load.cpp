@@ -16,7 +16,7 @@ namespace thinwire::convert {
 namespace {
 
 std::unique_ptr<data::Vocabulary> load_vocabulary(const fs::path& checkpoint) {
-  for (const char* name : {data::kSentencePieceFile, data::kByteFile}) {
+  for (const char* name : {data::kSentencePieceFile, data::kByteFile, data::kTokenizerFile}) {
     if (fs::exists(checkpoint / name)) return data::Vocabulary::load_file(checkpoint / name);
   }
   return nullptr;
@@ -40,6 +40,13 @@ config::Recipe describe_checkpoint(const fs::path& folder) {
   return recipe;
 }
 
+// What is put before texts where nothing was before, stays nothing.
+int32_t trained_begin(const LoadedModel& loaded) {
+  const bool nothing =
+      !loaded.origin.empty() && origin_begin_token(loaded.origin, *loaded.vocabulary) < 0;
+  return nothing ? -1 : loaded.vocabulary->eos();
+}
+
 LoadedModel load_checkpoint(const checkpoint::CheckpointReader& reader) {
   const fs::path& folder = reader.folder();
   const config::Recipe recipe = parse_recipe_of(folder, reader.recipe_text());
@@ -47,10 +54,10 @@ LoadedModel load_checkpoint(const checkpoint::CheckpointReader& reader) {
   loaded.model = method::ModelSpec(recipe);
   loaded.sequence = recipe.train.sequence;
   loaded.vocabulary = load_vocabulary(folder);
+  loaded.origin = load_origin(folder);
   if (loaded.vocabulary != nullptr) {
-    const bool imported = reader.meta().step == 0;
-    loaded.begin =
-        imported ? read_begin_token(folder, *loaded.vocabulary) : loaded.vocabulary->eos();
+    loaded.begin = reader.meta().step == 0 ? read_begin_token(folder, *loaded.vocabulary)
+                                           : trained_begin(loaded);
   }
   fill_vocab(loaded.model, loaded.vocabulary.get());
   allocate_params(loaded, folder);

@@ -7,6 +7,7 @@
 
 #include "thinwire/base/file.h"
 #include "thinwire/config/recipe.h"
+#include "thinwire/convert/hf_origin.h"
 #include "thinwire/data/vocabulary.h"
 #include "thinwire/method/model_spec.h"
 #include "thinwire/tensor/storage/arena.h"
@@ -20,6 +21,7 @@ struct LoadedModel {
   std::unique_ptr<tensor::Arena> params;
   std::unique_ptr<data::Vocabulary> vocabulary;  // null when the folder has none
   int32_t begin = -1;                            // the token with which texts begin; -1: none
+  HfOrigin origin;                               // of the Hugging Face folder it is from, if any
 };
 
 // Allocates layout and params of loaded.model, without initialising them. Throws UsageError naming
@@ -27,9 +29,10 @@ struct LoadedModel {
 void allocate_params(LoadedModel& loaded, const fs::path& origin);
 
 // Texts begin as they did in training. Thinwire's training ends every document with EOS, so a text
-// begins after an EOS, and `begin` is EOS for models trained here. With weights from elsewhere,
-// texts begin as their folder says (convert/hf_tokenizer.h). Throws Error naming the folder if it
-// is none of the three or is damaged.
+// begins after an EOS, and `begin` is EOS for models trained here, unless it came from a Hugging
+// Face folder that puts nothing before texts. With weights from elsewhere, texts begin as their
+// folder says (convert/hf_tokenizer.h). Throws Error naming the folder if it is none of the three
+// or is damaged.
 LoadedModel load_model(const fs::path& path);
 
 // What such a folder says of its model, without reading the weights: a recipe whose [model], and

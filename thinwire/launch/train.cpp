@@ -269,11 +269,13 @@ void begin_recording(std::optional<Recording>& recording, const config::Recipe& 
   }
   const bool anew = !from.resume && fs::exists(folder.log());
   const checkpoint::BestLoss best = best_checkpoint(folder, from.first_step, recipe.eval.watch);
+  const fs::path resumed = from.resume ? from.resume->folder() : fs::path();
   recording.emplace(
       recipe, folder, from.first_step, stop,
       checkpoint::CheckpointStamp{from.run_id, corpus.digests, from.ended_at, recipe.sync.method,
                                   config::print_recipe(recipe), vocabulary_file,
-                                  recipe.train.batch * recipe.train.sequence});
+                                  recipe.train.batch * recipe.train.sequence,
+                                  train::origin_files(recipe, resumed)});
   if (from.resume) {
     recording->recorder.message(
         from.first_step,

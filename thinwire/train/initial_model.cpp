@@ -14,6 +14,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/config/changes.h"
 #include "thinwire/config/values.h"
+#include "thinwire/convert/hf_origin.h"
 #include "thinwire/convert/load.h"
 #include "thinwire/method/registry.h"
 
@@ -75,6 +76,15 @@ void take_resumed_model(config::Recipe& recipe, const fs::path& checkpoint) {
   if (recipe.train.init.empty()) return;
   complete(recipe, convert::describe_model(checkpoint));
   method::check_choices(recipe);
+}
+
+std::map<std::string, std::string> origin_files(const config::Recipe& recipe,
+                                                const fs::path& checkpoint) {
+  const fs::path source = checkpoint.empty() ? fs::path(recipe.train.init) : checkpoint;
+  if (source.empty()) return {};
+  std::string text = convert::origin_text_of(source);
+  if (text.empty()) return {};
+  return {{convert::kOriginFile, std::move(text)}};
 }
 
 }  // namespace thinwire::train

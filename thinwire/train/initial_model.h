@@ -2,6 +2,9 @@
 // architecture leave out is the initial model's, and what they say must agree with it.
 #pragma once
 
+#include <map>
+#include <string>
+
 #include "thinwire/base/file.h"
 #include "thinwire/config/recipe.h"
 
@@ -18,5 +21,10 @@ void take_initial_model(config::Recipe& recipe);
 // The same for a run that goes on: by the checkpoint it goes on from. What contradicts stays, for
 // checkpoint::check_resume to judge.
 void take_resumed_model(config::Recipe& recipe, const fs::path& checkpoint);
+
+// Files, by name, that checkpoints of the run keep of the Hugging Face folder its model is from
+// (convert/hf_origin.h). checkpoint: the one it goes on from; empty: it begins.
+std::map<std::string, std::string> origin_files(const config::Recipe& recipe,
+                                                const fs::path& checkpoint);
 
 }  // namespace thinwire::train

@@ -1,0 +1,174 @@
+// Writing Hugging Face folders.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "thinwire/checkpoint/staged_folder.h"
+#include "thinwire/checkpoint/weights.h"
+#include "thinwire/convert/hf.h"
+#include "thinwire/convert/hf_config.h"
+#include "thinwire/convert/hf_origin.h"
+#include "thinwire/convert/hf_tokenizer.h"
+#include "thinwire/convert/hf_tokenizer_json.h"
+
+namespace thinwire::convert {
+namespace {
+
+constexpr const char* kConfigFile = "config.json";
+constexpr const char* kGenerationFile = "generation_config.json";
+constexpr std::array kTypeNames = {"torch_dtype", "dtype"};  // of transformers 4 and 5
+// What goes out as it came in, whatever was trained.
+constexpr std::array kUntouched = {
+    "chat_template.jinja", "chat_template.json", "README.md", "LICENSE", "LICENSE.txt", "NOTICE"};
+
+SpecialTokens special_tokens(const data::Vocabulary* vocabulary, int32_t begin) {
+  if (vocabulary == nullptr) return {};
+  return {begin >= 0 ? begin : vocabulary->bos(), vocabulary->eos()};
+}
+
+bool names(const HfJson& ids, int32_t id) {
+  if (ids.is_array()) return std::ranges::find(ids, HfJson(id)) != ids.end();
+  return ids == id;
+}
+
+// How a model leaves, beside how it came in.
+class Description {
+ public:
+  Description(const LoadedModel& loaded, DType dtype)
+      : loaded_(loaded), now_{loaded.model, loaded.sequence, {}}, dtype_(dtype) {
+    const auto config = loaded.origin.find(kConfigFile);
+    if (config == loaded.origin.end()) return;
+    origin_ = config->second;
+    before_ = parse_hf_config(origin_, kConfigFile);
+    now_.model.init_std = before_.model.init_std;  // what no weight was drawn with
+    now_.sequence = std::max(now_.sequence, before_.sequence);
+    if (loaded.vocabulary != nullptr) {
+      begin_before_ = origin_begin_token(loaded.origin, *loaded.vocabulary);
+    }
+  }
+
+  HfJson config() const {
+    const SpecialTokens tokens = special_tokens(loaded_.vocabulary.get(), loaded_.begin);
+    HfJson now = print_hf_config(now_, tokens, dtype_);
+    if (origin_.empty()) return now;
+    const SpecialTokens tokens_before = special_tokens(loaded_.vocabulary.get(), begin_before_);
+    HfJson before = print_hf_config(before_, tokens_before, dtype_);
+    const HfJson origin = HfJson::parse(origin_);
+    keep_type(origin, before, now);
+    if (loaded_.vocabulary == nullptr) return merged(before, now);
+    // Ids that are not the vocabulary's were never right.
+    if (!names(origin.value("bos_token_id", HfJson()), tokens_before.bos)) {
+      before.erase("bos_token_id");
+    }
+    if (!names(origin.value("eos_token_id", HfJson()), tokens_before.eos)) {
+      before.erase("eos_token_id");
+    }
+    return merged(before, now);
+  }
+
+  std::string generation(const HfJson& config) const {
+    const SpecialTokens now = special_tokens(loaded_.vocabulary.get(), loaded_.begin);
+    const auto origin = loaded_.origin.find(kGenerationFile);
+    if (origin != loaded_.origin.end()) {
+      const SpecialTokens before = special_tokens(loaded_.vocabulary.get(), begin_before_);
+      return merge_json(origin->second, print_generation_config(before),
+                        print_generation_config(now));
+    }
+    HfJson json = print_generation_config(now);
+    for (auto& [name, id] : json.items()) id = config.value(name, HfJson());
+    return json.dump(2) + "\n";
+  }
+
+  TokenizerUse use_before() const { return {begin_before_, before_.sequence}; }
+  TokenizerUse use_now() const { return {loaded_.begin, now_.sequence}; }
+
+ private:
+  // With the fields that the file left to transformers' defaults, which its versions read
+  // otherwise.
+  HfJson merged(const HfJson& before, const HfJson& now) const {
+    HfJson config = HfJson::parse(merge_json(origin_, before, now));
+    for (const auto& [name, value] : now.items()) {
+      if (!config.contains(name)) config[name] = value;
+    }
+    return config;
+  }
+
+  // The number format is always that of the weights written, under the names that came in.
+  static void keep_type(const HfJson& origin, HfJson& before, HfJson& now) {
+    const bool named =
+        std::ranges::any_of(kTypeNames, [&](auto key) { return origin.contains(key); });
+    for (const char* key : kTypeNames) {
+      before.erase(key);
+      if (named && !origin.contains(key)) now.erase(key);
+    }
+  }
+
+  const LoadedModel& loaded_;
+  std::string origin_;  // config.json as it came in; empty: the model is from no folder
+  HfConfig before_;
+  HfConfig now_;
+  int32_t begin_before_ = -1;
+  DType dtype_;
+};
+
+Notes write_byte_vocabulary(const fs::path& dir, const data::Vocabulary& vocabulary) {
+  write_file(dir / data::kByteFile, read_text_file(vocabulary.file()));
+  return {
+      fmt::format("The model was trained on plain bytes, so there is no {}: token i < 256 is the "
+                  "byte i, 256 is EOS, 257 is BOS (written down in {}).",
+                  kTokenizerModel, data::kByteFile)};
+}
+
+// The files of a tokenizer that came in and was not read.
+Notes write_unread_tokenizer(const fs::path& dir, const HfOrigin& origin) {
+  if (!origin.contains(kTokenizerJson)) {
+    return {
+        "The source has no vocabulary, so there is no tokenizer and config.json names no BOS or "
+        "EOS."};
+  }
+  for (const char* name :
+       {kTokenizerJson, kTokenizerConfigFile, "special_tokens_map.json", "added_tokens.json"}) {
+    if (const auto file = origin.find(name); file != origin.end()) {
+      write_file(dir / name, file->second);
+    }
+  }
+  return {};
+}
+
+Notes write_vocabulary(const fs::path& dir, const LoadedModel& loaded,
+                       const Description& description) {
+  if (loaded.vocabulary == nullptr) return write_unread_tokenizer(dir, loaded.origin);
+  if (loaded.vocabulary->kept_name() == std::string(data::kByteFile)) {
+    return write_byte_vocabulary(dir, *loaded.vocabulary);
+  }
+  return write_tokenizer(dir, *loaded.vocabulary, loaded.origin, description.use_before(),
+                         description.use_now());
+}
+
+}  // namespace
+
+Notes export_hf(const fs::path& source, const fs::path& out_dir, DType dtype,
+                const checkpoint::TensorProgress& progress) {
+  checkpoint::require_absent(out_dir);
+  const LoadedModel loaded = load_model(source);
+  const Description description(loaded, dtype);
+  checkpoint::StagedFolder staged(out_dir);
+  const fs::path& dir = staged.partial();
+  checkpoint::write_weights(dir / "model.safetensors", *loaded.params, dtype, progress);
+  const HfJson config = description.config();
+  write_file(dir / kConfigFile, config.dump(2) + "\n");
+  write_file(dir / kGenerationFile, description.generation(config));
+  for (const char* name : kUntouched) {
+    if (const auto file = loaded.origin.find(name); file != loaded.origin.end()) {
+      write_file(dir / name, file->second);
+    }
+  }
+  Notes notes = write_vocabulary(dir, loaded, description);
+  staged.publish();
+  return notes;
+}
+
+}  // namespace thinwire::convert

@@ -1,0 +1,203 @@
+#include "thinwire/convert/hf_tokenizer_json.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "thinwire/base/file.h"
+#include "thinwire/data/sentencepiece_model.h"
+#include "thinwire/data/utf8.h"
+
+namespace thinwire::convert {
+namespace {
+
+using data::PieceKind;
+using data::SentencePieceModel;
+using Json = HfJson;
+
+constexpr const char* kSpaceMark = "\xE2\x96\x81";  // U+2581
+// Below every path of other pieces, so that text that spells a special piece is never taken for it.
+constexpr double kNeverChosen = -1e6;
+
+Json regex(const char* pattern) { return {{"Regex", pattern}}; }
+Json text(const char* pattern) { return {{"String", pattern}}; }
+Json replace(Json pattern, const char* content) {
+  return {{"type", "Replace"}, {"pattern", std::move(pattern)}, {"content", content}};
+}
+
+std::string base64(std::string_view bytes) {
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  for (size_t at = 0; at < bytes.size(); at += 3) {
+    uint32_t group = 0;
+    const size_t count = std::min<size_t>(3, bytes.size() - at);
+    for (size_t i = 0; i < 3; ++i) {
+      group = group << 8 | (i < count ? static_cast<uint8_t>(bytes[at + i]) : 0u);
+    }
+    for (size_t i = 0; i < 4; ++i) out += i <= count ? kDigits[group >> (18 - 6 * i) & 63] : '=';
+  }
+  return out;
+}
+
+Json normalizer(const SentencePieceModel& model) {
+  Json steps = Json::array();
+  if (!model.normalization.empty()) {
+    steps.push_back(
+        {{"type", "Precompiled"}, {"precompiled_charsmap", base64(model.normalization)}});
+  }
+  if (model.single_spaces) {
+    steps.push_back(replace(regex("^ +| +$"), ""));
+    steps.push_back(replace(regex(" {2,}"), " "));
+  }
+  if (model.leading_space) steps.push_back({{"type", "Prepend"}, {"prepend", " "}});
+  if (model.mark_spaces) steps.push_back(replace(text(" "), kSpaceMark));
+  return {{"type", "Sequence"}, {"normalizers", std::move(steps)}};
+}
+
+Json decoder(const SentencePieceModel& model) {
+  Json steps = Json::array();
+  if (model.mark_spaces) steps.push_back(replace(text(kSpaceMark), " "));
+  steps.push_back({{"type", "ByteFallback"}});
+  steps.push_back({{"type", "Fuse"}});
+  if (model.leading_space) {
+    steps.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
+  }
+  return {{"type", "Sequence"}, {"decoders", std::move(steps)}};
+}
+
+bool is_special(PieceKind kind) {
+  return kind == PieceKind::kUnknown || kind == PieceKind::kControl;
+}
+
+Json added_tokens(const SentencePieceModel& model) {
+  Json tokens = Json::array();
+  for (size_t id = 0; id < model.pieces.size(); ++id) {
+    const auto& [content, score, kind] = model.pieces[id];
+    if (!is_special(kind) && kind != PieceKind::kUserDefined) continue;
+    std::string written = content;
+    for (size_t at = 0; kind == PieceKind::kUserDefined && at < written.size(); ++at) {
+      if (written.compare(at, 3, kSpaceMark) == 0) written.replace(at, 3, " ");
+    }
+    tokens.push_back({{"id", id},
+                      {"content", written},
+                      {"single_word", false},
+                      {"lstrip", false},
+                      {"rstrip", false},
+                      {"normalized", false},
+                      {"special", is_special(kind)}});
+  }
+  return tokens;
+}
+
+// Every way to divide a piece into two that are there too, best piece first.
+Json merges(const SentencePieceModel& model) {
+  std::unordered_map<std::string_view, size_t> ids;
+  for (size_t id = 0; id < model.pieces.size(); ++id) {
+    if (model.pieces[id].kind == PieceKind::kNormal) ids.emplace(model.pieces[id].text, id);
+  }
+  struct Merge {
+    float score;
+    size_t left, right;
+  };
+  std::vector<Merge> all;
+  for (const auto& [piece, id] : ids) {
+    for (size_t at = data::utf8_step(piece).bytes; at < piece.size();
+         at += data::utf8_step(piece.substr(at)).bytes) {
+      const auto left = ids.find(piece.substr(0, at));
+      const auto right = ids.find(piece.substr(at));
+      if (left == ids.end() || right == ids.end()) continue;
+      all.push_back({model.pieces[id].score, left->second, right->second});
+    }
+  }
+  std::ranges::sort(all, {}, [](const Merge& merge) {
+    return std::tuple(-merge.score, merge.left, merge.right);
+  });
+  Json list = Json::array();
+  for (const Merge& merge : all) {
+    list.push_back(Json::array({model.pieces[merge.left].text, model.pieces[merge.right].text}));
+  }
+  return list;
+}
+
+std::string unknown_name(const SentencePieceModel& model) {
+  const auto found =
+      std::ranges::find(model.pieces, PieceKind::kUnknown, &SentencePieceModel::Piece::kind);
+  return found == model.pieces.end() ? std::string() : found->text;
+}
+
+Json bpe(const SentencePieceModel& model) {
+  // A map sorted by text, for the ordered one looks through all keys before each that it adds.
+  nlohmann::json vocab = nlohmann::json::object();
+  for (size_t id = 0; id < model.pieces.size(); ++id) vocab[model.pieces[id].text] = id;
+  return {{"type", "BPE"},
+          {"dropout", nullptr},
+          {"unk_token", unknown_name(model)},
+          {"continuing_subword_prefix", nullptr},
+          {"end_of_word_suffix", nullptr},
+          {"fuse_unk", true},
+          {"byte_fallback", model.byte_fallback},
+          {"ignore_merges", false},
+          {"vocab", vocab},
+          {"merges", merges(model)}};
+}
+
+Json unigram(const SentencePieceModel& model) {
+  Json vocab = Json::array();
+  Json unknown;
+  for (size_t id = 0; id < model.pieces.size(); ++id) {
+    const auto& [content, score, kind] = model.pieces[id];
+    const bool in_text = kind == PieceKind::kNormal || kind == PieceKind::kUserDefined;
+    vocab.push_back(Json::array({content, in_text ? static_cast<double>(score) : kNeverChosen}));
+    if (kind == PieceKind::kUnknown) unknown = id;
+  }
+  return {{"type", "Unigram"},
+          {"unk_id", unknown},
+          {"vocab", std::move(vocab)},
+          {"byte_fallback", model.byte_fallback}};
+}
+
+}  // namespace
+
+HfJson print_post_processor(const data::Vocabulary& vocabulary, int32_t begin) {
+  if (begin < 0) return nullptr;
+  const std::string name = vocabulary.name(begin);
+  const auto put = [&](int type) -> Json {
+    return {{"SpecialToken", {{"id", name}, {"type_id", type}}}};
+  };
+  const auto sequence = [](const char* id, int type) -> Json {
+    return {{"Sequence", {{"id", id}, {"type_id", type}}}};
+  };
+  Json tokens;
+  tokens[name] = {{"id", name}, {"ids", Json::array({begin})}, {"tokens", Json::array({name})}};
+  return {{"type", "TemplateProcessing"},
+          {"single", Json::array({put(0), sequence("A", 0)})},
+          {"pair", Json::array({put(0), sequence("A", 0), put(1), sequence("B", 1)})},
+          {"special_tokens", std::move(tokens)}};
+}
+
+std::optional<std::string> print_tokenizer_json(const data::Vocabulary& vocabulary, int32_t begin,
+                                                const HfJson& further) {
+  using Type = SentencePieceModel::Type;
+  const SentencePieceModel model =
+      data::parse_sentencepiece(read_text_file(vocabulary.file()), vocabulary.file().string());
+  if (model.type == Type::kWord || model.type == Type::kChar || model.space_behind) return {};
+  Json added = added_tokens(model);
+  added.insert(added.end(), further.begin(), further.end());
+  const Json json = {{"version", "1.0"},
+                     {"truncation", nullptr},
+                     {"padding", nullptr},
+                     {"added_tokens", std::move(added)},
+                     {"normalizer", normalizer(model)},
+                     {"pre_tokenizer", nullptr},
+                     {"post_processor", print_post_processor(vocabulary, begin)},
+                     {"decoder", decoder(model)},
+                     {"model", model.type == Type::kBpe ? bpe(model) : unigram(model)}};
+  return json.dump() + "\n";
+}
+
+}  // namespace thinwire::convert
