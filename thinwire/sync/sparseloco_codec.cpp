@@ -147,7 +147,7 @@ Result<void> SparseLocoCodec::sum(std::span<const transport::Delivery> deliverie
   return {};
 }
 
-Result<void> SparseCodec::decode(std::span<const uint8_t> payload, const codec::PayloadId& id,
+Result<void> SparseLocoCodec::decode(std::span<const uint8_t> payload, const codec::PayloadId& id,
                                  codec::SparseMessage& message) const {
   const auto body = codec::open_payload(payload, id);
   if (!body) return tl::unexpected(body.error());
@@ -155,7 +155,7 @@ Result<void> SparseCodec::decode(std::span<const uint8_t> payload, const codec::
   return done ? message.decode(0, segments_.size()) : done;
 }
 
-Result<void> SparseCodec::put_back(const Bytes& payload, const codec::PayloadId& id) {
+Result<void> SparseLocoCodec::put_back(const Bytes& payload, const codec::PayloadId& id) {
   if (received_.empty()) received_.emplace_back(shapes_, kFormat);
   auto done = decode(payload, id, received_.front());
   if (!done) return done;
