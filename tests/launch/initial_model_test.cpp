@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/errors.h"
 #include "tests/tiny_run.h"
 #include "thinwire/base/file.h"
 #include "thinwire/config/values.h"
@@ -70,7 +71,7 @@ TEST_F(InitialModel, IsTakenWhereTheRecipeLeavesItOut) {
 TEST_F(InitialModel, ContradictionsNameTheFieldAndBothValues) {
   train_first();
   const auto refusal = [&](const std::vector<std::string>& overrides) {
-    return message_of([&] { train(tuned(overrides), {}); });
+    return tests::error_of([&] { train(tuned(overrides), {}); });
   };
   EXPECT_THAT(refusal({"model.rope_theta=10000", "model.heads=4", "model.hidden=32"}),
               AllOf(HasSubstr("[train] init"), HasSubstr("rope_theta = 500"),
@@ -78,13 +79,14 @@ TEST_F(InitialModel, ContradictionsNameTheFieldAndBothValues) {
                     HasSubstr("leave these fields out"), Not(HasSubstr("hidden"))));
   EXPECT_THAT(refusal({"model.norm_eps=1e-5"}), HasSubstr("norm_eps = 0.01"));
   // 0 asks for what follows from other fields, here the initial model's.
-  EXPECT_EQ(refusal({"model.kv_heads=0", "model.intermediate=0", "model.vocab=0"}), "");
+  EXPECT_EQ(refusal({"model.kv_heads=0", "model.intermediate=0", "model.vocab=0"}),
+            tests::kNoError);
 }
 
 // A check of fields that the recipe leaves out waits for the model that has them.
 TEST_F(InitialModel, ItsFieldsAreWhatTheRecipesAreCheckedWith) {
   train(tiny_recipe(folder_, {"model.hidden=36", "model.heads=9", "model.kv_heads=3"}), {});
-  EXPECT_EQ(message_of([&] { train(tuned({"model.kv_heads=3"}), {}); }), "");
+  EXPECT_EQ(tests::error_of([&] { train(tuned({"model.kv_heads=3"}), {}); }), tests::kNoError);
 }
 
 TEST_F(InitialModel, IsNotNeededByARunThatGoesOn) {
@@ -116,7 +118,7 @@ TEST_F(InitialModel, AVocabularyThatCutsTextElsewhereIsAnother) {
   write_file(file, model);
   data.vocabulary_model = file.string();
   data::prepare(data, {.force = true, .threads = 1});
-  EXPECT_THAT(message_of([&] { train(tuned(), {}); }), HasSubstr("vocabulary_model = "));
+  EXPECT_THAT(tests::error_of([&] { train(tuned(), {}); }), HasSubstr("vocabulary_model = "));
 }
 
 }  // namespace

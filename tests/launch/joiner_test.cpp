@@ -50,7 +50,7 @@ class JoinedRun {
  public:
   JoinedRun(const config::Recipe& recipe, int64_t from)
       : recipe_(recipe),
-        layout_(method::tensors_of(recipe.model)),
+        layout_(method::tensors_of(recipe)),
         from_(from),
         entry_(next_round(recipe, from)),
         communicators_(transport::make_local_communicators(kMembers + 1)) {
@@ -149,7 +149,7 @@ class LossyCommunicator final : public PassingCommunicator {
 
 // The weights at the end; members agree after every synchronisation on the way.
 Snapshot train_with_losses(const config::Recipe& recipe, const LossyCommunicator::Leaves& leaves) {
-  const tensor::Layout layout(method::tensors_of(recipe.model));
+  const tensor::Layout layout(method::tensors_of(recipe));
   const auto members = static_cast<int>(recipe.train.workers);
   const auto round_at = [&](int64_t step) { return train::open_round(recipe, 1, members, step); };
   Members all;

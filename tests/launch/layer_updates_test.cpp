@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/errors.h"
 #include "tests/launch/copied_run.h"
 #include "tests/paths.h"
 #include "tests/tiny_run.h"
@@ -66,7 +67,7 @@ TEST_F(LayerUpdates, AGradientThatIsNotFiniteEndsTheRunWithTheLastCheckpointWhol
   const std::vector<std::string> fields = {
       "optim.clip=0",   "optim.lr=1e6",       "schedule.warmup=0", "schedule.kind=constant",
       "train.steps=50", "checkpoint.every=1", "train.update=layer"};
-  EXPECT_THAT(message_of([&] { run(fields); }), HasSubstr("lower optim.lr"));
+  EXPECT_THAT(tests::error_of([&] { run(fields); }), HasSubstr("lower optim.lr"));
 }
 
 }  // namespace

@@ -171,7 +171,7 @@ TEST_P(Operations, AreWhatStrategiesStartAndWaitFor) {
   for (const int members : {2, 4}) {
     const config::Recipe recipe =
         variant_recipe(GetParam(), "nowhere", {"model.vocab=64"}, members);
-    const tensor::Layout layout(method::tensors_of(recipe.model));
+    const tensor::Layout layout(method::tensors_of(recipe));
     const Courses expected = predicted(recipe, layout.specs(), members);
     const Courses seen = recorded(recipe, layout, members);
     EXPECT_EQ(seen.size(), expected.size());
@@ -199,7 +199,7 @@ TEST(OperationsOfARun, HaveTheLossesThatPatienceNeeds) {
   const config::Recipe recipe =
       tiny_recipe("nowhere", {"model.vocab=64", "eval.patience=2", "eval.every=5",
                               "eval.watch=validation", "sync.method=diloco"});
-  const auto tensors = method::tensors_of(recipe.model);
+  const auto tensors = method::tensors_of(recipe);
   for (int64_t step = 0; step < 12; ++step) {
     const auto all = method::operations_after(recipe, tensors, step);
     const bool evaluates = step == 4 || step == 9 || step == 11;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/errors.h"
 #include "thinwire/base/block_sizes.h"
 #include "thinwire/base/error.h"
 #include "thinwire/method/architectures.h"
@@ -26,12 +27,7 @@ config::Recipe recipe_with(std::vector<std::string> fields) {
 }
 
 std::string message_of(const std::vector<std::string>& fields) {
-  try {
-    recipe_with(fields);
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "";
+  return tests::error_of([&] { recipe_with(fields); });
 }
 
 TensorSpec matrix(std::string name, int64_t rows, int64_t columns) {
@@ -86,7 +82,7 @@ TEST(Galore, StateIsWhatItsPageSays) {
   const config::Recipe recipe =
       recipe_with({"optim.method=galore", "galore.rank=16", "galore.ranks=[\"*.down_proj.*=0\"]"});
   double expected = 0;
-  for (const TensorSpec& tensor : tensors_of(recipe.model)) {
+  for (const TensorSpec& tensor : tensors_of(recipe)) {
     if (!tensor.is_hidden_matrix() || tensor.name.find("down_proj") != std::string::npos) {
       expected += 8 * static_cast<double>(arena_elements({&tensor, 1}));
       continue;
@@ -94,7 +90,7 @@ TEST(Galore, StateIsWhatItsPageSays) {
     const auto [small, large] = std::minmax(tensor.shape[0], tensor.shape[1]);
     expected += 4 * 16 * static_cast<double>(2 * large + small);
   }
-  const StateBytes state = optimizer_state(recipe, tensors_of(recipe.model));
+  const StateBytes state = optimizer_state(recipe, tensors_of(recipe));
   EXPECT_EQ(state.consensus, expected);
   EXPECT_EQ(state.local, 0);
 }
@@ -104,7 +100,7 @@ TEST(Galore, StateIsWhatItsPageSays) {
 template <typename Bytes>
 double expected_bytes(const config::Recipe& recipe, const Bytes& bytes) {
   double sum = 0;
-  for (const TensorSpec& tensor : tensors_of(recipe.model)) {
+  for (const TensorSpec& tensor : tensors_of(recipe)) {
     if (tensor.is_hidden_matrix()) {
       const auto [small, large] = std::minmax(tensor.shape[0], tensor.shape[1]);
       sum += static_cast<double>(bytes(small, large));
@@ -118,13 +114,13 @@ double expected_bytes(const config::Recipe& recipe, const Bytes& bytes) {
 TEST(NaturalGalore, StateIsWhatItsPageSays) {
   const config::Recipe one = recipe_with(
       {"optim.method=natural_galore", "natural_galore.rank=16", "natural_galore.history=20"});
-  EXPECT_EQ(optimizer_state(one, tensors_of(one.model)).consensus,
+  EXPECT_EQ(optimizer_state(one, tensors_of(one)).consensus,
             expected_bytes(one, [](int64_t small, int64_t large) {
               return 4 * (22 * 16 * large + 16 * small + 2 * 20 * 20);
             }));
   const config::Recipe two = recipe_with({"optim.method=natural_galore", "natural_galore.rank=16",
                                           "natural_galore.history=20", "natural_galore.sides=two"});
-  EXPECT_EQ(optimizer_state(two, tensors_of(two.model)).consensus,
+  EXPECT_EQ(optimizer_state(two, tensors_of(two)).consensus,
             expected_bytes(two, [](int64_t small, int64_t large) {
               return 4 * (22 * 16 * 16 + 16 * (small + large) + 2 * 20 * 20);
             }));
@@ -134,7 +130,7 @@ TEST(Apollo, StateIsWhatItsPageSays) {
   for (const std::string name : {"apollo", "fira"}) {
     const config::Recipe recipe = recipe_with({"optim.method=" + name, name + ".rank=8"});
     const auto norm = static_cast<double>(4 * padded_elements(1));
-    EXPECT_EQ(optimizer_state(recipe, tensors_of(recipe.model)).consensus,
+    EXPECT_EQ(optimizer_state(recipe, tensors_of(recipe)).consensus,
               expected_bytes(recipe, [&](int64_t small, int64_t large) {
                 return norm + static_cast<double>(4 * 8 * (2 * large + small));
               }));
@@ -146,19 +142,19 @@ TEST(Scale, KeepsTheLastLayersMomentumOnly) {
     const config::Recipe recipe =
         recipe_with({"optim.method=scale", tied ? "model.tied=true" : "model.tied=false"});
     double expected = 0;
-    for (const TensorSpec& tensor : tensors_of(recipe.model)) {
+    for (const TensorSpec& tensor : tensors_of(recipe)) {
       const auto elements = static_cast<double>(arena_elements({&tensor, 1}));
       if (tensor.role == TensorRole::kNorm) expected += 8 * elements;
       if (tensor.role == (tied ? TensorRole::kEmbedding : TensorRole::kHead)) {
         expected += 4 * elements;
       }
     }
-    EXPECT_EQ(optimizer_state(recipe, tensors_of(recipe.model)).consensus, expected);
+    EXPECT_EQ(optimizer_state(recipe, tensors_of(recipe)).consensus, expected);
   }
 }
 
 TEST(Galore, RanksThatDoNotFitNameTheMatrixAndTheWayOut) {
-  EXPECT_EQ(message_of({"optim.method=galore", "galore.rank=128"}), "");
+  EXPECT_EQ(message_of({"optim.method=galore", "galore.rank=128"}), tests::kNoError);
   EXPECT_THAT(message_of({"optim.method=galore", "galore.rank=129"}),
               AllOf(HasSubstr("[galore] rank of model.layers.0.self_attn.q_proj.weight must be <= "
                               "128, its smaller dimension, got 129"),
@@ -170,11 +166,11 @@ TEST(Galore, RanksThatDoNotFitNameTheMatrixAndTheWayOut) {
                 HasSubstr("[galore] ranks must be like \"*.mlp.*=64\""))
         << bad;
   }
-  EXPECT_EQ(message_of({"galore.rank=129"}), "");  // not the optimizer
+  EXPECT_EQ(message_of({"galore.rank=129"}), tests::kNoError);  // not the optimizer
 }
 
 TEST(Galore, NeedsGradientsThatReplicasShareOrKeepApart) {
-  EXPECT_EQ(message_of({"optim.method=galore", "sync.method=diloco"}), "");
+  EXPECT_EQ(message_of({"optim.method=galore", "sync.method=diloco"}), tests::kNoError);
   EXPECT_THAT(
       message_of({"optim.method=galore", "sync.method=distro"}),
       AllOf(HasSubstr("[optim] method = \"galore\""), HasSubstr("got [sync] method = \"distro\"")));

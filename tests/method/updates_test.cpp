@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/errors.h"
 #include "tests/tiny_run.h"
 #include "thinwire/method/architectures.h"
 #include "thinwire/method/ignored.h"
@@ -28,7 +29,7 @@ config::Recipe layer(std::vector<std::string> fields) {
 }
 
 std::string refusal(const std::vector<std::string>& fields) {
-  return message_of([&] { load_recipe({}, fields); });
+  return tests::error_of([&] { load_recipe({}, fields); });
 }
 
 TEST(Updates, ClippingByStepIsRefusedWithTheWaysOut) {
@@ -82,7 +83,7 @@ TEST(Updates, ClipByMeansNothingWithoutClipping) {
 
 TEST(Updates, AverageEachGroupOrTheWholeArena) {
   const config::Recipe recipe = layer({"model.layers=2"});
-  const auto tensors = tensors_of(recipe.model);
+  const auto tensors = tensors_of(recipe);
   const std::vector<int64_t> sums = gradient_sums(recipe, tensors);
   EXPECT_EQ(sums.size(), 4u);
   EXPECT_EQ(std::accumulate(sums.begin(), sums.end(), int64_t{0}), arena_elements(tensors));
@@ -92,7 +93,7 @@ TEST(Updates, AverageEachGroupOrTheWholeArena) {
 }
 
 double gradients_of(const config::Recipe& recipe) {
-  const auto tensors = tensors_of(recipe.model);
+  const auto tensors = tensors_of(recipe);
   return step_memory(recipe, tensors, {}, 1).gradients;
 }
 
@@ -118,7 +119,7 @@ TEST(Updates, WorkersOfAStepAreThoseOfTheLargestCluster) {
 TEST(Updates, ThePreviousNormIsState) {
   const auto bytes = [&](const std::vector<std::string>& fields) {
     const config::Recipe recipe = load_recipe({}, fields);
-    const auto state = find_method(recipe.sync.method).state(recipe, tensors_of(recipe.model));
+    const auto state = find_method(recipe.sync.method).state(recipe, tensors_of(recipe));
     return state.consensus + state.local;
   };
   for (const char* method : {"sync.method=allreduce", "sync.method=diloco"}) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/errors.h"
 #include "tests/sync/replicas.h"
 #include "tests/tiny_run.h"
 #include "thinwire/base/rng.h"
@@ -121,7 +122,7 @@ TEST(StreamedUpdates, ANonFiniteGradientEndsTheRunBeforeItsTensorIsTouched) {
   std::vector<float> gradient(kept.size(), 1.0f);
   gradient[3] = std::numeric_limits<float>::quiet_NaN();
   const std::string message =
-      message_of([&] { replicas.strategy(0).take_gradient(round, kBad, gradient); });
+      tests::error_of([&] { replicas.strategy(0).take_gradient(round, kBad, gradient); });
   EXPECT_THAT(message, HasSubstr("step 1: the gradient norm is nan on worker 0"));
   EXPECT_THAT(replicas.params(0).tensor(kBad), ElementsAreArray(kept));
 }

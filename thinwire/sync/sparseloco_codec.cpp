@@ -148,7 +148,7 @@ Result<void> SparseLocoCodec::sum(std::span<const transport::Delivery> deliverie
 }
 
 Result<void> SparseLocoCodec::decode(std::span<const uint8_t> payload, const codec::PayloadId& id,
-                                 codec::SparseMessage& message) const {
+                                     codec::SparseMessage& message) const {
   const auto body = codec::open_payload(payload, id);
   if (!body) return tl::unexpected(body.error());
   const auto done = message.open(*body);
