@@ -60,7 +60,8 @@ launch::Note note(Rng& rng) {
     case 2:
       return launch::EvaluationNote{1, 2, std::string(rng.below(9), 'b'), {}};
     case 3:
-      return launch::CheckpointNote{3, 1, {{"m", std::vector<float>(rng.below(9))}}, {{"p", {7}}}};
+      return launch::CheckpointNote{
+          3, 1, 2, {{"m", std::vector<float>(rng.below(9))}}, {{"p", {7}}}};
     default:
       return launch::StopAtNote{static_cast<int64_t>(rng.below(9))};
   }
