@@ -13,11 +13,11 @@
 namespace {
 
 using thinwire::Bytes;
-using thinwire::membership::PublicKey;
+using thinwire::PublicKey;
+using thinwire::Signature;
 using thinwire::membership::Record;
-using thinwire::membership::Signature;
 
-class NoSigner final : public thinwire::membership::Signer {
+class NoSigner final : public thinwire::Signer {
  public:
   explicit NoSigner(const PublicKey& key) : key_(key) {}
   PublicKey key() const override { return key_; }
