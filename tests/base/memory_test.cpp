@@ -74,9 +74,10 @@ TEST(Memory, TooMuchIsRefusedWithItsParts) {
     check_memory(need(20e9), {23e9, 12e9});
     FAIL() << "not refused";
   } catch (const UsageError& error) {
-    EXPECT_STREQ(error.what(),
-                 "this run needs 30.0 GB of memory (weights 20.0 GB, gradients 10.0 GB), but 23.0 "
-                 "GB are available; lower model.hidden");
+    EXPECT_STREQ(
+        error.what(),
+        "this run needs 30.0 GB of memory (weights 20.0 GB, gradients 10.0 GB), but at most 23.0 "
+        "GB are available; lower model.hidden");
   }
   EXPECT_THROW(check_memory(need(1e300), {23e9, 12e9}), UsageError);
 }

@@ -63,7 +63,7 @@ TEST_F(TokenSets, DigestsTellTextsApartAndFollowAMovedFolder) {
 TEST_F(TokenSets, AShardThatNoRecordNamesIsRefused) {
   const fs::path stray = prepared_ / "validation" / "validation" / "00007.tws";
   fs::copy_file(shard("00000.tws"), stray);
-  EXPECT_THAT(refusal(), AllOf(HasSubstr(stray.string()), HasSubstr("prepare.json names")));
+  EXPECT_THAT(refusal(), AllOf(HasSubstr(stray.string()), HasSubstr("prepare.json lists")));
   fs::remove(stray);
   const auto set = open_sets(prepared_, vocabulary_);
   const fs::path next = shard(shard_name(set.at("train").shards().size()).c_str());

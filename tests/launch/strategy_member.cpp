@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/gradient_groups.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/method/sync_spec.h"
 
@@ -22,6 +23,7 @@ float noise(uint64_t counter) {
 StrategyMember::StrategyMember(const config::Recipe& recipe, const tensor::Layout& layout,
                                std::unique_ptr<transport::Communicator> communicator)
     : communicator_(std::move(communicator)),
+      streams_(recipe.train.update == config::UpdateTime::kLayer),
       params_(layout),
       gradients_(layout),
       strategy_(sync::make_strategy(
@@ -67,10 +69,20 @@ void StrategyMember::fill_gradients(int64_t step) {
   }
 }
 
+void StrategyMember::stream_gradients(const Round& round) {
+  for (const GradientGroup& group : gradient_groups(gradients_.layout().specs())) {
+    for (const size_t tensor : group.tensors) {
+      strategy_->take_gradient(round, tensor, std::as_const(gradients_).tensor(tensor));
+    }
+    strategy_->gradients_ready(round, group.number);
+  }
+}
+
 bool StrategyMember::step(const Round& round) {
   strategy_->before_step(round);
   if (!round.member(communicator_->rank()).inactive()) {
     fill_gradients(static_cast<int64_t>(round.step));
+    if (streams_) stream_gradients(round);
   }
   const Result<sync::StepReport> report = strategy_->after_step(round);
   if (!report) throw Error(report.error().message);

@@ -51,8 +51,10 @@ class StrategyMember {
  private:
   tensor::Arena& shared();
   void fill_gradients(int64_t step);
+  void stream_gradients(const Round& round);
 
   std::unique_ptr<transport::Communicator> communicator_;
+  const bool streams_;  // train.update = layer
   ThreadPool threads_{1};
   PermitHold permits_{nullptr, 1};
   tensor::Arena params_;

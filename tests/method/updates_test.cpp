@@ -21,7 +21,6 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
 
 config::Recipe layer(std::vector<std::string> fields) {
   fields.insert(fields.begin(), {"model.vocab=4096", "train.update=layer", "optim.clip=0"});
@@ -38,7 +37,7 @@ TEST(Updates, ClippingByStepIsRefusedWithTheWaysOut) {
                     HasSubstr("\"tensor\""), HasSubstr("optim.clip = 0"),
                     HasSubstr("train.update = \"step\"")));
   for (const char* way : {"optim.clip=0", "optim.clip_by=previous", "optim.clip_by=tensor"}) {
-    EXPECT_THAT(refusal({"train.update=layer", way}), IsEmpty()) << way;
+    EXPECT_EQ(refusal({"train.update=layer", way}), tests::kNoError) << way;
   }
 }
 
@@ -53,7 +52,7 @@ TEST(Updates, SeveralPassesOfAStepAreRefusedWithTheWaysOut) {
   EXPECT_THAT(refusal(with("train.microbatch=2")),
               AllOf(HasSubstr("microbatch = 2 of 4 rows"), HasSubstr("train.microbatch = 0"),
                     HasSubstr("model.recompute"), HasSubstr("train.update = \"step\"")));
-  EXPECT_THAT(refusal(with("train.microbatch=4")), IsEmpty());
+  EXPECT_EQ(refusal(with("train.microbatch=4")), tests::kNoError);
   std::vector<std::string> speeds = with("sync.shares=speed");
   speeds.emplace_back("sync.method=diloco");
   EXPECT_THAT(refusal(speeds), HasSubstr("sync.shares = \"speed\""));
