@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <regex>
 #include <string>
@@ -110,15 +111,28 @@ TEST_F(InitialModel, AVocabularyThatCutsTextElsewhereIsAnother) {
   train_first();
 
   const fs::path file = folder_ / "other.model";
-  std::string model = read_text_file(folder_ / "tokens" / "vocabulary.model");
+  const fs::path trained = folder_ / "tokens" / "vocabulary.model";
+  std::string text;
+  for (char a = 'a'; a <= 'z'; ++a) {
+    for (char b = 'a'; b <= 'z'; ++b) {
+      for (char c = 'a'; c <= 'z'; ++c) text += {' ', a, b, c};
+    }
+  }
+  const auto ids = data::Vocabulary::load_file(trained)->encode(text);
   // A piece of two letters as it is written there: a tag, its length, the letters, and the tag of
-  // its score, which is what merges go by.
-  std::smatch piece;
-  ASSERT_TRUE(std::regex_search(model, piece, std::regex("\n\x02[a-z]{2}\x15")));
-  const float never = -1e6;
-  std::memcpy(&model[static_cast<size_t>(piece.position() + piece.length())], &never,
-              sizeof(never));
-  write_file(file, model);
+  // its score, which is what merges go by. The first one that others can overtake is put last.
+  const std::string model = read_text_file(trained);
+  const std::regex piece("\n\x02[a-z]{2}\x15");
+  const auto cuts_elsewhere = [&](const std::smatch& found) {
+    std::string changed = model;
+    const float last = -1e6;
+    std::memcpy(&changed[static_cast<size_t>(found.position() + found.length())], &last,
+                sizeof(last));
+    write_file(file, changed);
+    return data::Vocabulary::load_file(file)->encode(text) != ids;
+  };
+  const std::sregex_iterator begin(model.begin(), model.end(), piece), end;
+  ASSERT_NE(std::find_if(begin, end, cuts_elsewhere), end);
   data.vocabulary_model = file.string();
   data::prepare(data, {.force = true, .threads = 1});
   EXPECT_THAT(tests::error_of([&] { train(tuned(), {}); }), HasSubstr("vocabulary_model = "));

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/rng.h"
@@ -17,17 +19,42 @@ namespace thinwire::train {
 
 namespace {
 
+bool is_ascii(const std::string& text) {
+  return std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+}
+
+// Every piece, and every piece drawn out by some that begin where it ends ("ab" by "bc": "abc"),
+// which shows whose merge goes first.
+std::string text_of_pieces(const data::Vocabulary& vocabulary) {
+  constexpr size_t kContinuations = 8;  // of a piece
+  std::vector<std::string> pieces;
+  std::map<char, std::vector<std::string>> by_first;
+  std::string text;
+  for (int32_t token = 0; token < vocabulary.size(); ++token) {
+    const std::string piece = vocabulary.piece(token);
+    if (piece.empty() || data::valid_utf8_prefix(piece) != piece.size()) continue;
+    text += piece;
+    pieces.push_back(piece);
+    auto& alike = by_first[piece.front()];
+    if (piece.size() > 1 && is_ascii(piece) && alike.size() < kContinuations)
+      alike.push_back(piece);
+  }
+  for (const std::string& piece : pieces) {
+    if (!is_ascii(piece)) continue;
+    for (const std::string& next : by_first[piece.back()]) text += ' ' + piece + next.substr(1);
+  }
+  return text;
+}
+
 // Whether two files of a vocabulary, say of two formats, make the same tokens of text: every token
 // stands for the same, and a text of all of them is cut in the same places.
 bool same_tokens(const data::Vocabulary& a, const data::Vocabulary& b) {
   if (a.digest() == b.digest()) return true;
   if (a.size() != b.size() || a.eos() != b.eos()) return false;
-  std::string text;
   for (int32_t token = 0; token < a.size(); ++token) {
-    const std::string piece = a.piece(token);
-    if (piece != b.piece(token)) return false;
-    if (data::valid_utf8_prefix(piece) == piece.size()) text += piece;
+    if (a.piece(token) != b.piece(token)) return false;
   }
+  const std::string text = text_of_pieces(a);
   return a.encode(text) == b.encode(text);
 }
 
