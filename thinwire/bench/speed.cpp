@@ -116,6 +116,16 @@ SpeedResult before_steps(const config::Recipe& recipe, model::Precision precisio
   return result;
 }
 
+// The parts of the mean step, whose passes took `times`, `updating` seconds of updates included.
+std::vector<TimedPart> mean_parts(const config::Recipe& recipe, const SpeedResult& result,
+                                  model::PassTimes times, double updating) {
+  times.all -= updating;
+  const double whole = std::accumulate(result.seconds.begin(), result.seconds.end(), 0.0) /
+                       static_cast<double>(result.seconds.size());
+  return timed_parts(recipe, result.precision, result.tokens_per_step, result.params, times,
+                     whole - times.all);
+}
+
 // Makes the recipe one for a single worker with `rows` rows per step.
 void reduce_to_one_worker(config::Recipe& recipe, int64_t rows, const SpeedOptions& options) {
   recipe.train.workers = 1;
@@ -194,11 +204,8 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
     updating += report->backward_update_seconds;
   }
   if (!placement) {
-    model::PassTimes times = per_step(before, model->times(), options.steps);
-    times.all -= updating / static_cast<double>(options.steps);
-    const double whole = std::accumulate(result.seconds.begin(), result.seconds.end(), 0.0);
-    result.parts = timed_parts(recipe, precision, result.tokens_per_step, result.params, times,
-                               whole / static_cast<double>(options.steps) - times.all);
+    result.parts = mean_parts(recipe, result, per_step(before, model->times(), options.steps),
+                              updating / static_cast<double>(options.steps));
   }
   result.peak_bytes = peak_memory_bytes();
   return result;
