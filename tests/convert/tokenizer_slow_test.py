@@ -26,14 +26,15 @@ else:
 
 WORDS = (
     "the wire carries small payloads far 2024 12345 Grüße naïve Ελλάδα мир 世界 こんにちは 한국어 שלום العربية नमस्ते "
-    "e\u0301 ﬁ ½ ① 😀 👩‍👩‍👧 \u2581 <0x41> < s> foo_bar() != ;; ... 'll don't"
+    "e\u0301 ﬁ ½ ① 😀 👩‍👩‍👧 \u2581 <0x41> <b> foo_bar() != ;; ... 'll don't"
 ).split(" ")
 SPACES = ["", " ", "  ", "   ", "\n", "\n\n", "\t", " \n", "\u00a0", "\u3000"]
 
 
 def texts(count=TEXTS):
     """Words of many scripts and characters of all planes, with spaces of all kinds between, before and behind. No
-    combining character stands alone, which the tokenizers package drops where it normalizes."""
+    combining character stands alone, which the tokenizers package drops where it normalizes, and no special piece is
+    spelled out, which it takes for the piece itself."""
     draw = random.Random(1)
     made = ["", " ", "  ", " one", "one ", "  one", "\none"]
     while len(made) < count:
@@ -85,9 +86,9 @@ class TokenizerTest(unittest.TestCase):
         thinwire("export", self.root / "imported", self.root / "exported")
         return transformers.AutoTokenizer.from_pretrained(self.root / "exported")
 
-    def assert_same_ids(self, tokenizer):
-        """Runs of one character can be divided in several ways of equal score, such as three spaces into two and one:
-        there, in one text of a thousand at most, the same text may be cut in other places."""
+    def assert_same_ids(self, tokenizer, ties=0):
+        """Unigrams can divide a run of one character in several ways of equal score, such as three spaces into two and
+        one: so the same text may be cut in other places in this many of the texts."""
         pieces = sentencepiece.SentencePieceProcessor(str(self.model))
         cut_elsewhere = 0
         for text in texts():
@@ -96,7 +97,7 @@ class TokenizerTest(unittest.TestCase):
                 cut = "".join(tokenizer.convert_ids_to_tokens(ids))
                 self.assertEqual(cut, "".join(pieces.id_to_piece(expected)), text)
                 cut_elsewhere += 1
-        self.assertLessEqual(cut_elsewhere, TEXTS // 1000)
+        self.assertLessEqual(cut_elsewhere, ties)
         self.assertEqual(len(tokenizer), pieces.get_piece_size())
 
     def test_merges(self):
@@ -109,7 +110,7 @@ class TokenizerTest(unittest.TestCase):
 
     def test_unigrams(self):
         train(self.model, "unigram")
-        self.assert_same_ids(self.export())
+        self.assert_same_ids(self.export(), ties=TEXTS // 1000)
 
     def test_texts_that_are_normalised(self):
         for kind in ("bpe", "unigram"):
