@@ -339,6 +339,36 @@ TEST_F(Ledger, WhatTheStoreLostMembersGiveBack) {
   EXPECT_EQ(*ledger_.read(ledger_.last()), lost.front());
 }
 
+TEST_F(Ledger, WhoDoesNotSupplyWhatItClaimsIsIgnored) {
+  begin(3);
+  const uint64_t last = ledger_.last();
+  const Position claimed{last + 5, hash_of(98)};
+  tell({Goodbye{0}, Report{1, claimed, {}}, Report{2, claimed, {}}});
+  for (double waited = 0; waited < 24; waited += 0.5) {
+    wait(0.5);
+    tell({Report{1, claimed, {}}, Report{2, claimed, {}}});
+    ASSERT_EQ(ledger_.last(), last);
+  }
+  wait(1);
+  tell({Report{1, claimed, {}}, Report{2, claimed, {}}});
+  EXPECT_EQ(member(0).phase, Phase::kLeft);
+  EXPECT_EQ(member(1).phase, Phase::kCatchingUp);  // it has nothing of use
+  EXPECT_EQ(member(1).snapshot, 0u);
+  tell({Hello{key(3), {}, 0}});
+  EXPECT_EQ(state().members.size(), 4u);  // and nobody waits for it any more
+}
+
+TEST_F(Ledger, AllThatClaimLostRecordsAreAskedInTurn) {
+  begin(3);
+  const uint64_t last = ledger_.last();
+  tell({Report{0, Position{last + 1, hash_of(97)}, {}}, Report{1, Position{last + 9, {}}, {}}});
+  asked_.clear();
+  for (int i = 0; i < 4; ++i) wait(0.5);
+  std::vector<int> asked;
+  for (const Action& action : asked_) asked.push_back(std::get<AskRecords>(action).member);
+  EXPECT_EQ(asked, (std::vector{0, 1, 0, 1}));
+}
+
 TEST_F(Ledger, NothingNewIsWrittenBeforeMembersSaidWhatTheyHave) {
   begin(3);
   tell({StoreDisconnected{}});

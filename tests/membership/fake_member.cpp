@@ -79,7 +79,9 @@ void FakeMember::flip_a_bit() {
 }
 
 void FakeMember::on_connected(uint64_t last) {
-  stage_.network.read_from(*this, std::min(last, state_.position.sequence));
+  // The last record that both have once more: it tells whether the store's ledger is this one.
+  const uint64_t both = std::min(last, state_.position.sequence);
+  stage_.network.read_from(*this, both > 0 ? both - 1 : 0);
   fetching_.clear();
   give_back();
   report();
@@ -101,27 +103,30 @@ void FakeMember::on_record(const Bytes& bytes) {
   const Sha256 hash = record_hash(bytes);
   if (record.sequence <= hashes_.size() && hashes_[record.sequence - 1] == hash) return;
   if (record.sequence > hashes_.size() + 1) return;  // of an earlier reading
-  if (!state_.apply(record, hash)) return discard_ledger();
+  if (record.sequence <= hashes_.size()) discard_from(record.sequence);
+  // If it follows another record than the last one here, the two part further back.
+  if (!state_.apply(record, hash)) return stage_.network.read_from(*this, 0);
   records_.push_back(bytes);
   decoded_.push_back(record);
   hashes_.push_back(hash);
-  if (replica_ && replica_->position.sequence == hashes_.size() &&
-      replica_->position.hash != hash) {
-    stage_.on_discarded(number_);
-    replica_.reset();
-    begun_with_ = 0;
-  }
   follow_own_phase();
   go_on();
 }
 
-// The store's ledger is another one than the one known here: reads it anew.
-void FakeMember::discard_ledger() {
+// The store's ledger is another one than the one known here, from record `fork` on at the latest:
+// goes back to what both have in common, and gives up what came of the records that do not count.
+void FakeMember::discard_from(uint64_t fork) {
+  if (replica_ && replica_->position.sequence >= fork) {
+    stage_.on_discarded(number_);
+    replica_.reset();
+    begun_with_ = 0;
+  }
+  if (begun_with_ >= fork) begun_with_ = 0;
+  records_.resize(fork - 1);
+  decoded_.resize(fork - 1);
+  hashes_.resize(fork - 1);
   state_ = {};
-  records_.clear();
-  decoded_.clear();
-  hashes_.clear();
-  stage_.network.read_from(*this, 0);
+  for (size_t i = 0; i < decoded_.size(); ++i) (void)state_.apply(decoded_[i], hashes_[i]);
 }
 
 void FakeMember::go_on() {

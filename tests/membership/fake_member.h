@@ -65,7 +65,7 @@ class FakeMember final : public Host {
   void train();
   void compute(const OperationKey& key, double seconds);
   void offer(const OperationKey& key);
-  void discard_ledger();
+  void discard_from(uint64_t fork);
   void fetch(const Sha256& blob, std::function<void()> fetched);
 
   Stage& stage_;

@@ -83,6 +83,7 @@ void Coordinator::go_on() {
 // records, so whoever may have some is heard first.
 bool Coordinator::settled() {
   if (state_.position.sequence == 0) return true;
+  disbelieve_empty_claims();
   if (!claims_.empty()) {
     ask_for_lost_records();
     return false;
@@ -96,16 +97,29 @@ bool Coordinator::settled() {
   return true;
 }
 
-// From the member that has most of them.
+// Whoever has not supplied what it claims is at a history that nobody can go on with: it has
+// nothing of use. Members keep saying how far they are, so the claim must not count again.
+void Coordinator::disbelieve_empty_claims() {
+  for (auto claim = claims_.begin(); claim != claims_.end();) {
+    if (now_ - claim->second.since < options_.silence_s()) {
+      ++claim;
+      continue;
+    }
+    disbelieved_.insert(claim->first);
+    observed_.members.at(claim->first).position.reset();
+    claim = claims_.erase(claim);
+  }
+}
+
+// In turn, so that one that has nothing does not keep the others from being asked; first the member
+// that has most of them.
 void Coordinator::ask_for_lost_records() {
-  std::erase_if(claims_, [this](const auto& claim) {
-    return now_ - claim.second.since >= options_.silence_s();
+  if (now_ - asked_at_ < options_.settle_s() / 2) return;
+  const auto next = std::ranges::min_element(claims_, {}, [](const auto& claim) {
+    return std::pair(claim.second.asked, UINT64_MAX - claim.second.sequence);
   });
-  if (claims_.empty() || now_ - asked_at_ < options_.settle_s() / 2) return;
-  const auto most = std::ranges::max_element(
-      claims_, {}, [](const auto& claim) { return claim.second.sequence; });
-  asked_at_ = now_;
-  actions_.emplace_back(AskRecords{most->first, state_.position.sequence + 1});
+  asked_at_ = next->second.asked = now_;
+  actions_.emplace_back(AskRecords{next->first, state_.position.sequence + 1});
 }
 
 void Coordinator::decide() {
@@ -168,6 +182,8 @@ void Coordinator::hear(const StoreConnected& connected) {
   store_last_ = connected.last;
   pending_.reset();
   due_since_.reset();
+  claims_.clear();  // members say again how far they are
+  disbelieved_.clear();
   for (auto& [member, seen] : observed_.members) {
     seen.reported = false;
     seen.at = now_;  // nobody could be heard meanwhile
@@ -205,6 +221,7 @@ void Coordinator::reset() {
   hashes_.resize(1);
   tail_.clear();
   claims_.clear();
+  disbelieved_.clear();
   observed_ = {};
   pending_.reset();
   leads_ = false;

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -55,6 +56,7 @@ class Coordinator {
   struct Claim {
     uint64_t sequence = 0;  // a member says that it has applied this record, which is not here
     double since = 0;
+    double asked = 0;  // when it was last asked for it; 0: not yet
   };
 
   void hear(const Hello& hello);
@@ -78,6 +80,7 @@ class Coordinator {
 
   void go_on();
   bool settled();
+  void disbelieve_empty_claims();
   void ask_for_lost_records();
   void decide();
   void append(Bytes record, bool own);
@@ -94,6 +97,9 @@ class Coordinator {
   std::deque<Bytes> tail_;      // the last records, to give back what the store loses
   Observed observed_;
   std::map<int, Claim> claims_;
+  // Members that did not supply what they claimed; further claims do not count until the store is
+  // connected anew, for it loses nothing before that.
+  std::set<int> disbelieved_;
   std::optional<double> connected_;
   uint64_t store_last_ = 0;
   bool leads_;

@@ -46,6 +46,7 @@ void Coordinator::take_position(int member, const std::optional<Position>& posit
   Seen& one = observed_.members.at(member);
   one.reported = true;
   if (position && position->sequence >= hashes_.size()) {
+    if (disbelieved_.contains(member)) return;
     const auto [claim, fresh] = claims_.try_emplace(member, Claim{position->sequence, now_});
     claim->second.sequence = position->sequence;
     return;

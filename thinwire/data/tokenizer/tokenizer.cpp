@@ -15,7 +15,7 @@ std::optional<JsonPart> find_template(const JsonPart& part) {
   if (type == "ByteLevel") return std::nullopt;  // about places of tokens in the text
   if (type == "Sequence") {
     for (const JsonPart& step : part.at("processors").items()) {
-      if (const auto found = find_template(step)) return found;
+      if (auto found = find_template(step)) return found;
     }
     return std::nullopt;
   }
