@@ -6,17 +6,12 @@
 #include <fstream>
 
 #include "tests/data/scratch.h"
+#include "tests/sanitized.h"
 #include "thinwire/data/sample.h"
 #include "thinwire/data/utf8.h"
 
 namespace thinwire::data {
 namespace {
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define THINWIRE_SANITIZED
-#endif
-#endif
 
 using testing::AllOf;
 using testing::ElementsAre;
@@ -129,9 +124,7 @@ TEST(Documents, StreamingThroughChunksGivesTheWholeText) {
 }
 
 TEST(Documents, MemoryIsBoundedWhenThereIsNoLineBreak) {
-#ifdef THINWIRE_SANITIZED
-  GTEST_SKIP() << "a sanitizer holds on to freed memory";
-#endif
+  if (tests::kSanitized) GTEST_SKIP() << "a sanitizer holds on to freed memory";
   const fs::path file = scratch_folder() / "a.txt.gz";
   write_file(file, gzip(std::string(32 << 20, 'x')));
   const uint64_t before = peak_memory_bytes();

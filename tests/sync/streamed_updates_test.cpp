@@ -92,7 +92,7 @@ TEST(StreamedUpdates, HaveTheSameBitsUnderEveryMethodThatTrainsApart) {
       {"sync.method=streaming", "streaming.fragment_layers=1", "streaming.sync_every=6"},
       {"sync.method=streaming", "streaming.fragment_layers=1", "streaming.sync_every=6",
        "streaming.overlap=none"},
-      {"sync.method=sparse", "sparse.sync_every=3"}};
+      {"sync.method=sparseloco", "sparseloco.sync_every=3"}};
   for (std::vector<std::string> fields : methods) {
     fields.emplace_back("optim.clip=0");
     expect_same_bits(fields, 4);
@@ -101,8 +101,9 @@ TEST(StreamedUpdates, HaveTheSameBitsUnderEveryMethodThatTrainsApart) {
 
 TEST(Clipping, ByTensorAndByThePreviousNormDifferFromByStep) {
   const auto weights = [&](const char* by) {
-    const auto all =
-        trained({"optim.clip=0.5", by, "optim.method=muon", "muon.momentum=0"}, 1)->params(0).all();
+    const auto replicas =
+        trained({"optim.clip=0.5", by, "optim.method=muon", "muon.momentum=0"}, 1);
+    const auto all = replicas->params(0).all();
     return std::vector<float>(all.begin(), all.end());
   };
   const auto step = weights("optim.clip_by=step");
