@@ -8,6 +8,20 @@
 #include "thinwire/membership/catch_up.h"
 
 namespace thinwire::membership {
+namespace {
+
+// The digest that most have; of several, the one of the first member.
+AgreedDigest most_frequent(const std::map<int, AgreedDigest>& reports) {
+  std::map<uint64_t, int> votes;
+  for (const auto& [member, report] : reports) ++votes[report.digest];
+  AgreedDigest best = reports.begin()->second;
+  for (const auto& [member, report] : reports) {
+    if (votes[report.digest] > votes[best.digest]) best = report;
+  }
+  return best;
+}
+
+}  // namespace
 
 Record Decision::run() {
   if (state_.finished) {
@@ -111,38 +125,32 @@ void Decision::take_snapshots() {
   }
 }
 
-// Replicas that differ from what was agreed on begin anew from a snapshot.
+// Replicas that differ from what was agreed on begin anew from a snapshot. If more than half of the
+// active ones differ alike, what was agreed on was wrong: the few that were there then said so.
 void Decision::compare_digests() {
   std::map<uint64_t, std::map<int, AgreedDigest>> by_round;
   for (const auto& [member, seen] : observed_.members) {
     if (!seen.digest || phase(member) != Phase::kActive) continue;
     by_round[seen.digest->round][member] = *seen.digest;
-    const auto agreed = state_.agreed_digests.find(seen.digest->round);
-    if (agreed != state_.agreed_digests.end() && agreed->second != seen.digest->digest) {
+  }
+  const auto active =
+      static_cast<size_t>(std::ranges::count(state_.members, Phase::kActive, &Member::phase));
+  bool newest = true;  // of the rounds whose digest is agreed on
+  for (auto round = by_round.rbegin(); round != by_round.rend(); ++round) {
+    const auto& reports = round->second;
+    const auto before = state_.agreed_digests.find(round->first);
+    const bool agreed = before != state_.agreed_digests.end();
+    if (!agreed && (!newest || 2 * reports.size() <= active)) continue;
+    newest = false;
+    AgreedDigest best = most_frequent(reports);
+    const auto votes = static_cast<size_t>(std::ranges::count_if(
+        reports, [&](const auto& report) { return report.second.digest == best.digest; }));
+    if (agreed && 2 * votes <= active) best.digest = before->second;
+    if (!agreed || best.digest != before->second) record_.changes.emplace_back(best);
+    for (const auto& [member, report] : reports) {
+      if (report.digest == best.digest) continue;
       set_phase(member, Phase::kCatchingUp, plan_catch_up(state_, nullptr).snapshot);
     }
-  }
-  const auto active = std::ranges::count(state_.members, Phase::kActive, &Member::phase);
-  for (auto round = by_round.rbegin(); round != by_round.rend(); ++round) {
-    if (state_.agreed_digests.contains(round->first)) return;
-    if (2 * round->second.size() > static_cast<size_t>(active)) {
-      return agree_on_digest(round->second);
-    }
-  }
-}
-
-// The digest that most have; of several, the one of the first member.
-void Decision::agree_on_digest(const std::map<int, AgreedDigest>& reports) {
-  std::map<uint64_t, int> votes;
-  for (const auto& [member, report] : reports) ++votes[report.digest];
-  AgreedDigest best = reports.begin()->second;
-  for (const auto& [member, report] : reports) {
-    if (votes[report.digest] > votes[best.digest]) best = report;
-  }
-  record_.changes.emplace_back(best);
-  for (const auto& [member, report] : reports) {
-    if (report.digest == best.digest) continue;
-    set_phase(member, Phase::kCatchingUp, plan_catch_up(state_, nullptr).snapshot);
   }
 }
 

@@ -36,7 +36,6 @@ class Decision {
   void count_offences(int member, const Seen& seen);
   void take_snapshots();
   void compare_digests();
-  void agree_on_digest(const std::map<int, AgreedDigest>& reports);
   bool caught_up(int member) const;
   Phase phase(int member) const;
   void set_phase(int member, Phase phase, std::optional<uint64_t> snapshot = std::nullopt);

@@ -103,9 +103,11 @@ class Applier {
   }
 
   Result<void> apply(const AgreedDigest& agreed) {
-    if (!state_.agreed_digests.try_emplace(agreed.round, agreed.digest).second) {
+    const auto [known, fresh] = state_.agreed_digests.try_emplace(agreed.round, agreed.digest);
+    if (!fresh && known->second == agreed.digest) {
       return refuse(fmt::format("the digest of round {} is agreed on twice", agreed.round));
     }
+    known->second = agreed.digest;  // the majority of now may outvote that of before
     if (state_.agreed_digests.size() > State::kDigestsKept) {
       state_.agreed_digests.erase(state_.agreed_digests.begin());
     }

@@ -1,0 +1,147 @@
+// What a coordinator does when records are lost, repeated, claimed or written by others.
+#include <gmock/gmock.h>
+
+#include "coordinator_case.h"
+#include "thinwire/membership/coordinator.h"
+
+namespace thinwire::membership {
+namespace {
+
+using testing::HasSubstr;
+
+using Ledger = CoordinatorCase;
+
+TEST_F(Ledger, IsTheWholeState) {
+  begin(3);
+  for (int one = 0; one < 3; ++one) offer(one, 0, 1);
+  std::vector<Bytes> records;
+  for (uint64_t at = 1; at <= ledger_.last(); ++at) records.push_back(*ledger_.read(at));
+  const Result<State> state = Coordinator::replay(records, fake_verify);
+  ASSERT_TRUE(state) << state.error().message;
+  EXPECT_EQ(*state, coordinator_->state());
+  records.erase(records.begin() + 1);
+  EXPECT_THAT(Coordinator::replay(records, fake_verify).error().message,
+              HasSubstr("record 3 does not follow record 1"));
+}
+
+TEST_F(Ledger, AStandbyTakesOverAndTheFirstOneYields) {
+  begin(3);
+  auto standby = make(1, true);
+  std::vector<Input> stream = {StoreConnected{ledger_.last()}};
+  for (uint64_t at = 1; at <= ledger_.last(); ++at)
+    stream.emplace_back(RecordRead{*ledger_.read(at)});
+  for (int one = 0; one < 3; ++one) stream.emplace_back(Report{one, state().position, {}});
+  standby->tick(stream, now_);
+  standby->tick(std::vector<Input>{Goodbye{2}}, now_ + 2);
+  EXPECT_TRUE(standby->tick({}, now_ + 13).empty());
+  const std::vector<Action> actions = standby->tick({}, now_ + 15);
+  ASSERT_EQ(actions.size(), 1u);
+  const auto append = std::get<Append>(actions.front());
+  EXPECT_EQ(ledger_.append(append.expected_last, append.record), LedgerStore::Outcome::kStored);
+  standby->tick(std::vector<Input>{RecordRead{append.record}}, now_ + 15);
+  EXPECT_TRUE(standby->leads());
+
+  tell({Goodbye{1}});  // the first one is refused, for it does not know the record
+  EXPECT_EQ(ledger_.last(), append.expected_last + 1);
+  tell({RecordRead{append.record}});
+  EXPECT_FALSE(coordinator_->leads());
+  EXPECT_EQ(state(), standby->state());
+}
+
+TEST_F(Ledger, AnAppendWithoutAnswerIsRepeatedAsItWas) {
+  begin(3);
+  const auto first = coordinator_->tick(std::vector<Input>{Goodbye{1}}, now_);
+  ASSERT_EQ(first.size(), 1u);
+  EXPECT_TRUE(coordinator_->tick({}, now_ + 2).empty());
+  const auto second = coordinator_->tick({}, now_ + 3);
+  ASSERT_EQ(second.size(), 1u);
+  EXPECT_EQ(std::get<Append>(first[0]).record, std::get<Append>(second[0]).record);
+}
+
+// Records 1 to 5, of which the store loses two and a new coordinator knows nothing.
+TEST_F(Ledger, WhatTheStoreLostMembersGiveBack) {
+  begin(3);
+  ledger_.sync();
+  tell({Goodbye{2}});
+  const std::vector<Bytes> lost = ledger_.cut_power();
+  ASSERT_EQ(lost.size(), 1u);
+  const Position before = state().position;
+  coordinator_ = make(0, false);
+  std::vector<Input> stream = {StoreConnected{ledger_.last()}};
+  for (uint64_t at = 1; at <= ledger_.last(); ++at)
+    stream.emplace_back(RecordRead{*ledger_.read(at)});
+  tell(stream);
+  tell({Report{1, state().position, {}}});
+  tell({Report{0, before, {}}});
+  ASSERT_FALSE(asked_.empty());
+  const auto asked = std::get<AskRecords>(asked_.back());
+  EXPECT_EQ(asked.member, 0);
+  EXPECT_EQ(asked.first, before.sequence);
+  tell({Supply{0, lost}});
+  EXPECT_EQ(state().position, before);
+  EXPECT_EQ(*ledger_.read(ledger_.last()), lost.front());
+}
+
+TEST_F(Ledger, WhoDoesNotSupplyWhatItClaimsIsIgnored) {
+  begin(3);
+  const uint64_t last = ledger_.last();
+  const Position claimed{last + 5, hash_of(98)};
+  tell({Goodbye{0}, Report{1, claimed, {}}, Report{2, claimed, {}}});
+  for (double waited = 0; waited < 24; waited += 0.5) {
+    wait(0.5);
+    tell({Report{1, claimed, {}}, Report{2, claimed, {}}});
+    ASSERT_EQ(ledger_.last(), last);
+  }
+  wait(1);
+  tell({Report{1, claimed, {}}, Report{2, claimed, {}}});
+  EXPECT_EQ(member(0).phase, Phase::kLeft);
+  EXPECT_EQ(member(1).phase, Phase::kCatchingUp);  // it has nothing of use
+  EXPECT_EQ(member(1).snapshot, 0u);
+  tell({Hello{key(3), {}, 0}});
+  EXPECT_EQ(state().members.size(), 4u);  // and nobody waits for it any more
+}
+
+TEST_F(Ledger, AllThatClaimLostRecordsAreAskedInTurn) {
+  begin(3);
+  const uint64_t last = ledger_.last();
+  tell({Report{0, Position{last + 1, hash_of(97)}, {}}, Report{1, Position{last + 9, {}}, {}}});
+  asked_.clear();
+  for (int i = 0; i < 4; ++i) wait(0.5);
+  std::vector<int> asked;
+  for (const Action& action : asked_) asked.push_back(std::get<AskRecords>(action).member);
+  EXPECT_EQ(asked, (std::vector{0, 1, 0, 1}));
+}
+
+TEST_F(Ledger, NothingNewIsWrittenBeforeMembersSaidWhatTheyHave) {
+  begin(3);
+  tell({StoreDisconnected{}});
+  tell({StoreConnected{ledger_.last()}});
+  const uint64_t last = ledger_.last();
+  tell({Goodbye{2}});
+  report(0);
+  wait(2);
+  EXPECT_EQ(ledger_.last(), last);
+  report(1);
+  EXPECT_EQ(ledger_.last(), last);  // the one that leaves has not said how far it is
+  wait(25);
+  EXPECT_GT(ledger_.last(), last);
+}
+
+TEST_F(Ledger, RecordsOfStrangersDoNotCount) {
+  begin(3);
+  Record record;
+  record.sequence = state().position.sequence + 1;
+  record.previous = state().position.hash;
+  record.writer = signers_[2].key();
+  record.changes = {Offence{0}};
+  const Position before = state().position;
+  tell({RecordRead{encode_record(record, signers_[2])}});
+  EXPECT_EQ(state().position, before);
+  Bytes forged = encode_record(record, signers_[2]);
+  std::ranges::copy(signers_[0].key().bytes, forged.begin() + 46);
+  tell({RecordRead{forged}});
+  EXPECT_EQ(state().position, before);
+}
+
+}  // namespace
+}  // namespace thinwire::membership
