@@ -25,5 +25,21 @@ TEST(TrainOnADevice, DiffersByRoundingAloneAndRepeatsBitForBit) {
   }
 }
 
+TEST(TrainOnADevice, UpdatesDuringTheBackwardPassHaveTheSameBits) {
+  const fs::path folder = test_folder();
+  prepare_tiny_corpus(folder);
+  for (const char* precision : {"fp32", "bf16"}) {
+    const auto digest = [&](const char* update) {
+      const std::string dir = "run.dir=" + (folder / precision / update).string();
+      return train(tiny_recipe(folder, {dir, "train.device=torch_cpu", "optim.clip=0",
+                                        fmt::format("train.precision={}", precision),
+                                        fmt::format("train.update={}", update)}),
+                   {})
+          .summary.digest;
+    };
+    EXPECT_EQ(digest("layer"), digest("step")) << precision;
+  }
+}
+
 }  // namespace
 }  // namespace thinwire::launch

@@ -23,15 +23,15 @@ TEST(NKey, TextIsThatOfNats) {
     const Seed seed = array_of<32>(user["seed"]);
     const PublicKey key{array_of<32>(user["public"])};
     EXPECT_EQ(make_signer(seed)->key(), key);
-    EXPECT_EQ(encode_seed(NKeyKind::kUser, seed), user["seed_text"]);
-    EXPECT_EQ(encode_public_key(NKeyKind::kUser, key), user["public_text"]);
+    EXPECT_EQ(encode_seed(NKeyKind::kUser, seed), user["seed_text"].get<std::string>());
+    EXPECT_EQ(encode_public_key(NKeyKind::kUser, key), user["public_text"].get<std::string>());
     EXPECT_EQ(decode_seed(NKeyKind::kUser, user["seed_text"].get<std::string>()), seed);
     EXPECT_EQ(decode_public_key(NKeyKind::kUser, user["public_text"].get<std::string>()), key);
   }
 }
 
 TEST(NKey, OtherKindsAndDamageAreRefused) {
-  const std::string text = users()[0]["public_text"];
+  const auto text = users()[0]["public_text"].get<std::string>();
   EXPECT_FALSE(decode_public_key(NKeyKind::kAccount, text));
   EXPECT_FALSE(decode_seed(NKeyKind::kUser, text));
   EXPECT_FALSE(decode_public_key(NKeyKind::kUser, ""));

@@ -30,8 +30,8 @@ std::string get_request(uint64_t sequence);
 
 // The answer to something published into a store: its sequence. kStaleRound where the last sequence
 // was another than expected, kRefused for all else. A chunk that is there already counts as stored.
-Result<uint64_t> parse_store_answer(std::span<const uint8_t> json);
+Result<uint64_t> parse_store_answer(std::span<const uint8_t> bytes);
 // The answer to the other requests; kRefused.
-Result<void> parse_answer(std::span<const uint8_t> json);
+Result<void> parse_answer(std::span<const uint8_t> bytes);
 
 }  // namespace thinwire::transport

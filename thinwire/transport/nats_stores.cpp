@@ -62,7 +62,7 @@ Result<void> create_nats_stores(const NatsOptions& options, const std::vector<st
   const std::string inbox = NatsSubjects::inbox(options.self) + ".stores";
   (*connection)->subscribe(inbox);
   for (const auto& [store, request] : requests) {
-    const auto sent = (*connection)->publish(subjects.create(store), inbox, {}, as_bytes(request));
+    auto sent = (*connection)->publish(subjects.create(store), inbox, {}, as_bytes(request));
     if (!sent) return sent;
     if (auto answer = answers.wait(options.target.timeout_s); !answer) {
       return fail(answer.error().kind,

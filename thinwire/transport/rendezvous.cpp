@@ -27,9 +27,9 @@ uint64_t Rendezvous::group(const std::vector<int>& members) {
 }
 
 void Rendezvous::offer(const Operation& operation, int member, Bytes payload,
-                       std::vector<int> from) {
+                       const std::vector<int>& from) {
   Gather& gather = gathers_[operation];
-  gather.from = from.empty() ? members(operation.group) : std::move(from);
+  gather.from = from.empty() ? members(operation.group) : from;
   if (!std::ranges::binary_search(gather.from, member)) return;
   send_to_group(FrameKind::kPayload, operation, member, payload);
   gather.offers[member] = std::make_shared<const Bytes>(std::move(payload));

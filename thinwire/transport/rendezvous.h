@@ -42,7 +42,8 @@ class Rendezvous {
   // member here that is not among them follows the operation.
 
   // --- all_gather
-  void offer(const Operation& operation, int member, Bytes payload, std::vector<int> from = {});
+  void offer(const Operation& operation, int member, Bytes payload,
+             const std::vector<int>& from = {});
   // Whether a member here has offered or follows.
   bool offered(const Operation& operation) const;
   // Whether every contributor has offered or left, so that the list is final.
