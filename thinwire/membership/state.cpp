@@ -22,7 +22,7 @@ class Applier {
 
   Result<void> run() {
     for (const Change& change : record_.changes) {
-      const auto done = std::visit([this](const auto& one) { return apply(one); }, change);
+      auto done = std::visit([this](const auto& one) { return apply(one); }, change);
       if (!done) return done;
     }
     if (!state_.founding) return refuse("the first record does not found the run");
