@@ -1,7 +1,7 @@
-// A commit: which contributions an operation of a run has, as a record that everybody reads, not an
-// opinion of each receiver. Nobody applies anything of an operation before its commit; a payload
-// that a member lacks is fetched by its hash; whoever's contribution is not listed puts it back or
-// begins anew, as its method says.
+// A commit: the record of which contributions an operation of a run includes. All members read the
+// same record instead of each deciding for itself. No member applies any part of an operation
+// before its commit. A member that lacks a payload fetches it by its hash. A member whose
+// contribution is not listed puts it back or starts over, depending on its method.
 #pragma once
 
 #include <bit>
@@ -13,7 +13,7 @@
 
 namespace thinwire {
 
-// Names one collective operation of a run; whoever takes part must agree on all of it.
+// Identifies one collective operation of a run. All participants must agree on every field.
 struct OperationKey {
   uint64_t run = 0;
   uint32_t epoch = 0;  // changes with the membership
@@ -22,22 +22,22 @@ struct OperationKey {
   auto operator<=>(const OperationKey&) const = default;
 };
 
-// A contribution as committed.
+// A contribution listed in a commit.
 struct Contribution {
   int member = 0;
-  // The round for which it was made: the commit's own, or an earlier one where it came too late for
-  // that and the run counts such ones at the fragment's next turn.
+  // The round it was made for: the commit's own round, or an earlier one if it arrived too late for
+  // that round and the run counts late contributions at the fragment's next turn.
   uint64_t round = 0;
   Sha256 payload;
-  uint64_t bytes = 0;   // of the payload
-  uint64_t weight = 0;  // rows of data that it stands for
+  uint64_t bytes = 0;   // size of the payload
+  uint64_t weight = 0;  // rows of data it represents
   bool operator==(const Contribution&) const = default;
 };
 
 struct Commit {
   OperationKey operation;
   std::vector<Contribution> contributions;  // ascending by member, then round
-  // 1 / sum of the weights, 0 without contributions. Carried as bits, never recomputed by members.
+  // 1 / sum of the weights; 0 without contributions. Sent bit for bit; members never recompute it.
   float scale = 0;
   bool operator==(const Commit& other) const {
     return operation == other.operation && contributions == other.contributions &&
@@ -45,7 +45,7 @@ struct Commit {
   }
 };
 
-// What `scale` is of these.
+// The value of Commit::scale for these contributions.
 inline float commit_scale(const std::vector<Contribution>& contributions) {
   uint64_t weight = 0;
   for (const Contribution& one : contributions) weight += one.weight;

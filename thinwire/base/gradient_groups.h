@@ -1,7 +1,7 @@
-// The groups of tensors whose gradients a backward pass completes together, in the order in which
-// it completes them: head and final norm, the blocks from the last to the first, the embedding. A
-// group has the number of its block; the embedding, whose gradient is complete last also where it
-// is the head, comes below the first block, head and final norm above the last.
+// Groups of tensors whose gradients a backward pass completes together, in order of completion:
+// head and final norm, then the blocks from last to first, then the embedding. A block's group has
+// the block's number. The embedding is numbered below the first block, the head and final norm
+// above the last. The embedding's gradient is complete last even if it is also the head.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +14,11 @@ namespace thinwire {
 
 inline constexpr int kEmbeddingGroup = -1;
 
-// The group of a tensor of a model of `layers` blocks.
+// The group number of a tensor in a model of `layers` blocks.
 int gradient_group(const TensorSpec& tensor, int layers);
 
-// Where each group's tensors are among a model's, ascending; groups in the order above. A model may
-// lack any of them.
+// The indices of each group's tensors in the model's list, ascending. Groups are in the order
+// above; a group without tensors is omitted.
 struct GradientGroup {
   int number = 0;
   std::vector<size_t> tensors;

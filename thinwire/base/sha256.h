@@ -1,5 +1,5 @@
-// SHA-256 (FIPS 180-4): names bytes that travel between hosts, so that whoever fetches them knows
-// that they are the ones meant. Where nobody lies, base/digest.h is faster.
+// SHA-256 (FIPS 180-4): identifies bytes sent between hosts, so that a receiver can verify that it
+// got the right ones. base/digest.h is faster but does not protect against an adversary.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ struct Sha256 {
   auto operator<=>(const Sha256&) const = default;
 };
 
-// Any thread. Throws Error where the system's OpenSSL has no SHA-256.
+// Any thread. Throws Error if the system's OpenSSL has no SHA-256.
 Sha256 sha256(std::span<const uint8_t> bytes);
 
 // 64 lower-case hexadecimal digits.

@@ -1,4 +1,4 @@
-// Ed25519 signatures (RFC 8032): who said something.
+// Ed25519 signatures (RFC 8032): prove who signed a message.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace thinwire {
 
-// Who a member or a coordinator is.
+// Identifies a member or a coordinator.
 struct PublicKey {
   std::array<uint8_t, 32> bytes{};
   auto operator<=>(const PublicKey&) const = default;
@@ -20,7 +20,7 @@ struct Signature {
   bool operator==(const Signature&) const = default;
 };
 
-// A private key. Any thread.
+// Signs with a private key. Any thread.
 class Signer {
  public:
   virtual ~Signer() = default;
@@ -28,16 +28,16 @@ class Signer {
   virtual Signature sign(std::span<const uint8_t> message) const = 0;
 };
 
-// What a private key is made of; whoever has it is that key's owner.
+// The secret that a private key is derived from. Anyone who has it can sign with that key.
 using Seed = std::array<uint8_t, 32>;
 
-// From the system's random numbers. Throws Error where it has none.
+// Made from the system's random numbers. Throws Error if none are available.
 Seed make_seed();
 
-// Ed25519 by OpenSSL. Throws Error where that fails.
+// Ed25519 through OpenSSL. Throws Error if OpenSSL fails.
 std::unique_ptr<Signer> make_signer(const Seed& seed);
 
-// Any thread. Total: a key that is no point of the curve verifies nothing.
+// Any thread. Accepts any input: returns false if the key is not a point on the curve.
 bool verify(const PublicKey& key, std::span<const uint8_t> message, const Signature& signature);
 
 }  // namespace thinwire

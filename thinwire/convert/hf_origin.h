@@ -1,6 +1,6 @@
-// What a Hugging Face folder says of its model beside the weights: configuration, sampling,
-// tokenizer, chat template, model card. Imports and runs that begin with them keep these files, so
-// that an export gives them back but for what training changed.
+// The files of a Hugging Face folder other than the weights: configuration, sampling, tokenizer,
+// chat template, model card. Imports, and runs that start from such a folder or an import, keep
+// these files so that an export can return them, except for what training changed.
 #pragma once
 
 #include <cstdint>
@@ -13,25 +13,26 @@
 
 namespace thinwire::convert {
 
-// Its name in a checkpoint: a JSON object of file names and their texts.
+// The file that holds them in a checkpoint: a JSON object of texts by file name.
 inline constexpr const char* kOriginFile = "hugging_face.json";
 
-using HfOrigin = std::map<std::string, std::string>;  // texts by file name; empty: from no folder
+using HfOrigin = std::map<std::string, std::string>;  // texts by file name; empty: no folder
 
-// The files of a Hugging Face folder that are kept; such as are no text are left out.
+// Reads the files to keep from a Hugging Face folder. Skips empty files and invalid UTF-8.
 HfOrigin read_origin(const fs::path& hf_dir);
 
-// What a checkpoint keeps. Throws Error that names the file when it is damaged.
+// The files kept in a checkpoint. Throws Error with the file's name if it is damaged.
 HfOrigin load_origin(const fs::path& checkpoint);
 std::string print_origin(const HfOrigin& origin);
 
-// kOriginFile's content for checkpoints of a run that begins with the model in `source`, which is
-// anything that load_model takes; empty where it is from no Hugging Face folder.
+// The content of kOriginFile for the checkpoints of a run that starts from the model in `source`,
+// which is anything that load_model accepts. Empty if the model is not from a Hugging Face folder.
 std::string origin_text_of(const fs::path& source);
 
-// What goes out as config.json and generation_config.json. `before` and `now` are the printed
-// descriptions of the model as it came in and as it is: a field that differs between them is what
-// training or the export has changed, all others are those of the file that came in.
+// The exported text of config.json or generation_config.json. `origin` is the imported file's text.
+// `before` and `now` are the printed descriptions of the model as imported and as it is now. Fields
+// that differ between them were changed by training or the export and are taken from `now`; all
+// other fields are taken from `origin`.
 std::string merge_json(const std::string& origin, const HfJson& before, const HfJson& now);
 
 }  // namespace thinwire::convert

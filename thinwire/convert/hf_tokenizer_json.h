@@ -1,12 +1,13 @@
-// tokenizer.json of a SentencePiece vocabulary: what the tokenizers package needs to make the same
-// tokens of text as SentencePiece does, leading spaces, bytes and special pieces of any name
-// included.
+// Writes a SentencePiece vocabulary as tokenizer.json, so that the tokenizers package turns text
+// into the same tokens as SentencePiece does, including leading spaces, bytes and special pieces of
+// any name.
 //
-// Text gets a ▁ in front, spaces become ▁, and pieces are put together by merges (BPE) or scores
-// (unigram). SentencePiece merges the pair that makes the piece of the highest score; a merge per
-// way to divide a piece, ordered by the piece's score, asks for the same. Special pieces are added
-// tokens, which are found in text before all else: SentencePiece itself takes "<s>" in a text for
-// three characters. Format: https://huggingface.co/docs/tokenizers, versions 0.19 to 0.23.
+// Text is prefixed with ▁, spaces become ▁, and pieces are formed by merges (BPE) or scores
+// (unigram). SentencePiece merges the pair that forms the piece with the highest score. Listing one
+// merge for each way to split a piece, ordered by the piece's score, has the same effect. Special
+// pieces become added tokens, which are found in text before anything else; SentencePiece itself
+// reads "<s>" in a text as three characters. Format: https://huggingface.co/docs/tokenizers,
+// versions 0.19 to 0.23.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +21,13 @@ namespace thinwire::convert {
 
 inline constexpr const char* kTokenizerJson = "tokenizer.json";
 
-// begin: the token that is put before every text; -1: none. further: added tokens beyond the
-// model's pieces, as the file lists them. Nothing where tokenizer.json cannot say what the model
-// does: models of whole words or characters, spaces behind words.
+// begin: the token to put before every text; -1: none. further: added tokens beyond the model's
+// pieces, in the file's format. Returns nothing if tokenizer.json cannot express the model: models
+// of whole words or characters, or with spaces after words.
 std::optional<std::string> print_tokenizer_json(const data::Vocabulary& vocabulary, int32_t begin,
                                                 const HfJson& further);
 
-// The part of it that puts `begin` before a text; null for -1.
+// The part of tokenizer.json that puts `begin` before a text; null for -1.
 HfJson print_post_processor(const data::Vocabulary& vocabulary, int32_t begin);
 
 }  // namespace thinwire::convert

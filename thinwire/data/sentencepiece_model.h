@@ -1,6 +1,6 @@
-// What a SentencePiece model file says, read without its library, which tells text from tokens but
-// neither how pieces are put together nor what is done to text before. Source: the file's schema,
-// sentencepiece_model.proto of SentencePiece 0.1.97.
+// The content of a SentencePiece model file, read without the SentencePiece library: the library
+// turns tokens into text but does not expose how it joins pieces or normalizes text. Source: the
+// file's schema, sentencepiece_model.proto of SentencePiece 0.1.97.
 #pragma once
 
 #include <cstdint>
@@ -27,17 +27,17 @@ struct SentencePieceModel {
   };
   enum class Type : uint8_t { kUnigram = 1, kBpe = 2, kWord = 3, kChar = 4 };
 
-  std::vector<Piece> pieces;  // by token
+  std::vector<Piece> pieces;  // indexed by token
   Type type = Type::kUnigram;
   bool byte_fallback = false;
-  bool space_behind = false;  // a word's space is the end of its last piece
-  std::string normalization;  // the compiled map of characters; empty: none
-  bool leading_space = true;  // text gets one
-  bool single_spaces = true;  // runs of spaces become one, and those at both ends go
-  bool mark_spaces = true;    // as U+2581
+  bool space_behind = false;  // a word's space ends its last piece
+  std::string normalization;  // the compiled character map; empty: none
+  bool leading_space = true;  // one is added before the text
+  bool single_spaces = true;  // collapses runs of spaces, trims both ends
+  bool mark_spaces = true;    // spaces are written as U+2581
 };
 
-// Any bytes give a model or an Error, whose message names `origin`.
+// Accepts any bytes. Throws Error with `origin` in its message if they are not a valid model.
 SentencePieceModel parse_sentencepiece(std::string_view bytes, const std::string& origin);
 
 }  // namespace thinwire::data

@@ -1,11 +1,11 @@
 // Keeps a run together: who takes part, which rounds are open, which contributions count. A pure
-// state machine: messages and the time go in, actions come out, and the same ones give the same
-// ones. It has no clock, no thread and no network; docs/hosts.md says what it does and why.
+// state machine: messages and the time go in, actions come out, and the same inputs give the same
+// actions. It has no clock, no thread and no network; docs/hosts.md says what it does and why.
 //
-// What it decides becomes true when it comes back as a record of the ledger, not before. So of
-// several coordinators of a run, at most one gets its way, it does not matter which, and none is
-// missed: a standby is a coordinator that waits a while before it acts. A new one needs nothing but
-// the ledger; what was not recorded yet, members say again.
+// A decision takes effect only when it comes back as a record of the ledger. So if a run has
+// several coordinators, at most one of them prevails, it does not matter which, and any can be
+// lost: a standby is a coordinator that waits a while before it acts. A new one needs only the
+// ledger; members repeat whatever was not recorded yet.
 #pragma once
 
 #include <cstdint>
@@ -28,22 +28,22 @@ namespace thinwire::membership {
 // Not thread-safe.
 class Coordinator {
  public:
-  // All references outlive it. `founding` is what the first record says, should the ledger be
-  // empty; it lists the signer's key. A standby acts when nothing has happened for takeover_s that
-  // should have. Throws UsageError for options that cannot be.
+  // All references must outlive it. If the ledger is empty, `founding` goes into the first record;
+  // it lists the signer's key. A standby acts once something has been due for takeover_s and nobody
+  // has recorded it. Throws UsageError for invalid options.
   Coordinator(const RunPlan& plan, const Options& options, const Signer& signer, Verify verify,
               Founding founding, bool standby);
 
-  // What happened since the last tick, in order, and what is to be done. To be called at `now`,
-  // seconds of a clock that never goes back, whenever something happens and every retry_s at least.
+  // Takes what happened since the last tick, in order, and returns what to do. Call it whenever
+  // something happens, and at least every retry_s. `now`: seconds of a clock that never goes back.
   std::vector<Action> tick(std::span<const Input> inputs, double now);
 
   const State& state() const { return state_; }
-  // Whether it acts at once: it wrote the last record that was written, or has not been outrun yet.
+  // Whether it acts at once: it wrote the newest record, or has not lost to another one yet.
   bool leads() const { return leads_; }
 
-  // What a ledger says, from its first record on. kCorruptPayload names the record that does not
-  // decode, is not signed by a coordinator of the run, or cannot follow.
+  // The state after all records of a ledger, from the first on. kCorruptPayload names the record
+  // that does not decode, is not signed by a coordinator of the run, or cannot follow.
   static Result<State> replay(std::span<const Bytes> records, Verify verify);
 
  private:
@@ -51,12 +51,12 @@ class Coordinator {
     Append append;
     Sha256 hash;
     double sent = 0;
-    bool own = false;  // not one that a member gave back
+    bool own = false;  // false: a record that a member supplied
   };
   struct Claim {
-    uint64_t sequence = 0;  // a member says that it has applied this record, which is not here
+    uint64_t sequence = 0;  // the member says that it applied this record, which is missing here
     double since = 0;
-    double asked = 0;  // when it was last asked for it; 0: not yet
+    double asked = 0;  // when the member was last asked for it; 0: not yet
   };
 
   void hear(const Hello& hello);
@@ -94,19 +94,19 @@ class Coordinator {
 
   State state_;
   std::vector<Sha256> hashes_;  // by sequence, 0 included
-  std::deque<Bytes> tail_;      // the last records, to give back what the store loses
+  std::deque<Bytes> tail_;      // the last records, to restore what the store loses
   Observed observed_;
   std::map<int, Claim> claims_;
-  // Members that did not supply what they claimed; further claims do not count until the store is
-  // connected anew, for it loses nothing before that.
+  // Members that did not supply what they claimed. Their further claims do not count until the
+  // store is connected again, because it loses nothing before that.
   std::set<int> disbelieved_;
   std::optional<double> connected_;
   uint64_t store_last_ = 0;
   bool leads_;
   std::optional<Pending> pending_;
-  std::optional<double> due_since_;  // there is something to be recorded and nobody records it
+  std::optional<double> due_since_;  // since when something has been due that nobody records
   double closed_at_ = 0;
-  double asked_at_ = 0;  // for records
+  double asked_at_ = 0;  // when records were last asked for
   double snapshot_asked_ = 0;
   double now_ = 0;
   std::vector<Action> actions_;

@@ -1,5 +1,5 @@
-// The decisions of a coordinator: from what the ledger says and what has been heard since, the next
-// record. A pure function.
+// The decisions of a coordinator: derives the next record from what the ledger says and what has
+// been heard since. A pure function.
 #pragma once
 
 #include <map>
@@ -17,14 +17,14 @@ namespace thinwire::membership {
 
 class Decision {
  public:
-  // All arguments outlive it; `state` is founded.
+  // All references must outlive it; `state` has its founding record.
   Decision(const RunPlan& plan, const Options& options, const State& state,
            const Observed& observed, double now)
       : plan_(plan), options_(options), state_(state), observed_(observed), now_(now) {}
 
-  // What is to be recorded now, as a record without its place in the chain.
+  // What to record now, as a record that does not have its place in the chain yet.
   Record run();
-  // Found by run(): who cannot have what it wanted.
+  // Set by run(): requests that cannot be granted.
   const std::vector<Refuse>& refusals() const { return refusals_; }
 
  private:
@@ -62,7 +62,7 @@ class Decision {
   const double now_;
   Record record_;
   std::map<int, Phase> phases_;  // as changed by this record
-  std::map<int, float> speeds_;  // likewise, rows a second
+  std::map<int, float> speeds_;  // likewise, in rows per second
   std::vector<Refuse> refusals_;
 };
 

@@ -1,4 +1,4 @@
-// A ledger in memory that can fail as a store at the end of a network can: for simulations.
+// A ledger in memory, for simulations. It can fail in the ways that a remote store can.
 #pragma once
 
 #include <vector>
@@ -14,11 +14,11 @@ class MemoryLedger final : public LedgerStore {
   uint64_t last() const override { return records_.size(); }
   Result<Bytes> read(uint64_t sequence) const override;
 
-  // The disk is full: nothing is stored any more.
+  // While full, nothing more is stored.
   void set_full(bool full) { full_ = full; }
-  // What is stored so far is safe on the disk.
+  // Marks everything stored so far as safe on disk.
   void sync() { synced_ = records_.size(); }
-  // The power goes: what was not synced is lost. Returns what is lost.
+  // Simulates a power cut: unsynced records are lost. Returns the lost records.
   std::vector<Bytes> cut_power();
 
  private:

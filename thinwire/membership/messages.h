@@ -1,5 +1,5 @@
-// What a coordinator hears and what it wants done. Whoever runs one turns what comes over the
-// network into inputs, after checking who sent it, and carries out the actions.
+// The inputs of a coordinator and the actions it asks for. Its host checks who sent each network
+// message, turns it into an input, and carries out the actions.
 #pragma once
 
 #include <cstdint>
@@ -15,22 +15,22 @@
 
 namespace thinwire::membership {
 
-// --- from members; each also says that its member is there
+// --- from members; each also shows that the member is present
 
-// A process that takes part, or wants to, has (re)started or come back.
+// A process that takes part, or wants to, has started, restarted or come back.
 struct Hello {
   PublicKey key;
-  std::optional<Position> position;  // of the replica it has; none: it has nothing
+  std::optional<Position> position;  // of its replica; none: it has nothing
   double down_bytes_s = 0;           // as measured; 0: not known
 };
-// Every report_s at least, and after each record that it applied.
+// Sent at least every report_s, and after each record that the member applied.
 struct Report {
   int member = 0;
   std::optional<Position> position;  // none: it has no replica (yet)
-  // Of the last round it applied, if any: its digest of weights and consensus state.
+  // The member's digest of weights and consensus state after the last round it applied, if any.
   std::optional<AgreedDigest> digest;
 };
-// A contribution, whose bytes the member has handed to the store.
+// A contribution; the member has handed its bytes to the store.
 struct Offer {
   int member = 0;
   uint64_t round = 0;
@@ -40,21 +40,21 @@ struct Offer {
   uint64_t bytes = 0;
   double seconds = 0;  // spent computing the round's rows; 0: not measured
 };
-// It leaves in order.
+// The member leaves in an orderly way.
 struct Goodbye {
   int member = 0;
 };
-// A snapshot that the member has made; the store has acknowledged it.
+// The member has made a snapshot, and the store has acknowledged it.
 struct SnapshotReady {
   Snapshot snapshot;
   AgreedDigest digest;  // of the same state
 };
-// It has these records. Bytes as they were stored, ascending without a gap.
+// Records that the member has: their bytes as stored, ascending without a gap.
 struct Supply {
   int member = 0;
   std::vector<Bytes> records;
 };
-// Found by whoever checks contributions: a payload that does not decode, is out of bounds, ...
+// Reported by whoever checks contributions: a payload does not decode, is out of bounds, ...
 struct Misconduct {
   int member = 0;
   std::string what;
@@ -62,17 +62,16 @@ struct Misconduct {
 
 // --- from the store
 
-// These bytes are safe.
+// These bytes are stored safely.
 struct Acknowledged {
   Sha256 payload;
 };
-// The connection to the store is there (again), and this is its last record. Actions are carried
-// out on this connection or not at all: what was sent before the store was away must not arrive
-// behind it.
+// The store is connected (again), and `last` is its last record. Actions are carried out on this
+// connection or not at all: nothing sent before the connection was lost may arrive after this.
 struct StoreConnected {
   uint64_t last = 0;
 };
-// It is gone. Nothing is wanted until it is back.
+// The store is gone. The coordinator asks for nothing until it is back.
 struct StoreDisconnected {};
 // The next record of the stream.
 struct RecordRead {
@@ -84,28 +83,28 @@ using Input = std::variant<Hello, Report, Offer, Goodbye, SnapshotReady, Supply,
 
 // --- actions
 
-// To the store: record `expected_last` + 1, if `expected_last` is its last one. There is no answer
-// but the record itself in the stream.
+// To the store: append this as record `expected_last` + 1 if `expected_last` is the last one. The
+// only answer is the record itself in the stream.
 struct Append {
   uint64_t expected_last = 0;
   Bytes record;
 };
-// Whether the store holds these bytes; Acknowledged is the answer, once it does.
+// Ask whether the store holds these bytes. It answers with Acknowledged, once it does.
 struct AskStored {
   Sha256 payload;
 };
-// The stream contradicts what was read of it before: it is to be read again, from the first record.
+// The stream contradicts what was read before: read it again from the first record.
 struct Reread {};
-// The member has records that the store lost: it is to supply those from `first` on.
+// The member has records that the store lost: ask it to supply those from `first` on.
 struct AskRecords {
   int member = 0;
   uint64_t first = 0;
 };
-// The member is to make a snapshot of the state it has, and say so (SnapshotReady).
+// Ask the member to make a snapshot of its current state and then send SnapshotReady.
 struct AskSnapshot {
   int member = 0;
 };
-// What `key` wanted is not done, and why: for people.
+// The request of `key` is refused; `why` is text for people.
 struct Refuse {
   PublicKey key;
   std::string why;

@@ -1,5 +1,5 @@
-// What a coordinator has heard and the ledger does not say yet. Lost when it ends: members say all
-// of it again to the next one.
+// What a coordinator has heard that is not in the ledger yet. It is lost when the coordinator ends:
+// members repeat all of it to the next one.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@
 
 namespace thinwire::membership {
 
-// Times are in seconds of the caller's clock.
+// Times are seconds of the caller's clock.
 struct Seen {
-  double at = 0;                     // when it was last heard
-  bool reported = false;             // its position is known, since the store was last connected
-  std::optional<Position> position;  // on the ledger's chain; none: it has nothing of use
+  double at = 0;                     // when the member was last heard
+  bool reported = false;             // its position, since the store was last connected
+  std::optional<Position> position;  // on the ledger's chain; none: it has nothing usable
   std::optional<AgreedDigest> digest;
   double down_bytes_s = 0;
   bool knocked = false;   // Hello since the last decision about it
@@ -27,7 +27,7 @@ struct Seen {
 
 struct Arrival {
   Offer offer;
-  double at = 0;  // when it was announced, then when it was known to be safe
+  double at = 0;  // when it was announced; once stored, when that became known
   bool stored = false;
 };
 
@@ -35,8 +35,8 @@ struct Observed {
   std::map<int, Seen> members;
   std::map<PublicKey, Hello> newcomers;
   std::map<Overdue, Arrival> offers;
-  double front_since = 0;  // when the oldest open round became that
-  double round_s = 0;      // how long rounds have taken lately; 0: not known
+  double front_since = 0;  // when the oldest open round became the oldest
+  double round_s = 0;      // how long the last round took; 0: not known
 };
 
 }  // namespace thinwire::membership

@@ -1,4 +1,4 @@
-// How a coordinator decides: all that is not in the recipe. Every time derives from one setting.
+// Options of a coordinator that are not in the recipe. All times derive from timeout_s.
 #pragma once
 
 #include <cstdint>
@@ -9,37 +9,37 @@
 namespace thinwire::membership {
 
 struct Options {
-  double timeout_s = 1800;  // as sync.timeout_s: a round closes without those that take longer
-  // Part of a round's weight, above 0 and at most 1, with which it may close before the time-out,
-  // once the others are later than arrivals so far explain. 1: only with all that are present.
+  double timeout_s = 1800;  // as sync.timeout_s: a round closes without members that take longer
+  // Fraction of a round's weight, above 0 and at most 1, that suffices to close it before the
+  // timeout once the others are past the deadline (deadline_s). 1: wait for all that are present.
   double quorum = 1;
   double spread = 4;  // k of the deadline median + k * MAD of the arrivals
-  // A contribution that came too late counts at its fragment's next turn; else it is forgotten.
+  // A late contribution counts at its fragment's next turn. If false, it is dropped.
   bool late_counts = false;
   config::RowShares shares = config::RowShares::kEqual;
-  uint64_t snapshot_every = 100;  // rounds between the snapshots it asks for; 0: none
-  uint64_t max_offences = 3;      // with so many a member is excluded
+  uint64_t snapshot_every = 100;  // rounds between requested snapshots; 0: none
+  uint64_t max_offences = 3;      // a member with this many is excluded
 
-  // Throws UsageError naming the field, the value, and what would be right.
+  // Throws UsageError that names the field, its value and what would be valid.
   void check() const;
 
-  double report_s() const { return timeout_s / 40; }  // members are heard at least so often
-  double retry_s() const { return timeout_s / 40; }   // an append without an answer is repeated
-  double silence_s() const { return timeout_s / 4; }  // a member that is silent so long is lost
+  double report_s() const { return timeout_s / 40; }  // members report at least this often
+  double retry_s() const { return timeout_s / 40; }   // an unanswered append is repeated
+  double silence_s() const { return timeout_s / 4; }  // a member silent this long is lost
   double takeover_s() const {
     return timeout_s / 8;
   }  // a standby takes over from a silent coordinator
-  // After the store was away whoever is there has said within this time how far it is.
+  // After the store is back, present members have reported their positions within this time.
   double settle_s() const { return timeout_s / 100; }
   double least_grace_s() const {
     return timeout_s / 100;
-  }  // beyond the median, however close arrivals were
+  }  // minimum beyond the median, however close arrivals were
 };
 
-// When a round of which `arrivals` (seconds since it opened, one at least, in any order) have come
-// closes with a quorum: median + max(spread * MAD, least_grace_s), at most timeout_s. MAD is the
-// median of the distances from the median; medians of an even number are the mean of the middle
-// two.
+// When a round closes with a quorum, in seconds since it opened: median + max(spread * MAD,
+// least_grace_s), at most timeout_s. `arrivals`: of the contributions so far, in seconds since it
+// opened, at least one, in any order. MAD is the median distance from the median; the median of an
+// even number of values is the mean of the middle two.
 double deadline_s(const Options& options, std::vector<double> arrivals);
 
 }  // namespace thinwire::membership

@@ -1,7 +1,7 @@
-// The records of a run's ledger: what was decided, by the coordinator, in order. Records form a
-// chain by their hashes and are signed. They are all that a coordinator knows for good: whoever
-// applies them one after another (membership/state.h) knows who takes part, which rows each member
-// takes, and which contributions count.
+// The records of a run's ledger: the coordinator's decisions, in order. Records are signed and form
+// a chain by their hashes. They are all that outlasts a coordinator: whoever applies them one after
+// another (membership/state.h) knows who takes part, which rows each member takes, and which
+// contributions count.
 #pragma once
 
 #include <array>
@@ -21,8 +21,8 @@
 namespace thinwire::membership {
 
 enum class Phase : uint8_t {
-  kWaiting,     // admitted; nothing that it could begin with yet, or its link cannot keep up
-  kCatchingUp,  // takes a snapshot or goes through the rounds it missed; has no rows
+  kWaiting,     // admitted, but there is nothing to begin with yet, or its link cannot keep up
+  kCatchingUp,  // fetches a snapshot or replays the rounds it missed; has no rows
   kActive,      // in the rosters of rounds that open
   kLate,        // missed its last round; has no rows until it has caught up
   kLeft,        // said goodbye; may return
@@ -35,9 +35,9 @@ constexpr std::span<const std::string_view> names_of(Phase) { return kPhaseNames
 
 constexpr bool is_gone(Phase phase) { return phase >= Phase::kLeft; }
 
-// What a record changes beside rounds, each at once.
+// What a record changes besides rounds. Each change takes effect at once.
 
-// The run itself: the first change of the first record and of no other.
+// Founds the run: the first change of the first record, and in no other record.
 struct Founding {
   uint64_t run = 0;
   Sha256 recipe;   // of the resolved recipe
@@ -46,7 +46,7 @@ struct Founding {
   std::vector<PublicKey> coordinators;  // whose records count, ascending
   bool operator==(const Founding&) const = default;
 };
-// A new member; ids are given in order, from 0.
+// A new member. Ids are assigned in order, from 0.
 struct Admission {
   int member = 0;
   PublicKey key;
@@ -55,7 +55,7 @@ struct Admission {
 struct PhaseChange {
   int member = 0;
   Phase phase = Phase::kWaiting;
-  // With kCatchingUp: the snapshot it begins with; none: it goes through the records it lacks.
+  // With kCatchingUp: the snapshot it begins with; none: it replays the records it lacks.
   std::optional<uint64_t> snapshot;
   bool operator==(const PhaseChange&) const = default;
 };
@@ -68,7 +68,7 @@ struct Snapshot {
   uint64_t bytes = 0;
   bool operator==(const Snapshot&) const = default;
 };
-// As measured in a round; bits that all shares of later rounds are made of.
+// As measured in a round. All shares of later rounds are computed from exactly this value.
 struct Speed {
   int member = 0;
   float rows_per_second = 0;  // finite, above 0
@@ -88,7 +88,7 @@ struct AgreedDigest {
 using Change =
     std::variant<Founding, Admission, PhaseChange, Snapshot, Speed, Offence, AgreedDigest>;
 
-// Learning rates of a training step, as bits (base/round.h).
+// Learning rates of a training step; their exact bits count (base/round.h).
 struct StepRates {
   float learning_rate = 0;
   float round_rate = 0;
@@ -106,7 +106,7 @@ struct PlannedOperation {
 struct Share {
   int member = 0;
   RowRange rows;
-  uint64_t since = 0;  // the step since which it has been in the rosters without a break
+  uint64_t since = 0;  // first step of its unbroken presence in the rosters
   bool operator==(const Share& other) const {
     return member == other.member && rows.first == other.rows.first &&
            rows.count == other.rows.count && since == other.since;
@@ -118,13 +118,13 @@ struct Opening {
   uint32_t epoch = 0;
   uint64_t first_step = 0;                   // training steps are counted from 0
   bool last = false;                         // the run's last round
-  std::vector<StepRates> steps;              // one at least
+  std::vector<StepRates> steps;              // at least one
   std::vector<PlannedOperation> operations;  // ascending by fragment
-  std::vector<Share> roster;                 // ascending by member; rows follow each other
+  std::vector<Share> roster;                 // ascending by member; row ranges are contiguous
   bool operator==(const Opening&) const = default;
 };
 
-// The end of a round: a commit for each of its operations, in their order.
+// The end of a round: a commit for each of its operations, in the same order.
 struct Closing {
   uint64_t round = 0;
   std::vector<Commit> commits;
@@ -134,8 +134,8 @@ struct Closing {
 
 // Applied in this order: changes, closing, openings.
 struct Record {
-  uint64_t sequence = 0;  // the first record has 1
-  Sha256 previous;        // of the record before, as encoded; zeros in the first
+  uint64_t sequence = 0;  // 1 for the first record
+  Sha256 previous;        // hash of the encoded record before; zeros in the first
   PublicKey writer;
   std::vector<Change> changes;
   std::optional<Closing> closing;
@@ -143,11 +143,11 @@ struct Record {
   bool operator==(const Record&) const = default;
 };
 
-// Rows of each of the round's steps.
+// Number of rows in each step of the round.
 uint64_t batch_of(const Opening& opening);
 
-// The training step `index` of a round, counted from its first: what a worker trains by. `index` <
-// opening.steps.size().
+// Training step `index` of a round, counted from the round's first step, as a worker needs it.
+// `index` < opening.steps.size().
 Round step_of(const Opening& opening, uint64_t run, size_t index);
 
 }  // namespace thinwire::membership

@@ -1,5 +1,5 @@
 // What a run's ledger says so far: a pure function of its records, the same for the coordinator,
-// its standbys and every member. Nothing in it comes from a clock or from a message.
+// its standbys and every member. Nothing in it comes from a clock or a message.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace thinwire::membership {
 
-// How far somebody has gone through the ledger.
+// How far someone has applied the ledger.
 struct Position {
   uint64_t sequence = 0;
   Sha256 hash;  // of record `sequence`; zeros for 0
@@ -25,8 +25,8 @@ struct Position {
 struct Member {
   PublicKey key;
   Phase phase = Phase::kWaiting;
-  uint64_t told = 0;                 // the record that put it into this phase
-  std::optional<uint64_t> snapshot;  // what it begins with while it catches up
+  uint64_t told = 0;                 // sequence of the record that put it into this phase
+  std::optional<uint64_t> snapshot;  // the one it begins with while catching up
   float rows_per_second = 0;         // 0: not known
   uint64_t offences = 0;
   bool operator==(const Member&) const = default;
@@ -35,7 +35,7 @@ struct Member {
 struct HeldSnapshot {
   Sha256 content;
   uint64_t bytes = 0;
-  std::set<int> holders;  // the store holds it too
+  std::set<int> holders;  // members; the store holds it too
   bool operator==(const HeldSnapshot&) const = default;
 };
 
@@ -54,18 +54,18 @@ struct OverdueTerms {
   bool operator==(const OverdueTerms&) const = default;
 };
 
-// Not thread-safe. Equal states answer everything alike.
+// Not thread-safe. Equal states give equal answers.
 struct State {
   Position position;
   std::optional<Founding> founding;
   std::vector<Member> members;                 // by id
   std::map<uint64_t, HeldSnapshot> snapshots;  // the newest two, by sequence
   std::deque<Opening> open;                    // rounds, oldest first
-  uint64_t next_round = 0;                     // the first that was never opened
+  uint64_t next_round = 0;                     // the first round never opened yet
   uint64_t next_step = 0;
-  uint32_t epoch = 0;                           // of the round that opened last
-  uint64_t last_closing = 0;                    // its record's sequence; 0: none yet
-  std::map<uint64_t, uint64_t> closed_bytes;    // by sequence, behind the older snapshot: payloads
+  uint32_t epoch = 0;                           // of the round opened last
+  uint64_t last_closing = 0;                    // sequence of its record; 0: none yet
+  std::map<uint64_t, uint64_t> closed_bytes;    // payloads, by sequence, after the older snapshot
   std::map<Overdue, OverdueTerms> overdue;      // may count at their fragment's next turn
   std::map<uint64_t, uint64_t> agreed_digests;  // by round, of the last kDigestsKept
   bool finished = false;                        // the last round is closed
@@ -73,23 +73,24 @@ struct State {
 
   static constexpr size_t kDigestsKept = 16;
 
-  // Goes on by the record with this hash. kCorruptPayload, and nothing changed, for one that cannot
-  // follow: of another place in the chain or another writer, or one that contradicts what is known:
-  // a contribution counted twice, of nobody in the roster, of another weight; a round out of turn;
-  // rows that nobody or several take. Signatures were checked before.
+  // Applies the next record, which has this hash. Returns kCorruptPayload and changes nothing if it
+  // cannot follow: it has another place in the chain or an unknown writer, or contradicts what is
+  // known: a contribution that is counted twice, is from outside the roster or has the wrong
+  // weight; a round out of turn; rows assigned to nobody or to several. The caller has checked
+  // signatures.
   Result<void> apply(const Record& record, const Sha256& hash);
 
   bool knows(int member) const {
     return member >= 0 && static_cast<size_t>(member) < members.size();
   }
   std::optional<int> find(const PublicKey& key) const;
-  // The open round's opening; null: it is not open.
+  // The opening of an open round; null if the round is not open.
   const Opening* opening(uint64_t round) const;
-  // Records behind this one can be gone through: the store still has their payloads.
+  // Records after this one can be replayed: the store still has their payloads.
   uint64_t replayable_from() const { return snapshots.empty() ? 0 : snapshots.begin()->first; }
 };
 
-// The rows of a member in all steps of a round; 0 where it is not in the roster.
+// The number of a member's rows over all steps of a round; 0 if it is not in the roster.
 uint64_t weight_of(const Opening& opening, int member);
 
 }  // namespace thinwire::membership

@@ -1,5 +1,5 @@
-// Facts of APOLLO (Zhu et al. 2024, arXiv 2412.05270): steps along the gradient itself, whose
-// channels are scaled as Adam scales a random projection of it. The arithmetic is in
+// Facts of APOLLO (Zhu et al. 2024, arXiv 2412.05270): steps along the gradient itself, with its
+// channels scaled the way Adam scales a random projection of it. The arithmetic is in
 // optim/apollo.h.
 #pragma once
 
@@ -8,12 +8,12 @@
 
 namespace thinwire::method {
 
-// What has a scale of its own: every channel along a matrix's larger dimension, or the matrix.
+// What gets its own scale: each channel along a matrix's larger dimension, or the whole matrix.
 enum class Scaling : uint8_t { kChannel, kTensor };
 inline constexpr std::string_view kScalingNames[] = {"channel", "tensor"};
 constexpr std::span<const std::string_view> names_of(Scaling) { return kScalingNames; }
 
-// The table [apollo]. APOLLO-Mini is rank 1, scaling tensor and scale sqrt(128).
+// The table [apollo]. APOLLO-Mini is rank 1, scaling "tensor" and scale sqrt(128).
 struct ApolloOptions final : OptimizerSectionOf<ApolloOptions> {
   LowRankFields low_rank;
   Scaling scaling = Scaling::kChannel;

@@ -1,5 +1,5 @@
-// Facts of Fira (Chen et al. 2024, arXiv 2410.01623): GaLore that also steps along what its
-// subspace leaves of the gradient. The arithmetic is in optim/fira.h.
+// Facts of Fira (Chen et al. 2024, arXiv 2410.01623): GaLore that also steps along the part of the
+// gradient outside its subspace. The arithmetic is in optim/fira.h.
 #pragma once
 
 #include "thinwire/method/low_rank.h"

@@ -1,5 +1,5 @@
 // Facts of GaLore (Zhao et al. 2024, arXiv 2403.03507): Adam on a matrix's gradient projected into
-// a subspace of few dimensions. The arithmetic is in optim/galore.h.
+// a low-dimensional subspace. The arithmetic is in optim/galore.h.
 #pragma once
 
 #include "thinwire/method/low_rank.h"

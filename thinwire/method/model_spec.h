@@ -1,4 +1,4 @@
-// A model as a recipe gives it: the fields of [model], and those that its architecture alone has.
+// A model as a recipe gives it: the fields of [model] and those specific to its architecture.
 #pragma once
 
 #include <memory>
@@ -13,13 +13,13 @@ namespace thinwire::method {
 
 struct ModelSpec final : config::ModelSection {
   ModelSpec();  // of the default architecture, all fields at their defaults
-  // Throws UsageError for an architecture that is not known.
+  // Throws UsageError for an unknown architecture.
   explicit ModelSpec(const config::Recipe& recipe);
   ModelSpec(const ModelSpec& other);
   ModelSpec& operator=(const ModelSpec& other);
   ~ModelSpec() override = default;
 
-  // The table [architecture], as the type that the architecture gives it.
+  // The architecture's own table, as the type that the architecture gives it.
   template <typename Options>
   const Options& options() const {
     return dynamic_cast<const Options&>(*own);
@@ -29,14 +29,14 @@ struct ModelSpec final : config::ModelSection {
     return dynamic_cast<Options&>(*own);
   }
 
-  // Never null. Of a resolved recipe: complete (config::Section::fill_derived).
+  // Never null. Complete if the recipe is resolved (config::Section::fill_derived).
   std::unique_ptr<config::Section> own;
 };
 
 // Sets [model] and the table of the model's architecture.
 void set_model(config::Recipe& recipe, const ModelSpec& model);
 
-// All fields with their values as recipes write them: those of [model], then the architecture's.
+// All fields with their values as written in recipes: those of [model], then the architecture's.
 std::vector<std::pair<std::string, std::string>> field_values(const ModelSpec& model);
 
 }  // namespace thinwire::method

@@ -1,5 +1,5 @@
 // Facts of Natural GaLore (Das 2024): GaLore whose projected gradients are multiplied by the
-// inverse of an empirical Fisher matrix made of the last few of them. The arithmetic is in
+// inverse of an empirical Fisher matrix built from the last few of them. The arithmetic is in
 // optim/natural_galore.h.
 #pragma once
 
@@ -8,13 +8,13 @@
 
 namespace thinwire::method {
 
-// What becomes of the last projected gradients when the basis is renewed.
+// What happens to the history of projected gradients when the basis is renewed.
 enum class History : uint8_t { kRotate, kClear, kKeep };
 inline constexpr std::string_view kHistoryNames[] = {"rotate", "clear", "keep"};
 constexpr std::span<const std::string_view> names_of(History) { return kHistoryNames; }
 
-// What the damping is added to the Fisher matrix as: itself, or times the mean square norm of the
-// history's gradients.
+// How damping is added to the Fisher matrix: as it is, or times the mean square norm of the
+// gradients in the history.
 enum class Damping : uint8_t { kAbsolute, kRelative };
 inline constexpr std::string_view kDampingNames[] = {"absolute", "relative"};
 constexpr std::span<const std::string_view> names_of(Damping) { return kDampingNames; }

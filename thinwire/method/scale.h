@@ -1,5 +1,5 @@
-// Facts of SCALE (Glentis et al. 2025, arXiv 2506.16659): gradient descent whose gradients are
-// normalised by column, with momentum on the last layer alone. The arithmetic is in optim/scale.h.
+// Facts of SCALE (Glentis et al. 2025, arXiv 2506.16659): gradient descent with column-normalised
+// gradients, and momentum on the last layer only. The arithmetic is in optim/scale.h.
 #pragma once
 
 #include "thinwire/method/optimizer.h"
@@ -12,7 +12,7 @@ struct ScaleOptions final : OptimizerSectionOf<ScaleOptions> {
   void describe(config::Fields& fields) override;
 };
 
-// Whether the tensor is the last layer: the head, which a tied embedding is as well.
+// Whether the tensor is the last layer: the head, or the embedding if it is tied.
 bool is_last_layer(const OptimizerOptions& options, const TensorSpec& tensor);
 
 extern const OptimizerSpec kScale;

@@ -1,5 +1,5 @@
-// What recipe fields train.update and optim.clip_by ask of the rest of a recipe, and what they
-// cost.
+// What the recipe fields train.update and optim.clip_by require of the rest of a recipe, and how
+// much memory they cost.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +12,25 @@
 
 namespace thinwire::method {
 
-// Throws UsageError that names the ways out where updates during the backward pass contradict the
-// method, clipping or passes over parts of a step's rows, and where the method knows no other
-// clipping than by step.
+// Throws a UsageError that names the alternatives if updates during the backward pass conflict with
+// the method, the clipping or several passes over a step's rows, or if the recipe clips other than
+// by step and the method supports only clipping by step.
 void check_updates(const config::Recipe& recipe);
 
-// The largest number of workers whose gradients are averaged at every step.
+// The largest number of workers that average their gradients with each other at every step.
 int64_t members_of_a_step(const config::Recipe& recipe);
 
-// Elements of each sum that an average of gradients takes: of the arena, or of each group of
-// tensors (base/gradient_groups.h).
+// The number of elements in each sum of gradients: one sum for the whole arena, or one for each
+// group of tensors (base/gradient_groups.h).
 std::vector<int64_t> gradient_sums(const config::Recipe& recipe,
                                    std::span<const TensorSpec> tensors);
 
-// Bytes of gradients that a worker holds, `pass` being what its architecture says of its passes.
+// Bytes of gradients that a worker holds. `pass` is the memory that its architecture reports for a
+// pass.
 double gradient_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
                       const PassMemory& pass);
 
-// Bytes that clipping keeps from step to step.
+// Bytes of state that clipping keeps from step to step.
 double clipping_bytes(const config::Recipe& recipe);
 
 }  // namespace thinwire::method

@@ -1,5 +1,5 @@
-// APOLLO's arithmetic (Zhu et al. 2024, arXiv 2412.05270, algorithm 1); its facts are in
-// method/apollo.h.
+// APOLLO's arithmetic (Zhu et al. 2024, arXiv 2412.05270, algorithm 1). method/apollo.h describes
+// the method.
 #pragma once
 
 #include <memory>
@@ -8,11 +8,11 @@
 
 namespace thinwire::optim {
 
-// For a matrix of the blocks with rows <= columns (otherwise with rows and columns exchanged), P
-// [rank, rows] with entries from N(0, 1 / rank), drawn anew every apollo.refresh steps:
-//   R = P G      D = Adam(R)      s_j = |D_j| / (|R_j| + 1e-8) of column j, or of all
+// For a matrix of the blocks with rows <= columns (otherwise with rows and columns exchanged), and
+// P [rank, rows] with entries from N(0, 1 / rank), redrawn every apollo.refresh steps:
+//   R = P G      D = Adam(R)      s_j = |D_j| / (|R_j| + 1e-8) for column j, or for all
 //   p = p (1 - lr wd) - lr * scale * limited(G diag(s))
-// where a step's norm is limited to `growth` times the last one's.
+// `limited` limits the norm of a step to `growth` times that of the previous step.
 std::unique_ptr<Optimizer> make_apollo(const method::OptimizerOptions& options,
                                        const tensor::Layout& layout);
 

@@ -1,5 +1,5 @@
-// Norms and factors of a matrix's rows or columns, in a fixed order of sums, and a limit to how
-// fast a step may grow.
+// Norms and scaling of a matrix's rows or columns, summed in a fixed order, and a limit on how fast
+// the norm of a step may grow.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +9,21 @@
 
 namespace thinwire::optim {
 
-// What a channel of a row-major matrix is.
+// Whether the channels of a row-major matrix are its rows or its columns.
 enum class Channel : uint8_t { kRow, kColumn };
 
-// The Euclidean norm of every channel of a matrix [rows, columns], into `norms`, one each.
+// Writes the Euclidean norm of every channel of a matrix [rows, columns] to `norms`, one per
+// channel.
 void channel_norms(std::span<const float> matrix, int64_t columns, Channel channel,
                    std::span<float> norms, ThreadPool& threads);
 
-// matrix = matrix * factor of the channel
+// Multiplies every channel of the matrix by its factor.
 void scale_channels(std::span<float> matrix, int64_t columns, Channel channel,
                     std::span<const float> factors, ThreadPool& threads);
 
-// The factor <= 1 by which a step of this norm is to be multiplied so that its norm is at most
-// `growth` times the last one's, which becomes this one's (Fira, Chen et al. 2024, arXiv
-// 2410.01623, section 4.3). A last norm of 0 limits nothing.
+// Returns the factor <= 1 that limits a step of this norm to `growth` times `last`, the norm of the
+// previous step (Fira, Chen et al. 2024, arXiv 2410.01623, section 4.3). Sets `last` to the
+// limited norm. If `last` is 0, nothing is limited.
 float limit_growth(double norm, double growth, float& last);
 
 }  // namespace thinwire::optim

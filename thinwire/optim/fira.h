@@ -1,5 +1,5 @@
-// Fira's arithmetic (Chen et al. 2024, arXiv 2410.01623, algorithm 1); its facts are in
-// method/fira.h.
+// Fira's arithmetic (Chen et al. 2024, arXiv 2410.01623, algorithm 1). method/fira.h describes the
+// method.
 #pragma once
 
 #include <memory>
@@ -9,9 +9,10 @@
 namespace thinwire::optim {
 
 // For a matrix of the blocks with rows <= columns (otherwise with rows and columns exchanged):
-//   R = P^T G      D = Adam(R)      s_j = |D_j| / (|R_j| + 1e-8) of column j
+//   R = P^T G      D = Adam(R)      s_j = |D_j| / (|R_j| + 1e-8) for column j
 //   p = p (1 - lr wd) - lr * scale * (P D + limited((G - P R) diag(s)))
-// where the last term's norm is limited to `growth` times that of the step before. P as GaLore's.
+// `limited` limits the norm of the last term to `growth` times its norm in the previous step. P is
+// the same as in GaLore (optim/galore.h).
 std::unique_ptr<Optimizer> make_fira(const method::OptimizerOptions& options,
                                      const tensor::Layout& layout);
 

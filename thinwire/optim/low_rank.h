@@ -1,5 +1,5 @@
-// What low-rank optimizers have in common: which matrices they take, memory for a step, and when
-// bases are renewed. The rest is left to AdamW.
+// What low-rank optimizers have in common: which matrices they update, the memory for a step, and
+// when bases are renewed. All other tensors are updated by AdamW.
 #pragma once
 
 #include <cstdint>
@@ -20,37 +20,36 @@ class LowRankOptimizer : public Optimizer {
   void update(const TensorUpdate& tensor, const OptimizerStep& step, ThreadPool& threads) final;
 
  protected:
-  // Updates a matrix whose rank is not 0.
+  // Updates a matrix whose subspace has a rank other than 0.
   virtual void update_matrix(const TensorUpdate& tensor, const method::LowRankShape& shape,
                              const OptimizerStep& step, ThreadPool& threads) = 0;
 
-  // Renews the bases if the step is one in which they are, or if they are not present. Returns
-  // those of before, or none where there were none or they are as they were; valid until the next
-  // call.
+  // Renews the bases if they are due in this step or not present. Returns the previous bases, or
+  // none if there were none or nothing was renewed. The result is valid until the next call.
   Bases refresh(const TensorUpdate& tensor, const method::LowRankShape& shape, const Bases& bases,
                 const OptimizerStep& step, ThreadPool& threads);
-  // Whether the step is one in which this tensor's subspace is renewed.
+  // Whether this tensor's subspace is renewed in this step.
   bool due(size_t tensor, const OptimizerStep& step) const {
     return plan_.due(tensor, step.number);
   }
-  // Such steps so far.
+  // The number of steps so far in which it was renewed.
   uint64_t turns(size_t tensor, const OptimizerStep& step) const {
     return plan_.turns(tensor, step.number);
   }
-  // Differs between tensors and runs.
+  // A seed that differs between tensors and between runs.
   uint64_t seed(size_t tensor) const;
 
   // p = p (1 - lr wd) - lr * scale * full
   void move(const TensorUpdate& tensor, const OptimizerStep& step, double scale,
             ThreadPool& threads);
 
-  // Memory of a step: a core, and a matrix of the tensor's own shape.
+  // Memory for a step: a core, and a matrix of the tensor's shape.
   std::span<float> core(const method::LowRankShape& shape);
   std::span<float> full(const method::LowRankShape& shape);
   Subspace& subspace() { return subspace_; }
 
  private:
-  std::vector<method::LowRankShape> shapes_;  // of all tensors
+  std::vector<method::LowRankShape> shapes_;  // by tensor
   method::RefreshPlan plan_;
   Subspace subspace_;
   std::vector<float> core_, full_, left_before_, right_before_;

@@ -1,6 +1,6 @@
-// fp32 matrix products with a fixed order of sums: every element's sum runs over the inner
-// dimension in order, each product rounded before it is added. So the bits are the same on every
-// instruction set and for any number of threads, and replicas may agree on the result.
+// fp32 matrix products with a fixed order of sums: the sum for every element runs over the inner
+// dimension in order, and each product is rounded before it is added. So the bits are the same on
+// every instruction set and with any number of threads, and replicas get identical results.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,9 @@
 
 namespace thinwire::optim {
 
-// C = alpha L R + beta D. All row-major: L is [rows, inner], R is [inner, columns], C and D (null:
-// none) are [rows, columns]. C overlaps none of the others, but may be D.
+// C = alpha L R + beta D. All are row-major: L is [rows, inner], R is [inner, columns], and C and D
+// are [rows, columns]. D may be null, meaning none. C may be the same matrix as D, but otherwise
+// overlaps none of the others.
 struct Product {
   const float* left;
   const float* right;
@@ -23,10 +24,11 @@ struct Product {
 };
 
 void multiply(const Product& product, int64_t rows, ThreadPool& threads);
-// The same bits by three plain loops, on the calling thread: what multiply is tested against.
+// Computes the same bits with three plain loops on the calling thread. Tests compare multiply with
+// it.
 void multiply_plain(const Product& product, int64_t rows);
 
-// `out` [columns, rows] becomes the transpose of `in` [rows, columns]; they do not overlap.
+// Writes the transpose of `in` [rows, columns] to `out` [columns, rows]. They must not overlap.
 void transpose(const float* in, int64_t rows, int64_t columns, float* out, ThreadPool& threads);
 
 }  // namespace thinwire::optim

@@ -1,5 +1,5 @@
-// SCALE's arithmetic (Glentis et al. 2025, arXiv 2506.16659, algorithm 1); its facts are in
-// method/scale.h.
+// SCALE's arithmetic (Glentis et al. 2025, arXiv 2506.16659, algorithm 1). method/scale.h describes
+// the method.
 #pragma once
 
 #include <memory>
@@ -8,10 +8,10 @@
 
 namespace thinwire::optim {
 
-// For every matrix, whose weights are [outputs, inputs]:
+// For every matrix, with weights [outputs, inputs]:
 //   g = beta m + (1 - beta) g, m = g      in the last layer
 //   p = p (1 - lr wd) - lr g_i / max(rms(g_i), 1e-8)      for each output i
-// The embedding, where it is not the last layer, is [inputs, outputs]: there i is a column.
+// The embedding, if it is not the last layer, is [inputs, outputs], so there i is a column.
 std::unique_ptr<Optimizer> make_scale(const method::OptimizerOptions& options,
                                       const tensor::Layout& layout);
 

@@ -1,6 +1,6 @@
-// Clipping of gradients: the factors with which an optimizer's step takes them. Norms are taken in
-// an order fixed by position alone, tensors by their place in the layout, so that they are the same
-// however tensors come.
+// Gradient clipping: the factors by which an optimizer's step multiplies gradients. Norms are
+// summed in an order fixed by position alone, with tensors in the order of the layout, so they do
+// not depend on the order in which tensors arrive.
 #pragma once
 
 #include <cstddef>
@@ -15,34 +15,34 @@
 
 namespace thinwire::sync {
 
-// With n the norm of this step's gradient, n' that of the step before and n_t a tensor's:
+// With n the norm of this step's gradient, n' that of the previous step and n_t that of a tensor:
 //   step      min(1, clip / (n + 1e-6)) for all tensors
 //   previous  min(1, clip / (n' + 1e-6)) for all tensors; 1 in the first step
 //   tensor    min(1, clip / (n_t + 1e-6))
-// clip 0: always 1.
+// If clip is 0, the factor is always 1.
 class Clipping {
  public:
   Clipping(config::ClipBy by, double clip, size_t tensors);
 
-  // A step's gradient, whole.
+  // Measures the whole gradient of a step.
   void measure(const tensor::Arena& gradients, ThreadPool& threads);
-  // Or tensor by tensor; returns the tensor's norm.
+  // Measures the gradient of one tensor and returns its norm.
   double measure(size_t tensor, std::span<const float> gradient, ThreadPool& threads);
 
-  // Of a tensor that was measured, or the whole gradient was.
+  // The factor for a tensor. The tensor or the whole gradient must have been measured.
   float scale(size_t tensor) const;
-  // Of the step's gradient before clipping, once all of it was measured.
+  // The norm of the step's gradient before clipping, once all of it has been measured.
   double norm() const;
   void end_step();
 
-  // What `previous` keeps from step to step; equal on replicas that are fed the same gradients.
+  // What `previous` keeps from step to step. Equal on replicas that are fed the same gradients.
   std::vector<StateTensor> state();
 
  private:
   const config::ClipBy by_;
   const double clip_;
   std::vector<double> norms_;    // by tensor
-  std::optional<double> whole_;  // where the gradient was measured whole
+  std::optional<double> whole_;  // set if the gradient was measured whole
   float previous_ = 0;
 };
 

@@ -1,6 +1,7 @@
 // Sparse pseudo-gradients (docs/methods/sparseloco.md): a worker sends the largest values of each
-// chunk of its pseudo-gradient in two bits and keeps the rest; the mean is taken over what all
-// sent. The bits of both depend neither on the number of threads nor on the instruction set.
+// chunk of its pseudo-gradient in two bits each and keeps the rest; the mean is taken over what all
+// workers sent. The bits of both depend neither on the number of threads nor on the instruction
+// set.
 #pragma once
 
 #include <memory>
@@ -18,22 +19,22 @@ namespace thinwire::sync {
 
 class SparseLocoCodec {
  public:
-  // The layout and the threads must outlive it.
+  // The layout and the threads must outlive the codec.
   SparseLocoCodec(const method::SparseLocoOptions& options, const tensor::Layout& layout,
                   ThreadPool& threads);
 
-  // error = decay * error + (shared - params). Returns a payload with its largest values,
-  // quantised; the values as received are subtracted from the error.
+  // Sets error = decay * error + (shared - params) and returns a payload with its largest values,
+  // quantised. Subtracts from the error the values as receivers will decode them.
   Bytes encode(const tensor::Arena& shared, const tensor::Arena& params,
                const codec::PayloadId& id);
 
-  // out = sum over payloads, in order, of weight * values, with one weight per payload. `id` gives
-  // the round to which they must belong; the sender is the delivery's member. `out` has an arena's
-  // length.
+  // out = the sum of weight * values over the payloads, in order, with one weight per payload. All
+  // payloads must belong to the round in `id`; the sender of each is its delivery's member. `out`
+  // has the length of an arena.
   Result<void> sum(std::span<const transport::Delivery> deliveries, std::span<const float> weights,
                    const codec::PayloadId& id, std::span<float> out);
 
-  // The values of a payload of this worker's own, of the round of `id`, go back into the error.
+  // Adds the values of this worker's own payload from the round in `id` back to the error.
   Result<void> put_back(const Bytes& payload, const codec::PayloadId& id);
 
   std::span<float> error() { return error_.all(); }
@@ -49,7 +50,7 @@ class SparseLocoCodec {
   void take_segment(const codec::SparseSegment& segment, std::vector<codec::TopK>& top_k);
   void quantise_tensor(size_t tensor);
   void add_segment(size_t segment, std::span<const float> weights, std::span<float> sum) const;
-  // Where the values of a part's tile begin in an arena.
+  // The position in an arena at which the values of a part's tile begin.
   int64_t place(size_t part, int64_t tile) const {
     return places_[part] + tile * shapes_[part].slots;
   }

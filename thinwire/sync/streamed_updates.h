@@ -1,6 +1,6 @@
 // An optimizer's step during the backward pass: each tensor is updated as soon as its gradient is
-// complete. Among several members the gradients of a group of tensors (base/gradient_groups.h) are
-// averaged while those of the next group are formed, and applied when that one is complete.
+// complete. With several members, the gradients of a group of tensors (base/gradient_groups.h) are
+// averaged while those of the next group are computed, and applied when the next group is complete.
 #pragma once
 
 #include <cstddef>
@@ -19,18 +19,19 @@ namespace thinwire::sync {
 
 class StreamedUpdates {
  public:
-  // All of them outlive it.
+  // All arguments must outlive this object.
   StreamedUpdates(const Worker& worker, optim::Optimizer& optimizer, Clipping& clipping,
                   const WireCodec& codec);
 
-  // As Strategy's. Throw Error for a gradient that is not finite, whose tensor stays as it is.
+  // Like those of Strategy. They throw Error for a gradient that is not finite and leave its tensor
+  // unchanged.
   void take(const Round& round, size_t tensor, std::span<const float> gradient);
   void end_group(const Round& round, int group);
-  // Applies what is still to be; a failure of the step's earlier sums, too, appears here.
+  // Applies the remaining gradients. Also returns any failure of the step's earlier sums.
   Result<StepReport> finish(const Round& round);
 
  private:
-  // The average of a group's gradients, first this member's part of it.
+  // The average of a group's gradients. Before the exchange it holds only this member's part.
   struct Sum {
     std::vector<float> values;
     size_t group = 0;
@@ -39,7 +40,7 @@ class StreamedUpdates {
   transport::Key key(const Round& round, size_t group) const;
   void reserve();
   void update(const Round& round, size_t tensor, std::span<const float> gradient);
-  // Waits for the sum in flight, if there is one, and applies it.
+  // Waits for the sum in flight, if any, and applies it.
   void settle(const Round& round);
 
   const Worker& worker_;
@@ -47,8 +48,8 @@ class StreamedUpdates {
   Clipping& clipping_;
   const WireCodec& codec_;
   const std::vector<GradientGroup> groups_;
-  std::vector<size_t> places_;  // of each tensor in its group's sum
-  std::vector<size_t> sizes_;   // of each group's sum
+  std::vector<size_t> places_;  // offset of each tensor in its group's sum
+  std::vector<size_t> sizes_;   // elements of each group's sum
   Sum filling_, in_flight_;     // empty until there are several members
   bool sums_in_flight_ = false;
   size_t next_group_ = 0;

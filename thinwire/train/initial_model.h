@@ -1,5 +1,5 @@
-// The model that a run trains, where train.init brings it: what [model] and the table of its
-// architecture leave out is the initial model's, and what they say must agree with it.
+// The model that a run trains if train.init names one. Fields that [model] and the architecture's
+// table leave out are taken from the initial model; fields that they set must agree with it.
 #pragma once
 
 #include <map>
@@ -10,20 +10,20 @@
 
 namespace thinwire::train {
 
-// Completes a recipe with train.init by the model in that folder (anything convert::load_model
-// takes), of which only the description is read. Left to the recipe: init_std and recompute, which
-// say nothing of what is computed, and a count of 0, which leaves it open. Throws UsageError that
-// names each field that contradicts, both its values and what can be done, or what
-// method::check_choices finds in the completed recipe; Error where the folder holds no model. A
-// recipe without train.init stays as it is.
+// Completes a recipe that has train.init from the model in that folder (anything that
+// convert::load_model takes). Only the model's description is read. A count of 0 is treated as left
+// out. init_std and recompute stay as in the recipe because they do not affect what is computed.
+// Throws UsageError that names each conflicting field, both its values and the remedy, or for what
+// method::check_choices finds in the completed recipe; throws Error if the folder holds no model. A
+// recipe without train.init is left unchanged.
 void take_initial_model(config::Recipe& recipe);
 
-// The same for a run that goes on: by the checkpoint it goes on from. What contradicts stays, for
-// checkpoint::check_resume to judge.
+// The same for a resumed run, from the checkpoint that it resumes. Conflicting fields are left
+// unchanged for checkpoint::check_resume to judge.
 void take_resumed_model(config::Recipe& recipe, const fs::path& checkpoint);
 
-// Files, by name, that checkpoints of the run keep of the Hugging Face folder its model is from
-// (convert/hf_origin.h). checkpoint: the one it goes on from; empty: it begins.
+// Files, by name, that the run's checkpoints keep from the Hugging Face folder that its model came
+// from (convert/hf_origin.h). `checkpoint` is the one that the run resumes; empty for a new run.
 std::map<std::string, std::string> origin_files(const config::Recipe& recipe,
                                                 const fs::path& checkpoint);
 

@@ -1,6 +1,6 @@
 // Where a worker gets its rounds from: the recipe, or whoever coordinates the run. A round is data
-// (base/round.h): who takes part, which rows each member takes and with what weight, at what rate.
-// A worker trains by what it is given and works out none of it.
+// (base/round.h): who takes part, which rows each member takes, with what weight, and the learning
+// rate. A worker trains as its rounds say and works out none of this itself.
 #pragma once
 
 #include <cstdint>
@@ -17,37 +17,38 @@
 
 namespace thinwire::train {
 
-// One worker's; used by its thread.
+// Belongs to one worker and is used by that worker's thread.
 class RoundSource {
  public:
-  // Rounds by training step, for another thread. Outlives the source.
+  // Gives the round of a training step, for use on another thread. Outlives the source.
   using Plan = std::function<Round(int64_t step)>;
 
   virtual ~RoundSource() = default;
 
-  // Once state() is that of a checkpoint after `completed` steps, or new where there is none.
+  // Called once state() holds that of a checkpoint after `completed` steps, or is new if there is
+  // no checkpoint.
   virtual void restored(int64_t /*completed*/) {}
-  // The round of a training step. Steps that were trained have the round they were trained by;
-  // those to come have the one that is planned now.
+  // The round of a training step. A step that has been trained has the round it was trained with; a
+  // future step has the round that is planned now.
   virtual Round at(int64_t step) const = 0;
-  // The plan of now.
+  // The current plan.
   virtual Plan plan() const = 0;
-  // This worker computed the gradients of `rows` rows; before the strategy's after_step.
+  // This worker computed the gradients of `rows` rows. Called before the strategy's after_step.
   virtual void computed(const Round& /*round*/, uint64_t /*rows*/, double /*seconds*/) {}
-  // The round's step is complete; after the strategy's after_step. Whether the plan changed for the
-  // steps to come.
+  // The round's step is complete. Called after the strategy's after_step. Returns whether the plan
+  // for future steps changed.
   virtual Result<bool> completed(const Round& /*round*/) { return false; }
-  // What checkpoints hold of it. The spans stay valid.
+  // The state that checkpoints store. The spans stay valid.
   virtual std::vector<StateTensor> state() { return {}; }
 };
 
-// Makes a worker's source. All that is passed outlives it.
+// Makes a worker's source. All arguments must outlive the source.
 using MakeRounds = std::function<std::unique_ptr<RoundSource>(
     const config::Recipe& recipe, uint64_t run, transport::Communicator& communicator,
     PermitHold& permits)>;
 
-// The recipe's: train.workers members with ids from 0 on, whose rows follow from the recipe
-// (open_round.h) and, with sync.shares = "speed", from what they measure.
+// The rounds of a recipe: train.workers members with ids from 0 on. Their rows follow from the
+// recipe (open_round.h) and, with sync.shares = "speed", from what the members measure.
 std::unique_ptr<RoundSource> recipe_rounds(const config::Recipe& recipe, uint64_t run,
                                            transport::Communicator& communicator,
                                            PermitHold& permits);

@@ -1,10 +1,10 @@
-// Blobs: bytes of any length under a name that only they have, so that whoever asks for a name can
-// check what it gets, from whomever it comes. docs/formats.md, "Blobs".
+// Blobs: bytes of any length under a name derived from their content, so that whoever asks for a
+// name can check what arrives, no matter who sent it. See docs/formats.md, "Blobs".
 //
-// Up to kMaxMessageBytes, a blob is one chunk and its name is its SHA-256. A longer one is cut into
-// chunks of kMaxMessageBytes, the last one of what is left; the SHA-256 of these, one behind the
-// other, are again a blob, and its name is the long one's too. A name and a length together say
-// therefore what every chunk must hash to.
+// A blob of up to kMaxMessageBytes is one chunk, and its name is its SHA-256. A longer blob is cut
+// into chunks of kMaxMessageBytes; the last chunk takes what is left. The SHA-256 hashes of the
+// chunks, one after the other, form another blob, and the name of that blob is also the name of the
+// long one. A name and a length together therefore determine what every chunk must hash to.
 #pragma once
 
 #include <cstdint>
@@ -33,52 +33,54 @@ struct Chunk {
   std::span<const uint8_t> bytes;
 };
 
-// A blob in chunks, the names' own among them, the topmost last.
+// All chunks of a blob, including those that hold lists of chunk names; the topmost is last.
 class BlobChunks {
  public:
   explicit BlobChunks(std::shared_ptr<const Bytes> blob);
 
   const BlobId& id() const { return id_; }
-  // They are views into this object's memory.
+  // The chunks are views into memory that this object holds.
   const std::vector<Chunk>& chunks() const { return chunks_; }
 
  private:
   void cut(std::span<const uint8_t> bytes);
 
   std::shared_ptr<const Bytes> blob_;
-  std::vector<std::unique_ptr<Bytes>> names_;  // from the bottom up
+  std::vector<std::unique_ptr<Bytes>> names_;  // lists of chunk names, from the bottom up
   std::vector<Chunk> chunks_;
   BlobId id_;
 };
 
 BlobId blob_id(std::span<const uint8_t> bytes);
 
-// A blob being put together from chunks in any order, each checked when it comes. Not thread-safe.
+// Assembles a blob from chunks in any order and checks each chunk on arrival. Not thread-safe.
 class BlobAssembly {
  public:
-  // Allocates as chunks need it: id.bytes once the names above are known.
+  // Allocates memory only as chunks need it: id.bytes bytes once all lists of names are complete.
   explicit BlobAssembly(const BlobId& id);
 
-  // A chunk that is missing and was not given out before; nothing while others must come first.
+  // Returns the name of a missing chunk that was not given out before, or nothing while other
+  // chunks must arrive first.
   std::optional<Sha256> next();
-  // The chunk of this name is to be given out again.
+  // Lets next() give out the chunk of this name again.
   void retry(const Sha256& name);
-  // False, and nothing changed, unless the bytes hash to a name that is missing.
+  // Returns false and changes nothing unless the chunk is missing, has the right length and
+  // hashes to its name.
   bool add(const Sha256& name, std::span<const uint8_t> chunk);
   bool complete() const { return levels_.empty(); }
-  // Whole and checked; once complete().
+  // The whole, checked blob. Call it only once complete() is true.
   Bytes take() { return std::move(bytes_); }
-  // All chunks missing may be given out again.
+  // Lets next() give out all missing chunks again.
   void restart();
 
  private:
   void open_level();
 
-  std::vector<uint64_t> levels_;           // bytes of levels not complete, the blob's own first
-  Bytes bytes_;                            // of the last of levels_
-  std::vector<Sha256> names_;              // of its chunks
-  std::multimap<Sha256, size_t> missing_;  // their places; the same chunk may stand at several
-  std::vector<Sha256> to_give_;            // from the back
+  std::vector<uint64_t> levels_;           // bytes of each incomplete level, the blob itself first
+  Bytes bytes_;                            // content of the last level
+  std::vector<Sha256> names_;              // of the last level's chunks
+  std::multimap<Sha256, size_t> missing_;  // places of missing chunks; a chunk may have several
+  std::vector<Sha256> to_give_;            // given out from the back
 };
 
 }  // namespace thinwire::transport

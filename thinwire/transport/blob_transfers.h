@@ -1,11 +1,11 @@
-// The blobs that one participant is storing and fetching: which chunk goes next over the wire, and
-// what its answer means. Both directions go on at once; in each, the highest priority goes first,
-// chunk by chunk, and within it what was asked for first. So many chunks are under way that they
-// are answered in a quarter to half a second: enough for long lines, and little in front of a chunk
-// that is urgent.
+// The blobs that one participant is storing and fetching: which chunk goes over the wire next, and
+// what its answer means. Both directions run at once. Each sends the highest priority first, chunk
+// by chunk; equal priorities go in the order of the requests. The number of chunks under way is
+// adjusted so that each is answered within a quarter to half a second: enough to fill lines with
+// long delays, with little queued ahead of an urgent chunk.
 //
-// A pure state machine, the same for every courier: it has no threads and no clock, and times are
-// seconds of any clock that never goes back. Not thread-safe.
+// A pure state machine, the same for every courier. It has no threads and no clock; times are in
+// seconds, from any clock that never goes back. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +23,13 @@
 
 namespace thinwire::transport {
 
-// How single chunks move. A call must not answer before it returns.
+// How single chunks move. An implementation must not answer a call before that call returns.
 class ChunkWire {
  public:
   virtual ~ChunkWire() = default;
-  // To be answered by BlobTransfers::stored. The chunk's bytes stay until then.
+  // Answered by BlobTransfers::stored. The chunk's bytes remain valid until then.
   virtual void store(uint64_t ticket, const Chunk& chunk) = 0;
-  // To be answered by BlobTransfers::fetched.
+  // Answered by BlobTransfers::fetched.
   virtual void fetch(uint64_t ticket, const Sha256& name, const std::string& holder) = 0;
 };
 
@@ -42,20 +42,20 @@ class BlobTransfers {
   void get(double now, const BlobId& id, std::vector<std::string> holders, Priority priority,
            Courier::Got got);
 
-  // Answers of the wire; of a ticket that is unknown, or known no more, they are ignored.
+  // Answers from the wire. Those for tickets that are unknown or already finished are ignored.
   void stored(double now, uint64_t ticket, Result<void> result);
-  // kLostPeer where the holder has no such chunk.
+  // `chunk` is kLostPeer if the holder has no such chunk.
   void fetched(double now, uint64_t ticket, Result<Bytes> chunk);
-  // The connection is back: whatever was under way is sent again.
+  // The connection is back: sends again whatever was under way.
   void resend(double now);
-  // Fails what waited for an answer too long.
+  // Fails transfers that have waited too long for an answer.
   void expire(double now);
-  // When expire() has something to do; infinity: never.
+  // The time of the next expire() that has something to do; infinity if there is none.
   double next_deadline() const;
-  // Everything fails.
+  // Fails every transfer.
   void close(const Failure& failure);
 
-  // Callbacks with their answers, to be called in order and with no locks held.
+  // Callbacks with their answers. Call them in order and with no locks held.
   std::deque<std::function<void()>> take_answers() { return std::exchange(answers_, {}); }
 
  private:
@@ -63,7 +63,7 @@ class BlobTransfers {
     std::shared_ptr<const BlobChunks> blob;
     Priority priority;
     Courier::Done done;
-    size_t next = 0;  // chunk
+    size_t next = 0;  // index of the next chunk to send
     size_t stored = 0;
   };
   struct Get {
@@ -72,13 +72,13 @@ class BlobTransfers {
     Priority priority;
     std::vector<Courier::Got> gots;
     BlobAssembly assembly;
-    std::map<Sha256, size_t> refusals;  // holders that did not give a chunk
-    bool altered = false;               // some of them gave another
+    std::map<Sha256, size_t> refusals;  // how many holders failed to give a chunk
+    bool altered = false;               // at least one holder gave altered bytes
   };
   struct Flight {
     uint64_t transfer;
     Sha256 name;
-    size_t place = 0;  // of the chunk in what is put; of the holder in what is fetched
+    size_t place = 0;  // index of the chunk (puts) or of the holder (fetches)
     double sent;
     double deadline;
   };
@@ -101,11 +101,11 @@ class BlobTransfers {
   ChunkWire& wire_;
   const double timeout_s_;
   const uint64_t max_blob_bytes_;
-  uint64_t last_number_ = 0;  // of transfers and tickets
+  uint64_t last_number_ = 0;  // shared by transfers and tickets
   std::map<uint64_t, Put> puts_;
   std::map<uint64_t, Get> gets_;
   Lane up_, down_;
-  std::deque<std::pair<BlobId, BlobAssembly>> partial_;  // of fetches that failed
+  std::deque<std::pair<BlobId, BlobAssembly>> partial_;  // from fetches that failed
   std::deque<std::function<void()>> answers_;
 };
 

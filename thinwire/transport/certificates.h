@@ -1,5 +1,5 @@
-// Certificates (X.509, ECDSA over P-256) of a run's own authority: members believe servers that it
-// signed, and no other authority of the world. Made by OpenSSL; any thread.
+// Certificates (X.509, ECDSA over P-256) of a run's own authority. Members trust servers signed by
+// it and by no other authority. Made by OpenSSL. May be used from any thread.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace thinwire::transport {
 
-// The name in every server certificate, whatever the address under which it is reached.
+// The name in every server certificate, whatever address the server is reached at.
 inline constexpr const char* kServerName = "server.thinwire.internal";
 
 // A certificate and its private key, in PEM.
@@ -26,13 +26,13 @@ struct Validity {
   int64_t until = 0;
 };
 
-// An authority that may sign servers and nothing else. Throws Error where OpenSSL fails.
+// An authority that may sign server certificates and nothing else. Throws Error if OpenSSL fails.
 Certificate make_authority(const Validity& validity);
-// A server's, signed by the authority.
+// A server certificate signed by the authority.
 Certificate make_server_certificate(const Certificate& authority, const Validity& validity);
 
-// A certificate as the bytes that tokens carry (DER), and back; throws Error for a text that is no
-// certificate, and gives nothing for bytes that are none.
+// Converts a certificate to the bytes that tokens carry (DER), and back. The first throws Error if
+// the text is not a certificate; the second returns nothing if the bytes are not one.
 Bytes certificate_bytes(const std::string& pem);
 std::optional<std::string> certificate_text(std::span<const uint8_t> der);
 

@@ -1,10 +1,11 @@
-// A network of couriers in memory and in virtual time, with faults: simulations and tests of what
-// runs between hosts. The same calls at the same virtual times and the same seed give the same
+// A network of couriers in memory and in virtual time, with faults, for simulating and testing what
+// runs between hosts. The same calls at the same virtual times with the same seed give the same
 // events in the same order.
 //
-// The model. Participants reach one server, each by a connection of its own: what is sent one way
-// over it arrives in order, no faster than its link, and later by its delay; a connection that is
-// lost takes what is under way in both directions with it. The server keeps what it acknowledged.
+// The model. Participants reach one server, each over its own connection. In each direction,
+// messages arrive in order, no faster than the link's rate, and later by its delay. A lost
+// connection loses whatever is under way in both directions. The server keeps everything that it
+// acknowledged.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +22,12 @@ struct MemoryServer;
 
 // Shares are probabilities in [0, 1].
 struct MemoryFaults {
-  double statement_delay_s = 0;  // at most so much more for a statement, so that they overtake
+  double statement_delay_s = 0;  // most extra delay of a statement, so that some overtake others
   double lose = 0;               // of statements, for each receiver
   double duplicate = 0;          // of statements, for each receiver
   double alter = 0;              // of chunks fetched
-  double disconnect = 0;         // of messages either way: the connection is lost at it
-  double reconnect_s = 1;        // until such a connection is back
+  double disconnect = 0;         // of messages in either direction that break the connection
+  double reconnect_s = 1;        // until a connection broken in this way is back
 };
 
 struct MemoryOptions {
@@ -36,7 +37,7 @@ struct MemoryOptions {
   MemoryFaults faults = {};
 };
 
-// Thread-safe, but callbacks run in the thread that runs the network, and only one may.
+// Thread-safe. Callbacks run in the thread that runs the network; only one thread may run it.
 class MemoryNetwork {
  public:
   explicit MemoryNetwork(const MemoryOptions& options);
@@ -44,27 +45,28 @@ class MemoryNetwork {
   MemoryNetwork(const MemoryNetwork&) = delete;
   MemoryNetwork& operator=(const MemoryNetwork&) = delete;
 
-  // A participant; one courier a name at a time. A rate of 0: not limited. What the name stored
-  // before is there again. The courier may outlive the network, where nothing answers any more.
+  // Adds a participant; only one courier per name at a time. A rate of 0 means unlimited. What was
+  // stored under the name before is available again. The courier may outlive the network, but then
+  // nothing answers any more.
   std::unique_ptr<Courier> connect(const std::string& name, const links::Link& link = {});
 
   // Virtual seconds since the start.
   double now() const;
-  // Goes to the next event and lets it happen; false: there is none.
+  // Advances to the next event and runs it; false: there is none.
   bool step();
-  // Lets all happen that does until then; the time is `time` afterwards.
+  // Runs every event up to `time`, which is then the current time.
   void run_until(double time);
-  // Lets everything happen. Does not return while participants keep each other busy.
+  // Runs all events. Does not return while participants keep each other busy.
   void run();
-  // An event of the caller's, with no locks held.
+  // Schedules an event for the caller, to run with no locks held.
   void call_at(double time, std::function<void()> call);
 
-  // --- faults at will
+  // --- faults on demand
   void disconnect(const std::string& name);
   void reconnect(const std::string& name);
-  // The server refuses what would take it beyond so many bytes.
+  // The server refuses anything that would take it beyond this many bytes.
   void set_disk_bytes(uint64_t bytes);
-  // The server changes a bit of a chunk it holds; false: it has none such.
+  // The server flips a bit of a chunk that it holds; false: it has no such chunk.
   bool alter_chunk(const std::string& holder, const Sha256& name);
 
  private:

@@ -1,6 +1,6 @@
-// A courier over NATS with JetStream: chunks and records are messages that the server stores on
-// disk before it acknowledges them, statements are messages to whoever listens. docs/formats.md
-// has the subjects, docs/security.md what the server is trusted with.
+// A courier over NATS with JetStream. Chunks and records are messages that the server stores on
+// disk before it acknowledges them; statements are messages to whoever is listening. The subjects
+// are in docs/formats.md; docs/security.md says what the server is trusted with.
 #pragma once
 
 #include <memory>
@@ -17,15 +17,15 @@ namespace thinwire::transport {
 struct NatsOptions {
   NatsTarget target;
   std::string run;   // a courier name
-  std::string self;  // under which the server knows the identity
+  std::string self;  // the name by which the server knows the identity
   uint64_t max_blob_bytes = 1 << 30;
 };
 
-// Connects and goes on connecting whenever the connection is lost. Failures as connect_nats.
+// Connects, and reconnects whenever the connection is lost. Failures as for connect_nats.
 Result<std::unique_ptr<Courier>> connect_nats_courier(const NatsOptions& options);
 
-// Makes the stores of a run, for a coordinator: chunks, and `streams`. Those that are there stay as
-// they are. Failures as connect_nats; kDeadline.
+// Creates the stores of a run, for chunks and for each of `streams`; for a coordinator. Existing
+// stores are left as they are. Failures as for connect_nats; kDeadline.
 Result<void> create_nats_stores(const NatsOptions& options, const std::vector<std::string>& streams,
                                 const StoreLimits& limits);
 

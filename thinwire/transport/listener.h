@@ -1,5 +1,5 @@
-// A callback that can be ended from anywhere: stop() waits for a call that runs, unless it is made
-// by it, and no call begins afterwards. Thread-safe.
+// A callback that can be stopped from anywhere. stop() waits for a running call to finish, unless
+// that call itself called stop(); no call begins afterwards. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -31,7 +31,7 @@ class Listener {
   const std::function<void(Arguments...)> callback_;
 };
 
-// Stops a listener, and then does the rest.
+// Stops a listener, then runs `afterwards`.
 template <typename Listening>
 class ListenerSubscription final : public Subscription {
  public:

@@ -1,5 +1,6 @@
-// The insides of a MemoryNetwork (courier_memory.h): its events, its server, and the ends of its
-// connections. Everything is under the server's lock but callbacks of users, which wait in `calls`.
+// The internals of a MemoryNetwork (courier_memory.h): its events, its server, and the ends of its
+// connections. The server's lock protects everything except users' callbacks, which wait in `calls`
+// and run without it.
 #pragma once
 
 #include <deque>
@@ -29,7 +30,8 @@ struct MemoryServer {
   explicit MemoryServer(const MemoryOptions& with) : options(with), rng(with.seed, 1) {}
 
   Moment at(double time, std::function<void()> event);
-  // The next event no later than `until`, or calls that wait. Takes the lock.
+  // Runs the calls that are waiting, or else the next event no later than `until`; false: there was
+  // neither. Takes the lock.
   bool step(double until);
 
   Result<void> store(const std::string& holder, const Chunk& chunk);
@@ -52,7 +54,7 @@ struct MemoryServer {
   uint64_t disk_bytes = std::numeric_limits<uint64_t>::max();
 };
 
-// One end of a connection, and what its courier has under way.
+// One end of a connection, with what its courier has under way.
 class MemoryParticipant final : public ChunkWire {
  public:
   using Hearing = Listener<const std::string&, Bytes>;
@@ -75,23 +77,25 @@ class MemoryParticipant final : public ChunkWire {
   const std::string& name() const { return name_; }
   bool connected() const { return connected_; }
 
-  // `arrive` happens at the server, unless the connection is lost before.
+  // Runs `arrive` at the server, unless the connection is lost before then.
   void send(size_t bytes, std::function<void()> arrive);
-  // The same from the server; `later_s` for what keeps no order with the rest.
+  // The same, from the server. `later_s` is an extra delay, for messages that may arrive out of
+  // order.
   void receive(size_t bytes, std::function<void()> arrive, double later_s = 0);
   void disconnect();
   void reconnect();
-  // The courier is gone: what it waits for fails.
+  // The courier is gone: everything that it was waiting for fails.
   void close();
 
-  // After anything that concerns transfers: their answers, and when they want to be looked at.
+  // To be called after anything that concerns transfers: collects their answers and schedules their
+  // next expiry.
   void settle();
   void store(uint64_t ticket, const Chunk& chunk) override;
   void fetch(uint64_t ticket, const Sha256& name, const std::string& holder) override;
 
-  // The server does `act`; its answer comes back, or the deadline passes.
+  // The server runs `act`; either its answer comes back or the deadline passes.
   void ask(size_t bytes, std::function<Result<uint64_t>()> act, Courier::Appended answered);
-  // What the stream has from `first` on, to this participant; one record of it.
+  // Both send to this participant: the stream's records from `first` on, and one record of it.
   void catch_up(const std::string& stream, uint64_t first);
   void tell(const std::string& stream, uint64_t sequence);
 
@@ -112,7 +116,7 @@ class MemoryParticipant final : public ChunkWire {
   Pacer pacer_;
   bool connected_ = true;
   uint64_t connection_ = 0;
-  std::map<uint64_t, Courier::Appended> asked_;  // without an answer
+  std::map<uint64_t, Courier::Appended> asked_;  // not answered yet
   std::optional<MemoryServer::Moment> expiry_;
 };
 

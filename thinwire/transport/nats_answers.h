@@ -1,4 +1,4 @@
-// What messages from a NATS server say by their subjects and headers. Pure and total.
+// What the subjects and headers of messages from a NATS server say. Pure and total.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,17 @@
 
 namespace thinwire::transport {
 
-// Whether the server says so itself: a stored message whose author gave it such a header has the
-// name of its stream besides.
+// Whether the server itself reports this status. A stored message may carry such a header from its
+// author, but then it also carries the name of its stream.
 bool has_status(const NatsMessage& message, std::string_view status);
-// There is no such message.
+// Whether the server says that there is no such message.
 bool is_missing(const NatsMessage& message);
 
-// The sequence of a record of this store that was just stored. Nothing where the headers are not
-// the server's alone: then the message only shows that there may be one.
+// The sequence of a record that was just stored in this store. Nothing if the headers are not the
+// server's alone; such a message shows only that there may be a new record.
 std::optional<uint64_t> announced_sequence(const NatsMessage& message, std::string_view store);
 
-// The number at the end of PREFIX.NUMBER; the author of RUN.say.AUTHOR.TOPIC.
+// The number at the end of PREFIX.NUMBER, and the author in RUN.say.AUTHOR.TOPIC.
 std::optional<uint64_t> number_of(const std::string& subject);
 std::string author_of(const std::string& subject);
 

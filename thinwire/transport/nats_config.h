@@ -1,5 +1,5 @@
-// What a NATS server of a run is told: who may do what, and how much. Pure. docs/security.md says
-// what each role is trusted with.
+// The configuration of a run's NATS server: who may do what, and how much. Pure. docs/security.md
+// says what each role is trusted with.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace thinwire::transport {
 
 enum class NatsRole : uint8_t {
   kCoordinator,  // makes and clears stores, appends records
-  kMember,       // publishes under its own name, reads all of its run
-  kNewcomer,     // says who it is under its own name, hears what is said to it
+  kMember,       // publishes under its own name, reads everything in its run
+  kNewcomer,     // says who it is under its own name, hears what is addressed to it
   kObserver,     // reads records and statements
 };
 
@@ -27,33 +27,33 @@ struct NatsUser {
   bool revoked = false;
 };
 
-// Of one server.
+// The limits of one server.
 struct NatsLimits {
   int connections = 2000;
-  int subscriptions = 100;           // of a connection
-  double handshake_s = 5;            // for TLS, and again to say who one is
-  double silence_s = 30;             // until a connection that does not answer is closed
-  double write_s = 10;               // until one that does not take what it asked for is
-  int64_t pending_bytes = 64 << 20;  // waiting for one connection
+  int subscriptions = 100;           // per connection
+  double handshake_s = 5;            // for TLS, and as long again for authentication
+  double silence_s = 30;             // after which a connection that does not answer is closed
+  double write_s = 10;               // after which a connection that does not read is closed
+  int64_t pending_bytes = 64 << 20;  // queued for one connection
   int64_t store_bytes = int64_t{1} << 40;
 };
 
 struct NatsSettings {
   std::string host = "0.0.0.0";
   int port = 0;     // 0: the server picks one
-  fs::path folder;  // of its files
+  fs::path folder;  // for its files
   std::string run;  // a courier name
   std::vector<std::string> streams;
   NatsLimits limits = {};
 };
 
-// Files of the folder that a configuration names.
+// Files of the folder, as named in a configuration.
 inline constexpr const char* kServerCertificateFile = "server.pem";
 inline constexpr const char* kServerKeyFile = "server.key";
 inline constexpr const char* kStoreFolder = "store";
 
-// The configuration file. Users that are revoked, or have expired by `now`, are left out. Throws
-// UsageError for names that cannot be.
+// The configuration file. Users that are revoked or have expired by `now` are left out. Throws
+// UsageError for invalid names.
 std::string nats_configuration(const NatsSettings& settings, std::span<const NatsUser> users,
                                int64_t now);
 

@@ -1,6 +1,6 @@
-// A nats-server as a child process: the server of a run when nobody brings one. Its folder holds
-// all that it needs to come back as it was: the run's authority and certificate, its configuration,
-// its port and its store. docs/formats.md lists the files.
+// A nats-server as a child process: the server of a run when nobody provides one. Its folder holds
+// everything needed to restart it as it was: the run's authority and certificate, its
+// configuration, its port and its store. docs/formats.md lists the files.
 #pragma once
 
 #include <cstdint>
@@ -13,32 +13,33 @@
 
 namespace thinwire::transport {
 
-// Used by one thread, which is to live as long as the object: when it ends, in whatever way, the
-// server ends with it. Everything throws Error, with what the server said last, where the server
-// does not do as it should; UsageError where there is no nats-server.
+// Used by one thread, which must live as long as the object: when the thread ends, however that
+// happens, the server ends with it. Every call throws Error, with the end of the server's log, if
+// the server does not behave as it should; UsageError if there is no nats-server.
 class NatsServer {
  public:
-  // Starts it; on return, it takes connections. A port of 0 is the one that the folder's server had
-  // before, else one that is free. `patience_s` is how long starting and reloading may take.
+  // Starts the server; once this returns, it accepts connections. A port of 0 means the port that
+  // the folder's server had before, or else a free one. `patience_s` is how long starting and
+  // reloading may each take.
   NatsServer(NatsSettings settings, std::vector<NatsUser> users, double patience_s);
-  // Ends it in order.
+  // Shuts the server down cleanly.
   ~NatsServer();
   NatsServer(const NatsServer&) = delete;
   NatsServer& operator=(const NatsServer&) = delete;
 
   int port() const { return settings_.port; }
-  // Of the authority whose certificate the server has, in PEM.
+  // The certificate, in PEM, of the authority that signed the server's.
   const std::string& authority() const { return authority_; }
 
-  // Who may connect from now on. Those who may no more lose their connections.
+  // Sets who may connect from now on. Those who no longer may lose their connections.
   void set_users(std::vector<NatsUser> users);
-  // Leaves out whoever has expired meanwhile. To be called now and then.
+  // Removes users who have expired since. To be called from time to time.
   void expire_users();
 
   bool alive() { return !process_->poll(); }
-  // Starts it again if it has ended.
+  // Restarts the server if it has ended.
   void revive();
-  // For tests: a signal to the server.
+  // For tests: sends the server a signal.
   void signal(int number) { process_->signal(number); }
 
  private:

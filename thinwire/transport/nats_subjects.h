@@ -1,5 +1,5 @@
-// The subjects of a run on a NATS server: what couriers publish and hear, and by what the server
-// decides who may (nats_config.h). docs/formats.md, "Subjects".
+// The subjects of a run on a NATS server: what couriers publish and hear, and what the server's
+// permissions are based on (nats_config.h). docs/formats.md, "Subjects".
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace thinwire::transport {
 
-// `run` and all names are courier names (is_courier_name), or "*" for all, where a subject is
-// listened to or allowed.
+// `run` and all names are courier names (is_courier_name); in a subject that is subscribed to or
+// allowed, a name may also be "*", for all.
 class NatsSubjects {
  public:
   explicit NatsSubjects(std::string run) : run_(std::move(run)) {}
@@ -21,14 +21,14 @@ class NatsSubjects {
   std::string chunk(const std::string& holder, const std::string& name) const {
     return run_ + ".blob." + holder + "." + name;
   }
-  // Of the JetStream stream that keeps chunks, and of those that keep records.
+  // The JetStream stream that keeps chunks, and those that keep records.
   std::string chunk_store() const { return run_ + "-blobs"; }
   std::string record_store(const std::string& stream) const { return run_ + "-log-" + stream; }
-  // Where records are published, and where the server publishes them again once they are stored.
+  // Where records are published, and where the server republishes them once they are stored.
   std::string record(const std::string& stream) const { return run_ + ".log." + stream; }
   std::string stored_record(const std::string& stream) const { return run_ + ".kept." + stream; }
 
-  // JetStream's own: the last message of a subject, a message by its sequence, and administration.
+  // JetStream's own subjects: a subject's last message, a message by its sequence, administration.
   std::string get_chunk(const std::string& holder, const std::string& name) const {
     return "$JS.API.DIRECT.GET." + chunk_store() + "." + chunk(holder, name);
   }
@@ -38,7 +38,7 @@ class NatsSubjects {
   std::string create(const std::string& store) const { return "$JS.API.STREAM.CREATE." + store; }
   std::string purge(const std::string& store) const { return "$JS.API.STREAM.PURGE." + store; }
 
-  // Everything under it is answers to one participant.
+  // Everything below this subject is an answer to one participant.
   static std::string inbox(const std::string& name) { return "_INBOX." + name; }
 
  private:

@@ -1,6 +1,6 @@
-// What a member says of a payload that it offers: for which operation, and which bytes. Signed by
-// its key, so that neither another member nor a server can say it in its name. docs/formats.md,
-// "Payload statements".
+// What a member states about a payload that it offers: which operation it is for, and which bytes
+// it has. Signed with the member's key, so that neither another member nor a server can make a
+// statement in its name. docs/formats.md, "Payload statements".
 #pragma once
 
 #include <cstdint>
@@ -25,11 +25,11 @@ struct PayloadStatement {
 
 Bytes encode_payload_statement(const PayloadStatement& statement, const Signer& member);
 
-// The key of a member; nothing for one that does not take part.
+// The key of a member; nothing for a member that does not take part.
 using FindKey = std::function<std::optional<PublicKey>(int member)>;
 
-// Total, and nothing of a statement comes out unless its member signed exactly these bytes:
-// kCorruptPayload for anything else. kRefused for a payload of more than `max_bytes`.
+// Total. Returns a statement only if its member signed exactly these bytes, and kCorruptPayload
+// otherwise. kRefused for a payload of more than `max_bytes`.
 Result<PayloadStatement> decode_payload_statement(std::span<const uint8_t> bytes,
                                                   const FindKey& find_key, uint64_t max_bytes);
 

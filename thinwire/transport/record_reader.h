@@ -1,6 +1,6 @@
-// Reads a stream of records in order out of answers and announcements that come in any order, are
-// doubled, or do not come at all: which sequences to ask for, and what is next. A pure state
-// machine; not thread-safe.
+// Reads a stream of records in order from answers and announcements that arrive in any order,
+// arrive twice, or never arrive. Decides which sequences to ask for and which record is next. A
+// pure state machine; not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -17,21 +17,21 @@ class RecordReader {
  public:
   explicit RecordReader(uint64_t first) : next_(first) {}
 
-  // A sequence to ask for now; nothing where enough is asked for, or the stream ends.
+  // A sequence to ask for now; nothing if enough have been asked for or the stream has ended.
   std::optional<uint64_t> next_to_ask();
-  // What became of it.
+  // The outcome of asking for a sequence.
   void found(uint64_t sequence, Bytes record);
   void missing(uint64_t sequence);  // the stream has no such sequence yet
   void unanswered(uint64_t sequence) { asked_.erase(sequence); }
 
-  // A record that was just appended, brought without being asked for.
+  // A record that was just appended and arrived without being asked for.
   void heard(uint64_t sequence, Bytes record);
-  // There may be more than was found last.
+  // The stream may have more records than it had when its end was found.
   void look_again();
-  // Nothing that was asked for will be answered: the connection was lost.
+  // The connection was lost: nothing that was asked for will be answered.
   void start_again();
 
-  // The next record, once.
+  // The next record, if it has arrived. Each record is returned once.
   std::optional<std::pair<uint64_t, Bytes>> take();
 
  private:
@@ -39,7 +39,7 @@ class RecordReader {
 
   uint64_t next_;
   bool at_end_ = false;
-  size_t window_ = 1;  // at most asked for at once
+  size_t window_ = 1;  // most sequences asked for at once
   std::set<uint64_t> asked_;
   std::map<uint64_t, Bytes> ahead_;
 };

@@ -1,4 +1,4 @@
-// A thread that does what it is given, in order, and something of its own when that is due.
+// A thread that runs the tasks it is given, in order, and a function that says when it is next due.
 #pragma once
 
 #include <condition_variable>
@@ -13,15 +13,15 @@ class TaskThread {
  public:
   using Task = std::function<void()>;
 
-  // `after` runs after every task and whenever the time that it returned last has come, in seconds
-  // of monotonic_seconds(); infinity: not by itself.
+  // `after` runs at the start, after every task, and at the time that it last returned, in seconds
+  // of monotonic_seconds(). Infinity: no time, but no wait lasts longer than an hour.
   explicit TaskThread(std::function<double()> after);
-  // Does what was given before, and ends.
+  // Runs the tasks that were posted before, then ends the thread.
   ~TaskThread();
   TaskThread(const TaskThread&) = delete;
   TaskThread& operator=(const TaskThread&) = delete;
 
-  // Any thread. Ignored once the destructor runs.
+  // May be called from any thread. Ignored once the destructor has begun.
   void post(Task task);
 
  private:
@@ -32,7 +32,7 @@ class TaskThread {
   std::condition_variable changed_;
   std::deque<Task> tasks_;
   bool ending_ = false;
-  std::thread thread_;  // last, for it uses the others
+  std::thread thread_;  // last, because it uses the other members
 };
 
 }  // namespace thinwire::transport

@@ -1,4 +1,4 @@
-// The added tokens of a tokenizer.json: found in a text before anything else is done to it.
+// The added tokens of a tokenizer.json, which are found before the rest of a text is tokenized.
 // Thread-safe.
 #pragma once
 
@@ -16,14 +16,14 @@ namespace thinwire::data {
 
 struct AddedToken {
   std::string content;
-  bool single_word = false;  // not where a word goes on beside it
-  bool strip_left = false;   // takes white space before it
-  bool strip_right = false;  // and behind it
-  bool normalized = false;   // looked for in the normalized text
-  bool special = false;      // stands for no text
+  bool single_word = false;  // no match directly beside a word character
+  bool strip_left = false;   // includes white space before it
+  bool strip_right = false;  // includes white space after it
+  bool normalized = false;   // searched for in the normalized text
+  bool special = false;      // represents no text
 };
 
-// A part of a text: an added token, or text that is none (token -1).
+// A part of a text: an added token, or other text (token -1).
 struct TokenOrText {
   int32_t token = -1;
   std::string_view text;
@@ -31,18 +31,20 @@ struct TokenOrText {
 
 class AddedTokens {
  public:
-  // The list "added_tokens"; the normalizer (null: none) is what is done to texts. Throws Error
-  // that names the place of an entry without content, or of an id or a content that is there twice.
+  // list: the file's "added_tokens". normalizer: the one applied to texts; null: none. Throws Error
+  // with the entry's place in the file if its content is missing or empty, or its id or content
+  // occurs twice.
   AddedTokens(const JsonPart& list, const TextNormalizer* normalizer);
 
   const std::map<int32_t, AddedToken>& all() const { return tokens_; }
 
-  // Parts of a text in their order: where `normalized` is false, of a text as it came, by the
-  // tokens that are looked for there, else of a normalized one by the others.
+  // Splits a text into parts, in order. If `normalized` is false, the text must be the original and
+  // is searched for the tokens with AddedToken::normalized false; if true, the text must be
+  // normalized and is searched for the other tokens.
   std::vector<TokenOrText> split(std::string_view text, bool normalized) const;
 
  private:
-  // The longest token at the beginning of a text, and its bytes; -1: none.
+  // The longest token at the beginning of a text, and its length in bytes. Token -1: none.
   std::pair<int32_t, size_t> longest(std::string_view text, bool normalized) const;
 
   std::map<int32_t, AddedToken> tokens_;

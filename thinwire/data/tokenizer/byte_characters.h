@@ -1,5 +1,5 @@
-// The characters by which byte-level vocabularies write bytes (GPT-2): a printable byte of Latin-1
-// is its own character, the others follow from U+0100 on.
+// The characters that represent bytes in byte-level vocabularies (GPT-2): a byte that is printable
+// in Latin-1 is its own character; the others are numbered in order from U+0100.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 namespace thinwire::data {
 
-// UTF-8 of the character of a byte.
+// The character for a byte, in UTF-8.
 std::string_view byte_character(uint8_t byte);
 
 std::string to_byte_characters(std::string_view bytes);
 
-// The bytes back; a text with any other character stays as it is.
+// The inverse. A text that contains any other character is returned unchanged.
 std::string from_byte_characters(std::string_view text);
 
 }  // namespace thinwire::data

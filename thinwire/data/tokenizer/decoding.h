@@ -1,6 +1,6 @@
-// What the "decoder" of a tokenizer.json makes of pieces: the bytes that each stands for inside a
-// text. Supported: ByteLevel, ByteFallback, Replace of a literal, Fuse, Strip of one leading space,
-// Metaspace, and a Sequence of them. Thread-safe.
+// The "decoder" of a tokenizer.json: turns each piece into the bytes it represents inside a text.
+// Supported: ByteLevel, ByteFallback, Replace of a literal, Fuse, Strip of one leading space,
+// Metaspace, and a Sequence of these. Thread-safe.
 #pragma once
 
 #include <string>
@@ -14,11 +14,11 @@ namespace thinwire::data {
 
 class Decoding {
  public:
-  // Throws Error that names what is not supported, and where.
+  // Throws Error that says what is not supported and where in the file.
   explicit Decoding(const JsonPart& part) { read(part); }
 
   std::string bytes_of(std::string_view piece) const;
-  // Whether a text's first space is one that encoding has put there.
+  // Whether the first space of a decoded text was added by encoding.
   bool leading_space() const { return leading_space_; }
 
  private:

@@ -1,4 +1,4 @@
-// A part of a tokenizer.json, read with messages that name the file and the place in it.
+// A part of a tokenizer.json. Error messages name the file and the place in it.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ class JsonPart {
  public:
   using Json = nlohmann::json;
 
-  // `json` outlives this. where: the place in the file, e.g. "model.vocab".
+  // `json` must outlive this object. where: the place in the file, e.g. "model.vocab".
   JsonPart(const Json& json, std::string file, std::string where)
       : json_(&json), file_(std::move(file)), where_(std::move(where)) {}
 
@@ -30,17 +30,17 @@ class JsonPart {
   }
 
   const Json& json() const { return *json_; }
-  // The field of an object; nothing where it is absent or null. Each refuses what is no object.
+  // A field of an object; nothing if it is absent or null. Throws Error if this is not an object.
   std::optional<JsonPart> find(const std::string& key) const;
-  // The same of one that has to be there.
+  // Like find(), but also throws Error if the field is absent or null.
   JsonPart at(const std::string& key) const;
-  // The elements of a list.
+  // The elements of a list. Throws Error if this is not a list.
   std::vector<JsonPart> items() const;
-  // Values; each refuses one of another type.
+  // The value. Each throws Error if it has another type.
   std::string text() const;
   bool flag() const;
   double number() const;
-  int32_t token() const;  // an id: 0 to kMaxToken
+  int32_t token() const;  // a token id: 0 to kMaxToken
 
   std::string text_at(const std::string& key) const { return at(key).text(); }
   std::string text_or(const std::string& key, std::string absent) const;

@@ -1,5 +1,5 @@
-// What tokenizer.json does to a text before it is divided. Supported: Sequence, NFC, NFD, NFKC,
-// NFKD, Lowercase, Strip, StripAccents, Replace, Prepend. Thread-safe.
+// The normalizer of a tokenizer.json, applied to a text before it is split into words. Supported:
+// Sequence, NFC, NFD, NFKC, NFKD, Lowercase, Strip, StripAccents, Replace, Prepend. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -12,11 +12,11 @@ namespace thinwire::data {
 class TextNormalizer {
  public:
   virtual ~TextNormalizer() = default;
-  // Valid UTF-8 in and out.
+  // Input and output are valid UTF-8.
   virtual std::string apply(std::string text) const = 0;
 };
 
-// Throws Error that names what is not supported, and where.
+// Throws Error that says what is not supported and where in the file.
 std::unique_ptr<const TextNormalizer> read_normalizer(const JsonPart& part);
 
 }  // namespace thinwire::data

@@ -1,6 +1,7 @@
-// What a tokenizer looks for in a text: a literal or a regular expression. Expressions are those of
-// tokenizer.json, which are written for Oniguruma; ICU reads the parts that tokenizers use alike:
-// Unicode properties, look-ahead, possessive and lazy repetition, (?i:...). Thread-safe.
+// A literal or a regular expression that a tokenizer searches for in a text. The expressions in
+// tokenizer.json are written for Oniguruma. ICU gives the same meaning to the syntax that
+// tokenizers use: Unicode properties, look-ahead, possessive and lazy repetition, (?i:...).
+// Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -22,17 +23,17 @@ struct TextRange {
 
 class Pattern {
  public:
-  // {"String": "..."}, {"Regex": "..."}, or the literal alone. Throws Error that names the place
-  // for an expression that cannot be read.
+  // {"String": "..."}, {"Regex": "..."}, or the literal alone. Throws Error with the place in the
+  // file if the expression cannot be parsed or the literal is empty.
   explicit Pattern(const JsonPart& part);
-  // A regular expression of our own.
+  // A regular expression from our code, not from a file; it must be valid.
   explicit Pattern(std::string_view regex);
   ~Pattern();
   Pattern(const Pattern&) = delete;
   Pattern& operator=(const Pattern&) = delete;
 
-  // What matches and what lies between, none empty, in the order of the text, which they cover. The
-  // text is valid UTF-8.
+  // The matches and the ranges between them, in order. They cover the whole text and none is empty.
+  // The text must be valid UTF-8. Throws Error if matching the regular expression fails.
   std::vector<TextRange> ranges(std::string_view text) const;
 
  private:
@@ -40,7 +41,7 @@ class Pattern {
 
   std::vector<TextRange> literal_matches(std::string_view text) const;
 
-  std::string literal_;  // where there is no expression
+  std::string literal_;  // used if regex_ is null
   std::unique_ptr<const Regex> regex_;
 };
 

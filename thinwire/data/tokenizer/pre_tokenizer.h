@@ -1,6 +1,6 @@
-// How tokenizer.json divides a text into the words that a model makes tokens of. Supported:
-// Sequence, ByteLevel, Split, Digits, Metaspace, Whitespace, WhitespaceSplit, Punctuation.
-// Thread-safe.
+// The pre-tokenizer of a tokenizer.json, which splits a text into words for the token model.
+// Supported: Sequence, ByteLevel, Split, Digits, Metaspace, Whitespace, WhitespaceSplit,
+// Punctuation. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace thinwire::data {
 
 struct TextPiece {
   std::string text;    // never empty
-  bool first = false;  // the whole text begins with it
+  bool first = false;  // it begins the whole text
 };
 
 class PreTokenizer {
@@ -22,7 +22,7 @@ class PreTokenizer {
   virtual std::vector<TextPiece> apply(std::vector<TextPiece> pieces) const = 0;
 };
 
-// Throws Error that names what is not supported, and where.
+// Throws Error that says what is not supported and where in the file.
 std::unique_ptr<const PreTokenizer> read_pre_tokenizer(const JsonPart& part);
 
 }  // namespace thinwire::data

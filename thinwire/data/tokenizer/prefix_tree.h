@@ -1,4 +1,4 @@
-// Texts and the tokens they are, found by what a longer text begins with. Thread-safe once filled.
+// Maps texts to tokens and finds those that a longer text begins with. Thread-safe once filled.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace thinwire::data {
 
 class PrefixTree {
  public:
-  // A text that is not empty; one that is there already keeps its token.
+  // `text` must not be empty. A text that was added before keeps its token.
   void add(std::string_view text, int32_t token) {
     int32_t node = 0;
     for (const char byte : text) {
@@ -28,7 +28,8 @@ class PrefixTree {
       nodes_[static_cast<size_t>(node)].token = token;
   }
 
-  // Calls visit(bytes, token) for each text that `text` begins with, the shortest first.
+  // Calls visit(bytes, token) for each added text that `text` begins with, shortest first. bytes:
+  // the length of the added text.
   template <typename Visit>
   void prefixes(std::string_view text, const Visit& visit) const {
     int32_t node = 0;
@@ -46,7 +47,7 @@ class PrefixTree {
     int32_t token = -1;
   };
 
-  // 0: there is none.
+  // The child node for `byte`; 0: none.
   int32_t child(int32_t node, char byte) const {
     for (const auto& [label, next] : nodes_[static_cast<size_t>(node)].children) {
       if (label == byte) return next;

@@ -1,11 +1,12 @@
-// A tokenizer.json, as the tokenizers package (0.19 to 0.23) reads it: text to tokens with equal
-// ids, and tokens back to bytes. Added tokens are found in a text first, special ones included;
-// what a post-processor puts around texts is told, not put there.
+// A tokenizer.json, read as the tokenizers package (0.19 to 0.23) reads it: turns text into tokens
+// with the same ids, and tokens back into bytes. Added tokens, including special ones, are found in
+// a text first. Tokens that a post-processor would put around a text are not added by encode();
+// begin() returns the one before the text.
 //
 //   text → added tokens → normalizer → added tokens of normalized text → pre-tokenizer → model
 //
-// Everything in the file is read or refused by its name, but for truncation and padding, which are
-// about batches. Thread-safe.
+// Everything in the file is either supported or rejected by name, except truncation and padding,
+// which only concern batches and are ignored. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -26,17 +27,17 @@ namespace thinwire::data {
 
 class Tokenizer {
  public:
-  // The whole file. Throws Error that names what is wrong or not supported, and where.
+  // file: the whole file. Throws Error that says what is wrong or not supported, and where.
   explicit Tokenizer(const JsonPart& file);
 
-  // Invalid UTF-8 is taken for U+FFFD.
+  // Invalid UTF-8 is replaced by U+FFFD.
   std::vector<int32_t> encode(std::string_view text) const;
 
-  int32_t size() const { return static_cast<int32_t>(pieces_.size()); }  // ids are below
-  // What a token is called; empty for an id that has no piece.
+  int32_t size() const { return static_cast<int32_t>(pieces_.size()); }  // ids are less than this
+  // The text of a token in the file; empty for an id without one. `token` must be below size().
   const std::string& name(int32_t token) const { return pieces_[static_cast<size_t>(token)]; }
-  int32_t find(std::string_view name) const;  // -1: there is none
-  // The bytes a token stands for inside a text: none for special tokens.
+  int32_t find(std::string_view name) const;  // -1: none
+  // The bytes a token represents inside a text; none for special tokens.
   std::string bytes_of(int32_t token) const;
   bool leading_space() const { return decoding_.leading_space(); }
   // The token that the post-processor puts before a text; -1: none.
@@ -51,7 +52,7 @@ class Tokenizer {
   std::unique_ptr<const TokenModel> model_;
   std::optional<AddedTokens> added_;
   Decoding decoding_;
-  std::vector<std::string> pieces_;  // by token, added ones included
+  std::vector<std::string> pieces_;  // by token, including added tokens
   int32_t begin_ = -1;
 };
 

@@ -1,9 +1,9 @@
-// A tokenizer.json as a vocabulary.
+// Reads a tokenizer.json as a vocabulary.
 //
 // The file does not say which tokens begin and end a text. tokenizer_config.json beside it does
-// (bos_token, eos_token), or config.json (bos_token_id, eos_token_id: the first of several). Where
-// Thinwire keeps a tokenizer, both are in one file: that of a tokenizer.json with a first field
-// "thinwire": {"bos_token": ..., "eos_token": ...}.
+// (bos_token, eos_token), or config.json does (bos_token_id, eos_token_id: the first if there are
+// several). When Thinwire stores a tokenizer, it keeps everything in one file: the tokenizer.json
+// with a field "thinwire": {"bos_token": ..., "eos_token": ...} added at the front.
 #pragma once
 
 #include <memory>
@@ -13,11 +13,11 @@
 
 namespace thinwire::data {
 
-// `content` is that of `file`. Throws Error that names what is wrong.
+// `content` is the content of `file`. Throws Error that names what is wrong.
 std::unique_ptr<Vocabulary> read_tokenizer_vocabulary(const fs::path& file,
                                                       const std::string& content);
 
-// The tokenizer.json in what Thinwire keeps.
+// Extracts the tokenizer.json from a tokenizer as Thinwire stores it.
 std::string tokenizer_json_in(const std::string& kept);
 
 }  // namespace thinwire::data
