@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "thinwire/base/rng.h"
+#include "tests/optim/random_values.h"
 #include "thinwire/method/optimizers.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/optim/channels.h"
@@ -23,13 +23,6 @@ using method::Sides;
 using testing::ElementsAre;
 using testing::FloatNear;
 using testing::Pointwise;
-
-std::vector<float> random_values(int64_t count, uint64_t seed) {
-  Rng rng(seed, 0);
-  std::vector<float> values(static_cast<size_t>(count));
-  for (float& value : values) value = static_cast<float>(rng.normal());
-  return values;
-}
 
 std::vector<TensorSpec> specs() {
   return {{"wide", {12, 20}, TensorRole::kMatrix, 0}, {"tall", {30, 14}, TensorRole::kMatrix, 0}};

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "jacobi.h"
-#include "thinwire/base/rng.h"
+#include "tests/optim/random_values.h"
 #include "thinwire/optim/orthonormal.h"
 #include "thinwire/optim/products.h"
 
@@ -22,10 +22,7 @@ using testing::FloatNear;
 using testing::Pointwise;
 
 std::vector<float> random_matrix(int64_t count, uint64_t seed) {
-  Rng rng(seed, 1);
-  std::vector<float> values(static_cast<size_t>(count));
-  for (float& value : values) value = static_cast<float>(rng.normal());
-  return values;
+  return random_values(count, seed, 1);
 }
 
 // A matrix whose singular values fall by `ratio`.

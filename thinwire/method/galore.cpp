@@ -26,11 +26,7 @@ std::vector<StatePiece> state(const OptimizerOptions& options, const TensorSpec&
 
 void GaloreOptions::describe(config::Fields& fields) {
   low_rank.describe(fields);
-  fields.number_above("scale", scale, "", 0, 1e6,
-                      "Factor of the matrices' steps, beside the learning rate.");
-  fields.choice("moments", moments,
-                "Whether Adam's moments are kept as they are or rotated into the new basis when a "
-                "subspace is renewed.");
+  describe_subspace_step(fields, scale, moments);
 }
 
 const OptimizerSpec kGalore = {

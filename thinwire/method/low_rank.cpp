@@ -87,6 +87,14 @@ void LowRankFields::describe(config::Fields& fields) {
                  "Steps after which a matrix's subspace is renewed; the matrices take turns.");
 }
 
+void describe_subspace_step(config::Fields& fields, double& scale, Moments& moments) {
+  fields.number_above("scale", scale, "", 0, 1e6,
+                      "Factor of the matrices' steps, beside the learning rate.");
+  fields.choice("moments", moments,
+                "Whether Adam's moments are kept as they are or rotated into the new basis when a "
+                "subspace is renewed.");
+}
+
 LowRankShape low_rank_shape(const LowRankFields& fields, const TensorSpec& tensor, Sides sides) {
   if (!tensor.is_hidden_matrix()) return {};
   LowRankShape shape = {.columns = tensor.shape.back(), .sides = sides};

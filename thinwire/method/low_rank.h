@@ -53,6 +53,10 @@ struct LowRankFields {
   void describe(config::Fields& fields);
 };
 
+// Lists the fields of Adam in the subspace: the factor of the matrices' steps, and what becomes of
+// the moments.
+void describe_subspace_step(config::Fields& fields, double& scale, Moments& moments);
+
 // The shape for a tensor under these fields; rank 0 for all but the matrices of the blocks.
 LowRankShape low_rank_shape(const LowRankFields& fields, const TensorSpec& tensor,
                             Sides sides = Sides::kOne);

@@ -33,19 +33,11 @@ class Fira final : public LowRankOptimizer {
  private:
   void update_matrix(const TensorUpdate& tensor, const LowRankShape& shape,
                      const OptimizerStep& step, ThreadPool& threads) override {
-    const std::span<float> m = piece(tensor.tensor, 0);
-    const std::span<float> v = piece(tensor.tensor, 1);
-    const std::span<float> basis = piece(tensor.tensor, 2);
-    const Bases bases = shape.projects_rows() ? Bases{basis, {}} : Bases{{}, basis};
-    const Bases before = refresh(tensor, shape, bases, step, threads);
-    if (fira_.moments == method::Moments::kRotate && before.present()) {
-      subspace().rotate(shape, before, bases, false, m, threads);
-      subspace().rotate(shape, before, bases, true, v, threads);
-    }
-    subspace().project(shape, bases, tensor.gradient, step.gradient_scale, core(shape), threads);
+    const Bases bases = project_one_side(tensor, shape, fira_.moments, step, threads);
     take_remainder(tensor, shape, bases, step, threads);
     std::vector<float> scales = norms(shape, threads);
-    adamw_direction(options(), step, core(shape), m, v, threads);
+    adamw_direction(options(), step, core(shape), piece(tensor.tensor, 0), piece(tensor.tensor, 1),
+                    threads);
     const std::vector<float> now = norms(shape, threads);
     for (size_t i = 0; i < scales.size(); ++i) scales[i] = now[i] / (scales[i] + kAboveZero);
     scale_channels(full(shape), shape.columns, channel(shape), scales, threads);

@@ -19,17 +19,9 @@ class Galore final : public LowRankOptimizer {
  private:
   void update_matrix(const TensorUpdate& tensor, const LowRankShape& shape,
                      const OptimizerStep& step, ThreadPool& threads) override {
-    const std::span<float> m = piece(tensor.tensor, 0);
-    const std::span<float> v = piece(tensor.tensor, 1);
-    const std::span<float> basis = piece(tensor.tensor, 2);
-    const Bases bases = shape.projects_rows() ? Bases{basis, {}} : Bases{{}, basis};
-    const Bases before = refresh(tensor, shape, bases, step, threads);
-    if (galore_.moments == method::Moments::kRotate && before.present()) {
-      subspace().rotate(shape, before, bases, false, m, threads);
-      subspace().rotate(shape, before, bases, true, v, threads);
-    }
-    subspace().project(shape, bases, tensor.gradient, step.gradient_scale, core(shape), threads);
-    adamw_direction(options(), step, core(shape), m, v, threads);
+    const Bases bases = project_one_side(tensor, shape, galore_.moments, step, threads);
+    adamw_direction(options(), step, core(shape), piece(tensor.tensor, 0), piece(tensor.tensor, 1),
+                    threads);
     subspace().lift(shape, bases, core(shape), full(shape), threads);
     move(tensor, step, galore_.scale, threads);
   }

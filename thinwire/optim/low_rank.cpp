@@ -58,6 +58,26 @@ Bases LowRankOptimizer::refresh(const TensorUpdate& tensor, const LowRankShape& 
   return present ? Bases{left_before_, right_before_} : Bases{};
 }
 
+void LowRankOptimizer::rotate_moments(const LowRankShape& shape, const Bases& before,
+                                      const Bases& now, std::span<float> m, std::span<float> v,
+                                      ThreadPool& threads) {
+  subspace_.rotate(shape, before, now, false, m, threads);
+  subspace_.rotate(shape, before, now, true, v, threads);
+}
+
+Bases LowRankOptimizer::project_one_side(const TensorUpdate& tensor, const LowRankShape& shape,
+                                         method::Moments moments, const OptimizerStep& step,
+                                         ThreadPool& threads) {
+  const std::span<float> basis = piece(tensor.tensor, 2);
+  const Bases bases = shape.projects_rows() ? Bases{basis, {}} : Bases{{}, basis};
+  const Bases before = refresh(tensor, shape, bases, step, threads);
+  if (moments == method::Moments::kRotate && before.present()) {
+    rotate_moments(shape, before, bases, piece(tensor.tensor, 0), piece(tensor.tensor, 1), threads);
+  }
+  subspace_.project(shape, bases, tensor.gradient, step.gradient_scale, core(shape), threads);
+  return bases;
+}
+
 uint64_t LowRankOptimizer::seed(size_t tensor) const {
   return derive_seed(options().seed, tensor + 1);
 }

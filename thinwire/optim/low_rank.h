@@ -28,6 +28,14 @@ class LowRankOptimizer : public Optimizer {
   // none if there were none or nothing was renewed. The result is valid until the next call.
   Bases refresh(const TensorUpdate& tensor, const method::LowRankShape& shape, const Bases& bases,
                 const OptimizerStep& step, ThreadPool& threads);
+  // Takes both moments from the coordinates of the bases before to those of the bases now.
+  void rotate_moments(const method::LowRankShape& shape, const Bases& before, const Bases& now,
+                      std::span<float> m, std::span<float> v, ThreadPool& threads);
+  // The first half of a step of one-sided optimizers whose state begins with m, v and the basis:
+  // renews the basis if it is due, rotates the moments into it if `moments` says so, and projects
+  // the gradient into core(shape). Returns the bases.
+  Bases project_one_side(const TensorUpdate& tensor, const method::LowRankShape& shape,
+                         method::Moments moments, const OptimizerStep& step, ThreadPool& threads);
   // Whether this tensor's subspace is renewed in this step.
   bool due(size_t tensor, const OptimizerStep& step) const {
     return plan_.due(tensor, step.number);

@@ -60,8 +60,7 @@ class NaturalGalore final : public LowRankOptimizer {
   void change_coordinates(size_t index, const LowRankShape& shape, const Bases& before,
                           const Bases& now, ThreadPool& threads) {
     if (natural_.moments == method::Moments::kRotate) {
-      subspace().rotate(shape, before, now, false, m(index), threads);
-      subspace().rotate(shape, before, now, true, v(index), threads);
+      rotate_moments(shape, before, now, m(index), v(index), threads);
     }
     GradientHistory past = history(index);
     if (natural_.at_refresh == History::kClear) past.clear();
