@@ -47,7 +47,8 @@ class Needs(ToolCase):
     def test_golden_scripts_name_the_command_that_installs_their_packages(self):
         scripts = [*(self.root / "tests/golden").glob("make_*.py"),
                    self.root / "tests/golden/stories260k_to_hf.py"]
-        without = ("make_maths.py", "make_nkeys.py", "make_schedule.py", "make_shares.py")  # they need no package
+        # These need no package.
+        without = ("make_maths.py", "make_nkeys.py", "make_schedule.py", "make_shares.py")
         self.assertGreater(len(scripts), len(without))
         for script in scripts:
             if script.name not in without:
