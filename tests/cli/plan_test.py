@@ -61,8 +61,37 @@ class Plan(PlanCase):
                          "--down", "100Mbit/s")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("8 members", done.stdout)
-        self.assertIn("Recommended: distro", done.stdout)
-        self.assertRegex(done.stdout, "; .* takes .*(as long|times faster)")
+        self.assertIn("Recommended: allreduce", done.stdout)
+        self.assertRegex(done.stdout, "; .* takes .*times faster, but is expected to end .* higher")
+
+    def test_a_loss_that_nothing_supports_is_unknown(self):
+        root = Path(__file__).parents[2]
+        recipe = root / "recipes/eager-1b.toml"
+        flags = ["--members", "8", "--flops", "150T"]
+        result = self.plan_json(recipe, *flags)
+        methods = {(cost["method"], cost["setting"]): cost for cost in result["methods"]}
+        sparse = methods["sparseloco", "sync_every = 512"]
+        self.assertIsNone(sparse["loss"])
+        self.assertIn("at most 250 steps", sparse["loss_basis"])
+        self.assertIsNone(methods["distro", "overlap = 1"]["loss"])
+        distro = methods["distro", ""]
+        self.assertAlmostEqual(distro["coverage"], 47684 * 32 / 4096, delta=1)
+        self.assertEqual(distro["loss"], methods["allreduce", ""]["loss"] + distro["gap"]["nats"])
+        self.assertLess(distro["gap"]["low"], distro["gap"]["nats"])
+        self.assertLess(distro["gap"]["nats"], distro["gap"]["high"])
+        self.assertRegex(distro["loss_basis"], r"\d runs of .* parameters, bench/results/")
+        best = result["recommended"]
+        self.assertIsNotNone(methods[best["method"], best["setting"]]["loss"])
+        self.assertNotIn("512", best["setting"])
+
+    def test_says_how_often_distro_covers_the_weights(self):
+        done = self.plan(*RECIPE, "--members", "8", "--flops", "150T", "distro.k=24",
+                         "train.steps=12000")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"\ndistro +70\.3 +0\.\d{3} +0\.\d{3} to 0\.\d{3}")
+        self.assertIn("distro with overlap = 1", done.stdout)
+        self.assertIn("no law for DisTrO with overlap = 1 without look_ahead", done.stdout)
+        self.assertRegex(done.stdout, r"From \d+ runs of .* parameters, bench/results/")
 
     def test_the_speed_is_measured_where_nothing_says_it(self):
         done = self.plan(*RECIPE, "--members", "2", "--json")

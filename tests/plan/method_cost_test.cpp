@@ -109,6 +109,22 @@ TEST(Candidates, DifferencesMayTravelInFourBits) {
   })) << "gradients may not";
 }
 
+TEST(Candidates, DifferencesMayTravelInTwoBitsWithFeedback) {
+  const auto costs = costs_of({machine(4, 1e12, 10e6)});
+  EXPECT_LT(cost_of(costs, "diloco", "wire = int2, error_feedback = true").sent_bytes,
+            0.15 * cost_of(costs, "diloco").sent_bytes);
+}
+
+TEST(Candidates, VaryWhatDistroSends) {
+  const auto costs = costs_of({machine(4, 1e12, 10e6)});
+  const MethodCost& few = cost_of(costs, "distro", "k = 8");
+  const MethodCost& many = cost_of(costs, "distro", "k = 512");
+  EXPECT_LT(few.sent_bytes, many.sent_bytes);
+  EXPECT_GT(*few.loss.nats, *many.loss.nats);
+  EXPECT_TRUE(cost_of(costs, "distro", "look_ahead = true, overlap = 1").loss.nats);
+  EXPECT_FALSE(cost_of(costs, "distro", "overlap = 1").loss.nats);
+}
+
 TEST(Candidates, AMethodThatTheRecipeRulesOutIsLeftOutWithTheReason) {
   auto overrides = kRecipe;
   overrides.emplace_back("distro.k=5000");
@@ -221,7 +237,7 @@ TEST(MethodCost, OwnLawsReplaceThePapers) {
   const auto costs = costs_of({machine(4, 1e12, 10e6)}, {law("distro", 1e3, 0.5, 0)});
   config::Recipe recipe = method::load_recipe("", kRecipe);
   const MethodCost& cost = cost_of(costs, "distro");
-  EXPECT_DOUBLE_EQ(cost.loss.nats, std::sqrt(1e3 / planned_model(recipe).non_embedding));
+  EXPECT_DOUBLE_EQ(*cost.loss.nats, std::sqrt(1e3 / planned_model(recipe).non_embedding));
   EXPECT_EQ(cost.loss.basis, "own runs");
   EXPECT_EQ(cost_of(costs, "allreduce").loss.basis, "all-reduce's law");
   EXPECT_EQ(cost_of(costs, "Data-Parallel").loss.basis, "all-reduce's law");
@@ -239,7 +255,7 @@ TEST(MethodCost, LateUpdatesCostTheLossThatThePaperSaw) {
   EXPECT_DOUBLE_EQ(late_loss(method::Overlap::kDelayed, 1, 500e6), 0.34);
   const auto costs = costs_of({machine(4, 1e12, 10e6)});
   const MethodCost& eager = cost_of(costs, "diloco", "overlap = eager");
-  EXPECT_NEAR(eager.loss.nats, cost_of(costs, "diloco").loss.nats + 0.08, 1e-12);
+  EXPECT_NEAR(*eager.loss.nats, *cost_of(costs, "diloco").loss.nats + 0.08, 1e-12);
   EXPECT_EQ(eager.loss.basis, "local SGD's law + eager");
   EXPECT_EQ(cost_of(costs, "1-outer-step FP4, H 30").loss.basis, "local SGD's law + eager");
 }
@@ -253,6 +269,39 @@ TEST(Recommend, IsTheFastestThatRunsWithinTheTolerance) {
   EXPECT_THAT(recommend(costs, 0.05)->reason, HasSubstr("0.040 above"));
 }
 
+TEST(Recommend, NeverAMethodWhoseLossIsUnknown) {
+  std::vector<MethodCost> costs = {outcome(true, 100, 2.0), outcome(true, 10, 0)};
+  costs[0].method = "allreduce";
+  costs[1].method = "sparseloco";
+  costs[1].loss = {.nats = {}, .basis = "nobody tried"};
+  const auto recommended = recommend(costs, 0.05);
+  EXPECT_EQ(recommended->index, 0U);
+  EXPECT_THAT(recommended->reason,
+              HasSubstr("sparseloco takes 10.0 s, 10 times faster, but its loss is unknown "
+                        "(nobody tried); "));
+  EXPECT_FALSE(recommend(std::span(costs).subspan(1), 1000));
+}
+
+// Own runs that show local SGD to be far behind, and a run long enough for DisTrO.
+TEST(Recommend, OfDistroNamesTheRunsItRestsOn) {
+  auto overrides = kRecipe;
+  overrides.insert(overrides.end(), {"train.steps=20000", "distro.k=24"});
+  const std::vector<Member> members = {machine(4, 1e12, 10e6)};
+  std::vector<MethodLaw> laws;
+  for (const char* method : {"local_sgd", "diloco", "streaming"}) {
+    laws.push_back(law(method, 3.15e14, 0.072, 0.1));
+  }
+  std::vector<MethodCost> costs;
+  for (const Candidate& candidate : make_candidates("", overrides, 4).all) {
+    costs.push_back(method_cost(candidate, members, laws, 0));
+  }
+  const auto recommended = recommend(costs, 0.2);
+  ASSERT_TRUE(recommended);
+  EXPECT_EQ(costs[recommended->index].method, "distro");
+  EXPECT_THAT(recommended->reason, HasSubstr(coverage_law().runs()));
+  EXPECT_EQ(costs[recommend(costs, 0.01)->index].method, "allreduce");
+}
+
 TEST(Recommend, ComparesTimesTruly) {
   const auto reason = [](double seconds, double nats) {
     MethodCost best, other;
@@ -262,11 +311,11 @@ TEST(Recommend, ComparesTimesTruly) {
     best.seconds = 473;
     best.loss.nats = 3;
     other.seconds = seconds;
-    other.loss.nats = nats;
+    other.loss = {.nats = nats, .basis = "own runs"};
     return recommend(std::vector<MethodCost>{best, other}, 0.05)->reason;
   };
   EXPECT_THAT(reason(127, 3.5), HasSubstr("; distro takes 2 min 07 s, 3.72 times faster, but is "
-                                          "expected to end 0.500 higher; "));
+                                          "expected to end 0.500 higher (own runs); "));
   EXPECT_THAT(reason(460, 3.5), HasSubstr("; distro takes about as long; "));
   EXPECT_THAT(reason(490, 3), HasSubstr("; distro takes about as long; "));
   EXPECT_THAT(reason(946, 3), HasSubstr("; distro takes 15 min 46 s, 2 times as long; "));

@@ -24,8 +24,8 @@ void expect_finite(config::Recipe recipe, const std::string& shown) {
       "every member", "", recipe.train.workers, 1e12, 0, {1e7, 1e8, 0.02, 0}, 0, 0};
   const MethodCost cost = method_cost({recipe.sync.method, "", recipe, {}}, {&member, 1}, {}, 0);
   for (const double value : {cost.seconds, cost.step_seconds, cost.sent_bytes, cost.received_bytes,
-                             cost.utilization, cost.loss.nats, cost.memory.total(), cost.peak_bit_s,
-                             method::run_memory(recipe, 1).total()}) {
+                             cost.utilization, cost.loss.nats.value_or(0), cost.memory.total(),
+                             cost.peak_bit_s, method::run_memory(recipe, 1).total()}) {
     EXPECT_TRUE(std::isfinite(value) && value >= 0) << shown << ": " << value;
   }
 }

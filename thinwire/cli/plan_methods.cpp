@@ -140,8 +140,9 @@ MethodPlan make_plan(Arguments arguments) {
 // The recommended recipe, reported for the slowest of the members' lines.
 void save(const MethodPlan& plan, const std::string& file) {
   if (!plan.recommended) {
-    throw Error(
-        fmt::format("nothing to write to {}: no method that can run fits into memory", file));
+    throw Error(fmt::format(
+        "nothing to write to {}: no method that can run fits into memory with a loss that is known",
+        file));
   }
   config::Recipe recipe = plan.candidates.all[plan.recommended->index].recipe;
   recipe.train.microbatch = plan.costs[plan.recommended->index].microbatch;

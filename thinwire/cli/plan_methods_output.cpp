@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "thinwire/base/units.h"
 #include "thinwire/cli/plan.h"
 #include "thinwire/cli/plan_methods.h"
 #include "thinwire/events/plot.h"
+#include "thinwire/plan/coverage.h"
 #include "thinwire/report/table.h"
 
 namespace thinwire::cli {
@@ -22,6 +24,15 @@ nlohmann::ordered_json memory_json(const method::StepMemory& memory) {
           {"cross_entropy", memory.cross_entropy},
           {"thread_buffers", memory.thread_buffers},
           {"program", memory.program}};
+}
+
+nlohmann::ordered_json number_json(const std::optional<double>& value) {
+  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
+}
+
+nlohmann::ordered_json gap_json(const std::optional<plan::ExpectedGap>& gap) {
+  if (!gap) return nullptr;
+  return {{"nats", gap->nats}, {"low", gap->range.low}, {"high", gap->range.high}};
 }
 
 nlohmann::ordered_json cost_json(const plan::MethodCost& cost) {
@@ -44,8 +55,10 @@ nlohmann::ordered_json cost_json(const plan::MethodCost& cost) {
           {"memory_bytes", cost.memory.total()},
           {"memory", memory_json(cost.memory)},
           {"fits", cost.too_small.empty()},
-          {"loss", cost.loss.nats},
+          {"loss", number_json(cost.loss.nats)},
           {"loss_basis", cost.loss.basis},
+          {"coverage", cost.loss.coverage},
+          {"gap", gap_json(cost.loss.gap)},
           {"bottleneck", cost.bottleneck}};
 }
 
@@ -93,10 +106,34 @@ report::Table table_of(const MethodPlan& plan) {
     if (energy) row.push_back(fmt::format("{:.4g} kWh", cost.kilowatt_hours));
     if (money) row.push_back(report::number_cell(cost.price, 2));
     row.push_back(format_bytes(cost.memory.total()) + (cost.too_small.empty() ? "" : " !"));
-    row.push_back(report::number_cell(cost.loss.nats, 3));
+    row.push_back(cost.loss.nats ? report::number_cell(*cost.loss.nats, 3) : "unknown");
     row.push_back(cost.bottleneck);
   }
   return table;
+}
+
+// How often DisTrO's candidates cover the weights, and how far behind they are expected to end.
+void print_coverage(const MethodPlan& plan) {
+  report::Table table{{{"DisTrO", true},
+                       {"coverage"},
+                       {"behind\nall-reduce"},
+                       {"95 % of runs,\nor why it is unknown", true}},
+                      {}};
+  for (const plan::MethodCost& cost : plan.costs) {
+    if (cost.loss.coverage == 0) continue;
+    const auto& gap = cost.loss.gap;
+    table.rows.push_back(
+        {label(cost), fmt::format("{:.3g}", cost.loss.coverage),
+         gap ? report::number_cell(gap->nats, 3) : "unknown",
+         gap ? fmt::format("{:.3f} to {:.3f}", gap->range.low, gap->range.high) : cost.loss.basis});
+  }
+  if (table.rows.empty()) return;
+  const plan::CoverageLaw& law = plan::coverage_law();
+  fmt::print("\n{}\n", table.terminal());
+  fmt::print(
+      "Coverage: how often a worker can send each coefficient in the run; above {:.0f} it "
+      "counts as {:.0f}. From {}.\n",
+      law.most(), law.most(), law.runs());
 }
 
 // The methods without variations, and the recommended one: more curves could not be told apart.
@@ -140,17 +177,21 @@ void print_plan(const MethodPlan& plan) {
              counted(plan.recipe.train.steps, "step"),
              plan.recipe.train.batch * plan.recipe.train.sequence);
   fmt::print("{}\n", table_of(plan).terminal());
-  fmt::print("In parentheses: a paper's schedule, only simulated here. Loss: {}.\n",
-             plan.laws.empty() ? "the scaling laws of arXiv 2409.13198, which do not cover DisTrO"
-                               : "laws fitted to your own runs where there are any");
+  fmt::print(
+      "In parentheses: a paper's schedule, only simulated here. Loss: {}; unknown: no run or "
+      "paper supports a figure.\n",
+      plan.laws.empty() ? "the scaling laws of arXiv 2409.13198"
+                        : "laws fitted to your own runs where there are any");
   if (std::ranges::any_of(plan.costs, [](const auto& cost) { return !cost.too_small.empty(); })) {
     fmt::print("!: needs more memory than some member has.\n");
   }
+  print_coverage(plan);
   for (const plan::LeftOut& one : plan.candidates.left_out) {
     fmt::print("Left out: {} ({})\n", one.method, one.reason);
   }
   if (!plan.recommended) {
-    fmt::print("No method that can run fits into every member's memory.\n");
+    fmt::print(
+        "No method that can run fits into every member's memory with a loss that is known.\n");
     return;
   }
   const int64_t microbatch = plan.costs[plan.recommended->index].microbatch;

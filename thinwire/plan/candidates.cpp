@@ -15,16 +15,24 @@ namespace {
 struct Variation {
   const char* field;
   std::vector<std::string> values;
-  bool apart = false;  // only where workers train independently
+  bool apart = false;       // only where workers train independently
+  const char* method = "";  // only of this one; empty: of all that have the field
+  // Another field and its value, without which the values make no sense; empty: none.
+  const char* with = "";
+  const char* with_value = "";
 };
 
-// Pseudo-gradients of many steps lose nothing in fp4 (arXiv 2501.18512); nobody has shown this for
-// gradients.
+// Pseudo-gradients of many steps lose nothing in fp4 (arXiv 2501.18512), nor in two bits with error
+// feedback (bench/results/2026-11-21-outer-loss.md); nobody has shown this for gradients.
 const std::vector<Variation>& variations() {
-  static const std::vector<Variation> all = {{"overlap", {"0", "1", "none", "inner", "eager"}},
-                                             {"sync_every", {"32", "128", "512"}},
-                                             {"local_steps", {"32", "128", "512"}},
-                                             {"wire", {"fp4"}, true}};
+  static const std::vector<Variation> all = {
+      {"overlap", {"0", "1", "none", "inner", "eager"}},
+      {"look_ahead", {"true"}, false, "", "overlap", "1"},
+      {"k", {"8", "32", "128", "512"}, false, "distro"},
+      {"sync_every", {"32", "128", "512"}},
+      {"local_steps", {"32", "128", "512"}},
+      {"wire", {"fp4"}, true},
+      {"wire", {"int2"}, true, "", "error_feedback", "true"}};
   return all;
 }
 
@@ -78,17 +86,27 @@ class Maker {
     }
     const config::Recipe plain = candidates_.all.back().recipe;
     for (const Variation& variation : variations()) {
-      const std::string present = value_of(plain, name, variation.field);
-      if (present.empty() || (variation.apart && !method.trains_apart)) continue;
-      for (const std::string& value : variation.values) {
-        if (present == value) continue;
-        try_setting(name, fmt::format("{} = {}", variation.field, value),
-                    {fmt::format("{}.{}={}", name, variation.field, value)});
-      }
+      if (variation.apart && !method.trains_apart) continue;
+      if (*variation.method == 0 || name == variation.method) vary(name, plain, variation);
     }
     if (clusters_ == 0 || !method.trains_apart || plain.sync.clustered()) return;
     try_setting(name, fmt::format("within = allreduce, clusters = {}", clusters_),
                 {"sync.within=allreduce", fmt::format("sync.clusters={}", clusters_)});
+  }
+
+  void vary(const std::string& method, const config::Recipe& plain, const Variation& variation) {
+    const std::string present = value_of(plain, method, variation.field);
+    if (present.empty()) return;
+    for (const std::string& value : variation.values) {
+      if (present == value) continue;
+      std::string setting = fmt::format("{} = {}", variation.field, value);
+      std::vector<std::string> more = {fmt::format("{}.{}={}", method, variation.field, value)};
+      if (*variation.with != 0) {
+        setting += fmt::format(", {} = {}", variation.with, variation.with_value);
+        more.push_back(fmt::format("{}.{}={}", method, variation.with, variation.with_value));
+      }
+      try_setting(method, std::move(setting), more);
+    }
   }
 
   // A value that the method's other settings rule out is skipped.

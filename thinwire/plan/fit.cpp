@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "thinwire/base/error.h"
 
@@ -116,30 +117,12 @@ Vector search(Vector at, size_t size, std::span<const LossPoint> points) {
 
 // log(loss) over log(N) as a straight line: the start of the search, and the law without alpha_s.
 Vector straight_line(std::span<const LossPoint> points) {
-  double x = 0, y = 0;
-  const auto count = static_cast<double>(points.size());
+  std::vector<Point> logarithms;
   for (const LossPoint& point : points) {
-    x += std::log(point.parameters) / count;
-    y += std::log(point.loss) / count;
+    logarithms.push_back({std::log(point.parameters), std::log(point.loss)});
   }
-  double xx = 0, xy = 0;
-  for (const LossPoint& point : points) {
-    const double from = std::log(point.parameters) - x;
-    xx += from * from;
-    xy += from * (std::log(point.loss) - y);
-  }
-  const double alpha = -xy / xx;
-  return {y + alpha * x, alpha, 0};
-}
-
-// The 97.5th percentile of Student's t.
-double student_factor(size_t freedom) {
-  constexpr std::array kFactors = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365,
-                                   2.306,  2.262, 2.228, 2.201, 2.179, 2.160, 2.145,
-                                   2.131,  2.120, 2.110, 2.101, 2.093, 2.086};
-  if (freedom == 0) return 0;
-  if (freedom <= kFactors.size()) return kFactors[freedom - 1];
-  return 1.96 + 2.4 / static_cast<double>(freedom);  // to 0.01
+  const LineFit line = fit_line(logarithms);
+  return {line.intercept, -line.slope, 0};
 }
 
 size_t check(const std::string& method, std::span<const LossPoint> points) {

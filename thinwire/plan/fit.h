@@ -7,6 +7,7 @@
 #include <string>
 
 #include "thinwire/plan/laws.h"
+#include "thinwire/plan/line_fit.h"
 
 namespace thinwire::plan {
 
@@ -17,13 +18,8 @@ struct LossPoint {
   double loss = 0;         // nats per token
 };
 
-// 95 %, from Student's t and the covariance of the linearised problem; of width 0 if there are only
-// as many points as constants.
-struct Interval {
-  double low = 0;
-  double high = 0;
-};
-
+// Intervals are from Student's t and the covariance of the linearised problem; of width 0 if there
+// are only as many points as constants.
 struct FittedLaw {
   MethodLaw law;
   bool joint = false;  // alpha_s was fitted too; else it is 0

@@ -1,5 +1,5 @@
-// Which scaling law predicts the loss of a method: laws fitted to the user's own runs if there are
-// any (thinwire plan fit --save), else those of the scaling-law paper.
+// Scaling laws fitted to the user's own runs (thinwire plan fit --save), which take the place of
+// the scaling-law paper's.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "thinwire/config/fields.h"
-#include "thinwire/method/diloco.h"
 #include "thinwire/plan/scaling.h"
 
 namespace thinwire::plan {
@@ -34,21 +33,7 @@ void save_laws(const std::filesystem::path& file, std::span<const MethodLaw> law
 // user's.
 LossLaws with_own(LossLaws laws, std::span<const MethodLaw> own);
 
-struct ExpectedLoss {
-  double nats = 0;    // per token
-  std::string basis;  // which law, to be shown
-};
-
-// For a method that synchronises every `local_steps` steps and N parameters without embeddings. A
-// method without a law of the user's follows the paper's: that of all-reduce if it synchronises
-// every step, else that of local SGD.
-ExpectedLoss expected_loss(std::span<const MethodLaw> own, std::string_view method,
-                           double local_steps, double parameters);
-
-// The loss in nats caused by pseudo-gradients that arrive one outer step late, or two (`depth`): 0
-// except for kDelayed and kEager. kEager is from table 6 of the eager-updates paper (arXiv
-// 2502.12996, H = 30), interpolated in the logarithm of the parameters; the others are from its
-// table 2, at 500 M parameters.
-double late_loss(method::Overlap overlap, int64_t depth, double parameters);
+// The law of a method; null if there is none.
+const MethodLaw* find_law(std::span<const MethodLaw> laws, std::string_view method);
 
 }  // namespace thinwire::plan

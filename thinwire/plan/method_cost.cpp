@@ -8,7 +8,6 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
 #include "thinwire/method/architectures.h"
-#include "thinwire/method/diloco.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/method/within.h"
 #include "thinwire/plan/run_time.h"
@@ -194,27 +193,6 @@ void add_bill(MethodCost& cost, std::span<const Member> members) {
   }
 }
 
-// From the law of the method, plus the cost of late updates that the paper measured.
-ExpectedLoss loss_of(const Candidate& candidate, int64_t every, const PlannedModel& model,
-                     std::span<const MethodLaw> own_laws) {
-  const auto& simulated = candidate.simulated;
-  ExpectedLoss loss =
-      expected_loss(own_laws, simulated && every == 1 ? "allreduce" : candidate.method,
-                    static_cast<double>(every), model.non_embedding);
-  method::Overlap overlap = method::Overlap::kNone;
-  int64_t depth = 1;
-  if (simulated) {
-    if (simulated->overlap_steps >= every && every > 1) overlap = method::Overlap::kEager;
-  } else if (const auto* options = dynamic_cast<const method::DilocoOptions*>(
-                 candidate.recipe.methods.at(candidate.method).get())) {
-    overlap = options->overlap;
-    depth = options->depth;
-  }
-  const double late = late_loss(overlap, depth, model.parameters);
-  if (late == 0) return loss;
-  return {loss.nats + late, fmt::format("{} + {}", loss.basis, name_of(overlap))};
-}
-
 }  // namespace
 
 PlannedModel planned_model(config::Recipe& recipe) {
@@ -275,7 +253,8 @@ MethodCost method_cost(Candidate candidate, std::span<const Member> members,
   add_bill(cost, members);
   cost.memory.program = program_bytes;
   fit_memory(cost, recipe, model, demand.state, members);
-  cost.loss = loss_of(candidate, cost.sync_every, model, own_laws);
+  cost.loss = expected_loss(candidate, cost.sync_every,
+                            {model.tensors, model.parameters, model.non_embedding}, own_laws);
   cost.bottleneck = bottleneck(cost, members, static_cast<size_t>(slowest - compute.begin()), line);
   return cost;
 }

@@ -9,6 +9,7 @@
 
 #include "thinwire/method/memory.h"
 #include "thinwire/plan/candidates.h"
+#include "thinwire/plan/expected_loss.h"
 #include "thinwire/plan/laws.h"
 #include "thinwire/plan/members.h"
 

@@ -13,6 +13,13 @@ constexpr double kSameTime = 1.01;
 constexpr double kAboutTheSame = 1.05;  // in sentences
 
 bool fits(const MethodCost& cost) { return cost.runs && cost.too_small.empty(); }
+bool eligible(const MethodCost& cost) { return fits(cost) && cost.loss.nats.has_value(); }
+
+// The order in which other candidates are worth a word: known losses first, then the faster one.
+bool before(const MethodCost& a, const MethodCost& b) {
+  const bool known = a.loss.nats.has_value();
+  return known == b.loss.nats.has_value() ? a.seconds < b.seconds : known;
+}
 
 // Compares another candidate with the best, and says why it is not the best if it is faster.
 std::string compared(const MethodCost& other, const MethodCost& best) {
@@ -22,8 +29,11 @@ std::string compared(const MethodCost& other, const MethodCost& best) {
     return fmt::format("{} takes {}, {:.3g} times as long", other.name(), seconds, times);
   }
   if (times >= 1 / kAboutTheSame) return fmt::format("{} takes about as long", other.name());
-  return fmt::format("{} takes {}, {:.3g} times faster, but is expected to end {:.3f} higher",
-                     other.name(), seconds, 1 / times, other.loss.nats - best.loss.nats);
+  const std::string faster =
+      fmt::format("{} takes {}, {:.3g} times faster, but ", other.name(), seconds, 1 / times);
+  if (!other.loss.nats) return faster + fmt::format("its loss is unknown ({})", other.loss.basis);
+  return faster + fmt::format("is expected to end {:.3f} higher ({})",
+                              *other.loss.nats - *best.loss.nats, other.loss.basis);
 }
 
 std::string reason_for(std::span<const MethodCost> costs, const MethodCost& best, double least) {
@@ -32,11 +42,11 @@ std::string reason_for(std::span<const MethodCost> costs, const MethodCost& best
   const MethodCost* other = nullptr;
   for (const MethodCost& cost : costs) {
     if (!fits(cost) || cost.method == best.method) continue;
-    if (other == nullptr || cost.seconds < other->seconds) other = &cost;
+    if (other == nullptr || before(cost, *other)) other = &cost;
   }
   if (other != nullptr) reason += "; " + compared(*other, best);
   return reason + fmt::format("; expected loss {:.3f} ({}), {:.3f} above the lowest here",
-                              best.loss.nats, best.loss.basis, best.loss.nats - least);
+                              *best.loss.nats, best.loss.basis, *best.loss.nats - least);
 }
 
 }  // namespace
@@ -44,11 +54,11 @@ std::string reason_for(std::span<const MethodCost> costs, const MethodCost& best
 std::optional<Recommendation> recommend(std::span<const MethodCost> costs, double tolerance) {
   double least = std::numeric_limits<double>::infinity();
   for (const MethodCost& cost : costs) {
-    if (fits(cost)) least = std::min(least, cost.loss.nats);
+    if (eligible(cost)) least = std::min(least, *cost.loss.nats);
   }
   const MethodCost* best = nullptr;
   for (const MethodCost& cost : costs) {
-    if (!fits(cost) || cost.loss.nats > least + tolerance) continue;
+    if (!eligible(cost) || *cost.loss.nats > least + tolerance) continue;
     const bool sooner = best == nullptr || cost.seconds * kSameTime < best->seconds;
     const bool thinner = best != nullptr && cost.seconds < best->seconds * kSameTime &&
                          cost.received_bytes < best->received_bytes;

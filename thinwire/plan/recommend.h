@@ -16,7 +16,7 @@ struct Recommendation {
 
 // Among the candidates that can run, fit into every member's memory and are expected to end at most
 // `tolerance` nats behind the best of them: the shortest time; among times within 1 %, the fewest
-// bytes. nullopt if nothing fits.
+// bytes. A candidate whose loss is unknown never wins. nullopt if nothing is left.
 std::optional<Recommendation> recommend(std::span<const MethodCost> costs, double tolerance);
 
 }  // namespace thinwire::plan

@@ -9,10 +9,9 @@
 #include "thinwire/base/clock.h"
 #include "thinwire/codec/wire.h"
 #include "thinwire/schedule/fragments.h"
-#include "thinwire/sync/cluster.h"
+#include "thinwire/sync/apart_strategy.h"
 #include "thinwire/sync/diloco_fragments.h"
 #include "thinwire/sync/diloco_outer_step.h"
-#include "thinwire/sync/inner_training.h"
 
 namespace thinwire::sync {
 namespace {
@@ -32,15 +31,12 @@ struct FragmentState {
   std::deque<InFlight> in_flight;  // oldest first
 };
 
-class Diloco final : public Strategy {
+class Diloco final : public ApartStrategy {
  public:
   Diloco(const Worker& worker, const method::DilocoOptions& options)
-      : worker_(worker),
+      : ApartStrategy(worker),
         options_(options),
         codec_(codec::wire_codec(options.wire)),
-        cluster_(worker.spec.clusters, worker.communicator),
-        inner_(worker, cluster_),
-        shared_(worker.params.layout()),
         step_(options, codec_, shared_, worker.params, worker.threads),
         buffers_(static_cast<size_t>(options.buffers()),
                  std::vector<float>(static_cast<size_t>(shared_.layout().total()))) {
@@ -63,7 +59,7 @@ class Diloco final : public Strategy {
   Diloco& operator=(const Diloco&) = delete;
 
   void restored(const Resumption& from) override {
-    inner_.restored(from);
+    ApartStrategy::restored(from);
     const auto completed = static_cast<int64_t>(from.next_step);
     for (size_t f = 0; f < fragments_.size(); ++f) {
       FragmentState& fragment = fragments_[f];
@@ -83,22 +79,8 @@ class Diloco final : public Strategy {
     }
   }
 
-  bool before_step(const Round& round) override {
-    const bool begins = round.step > 0 && own(round).since == round.step;
-    if (begins) forget();
-    if (own(round).inactive()) return true;
-    return inner_.before_step(round) || begins;
-  }
-  void take_gradient(const Round& round, size_t tensor, std::span<const float> gradient) override {
-    inner_.take_gradient(round, tensor, gradient);
-  }
-  void gradients_ready(const Round& round, int group) override {
-    inner_.gradients_ready(round, group);
-  }
-
   Result<StepReport> after_step(const Round& round) override {
-    Result<StepReport> report =
-        own(round).inactive() ? StepReport{.synchronised = false} : inner_.after_step(round);
+    Result<StepReport> report = inner_step(round);
     if (!report) return report;
     for (FragmentState& fragment : fragments_) {
       if (!arrives(fragment, round)) continue;
@@ -120,7 +102,7 @@ class Diloco final : public Strategy {
   }
 
   std::vector<StateTensor> state() override {
-    std::vector<StateTensor> state = inner_.state();
+    std::vector<StateTensor> state = ApartStrategy::state();
     for (StateTensor& part : step_.state()) state.push_back(std::move(part));
     for (size_t i = 0; i < buffers_.size(); ++i) {
       state.emplace_back("local.sent." + std::to_string(i), buffers_[i], Agreement::kLocal);
@@ -128,22 +110,10 @@ class Diloco final : public Strategy {
     return state;
   }
 
-  std::vector<StateBytes> in_flight() override { return inner_.in_flight(); }
-
-  tensor::Arena* shared() override { return &shared_; }
   bool evaluates_own() const override { return options_.eager(); }
 
  private:
-  RoundMember own(const Round& round) const { return round.member(worker_.communicator.rank()); }
-
-  // A worker that becomes inactive comes back like a new one, and so does a joiner; what it has in
-  // flight stays, because the others wait for it.
-  void forget() {
-    inner_.forget();
-    step_.forget();
-    const std::span<const float> weights = std::as_const(shared_).all();
-    std::ranges::copy(weights, worker_.params.all().begin());
-  }
+  void forget() override { step_.forget(); }
 
   static int64_t completed(const Round& round) { return static_cast<int64_t>(round.step) + 1; }
 
@@ -250,12 +220,8 @@ class Diloco final : public Strategy {
     return cluster_.wait_all_reduce(sum.key, mean, timeout);
   }
 
-  Worker worker_;
   const method::DilocoOptions& options_;
   const WireCodec& codec_;
-  Cluster cluster_;
-  InnerTraining inner_;
-  tensor::Arena shared_;
   OuterStep step_;
   std::vector<std::vector<float>> buffers_;  // pseudo-gradients that may be in flight
   std::vector<float> passing_;               // those that are applied in the step they are sent

@@ -6,47 +6,28 @@
 #include "thinwire/base/clock.h"
 #include "thinwire/codec/wire.h"
 #include "thinwire/schedule/fragments.h"
-#include "thinwire/sync/cluster.h"
+#include "thinwire/sync/apart_strategy.h"
 #include "thinwire/sync/diloco_fragments.h"
 #include "thinwire/sync/diloco_outer_step.h"
-#include "thinwire/sync/inner_training.h"
 #include "thinwire/sync/sparseloco_codec.h"
 
 namespace thinwire::sync {
 namespace {
 
-class SparseLoco final : public Strategy {
+class SparseLoco final : public ApartStrategy {
  public:
   SparseLoco(const Worker& worker, const method::SparseLocoOptions& options)
-      : worker_(worker),
+      : ApartStrategy(worker),
         outer_(options.outer_options()),
-        cluster_(worker.spec.clusters, worker.communicator),
-        inner_(worker, cluster_),
-        shared_(worker.params.layout()),
         step_(outer_, codec::wire_codec(outer_.wire), shared_, worker.params, worker.threads),
         codec_(options, worker.params.layout(), worker.threads),
         whole_(diloco_fragments(worker.params.layout(), 0).front()),
         schedule_{worker.spec.steps, options.sync_every, 1} {}
 
-  void restored(const Resumption& from) override { inner_.restored(from); }
-  bool before_step(const Round& round) override {
-    const bool begins = round.step > 0 && own(round).since == round.step;
-    if (begins) forget();
-    if (own(round).inactive()) return true;
-    return inner_.before_step(round) || begins;
-  }
-  void take_gradient(const Round& round, size_t tensor, std::span<const float> gradient) override {
-    inner_.take_gradient(round, tensor, gradient);
-  }
-  void gradients_ready(const Round& round, int group) override {
-    inner_.gradients_ready(round, group);
-  }
-
   Result<StepReport> after_step(const Round& round) override {
-    const bool inactive = own(round).inactive();
-    Result<StepReport> report =
-        inactive ? StepReport{.synchronised = false} : inner_.after_step(round);
+    Result<StepReport> report = inner_step(round);
     if (!report || !schedule_.sends(0, static_cast<int64_t>(round.step) + 1)) return report;
+    const bool inactive = own(round).inactive();
     const Bytes payload = inactive ? Bytes() : codec_.encode(shared_, worker_.params, id(round));
     // The params become the shared weights; until then their memory takes the mean.
     const std::span<float> mean = worker_.params.all();
@@ -60,25 +41,14 @@ class SparseLoco final : public Strategy {
   }
 
   std::vector<StateTensor> state() override {
-    std::vector<StateTensor> state = inner_.state();
+    std::vector<StateTensor> state = ApartStrategy::state();
     for (StateTensor& part : step_.state()) state.push_back(std::move(part));
     state.emplace_back("local.error", codec_.error(), Agreement::kLocal);
     return state;
   }
 
-  std::vector<StateBytes> in_flight() override { return inner_.in_flight(); }
-  tensor::Arena* shared() override { return &shared_; }
-
  private:
-  RoundMember own(const Round& round) const { return round.member(worker_.communicator.rank()); }
-
-  // A worker that becomes inactive comes back like a new one, and so does a joiner.
-  void forget() {
-    inner_.forget();
-    std::ranges::fill(codec_.error(), 0.0f);
-    const std::span<const float> weights = std::as_const(shared_).all();
-    std::ranges::copy(weights, worker_.params.all().begin());
-  }
+  void forget() override { std::ranges::fill(codec_.error(), 0.0f); }
 
   // The mean of all clusters' pseudo-gradients; returns the seconds spent waiting.
   Result<double> exchange(const Round& round, const Bytes& payload, std::span<float> mean) {
@@ -139,11 +109,7 @@ class SparseLoco final : public Strategy {
     return id;
   }
 
-  Worker worker_;
   method::DilocoOptions outer_;
-  Cluster cluster_;
-  InnerTraining inner_;
-  tensor::Arena shared_;
   OuterStep step_;
   SparseLocoCodec codec_;
   DilocoFragment whole_;

@@ -1,0 +1,114 @@
+#include "thinwire/plan/expected_loss.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "thinwire/method/registry.h"
+#include "thinwire/plan/method_cost.h"
+
+namespace thinwire::plan {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr double kPaperSize = 512e6;
+
+// A recipe of 1000 steps by this method with some of its fields.
+Candidate candidate_of(const std::string& method, const std::vector<std::string>& fields) {
+  std::vector<std::string> overrides = {"model.vocab=512", "train.steps=1000",
+                                        "sync.method=" + method};
+  for (const std::string& field : fields) {
+    overrides.push_back(field.find('.') < field.find('=') ? field : method + "." + field);
+  }
+  return {method, "", method::load_recipe("", overrides), {}};
+}
+
+// As of a model with this many parameters.
+ExpectedLoss loss_of(Candidate candidate, double parameters = kPaperSize,
+                     const std::vector<MethodLaw>& own = {}) {
+  const PlannedModel model = planned_model(candidate.recipe);
+  const int64_t every = method::find_method(candidate.method).sync_every(candidate.recipe);
+  return expected_loss(candidate, every, {model.tensors, parameters, parameters}, own);
+}
+
+TEST(ExpectedLoss, OfDistroIsAllReducesPlusTheGapAtItsCoverage) {
+  const double all_reduce = *loss_of(candidate_of("allreduce", {})).nats;
+  const ExpectedLoss loss = loss_of(candidate_of("distro", {}));
+  EXPECT_NEAR(loss.coverage, 1000 * 32 / 4096.0, 0.1);
+  ASSERT_TRUE(loss.gap);
+  EXPECT_GT(loss.gap->nats, 0.1);
+  EXPECT_DOUBLE_EQ(*loss.nats, all_reduce + loss.gap->nats);
+  EXPECT_THAT(loss.basis, HasSubstr("all-reduce's law + "));
+  EXPECT_THAT(loss.basis, HasSubstr(coverage_law().runs()));
+}
+
+TEST(ExpectedLoss, OfDistroFallsWithKAndSteps) {
+  const double few = *loss_of(candidate_of("distro", {"k=3"})).nats;
+  EXPECT_LT(*loss_of(candidate_of("distro", {"k=24"})).nats, few);
+  EXPECT_LT(*loss_of(candidate_of("distro", {"k=3", "train.steps=10000"})).nats, few);
+}
+
+TEST(ExpectedLoss, IsUnknownWithSettingsOfDistroThatNoRunHad) {
+  for (const char* field : {"client=stateless", "update=sgd", "update=adamw", "transform=none",
+                            "feedback=true", "overlap=1", "decay=0.9", "decay=1"}) {
+    const ExpectedLoss loss = loss_of(candidate_of("distro", {field}));
+    EXPECT_FALSE(loss.nats) << field;
+    EXPECT_THAT(loss.basis, HasSubstr("no law for DisTrO with")) << field;
+  }
+  EXPECT_TRUE(loss_of(candidate_of("distro", {"overlap=1", "look_ahead=true"})).nats);
+}
+
+TEST(ExpectedLoss, IsUnknownOfRunsShorterThanAnyByDistro) {
+  const ExpectedLoss loss = loss_of(candidate_of("distro", {"k=1", "train.steps=100"}));
+  EXPECT_FALSE(loss.nats);
+  EXPECT_THAT(loss.basis,
+              HasSubstr(fmt::format("below the {:.2g} of DisTrO's runs", coverage_law().least())));
+}
+
+TEST(ExpectedLoss, OfSparselocoIsKnownWhereItsPaperTriedIt) {
+  const ExpectedLoss dense = loss_of(candidate_of("diloco", {"sync_every=30"}));
+  const ExpectedLoss sparse = loss_of(candidate_of("sparseloco", {}));
+  EXPECT_EQ(*sparse.nats, *dense.nats);
+  EXPECT_THAT(sparse.basis, HasSubstr("as in SparseLoCo's paper"));
+  for (const char* field : {"sync_every=512", "k=16"}) {
+    const ExpectedLoss loss = loss_of(candidate_of("sparseloco", {field}));
+    EXPECT_FALSE(loss.nats) << field;
+    EXPECT_THAT(loss.basis, HasSubstr("at most 250 steps")) << field;
+  }
+  EXPECT_FALSE(loss_of(candidate_of("sparseloco", {}), 1e6).nats) << "a small model";
+}
+
+TEST(ExpectedLoss, IsUnknownOfCoarseWiresThatNobodyTried) {
+  EXPECT_TRUE(loss_of(candidate_of("diloco", {"wire=fp4"})).nats);
+  EXPECT_TRUE(loss_of(candidate_of("diloco", {"wire=int2", "error_feedback=true"})).nats);
+  EXPECT_FALSE(loss_of(candidate_of("diloco", {"wire=int2"})).nats);
+  EXPECT_TRUE(loss_of(candidate_of("allreduce", {"wire=fp32"})).nats);
+  const ExpectedLoss gradients = loss_of(candidate_of("allreduce", {"wire=fp4"}));
+  EXPECT_FALSE(gradients.nats);
+  EXPECT_EQ(gradients.basis, "no run or paper has gradients in fp4");
+}
+
+TEST(ExpectedLoss, IsUnknownBeyondTheStepsOfTheLaw) {
+  EXPECT_TRUE(loss_of(candidate_of("diloco", {"sync_every=1000"})).nats);
+  const ExpectedLoss loss =
+      loss_of(candidate_of("diloco", {"train.steps=5000", "sync_every=1024"}));
+  EXPECT_FALSE(loss.nats);
+  EXPECT_EQ(loss.basis, "local SGD's law ends at 1024 steps");
+}
+
+TEST(ExpectedLoss, IsKnownFromOwnRunsOfTheMethod) {
+  MethodLaw law;
+  law.method = "sparseloco";
+  law.scale = 1e3;
+  law.exponent = 0.5;
+  const ExpectedLoss loss = loss_of(candidate_of("sparseloco", {"sync_every=512"}), 1e5, {law});
+  EXPECT_DOUBLE_EQ(*loss.nats, 0.1);
+  EXPECT_EQ(loss.basis, "own runs");
+}
+
+}  // namespace
+}  // namespace thinwire::plan

@@ -1,0 +1,69 @@
+// How far DisTrO ends behind AdamW with all-reduce, expected from runs of both on the same tokens.
+// What orders the measured gaps is coverage: how often one worker can send each coefficient of its
+// momentum in a run, whatever the number of workers. The runs are in coverage_runs.cpp, and the law
+// is a straight line through the logarithms of their gaps and coverages.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "thinwire/base/tensor_view.h"
+#include "thinwire/method/distro.h"
+#include "thinwire/plan/line_fit.h"
+
+namespace thinwire::plan {
+
+// A run by DisTrO, compared with one by AdamW with all-reduce that had the same model, text, tokens
+// and steps.
+struct CoverageRun {
+  double parameters = 0;
+  int64_t steps = 0;
+  int64_t k = 0;            // coefficients sent of a tile
+  int64_t slots = 0;        // of a tile
+  double gap = 0;           // nats a token by which DisTrO's loss on held-out text is higher
+  std::string_view report;  // in bench/results
+
+  double coverage() const { return static_cast<double>(steps * k) / static_cast<double>(slots); }
+};
+std::span<const CoverageRun> coverage_runs();
+
+// Rounds times the share of the matrices' coefficients that a round's payload holds at most.
+double coverage(const method::DistroOptions& options, std::span<const TensorSpec> tensors,
+                int64_t rounds);
+
+// Nats a token, between the limits that hold 95 % of such runs.
+struct ExpectedGap {
+  double nats = 0;
+  Interval range;
+};
+
+// gap = exp(intercept) coverage^slope, within the coverages of the runs.
+class CoverageLaw {
+ public:
+  // At least three runs, with different coverages and gaps > 0, which must outlive the law.
+  explicit CoverageLaw(std::span<const CoverageRun> runs);
+
+  // Beyond the largest coverage of the runs, the gap that is expected there: no run shows that it
+  // falls further. nullopt below the smallest: none shows how it grows.
+  std::optional<ExpectedGap> gap(double coverage) const;
+
+  double least() const { return least_; }  // coverage
+  double most() const { return most_; }
+  const LineFit& line() const { return line_; }
+  // "10 runs of 0.393 M parameters, bench/results/2026-11-21-distro-loss.md"
+  std::string runs() const;
+
+ private:
+  std::span<const CoverageRun> runs_;
+  LineFit line_;
+  double least_ = 0;
+  double most_ = 0;
+};
+
+// Of coverage_runs().
+const CoverageLaw& coverage_law();
+
+}  // namespace thinwire::plan

@@ -1,0 +1,30 @@
+// The runs behind the law of coverage. A new one is a line of the table.
+#include <array>
+
+#include "thinwire/plan/coverage.h"
+
+namespace thinwire::plan {
+namespace {
+
+constexpr std::string_view kLoss = "2026-11-21-distro-loss.md";
+constexpr std::string_view kCoverage = "2026-11-22-distro-coverage.md";
+
+// Parameters, steps, k, slots, gap. All have eight workers but two: 0.912 four, 0.849 thirty-two.
+constexpr std::array kRuns = {
+    CoverageRun{385'856, 1200, 1, 4096, 1.000, kLoss},
+    CoverageRun{385'856, 1200, 3, 4096, 0.773, kLoss},
+    CoverageRun{385'856, 1200, 6, 4096, 0.622, kLoss},
+    CoverageRun{385'856, 1200, 24, 4096, 0.305, kLoss},
+    CoverageRun{385'856, 1200, 96, 4096, 0.173, kLoss},
+    CoverageRun{385'856, 1200, 384, 4096, 0.151, kLoss},
+    CoverageRun{385'856, 600, 3, 4096, 0.912, kLoss},
+    CoverageRun{385'856, 600, 3, 4096, 0.849, kLoss},
+    CoverageRun{385'856, 12'000, 3, 4096, 0.255, kCoverage},
+    CoverageRun{385'856, 12'000, 24, 4096, 0.057, kCoverage},
+};
+
+}  // namespace
+
+std::span<const CoverageRun> coverage_runs() { return kRuns; }
+
+}  // namespace thinwire::plan

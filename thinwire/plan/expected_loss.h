@@ -1,0 +1,46 @@
+// The loss that a run is expected to end at, and what that rests on: a law fitted to the user's own
+// runs of the method, else a scaling law of the papers, with what runs or papers measured on top.
+// A loss that no run or paper supports is unknown.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "thinwire/base/tensor_view.h"
+#include "thinwire/method/diloco.h"
+#include "thinwire/plan/candidates.h"
+#include "thinwire/plan/coverage.h"
+#include "thinwire/plan/laws.h"
+
+namespace thinwire::plan {
+
+struct ExpectedLoss {
+  std::optional<double> nats = {};  // per token; nullopt: unknown
+  std::string basis;                // what it rests on, or why it is unknown; to be shown
+  // Of DisTrO: how often a worker can send each coefficient (coverage.h), 0 for other methods; and,
+  // where the loss rests on it, the gap to all-reduce that is part of it.
+  double coverage = 0;
+  std::optional<ExpectedGap> gap = {};
+};
+
+// The model, as far as its loss depends on it.
+struct LossModel {
+  std::span<const TensorSpec> tensors;
+  double parameters = 0;
+  double non_embedding = 0;
+};
+
+// For a candidate that synchronises every `sync_every` steps.
+ExpectedLoss expected_loss(const Candidate& candidate, int64_t sync_every, const LossModel& model,
+                           std::span<const MethodLaw> own);
+
+// The loss in nats caused by pseudo-gradients that arrive one outer step late, or two (`depth`): 0
+// except for kDelayed and kEager. kEager is from table 6 of the eager-updates paper (arXiv
+// 2502.12996, H = 30), interpolated in the logarithm of the parameters; the others are from its
+// table 2, at 500 M parameters.
+double late_loss(method::Overlap overlap, int64_t depth, double parameters);
+
+}  // namespace thinwire::plan

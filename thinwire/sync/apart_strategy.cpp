@@ -1,0 +1,33 @@
+#include "thinwire/sync/apart_strategy.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace thinwire::sync {
+
+ApartStrategy::ApartStrategy(const Worker& worker)
+    : worker_(worker),
+      cluster_(worker.spec.clusters, worker.communicator),
+      inner_(worker, cluster_),
+      shared_(worker.params.layout()) {}
+
+// A worker that becomes inactive comes back like a new one, and so does a joiner: from the shared
+// weights, with nothing of its own.
+bool ApartStrategy::before_step(const Round& round) {
+  const bool begins = round.step > 0 && own(round).since == round.step;
+  if (begins) {
+    inner_.forget();
+    forget();
+    const std::span<const float> weights = std::as_const(shared_).all();
+    std::ranges::copy(weights, worker_.params.all().begin());
+  }
+  if (own(round).inactive()) return true;
+  return inner_.before_step(round) || begins;
+}
+
+Result<StepReport> ApartStrategy::inner_step(const Round& round) {
+  if (own(round).inactive()) return StepReport{.synchronised = false};
+  return inner_.after_step(round);
+}
+
+}  // namespace thinwire::sync
