@@ -1,6 +1,7 @@
 # External libraries. All except LibTorch are Debian packages; tools/setup.sh installs them.
 
 find_package(Threads REQUIRED)
+find_package(BZip2 REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(fmt REQUIRED)

@@ -28,6 +28,7 @@ MAY_INCLUDE = {
     "transport": "links base",
     "tensor": "base",
     "model": "tensor method base",
+    "eval": "model data config base",
     "optim": "tensor method base",
     "codec": "method tensor base",
     "sync": "codec optim method schedule transport tensor config base",
@@ -39,8 +40,8 @@ MAY_INCLUDE = {
     " config base",
     "launch": "train report checkpoint data method transport links events config base",
     "bench": "train sync model data method transport tensor events config base",
-    "cli": "bench launch train plan report convert checkpoint sync model optim codec data method"
-    " transport links schedule tensor events config base",
+    "cli": "bench launch train plan report convert checkpoint sync eval model optim codec data"
+    " method transport links schedule tensor events config base",
 }
 TORCH_FOLDERS = ("tensor", "model")
 

@@ -15,7 +15,7 @@ EOF
 
 build_packages=(
   ccache cmake g++ lld-16 ninja-build pkg-config python3-venv
-  libcli11-dev libexpected-dev libfmt-dev libhwy-dev libicu-dev libsentencepiece-dev
+  libbz2-dev libcli11-dev libexpected-dev libfmt-dev libhwy-dev libicu-dev libsentencepiece-dev
   libssl-dev libtomlplusplus-dev libxxhash-dev libzstd-dev nlohmann-json3-dev zlib1g-dev
   libbenchmark-dev gnuplot-nox libnats-dev libopenmpi-dev nats-server openmpi-bin
 )

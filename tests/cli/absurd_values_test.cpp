@@ -36,6 +36,7 @@ class AbsurdValues : public testing::Test {
     const config::Recipe recipe = tiny_recipe(
         folder_, {"train.steps=1", "schedule.warmup=0", "model.vocab=258", "eval.rows=1"});
     write_file(folder_ / "recipe.toml", config::print_recipe(recipe));
+    write_file(folder_ / "words.txt", "a few words\n");
     write_file(folder_ / "grid.toml", "recipe = 'no such file'\n");
     launch::train(recipe, {});
     fs::current_path(folder_ / "work");  // where files of absurd names go
@@ -55,6 +56,7 @@ class AbsurdValues : public testing::Test {
     calls["plan distro"] = calls["plan efficiency"] = calls["plan loss"] = calls["recipe"] = {};
     calls["plan utilization"] = {"--parameters", "1M", "--layers", "2", "--step-seconds", "1"};
     calls["generate"] = {run, "--prompt", "thin", "--tokens", "1", "--threads", "1"};
+    calls["eval"] = {run, "perplexity", "--text", path("words.txt"), "--threads", "1"};
     calls["export"] = {run, path("hf")};
     calls["import"] = {path("hf"), path("imported")};
     calls["bench codec"] = {"--layers", "1", "--k", "1", "--rounds", "1"};

@@ -1,5 +1,6 @@
 #include "thinwire/data/text.h"
 
+#include <bzlib.h>
 #include <zlib.h>
 #include <zstd.h>
 
@@ -44,6 +45,17 @@ std::string gzip(const std::string& text) {
   EXPECT_EQ(deflate(&state, Z_FINISH), Z_STREAM_END);
   out.resize(state.total_out);
   deflateEnd(&state);
+  return out;
+}
+
+std::string bzip2(const std::string& text) {
+  std::string out(text.size() + text.size() / 100 + 600, '\0');  // enough, by the library's manual
+  auto size = static_cast<unsigned>(out.size());
+  std::string in = text;
+  EXPECT_EQ(BZ2_bzBuffToBuffCompress(out.data(), &size, in.data(), static_cast<unsigned>(in.size()),
+                                     9, 0, 0),
+            BZ_OK);
+  out.resize(size);
   return out;
 }
 
@@ -100,10 +112,11 @@ TEST(Documents, FoldersAreReadInSortedOrderWithEveryCompression) {
   write_file(folder / "b" / "2.txt.gz", gzip("two"));
   write_file(folder / "b" / "3.txt.zst", zstd("three"));
   write_file(folder / "a.jsonl", "{\"text\": \"one\"}\n\n{\"text\": \"and a half\"}");
+  write_file(folder / "b" / "4.txt.bz2", bzip2("three and a half"));
   write_file(folder / "c.jsonl.gz", gzip("{\"text\": \"four\"}"));
   write_file(folder / "notes.md", "not text for us");
   EXPECT_THAT(documents_of({folder.string()}),
-              ElementsAre("one", "and a half", "two", "three", "four"));
+              ElementsAre("one", "and a half", "two", "three", "three and a half", "four"));
 }
 
 TEST(Documents, StreamingThroughChunksGivesTheWholeText) {
@@ -116,9 +129,10 @@ TEST(Documents, StreamingThroughChunksGivesTheWholeText) {
   const fs::path folder = scratch_folder();
   write_file(folder / "a.txt", text);
   write_file(folder / "a.txt.gz", gzip(text.substr(0, 1000)) + gzip(text.substr(1000)));
+  write_file(folder / "a.txt.bz2", bzip2(text.substr(0, 1000)) + bzip2(text.substr(1000)));
   write_file(folder / "a.txt.zst", zstd(text.substr(0, 1000)) + zstd(text.substr(1000)));
   text.pop_back();
-  for (const char* name : {"a.txt", "a.txt.gz", "a.txt.zst"}) {
+  for (const char* name : {"a.txt", "a.txt.gz", "a.txt.bz2", "a.txt.zst"}) {
     EXPECT_THAT(documents_of({folder / name}, {.document = "file"}), ElementsAre(text)) << name;
   }
 }
@@ -231,6 +245,7 @@ TEST(Documents, DamagedCompressionIsAnError) {
   const std::string text(5000, 'a');
   for (const auto& [name, packed] :
        {std::pair<std::string, std::string>{"a.txt.gz", gzip(paragraphs(100))},
+        std::pair<std::string, std::string>{"a.txt.bz2", bzip2(paragraphs(100))},
         std::pair<std::string, std::string>{"a.txt.zst", zstd(paragraphs(100))}}) {
     EXPECT_THAT(error_for(name, packed.substr(0, packed.size() / 2)), HasSubstr("is truncated"));
     EXPECT_THAT(error_for(name, packed + "garbage"), HasSubstr("is damaged"));

@@ -20,6 +20,7 @@ void add_bench_machine(CLI::App& bench);
 void add_bench_speed(CLI::App& bench);
 void add_compare(CLI::App& app);
 void add_completion(CLI::App& app);
+void add_eval(CLI::App& app);
 void add_export(CLI::App& app);
 void add_generate(CLI::App& app);
 void add_import(CLI::App& app);

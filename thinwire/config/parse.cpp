@@ -347,7 +347,14 @@ std::vector<std::unique_ptr<Section>> load_table_list(const std::filesystem::pat
                                                       const Section& prototype) {
   const std::string origin = file.string();
   if (!fs::is_regular_file(file)) throw UsageError(fmt::format("there is no file {}", origin));
-  const toml::table document = parse_document(read_text_file(file), origin);
+  return parse_table_list(read_text_file(file), origin, name, prototype);
+}
+
+std::vector<std::unique_ptr<Section>> parse_table_list(std::string_view toml,
+                                                       const std::string& origin,
+                                                       const std::string& name,
+                                                       const Section& prototype) {
+  const toml::table document = parse_document(toml, origin);
   std::vector<std::unique_ptr<Section>> sections;
   for (const auto& [key, node] : document) {
     at_place(place_of(origin, key.source()), [&, &found = key, &value = node] {

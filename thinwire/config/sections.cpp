@@ -14,9 +14,10 @@ void RunSection::describe(Fields& fields) {
 
 void DataSection::describe(Fields& fields) {
   fields.text("dir", dir, "Folder of the prepared data: the token shards and the vocabulary.");
-  fields.list("text", text,
-              "Text to prepare: files (.txt or .jsonl, also compressed as .gz or .zst) or folders "
-              "of such files.");
+  fields.list(
+      "text", text,
+      "Text to prepare: files (.txt or .jsonl, also compressed as .gz, .bz2 or .zst) or folders "
+      "of such files.");
   fields.list("validation_text", validation_text,
               "Additional validation sets, each written as name=path.");
   fields.text("text_field", text_field,

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "thinwire/config/fields.h"
@@ -18,11 +19,26 @@ std::vector<std::unique_ptr<Section>> load_table_list(const std::filesystem::pat
                                                       const std::string& name,
                                                       const Section& prototype);
 
+// The same from text; `origin` names it in errors.
+std::vector<std::unique_ptr<Section>> parse_table_list(std::string_view toml,
+                                                       const std::string& origin,
+                                                       const std::string& name,
+                                                       const Section& prototype);
+
 // The same, returning the sections' own type.
 template <typename T>
 std::vector<T> load_tables(const std::filesystem::path& file, const std::string& name) {
   std::vector<T> tables;
   for (const auto& section : load_table_list(file, name, T())) {
+    tables.push_back(static_cast<const T&>(*section));
+  }
+  return tables;
+}
+template <typename T>
+std::vector<T> parse_tables(std::string_view toml, const std::string& origin,
+                            const std::string& name) {
+  std::vector<T> tables;
+  for (const auto& section : parse_table_list(toml, origin, name, T())) {
     tables.push_back(static_cast<const T&>(*section));
   }
   return tables;

@@ -1,5 +1,6 @@
 #include "thinwire/data/byte_stream.h"
 
+#include <bzlib.h>
 #include <fmt/format.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -49,7 +50,7 @@ class PlainStream final : public ByteStream {
   uint64_t consumed_ = 0;
 };
 
-// Shared by both kinds of compression: a buffer of the file's bytes, refilled when it is used up.
+// Shared by all kinds of compression: a buffer of the file's bytes, refilled when it is used up.
 class CompressedStream : public ByteStream {
  public:
   CompressedStream(const fs::path& path, std::string kind)
@@ -120,6 +121,41 @@ class GzipStream final : public CompressedStream {
   z_stream state_{};
 };
 
+class Bzip2Stream final : public CompressedStream {
+ public:
+  explicit Bzip2Stream(const fs::path& path) : CompressedStream(path, "bzip2") { begin(); }
+  ~Bzip2Stream() override { BZ2_bzDecompressEnd(&state_); }
+  Bzip2Stream(const Bzip2Stream&) = delete;
+  Bzip2Stream& operator=(const Bzip2Stream&) = delete;
+
+ protected:
+  size_t decompress(std::span<char> out) override {
+    state_.next_in = unread_.data();
+    state_.avail_in = static_cast<unsigned>(unread_.size());
+    state_.next_out = out.data();
+    const auto room = static_cast<unsigned>(std::min(out.size(), kInputBytes));
+    state_.avail_out = room;
+    const int status = BZ2_bzDecompress(&state_);
+    if (status != BZ_OK && status != BZ_STREAM_END) fail(fmt::format("is damaged ({})", status));
+    unread_ = unread_.last(state_.avail_in);
+    inside_ = status != BZ_STREAM_END;
+    const size_t written = room - state_.avail_out;
+    if (status == BZ_STREAM_END) {
+      BZ2_bzDecompressEnd(&state_);
+      begin();
+    }
+    return written;
+  }
+
+ private:
+  void begin() {
+    state_ = {};
+    if (BZ2_bzDecompressInit(&state_, 0, 0) != BZ_OK) throw std::bad_alloc();
+  }
+
+  bz_stream state_{};
+};
+
 class ZstdStream final : public CompressedStream {
  public:
   explicit ZstdStream(const fs::path& path)
@@ -149,6 +185,7 @@ class ZstdStream final : public CompressedStream {
 
 std::unique_ptr<ByteStream> ByteStream::open(const fs::path& path) {
   if (path.extension() == ".gz") return std::make_unique<GzipStream>(path);
+  if (path.extension() == ".bz2") return std::make_unique<Bzip2Stream>(path);
   if (path.extension() == ".zst") return std::make_unique<ZstdStream>(path);
   return std::make_unique<PlainStream>(path);
 }

@@ -1,4 +1,5 @@
-// The uncompressed bytes of a file: plain, gzip (.gz, also of several members) or Zstandard (.zst).
+// The uncompressed bytes of a file: plain, gzip (.gz, also of several members), bzip2 (.bz2,
+// likewise) or Zstandard (.zst).
 #pragma once
 
 #include <cstdint>

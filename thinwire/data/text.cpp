@@ -18,10 +18,10 @@ namespace {
 constexpr std::string_view kWhiteSpace = " \t\r\n\v\f";
 constexpr uint64_t kLongestLinePiece = uint64_t{1} << 20;
 
-// The ending that says what a file holds, below .gz or .zst.
+// The ending that says what a file holds, below .gz, .bz2 or .zst.
 std::string content_ending(const fs::path& path) {
   const fs::path ending = path.extension();
-  const bool compressed = ending == ".gz" || ending == ".zst";
+  const bool compressed = ending == ".gz" || ending == ".bz2" || ending == ".zst";
   return (compressed ? path.stem().extension() : ending).string();
 }
 
@@ -37,9 +37,10 @@ std::vector<InputFile> list_folder(const fs::path& folder) {
       files.push_back(describe_input(entry.path()));
   }
   if (files.empty()) {
-    throw Error(fmt::format(
-        "{} holds no text: expected files ending in .txt or .jsonl, or these with .gz or .zst",
-        folder.string()));
+    throw Error(
+        fmt::format("{} holds no text: expected files ending in .txt or .jsonl, or these with .gz, "
+                    ".bz2 or .zst",
+                    folder.string()));
   }
   std::ranges::sort(files, {}, &InputFile::path);
   return files;
@@ -180,7 +181,7 @@ std::vector<InputFile> list_inputs(const std::vector<std::string>& paths) {
     } else if (fs::exists(path) && !is_readable(path)) {
       throw Error(
           fmt::format("cannot tell what {} holds: expected a name ending in .txt or .jsonl, or "
-                      "these with .gz or .zst",
+                      "these with .gz, .bz2 or .zst",
                       path));
     } else {
       files.push_back(describe_input(path));

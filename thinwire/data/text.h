@@ -1,6 +1,6 @@
-// Documents out of files, streaming: .txt and .jsonl, each also .gz or .zst; folders are walked
-// recursively in sorted order and only files with these endings are taken. Memory stays bounded by
-// the largest document, which is at most max_document_bytes, whatever the input.
+// Documents out of files, streaming: .txt and .jsonl, each also .gz, .bz2 or .zst; folders are
+// walked recursively in sorted order and only files with these endings are taken. Memory stays
+// bounded by the largest document, which is at most max_document_bytes, whatever the input.
 #pragma once
 
 #include <cstdint>

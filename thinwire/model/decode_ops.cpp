@@ -1,5 +1,8 @@
 #include "thinwire/model/decode_ops.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "thinwire/method/architectures.h"
 #include "thinwire/tensor/kernels/kernels.h"
 #include "thinwire/tensor/products/gemm.h"
@@ -9,8 +12,9 @@ namespace thinwire::model {
 using tensor::kernels;
 
 // Passes over a few rows run on the calling thread: waking others would take longer.
-DecodeOps::DecodeOps(const DecoderParts& parts)
-    : CpuOps(parts.params, parts.threads, nullptr, kChunk, parts.context),
+DecodeOps::DecodeOps(const DecoderParts& parts, int64_t max_tokens)
+    : CpuOps(parts.params, parts.threads, max_tokens > kChunk ? &parts.threads : nullptr,
+             max_tokens, parts.context),
       context_(parts.context) {}
 
 void DecodeOps::plan_attention(int64_t layers, const tensor::AttentionShape& shape, double theta) {
@@ -34,9 +38,9 @@ std::vector<MemoryPart> DecodeOps::memory(const method::ModelSpec& model, int64_
           {"buffers of threads", sizeof(float) * scratch}};
 }
 
-void DecodeOps::begin_tokens(std::span<const int32_t> tokens, int64_t position) {
+void DecodeOps::begin_tokens(std::span<const int32_t> tokens, std::vector<Segment> segments) {
   CpuOps::begin_tokens(tokens.data(), 1, static_cast<int64_t>(tokens.size()));
-  position_ = position;
+  segments_ = std::move(segments);
 }
 
 void DecodeOps::attention(int64_t layer, const tensor::AttentionShape& shape,
@@ -44,41 +48,53 @@ void DecodeOps::attention(int64_t layer, const tensor::AttentionShape& shape,
   Cache& cache = caches_[static_cast<size_t>(layer)];
   threads_.for_ranges(shape.kv_heads, 1, [&](int64_t begin, int64_t end, int thread) {
     for (int64_t head = begin; head < end; ++head) {
-      attend(cache, shape, slots, head, scratch_[thread]);
+      for (const Segment& segment : segments_) {
+        attend(cache, shape, slots, segment, head, scratch_[thread]);
+      }
     }
   });
 }
 
 void DecodeOps::attend(Cache& cache, const tensor::AttentionShape& shape,
-                       const AttentionSlots& slots, int64_t kv_head,
+                       const AttentionSlots& slots, const Segment& segment, int64_t kv_head,
                        tensor::AttentionScratch& scratch) {
-  const int64_t d = shape.head_size, width = shape.qkv_width(), count = tokens_;
-  const float* const qkv = floats(slots.qkv_NW);
-  const float* const cosine = rope_->cosine(position_);
-  const float* const sine = rope_->sine(position_);
+  const int64_t d = shape.head_size, width = shape.qkv_width();
+  const auto [row, count, position] = segment;
+  const float* const qkv = floats(slots.qkv_NW) + row * width;
+  const float* const cosine = rope_->cosine(position);
+  const float* const sine = rope_->sine(position);
   float* const keys = cache.keys_GPD.data() + kv_head * context_ * d;
   float* const values = cache.values_GPD.data() + kv_head * context_ * d;
   const float* const key = qkv + (shape.heads + kv_head) * d;
   kernels<float>().rotate_load(tensor::Rotation::kForward, count, d, cosine, sine, 1.0f, key, width,
-                               keys + position_ * d, d);
+                               keys + position * d, d);
   kernels<float>().load_rows(count, d, nullptr, key + shape.kv_heads * d, width,
-                             values + position_ * d, d);
+                             values + position * d, d);
   for (int64_t i = 0; i < shape.group(); ++i) {
     const int64_t head = kv_head * shape.group() + i;
     kernels<float>().rotate_load(tensor::Rotation::kForward, count, d, cosine, sine,
                                  shape.score_scale(), qkv + head * d, width, scratch.query.data(),
                                  d);
-    tensor::attend(count, position_, d, scratch.query.data(), keys, values, scratch.scores.data(),
+    tensor::attend(count, position, d, scratch.query.data(), keys, values, scratch.scores.data(),
                    scratch.output.data(), scratch.inverse_sum.data(), scratch.log_sum_exp.data());
     kernels<float>().store_rows(count, d, scratch.inverse_sum.data(), scratch.output.data(), d,
-                                floats(slots.out_NC) + head * d, shape.width());
+                                floats(slots.out_NC) + row * shape.width() + head * d,
+                                shape.width());
   }
 }
 
-void DecodeOps::logits(Slot x, int64_t row, int64_t weight, std::span<float> out) {
-  const int64_t c = width(x), vocabulary = static_cast<int64_t>(out.size());
-  tensor::gemm(threads_, tensor::Transpose::kNo, tensor::Transpose::kYes, 1, vocabulary, c,
-               static_cast<const float*>(floats(x)) + row * c, c, parameters() + weight, c, 0.0f,
+void DecodeOps::logits(Slot x, std::span<const int64_t> rows, int64_t weight,
+                       std::span<float> out) {
+  const int64_t c = width(x), count = std::ssize(rows);
+  const int64_t vocabulary = std::ssize(out) / count;
+  if (rows_RC_.bytes() < static_cast<size_t>(count * c) * sizeof(float)) {
+    rows_RC_ = tensor::AlignedBuffer<float>(count * c);
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    std::copy_n(floats(x) + rows[static_cast<size_t>(i)] * c, c, rows_RC_.data() + i * c);
+  }
+  tensor::gemm(threads_, tensor::Transpose::kNo, tensor::Transpose::kYes, count, vocabulary, c,
+               static_cast<const float*>(rows_RC_.data()), c, parameters() + weight, c, 0.0f,
                out.data(), vocabulary);
 }
 

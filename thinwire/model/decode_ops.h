@@ -1,5 +1,5 @@
-// The forward operations for one growing text: attention computes the new tokens from the cached
-// keys and values of all tokens before them. fp32, on the CPU.
+// The forward operations for texts whose earlier tokens are known: attention computes the new
+// tokens from the cached keys and values of all tokens before them. fp32, on the CPU.
 #pragma once
 
 #include <vector>
@@ -11,12 +11,20 @@
 
 namespace thinwire::model {
 
+// Consecutive new tokens of one text.
+struct Segment {
+  int64_t row;       // of the first of them among the tokens computed together
+  int64_t count;     // at most DecodeOps::kChunk
+  int64_t position;  // of the first of them in its text
+};
+
 class DecodeOps final : public CpuOps<float> {
  public:
-  // Largest number of tokens computed together: a block of queries for tensor::attend().
+  // Largest number of tokens of a segment: a block of queries for tensor::attend().
   static constexpr int64_t kChunk = kQueryBlock;
 
-  explicit DecodeOps(const DecoderParts& parts);
+  // max_tokens: computed together, in one or several segments.
+  explicit DecodeOps(const DecoderParts& parts, int64_t max_tokens = kChunk);
 
   // What it allocates for a context.
   static std::vector<MemoryPart> memory(const method::ModelSpec& model, int64_t context,
@@ -24,14 +32,15 @@ class DecodeOps final : public CpuOps<float> {
 
   void plan_attention(int64_t layers, const tensor::AttentionShape& shape, double theta) override;
 
-  // The next `tokens` (at most kChunk), from `position` on.
-  void begin_tokens(std::span<const int32_t> tokens, int64_t position);
+  // The next tokens, one after another in these segments. A segment sees what the cache holds of
+  // the positions before its own: what earlier segments and earlier calls put there last.
+  void begin_tokens(std::span<const int32_t> tokens, std::vector<Segment> segments);
 
   void attention(int64_t layer, const tensor::AttentionShape& shape,
                  const AttentionSlots& slots) override;
 
-  // Logits [vocabulary] of row `row` of x, from the last product.
-  void logits(Slot x, int64_t row, int64_t weight, std::span<float> out);
+  // Logits [rows, vocabulary] of these rows of x, from the last product.
+  void logits(Slot x, std::span<const int64_t> rows, int64_t weight, std::span<float> out);
 
  private:
   // G key/value heads, P positions (the context), D head size.
@@ -39,13 +48,14 @@ class DecodeOps final : public CpuOps<float> {
     tensor::AlignedBuffer<float> keys_GPD, values_GPD;  // keys are rotated
   };
 
-  // Puts the new keys and values of one head into the cache, then computes its queries.
+  // Puts a segment's keys and values of one head into the cache, then computes its queries.
   void attend(Cache& cache, const tensor::AttentionShape& shape, const AttentionSlots& slots,
-              int64_t kv_head, tensor::AttentionScratch& scratch);
+              const Segment& segment, int64_t kv_head, tensor::AttentionScratch& scratch);
 
   const int64_t context_;
-  std::vector<Cache> caches_;  // for each block
-  int64_t position_ = 0;       // of the first current token
+  std::vector<Cache> caches_;             // for each block
+  std::vector<Segment> segments_;         // of the current tokens
+  tensor::AlignedBuffer<float> rows_RC_;  // inputs of the last product
 };
 
 }  // namespace thinwire::model

@@ -33,12 +33,13 @@ std::span<const float> Decoder::prefill(std::span<const int32_t> tokens) {
   for (int64_t first = 0; first < count; first += DecodeOps::kChunk) {
     const int64_t size = std::min(DecodeOps::kChunk, count - first);
     ops_->begin_tokens(tokens.subspan(static_cast<size_t>(first), static_cast<size_t>(size)),
-                       position_);
+                       {{.row = 0, .count = size, .position = position_}});
     graph_->forward(false);
     position_ += size;
   }
   const Head head = graph_->head();
-  ops_->logits(head.x_NC, (count - 1) % DecodeOps::kChunk, head.weight, logits_);
+  const int64_t last = (count - 1) % DecodeOps::kChunk;
+  ops_->logits(head.x_NC, {&last, 1}, head.weight, logits_);
   return logits_;
 }
 

@@ -50,6 +50,16 @@ void check_layout(const method::ModelSpec& model, const tensor::Layout& layout) 
   }
 }
 
+// The graph of the parts' model, which predicts text.
+MakeGraph decoding_graph(const DecoderParts& parts) {
+  const ModelEntry& entry = find_model(parts.model);
+  if (!entry.decodes) {
+    throw Error(fmt::format("a model of the architecture {} cannot generate text", entry.name));
+  }
+  check_layout(parts.model, parts.params.layout());
+  return entry.graph;
+}
+
 }  // namespace
 
 std::span<const ModelEntry> all_models() { return kModels; }
@@ -60,12 +70,11 @@ std::unique_ptr<Model> make_model(const ModelParts& parts) {
 }
 
 std::unique_ptr<Decoder> make_decoder(const DecoderParts& parts) {
-  const ModelEntry& entry = find_model(parts.model);
-  if (!entry.decodes) {
-    throw Error(fmt::format("a model of the architecture {} cannot generate text", entry.name));
-  }
-  check_layout(parts.model, parts.params.layout());
-  return std::make_unique<Decoder>(parts, entry.graph);
+  return std::make_unique<Decoder>(parts, decoding_graph(parts));
+}
+
+std::unique_ptr<Scorer> make_scorer(const DecoderParts& parts) {
+  return std::make_unique<Scorer>(parts, decoding_graph(parts));
 }
 
 std::vector<MemoryPart> decoder_memory(const method::ModelSpec& model, int64_t context,

@@ -9,6 +9,7 @@
 #include "thinwire/base/memory.h"
 #include "thinwire/model/decoder.h"
 #include "thinwire/model/model.h"
+#include "thinwire/model/scorer.h"
 
 namespace thinwire::model {
 
@@ -28,5 +29,8 @@ std::unique_ptr<Model> make_model(const ModelParts& parts);
 std::unique_ptr<Decoder> make_decoder(const DecoderParts& parts);
 std::vector<MemoryPart> decoder_memory(const method::ModelSpec& model, int64_t context,
                                        int threads);
+
+// As make_decoder.
+std::unique_ptr<Scorer> make_scorer(const DecoderParts& parts);
 
 }  // namespace thinwire::model

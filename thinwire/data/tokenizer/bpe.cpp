@@ -180,7 +180,6 @@ class Bpe final : public TokenModel {
   bool byte_fallback_;
   bool fuse_unknown_;
   bool ignore_merges_;
-  int32_t unknown_ = -1;
   std::unordered_map<uint64_t, Merge, PairHash> merges_;
 };
 

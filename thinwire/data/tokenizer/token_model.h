@@ -25,6 +25,8 @@ class TokenModel {
   const std::map<int32_t, std::string>& pieces() const { return pieces_; }
   // The token of a piece; -1: none.
   int32_t find(std::string_view piece) const;
+  // The token of what no piece spells; -1: none.
+  int32_t unknown() const { return unknown_; }
 
  protected:
   // Throws Error that names `place` if the id or the piece was added before.
@@ -32,6 +34,8 @@ class TokenModel {
   // For a text that no piece spells: appends the token of each byte, e.g. "<0x41>" for 0x41. If one
   // of these tokens is missing, appends nothing and returns false.
   bool append_bytes(std::string_view text, std::vector<int32_t>& out) const;
+
+  int32_t unknown_ = -1;
 
  private:
   std::map<int32_t, std::string> pieces_;

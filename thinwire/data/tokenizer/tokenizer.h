@@ -42,6 +42,8 @@ class Tokenizer {
   bool leading_space() const { return decoding_.leading_space(); }
   // The token that the post-processor puts before a text; -1: none.
   int32_t begin() const { return begin_; }
+  // The token of what the vocabulary cannot spell; -1: none.
+  int32_t unknown() const { return model_->unknown(); }
 
  private:
   void read_begin(const JsonPart& file);

@@ -86,6 +86,7 @@ class TokenizerVocabulary final : public Vocabulary {
   int32_t size() const override { return tokenizer_.size(); }
   int32_t bos() const override { return bos_; }
   int32_t eos() const override { return eos_; }
+  int32_t unknown() const override { return tokenizer_.unknown(); }
   int32_t begin() const override { return tokenizer_.begin(); }
   bool leading_space() const override { return tokenizer_.leading_space(); }
   bool whole_texts() const override { return true; }

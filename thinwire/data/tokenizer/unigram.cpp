@@ -85,7 +85,6 @@ class Unigram final : public TokenModel {
   }
 
   bool byte_fallback_;
-  int32_t unknown_ = -1;
   double unknown_score_ = 0;
   std::vector<double> scores_;  // by token
   PrefixTree tree_;

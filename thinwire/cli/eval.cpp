@@ -1,0 +1,260 @@
+// thinwire eval: scores a model on evaluation tasks and texts.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/App.hpp>
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "thinwire/base/clock.h"
+#include "thinwire/base/error.h"
+#include "thinwire/base/file.h"
+#include "thinwire/base/threads.h"
+#include "thinwire/base/units.h"
+#include "thinwire/cli/command.h"
+#include "thinwire/cli/options.h"
+#include "thinwire/convert/load.h"
+#include "thinwire/data/text.h"
+#include "thinwire/eval/evaluate.h"
+#include "thinwire/eval/task.h"
+#include "thinwire/eval/text_edits.h"
+#include "thinwire/events/progress.h"
+#include "thinwire/model/registry.h"
+#include "thinwire/report/table.h"
+
+namespace thinwire::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kPerplexity = "perplexity";
+constexpr int64_t kMostTokens = int64_t{1} << 32;
+constexpr double kProgressInterval = 10;  // seconds
+
+struct Arguments {
+  std::string model;
+  std::vector<std::string> tasks;
+  std::string data = ".";
+  std::vector<std::string> texts;
+  std::string document = "file";
+  std::string items;
+  int64_t limit = 0;
+  int64_t context = 0;
+  int threads = available_cores();
+  bool json = false;
+};
+
+struct TaskResult {
+  std::string name;
+  std::vector<eval::MetricSum> metrics;
+  int64_t items = 0;
+};
+
+// Shows how far a task is, at most every few seconds.
+class TaskProgress {
+ public:
+  explicit TaskProgress(std::string task) : task_(std::move(task)) {}
+  void operator()(double fraction) {
+    if (watch_.seconds() < kProgressInterval) return;
+    watch_ = Stopwatch();
+    events::print_message(fmt::format("{}: {:.0f} %", task_, 100 * fraction));
+  }
+
+ private:
+  std::string task_;
+  Stopwatch watch_;
+};
+
+// A model ready to score texts.
+struct Evaluated {
+  explicit Evaluated(const Arguments& arguments)
+      : loaded(convert::load_model(arguments.model)),
+        context(arguments.context > 0 ? arguments.context : loaded.sequence),
+        threads(arguments.threads) {
+    if (loaded.vocabulary == nullptr) {
+      throw Error(fmt::format("{} holds no vocabulary, so no text can be scored", arguments.model));
+    }
+    const std::string warning =
+        check_memory({"evaluating", model::decoder_memory(loaded.model, context, arguments.threads),
+                      fmt::format("lower --context, which is {}", context)});
+    if (!warning.empty()) events::print_message(warning);
+    prompter.emplace(*loaded.vocabulary, loaded.begin, context);
+    scorer = model::make_scorer({loaded.model, *loaded.params, threads, context});
+  }
+
+  convert::LoadedModel loaded;
+  int64_t context;
+  ThreadPool threads;
+  std::optional<eval::Prompter> prompter;
+  std::unique_ptr<model::Scorer> scorer;
+};
+
+Json item_json(const eval::TaskItems& task, size_t i, const std::vector<model::Score>& scores,
+               const eval::ItemPrompts& prompts) {
+  const eval::Item& item = task.items[i];
+  Json json = {{"task", task.task}, {"item", item.number}};
+  if (item.answer >= 0) json["answer"] = item.answer;
+  for (size_t choice = 0; choice < scores.size(); ++choice) {
+    json["log_likelihoods"].push_back(scores[choice].log_likelihood);
+    json["greedy"].push_back(scores[choice].greedy);
+    json["tokens"].push_back(std::ssize(prompts[choice].tokens) - prompts[choice].scored);
+  }
+  return json;
+}
+
+std::string json_line(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+TaskResult run_task(const eval::TaskItems& task, Evaluated& model, AtomicFile* items) {
+  const std::vector<eval::ItemPrompts> prompts = eval::encode_items(task, *model.prompter);
+  TaskProgress progress(task.task);
+  const eval::ItemScores scores =
+      eval::score_items(prompts, *model.scorer, [&](double fraction) { progress(fraction); });
+  for (size_t i = 0; items != nullptr && i < scores.size(); ++i) {
+    items->write(json_line(item_json(task, i, scores[i], prompts[i])));
+  }
+  return {task.task, eval::item_metrics(task, scores), std::ssize(task.items)};
+}
+
+TaskResult run_texts(const Arguments& arguments, Evaluated& model, AtomicFile* items) {
+  data::TextOptions options;
+  options.document = arguments.document;
+  data::DocumentSource documents(data::list_inputs(arguments.texts), options);
+  double log_likelihood = 0;
+  int64_t words = 0, bytes = 0, count = 0;
+  TaskProgress progress(kPerplexity);
+  while (arguments.limit == 0 || count < arguments.limit) {
+    const std::optional<std::string> text = documents.next();
+    if (!text) break;
+    const double done =
+        static_cast<double>(documents.bytes_read()) / static_cast<double>(documents.total_bytes());
+    const double own =
+        eval::score_text(*text, *model.prompter, *model.scorer, [&](double) { progress(done); });
+    const auto own_bytes = std::ssize(*text);
+    if (items != nullptr) {
+      items->write(json_line(Json{{"task", kPerplexity},
+                                  {"item", count},
+                                  {"log_likelihood", own},
+                                  {"words", eval::words(*text)},
+                                  {"bytes", own_bytes}}));
+    }
+    log_likelihood += own;
+    words += eval::words(*text);
+    bytes += own_bytes;
+    ++count;
+  }
+  return {kPerplexity, eval::text_metrics(log_likelihood, words, bytes), count};
+}
+
+std::string results_json(const std::vector<TaskResult>& results) {
+  Json tasks = Json::object();
+  for (const TaskResult& result : results) {
+    Json& task = tasks[result.name];
+    for (const eval::MetricSum& metric : result.metrics) {
+      task[metric.name] = metric.value();
+      const double error = metric.standard_error();
+      if (!std::isnan(error)) task[metric.name + "_stderr"] = error;
+    }
+    task["items"] = result.items;
+  }
+  return Json{{"tasks", tasks}}.dump(2) + "\n";
+}
+
+std::string results_table(const std::vector<TaskResult>& results) {
+  report::Table table{{{"task", true}, {"metric", true}, {"value"}, {"±"}, {"items"}}, {}};
+  for (const TaskResult& result : results) {
+    for (const eval::MetricSum& metric : result.metrics) {
+      const double error = metric.standard_error();
+      table.rows.push_back({result.name, metric.name, fmt::format("{:.4f}", metric.value()),
+                            std::isnan(error) ? "" : fmt::format("{:.4f}", error),
+                            fmt::format("{}", result.items)});
+    }
+  }
+  return table.terminal();
+}
+
+void check_use(const Arguments& arguments) {
+  const bool texts = std::ranges::find(arguments.tasks, kPerplexity) != arguments.tasks.end();
+  if (texts && arguments.texts.empty()) {
+    throw UsageError("task perplexity scores a text: --text names the file or folder");
+  }
+  if (!texts && !arguments.texts.empty()) {
+    throw UsageError("--text is for the task perplexity, which is not among the tasks");
+  }
+}
+
+void run(const Arguments& arguments) {
+  check_use(arguments);
+  std::vector<eval::TaskItems> tasks;  // texts: without items
+  for (const std::string& name : arguments.tasks) {
+    tasks.push_back(name == kPerplexity
+                        ? eval::TaskItems{name, {}, {}}
+                        : eval::read_items(eval::find_task(name), arguments.data, arguments.limit));
+  }
+  std::optional<AtomicFile> items;
+  if (!arguments.items.empty()) items.emplace(arguments.items);
+  AtomicFile* const written = items ? &*items : nullptr;
+  Evaluated model(arguments);
+  std::vector<TaskResult> results;
+  for (const eval::TaskItems& task : tasks) {
+    const Stopwatch watch;
+    results.push_back(task.task == kPerplexity ? run_texts(arguments, model, written)
+                                               : run_task(task, model, written));
+    events::print_message(fmt::format("{}: {} in {}", task.task,
+                                      counted(results.back().items, "item"),
+                                      format_seconds(watch.seconds())));
+  }
+  if (items) items->commit();
+  fmt::print("{}", arguments.json ? results_json(results) : results_table(results));
+}
+
+}  // namespace
+
+void add_eval(CLI::App& app) {
+  auto* command = add_command(app, "eval", "Scores a model on evaluation tasks and texts");
+  const auto arguments = std::make_shared<Arguments>();
+  command
+      ->add_option("model", arguments->model,
+                   "Run folder (its newest checkpoint), checkpoint or Hugging Face folder")
+      ->required()
+      ->check(existing_folder());
+  command
+      ->add_option("tasks", arguments->tasks,
+                   fmt::format("Tasks: {}, perplexity (of --text), or task files (.toml)",
+                               fmt::join(eval::task_names(), ", ")))
+      ->required();
+  command
+      ->add_option("--data", arguments->data,
+                   "Folder with the data sets: arc/, hellaswag/, openbookqa/, piqa/, ...")
+      ->capture_default_str();
+  command->add_option("--text", arguments->texts,
+                      "For the task perplexity: .txt or .jsonl files, also compressed, or folders");
+  command
+      ->add_option("--document", arguments->document,
+                   "What ends a document of a .txt file of --text")
+      ->check(one_of({"file", "line", "blank_line", "entry"}))
+      ->capture_default_str();
+  add_count(*command, "--limit", arguments->limit, 1, kMostTokens,
+            "Only the first items of each task");
+  command->add_flag("--json", arguments->json, "Print JSON");
+  command
+      ->add_option("--items", arguments->items,
+                   "Write each item's log-likelihoods into this file, a JSON object a line")
+      ->check(refuse_empty);
+  add_count(*command, "--context", arguments->context, 1, kMostTokens,
+            "Maximum number of tokens that the model sees at once (default: the sequence length of "
+            "its training)");
+  add_count(*command, "--threads", arguments->threads, 1, kMostThreads, "Compute threads");
+  add_quiet_flag(command);
+  command->callback([arguments] { run(*arguments); });
+}
+
+}  // namespace thinwire::cli

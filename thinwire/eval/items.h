@@ -1,0 +1,36 @@
+// The items of a task: each of its records as texts to score.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "thinwire/base/file.h"
+#include "thinwire/eval/task.h"
+
+namespace thinwire::eval {
+
+struct Choice {
+  std::string context;
+  std::string continuation;  // with the space before it
+  int64_t characters = 0;    // of the continuation without that space
+};
+
+struct Item {
+  int64_t number = 0;  // of its record, from 0
+  std::vector<Choice> choices;
+  int64_t answer = -1;  // the right one, from 0; -1: its only choice should be the likeliest text
+};
+
+struct TaskItems {
+  std::string task;
+  std::vector<std::string> metrics;
+  std::vector<Item> items;
+};
+
+// The task's first `limit` records (0: all) in `folder`. Throws Error naming the folder or files
+// that are missing, or the file and line of a record that is damaged, lacks a field, or has no
+// answer among its labels.
+TaskItems read_items(const Task& task, const fs::path& folder, int64_t limit = 0);
+
+}  // namespace thinwire::eval

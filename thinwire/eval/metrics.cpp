@@ -1,0 +1,89 @@
+#include "thinwire/eval/metrics.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "thinwire/base/error.h"
+
+namespace thinwire::eval {
+namespace {
+
+constexpr std::array<const char*, 2> kOfChoices = {"acc", "acc_norm"};
+constexpr std::array<const char*, 2> kOfContinuations = {"acc", "perplexity"};
+
+bool is_accuracy(const std::string& name) { return name.starts_with("acc"); }
+
+bool is_right(const std::string& metric, const Item& item,
+              const std::vector<model::Score>& scores) {
+  if (item.answer < 0) return scores.front().greedy;
+  const size_t chosen = metric == "acc_norm" ? likeliest_norm(item, scores) : likeliest(scores);
+  return static_cast<int64_t>(chosen) == item.answer;
+}
+
+}  // namespace
+
+double MetricSum::value() const {
+  const double mean = sum / weight;
+  if (is_accuracy(name)) return mean;
+  return name == "bits_per_byte" ? -mean / std::numbers::ln2 : std::exp(-mean);
+}
+
+double MetricSum::standard_error() const {
+  if (!is_accuracy(name) || weight < 2) return std::numeric_limits<double>::quiet_NaN();
+  const double mean = value();
+  return std::sqrt(mean * (1 - mean) / (weight - 1));
+}
+
+void check_metrics(const std::vector<std::string>& names, bool chooses) {
+  const auto known = chooses ? std::span(kOfChoices) : std::span(kOfContinuations);
+  for (const std::string& name : names) {
+    if (std::ranges::find(known, name) != known.end()) continue;
+    throw UsageError(fmt::format("metrics has '{}'; {} have {}", name,
+                                 chooses ? "choices" : "continuations without an answer",
+                                 fmt::join(known, " and ")));
+  }
+}
+
+size_t likeliest(const std::vector<model::Score>& scores) {
+  const auto best = std::ranges::max_element(scores, {}, &model::Score::log_likelihood);
+  return static_cast<size_t>(best - scores.begin());
+}
+
+size_t likeliest_norm(const Item& item, const std::vector<model::Score>& scores) {
+  size_t best = 0;
+  double highest = -std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < scores.size(); ++i) {
+    const double value = scores[i].log_likelihood / static_cast<double>(item.choices[i].characters);
+    if (value > highest) {
+      highest = value;
+      best = i;
+    }
+  }
+  return best;
+}
+
+void add_item(const Item& item, const std::vector<model::Score>& scores,
+              std::vector<MetricSum>& sums) {
+  for (MetricSum& metric : sums) {
+    metric.weight += 1;
+    if (is_accuracy(metric.name)) {
+      metric.sum += is_right(metric.name, item, scores) ? 1 : 0;
+    } else {
+      metric.sum += scores.front().log_likelihood;
+    }
+  }
+}
+
+std::vector<MetricSum> text_metrics(double log_likelihood, int64_t words, int64_t bytes) {
+  return {{"word_perplexity", log_likelihood, static_cast<double>(words)},
+          {"byte_perplexity", log_likelihood, static_cast<double>(bytes)},
+          {"bits_per_byte", log_likelihood, static_cast<double>(bytes)}};
+}
+
+}  // namespace thinwire::eval

@@ -1,0 +1,47 @@
+// What an evaluation reports, as the LM evaluation harness defines it:
+//   acc              share of items whose right choice is the likeliest; of items without choices,
+//                    share whose continuation is the likeliest token at each place
+//   acc_norm         the same by log-likelihood over the continuation's characters
+//   perplexity       exp(-mean log-likelihood of the continuations)
+// and of whole texts, with sums over all texts:
+//   word_perplexity  exp(-log-likelihood / words)
+//   byte_perplexity  exp(-log-likelihood / bytes)
+//   bits_per_byte    -log-likelihood / bytes / ln 2
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "thinwire/eval/items.h"
+#include "thinwire/model/scorer.h"
+
+namespace thinwire::eval {
+
+// A metric's sum over some items, which add up: it is a function of sum / weight.
+struct MetricSum {
+  std::string name;
+  double sum = 0;
+  double weight = 0;
+
+  double value() const;
+  // Standard error of the mean of an accuracy over `weight` items; NaN for other metrics.
+  double standard_error() const;
+};
+
+// Throws UsageError for an unknown metric, and for one that is not of such items.
+void check_metrics(const std::vector<std::string>& names, bool chooses);
+
+// The likeliest choice: the first, if several are.
+size_t likeliest(const std::vector<model::Score>& scores);
+// The likeliest for its length.
+size_t likeliest_norm(const Item& item, const std::vector<model::Score>& scores);
+
+// Adds an item's part, given the scores of its choices, to the metrics of its task.
+void add_item(const Item& item, const std::vector<model::Score>& scores,
+              std::vector<MetricSum>& sums);
+
+// The metrics of texts with this log-likelihood, words and bytes in all.
+std::vector<MetricSum> text_metrics(double log_likelihood, int64_t words, int64_t bytes);
+
+}  // namespace thinwire::eval

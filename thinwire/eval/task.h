@@ -1,0 +1,41 @@
+// Evaluation tasks: TOML files that say where a data set's records are and how each becomes texts
+// to score. tasks/ has those that come with the program; docs/evaluation.md explains the fields.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "thinwire/config/fields.h"
+
+namespace thinwire::eval {
+
+// One form in which a task's data may be: a table [[source]].
+struct TaskSource final : config::SectionOf<TaskSource> {
+  std::string file;             // in the folder of the data
+  config::StringList lines;     // names of a record's lines; empty: a line is a JSON object
+  std::string answers_file;     // has each record's answer on a line of its own
+  config::StringList contexts;  // templates (text_template.h): one for all choices, or one each
+  config::StringList continuations;  // likewise
+  config::StringList labels;         // templates of what an answer may be, in the choices' order
+  std::string answer;                // template of the label of the right choice
+  config::StringList metrics = {"acc", "acc_norm"};
+  bool wikihow = false;  // clean_wikihow (text_edits.h)
+  void describe(config::Fields& fields) override;
+
+  // Whether a choice is right, as opposed to a continuation that the model should predict.
+  bool chooses() const { return !answer.empty() || !answers_file.empty(); }
+};
+
+struct Task {
+  std::string name;
+  std::vector<TaskSource> sources;  // the first whose file exists is used
+};
+
+// A task of the program by its name, or any task file (.toml) by its path. Throws UsageError for an
+// unknown name, with the one that may be meant, and for anything wrong in a file.
+Task find_task(const std::string& name_or_file);
+
+// Names of the program's tasks, in order.
+std::vector<std::string> task_names();
+
+}  // namespace thinwire::eval
