@@ -48,6 +48,10 @@ std::string encode_public_key(NKeyKind kind, const PublicKey& key) {
 
 std::string encode_seed(NKeyKind kind, const Seed& seed) { return encode(seed_prefix(kind), seed); }
 
+std::string participant_name(const PublicKey& key) {
+  return encode_public_key(NKeyKind::kUser, key);
+}
+
 std::optional<PublicKey> decode_public_key(NKeyKind kind, std::string_view text) {
   const auto key = decode(public_prefix(kind), text);
   return key ? std::optional(PublicKey{*key}) : std::nullopt;

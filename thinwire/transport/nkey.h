@@ -18,6 +18,9 @@ enum class NKeyKind : uint8_t { kAccount = 0, kServer = 13 << 3, kUser = 20 << 3
 std::string encode_public_key(NKeyKind kind, const PublicKey& key);
 std::string encode_seed(NKeyKind kind, const Seed& seed);
 
+// The courier name of whoever has this key: its text as a user.
+std::string participant_name(const PublicKey& key);
+
 // Total: nothing for any text that is not a key of this kind with a valid checksum.
 std::optional<PublicKey> decode_public_key(NKeyKind kind, std::string_view text);
 std::optional<Seed> decode_seed(NKeyKind kind, std::string_view text);

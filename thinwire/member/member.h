@@ -1,0 +1,88 @@
+// A member of a run of many hosts: joins over a courier, catches up, trains, and leaves.
+// docs/hosts.md.
+//
+// A member needs the run's recipe, vocabulary and data on its own disk, and a courier whose name is
+// that of its key (transport::participant_name). Everything else it gets from the ledger: when it
+// takes part, with which rows, what counts, and which snapshot to begin with. It holds no more than
+// what a worker of `thinwire train` holds, and writes the same run folder: log, checkpoints by the
+// recipe's rules, summary. Its losses are over its own rows.
+//
+// A member that cannot go on with its replica (it differs from the others', its round was opened
+// anew, it fell too far behind) starts over from a snapshot by itself. One that returns after its
+// process ended does so, too.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "thinwire/base/signature.h"
+#include "thinwire/config/recipe.h"
+#include "thinwire/events/summary.h"
+#include "thinwire/membership/record.h"
+#include "thinwire/transport/courier.h"
+
+namespace thinwire::member {
+
+enum class Doing : uint8_t {
+  kAsking,      // has said hello and is not in the ledger yet
+  kFetching,    // gets a snapshot
+  kCatchingUp,  // goes through past rounds
+  kTraining,
+  kWaiting,  // for others, or for a round to open
+  kLeaving,
+};
+
+struct Activity {
+  Doing doing = Doing::kAsking;
+  uint64_t round = 0;          // of the ledger, where there is one
+  int64_t step = 0;            // training steps that its replica has completed
+  std::vector<int> waits_for;  // with kWaiting: members whose contributions are missing
+  std::string text;            // the same in words: "waits for members 1 and 3 in round 17"
+};
+
+// Both may be empty, are called from several threads, one call at a time, and must be quick.
+struct MemberHooks {
+  // Called whenever it changes.
+  std::function<void(const Activity& activity)> activity;
+  // Something that people should know: it was refused, it starts over.
+  std::function<void(const std::string& text)> say;
+};
+
+struct MemberOptions {
+  // Resolved, as the run's, with this machine's own fields: run.dir, data.dir, train.threads,
+  // device and precision, [log], [links]. data.dir holds the run's vocabulary and tokens.
+  config::Recipe recipe;
+  membership::Founding founding;            // of the run; another ledger's is not followed
+  double down_bytes_s = 0;                  // as measured; 0: not known
+  const std::atomic<bool>* stop = nullptr;  // set from outside: leave in order; may be null
+  MemberHooks hooks = {};
+};
+
+enum class MemberOutcome : uint8_t {
+  kFinished,  // the run is complete, and so is this member's replica
+  kLeft,      // `stop` was set
+  kRefused,   // it may not join, or not any more; `why` says why
+};
+
+struct MemberResult {
+  MemberOutcome outcome = MemberOutcome::kFinished;
+  int64_t steps = 0;        // completed
+  uint64_t digest = 0;      // of the final weights, as in the summary; only with kFinished
+  events::Summary summary;  // also written to run.dir; only with kFinished
+  std::string why;          // only with kRefused
+};
+
+// Refuses recipes that such a run cannot have: throws UsageError that names the field, its value
+// and what would be right. `thinwire serve` calls it before anything else.
+void check_hosted(const config::Recipe& recipe);
+
+// Takes part until the run is complete or `options.stop` is set. Waits as long as it takes for the
+// network and for others: an unreachable server is no failure. Throws UsageError as check_hosted
+// does and for recipes that do not fit the machine, the data or the folder; Error for anything that
+// fails here, such as a full disk or a loss that is not finite. Before it throws, it says goodbye.
+MemberResult run_member(transport::Courier& courier, const Signer& signer, MemberOptions options);
+
+}  // namespace thinwire::member
