@@ -32,8 +32,10 @@ class HostedMembers : public testing::TestWithParam<Variant> {
   void SetUp() override {
     folder_ = test_folder();
     prepare_tiny_corpus(folder_);
-    recipe_ = variant_recipe(GetParam(), folder_,
-                             {"eval.every=0", "sync.timeout_s=60", "train.steps=60"}, 2);
+    std::vector<std::string> fields = {"eval.every=0", "sync.timeout_s=60", "train.steps=60"};
+    const std::string method(GetParam().method->name);
+    if (GetParam().method->trains_apart) fields.push_back(method + ".sync_every=6");
+    recipe_ = variant_recipe(GetParam(), folder_, fields, 2);
     try {
       member::check_hosted(recipe_);
     } catch (const UsageError& error) {
@@ -88,6 +90,41 @@ TEST_P(HostedMembers, GoOnWithoutOneThatDies) {
   expect_agreement(run, {0, 1});
 }
 
+// Of a method whose rounds are many, so that it has time to.
+class HostedTakingPart : public HostedMembers {};
+
+TEST_P(HostedTakingPart, AJoinerTrainsWithTheOthersOnceItHasCaughtUp) {
+  HostedRun run(recipe_, folder_, options(kPatient));
+  for (const int number : {0, 1}) run.start(number);
+  run.wait_until(round_at_least(2));
+  EXPECT_EQ(run.largest_roster(), 2u);
+  run.start(2);
+  run.wait_until([](const State& state) { return active(state) == 3 || state.finished; });
+  expect_agreement(run, {0, 1, 2});
+  EXPECT_EQ(run.largest_roster(), 3u);
+}
+
+TEST_P(HostedTakingPart, AJoinerBeginsWithASnapshotOfTheRun) {
+  HostedRun run(recipe_, folder_, options(kPatient));
+  for (const int number : {0, 1}) run.start(number);
+  run.wait_until([](const State& state) { return state.snapshots.size() > 1 || state.finished; });
+  EXPECT_GT(run.newest_snapshot(), 0u);
+  run.start(2);
+  expect_agreement(run, {0, 1, 2});
+}
+
+std::vector<Variant> quick_variants() {
+  std::vector<Variant> variants = all_variants();
+  std::erase_if(variants, [](const Variant& variant) {
+    return variant.name != "allreduce" && variant.name != "distro" &&
+           variant.name != "distro_adamw_overlap";
+  });
+  for (Variant& variant : variants) variant.overrides.emplace_back("train.steps=150");
+  return variants;
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, HostedTakingPart, testing::ValuesIn(quick_variants()),
+                         [](const auto& test) { return test.param.name; });
 INSTANTIATE_TEST_SUITE_P(Methods, HostedMembers, testing::ValuesIn(all_variants()),
                          [](const auto& test) { return test.param.name; });
 

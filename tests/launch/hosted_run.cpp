@@ -1,5 +1,6 @@
 #include "tests/launch/hosted_run.h"
 
+#include <algorithm>
 #include <chrono>
 #include <future>
 #include <utility>
@@ -48,6 +49,9 @@ HostedRun::HostedRun(const config::Recipe& recipe, fs::path folder, membership::
   hooks.progress = [this](const membership::State& state) {
     const std::lock_guard lock(mutex_);
     state_ = state;
+    for (const membership::Opening& opening : state.open) {
+      largest_roster_ = std::max(largest_roster_, opening.roster.size());
+    }
     changed_.notify_all();
   };
   host_ = std::make_unique<serve::CoordinatorHost>(
@@ -123,6 +127,16 @@ void HostedRun::wait_until(const std::function<bool(const membership::State&)>& 
   if (!changed_.wait_for(lock, kTooLong, [&] { return wanted(state_); })) {
     throw Error("the run did not get there in time");
   }
+}
+
+size_t HostedRun::largest_roster() {
+  const std::lock_guard lock(mutex_);
+  return largest_roster_;
+}
+
+uint64_t HostedRun::newest_snapshot() {
+  const std::lock_guard lock(mutex_);
+  return state_.snapshots.rbegin()->first;
 }
 
 void HostedRun::wait_until_over() {

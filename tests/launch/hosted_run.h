@@ -43,6 +43,9 @@ class HostedRun {
   member::MemberResult wait(int number);
   // Returns when the ledger's state is as wanted; throws Error if it takes minutes.
   void wait_until(const std::function<bool(const membership::State&)>& wanted);
+  // The most members that any round so far opened with, and the newest snapshot.
+  size_t largest_roster();
+  uint64_t newest_snapshot();
   // Returns when the run is over for everybody.
   void wait_until_over();
 
@@ -77,6 +80,7 @@ class HostedRun {
   std::mutex mutex_;
   std::condition_variable changed_;
   membership::State state_;
+  size_t largest_roster_ = 0;
   std::atomic<bool> stop_host_ = false;
   std::thread host_thread_;
   std::map<int, std::unique_ptr<Participant>> members_;

@@ -21,6 +21,7 @@
 #include "thinwire/member/snapshot.h"
 #include "thinwire/membership/run_plan.h"
 #include "thinwire/method/architectures.h"
+#include "thinwire/method/registry.h"
 #include "thinwire/report/recorder.h"
 #include "thinwire/report/summarise.h"
 #include "thinwire/train/collector.h"
@@ -199,7 +200,13 @@ void check_hosted(const config::Recipe& recipe) {
     refuse("[sync] within", "\"none\"", fmt::format("\"{}\"", recipe.sync.within),
            "the members of a cluster cannot exchange among themselves there");
   }
-  if (recipe.sync.absent.size() > 0) {
+  const method::Method& method = method::find_method(recipe.sync.method);
+  if (recipe.train.update == config::UpdateTime::kLayer && !method.trains_apart) {
+    refuse("[train] update", "\"step\"", "\"layer\"",
+           "the sum of a layer is needed before that of the next one is sent, and a round closes "
+           "with all of them");
+  }
+  if (!recipe.sync.absent.empty()) {
     refuse("[sync] absent", "empty", fmt::format("{} entries", recipe.sync.absent.size()),
            "members come and go by themselves there");
   }

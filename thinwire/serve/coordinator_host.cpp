@@ -112,6 +112,7 @@ class CoordinatorHost::Impl {
 
  private:
   void read_ledger();
+  void decide();
   void follow_connection();
   void take(HeardStatement heard);
   void take(ReadRecord read);
@@ -138,8 +139,9 @@ class CoordinatorHost::Impl {
   double now_ = 0;
   bool connected_ = false;
   std::vector<Input> inputs_;
-  uint64_t reading_ = 0;      // number of the ledger's subscription
-  uint64_t stream_last_ = 0;  // the last sequence read; it counts junk that is no record, too
+  bool records_wait_ = false;  // there are some among the inputs
+  uint64_t reading_ = 0;       // number of the ledger's subscription
+  uint64_t stream_last_ = 0;   // the last sequence read; it counts junk that is no record, too
   std::multimap<Sha256, Offer> offers_;  // of open rounds, by payload
   std::set<std::pair<Sha256, int>> fetching_;
   std::set<std::pair<Sha256, int>> bad_;
@@ -170,15 +172,14 @@ void CoordinatorHost::Impl::tick(double now) {
   const uint64_t before = coordinator_.state().position.sequence;
   follow_connection();
   for (Arrival& arrival : inbox_->take()) {
+    // A statement may be about what the records before it say.
+    if (records_wait_ && std::holds_alternative<HeardStatement>(arrival)) decide();
     std::visit([this](auto& one) { take(std::move(one)); }, arrival);
   }
-  const std::vector<Input> inputs = std::exchange(inputs_, {});
-  for (const membership::Action& action : coordinator_.tick(inputs, now)) {
-    std::visit([this](const auto& one) { act(one); }, action);
-  }
+  decide();
   const membership::State& state = coordinator_.state();
-  const uint64_t front = state.open.empty() ? state.next_round : state.open.front().round;
-  std::erase_if(offers_, [&](const auto& offer) { return offer.second.round < front; });
+  std::erase_if(offers_,
+                [&](const auto& offer) { return state.opening(offer.second.round) == nullptr; });
   {
     const std::lock_guard lock(mutex_);
     state_ = state;
@@ -186,6 +187,14 @@ void CoordinatorHost::Impl::tick(double now) {
     clock_ = now;
   }
   if (options_.hooks.progress && state.position.sequence != before) options_.hooks.progress(state);
+}
+
+void CoordinatorHost::Impl::decide() {
+  records_wait_ = false;
+  const std::vector<Input> inputs = std::exchange(inputs_, {});
+  for (const membership::Action& action : coordinator_.tick(inputs, now_)) {
+    std::visit([this](const auto& one) { act(one); }, action);
+  }
 }
 
 // The courier restores connections by itself; what was under way goes on.
@@ -202,6 +211,7 @@ void CoordinatorHost::Impl::follow_connection() {
 void CoordinatorHost::Impl::take(ReadRecord read) {
   if (read.reading != reading_) return;
   stream_last_ = read.sequence;
+  records_wait_ = true;
   inputs_.emplace_back(membership::RecordRead{std::move(read.bytes)});
 }
 
@@ -248,7 +258,6 @@ void CoordinatorHost::Impl::note(const Message& message) {
     if (report->digest) news.digest = report->digest;
   } else if (const auto* offer = std::get_if<Offer>(&message)) {
     if (offer->seconds > 0) news.step_seconds = offer->seconds;
-    if (coordinator_.state().opening(offer->round) == nullptr) return;
     const auto [first, last] = offers_.equal_range(offer->payload);
     const bool known = std::any_of(
         first, last, [&](const auto& one) { return one.second.member == offer->member; });
