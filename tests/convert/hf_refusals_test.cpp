@@ -16,18 +16,79 @@ TEST_F(HuggingFaceRefusals, WhatTheModelLacksIsRefusedByName) {
   write_single();
   EXPECT_THAT(config_error("model_type", "gpt2"),
               AllOf(HasSubstr("config.json"), HasSubstr("model_type is \"gpt2\""),
-                    HasSubstr("only \"llama\"")));
-  EXPECT_THAT(config_error("attention_bias", true), HasSubstr("attention_bias is true"));
-  EXPECT_THAT(config_error("mlp_bias", true), HasSubstr("mlp_bias is true"));
+                    HasSubstr("only \"llama\", \"mistral\", \"qwen2\"")));
+  EXPECT_THAT(config_error("attention_bias", true),
+              HasSubstr("missing: model.layers.0.self_attn.q_proj.bias"));
+  EXPECT_THAT(config_error("mlp_bias", true),
+              HasSubstr("missing: model.layers.0.mlp.gate_proj.bias"));
   EXPECT_THAT(config_error("hidden_act", "gelu"), HasSubstr("hidden_act is \"gelu\""));
-  EXPECT_THAT(config_error("head_dim", 16), HasSubstr("head_dim is 16"));
+  EXPECT_THAT(config_error("head_dim", 16),
+              HasSubstr("q_proj.weight [32, 32] instead of [64, 32]"));
   EXPECT_THAT(config_error("quantization_config", json::object()),
               HasSubstr("quantization_config"));
-  EXPECT_THAT(config_error("rope_scaling", {{"type", "linear"}, {"factor", 2.0}}),
-              HasSubstr("rope_scaling.rope_type is \"linear\""));
-  EXPECT_THAT(config_error("rope_parameters", {{"rope_type", "llama3"}}),
-              HasSubstr("rope_parameters.rope_type is \"llama3\""));
   EXPECT_THAT(config_error("partial_rotary_factor", 0.5), HasSubstr("partial_rotary_factor"));
+  EXPECT_THAT(config_error("attention_dropout", 0.1), HasSubstr("attention_dropout is 0.1"));
+  EXPECT_THAT(config_error("rope_interleaved", true), HasSubstr("rope_interleaved is true"));
+  EXPECT_THAT(config_error("pruned_heads", {{"0", {1}}}), HasSubstr("pruned_heads is"));
+}
+
+TEST_F(HuggingFaceRefusals, AFieldThatIsNotUnderstoodIsNamed) {
+  write_single();
+  EXPECT_THAT(config_error("residual_multiplier", 0.22),
+              HasSubstr("residual_multiplier = 0.22 is not understood"));
+  EXPECT_THAT(config_error("sliding_window", 5), HasSubstr("sliding_window = 5 is not understood"));
+  EXPECT_THAT(config_error("rope_scaling", {{"rope_type", "default"}, {"factor", 2.0}}),
+              HasSubstr("rope_scaling.factor = 2.0 is not understood"));
+  config_["transformers_version"] = "4.57.0";
+  config_["residual_multiplier"] = nullptr;
+  write_config();
+  EXPECT_EQ(import_error(), tests::kNoError);
+}
+
+TEST_F(HuggingFaceRefusals, ScaledPositionsThatMakeNoSenseAreNamed) {
+  write_single();
+  const json llama3 = {{"rope_type", "llama3"},
+                       {"factor", 8.0},
+                       {"low_freq_factor", 1.0},
+                       {"high_freq_factor", 4.0},
+                       {"original_max_position_embeddings", 32}};
+  const auto error = [&](json rope, const char* field, const json& value) {
+    rope[field] = value;
+    return config_error("rope_scaling", rope);
+  };
+  EXPECT_THAT(config_error("rope_scaling", {{"type", "longrope"}}),
+              HasSubstr("rope_type is \"longrope\""));
+  EXPECT_THAT(config_error("rope_parameters", {{"rope_type", "none"}}),
+              HasSubstr("rope_type is \"none\""));
+  EXPECT_THAT(config_error("rope_scaling", {{"type", "linear"}}),
+              HasSubstr("factor of scaled rotary positions must be >= 1, got none"));
+  EXPECT_THAT(error(llama3, "factor", 0.5), HasSubstr("must be >= 1, got 0.5"));
+  EXPECT_THAT(error(llama3, "factor", "8"), HasSubstr("rope_scaling.factor must be a number"));
+  EXPECT_THAT(error(llama3, "low_freq_factor", nullptr), HasSubstr("low_freq_factor of llama3"));
+  EXPECT_THAT(error(llama3, "high_freq_factor", 1.0),
+              HasSubstr("high_freq_factor must be > low_freq_factor > 0, got 1 and 1"));
+  EXPECT_THAT(error(llama3, "original_max_position_embeddings", 0),
+              HasSubstr("rope_scaling.original_max_position_embeddings must be a whole number"));
+  EXPECT_THAT(config_error("rope_scaling", 3), HasSubstr("rope_scaling must be an object"));
+  EXPECT_THAT(error({{"type", "yarn"}, {"factor", 2.0}}, "beta_fast", 0.5),
+              HasSubstr("beta_fast of yarn must be > beta_slow, got 0.5 and 1"));
+  config_["rope_scaling"] = {{"type", "linear"}, {"factor", 2.0}};
+  config_["rope_parameters"] = llama3;
+  write_config();
+  EXPECT_THAT(import_error(), HasSubstr("rope_scaling and rope_parameters contradict"));
+}
+
+TEST_F(HuggingFaceRefusals, WindowsThatMakeNoSenseAreNamed) {
+  write_single();
+  config_["model_type"] = "mistral";
+  EXPECT_THAT(config_error("attention_bias", true), HasSubstr("attention_bias is true"));
+  EXPECT_THAT(config_error("sliding_window", 0),
+              HasSubstr("sliding_window must be a whole number from 1"));
+  EXPECT_THAT(config_error("sliding_window", -3), HasSubstr("got -3"));
+  EXPECT_THAT(config_error("head_dim", 7), HasSubstr("head_dim must be even, got 7"));
+  config_["model_type"] = "qwen3";
+  EXPECT_THAT(config_error("max_window_layers", 1.5),
+              HasSubstr("max_window_layers must be a whole number from 0"));
 }
 
 TEST_F(HuggingFaceRefusals, WrongConfigurationFieldsAreNamed) {

@@ -5,6 +5,7 @@
 #include "tests/convert/hf_fixture.h"
 #include "thinwire/base/bf16.h"
 #include "thinwire/base/bytes.h"
+#include "thinwire/convert/hf_config.h"
 #include "thinwire/method/llama.h"
 #include "thinwire/model/registry.h"
 
@@ -92,7 +93,7 @@ TEST_F(HuggingFace, FieldsTransformersLeavesOutTakeItsDefaults) {
   const LoadedModel loaded = load_model(hf_);
   const auto& llama = loaded.model.options<method::LlamaOptions>();
   EXPECT_EQ(llama.kv_heads, 4);
-  EXPECT_EQ(llama.rope_theta, 10000);
+  EXPECT_EQ(llama.rope.theta, 10000);
   EXPECT_EQ(llama.norm_eps, 1e-6);
   EXPECT_FALSE(loaded.model.tied);
   EXPECT_EQ(loaded.sequence, 2048);
@@ -102,7 +103,7 @@ TEST_F(HuggingFace, RopeThetaIsReadFromEitherPlace) {
   config_.erase("rope_theta");
   config_["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 12345.0}};
   write_single();
-  EXPECT_EQ(load_model(hf_).model.options<method::LlamaOptions>().rope_theta, 12345);
+  EXPECT_EQ(load_model(hf_).model.options<method::LlamaOptions>().rope.theta, 12345);
 }
 
 // The token before a text is the same in a run, in its export and in a model imported from that.
@@ -214,23 +215,58 @@ TEST_F(HuggingFace, AnExportGivesBackTheDescriptionThatCameIn) {
   EXPECT_EQ(read_text_file(dir_ / "exported/chat_template.jinja"), "{{ messages }}");
 }
 
-TEST_F(HuggingFace, AMistralWithoutAWindowIsALlama) {
+TEST_F(HuggingFace, AMistralsWindowIsWhatItsFileSaysOrLeavesOut) {
   config_["model_type"] = "mistral";
   config_["architectures"] = {"MistralForCausalLM"};
+  const auto window = [&] {
+    write_single();
+    return load_model(hf_).model.options<method::LlamaOptions>().window;
+  };
+  EXPECT_EQ(window(), 4096);
+  config_["sliding_window"] = 7;
+  EXPECT_EQ(window(), 7);
   config_["sliding_window"] = nullptr;
-  write_single();
+  EXPECT_EQ(window(), 0);
   import_hf(hf_, dir_ / "imported");
   expect_same_weights(dir_ / "imported");
   export_hf(dir_ / "imported", dir_ / "exported", DType::kF32);
   const json exported = json::parse(read_text_file(dir_ / "exported/config.json"));
   EXPECT_EQ(exported["model_type"], "mistral");
-  for (const json& window : {json(4096), json()}) {
-    config_["sliding_window"] = window;
-    if (window.is_null()) config_.erase("sliding_window");
-    write_config();
-    fs::remove_all(dir_ / "imported");
-    EXPECT_THAT(import_error(), HasSubstr("sliding_window is"));
+  for (const auto& [name, value] : config_.items()) {
+    if (name != "torch_dtype" && !name.ends_with("_token_id")) {
+      EXPECT_EQ(exported[name], value) << name;
+    }
   }
+}
+
+TEST_F(HuggingFace, AQwensWindowIsThatOfItsLayers) {
+  config_["model_type"] = "qwen3";
+  const auto windows = [&](const json& layer_types, bool use = true) {
+    json config = config_;
+    config["use_sliding_window"] = use;
+    config["sliding_window"] = 5;
+    config["max_window_layers"] = 1;
+    if (!layer_types.is_null()) config["layer_types"] = layer_types;
+    const auto model = parse_hf_config(config.dump(), "config.json").model;
+    const auto& llama = model.options<method::LlamaOptions>();
+    return std::vector{llama.window_of(0), llama.window_of(1)};
+  };
+  const char* const kFull = "full_attention";
+  const char* const kSliding = "sliding_attention";
+  EXPECT_THAT(windows(nullptr), ElementsAre(0, 5));
+  EXPECT_THAT(windows(nullptr, false), ElementsAre(0, 0));
+  EXPECT_THAT(windows({kSliding, kSliding}), ElementsAre(5, 5));
+  EXPECT_THAT(windows({kFull, kFull}), ElementsAre(0, 0));
+  EXPECT_THAT(error_of([&] {
+                windows({kSliding, kFull});
+              }),
+              HasSubstr("layer_types must be \"full_attention\", then \"sliding_attention\""));
+  EXPECT_THAT(error_of([&] {
+                windows({kSliding, kSliding}, false);
+              }),
+              HasSubstr("layer_types names sliding_attention"));
+  EXPECT_THAT(error_of([&] { windows({kFull}); }),
+              HasSubstr("layer_types must list num_hidden_layers = 2 types"));
 }
 
 TEST_F(HuggingFace, ARunFolderMeansItsNewestCheckpoint) {

@@ -1,5 +1,7 @@
 #include "thinwire/method/llama.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,6 +21,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::EndsWith;
+using testing::HasSubstr;
 using testing::StartsWith;
 
 ModelSpec small_model() {
@@ -54,6 +57,57 @@ TEST(LlamaTensors, FollowTheArenasOrderAndHuggingFacesNames) {
   for (size_t i = 0; i < expected.size(); ++i) {
     EXPECT_EQ(tensors[i].name, expected[i].first);
     EXPECT_EQ(tensors[i].shape, expected[i].second) << tensors[i].name;
+  }
+}
+
+// Names and shapes of the first block, without the prefix.
+std::vector<std::string> block_of(const ModelSpec& model) {
+  std::vector<std::string> names;
+  for (const TensorSpec& tensor : tensors_of(model)) {
+    if (tensor.layer != 0) continue;
+    names.push_back(fmt::format("{} {}", tensor.name.substr(std::string("model.layers.0.").size()),
+                                fmt::join(tensor.shape, "x")));
+  }
+  return names;
+}
+
+TEST(LlamaTensors, FollowTheOptionsOfTheFamilies) {
+  ModelSpec model = small_model();
+  auto& llama = model.options<LlamaOptions>();
+  llama.kv_heads = 2;
+  llama.head_dim = 32;
+  llama.qkv_bias = llama.out_bias = llama.mlp_bias = true;
+  llama.qk_norm = QkNorm::kHead;
+  EXPECT_THAT(block_of(model),
+              ElementsAre("input_layernorm.weight 512", "self_attn.q_proj.weight 256x512",
+                          "self_attn.k_proj.weight 64x512", "self_attn.v_proj.weight 64x512",
+                          "self_attn.q_proj.bias 256", "self_attn.k_proj.bias 64",
+                          "self_attn.v_proj.bias 64", "self_attn.q_norm.weight 32",
+                          "self_attn.k_norm.weight 32", "self_attn.o_proj.weight 512x256",
+                          "self_attn.o_proj.bias 512", "post_attention_layernorm.weight 512",
+                          "mlp.gate_proj.weight 1376x512", "mlp.up_proj.weight 1376x512",
+                          "mlp.gate_proj.bias 1376", "mlp.up_proj.bias 1376",
+                          "mlp.down_proj.weight 512x1376", "mlp.down_proj.bias 512"));
+  llama.qkv_bias = llama.out_bias = llama.mlp_bias = false;
+  llama.qk_norm = QkNorm::kAll;
+  llama.norm_place = NormPlace::kAfter;
+  EXPECT_THAT(block_of(model),
+              ElementsAre("self_attn.q_proj.weight 256x512", "self_attn.k_proj.weight 64x512",
+                          "self_attn.v_proj.weight 64x512", "self_attn.q_norm.weight 256",
+                          "self_attn.k_norm.weight 64", "self_attn.o_proj.weight 512x256",
+                          "post_attention_layernorm.weight 512", "mlp.gate_proj.weight 1376x512",
+                          "mlp.up_proj.weight 1376x512", "mlp.down_proj.weight 512x1376",
+                          "post_feedforward_layernorm.weight 512"));
+}
+
+TEST(LlamaTensors, BiasesBeginAtZeroAndDoNotDecay) {
+  ModelSpec model = small_model();
+  model.options<LlamaOptions>().qkv_bias = true;
+  for (const TensorSpec& tensor : kLlama.tensors(model)) {
+    if (!tensor.name.ends_with("bias")) continue;
+    EXPECT_FALSE(tensor.decays()) << tensor.name;
+    EXPECT_EQ(kLlama.initial(model, tensor).mean, 0) << tensor.name;
+    EXPECT_EQ(kLlama.initial(model, tensor).deviation, 0) << tensor.name;
   }
 }
 
@@ -117,6 +171,40 @@ TEST(LlamaCheck, HeadsMustDivideTheWidth) {
   EXPECT_EQ(refusal(64, 4, 2), "(accepted)");
 }
 
+// The message with which a model with these options is refused.
+std::string refusal_of(const std::vector<std::string>& overrides) {
+  try {
+    load_recipe({}, overrides);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "(accepted)";
+}
+
+TEST(LlamaCheck, OptionsMustNotContradictEachOther) {
+  EXPECT_EQ(refusal_of({"model.hidden=100", "model.heads=8", "llama.head_dim=16"}), "(accepted)");
+  EXPECT_THAT(refusal_of({"llama.head_dim=15"}), HasSubstr("[llama] head_dim must be even"));
+  EXPECT_THAT(refusal_of({"llama.window=-1"}), HasSubstr("[llama] window must be >= 0"));
+  EXPECT_THAT(refusal_of({"llama.full_layers=2"}),
+              HasSubstr("[llama] full_layers = 2 needs window >= 1, got 0"));
+  EXPECT_THAT(refusal_of({"llama.rope_factor=2"}),
+              HasSubstr("[llama] rope_factor = 2 needs rope_scaling, got \"none\""));
+  EXPECT_THAT(refusal_of({"llama.rope_scaling=linear", "llama.rope_factor=0.5"}),
+              HasSubstr("[llama] rope_factor must be >= 1"));
+  EXPECT_THAT(refusal_of({"llama.rope_scaling=yarn", "llama.rope_factor=2"}),
+              HasSubstr("rope_scaling = \"yarn\" needs rope_context >= 1, got 0"));
+  EXPECT_THAT(
+      refusal_of({"llama.rope_scaling=dynamic", "llama.rope_context=8", "llama.head_dim=2"}),
+      HasSubstr("needs heads wider than 2"));
+  EXPECT_THAT(refusal_of({"llama.rope_scaling=llama3", "llama.rope_context=8",
+                          "llama.rope_low_frequency=4"}),
+              HasSubstr("rope_high_frequency must be > rope_low_frequency, got 4 and 4"));
+  EXPECT_THAT(
+      refusal_of({"llama.rope_scaling=yarn", "llama.rope_context=8", "llama.rope_beta_fast=1"}),
+      HasSubstr("rope_beta_fast must be > rope_beta_slow, got 1 and 1"));
+  EXPECT_THAT(refusal_of({"llama.qk_norm=some"}), HasSubstr("[llama] qk_norm"));
+}
+
 // Covers every entry of the table, so that a new one is checked, too.
 TEST(Architectures, NameEveryFieldTheyKnowAndGiveEachTensorARole) {
   for (const Architecture* architecture : all_architectures()) {
@@ -159,7 +247,7 @@ TEST(Llama, FieldsKeepTheirOldNamesAndTheirPlaceInTheIdentityOfARun) {
   const auto& llama = recipe.section<LlamaOptions>("llama");
   EXPECT_EQ(llama.kv_heads, 2);
   EXPECT_EQ(llama.intermediate, 72);
-  EXPECT_EQ(llama.rope_theta, 5e5);
+  EXPECT_EQ(llama.rope.theta, 5e5);
   EXPECT_EQ(llama.norm_eps, 1e-6);
   EXPECT_THAT(recipe.notices, ElementsAre("model.kv_heads is now called llama.kv_heads",
                                           "model.intermediate is now called llama.intermediate",
@@ -204,6 +292,23 @@ TEST(TrainFlops, CountMatricesHeadAndCausalAttention) {
   const ModelSpec model = small_model();
   const double matrices = 6 * (4 * 512 * 512 + 3 * 512 * 1376) + 32000 * 512;
   EXPECT_EQ(train_flops_per_token(model, 128), 6 * matrices + 12.0 * 6 * 512 * 128 / 2);
+}
+
+TEST(TrainFlops, OfAttentionFollowTheWidthOfTheHeadsAndTheWindow) {
+  ModelSpec model = small_model();
+  auto& llama = model.options<LlamaOptions>();
+  const double plain = train_flops_per_token(model, 128);
+  llama.window = 32;
+  // A token sees 32 positions but for the first 32, which see half as many.
+  const double saved = 12.0 * 6 * 512 * (64 - (32 - 32 * 32 / 256.0));
+  EXPECT_EQ(train_flops_per_token(model, 128), plain - saved);
+  llama.full_layers = 4;
+  EXPECT_EQ(train_flops_per_token(model, 128), plain - saved / 3);
+  llama.window = 128;
+  EXPECT_EQ(train_flops_per_token(model, 128), plain);
+  llama.head_dim = 128;  // twice as wide
+  const double wider = 6 * 6.0 * 4 * 512 * 512 + 12.0 * 6 * 512 * 64;
+  EXPECT_EQ(train_flops_per_token(model, 128), plain + wider);
 }
 
 TEST(TrainFlops, AreTheSameWhenTheHeadIsTied) {

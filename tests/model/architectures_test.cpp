@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <ostream>
 #include <span>
 #include <string>
 #include <utility>
@@ -26,16 +27,46 @@ constexpr int64_t kRows = 2;
 constexpr int64_t kSequence = 20;
 constexpr uint64_t kSeed = 5;
 
-class ArchitectureContract : public testing::TestWithParam<const method::Architecture*> {
+// An architecture, with options of its table that change what it computes.
+struct Subject {
+  const method::Architecture* architecture;
+  std::string name;
+  std::vector<std::string> options = {};
+
+  friend void PrintTo(const Subject& subject, std::ostream* out) { *out << subject.name; }
+};
+
+std::vector<Subject> subjects() {
+  std::vector<Subject> all;
+  for (const method::Architecture* architecture : method::all_architectures()) {
+    all.push_back({architecture, std::string(architecture->name)});
+  }
+  const auto llama = [&](const char* name, std::vector<std::string> options) {
+    all.push_back({&method::kLlama, name, std::move(options)});
+  };
+  llama("llama_biases", {"llama.qkv_bias=true", "llama.out_bias=true", "llama.mlp_bias=true"});
+  llama("llama_query_bias", {"llama.qkv_bias=true", "llama.kv_heads=2"});
+  llama("llama_wide_heads", {"llama.head_dim=20", "llama.kv_heads=2", "llama.qk_norm=head"});
+  llama("llama_norms_after", {"llama.norm_place=after", "llama.qk_norm=all", "llama.kv_heads=2"});
+  llama("llama_all_norms_after", {"llama.norm_place=after", "llama.qk_norm=head",
+                                  "llama.head_dim=16", "llama.mlp_bias=true", "llama.window=4"});
+  llama("llama_window", {"llama.window=6", "llama.full_layers=1"});
+  llama("llama_dynamic",
+        {"llama.rope_scaling=dynamic", "llama.rope_factor=2", "llama.rope_context=9"});
+  return all;
+}
+
+class ArchitectureContract : public testing::TestWithParam<Subject> {
  protected:
+  static const method::Architecture& architecture() { return *GetParam().architecture; }
   static method::ModelSpec section() {
-    const std::vector<std::string> overrides = {
-        "model.architecture=" + std::string(GetParam()->name),
-        "model.vocab=67",
-        "model.hidden=48",
-        "model.layers=3",
-        "model.heads=4",
-        "model.init_std=0.15"};
+    std::vector<std::string> overrides = {"model.architecture=" + std::string(architecture().name),
+                                          "model.vocab=67",
+                                          "model.hidden=48",
+                                          "model.layers=3",
+                                          "model.heads=4",
+                                          "model.init_std=0.15"};
+    overrides.insert(overrides.end(), GetParam().options.begin(), GetParam().options.end());
     return method::ModelSpec(method::load_recipe({}, overrides));
   }
   static std::unique_ptr<TinyModel> tiny(const method::ModelSpec& model) {
@@ -94,7 +125,7 @@ TEST_P(ArchitectureContract, TakesTheMemoryItSays) {
       return static_cast<double>(tiny->make(Precision::kFp32, rows, kSequence)->activation_bytes());
     };
     const auto said = [&](int64_t rows) {
-      return GetParam()->memory(model, {rows, kSequence, 4}).activations;
+      return architecture().memory(model, {rows, kSequence, 4}).activations;
     };
     // The chunk of logits is counted elsewhere; here it is so large that it grows with the rows.
     const double head = 4.0 * kSequence * (67 + 2 + 3 * 48);
@@ -134,7 +165,7 @@ TEST_P(ArchitectureContract, StreamedGradientsTakeTheMemoryItSays) {
         const auto made = tiny->make(Precision::kFp32, kRows, kSequence);
         const tensor::StreamedGradients sink(tiny->layout, made->stream_size(), {});
         EXPECT_EQ(static_cast<double>(sink.bytes()),
-                  GetParam()->memory(model, {kRows, kSequence, 4}).streamed_gradients)
+                  architecture().memory(model, {kRows, kSequence, 4}).streamed_gradients)
             << "vocabulary " << vocabulary << " width " << width << " tied " << tied;
       }
     }
@@ -146,19 +177,17 @@ TEST_P(ArchitectureContract, DecodingGivesTheLossOfTraining) {
   const auto row = std::span<const int32_t>(tokens_).first(kSequence + 1);
   const auto decoder = make_decoder({tiny->model, tiny->params, tiny->threads, kSequence});
   double sum = 0;
-  for (size_t t = 0; t < kSequence; ++t) {
-    const auto logits = decoder->step(row[t]);
+  size_t t = 0;
+  decoder->prefill_each(row.first(kSequence), [&](std::span<const float> logits) {
     double total = 0;
     for (const float logit : logits) total += std::exp(static_cast<double>(logit));
-    sum += std::log(total) - logits[static_cast<size_t>(row[t + 1])];
-  }
+    sum += std::log(total) - logits[static_cast<size_t>(row[++t])];
+  });
   EXPECT_NEAR(tiny->make(Precision::kFp32, 1, kSequence)->loss(row, 1), sum, 1e-5 * sum);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ArchitectureContract,
-                         testing::ValuesIn(method::all_architectures().begin(),
-                                           method::all_architectures().end()),
-                         [](const auto& test) { return std::string(test.param->name); });
+INSTANTIATE_TEST_SUITE_P(All, ArchitectureContract, testing::ValuesIn(subjects()),
+                         [](const auto& test) { return test.param.name; });
 
 TEST(Models, AreThoseOfTheTableOfFacts) {
   ASSERT_EQ(all_models().size(), method::all_architectures().size());

@@ -72,7 +72,7 @@ struct Golden {
     auto& llama = model.options<method::LlamaOptions>();
     llama.kv_heads = config.at("num_key_value_heads");
     llama.intermediate = config.at("intermediate_size");
-    llama.rope_theta = config.at("rope_theta");
+    llama.rope.theta = config.at("rope_theta");
     llama.norm_eps = config.at("rms_norm_eps");
     model.tied = config.at("tie_word_embeddings");
     return model;

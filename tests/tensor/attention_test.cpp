@@ -26,7 +26,7 @@ class AttentionTest : public testing::Test {
   void forward(const Case& c, const std::vector<T>& qkv) {
     out_.assign(c.sequence * c.shape.width(), T());
     log_sum_exp_.assign(c.sequence * c.shape.heads, 0);
-    const RopeTable rope(c.sequence, c.shape.head_size, kTheta);
+    const RopeTable rope(c.sequence, c.shape.head_size, RopeSpec{kTheta});
     AttentionScratch scratch(c.sequence, c.shape.head_size);
     for (int64_t head = 0; head < c.shape.kv_heads; ++head) {
       attention_forward<T>(c.shape, rope, c.sequence, head, qkv.data(), out_.data(),
@@ -34,7 +34,7 @@ class AttentionTest : public testing::Test {
     }
   }
   std::vector<T> backward(const Case& c, std::vector<T> qkv, const std::vector<T>& dout) {
-    const RopeTable rope(c.sequence, c.shape.head_size, kTheta);
+    const RopeTable rope(c.sequence, c.shape.head_size, RopeSpec{kTheta});
     AttentionScratch scratch(c.sequence, c.shape.head_size);
     for (int64_t head = 0; head < c.shape.kv_heads; ++head) {
       attention_backward<T>(c.shape, rope, c.sequence, head, qkv.data(), out_.data(), dout.data(),
@@ -59,17 +59,21 @@ TYPED_TEST_SUITE(AttentionTest, Operands, TypeNames);
 TYPED_TEST(AttentionTest, EqualsTheReference) {
   // Plain, grouped and multi-query; sequences of one token, up to, at and beyond a block of
   // queries, and of several blocks of keys.
-  for (const Case& c : {Case{{2, 2, 8}, 1}, Case{{4, 2, 16}, 64}, Case{{3, 1, 6}, 65},
-                        Case{{2, 2, 32}, 150}, Case{{2, 1, 4}, 1100}}) {
+  for (const Case& c :
+       {Case{{2, 2, 8}, 1}, Case{{4, 2, 16}, 64}, Case{{3, 1, 6}, 65}, Case{{2, 2, 32}, 150},
+        Case{{2, 1, 4}, 1100}, Case{{2, 2, 8, 1}, 70}, Case{{4, 2, 16, 5}, 64},
+        Case{{2, 1, 6, 65}, 200}, Case{{2, 1, 4, 400}, 1100}, Case{{1, 1, 4, 700}, 1300}}) {
     const auto qkv = random_values<TypeParam>(c.sequence * c.shape.qkv_width(), 1);
     this->forward(c, qkv);
     const Matrix expected = reference::attention(c.shape, kTheta, c.sequence, widen(qkv));
-    EXPECT_LT(error(this->out_, expected), kBound<TypeParam>) << c.sequence << " positions";
+    EXPECT_LT(error(this->out_, expected), kBound<TypeParam>)
+        << c.sequence << " positions, window " << c.shape.window;
   }
 }
 
 TYPED_TEST(AttentionTest, GradientsEqualFiniteDifferences) {
-  for (const Case& c : {Case{{2, 2, 4}, 9}, Case{{4, 2, 2}, 7}, Case{{2, 1, 2}, 67}}) {
+  for (const Case& c : {Case{{2, 2, 4}, 9}, Case{{4, 2, 2}, 7}, Case{{2, 1, 2}, 67},
+                        Case{{2, 1, 4, 3}, 11}, Case{{2, 2, 2, 20}, 67}}) {
     const auto qkv = random_values<TypeParam>(c.sequence * c.shape.qkv_width(), 1);
     const auto dout = random_values<TypeParam>(c.sequence * c.shape.width(), 2);
     this->forward(c, qkv);
@@ -77,31 +81,33 @@ TYPED_TEST(AttentionTest, GradientsEqualFiniteDifferences) {
       return dot(reference::attention(c.shape, kTheta, c.sequence, at), widen(dout));
     });
     EXPECT_LT(error(this->backward(c, qkv, dout), expected), 2 * kBound<TypeParam>)
-        << c.sequence << " positions";
+        << c.sequence << " positions, window " << c.shape.window;
   }
 }
 
 TYPED_TEST(AttentionTest, GradientsAcrossBlocksOfKeysEqualDirectionalDerivatives) {
-  const Case c{{2, 1, 4}, 2 * kKeyBlock + 70};
-  const int64_t width = c.shape.qkv_width();
-  const auto qkv = random_values<TypeParam>(c.sequence * width, 1);
-  const auto dout = random_values<TypeParam>(c.sequence * c.shape.width(), 2);
-  this->forward(c, qkv);
-  const Matrix gradient = widen(this->backward(c, qkv, dout));
-  for (int64_t first = 0; first < c.sequence; first += kKeyBlock) {
-    // Queries, keys and values of one block of positions change together.
-    const int64_t end = std::min(c.sequence, first + kKeyBlock);
-    Matrix direction = widen(random_values<float>(c.sequence * width, 3));
-    std::fill_n(direction.begin(), first * width, 0.0);
-    std::fill(direction.begin() + end * width, direction.end(), 0.0);
-    const Matrix slope = derivative({0.0}, [&](const Matrix& at) {
-      Matrix moved = widen(qkv);
-      for (size_t i = 0; i < moved.size(); ++i) moved[i] += at[0] * direction[i];
-      return dot(reference::attention(c.shape, kTheta, c.sequence, moved), widen(dout));
-    });
-    EXPECT_NEAR(dot(gradient, direction), slope[0],
-                2 * kBound<TypeParam> * std::sqrt(dot(gradient, gradient)))
-        << "positions from " << first;
+  for (const int64_t window : {0, 60, 600}) {
+    const Case c{{2, 1, 4, window}, 2 * kKeyBlock + 70};
+    const int64_t width = c.shape.qkv_width();
+    const auto qkv = random_values<TypeParam>(c.sequence * width, 1);
+    const auto dout = random_values<TypeParam>(c.sequence * c.shape.width(), 2);
+    this->forward(c, qkv);
+    const Matrix gradient = widen(this->backward(c, qkv, dout));
+    for (int64_t first = 0; first < c.sequence; first += kKeyBlock) {
+      // Queries, keys and values of one block of positions change together.
+      const int64_t end = std::min(c.sequence, first + kKeyBlock);
+      Matrix direction = widen(random_values<float>(c.sequence * width, 3));
+      std::fill_n(direction.begin(), first * width, 0.0);
+      std::fill(direction.begin() + end * width, direction.end(), 0.0);
+      const Matrix slope = derivative({0.0}, [&](const Matrix& at) {
+        Matrix moved = widen(qkv);
+        for (size_t i = 0; i < moved.size(); ++i) moved[i] += at[0] * direction[i];
+        return dot(reference::attention(c.shape, kTheta, c.sequence, moved), widen(dout));
+      });
+      EXPECT_NEAR(dot(gradient, direction), slope[0],
+                  2 * kBound<TypeParam> * std::sqrt(dot(gradient, gradient)))
+          << "positions from " << first << ", window " << window;
+    }
   }
 }
 
@@ -122,7 +128,7 @@ TEST(Attend, RowsThatSeeNothingOfTheLastKeysKeepTheirResult) {
   constexpr int64_t kRows = 40, kFirst = kKeyBlock - 10, kSeen = kFirst + kRows;
   const int64_t d = shape.head_size, stride = shape.qkv_width();
   const auto qkv = random_values<float>(kSeen * stride, 1);
-  const RopeTable rope(kSeen, d, kTheta);
+  const RopeTable rope(kSeen, d, RopeSpec{kTheta});
   AttentionScratch s(kSeen, d);
   const Kernels<float>& kernel = kernels<float>();
   kernel.rotate_load(Rotation::kForward, kRows, d, rope.cosine(kFirst), rope.sine(kFirst),
@@ -130,7 +136,7 @@ TEST(Attend, RowsThatSeeNothingOfTheLastKeysKeepTheirResult) {
   kernel.rotate_load(Rotation::kForward, kSeen, d, rope.cosine(0), rope.sine(0), 1.0f, &qkv[d],
                      stride, s.key.data(), d);
   kernel.load_rows(kSeen, d, nullptr, &qkv[2 * d], stride, s.value.data(), d);
-  attend(kRows, kFirst, d, s.query.data(), s.key.data(), s.value.data(), s.scores.data(),
+  attend(shape, kRows, kFirst, s.query.data(), s.key.data(), s.value.data(), s.scores.data(),
          s.output.data(), s.inverse_sum.data(), s.log_sum_exp.data());
   std::vector<float> out(kRows * d);
   kernel.store_rows(kRows, d, s.inverse_sum.data(), s.output.data(), d, out.data(), d);

@@ -168,7 +168,7 @@ TYPED_TEST(KernelTest, ExponentialsAreExactToTheLastBits) {
   }
   const std::vector<float> x = scores;
   const float zero = 0;
-  this->kernel_.causal_softmax_backward(1, kCount, kCount, &zero, &zero, scores.data(),
+  this->kernel_.causal_softmax_backward(1, kCount, kCount, kCount, &zero, &zero, scores.data(),
                                         unused.data(), kCount);
   double greatest = 0;
   for (int64_t i = 0; i < kCount; ++i) {
@@ -183,8 +183,8 @@ TYPED_TEST(KernelTest, ExponentialsBelowTheLeastNormalNumberAreZero) {
   std::vector<float> unused(scores.size());
   const auto count = static_cast<int64_t>(scores.size());
   const float zero = 0;
-  this->kernel_.causal_softmax_backward(1, count, count, &zero, &zero, scores.data(), unused.data(),
-                                        count);
+  this->kernel_.causal_softmax_backward(1, count, count, count, &zero, &zero, scores.data(),
+                                        unused.data(), count);
   for (int i = 0; i < 4; ++i) EXPECT_EQ(scores[i], 0.0f);
   EXPECT_TRUE(std::isnan(scores[4]));
   EXPECT_EQ(scores[5], 1.0f);

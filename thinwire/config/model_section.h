@@ -18,7 +18,6 @@ struct ModelSection : SectionOf<ModelSection> {
   bool tied = false;  // output head shares the embedding
   double init_std = 0.02;
   std::string recompute = "none";  // none | attention | block: what a backward pass recomputes
-  int64_t head_size() const { return hidden / heads; }
   void describe(Fields& fields) override;
 };
 

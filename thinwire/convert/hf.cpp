@@ -130,8 +130,9 @@ Notes import_hf(const fs::path& hf_dir, const fs::path& out_dir,
   const LoadedModel loaded = load_hf(hf_dir, reading);
   checkpoint::CheckpointWriter writer(out_dir);
   writer.write_weights(*loaded.params, writing);
-  writer.add_text(checkpoint::kRecipeFile,
-                  config::print_recipe(imported_recipe({loaded.model, loaded.sequence, {}})));
+  writer.add_text(
+      checkpoint::kRecipeFile,
+      config::print_recipe(imported_recipe({loaded.model, loaded.sequence, {}, nullptr})));
   writer.add_text(kOriginFile, print_origin(loaded.origin));
   Notes notes = add_vocabulary(hf_dir, loaded, writer);
   writer.commit({}, 0);

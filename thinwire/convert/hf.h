@@ -23,10 +23,9 @@ Notes export_hf(const fs::path& source, const fs::path& out_dir, DType dtype,
 
 // Reads a Hugging Face folder (config.json, model.safetensors or its shards with index, fp32,
 // bf16 or fp16, tied or untied, grouped-query) into a Thinwire checkpoint folder of step 0, usable
-// for train.init, generate and export. Throws Error naming the file and what is wrong: an
-// architecture that Thinwire lacks (hf_architectures.h), a feature Thinwire's model lacks (biases,
-// scaled or partial rotary embedding, a head_dim other than hidden_size / num_attention_heads),
-// missing, extra or misshaped tensors.
+// for train.init, generate and export. Throws Error naming the file and what is wrong: a model_type
+// that Thinwire does not compute (hf_architectures.h), a field of config.json that it does not
+// understand, missing, extra or misshaped tensors.
 Notes import_hf(const fs::path& hf_dir, const fs::path& out_dir,
                 const checkpoint::TensorProgress& reading = {},
                 const checkpoint::TensorProgress& writing = {});

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -11,12 +10,16 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/convert/hf_llama.h"
+#include "thinwire/convert/hf_mistral.h"
+#include "thinwire/convert/hf_olmo2.h"
+#include "thinwire/convert/hf_qwen.h"
 
 namespace thinwire::convert {
 namespace {
 
+// A model that several hold is exported as the first.
 constexpr std::array kArchitectures = {
-    &kHfLlama,
+    &kHfLlama, &kHfMistral, &kHfQwen2, &kHfQwen3, &kHfOlmo2,
 };
 
 bool is_named(const HfFields& fields, const HfArchitecture& architecture) {
@@ -37,20 +40,18 @@ const HfArchitecture& hf_architecture_of(const HfFields& fields) {
     if (is_named(fields, *architecture)) return *architecture;
     known.push_back(fmt::format("\"{}\"", architecture->model_type));
   }
-  for (const HfArchitecture* architecture : kArchitectures) {
-    if (architecture->is_another != nullptr && architecture->is_another(fields)) {
-      return *architecture;
-    }
-  }
   fields.refuse("model_type is \"{}\"; only {} can be imported", fields.text("model_type", ""),
                 fmt::join(known, ", "));
 }
 
 const HfArchitecture& hf_architecture_of(const method::ModelSpec& model) {
-  const auto found = std::ranges::find(kArchitectures, model.architecture, &HfArchitecture::name);
-  if (found != kArchitectures.end()) return **found;
-  throw Error(
-      fmt::format("there is no Hugging Face form of the architecture {}", model.architecture));
+  for (const HfArchitecture* architecture : kArchitectures) {
+    if (architecture->name == model.architecture && architecture->holds(model)) {
+      return *architecture;
+    }
+  }
+  throw Error(fmt::format("no model of Hugging Face has these options of [{}] together",
+                          model.architecture));
 }
 
 }  // namespace thinwire::convert

@@ -1,7 +1,9 @@
-// The architectures that both Hugging Face and Thinwire have: the names of each and of its fields
-// in config.json. Tensors need no table: method::Architecture names them as Hugging Face does.
+// The model types of Hugging Face that Thinwire computes: the names of each and of its fields in
+// config.json. Several of them may be one architecture here, with other options. Tensors need no
+// table: method::Architecture names them as Hugging Face does.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -14,14 +16,14 @@ struct HfArchitecture {
   std::string_view name;        // of method::Architecture
   std::string_view model_type;  // in config.json
   std::string_view class_name;  // the one entry of "architectures" there
+  int64_t positions = 2048;     // max_position_embeddings where it is absent
   // All fields of a model except `architecture`. For anything that the model does not compute,
   // throws Error naming the file, the field, its value and what would be right.
   method::ModelSpec (*read)(const HfFields& fields);
+  // Whether config.json of this model_type can describe the model.
+  bool (*holds)(const method::ModelSpec& model);
   // config.json without its special tokens; `dtype` is PyTorch's name.
   HfJson (*print)(const HfConfig& config, const char* dtype);
-  // Whether a folder of another name, which no architecture has, computes the same; null: none
-  // does. Throws as `read`.
-  bool (*is_another)(const HfFields& fields) = nullptr;
 };
 
 std::span<const HfArchitecture* const> all_hf_architectures();
@@ -30,7 +32,7 @@ std::span<const HfArchitecture* const> all_hf_architectures();
 // that says which can be imported.
 const HfArchitecture& hf_architecture_of(const HfFields& fields);
 
-// The architecture of one of our models. Throws Error if Hugging Face has none.
+// The first in the table that holds one of our models. Throws Error if there is none.
 const HfArchitecture& hf_architecture_of(const method::ModelSpec& model);
 
 }  // namespace thinwire::convert

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "thinwire/base/error.h"
 #include "thinwire/convert/hf_architectures.h"
@@ -11,6 +13,71 @@ namespace thinwire::convert {
 namespace {
 
 constexpr int64_t kMaxSequence = int64_t{1} << 24;  // as of train.sequence
+
+// What changes nothing in the logits: names, file formats, how texts are generated, and what
+// transformers writes into every config.json.
+constexpr std::array<std::string_view, 62> kHarmless = {"_name_or_path",
+                                                        "name_or_path",
+                                                        "transformers_version",
+                                                        "transformers.js_config",
+                                                        "architectures",
+                                                        "model_type",
+                                                        "auto_map",
+                                                        "torch_dtype",
+                                                        "dtype",
+                                                        "use_cache",
+                                                        "use_bfloat16",
+                                                        "torchscript",
+                                                        "return_dict",
+                                                        "return_dict_in_generate",
+                                                        "output_attentions",
+                                                        "output_hidden_states",
+                                                        "output_scores",
+                                                        "tokenizer_class",
+                                                        "finetuning_task",
+                                                        "task_specific_params",
+                                                        "problem_type",
+                                                        "id2label",
+                                                        "label2id",
+                                                        "num_labels",
+                                                        "eos_token_id",
+                                                        "pad_token_id",
+                                                        "sep_token_id",
+                                                        "unk_token_id",
+                                                        "decoder_start_token_id",
+                                                        "forced_bos_token_id",
+                                                        "forced_eos_token_id",
+                                                        "prefix",
+                                                        "pretraining_tp",
+                                                        "is_llama_config",
+                                                        "_attn_implementation_autoset",
+                                                        "_attn_implementation",
+                                                        "attn_implementation",
+                                                        "unsloth_version",
+                                                        "unsloth_fixed",
+                                                        "max_length",
+                                                        "min_length",
+                                                        "do_sample",
+                                                        "early_stopping",
+                                                        "num_beams",
+                                                        "num_beam_groups",
+                                                        "diversity_penalty",
+                                                        "temperature",
+                                                        "top_k",
+                                                        "top_p",
+                                                        "typical_p",
+                                                        "repetition_penalty",
+                                                        "length_penalty",
+                                                        "no_repeat_ngram_size",
+                                                        "encoder_no_repeat_ngram_size",
+                                                        "bad_words_ids",
+                                                        "num_return_sequences",
+                                                        "exponential_decay_length_penalty",
+                                                        "suppress_tokens",
+                                                        "begin_suppress_tokens",
+                                                        "remove_invalid_values",
+                                                        "tf_legacy_loss",
+                                                        "is_decoder"};
 
 std::optional<int64_t> read_bos(const HfFields& config) {
   const HfJson* bos = config.find("bos_token_id");
@@ -46,14 +113,18 @@ HfConfig parse_hf_config(const std::string& text, const fs::path& path) {
   HfConfig result;
   result.model = architecture.read(fields);
   result.model.architecture = architecture.name;
-  result.sequence = fields.find_count("max_position_embeddings", kMaxSequence).value_or(2048);
+  result.sequence =
+      fields.find_count("max_position_embeddings", kMaxSequence).value_or(architecture.positions);
   result.bos = read_bos(fields);
+  result.form = &architecture;
+  fields.refuse_others(kHarmless);
   return result;
 }
 
 HfJson print_hf_config(const HfConfig& config, const SpecialTokens& tokens, DType dtype) {
-  HfJson json = hf_architecture_of(config.model)
-                    .print(config, dtype == DType::kBf16 ? "bfloat16" : "float32");
+  const HfArchitecture& form =
+      config.form != nullptr ? *config.form : hf_architecture_of(config.model);
+  HfJson json = form.print(config, dtype == DType::kBf16 ? "bfloat16" : "float32");
   json.update(special_ids(tokens));
   return json;
 }

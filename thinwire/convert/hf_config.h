@@ -12,10 +12,13 @@
 
 namespace thinwire::convert {
 
+struct HfArchitecture;
+
 struct HfConfig {
-  method::ModelSpec model;     // complete
-  int64_t sequence = 0;        // max_position_embeddings
-  std::optional<int64_t> bos;  // bos_token_id
+  method::ModelSpec model;               // complete
+  int64_t sequence = 0;                  // max_position_embeddings
+  std::optional<int64_t> bos;            // bos_token_id
+  const HfArchitecture* form = nullptr;  // that of the file read; null: what holds the model
 };
 
 // Reads config.json as transformers 4.x and 5.x write it; absent fields get transformers' defaults.

@@ -38,11 +38,12 @@ bool names(const HfJson& ids, int32_t id) {
 class Description {
  public:
   Description(const LoadedModel& loaded, DType dtype)
-      : loaded_(loaded), now_{loaded.model, loaded.sequence, {}}, dtype_(dtype) {
+      : loaded_(loaded), now_{loaded.model, loaded.sequence, {}, nullptr}, dtype_(dtype) {
     const auto config = loaded.origin.find(kConfigFile);
     if (config == loaded.origin.end()) return;
     origin_ = config->second;
     before_ = parse_hf_config(origin_, kConfigFile);
+    now_.form = before_.form;
     now_.model.init_std = before_.model.init_std;  // what no weight was drawn with
     now_.sequence = std::max(now_.sequence, before_.sequence);
     if (loaded.vocabulary != nullptr) {

@@ -4,9 +4,13 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "thinwire/base/error.h"
@@ -17,11 +21,14 @@ namespace thinwire::convert {
 
 using HfJson = nlohmann::ordered_json;
 
-// One JSON object of the file; null counts as absent, since transformers writes it so. Both
-// arguments must outlive it.
+// One JSON object of the file; null counts as absent, since transformers writes it so. A field that
+// nobody has asked for is one that nobody understands (refuse_others). `path` and `json` must
+// outlive it. One thread uses it.
 class HfFields {
  public:
-  HfFields(const fs::path& path, const HfJson& json) : path_(path), json_(json) {}
+  // prefix: what errors put before the names of fields, "rope_scaling.".
+  HfFields(const fs::path& path, const HfJson& json, std::string prefix = "")
+      : path_(path), json_(json), prefix_(std::move(prefix)) {}
 
   // Throws Error that names the file.
   template <typename... Values>
@@ -42,12 +49,17 @@ class HfFields {
   // The object with this name, if there is one.
   std::optional<HfFields> object(const char* key) const;
 
+  // Refuses the first field with a value that has not been asked for and is not in `harmless`.
+  void refuse_others(std::span<const std::string_view> harmless) const;
+
   // Refuses a value that the field of [model] could not have.
   void check_range(const char* key, const config::Field& field) const;
 
  private:
   const fs::path& path_;
   const HfJson& json_;
+  const std::string prefix_;
+  mutable std::set<std::string, std::less<>> asked_;
 };
 
 }  // namespace thinwire::convert

@@ -77,6 +77,7 @@ struct Architecture {
   PassMemory (*memory)(const ModelSpec& model, const PassShape& pass);
   // Numbers that decoding keeps of each token of the text: keys and values of all blocks.
   double (*kept_a_token)(const ModelSpec& model);
+  int64_t (*head_size)(const ModelSpec& model);  // width of an attention head
 };
 
 }  // namespace thinwire::method

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "thinwire/base/clock.h"
-#include "thinwire/tensor/kernels/kernels.h"
 
 namespace thinwire::model {
 namespace {
@@ -69,7 +68,6 @@ CpuOps<T>::CpuOps(const ModelParts& parts)
   if constexpr (!kIsFloat<T>) copy_ = std::make_unique<Copy>(parts.params, threads_);
   head_ = std::make_unique<tensor::LinearCrossEntropy<T>>(parts.model.hidden, parts.model.vocab,
                                                           max_tokens_, threads_);
-  dnorm_ = tensor::AlignedBuffer<float>(threads_.size() * parts.model.hidden);
   vocabulary_ = parts.model.vocab;
 }
 
@@ -113,8 +111,17 @@ Slot CpuOps<T>::rounded(Slot stream) {
 }
 
 template <typename T>
-void CpuOps<T>::plan_attention(int64_t, const tensor::AttentionShape& shape, double theta) {
-  rope_.emplace(positions_, shape.head_size, theta);
+void CpuOps<T>::plan_norms(double eps, int64_t widest) {
+  norm_eps_ = static_cast<float>(eps);
+  const bool trains = head_ != nullptr;
+  if (trains) dnorm_ = tensor::AlignedBuffer<float>(threads_.size() * widest);
+}
+
+template <typename T>
+void CpuOps<T>::plan_attention(int64_t, const tensor::AttentionShape& shape, const RopeSpec& rope) {
+  rope_spec_ = rope;
+  head_size_ = shape.head_size;
+  rope_.emplace(positions_, head_size_, rope_spec_);
   scratch_.clear();
   for (int i = 0; i < threads_.size(); ++i) scratch_.emplace_back(positions_, shape.head_size);
 }
@@ -128,8 +135,14 @@ void CpuOps<T>::begin_tokens(const int32_t* inputs, int64_t rows, int64_t sequen
 }
 
 template <typename T>
+void CpuOps<T>::fit_rope(int64_t length) {
+  if (!rope_->is_for(length)) rope_.emplace(positions_, head_size_, rope_spec_, length);
+}
+
+template <typename T>
 void CpuOps<T>::begin_batch(const Batch& batch, bool) {
   batch_ = &batch;
+  fit_rope(batch.sequence());
   begin_tokens(batch.inputs(), batch.rows(), batch.sequence());
 }
 
@@ -148,15 +161,6 @@ float* CpuOps<T>::open_sum(const tensor::GradientRange& range) {
     });
   }
   return to.values;
-}
-
-template <typename T>
-template <typename Body>
-void CpuOps<T>::over_tokens(const Body& body) {
-  const TimedScope timed(times_.between);
-  if (row_threads_ == nullptr) return body(0, tokens_);
-  row_threads_->for_ranges(tokens_, 1,
-                           [&](int64_t begin, int64_t end, int) { body(begin, end - begin); });
 }
 
 template <typename T>
@@ -229,23 +233,13 @@ template <typename T>
 void CpuOps<T>::norm_backward(const NormSlots& saved, int64_t weight, Slot dout, Slot dx,
                               Slot dx_rounded, Slot out) {
   const int64_t c = width(dx);
-  const tensor::GradientRange range = {weight, c};
-  {
-    const TimedScope timed(times_.between);
-    std::fill_n(dnorm_.data(), threads_.size() * c, 0.0f);
-    threads_.for_ranges(tokens_, 1, [&](int64_t begin, int64_t end, int thread) {
-      tensor::kernels<T>().rmsnorm_backward(
-          end - begin, c, floats(saved.x_NC) + begin * c, floats(saved.rstd_N) + begin,
-          parameters() + weight, operands(dout) + begin * c, floats(dx) + begin * c,
-          kIsFloat<T> ? nullptr : operands(dx_rounded) + begin * c, dnorm_.data() + thread * c,
-          operands(out) + begin * c);
-    });
-    float* const to = open_sum(range);
-    for (int thread = 0; thread < threads_.size(); ++thread) {
-      tensor::kernels<T>().add(c, dnorm_.data() + thread * c, to);
-    }
-  }
-  sink_->complete(range);
+  sum_norm_gradient({weight, c}, [&](int64_t first, int64_t count, float* dweight) {
+    tensor::kernels<T>().rmsnorm_backward(count, c, floats(saved.x_NC) + first * c,
+                                          floats(saved.rstd_N) + first, parameters() + weight,
+                                          operands(dout) + first * c, floats(dx) + first * c,
+                                          kIsFloat<T> ? nullptr : operands(dx_rounded) + first * c,
+                                          dweight, operands(out) + first * c);
+  });
 }
 
 template <typename T>

@@ -2,12 +2,15 @@
 // products, over slots that are allocated once. T is the type of operands, float or Bf16.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "thinwire/base/clock.h"
 #include "thinwire/model/ops.h"
 #include "thinwire/tensor/kernels/cross_entropy.h"
+#include "thinwire/tensor/kernels/kernels.h"
 #include "thinwire/tensor/storage/aligned_buffer.h"
 
 namespace thinwire::model {
@@ -21,8 +24,9 @@ class CpuOps : public Ops {
   Slot stream(int64_t width) override;
   Slot operand(int64_t width) override;
   Slot rounded(Slot stream) override;
-  void plan_norms(double eps) override { norm_eps_ = static_cast<float>(eps); }
-  void plan_attention(int64_t layers, const tensor::AttentionShape& shape, double theta) override;
+  void plan_norms(double eps, int64_t widest) override;
+  void plan_attention(int64_t layers, const tensor::AttentionShape& shape,
+                      const RopeSpec& rope) override;
 
   void begin_batch(const Batch& batch, bool keep) override;
   void begin_gradients(tensor::GradientSink& sink, tensor::Pass pass) override;
@@ -30,7 +34,10 @@ class CpuOps : public Ops {
 
   void embed(int64_t table, Slot x) override;
   void add_norm(Slot x, Slot branch, int64_t weight, const NormSlots& saved, Slot out) override;
+  void add_branch(Slot x, Slot branch, Slot sum, Slot out) override;
   void linear(const Linear& linear, Slot x, Slot y) override;
+  void add_bias(const Bias& bias, Slot y) override;
+  void norm_columns(const NormColumns& norm, Slot x, const RawSlots& saved) override;
   void attention(int64_t layer, const tensor::AttentionShape& shape,
                  const AttentionSlots& slots) override;
   void swiglu(Slot gate_up, Slot out) override;
@@ -38,6 +45,10 @@ class CpuOps : public Ops {
   void clear(Slot dx) override;
   void norm_backward(const NormSlots& saved, int64_t weight, Slot dout, Slot dx, Slot dx_rounded,
                      Slot out) override;
+  void add_branch_backward(Slot sum, Slot dout, Slot dx, Slot dx_rounded, Slot out) override;
+  void norm_columns_backward(const NormColumns& norm, const RawSlots& saved, Slot dout,
+                             Slot dx) override;
+  void bias_backward(const Bias& bias, Slot dy) override;
   void linear_backward_input(const Linear& linear, Slot dy, Slot dx) override;
   void linear_backward_weight(const Linear& linear, Slot dy, Slot x) override;
   void attention_backward(const tensor::AttentionShape& shape, const AttentionSlots& slots,
@@ -60,6 +71,8 @@ class CpuOps : public Ops {
          int64_t max_tokens, int64_t positions);
 
   void begin_tokens(const int32_t* inputs, int64_t rows, int64_t sequence);
+  // Makes the rotary table that of texts of `length` tokens.
+  void fit_rope(int64_t length);
   float* floats(Slot slot) { return static_cast<float*>(slots_[slot].data()); }
   T* operands(Slot slot) { return static_cast<T*>(slots_[slot].data()); }
   int64_t width(Slot slot) const { return slots_[slot].width; }
@@ -67,7 +80,9 @@ class CpuOps : public Ops {
   const T* weights() const;
 
   ThreadPool& threads_;
+  RopeSpec rope_spec_;
   std::optional<tensor::RopeTable> rope_;
+  int64_t head_size_ = 0;
   std::vector<tensor::AttentionScratch> scratch_;  // for each thread
   int64_t rows_ = 0, sequence_ = 0, tokens_ = 0;   // of the current batch
 
@@ -88,6 +103,13 @@ class CpuOps : public Ops {
   template <typename Body>
   void over_heads(const tensor::AttentionShape& shape, const Body& body);
 
+  // The rows of norm_columns(), `count` of them.
+  tensor::NormGroups groups(const NormColumns& norm, Slot x, const RawSlots& saved,
+                            int64_t count) const;
+  // Sums a norm's gradient over all tokens: body(first, count, gradient) adds that of some.
+  template <typename Body>
+  void sum_norm_gradient(const tensor::GradientRange& range, const Body& body);
+
   // Opens the gradient of a range that is summed piece by piece; zeroed if it was not there before.
   float* open_sum(const tensor::GradientRange& range);
 
@@ -106,5 +128,31 @@ class CpuOps : public Ops {
   double loss_ = 0;
   PassTimes times_;
 };
+
+template <typename T>
+template <typename Body>
+void CpuOps<T>::over_tokens(const Body& body) {
+  const TimedScope timed(times_.between);
+  if (row_threads_ == nullptr) return body(0, tokens_);
+  row_threads_->for_ranges(tokens_, 1,
+                           [&](int64_t begin, int64_t end, int) { body(begin, end - begin); });
+}
+
+template <typename T>
+template <typename Body>
+void CpuOps<T>::sum_norm_gradient(const tensor::GradientRange& range, const Body& body) {
+  {
+    const TimedScope timed(times_.between);
+    std::fill_n(dnorm_.data(), threads_.size() * range.count, 0.0f);
+    threads_.for_ranges(tokens_, 1, [&](int64_t begin, int64_t end, int thread) {
+      body(begin, end - begin, dnorm_.data() + thread * range.count);
+    });
+    float* const to = open_sum(range);
+    for (int thread = 0; thread < threads_.size(); ++thread) {
+      tensor::kernels<T>().add(range.count, dnorm_.data() + thread * range.count, to);
+    }
+  }
+  sink_->complete(range);
+}
 
 }  // namespace thinwire::model

@@ -17,8 +17,9 @@ DecodeOps::DecodeOps(const DecoderParts& parts, int64_t max_tokens)
              max_tokens, parts.context),
       context_(parts.context) {}
 
-void DecodeOps::plan_attention(int64_t layers, const tensor::AttentionShape& shape, double theta) {
-  CpuOps::plan_attention(layers, shape, theta);
+void DecodeOps::plan_attention(int64_t layers, const tensor::AttentionShape& shape,
+                               const RopeSpec& rope) {
+  CpuOps::plan_attention(layers, shape, rope);
   const int64_t cached = shape.kv_heads * context_ * shape.head_size;
   caches_.clear();
   for (int64_t layer = 0; layer < layers; ++layer) {
@@ -29,9 +30,9 @@ void DecodeOps::plan_attention(int64_t layers, const tensor::AttentionShape& sha
 std::vector<MemoryPart> DecodeOps::memory(const method::ModelSpec& model, int64_t context,
                                           int threads) {
   const auto positions = static_cast<double>(context);
-  const auto width = static_cast<double>(model.head_size());
-  const double caches =
-      method::find_architecture(model.architecture).kept_a_token(model) * positions;
+  const method::Architecture& architecture = method::find_architecture(model.architecture);
+  const auto width = static_cast<double>(architecture.head_size(model));
+  const double caches = architecture.kept_a_token(model) * positions;
   const double scratch = threads * positions * (9 * width + 1);  // tensor::AttentionScratch
   return {{"keys and values", sizeof(float) * caches},
           {"rotary table", sizeof(float) * positions * width},
@@ -75,8 +76,9 @@ void DecodeOps::attend(Cache& cache, const tensor::AttentionShape& shape,
     kernels<float>().rotate_load(tensor::Rotation::kForward, count, d, cosine, sine,
                                  shape.score_scale(), qkv + head * d, width, scratch.query.data(),
                                  d);
-    tensor::attend(count, position, d, scratch.query.data(), keys, values, scratch.scores.data(),
-                   scratch.output.data(), scratch.inverse_sum.data(), scratch.log_sum_exp.data());
+    tensor::attend(shape, count, position, scratch.query.data(), keys, values,
+                   scratch.scores.data(), scratch.output.data(), scratch.inverse_sum.data(),
+                   scratch.log_sum_exp.data());
     kernels<float>().store_rows(count, d, scratch.inverse_sum.data(), scratch.output.data(), d,
                                 floats(slots.out_NC) + row * shape.width() + head * d,
                                 shape.width());

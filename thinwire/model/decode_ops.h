@@ -30,7 +30,12 @@ class DecodeOps final : public CpuOps<float> {
   static std::vector<MemoryPart> memory(const method::ModelSpec& model, int64_t context,
                                         int threads);
 
-  void plan_attention(int64_t layers, const tensor::AttentionShape& shape, double theta) override;
+  void plan_attention(int64_t layers, const tensor::AttentionShape& shape,
+                      const RopeSpec& rope) override;
+
+  // The text is about to grow to `length` tokens: dynamically scaled positions of new tokens depend
+  // on it; those in the cache remain what they were, as in transformers.
+  void grow_to(int64_t length) { fit_rope(length); }
 
   // The next tokens, one after another in these segments. A segment sees what the cache holds of
   // the positions before its own: what earlier segments and earlier calls put there last.

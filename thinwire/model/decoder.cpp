@@ -23,6 +23,24 @@ Decoder::Decoder(const DecoderParts& parts, MakeGraph make)
 Decoder::~Decoder() = default;
 
 std::span<const float> Decoder::prefill(std::span<const int32_t> tokens) {
+  int64_t last = 0;
+  append(tokens, [&](int64_t rows) { last = rows - 1; });
+  compute_logits(last);
+  return logits_;
+}
+
+void Decoder::prefill_each(std::span<const int32_t> tokens,
+                           const std::function<void(std::span<const float> logits)>& take) {
+  append(tokens, [&](int64_t rows) {
+    for (int64_t row = 0; row < rows; ++row) {
+      compute_logits(row);
+      take(logits_);
+    }
+  });
+}
+
+void Decoder::append(std::span<const int32_t> tokens,
+                     const std::function<void(int64_t rows)>& done) {
   if (tokens.empty()) throw Error("there are no tokens to continue from");
   check_tokens(tokens, vocabulary_);
   const auto count = static_cast<int64_t>(tokens.size());
@@ -30,17 +48,20 @@ std::span<const float> Decoder::prefill(std::span<const int32_t> tokens) {
     throw Error(fmt::format("the context of {} tokens is full: {} are in it, {} more do not fit",
                             context_, position_, count));
   }
+  ops_->grow_to(position_ + count);
   for (int64_t first = 0; first < count; first += DecodeOps::kChunk) {
     const int64_t size = std::min(DecodeOps::kChunk, count - first);
     ops_->begin_tokens(tokens.subspan(static_cast<size_t>(first), static_cast<size_t>(size)),
                        {{.row = 0, .count = size, .position = position_}});
     graph_->forward(false);
     position_ += size;
+    done(size);
   }
+}
+
+void Decoder::compute_logits(int64_t row) {
   const Head head = graph_->head();
-  const int64_t last = (count - 1) % DecodeOps::kChunk;
-  ops_->logits(head.x_NC, {&last, 1}, head.weight, logits_);
-  return logits_;
+  ops_->logits(head.x_NC, {&row, 1}, head.weight, logits_);
 }
 
 }  // namespace thinwire::model

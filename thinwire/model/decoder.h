@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -36,6 +37,10 @@ class Decoder {
   // next call. Throws Error when the context is full, when `tokens` is empty, and for a token
   // outside the vocabulary; the sequence is then as it was before.
   std::span<const float> prefill(std::span<const int32_t> tokens);
+  // The same, and calls take(logits) for each of the tokens, in order: those of the token behind
+  // it. The logits are valid until it returns.
+  void prefill_each(std::span<const int32_t> tokens,
+                    const std::function<void(std::span<const float> logits)>& take);
   std::span<const float> step(int32_t token) { return prefill({&token, 1}); }
 
   int64_t position() const { return position_; }  // tokens seen
@@ -43,6 +48,11 @@ class Decoder {
   void reset() { position_ = 0; }  // forgets the sequence
 
  private:
+  // Appends tokens a chunk at a time; after each calls done(number of its tokens).
+  void append(std::span<const int32_t> tokens, const std::function<void(int64_t rows)>& done);
+  // Of a row of the last chunk, in logits_.
+  void compute_logits(int64_t row);
+
   const int64_t vocabulary_, context_;
   std::unique_ptr<DecodeOps> ops_;
   std::unique_ptr<Graph> graph_;

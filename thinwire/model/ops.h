@@ -17,7 +17,9 @@
 #include <cstdint>
 #include <initializer_list>
 
+#include "thinwire/base/rope.h"
 #include "thinwire/model/batch.h"
+#include "thinwire/model/bias.h"
 #include "thinwire/model/linear.h"
 #include "thinwire/model/model.h"
 #include "thinwire/tensor/kernels/attention.h"
@@ -31,6 +33,22 @@ inline constexpr Slot kNoSlot = -1;
 // What the backward pass of a norm needs: its input and 1 / the input's rms.
 struct NormSlots {
   Slot x_NC, rstd_N;  // streams
+};
+
+// An RMSNorm of columns of an operand: from `column` on, `groups` of `width` one after the other,
+// each by itself with the same weight.
+struct NormColumns {
+  int64_t weight;  // in the arena
+  int64_t column;
+  int64_t groups;
+  int64_t width;
+  int64_t statistic = 0;  // column of the first group's 1 / rms
+};
+
+// What its backward pass needs: the columns before the norm, at the same place, and 1 / rms.
+struct RawSlots {
+  Slot x_NW;     // an operand
+  Slot rstd_NG;  // a stream
 };
 
 // What attention reads and writes.
@@ -49,11 +67,11 @@ class Ops {
   // Planning, before the first batch.
   virtual Slot stream(int64_t width) = 0;
   virtual Slot operand(int64_t width) = 0;
-  // All norms add `eps` to the mean square of their input.
-  virtual void plan_norms(double eps) = 0;
-  // All attention: of so many blocks, with rotary positions whose wavelengths have base `theta`.
+  // All norms add `eps` to the mean square of their input; the widest weight has so many values.
+  virtual void plan_norms(double eps, int64_t widest) = 0;
+  // All attention: of so many blocks, whose shapes differ in nothing but the window.
   virtual void plan_attention(int64_t layers, const tensor::AttentionShape& shape,
-                              double theta) = 0;
+                              const RopeSpec& rope) = 0;
   // An operand that norm_backward() keeps equal to the stream: the stream itself in fp32.
   virtual Slot rounded(Slot stream) = 0;
 
@@ -70,8 +88,14 @@ class Ops {
   // saved.x = x + branch (kNoSlot: x), out = rmsnorm(saved.x) * weight. saved.x may be x.
   virtual void add_norm(Slot x_NC, Slot branch_NC, int64_t weight, const NormSlots& saved,
                         Slot out_NC) = 0;
+  // sum = x + branch (kNoSlot: x), which may be x; out = sum, as an operand.
+  virtual void add_branch(Slot x_NC, Slot branch_NC, Slot sum_NC, Slot out_NC) = 0;
   // y = x W^T
   virtual void linear(const Linear& linear, Slot x_NI, Slot y_NO) = 0;
+  // y += bias
+  virtual void add_bias(const Bias& bias, Slot y_NO) = 0;
+  // Replaces the columns by their norm.
+  virtual void norm_columns(const NormColumns& norm, Slot x_NW, const RawSlots& saved) = 0;
   // Causal attention of block `layer`, with rotary positions.
   virtual void attention(int64_t layer, const tensor::AttentionShape& shape,
                          const AttentionSlots& slots) = 0;
@@ -84,6 +108,15 @@ class Ops {
   // norm's output again, and the weight's gradient, which is then complete.
   virtual void norm_backward(const NormSlots& saved, int64_t weight, Slot dout_NC, Slot dx_NC,
                              Slot dx_rounded_NC, Slot out_NC) = 0;
+  // dx += dout; also computes dx as an operand, and the output again.
+  virtual void add_branch_backward(Slot sum_NC, Slot dout_NC, Slot dx_NC, Slot dx_rounded_NC,
+                                   Slot out_NC) = 0;
+  // dx = the columns' gradients before the norm, given those after it, which may be dx. The
+  // weight's gradient is then complete.
+  virtual void norm_columns_backward(const NormColumns& norm, const RawSlots& saved, Slot dout_NW,
+                                     Slot dx_NW) = 0;
+  // The sums of dy over the tokens, which are complete.
+  virtual void bias_backward(const Bias& bias, Slot dy_NO) = 0;
   // dx = dy W
   virtual void linear_backward_input(const Linear& linear, Slot dy_NO, Slot dx_NI) = 0;
   // dW = dy^T x, which is complete.

@@ -6,10 +6,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/mm.h>
-#include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
-#include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -18,6 +16,7 @@
 #include <vector>
 
 #include "thinwire/base/error.h"
+#include "thinwire/model/torch_attention.h"
 #include "thinwire/model/torch_ops.h"
 #include "thinwire/tensor/kernels/launch.h"
 
@@ -57,7 +56,8 @@ class TorchOps final : public Ops {
         params_(parts.params),
         threads_(parts.threads),
         positions_(parts.sequence),
-        head_chunk_(head_chunk) {
+        head_chunk_(head_chunk),
+        attention_(place_, parts.threads) {
     choose_arithmetic();
     params_.mirror_on(place_);
     refresh();
@@ -69,22 +69,17 @@ class TorchOps final : public Ops {
     return kIsFloat ? stream : operand(slots_[static_cast<size_t>(stream)].width);
   }
 
-  void plan_norms(double eps) override { norm_eps_ = static_cast<float>(eps); }
+  void plan_norms(double eps, int64_t) override { norm_eps_ = static_cast<float>(eps); }
 
-  void plan_attention(int64_t, const tensor::AttentionShape& shape, double theta) override {
-    const int64_t angles = positions_ * shape.head_size / 2;
-    const tensor::RopeTable rope(positions_, shape.head_size, theta);
-    cosine_ = to_device(rope.cosine(0), angles);
-    sine_ = to_device(rope.sine(0), angles);
+  void plan_attention(int64_t, const tensor::AttentionShape& shape, const RopeSpec& rope) override {
+    attention_.plan(positions_, shape, rope);
   }
 
   void begin_batch(const Batch& batch, bool keep) override {
     at::set_num_threads(threads_.size());
     c10::GradMode::set_enabled(false);  // on this thread
-    keep_ = keep;
-    rows_ = batch.rows();
-    sequence_ = batch.sequence();
     tokens_ = batch.tokens();
+    attention_.begin_batch(batch.rows(), batch.sequence(), keep);
     inputs_N_ = to_device(batch.inputs(), tokens_, at::kInt);
     targets_N_ = to_device(batch.targets(), tokens_, at::kInt);
     weights_N_ = batch.weights() == nullptr ? at::Tensor() : to_device(batch.weights(), tokens_);
@@ -98,7 +93,7 @@ class TorchOps final : public Ops {
   void drop(std::initializer_list<Slot> slots) override {
     for (const Slot slot : slots) {
       value(slot) = at::Tensor();
-      attended_[static_cast<size_t>(slot)] = {};
+      attention_.drop(slot);
     }
   }
 
@@ -118,6 +113,14 @@ class TorchOps final : public Ops {
            tokens_);
   }
 
+  void add_branch(Slot x, Slot branch, Slot sum, Slot out) override {
+    const at::Tensor from = value(x);  // its slot may now be overwritten
+    const at::Tensor to = fresh(sum);
+    to.copy_(from);
+    if (branch != kNoSlot) to.add_(value(branch));
+    fresh(out).copy_(to);
+  }
+
   void linear(const Linear& linear, Slot x, Slot y) override {
     const at::Tensor from = value(x), to = fresh(y);
     for (const Linear::Part& part : linear.parts()) {
@@ -126,13 +129,26 @@ class TorchOps final : public Ops {
     }
   }
 
+  void add_bias(const Bias& bias, Slot y) override {
+    for (const Bias::Part& part : bias.parts()) {
+      const auto [offset, count] = part.range;
+      value(y).narrow(1, part.column, count).add_(master_.narrow(0, offset, count));
+    }
+  }
+
+  void norm_columns(const NormColumns& norm, Slot x, const RawSlots& saved) override {
+    const at::Tensor raw = fitting(saved.x_NW), rstd = fitting(saved.rstd_NG);
+    launch(tensor::NormGroupsForward<T>{norm.groups, norm.width, width(x), width(saved.x_NW),
+                                        width(saved.rstd_NG), norm_eps_,
+                                        data<float>(master_) + norm.weight,
+                                        data<T>(value(x)) + norm.column, data<T>(raw) + norm.column,
+                                        data<float>(rstd) + norm.statistic},
+           tokens_);
+  }
+
   void attention(int64_t, const tensor::AttentionShape& shape,
                  const AttentionSlots& slots) override {
-    const at::Tensor qkv = value(slots.qkv_NW);
-    rotate(shape, qkv, 1);
-    const Attended attended = attend(shape, qkv);
-    value(slots.out_NC) = attended.out.detach().transpose(1, 2).reshape({tokens_, shape.width()});
-    if (keep_) attended_[static_cast<size_t>(slots.qkv_NW)] = attended;
+    value(slots.out_NC) = attention_.forward(slots.qkv_NW, shape, value(slots.qkv_NW));
   }
 
   void swiglu(Slot gate_up, Slot out) override {
@@ -144,8 +160,7 @@ class TorchOps final : public Ops {
   void norm_backward(const NormSlots& saved, int64_t weight, Slot dout, Slot dx, Slot dx_rounded,
                      Slot out) override {
     const int64_t c = width(dx);
-    const int64_t wanted = place_.kind == Device::kCuda ? kCudaNormBlocks : threads_.size();
-    const int64_t blocks = std::min(tokens_, wanted);
+    const int64_t blocks = norm_blocks();
     const at::Tensor dweight_BC = at::empty({blocks, c}, fp32_);
     T* const rounded_NC = kIsFloat ? nullptr : data<T>(fitting(dx_rounded));
     launch(
@@ -157,6 +172,37 @@ class TorchOps final : public Ops {
     const tensor::GradientRange range = {weight, c};
     open_sum(range).add_(dweight_BC.sum(0));
     sink_->complete(range);
+  }
+
+  void add_branch_backward(Slot sum, Slot dout, Slot dx, Slot dx_rounded, Slot out) override {
+    value(dx).add_(value(dout));
+    if constexpr (!kIsFloat) fitting(dx_rounded).copy_(value(dx));
+    fitting(out).copy_(value(sum));
+  }
+
+  void norm_columns_backward(const NormColumns& norm, const RawSlots& saved, Slot dout,
+                             Slot dx) override {
+    const int64_t blocks = norm_blocks();
+    const at::Tensor dweight_BW = at::empty({blocks, norm.width}, fp32_);
+    const at::Tensor to = fitting(dx);
+    launch(
+        tensor::NormGroupsBackward<T>{
+            tokens_, blocks, norm.groups, norm.width, width(dx), width(saved.x_NW),
+            width(saved.rstd_NG), data<T>(value(saved.x_NW)) + norm.column,
+            data<float>(value(saved.rstd_NG)) + norm.statistic, data<float>(master_) + norm.weight,
+            data<T>(value(dout)) + norm.column, data<T>(to) + norm.column, data<float>(dweight_BW)},
+        blocks);
+    const tensor::GradientRange range = {norm.weight, norm.width};
+    open_sum(range).add_(dweight_BW.sum(0));
+    sink_->complete(range);
+  }
+
+  void bias_backward(const Bias& bias, Slot dy) override {
+    for (const Bias::Part& part : bias.parts()) {
+      const at::Tensor columns = value(dy).narrow(1, part.column, part.range.count);
+      open_sum(part.range).add_(columns.sum(0, false, at::kFloat));
+      sink_->complete(part.range);
+    }
   }
 
   void linear_backward_input(const Linear& linear, Slot dy, Slot dx) override {
@@ -180,16 +226,7 @@ class TorchOps final : public Ops {
 
   void attention_backward(const tensor::AttentionShape& shape, const AttentionSlots& slots,
                           Slot dout) override {
-    const Attended& kept = attended_[static_cast<size_t>(slots.qkv_NW)];
-    const std::vector<at::Tensor> gradients = torch::autograd::grad(
-        {kept.out}, {kept.q, kept.k, kept.v}, {heads_of(shape, value(dout), 0, shape.heads)});
-    const at::Tensor dqkv = fresh(slots.qkv_NW);
-    int64_t first = 0;
-    for (const at::Tensor& gradient : gradients) {
-      heads_of(shape, dqkv, first, gradient.size(1)).copy_(gradient);
-      first += gradient.size(1);
-    }
-    rotate(shape, dqkv, -1);
+    value(slots.qkv_NW) = attention_.backward(slots.qkv_NW, shape, value(dout));
   }
 
   void swiglu_backward(Slot gate_up, Slot dout, Slot out) override {
@@ -236,14 +273,8 @@ class TorchOps final : public Ops {
     at::TensorOptions options;
     at::Tensor tensor;  // [tokens, width], once written
   };
-  // What autograd needs for attention's backward pass: [rows, heads, positions, head size].
-  struct Attended {
-    at::Tensor q, k, v, out;
-  };
-
   Slot add_slot(int64_t width, const at::TensorOptions& options) {
     slots_.push_back({width, options, {}});
-    attended_.emplace_back();
     return static_cast<Slot>(slots_.size()) - 1;
   }
   int64_t width(Slot slot) const { return slots_[static_cast<size_t>(slot)].width; }
@@ -261,6 +292,11 @@ class TorchOps final : public Ops {
       values.tensor = at::empty({tokens_, values.width}, values.options);
     }
     return values.tensor;
+  }
+
+  int64_t norm_blocks() const {
+    return std::min(tokens_,
+                    place_.kind == Device::kCuda ? kCudaNormBlocks : int64_t{threads_.size()});
   }
 
   at::Tensor to_device(const void* values, int64_t count, at::ScalarType type = at::kFloat) {
@@ -294,45 +330,6 @@ class TorchOps final : public Ops {
     }
   }
 
-  void rotate(const tensor::AttentionShape& shape, const at::Tensor& qkv, float direction) {
-    launch(tensor::Rotate<T>{sequence_, shape.heads + shape.kv_heads, shape.head_size / 2,
-                             shape.qkv_width(), direction, data<float>(cosine_), data<float>(sine_),
-                             data<T>(qkv)},
-           tokens_);
-  }
-
-  // `count` heads of values [tokens, width], the first of which is `first`, as [rows, count,
-  // positions, head size].
-  at::Tensor heads_of(const tensor::AttentionShape& shape, const at::Tensor& values, int64_t first,
-                      int64_t count) {
-    return values.view({rows_, sequence_, -1, shape.head_size})
-        .narrow(2, first, count)
-        .transpose(1, 2);
-  }
-
-  // Repeats each key or value head for all query heads that share it.
-  at::Tensor for_queries(const tensor::AttentionShape& shape, const at::Tensor& heads) {
-    if (shape.group() == 1) return heads;
-    return heads.unsqueeze(2)
-        .expand({rows_, shape.kv_heads, shape.group(), sequence_, shape.head_size})
-        .reshape({rows_, shape.heads, sequence_, shape.head_size});
-  }
-
-  Attended attend(const tensor::AttentionShape& shape, const at::Tensor& qkv) {
-    const c10::AutoGradMode autograd(keep_);
-    const auto part = [&](int64_t first, int64_t count) {
-      return heads_of(shape, qkv, first, count).detach().set_requires_grad(keep_);
-    };
-    Attended a{part(0, shape.heads),
-               part(shape.heads, shape.kv_heads),
-               part(shape.heads + shape.kv_heads, shape.kv_heads),
-               {}};
-    a.out = at::scaled_dot_product_attention(a.q, for_queries(shape, a.k), for_queries(shape, a.v),
-                                             {}, 0.0, /*is_causal=*/true,
-                                             static_cast<double>(shape.score_scale()));
-    return a;
-  }
-
   // Computes the losses and, if dx is a slot, their gradients for x (there) and for the weight.
   void head(Slot x, int64_t offset, float scale, Slot dx) {
     count_bytes();
@@ -360,8 +357,8 @@ class TorchOps final : public Ops {
 
   // Counts what is held at the end of the forward pass, where it is largest.
   void count_bytes() {
-    size_t sum = kIsFloat ? 0 : weights_.nbytes();
-    for (const at::Tensor& tensor : {cosine_, sine_, inputs_N_, targets_N_}) sum += tensor.nbytes();
+    size_t sum = attention_.bytes() + inputs_N_.nbytes() + targets_N_.nbytes();
+    if constexpr (!kIsFloat) sum += weights_.nbytes();
     for (const Values& values : slots_) {
       if (values.tensor.defined()) sum += values.tensor.nbytes();
     }
@@ -377,13 +374,11 @@ class TorchOps final : public Ops {
   float norm_eps_ = 0;
 
   std::vector<Values> slots_;
-  std::vector<Attended> attended_;        // by the slot of queries, keys and values
   at::Tensor master_, weights_;           // the arena in fp32 and as operands
   tensor::GradientSink* sink_ = nullptr;  // of the current pass
-  at::Tensor cosine_, sine_;
+  TorchAttention<T> attention_;
   at::Tensor inputs_N_, targets_N_, weights_N_, losses_;  // of the current batch
-  bool keep_ = false;
-  int64_t rows_ = 0, sequence_ = 0, tokens_ = 0;
+  int64_t tokens_ = 0;                                    // of the current batch
   size_t most_bytes_ = 0;
 };
 

@@ -66,8 +66,10 @@ void load_output_gradient(const AttentionShape& shape, int64_t sequence, const T
 
 // Adds the mutual gradient contributions of the queries [first, first + rows) and the kKeyBlock
 // keys from `key` on, or up to the diagonal. The first tile of queries sets dquery.
-void backward_tile(int64_t d, int64_t first, int64_t rows, int64_t key, const float* log_sum_exp,
-                   AttentionScratch& s) {
+void backward_tile(const AttentionShape& shape, int64_t first, int64_t rows, int64_t key,
+                   const float* log_sum_exp, AttentionScratch& s) {
+  const int64_t d = shape.head_size;
+  const bool sets = key <= shape.first_seen(first);
   constexpr Transpose kNo = Transpose::kNo, kYes = Transpose::kYes;
   const int64_t columns = std::min(kKeyBlock, first + rows - key), stride = columns + kTilePad;
   float* const p = s.scores.data();
@@ -77,11 +79,12 @@ void backward_tile(int64_t d, int64_t first, int64_t rows, int64_t key, const fl
   const float* const keys = s.key.data() + key * d;
   gemm(kNo, kNo, rows, columns, d, queries, d, s.key_t.data() + key, s.stride, 0, p, stride);
   gemm(kNo, kNo, rows, columns, d, doutput, d, s.value_t.data() + key, s.stride, 0, dp, stride);
-  kernels<float>().causal_softmax_backward(rows, columns, first + 1 - key, log_sum_exp + first,
-                                           s.row_dots.data() + first, p, dp, stride);
+  kernels<float>().causal_softmax_backward(rows, columns, first + 1 - key, shape.reach(),
+                                           log_sum_exp + first, s.row_dots.data() + first, p, dp,
+                                           stride);
   gemm(kYes, kNo, columns, d, rows, p, stride, doutput, d, 1, s.dvalue.data() + key * d, d);
   gemm(kYes, kNo, columns, d, rows, dp, stride, queries, d, 1, s.dkey.data() + key * d, d);
-  gemm(kNo, kNo, rows, d, columns, dp, stride, keys, d, key == 0 ? 0.0f : 1.0f,
+  gemm(kNo, kNo, rows, d, columns, dp, stride, keys, d, sets ? 0.0f : 1.0f,
        s.dquery.data() + first * d, d);
 }
 
@@ -95,7 +98,8 @@ void backward_head(const AttentionShape& shape, const RopeTable& rope, int64_t s
   load_output_gradient<T>(shape, sequence, out, dout, s);
   for (int64_t key = 0; key < sequence; key += kKeyBlock) {
     for (int64_t first = key; first < sequence; first += kQueryBlock) {
-      backward_tile(d, first, std::min(kQueryBlock, sequence - first), key, log_sum_exp, s);
+      if (shape.first_seen(first) >= key + kKeyBlock) break;
+      backward_tile(shape, first, std::min(kQueryBlock, sequence - first), key, log_sum_exp, s);
     }
   }
   kernels<T>().rotate_store(Rotation::kInverse, sequence, d, rope.cosine(0), rope.sine(0),
@@ -103,25 +107,26 @@ void backward_head(const AttentionShape& shape, const RopeTable& rope, int64_t s
 }
 
 // attend() of attention.h.
-void attend_keys(int64_t rows, int64_t first, int64_t head_size, const float* query,
+void attend_keys(const AttentionShape& shape, int64_t rows, int64_t first, const float* query,
                  const KeyOperand& key, const float* value, float* scores, float* out,
                  float* inverse_sum, float* log_sum_exp) {
   assert(rows <= kQueryBlock);
+  const int64_t head_size = shape.head_size, begin = shape.first_seen(first);
   const Kernels<float>& kernel = kernels<float>();
   float* const sum = inverse_sum;
   float* const largest = log_sum_exp;
   float rescale[kQueryBlock];
   std::fill_n(sum, rows, 0.0f);
   std::fill_n(largest, rows, -std::numeric_limits<float>::infinity());
-  for (int64_t at = 0; at < first + rows; at += kKeyBlock) {
+  for (int64_t at = begin; at < first + rows; at += kKeyBlock) {
     const int64_t columns = std::min(kKeyBlock, first + rows - at), stride = columns + kTilePad;
     gemm(Transpose::kNo, key.transpose, rows, columns, head_size, query, head_size, key.at(at),
          key.stride, 0, scores, stride);
-    kernel.causal_softmax_tile(rows, columns, first + 1 - at, scores, stride, largest, sum,
-                               rescale);
-    if (at > 0) kernel.load_rows(rows, head_size, rescale, out, head_size, out, head_size);
+    kernel.causal_softmax_tile(rows, columns, first + 1 - at, shape.reach(), scores, stride,
+                               largest, sum, rescale);
+    if (at > begin) kernel.load_rows(rows, head_size, rescale, out, head_size, out, head_size);
     gemm(Transpose::kNo, Transpose::kNo, rows, head_size, columns, scores, stride,
-         value + at * head_size, head_size, at == 0 ? 0.0f : 1.0f, out, head_size);
+         value + at * head_size, head_size, at == begin ? 0.0f : 1.0f, out, head_size);
   }
   for (int64_t r = 0; r < rows; ++r) {
     log_sum_exp[r] = largest[r] + std::log(sum[r]);
@@ -133,19 +138,6 @@ void attend_keys(int64_t rows, int64_t first, int64_t head_size, const float* qu
 
 float AttentionShape::score_scale() const {
   return static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_size)));
-}
-
-RopeTable::RopeTable(int64_t positions, int64_t head_size, double theta) : half_(head_size / 2) {
-  cosine_.reserve(static_cast<size_t>(positions * half_));
-  sine_.reserve(static_cast<size_t>(positions * half_));
-  for (int64_t position = 0; position < positions; ++position) {
-    for (int64_t i = 0; i < half_; ++i) {
-      const double frequency = std::pow(theta, -2.0 * static_cast<double>(i) / head_size);
-      const double angle = static_cast<double>(position) * frequency;
-      cosine_.push_back(static_cast<float>(std::cos(angle)));
-      sine_.push_back(static_cast<float>(std::sin(angle)));
-    }
-  }
 }
 
 AttentionScratch::AttentionScratch(int64_t sequence, int64_t head_size)
@@ -173,10 +165,11 @@ size_t AttentionScratch::bytes() const {
   return sum;
 }
 
-void attend(int64_t rows, int64_t first, int64_t head_size, const float* query, const float* key,
-            const float* value, float* scores, float* out, float* inverse_sum, float* log_sum_exp) {
-  attend_keys(rows, first, head_size, query, {key, head_size, Transpose::kYes}, value, scores, out,
-              inverse_sum, log_sum_exp);
+void attend(const AttentionShape& shape, int64_t rows, int64_t first, const float* query,
+            const float* key, const float* value, float* scores, float* out, float* inverse_sum,
+            float* log_sum_exp) {
+  attend_keys(shape, rows, first, query, {key, shape.head_size, Transpose::kYes}, value, scores,
+              out, inverse_sum, log_sum_exp);
 }
 
 template <typename T>
@@ -189,7 +182,7 @@ void attention_forward(const AttentionShape& shape, const RopeTable& rope, int64
     for (int64_t first = 0; first < sequence; first += kQueryBlock) {
       const int64_t rows = std::min(kQueryBlock, sequence - first);
       load_queries<T>(shape, rope, first, rows, qkv + head * d, scratch);
-      attend_keys(rows, first, d, scratch.query.data(),
+      attend_keys(shape, rows, first, scratch.query.data(),
                   {scratch.key_t.data(), scratch.stride, Transpose::kNo}, scratch.value.data(),
                   scratch.scores.data(), scratch.output.data(), scratch.inverse_sum.data(),
                   log_sum_exp + head * sequence + first);

@@ -1,18 +1,20 @@
-// Causal attention with rotary positions and grouped queries, forward and backward, in memory
-// linear in the sequence: a block of query rows goes through the keys up to the diagonal in tiles
-// whose scores stay in the L2 cache, the logarithm of the softmax's denominator is kept, and the
-// backward pass recomputes the probabilities (Dao et al. 2022, arXiv 2205.14135). One call computes
-// one row of the batch and one key/value head with all query heads that share it, on the calling
-// thread; calls are independent of each other.
+// Causal attention with rotary positions and grouped queries, to all earlier positions or to a
+// sliding window of them, forward and backward, in memory linear in the sequence: a block of query
+// rows goes through the keys that it sees in tiles whose scores stay in the L2 cache, the logarithm
+// of the softmax's denominator is kept, and the backward pass recomputes the probabilities (Dao et
+// al. 2022, arXiv 2205.14135). One call computes one row of the batch and one key/value head with
+// all query heads that share it, on the calling thread; calls are independent of each other.
 //
 // Shape suffixes: T positions, H query heads, G key/value heads, D head size.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <vector>
+#include <limits>
 
 #include "thinwire/base/bf16.h"
 #include "thinwire/base/block_sizes.h"
+#include "thinwire/tensor/kernels/rope.h"
 #include "thinwire/tensor/storage/aligned_buffer.h"
 
 namespace thinwire::tensor {
@@ -21,26 +23,20 @@ struct AttentionShape {
   int64_t heads = 0;
   int64_t kv_heads = 0;   // divides heads
   int64_t head_size = 0;  // even
+  int64_t window = 0;     // a position sees itself and window - 1 before it; 0: all before it
 
   // 1 / sqrt(head_size), the factor for the queries.
   float score_scale() const;
   int64_t group() const { return heads / kv_heads; }
   int64_t width() const { return heads * head_size; }
+  // Positions that a position sees at most, as the kernels take it.
+  int64_t reach() const { return window == 0 ? std::numeric_limits<int64_t>::max() : window; }
+  // The first position that `position` sees.
+  int64_t first_seen(int64_t position) const {
+    return window == 0 ? 0 : std::max<int64_t>(0, position - window + 1);
+  }
   // Width of a token's queries, keys and values together.
   int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_size; }
-};
-
-// Cosines and sines of position * theta^(-2i / head_size), for [positions, head_size / 2].
-class RopeTable {
- public:
-  RopeTable(int64_t positions, int64_t head_size, double theta);
-  const float* cosine(int64_t position) const { return cosine_.data() + position * half_; }
-  const float* sine(int64_t position) const { return sine_.data() + position * half_; }
-  size_t bytes() const { return (cosine_.size() + sine_.size()) * sizeof(float); }
-
- private:
-  int64_t half_;
-  std::vector<float> cosine_, sine_;
 };
 
 // Padding of rows in scratch memory, so that elements of one column do not map to the same few sets
@@ -78,9 +74,10 @@ void attention_backward(const AttentionShape& shape, const RopeTable& rope, int6
 
 // The inner part, for callers that cache rotated keys: `rows` <= kQueryBlock queries (rotated,
 // scaled by 1/sqrt(head_size)), the first of them at position `first`, against the keys and values
-// of positions [0, first + rows). out [rows, D] is not yet multiplied by inverse_sum; scores has
+// [positions, D] of what they see. out [rows, D] is not yet multiplied by inverse_sum; scores has
 // room for a tile (AttentionScratch).
-void attend(int64_t rows, int64_t first, int64_t head_size, const float* query, const float* key,
-            const float* value, float* scores, float* out, float* inverse_sum, float* log_sum_exp);
+void attend(const AttentionShape& shape, int64_t rows, int64_t first, const float* query,
+            const float* key, const float* value, float* scores, float* out, float* inverse_sum,
+            float* log_sum_exp);
 
 }  // namespace thinwire::tensor

@@ -13,13 +13,11 @@
 #define HWY_TARGET_INCLUDE "thinwire/tensor/kernels/kernels.cpp"
 #include <hwy/foreach_target.h>
 
+#include "thinwire/tensor/kernels/norm_groups-inl.h"
 #include "thinwire/tensor/kernels/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace thinwire::tensor::HWY_NAMESPACE {
-
-using D = hn::ScalableTag<float>;
-using V = hn::Vec<D>;
 
 template <typename T>
 void add_rmsnorm(int64_t rows, int64_t width, const float* x, const T* delta, const float* weight,
@@ -207,34 +205,50 @@ HWY_INLINE float exp_row(const float* row, size_t n, float shift, T* out) {
   return hn::GetLane(hn::SumOfLanes(d, sum));
 }
 
-void causal_softmax_tile(int64_t rows, int64_t columns, int64_t visible, float* scores,
-                         int64_t stride, float* max, float* sum, float* rescale) {
+// The columns [begin, end) that row r of a tile sees.
+struct Seen {
+  Seen(int64_t columns, int64_t visible, int64_t reach, int64_t r)
+      : begin(std::clamp(visible + r - reach, int64_t{0}, columns)),
+        end(std::clamp(visible + r, begin, columns)) {}
+  size_t count() const { return static_cast<size_t>(end - begin); }
+  void clear_others(float* row, int64_t columns) const {
+    std::fill(row, row + begin, 0.0f);
+    std::fill(row + end, row + columns, 0.0f);
+  }
+  int64_t begin, end;
+};
+
+void causal_softmax_tile(int64_t rows, int64_t columns, int64_t visible, int64_t reach,
+                         float* scores, int64_t stride, float* max, float* sum, float* rescale) {
   for (int64_t r = 0; r < rows; ++r, scores += stride) {
-    const int64_t seen = std::clamp(visible + r, int64_t{0}, columns);
-    const float largest = std::max(max[r], row_max(scores, static_cast<size_t>(seen)));
+    const Seen seen(columns, visible, reach, r);
+    float* const first = scores + seen.begin;
+    const float largest = std::max(max[r], row_max(first, seen.count()));
     rescale[r] = std::exp(max[r] - largest);
-    sum[r] = sum[r] * rescale[r] + exp_row(scores, static_cast<size_t>(seen), largest, scores);
+    sum[r] = sum[r] * rescale[r] + exp_row(first, seen.count(), largest, first);
     max[r] = largest;
-    std::fill(scores + seen, scores + columns, 0.0f);
+    seen.clear_others(scores, columns);
   }
 }
 
-void causal_softmax_backward(int64_t rows, int64_t columns, int64_t visible,
+void causal_softmax_backward(int64_t rows, int64_t columns, int64_t visible, int64_t reach,
                              const float* log_sum_exp, const float* correction, float* scores,
                              float* dprobability, int64_t stride) {
   const D d;
   for (int64_t r = 0; r < rows; ++r, scores += stride, dprobability += stride) {
-    const int64_t seen = std::min(columns, visible + r);
+    const Seen seen(columns, visible, reach, r);
+    float* const score = scores + seen.begin;
+    float* const gradient = dprobability + seen.begin;
     const V shift = hn::Set(d, log_sum_exp[r]);
     const V mean = hn::Set(d, correction[r]);
-    for_vectors(d, static_cast<size_t>(seen), [&](size_t i, auto lanes) HWY_ATTR {
-      const V p = exp_normal(d, hn::Sub(lanes.load(d, scores + i), shift));
-      lanes.store(p, d, scores + i);
-      const V dp = lanes.load(d, dprobability + i);
-      lanes.store(hn::Mul(p, hn::Sub(dp, mean)), d, dprobability + i);
+    for_vectors(d, seen.count(), [&](size_t i, auto lanes) HWY_ATTR {
+      const V p = exp_normal(d, hn::Sub(lanes.load(d, score + i), shift));
+      lanes.store(p, d, score + i);
+      const V dp = lanes.load(d, gradient + i);
+      lanes.store(hn::Mul(p, hn::Sub(dp, mean)), d, gradient + i);
     });
-    std::fill(scores + seen, scores + columns, 0.0f);
-    std::fill(dprobability + seen, dprobability + columns, 0.0f);
+    seen.clear_others(scores, columns);
+    seen.clear_others(dprobability, columns);
   }
 }
 
@@ -310,6 +324,11 @@ template <typename T>
 Kernels<T> table() {
   return {add_rmsnorm<T>,
           rmsnorm_backward<T>,
+          norm_groups<T>,
+          norm_groups_backward<T>,
+          add_bias<T>,
+          add_rows<T>,
+          add_delta<T>,
           swiglu<T>,
           swiglu_backward<T>,
           rotate<T, float>,

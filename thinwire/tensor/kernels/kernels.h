@@ -14,6 +14,14 @@ namespace thinwire::tensor {
 
 enum class Rotation : uint8_t { kForward, kInverse };
 
+// What norm_groups() norms.
+struct NormGroups {
+  int64_t rows, groups, width;  // of a group
+  int64_t stride;               // between rows of x, dout and dx
+  int64_t raw_stride;           // between rows of raw
+  int64_t rstd_stride;          // between rows of rstd
+};
+
 // The kernels compiled for one instruction set.
 template <typename T>
 struct Kernels {
@@ -31,6 +39,26 @@ struct Kernels {
   void (*rmsnorm_backward)(int64_t rows, int64_t width, const float* x_RW, const float* rstd_R,
                            const float* weight_W, const T* dout_RW, float* dx_RW, T* dx_copy_RW,
                            float* dweight_W, T* out_RW);
+
+  // RMSNorm of groups of columns: each of the `groups` parts of a row of x, `width` wide and one
+  // after the other, is normed by itself with the same weight. Rows of x and of raw are the strides
+  // apart; raw receives x as it was, x becomes the norm, and rstd holds 1 / rms, `groups` a row,
+  // its rows rstd_stride apart.
+  void (*norm_groups)(const NormGroups& shape, const float* weight_W, float eps, T* x, T* raw,
+                      float* rstd);
+
+  // Backward pass of norm_groups: dx = rstd * (weight * dout - raw * rstd^2 * mean(dout * weight *
+  // raw)) for each group, with dout and dx laid out as x; dx may be dout. dweight_W is added to.
+  void (*norm_groups_backward)(const NormGroups& shape, const T* raw, const float* rstd,
+                               const float* weight_W, const T* dout, T* dx, float* dweight_W);
+
+  // x += bias in every row, rows `stride` apart.
+  void (*add_bias)(int64_t rows, int64_t width, const float* bias_W, T* x, int64_t stride);
+  // sum += the rows of x, one after the other.
+  void (*add_rows)(int64_t rows, int64_t width, const T* x, int64_t stride, float* sum_W);
+
+  // sum = x + delta (null: x), and the same rounded to T. sum may be x.
+  void (*add_delta)(int64_t count, const float* x, const T* delta, float* sum, T* rounded);
 
   // SwiGLU (Shazeer 2020, arXiv 2002.05202): out = silu(gate) * up. A row of gate_up holds `width`
   // gates, then `width` ups.
@@ -63,18 +91,19 @@ struct Kernels {
 
   // One tile of a causal softmax of attention scores, in place, for rows whose columns come tile by
   // tile (Milakov and Gimelshein 2018, arXiv 1805.02867). Row r may see the first `visible + r`
-  // columns (none if that is not positive); they become exp(score - max), and the columns after
-  // them up to `columns` become 0. max and sum are the row's greatest score and sum of exp(score -
-  // max) so far, initially -infinity and 0; every row sees something in its first tile. rescale is
-  // the factor by which earlier tiles' results must be multiplied.
-  void (*causal_softmax_tile)(int64_t rows, int64_t columns, int64_t visible, float* scores,
-                              int64_t stride, float* max_R, float* sum_R, float* rescale_R);
+  // columns (none if that is not positive), and of those only the last `reach`; they become
+  // exp(score - max), and the other columns become 0. max and sum are the row's greatest score and
+  // sum of exp(score - max) so far, initially -infinity and 0; every row sees something in its
+  // first tile. rescale is the factor by which earlier tiles' results must be multiplied.
+  void (*causal_softmax_tile)(int64_t rows, int64_t columns, int64_t visible, int64_t reach,
+                              float* scores, int64_t stride, float* max_R, float* sum_R,
+                              float* rescale_R);
 
   // Backward pass of one tile of the softmax: scores become the probabilities p = exp(score -
   // log_sum_exp), where log_sum_exp is the final max plus the logarithm of the final sum, and
   // dprobability becomes the gradient of the scores, p * (dprobability - correction); both are 0
   // beyond what a row may see. correction is the row's sum of p * dprobability.
-  void (*causal_softmax_backward)(int64_t rows, int64_t columns, int64_t visible,
+  void (*causal_softmax_backward)(int64_t rows, int64_t columns, int64_t visible, int64_t reach,
                                   const float* log_sum_exp_R, const float* correction_R,
                                   float* scores, float* dprobability, int64_t stride);
 

@@ -33,6 +33,8 @@ void launch(const DevicePlace& device, ThreadPool& threads, const Kernel& kernel
   DO(Embed)                                          \
   DO(AddRmsNorm<float>) DO(AddRmsNorm<Bf16>)         \
   DO(RmsNormBackward<float>) DO(RmsNormBackward<Bf16>) \
+  DO(NormGroupsForward<float>) DO(NormGroupsForward<Bf16>) \
+  DO(NormGroupsBackward<float>) DO(NormGroupsBackward<Bf16>) \
   DO(Rotate<float>) DO(Rotate<Bf16>)                 \
   DO(SwiGlu<float>) DO(SwiGlu<Bf16>)                 \
   DO(SwiGluBackward<float>) DO(SwiGluBackward<Bf16>) \

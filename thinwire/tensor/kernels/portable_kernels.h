@@ -122,6 +122,76 @@ struct RmsNormBackward {
   }
 };
 
+// Kernels::norm_groups of kernels.h; rows of x, raw and rstd are the strides apart.
+template <typename T>
+struct NormGroupsForward {
+  int64_t groups, width;
+  int64_t stride, raw_stride, rstd_stride;
+  float eps;
+  const float* weight_W;
+  T* x;
+  T* raw;
+  float* rstd;
+
+  template <typename Lanes>
+  THINWIRE_DEVICE void operator()(Lanes& lanes, int64_t row) const {
+    for (int64_t group = 0; group < groups; ++group) {
+      T* const to = x + row * stride + group * width;
+      T* const kept = raw + row * raw_stride + group * width;
+      float square = 0;
+      for (int64_t i = lanes.index(); i < width; i += lanes.count()) {
+        const float value = widen(to[i]);
+        kept[i] = to[i];
+        square += value * value;
+      }
+      const float mean = lanes.sum(square) / static_cast<float>(width);
+      const float inverse = 1.0f / std::sqrt(mean + eps);
+      if (lanes.index() == 0) rstd[row * rstd_stride + group] = inverse;
+      for (int64_t i = lanes.index(); i < width; i += lanes.count()) {
+        store(widen(kept[i]) * inverse * weight_W[i], to[i]);
+      }
+    }
+  }
+};
+
+// Kernels::norm_groups_backward of kernels.h, called once per block as RmsNormBackward is.
+template <typename T>
+struct NormGroupsBackward {
+  int64_t rows;
+  int64_t blocks;  // at most `rows`
+  int64_t groups, width;
+  int64_t stride, raw_stride, rstd_stride;
+  const T* raw;
+  const float* rstd;
+  const float* weight_W;
+  const T* dout;
+  T* dx;
+  float* dweight_BW;
+
+  template <typename Lanes>
+  THINWIRE_DEVICE void operator()(Lanes& lanes, int64_t block) const {
+    for (int64_t row = block; row < rows; row += blocks) {
+      for (int64_t group = 0; group < groups; ++group) {
+        const T* const x = raw + row * raw_stride + group * width;
+        const int64_t first = row * stride + group * width;
+        float dot = 0;
+        for (int64_t i = lanes.index(); i < width; i += lanes.count()) {
+          dot += widen(dout[first + i]) * weight_W[i] * widen(x[i]);
+        }
+        const float inverse = rstd[row * rstd_stride + group];
+        const float along = lanes.sum(dot) / static_cast<float>(width) * inverse * inverse;
+        const bool begins = row == block && group == 0;
+        for (int64_t i = lanes.index(); i < width; i += lanes.count()) {
+          const float value = widen(x[i]), gradient = widen(dout[first + i]);
+          store(inverse * (weight_W[i] * gradient - value * along), dx[first + i]);
+          float& dweight = dweight_BW[block * width + i];
+          dweight = (begins ? 0.0f : dweight) + gradient * value * inverse;
+        }
+      }
+    }
+  }
+};
+
 // Rotary positions (Kernels::rotate_* of kernels.h) for the first `heads` heads of each row, in
 // place. Row r is at position r modulo `sequence`; direction -1 is the inverse.
 template <typename T>

@@ -75,14 +75,15 @@ Matrix attention(const AttentionShape& shape, double theta, int64_t sequence, co
       const auto query = rotated(&qkv[t * width + head * d], d, t, theta);
       std::vector<double> weights;
       double total = 0;
-      for (int64_t s = 0; s <= t; ++s) {
+      for (int64_t s = shape.first_seen(t); s <= t; ++s) {
         weights.push_back(std::exp(dot(query.data(), keys[s].data(), d) / std::sqrt(1.0 * d)));
         total += weights.back();
       }
-      for (int64_t s = 0; s <= t; ++s) {
+      const int64_t first = shape.first_seen(t);
+      for (int64_t s = first; s <= t; ++s) {
         for (int64_t i = 0; i < d; ++i) {
           out[t * shape.width() + head * d + i] +=
-              weights[s] / total * qkv[s * width + value_column + i];
+              weights[s - first] / total * qkv[s * width + value_column + i];
         }
       }
     }

@@ -1,0 +1,36 @@
+// How rotary position embeddings reach beyond the positions of their training: the names and
+// factors of Hugging Face's rope_scaling, of which wavelengths follow (tensor/kernels/rope.h).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace thinwire {
+
+enum class RopeScaling : uint8_t { kNone, kLinear, kDynamic, kLlama3, kYarn };
+
+inline std::span<const std::string_view> names_of(RopeScaling) {
+  static constexpr std::array<std::string_view, 5> kNames = {"none", "linear", "dynamic", "llama3",
+                                                             "yarn"};
+  return kNames;
+}
+
+// Each scaling reads `scaling`, `factor` and those fields that are marked with its name.
+struct RopeSpec {
+  double theta = 10000;  // base of the wavelengths
+  RopeScaling scaling = RopeScaling::kNone;
+  double factor = 1;            // by which contexts become longer, >= 1
+  int64_t context = 0;          // positions before scaling (dynamic, llama3, yarn)
+  double low_frequency = 1;     // wavelengths above context / this are scaled fully (llama3)
+  double high_frequency = 4;    // wavelengths below context / this are not scaled (llama3)
+  double beta_fast = 32;        // pairs that turn more often than this in a context are not scaled,
+  double beta_slow = 1;         // those that turn less often than this are scaled fully (yarn)
+  bool truncate = true;         // round the bounds that follow from both to whole pairs (yarn)
+  double attention_factor = 0;  // of queries and keys each; 0: 0.1 ln(factor) + 1 (yarn)
+
+  bool operator==(const RopeSpec&) const = default;
+};
+
+}  // namespace thinwire
