@@ -1,0 +1,76 @@
+import gzip
+import json
+import subprocess
+import sys
+import unittest
+from datetime import date
+
+from tool_case import TOOLS, ToolCase
+
+try:
+    import pyarrow
+    from pyarrow import parquet
+except ImportError as error:
+    ABSENT = f"not installed: {error.name} (requirements-test.txt lists what this test needs)"
+else:
+    ABSENT = None
+
+
+@unittest.skipIf(ABSENT, ABSENT)
+class ParquetToJsonl(ToolCase):
+    def write_table(self, name, **columns):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        parquet.write_table(pyarrow.table(columns), path)
+        return path
+
+    def convert(self, *arguments, out="out.jsonl"):
+        command = [sys.executable, TOOLS / "parquet_to_jsonl.py", *arguments, "--out", self.root / out]
+        return subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
+
+    def rows(self, name="out.jsonl"):
+        return [json.loads(line) for line in (self.root / name).read_text().splitlines()]
+
+    def assert_refused(self, message, *arguments, **options):
+        done = self.convert(*arguments, **options)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertTrue(done.stderr.startswith("parquet_to_jsonl"), done.stderr)
+        self.assertIn(message, done.stderr)
+        self.assertEqual([path.name for path in self.root.iterdir() if "out" in path.name], [])
+
+    def test_every_row_is_a_line_whatever_the_batches(self):
+        texts = [f"text {i}\nof zwölf" for i in range(3000)]
+        path = self.write_table("a.parquet", text=texts, n=list(range(3000)))
+        done = self.convert(path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.rows(), [{"text": text, "n": i} for i, text in enumerate(texts)])
+
+    def test_chosen_columns_of_a_folder_renamed_and_compressed(self):
+        self.write_table("in/b.parquet", content=["two"], other=[b"\x00"])
+        self.write_table("in/a.parquet", content=["one"], other=[b"\x00"])
+        done = self.convert(self.root / "in", "--columns", "content", "--rename", "content=text", out="out.jsonl.gz")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = gzip.open(self.root / "out.jsonl.gz", "rt").read().splitlines()
+        self.assertEqual([json.loads(line) for line in lines], [{"text": "one"}, {"text": "two"}])
+
+    def test_lists_records_and_dates(self):
+        self.write_table("a.parquet", c=[{"label": ["A", "B"]}], day=[date(2024, 2, 3)], none=[None])
+        self.convert(self.root / "a.parquet")
+        self.assertEqual(self.rows(), [{"c": {"label": ["A", "B"]}, "day": "2024-02-03", "none": None}])
+
+    def test_wrong_input_is_named_and_leaves_nothing(self):
+        path = self.write_table("a.parquet", text=["x"] * 5000, raw=[b"\x01"] * 5000)
+        self.assert_refused("has no column label; it has text, raw", path, "--columns", "label")
+        self.assert_refused("bytes, which JSON lacks", path)
+        self.assert_refused("--rename must be OLD=NEW", path, "--rename", "text")
+        self.assert_refused("two columns one name", path, "--rename", "raw=text")
+        self.assert_refused("there is no file or folder", self.root / "none.parquet")
+        self.assert_refused("must end in .jsonl", path, out="out.txt")
+        path.write_bytes(path.read_bytes()[:-20])
+        self.assert_refused("a.parquet", path)
+        (self.root / "empty").mkdir()
+        self.assert_refused("holds no file ending in .parquet", self.root / "empty")
+
+
+if __name__ == "__main__":
+    unittest.main()
