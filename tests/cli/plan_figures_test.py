@@ -52,10 +52,10 @@ class PlanFigures(PlanCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("--step-seconds, or a recipe and --flops, must be given", done.stderr)
 
-    def run_folder(self, method, params, loss, every=1):
-        folder = self.folder / f"{method}-{params}-{every}"
+    def run_folder(self, method, params, loss, every=1, fields=(), steps=10):
+        folder = self.folder / "-".join(map(str, [method, params, every, steps, *fields]))
         folder.mkdir()
-        fields = [f"sync.method={method}", f"distro.local_steps={every}"]
+        fields = [f"sync.method={method}", f"distro.local_steps={every}", *fields]
         if every > 1:
             fields.append("distro.client=stateless")
         recipe = subprocess.run([BINARY, "recipe", *fields], capture_output=True, text=True)
@@ -65,7 +65,7 @@ class PlanFigures(PlanCase):
                    "bytes_sent_per_worker_step", "bytes_received_per_worker_step",
                    "seconds_over_links", "link_down_bit_s", "link_up_bit_s", "tokens_per_second")
         summary = dict.fromkeys(numbers, 1.0)
-        summary.update(name="run", method=method, workers=1, steps=10, tokens=10, params=params,
+        summary.update(name="run", method=method, workers=1, steps=steps, tokens=10, params=params,
                        params_non_embedding=params, train_loss=loss, peak_memory_bytes=1,
                        val_loss={"validation": loss}, digest="0" * 16)
         (folder / "summary.json").write_text(json.dumps(summary))
@@ -96,6 +96,47 @@ class PlanFigures(PlanCase):
         self.assertEqual(own["methods"][0]["loss_basis"], "own runs")
         loss = self.plan_json("loss", "--parameters", "3G", "--constants", file)
         self.assertAlmostEqual(loss["loss_all_reduce"], law(3e9), places=5)
+
+    def test_coverage_fits_the_gaps_to_all_reduce(self):
+        def gap(coverage):
+            return 0.8 * coverage ** -0.5
+        all_reduce = {500: 3.2, 2000: 3.0, 8000: 2.9}
+        def run(steps, k, loss, lr=1e-3):
+            fields = (f"train.steps={steps}", f"distro.k={k}", f"optim.lr={lr}", "model.vocab=512")
+            return self.run_folder("distro" if k else "allreduce", 1000, loss, 1,
+                                   fields if k else (fields[0], *fields[2:]), steps)
+        runs = [run(steps, 0, loss) for steps, loss in all_reduce.items()]
+        runs.append(run(2000, 0, 3.3, lr=1e-2))
+        for steps, k in ((500, 32), (2000, 8), (2000, 128)):
+            runs.append(run(steps, k, all_reduce[steps] + gap(steps * k / 4096)))
+        runs.append(run(2000, 8, 4.5, lr=1e-2))
+        held_out = run(8000, 128, all_reduce[8000] + gap(250))
+        plot = self.folder / "coverage.png"
+        result = self.plan_json("coverage", *runs, "--hold-out", held_out, "--plot", plot)
+        # Tiles that are not full keep a rounded share of k.
+        self.assertAlmostEqual(result["exponent"], -0.5, delta=0.03)
+        self.assertAlmostEqual(result["scale"], 0.8, delta=0.05)
+        self.assertEqual([run["fitted"] for run in result["runs"]], [True] * 3 + [False] * 2)
+        last = result["runs"][-1]
+        self.assertTrue(last["held_out"])
+        self.assertAlmostEqual(last["predicted"], last["gap"], delta=0.01)
+        self.assertTrue(2000 < last["all_reduce_steps"] < 8000)
+        self.assertGreater(plot.stat().st_size, 5000)
+        text = self.plan("coverage", *runs, "--hold-out", held_out).stdout
+        self.assertIn("held out", text)
+        self.assertIn("another is better", text)
+
+    def test_coverage_names_what_is_missing(self):
+        vocabulary = ("model.vocab=512",)
+        distro = self.run_folder("distro", 1000, 4.0, fields=vocabulary)
+        done = self.plan("coverage", distro)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("none of the runs by all-reduce has its model, text", done.stderr)
+        all_reduce = self.run_folder("allreduce", 1000, 3.0, fields=vocabulary)
+        done = self.plan("coverage", distro, all_reduce)
+        self.assertIn("a law of coverage needs 3 runs by distro", done.stderr)
+        done = self.plan("coverage", self.run_folder("diloco", 1000, 3.0))
+        self.assertIn("compares runs by allreduce and distro, got one by diloco", done.stderr)
 
     def test_fit_names_what_is_missing(self):
         run = self.run_folder("allreduce", 1000, 4.0)

@@ -11,6 +11,7 @@ void add_plan(CLI::App& app) {
   auto* command = add_command(app, "plan", "Predicts what runs cost, before they start");
   command->require_subcommand(0, 1);
   add_plan_methods(*command);
+  add_plan_coverage(*command);
   add_plan_distro(*command);
   add_plan_efficiency(*command);
   add_plan_fit(*command);

@@ -11,6 +11,7 @@ namespace thinwire::cli {
 
 // `thinwire plan` without a subcommand.
 void add_plan_methods(CLI::App& plan);
+void add_plan_coverage(CLI::App& plan);
 void add_plan_distro(CLI::App& plan);
 void add_plan_efficiency(CLI::App& plan);
 void add_plan_fit(CLI::App& plan);

@@ -11,12 +11,11 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
 #include "thinwire/cli/command.h"
-#include "thinwire/cli/options.h"
 #include "thinwire/cli/plan.h"
+#include "thinwire/cli/plan_runs.h"
 #include "thinwire/events/plot.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/plan/fit.h"
-#include "thinwire/report/compare.h"
 #include "thinwire/report/table.h"
 
 namespace thinwire::cli {
@@ -26,9 +25,7 @@ constexpr int kCurvePoints = 60;
 constexpr double kMillion = 1e6;
 
 struct Arguments {
-  std::vector<std::string> runs;
-  std::vector<std::string> held_out;
-  std::string set = "validation";
+  PlanRuns runs;
   std::string save;
   PlanOutput output;
 };
@@ -47,18 +44,11 @@ struct Fit {
 };
 
 Run load_run(const std::string& folder, const std::string& set) {
-  const report::FinishedRun run = report::load_finished_run(folder);
-  const events::Summary& summary = run.summary;
-  const auto loss = summary.val_loss.find(set);
-  if (loss == summary.val_loss.end()) {
-    throw UsageError(fmt::format("{} has no validation set '{}'; it has {}", folder, set,
-                                 fmt::join(report::validation_sets({&run, 1}), ", ")));
-  }
-  const config::Recipe recipe = method::load_recipe(run.folder / "recipe.toml", {});
+  const PlanRun run = load_plan_run(folder, set);
   return {folder,
-          recipe.sync.method,  // by its present name, which an old summary may lack
-          {static_cast<double>(summary.params_non_embedding),
-           static_cast<double>(method::rounds_of(recipe).every), loss->second}};
+          run.recipe.sync.method,  // by its present name, which an old summary may lack
+          {static_cast<double>(run.run.summary.params_non_embedding),
+           static_cast<double>(method::rounds_of(run.recipe).every), run.loss}};
 }
 
 std::map<std::string, std::vector<Run>> by_method(const std::vector<std::string>& folders,
@@ -72,9 +62,9 @@ std::map<std::string, std::vector<Run>> by_method(const std::vector<std::string>
 }
 
 std::vector<Fit> fit_runs(const Arguments& arguments) {
-  auto held_out = by_method(arguments.held_out, arguments.set);
+  auto held_out = by_method(arguments.runs.held_out, arguments.runs.set);
   std::vector<Fit> fits;
-  for (auto& [method, runs] : by_method(arguments.runs, arguments.set)) {
+  for (auto& [method, runs] : by_method(arguments.runs.runs, arguments.runs.set)) {
     std::vector<plan::LossPoint> points;
     for (const Run& run : runs) points.push_back(run.point);
     fits.push_back({plan::fit_law(method, points), std::move(runs), {}});
@@ -230,13 +220,7 @@ void add_plan_fit(CLI::App& plan) {
   auto* command =
       add_command(plan, "fit", "Fits scaling laws to finished runs, one law for each method");
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("runs", arguments->runs, "Run folders")->required()->check(refuse_empty);
-  command
-      ->add_option("--hold-out", arguments->held_out,
-                   "Run to predict instead of fitting it; may be repeated")
-      ->check(refuse_empty);
-  command->add_option("--set", arguments->set, "Validation set whose loss to use")
-      ->capture_default_str();
+  add_plan_runs(*command, arguments->runs);
   command->add_option("--save", arguments->save,
                       "Write the laws to this file, for --constants of other predictions");
   add_output(*command, arguments->output, "runs and laws");
