@@ -5,6 +5,7 @@
 
 #include "thinwire/config/absence.h"
 #include "thinwire/method/registry.h"
+#include "thinwire/method/relora.h"
 #include "thinwire/schedule/learning_rate.h"
 #include "thinwire/schedule/row_shares.h"
 
@@ -57,7 +58,8 @@ Round open_round(const config::Recipe& recipe, uint64_t run, int members, int64_
   round.number = static_cast<uint64_t>(rounds.number(step));
   round.step = static_cast<uint64_t>(step);
   const auto rate = [&](int64_t at) {
-    return schedule::learning_rate(recipe.schedule, recipe.optim.lr, recipe.train.steps, at);
+    return schedule::learning_rate(recipe.schedule, recipe.optim.lr, recipe.train.steps, at) *
+           method::rewarm_factor(recipe, at);
   };
   round.learning_rate = static_cast<float>(rate(step));
   double sum = 0;
