@@ -6,7 +6,9 @@
 #include <optional>
 #include <vector>
 
+#include "thinwire/model/adapter_products.h"
 #include "thinwire/model/ops.h"
+#include "thinwire/model/weights.h"
 #include "thinwire/tensor/kernels/cross_entropy.h"
 #include "thinwire/tensor/storage/aligned_buffer.h"
 
@@ -50,21 +52,23 @@ class CpuOps : public Ops {
   double loss() override { return loss_; }
 
   void refresh() override;
+  void refresh_frozen() override;
   PassTimes times() const override { return times_; }
   size_t bytes() const override;
 
  protected:
   // Passes over rows run on `row_threads` (null: on the calling thread), in training and in
   // decoding.
-  CpuOps(const tensor::Arena& params, ThreadPool& threads, ThreadPool* row_threads,
-         int64_t max_tokens, int64_t positions);
+  CpuOps(const tensor::Arena& params, const tensor::Arena* frozen, ThreadPool& threads,
+         ThreadPool* row_threads, int64_t max_tokens, int64_t positions);
 
   void begin_tokens(const int32_t* inputs, int64_t rows, int64_t sequence);
   float* floats(Slot slot) { return static_cast<float*>(slots_[slot].data()); }
   T* operands(Slot slot) { return static_cast<T*>(slots_[slot].data()); }
   int64_t width(Slot slot) const { return slots_[slot].width; }
-  const float* parameters() const { return params_.all().data(); }
-  const T* weights() const;
+  // A parameter in fp32, and all parameters as operands.
+  const float* parameter(int64_t offset) const;
+  Weights<T> weights() const;
 
   ThreadPool& threads_;
   std::optional<tensor::RopeTable> rope_;
@@ -95,9 +99,11 @@ class CpuOps : public Ops {
   int64_t vocabulary_ = 0;
   float norm_eps_ = 0;
   const tensor::Arena& params_;
+  const tensor::Arena* const frozen_;
   ThreadPool* const row_threads_;
   std::vector<Values> slots_;
-  std::unique_ptr<Copy> copy_;
+  std::unique_ptr<Copy> copy_, frozen_copy_;
+  std::unique_ptr<AdapterProducts<T>> adapters_;  // null if there are none
   std::unique_ptr<tensor::LinearCrossEntropy<T>> head_;
   tensor::AlignedBuffer<float> dnorm_;  // a norm weight's gradient for each thread
   const int32_t* inputs_ = nullptr;     // of the current batch

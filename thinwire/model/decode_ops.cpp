@@ -10,7 +10,7 @@ using tensor::kernels;
 
 // Passes over a few rows run on the calling thread: waking others would take longer.
 DecodeOps::DecodeOps(const DecoderParts& parts)
-    : CpuOps(parts.params, parts.threads, nullptr, kChunk, parts.context),
+    : CpuOps(parts.params, nullptr, parts.threads, nullptr, kChunk, parts.context),
       context_(parts.context) {}
 
 void DecodeOps::plan_attention(int64_t layers, const tensor::AttentionShape& shape, double theta) {
@@ -78,7 +78,7 @@ void DecodeOps::attend(Cache& cache, const tensor::AttentionShape& shape,
 void DecodeOps::logits(Slot x, int64_t row, int64_t weight, std::span<float> out) {
   const int64_t c = width(x), vocabulary = static_cast<int64_t>(out.size());
   tensor::gemm(threads_, tensor::Transpose::kNo, tensor::Transpose::kYes, 1, vocabulary, c,
-               static_cast<const float*>(floats(x)) + row * c, c, parameters() + weight, c, 0.0f,
+               static_cast<const float*>(floats(x)) + row * c, c, parameter(weight), c, 0.0f,
                out.data(), vocabulary);
 }
 
