@@ -21,6 +21,7 @@
 #include "thinwire/tensor/storage/arena.h"
 #include "thinwire/train/gradients.h"
 #include "thinwire/train/initial_parameters.h"
+#include "thinwire/train/relora.h"
 #include "thinwire/train/round_source.h"
 #include "thinwire/train/run_sink.h"
 #include "thinwire/transport/communicator.h"
@@ -52,6 +53,7 @@ struct RunContext {
   std::set<std::string> evaluated;  // evaluations after first_step that are already recorded
   checkpoint::BestLoss best;        // of the recorded evaluations of eval.watch
   MakeRounds make_rounds = recipe_rounds;
+  std::shared_ptr<const FrozenWeights> frozen = {};  // null: all tensors are trained
 };
 
 struct RunEnd {
@@ -99,6 +101,8 @@ class Worker {
   void require_finite_state(int64_t completed);
   // Does nothing if it has already been written, or if nothing has been trained yet.
   void write_checkpoint(int64_t completed);
+  // The frozen tensors that the model computes with, if there are any.
+  const tensor::Arena* frozen() const;
   void restore();
   checkpoint::WorkerState state(int64_t completed);
 
@@ -109,6 +113,7 @@ class Worker {
   ThreadPool threads_;
   PermitHold permits_;
   tensor::Arena params_;
+  const std::unique_ptr<Relora> relora_;  // null unless the recipe says so
   StepGradients gradients_;
   std::unique_ptr<model::Model> model_;
   std::unique_ptr<sync::Strategy> strategy_;
