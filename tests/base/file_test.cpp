@@ -2,13 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <fstream>
 
 #include "tests/errors.h"
+#include "tests/file_size_limit.h"
 #include "thinwire/base/error.h"
 
 namespace thinwire {
@@ -39,26 +38,6 @@ class Files : public testing::Test {
   }
 
   fs::path folder_;
-};
-
-// Makes writing beyond `bytes` of any file fail for as long as it lives, as a full disk would.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit small = {bytes, before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &small);
-  }
-  ~FileSizeLimit() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
-  FileSizeLimit(const FileSizeLimit&) = delete;
-  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
-
- private:
-  rlimit before_{};
-  void (*handler_)(int);
 };
 
 TEST_F(Files, WriteAppearsWholeAndAlone) {
@@ -100,7 +79,7 @@ TEST_F(Files, AFullDiskLeavesTheOldFileAndNoRest) {
   const std::string large(3'000'000, 'x');
   std::string error;
   {
-    const FileSizeLimit limit(1'500'000);
+    const tests::FileSizeLimit limit(1'500'000);
     error = error_of([&] { write_file(folder_ / "a", large); });
   }
   EXPECT_THAT(error, HasSubstr("cannot write " + (folder_ / "a.partial").string()));

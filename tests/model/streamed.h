@@ -18,7 +18,8 @@ namespace thinwire::model {
 // Weights become NaN as soon as their gradient is handed over, yet the loss and all gradients have
 // the bits that they have when taken whole; each tensor comes once, with its group, in the groups'
 // order. The weights are lost.
-inline void expect_streamed_gradients_are_the_whole_ones(TinyModel& tiny, Model& model,
+template <typename Tiny>  // TinyModel, or with the same members
+inline void expect_streamed_gradients_are_the_whole_ones(Tiny& tiny, Model& model,
                                                          std::span<const int32_t> tokens,
                                                          int64_t rows) {
   const double loss =

@@ -166,16 +166,17 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
 
   const auto specs = method::tensors_of(recipe);
   const tensor::Layout layout(specs);
-  tensor::Arena params(layout);
-  train::set_initial_parameters(recipe, nullptr, params);
+  const train::StartingWeights weights = train::starting_weights(recipe, nullptr, layout);
+  tensor::Arena& params = *weights.trained;
   SpeedResult result = before_steps(recipe, precision, specs);
 
   train::StepGradients gradients(train.update, layout);
   ThreadPool threads(static_cast<int>(train.threads));
   PermitHold permits(nullptr, threads.size());
   const auto communicators = transport::make_local_communicators(1);
-  const auto model = model::make_model({method::ModelSpec(recipe), precision, layout, params,
-                                        threads, rows_a_pass, train.sequence, placement});
+  const auto model = model::make_model(
+      {method::ModelSpec(recipe), precision, layout, params, threads, rows_a_pass, train.sequence,
+       placement, weights.frozen ? &weights.frozen->values : nullptr, recipe.adapter});
   const auto strategy = sync::make_strategy({params, gradients.arena(), threads, permits,
                                              *communicators.front(), method::sync_spec(recipe)});
   const auto round_at = [&](uint64_t step) {

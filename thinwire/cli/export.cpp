@@ -10,6 +10,7 @@
 #include "thinwire/cli/options.h"
 #include "thinwire/cli/tensor_progress.h"
 #include "thinwire/convert/hf.h"
+#include "thinwire/convert/peft.h"
 #include "thinwire/events/progress.h"
 
 namespace thinwire::cli {
@@ -19,13 +20,18 @@ struct Arguments {
   std::string source;
   std::string out_dir;
   std::string dtype = "fp32";
+  std::string base;
+  bool adapter = false;
 };
 
 void run(const Arguments& arguments) {
   const DType dtype = arguments.dtype == "bf16" ? DType::kBf16 : DType::kF32;
-  for (const std::string& note :
-       convert::export_hf(arguments.source, arguments.out_dir, dtype, show_tensors("export"))) {
-    events::print_message(note);
+  if (arguments.adapter) {
+    convert::export_peft(arguments.source, arguments.out_dir, dtype, show_tensors("export"));
+  } else {
+    const convert::Notes notes = convert::export_hf(arguments.source, arguments.out_dir, dtype,
+                                                    show_tensors("export"), arguments.base);
+    for (const std::string& note : notes) events::print_message(note);
   }
   fmt::print("{}\n", arguments.out_dir);
 }
@@ -46,6 +52,10 @@ void add_export(CLI::App& app) {
   command->add_option("--dtype", arguments->dtype, "Number format of the weights")
       ->check(one_of({"fp32", "bf16"}))
       ->capture_default_str();
+  auto* adapter = command->add_flag(
+      "--adapter", arguments->adapter,
+      "Write only the factors of a run with adapter.kind = lora, as a folder that PEFT loads");
+  add_base(*command, arguments->base)->excludes(adapter);
   add_quiet_flag(command);
   command->callback([arguments] { run(*arguments); });
 }

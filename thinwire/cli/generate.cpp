@@ -35,6 +35,7 @@ constexpr int64_t kMostTokens = int64_t{1} << 32;
 
 struct Arguments {
   std::string model;
+  std::string base;
   std::optional<std::string> prompt;
   std::string begin = "auto";
   int64_t tokens = 0;  // 0: as many as fit into the context, at most kTokens
@@ -117,7 +118,7 @@ void run(const Arguments& arguments) {
   model::SamplerOptions sampling = arguments.sampling;
   if (arguments.greedy) sampling.temperature = 0;
   model::Sampler sampler(sampling);
-  const convert::LoadedModel loaded = convert::load_model(arguments.model);
+  const convert::LoadedModel loaded = convert::load_model(arguments.model, arguments.base);
   if (loaded.vocabulary == nullptr) {
     throw Error(fmt::format("{} holds no vocabulary, so its tokens have no text", arguments.model));
   }
@@ -154,7 +155,7 @@ void add_generate(CLI::App& app) {
   const auto arguments = std::make_shared<Arguments>();
   command
       ->add_option("model", arguments->model,
-                   "Run folder (its newest checkpoint), checkpoint or Hugging Face folder")
+                   "Run folder (its newest checkpoint), checkpoint, Hugging Face or PEFT folder")
       ->required()
       ->check(existing_folder());
   command->add_option("--prompt", arguments->prompt,
@@ -185,6 +186,7 @@ void add_generate(CLI::App& app) {
             "Maximum number of tokens of prompt and answer together (default: the sequence length "
             "of the training)");
   add_count(*command, "--threads", arguments->threads, 1, kMostThreads, "Compute threads");
+  add_base(*command, arguments->base);
   add_quiet_flag(command);
   command->callback([arguments] { run(*arguments); });
 }

@@ -18,11 +18,13 @@ namespace {
 struct Arguments {
   std::string hf_dir;
   std::string out_dir;
+  std::string base;
 };
 
 void run(const Arguments& arguments) {
-  for (const std::string& note : convert::import_hf(
-           arguments.hf_dir, arguments.out_dir, show_tensors("reading"), show_tensors("writing"))) {
+  for (const std::string& note :
+       convert::import_hf(arguments.hf_dir, arguments.out_dir, show_tensors("reading"),
+                          show_tensors("writing"), arguments.base)) {
     events::print_message(note);
   }
   fmt::print("{}\n", arguments.out_dir);
@@ -32,14 +34,18 @@ void run(const Arguments& arguments) {
 
 void add_import(CLI::App& app) {
   auto* command = add_command(
-      app, "import", "Reads a Hugging Face folder into a checkpoint, for train.init or generate");
+      app, "import",
+      "Reads a Hugging Face or PEFT folder into a checkpoint, for train.init or generate");
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("hf_dir", arguments->hf_dir, "Folder with config.json and safetensors")
+  command
+      ->add_option("hf_dir", arguments->hf_dir,
+                   "Folder with config.json or adapter_config.json, and safetensors")
       ->required()
       ->check(existing_folder());
   command->add_option("out_dir", arguments->out_dir, "Folder to write; must not exist or be empty")
       ->required()
       ->check(refuse_empty);
+  add_base(*command, arguments->base);
   add_quiet_flag(command);
   command->callback([arguments] { run(*arguments); });
 }

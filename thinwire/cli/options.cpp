@@ -91,6 +91,14 @@ CLI::Option* add_plot(CLI::App& app, std::string& file, const std::string& help)
   return app.add_option("--plot", file, help)->check(ending);
 }
 
+CLI::Option* add_base(CLI::App& app, std::string& folder) {
+  return app
+      .add_option("--base", folder,
+                  "Model that the factors of an adapter belong to, if it is not where the run or "
+                  "the PEFT folder says")
+      ->check(existing_folder());
+}
+
 std::string refuse_empty(const std::string& name) {
   return name.empty() ? "the name must not be empty" : "";
 }

@@ -60,6 +60,9 @@ CLI::Option* add_count(CLI::App& app, const std::string& names, T& value, int64_
 // A file to draw into; its name must end in .png or .svg.
 CLI::Option* add_plot(CLI::App& app, std::string& file, const std::string& help);
 
+// --base: the folder of the model that a run's or a PEFT folder's factors belong to.
+CLI::Option* add_base(CLI::App& app, std::string& folder);
+
 // For CLI::Option::check: these return what is wrong with a value, or with one of several.
 std::string refuse_empty(const std::string& name);  // of a file or folder
 CLI::Validator existing_file();

@@ -17,6 +17,7 @@ namespace {
 
 nlohmann::ordered_json memory_json(const method::StepMemory& memory) {
   return {{"weights", memory.weights},
+          {"frozen", memory.frozen},
           {"gradients", memory.gradients},
           {"consensus_state", memory.consensus},
           {"local_state", memory.local},

@@ -28,6 +28,7 @@ Recipe& Recipe::operator=(const Recipe& other) {
   run = other.run;
   data = other.data;
   model = other.model;
+  adapter = other.adapter;
   train = other.train;
   optim = other.optim;
   schedule = other.schedule;
@@ -45,10 +46,12 @@ Recipe& Recipe::operator=(const Recipe& other) {
 
 std::vector<std::pair<std::string, Section*>> Recipe::sections() {
   std::vector<std::pair<std::string, Section*>> all = {
-      {"run", &run},     {"data", &data},   {"model", &model},
-      {"train", &train}, {"optim", &optim}, {"schedule", &schedule},
-      {"sync", &sync},   {"eval", &eval},   {"checkpoint", &checkpoint},
-      {"log", &log},     {"links", &links}};
+      {"run", &run},           {"data", &data},
+      {"model", &model},       {"adapter", &adapter},
+      {"train", &train},       {"optim", &optim},
+      {"schedule", &schedule}, {"sync", &sync},
+      {"eval", &eval},         {"checkpoint", &checkpoint},
+      {"log", &log},           {"links", &links}};
   for (const auto& [table, section] : methods) all.emplace_back(table, section.get());
   return all;
 }

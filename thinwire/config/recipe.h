@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "thinwire/config/adapter_section.h"
 #include "thinwire/config/data_section.h"
 #include "thinwire/config/fields.h"
 #include "thinwire/config/links_section.h"
@@ -89,6 +90,7 @@ struct Recipe {
   RunSection run;
   DataSection data;
   ModelSection model;
+  AdapterSection adapter;
   TrainSection train;
   OptimSection optim;
   ScheduleSection schedule;

@@ -73,6 +73,24 @@ void ModelSection::describe(Fields& fields) {
       "Recomputing saves memory and gives the same gradients, bit for bit.");
 }
 
+void AdapterSection::describe(Fields& fields) {
+  fields.text("kind", kind,
+              "Whether all of the model is trained, or only factors of low rank that belong to "
+              "matrices of its blocks; such a run synchronises and saves only what it trains.");
+  fields.integer("rank", rank, "", 1, 1 << 20, "Smaller dimension of each factor.");
+  fields.number_above("alpha", alpha, "", 0, 1e6,
+                      "The product of two factors counts alpha / rank times.");
+  fields.list("targets", targets,
+              "Matrices with factors: names or patterns with * for any text, which match a whole "
+              "name without .weight or what follows one of its dots, e.g. \"q_proj\", "
+              "\"layers.0.*\", \"*\".");
+  fields.list("whole", whole,
+              "Other tensors that are trained as well, each as a whole, chosen as targets are, "
+              "e.g. \"lm_head\", \"*norm\".");
+  fields.text("init", init,
+              "PEFT folder or run whose factors this one starts from; empty means new factors.");
+}
+
 void TrainSection::describe(Fields& fields) {
   fields.integer("steps", steps, "steps", 1, 1'000'000'000, "Optimizer steps of the run.");
   fields.integer("batch", batch, "rows", 1, 100'000'000,

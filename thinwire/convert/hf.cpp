@@ -16,6 +16,7 @@
 #include "thinwire/convert/hf_folder.h"
 #include "thinwire/convert/hf_tokenizer.h"
 #include "thinwire/convert/hf_tokenizer_json.h"
+#include "thinwire/convert/peft.h"
 #include "thinwire/method/architectures.h"
 #include "thinwire/method/registry.h"
 
@@ -125,9 +126,10 @@ LoadedModel load_hf(const fs::path& hf_dir, const checkpoint::TensorProgress& pr
 
 Notes import_hf(const fs::path& hf_dir, const fs::path& out_dir,
                 const checkpoint::TensorProgress& reading,
-                const checkpoint::TensorProgress& writing) {
+                const checkpoint::TensorProgress& writing, const fs::path& base) {
   checkpoint::require_absent(out_dir);
-  const LoadedModel loaded = load_hf(hf_dir, reading);
+  const LoadedModel loaded =
+      is_peft_folder(hf_dir) ? load_model(hf_dir, base) : load_hf(hf_dir, reading);
   checkpoint::CheckpointWriter writer(out_dir);
   writer.write_weights(*loaded.params, writing);
   writer.add_text(

@@ -16,19 +16,21 @@ using Notes = std::vector<std::string>;
 
 // Writes config.json, generation_config.json, model.safetensors (dtype kF32 or kBf16) and, for a
 // SentencePiece vocabulary, tokenizer.model with tokenizer_config.json; a byte vocabulary is
-// written as vocabulary.json, which transformers cannot use. `source` is anything that load_model
-// accepts. The folder appears only when it is complete; throws Error if it exists and is not empty.
+// written as vocabulary.json, which transformers cannot use. `source` and `base` are what
+// load_model accepts. The folder appears only when it is complete; throws Error if it exists and is
+// not empty.
 Notes export_hf(const fs::path& source, const fs::path& out_dir, DType dtype,
-                const checkpoint::TensorProgress& progress = {});
+                const checkpoint::TensorProgress& progress = {}, const fs::path& base = {});
 
-// Reads a Hugging Face folder (config.json, model.safetensors or its shards with index, fp32,
-// bf16 or fp16, tied or untied, grouped-query) into a Thinwire checkpoint folder of step 0, usable
-// for train.init, generate and export. Throws Error naming the file and what is wrong: a model_type
+// Reads a Hugging Face folder (config.json, model.safetensors or its shards with index, fp32, bf16
+// or fp16, tied or untied, grouped-query) into a Thinwire checkpoint folder of step 0, usable for
+// train.init, generate and export. Throws Error naming the file and what is wrong: a model_type
 // that Thinwire does not compute (hf_architectures.h), a field of config.json that it does not
-// understand, missing, extra or misshaped tensors.
+// understand, missing, extra or misshaped tensors. A PEFT folder is merged into its base
+// (convert/peft.h).
 Notes import_hf(const fs::path& hf_dir, const fs::path& out_dir,
                 const checkpoint::TensorProgress& reading = {},
-                const checkpoint::TensorProgress& writing = {});
+                const checkpoint::TensorProgress& writing = {}, const fs::path& base = {});
 
 // Whether the folder has a config.json.
 bool is_hf_folder(const fs::path& folder);

@@ -152,9 +152,9 @@ Notes write_vocabulary(const fs::path& dir, const LoadedModel& loaded,
 }  // namespace
 
 Notes export_hf(const fs::path& source, const fs::path& out_dir, DType dtype,
-                const checkpoint::TensorProgress& progress) {
+                const checkpoint::TensorProgress& progress, const fs::path& base) {
   checkpoint::require_absent(out_dir);
-  const LoadedModel loaded = load_model(source);
+  const LoadedModel loaded = load_model(source, base);
   const Description description(loaded, dtype);
   checkpoint::StagedFolder staged(out_dir);
   const fs::path& dir = staged.partial();

@@ -8,6 +8,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/convert/hf.h"
+#include "thinwire/convert/peft.h"
 #include "thinwire/data/utf8.h"
 
 namespace thinwire::convert {
@@ -73,6 +74,7 @@ std::string origin_text_of(const fs::path& source) {
   if (const auto newest = checkpoint::newest_checkpoint(source / "checkpoints")) {
     return read_if_there(*newest / kOriginFile);
   }
+  if (is_peft_folder(source)) return origin_text_of(peft_base(source, {}));
   return is_hf_folder(source) ? print_origin(read_origin(source)) : std::string();
 }
 

@@ -6,9 +6,12 @@
 #include "thinwire/base/memory.h"
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/checkpoint/resume.h"
+#include "thinwire/convert/adapted.h"
 #include "thinwire/convert/hf.h"
 #include "thinwire/convert/hf_tokenizer.h"
+#include "thinwire/convert/peft.h"
 #include "thinwire/events/progress.h"
+#include "thinwire/method/adapter.h"
 #include "thinwire/method/architectures.h"
 #include "thinwire/method/registry.h"
 
@@ -47,9 +50,15 @@ int32_t trained_begin(const LoadedModel& loaded) {
   return nothing ? -1 : loaded.vocabulary->eos();
 }
 
-LoadedModel load_checkpoint(const checkpoint::CheckpointReader& reader) {
+void require_no_base(const fs::path& folder, const fs::path& base) {
+  if (base.empty()) return;
+  throw Error(fmt::format("{} holds a whole model, which takes no base, got {}", folder.string(),
+                          base.string()));
+}
+
+LoadedModel load_checkpoint(const checkpoint::CheckpointReader& reader, const fs::path& base) {
   const fs::path& folder = reader.folder();
-  const config::Recipe recipe = parse_recipe_of(folder, reader.recipe_text());
+  const config::Recipe recipe = recipe_of(reader);
   LoadedModel loaded;
   loaded.model = method::ModelSpec(recipe);
   loaded.sequence = recipe.train.sequence;
@@ -60,28 +69,21 @@ LoadedModel load_checkpoint(const checkpoint::CheckpointReader& reader) {
                                            : trained_begin(loaded);
   }
   fill_vocab(loaded.model, loaded.vocabulary.get());
+  if (method::is_adapted(recipe.adapter)) {
+    read_adapted(reader, recipe, base, loaded);
+    return loaded;
+  }
+  require_no_base(folder, base);
   allocate_params(loaded, folder);
   reader.read_weights(*loaded.params);
   return loaded;
 }
 
-// If a run's newest checkpoint is damaged, the Error names the one to use instead.
-checkpoint::CheckpointReader open_newest_model(const fs::path& newest) {
-  try {
-    return checkpoint::CheckpointReader(newest);
-  } catch (const Error& damage) {
-    const auto sound = checkpoint::sound_before(newest);
-    throw Error(sound ? fmt::format("{}\nthe newest one that can be read is {}; name it instead of "
-                                    "the run",
-                                    damage.what(), sound->string())
-                      : fmt::format("{}\nno older checkpoint of the run is intact", damage.what()));
-  }
-}
-
 [[noreturn]] void throw_no_model(const fs::path& path) {
   throw Error(
       fmt::format("{} holds no model: expected a run folder with a checkpoint, a checkpoint "
-                  "(checkpoint.json), or a Hugging Face folder (config.json)",
+                  "(checkpoint.json), a Hugging Face folder (config.json) or a PEFT folder "
+                  "(adapter_config.json)",
                   path.string()));
 }
 
@@ -97,13 +99,31 @@ void allocate_params(LoadedModel& loaded, const fs::path& origin) {
   loaded.params = std::make_unique<tensor::Arena>(*loaded.layout);
 }
 
-LoadedModel load_model(const fs::path& path) {
-  if (checkpoint::is_checkpoint(path)) return load_checkpoint(checkpoint::CheckpointReader(path));
-  if (const auto newest = checkpoint::newest_checkpoint(path / "checkpoints")) {
-    return load_checkpoint(open_newest_model(*newest));
+std::unique_ptr<checkpoint::CheckpointReader> open_run(const fs::path& path) {
+  if (checkpoint::is_checkpoint(path)) return std::make_unique<checkpoint::CheckpointReader>(path);
+  const auto newest = checkpoint::newest_checkpoint(path / "checkpoints");
+  if (!newest) return nullptr;
+  try {
+    return std::make_unique<checkpoint::CheckpointReader>(*newest);
+  } catch (const Error& damage) {
+    const auto sound = checkpoint::sound_before(*newest);
+    throw Error(sound ? fmt::format("{}\nthe newest one that can be read is {}; name it instead of "
+                                    "the run",
+                                    damage.what(), sound->string())
+                      : fmt::format("{}\nno older checkpoint of the run is intact", damage.what()));
   }
-  if (is_hf_folder(path)) return load_hf(path);
-  throw_no_model(path);
+}
+
+config::Recipe recipe_of(const checkpoint::CheckpointReader& reader) {
+  return parse_recipe_of(reader.folder(), reader.recipe_text());
+}
+
+LoadedModel load_model(const fs::path& path, const fs::path& base) {
+  if (const auto reader = open_run(path)) return load_checkpoint(*reader, base);
+  if (is_peft_folder(path)) return load_peft(path, base);
+  if (!is_hf_folder(path)) throw_no_model(path);
+  require_no_base(path, base);
+  return load_hf(path);
 }
 
 config::Recipe describe_model(const fs::path& path) {
@@ -111,6 +131,7 @@ config::Recipe describe_model(const fs::path& path) {
   if (const auto newest = checkpoint::newest_checkpoint(path / "checkpoints")) {
     return describe_checkpoint(*newest);
   }
+  if (is_peft_folder(path)) return describe_model(peft_base(path, {}));
   if (is_hf_folder(path)) return describe_hf(path);
   throw_no_model(path);
 }

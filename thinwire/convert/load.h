@@ -1,11 +1,12 @@
 // Loads a model from any folder that holds one: a run folder (its newest checkpoint), a checkpoint,
-// or a Hugging Face folder.
+// a Hugging Face folder, or a PEFT folder.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 
 #include "thinwire/base/file.h"
+#include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/convert/hf_origin.h"
 #include "thinwire/data/vocabulary.h"
@@ -31,12 +32,23 @@ void allocate_params(LoadedModel& loaded, const fs::path& origin);
 // Texts begin as they did in training. Thinwire's training ends every document with EOS, so a text
 // begins after an EOS, and `begin` is EOS for models trained here, unless it came from a Hugging
 // Face folder that puts nothing before texts. With weights from elsewhere, texts begin as their
-// folder says (convert/hf_tokenizer.h). Throws Error naming the folder if it is none of the three
-// or is damaged.
-LoadedModel load_model(const fs::path& path);
+// folder says (convert/hf_tokenizer.h). Throws Error naming the folder if it is none of these or
+// is damaged.
+//
+// A PEFT folder, and a run that trained an adapter (method/adapter.h), are loaded with their
+// factors merged into the model that they belong to. Where that is not where they say (train.init,
+// base_model_name_or_path), `base` names it; an Error says so if it is missing or another model.
+LoadedModel load_model(const fs::path& path, const fs::path& base = {});
 
 // What such a folder says of its model, without reading the weights: a recipe whose [model], and
 // table of the architecture, are complete. Throws as load_model.
 config::Recipe describe_model(const fs::path& path);
+
+// Opens the checkpoint `path`, or the newest one of the run `path`; null if it is neither. If a
+// run's newest checkpoint is damaged, the Error names the one to use instead.
+std::unique_ptr<checkpoint::CheckpointReader> open_run(const fs::path& path);
+
+// The recipe in a checkpoint.
+config::Recipe recipe_of(const checkpoint::CheckpointReader& reader);
 
 }  // namespace thinwire::convert

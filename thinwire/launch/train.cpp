@@ -21,6 +21,7 @@
 #include "thinwire/data/vocabulary.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/events/run_log.h"
+#include "thinwire/launch/beginning.h"
 #include "thinwire/launch/ranks.h"
 #include "thinwire/launch/run_workers.h"
 #include "thinwire/links/links.h"
@@ -31,7 +32,6 @@
 #include "thinwire/report/summarise.h"
 #include "thinwire/train/corpus.h"
 #include "thinwire/train/initial_model.h"
-#include "thinwire/train/initial_parameters.h"
 #include "thinwire/train/params_digest.h"
 #include "thinwire/train/resolve.h"
 #include "thinwire/train/worker.h"
@@ -180,37 +180,6 @@ Ranks::Start find_start(const config::Recipe& recipe, const checkpoint::RunFolde
   return start;
 }
 
-// Where the run begins or resumes.
-struct Beginning {
-  std::shared_ptr<tensor::Arena> initial;                // the weights
-  std::unique_ptr<checkpoint::CheckpointReader> resume;  // null: a new run
-  uint64_t run_id = 0;
-  int64_t first_step = 0;
-  int64_t ended_at = 0;              // as in ResumeFacts
-  std::vector<std::string> notices;  // likewise
-};
-
-// checkpoint: to resume from; empty: a new run.
-Beginning find_beginning(const std::string& checkpoint, const tensor::Layout& layout,
-                         const data::Vocabulary& vocabulary,
-                         const checkpoint::RunSources& sources) {
-  Beginning from;
-  from.initial = std::make_shared<tensor::Arena>(layout);
-  if (checkpoint.empty()) {
-    train::set_initial_parameters(sources.recipe, &vocabulary, *from.initial);
-    from.run_id = checkpoint::new_run_id(sources, checkpoint::kNumericsVersion);
-    return from;
-  }
-  from.resume = checkpoint::open_newest(checkpoint);
-  checkpoint::ResumeFacts facts = checkpoint::check_resume(*from.resume, sources);
-  from.resume->read_weights(*from.initial);
-  from.run_id = from.resume->meta().run;
-  from.first_step = static_cast<int64_t>(from.resume->meta().step);
-  from.ended_at = facts.ended_at;
-  from.notices = std::move(facts.notices);
-  return from;
-}
-
 // Opens the folder for this run, prints what the run will do, and creates the recording.
 void begin_recording(std::optional<Recording>& recording, const config::Recipe& recipe,
                      checkpoint::RunFolder& folder, const Beginning& from,
@@ -223,13 +192,12 @@ void begin_recording(std::optional<Recording>& recording, const config::Recipe& 
   }
   const bool anew = !from.resume && fs::exists(folder.log());
   const checkpoint::BestLoss best = best_checkpoint(folder, from.first_step, recipe.eval.watch);
-  const fs::path resumed = from.resume ? from.resume->folder() : fs::path();
   recording.emplace(
       recipe, folder, from.first_step, stop,
       checkpoint::CheckpointStamp{from.run_id, corpus.digests, from.ended_at, recipe.sync.method,
                                   config::print_recipe(recipe), vocabulary_file,
                                   recipe.train.batch * recipe.train.sequence,
-                                  train::origin_files(recipe, resumed)});
+                                  checkpoint_texts(recipe, from)});
   if (from.resume) {
     recording->recorder.message(
         from.first_step,
@@ -297,8 +265,8 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
   if (recording && ranks != nullptr) between = ranks->leader_sink(recording->sink);
   CorePermits cores(std::max(available_cores(), static_cast<int>(recipe.train.threads)));
   ThreadPool threads(1);
-  const uint64_t first_digest = train::values_digest(from.initial->all(), threads);
-  train::InitialParameters shared_initial(std::move(from.initial), workers_here);
+  const uint64_t first_digest = train::values_digest(from.weights.trained->all(), threads);
+  train::InitialParameters shared_initial(std::move(from.weights.trained), workers_here);
   const train::RunContext context{recipe,
                                   layout,
                                   shared_initial,
@@ -312,7 +280,10 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
                                   simulate_links(recipe),
                                   from.ended_at,
                                   {start.evaluated.begin(), start.evaluated.end()},
-                                  start.best};
+                                  start.best,
+                                  train::recipe_rounds,
+                                  nullptr,
+                                  from.weights.frozen};
   if (options.on_start) options.on_start();
   const train::RunEnd end = run_workers(
       context, ranks == nullptr ? local_communicators(context) : ranks->make_communicators());

@@ -206,6 +206,10 @@ void check_hosted(const config::Recipe& recipe) {
            "the sum of a layer is needed before that of the next one is sent, and a round closes "
            "with all of them");
   }
+  if (recipe.adapter.kind != "none") {
+    refuse("[adapter] kind", "\"none\"", fmt::format("\"{}\"", recipe.adapter.kind),
+           "members receive the tensors that are trained, and not yet those that are frozen");
+  }
   if (!recipe.sync.absent.empty()) {
     refuse("[sync] absent", "empty", fmt::format("{} entries", recipe.sync.absent.size()),
            "members come and go by themselves there");

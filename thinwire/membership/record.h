@@ -17,7 +17,7 @@
 #include "thinwire/base/round.h"
 #include "thinwire/base/sha256.h"
 #include "thinwire/base/signature.h"
-#include "thinwire/schedule/learning_rate.h"
+#include "thinwire/method/step_rates.h"
 
 namespace thinwire::membership {
 
@@ -89,7 +89,7 @@ struct AgreedDigest {
 using Change =
     std::variant<Founding, Admission, PhaseChange, Snapshot, Speed, Offence, AgreedDigest>;
 
-using schedule::StepRates;
+using method::StepRates;
 
 // A collective operation of a round.
 struct PlannedOperation {

@@ -8,6 +8,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/method/operations.h"
 #include "thinwire/method/registry.h"
+#include "thinwire/method/step_rates.h"
 
 namespace thinwire::membership {
 namespace {
@@ -77,8 +78,8 @@ Opening RecipePlan::round(uint64_t number) const {
   opening.first_step = number == 0 ? 0 : rounds_[number - 1].end;
   opening.last = number + 1 == rounds();
   for (uint64_t step = opening.first_step; step < rounds_[number].end; ++step) {
-    opening.steps.push_back(schedule::step_rates(recipe_.schedule, recipe_.optim.lr, method_rounds_,
-                                                 static_cast<int64_t>(step)));
+    opening.steps.push_back(
+        method::step_rates(recipe_, method_rounds_, static_cast<int64_t>(step)));
   }
   opening.operations = rounds_[number].operations;
   return opening;

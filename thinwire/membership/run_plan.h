@@ -35,7 +35,7 @@ class RunPlan {
 };
 
 // The plan of a recipe: its operations are those of method::operations_after, its rates those of
-// schedule::step_rates. The recipe must outlive it.
+// method::step_rates. The recipe must outlive it.
 class RecipePlan final : public RunPlan {
  public:
   // `tensors`: the model's. Takes time and memory in proportion to the number of operations of the

@@ -8,6 +8,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/config/values.h"
+#include "thinwire/method/adapter.h"
 #include "thinwire/method/llama.h"
 
 namespace thinwire::method {
@@ -16,6 +17,16 @@ namespace {
 constexpr std::array kArchitectures = {
     &kLlama,
 };
+
+// Parameters of the products.
+double multiplied(std::span<const TensorSpec> tensors) {
+  double count = 0;
+  for (const TensorSpec& tensor : tensors) {
+    const bool counts = tensor.role == TensorRole::kMatrix || tensor.role == TensorRole::kHead;
+    if (counts) count += static_cast<double>(tensor.count());
+  }
+  return count;
+}
 
 }  // namespace
 
@@ -38,7 +49,7 @@ std::vector<TensorSpec> tensors_of(const ModelSpec& model) {
 }
 
 std::vector<TensorSpec> tensors_of(const config::Recipe& recipe) {
-  return tensors_of(ModelSpec(recipe));
+  return adapted_tensors(ModelSpec(recipe), recipe.adapter).trained;
 }
 
 double train_flops_per_token(const ModelSpec& model, int64_t sequence) {
@@ -46,7 +57,13 @@ double train_flops_per_token(const ModelSpec& model, int64_t sequence) {
 }
 
 double train_flops_per_token(const config::Recipe& recipe) {
-  return train_flops_per_token(ModelSpec(recipe), recipe.train.sequence);
+  const ModelSpec model(recipe);
+  const double whole = train_flops_per_token(model, recipe.train.sequence);
+  if (!is_adapted(recipe.adapter)) return whole;
+  // Of a matrix: 2 forward, 2 for the input's gradient, 2 for its own.
+  const AdaptedTensors adapted = adapted_tensors(model, recipe.adapter);
+  return whole - 6 * multiplied(tensors_of(model)) + 4 * multiplied(adapted.frozen) +
+         6 * multiplied(adapted.trained);
 }
 
 int64_t parameter_count(std::span<const TensorSpec> tensors) {

@@ -18,9 +18,13 @@ const Architecture& find_architecture(std::string_view name);
 
 // The facts of the model's architecture (see architecture.h).
 std::vector<TensorSpec> tensors_of(const ModelSpec& model);
-std::vector<TensorSpec> tensors_of(const config::Recipe& recipe);
 double train_flops_per_token(const ModelSpec& model, int64_t sequence);
-double train_flops_per_token(const config::Recipe& recipe);  // at train.sequence
+
+// The tensors that a run of the recipe trains, which are all that it synchronises and saves: those
+// of the model, or with an adapter what that leaves (method/adapter.h).
+std::vector<TensorSpec> tensors_of(const config::Recipe& recipe);
+// At train.sequence. Without the gradients of tensors that are not trained.
+double train_flops_per_token(const config::Recipe& recipe);
 
 int64_t parameter_count(std::span<const TensorSpec> tensors);
 // Number of parameters without embedding and head.

@@ -1,6 +1,7 @@
 #include "thinwire/method/explain.h"
 
 #include "thinwire/config/explain.h"
+#include "thinwire/method/adapter.h"
 #include "thinwire/method/architectures.h"
 #include "thinwire/method/optimizers.h"
 #include "thinwire/method/registry.h"
@@ -17,6 +18,9 @@ std::string explain_recipe(std::string_view what) {
   }
   for (const Architecture* architecture : all_architectures()) {
     choices["model.architecture"].emplace_back(architecture->name, architecture->sentence);
+  }
+  for (const AdapterKind& kind : all_adapters()) {
+    choices["adapter.kind"].emplace_back(kind.name, kind.sentence);
   }
   return config::explain_recipe(method_sections(), choices, what);
 }

@@ -7,6 +7,7 @@
 
 #include "thinwire/config/changes.h"
 #include "thinwire/method/adamw.h"
+#include "thinwire/method/adapter.h"
 #include "thinwire/method/architectures.h"
 #include "thinwire/method/distro.h"
 #include "thinwire/method/optimizers.h"
@@ -92,6 +93,12 @@ void add_optimizers(const config::Recipe& recipe, std::vector<Rule>& rules) {
   }
 }
 
+void add_adapter(const config::AdapterSection& adapter, std::vector<Rule>& rules) {
+  const std::string why = "adapter.kind is " + adapter.kind;
+  if (!find_adapter(adapter.kind).merges) rules.push_back({"relora.", why});
+  if (!is_adapted(adapter)) rules.push_back({"adapter.", why});
+}
+
 std::vector<Rule> rules_of(const config::Recipe& recipe) {
   std::vector<Rule> rules;
   for (const Method* method : all_methods()) {
@@ -103,6 +110,7 @@ std::vector<Rule> rules_of(const config::Recipe& recipe) {
   add_data(recipe.data, rules);
   add_optimizers(recipe, rules);
   add_model(recipe.model, rules);
+  add_adapter(recipe.adapter, rules);
   if (recipe.optim.clip == 0) rules.push_back({"optim.clip_by", "optim.clip is 0"});
   if (recipe.eval.patience == 0 && !recipe.checkpoint.best) {
     rules.push_back({"eval.watch", "neither eval.patience nor checkpoint.best is set"});

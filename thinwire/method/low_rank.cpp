@@ -8,6 +8,7 @@
 #include <string>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/pattern.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/method/architectures.h"
 #include "thinwire/method/distro.h"
@@ -35,18 +36,6 @@ std::optional<RankRule> rule_of(std::string_view entry) {
   return rule;
 }
 
-// '*' stands for any text, all else for itself.
-bool matches(std::string_view pattern, std::string_view name) {
-  const size_t star = pattern.find('*');
-  if (star == std::string_view::npos) return pattern == name;
-  if (!name.starts_with(pattern.substr(0, star))) return false;
-  const std::string_view rest = pattern.substr(star + 1);
-  for (size_t from = star; from <= name.size(); ++from) {
-    if (matches(rest, name.substr(from))) return true;
-  }
-  return false;
-}
-
 std::vector<TensorSpec> hidden_matrices(ModelSpec model) {
   model.vocab = std::max<int64_t>(model.vocab, 1);  // may not be known yet, and does not matter
   std::vector<TensorSpec> matrices;
@@ -65,8 +54,9 @@ void check_patterns(std::string_view section, const LowRankFields& fields,
           "[{}] ranks must be like \"*.mlp.*=64\", a pattern and a rank >= 0, got \"{}\"", section,
           entry));
     }
-    const auto found = std::ranges::find_if(
-        matrices, [&](const TensorSpec& tensor) { return matches(rule->pattern, tensor.name); });
+    const auto found = std::ranges::find_if(matrices, [&](const TensorSpec& tensor) {
+      return matches_pattern(rule->pattern, tensor.name);
+    });
     if (found != matrices.end()) continue;
     throw UsageError(
         fmt::format("[{}] ranks: \"{}\" matches no matrix of the blocks; their names are like {}",
@@ -103,7 +93,7 @@ LowRankShape low_rank_shape(const LowRankFields& fields, const TensorSpec& tenso
   shape.rank = fields.rank > 0 ? fields.rank : std::max<int64_t>(smaller / 4, 1);
   for (const std::string& entry : fields.ranks) {
     const auto rule = rule_of(entry);
-    if (!rule || !matches(rule->pattern, tensor.name)) continue;
+    if (!rule || !matches_pattern(rule->pattern, tensor.name)) continue;
     shape.rank = rule->rank;
     break;
   }

@@ -13,7 +13,8 @@
 namespace thinwire::method {
 
 struct StepMemory {
-  double weights = 0;         // fp32, plus their bf16 copy
+  double weights = 0;         // of trained tensors: fp32, plus their bf16 copy
+  double frozen = 0;          // with an adapter: of the other tensors, likewise
   double gradients = 0;       // fp32: all, or with train.update = layer those held at once
   double consensus = 0;       // optimizer and method state, equal on all replicas
   double local = 0;           // the member's own state
@@ -23,6 +24,9 @@ struct StepMemory {
   double program = 0;         // the program itself; step_memory() leaves it at 0
   double total() const;
 };
+
+// Of `frozen`, what the members of a process share.
+double shared_frozen_bytes(const config::Recipe& recipe);
 
 // For a member that takes `rows` rows per step (`microbatch` of them at once), with or without bf16
 // products. model.vocab must be set; train.precision "auto" counts as fp32.

@@ -8,11 +8,13 @@
 #include "thinwire/base/error.h"
 #include "thinwire/config/check.h"
 #include "thinwire/config/values.h"
+#include "thinwire/method/adapter.h"
 #include "thinwire/method/allreduce.h"
 #include "thinwire/method/architectures.h"
 #include "thinwire/method/diloco.h"
 #include "thinwire/method/distro.h"
 #include "thinwire/method/optimizers.h"
+#include "thinwire/method/relora.h"
 #include "thinwire/method/sparseloco.h"
 #include "thinwire/method/updates.h"
 
@@ -62,6 +64,7 @@ config::MethodSections method_sections() {
   for (const Architecture* architecture : all_architectures()) {
     sections[std::string(architecture->name)] = architecture->options();
   }
+  sections["relora"] = std::make_unique<ReloraOptions>();
   return sections;
 }
 
@@ -137,6 +140,7 @@ void check_choices(const config::Recipe& recipe) {
   find_method(recipe.sync.method).check(recipe);
   find_optimizer(recipe.optim.method).check(recipe);
   check_updates(recipe);
+  check_adapter(recipe);
 }
 
 }  // namespace thinwire::method

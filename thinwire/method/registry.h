@@ -18,8 +18,8 @@ const Method& find_method(std::string_view name);
 // The rounds of the recipe's run with its method.
 schedule::Rounds rounds_of(const config::Recipe& recipe);
 
-// Prototypes of every method's, optimizer's and architecture's section, for config::load_recipe and
-// explain_recipe.
+// Prototypes of every method's, optimizer's, architecture's and adapter's section, for
+// config::load_recipe and explain_recipe.
 config::MethodSections method_sections();
 
 // config::load_recipe with all these sections, and check_choices. If the model comes from elsewhere
@@ -27,7 +27,7 @@ config::MethodSections method_sections();
 config::Recipe load_recipe(const std::filesystem::path& path,
                            std::span<const std::string> overrides);
 
-// The own checks of the chosen architecture, method and optimizer. Throws UsageError.
+// The own checks of the chosen architecture, method, optimizer and adapter. Throws UsageError.
 void check_choices(const config::Recipe& recipe);
 
 }  // namespace thinwire::method

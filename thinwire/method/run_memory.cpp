@@ -39,7 +39,7 @@ std::vector<MemoryPart> parts_of(const config::Recipe& recipe, int64_t workers_h
   const StepMemory one = worker_memory(recipe, rows);
   const double batches = kBatchesRead * sizeof(int32_t) * static_cast<double>(rows) *
                          static_cast<double>(recipe.train.sequence + 1);
-  std::vector<MemoryPart> parts = {{"weights", one.weights},
+  std::vector<MemoryPart> parts = {{"weights", one.weights + one.frozen},
                                    {"gradients", one.gradients},
                                    {"optimizer and method", one.consensus + one.local},
                                    {"activations", one.activations},
@@ -47,6 +47,7 @@ std::vector<MemoryPart> parts_of(const config::Recipe& recipe, int64_t workers_h
                                    {"buffers of threads", one.thread_buffers},
                                    {"tokens", batches}};
   for (MemoryPart& part : parts) part.bytes *= static_cast<double>(workers_here);
+  parts.front().bytes -= static_cast<double>(workers_here - 1) * shared_frozen_bytes(recipe);
   return parts;
 }
 

@@ -33,7 +33,7 @@ void CpuOps<T>::add_bias(const Bias& bias, Slot y) {
   const int64_t w = width(y);
   over_tokens([&](int64_t first, int64_t count) {
     for (const Bias::Part& part : bias.parts()) {
-      tensor::kernels<T>().add_bias(count, part.range.count, parameters() + part.range.offset,
+      tensor::kernels<T>().add_bias(count, part.range.count, parameter(part.range.offset),
                                     operands(y) + first * w + part.column, w);
     }
   });
@@ -43,6 +43,7 @@ template <typename T>
 void CpuOps<T>::bias_backward(const Bias& bias, Slot dy) {
   const int64_t w = width(dy);
   for (const Bias::Part& part : bias.parts()) {
+    if (!is_trained(part.range.offset)) continue;
     {
       const TimedScope timed(times_.between);
       float* const to = open_sum(part.range);
@@ -71,7 +72,7 @@ template <typename T>
 void CpuOps<T>::norm_columns(const NormColumns& norm, Slot x, const RawSlots& saved) {
   over_tokens([&](int64_t first, int64_t count) {
     tensor::kernels<T>().norm_groups(
-        groups(norm, x, saved, count), parameters() + norm.weight, norm_eps_,
+        groups(norm, x, saved, count), parameter(norm.weight), norm_eps_,
         operands(x) + first * width(x) + norm.column,
         operands(saved.x_NW) + first * width(saved.x_NW) + norm.column,
         floats(saved.rstd_NG) + first * width(saved.rstd_NG) + norm.statistic);
@@ -85,7 +86,7 @@ void CpuOps<T>::norm_columns_backward(const NormColumns& norm, const RawSlots& s
   sum_norm_gradient({norm.weight, norm.width}, [&](int64_t first, int64_t count, float* dweight) {
     tensor::kernels<T>().norm_groups_backward(
         groups(norm, dx, saved, count), operands(saved.x_NW) + first * raw + norm.column,
-        floats(saved.rstd_NG) + first * statistics + norm.statistic, parameters() + norm.weight,
+        floats(saved.rstd_NG) + first * statistics + norm.statistic, parameter(norm.weight),
         operands(dout) + first * w + norm.column, operands(dx) + first * w + norm.column, dweight);
   });
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "thinwire/base/clock.h"
+#include "thinwire/method/adapter.h"
 
 namespace thinwire::model {
 namespace {
@@ -17,14 +18,17 @@ constexpr bool kIsFloat = std::is_same_v<T, float>;
 template <typename T>
 class CpuOps<T>::Copy {
  public:
-  Copy(tensor::Arena& params, ThreadPool& threads)
-      : params_(params), threads_(threads), values_(params.layout().total()) {
-    if constexpr (!kIsFloat<T>) params_.keep_rounded(values_.data());
+  // kept: the same arena if it is to know the copy (Arena::keep_rounded), else null.
+  Copy(const tensor::Arena& params, tensor::Arena* kept, ThreadPool& threads)
+      : params_(params), kept_(kept), threads_(threads), values_(params.layout().total()) {
+    if constexpr (!kIsFloat<T>) {
+      if (kept_ != nullptr) kept_->keep_rounded(values_.data());
+    }
     refresh();
   }
   ~Copy() {
     if constexpr (!kIsFloat<T>) {
-      if (params_.rounded() == values_.data()) params_.keep_rounded(nullptr);
+      if (kept_ != nullptr && kept_->rounded() == values_.data()) kept_->keep_rounded(nullptr);
     }
   }
   Copy(const Copy&) = delete;
@@ -32,14 +36,14 @@ class CpuOps<T>::Copy {
 
   void refresh() {
     if constexpr (!kIsFloat<T>) {
-      if (params_.is_current(values_.data())) return;
-      const float* const from = std::as_const(params_).all().data();
+      if (kept_ != nullptr && kept_->is_current(values_.data())) return;
+      const float* const from = params_.all().data();
       threads_.for_ranges(params_.layout().total(), 64, [&](int64_t begin, int64_t end, int) {
         const int64_t count = end - begin;
         tensor::kernels<T>().store_rows(1, count, nullptr, from + begin, count,
                                         values_.data() + begin, count);
       });
-      if (params_.rounded() == values_.data()) params_.set_rounded_current();
+      if (kept_ != nullptr && kept_->rounded() == values_.data()) kept_->set_rounded_current();
     }
   }
 
@@ -47,25 +51,34 @@ class CpuOps<T>::Copy {
   size_t bytes() const { return values_.bytes(); }
 
  private:
-  tensor::Arena& params_;
+  const tensor::Arena& params_;
+  tensor::Arena* const kept_;
   ThreadPool& threads_;
   tensor::AlignedBuffer<T> values_;
 };
 
 template <typename T>
-CpuOps<T>::CpuOps(const tensor::Arena& params, ThreadPool& threads, ThreadPool* row_threads,
-                  int64_t max_tokens, int64_t positions)
+CpuOps<T>::CpuOps(const tensor::Arena& params, const tensor::Arena* frozen, ThreadPool& threads,
+                  ThreadPool* row_threads, int64_t max_tokens, int64_t positions)
     : threads_(threads),
       max_tokens_(max_tokens),
       positions_(positions),
       params_(params),
+      frozen_(frozen),
       row_threads_(row_threads) {}
 
 template <typename T>
 CpuOps<T>::CpuOps(const ModelParts& parts)
-    : CpuOps(parts.params, parts.threads, &parts.threads, parts.max_rows * parts.sequence,
-             parts.sequence) {
-  if constexpr (!kIsFloat<T>) copy_ = std::make_unique<Copy>(parts.params, threads_);
+    : CpuOps(parts.params, parts.frozen, parts.threads, &parts.threads,
+             parts.max_rows * parts.sequence, parts.sequence) {
+  if constexpr (!kIsFloat<T>) {
+    copy_ = std::make_unique<Copy>(parts.params, &parts.params, threads_);
+    if (frozen_ != nullptr) frozen_copy_ = std::make_unique<Copy>(*frozen_, nullptr, threads_);
+  }
+  if (method::is_adapted(parts.adapter)) {
+    adapters_ = std::make_unique<AdapterProducts<T>>(
+        parts.adapter.rank, method::factor_scale(parts.adapter), max_tokens_, threads_);
+  }
   head_ = std::make_unique<tensor::LinearCrossEntropy<T>>(parts.model.hidden, parts.model.vocab,
                                                           max_tokens_, threads_);
   vocabulary_ = parts.model.vocab;
@@ -80,11 +93,22 @@ void CpuOps<T>::refresh() {
 }
 
 template <typename T>
-const T* CpuOps<T>::weights() const {
+void CpuOps<T>::refresh_frozen() {
+  if (frozen_copy_) frozen_copy_->refresh();
+}
+
+template <typename T>
+const float* CpuOps<T>::parameter(int64_t offset) const {
+  const float* const frozen = frozen_ == nullptr ? nullptr : frozen_->all().data();
+  return Weights<float>{params_.all().data(), frozen}.at(offset);
+}
+
+template <typename T>
+Weights<T> CpuOps<T>::weights() const {
   if constexpr (kIsFloat<T>) {
-    return parameters();
+    return {params_.all().data(), frozen_ == nullptr ? nullptr : frozen_->all().data()};
   } else {
-    return copy_->data();
+    return {copy_->data(), frozen_copy_ == nullptr ? nullptr : frozen_copy_->data()};
   }
 }
 
@@ -176,7 +200,7 @@ void CpuOps<T>::over_heads(const tensor::AttentionShape& shape, const Body& body
 template <typename T>
 void CpuOps<T>::embed(int64_t table, Slot x) {
   const int64_t c = width(x);
-  const float* const from = parameters() + table;
+  const float* const from = parameter(table);
   float* const to = floats(x);
   over_tokens([&](int64_t first, int64_t count) {
     for (int64_t i = first; i < first + count; ++i) {
@@ -190,17 +214,20 @@ void CpuOps<T>::add_norm(Slot x, Slot branch, int64_t weight, const NormSlots& s
   const int64_t c = width(out);
   const float* const from = floats(x);
   const T* const delta = branch == kNoSlot ? nullptr : operands(branch);
+  const float* const scales = parameter(weight);
   over_tokens([&](int64_t first, int64_t count) {
-    tensor::kernels<T>().add_rmsnorm(
-        count, c, from + first * c, delta == nullptr ? nullptr : delta + first * c,
-        parameters() + weight, norm_eps_, floats(saved.x_NC) + first * c,
-        floats(saved.rstd_N) + first, operands(out) + first * c);
+    tensor::kernels<T>().add_rmsnorm(count, c, from + first * c,
+                                     delta == nullptr ? nullptr : delta + first * c, scales,
+                                     norm_eps_, floats(saved.x_NC) + first * c,
+                                     floats(saved.rstd_N) + first, operands(out) + first * c);
   });
 }
 
 template <typename T>
 void CpuOps<T>::linear(const Linear& linear, Slot x, Slot y) {
-  linear.forward(threads_, tokens_, weights(), static_cast<const T*>(operands(x)), operands(y));
+  const T* const from = operands(x);
+  linear.forward(threads_, tokens_, weights(), from, operands(y));
+  if (adapters_) adapters_->forward(linear, tokens_, weights(), from, operands(y));
 }
 
 template <typename T>
@@ -233,9 +260,10 @@ template <typename T>
 void CpuOps<T>::norm_backward(const NormSlots& saved, int64_t weight, Slot dout, Slot dx,
                               Slot dx_rounded, Slot out) {
   const int64_t c = width(dx);
+  const float* const scales = parameter(weight);
   sum_norm_gradient({weight, c}, [&](int64_t first, int64_t count, float* dweight) {
     tensor::kernels<T>().rmsnorm_backward(count, c, floats(saved.x_NC) + first * c,
-                                          floats(saved.rstd_N) + first, parameters() + weight,
+                                          floats(saved.rstd_N) + first, scales,
                                           operands(dout) + first * c, floats(dx) + first * c,
                                           kIsFloat<T> ? nullptr : operands(dx_rounded) + first * c,
                                           dweight, operands(out) + first * c);
@@ -244,14 +272,17 @@ void CpuOps<T>::norm_backward(const NormSlots& saved, int64_t weight, Slot dout,
 
 template <typename T>
 void CpuOps<T>::linear_backward_input(const Linear& linear, Slot dy, Slot dx) {
-  linear.backward_input(threads_, tokens_, weights(), static_cast<const T*>(operands(dy)),
-                        operands(dx));
+  const T* const from = operands(dy);
+  linear.backward_input(threads_, tokens_, weights(), from, operands(dx));
+  if (adapters_) adapters_->backward_input(linear, tokens_, weights(), from, operands(dx));
 }
 
 template <typename T>
 void CpuOps<T>::linear_backward_weight(const Linear& linear, Slot dy, Slot x) {
-  linear.backward_weight(threads_, tokens_, static_cast<const T*>(operands(dy)),
-                         static_cast<const T*>(operands(x)), *sink_);
+  const T* const from = operands(dy);
+  const T* const input = operands(x);
+  linear.backward_weight(threads_, tokens_, from, input, *sink_);
+  if (adapters_) adapters_->backward_weight(linear, tokens_, weights(), from, input, *sink_);
 }
 
 template <typename T>
@@ -277,6 +308,7 @@ void CpuOps<T>::swiglu_backward(Slot gate_up, Slot dout, Slot out) {
 
 template <typename T>
 void CpuOps<T>::embed_backward(Slot dx, int64_t table) {
+  if (!is_trained(table)) return;
   const int64_t c = width(dx);
   const tensor::GradientRange range = {table, vocabulary_ * c};
   {
@@ -297,21 +329,23 @@ template <typename T>
 void CpuOps<T>::cross_entropy(Slot x, int64_t weight) {
   const TimedScope timed(times_.head);
   loss_ =
-      head_->loss(tokens_, operands(x), weights() + weight, batch_->targets(), batch_->weights());
+      head_->loss(tokens_, operands(x), weights().at(weight), batch_->targets(), batch_->weights());
 }
 
 template <typename T>
 void CpuOps<T>::cross_entropy_gradients(Slot x, int64_t weight, float scale, Slot dx) {
   const TimedScope timed(times_.head);
-  const tensor::OpenGradient to = sink_->open({weight, vocabulary_ * width(x)});
-  loss_ = head_->loss_and_gradients(tokens_, operands(x), weights() + weight, batch_->targets(),
+  tensor::OpenGradient to;
+  if (is_trained(weight)) to = sink_->open({weight, vocabulary_ * width(x)});
+  loss_ = head_->loss_and_gradients(tokens_, operands(x), weights().at(weight), batch_->targets(),
                                     batch_->weights(), scale, operands(dx), to.keep, to.values);
 }
 
 template <typename T>
 size_t CpuOps<T>::bytes() const {
   size_t sum = (rope_ ? rope_->bytes() : 0) + dnorm_.bytes() + (head_ ? head_->bytes() : 0) +
-               (copy_ ? copy_->bytes() : 0);
+               (copy_ ? copy_->bytes() : 0) + (frozen_copy_ ? frozen_copy_->bytes() : 0) +
+               (adapters_ ? adapters_->bytes() : 0);
   for (const Values& values : slots_) sum += values.bytes.bytes();
   for (const auto& scratch : scratch_) sum += scratch.bytes();
   return sum;

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "thinwire/base/clock.h"
+#include "thinwire/model/adapter_products.h"
 #include "thinwire/model/ops.h"
+#include "thinwire/model/weights.h"
 #include "thinwire/tensor/kernels/cross_entropy.h"
 #include "thinwire/tensor/kernels/kernels.h"
 #include "thinwire/tensor/storage/aligned_buffer.h"
@@ -61,14 +63,15 @@ class CpuOps : public Ops {
   double loss() override { return loss_; }
 
   void refresh() override;
+  void refresh_frozen() override;
   PassTimes times() const override { return times_; }
   size_t bytes() const override;
 
  protected:
   // Passes over rows run on `row_threads` (null: on the calling thread), in training and in
   // decoding.
-  CpuOps(const tensor::Arena& params, ThreadPool& threads, ThreadPool* row_threads,
-         int64_t max_tokens, int64_t positions);
+  CpuOps(const tensor::Arena& params, const tensor::Arena* frozen, ThreadPool& threads,
+         ThreadPool* row_threads, int64_t max_tokens, int64_t positions);
 
   void begin_tokens(const int32_t* inputs, int64_t rows, int64_t sequence);
   // Makes the rotary table that of texts of `length` tokens.
@@ -76,8 +79,9 @@ class CpuOps : public Ops {
   float* floats(Slot slot) { return static_cast<float*>(slots_[slot].data()); }
   T* operands(Slot slot) { return static_cast<T*>(slots_[slot].data()); }
   int64_t width(Slot slot) const { return slots_[slot].width; }
-  const float* parameters() const { return params_.all().data(); }
-  const T* weights() const;
+  // A parameter in fp32, and all parameters as operands.
+  const float* parameter(int64_t offset) const;
+  Weights<T> weights() const;
 
   ThreadPool& threads_;
   RopeSpec rope_spec_;
@@ -117,9 +121,11 @@ class CpuOps : public Ops {
   int64_t vocabulary_ = 0;
   float norm_eps_ = 0;
   const tensor::Arena& params_;
+  const tensor::Arena* const frozen_;
   ThreadPool* const row_threads_;
   std::vector<Values> slots_;
-  std::unique_ptr<Copy> copy_;
+  std::unique_ptr<Copy> copy_, frozen_copy_;
+  std::unique_ptr<AdapterProducts<T>> adapters_;  // null if there are none
   std::unique_ptr<tensor::LinearCrossEntropy<T>> head_;
   tensor::AlignedBuffer<float> dnorm_;  // a norm weight's gradient for each thread
   const int32_t* inputs_ = nullptr;     // of the current batch
@@ -147,6 +153,7 @@ void CpuOps<T>::sum_norm_gradient(const tensor::GradientRange& range, const Body
     threads_.for_ranges(tokens_, 1, [&](int64_t begin, int64_t end, int thread) {
       body(begin, end - begin, dnorm_.data() + thread * range.count);
     });
+    if (!is_trained(range.offset)) return;
     float* const to = open_sum(range);
     for (int thread = 0; thread < threads_.size(); ++thread) {
       tensor::kernels<T>().add(range.count, dnorm_.data() + thread * range.count, to);

@@ -13,7 +13,7 @@ using tensor::kernels;
 
 // Passes over a few rows run on the calling thread: waking others would take longer.
 DecodeOps::DecodeOps(const DecoderParts& parts, int64_t max_tokens)
-    : CpuOps(parts.params, parts.threads, max_tokens > kChunk ? &parts.threads : nullptr,
+    : CpuOps(parts.params, nullptr, parts.threads, max_tokens > kChunk ? &parts.threads : nullptr,
              max_tokens, parts.context),
       context_(parts.context) {}
 
@@ -96,7 +96,7 @@ void DecodeOps::logits(Slot x, std::span<const int64_t> rows, int64_t weight,
     std::copy_n(floats(x) + rows[static_cast<size_t>(i)] * c, c, rows_RC_.data() + i * c);
   }
   tensor::gemm(threads_, tensor::Transpose::kNo, tensor::Transpose::kYes, count, vocabulary, c,
-               static_cast<const float*>(rows_RC_.data()), c, parameters() + weight, c, 0.0f,
+               static_cast<const float*>(rows_RC_.data()), c, parameter(weight), c, 0.0f,
                out.data(), vocabulary);
 }
 

@@ -15,19 +15,25 @@ bool is_embedding(const tensor::Layout& layout, int64_t offset) {
   return false;
 }
 
-// The products, and the tensors that belong to none; a tied head's gradient is not complete before
-// the pass ends.
+tensor::Layout layout_of(const ModelParts& parts) {
+  if (parts.frozen == nullptr) return parts.layout;
+  return tensor::Layout::joined(parts.layout, parts.frozen->layout());
+}
+
+// Of what is trained: the products, and the tensors that belong to none; a tied head's gradient is
+// not complete before the pass ends.
 tensor::StreamSize stream_size_of(const Graph& graph, const tensor::Layout& layout,
                                   const tensor::GradientRange& head, bool tied) {
   tensor::StreamSize size;
   if (tied) size.held = head;
   for (const Linear* linear : graph.products()) {
     for (const Linear::Part& part : linear->parts()) {
+      if (!is_trained(part.offset)) continue;
       size.largest = std::max(size.largest, linear->range(part).count);
     }
   }
   for (size_t i = 0; i < layout.size(); ++i) {
-    if (tied && layout.offset(i) == head.offset) continue;
+    if ((tied && layout.offset(i) == head.offset) || !is_trained(layout.offset(i))) continue;
     size.largest = std::max(size.largest, layout.specs()[i].count());
   }
   return size;
@@ -37,11 +43,14 @@ tensor::StreamSize stream_size_of(const Graph& graph, const tensor::Layout& layo
 
 GraphModel::GraphModel(const ModelParts& parts, std::unique_ptr<Ops> ops, MakeGraph make)
     : Model(parts),
+      layout_(layout_of(parts)),
+      groups_(gradient_groups(parts.layout.specs())),
+      layers_(static_cast<int>(parts.model.layers)),
       ops_(std::move(ops)),
-      graph_(make(*ops_, parts.model, parts.layout, Purpose::kTraining)),
+      graph_(make(*ops_, parts.model, layout_, Purpose::kTraining)),
       head_{graph_->head().weight, parts.model.vocab * parts.model.hidden},
-      tied_(is_embedding(parts.layout, head_.offset)),
-      stream_size_(stream_size_of(*graph_, parts.layout, head_, tied_)),
+      tied_(is_trained(head_.offset) && is_embedding(layout_, head_.offset)),
+      stream_size_(stream_size_of(*graph_, layout_, head_, tied_)),
       timed_(!parts.placement) {}
 
 PassTimes GraphModel::times() const {
@@ -68,9 +77,17 @@ double GraphModel::batch_gradients(float gradient_scale, tensor::GradientSink& s
   graph_->forward(true);
   const Head head = graph_->head();
   ops_->cross_entropy_gradients(head.x_NC, head.weight, gradient_scale, head.dx_NC);
-  if (!tied_) sink.complete(head_);
-  graph_->backward([&](int group) { sink.end_group(group); });
+  if (!tied_ && is_trained(head_.offset)) sink.complete(head_);
+  graph_->backward([&](int group) { end_group(sink, group); });
   return ops_->loss();
+}
+
+// The graph numbers groups by the model's blocks, a sink by those with trained tensors.
+void GraphModel::end_group(tensor::GradientSink& sink, int group) const {
+  for (const GradientGroup& trained : groups_) {
+    const TensorSpec& tensor = layout_.specs()[trained.tensors.front()];
+    if (gradient_group(tensor, layers_) == group) return sink.end_group(trained.number);
+  }
 }
 
 }  // namespace thinwire::model

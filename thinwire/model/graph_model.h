@@ -2,7 +2,9 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
+#include "thinwire/base/gradient_groups.h"
 #include "thinwire/model/graph.h"
 #include "thinwire/model/model.h"
 
@@ -14,6 +16,7 @@ class GraphModel final : public Model {
   GraphModel(const ModelParts& parts, std::unique_ptr<Ops> ops, MakeGraph make);
 
   void refresh() override { ops_->refresh(); }
+  void refresh_frozen() override { ops_->refresh_frozen(); }
   PassTimes times() const override;
   tensor::StreamSize stream_size() const override { return stream_size_; }
   size_t activation_bytes() const override { return ops_->bytes() + batch().bytes(); }
@@ -23,10 +26,16 @@ class GraphModel final : public Model {
                          tensor::Pass pass) override;
   double batch_loss() override;
 
+  // Reports the group to the sink if it has trained tensors.
+  void end_group(tensor::GradientSink& sink, int group) const;
+
+  const tensor::Layout layout_;  // of all tensors, trained and frozen
+  const std::vector<GradientGroup> groups_;
+  const int layers_;
   const std::unique_ptr<Ops> ops_;
   const std::unique_ptr<Graph> graph_;
   const tensor::GradientRange head_;  // the last product's weight
-  const bool tied_;                   // it is the embedding
+  const bool tied_;                   // it is the embedding, and trained
   const tensor::StreamSize stream_size_;
   const bool timed_;
   double seconds_ = 0;  // of all passes

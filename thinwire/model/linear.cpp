@@ -1,5 +1,9 @@
 #include "thinwire/model/linear.h"
 
+#include <optional>
+
+#include "thinwire/base/tensor_view.h"
+#include "thinwire/method/adapter.h"
 #include "thinwire/tensor/products/gemm.h"
 
 namespace thinwire::model {
@@ -11,34 +15,50 @@ using tensor::Transpose;
 
 Linear::Linear(const tensor::Layout& layout, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
-    const size_t index = layout.find(name);
-    const Shape& shape = layout.specs()[index].shape;
-    inputs_ = shape[1];
-    const int64_t start = layout.offset(index);
-    if (!parts_.empty() && parts_.back().offset + parts_.back().outputs * inputs_ == start) {
-      parts_.back().outputs += shape[0];
-    } else {
-      parts_.push_back({start, outputs_, shape[0]});
+    const method::FactorNames factors = method::factor_names(name);
+    const std::optional<size_t> a = layout.index_of(factors.a);
+    const std::optional<size_t> b = layout.index_of(factors.b);
+    const bool adapted = a && b;
+    const std::optional<size_t> matrix = adapted ? layout.index_of(name) : layout.find(name);
+    const TensorSpec& wide = layout.specs()[adapted ? *a : *matrix];
+    const int64_t outputs = layout.specs()[adapted ? *b : *matrix].shape[0];
+    inputs_ = wide.shape[1];
+    if (adapted) {
+      factors_.push_back({layout.offset(*a), layout.offset(*b), outputs_, outputs, !matrix});
     }
-    outputs_ += shape[0];
+    if (matrix) add_part(layout.offset(*matrix), outputs);
+    outputs_ += outputs;
   }
 }
 
+// Neighbours in memory whose outputs are neighbours too are one part.
+void Linear::add_part(int64_t start, int64_t outputs) {
+  if (!parts_.empty()) {
+    Part& last = parts_.back();
+    if (last.offset + last.outputs * inputs_ == start && last.column + last.outputs == outputs_) {
+      last.outputs += outputs;
+      return;
+    }
+  }
+  parts_.push_back({start, outputs_, outputs});
+}
+
 template <typename T>
-void Linear::forward(ThreadPool& threads, int64_t tokens, const T* arena, const T* x, T* y) const {
+void Linear::forward(ThreadPool& threads, int64_t tokens, const Weights<T>& weights, const T* x,
+                     T* y) const {
   for (const Part& part : parts_) {
     tensor::gemm(threads, Transpose::kNo, Transpose::kYes, tokens, part.outputs, inputs_, x,
-                 inputs_, arena + part.offset, inputs_, 0, y + part.column, outputs_);
+                 inputs_, weights.at(part.offset), inputs_, 0, y + part.column, outputs_);
   }
 }
 
 template <typename T>
-void Linear::backward_input(ThreadPool& threads, int64_t tokens, const T* arena, const T* dy,
-                            T* dx) const {
+void Linear::backward_input(ThreadPool& threads, int64_t tokens, const Weights<T>& weights,
+                            const T* dy, T* dx) const {
   float beta = 0;
   for (const Part& part : parts_) {
     tensor::gemm(threads, Transpose::kNo, Transpose::kNo, tokens, inputs_, part.outputs,
-                 dy + part.column, outputs_, arena + part.offset, inputs_, beta, dx, inputs_);
+                 dy + part.column, outputs_, weights.at(part.offset), inputs_, beta, dx, inputs_);
     beta = 1;
   }
 }
@@ -47,6 +67,7 @@ template <typename T>
 void Linear::backward_weight(ThreadPool& threads, int64_t tokens, const T* dy, const T* x,
                              tensor::GradientSink& sink) const {
   for (const Part& part : parts_) {
+    if (!is_trained(part.offset)) continue;
     const tensor::OpenGradient to = sink.open(range(part));
     tensor::gemm(threads, Transpose::kYes, Transpose::kNo, part.outputs, inputs_, tokens,
                  dy + part.column, outputs_, x, inputs_, to.keep, to.values, inputs_);
@@ -55,10 +76,11 @@ void Linear::backward_weight(ThreadPool& threads, int64_t tokens, const T* dy, c
 }
 
 // NOLINTBEGIN(bugprone-macro-parentheses): a type takes no parentheses
-#define THINWIRE_INSTANTIATE(T)                                                             \
-  template void Linear::forward(ThreadPool&, int64_t, const T*, const T*, T*) const;        \
-  template void Linear::backward_input(ThreadPool&, int64_t, const T*, const T*, T*) const; \
-  template void Linear::backward_weight(ThreadPool&, int64_t, const T*, const T*,           \
+#define THINWIRE_INSTANTIATE(T)                                                               \
+  template void Linear::forward(ThreadPool&, int64_t, const Weights<T>&, const T*, T*) const; \
+  template void Linear::backward_input(ThreadPool&, int64_t, const Weights<T>&, const T*, T*) \
+      const;                                                                                  \
+  template void Linear::backward_weight(ThreadPool&, int64_t, const T*, const T*,             \
                                         tensor::GradientSink&) const
 // NOLINTEND(bugprone-macro-parentheses)
 THINWIRE_INSTANTIATE(float);

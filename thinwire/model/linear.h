@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "thinwire/base/threads.h"
+#include "thinwire/model/weights.h"
 #include "thinwire/tensor/storage/arena.h"
 #include "thinwire/tensor/storage/gradient_sink.h"
 
@@ -23,36 +24,49 @@ class Linear {
     int64_t column;  // first output
     int64_t outputs;
   };
+  // The factors of one matrix (method/adapter.h): A [rank, inputs] and B [outputs, rank].
+  struct Factors {
+    int64_t a, b;    // in the arena
+    int64_t column;  // first output
+    int64_t outputs;
+    bool alone;  // there is no matrix besides
+  };
   tensor::GradientRange range(const Part& part) const {
     return {part.offset, part.outputs * inputs_};
   }
 
   Linear() = default;
-  // The tensors of these names, in this order.
+  // The tensors of these names, in this order; or their factors, or both, as the layout has them.
   Linear(const tensor::Layout& layout, const std::vector<std::string>& names);
 
   int64_t inputs() const { return inputs_; }
   int64_t outputs() const { return outputs_; }
   // The parts of the product: matrices [part.outputs, inputs] whose outputs are side by side.
   std::span<const Part> parts() const { return parts_; }
+  // What is added to it (model/adapter_products.h); usually none.
+  std::span<const Factors> factors() const { return factors_; }
 
-  // `arena` is the beginning of the parameters (or of their bf16 copy).
+  // The products with the matrices alone.
   // y = x W^T
   template <typename T>
-  void forward(ThreadPool& threads, int64_t tokens, const T* arena, const T* x_NI, T* y_NO) const;
+  void forward(ThreadPool& threads, int64_t tokens, const Weights<T>& weights, const T* x_NI,
+               T* y_NO) const;
   // dx = dy W
   template <typename T>
-  void backward_input(ThreadPool& threads, int64_t tokens, const T* arena, const T* dy_NO,
-                      T* dx_NI) const;
-  // dW = dy^T x, complete.
+  void backward_input(ThreadPool& threads, int64_t tokens, const Weights<T>& weights,
+                      const T* dy_NO, T* dx_NI) const;
+  // dW = dy^T x, complete, of matrices that are trained.
   template <typename T>
   void backward_weight(ThreadPool& threads, int64_t tokens, const T* dy_NO, const T* x_NI,
                        tensor::GradientSink& sink) const;
 
  private:
+  void add_part(int64_t start, int64_t outputs);
+
   int64_t inputs_ = 0;
   int64_t outputs_ = 0;
   std::vector<Part> parts_;
+  std::vector<Factors> factors_;
 };
 
 }  // namespace thinwire::model

@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "thinwire/base/threads.h"
+#include "thinwire/method/adapter.h"
 #include "thinwire/method/model_spec.h"
 #include "thinwire/model/batch.h"
 #include "thinwire/tensor/storage/arena.h"
@@ -60,12 +61,15 @@ struct PassTimes {
 struct ModelParts {
   const method::ModelSpec& model;  // complete, vocab too
   Precision precision;
-  const tensor::Layout& layout;  // of method::tensors_of(model)
+  const tensor::Layout& layout;  // of what method::adapted_tensors says is trained
   tensor::Arena& params;
   ThreadPool& threads;
   int64_t max_rows;          // a call takes at most this many rows ...
   int64_t sequence;          // ... of at most this many tokens
   Placement placement = {};  // if set, params and the gradients of each call get a copy there
+  // The frozen tensors, which several models may share; null if all are trained.
+  const tensor::Arena* frozen = nullptr;
+  method::AdapterSpec adapter = {};
 };
 
 class Model {
@@ -111,6 +115,8 @@ class Model {
   // Call this after the parameters have changed: makes the bf16 copies again, unless the optimizer
   // has already done so (Arena::rounded).
   virtual void refresh() = 0;
+  // The same after the frozen parameters have changed.
+  virtual void refresh_frozen() = 0;
 
   // All zero with a placement, because the device works asynchronously.
   virtual PassTimes times() const { return {}; }

@@ -3,7 +3,8 @@
 // tokens of the batch at once. Values are stored in slots, which a graph plans when it is
 // constructed: a slot holds what was last written there, one row per token. Weights are given as
 // offsets in the arena of the parameters; their gradients go to a sink, to which each operation
-// reports the gradients that it has completed (tensor/storage/gradient_sink.h).
+// reports the gradients that it has completed (tensor/storage/gradient_sink.h). Frozen weights
+// (weights.h) have no gradients, and operations compute none.
 //
 // A slot is a stream (fp32: the residual stream, statistics, their gradients) or an operand (in the
 // precision of the matrix products). Where an operation says that it replaces a slot, the old
@@ -139,6 +140,7 @@ class Ops {
 
   // As the functions of the same name in Model.
   virtual void refresh() = 0;
+  virtual void refresh_frozen() = 0;
   virtual PassTimes times() const { return {}; }
   virtual size_t bytes() const = 0;
 };

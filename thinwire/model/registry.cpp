@@ -7,6 +7,7 @@
 
 #include "thinwire/base/bf16.h"
 #include "thinwire/base/error.h"
+#include "thinwire/method/adapter.h"
 #include "thinwire/method/architectures.h"
 #include "thinwire/model/cpu_ops.h"
 #include "thinwire/model/decode_ops.h"
@@ -36,10 +37,8 @@ std::unique_ptr<Ops> make_ops(const ModelParts& parts) {
   return std::make_unique<CpuOps<float>>(parts);
 }
 
-// Throws Error unless the layout is the model's.
-void check_layout(const method::ModelSpec& model, const tensor::Layout& layout) {
-  method::find_architecture(model.architecture).check(model);
-  const std::vector<TensorSpec> expected = method::tensors_of(model);
+// Throws Error unless the layout is that of `expected`.
+void check_tensors(std::span<const TensorSpec> expected, const tensor::Layout& layout) {
   for (size_t i = 0; i < expected.size(); ++i) {
     if (i < layout.size() && layout.specs()[i].name == expected[i].name &&
         layout.specs()[i].shape == expected[i].shape) {
@@ -56,7 +55,8 @@ MakeGraph decoding_graph(const DecoderParts& parts) {
   if (!entry.decodes) {
     throw Error(fmt::format("a model of the architecture {} cannot generate text", entry.name));
   }
-  check_layout(parts.model, parts.params.layout());
+  method::find_architecture(parts.model.architecture).check(parts.model);
+  check_tensors(method::tensors_of(parts.model), parts.params.layout());
   return entry.graph;
 }
 
@@ -65,7 +65,13 @@ MakeGraph decoding_graph(const DecoderParts& parts) {
 std::span<const ModelEntry> all_models() { return kModels; }
 
 std::unique_ptr<Model> make_model(const ModelParts& parts) {
-  check_layout(parts.model, parts.layout);
+  method::find_architecture(parts.model.architecture).check(parts.model);
+  const method::AdaptedTensors expected = method::adapted_tensors(parts.model, parts.adapter);
+  check_tensors(expected.trained, parts.layout);
+  if (!expected.frozen.empty() || parts.frozen != nullptr) {
+    check_tensors(expected.frozen,
+                  parts.frozen == nullptr ? tensor::Layout({}) : parts.frozen->layout());
+  }
   return std::make_unique<GraphModel>(parts, make_ops(parts), find_model(parts.model).graph);
 }
 

@@ -11,13 +11,16 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "thinwire/base/error.h"
+#include "thinwire/model/torch_adapters.h"
 #include "thinwire/model/torch_attention.h"
 #include "thinwire/model/torch_ops.h"
+#include "thinwire/model/torch_parameters.h"
 #include "thinwire/tensor/kernels/launch.h"
 
 namespace thinwire::model {
@@ -25,11 +28,6 @@ namespace {
 
 // Parts of the gradient of a norm's weight, each summed by one thread block of a GPU.
 constexpr int64_t kCudaNormBlocks = 512;
-
-at::TensorOptions options_of(const tensor::DevicePlace& place) {
-  if (place.kind == Device::kCpu) return at::TensorOptions(c10::kCPU);
-  return at::TensorOptions(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(place.index)));
-}
 
 // The same inputs give the same bits, and sums of products are fp32.
 void choose_arithmetic() {
@@ -50,17 +48,16 @@ class TorchOps final : public Ops {
  public:
   TorchOps(const ModelParts& parts, int64_t head_chunk)
       : place_(*parts.placement),
-        fp32_(options_of(place_).dtype(at::kFloat)),
+        fp32_(at::TensorOptions(at::kFloat).device(torch_device(place_))),
         operand_(fp32_.dtype(kIsFloat ? at::kFloat : at::kBFloat16)),
         vocabulary_(parts.model.vocab),
-        params_(parts.params),
+        params_(parts),
+        adapters_(parts.adapter, params_),
         threads_(parts.threads),
         positions_(parts.sequence),
         head_chunk_(head_chunk),
         attention_(place_, parts.threads) {
     choose_arithmetic();
-    params_.mirror_on(place_);
-    refresh();
   }
 
   Slot stream(int64_t width) override { return add_slot(width, fp32_); }
@@ -98,7 +95,7 @@ class TorchOps final : public Ops {
   }
 
   void embed(int64_t table, Slot x) override {
-    launch(tensor::Embed{width(x), data<int32_t>(inputs_N_), data<float>(master_) + table,
+    launch(tensor::Embed{width(x), data<int32_t>(inputs_N_), params_.values(table),
                          data<float>(fresh(x))},
            tokens_);
   }
@@ -107,9 +104,9 @@ class TorchOps final : public Ops {
     const int64_t c = width(out);
     const at::Tensor from = value(x);  // its slot may now be overwritten
     const T* const delta = branch == kNoSlot ? nullptr : data<T>(value(branch));
-    launch(tensor::AddRmsNorm<T>{c, norm_eps_, data<float>(from), delta,
-                                 data<float>(master_) + weight, data<float>(fresh(saved.x_NC)),
-                                 data<float>(fresh(saved.rstd_N)), data<T>(fresh(out))},
+    launch(tensor::AddRmsNorm<T>{c, norm_eps_, data<float>(from), delta, params_.values(weight),
+                                 data<float>(fresh(saved.x_NC)), data<float>(fresh(saved.rstd_N)),
+                                 data<T>(fresh(out))},
            tokens_);
   }
 
@@ -125,25 +122,26 @@ class TorchOps final : public Ops {
     const at::Tensor from = value(x), to = fresh(y);
     for (const Linear::Part& part : linear.parts()) {
       at::Tensor columns = to.narrow(1, part.column, part.outputs);
-      at::mm_out(columns, from, matrix(weights_, part.offset, part.outputs, linear.inputs()).t());
+      at::mm_out(columns, from, matrix(linear, part).t());
     }
+    adapters_.forward(linear, from, to);
   }
 
   void add_bias(const Bias& bias, Slot y) override {
     for (const Bias::Part& part : bias.parts()) {
       const auto [offset, count] = part.range;
-      value(y).narrow(1, part.column, count).add_(master_.narrow(0, offset, count));
+      value(y).narrow(1, part.column, count).add_(vector(offset, count));
     }
   }
 
   void norm_columns(const NormColumns& norm, Slot x, const RawSlots& saved) override {
     const at::Tensor raw = fitting(saved.x_NW), rstd = fitting(saved.rstd_NG);
-    launch(tensor::NormGroupsForward<T>{norm.groups, norm.width, width(x), width(saved.x_NW),
-                                        width(saved.rstd_NG), norm_eps_,
-                                        data<float>(master_) + norm.weight,
-                                        data<T>(value(x)) + norm.column, data<T>(raw) + norm.column,
-                                        data<float>(rstd) + norm.statistic},
-           tokens_);
+    launch(
+        tensor::NormGroupsForward<T>{norm.groups, norm.width, width(x), width(saved.x_NW),
+                                     width(saved.rstd_NG), norm_eps_, params_.values(norm.weight),
+                                     data<T>(value(x)) + norm.column, data<T>(raw) + norm.column,
+                                     data<float>(rstd) + norm.statistic},
+        tokens_);
   }
 
   void attention(int64_t, const tensor::AttentionShape& shape,
@@ -163,12 +161,12 @@ class TorchOps final : public Ops {
     const int64_t blocks = norm_blocks();
     const at::Tensor dweight_BC = at::empty({blocks, c}, fp32_);
     T* const rounded_NC = kIsFloat ? nullptr : data<T>(fitting(dx_rounded));
-    launch(
-        tensor::RmsNormBackward<T>{tokens_, c, blocks, data<float>(value(saved.x_NC)),
-                                   data<float>(value(saved.rstd_N)), data<float>(master_) + weight,
-                                   data<T>(value(dout)), data<float>(value(dx)), rounded_NC,
-                                   data<float>(dweight_BC), data<T>(fitting(out))},
-        blocks);
+    launch(tensor::RmsNormBackward<T>{tokens_, c, blocks, data<float>(value(saved.x_NC)),
+                                      data<float>(value(saved.rstd_N)), params_.values(weight),
+                                      data<T>(value(dout)), data<float>(value(dx)), rounded_NC,
+                                      data<float>(dweight_BC), data<T>(fitting(out))},
+           blocks);
+    if (!is_trained(weight)) return;
     const tensor::GradientRange range = {weight, c};
     open_sum(range).add_(dweight_BC.sum(0));
     sink_->complete(range);
@@ -189,9 +187,10 @@ class TorchOps final : public Ops {
         tensor::NormGroupsBackward<T>{
             tokens_, blocks, norm.groups, norm.width, width(dx), width(saved.x_NW),
             width(saved.rstd_NG), data<T>(value(saved.x_NW)) + norm.column,
-            data<float>(value(saved.rstd_NG)) + norm.statistic, data<float>(master_) + norm.weight,
+            data<float>(value(saved.rstd_NG)) + norm.statistic, params_.values(norm.weight),
             data<T>(value(dout)) + norm.column, data<T>(to) + norm.column, data<float>(dweight_BW)},
         blocks);
+    if (!is_trained(norm.weight)) return;
     const tensor::GradientRange range = {norm.weight, norm.width};
     open_sum(range).add_(dweight_BW.sum(0));
     sink_->complete(range);
@@ -199,6 +198,7 @@ class TorchOps final : public Ops {
 
   void bias_backward(const Bias& bias, Slot dy) override {
     for (const Bias::Part& part : bias.parts()) {
+      if (!is_trained(part.range.offset)) continue;
       const at::Tensor columns = value(dy).narrow(1, part.column, part.range.count);
       open_sum(part.range).add_(columns.sum(0, false, at::kFloat));
       sink_->complete(part.range);
@@ -210,18 +210,19 @@ class TorchOps final : public Ops {
     at::Tensor to = fresh(dx);
     for (const Linear::Part& part : linear.parts()) {
       const at::Tensor columns = from.narrow(1, part.column, part.outputs);
-      const at::Tensor weight = matrix(weights_, part.offset, part.outputs, linear.inputs());
-      part.column == 0 ? at::mm_out(to, columns, weight) : to.addmm_(columns, weight);
+      const at::Tensor weight = matrix(linear, part);
+      &part == linear.parts().data() ? at::mm_out(to, columns, weight) : to.addmm_(columns, weight);
     }
+    adapters_.backward_input(linear, from, to);
   }
 
   void linear_backward_weight(const Linear& linear, Slot dy, Slot x) override {
     for (const Linear::Part& part : linear.parts()) {
-      const tensor::GradientRange range = linear.range(part);
-      add_product(open_sum(range).view({part.outputs, linear.inputs()}),
-                  value(dy).narrow(1, part.column, part.outputs), value(x));
-      sink_->complete(range);
+      if (!is_trained(part.offset)) continue;
+      add_gradient(part.offset, value(dy).narrow(1, part.column, part.outputs), value(x));
     }
+    adapters_.backward_weight(linear, value(dy), value(x),
+                              std::bind_front(&TorchOps::add_gradient, this));
   }
 
   void attention_backward(const tensor::AttentionShape& shape, const AttentionSlots& slots,
@@ -236,6 +237,7 @@ class TorchOps final : public Ops {
   }
 
   void embed_backward(Slot dx, int64_t table) override {
+    if (!is_trained(table)) return;
     const tensor::GradientRange range = {table, vocabulary_ * width(dx)};
     open_sum(range)
         .view({vocabulary_, width(dx)})
@@ -250,18 +252,8 @@ class TorchOps final : public Ops {
   }
   double loss() override { return losses_.sum(at::kDouble).template item<double>(); }
 
-  void refresh() override {
-    const at::Tensor values =
-        at::from_blob(const_cast<float*>(std::as_const(params_).device_values()),
-                      {params_.layout().total()}, fp32_);
-    master_ = values;
-    if constexpr (kIsFloat) {
-      weights_ = values;
-    } else {
-      if (!weights_.defined()) weights_ = at::empty({params_.layout().total()}, operand_);
-      weights_.copy_(values);
-    }
-  }
+  void refresh() override { params_.refresh(); }
+  void refresh_frozen() override { params_.refresh_frozen(); }
 
   size_t bytes() const override { return most_bytes_; }
 
@@ -317,8 +309,20 @@ class TorchOps final : public Ops {
     return sum;
   }
 
-  at::Tensor matrix(const at::Tensor& arena, int64_t offset, int64_t outputs, int64_t inputs) {
-    return arena.narrow(0, offset, outputs * inputs).view({outputs, inputs});
+  // Parameters in fp32.
+  at::Tensor vector(int64_t offset, int64_t count) const {
+    return at::from_blob(const_cast<float*>(params_.values(offset)), {count}, fp32_);
+  }
+
+  at::Tensor matrix(const Linear& linear, const Linear::Part& part) const {
+    return params_.matrix(part.offset, part.outputs, linear.inputs());
+  }
+
+  // The gradient dy^T x of the matrix at `offset`, which is then complete.
+  void add_gradient(int64_t offset, const at::Tensor& dy, const at::Tensor& x) {
+    const tensor::GradientRange range = {offset, dy.size(1) * x.size(1)};
+    add_product(open_sum(range).view({dy.size(1), x.size(1)}), dy, x);
+    sink_->complete(range);
   }
 
   // The fp32 gradient += dy^T x.
@@ -335,10 +339,12 @@ class TorchOps final : public Ops {
     count_bytes();
     const bool gradients = dx != kNoSlot;
     const int64_t c = width(x);
-    const at::Tensor weight = matrix(weights_, offset, vocabulary_, c);
+    const at::Tensor weight = params_.matrix(offset, vocabulary_, c);
     losses_ = at::empty({tokens_}, fp32_);
     at::Tensor dweight;
-    if (gradients) dweight = open_sum({offset, vocabulary_ * c}).view({vocabulary_, c});
+    if (gradients && is_trained(offset)) {
+      dweight = open_sum({offset, vocabulary_ * c}).view({vocabulary_, c});
+    }
     for (int64_t first = 0; first < tokens_; first += head_chunk_) {
       const int64_t count = std::min(head_chunk_, tokens_ - first);
       const at::Tensor hidden = value(x).narrow(0, first, count);
@@ -351,14 +357,14 @@ class TorchOps final : public Ops {
       if (!gradients) continue;
       at::Tensor branch = value(dx).narrow(0, first, count);
       at::mm_out(branch, logits, weight);
-      add_product(dweight, logits, hidden);
+      if (dweight.defined()) add_product(dweight, logits, hidden);
     }
   }
 
   // Counts what is held at the end of the forward pass, where it is largest.
   void count_bytes() {
     size_t sum = attention_.bytes() + inputs_N_.nbytes() + targets_N_.nbytes();
-    if constexpr (!kIsFloat) sum += weights_.nbytes();
+    sum += params_.copied_bytes();
     for (const Values& values : slots_) {
       if (values.tensor.defined()) sum += values.tensor.nbytes();
     }
@@ -368,13 +374,13 @@ class TorchOps final : public Ops {
   const tensor::DevicePlace place_;
   const at::TensorOptions fp32_, operand_;
   const int64_t vocabulary_;
-  tensor::Arena& params_;
+  TorchParameters params_;
+  const TorchAdapters adapters_;
   ThreadPool& threads_;
   const int64_t positions_, head_chunk_;
   float norm_eps_ = 0;
 
   std::vector<Values> slots_;
-  at::Tensor master_, weights_;           // the arena in fp32 and as operands
   tensor::GradientSink* sink_ = nullptr;  // of the current pass
   TorchAttention<T> attention_;
   at::Tensor inputs_N_, targets_N_, weights_N_, losses_;  // of the current batch

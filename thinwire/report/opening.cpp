@@ -4,19 +4,28 @@
 #include <fmt/ranges.h>
 
 #include "thinwire/base/memory.h"
+#include "thinwire/base/tensor_view.h"
 #include "thinwire/base/units.h"
+#include "thinwire/method/adapter.h"
 #include "thinwire/method/architectures.h"
+#include "thinwire/method/model_spec.h"
 #include "thinwire/method/run_memory.h"
 
 namespace thinwire::report {
 namespace {
 
 std::string what_trains(const config::Recipe& recipe) {
-  const int64_t params = method::parameter_count(method::tensors_of(recipe));
-  return fmt::format("{}: {}, {} x {}, {} on {}, {} parameters", recipe.run.name,
-                     recipe.sync.method, counted(recipe.train.workers, "worker"),
-                     counted(recipe.train.threads, "thread"), recipe.train.precision,
-                     recipe.train.device, format_count(static_cast<double>(params)));
+  const auto count = [](std::span<const TensorSpec> tensors) {
+    return format_count(static_cast<double>(method::parameter_count(tensors)));
+  };
+  const auto adapted = method::adapted_tensors(method::ModelSpec(recipe), recipe.adapter);
+  return fmt::format(
+      "{}: {}, {} x {}, {} on {}, {} parameters{}", recipe.run.name, recipe.sync.method,
+      counted(recipe.train.workers, "worker"), counted(recipe.train.threads, "thread"),
+      recipe.train.precision, recipe.train.device, count(adapted.trained),
+      adapted.frozen.empty()
+          ? ""
+          : fmt::format(" ({}) and {} frozen", recipe.adapter.kind, count(adapted.frozen)));
 }
 
 std::string what_is_read(const config::Recipe& recipe, uint64_t corpus_tokens) {

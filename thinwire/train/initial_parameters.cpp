@@ -10,9 +10,13 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/rng.h"
+#include "thinwire/checkpoint/adapter_base.h"
+#include "thinwire/checkpoint/adapter_weights.h"
 #include "thinwire/convert/load.h"
+#include "thinwire/convert/peft.h"
 #include "thinwire/data/utf8.h"
 #include "thinwire/events/progress.h"
+#include "thinwire/method/adapter.h"
 #include "thinwire/model/model.h"
 
 namespace thinwire::train {
@@ -78,21 +82,78 @@ void check_vocabulary(const config::Recipe& recipe, const convert::LoadedModel& 
           : fmt::format("vocabulary_model = \"{}\"", loaded.vocabulary->file().string())));
 }
 
+convert::LoadedModel load_initial(const config::Recipe& recipe,
+                                  const data::Vocabulary* vocabulary) {
+  convert::LoadedModel loaded = convert::load_model(recipe.train.init);
+  check_vocabulary(recipe, loaded, vocabulary);
+  return loaded;
+}
+
+void draw_all(const config::Recipe& recipe, tensor::Arena& params) {
+  model::init_parameters(params, method::ModelSpec(recipe),
+                         derive_seed(static_cast<uint64_t>(recipe.run.seed), "init"));
+}
+
 }  // namespace
 
 void set_initial_parameters(const config::Recipe& recipe, const data::Vocabulary* vocabulary,
                             tensor::Arena& params) {
-  if (recipe.train.init.empty()) {
-    model::init_parameters(params, method::ModelSpec(recipe),
-                           derive_seed(static_cast<uint64_t>(recipe.run.seed), "init"));
-    return;
-  }
-  const convert::LoadedModel loaded = convert::load_model(recipe.train.init);
-  check_vocabulary(recipe, loaded, vocabulary);
+  if (recipe.train.init.empty()) return draw_all(recipe, params);
+  const convert::LoadedModel loaded = load_initial(recipe, vocabulary);
   if (loaded.params->all().size() != params.all().size()) {
     throw Error(fmt::format("[train] init: the model in {} has changed", recipe.train.init));
   }
   std::copy(loaded.params->all().begin(), loaded.params->all().end(), params.all().begin());
+}
+
+FrozenWeights::FrozenWeights(std::vector<TensorSpec> specs)
+    : layout(std::move(specs)), values(layout) {}
+
+FrozenWeights::FrozenWeights(const FrozenWeights& other) : layout(other.layout), values(layout) {
+  checkpoint::copy_common(other.values, values);
+}
+
+StartingWeights starting_weights(const config::Recipe& recipe, const data::Vocabulary* vocabulary,
+                                 const tensor::Layout& layout) {
+  StartingWeights start;
+  start.trained = std::make_shared<tensor::Arena>(layout);
+  if (!method::is_adapted(recipe.adapter)) {
+    set_initial_parameters(recipe, vocabulary, *start.trained);
+    return start;
+  }
+  const auto frozen = std::make_shared<FrozenWeights>(
+      method::adapted_tensors(method::ModelSpec(recipe), recipe.adapter).frozen);
+  if (recipe.train.init.empty()) {
+    draw_all(recipe, frozen->values);
+    draw_all(recipe, *start.trained);
+  } else {
+    const convert::LoadedModel loaded = load_initial(recipe, vocabulary);
+    start.base_digest = checkpoint::digest_weights(*loaded.params);
+    checkpoint::copy_common(*loaded.params, frozen->values);
+    checkpoint::copy_common(*loaded.params, *start.trained);
+  }
+  draw_factors(recipe, 0, *start.trained);
+  if (!recipe.adapter.init.empty()) {
+    convert::read_factors(recipe.adapter.init, recipe.adapter, start.base_digest, *start.trained);
+  }
+  if (frozen->layout.size() > 0) start.frozen = frozen;
+  return start;
+}
+
+void draw_factors(const config::Recipe& recipe, uint64_t draw, tensor::Arena& trained) {
+  const method::ModelSpec model(recipe);
+  const uint64_t seed = derive_seed(static_cast<uint64_t>(recipe.run.seed), "adapter");
+  for (size_t i = 0; i < trained.layout().size(); ++i) {
+    const TensorSpec& spec = trained.layout().specs()[i];
+    if (!method::is_factor(spec)) continue;
+    const method::InitialFactor initial = method::initial_factor(model, recipe.adapter, spec);
+    Rng rng(derive_seed(seed, spec.name), draw);
+    for (float& value : trained.tensor(i)) {
+      const double drawn = initial.deviation > 0 ? initial.deviation * rng.normal()
+                                                 : initial.bound * (2 * rng.uniform() - 1);
+      value = initial.bound == 0 && initial.deviation == 0 ? 0.0f : static_cast<float>(drawn);
+    }
+  }
 }
 
 void InitialParameters::copy_to(tensor::Arena& params) {

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <utility>
+#include <vector>
 
+#include "thinwire/base/tensor_view.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/data/vocabulary.h"
 #include "thinwire/tensor/storage/arena.h"
@@ -17,6 +20,34 @@ namespace thinwire::train {
 // vocabulary to compare.
 void set_initial_parameters(const config::Recipe& recipe, const data::Vocabulary* vocabulary,
                             tensor::Arena& params);
+
+// Tensors that a run with an adapter does not train (method/adapter.h).
+struct FrozenWeights {
+  explicit FrozenWeights(std::vector<TensorSpec> specs);
+  FrozenWeights(const FrozenWeights& other);
+  FrozenWeights& operator=(const FrozenWeights&) = delete;
+
+  const tensor::Layout layout;
+  tensor::Arena values;
+};
+
+// What a run starts from.
+struct StartingWeights {
+  std::shared_ptr<tensor::Arena> trained;
+  // Shared by the workers of a process; null if all tensors are trained.
+  std::shared_ptr<const FrozenWeights> frozen;
+  // Of the model that train.init names, for runs with lora (checkpoint/adapter_base.h).
+  uint64_t base_digest = 0;
+};
+
+// The layout is that of the recipe's trained tensors, and must outlive the result. Throws as
+// set_initial_parameters does, and as convert::read_factors for adapter.init.
+StartingWeights starting_weights(const config::Recipe& recipe, const data::Vocabulary* vocabulary,
+                                 const tensor::Layout& layout);
+
+// Draws all factors of a run with an adapter anew (method::initial_factor), from run.seed; others
+// for each `draw`, and the same everywhere.
+void draw_factors(const config::Recipe& recipe, uint64_t draw, tensor::Arena& trained);
 
 // The parameters with which the workers of a process begin. Their memory is freed once every worker
 // has its copy.

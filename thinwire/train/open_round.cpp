@@ -5,7 +5,7 @@
 
 #include "thinwire/config/absence.h"
 #include "thinwire/method/registry.h"
-#include "thinwire/schedule/learning_rate.h"
+#include "thinwire/method/step_rates.h"
 #include "thinwire/schedule/row_shares.h"
 
 namespace thinwire::train {
@@ -56,8 +56,7 @@ Round open_round(const config::Recipe& recipe, uint64_t run, int members, int64_
   round.run = run;
   round.number = static_cast<uint64_t>(rounds.number(step));
   round.step = static_cast<uint64_t>(step);
-  const schedule::StepRates rates =
-      schedule::step_rates(recipe.schedule, recipe.optim.lr, rounds, step);
+  const method::StepRates rates = method::step_rates(recipe, rounds, step);
   round.learning_rate = rates.learning_rate;
   round.round_rate = rates.round_rate;
   round.closes = rounds.closes(step);

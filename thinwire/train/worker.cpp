@@ -11,6 +11,7 @@
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/clock.h"
 #include "thinwire/base/digest.h"
+#include "thinwire/method/adapter.h"
 #include "thinwire/method/model_spec.h"
 #include "thinwire/model/registry.h"
 #include "thinwire/optim/optimizer.h"
@@ -37,6 +38,11 @@ struct WaitsEnd {
   ~WaitsEnd() { rounds.stop_waiting(); }
 };
 
+std::unique_ptr<Relora> make_relora(const RunContext& context, tensor::Arena& params) {
+  if (!method::find_adapter(context.recipe.adapter.kind).merges) return nullptr;
+  return std::make_unique<Relora>(context.recipe, *context.frozen, params);
+}
+
 }  // namespace
 
 Worker::Worker(const RunContext& context, transport::Communicator& communicator)
@@ -47,11 +53,13 @@ Worker::Worker(const RunContext& context, transport::Communicator& communicator)
       threads_(static_cast<int>(recipe_.train.threads)),
       permits_(&context.cores, threads_.size()),
       params_(context.layout),
+      relora_(make_relora(context, params_)),
       gradients_(recipe_.train.update, context.layout),
       model_(model::make_model({method::ModelSpec(recipe_),
                                 model::parse_precision(recipe_.train.precision), context.layout,
                                 params_, threads_, max_rows_, recipe_.train.sequence,
-                                model::parse_device(recipe_.train.device, communicator.rank())})),
+                                model::parse_device(recipe_.train.device, communicator.rank()),
+                                frozen(), recipe_.adapter})),
       strategy_(sync::make_strategy({params_, gradients_.arena(), threads_, permits_, communicator_,
                                      method::sync_spec(recipe_)})),
       rounds_(context.make_rounds(recipe_, context.run_id, communicator_, permits_)),
@@ -62,6 +70,11 @@ Worker::Worker(const RunContext& context, transport::Communicator& communicator)
 
 // Sums in flight read the strategy's memory, which is about to be freed.
 Worker::~Worker() { communicator_.leave(); }
+
+const tensor::Arena* Worker::frozen() const {
+  if (relora_) return &relora_->base();
+  return context_.frozen == nullptr ? nullptr : &context_.frozen->values;
+}
 
 void Worker::restore() {
   context_.initial.copy_to(params_);
@@ -85,6 +98,7 @@ void Worker::restore() {
        .ended_at = static_cast<uint64_t>(context_.ended_at)});
   rounds_->restored(context_.first_step);
   model_->refresh();
+  if (relora_) model_->refresh_frozen();
 }
 
 void Worker::take_consensus() {
@@ -198,13 +212,17 @@ bool Worker::train_step(int64_t step, const data::Batch& batch, double data_s) {
   if (!report) throw_failure(step + 1, report.error());
   const Result<bool> new_rows = rounds_->completed(round);
   if (!new_rows) throw_failure(step + 1, new_rows.error());
+  const bool merged = relora_ && relora_->after_step(step + 1, strategy_->state(), threads_);
+  if (merged) model_->refresh_frozen();
   model_->refresh();
   part.gradient_norm = report->gradient_norm;
   part.exchange_s = report->exchange_seconds;
   part.synchronised = report->synchronised;
   if (part.synchronised) part.digest = values_digest(std::as_const(shared()).all(), threads_);
   // If synchronisations are rare, digesting everything that replicas agree on costs little.
-  if (part.synchronised && strategy_->shared() != nullptr) part.state_digest = consensus_digest();
+  if (part.synchronised && (merged || strategy_->shared() != nullptr)) {
+    part.state_digest = consensus_digest();
+  }
   part.update_s = updating.seconds() + report->backward_update_seconds -
                   (part.exchange_s - report->backward_exchange_seconds);
   part.compute_s -= report->backward_update_seconds + report->backward_exchange_seconds;
@@ -270,6 +288,9 @@ tensor::Arena& Worker::shared() {
 std::vector<StateTensor> Worker::all_state() {
   std::vector<StateTensor> state = strategy_->state();
   for (StateTensor& part : rounds_->state()) state.push_back(std::move(part));
+  if (relora_) {
+    for (StateTensor& part : relora_->state()) state.push_back(std::move(part));
+  }
   return state;
 }
 

@@ -21,6 +21,7 @@
 #include "thinwire/tensor/storage/arena.h"
 #include "thinwire/train/gradients.h"
 #include "thinwire/train/initial_parameters.h"
+#include "thinwire/train/relora.h"
 #include "thinwire/train/round_source.h"
 #include "thinwire/train/run_sink.h"
 #include "thinwire/transport/communicator.h"
@@ -55,6 +56,7 @@ struct RunContext {
   // Consensus state, by name, that goes with `initial` where a run of many hosts is joined after
   // first_step steps; null: none.
   const std::map<std::string, std::vector<float>>* consensus = nullptr;
+  std::shared_ptr<const FrozenWeights> frozen = {};  // null: all tensors are trained
 };
 
 struct RunEnd {
@@ -102,6 +104,8 @@ class Worker {
   void require_finite_state(int64_t completed);
   // Does nothing if it has already been written, or if nothing has been trained yet.
   void write_checkpoint(int64_t completed);
+  // The frozen tensors that the model computes with, if there are any.
+  const tensor::Arena* frozen() const;
   void restore();
   void take_consensus();
   checkpoint::WorkerState state(int64_t completed);
@@ -113,6 +117,7 @@ class Worker {
   ThreadPool threads_;
   PermitHold permits_;
   tensor::Arena params_;
+  const std::unique_ptr<Relora> relora_;  // null unless the recipe says so
   StepGradients gradients_;
   std::unique_ptr<model::Model> model_;
   std::unique_ptr<sync::Strategy> strategy_;

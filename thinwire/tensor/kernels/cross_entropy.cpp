@@ -126,6 +126,7 @@ double LinearCrossEntropy<T>::loss_and_gradients(int64_t rows, const T* x, const
       kernel.load_rows(part, c, nullptr, x + at, c, wide, c);
       kernel.store_rows(part, c, inverse, wide, c, scaled_.data() + begin * c, c);
     });
+    if (dweight == nullptr) continue;
     gemm(threads_, Transpose::kYes, Transpose::kNo, vocabulary_, c, count,
          static_cast<const T*>(dlogits()), vocabulary_, static_cast<const T*>(scaled_.data()), c,
          first == 0 ? keep : 1.0f, dweight, c);

@@ -24,7 +24,8 @@ class LinearCrossEntropy {
               const float* factors_N);
 
   // Returns the same number, and writes dx = scale * d(loss)/dx and dweight = scale *
-  // d(loss)/dweight + keep * dweight (keep 0: the old values are not read).
+  // d(loss)/dweight + keep * dweight (keep 0: the old values are not read; dweight null: not
+  // computed).
   double loss_and_gradients(int64_t rows, const T* x_NC, const T* weight_VC,
                             const int32_t* targets_N, const float* factors_N, float scale, T* dx_NC,
                             float keep, float* dweight_VC);

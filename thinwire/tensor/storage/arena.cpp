@@ -18,11 +18,25 @@ Layout::Layout(std::vector<TensorSpec> specs) : specs_(std::move(specs)) {
   }
 }
 
-size_t Layout::find(std::string_view name) const {
-  const auto found = std::find_if(specs_.begin(), specs_.end(),
-                                  [&](const TensorSpec& spec) { return spec.name == name; });
-  if (found == specs_.end()) throw Error(fmt::format("the model has no tensor named '{}'", name));
+Layout Layout::joined(const Layout& trained, const Layout& frozen) {
+  Layout both = trained;
+  for (size_t i = 0; i < frozen.size(); ++i) {
+    both.specs_.push_back(frozen.specs_[i]);
+    both.offsets_.push_back(kFrozenOffset + frozen.offsets_[i]);
+  }
+  return both;
+}
+
+std::optional<size_t> Layout::index_of(std::string_view name) const {
+  const auto found = std::ranges::find(specs_, name, &TensorSpec::name);
+  if (found == specs_.end()) return std::nullopt;
   return static_cast<size_t>(found - specs_.begin());
+}
+
+size_t Layout::find(std::string_view name) const {
+  const std::optional<size_t> found = index_of(name);
+  if (!found) throw Error(fmt::format("the model has no tensor named '{}'", name));
+  return *found;
 }
 
 void Arena::Free::operator()(float* data) const { std::free(data); }

@@ -1,0 +1,186 @@
+#include "thinwire/method/adapter.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/errors.h"
+#include "thinwire/base/error.h"
+#include "thinwire/method/architectures.h"
+#include "thinwire/method/registry.h"
+#include "thinwire/method/relora.h"
+#include "thinwire/method/run_memory.h"
+
+namespace thinwire::method {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+config::Recipe recipe_with(std::vector<std::string> overrides) {
+  overrides.insert(overrides.begin(), {"model.vocab=100", "model.hidden=32", "model.layers=2",
+                                       "model.heads=2", "llama.intermediate=64"});
+  return load_recipe({}, overrides);
+}
+
+// train.init makes load_recipe leave the checks to whoever reads that model.
+config::Recipe lora(std::vector<std::string> overrides = {}) {
+  overrides.insert(overrides.begin(), {"adapter.kind=lora", "train.init=base"});
+  config::Recipe recipe = recipe_with(std::move(overrides));
+  check_choices(recipe);
+  return recipe;
+}
+
+std::vector<std::string> names_of(const std::vector<TensorSpec>& tensors) {
+  std::vector<std::string> names;
+  for (const TensorSpec& tensor : tensors) names.push_back(tensor.name);
+  return names;
+}
+
+AdaptedTensors adapted(const config::Recipe& recipe) {
+  return adapted_tensors(ModelSpec(recipe), recipe.adapter);
+}
+
+std::string refusal(const std::vector<std::string>& overrides) {
+  return tests::error_of([&] { lora(overrides); });
+}
+
+TEST(Adapter, WithoutOneAllTensorsAreTrained) {
+  const config::Recipe recipe = recipe_with({});
+  EXPECT_EQ(names_of(adapted(recipe).trained), names_of(tensors_of(ModelSpec(recipe))));
+  EXPECT_THAT(adapted(recipe).frozen, IsEmpty());
+}
+
+TEST(Adapter, FactorsStandWhereTheirMatrixWas) {
+  const config::Recipe recipe = lora(
+      {"adapter.targets=[\"q_proj\", \"layers.1.mlp.down*\"]", "adapter.whole=[\"model.norm\"]"});
+  const AdaptedTensors tensors = adapted(recipe);
+  EXPECT_THAT(names_of(tensors.trained),
+              ElementsAre("model.layers.0.self_attn.q_proj.lora_A.weight",
+                          "model.layers.0.self_attn.q_proj.lora_B.weight",
+                          "model.layers.1.self_attn.q_proj.lora_A.weight",
+                          "model.layers.1.self_attn.q_proj.lora_B.weight",
+                          "model.layers.1.mlp.down_proj.lora_A.weight",
+                          "model.layers.1.mlp.down_proj.lora_B.weight", "model.norm.weight"));
+  EXPECT_EQ(tensors.trained[4].shape, (Shape{8, 64}));
+  EXPECT_EQ(tensors.trained[5].shape, (Shape{32, 8}));
+  EXPECT_EQ(tensors.trained[5].layer, 1);
+  EXPECT_EQ(tensors.frozen.size(), tensors_of(ModelSpec(recipe)).size() - 1);
+  EXPECT_EQ(names_of(tensors_of(recipe)), names_of(tensors.trained));
+}
+
+TEST(Adapter, OfLowRankReplacesItsMatricesAndTrainsTheRest) {
+  const config::Recipe recipe = recipe_with({"adapter.kind=low_rank", "adapter.targets=[\"*\"]"});
+  const AdaptedTensors tensors = adapted(recipe);
+  EXPECT_THAT(tensors.frozen, IsEmpty());
+  EXPECT_EQ(std::ranges::count_if(tensors.trained, is_factor), 2 * 2 * 7);
+  EXPECT_EQ(tensors.trained.size(), tensors_of(ModelSpec(recipe)).size() + 2 * 7);
+}
+
+TEST(Adapter, InitialFactorsAreThoseOfPeft) {
+  const config::Recipe recipe = lora();
+  const AdaptedTensors tensors = adapted(recipe);
+  const InitialFactor a = initial_factor(ModelSpec(recipe), recipe.adapter, tensors.trained[0]);
+  const InitialFactor b = initial_factor(ModelSpec(recipe), recipe.adapter, tensors.trained[1]);
+  EXPECT_DOUBLE_EQ(a.bound, 1 / std::sqrt(32.0));
+  EXPECT_EQ(b.bound, 0);
+  EXPECT_EQ(a.deviation + b.deviation, 0);
+}
+
+TEST(Adapter, InitialProductsOfLowRankHaveTheDeviationOfTheirMatrix) {
+  const config::Recipe recipe =
+      recipe_with({"adapter.kind=low_rank", "adapter.rank=4", "adapter.alpha=2"});
+  for (const TensorSpec& tensor : adapted(recipe).trained) {
+    if (!is_factor(tensor)) continue;
+    const double deviation = initial_factor(ModelSpec(recipe), recipe.adapter, tensor).deviation;
+    const bool residual = tensor.name.find("o_proj") != std::string::npos ||
+                          tensor.name.find("down_proj") != std::string::npos;
+    const double product = 0.5 * std::sqrt(4.0) * deviation * deviation;
+    EXPECT_NEAR(product, residual ? 0.02 / 2 : 0.02, 1e-12) << tensor.name;
+  }
+}
+
+TEST(Adapter, RefusesWhatDoesNotFit) {
+  EXPECT_THAT(refusal({"adapter.rank=33"}),
+              HasSubstr("[adapter] rank must be <= 32, the smaller dimension of "
+                        "model.layers.0.self_attn.q_proj, got 33"));
+  EXPECT_THAT(refusal({"adapter.targets=[\"q_prj\"]"}),
+              AllOf(HasSubstr("[adapter] targets: \"q_prj\" matches no matrix of the blocks"),
+                    HasSubstr("model.layers.1.mlp.down_proj")));
+  EXPECT_THAT(refusal({"adapter.targets=[\"lm_head\"]"}), HasSubstr("matches no matrix"));
+  EXPECT_THAT(refusal({"adapter.targets=[]"}), HasSubstr("[adapter] targets is empty"));
+  EXPECT_THAT(refusal({"adapter.whole=[\"q_proj\"]"}),
+              HasSubstr("[adapter] whole: \"q_proj\" matches no tensor without factors"));
+  EXPECT_THAT(refusal({"adapter.kind=lore"}), HasSubstr("did you mean lora?"));
+  EXPECT_THAT(refusal({"optim.method=galore"}),
+              HasSubstr("projects the gradients of whole matrices"));
+  EXPECT_THAT(refusal({"adapter.kind=low_rank"}), HasSubstr("leave it out, or choose lora"));
+  EXPECT_THAT(refusal({"adapter.kind=relora", "sync.method=distro"}),
+              HasSubstr("needs [sync] method = \"allreduce\", got \"distro\""));
+  EXPECT_THAT(refusal({"adapter.kind=relora", "optim.method=muon"}),
+              HasSubstr("resets the state of [optim] method = \"adamw\", got \"muon\""));
+  EXPECT_THAT(refusal({"adapter.kind=relora", "relora.merge_every=9", "relora.rewarm=10"}),
+              HasSubstr("[relora] rewarm must be <= merge_every = 9, got 10"));
+  EXPECT_THAT(tests::error_of([] { recipe_with({"adapter.kind=lora"}); }),
+              HasSubstr("[adapter] kind = \"lora\" needs [train] init"));
+  EXPECT_THAT(tests::error_of([] {
+                recipe_with({"adapter.kind=low_rank", "adapter.whole=[\"*norm\"]"});
+              }),
+              HasSubstr("[adapter] whole = [\"*norm\"] is of no use"));
+  EXPECT_THAT(tests::error_of([] {
+                recipe_with({"adapter.kind=low_rank", "adapter.init=elsewhere"});
+              }),
+              HasSubstr("[adapter] init = \"elsewhere\" needs kind = \"lora\""));
+}
+
+TEST(Adapter, WorkLeavesOutTheGradientsOfFrozenMatrices) {
+  const config::Recipe whole = recipe_with({});
+  const config::Recipe recipe = lora({"adapter.rank=4"});
+  const double sequence = 128;
+  const double attention = 12.0 * 2 * 32 * sequence / 2;
+  const double matrices = 2 * (4 * 32 * 32 + 3 * 32 * 64), head = 100 * 32;
+  const double factors = 2 * 4 * (4 * (32 + 32) + 3 * (32 + 64));
+  EXPECT_DOUBLE_EQ(train_flops_per_token(whole), 6 * (matrices + head) + attention);
+  EXPECT_DOUBLE_EQ(train_flops_per_token(recipe), 4 * (matrices + head) + 6 * factors + attention);
+}
+
+TEST(Adapter, MemoryHoldsFrozenTensorsOnceAndTheRestOfWhatIsTrained) {
+  const auto part = [](const config::Recipe& recipe, int64_t workers, const std::string& name) {
+    const auto parts = run_memory(recipe, workers).parts;
+    return std::ranges::find(parts, name, &MemoryPart::name)->bytes;
+  };
+  const auto bytes = [](const std::vector<TensorSpec>& tensors) {
+    return 4.0 * static_cast<double>(arena_elements(tensors));
+  };
+  const config::Recipe recipe = lora({"train.workers=4"});
+  const AdaptedTensors tensors = adapted(recipe);
+  EXPECT_EQ(part(recipe, 4, "weights"), bytes(tensors.frozen) + 4 * bytes(tensors.trained));
+  EXPECT_EQ(part(recipe, 1, "gradients"), bytes(tensors.trained));
+  EXPECT_EQ(part(recipe, 1, "optimizer and method"), 2 * bytes(tensors.trained));
+  const config::Recipe half = lora({"train.precision=bf16", "train.workers=4"});
+  EXPECT_EQ(part(half, 4, "weights"), 3 * bytes(tensors.frozen) + 6 * bytes(tensors.trained));
+}
+
+TEST(Relora, MergesAndRewarmsEachCycle) {
+  const config::Recipe recipe = recipe_with(
+      {"adapter.kind=relora", "relora.merge_every=10", "relora.rewarm=4", "train.steps=30"});
+  EXPECT_FALSE(merges_after(recipe, 0));
+  EXPECT_TRUE(merges_after(recipe, 10));
+  EXPECT_FALSE(merges_after(recipe, 15));
+  EXPECT_FALSE(merges_after(recipe, 30));  // nothing follows
+  EXPECT_EQ(rewarm_factor(recipe, 0), 1);
+  EXPECT_EQ(rewarm_factor(recipe, 9), 1);
+  EXPECT_EQ(rewarm_factor(recipe, 10), 0.25);
+  EXPECT_EQ(rewarm_factor(recipe, 12), 0.75);
+  EXPECT_EQ(rewarm_factor(recipe, 14), 1);
+  EXPECT_EQ(rewarm_factor(recipe, 20), 0.25);
+  EXPECT_EQ(rewarm_factor(recipe_with({"relora.merge_every=10"}), 10), 1);
+  EXPECT_FALSE(merges_after(recipe_with({"relora.merge_every=10"}), 10));
+}
+
+}  // namespace
+}  // namespace thinwire::method

@@ -1,0 +1,11 @@
+// Patterns over names, as recipes use them to choose tensors.
+#pragma once
+
+#include <string_view>
+
+namespace thinwire {
+
+// Whether the pattern matches the whole name: '*' stands for any text, all else for itself.
+bool matches_pattern(std::string_view pattern, std::string_view name);
+
+}  // namespace thinwire

@@ -1,0 +1,66 @@
+#include "thinwire/checkpoint/adapter_base.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "thinwire/base/bytes.h"
+#include "thinwire/base/digest.h"
+#include "thinwire/base/error.h"
+
+namespace thinwire::checkpoint {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kDigest = "base_digest";
+constexpr const char* kModel = "base_model";
+
+}  // namespace
+
+uint64_t digest_weights(const tensor::Arena& weights) {
+  Digest digest;
+  for (size_t i = 0; i < weights.layout().size(); ++i) {
+    digest.add(i, as_bytes(weights.tensor(i)));
+  }
+  return digest.value();
+}
+
+std::string print_adapter_base(const AdapterBase& base) {
+  const Json json = {{kDigest, to_hex(base.digest)}, {kModel, base.model}};
+  return json.dump(2) + "\n";
+}
+
+AdapterBase read_adapter_base(const fs::path& folder) {
+  const fs::path path = folder / kAdapterBaseFile;
+  const Json json = Json::parse(read_text_file(path), nullptr, /*allow_exceptions=*/false);
+  const auto text = [&](const char* key) {
+    if (!json.is_object() || !json.contains(key) || !json[key].is_string()) {
+      throw Error(fmt::format("{} is damaged: it has no text {}", path.string(), key));
+    }
+    return json[key].get<std::string>();
+  };
+  AdapterBase base;
+  base.model = text(kModel);
+  const std::string digits = text(kDigest);
+  const char* const end = digits.data() + digits.size();
+  const auto [at, error] = std::from_chars(digits.data(), end, base.digest, 16);
+  if (error != std::errc() || at != end) {
+    throw Error(
+        fmt::format("{} is damaged: {} is not a hexadecimal number", path.string(), kDigest));
+  }
+  return base;
+}
+
+void check_adapter_base(const fs::path& folder, const AdapterBase& expected, const fs::path& found,
+                        uint64_t digest) {
+  if (digest == expected.digest) return;
+  throw Error(fmt::format(
+      "the factors in {} belong to the weights of {} (digest {}), and {} has others ({}): another "
+      "model, or this one with factors already merged; name the original one",
+      folder.string(), expected.model, to_hex(expected.digest), found.string(), to_hex(digest)));
+}
+
+}  // namespace thinwire::checkpoint

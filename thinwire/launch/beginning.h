@@ -1,0 +1,37 @@
+// Where a run begins, or resumes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "thinwire/checkpoint/checkpoint.h"
+#include "thinwire/checkpoint/resume_rules.h"
+#include "thinwire/config/recipe.h"
+#include "thinwire/data/vocabulary.h"
+#include "thinwire/train/initial_parameters.h"
+
+namespace thinwire::launch {
+
+struct Beginning {
+  train::StartingWeights weights;
+  std::unique_ptr<checkpoint::CheckpointReader> resume;  // null: a new run
+  uint64_t run_id = 0;
+  int64_t first_step = 0;
+  int64_t ended_at = 0;              // as in checkpoint::ResumeFacts
+  std::vector<std::string> notices;  // likewise
+};
+
+// checkpoint: to resume from; empty: a new run. The layout is that of the recipe's trained tensors,
+// and must outlive the result. Throws UsageError or Error if the checkpoint does not belong to the
+// recipe's run (checkpoint/resume.h), or its factors to another base (checkpoint/adapter_base.h).
+Beginning find_beginning(const std::string& checkpoint, const tensor::Layout& layout,
+                         const data::Vocabulary& vocabulary, const checkpoint::RunSources& sources);
+
+// Small files that the run's checkpoints hold besides tensors, by name.
+std::map<std::string, std::string> checkpoint_texts(const config::Recipe& recipe,
+                                                    const Beginning& from);
+
+}  // namespace thinwire::launch
