@@ -13,13 +13,70 @@
 namespace thinwire::launch {
 namespace {
 
-constexpr std::chrono::seconds kTooLong(240);
+constexpr double kTooLong_s = 240;
+constexpr std::chrono::milliseconds kLookAgain(20);
 constexpr uint64_t kRun = 7;
 
 std::unique_ptr<Signer> signer_of(uint8_t number) {
   Seed seed{};
   seed[0] = number;
   return make_signer(seed);
+}
+
+// Passes everything on and dies at a request.
+class DyingCourier final : public transport::Courier {
+ public:
+  DyingCourier(std::unique_ptr<Courier> to, int requests, std::function<void()> die)
+      : to_(std::move(to)), left_(requests), die_(std::move(die)) {}
+
+  const std::string& self() const override { return to_->self(); }
+  bool connected() const override { return to_->connected(); }
+  transport::BlobId put(std::shared_ptr<const Bytes> blob, transport::Priority priority,
+                        Done done) override {
+    count();
+    return to_->put(std::move(blob), priority, std::move(done));
+  }
+  void get(const transport::BlobId& id, std::vector<std::string> holders,
+           transport::Priority priority, Got got) override {
+    count();
+    to_->get(id, std::move(holders), priority, std::move(got));
+  }
+  void drop(const Sha256& chunk, const std::string& holder, Done done) override {
+    to_->drop(chunk, holder, std::move(done));
+  }
+  void publish(const std::string& topic, Bytes statement) override {
+    count();
+    to_->publish(topic, std::move(statement));
+  }
+  std::unique_ptr<transport::Subscription> subscribe(const std::string& from,
+                                                     const std::string& topic, Hear hear) override {
+    return to_->subscribe(from, topic, std::move(hear));
+  }
+  void append(const std::string& stream, uint64_t expected_last, Bytes record,
+              Appended appended) override {
+    to_->append(stream, expected_last, std::move(record), std::move(appended));
+  }
+  std::unique_ptr<transport::Subscription> read(const std::string& stream, uint64_t first,
+                                                Take take) override {
+    return to_->read(stream, first, std::move(take));
+  }
+
+ private:
+  void count() {
+    if (--left_ == 0) die_();
+  }
+
+  std::unique_ptr<Courier> to_;
+  std::atomic<int> left_;
+  const std::function<void()> die_;
+};
+
+// Leaves the processor to the members for a moment.
+void pause() {
+  std::mutex mutex;
+  std::condition_variable never;
+  std::unique_lock lock(mutex);
+  never.wait_for(lock, std::chrono::microseconds(200));
 }
 
 config::Recipe resolved(config::Recipe recipe, const data::Vocabulary& vocabulary) {
@@ -57,17 +114,18 @@ HostedRun::HostedRun(const config::Recipe& recipe, fs::path folder, membership::
   host_ = std::make_unique<serve::CoordinatorHost>(
       *courier_, *signer_, *plan_,
       serve::HostOptions{options, beginning_.founding, false, std::move(hooks)});
-  host_thread_ = std::thread([this] { host_->run(stop_host_); });
+  host_thread_ = std::thread([this] { run_host(); });
 }
 
 HostedRun::~HostedRun() {
+  release();
   for (auto& [number, member] : members_) member->stop = true;
   for (auto& [number, member] : members_) {
     if (member->thread.joinable()) member->thread.join();
     member->courier.reset();
   }
   stop_host_ = true;
-  if (host_thread_.joinable()) host_thread_.join();
+  host_thread_.join();
   host_.reset();
   courier_.reset();
   ends_ = true;
@@ -77,23 +135,67 @@ HostedRun::~HostedRun() {
 // Virtual time follows the real one, because members really compute.
 void HostedRun::run_network() {
   const Stopwatch watch;
-  std::mutex mutex;
-  std::condition_variable never;
-  std::unique_lock lock(mutex);
   while (!ends_) {
     network_.run_until(watch.seconds());
-    never.wait_for(lock, std::chrono::microseconds(200));
+    pause();
   }
 }
 
-void HostedRun::start(int number, member::MemberHooks hooks) {
-  auto& member = members_[number];
-  if (member != nullptr && member->thread.joinable()) member->thread.join();
-  member = std::make_unique<Participant>();
+// It goes on when the run is over, for members that come late.
+void HostedRun::run_host() {
+  while (!stop_host_) {
+    host_->tick(monotonic_seconds());
+    pause();
+  }
+}
+
+void HostedRun::hold_at(int64_t step) {
+  const std::lock_guard lock(mutex_);
+  held_at_ = step;
+}
+
+void HostedRun::release() {
+  const std::lock_guard lock(mutex_);
+  held_at_.reset();
+  changed_.notify_all();
+}
+
+void HostedRun::wait_if_held(const member::Activity& activity, int64_t step,
+                             const std::atomic<bool>& stop) {
+  if (activity.doing != member::Doing::kTraining || activity.step < step) return;
+  std::unique_lock lock(mutex_);
+  while (held_at_ && !stop) changed_.wait_for(lock, kLookAgain);
+}
+
+void HostedRun::start(int number) {
+  members_.erase(number);  // its connection of before
+  auto member = std::make_unique<Participant>();
   member->signer = signer_of(static_cast<uint8_t>(number));
   member->courier = network_.connect(transport::participant_name(member->signer->key()));
-  member::MemberOptions options{resolved_, beginning_.founding, 0, &member->stop, std::move(hooks)};
+  start(number, std::move(member));
+}
+
+void HostedRun::start_dying(int number, int last_request) {
+  auto member = std::make_unique<Participant>();
+  member->signer = signer_of(static_cast<uint8_t>(number));
+  const std::string name = transport::participant_name(member->signer->key());
+  member->courier = std::make_unique<DyingCourier>(network_.connect(name), last_request,
+                                                   [this, name, own = member.get()] {
+                                                     network_.disconnect(name);
+                                                     own->stop = true;
+                                                   });
+  start(number, std::move(member));
+}
+
+void HostedRun::start(int number, std::unique_ptr<Participant> member) {
+  member::MemberOptions options{resolved_, beginning_.founding, 0, &member->stop, {}};
   options.recipe.run.dir = (folder_ / ("member" + std::to_string(number))).string();
+  if (held_at_) {
+    options.hooks.activity = [this, step = *held_at_,
+                              own = member.get()](const member::Activity& activity) {
+      wait_if_held(activity, step, own->stop);
+    };
+  }
   member->thread = std::thread([own = member.get(), options = std::move(options)] {
     try {
       own->result = member::run_member(*own->courier, *own->signer, options);
@@ -101,6 +203,7 @@ void HostedRun::start(int number, member::MemberHooks hooks) {
       own->failure = std::current_exception();
     }
   });
+  members_[number] = std::move(member);
 }
 
 member::MemberResult HostedRun::leave(int number) {
@@ -123,9 +226,11 @@ member::MemberResult HostedRun::wait(int number) {
 }
 
 void HostedRun::wait_until(const std::function<bool(const membership::State&)>& wanted) {
+  const Stopwatch watch;
   std::unique_lock lock(mutex_);
-  if (!changed_.wait_for(lock, kTooLong, [&] { return wanted(state_); })) {
-    throw Error("the run did not get there in time");
+  while (!wanted(state_)) {
+    if (watch.seconds() > kTooLong_s) throw Error("the run did not get there in time");
+    changed_.wait_for(lock, kLookAgain);
   }
 }
 
@@ -140,8 +245,7 @@ uint64_t HostedRun::newest_snapshot() {
 }
 
 void HostedRun::wait_until_over() {
-  wait_until([](const membership::State& state) { return state.finished; });
-  host_thread_.join();
+  wait_until([this](const membership::State&) { return host_->over(); });
 }
 
 }  // namespace thinwire::launch

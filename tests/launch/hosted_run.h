@@ -4,10 +4,12 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -34,7 +36,14 @@ class HostedRun {
   HostedRun& operator=(const HostedRun&) = delete;
 
   // Starts member `number`, which has the same key and folder each time.
-  void start(int number, member::MemberHooks hooks = {});
+  void start(int number);
+  // Likewise, and cuts its connection for good at its request `last_request` (a blob that it stores
+  // or fetches, a statement), counted from 1. Its process then ends.
+  void start_dying(int number, int last_request);
+  // Members that start from here on stop before they have completed more than so many steps, until
+  // release().
+  void hold_at(int64_t step);
+  void release();
   // Asks it to leave, and waits until it has.
   member::MemberResult leave(int number);
   // Cuts its connection off for good and ends it.
@@ -62,7 +71,10 @@ class HostedRun {
     std::exception_ptr failure;
   };
 
+  void start(int number, std::unique_ptr<Participant> member);
+  void wait_if_held(const member::Activity& activity, int64_t step, const std::atomic<bool>& stop);
   void run_network();
+  void run_host();
   Participant& participant(int number) { return *members_.at(number); }
 
   const config::Recipe recipe_;
@@ -81,6 +93,7 @@ class HostedRun {
   std::condition_variable changed_;
   membership::State state_;
   size_t largest_roster_ = 0;
+  std::optional<int64_t> held_at_;
   std::atomic<bool> stop_host_ = false;
   std::thread host_thread_;
   std::map<int, std::unique_ptr<Participant>> members_;

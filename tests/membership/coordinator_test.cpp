@@ -162,6 +162,32 @@ TEST_F(Rounds, TheRunEndsWithItsLastOne) {
 
 // --- members
 
+TEST_F(Members, NobodyIsAdmittedOnceTheRunIsComplete) {
+  begin(3);
+  for (uint64_t round = 0; round < 10; ++round) {
+    for (int member = 0; member < 3; ++member) offer(member, round);
+  }
+  ASSERT_TRUE(state().finished);
+  tell({Hello{key(3), {}, 0}});
+  wait(1);
+  EXPECT_EQ(state().members.size(), 3u);
+  EXPECT_EQ(refusals_, std::vector<std::string>{"the run is complete"});
+}
+
+TEST_F(Members, ACoordinatorThatStartsAgainLeadsAtOnce) {
+  begin(3);
+  coordinator_ = make(0, false);
+  std::vector<Input> inputs = {StoreConnected{ledger_.last()}};
+  for (uint64_t record = 1; record <= ledger_.last(); ++record) {
+    inputs.emplace_back(RecordRead{*ledger_.read(record)});
+  }
+  tell(inputs);
+  EXPECT_TRUE(coordinator_->leads());
+  coordinator_ = make(1, false);
+  tell(inputs);
+  EXPECT_FALSE(coordinator_->leads()) << "another one was there before it";
+}
+
 TEST_F(Members, OffersThatDoNotFitAreRefused) {
   begin(3);
   const auto refused = [this](const Offer& offer) {

@@ -33,7 +33,8 @@
 namespace thinwire::member {
 namespace {
 
-constexpr double kGoodbye_s = 5;  // how long saying goodbye may take
+// How long saying goodbye may take.
+double goodbye_s(const config::Recipe& recipe) { return std::min(5.0, recipe.sync.timeout_s / 40); }
 
 void refuse(std::string_view field, std::string_view right, std::string_view value,
             std::string_view why) {
@@ -68,10 +69,10 @@ class Membership {
                        options_.stop, options_.hooks});
     try {
       MemberResult result = live(follower);
-      follower.say_goodbye(kGoodbye_s);
+      follower.say_goodbye(goodbye_s(recipe_));
       return result;
     } catch (...) {
-      follower.say_goodbye(kGoodbye_s);
+      follower.say_goodbye(goodbye_s(recipe_));
       throw;
     }
   }

@@ -133,6 +133,8 @@ void Coordinator::decide() {
       if (leads_) actions_.emplace_back(refusal);
       if (const auto member = state_.find(refusal.key)) {
         observed_.members.at(*member).knocked = false;
+      } else if (state_.finished) {
+        observed_.newcomers.erase(refusal.key);
       }
     }
     if (leads_) ask_for_snapshot();

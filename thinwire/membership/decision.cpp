@@ -26,6 +26,9 @@ AgreedDigest most_frequent(const std::map<int, AgreedDigest>& reports) {
 Record Decision::run() {
   if (state_.finished) {
     for (const auto& [member, seen] : observed_.members) let_return(member, seen);
+    for (const auto& [key, hello] : observed_.newcomers) {
+      refusals_.push_back({key, "the run is complete"});
+    }
     return std::move(record_);
   }
   compare_digests();

@@ -3,9 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
-#include <condition_variable>
-#include <deque>
 #include <mutex>
 #include <set>
 #include <utility>
@@ -14,7 +11,10 @@
 
 #include "thinwire/base/clock.h"
 #include "thinwire/membership/coordinator.h"
+#include "thinwire/membership/ledger.h"
 #include "thinwire/membership/message_codec.h"
+#include "thinwire/serve/host_inbox.h"
+#include "thinwire/serve/spent_payloads.h"
 #include "thinwire/transport/blob.h"
 #include "thinwire/transport/nkey.h"
 
@@ -24,44 +24,6 @@ namespace {
 using membership::Input;
 using membership::Message;
 using membership::Offer;
-
-// What the courier's thread hands to the one that ticks.
-struct HeardStatement {
-  Bytes bytes;
-};
-struct ReadRecord {
-  uint64_t reading;  // which subscription it is from
-  uint64_t sequence;
-  Bytes bytes;
-};
-struct FetchedPayload {
-  Offer offer;
-  Result<Bytes> bytes;
-};
-using Arrival = std::variant<HeardStatement, ReadRecord, FetchedPayload>;
-
-class Inbox {
- public:
-  void add(Arrival arrival) {
-    const std::lock_guard lock(mutex_);
-    arrivals_.push_back(std::move(arrival));
-    arrived_.notify_all();
-  }
-  std::deque<Arrival> take() {
-    const std::lock_guard lock(mutex_);
-    return std::exchange(arrivals_, {});
-  }
-  void wait(double seconds) {
-    std::unique_lock lock(mutex_);
-    arrived_.wait_for(lock, std::chrono::duration<double>(seconds),
-                      [this] { return !arrivals_.empty(); });
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable arrived_;
-  std::deque<Arrival> arrivals_;
-};
 
 const HostOptions& checked(const transport::Courier& courier, const Signer& signer,
                            const HostOptions& options) {
@@ -119,6 +81,9 @@ class CoordinatorHost::Impl {
   void take(FetchedPayload fetched);
   bool is_admissible(const membership::Statement& statement);
   void note(const Message& message);
+  void note_chunks(const Offer& offer, Bytes payload);
+  void drop_spent();
+  std::string name_of(int member) const;
   void act(const membership::Append& append);
   void act(const membership::AskStored& ask);
   void act(const membership::Reread&) { read_ledger(); }
@@ -145,6 +110,7 @@ class CoordinatorHost::Impl {
   std::multimap<Sha256, Offer> offers_;  // of open rounds, by payload
   std::set<std::pair<Sha256, int>> fetching_;
   std::set<std::pair<Sha256, int>> bad_;
+  SpentPayloads spent_;
 
   mutable std::mutex mutex_;  // guards what follows, which other threads read
   membership::State state_;
@@ -177,6 +143,7 @@ void CoordinatorHost::Impl::tick(double now) {
     std::visit([this](auto& one) { take(std::move(one)); }, arrival);
   }
   decide();
+  drop_spent();
   const membership::State& state = coordinator_.state();
   std::erase_if(offers_,
                 [&](const auto& offer) { return state.opening(offer.second.round) == nullptr; });
@@ -212,6 +179,8 @@ void CoordinatorHost::Impl::take(ReadRecord read) {
   if (read.reading != reading_) return;
   stream_last_ = read.sequence;
   records_wait_ = true;
+  const auto record = membership::decode_record(read.bytes);
+  if (record && record->closing) spent_.closed(record->closing->round, record->sequence);
   inputs_.emplace_back(membership::RecordRead{std::move(read.bytes)});
 }
 
@@ -271,6 +240,7 @@ void CoordinatorHost::Impl::take(FetchedPayload fetched) {
   if (!fetched.bytes) return;  // it is offered again
   const std::string wrong =
       options_.hooks.check ? options_.hooks.check(offer, *fetched.bytes) : std::string();
+  note_chunks(offer, *std::move(fetched.bytes));
   if (wrong.empty()) {
     inputs_.emplace_back(membership::Acknowledged{offer.payload});
     return;
@@ -279,6 +249,29 @@ void CoordinatorHost::Impl::take(FetchedPayload fetched) {
   tell(fmt::format("member {}'s payload of round {} does not count: {}", offer.member, offer.round,
                    wrong));
   inputs_.emplace_back(membership::Misconduct{offer.member, wrong});
+}
+
+// What it consists of, for the time when nobody needs it any more.
+void CoordinatorHost::Impl::note_chunks(const Offer& offer, Bytes payload) {
+  if (payload.empty()) return;  // all empty payloads are one chunk
+  const auto bytes = std::make_shared<const Bytes>(std::move(payload));
+  std::vector<Sha256> names;
+  const transport::BlobChunks blob(bytes);
+  for (const transport::Chunk& chunk : blob.chunks()) {
+    names.push_back(chunk.name);
+  }
+  spent_.offered(offer.round, name_of(offer.member), names);
+}
+
+std::string CoordinatorHost::Impl::name_of(int member) const {
+  return transport::participant_name(coordinator_.state().members[static_cast<size_t>(member)].key);
+}
+
+void CoordinatorHost::Impl::drop_spent() {
+  if (!coordinator_.leads()) return;
+  for (const SpentPayloads::Chunk& chunk : spent_.take(coordinator_.state().replayable_from())) {
+    courier_.drop(chunk.name, chunk.holder, [](const Result<void>&) {});
+  }
 }
 
 // If it is refused because the stream has come further, what came brings the next decision.
@@ -292,9 +285,8 @@ void CoordinatorHost::Impl::act(const membership::AskStored& ask) {
     const Offer& offer = one->second;
     const std::pair name(offer.payload, offer.member);
     if (bad_.contains(name) || !fetching_.insert(name).second) continue;
-    const PublicKey& key = coordinator_.state().members[static_cast<size_t>(offer.member)].key;
-    courier_.get({offer.payload, offer.bytes}, {transport::participant_name(key)},
-                 transport::Priority::kRound, [inbox = inbox_, offer](Result<Bytes> bytes) {
+    courier_.get({offer.payload, offer.bytes}, {name_of(offer.member)}, transport::Priority::kRound,
+                 [inbox = inbox_, offer](Result<Bytes> bytes) {
                    inbox->add(FetchedPayload{offer, std::move(bytes)});
                  });
   }

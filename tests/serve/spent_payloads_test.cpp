@@ -1,0 +1,46 @@
+#include "thinwire/serve/spent_payloads.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "thinwire/base/bytes.h"
+
+namespace thinwire::serve {
+namespace {
+
+using Chunk = SpentPayloads::Chunk;
+
+Sha256 name(std::string_view text) { return sha256(as_bytes(text)); }
+
+TEST(SpentPayloads, ArePayloadsOfRoundsThatNobodyReplays) {
+  SpentPayloads payloads;
+  payloads.offered(0, "a", {name("0"), name("1")});
+  payloads.offered(1, "a", {name("2")});
+  payloads.closed(0, 10);
+  payloads.closed(1, 12);
+  EXPECT_THAT(payloads.take(9), testing::IsEmpty());
+  EXPECT_THAT(payloads.take(11),
+              testing::UnorderedElementsAre(Chunk{"a", name("0")}, Chunk{"a", name("1")}));
+  EXPECT_THAT(payloads.take(11), testing::IsEmpty()) << "each is returned once";
+  EXPECT_THAT(payloads.take(12), testing::ElementsAre(Chunk{"a", name("2")}));
+}
+
+TEST(SpentPayloads, AreNotThoseOfOpenRounds) {
+  SpentPayloads payloads;
+  payloads.offered(0, "a", {name("0")});
+  EXPECT_THAT(payloads.take(100), testing::IsEmpty());
+}
+
+TEST(SpentPayloads, AreNotWhatALaterRoundHasToo) {
+  SpentPayloads payloads;
+  payloads.offered(0, "a", {name("same")});
+  payloads.offered(0, "b", {name("same")});
+  payloads.offered(1, "a", {name("same")});
+  payloads.closed(0, 10);
+  EXPECT_THAT(payloads.take(10), testing::ElementsAre(Chunk{"b", name("same")}));
+  payloads.closed(1, 11);
+  EXPECT_THAT(payloads.take(11), testing::ElementsAre(Chunk{"a", name("same")}));
+}
+
+}  // namespace
+}  // namespace thinwire::serve
