@@ -36,11 +36,10 @@ double coverage(const method::DistroOptions& options, std::span<const TensorSpec
 }
 
 CoverageLaw::CoverageLaw(std::span<const CoverageRun> runs)
-    : runs_(runs), line_(fit_logarithms(runs)) {
-  const auto [least, most] = std::ranges::minmax(runs, {}, &CoverageRun::coverage);
-  least_ = least.coverage();
-  most_ = most.coverage();
-}
+    : runs_(runs),
+      line_(fit_logarithms(runs)),
+      least_(std::ranges::min(runs, {}, &CoverageRun::coverage).coverage()),
+      most_(std::ranges::max(runs, {}, &CoverageRun::coverage).coverage()) {}
 
 std::optional<ExpectedGap> CoverageLaw::gap(double coverage) const {
   if (coverage < least_) return std::nullopt;
