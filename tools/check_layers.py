@@ -38,6 +38,8 @@ MAY_INCLUDE = {
     "train": "report convert checkpoint sync model optim data method transport schedule tensor events"
     " config base",
     "launch": "train report checkpoint data method transport links events config base",
+    "serve": "membership transport base",
+    "member": "train report checkpoint serve membership method data transport tensor events config base",
     "bench": "train sync model data method transport tensor events config base",
     "cli": "bench launch train plan report convert checkpoint sync model optim codec data method"
     " transport links schedule tensor events config base",

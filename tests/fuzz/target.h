@@ -13,7 +13,9 @@ int fuzz_courier(const uint8_t* data, size_t size);
 int fuzz_frame(const uint8_t* data, size_t size);
 int fuzz_note(const uint8_t* data, size_t size);
 int fuzz_record(const uint8_t* data, size_t size);
+int fuzz_snapshot(const uint8_t* data, size_t size);
 int fuzz_sparse(const uint8_t* data, size_t size);
+int fuzz_statement(const uint8_t* data, size_t size);
 int fuzz_wire(const uint8_t* data, size_t size);
 #define FUZZ_TARGET(name) int fuzz_##name
 #endif

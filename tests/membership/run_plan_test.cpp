@@ -2,32 +2,108 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "thinwire/base/error.h"
+#include "thinwire/method/architectures.h"
+#include "thinwire/method/operations.h"
+#include "thinwire/method/registry.h"
 #include "thinwire/schedule/learning_rate.h"
 
 namespace thinwire::membership {
 namespace {
 
-TEST(RunPlan, SaysWhatTheRecipeSays) {
-  config::Recipe recipe;
-  recipe.train.steps = 10;
-  recipe.train.batch = 6;
-  recipe.train.workers = 2;
-  const auto plan = make_run_plan(recipe, 1, [](uint64_t round) {
-    return std::vector<PlannedOperation>{{static_cast<uint32_t>(round % 2), 40}};
-  });
-  EXPECT_EQ(plan->workers(), 2u);
-  EXPECT_EQ(plan->batch(), 6u);
-  EXPECT_EQ(plan->overlap(), 1u);
-  EXPECT_EQ(plan->rounds(), 10u);  // an all-reduce closes a round with every step
-  const Opening opening = plan->round(3);
+config::Recipe recipe_of(std::vector<std::string> fields) {
+  std::vector<std::string> all = {"train.steps=10", "train.batch=6", "train.workers=2",
+                                  "model.vocab=64"};
+  all.insert(all.end(), fields.begin(), fields.end());
+  return method::load_recipe("", all);
+}
+
+TEST(RecipePlan, SaysWhatTheRecipeSays) {
+  const config::Recipe recipe = recipe_of({"allreduce.wire=fp32"});
+  const std::vector<TensorSpec> tensors = method::tensors_of(recipe);
+  const RecipePlan plan(recipe, tensors);
+  EXPECT_EQ(plan.workers(), 2u);
+  EXPECT_EQ(plan.batch(), 6u);
+  EXPECT_EQ(plan.overlap(), 0u);
+  EXPECT_EQ(plan.rounds(), 10u);  // an all-reduce closes a round with every step
+  const Opening opening = plan.round(3);
   EXPECT_EQ(opening.round, 3u);
   EXPECT_EQ(opening.first_step, 3u);
   EXPECT_FALSE(opening.last);
   ASSERT_EQ(opening.steps.size(), 1u);
   const double rate = schedule::learning_rate(recipe.schedule, recipe.optim.lr, 10, 3);
   EXPECT_EQ(opening.steps[0], (StepRates{static_cast<float>(rate), static_cast<float>(rate)}));
-  EXPECT_EQ(opening.operations, (std::vector<PlannedOperation>{{1, 40}}));
-  EXPECT_TRUE(plan->round(9).last);
+  const auto operations = method::operations_after(recipe, tensors, 3);
+  EXPECT_EQ(opening.operations, (std::vector<PlannedOperation>{{0, operations[0].bytes}}));
+  EXPECT_TRUE(plan.round(9).last);
+}
+
+TEST(RecipePlan, KeepsAsManyRoundsOpenAsAreInFlight) {
+  const auto overlap = [](std::vector<std::string> fields) {
+    const config::Recipe recipe = recipe_of(std::move(fields));
+    return RecipePlan(recipe, method::tensors_of(recipe)).overlap();
+  };
+  const std::string diloco = "sync.method=diloco";
+  EXPECT_EQ(overlap({"sync.method=distro"}), 0u);
+  EXPECT_EQ(overlap({"sync.method=distro", "distro.overlap=1"}), 1u);
+  EXPECT_EQ(overlap({diloco, "diloco.sync_every=5"}), 0u);
+  EXPECT_EQ(
+      overlap({diloco, "diloco.sync_every=5", "diloco.overlap=inner", "diloco.overlap_steps=2"}),
+      1u);
+  EXPECT_EQ(overlap({diloco, "diloco.sync_every=2", "diloco.overlap=eager", "diloco.depth=2"}), 2u);
+}
+
+TEST(RecipePlan, CutsRoundsWhereFragmentsAreSent) {
+  const config::Recipe recipe = recipe_of(
+      {"sync.method=streaming", "streaming.sync_every=6", "streaming.fragment_layers=1",
+       "model.layers=4", "streaming.overlap=inner", "streaming.overlap_steps=1", "train.steps=12"});
+  const std::vector<TensorSpec> tensors = method::tensors_of(recipe);
+  const RecipePlan plan(recipe, tensors);
+  EXPECT_GT(plan.rounds(), 2u);
+  uint64_t next = 0;
+  for (uint64_t number = 0; number < plan.rounds(); ++number) {
+    const Opening opening = plan.round(number);
+    EXPECT_EQ(opening.first_step, next);
+    next += opening.steps.size();
+    EXPECT_TRUE(plan.ends_after(next));
+    for (uint64_t step = opening.first_step; step < next; ++step) {
+      EXPECT_EQ(plan.round_of(step), number);
+      const Round round = plan.step(opening, 7, step);
+      EXPECT_EQ(round.number, step / 6);
+      EXPECT_EQ(round.closes, step % 6 == 5);
+      EXPECT_EQ(round.step, step);
+    }
+    const auto operations =
+        method::operations_after(recipe, tensors, static_cast<int64_t>(next) - 1);
+    ASSERT_EQ(opening.operations.size(), operations.size());
+    for (const method::Operation& operation : operations) {
+      EXPECT_EQ(plan.round_of_operation(operation.round, operation.fragment), number);
+    }
+  }
+  EXPECT_EQ(next, 12u);
+  EXPECT_EQ(plan.round_of_operation(1000, 0), std::nullopt);
+}
+
+TEST(RecipePlan, KnowsWhenNothingOfARoundIsInFlight) {
+  const config::Recipe waits = recipe_of({"sync.method=diloco", "diloco.sync_every=5"});
+  const RecipePlan plan(waits, method::tensors_of(waits));
+  EXPECT_EQ(plan.settled_rounds(4), 0u);
+  EXPECT_EQ(plan.settled_rounds(5), 1u);
+  const config::Recipe goes_on = recipe_of({"sync.method=distro", "distro.overlap=1"});
+  const RecipePlan overlapped(goes_on, method::tensors_of(goes_on));
+  EXPECT_EQ(overlapped.settled_rounds(1), 0u);
+  EXPECT_LT(overlapped.settled_rounds(3), 3u);
+  EXPECT_EQ(overlapped.settled_rounds(10), 10u);
+}
+
+TEST(RecipePlan, RefusesClusters) {
+  const config::Recipe recipe =
+      recipe_of({"sync.method=diloco", "sync.within=allreduce", "sync.clusters=1"});
+  EXPECT_THROW(RecipePlan(recipe, method::tensors_of(recipe)), UsageError);
 }
 
 TEST(StepOf, GivesWhatAWorkerTrainsBy) {

@@ -15,12 +15,9 @@
 
 #include "thinwire/base/file.h"
 #include "thinwire/base/plain_message.h"
-#include "thinwire/base/rng.h"
 #include "thinwire/checkpoint/resume.h"
 #include "thinwire/checkpoint/run_folder.h"
 #include "thinwire/data/prepare.h"
-#include "thinwire/data/rows.h"
-#include "thinwire/data/token_sets.h"
 #include "thinwire/data/vocabulary.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/events/run_log.h"
@@ -32,42 +29,17 @@
 #include "thinwire/method/run_memory.h"
 #include "thinwire/report/opening.h"
 #include "thinwire/report/summarise.h"
+#include "thinwire/train/corpus.h"
 #include "thinwire/train/initial_model.h"
 #include "thinwire/train/initial_parameters.h"
 #include "thinwire/train/params_digest.h"
+#include "thinwire/train/resolve.h"
 #include "thinwire/train/worker.h"
 #include "thinwire/transport/local.h"
 #include "thinwire/transport/simulated_network.h"
 
 namespace thinwire::launch {
 namespace {
-
-// Fills in what depends on the machine and the prepared data.
-void resolve(config::Recipe& recipe, const data::Vocabulary& vocabulary) {
-  const int64_t tokens = vocabulary.size();
-  if (recipe.model.vocab == 0) recipe.model.vocab = tokens;
-  if (recipe.model.vocab < tokens && !recipe.train.init.empty()) {
-    throw UsageError(fmt::format(
-        "[train] init: the model in {} has {} tokens, fewer than the vocabulary in {}, which has "
-        "{}; prepare the text with the model's own vocabulary (data.vocabulary_model)",
-        recipe.train.init, recipe.model.vocab, recipe.data.dir, tokens));
-  }
-  if (recipe.model.vocab < tokens) {
-    throw UsageError(fmt::format("[model] vocab must be >= {} (the vocabulary in {}), got {}",
-                                 tokens, recipe.data.dir, recipe.model.vocab));
-  }
-  const model::Placement placement = model::parse_device(recipe.train.device);
-  if (recipe.train.device == "auto") recipe.train.device = placement ? "cuda" : "cpu";
-  const bool bf16 =
-      model::parse_precision(recipe.train.precision, placement) == model::Precision::kBf16;
-  recipe.train.precision = bf16 ? "bf16" : "fp32";
-  if (recipe.train.threads > available_cores()) {
-    throw UsageError(
-        fmt::format("[train] threads must be <= {} (the cores of this machine), got {}",
-                    available_cores(), recipe.train.threads));
-  }
-  config::check_recipe(recipe);
-}
 
 // With train.init, of the checkpoint where there is one to go on from: the run is what it was.
 void take_model(config::Recipe& recipe, bool restart) {
@@ -105,24 +77,6 @@ void say_prepared_otherwise(const config::DataSection& data) {
                   "prepare --force` prepares it again",
                   data.dir, fmt::join(reasons, "; ")));
 }
-
-struct Corpus {
-  explicit Corpus(const config::Recipe& recipe, uint64_t vocabulary_digest)
-      : sets(data::open_sets(recipe.data.dir, vocabulary_digest)),
-        rows(sets.at("train"), recipe.train.sequence,
-             derive_seed(static_cast<uint64_t>(recipe.run.seed), "data")) {
-    for (const auto& [name, tokens] : sets) {
-      digests.emplace(name, tokens.digest());
-      if (name == "train") continue;
-      validation.emplace(name, data::Rows::ordered(tokens, recipe.train.sequence));
-    }
-  }
-
-  std::map<std::string, data::TokenSet> sets;
-  data::Rows rows;
-  std::map<std::string, data::Rows> validation;
-  checkpoint::DataDigests digests;
-};
 
 // Null if links are not simulated.
 std::shared_ptr<transport::SimulatedNetwork> simulate_links(const config::Recipe& recipe) {
@@ -191,7 +145,7 @@ checkpoint::BestLoss best_checkpoint(const checkpoint::RunFolder& folder, int64_
   return best;
 }
 
-void check_watch(const config::Recipe& recipe, const Corpus& corpus) {
+void check_watch(const config::Recipe& recipe, const train::Corpus& corpus) {
   if (recipe.eval.patience == 0 && !recipe.checkpoint.best) return;
   if (corpus.validation.contains(recipe.eval.watch)) return;
   std::vector<std::string> names;
@@ -259,9 +213,9 @@ Beginning find_beginning(const std::string& checkpoint, const tensor::Layout& la
 
 // Opens the folder for this run, prints what the run will do, and creates the recording.
 void begin_recording(std::optional<Recording>& recording, const config::Recipe& recipe,
-                     checkpoint::RunFolder& folder, const Beginning& from, const Corpus& corpus,
-                     const fs::path& vocabulary_file, int64_t workers_here,
-                     const std::atomic<bool>* stop) {
+                     checkpoint::RunFolder& folder, const Beginning& from,
+                     const train::Corpus& corpus, const fs::path& vocabulary_file,
+                     int64_t workers_here, const std::atomic<bool>* stop) {
   folder.begin(recipe);
   for (const std::string& line :
        report::opening_lines(recipe, corpus.sets.at("train").tokens(), workers_here)) {
@@ -313,7 +267,7 @@ TrainResult record_end(const config::Recipe& recipe, const checkpoint::RunFolder
 TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks* ranks) {
   const auto vocabulary = data::Vocabulary::load(recipe.data.dir);
   take_model(recipe, options.restart);
-  resolve(recipe, *vocabulary);
+  train::resolve(recipe, *vocabulary);
   const int workers_here =
       ranks == nullptr ? static_cast<int>(recipe.train.workers) : ranks->members_here();
   require_memory(recipe, workers_here);
@@ -325,7 +279,7 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
   }
   const Ranks::Start start = find_start(recipe, folder ? &*folder : nullptr, ranks);
   if (start.finished) return already_finished(recipe, folder);
-  const Corpus corpus(recipe, vocabulary->digest());
+  const train::Corpus corpus(recipe, vocabulary->digest());
   check_watch(recipe, corpus);
   const tensor::Layout layout(method::tensors_of(recipe));
   Beginning from = find_beginning(start.checkpoint, layout, *vocabulary,

@@ -21,6 +21,7 @@
 #include "thinwire/base/signature.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/events/summary.h"
+#include "thinwire/membership/record.h"
 #include "thinwire/transport/courier.h"
 
 namespace thinwire::member {
@@ -54,6 +55,7 @@ struct MemberOptions {
   // Resolved, as the run's, with this machine's own fields: run.dir, data.dir, train.threads,
   // device and precision, [log], [links]. data.dir holds the run's vocabulary and tokens.
   config::Recipe recipe;
+  membership::Founding founding;            // of the run; another ledger's is not followed
   double down_bytes_s = 0;                  // as measured; 0: not known
   const std::atomic<bool>* stop = nullptr;  // set from outside: leave in order; may be null
   MemberHooks hooks = {};

@@ -235,8 +235,8 @@ void Coordinator::apply(const Record& record, const Bytes& bytes, const Sha256& 
   if (pending_ && pending_->append.expected_last + 1 == record.sequence) {
     if (pending_->own) leads_ = pending_->hash == hash;
     pending_.reset();
-  } else {
-    leads_ = false;
+  } else if (record.writer != signer_.key()) {
+    leads_ = false;  // a record of its own that it did not wait for is from before it started again
   }
   due_since_.reset();
   std::erase_if(claims_,

@@ -4,8 +4,9 @@
 
 #include <cassert>
 #include <cmath>
-#include <type_traits>
-#include <utility>
+#include <variant>
+
+#include "thinwire/membership/field_io.h"
 
 namespace thinwire::membership {
 namespace {
@@ -13,25 +14,13 @@ namespace {
 constexpr std::string_view kMagic = "TWLR";
 constexpr uint16_t kVersion = 1;
 constexpr size_t kSignatureBytes = sizeof(Signature::bytes);
-// By Change's index, plus 1.
-constexpr size_t kKinds = std::variant_size_v<Change>;
 
-// --- one description of every field, for both directions
-
-// `Io` has field(T&) for numbers and arrays, flag(bool&), present(optional&), count(items, bytes an
-// item takes at least), and require(bool, what).
 template <typename Io>
 void fields(Io& io, OperationKey& key) {
   io.field(key.run);
   io.field(key.epoch);
   io.field(key.round);
   io.field(key.fragment);
-}
-
-template <typename Io>
-void member_field(Io& io, int& member) {
-  io.field(member);
-  io.require(member >= 0, "a member's id is below 0");
 }
 
 template <typename Io>
@@ -61,14 +50,6 @@ void fields(Io& io, PhaseChange& change) {
 }
 
 template <typename Io>
-void fields(Io& io, Snapshot& snapshot) {
-  member_field(io, snapshot.member);
-  io.field(snapshot.sequence);
-  io.field(snapshot.content.bytes);
-  io.field(snapshot.bytes);
-}
-
-template <typename Io>
 void fields(Io& io, Speed& speed) {
   member_field(io, speed.member);
   io.field(speed.rows_per_second);
@@ -79,12 +60,6 @@ void fields(Io& io, Speed& speed) {
 template <typename Io>
 void fields(Io& io, Offence& offence) {
   member_field(io, offence.member);
-}
-
-template <typename Io>
-void fields(Io& io, AgreedDigest& agreed) {
-  io.field(agreed.round);
-  io.field(agreed.digest);
 }
 
 template <typename Io>
@@ -138,24 +113,10 @@ void fields(Io& io, Opening& opening) {
   }
 }
 
-// Default-made alternatives of a variant, by index.
-template <size_t... kIndex>
-Change empty_change(size_t index, std::index_sequence<kIndex...>) {
-  Change change;
-  ((index == kIndex ? void(change.emplace<kIndex>()) : void()), ...);
-  return change;
-}
-
 template <typename Io>
 void fields(Io& io, Change& change) {
-  auto kind = static_cast<uint8_t>(change.index() + 1);
-  io.field(kind);
-  io.require(kind >= 1 && kind <= kKinds, "a change is of an unknown kind");
-  if (!io.ok()) return;
-  if (change.index() + 1 != kind) {
-    change = empty_change(kind - 1u, std::make_index_sequence<kKinds>());
-  }
-  std::visit([&io](auto& one) { fields(io, one); }, change);
+  kind_field(io, change, "a change is of an unknown kind");
+  if (io.ok()) std::visit([&io](auto& one) { fields(io, one); }, change);
 }
 
 template <typename Io>
@@ -170,75 +131,6 @@ void fields(Io& io, Record& record) {
   for (Opening& opening : record.openings) fields(io, opening);
 }
 
-// --- the directions
-
-class Writing {
- public:
-  explicit Writing(Bytes& out) : writer_(out) {}
-
-  template <typename T>
-  void field(T& value) {
-    writer_.put(value);
-  }
-  void flag(bool value) { writer_.put(static_cast<uint8_t>(value ? 1 : 0)); }
-  template <typename T>
-  bool present(const std::optional<T>& value) {
-    flag(value.has_value());
-    return value.has_value();
-  }
-  template <typename T>
-  void count(std::vector<T>& items, size_t /*least_bytes*/) {
-    writer_.put(static_cast<uint32_t>(items.size()));
-  }
-  void require([[maybe_unused]] bool holds, std::string_view /*what*/) { assert(holds); }
-  bool ok() const { return true; }
-
- private:
-  ByteWriter writer_;
-};
-
-class Reading {
- public:
-  explicit Reading(std::span<const uint8_t> in) : reader_(in) {}
-
-  template <typename T>
-  void field(T& value) {
-    value = reader_.get<T>();
-  }
-  void flag(bool& value) {
-    const auto byte = reader_.get<uint8_t>();
-    require(byte <= 1, "a yes or no is neither");
-    value = byte == 1;
-  }
-  template <typename T>
-  bool present(std::optional<T>& value) {
-    bool has = false;
-    flag(has);
-    if (has) value.emplace();
-    return has;
-  }
-  // Never more items than the bytes that are left can hold.
-  template <typename T>
-  void count(std::vector<T>& items, size_t least_bytes) {
-    const auto size = reader_.get<uint32_t>();
-    require(size <= reader_.remaining() / least_bytes, "a list is longer than the record");
-    items.clear();
-    if (ok()) items.resize(size);
-  }
-  void require(bool holds, std::string_view what) {
-    if (!holds && problem_.empty()) problem_ = what;
-  }
-  bool ok() const { return problem_.empty() && reader_.ok(); }
-  std::string_view problem() const {
-    if (!problem_.empty()) return problem_;
-    return reader_.at_end() ? "" : reader_.ok() ? "bytes follow its end" : "it is cut off";
-  }
-
- private:
-  ByteReader reader_;
-  std::string_view problem_;
-};
-
 auto corrupt(std::string_view what) {
   return fail(FailureKind::kCorruptPayload, fmt::format("not a ledger record: {}", what));
 }
@@ -252,7 +144,7 @@ Bytes encode_record(const Record& record, const Signer& signer) {
   writer.put_bytes(as_bytes(kMagic));
   writer.put(kVersion);
   Record copy = record;
-  Writing io(bytes);
+  FieldWriter io(bytes);
   fields(io, copy);
   const Signature signature = signer.sign(bytes);
   writer.put_bytes(signature.bytes);
@@ -270,7 +162,7 @@ Result<Record> decode_record(std::span<const uint8_t> bytes) {
     return corrupt(fmt::format("it is of version {}, this program's is {}", version, kVersion));
   }
   Record record;
-  Reading io(bytes.subspan(kHead, bytes.size() - kHead - kSignatureBytes));
+  FieldReader io(bytes.subspan(kHead, bytes.size() - kHead - kSignatureBytes));
   fields(io, record);
   if (!io.problem().empty()) return corrupt(io.problem());
   return record;

@@ -17,6 +17,7 @@
 #include "thinwire/base/round.h"
 #include "thinwire/base/sha256.h"
 #include "thinwire/base/signature.h"
+#include "thinwire/schedule/learning_rate.h"
 
 namespace thinwire::membership {
 
@@ -88,12 +89,7 @@ struct AgreedDigest {
 using Change =
     std::variant<Founding, Admission, PhaseChange, Snapshot, Speed, Offence, AgreedDigest>;
 
-// Learning rates of a training step; their exact bits count (base/round.h).
-struct StepRates {
-  float learning_rate = 0;
-  float round_rate = 0;
-  bool operator==(const StepRates&) const = default;
-};
+using schedule::StepRates;
 
 // A collective operation of a round.
 struct PlannedOperation {

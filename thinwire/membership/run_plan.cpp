@@ -1,58 +1,118 @@
 #include "thinwire/membership/run_plan.h"
 
-#include <algorithm>
-#include <utility>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <cassert>
+
+#include "thinwire/base/error.h"
+#include "thinwire/method/operations.h"
 #include "thinwire/method/registry.h"
-#include "thinwire/schedule/learning_rate.h"
-#include "thinwire/schedule/rounds.h"
 
 namespace thinwire::membership {
 namespace {
 
-class RecipePlan final : public RunPlan {
- public:
-  RecipePlan(const config::Recipe& recipe, uint64_t overlap, OperationsOf operations)
-      : recipe_(recipe),
-        rounds_(method::rounds_of(recipe)),
-        overlap_(overlap),
-        operations_(std::move(operations)) {}
+// Of those that a method does not count as its own, speeds travel with offers, and losses are
+// refused before (member/member.h).
+bool is_of_method(const method::Operation& operation) {
+  return operation.fragment != method::kSpeedsFragment &&
+         operation.fragment != method::kLossesFragment;
+}
 
-  uint64_t workers() const override { return static_cast<uint64_t>(recipe_.train.workers); }
-  uint64_t batch() const override { return static_cast<uint64_t>(recipe_.train.batch); }
-  uint64_t overlap() const override { return overlap_; }
-  uint64_t rounds() const override { return static_cast<uint64_t>(rounds_.count()); }
-
-  Opening round(uint64_t number) const override {
-    const int64_t first = static_cast<int64_t>(number) * rounds_.every;
-    const int64_t end = std::min(first + rounds_.every, rounds_.steps);
-    Opening opening;
-    opening.round = number;
-    opening.first_step = static_cast<uint64_t>(first);
-    opening.last = number + 1 == rounds();
-    double sum = 0;
-    for (int64_t step = first; step < end; ++step) {
-      const double rate =
-          schedule::learning_rate(recipe_.schedule, recipe_.optim.lr, rounds_.steps, step);
-      sum += rate;
-      opening.steps.push_back({static_cast<float>(rate), static_cast<float>(sum)});
-    }
-    opening.operations = operations_(number);
-    return opening;
-  }
-
- private:
-  const config::Recipe& recipe_;
-  const schedule::Rounds rounds_;
-  const uint64_t overlap_;
-  const OperationsOf operations_;
-};
+// Completed steps after which the result has surely been awaited. One that is due later than at
+// once may be awaited as late as the beginning of the step before which it is due.
+uint64_t settled_after(const method::Operation& operation, int64_t completed, int64_t steps) {
+  const bool at_once = operation.due <= completed;
+  return static_cast<uint64_t>(at_once ? completed : std::min(operation.due + 1, steps));
+}
 
 }  // namespace
 
-std::unique_ptr<RunPlan> make_run_plan(const config::Recipe& recipe, uint64_t overlap,
-                                       OperationsOf operations) {
-  return std::make_unique<RecipePlan>(recipe, overlap, std::move(operations));
+RecipePlan::RecipePlan(const config::Recipe& recipe, std::span<const TensorSpec> tensors)
+    : recipe_(recipe), method_rounds_(method::rounds_of(recipe)) {
+  plan(tensors);
+}
+
+void RecipePlan::plan(std::span<const TensorSpec> tensors) {
+  const int64_t steps = method_rounds_.steps;
+  std::vector<uint64_t> due;  // of each round, the last one of its operations
+  Planned current;
+  for (int64_t step = 0; step < steps; ++step) {
+    const int64_t completed = step + 1;
+    uint64_t last_due = 0;
+    for (const method::Operation& operation : method::operations_after(recipe_, tensors, step)) {
+      if (!is_of_method(operation)) continue;
+      if (operation.group != method::Group::kAll) {
+        throw UsageError(fmt::format(
+            "[sync] within must be \"none\" for members on many hosts, got \"{}\": the members of "
+            "a cluster cannot exchange among themselves there",
+            recipe_.sync.within));
+      }
+      current.operations.push_back({operation.fragment, operation.bytes});
+      names_.push_back({operation.fragment, operation.round, rounds_.size()});
+      last_due = std::max(last_due, static_cast<uint64_t>(operation.due));
+      current.settled = std::max(current.settled, settled_after(operation, completed, steps));
+    }
+    if (current.operations.empty() && completed < steps) continue;
+    current.end = static_cast<uint64_t>(completed);
+    std::ranges::sort(current.operations, {}, &PlannedOperation::fragment);
+    due.push_back(std::max(last_due, current.end));
+    const uint64_t settled = current.settled;
+    rounds_.push_back(std::move(current));
+    current = {};
+    current.settled = settled;
+  }
+  std::ranges::sort(names_);
+  for (uint64_t number = 0; number < due.size(); ++number) {
+    overlap_ = std::max(overlap_, round_of(due[number] - 1) - number);
+  }
+}
+
+uint64_t RecipePlan::workers() const { return static_cast<uint64_t>(recipe_.train.workers); }
+uint64_t RecipePlan::batch() const { return static_cast<uint64_t>(recipe_.train.batch); }
+
+Opening RecipePlan::round(uint64_t number) const {
+  Opening opening;
+  opening.round = number;
+  opening.first_step = number == 0 ? 0 : rounds_[number - 1].end;
+  opening.last = number + 1 == rounds();
+  for (uint64_t step = opening.first_step; step < rounds_[number].end; ++step) {
+    opening.steps.push_back(schedule::step_rates(recipe_.schedule, recipe_.optim.lr, method_rounds_,
+                                                 static_cast<int64_t>(step)));
+  }
+  opening.operations = rounds_[number].operations;
+  return opening;
+}
+
+uint64_t RecipePlan::round_of(uint64_t step) const {
+  const auto found = std::ranges::upper_bound(rounds_, step, {}, &Planned::end);
+  assert(found != rounds_.end());
+  return static_cast<uint64_t>(found - rounds_.begin());
+}
+
+bool RecipePlan::ends_after(uint64_t completed) const {
+  return std::ranges::binary_search(rounds_, completed, {}, &Planned::end);
+}
+
+Round RecipePlan::step(const Opening& opening, uint64_t run, uint64_t step) const {
+  Round round = step_of(opening, run, step - opening.first_step);
+  const auto at = static_cast<int64_t>(step);
+  round.number = static_cast<uint64_t>(method_rounds_.number(at));
+  round.closes = method_rounds_.closes(at);
+  return round;
+}
+
+std::optional<uint64_t> RecipePlan::round_of_operation(uint64_t round, uint32_t fragment) const {
+  const auto found = std::ranges::lower_bound(names_, Name{fragment, round, 0});
+  if (found == names_.end() || found->fragment != fragment || found->named != round) {
+    return std::nullopt;
+  }
+  return found->round;
+}
+
+uint64_t RecipePlan::settled_rounds(uint64_t completed) const {
+  const auto found = std::ranges::upper_bound(rounds_, completed, {}, &Planned::settled);
+  return static_cast<uint64_t>(found - rounds_.begin());
 }
 
 }  // namespace thinwire::membership

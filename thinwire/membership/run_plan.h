@@ -1,14 +1,22 @@
 // What a run does, round by round, regardless of who takes part: facts of its recipe that a
 // coordinator writes into the ledger and members read there.
+//
+// A round of the ledger ends where operations open, with all that open there. A method whose
+// fragments are exchanged one after another therefore has several rounds of the ledger in each
+// round of its own (schedule/rounds.h), whose number the steps of all of them carry.
 #pragma once
 
+#include <compare>
 #include <cstdint>
-#include <functional>
-#include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
+#include "thinwire/base/round.h"
+#include "thinwire/base/tensor_view.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/membership/record.h"
+#include "thinwire/schedule/rounds.h"
 
 namespace thinwire::membership {
 
@@ -26,12 +34,54 @@ class RunPlan {
   virtual Opening round(uint64_t number) const = 0;
 };
 
-// The operations of a round, ascending by fragment.
-using OperationsOf = std::function<std::vector<PlannedOperation>(uint64_t round)>;
+// The plan of a recipe: its operations are those of method::operations_after, its rates those of
+// schedule::step_rates. The recipe must outlive it.
+class RecipePlan final : public RunPlan {
+ public:
+  // `tensors`: the model's. Takes time and memory in proportion to the number of operations of the
+  // run. Throws UsageError for a recipe whose operations are not among all members at once
+  // (clusters).
+  RecipePlan(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
 
-// The plan of a recipe: rounds of the method's length, rates from the recipe's schedule. The recipe
-// must outlive the plan.
-std::unique_ptr<RunPlan> make_run_plan(const config::Recipe& recipe, uint64_t overlap,
-                                       OperationsOf operations);
+  uint64_t workers() const override;
+  uint64_t batch() const override;
+  uint64_t overlap() const override { return overlap_; }
+  uint64_t rounds() const override { return rounds_.size(); }
+  Opening round(uint64_t number) const override;
+
+  // The round that has a training step. `step` < train.steps.
+  uint64_t round_of(uint64_t step) const;
+  // Whether a round ends once `completed` steps are done.
+  bool ends_after(uint64_t completed) const;
+  // A training step of a round that is open or was, as a worker needs it.
+  Round step(const Opening& opening, uint64_t run, uint64_t step) const;
+  // The round that commits an operation, by the names that the method gives it (OperationKey::round
+  // and fragment); nothing for an operation that the run does not have.
+  std::optional<uint64_t> round_of_operation(uint64_t round, uint32_t fragment) const;
+  // How many rounds, counted from the first, have nothing in flight any more once `completed` steps
+  // are done: every result of theirs has been awaited.
+  uint64_t settled_rounds(uint64_t completed) const;
+
+ private:
+  struct Planned {
+    uint64_t end = 0;      // the step behind its last one
+    uint64_t settled = 0;  // completed steps after which its results have all been awaited
+    std::vector<PlannedOperation> operations;
+  };
+  struct Name {
+    uint32_t fragment;
+    uint64_t named;  // OperationKey::round
+    uint64_t round;
+    auto operator<=>(const Name&) const = default;
+  };
+
+  void plan(std::span<const TensorSpec> tensors);
+
+  const config::Recipe& recipe_;
+  const schedule::Rounds method_rounds_;
+  uint64_t overlap_ = 0;
+  std::vector<Planned> rounds_;
+  std::vector<Name> names_;  // sorted
+};
 
 }  // namespace thinwire::membership

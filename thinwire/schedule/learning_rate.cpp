@@ -36,4 +36,12 @@ double learning_rate(const config::ScheduleSection& schedule, double peak, int64
   return after_warmup(schedule, peak, steps, step);
 }
 
+StepRates step_rates(const config::ScheduleSection& schedule, double peak, const Rounds& rounds,
+                     int64_t step) {
+  const auto rate = [&](int64_t at) { return learning_rate(schedule, peak, rounds.steps, at); };
+  double sum = 0;
+  for (int64_t at = rounds.first_step(step); at <= step; ++at) sum += rate(at);
+  return {static_cast<float>(rate(step)), static_cast<float>(sum)};
+}
+
 }  // namespace thinwire::schedule

@@ -62,6 +62,7 @@ struct MemberNews {
   uint64_t position = 0;    // the record up to which its replica has come; 0: it has none
   double step_seconds = 0;  // that it computed for its last contribution; 0: not known
   std::optional<membership::AgreedDigest> digest;
+  bool left = false;  // said goodbye last
 };
 
 // tick() and run() belong to one thread; all other functions may be called from any thread.
@@ -70,7 +71,7 @@ class CoordinatorHost {
   // Everything referred to must outlive it. `courier` has the name of the signer's key. Throws
   // UsageError for invalid options or another name.
   CoordinatorHost(transport::Courier& courier, const Signer& signer,
-                  const membership::RunPlan& plan, HostOptions options);
+                  const membership::RunPlan& plan, const HostOptions& options);
   ~CoordinatorHost();
   CoordinatorHost(const CoordinatorHost&) = delete;
   CoordinatorHost& operator=(const CoordinatorHost&) = delete;

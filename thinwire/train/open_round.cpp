@@ -56,13 +56,10 @@ Round open_round(const config::Recipe& recipe, uint64_t run, int members, int64_
   round.run = run;
   round.number = static_cast<uint64_t>(rounds.number(step));
   round.step = static_cast<uint64_t>(step);
-  const auto rate = [&](int64_t at) {
-    return schedule::learning_rate(recipe.schedule, recipe.optim.lr, recipe.train.steps, at);
-  };
-  round.learning_rate = static_cast<float>(rate(step));
-  double sum = 0;
-  for (int64_t at = rounds.first_step(step); at <= step; ++at) sum += rate(at);
-  round.round_rate = static_cast<float>(sum);
+  const schedule::StepRates rates =
+      schedule::step_rates(recipe.schedule, recipe.optim.lr, rounds, step);
+  round.learning_rate = rates.learning_rate;
+  round.round_rate = rates.round_rate;
   round.closes = rounds.closes(step);
   round.last = step + 1 == rounds.steps;
   round.roster = open_roster(recipe, members, step, rounds.every, speeds);

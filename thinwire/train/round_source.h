@@ -33,6 +33,8 @@ class RoundSource {
   virtual Round at(int64_t step) const = 0;
   // The current plan.
   virtual Plan plan() const = 0;
+  // The worker's run ends: a plan that waits for a round to open must return, with any round.
+  virtual void stop_waiting() {}
   // This worker computed the gradients of `rows` rows. Called before the strategy's after_step.
   virtual void computed(const Round& /*round*/, uint64_t /*rows*/, double /*seconds*/) {}
   // The round's step is complete. Called after the strategy's after_step. Returns whether the plan

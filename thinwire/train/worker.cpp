@@ -31,6 +31,12 @@ bool is_due(int64_t completed, int64_t every, int64_t steps) {
   return completed == steps || (every > 0 && completed % every == 0);
 }
 
+// Ends its source's waits when destroyed.
+struct WaitsEnd {
+  RoundSource& rounds;
+  ~WaitsEnd() { rounds.stop_waiting(); }
+};
+
 }  // namespace
 
 Worker::Worker(const RunContext& context, transport::Communicator& communicator)
@@ -72,12 +78,25 @@ void Worker::restore() {
       *part.bytes = context_.resume->read_worker_bytes(communicator_.rank(), part.name);
     }
   }
+  if (context_.consensus != nullptr) take_consensus();
   strategy_->restored(
       {.next_step = static_cast<uint64_t>(context_.first_step),
        .round_at = [this](uint64_t step) { return rounds_->at(static_cast<int64_t>(step)); },
        .ended_at = static_cast<uint64_t>(context_.ended_at)});
   rounds_->restored(context_.first_step);
   model_->refresh();
+}
+
+void Worker::take_consensus() {
+  for (const StateTensor& part : all_state()) {
+    if (part.agreement != sync::Agreement::kConsensus) continue;
+    const auto found = context_.consensus->find(part.name);
+    if (found == context_.consensus->end() || found->second.size() != part.values.size()) {
+      throw Error(
+          fmt::format("the snapshot has no state {} of {} values", part.name, part.values.size()));
+    }
+    std::ranges::copy(found->second, part.values.begin());
+  }
 }
 
 Round Worker::last_round(int64_t completed) const {
@@ -107,6 +126,7 @@ RunEnd Worker::run() {
   }
   if (exhausts_patience(context_.first_step)) return {context_.first_step, true, best_};
   std::optional<data::Prefetcher> prefetcher;
+  const WaitsEnd waits_end{*rounds_};  // before the prefetcher, whose thread may wait for a round
   const auto prefetch_from = [&](int64_t step) {
     prefetcher.emplace(context_.rows, static_cast<uint64_t>(step), order());
   };

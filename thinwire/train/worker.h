@@ -52,6 +52,9 @@ struct RunContext {
   std::set<std::string> evaluated;  // evaluations after first_step that are already recorded
   checkpoint::BestLoss best;        // of the recorded evaluations of eval.watch
   MakeRounds make_rounds = recipe_rounds;
+  // Consensus state, by name, that goes with `initial` where a run of many hosts is joined after
+  // first_step steps; null: none.
+  const std::map<std::string, std::vector<float>>* consensus = nullptr;
 };
 
 struct RunEnd {
@@ -100,6 +103,7 @@ class Worker {
   // Does nothing if it has already been written, or if nothing has been trained yet.
   void write_checkpoint(int64_t completed);
   void restore();
+  void take_consensus();
   checkpoint::WorkerState state(int64_t completed);
 
   const RunContext& context_;

@@ -50,7 +50,8 @@ class Communicator {
   virtual ~Communicator() = default;
 
   virtual int rank() const = 0;
-  // Number of members with which the run started; their ranks are 0 .. size-1.
+  // Number of members with which the run started; their ranks are 0 .. size-1. More than 1 in a run
+  // that others can join, whoever is there now.
   virtual int size() const = 0;
 
   // Sends `payload` to every member of the round; the payload of a member that only follows is

@@ -1,0 +1,74 @@
+// Runs the fuzz targets of statements and snapshots briefly: on valid ones, damaged ones, and
+// noise.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "target.h"
+#include "thinwire/base/rng.h"
+#include "thinwire/member/snapshot.h"
+#include "thinwire/membership/message_codec.h"
+
+namespace thinwire::membership {
+namespace {
+
+class ZeroSigner final : public Signer {
+ public:
+  PublicKey key() const override { return {}; }
+  Signature sign(std::span<const uint8_t>) const override { return {}; }
+};
+
+void damage(Bytes& input, Rng& rng) {
+  for (uint64_t i = 0; i < rng.below(6) && !input.empty(); ++i) {
+    input[rng.below(input.size())] = static_cast<uint8_t>(rng.bits());
+  }
+  if (rng.below(4) == 0) input.resize(rng.below(input.size() + 1));
+}
+
+Bytes statement(Rng& rng) {
+  const std::vector<Message> messages = {Hello{{}, Position{3, {}}, 2.5},
+                                         Report{1, Position{3, {}}, AgreedDigest{2, 9}},
+                                         Offer{1, 4, 0, 2, {}, 100, 0.5},
+                                         Goodbye{1},
+                                         SnapshotReady{{1, 8, {}, 100}, {2, 9}},
+                                         Supply{1, {{1, 2}, {3}}},
+                                         Misconduct{1, "bad"},
+                                         AskRecords{1, 5},
+                                         AskSnapshot{1},
+                                         Refuse{{}, "no"}};
+  return encode_statement({rng.bits(), {}, rng.bits(), messages[rng.below(messages.size())]},
+                          ZeroSigner());
+}
+
+TEST(StatementFuzz, TargetSurvivesDamagedStatementsAndNoise) {
+  Rng rng(8, 1);
+  for (int round = 0; round < 5000; ++round) {
+    Bytes input = statement(rng);
+    fuzz_statement(input.data(), input.size());
+    damage(input, rng);
+    fuzz_statement(input.data(), input.size());
+    for (uint8_t& byte : input) byte = static_cast<uint8_t>(rng.bits());
+    fuzz_statement(input.data(), input.size());
+  }
+}
+
+TEST(SnapshotFuzz, TargetSurvivesDamagedSnapshotsAndNoise) {
+  Rng rng(9, 1);
+  const std::vector<float> values = {1.5f, -2.0f, 0.0f};
+  for (int round = 0; round < 5000; ++round) {
+    std::vector<NamedValues> parts;
+    for (uint64_t part = rng.below(3); part > 0; --part) {
+      parts.push_back({std::string(part, 'a'), std::span(values).first(rng.below(4))});
+    }
+    Bytes input = member::encode_snapshot(rng.bits(), static_cast<int64_t>(rng.below(99)),
+                                          std::span(values).first(rng.below(4)), parts);
+    fuzz_snapshot(input.data(), input.size());
+    damage(input, rng);
+    fuzz_snapshot(input.data(), input.size());
+    for (uint8_t& byte : input) byte = static_cast<uint8_t>(rng.bits());
+    fuzz_snapshot(input.data(), input.size());
+  }
+}
+
+}  // namespace
+}  // namespace thinwire::membership

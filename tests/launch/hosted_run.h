@@ -1,0 +1,89 @@
+// A run of members on many hosts, all in this process: a coordinator's host and members, each on a
+// thread of its own, over couriers in memory whose virtual time is the real one.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "thinwire/base/file.h"
+#include "thinwire/base/signature.h"
+#include "thinwire/config/recipe.h"
+#include "thinwire/data/vocabulary.h"
+#include "thinwire/member/member.h"
+#include "thinwire/member/run_beginning.h"
+#include "thinwire/membership/run_plan.h"
+#include "thinwire/serve/coordinator_host.h"
+#include "thinwire/transport/courier_memory.h"
+
+namespace thinwire::launch {
+
+class HostedRun {
+ public:
+  // The recipe's run.dir and data.dir are in `folder`; members get run folders beside it.
+  HostedRun(const config::Recipe& recipe, fs::path folder, membership::Options options,
+            const transport::MemoryOptions& network = {});
+  ~HostedRun();
+  HostedRun(const HostedRun&) = delete;
+  HostedRun& operator=(const HostedRun&) = delete;
+
+  // Starts member `number`, which has the same key and folder each time.
+  void start(int number, member::MemberHooks hooks = {});
+  // Asks it to leave, and waits until it has.
+  member::MemberResult leave(int number);
+  // Cuts its connection off for good and ends it.
+  void kill(int number);
+  // What became of a member; throws what it threw.
+  member::MemberResult wait(int number);
+  // Returns when the ledger's state is as wanted; throws Error if it takes minutes.
+  void wait_until(const std::function<bool(const membership::State&)>& wanted);
+  // The most members that any round so far opened with, and the newest snapshot.
+  size_t largest_roster();
+  uint64_t newest_snapshot();
+  // Returns when the run is over for everybody.
+  void wait_until_over();
+
+  transport::MemoryNetwork& network() { return network_; }
+  serve::CoordinatorHost& host() { return *host_; }
+
+ private:
+  struct Participant {
+    std::unique_ptr<Signer> signer;
+    std::unique_ptr<transport::Courier> courier;
+    std::atomic<bool> stop = false;
+    std::thread thread;
+    member::MemberResult result;
+    std::exception_ptr failure;
+  };
+
+  void run_network();
+  Participant& participant(int number) { return *members_.at(number); }
+
+  const config::Recipe recipe_;
+  const fs::path folder_;
+  const std::unique_ptr<data::Vocabulary> vocabulary_;
+  transport::MemoryNetwork network_;
+  std::atomic<bool> ends_ = false;
+  std::thread clock_;
+  config::Recipe resolved_;
+  const std::unique_ptr<Signer> signer_;
+  std::unique_ptr<transport::Courier> courier_;
+  std::unique_ptr<membership::RecipePlan> plan_;
+  member::RunBeginning beginning_;
+  std::unique_ptr<serve::CoordinatorHost> host_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  membership::State state_;
+  size_t largest_roster_ = 0;
+  std::atomic<bool> stop_host_ = false;
+  std::thread host_thread_;
+  std::map<int, std::unique_ptr<Participant>> members_;
+};
+
+}  // namespace thinwire::launch

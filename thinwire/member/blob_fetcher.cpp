@@ -1,0 +1,79 @@
+#include "thinwire/member/blob_fetcher.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "thinwire/base/clock.h"
+
+namespace thinwire::member {
+
+struct BlobFetcher::Shared {
+  struct Entry {
+    std::shared_ptr<const Bytes> blob;  // null: not here
+    bool under_way = false;
+    double failed_at = 0;  // 0: it has not failed
+  };
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<transport::BlobId, Entry> entries;
+};
+
+BlobFetcher::BlobFetcher(transport::Courier& courier, double retry_s)
+    : courier_(courier), retry_s_(retry_s), shared_(std::make_shared<Shared>()) {}
+
+BlobFetcher::~BlobFetcher() = default;
+
+void BlobFetcher::keep(const transport::BlobId& id, std::shared_ptr<const Bytes> blob) {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->entries[id].blob = std::move(blob);
+  shared_->changed.notify_all();
+}
+
+void BlobFetcher::start(const transport::BlobId& id, const std::vector<std::string>& holders,
+                        transport::Priority priority) {
+  {
+    const std::lock_guard lock(shared_->mutex);
+    Shared::Entry& entry = shared_->entries[id];
+    if (entry.blob != nullptr || entry.under_way) return;
+    if (entry.failed_at > 0 && monotonic_seconds() - entry.failed_at < retry_s_) return;
+    entry.under_way = true;
+  }
+  courier_.get(id, holders, priority, [shared = shared_, id](Result<Bytes> bytes) {
+    const std::lock_guard lock(shared->mutex);
+    const auto entry = shared->entries.find(id);
+    if (entry == shared->entries.end()) return;  // forgotten
+    entry->second.under_way = false;
+    if (bytes) {
+      entry->second.blob = std::make_shared<const Bytes>(std::move(*bytes));
+    } else {
+      entry->second.failed_at = monotonic_seconds();
+    }
+    shared->changed.notify_all();
+  });
+}
+
+Result<std::shared_ptr<const Bytes>> BlobFetcher::wait(const transport::BlobId& id,
+                                                       const std::vector<std::string>& holders,
+                                                       transport::Priority priority,
+                                                       const std::function<bool()>& gives_up) {
+  const std::chrono::duration<double> look_again(std::min(retry_s_, 0.25));
+  while (true) {
+    start(id, holders, priority);
+    std::unique_lock lock(shared_->mutex);
+    const auto is_here = [&] { return shared_->entries[id].blob != nullptr; };
+    if (shared_->changed.wait_for(lock, look_again, is_here)) return shared_->entries[id].blob;
+    lock.unlock();
+    if (gives_up()) return fail(FailureKind::kAborted, "nobody waits for this blob any more");
+  }
+}
+
+void BlobFetcher::forget(const transport::BlobId& id) {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->entries.erase(id);
+}
+
+}  // namespace thinwire::member

@@ -1,0 +1,48 @@
+// Blobs that a member needs: fetched ahead by whoever learns that they are needed, and waited for
+// by whoever uses them. Network failures are no failures here: what cannot be got is asked for
+// again.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "thinwire/base/bytes.h"
+#include "thinwire/base/error.h"
+#include "thinwire/transport/blob.h"
+#include "thinwire/transport/courier.h"
+
+namespace thinwire::member {
+
+// Thread-safe.
+class BlobFetcher {
+ public:
+  // Asks again for what could not be got after `retry_s` seconds.
+  BlobFetcher(transport::Courier& courier, double retry_s);
+  ~BlobFetcher();
+  BlobFetcher(const BlobFetcher&) = delete;
+  BlobFetcher& operator=(const BlobFetcher&) = delete;
+
+  // A blob that is here already, because this member made it.
+  void keep(const transport::BlobId& id, std::shared_ptr<const Bytes> blob);
+  // Asks for it unless it is here or under way.
+  void start(const transport::BlobId& id, const std::vector<std::string>& holders,
+             transport::Priority priority);
+  // Starts, and waits until it is here; kAborted once gives_up() is true, which it notices within a
+  // quarter of a second.
+  Result<std::shared_ptr<const Bytes>> wait(const transport::BlobId& id,
+                                            const std::vector<std::string>& holders,
+                                            transport::Priority priority,
+                                            const std::function<bool()>& gives_up);
+  // Frees its memory.
+  void forget(const transport::BlobId& id);
+
+ private:
+  struct Shared;  // callbacks of requests may outlive this object
+  transport::Courier& courier_;
+  const double retry_s_;
+  const std::shared_ptr<Shared> shared_;
+};
+
+}  // namespace thinwire::member

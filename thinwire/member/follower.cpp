@@ -1,0 +1,290 @@
+#include "thinwire/member/follower.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "thinwire/member/follower_impl.h"
+#include "thinwire/transport/nkey.h"
+
+namespace thinwire::member {
+namespace {
+
+using membership::Phase;
+
+constexpr std::chrono::milliseconds kLookAtStop(200);
+
+tl::unexpected<Failure> over() {
+  return fail(FailureKind::kAborted, "this member's replica ends here");
+}
+
+}  // namespace
+
+bool Follower::Impl::wait(Lock& lock, const std::function<bool()>& ready) {
+  while (!ready()) {
+    if (ended()) return false;
+    changed_.wait_for(lock, kLookAtStop);
+  }
+  return !ended();
+}
+
+const membership::Member* Follower::Impl::own() const {
+  const auto id = own_id();
+  return id ? &view_.state().members[static_cast<size_t>(*id)] : nullptr;
+}
+
+Result<Beginning> Follower::Impl::wait_beginning() {
+  Lock lock(mutex_);
+  const auto can_begin = [this] {
+    const membership::Member* member = own();
+    return member != nullptr && member->phase == Phase::kCatchingUp && member->snapshot &&
+           view_.state().snapshots.contains(*member->snapshot);
+  };
+  while (!refused_ && !can_begin()) {
+    if (stopped()) return over();
+    changed_.wait_for(lock, kLookAtStop);
+  }
+  if (refused_) return fail(FailureKind::kRefused, *refused_);
+  const uint64_t sequence = *own()->snapshot;
+  const membership::State& state = view_.state();
+  const membership::HeldSnapshot& held = state.snapshots.at(sequence);
+  Beginning beginning{sequence, {held.content, held.bytes}, {}};
+  for (const int holder : held.holders) {
+    const PublicKey& key = state.members[static_cast<size_t>(holder)].key;
+    beginning.holders.push_back(transport::participant_name(key));
+  }
+  for (const PublicKey& key : state.founding->coordinators) {
+    if (sequence == 0) beginning.holders.push_back(transport::participant_name(key));
+  }
+  starts_over_.reset();
+  begun_told_ = own()->told;
+  return beginning;
+}
+
+void Follower::Impl::begin(const Beginning& beginning, int64_t completed) {
+  const std::lock_guard lock(mutex_);
+  has_replica_ = true;
+  given_up_ = false;
+  replica_ = view_.position(beginning.sequence);
+  completed_ = completed;
+  awaited_.reset();
+  handed_out_ = 0;
+  digest_.reset();
+  digest_steps_ = -1;
+  snapshot_asked_ = false;
+  snapshot_.reset();
+  speak_soon();
+}
+
+void Follower::Impl::end() {
+  const std::lock_guard lock(mutex_);
+  has_replica_ = false;
+  digest_.reset();
+  snapshot_.reset();
+  for (const auto& [name, offered] : offers_) {
+    fetcher_.forget({offered.offer.payload, offered.offer.bytes});
+  }
+  offers_.clear();
+  speak_soon();
+}
+
+Result<membership::Opening> Follower::Impl::opening(uint64_t round) {
+  Lock lock(mutex_);
+  if (!wait(lock, [&] { return view_.round(round) != nullptr; })) return over();
+  handed_out_ = std::max(handed_out_, round + 1);
+  return view_.round(round)->opening;
+}
+
+Result<Commit> Follower::Impl::commit(uint64_t round, uint32_t fragment) {
+  Lock lock(mutex_);
+  const auto closed = [&] {
+    const LedgerRound* entry = view_.round(round);
+    return entry != nullptr && entry->closing.has_value();
+  };
+  if (!closed()) {
+    awaited_ = round;
+    speak_soon();
+    std::vector<int> missing;
+    const std::string text = waiting_text(round, missing);
+    const int64_t step = completed_;
+    lock.unlock();
+    show({Doing::kWaiting, round, step, std::move(missing), text});
+    lock.lock();
+  }
+  const bool there = wait(lock, closed);
+  awaited_.reset();
+  if (!there) return over();
+  for (const Commit& commit : view_.round(round)->closing->commits) {
+    if (commit.operation.fragment == fragment) return commit;
+  }
+  return fail(FailureKind::kCorruptPayload,
+              fmt::format("round {} has no operation {}", round, fragment));
+}
+
+std::string Follower::Impl::waiting_text(uint64_t round, std::vector<int>& missing) const {
+  const LedgerRound* entry = view_.round(round);
+  if (entry == nullptr) return fmt::format("waits for round {} to open", round);
+  const auto heard = offers_heard_.find(round);
+  for (const membership::Share& share : entry->opening.roster) {
+    const bool offered = heard != offers_heard_.end() && heard->second.contains(share.member);
+    if (!offered && own_id() != share.member) missing.push_back(share.member);
+  }
+  if (missing.empty()) return fmt::format("waits for the coordinator to close round {}", round);
+  return fmt::format("waits in round {} for {} {}", round,
+                     missing.size() == 1 ? "member" : "members", fmt::join(missing, ", "));
+}
+
+Result<std::vector<std::shared_ptr<const Bytes>>> Follower::Impl::payloads(const Commit& commit) {
+  std::map<transport::BlobId, std::vector<std::string>> holders;
+  auto priority = transport::Priority::kRound;
+  {
+    const std::lock_guard lock(mutex_);
+    const membership::Member* member = own();
+    if (member != nullptr && member->phase == Phase::kCatchingUp) {
+      priority = transport::Priority::kCatchUp;
+    }
+    for (const Contribution& one : commit.contributions) {
+      const PublicKey& key = view_.state().members[static_cast<size_t>(one.member)].key;
+      holders[{one.payload, one.bytes}].push_back(transport::participant_name(key));
+    }
+  }
+  const auto gives_up = [this] {
+    const std::lock_guard lock(mutex_);
+    return ended();
+  };
+  for (const auto& [id, names] : holders) fetcher_.start(id, names, priority);
+  std::vector<std::shared_ptr<const Bytes>> payloads;
+  for (const Contribution& one : commit.contributions) {
+    const transport::BlobId id{one.payload, one.bytes};
+    auto payload = fetcher_.wait(id, holders.at(id), priority, gives_up);
+    if (!payload) return tl::unexpected(payload.error());
+    payloads.push_back(*payload);
+  }
+  for (const auto& [id, names] : holders) fetcher_.forget(id);
+  return payloads;
+}
+
+void Follower::Impl::completed(int64_t steps) {
+  Activity activity;
+  {
+    const std::lock_guard lock(mutex_);
+    completed_ = steps;
+    const membership::Member* member = own();
+    const bool trains = member != nullptr && member->phase == Phase::kActive;
+    if (!trains) speak_soon();
+    activity = {trains ? Doing::kTraining : Doing::kCatchingUp,
+                view_.state().next_round,
+                steps,
+                {},
+                trains ? "trains" : "catches up"};
+  }
+  show(std::move(activity));
+}
+
+void Follower::Impl::digest(int64_t steps, uint64_t digest) {
+  const std::lock_guard lock(mutex_);
+  if (!plan_.ends_after(static_cast<uint64_t>(steps))) return;
+  digest_ = {plan_.round_of(static_cast<uint64_t>(steps) - 1), digest};
+  digest_steps_ = steps;
+  speak_soon();
+}
+
+// Where the replica has gone through every record there is: it has done all steps that are open, or
+// cannot do the next one before a round closes.
+bool Follower::Impl::caught_up() const {
+  if (static_cast<uint64_t>(completed_) == view_.state().next_step) return true;
+  if (!awaited_) return false;
+  const LedgerRound* round = view_.round(*awaited_);
+  return round == nullptr || !round->closing;
+}
+
+std::optional<membership::Position> Follower::Impl::position() {
+  if (!has_replica_) return std::nullopt;
+  const membership::Member* member = own();
+  const bool active = member != nullptr && member->phase == Phase::kActive;
+  if (active || caught_up()) replica_ = view_.state().position;
+  return replica_;
+}
+
+// What follows from the last record for this member.
+void Follower::Impl::follow_own_phase() {
+  const membership::Member* member = own();
+  if (member == nullptr) return;
+  if (member->phase == Phase::kExcluded) refused_ = "it offended too often and is excluded";
+  if (has_replica_ && member->phase == Phase::kCatchingUp && member->snapshot &&
+      member->told > begun_told_) {
+    starts_over_ =
+        fmt::format("the coordinator asks it to begin anew, with snapshot {}", *member->snapshot);
+  }
+  if (refused_ && !starts_over_) starts_over_ = refused_;
+  if (has_replica_ && view_.opened_anew() && *view_.opened_anew() < handed_out_) {
+    starts_over_ = fmt::format("round {} was opened anew with others", *view_.opened_anew());
+  }
+}
+
+bool Follower::Impl::wants_snapshot(int64_t steps) const {
+  const std::lock_guard lock(mutex_);
+  if (!snapshot_asked_ || !digest_ || digest_steps_ != steps) return false;
+  return plan_.settled_rounds(static_cast<uint64_t>(steps)) > 0;
+}
+
+void Follower::Impl::show(Activity activity) {
+  if (!settings_.hooks.activity) return;
+  const std::string text =
+      fmt::format("{} {} {}", static_cast<int>(activity.doing), activity.step, activity.text);
+  const std::lock_guard lock(showing_);
+  if (text == shown_) return;
+  shown_ = text;
+  settings_.hooks.activity(activity);
+}
+
+// --- the object around it
+
+Follower::Follower(transport::Courier& courier, const Signer& signer,
+                   const membership::RecipePlan& plan, FollowerSettings settings)
+    : impl_(std::make_shared<Impl>(courier, signer, plan, std::move(settings))) {
+  impl_->start();
+}
+
+Follower::~Follower() { impl_->close(); }
+
+Result<Beginning> Follower::wait_beginning() { return impl_->wait_beginning(); }
+void Follower::begin(const Beginning& beginning, int64_t completed) {
+  impl_->begin(beginning, completed);
+}
+void Follower::end() { impl_->end(); }
+std::optional<std::string> Follower::starts_over() const {
+  const std::lock_guard lock(impl_->mutex_);
+  return impl_->starts_over_;
+}
+bool Follower::stopped() const { return impl_->stopped(); }
+void Follower::end_waits() {
+  const std::lock_guard lock(impl_->mutex_);
+  impl_->given_up_ = true;
+  impl_->changed_.notify_all();
+}
+void Follower::say_goodbye(double seconds) { impl_->say_goodbye(seconds); }
+int Follower::id() const {
+  const std::lock_guard lock(impl_->mutex_);
+  return impl_->own_id().value_or(-1);
+}
+Result<membership::Opening> Follower::opening(uint64_t round) { return impl_->opening(round); }
+Result<Commit> Follower::commit(uint64_t round, uint32_t fragment) {
+  return impl_->commit(round, fragment);
+}
+Result<std::vector<std::shared_ptr<const Bytes>>> Follower::payloads(const Commit& commit) {
+  return impl_->payloads(commit);
+}
+void Follower::offer(uint64_t round, uint32_t fragment, Bytes payload, double seconds) {
+  impl_->offer(round, fragment, std::move(payload), seconds);
+}
+void Follower::completed(int64_t steps) { impl_->completed(steps); }
+void Follower::digest(int64_t steps, uint64_t digest) { impl_->digest(steps, digest); }
+bool Follower::wants_snapshot(int64_t steps) const { return impl_->wants_snapshot(steps); }
+void Follower::give_snapshot(int64_t steps, Bytes content) {
+  impl_->give_snapshot(steps, std::move(content));
+}
+
+}  // namespace thinwire::member

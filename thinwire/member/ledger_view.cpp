@@ -1,0 +1,75 @@
+#include "thinwire/member/ledger_view.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "thinwire/membership/ledger.h"
+
+namespace thinwire::member {
+namespace {
+
+constexpr size_t kTail = 4096;  // records
+
+}  // namespace
+
+LedgerView::Taken LedgerView::take(const Bytes& bytes) {
+  const Result<membership::Record> record = membership::decode_record(bytes);
+  if (!record || !membership::is_authentic(bytes, *record, verify)) return Taken::kIgnored;
+  const Sha256 hash = membership::record_hash(bytes);
+  if (record->sequence < hashes_.size()) {
+    return hashes_[record->sequence] == hash ? Taken::kIgnored : reset();
+  }
+  const bool next = record->sequence == state_.position.sequence + 1;
+  if (next && record->previous != state_.position.hash) return reset();
+  membership::State state = state_;
+  if (!state.apply(*record, hash) || *state.founding != founding_) return Taken::kIgnored;
+  state_ = std::move(state);
+  hashes_.push_back(hash);
+  tail_.push_back(bytes);
+  if (tail_.size() > kTail) tail_.pop_front();
+  note(*record);
+  return Taken::kApplied;
+}
+
+LedgerView::Taken LedgerView::reset() {
+  state_ = {};
+  hashes_.resize(1);
+  tail_.clear();
+  rounds_.clear();
+  opened_anew_.reset();
+  return Taken::kForked;
+}
+
+void LedgerView::note(const membership::Record& record) {
+  opened_anew_.reset();
+  if (record.closing) {
+    LedgerRound& round = rounds_.at(record.closing->round);
+    round.closing = record.closing;
+    round.closed_at = record.sequence;
+  }
+  for (const membership::Opening& opening : record.openings) {
+    const auto [round, fresh] = rounds_.try_emplace(opening.round);
+    if (!fresh && !opened_anew_) opened_anew_ = opening.round;
+    round->second.opening = opening;
+  }
+}
+
+const LedgerRound* LedgerView::round(uint64_t number) const {
+  const auto found = rounds_.find(number);
+  return found == rounds_.end() ? nullptr : &found->second;
+}
+
+std::vector<Bytes> LedgerView::records_from(uint64_t first, size_t max_bytes) const {
+  const uint64_t oldest = hashes_.size() - tail_.size();
+  std::vector<Bytes> records;
+  size_t bytes = 0;
+  for (uint64_t at = std::max(first, oldest); at < hashes_.size(); ++at) {
+    const Bytes& record = tail_[at - oldest];
+    bytes += record.size() + sizeof(uint32_t);
+    if (bytes > max_bytes) break;
+    records.push_back(record);
+  }
+  return records;
+}
+
+}  // namespace thinwire::member

@@ -1,0 +1,59 @@
+// The ledger as a member reads it: its state, and every round with what was decided about it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "thinwire/base/bytes.h"
+#include "thinwire/base/sha256.h"
+#include "thinwire/membership/record.h"
+#include "thinwire/membership/state.h"
+
+namespace thinwire::member {
+
+struct LedgerRound {
+  membership::Opening opening;  // the last one, if it was opened anew
+  std::optional<membership::Closing> closing;
+  uint64_t closed_at = 0;  // the closing's record
+};
+
+// Not thread-safe.
+class LedgerView {
+ public:
+  // Only the ledger of this run is read.
+  explicit LedgerView(membership::Founding founding) : founding_(std::move(founding)) {}
+
+  enum class Taken : uint8_t {
+    kApplied,
+    kIgnored,  // known already, or nothing that a coordinator of the run wrote
+    kForked,   // the stream's history is another one than this; this is now empty
+  };
+  // The next thing that the stream has.
+  Taken take(const Bytes& bytes);
+
+  const membership::State& state() const { return state_; }
+  // Null before it is opened.
+  const LedgerRound* round(uint64_t number) const;
+  // The oldest round that the last record opened anew, if it did.
+  const std::optional<uint64_t>& opened_anew() const { return opened_anew_; }
+  // The place of a record that was read.
+  membership::Position position(uint64_t sequence) const { return {sequence, hashes_[sequence]}; }
+  // The records from `first` on, as far as they are still kept, of at most `max_bytes`.
+  std::vector<Bytes> records_from(uint64_t first, size_t max_bytes) const;
+
+ private:
+  Taken reset();
+  void note(const membership::Record& record);
+
+  const membership::Founding founding_;
+  membership::State state_;
+  std::vector<Sha256> hashes_ = std::vector<Sha256>(1);  // by sequence
+  std::deque<Bytes> tail_;                               // the last records
+  std::map<uint64_t, LedgerRound> rounds_;
+  std::optional<uint64_t> opened_anew_;
+};
+
+}  // namespace thinwire::member

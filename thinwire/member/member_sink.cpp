@@ -1,0 +1,54 @@
+#include "thinwire/member/member_sink.h"
+
+#include <utility>
+
+#include "thinwire/member/snapshot.h"
+#include "thinwire/train/worker.h"
+
+namespace thinwire::member {
+namespace {
+
+// Under which a member's own parts are recorded.
+constexpr int kOnlyWorker = 0;
+
+}  // namespace
+
+void MemberSink::add_step(int64_t step, int /*worker*/, const train::StepPart& part) {
+  if (part.synchronised) digest_ = part.digest;
+  if (digest_) follower_.digest(step, *digest_);
+  if (part.tokens == 0) return;  // it followed
+  train::StepPart own = part;
+  own.members = 1;
+  collector_.add_step(step, kOnlyWorker, own);
+}
+
+void MemberSink::add_evaluation(int64_t step, const std::string& name, int /*worker*/,
+                                const train::EvalPart& part) {
+  if (part.tokens == 0) return;
+  train::EvalPart own = part;
+  own.members = 1;
+  collector_.add_evaluation(step, name, kOnlyWorker, own);
+}
+
+void MemberSink::add_checkpoint(int64_t step, int /*worker*/,
+                                const checkpoint::WorkerState& state) {
+  if (follower_.wants_snapshot(step)) {
+    const auto& weights = *state.params;
+    follower_.give_snapshot(step, encode_snapshot(run_, step, weights.all(), state.consensus));
+  }
+  const int64_t every = recipe_.checkpoint.every;
+  const bool due = step == recipe_.train.steps || (every > 0 && step % every == 0);
+  if (!due && !follower_.stopped()) return;
+  checkpoint::WorkerState own = state;
+  own.members = 1;
+  own.first = true;
+  checkpoints_.arrive(step, kOnlyWorker, own);
+  collector_.restart_clock();
+}
+
+bool MemberSink::stops_before(int64_t /*point*/) {
+  if (const auto why = follower_.starts_over()) throw train::Aborted(*why);
+  return follower_.stopped();
+}
+
+}  // namespace thinwire::member

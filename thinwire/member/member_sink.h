@@ -1,0 +1,53 @@
+// Where a member's worker hands in what it records: its own log and checkpoints, digests for the
+// coordinator, and snapshots for members that join.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "thinwire/checkpoint/meeting.h"
+#include "thinwire/config/recipe.h"
+#include "thinwire/member/follower.h"
+#include "thinwire/train/collector.h"
+#include "thinwire/train/run_sink.h"
+
+namespace thinwire::member {
+
+// Used by the worker's thread. The record is this member's alone: its losses are over its own rows.
+class MemberSink final : public train::RunSink {
+ public:
+  // Everything referred to must outlive it.
+  MemberSink(const config::Recipe& recipe, uint64_t run, Follower& follower,
+             train::Collector& collector, checkpoint::CheckpointMeeting& checkpoints)
+      : recipe_(recipe),
+        run_(run),
+        follower_(follower),
+        collector_(collector),
+        checkpoints_(checkpoints) {}
+
+  void add_step(int64_t step, int worker, const train::StepPart& part) override;
+  void add_evaluation(int64_t step, const std::string& name, int worker,
+                      const train::EvalPart& part) override;
+  void add_checkpoint(int64_t step, int worker, const checkpoint::WorkerState& state) override;
+  void show_evaluation(int64_t step, const std::string& name, double fraction) override {
+    collector_.show_evaluation(step, name, fraction);
+  }
+  // Throws train::Aborted if the replica has to start over.
+  bool stops_before(int64_t point) override;
+  bool checkpoint_due(int64_t completed) override { return follower_.wants_snapshot(completed); }
+
+  // Of the weights when members last synchronised; nothing before.
+  const std::optional<uint64_t>& last_digest() const { return digest_; }
+
+ private:
+  const config::Recipe& recipe_;
+  const uint64_t run_;
+  Follower& follower_;
+  train::Collector& collector_;
+  checkpoint::CheckpointMeeting& checkpoints_;
+  std::optional<uint64_t> digest_;
+};
+
+}  // namespace thinwire::member

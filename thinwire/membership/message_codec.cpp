@@ -1,0 +1,208 @@
+#include "thinwire/membership/message_codec.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <string_view>
+#include <type_traits>
+
+#include "thinwire/base/clock.h"
+#include "thinwire/membership/field_io.h"
+
+namespace thinwire::membership {
+namespace {
+
+constexpr std::string_view kMagic = "TWMS";
+constexpr uint16_t kVersion = 1;
+constexpr size_t kHeadBytes = kMagic.size() + sizeof(kVersion);
+constexpr size_t kSignatureBytes = sizeof(Signature::bytes);
+
+// Values of at least 0, as speeds and durations are.
+template <typename Io>
+void amount_field(Io& io, double& value) {
+  io.field(value);
+  io.require(std::isfinite(value) && value >= 0, "an amount is not a number of at least 0");
+}
+
+template <typename Io>
+void fields(Io& io, Position& position) {
+  io.field(position.sequence);
+  io.field(position.hash.bytes);
+}
+
+// Text and bytes are lists of bytes.
+template <typename Io>
+void bytes_field(Io& io, Bytes& bytes) {
+  io.count(bytes, 1);
+  io.bytes(bytes);
+}
+template <typename Io>
+void text_field(Io& io, std::string& text) {
+  Bytes bytes(text.begin(), text.end());
+  bytes_field(io, bytes);
+  text.assign(bytes.begin(), bytes.end());
+}
+
+template <typename Io>
+void fields(Io& io, Hello& hello) {
+  io.field(hello.key.bytes);
+  if (io.present(hello.position)) fields(io, *hello.position);
+  amount_field(io, hello.down_bytes_s);
+}
+
+template <typename Io>
+void fields(Io& io, Report& report) {
+  member_field(io, report.member);
+  if (io.present(report.position)) fields(io, *report.position);
+  if (io.present(report.digest)) fields(io, *report.digest);
+}
+
+template <typename Io>
+void fields(Io& io, Offer& offer) {
+  member_field(io, offer.member);
+  io.field(offer.round);
+  io.field(offer.epoch);
+  io.field(offer.fragment);
+  io.field(offer.payload.bytes);
+  io.field(offer.bytes);
+  amount_field(io, offer.seconds);
+}
+
+template <typename Io>
+void fields(Io& io, Goodbye& goodbye) {
+  member_field(io, goodbye.member);
+}
+
+template <typename Io>
+void fields(Io& io, SnapshotReady& ready) {
+  fields(io, ready.snapshot);
+  fields(io, ready.digest);
+}
+
+template <typename Io>
+void fields(Io& io, Supply& supply) {
+  member_field(io, supply.member);
+  io.count(supply.records, sizeof(uint32_t));
+  for (Bytes& record : supply.records) bytes_field(io, record);
+}
+
+template <typename Io>
+void fields(Io& io, Misconduct& misconduct) {
+  member_field(io, misconduct.member);
+  text_field(io, misconduct.what);
+}
+
+template <typename Io>
+void fields(Io& io, AskRecords& ask) {
+  member_field(io, ask.member);
+  io.field(ask.first);
+}
+
+template <typename Io>
+void fields(Io& io, AskSnapshot& ask) {
+  member_field(io, ask.member);
+}
+
+template <typename Io>
+void fields(Io& io, Refuse& refuse) {
+  io.field(refuse.key.bytes);
+  text_field(io, refuse.why);
+}
+
+template <typename Io>
+void fields(Io& io, Statement& statement) {
+  io.field(statement.run);
+  io.field(statement.author.bytes);
+  io.field(statement.number);
+  kind_field(io, statement.message, "it is of an unknown kind");
+  if (io.ok()) std::visit([&io](auto& one) { fields(io, one); }, statement.message);
+}
+
+auto corrupt(std::string_view what) {
+  return fail(FailureKind::kCorruptPayload, fmt::format("not a statement: {}", what));
+}
+
+}  // namespace
+
+Bytes encode_statement(const Statement& statement, const Signer& signer) {
+  assert(signer.key() == statement.author);
+  Bytes bytes;
+  ByteWriter writer(bytes);
+  writer.put_bytes(as_bytes(kMagic));
+  writer.put(kVersion);
+  Statement copy = statement;
+  FieldWriter io(bytes);
+  fields(io, copy);
+  const Signature signature = signer.sign(bytes);
+  writer.put_bytes(signature.bytes);
+  return bytes;
+}
+
+Result<Statement> decode_statement(std::span<const uint8_t> bytes, uint64_t run, Verify verify) {
+  if (bytes.size() < kHeadBytes + kSignatureBytes) return corrupt("it is cut off");
+  ByteReader head(bytes.first(kHeadBytes));
+  if (!std::ranges::equal(head.get_bytes(kMagic.size()), as_bytes(kMagic))) {
+    return corrupt("it does not begin with TWMS");
+  }
+  const auto version = head.get<uint16_t>();
+  if (version != kVersion) {
+    return corrupt(fmt::format("it is of version {}, this program's is {}", version, kVersion));
+  }
+  const auto content = bytes.first(bytes.size() - kSignatureBytes);
+  Statement statement;
+  FieldReader io(content.subspan(kHeadBytes));
+  fields(io, statement);
+  if (!io.problem().empty()) return corrupt(io.problem());
+  Signature signature;
+  std::ranges::copy(bytes.last(kSignatureBytes), signature.bytes.begin());
+  if (!verify(statement.author, content, signature)) return corrupt("its author did not sign it");
+  if (statement.run != run) return fail(FailureKind::kStaleRound, "a statement of another run");
+  return statement;
+}
+
+bool is_coordinators(const Message& message) {
+  return std::holds_alternative<Misconduct>(message) ||
+         std::holds_alternative<AskRecords>(message) ||
+         std::holds_alternative<AskSnapshot>(message) || std::holds_alternative<Refuse>(message);
+}
+
+int speaker(const Message& message) {
+  return std::visit(
+      [](const auto& one) {
+        using Kind = std::decay_t<decltype(one)>;
+        if constexpr (std::is_same_v<Kind, SnapshotReady>) {
+          return one.snapshot.member;
+        } else if constexpr (std::is_same_v<Kind, Report> || std::is_same_v<Kind, Offer> ||
+                             std::is_same_v<Kind, Goodbye> || std::is_same_v<Kind, Supply>) {
+          return one.member;
+        } else {
+          return -1;
+        }
+      },
+      message);
+}
+
+uint64_t StatementNumbers::next() {
+  last_ = std::max(last_ + 1, static_cast<uint64_t>(unix_seconds() * 1e6));
+  return last_;
+}
+
+bool ReplayWindow::is_new(const PublicKey& author, uint64_t number) {
+  const auto [entry, first] = authors_.try_emplace(author, Heard{number, 1});
+  if (first) return true;
+  Heard& heard = entry->second;
+  if (number > heard.newest) {
+    const uint64_t ahead = number - heard.newest;
+    heard.bits = (ahead < kWidth ? heard.bits << ahead : 0) | 1;
+    heard.newest = number;
+    return true;
+  }
+  const uint64_t behind = heard.newest - number;
+  if (behind >= kWidth || (heard.bits >> behind & 1) != 0) return false;
+  heard.bits |= uint64_t{1} << behind;
+  return true;
+}
+
+}  // namespace thinwire::membership

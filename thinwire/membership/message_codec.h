@@ -1,0 +1,74 @@
+// Statements: what members and coordinators say to each other besides the ledger, as signed bytes.
+// docs/formats.md, "Statements".
+//
+// Statements may be lost, arrive twice, or be repeated by whoever heard them. Each says which run
+// it belongs to and carries its author's next number, by which a receiver recognises those it has
+// heard (ReplayWindow).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <variant>
+
+#include "thinwire/base/bytes.h"
+#include "thinwire/base/error.h"
+#include "thinwire/base/signature.h"
+#include "thinwire/membership/ledger.h"
+#include "thinwire/membership/messages.h"
+
+namespace thinwire::membership {
+
+// The first six are said by members, the others by coordinators.
+using Message = std::variant<Hello, Report, Offer, Goodbye, SnapshotReady, Supply, Misconduct,
+                             AskRecords, AskSnapshot, Refuse>;
+
+struct Statement {
+  uint64_t run = 0;
+  PublicKey author;
+  uint64_t number = 0;  // higher than that of every earlier statement of the author
+  Message message;
+};
+
+// Signs the statement as its author; statement.author must be the signer's key.
+Bytes encode_statement(const Statement& statement, const Signer& signer);
+
+// Total: any bytes give a statement or kCorruptPayload with a reason. Allocates no more than a
+// fixed multiple of the input size. A statement of another run is kStaleRound; one that its author
+// did not sign is kCorruptPayload.
+Result<Statement> decode_statement(std::span<const uint8_t> bytes, uint64_t run, Verify verify);
+
+// Whether only coordinators may say this.
+bool is_coordinators(const Message& message);
+// The member in whose name it is said; -1 for a Hello, which names a key, and for what coordinators
+// say. The receiver compares that member's key with the author's.
+int speaker(const Message& message);
+
+// The number of an author's next statement. Numbers begin with the microseconds since 1970, so they
+// also ascend from one process to the next, as long as the machine's clock does. Not thread-safe.
+class StatementNumbers {
+ public:
+  uint64_t next();
+
+ private:
+  uint64_t last_ = 0;
+};
+
+// Recognises statements that were heard before, or that are older than the kWidth newest of their
+// author. Not thread-safe.
+class ReplayWindow {
+ public:
+  static constexpr uint64_t kWidth = 64;
+
+  // Whether it is heard for the first time; the caller has verified the signature.
+  bool is_new(const PublicKey& author, uint64_t number);
+
+ private:
+  struct Heard {
+    uint64_t newest = 0;
+    uint64_t bits = 0;  // bit i: newest - i was heard
+  };
+  std::map<PublicKey, Heard> authors_;
+};
+
+}  // namespace thinwire::membership
