@@ -20,13 +20,18 @@ void add_bench_machine(CLI::App& bench);
 void add_bench_speed(CLI::App& bench);
 void add_compare(CLI::App& app);
 void add_completion(CLI::App& app);
+void add_doctor(CLI::App& app);
 void add_export(CLI::App& app);
 void add_generate(CLI::App& app);
 void add_import(CLI::App& app);
 void add_inspect(CLI::App& app);
+void add_join(CLI::App& app);
+void add_keys(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_prepare(CLI::App& app);
 void add_recipe(CLI::App& app);
+void add_serve(CLI::App& app);
+void add_status(CLI::App& app);
 void add_sweep(CLI::App& app);
 void add_train(CLI::App& app);
 
