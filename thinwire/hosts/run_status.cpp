@@ -30,10 +30,10 @@ MemberStatus read_member(const Json& json) {
 
 std::string why_none_is_open(const membership::State& state, uint64_t workers) {
   if (state.finished || !state.open.empty()) return "";
-  const auto ready = static_cast<uint64_t>(
-      std::ranges::count(state.members, membership::Phase::kActive, &membership::Member::phase));
   if (state.next_round > 0) return "members: nobody who could train is there";
-  return fmt::format("members: {} of the {} that the run begins with are ready", ready, workers);
+  const auto here = std::ranges::count_if(
+      state.members, [](const membership::Member& member) { return !is_gone(member.phase); });
+  return fmt::format("members: {} of the {} that the run begins with are here", here, workers);
 }
 
 MemberStatus status_of(int id, const membership::Member& member, const membership::State& state,
@@ -103,7 +103,7 @@ Result<RunStatus> read_status(std::string_view text) {
 
 std::vector<std::string> describe(const RunStatus& status) {
   std::vector<std::string> lines = {fmt::format(
-      "{}: {}, {} of {}, step {} of {}{}", status.name, status.method,
+      "{}: {}, {} {} of {}, step {} of {}{}", status.name, status.method,
       status.finished ? "finished after round" : "round", status.round, status.rounds, status.step,
       status.steps, status.digest.empty() ? "" : ", digest " + status.digest)};
   if (!status.waits_for.empty()) lines.push_back("waits for " + status.waits_for);
