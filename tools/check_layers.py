@@ -42,7 +42,9 @@ MAY_INCLUDE = {
     "serve": "membership transport base",
     "member": "train report checkpoint serve membership method data transport tensor events config base",
     "bench": "train sync model data method transport tensor events config base",
-    "cli": "bench launch train plan report convert checkpoint sync eval model optim codec data"
+    "hosts": "bench member serve train report checkpoint data method membership transport links events"
+    " config base",
+    "cli": "hosts bench launch train plan report convert checkpoint sync eval model optim codec data"
     " method transport links schedule tensor events config base",
 }
 TORCH_FOLDERS = ("tensor", "model")

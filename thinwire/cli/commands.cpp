@@ -17,6 +17,11 @@ void add_quiet_flag(CLI::App* command) {
 void add_commands(CLI::App& app) {
   add_prepare(app);
   add_train(app);
+  add_serve(app);
+  add_join(app);
+  add_status(app);
+  add_keys(app);
+  add_doctor(app);
   add_sweep(app);
   add_compare(app);
   add_inspect(app);

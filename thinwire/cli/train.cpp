@@ -4,17 +4,15 @@
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
-#include <cmath>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/interrupt.h"
-#include "thinwire/base/units.h"
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
+#include "thinwire/cli/run_result.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/method/registry.h"
 
@@ -26,21 +24,6 @@ struct Arguments {
   std::vector<std::string> overrides;
   bool restart = false;
 };
-
-void print_result(const events::Summary& summary, const std::string& folder) {
-  const std::string what = events::describe_train_loss(summary);
-  fmt::print(
-      "{}: {}, {} tokens, training loss {}", folder, counted(summary.steps, "step"),
-      format_count(static_cast<double>(summary.tokens)),
-      std::isnan(summary.train_loss) ? what : fmt::format("{:.4f} ({})", summary.train_loss, what));
-  for (const auto& [name, loss] : summary.val_loss)
-    fmt::print(", {} loss {:.4f}", name, without_nan_sign(loss));
-  fmt::print(", {}, digest {}\n", format_seconds(summary.seconds), summary.digest);
-  if (summary.compute_utilization > 0) {
-    fmt::print("over the simulated links: {}, {:.1f} % of it spent computing\n",
-               format_seconds(summary.seconds_over_links), 100 * summary.compute_utilization);
-  }
-}
 
 // A rank that ended by a signal would look like one that crashed.
 [[noreturn]] void report_stop(const config::Recipe& recipe, int64_t step) {
@@ -63,7 +46,7 @@ void run(const Arguments& arguments) {
         "{} is finished already (a higher train.steps continues it, --restart starts over)",
         recipe.run.dir));
   }
-  print_result(result.summary, recipe.run.dir);
+  print_run_result(result.summary, recipe.run.dir);
 }
 
 }  // namespace

@@ -62,15 +62,22 @@ std::string describe_train_loss(const Summary& summary) {
   return fmt::format("mean of the last {} steps", summary.train_loss_steps);
 }
 
-void write_summary(const fs::path& file, const Summary& summary) {
+std::string print_summary(const Summary& summary) {
   Json json = Json::object();
   visit_fields(summary, [&](const char* key, const auto& value) { json[key] = value; });
-  write_file(file, json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n');
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+void write_summary(const fs::path& file, const Summary& summary) {
+  write_file(file, print_summary(summary));
 }
 
 Summary read_summary(const fs::path& file) {
-  const std::string origin = file.string();
-  Json json = Json::parse(read_text_file(file), nullptr, /*allow_exceptions=*/false);
+  return parse_summary(read_text_file(file), file.string());
+}
+
+Summary parse_summary(std::string_view text, const std::string& origin) {
+  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) {
     throw Error(fmt::format(
         "{} is damaged: it is not JSON; remove it, and `thinwire train` writes it again", origin));

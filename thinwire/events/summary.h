@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "thinwire/base/file.h"
 
@@ -40,11 +41,16 @@ struct Summary {
 // A description of train_loss: "mean of the last 50 steps".
 std::string describe_train_loss(const Summary& summary);
 
-// The file appears whole or not at all. Numbers that are not finite become null.
+// The file's text, and back. Numbers that are not finite become null, which reads as NaN. Reading
+// throws Error naming `origin` and the key that is missing or of the wrong type; unknown keys are
+// allowed.
+std::string print_summary(const Summary& summary);
+Summary parse_summary(std::string_view text, const std::string& origin);
+
+// The file appears whole or not at all.
 void write_summary(const fs::path& file, const Summary& summary);
 
-// Throws Error naming the file and the key that is missing or of the wrong type. Unknown keys are
-// allowed; null reads as NaN.
+// As parse_summary.
 Summary read_summary(const fs::path& file);
 
 }  // namespace thinwire::events

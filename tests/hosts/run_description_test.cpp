@@ -1,0 +1,86 @@
+#include "thinwire/hosts/run_description.h"
+
+#include <gmock/gmock.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "thinwire/checkpoint/checkpoint.h"
+
+namespace thinwire::hosts {
+namespace {
+
+using testing::HasSubstr;
+
+RunDescription sample() {
+  const auto blob = [](std::string_view text) { return transport::blob_id(as_bytes(text)); };
+  RunDescription description;
+  description.numerics = checkpoint::kNumericsVersion;
+  description.recipe = "[train]\nsteps = 3\n";
+  description.founding = {0x1234,
+                          sha256(as_bytes(description.recipe)),
+                          blob("weights").name,
+                          7,
+                          {make_signer(make_seed())->key()}};
+  description.vocabulary = {"vocabulary.json", 258, 5, blob("vocabulary")};
+  description.sets = {{"train", 6, 10, 100, 400, {{blob("one"), 1}, {blob("two"), 2}}},
+                      {"validation", 7, 1, 10, 40, {{blob("three"), 3}}}};
+  return description;
+}
+
+// What reading says of a description with `from` replaced by `to`.
+std::string refusal(const std::string& from, const std::string& to) {
+  const Bytes bytes = encode_description(sample());
+  std::string text(bytes.begin(), bytes.end());
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  text.replace(at, from.size(), to);
+  const auto read = decode_description(as_bytes(text));
+  return read ? "" : read.error().message;
+}
+
+TEST(RunDescription, IsReadAsItWasWritten) {
+  const RunDescription description = sample();
+  const auto read = decode_description(encode_description(description));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(*read, description);
+  EXPECT_EQ(read->data_bytes(), 11u);
+}
+
+TEST(RunDescription, OtherVersionsAreNamed) {
+  EXPECT_THAT(refusal("\"protocol\": 1", "\"protocol\": 9"), HasSubstr("protocol version 9"));
+  EXPECT_THAT(refusal("\"numerics\": 2", "\"numerics\": 99"), HasSubstr("numerics version 99"));
+}
+
+TEST(RunDescription, NamesCannotLeaveTheFolder) {
+  EXPECT_THAT(refusal("\"validation\"", "\"../../x\""), HasSubstr("impossible name"));
+  EXPECT_THAT(refusal("vocabulary.json", "../x"), HasSubstr("vocabulary of an unknown kind"));
+}
+
+TEST(RunDescription, WhatIsNoDescriptionIsRefused) {
+  for (const std::string text :
+       {"", "{", "[]", "{\"format\": 1}", "{\"format\": \"thinwire-run\"}"}) {
+    EXPECT_FALSE(decode_description(as_bytes(text))) << text;
+  }
+  EXPECT_NE(refusal("\"sets\": [", "\"sets\": [1,"), "");
+  EXPECT_NE(refusal("\"train\"", "\"other\""), "");
+}
+
+TEST(RunDescription, TheEntryPointIsTheFoundersOwn) {
+  const auto founder = make_signer(make_seed());
+  const auto another = make_signer(make_seed());
+  const transport::BlobId id = transport::blob_id(as_bytes("description"));
+  const Bytes entry = encode_entry(id, *founder);
+  EXPECT_EQ(decode_entry(entry, founder->key()).value_or(transport::BlobId{}), id);
+  EXPECT_FALSE(decode_entry(entry, another->key()));
+  for (size_t i = 0; i < entry.size(); ++i) {
+    Bytes changed = entry;
+    changed[i] ^= 0x40;
+    EXPECT_FALSE(decode_entry(changed, founder->key())) << i;
+    EXPECT_FALSE(decode_entry(std::span(entry).first(i), founder->key())) << i;
+  }
+}
+
+}  // namespace
+}  // namespace thinwire::hosts

@@ -1,0 +1,90 @@
+#include "thinwire/hosts/shared_recipe.h"
+
+#include <gmock/gmock.h>
+
+#include <functional>
+
+#include "../tiny_run.h"
+#include "thinwire/base/error.h"
+
+namespace thinwire::hosts {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+config::Recipe recipe(const std::vector<std::string>& overrides) {
+  return method::load_recipe({}, overrides);
+}
+
+std::string refusal(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(SharedRecipe, LeavesOutWhatBelongsToTheMachine) {
+  const std::string text = shared_recipe_text(
+      recipe({"run.dir=/home/me/secret", "data.dir=/home/me/tokens", "data.text=/home/me/text.txt",
+              "train.threads=3", "train.init=/home/me/model", "log.every=7", "optim.lr=0.125"}));
+  EXPECT_THAT(text, Not(HasSubstr("/home/me")));
+  EXPECT_THAT(text, HasSubstr("lr = 0.125"));
+  EXPECT_THAT(text, HasSubstr("threads = 1"));
+}
+
+TEST(SharedRecipe, DoesNotDependOnTheMachine) {
+  EXPECT_EQ(shared_recipe_text(recipe({"run.dir=a", "train.threads=2"})),
+            shared_recipe_text(recipe({"run.dir=b", "links.down_bit_s=5e6"})));
+}
+
+TEST(SharedRecipe, DifferencesNameTheFields) {
+  EXPECT_THAT(shared_differences(recipe({"optim.lr=0.1", "run.dir=a"}),
+                                 recipe({"optim.lr=0.2", "run.dir=b"})),
+              ElementsAre("optim.lr was 0.1, is 0.2"));
+}
+
+TEST(SharedRecipe, AMemberSetsOnlyWhatBelongsToItsMachine) {
+  const std::vector<std::string> own = {
+      "run.dir=x",        "data.dir=y",           "train.threads=2",
+      "train.device=cpu", "train.precision=fp32", "log.every=5",
+      "links.delay_s=0.1"};
+  EXPECT_EQ(refusal([&] { check_local_overrides(own); }), "");
+  for (const std::string field : {"optim.lr=1", "train.steps=3", "run.seed=2", "data.text=t",
+                                  "run.name=n", "train.init=/x"}) {
+    const std::vector<std::string> one = {field};
+    EXPECT_THAT(refusal([&] { check_local_overrides(one); }),
+                HasSubstr(field.substr(0, field.find('=')) + " belongs to the run"));
+  }
+}
+
+TEST(SharedRecipe, AMemberTrainsByTheRunsFieldsInItsOwnFolders) {
+  const std::string text =
+      shared_recipe_text(recipe({"run.dir=there", "train.steps=77", "model.vocab=300"}));
+  const std::vector<std::string> own = {"train.threads=2", "run.dir=ignored"};
+  const config::Recipe member = member_recipe(text, own, "here", "mine");
+  EXPECT_EQ(member.train.steps, 77);
+  EXPECT_EQ(member.model.vocab, 300);
+  EXPECT_EQ(member.train.threads, 2);
+  EXPECT_EQ(member.run.dir, "here");
+  EXPECT_EQ(member.data.dir, "mine");
+}
+
+TEST(SharedRecipe, AReceivedRecipeCannotSetPathsOrSpeakToTheTerminal) {
+  const config::Recipe member = member_recipe("[run]\ndir = \"/etc\"\n", {}, "here", "mine");
+  EXPECT_EQ(member.run.dir, "here");
+  EXPECT_THAT(refusal([] { (void)member_recipe("[data]\ndir = \"/etc\"\n", {}, "here", "mine"); }),
+              HasSubstr("data.dir"));
+  EXPECT_THAT(
+      refusal([] { (void)member_recipe("[run]\nname = \"\\u001b[2J\"\n", {}, "here", "mine"); }),
+      HasSubstr("run.name has control characters"));
+  EXPECT_THAT(
+      refusal([] { (void)member_recipe("[train]\ninit = \"/etc\"\n", {}, "here", "mine"); }),
+      HasSubstr("train.init"));
+}
+
+}  // namespace
+}  // namespace thinwire::hosts

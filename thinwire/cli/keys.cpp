@@ -1,0 +1,75 @@
+// thinwire keys: who may take part in a run that this machine serves.
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "thinwire/base/names.h"
+#include "thinwire/cli/command.h"
+#include "thinwire/cli/options.h"
+#include "thinwire/hosts/keys_of_run.h"
+#include "thinwire/report/table.h"
+
+namespace thinwire::cli {
+namespace {
+
+struct Arguments {
+  std::string folder;
+  std::string role = "member";
+  double days = 7;
+  bool single_use = false;
+  std::string id;
+};
+
+void list(const Arguments& arguments) {
+  fmt::print("{}", hosts::list_keys(arguments.folder).terminal());
+}
+
+void issue(const Arguments& arguments) {
+  const hosts::Role role = *value_named<hosts::Role>(arguments.role);
+  fmt::print("{}\n",
+             hosts::issue_token(arguments.folder, role, arguments.days, arguments.single_use));
+}
+
+void revoke(const Arguments& arguments) {
+  fmt::print("{}\n", hosts::revoke_keys(arguments.folder, arguments.id));
+}
+
+CLI::App* add_action(CLI::App& keys, const std::shared_ptr<Arguments>& arguments,
+                     const std::string& name, const std::string& help,
+                     void (*act)(const Arguments&)) {
+  auto* action = add_command(keys, name, help);
+  action->add_option("folder", arguments->folder, "The run's folder, run.dir of `thinwire serve`")
+      ->required()
+      ->check(existing_folder());
+  action->callback([arguments, act] { act(*arguments); });
+  return action;
+}
+
+}  // namespace
+
+void add_keys(CLI::App& app) {
+  auto* command = add_command(
+      app, "keys", "Lists, issues and revokes the tokens and keys of a run that is served here");
+  command->require_subcommand(1);
+  const auto arguments = std::make_shared<Arguments>();
+  add_action(*command, arguments, "list", "Lists tokens and enrolled keys", list);
+  auto* issuing = add_action(*command, arguments, "issue",
+                             "Issues a token and prints it; it cannot be shown again", issue);
+  issuing
+      ->add_option("--role", arguments->role, "What keys enrolled with it may do (default member)")
+      ->check(one_of({"member", "observer"}));
+  add_number(*issuing, "--days", arguments->days, {0, 36500},
+             "How long it admits newcomers; 0: always");
+  issuing->add_flag("--single-use", arguments->single_use, "It enrols one key only");
+  auto* revoking =
+      add_action(*command, arguments, "revoke",
+                 "Shuts out a token's or a key's owner, at once where the run is served", revoke);
+  revoking
+      ->add_option("id", arguments->id, "The id that `thinwire keys list` shows, or its beginning")
+      ->required();
+}
+
+}  // namespace thinwire::cli

@@ -1,0 +1,27 @@
+#include "thinwire/cli/run_access.h"
+
+#include <CLI/App.hpp>
+
+#include "thinwire/cli/options.h"
+#include "thinwire/hosts/endpoint.h"
+
+namespace thinwire::cli {
+
+void add_access(CLI::App& command, AccessArguments& arguments) {
+  command.add_option("address", arguments.address, "HOST:PORT of the run")->required();
+  command
+      .add_option("--token", arguments.token,
+                  "The token that `thinwire serve` or `thinwire keys` gave")
+      ->required();
+  command
+      .add_option("--ca", arguments.ca,
+                  "File with the certificate of the run's authority (default: the token's)")
+      ->check(existing_file());
+}
+
+hosts::Access access_of(const AccessArguments& arguments) {
+  (void)hosts::parse_endpoint("address", arguments.address);
+  return hosts::parse_access(arguments.address, arguments.token, arguments.ca);
+}
+
+}  // namespace thinwire::cli

@@ -1,0 +1,70 @@
+// thinwire serve: coordinates a run of many hosts and hands out what its members need.
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "thinwire/base/error.h"
+#include "thinwire/base/interrupt.h"
+#include "thinwire/cli/command.h"
+#include "thinwire/cli/given_recipe.h"
+#include "thinwire/cli/options.h"
+#include "thinwire/cli/run_result.h"
+#include "thinwire/events/progress.h"
+#include "thinwire/hosts/serve_run.h"
+
+namespace thinwire::cli {
+namespace {
+
+struct Arguments {
+  std::string recipe;
+  std::vector<std::string> overrides;
+  hosts::ServeOptions options;
+  std::string ready_file;
+};
+
+void run(const Arguments& arguments) {
+  const config::Recipe recipe = load_given_recipe(arguments.recipe, arguments.overrides);
+  hosts::ServeOptions options = arguments.options;
+  options.ready_file = arguments.ready_file;
+  options.stop = &interrupts().any;
+  options.on_start = [] { catch_interrupts(); };
+  const hosts::ServeResult result = hosts::serve_run(recipe, options);
+  if (result.outcome == hosts::ServeOutcome::kStopped) {
+    throw Interrupted(
+        fmt::format("stopped serving in round {}; the same command goes on with it", result.round));
+  }
+  if (result.outcome == hosts::ServeOutcome::kAlreadyFinished) {
+    events::print_message(fmt::format("{} is finished already", recipe.run.dir));
+  }
+  print_run_result(result.summary, recipe.run.dir);
+}
+
+}  // namespace
+
+void add_serve(CLI::App& app) {
+  auto* command = add_command(
+      app, "serve", "Coordinates a run of many hosts; they take part with `thinwire join`");
+  const auto arguments = std::make_shared<Arguments>();
+  hosts::ServeOptions& options = arguments->options;
+  command->add_option("recipe", arguments->recipe, "Recipe file (TOML)")
+      ->required()
+      ->check(existing_file());
+  command->add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
+  command->add_option("--listen", options.listen,
+                      "HOST:PORT at which to listen; port 0: the one it had before, or a free one "
+                      "(default 0.0.0.0:0)");
+  command->add_option("--address", options.address,
+                      "HOST:PORT at which members reach it, where that is another, as behind a "
+                      "router (default: as it listens)");
+  command->add_option("--ready-file", arguments->ready_file,
+                      "File to write once members may join: address, token and ca as JSON");
+  add_number(*command, "--token-days", options.token_days, {0, 36500},
+             "How long the token admits newcomers, in days; 0: always");
+  add_quiet_flag(command);
+  command->callback([arguments] { run(*arguments); });
+}
+
+}  // namespace thinwire::cli

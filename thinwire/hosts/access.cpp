@@ -1,0 +1,104 @@
+#include "thinwire/hosts/access.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "thinwire/base/error.h"
+#include "thinwire/hosts/waiting.h"
+#include "thinwire/transport/certificates.h"
+#include "thinwire/transport/courier_nats.h"
+#include "thinwire/transport/join_token.h"
+#include "thinwire/transport/nkey.h"
+
+namespace thinwire::hosts {
+namespace {
+
+Result<std::unique_ptr<transport::Courier>> reach(const Access& access, const Seed& seed) {
+  const transport::NatsOptions options{
+      .target = {{access.address}, access.authority, seed, kPatience_s},
+      .run = access.run,
+      .self = transport::participant_name(make_signer(seed)->key()),
+      .max_blob_bytes = kMostBlobBytes};
+  return transport::connect_nats_courier(options);
+}
+
+[[noreturn]] void throw_unreachable(const Access& access, const Failure& failure) {
+  throw Error(
+      fmt::format("cannot reach the run at {}: {}; check the address, that `thinwire serve` runs "
+                  "there, and that "
+                  "the port is open from here",
+                  access.address, failure.message));
+}
+
+}  // namespace
+
+Access parse_access(const std::string& address, const std::string& token, const fs::path& ca) {
+  const Result<transport::JoinToken> decoded = transport::decode_join_token(token);
+  if (!decoded) throw UsageError("--token: " + decoded.error().message);
+  const auto founder = transport::decode_public_key(transport::NKeyKind::kUser, decoded->run);
+  if (!founder) {
+    throw UsageError(
+        fmt::format("--token: it is for the run '{}', which `thinwire serve` did not "
+                    "found",
+                    decoded->run));
+  }
+  std::string authority = decoded->authority;
+  if (!ca.empty()) {
+    authority = read_text_file(ca);
+    try {
+      (void)transport::certificate_bytes(authority);
+    } catch (const Error& problem) {
+      throw UsageError(fmt::format("--ca {}: {}", ca.string(), problem.what()));
+    }
+  }
+  return {address.empty() ? decoded->address : address, std::move(authority), decoded->run,
+          *founder, decoded->secret};
+}
+
+std::unique_ptr<transport::Courier> connect(const Access& access, const Seed& seed) {
+  auto courier = reach(access, seed);
+  if (courier) return std::move(*courier);
+  if (courier.error().kind != FailureKind::kRefused) throw_unreachable(access, courier.error());
+  throw Error(
+      fmt::format("{} does not accept the token (it may have expired, been used or been revoked), "
+                  "or is not the "
+                  "server that the token is for: {}",
+                  access.address, courier.error().message));
+}
+
+std::unique_ptr<transport::Courier> try_connect(const Access& access, const Seed& seed) {
+  auto courier = reach(access, seed);
+  if (courier) return std::move(*courier);
+  if (courier.error().kind == FailureKind::kRefused) return nullptr;
+  throw_unreachable(access, courier.error());
+}
+
+Bytes fetch_blob(transport::Courier& courier, const transport::BlobId& blob,
+                 const PublicKey& holder, const std::atomic<bool>* stop) {
+  Waiting<Bytes> got;
+  courier.get(blob, {transport::participant_name(holder)}, transport::Priority::kBulk,
+              got.setter());
+  Result<Bytes> bytes = got.wait(stop);
+  if (bytes) return std::move(*bytes);
+  throw Error(
+      fmt::format("cannot fetch {} from the run: {}", to_hex(blob.name), bytes.error().message));
+}
+
+RunDescription fetch_description(transport::Courier& courier, const Access& access) {
+  Waiting<Bytes> first;
+  const auto setter = first.setter();
+  const auto reading = courier.read(kEntryStream, 1, [&](uint64_t sequence, Bytes record) {
+    if (sequence == 1) setter(Result<Bytes>(std::move(record)));
+  });
+  const Result<Bytes> entry = first.wait_for(kPatience_s);
+  if (!entry) throw Error("the run has no description: " + entry.error().message);
+  const auto id = decode_entry(*entry, access.founder);
+  if (!id) throw Error(id.error().message);
+  const Bytes bytes = fetch_blob(courier, *id, access.founder, nullptr);
+  Result<RunDescription> description = decode_description(bytes);
+  if (!description) throw Error(description.error().message);
+  return std::move(*description);
+}
+
+}  // namespace thinwire::hosts

@@ -1,0 +1,59 @@
+#include "thinwire/hosts/ask_run.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "thinwire/base/error.h"
+#include "thinwire/hosts/desk.h"
+#include "thinwire/hosts/self_check.h"
+#include "thinwire/hosts/shared_recipe.h"
+
+namespace thinwire::hosts {
+namespace {
+
+constexpr int64_t kTimedSteps = 5;
+
+// Somebody who is connected with a token, and remains a newcomer.
+class Inquirer {
+ public:
+  explicit Inquirer(const Access& access)
+      : access_(access),
+        signer_(make_signer(access.secret)),
+        courier_(connect(access, access.secret)),
+        desk_(*courier_, access.founder, *signer_) {}
+
+  DeskClient& desk() { return desk_; }
+  std::string ask(Ask what) {
+    const Result<Bytes> answer = desk_.ask(what, {}, kPatience_s);
+    if (answer) return {answer->begin(), answer->end()};
+    throw Error(fmt::format("the run at {}: {}", access_.address, answer.error().message));
+  }
+
+ private:
+  const Access& access_;
+  const std::unique_ptr<Signer> signer_;
+  const std::unique_ptr<transport::Courier> courier_;
+  DeskClient desk_;  // ends first
+};
+
+}  // namespace
+
+RunStatus ask_status(const Access& access) {
+  Inquirer inquirer(access);
+  Result<RunStatus> status = read_status(inquirer.ask(Ask::kStatus));
+  if (!status) throw Error(status.error().message);
+  return std::move(*status);
+}
+
+std::vector<std::string> examine(const Access& access, const std::vector<std::string>& overrides,
+                                 double memory_bytes) {
+  check_local_overrides(overrides);
+  Inquirer inquirer(access);
+  const config::Recipe recipe = member_recipe(inquirer.ask(Ask::kRecipe), overrides, {}, {});
+  const Result<LinkReport> link = measure_link(inquirer.desk());
+  if (!link) throw Error("the link to the run cannot be measured: " + link.error().message);
+  return describe(check_self(recipe, *link, kTimedSteps, memory_bytes), recipe);
+}
+
+}  // namespace thinwire::hosts

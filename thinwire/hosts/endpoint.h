@@ -1,0 +1,22 @@
+// Addresses as HOST:PORT.
+#pragma once
+
+#include <string>
+
+namespace thinwire::hosts {
+
+struct Endpoint {
+  std::string host;  // an IPv6 address without its brackets
+  int port = 0;
+};
+
+// Throws UsageError that names the option for anything but HOST:PORT with a port from 0 to 65535.
+Endpoint parse_endpoint(const std::string& option, const std::string& text);
+
+// The address of a server that listens at `listen`, with the port that it has: as this machine
+// reaches it, and as others may. Where it listens on all addresses, the latter is this machine's
+// name.
+std::string near_address(const Endpoint& listen, int port);
+std::string far_address(const Endpoint& listen, int port);
+
+}  // namespace thinwire::hosts

@@ -1,0 +1,192 @@
+#include "thinwire/hosts/join_run.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "thinwire/base/error.h"
+#include "thinwire/base/units.h"
+#include "thinwire/checkpoint/checkpoint.h"
+#include "thinwire/events/progress.h"
+#include "thinwire/hosts/activity_news.h"
+#include "thinwire/hosts/desk.h"
+#include "thinwire/hosts/folder_lock.h"
+#include "thinwire/hosts/run_data.h"
+#include "thinwire/hosts/secrets.h"
+#include "thinwire/hosts/self_check.h"
+#include "thinwire/hosts/shared_recipe.h"
+#include "thinwire/member/member.h"
+#include "thinwire/method/registry.h"
+
+namespace thinwire::hosts {
+namespace {
+
+constexpr const char* kOwnFolder = "member";  // of run.dir; only its owner may read it
+constexpr const char* kKeyFile = "key";
+constexpr const char* kLockFile = "lock";
+constexpr const char* kDataFolder = "data";
+constexpr double kUpload_s = 600;  // for a shard to reach the store
+constexpr size_t kShownOfRun = 8;
+
+fs::path folder_of(const Access& access, const config::Recipe& local) {
+  if (local.given.contains("run.dir")) return local.run.dir;
+  return fs::path("runs") / ("joined-" + access.run.substr(1, kShownOfRun));
+}
+
+void check_folder(const fs::path& folder) {
+  if (!fs::exists(folder) || fs::is_empty(folder) || fs::exists(folder / kOwnFolder)) return;
+  throw UsageError(
+      fmt::format("[run] dir {} holds something that is not a run of `thinwire join`; "
+                  "choose another folder",
+                  folder.string()));
+}
+
+// A member that is being admitted, and then is one.
+class Guest {
+ public:
+  Guest(const JoinOptions& options, fs::path folder)
+      : options_(options), folder_(std::move(folder)) {
+    enter();
+    desk_.emplace(*courier_, options.access.founder, *signer_);
+  }
+
+  transport::Courier& courier() { return *courier_; }
+  const Signer& signer() const { return *signer_; }
+  DeskClient& desk() { return *desk_; }
+
+ private:
+  fs::path own() const { return folder_ / kOwnFolder; }
+  void enter();
+  void enrol(transport::Courier& courier);
+
+  const JoinOptions& options_;
+  const fs::path folder_;
+  std::optional<FolderLock> lock_;
+  std::unique_ptr<Signer> signer_;
+  std::unique_ptr<transport::Courier> courier_;
+  std::optional<DeskClient> desk_;  // ends first
+};
+
+// With its own key if the server knows it, else with the token, which gets it known.
+void Guest::enter() {
+  const Access& access = options_.access;
+  const bool returns = fs::exists(own() / kKeyFile);
+  std::unique_ptr<transport::Courier> as_newcomer;
+  if (!returns) as_newcomer = connect(access, access.secret);  // before anything is written
+  make_private_folder(own());
+  lock_.emplace(own() / kLockFile, 0,
+                fmt::format("another process is a member of the run in {}", folder_.string()));
+  const Seed seed = load_or_make_seed(own() / kKeyFile);
+  signer_ = make_signer(seed);
+  if (returns) courier_ = try_connect(access, seed);
+  if (courier_) return;
+  if (!as_newcomer) as_newcomer = connect(access, access.secret);
+  enrol(*as_newcomer);
+  courier_ = connect(access, seed);
+}
+
+void Guest::enrol(transport::Courier& courier) {
+  DeskClient client(courier, options_.access.founder, *signer_);
+  const Result<Bytes> enrolled = client.ask(Ask::kEnrol, {}, kPatience_s);
+  if (enrolled) return;
+  throw Error(fmt::format("the run at {} does not admit this machine: {}", options_.access.address,
+                          enrolled.error().message));
+}
+
+void receive(Guest& guest, const JoinOptions& options, const RunDescription& description,
+             const fs::path& folder) {
+  std::optional<events::Progress> shown;
+  const auto fetch = [&](const transport::BlobId& blob) {
+    const auto asked = guest.desk().ask(
+        Ask::kData, Bytes(blob.name.bytes.begin(), blob.name.bytes.end()), kUpload_s);
+    if (!asked) throw Error("the run's data cannot be had: " + asked.error().message);
+    return fetch_blob(guest.courier(), blob, options.access.founder, options.stop);
+  };
+  receive_data(folder, description, {fetch, [&](uint64_t done, uint64_t all) {
+                                       if (!shown) {
+                                         shown.emplace("receiving data", static_cast<int64_t>(all),
+                                                       events::ProgressOptions{.bytes = true});
+                                       }
+                                       shown->update(static_cast<int64_t>(done), {});
+                                     }});
+}
+
+// The folder with the run's data: this machine's own, or where it was received.
+fs::path find_data(Guest& guest, const JoinOptions& options, const RunDescription& description,
+                   const config::Recipe& local, const fs::path& folder) {
+  const fs::path received = folder / kDataFolder;
+  if (local.given.contains("data.dir")) {
+    const std::string why_not = differs_from(local.data.dir, description);
+    if (why_not.empty()) return local.data.dir;
+    events::print_message(fmt::format("data.dir {} {}; the run's data is received into {}",
+                                      local.data.dir, why_not, received.string()));
+  }
+  if (differs_from(received, description).empty()) return received;
+  events::print_message(fmt::format("receives {} of data into {}",
+                                    format_bytes(static_cast<double>(description.data_bytes())),
+                                    received.string()));
+  receive(guest, options, description, received);
+  if (const std::string why = differs_from(received, description); !why.empty()) {
+    throw Error(
+        fmt::format("{} {}, although it was received from the run", received.string(), why));
+  }
+  return received;
+}
+
+SelfCheck check_machine(Guest& guest, const JoinOptions& options, const config::Recipe& recipe) {
+  const Result<LinkReport> link = measure_link(guest.desk());
+  if (!link) throw Error("the link to the run cannot be measured: " + link.error().message);
+  SelfCheck check = check_self(recipe, *link, 1, options.memory_bytes);
+  for (const std::string& line : describe(check, recipe)) events::print_message("  " + line);
+  return check;
+}
+
+// A summary that does not arrive is no loss: the run's digest is in the ledger.
+void report_result(Guest& guest, const events::Summary& summary) {
+  const std::string text = events::print_summary(summary);
+  const auto bytes = as_bytes(text);
+  const auto taken = guest.desk().ask(Ask::kResult, Bytes(bytes.begin(), bytes.end()), kPatience_s);
+  if (taken) return;
+  events::print_message("the coordinator did not take this member's result: " +
+                        taken.error().message);
+}
+
+}  // namespace
+
+JoinResult join_run(const JoinOptions& options) {
+  check_local_overrides(options.overrides);
+  const config::Recipe local = method::load_recipe({}, options.overrides);
+  const fs::path folder = folder_of(options.access, local);
+  check_folder(folder);
+  events::print_message(fmt::format("joins the run at {}", options.access.address));
+  Guest guest(options, folder);
+  if (options.on_start) options.on_start();
+  const RunDescription description = fetch_description(guest.courier(), options.access);
+  const fs::path data = find_data(guest, options, description, local, folder);
+  const config::Recipe recipe = member_recipe(description.recipe, options.overrides, folder, data);
+  const SelfCheck check = check_machine(guest, options, recipe);
+  const fs::path recipe_file = folder / checkpoint::kRecipeFile;
+  if (!fs::exists(recipe_file)) write_file(recipe_file, config::print_recipe(recipe));
+  ActivityNews news;
+  member::MemberOptions member;
+  member.recipe = recipe;
+  member.founding = description.founding;
+  member.down_bytes_s = check.link.down_bytes_s;
+  member.stop = options.stop;
+  member.hooks.activity = [&](const member::Activity& activity) { news.tell(activity); };
+  member.hooks.say = [](const std::string& text) { events::print_message(text); };
+  const member::MemberResult result =
+      member::run_member(guest.courier(), guest.signer(), std::move(member));
+  if (result.outcome == member::MemberOutcome::kRefused) {
+    throw Error("the run does not let this member take part: " + result.why);
+  }
+  if (result.outcome == member::MemberOutcome::kLeft) {
+    return {JoinOutcome::kLeft, folder, result.steps, {}};
+  }
+  report_result(guest, result.summary);
+  return {JoinOutcome::kFinished, folder, result.steps, result.summary};
+}
+
+}  // namespace thinwire::hosts

@@ -1,0 +1,42 @@
+// Takes part in a run of many hosts from a machine that has nothing of it: the library behind
+// `thinwire join`. docs/hosts.md, docs/operations.md.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "thinwire/base/file.h"
+#include "thinwire/events/summary.h"
+#include "thinwire/hosts/access.h"
+
+namespace thinwire::hosts {
+
+struct JoinOptions {
+  Access access;
+  std::vector<std::string> overrides;       // fields that belong to a machine (shared_recipe.h)
+  double memory_bytes = 0;                  // the most that the run may take here; 0: what there is
+  const std::atomic<bool>* stop = nullptr;  // set from outside: leave in order
+  std::function<void()> on_start = {};      // from here on `stop` is looked at
+};
+
+enum class JoinOutcome : uint8_t { kFinished, kLeft };
+
+struct JoinResult {
+  JoinOutcome outcome = JoinOutcome::kFinished;
+  fs::path folder;          // run.dir
+  int64_t steps = 0;        // that this member's replica has completed
+  events::Summary summary;  // also in run.dir/summary.json; empty where it left
+};
+
+// Enrols a key of its own, which stays in run.dir/member/, receives the recipe, the vocabulary and
+// the data, checks this machine, and trains until the run is complete. The same call returns to the
+// run after any interruption. run.dir is runs/joined-ID by default, where ID is the beginning of
+// the run's name. Throws UsageError for fields that belong to the run, for a folder that holds
+// something else, and for a run that does not fit this machine; Error if the run cannot be reached
+// or does not admit this member, and for whatever run_member (member/member.h) throws.
+JoinResult join_run(const JoinOptions& options);
+
+}  // namespace thinwire::hosts

@@ -1,0 +1,73 @@
+// Who may connect to a run's own server: the tokens that were issued, and the keys that newcomers
+// enrolled with them. Kept in run.dir/keys.json, which `thinwire serve` and `thinwire keys` both
+// change, one at a time. Holds no secrets but those of public keys' owners elsewhere: a token's
+// secret is printed once, when it is issued. docs/formats.md, "Keys of a run"; docs/security.md.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "thinwire/base/file.h"
+#include "thinwire/base/signature.h"
+#include "thinwire/transport/nats_config.h"
+
+namespace thinwire::hosts {
+
+// What an enrolled key may do.
+enum class Role : uint8_t { kMember, kObserver };
+inline constexpr std::string_view kRoleNames[] = {"member", "observer"};
+constexpr std::span<const std::string_view> names_of(Role) { return kRoleNames; }
+
+// A secret with which a newcomer connects to enrol a key of its own. Times are seconds since 1970.
+struct IssuedToken {
+  PublicKey key;
+  Role role = Role::kMember;
+  int64_t issued = 0;
+  int64_t expires = 0;      // 0: never
+  bool single_use = false;  // it enrols one key only
+  bool revoked = false;
+  bool operator==(const IssuedToken&) const = default;
+};
+
+struct EnrolledKey {
+  PublicKey key;
+  PublicKey token;  // with which it was enrolled
+  Role role = Role::kMember;
+  int64_t enrolled = 0;
+  bool revoked = false;
+  bool operator==(const EnrolledKey&) const = default;
+};
+
+struct KeyRing {
+  std::vector<IssuedToken> tokens;  // in order of issue
+  std::vector<EnrolledKey> keys;    // in order of enrolment
+  bool operator==(const KeyRing&) const = default;
+
+  // Enrols a key with a token. Returns why not, as a sentence, or an empty string; a key that is
+  // enrolled already stays as it is. A revoked key cannot enrol again.
+  std::string enrol(const PublicKey& token, const PublicKey& key, int64_t now);
+  // Revokes the tokens and keys whose id begins with `id`, and the keys enrolled with these tokens.
+  // Returns how many there were.
+  size_t revoke(std::string_view id);
+  // The server's users besides the coordinator. A used-up token stays a user, so that its owner can
+  // repeat a request whose answer was lost.
+  std::vector<transport::NatsUser> users() const;
+};
+
+// The first characters of a key's text that differ between keys, as `thinwire keys` shows them.
+std::string key_id(const PublicKey& key);
+
+// An empty ring if there is none yet. Throws Error for a damaged file.
+KeyRing load_key_ring(const fs::path& run_folder);
+
+// Loads the ring, lets `change` change it, and stores it; nobody else changes it meanwhile.
+void update_key_ring(const fs::path& run_folder, const std::function<void(KeyRing&)>& change);
+
+// Looks like none other that this file has had; changes whenever the ring is stored.
+uint64_t key_ring_stamp(const fs::path& run_folder);
+
+}  // namespace thinwire::hosts

@@ -1,0 +1,25 @@
+// Changes who may take part in a run that is served from a folder, while it is served or not: the
+// library behind `thinwire keys`. A coordinator that serves the run notices within a second.
+#pragma once
+
+#include <string>
+
+#include "thinwire/base/file.h"
+#include "thinwire/hosts/key_ring.h"
+#include "thinwire/report/table.h"
+
+namespace thinwire::hosts {
+
+// All of them throw UsageError if `run_folder` is not one of `thinwire serve`.
+
+// Tokens and enrolled keys: id, what it is, role, since when, until when, state.
+report::Table list_keys(const fs::path& run_folder);
+
+// A new token, valid for `days` (0: for ever), as text.
+std::string issue_token(const fs::path& run_folder, Role role, double days, bool single_use);
+
+// Revokes the token or key with this id, or one that begins so, and the keys enrolled with the
+// token. Returns what was done, as a sentence. Throws UsageError if nothing or several have it.
+std::string revoke_keys(const fs::path& run_folder, const std::string& id);
+
+}  // namespace thinwire::hosts

@@ -1,0 +1,31 @@
+// What the members of a complete run report, gathered into the run's summary.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "thinwire/base/signature.h"
+#include "thinwire/config/recipe.h"
+#include "thinwire/events/summary.h"
+
+namespace thinwire::hosts {
+
+class MemberResults {
+ public:
+  // `recipe`: resolved; it must outlive this.
+  explicit MemberResults(const config::Recipe& recipe) : recipe_(recipe) {}
+
+  void add(const PublicKey& member, const events::Summary& summary) { all_[member] = summary; }
+  bool has(const PublicKey& member) const { return all_.contains(member); }
+  // Of the final weights, as most members report it; nothing if none did.
+  std::optional<uint64_t> digest() const;
+  // Losses, bytes and times are means over the members that reported; losses are NaN if none did.
+  events::Summary summarise(uint64_t digest) const;
+
+ private:
+  const config::Recipe& recipe_;
+  std::map<PublicKey, events::Summary> all_;
+};
+
+}  // namespace thinwire::hosts

@@ -1,0 +1,124 @@
+#include "thinwire/hosts/run_data.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "thinwire/base/error.h"
+#include "thinwire/data/prepare.h"
+#include "thinwire/data/prepare_record.h"
+#include "thinwire/data/token_sets.h"
+
+namespace thinwire::hosts {
+namespace {
+
+transport::BlobId blob_of(const fs::path& file) {
+  const MappedFile mapped(file);
+  return transport::blob_id(mapped.bytes());
+}
+
+std::string prepare_json(const RunDescription& description) {
+  data::PrepareRecord record;
+  record.settings = nlohmann::json::object();
+  record.vocabulary_digest = description.vocabulary.digest;
+  record.summary.vocabulary_file = description.vocabulary.file;
+  record.summary.vocabulary_size = description.vocabulary.size;
+  for (const DescribedSet& set : description.sets) {
+    data::SetSummary summary{set.name, set.documents, set.tokens, set.text_bytes,
+                             set.shards.size()};
+    for (const DescribedShard& shard : set.shards) {
+      summary.shard_hashes.push_back(shard.payload_hash);
+    }
+    record.summary.sets.push_back(std::move(summary));
+  }
+  return data::print_record(record);
+}
+
+bool is_there(const fs::path& file, const transport::BlobId& blob) {
+  return fs::exists(file) && fs::file_size(file) == blob.bytes && blob_of(file) == blob;
+}
+
+}  // namespace
+
+DescribedVocabulary describe_vocabulary(const data::Vocabulary& vocabulary) {
+  const std::string text = vocabulary.kept_text();
+  return {vocabulary.kept_name(), vocabulary.size(), vocabulary.digest(),
+          transport::blob_id(as_bytes(text))};
+}
+
+std::vector<DescribedSet> describe_sets(const std::map<std::string, data::TokenSet>& sets) {
+  std::vector<DescribedSet> all;
+  for (const auto& [name, tokens] : sets) {
+    DescribedSet set{name, tokens.digest(), tokens.documents(), tokens.tokens(), 0, {}};
+    for (const data::ShardReader& shard : tokens.shards()) {
+      const uint64_t bytes = fs::file_size(shard.path());
+      if (bytes > kMostShardBytes) {
+        throw UsageError(fmt::format(
+            "[data] shard_tokens: {} has {} bytes, and members receive at most {} in one piece; "
+            "prepare the text again with a smaller data.shard_tokens",
+            shard.path().string(), bytes, kMostShardBytes));
+      }
+      set.shards.push_back({blob_of(shard.path()), shard.header().payload_hash});
+    }
+    all.push_back(std::move(set));
+  }
+  std::ranges::stable_partition(all, [](const DescribedSet& set) { return set.name == "train"; });
+  return all;
+}
+
+std::vector<DataFile> data_files(const RunDescription& description) {
+  std::vector<DataFile> files{{description.vocabulary.blob, description.vocabulary.file}};
+  for (const DescribedSet& set : description.sets) {
+    for (size_t number = 0; number < set.shards.size(); ++number) {
+      files.push_back(
+          {set.shards[number].file, data::set_folder({}, set.name) / data::shard_name(number)});
+    }
+  }
+  return files;
+}
+
+std::string differs_from(const fs::path& folder, const RunDescription& description) {
+  if (!fs::is_directory(folder)) return "does not exist";
+  try {
+    const auto vocabulary = data::Vocabulary::load(folder);
+    if (vocabulary->digest() != description.vocabulary.digest) return "has another vocabulary";
+    const auto sets = data::open_sets(folder, vocabulary->digest());
+    for (const DescribedSet& set : description.sets) {
+      const auto own = sets.find(set.name);
+      if (own == sets.end()) return fmt::format("has no set '{}'", set.name);
+      if (own->second.digest() != set.digest) {
+        return fmt::format("has other tokens in its set '{}'", set.name);
+      }
+    }
+    if (sets.size() != description.sets.size()) return "has sets that the run does not have";
+    return "";
+  } catch (const Error& problem) {
+    return fmt::format("cannot be used ({})", problem.what());
+  }
+}
+
+void receive_data(const fs::path& folder, const RunDescription& description,
+                  const Reception& reception) {
+  const std::vector<DataFile> files = data_files(description);
+  const uint64_t all = description.data_bytes() + description.vocabulary.blob.bytes;
+  uint64_t done = 0;
+  const auto tell = [&] {
+    if (reception.progress) reception.progress(done, all);
+  };
+  tell();
+  for (const DataFile& one : files) {
+    const fs::path file = folder / one.file;
+    if (!is_there(file, one.blob)) {
+      fs::create_directories(file.parent_path());
+      const Bytes bytes = reception.fetch(one.blob);
+      AtomicFile out(file);
+      out.write(bytes);
+      out.commit();
+    }
+    done += one.blob.bytes;
+    tell();
+  }
+  write_file(folder / data::kRecordFile, prepare_json(description));
+}
+
+}  // namespace thinwire::hosts

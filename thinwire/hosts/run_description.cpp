@@ -1,0 +1,222 @@
+#include "thinwire/hosts/run_description.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "thinwire/base/digest.h"
+#include "thinwire/checkpoint/checkpoint.h"
+#include "thinwire/data/vocabulary.h"
+#include "thinwire/hosts/desk_message.h"
+#include "thinwire/transport/courier.h"
+#include "thinwire/transport/nkey.h"
+
+namespace thinwire::hosts {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::string_view kFormat = "thinwire-run";
+constexpr std::string_view kEntryMagic = "TWRD";
+constexpr uint16_t kEntryVersion = 1;
+
+// Thrown and caught here: what is wrong with a description.
+struct Malformed {
+  std::string what;
+};
+
+uint64_t read_digest(const Json& json) {
+  const auto text = json.get<std::string>();
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
+  if (error != std::errc() || end != text.data() + text.size() || to_hex(value) != text) {
+    throw Malformed{"a digest that is not 16 hexadecimal digits"};
+  }
+  return value;
+}
+
+Sha256 read_sha256(const Json& json) {
+  const auto text = json.get<std::string>();
+  Sha256 hash;
+  if (text.size() != 2 * hash.bytes.size()) throw Malformed{"a SHA-256 of another length"};
+  for (size_t i = 0; i < hash.bytes.size(); ++i) {
+    std::from_chars(text.data() + 2 * i, text.data() + 2 * i + 2, hash.bytes[i], 16);
+  }
+  if (to_hex(hash) != text) throw Malformed{"a SHA-256 that is not in hexadecimal digits"};
+  return hash;
+}
+
+Json print(const transport::BlobId& blob) {
+  return {{"name", to_hex(blob.name)}, {"bytes", blob.bytes}};
+}
+
+transport::BlobId read_blob(const Json& json) {
+  return {read_sha256(json.at("name")), json.at("bytes").get<uint64_t>()};
+}
+
+Json print(const DescribedSet& set) {
+  Json shards = Json::array();
+  for (const DescribedShard& shard : set.shards) {
+    shards.push_back({{"file", print(shard.file)}, {"hash", to_hex(shard.payload_hash)}});
+  }
+  return {{"name", set.name},     {"digest", to_hex(set.digest)}, {"documents", set.documents},
+          {"tokens", set.tokens}, {"text_bytes", set.text_bytes}, {"shards", shards}};
+}
+
+DescribedSet read_set(const Json& json) {
+  DescribedSet set{json.at("name"),   read_digest(json.at("digest")), json.at("documents"),
+                   json.at("tokens"), json.at("text_bytes"),          {}};
+  if (!transport::is_courier_name(set.name)) throw Malformed{"a set with an impossible name"};
+  for (const Json& shard : json.at("shards")) {
+    set.shards.push_back({read_blob(shard.at("file")), read_digest(shard.at("hash"))});
+  }
+  if (set.shards.empty()) throw Malformed{"a set without shards"};
+  return set;
+}
+
+Json print(const DescribedVocabulary& vocabulary) {
+  return {{"file", vocabulary.file},
+          {"size", vocabulary.size},
+          {"digest", to_hex(vocabulary.digest)},
+          {"blob", print(vocabulary.blob)}};
+}
+
+DescribedVocabulary read_vocabulary(const Json& json) {
+  DescribedVocabulary vocabulary{json.at("file"), json.at("size"), read_digest(json.at("digest")),
+                                 read_blob(json.at("blob"))};
+  constexpr std::string_view kFiles[] = {data::kSentencePieceFile, data::kByteFile,
+                                         data::kTokenizerFile};
+  if (std::ranges::find(kFiles, vocabulary.file) == std::end(kFiles)) {
+    throw Malformed{"a vocabulary of an unknown kind"};
+  }
+  return vocabulary;
+}
+
+Json print(const membership::Founding& founding) {
+  Json coordinators = Json::array();
+  for (const PublicKey& key : founding.coordinators)
+    coordinators.push_back(transport::participant_name(key));
+  return {{"run", to_hex(founding.run)},
+          {"weights", print(transport::BlobId{founding.weights, founding.weights_bytes})},
+          {"coordinators", coordinators}};
+}
+
+membership::Founding read_founding(const Json& json, std::string_view recipe) {
+  const transport::BlobId weights = read_blob(json.at("weights"));
+  membership::Founding founding{
+      read_digest(json.at("run")), sha256(as_bytes(recipe)), weights.name, weights.bytes, {}};
+  for (const Json& one : json.at("coordinators")) {
+    const auto key =
+        transport::decode_public_key(transport::NKeyKind::kUser, one.get<std::string>());
+    if (!key) throw Malformed{"a coordinator whose key is none"};
+    founding.coordinators.push_back(*key);
+  }
+  return founding;
+}
+
+Result<RunDescription> read_description(const Json& json) {
+  if (json.at("format") != kFormat) throw Malformed{"it is of another format"};
+  const int protocol = json.at("protocol");
+  if (protocol != kProtocolVersion) {
+    return fail(FailureKind::kRefused,
+                fmt::format("the run speaks protocol version {}, this program version {}: use the "
+                            "program that serves the run",
+                            protocol, kProtocolVersion));
+  }
+  RunDescription description;
+  description.numerics = json.at("numerics");
+  if (description.numerics != checkpoint::kNumericsVersion) {
+    return fail(FailureKind::kRefused,
+                fmt::format("the run has numerics version {}, this program version {}: its weights "
+                            "would differ from the others'; use the program that serves the run",
+                            description.numerics, checkpoint::kNumericsVersion));
+  }
+  description.recipe = json.at("recipe");
+  description.founding = read_founding(json.at("founding"), description.recipe);
+  description.vocabulary = read_vocabulary(json.at("vocabulary"));
+  for (const Json& set : json.at("sets")) description.sets.push_back(read_set(set));
+  if (description.sets.empty() || description.sets.front().name != "train") {
+    throw Malformed{"it has no training set"};
+  }
+  return description;
+}
+
+}  // namespace
+
+uint64_t RunDescription::data_bytes() const {
+  uint64_t bytes = 0;
+  for (const DescribedSet& set : sets) {
+    for (const DescribedShard& shard : set.shards) bytes += shard.file.bytes;
+  }
+  return bytes;
+}
+
+Bytes encode_description(const RunDescription& description) {
+  Json sets = Json::array();
+  for (const DescribedSet& set : description.sets) sets.push_back(print(set));
+  const Json json = {{"format", kFormat},
+                     {"protocol", kProtocolVersion},
+                     {"numerics", description.numerics},
+                     {"recipe", description.recipe},
+                     {"founding", print(description.founding)},
+                     {"vocabulary", print(description.vocabulary)},
+                     {"sets", sets}};
+  const std::string text = json.dump(1) + "\n";
+  const auto bytes = as_bytes(text);
+  return {bytes.begin(), bytes.end()};
+}
+
+Result<RunDescription> decode_description(std::span<const uint8_t> bytes) {
+  const auto malformed = [](std::string_view what) {
+    return fail(FailureKind::kCorruptPayload,
+                fmt::format("the run's description is malformed: {}", what));
+  };
+  try {
+    return read_description(Json::parse(bytes.begin(), bytes.end()));
+  } catch (const Malformed& problem) {
+    return malformed(problem.what);
+  } catch (const Json::exception& problem) {
+    return malformed(problem.what());
+  }
+}
+
+Bytes encode_entry(const transport::BlobId& description, const Signer& coordinator) {
+  Bytes bytes;
+  ByteWriter out(bytes);
+  out.put_bytes(as_bytes(kEntryMagic));
+  out.put(kEntryVersion);
+  out.put_bytes(description.name.bytes);
+  out.put(description.bytes);
+  const Signature signature = coordinator.sign(bytes);
+  out.put_bytes(signature.bytes);
+  return bytes;
+}
+
+Result<transport::BlobId> decode_entry(std::span<const uint8_t> bytes,
+                                       const PublicKey& coordinator) {
+  ByteReader in(bytes);
+  const auto magic = in.get_bytes(kEntryMagic.size());
+  const auto version = in.get<uint16_t>();
+  const auto name = in.get_bytes(sizeof(Sha256));
+  transport::BlobId id;
+  id.bytes = in.get<uint64_t>();
+  const auto signed_until = bytes.size() - in.remaining();
+  const auto signature_bytes = in.get_bytes(sizeof(Signature));
+  if (!in.at_end() || version != kEntryVersion ||
+      !std::ranges::equal(magic, as_bytes(kEntryMagic))) {
+    return fail(FailureKind::kCorruptPayload, "the run's entry point is malformed");
+  }
+  std::ranges::copy(name, id.name.bytes.begin());
+  Signature signature;
+  std::ranges::copy(signature_bytes, signature.bytes.begin());
+  if (!verify(coordinator, bytes.first(signed_until), signature)) {
+    return fail(FailureKind::kCorruptPayload,
+                "the run's entry point is not signed by the coordinator that the token names");
+  }
+  return id;
+}
+
+}  // namespace thinwire::hosts

@@ -1,0 +1,70 @@
+// What a joiner receives: everything that makes it the same run on every host. The description is a
+// blob of the coordinator's; the stream kEntryStream has one record, the entry point, in which the
+// coordinator signs the description's name. docs/formats.md, "Run descriptions".
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "thinwire/base/bytes.h"
+#include "thinwire/base/error.h"
+#include "thinwire/base/signature.h"
+#include "thinwire/membership/record.h"
+#include "thinwire/transport/blob.h"
+
+namespace thinwire::hosts {
+
+inline constexpr const char* kEntryStream = "run";
+
+struct DescribedShard {
+  transport::BlobId file;     // the whole .tws file
+  uint64_t payload_hash = 0;  // of its tokens, as in its header
+  bool operator==(const DescribedShard&) const = default;
+};
+
+// A token set (data/prepare.h).
+struct DescribedSet {
+  std::string name;     // "train", or the name of a validation set
+  uint64_t digest = 0;  // data::TokenSet::digest
+  uint64_t documents = 0;
+  uint64_t tokens = 0;
+  uint64_t text_bytes = 0;
+  std::vector<DescribedShard> shards;
+  bool operator==(const DescribedSet&) const = default;
+};
+
+struct DescribedVocabulary {
+  std::string file;  // one of the three names that data/vocabulary.h lists
+  int64_t size = 0;
+  uint64_t digest = 0;
+  transport::BlobId blob;
+  bool operator==(const DescribedVocabulary&) const = default;
+};
+
+struct RunDescription {
+  int numerics = 0;    // version (checkpoint/checkpoint.h)
+  std::string recipe;  // TOML, without what belongs to a machine (shared_recipe.h)
+  membership::Founding founding;
+  DescribedVocabulary vocabulary;
+  std::vector<DescribedSet> sets;  // "train" first
+  bool operator==(const RunDescription&) const = default;
+
+  uint64_t data_bytes() const;  // of all shards
+};
+
+Bytes encode_description(const RunDescription& description);
+
+// Total. kCorruptPayload for what is not a description; kRefused, saying which versions, for one of
+// another protocol or other numerics. Names of sets and files are checked, so that they can be used
+// as names in a folder.
+Result<RunDescription> decode_description(std::span<const uint8_t> bytes);
+
+// The entry point: names the description, signed by the founding coordinator.
+Bytes encode_entry(const transport::BlobId& description, const Signer& coordinator);
+// Total. kCorruptPayload unless `coordinator` signed it.
+Result<transport::BlobId> decode_entry(std::span<const uint8_t> bytes,
+                                       const PublicKey& coordinator);
+
+}  // namespace thinwire::hosts

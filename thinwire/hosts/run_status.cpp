@@ -1,0 +1,128 @@
+#include "thinwire/hosts/run_status.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "thinwire/base/digest.h"
+#include "thinwire/base/units.h"
+#include "thinwire/hosts/key_ring.h"
+#include "thinwire/report/table.h"
+
+namespace thinwire::hosts {
+namespace {
+
+using Json = nlohmann::json;
+
+Json print(const MemberStatus& member) {
+  return {{"id", member.id},         {"key", member.key},
+          {"phase", member.phase},   {"silent_s", member.silent_s},
+          {"step_s", member.step_s}, {"rows_per_second", member.rows_per_second},
+          {"behind", member.behind}, {"offences", member.offences}};
+}
+
+MemberStatus read_member(const Json& json) {
+  return {json.at("id"),       json.at("key"),     json.at("phase"),
+          json.at("silent_s"), json.at("step_s"),  json.at("rows_per_second"),
+          json.at("behind"),   json.at("offences")};
+}
+
+std::string why_none_is_open(const membership::State& state, uint64_t workers) {
+  if (state.finished || !state.open.empty()) return "";
+  if (state.next_round > 0) return "members: nobody who could train is there";
+  const auto here = std::ranges::count_if(
+      state.members, [](const membership::Member& member) { return !is_gone(member.phase); });
+  return fmt::format("members: {} of the {} that the run begins with are here", here, workers);
+}
+
+MemberStatus status_of(int id, const membership::Member& member, const membership::State& state,
+                       const std::map<int, serve::MemberNews>& news, double now) {
+  MemberStatus status{.id = id,
+                      .key = key_id(member.key),
+                      .phase = std::string(name_of(member.phase)),
+                      .rows_per_second = member.rows_per_second,
+                      .offences = member.offences};
+  const auto heard = news.find(id);
+  status.behind = state.position.sequence;
+  if (heard == news.end()) return status;
+  status.silent_s = std::max(now - heard->second.heard_at, 0.0);
+  status.step_s = heard->second.step_seconds;
+  status.behind -= std::min(heard->second.position, state.position.sequence);
+  return status;
+}
+
+}  // namespace
+
+RunStatus status_of(const config::Recipe& recipe, const serve::CoordinatorHost& host,
+                    uint64_t rounds, double now) {
+  const membership::State state = host.state();
+  const auto news = host.news();
+  RunStatus status;
+  status.name = recipe.run.name;
+  status.method = recipe.sync.method;
+  status.round = state.open.empty() ? state.next_round : state.open.front().round;
+  status.rounds = rounds;
+  status.step = state.open.empty() ? state.next_step : state.open.front().first_step;
+  status.steps = static_cast<uint64_t>(recipe.train.steps);
+  status.finished = state.finished;
+  status.waits_for = why_none_is_open(state, static_cast<uint64_t>(recipe.train.workers));
+  if (const auto digest = host.final_digest()) status.digest = to_hex(*digest);
+  for (size_t id = 0; id < state.members.size(); ++id) {
+    status.members.push_back(status_of(static_cast<int>(id), state.members[id], state, news, now));
+  }
+  return status;
+}
+
+std::string print_status(const RunStatus& status) {
+  Json members = Json::array();
+  for (const MemberStatus& member : status.members) members.push_back(print(member));
+  const Json json = {{"name", status.name},           {"method", status.method},
+                     {"round", status.round},         {"rounds", status.rounds},
+                     {"step", status.step},           {"steps", status.steps},
+                     {"finished", status.finished},   {"digest", status.digest},
+                     {"waits_for", status.waits_for}, {"members", members}};
+  return json.dump();
+}
+
+Result<RunStatus> read_status(std::string_view text) {
+  try {
+    const Json json = Json::parse(text);
+    RunStatus status{json.at("name"),      json.at("method"),
+                     json.at("round"),     json.at("rounds"),
+                     json.at("step"),      json.at("steps"),
+                     json.at("finished"),  json.at("digest"),
+                     json.at("waits_for"), {}};
+    for (const Json& member : json.at("members")) status.members.push_back(read_member(member));
+    return status;
+  } catch (const Json::exception& problem) {
+    return fail(FailureKind::kCorruptPayload,
+                fmt::format("the coordinator's answer is not a status: {}", problem.what()));
+  }
+}
+
+std::vector<std::string> describe(const RunStatus& status) {
+  std::vector<std::string> lines = {fmt::format(
+      "{}: {}, {} {} of {}, step {} of {}{}", status.name, status.method,
+      status.finished ? "finished after round" : "round", status.round, status.rounds, status.step,
+      status.steps, status.digest.empty() ? "" : ", digest " + status.digest)};
+  if (!status.waits_for.empty()) lines.push_back("waits for " + status.waits_for);
+  report::Table table{{{"member"},
+                       {"key", true},
+                       {"phase", true},
+                       {"heard"},
+                       {"computes"},
+                       {"behind"},
+                       {"offences"}},
+                      {}};
+  for (const MemberStatus& member : status.members) {
+    table.rows.push_back({std::to_string(member.id), member.key, member.phase,
+                          member.silent_s < 0 ? "never" : format_seconds(member.silent_s) + " ago",
+                          member.step_s > 0 ? format_seconds(member.step_s) : "",
+                          std::to_string(member.behind), std::to_string(member.offences)});
+  }
+  if (!table.rows.empty()) lines.push_back(table.terminal());
+  return lines;
+}
+
+}  // namespace thinwire::hosts

@@ -1,0 +1,159 @@
+#include "thinwire/hosts/self_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "thinwire/base/clock.h"
+#include "thinwire/base/memory.h"
+#include "thinwire/base/units.h"
+#include "thinwire/bench/speed.h"
+#include "thinwire/hosts/access.h"
+#include "thinwire/links/links.h"
+#include "thinwire/method/architectures.h"
+#include "thinwire/method/registry.h"
+#include "thinwire/method/run_memory.h"
+
+namespace thinwire::hosts {
+namespace {
+
+constexpr uint32_t kProbeBytes = 128 << 10;
+constexpr size_t kMostProbes = 64;  // at once
+constexpr int kDelayProbes = 5;
+constexpr double kLongEnough_s = 0.3;  // to tell a rate
+constexpr double kClockTolerance_s = 60;
+
+struct Probe {
+  uint32_t sent = 0;    // bytes of padding
+  uint32_t wanted = 0;  // bytes of the answer
+};
+
+Bytes probe_body(const Probe& probe) {
+  Bytes body;
+  ByteWriter(body).put(probe.wanted);
+  body.resize(body.size() + probe.sent);
+  return body;
+}
+
+struct Timed {
+  double seconds = 0;
+  double coordinator_time = 0;
+};
+
+Result<Timed> time_probes(DeskClient& client, const Probe& probe, size_t count) {
+  const Stopwatch watch;
+  const auto answers =
+      client.ask_all(Ask::kProbe, std::vector<Bytes>(count, probe_body(probe)), kPatience_s);
+  if (!answers) return tl::unexpected(answers.error());
+  ByteReader in(answers->back());
+  const auto time = in.get<double>();
+  if (!in.ok() || !std::isfinite(time)) {
+    return fail(FailureKind::kCorruptPayload,
+                "the coordinator answers a probe with something else");
+  }
+  return Timed{watch.seconds(), time};
+}
+
+// Bytes a second in the direction that the probe loads.
+Result<double> rate_of(DeskClient& client, const Probe& probe, double round_trip_s) {
+  for (size_t count = 4;; count *= 2) {
+    const auto timed = time_probes(client, probe, count);
+    if (!timed) return tl::unexpected(timed.error());
+    const double seconds = std::max(timed->seconds - round_trip_s, 1e-6);
+    if (timed->seconds >= kLongEnough_s || count >= kMostProbes) {
+      return static_cast<double>(count) * kProbeBytes / seconds;
+    }
+  }
+}
+
+std::string rate(double bytes_s) { return format_bytes(bytes_s) + "/s"; }
+
+void add_warnings(SelfCheck& check, const config::Recipe& recipe) {
+  const auto warn = [&](std::string text) { check.warnings.push_back(std::move(text)); };
+  if (std::abs(check.link.clock_ahead_s) > kClockTolerance_s) {
+    warn(
+        fmt::format("this machine's clock is {} {} the coordinator's: certificates and tokens may "
+                    "count as expired; set it (timedatectl)",
+                    format_seconds(std::abs(check.link.clock_ahead_s)),
+                    check.link.clock_ahead_s > 0 ? "ahead of" : "behind"));
+  }
+  if (check.transfer_s > std::max(check.step_s, 1e-3)) {
+    warn(fmt::format(
+        "the link takes {} for what {} exchanges in a step, which takes {} to compute "
+        "here: the others will wait for this member, or go on without it",
+        format_seconds(check.transfer_s), recipe.sync.method, format_seconds(check.step_s)));
+  }
+}
+
+}  // namespace
+
+Result<LinkReport> measure_link(DeskClient& client) {
+  LinkReport report;
+  std::optional<Timed> quickest;
+  for (int i = 0; i < kDelayProbes; ++i) {
+    const auto timed = time_probes(client, {}, 1);
+    if (!timed) return tl::unexpected(timed.error());
+    if (!quickest || timed->seconds < quickest->seconds) quickest = *timed;
+    report.clock_ahead_s = unix_seconds() - timed->seconds / 2 - timed->coordinator_time;
+  }
+  report.round_trip_s = quickest->seconds;
+  const auto up = rate_of(client, {kProbeBytes, 0}, report.round_trip_s);
+  if (!up) return tl::unexpected(up.error());
+  const auto down = rate_of(client, {0, kProbeBytes}, report.round_trip_s);
+  if (!down) return tl::unexpected(down.error());
+  report.up_bytes_s = *up;
+  report.down_bytes_s = *down;
+  return report;
+}
+
+SelfCheck check_self(const config::Recipe& recipe, const LinkReport& link, int64_t steps,
+                     double cap_bytes) {
+  SelfCheck check;
+  check.link = link;
+  const MemoryNeed need = method::run_memory(recipe, 1);
+  check.needed_bytes = need.total();
+  check.free_bytes = machine_memory().available;
+  if (cap_bytes > 0 && need.total() > cap_bytes) {
+    throw UsageError(fmt::format("--memory: {}, more than the {} allowed here", need.describe(),
+                                 format_bytes(cap_bytes)));
+  }
+  if (std::string warning = check_memory(need); !warning.empty()) {
+    check.warnings.push_back(std::move(warning));
+  }
+  const method::Traffic traffic =
+      method::find_method(recipe.sync.method)
+          .traffic(recipe, method::tensors_of(recipe), static_cast<int>(recipe.train.workers));
+  check.sent_bytes = traffic.sent_bytes;
+  check.received_bytes = traffic.received_bytes;
+  const links::Link line{8 * link.up_bytes_s, 8 * link.down_bytes_s, link.round_trip_s / 2, 0};
+  check.transfer_s = links::transfer_seconds(line, traffic.sent_bytes, traffic.received_bytes,
+                                             traffic.round_trips);
+  check.step_s =
+      bench::measure_speed(recipe, {.steps = steps, .warmup = 1, .tokens = {}}).median_seconds();
+  add_warnings(check, recipe);
+  return check;
+}
+
+std::vector<std::string> describe(const SelfCheck& check, const config::Recipe& recipe) {
+  const LinkReport& link = check.link;
+  std::vector<std::string> lines = {
+      fmt::format("link: {} round trip, {} up, {} down; clock {} {}",
+                  format_seconds(link.round_trip_s), rate(link.up_bytes_s), rate(link.down_bytes_s),
+                  format_seconds(std::abs(link.clock_ahead_s)),
+                  link.clock_ahead_s >= 0 ? "ahead" : "behind"),
+      fmt::format(
+          "memory: about {} needed{}", format_bytes(check.needed_bytes),
+          check.free_bytes > 0 ? fmt::format(", {} free", format_bytes(check.free_bytes)) : ""),
+      fmt::format("speed: a step takes {} here with {}, {}", format_seconds(check.step_s),
+                  counted(recipe.train.threads, "thread"), recipe.train.precision),
+      fmt::format("the run: {} of {} among {}; a step sends {} and receives {}, {} over this link",
+                  counted(recipe.train.steps, "step"), recipe.sync.method,
+                  counted(recipe.train.workers, "worker"), format_bytes(check.sent_bytes),
+                  format_bytes(check.received_bytes), format_seconds(check.transfer_s))};
+  for (const std::string& warning : check.warnings) lines.push_back("warning: " + warning);
+  return lines;
+}
+
+}  // namespace thinwire::hosts

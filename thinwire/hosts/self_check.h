@@ -1,0 +1,47 @@
+// What a machine finds out before it joins a run: how its link is, whether its clock is right,
+// whether the run fits into its memory, how fast it takes a step, and what the run will ask of it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "thinwire/base/error.h"
+#include "thinwire/config/recipe.h"
+#include "thinwire/hosts/desk.h"
+
+namespace thinwire::hosts {
+
+struct LinkReport {
+  double round_trip_s = 0;
+  double up_bytes_s = 0;
+  double down_bytes_s = 0;
+  double clock_ahead_s = 0;  // this machine's clock, against the coordinator's
+};
+
+// Asks the coordinator for answers of several sizes for about a second. The coordinator's own link
+// limits the result.
+Result<LinkReport> measure_link(DeskClient& client);
+
+struct SelfCheck {
+  LinkReport link;
+  double needed_bytes = 0;
+  double free_bytes = 0;  // 0: unknown
+  double step_s = 0;      // of one worker's rows of a step
+  // What the run asks, per training step on average.
+  double sent_bytes = 0;
+  double received_bytes = 0;
+  double transfer_s = 0;              // over this link
+  std::vector<std::string> warnings;  // a sentence each; empty: all is well
+};
+
+// `recipe`: resolved, with this machine's own fields. `steps`: timed training steps. `cap_bytes`:
+// the most memory that the run may take here; 0: what the machine has. Throws UsageError if the run
+// cannot fit.
+SelfCheck check_self(const config::Recipe& recipe, const LinkReport& link, int64_t steps,
+                     double cap_bytes);
+
+// The report in lines for people, warnings last.
+std::vector<std::string> describe(const SelfCheck& check, const config::Recipe& recipe);
+
+}  // namespace thinwire::hosts

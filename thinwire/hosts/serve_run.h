@@ -1,0 +1,42 @@
+// Serves a run of many hosts: starts a nats-server of its own, hands out what members need, admits
+// them, and coordinates the run to its end. The library behind `thinwire serve`; docs/hosts.md,
+// docs/operations.md.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "thinwire/base/file.h"
+#include "thinwire/config/recipe.h"
+#include "thinwire/events/summary.h"
+
+namespace thinwire::hosts {
+
+struct ServeOptions {
+  std::string listen = "0.0.0.0:0";  // HOST:PORT; port 0: the one it had before, or a free one
+  std::string address;               // HOST:PORT at which members reach it; empty: as it listens
+  // Written once members may join: JSON with "address", "token", and "ca", the file that holds the
+  // certificate of the run's authority. Empty: none is written.
+  fs::path ready_file;
+  double token_days = 30;  // how long the token of the ready file admits newcomers; 0: always
+  const std::atomic<bool>* stop = nullptr;  // set from outside: end in order, to go on later
+  std::function<void()> on_start = {};      // from here on `stop` is looked at
+};
+
+enum class ServeOutcome : uint8_t { kFinished, kStopped, kAlreadyFinished };
+
+struct ServeResult {
+  ServeOutcome outcome = ServeOutcome::kFinished;
+  uint64_t round = 0;       // the oldest open one, where it was stopped
+  events::Summary summary;  // also in run.dir/summary.json; empty where it was stopped
+};
+
+// Runs until the run is complete or `stop` is set; the same call goes on with the run in
+// recipe.run.dir, at the same address and with the same tokens, however the last one ended. Throws
+// UsageError and Error as open_served_run (served_run.h) does, UsageError for an address that is
+// none, and Error if the server cannot be started.
+ServeResult serve_run(config::Recipe recipe, const ServeOptions& options);
+
+}  // namespace thinwire::hosts

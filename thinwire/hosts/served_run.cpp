@@ -1,0 +1,148 @@
+#include "thinwire/hosts/served_run.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <utility>
+
+#include "thinwire/base/error.h"
+#include "thinwire/checkpoint/checkpoint.h"
+#include "thinwire/checkpoint/resume_rules.h"
+#include "thinwire/data/token_sets.h"
+#include "thinwire/data/vocabulary.h"
+#include "thinwire/hosts/run_data.h"
+#include "thinwire/hosts/secrets.h"
+#include "thinwire/hosts/shared_recipe.h"
+#include "thinwire/member/member.h"
+#include "thinwire/member/run_beginning.h"
+#include "thinwire/method/registry.h"
+#include "thinwire/train/initial_model.h"
+#include "thinwire/train/resolve.h"
+
+namespace thinwire::hosts {
+namespace {
+
+constexpr const char* kDescriptionFile = "description.json";
+constexpr const char* kKeyFile = "coordinator.key";
+constexpr const char* kLockFile = "lock";
+constexpr double kServerEnds_s = 10;  // a server that has lost its parent ends within this time
+
+// Fills in what depends on the prepared data. What belongs to a machine is each member's own
+// choice, and the coordinator does not train.
+void resolve(config::Recipe& recipe, const data::Vocabulary& vocabulary) {
+  const config::TrainSection defaults;
+  recipe.train.threads = defaults.threads;
+  recipe.train.device = defaults.device;
+  recipe.train.precision = defaults.precision;
+  train::take_initial_model(recipe);
+  train::resolve(recipe, vocabulary);
+}
+
+// The run's description as it was founded. Whoever goes on with the run must mean the same one.
+RunDescription founded(const config::Recipe& recipe, const RunDescription& now) {
+  const fs::path file = fs::path(recipe.run.dir) / kDescriptionFile;
+  const std::string text = read_text_file(file);
+  Result<RunDescription> before = decode_description(as_bytes(text));
+  if (!before) throw Error(fmt::format("{}: {}", file.string(), before.error().message));
+  const auto differences = shared_differences(
+      config::parse_recipe(before->recipe, file.string(), {}, method::method_sections()), recipe);
+  if (!differences.empty()) {
+    throw UsageError(
+        fmt::format("{} holds a run of another recipe: {}; set it back, or choose another run.dir",
+                    recipe.run.dir, fmt::join(differences, "; ")));
+  }
+  if (before->sets != now.sets || before->vocabulary != now.vocabulary) {
+    throw UsageError(fmt::format(
+        "[data] dir: {} holds other tokens than those with which the run in {} began; set data.dir "
+        "to the data of the run, or choose another run.dir",
+        recipe.data.dir, recipe.run.dir));
+  }
+  return std::move(*before);
+}
+
+// Makes the folder the run's, and its key if it has none yet.
+void take_folder(ServedRun& run, const fs::path& folder) {
+  const fs::path server = folder / kServerFolder;
+  if (fs::exists(folder) && !fs::is_empty(folder) && !fs::exists(server)) {
+    throw UsageError(
+        fmt::format("[run] dir {} holds something that is not a run of `thinwire serve`; "
+                    "choose another folder",
+                    folder.string()));
+  }
+  make_private_folder(server);
+  run.lock = std::make_unique<FolderLock>(
+      server / kLockFile, kServerEnds_s,
+      fmt::format("another process serves the run in {}", folder.string()), Inherited::kYes);
+  run.seed = coordinator_seed(folder);
+}
+
+RunDescription describe_run(const config::Recipe& recipe, const data::Vocabulary& vocabulary,
+                            const std::map<std::string, data::TokenSet>& sets) {
+  RunDescription description;
+  description.numerics = checkpoint::kNumericsVersion;
+  description.recipe = shared_recipe_text(recipe);
+  description.vocabulary = describe_vocabulary(vocabulary);
+  description.sets = describe_sets(sets);
+  return description;
+}
+
+uint64_t run_id(const config::Recipe& recipe, const data::Vocabulary& vocabulary,
+                const std::map<std::string, data::TokenSet>& sets) {
+  checkpoint::DataDigests digests;
+  for (const auto& [name, tokens] : sets) digests.emplace(name, tokens.digest());
+  return checkpoint::new_run_id({recipe, vocabulary.digest(), digests},
+                                checkpoint::kNumericsVersion);
+}
+
+// Makes snapshot 0, and the founding if there is none yet.
+void found(ServedRun& run, const config::Recipe& recipe, const data::Vocabulary& vocabulary,
+           uint64_t id) {
+  membership::Founding& founding = run.description.founding;
+  member::RunBeginning beginning =
+      member::begin_run(recipe, vocabulary, sha256(as_bytes(run.description.recipe)), id,
+                        {make_signer(run.seed)->key()});
+  if (!founding.coordinators.empty() && founding != beginning.founding) {
+    throw UsageError(
+        fmt::format("{} holds a run that began with other weights or with another "
+                    "coordinator.key; choose another run.dir",
+                    recipe.run.dir));
+  }
+  founding = std::move(beginning.founding);
+  run.weights = std::move(beginning.weights);
+}
+
+void store_description(const ServedRun& run, const config::Recipe& recipe) {
+  const fs::path folder = recipe.run.dir;
+  write_file(folder / checkpoint::kRecipeFile, config::print_recipe(recipe));
+  AtomicFile file(folder / kDescriptionFile);
+  file.write(encode_description(run.description));
+  file.commit();
+}
+
+}  // namespace
+
+Seed coordinator_seed(const fs::path& run_folder) {
+  return load_or_make_seed(run_folder / kServerFolder / kKeyFile);
+}
+
+ServedRun open_served_run(config::Recipe recipe) {
+  member::check_hosted(recipe);
+  const auto vocabulary = data::Vocabulary::load(recipe.data.dir);
+  resolve(recipe, *vocabulary);
+  const auto sets = data::open_sets(recipe.data.dir, vocabulary->digest());
+  ServedRun run;
+  run.description = describe_run(recipe, *vocabulary, sets);
+  const fs::path folder = recipe.run.dir;
+  take_folder(run, folder);
+  const bool is_founded = fs::exists(folder / kDescriptionFile);
+  if (is_founded) run.description = founded(recipe, run.description);
+  found(run, recipe, *vocabulary, run_id(recipe, *vocabulary, sets));
+  if (!is_founded) store_description(run, recipe);
+  for (const DataFile& one : data_files(run.description)) {
+    run.files.emplace(one.blob.name, fs::path(recipe.data.dir) / one.file);
+  }
+  run.recipe = std::move(recipe);
+  return run;
+}
+
+}  // namespace thinwire::hosts

@@ -1,0 +1,48 @@
+// The run that a coordinator serves, as its folder has it: founded once, then the same at every
+// start.
+//
+// run.dir: recipe.toml (as resolved), description.json (what members receive), keys.json
+// (key_ring.h), server/, which only its owner may read (coordinator.key, token, and what
+// transport/nats_server.h keeps there), and summary.json at the end.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "thinwire/base/file.h"
+#include "thinwire/base/sha256.h"
+#include "thinwire/base/signature.h"
+#include "thinwire/config/recipe.h"
+#include "thinwire/hosts/folder_lock.h"
+#include "thinwire/hosts/run_description.h"
+
+namespace thinwire::hosts {
+
+// Files of the server's folder, beside those of the server itself.
+inline constexpr const char* kServerFolder = "server";
+inline constexpr const char* kAddressFile = "address";  // at which members reach it
+inline constexpr const char* kTokenFile = "token";      // the seed of the ready file's token
+inline constexpr const char* kAuthorityFile = "authority.pem";
+
+// The coordinator's secret of a run that has been founded in a folder. Throws Error if it is
+// damaged.
+Seed coordinator_seed(const fs::path& run_folder);
+
+struct ServedRun {
+  // Held by the server as well: whoever goes on after a crash waits until the old server has ended.
+  std::unique_ptr<FolderLock> lock;
+  Seed seed{};            // of the coordinator's key
+  config::Recipe recipe;  // resolved
+  RunDescription description;
+  std::shared_ptr<const Bytes> weights;  // snapshot 0
+  std::map<Sha256, fs::path> files;      // vocabulary and shards, by blob name
+};
+
+// Founds the run of a recipe in recipe.run.dir, or finds it there. Throws UsageError if the recipe
+// cannot be a run of many hosts, if the folder holds something else or a run with another recipe
+// (naming the fields) or other data; Error if the data is not prepared, or if another process
+// serves the run.
+ServedRun open_served_run(config::Recipe recipe);
+
+}  // namespace thinwire::hosts

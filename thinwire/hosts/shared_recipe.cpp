@@ -1,0 +1,115 @@
+#include "thinwire/hosts/shared_recipe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+#include "thinwire/base/error.h"
+#include "thinwire/config/changes.h"
+#include "thinwire/method/registry.h"
+
+namespace thinwire::hosts {
+namespace {
+
+constexpr std::array<std::string_view, 7> kLocal = {
+    "run.dir", "data.dir", "train.threads", "train.device", "train.precision", "log.*", "links.*"};
+// Replaced by what the description carries instead.
+constexpr std::array<std::string_view, 3> kReplaced = {"data.*", "train.init", "train.launcher"};
+constexpr const char* kOrigin = "the run's recipe";
+
+bool covers(std::string_view pattern, std::string_view field) {
+  if (!pattern.ends_with(".*")) return pattern == field;
+  return field.starts_with(pattern.substr(0, pattern.size() - 1));
+}
+
+bool covers(std::span<const std::string_view> patterns, std::string_view field) {
+  return std::ranges::any_of(patterns, [&](std::string_view one) { return covers(one, field); });
+}
+
+config::Recipe shared_part(const config::Recipe& resolved) {
+  config::Recipe shared = resolved;
+  config::Recipe defaults = method::load_recipe({}, {});
+  const auto reset = [](const std::string& name, const config::Field& field,
+                        const config::Field& by_default) {
+    if (!is_machine_local(name) && !covers(kReplaced, name)) return;
+    std::visit([&]<typename T>(const T& target) { *target = *std::get<T>(by_default.target); },
+               field.target);
+  };
+  config::visit_fields(shared, defaults, reset);
+  shared.run.dir.clear();
+  return shared;
+}
+
+bool is_plain(const std::string& text) {
+  return std::ranges::none_of(
+      text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+}
+
+// A text is shown on a terminal sooner or later.
+void refuse_control_characters(config::Recipe& recipe) {
+  config::Recipe defaults = method::load_recipe({}, {});
+  const auto check = [](const std::string& name, const config::Field& field, const config::Field&) {
+    const auto* const* text = std::get_if<std::string*>(&field.target);
+    const auto* const* list = std::get_if<config::StringList*>(&field.target);
+    const bool plain = (text == nullptr || is_plain(**text)) &&
+                       (list == nullptr || std::ranges::all_of(**list, is_plain));
+    if (!plain) throw UsageError(fmt::format("{}: {} has control characters in it", kOrigin, name));
+  };
+  config::visit_fields(recipe, defaults, check);
+}
+
+// Data and initial weights come from the description, never from a path in a received text.
+void refuse_paths(const config::Recipe& received) {
+  for (const config::FieldChange& change : config::field_changes(shared_part(received), received)) {
+    if (!covers(kReplaced, change.field)) continue;
+    throw UsageError(fmt::format("{}: it sets {} to {}, which a run of many hosts cannot have",
+                                 kOrigin, change.field, change.now));
+  }
+}
+
+}  // namespace
+
+bool is_machine_local(std::string_view field) { return covers(kLocal, field); }
+
+std::string shared_recipe_text(const config::Recipe& resolved) {
+  return config::print_recipe(shared_part(resolved));
+}
+
+std::vector<std::string> shared_differences(const config::Recipe& before,
+                                            const config::Recipe& now) {
+  std::vector<std::string> all;
+  for (const config::FieldChange& change :
+       config::field_changes(shared_part(before), shared_part(now))) {
+    all.push_back(fmt::format("{} was {}, is {}", change.field, change.before, change.now));
+  }
+  return all;
+}
+
+void check_local_overrides(std::span<const std::string> overrides) {
+  for (const std::string& one : overrides) {
+    const std::string field = one.substr(0, one.find('='));
+    if (is_machine_local(field)) continue;
+    throw UsageError(
+        fmt::format("{}: {} belongs to the run, and its coordinator sets it; a member may set "
+                    "run.dir, data.dir, train.threads, train.device, train.precision, log.* and "
+                    "links.*",
+                    one, field));
+  }
+}
+
+config::Recipe member_recipe(std::string_view text, std::span<const std::string> overrides,
+                             const fs::path& run_dir, const fs::path& data_dir) {
+  refuse_paths(config::parse_recipe(text, kOrigin, {}, method::method_sections()));
+  config::Recipe recipe = config::parse_recipe(text, kOrigin, overrides, method::method_sections());
+  refuse_control_characters(recipe);
+  recipe.run.dir = run_dir.string();
+  recipe.data.dir = data_dir.string();
+  method::check_choices(recipe);
+  return recipe;
+}
+
+}  // namespace thinwire::hosts

@@ -1,0 +1,36 @@
+// Which fields of a recipe belong to a machine and which to the run. A run's recipe travels without
+// the former, and joining sets nothing else.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "thinwire/base/file.h"
+#include "thinwire/config/recipe.h"
+
+namespace thinwire::hosts {
+
+// Whether whoever joins a run may set this field, "table.field": run.dir, data.dir, train.threads,
+// train.device, train.precision, and the tables [log] and [links].
+bool is_machine_local(std::string_view field);
+
+// The resolved recipe of a run as its members receive it, with fields that belong to a machine at
+// their defaults and no paths in it: [data] is replaced by digests, train.init by snapshot 0.
+std::string shared_recipe_text(const config::Recipe& resolved);
+
+// What differs between the shared parts of two resolved recipes: "optim.lr was 0.1, is 0.2".
+std::vector<std::string> shared_differences(const config::Recipe& before,
+                                            const config::Recipe& now);
+
+// Throws UsageError for an override that sets a field which belongs to the run, naming it and what
+// may be set.
+void check_local_overrides(std::span<const std::string> overrides);
+
+// The recipe that a member trains by: the received text, then the member's own overrides, which
+// check_local_overrides has allowed, then the two folders. Throws UsageError for what it does not
+// understand, if the text sets [data] or train.init, or if a value in it has control characters.
+config::Recipe member_recipe(std::string_view text, std::span<const std::string> overrides,
+                             const fs::path& run_dir, const fs::path& data_dir);
+
+}  // namespace thinwire::hosts

@@ -1,0 +1,52 @@
+// Waits for the one answer of a courier's request.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <future>
+#include <memory>
+#include <utility>
+
+#include "thinwire/base/error.h"
+
+namespace thinwire::hosts {
+
+template <typename T>
+class Waiting {
+ public:
+  // What the courier calls; it may be called more than once and outlive this object.
+  std::function<void(Result<T>)> setter() const {
+    return [state = state_](Result<T> result) {
+      if (!state->set.exchange(true)) state->promise.set_value(std::move(result));
+    };
+  }
+  // Whether wait would return at once.
+  bool ready() const {
+    return future_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  }
+  // kAborted once `stop` is set, which may be null; it is noticed within kLook.
+  Result<T> wait(const std::atomic<bool>* stop) {
+    while (future_.wait_for(kLook) != std::future_status::ready) {
+      if (stop != nullptr && *stop) return fail(FailureKind::kAborted, "it was interrupted");
+    }
+    return future_.get();
+  }
+  Result<T> wait_for(double seconds) {
+    if (future_.wait_for(std::chrono::duration<double>(seconds)) != std::future_status::ready) {
+      return fail(FailureKind::kDeadline, "no answer came");
+    }
+    return future_.get();
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kLook{100};
+  struct State {
+    std::promise<Result<T>> promise;
+    std::atomic<bool> set = false;
+  };
+  std::shared_ptr<State> state_ = std::make_shared<State>();
+  std::future<Result<T>> future_ = state_->promise.get_future();
+};
+
+}  // namespace thinwire::hosts
