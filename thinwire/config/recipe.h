@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "thinwire/base/number_format.h"
 #include "thinwire/config/data_section.h"
 #include "thinwire/config/fields.h"
 #include "thinwire/config/links_section.h"
@@ -51,6 +52,7 @@ struct OptimSection final : SectionOf<OptimSection> {
   double weight_decay = 0.1;
   double clip = 1.0;  // largest gradient norm; 0: no clipping
   ClipBy clip_by = ClipBy::kStep;
+  StateFormat state = StateFormat::kF32;
   void describe(Fields& fields) override;
 };
 

@@ -114,6 +114,10 @@ void OptimSection::describe(Fields& fields) {
   fields.choice("clip_by", clip_by,
                 "The norm that clip limits: that of the step's whole gradient, that of the step "
                 "before, by which this one is scaled, or each tensor's own.");
+  fields.choice("state", state,
+                "Number format in which running means of gradients and of their squares are kept "
+                "between steps; 8bit is floating-point numbers of 8 bits in blocks that share an "
+                "exponent. Below fp32 they are rounded stochastically.");
 }
 
 void ScheduleSection::describe(Fields& fields) {

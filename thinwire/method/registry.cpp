@@ -12,6 +12,7 @@
 #include "thinwire/method/architectures.h"
 #include "thinwire/method/diloco.h"
 #include "thinwire/method/distro.h"
+#include "thinwire/method/formats.h"
 #include "thinwire/method/optimizers.h"
 #include "thinwire/method/sparseloco.h"
 #include "thinwire/method/updates.h"
@@ -137,6 +138,7 @@ void check_choices(const config::Recipe& recipe) {
   find_method(recipe.sync.method).check(recipe);
   find_optimizer(recipe.optim.method).check(recipe);
   check_updates(recipe);
+  check_formats(recipe);
 }
 
 }  // namespace thinwire::method
