@@ -34,19 +34,28 @@ HWY_INLINE hn::Vec<DU> random_bits(uint64_t of_block, size_t lane) {
   return hn::Xor(x, hn::ShiftRight<16>(x));
 }
 
-void round_block(const float* values, size_t count, uint64_t of_block, Bf16* to) {
+// The key of the random bits of the block that begins with value `first`.
+HWY_INLINE uint64_t block_key(uint64_t key, int64_t first) {
+  return mix_bits(key + static_cast<uint64_t>(first / kStateBlock) * 0x9e3779b97f4a7c15u);
+}
+
+void round_randomly(const float* values, int64_t count, uint64_t key, int64_t first, Bf16* to) {
   const D d;
   const DU du;
   const auto infinity = hn::Set(du, 0x7f800000u);
-  for_vectors(d, count, [&](size_t i, auto lanes) HWY_ATTR {
-    const auto value = lanes.load(d, values + i);
-    const auto bits = hn::BitCast(du, value);
-    const auto moved = hn::Add(bits, hn::ShiftRight<16>(random_bits(of_block, i)));
-    const auto finite = hn::Ne(hn::And(bits, infinity), infinity);
-    const auto upper = hn::BitCast(d, hn::And(moved, hn::Set(du, 0xffff0000u)));
-    // What is stored is already a bf16, or not finite.
-    lanes.store(hn::IfThenElse(hn::RebindMask(d, finite), upper, value), d, to + i);
-  });
+  for (int64_t at = 0; at < count; at += kStateBlock) {
+    const uint64_t of_block = block_key(key, first + at);
+    const auto length = static_cast<size_t>(std::min(kStateBlock, count - at));
+    for_vectors(d, length, [&](size_t i, auto lanes) HWY_ATTR {
+      const auto value = lanes.load(d, values + at + i);
+      const auto bits = hn::BitCast(du, value);
+      const auto moved = hn::Add(bits, hn::ShiftRight<16>(random_bits(of_block, i)));
+      const auto finite = hn::Ne(hn::And(bits, infinity), infinity);
+      const auto upper = hn::BitCast(d, hn::And(moved, hn::Set(du, 0xffff0000u)));
+      // What is stored is already a bf16, or not finite.
+      lanes.store(hn::IfThenElse(hn::RebindMask(d, finite), upper, value), d, to + at + i);
+    });
+  }
 }
 
 template <typename From, typename To>
@@ -72,7 +81,7 @@ HWY_INLINE uint32_t largest_magnitude(const float* values) {
 
 // One whole block; returns its exponent.
 template <BlockCode kCode>
-uint32_t encode_block(const float* values, uint64_t of_block, uint8_t* codes) {
+HWY_INLINE uint32_t encode_block(const float* values, uint64_t of_block, uint8_t* codes) {
   constexpr int kMantissa = mantissa_bits(kCode), kDropped = 23 - kMantissa;
   const uint32_t exponent = (largest_magnitude(values) + (1u << kDropped) - 1) >> 23;
   if (exponent > kMostBlockExponent) return exponent;
@@ -111,7 +120,12 @@ uint32_t encode_block(const float* values, uint64_t of_block, uint8_t* codes) {
 }
 
 template <BlockCode kCode>
-void decode_block(const uint8_t* codes, uint32_t exponent, float* to) {
+HWY_INLINE void decode_block(const uint8_t* codes, uint32_t exponent, float* to) {
+  if (exponent == 0 || exponent < kLeastBlockExponent || exponent > kMostBlockExponent) {
+    const float all = exponent == 0 ? 0 : std::numeric_limits<float>::quiet_NaN();
+    std::fill_n(to, kStateBlock, all);
+    return;
+  }
   constexpr int kMantissa = mantissa_bits(kCode), kDropped = 23 - kMantissa;
   const D d;
   const DU du;
@@ -135,17 +149,50 @@ void decode_block(const uint8_t* codes, uint32_t exponent, float* to) {
   }
 }
 
-uint32_t encode_signed(const float* values, uint64_t of_block, uint8_t* codes) {
-  return encode_block<BlockCode::kSigned>(values, of_block, codes);
+template <BlockCode kCode>
+bool encode(const float* values, int64_t count, uint64_t key, int64_t first, uint8_t* codes,
+            uint8_t* exponents) {
+  for (int64_t at = 0; at < count; at += kStateBlock) {
+    const float* block = values + at;
+    float padded[kStateBlock];
+    if (count - at < kStateBlock) {
+      std::fill(std::copy(block, values + count, padded), padded + kStateBlock, 0.0f);
+      block = padded;
+    }
+    const uint32_t exponent = encode_block<kCode>(block, block_key(key, first + at), codes + at);
+    if (exponent > kMostBlockExponent) return false;
+    exponents[at / kStateBlock] = static_cast<uint8_t>(exponent);
+  }
+  return true;
 }
-uint32_t encode_magnitude(const float* values, uint64_t of_block, uint8_t* codes) {
-  return encode_block<BlockCode::kMagnitude>(values, of_block, codes);
+
+template <BlockCode kCode>
+void decode(const uint8_t* codes, const uint8_t* exponents, int64_t count, float* to) {
+  for (int64_t at = 0; at < count; at += kStateBlock) {
+    const uint32_t exponent = exponents[at / kStateBlock];
+    if (count - at >= kStateBlock) {
+      decode_block<kCode>(codes + at, exponent, to + at);
+    } else {
+      float padded[kStateBlock];
+      decode_block<kCode>(codes + at, exponent, padded);
+      std::copy_n(padded, count - at, to + at);
+    }
+  }
 }
-void decode_signed(const uint8_t* codes, uint32_t exponent, float* to) {
-  decode_block<BlockCode::kSigned>(codes, exponent, to);
+
+bool encode_signed(const float* values, int64_t count, uint64_t key, int64_t first, uint8_t* codes,
+                   uint8_t* exponents) {
+  return encode<BlockCode::kSigned>(values, count, key, first, codes, exponents);
 }
-void decode_magnitude(const uint8_t* codes, uint32_t exponent, float* to) {
-  decode_block<BlockCode::kMagnitude>(codes, exponent, to);
+bool encode_magnitude(const float* values, int64_t count, uint64_t key, int64_t first,
+                      uint8_t* codes, uint8_t* exponents) {
+  return encode<BlockCode::kMagnitude>(values, count, key, first, codes, exponents);
+}
+void decode_signed(const uint8_t* codes, const uint8_t* exponents, int64_t count, float* to) {
+  decode<BlockCode::kSigned>(codes, exponents, count, to);
+}
+void decode_magnitude(const uint8_t* codes, const uint8_t* exponents, int64_t count, float* to) {
+  decode<BlockCode::kMagnitude>(codes, exponents, count, to);
 }
 
 }  // namespace thinwire::tensor::HWY_NAMESPACE
@@ -154,7 +201,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace thinwire::tensor {
 
-HWY_EXPORT(round_block);
+HWY_EXPORT(round_randomly);
 HWY_EXPORT(round_values);
 HWY_EXPORT(widen_values);
 HWY_EXPORT(encode_signed);
@@ -162,37 +209,13 @@ HWY_EXPORT(encode_magnitude);
 HWY_EXPORT(decode_signed);
 HWY_EXPORT(decode_magnitude);
 
-namespace {
-
-// The key of the random bits of a block.
-uint64_t block_key(uint64_t key, int64_t first) {
-  return mix_bits(key + static_cast<uint64_t>(first / kStateBlock) * 0x9e3779b97f4a7c15u);
-}
-
-void decode_block(BlockCode code, const uint8_t* codes, uint8_t exponent, float* to) {
-  if (exponent == 0) {
-    std::fill_n(to, kStateBlock, 0.0f);
-  } else if (exponent < kLeastBlockExponent || exponent > kMostBlockExponent) {
-    std::fill_n(to, kStateBlock, std::numeric_limits<float>::quiet_NaN());
-  } else if (code == BlockCode::kSigned) {
-    HWY_DYNAMIC_DISPATCH(decode_signed)(codes, exponent, to);
-  } else {
-    HWY_DYNAMIC_DISPATCH(decode_magnitude)(codes, exponent, to);
-  }
-}
-
-}  // namespace
-
 uint64_t rounding_key(uint64_t seed, uint64_t kind, uint64_t tensor, uint64_t step) {
   return derive_seed(derive_seed(derive_seed(seed, kind), tensor), step);
 }
 
 void round_stochastically(const float* values, int64_t count, uint64_t key, int64_t first,
                           Bf16* to) {
-  for (int64_t at = 0; at < count; at += kStateBlock) {
-    const auto length = static_cast<size_t>(std::min(kStateBlock, count - at));
-    HWY_DYNAMIC_DISPATCH(round_block)(values + at, length, block_key(key, first + at), to + at);
-  }
+  HWY_DYNAMIC_DISPATCH(round_randomly)(values, count, key, first, to);
 }
 
 void round_to_nearest(const float* values, int64_t count, Bf16* to) {
@@ -205,35 +228,17 @@ void widen(const Bf16* values, int64_t count, float* to) {
 
 bool encode_blocks(BlockCode code, const float* values, int64_t count, uint64_t key, int64_t first,
                    uint8_t* codes, uint8_t* exponents) {
-  for (int64_t at = 0; at < count; at += kStateBlock) {
-    const float* block = values + at;
-    float padded[kStateBlock];
-    if (count - at < kStateBlock) {
-      std::fill(std::copy(block, values + count, padded), padded + kStateBlock, 0.0f);
-      block = padded;
-    }
-    const uint64_t of_block = block_key(key, first + at);
-    const uint32_t exponent =
-        code == BlockCode::kSigned
-            ? HWY_DYNAMIC_DISPATCH(encode_signed)(block, of_block, codes + at)
-            : HWY_DYNAMIC_DISPATCH(encode_magnitude)(block, of_block, codes + at);
-    if (exponent > kMostBlockExponent) return false;
-    exponents[at / kStateBlock] = static_cast<uint8_t>(exponent);
-  }
-  return true;
+  return code == BlockCode::kSigned
+             ? HWY_DYNAMIC_DISPATCH(encode_signed)(values, count, key, first, codes, exponents)
+             : HWY_DYNAMIC_DISPATCH(encode_magnitude)(values, count, key, first, codes, exponents);
 }
 
 void decode_blocks(BlockCode code, const uint8_t* codes, const uint8_t* exponents, int64_t count,
                    float* to) {
-  for (int64_t at = 0; at < count; at += kStateBlock) {
-    const uint8_t exponent = exponents[at / kStateBlock];
-    if (count - at >= kStateBlock) {
-      decode_block(code, codes + at, exponent, to + at);
-    } else {
-      float padded[kStateBlock];
-      decode_block(code, codes + at, exponent, padded);
-      std::copy_n(padded, count - at, to + at);
-    }
+  if (code == BlockCode::kSigned) {
+    HWY_DYNAMIC_DISPATCH(decode_signed)(codes, exponents, count, to);
+  } else {
+    HWY_DYNAMIC_DISPATCH(decode_magnitude)(codes, exponents, count, to);
   }
 }
 
