@@ -97,6 +97,16 @@ void append_formats(std::vector<Pair>& pairs) {
       }
     }
   }
+  // Weights in bf16, and state in 8 bits.
+  for (const method::OptimizerSpec* optimizer : method::all_optimizers()) {
+    Pair pair = {optimizer, &method::find_method("allreduce"), "_bf16Weights"};
+    pair.options = {"train.weights=bf16", "train.precision=bf16"};
+    if (optimizer->name != "scale") pair.options.emplace_back("optim.state=8bit");
+    if (optimizer->name == "adamw") {
+      pair.options.insert(pair.options.end(), {"train.update=layer", "optim.clip_by=previous"});
+    }
+    narrow.push_back(pair);
+  }
   pairs.insert(pairs.end(), narrow.begin(), narrow.end());
 }
 

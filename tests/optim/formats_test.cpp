@@ -49,34 +49,54 @@ class Readable {
   StateMemory copy_;
 };
 
-TEST(StateFormats, FollowTheTraceOfAnIndependentReferenceExactly) {
+struct Variant {
+  WeightFormat weights;
+  StateFormat state;
+};
+
+class NumberFormatTrace : public testing::TestWithParam<Variant> {};
+
+INSTANTIATE_TEST_SUITE_P(Formats, NumberFormatTrace,
+                         testing::Values(Variant{WeightFormat::kF32, StateFormat::kF32},
+                                         Variant{WeightFormat::kF32, StateFormat::kBf16},
+                                         Variant{WeightFormat::kF32, StateFormat::k8Bit},
+                                         Variant{WeightFormat::kBf16, StateFormat::kF32},
+                                         Variant{WeightFormat::kBf16, StateFormat::k8Bit}),
+                         [](const auto& variant) {
+                           return fmt::format("{}_{}", name_of(variant.param.weights),
+                                              name_of(variant.param.state));
+                         });
+
+TEST_P(NumberFormatTrace, IsFollowedExactlyWithAnyNumberOfThreads) {
   const tensor::SafetensorsReader golden(tests::source_file("tests/golden/formats.safetensors"));
   const std::vector<float> lr = golden.read_f32("lr");
-  for (const std::string state : {"fp32", "bf16", "8bit"}) {
-    for (const int count : {1, 3}) {
-      Readable run(options_of(state));
-      ThreadPool threads(count);
-      tensor::Arena params(run.layout()), grads(run.layout());
-      const auto read = [&](const std::string& prefix, tensor::Arena& to) {
-        for (size_t t = 0; t < run.layout().size(); ++t) {
-          golden.read_f32(prefix + "." + specs()[t].name, to.tensor(t));
-        }
-      };
-      read("param", params);
-      for (size_t step = 0; step < lr.size(); ++step) {
-        read(fmt::format("grad.{}", step), grads);
-        run.optimizer().step(params, grads, {step, lr[step]}, threads);
-      }
+  for (const int count : {1, 3}) {
+    Readable run(options_of(std::string(name_of(GetParam().state))));
+    ThreadPool threads(count);
+    tensor::Arena params(run.layout(), GetParam().weights), grads(run.layout());
+    const auto read = [&](const std::string& prefix, tensor::Arena& to) {
       for (size_t t = 0; t < run.layout().size(); ++t) {
-        const auto expect = [&](const char* what, const std::vector<float>& got) {
-          const auto key = fmt::format("fp32_{}.{}.{}", state, what, specs()[t].name);
-          EXPECT_EQ(got, golden.read_f32(key)) << key;
-        };
-        const std::span<const float> weights = std::as_const(params).tensor(t);
-        expect("p", {weights.begin(), weights.end()});
-        expect("m", run.piece(t, 0));
-        expect("v", run.piece(t, 1));
+        to.fill_tensor(t, [&](std::span<float> values) {
+          golden.read_f32(prefix + "." + specs()[t].name, values);
+        });
       }
+    };
+    read("param", params);
+    for (size_t step = 0; step < lr.size(); ++step) {
+      read(fmt::format("grad.{}", step), grads);
+      run.optimizer().step(params, grads, {step, lr[step]}, threads);
+    }
+    for (size_t t = 0; t < run.layout().size(); ++t) {
+      const auto expect = [&](const char* what, const std::vector<float>& got) {
+        const auto key = fmt::format("{}_{}.{}.{}", name_of(GetParam().weights),
+                                     name_of(GetParam().state), what, specs()[t].name);
+        EXPECT_EQ(got, golden.read_f32(key)) << key;
+      };
+      std::vector<float> weights(static_cast<size_t>(specs()[t].count()));
+      params.read(run.layout().offset(t), weights);
+      expect("p", weights);
+      expect("m", run.piece(t, 0));
+      expect("v", run.piece(t, 1));
     }
   }
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -120,6 +121,38 @@ TEST_P(EveryOptimizer, SameBitsInAnyOrderOfTensorsAndWithAnyNumberOfThreads) {
     EXPECT_EQ(std::memcmp(results[0].all().data(), other.all().data(), other.all().size_bytes()),
               0);
   }
+}
+
+TEST_P(EveryOptimizer, KeepsWeightsInBf16WithTheSameBitsInAnyOrder) {
+  std::vector<tensor::Arena> results;
+  for (const int count : {1, 3}) {
+    ThreadPool threads(count);
+    tensor::Arena initial(layout_), params(layout_, WeightFormat::kBf16), grads(layout_);
+    fill(initial, 1);
+    params.assign(initial);
+    const auto optimizer = make_optimizer(options(), layout_);
+    for (uint64_t step = 0; step < 5; ++step) {
+      fill(grads, 10 + step);
+      for (size_t i = 0; i < layout_.size(); ++i) {
+        const size_t tensor = count == 1 ? i : layout_.size() - 1 - i;
+        optimizer->update(tensor_update(params, tensor, grads.tensor(tensor)), {step, 0.01f, 0.7f},
+                          threads);
+      }
+    }
+    // Near those of fp32 weights, which 5 steps of 0.01 have moved.
+    const auto exact = make_optimizer(options(), layout_);
+    for (uint64_t step = 0; step < 5; ++step) {
+      fill(grads, 10 + step);
+      exact->step(initial, grads, {step, 0.01f, 0.7f}, threads);
+    }
+    std::vector<float> values(static_cast<size_t>(layout_.total()));
+    params.read(0, values);
+    for (size_t i = 0; i < values.size(); ++i) {
+      ASSERT_NEAR(values[i], initial.all()[i], 0.04 + std::fabs(values[i]) / 64) << i;
+    }
+    results.push_back(std::move(params));
+  }
+  EXPECT_TRUE(std::ranges::equal(results[0].bytes(), results[1].bytes()));
 }
 
 TEST_P(EveryOptimizer, RoundsTheParametersIntoACopyThatGoesOutOfDateWithTheNextWriting) {

@@ -199,8 +199,9 @@ void CheckpointWriter::note(const std::string& name, CheckpointFile file) {
 }
 
 void CheckpointWriter::write_weights(const tensor::Arena& params, const TensorProgress& progress) {
+  const DType dtype = params.format() == WeightFormat::kF32 ? DType::kF32 : DType::kBf16;
   note(kWeightsFile,
-       checkpoint::write_weights(staged_.partial() / kWeightsFile, params, DType::kF32, progress));
+       checkpoint::write_weights(staged_.partial() / kWeightsFile, params, dtype, progress));
 }
 
 void CheckpointWriter::write_state(const std::string& name, std::span<const NamedValues> state) {

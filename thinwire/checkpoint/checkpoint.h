@@ -3,7 +3,7 @@
 //
 //   checkpoints/step-00001000/
 //     checkpoint.json            CheckpointMeta; size and hash of every other file; a digest of all
-//     weights.safetensors        parameters, fp32, Hugging Face names
+//     weights.safetensors        parameters in the type they are kept in, Hugging Face names
 //     consensus.safetensors      state that all replicas agree on, 1-D, in the type it is kept in
 //     worker-0000.safetensors    local state of each worker, likewise
 //     worker-0000.payload        what the worker has sent and nobody has applied yet, if anything

@@ -41,6 +41,7 @@ struct TrainSection final : SectionOf<TrainSection> {
   std::string launcher = "threads";  // threads | mpi
   std::string device = "cpu";        // cpu | cuda | auto | torch_cpu
   std::string precision = "fp32";    // fp32 | bf16 | auto (bf16 where the device multiplies it)
+  WeightFormat weights = WeightFormat::kF32;
   UpdateTime update = UpdateTime::kStep;
   std::string init;  // start from this checkpoint or Hugging Face folder; empty: random
   void describe(Fields& fields) override;

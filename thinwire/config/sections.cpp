@@ -88,7 +88,10 @@ void TrainSection::describe(Fields& fields) {
                 "torch_cpu runs the code of cuda on the CPU.");
   fields.choice("precision", precision, {"fp32", "bf16", "auto"},
                 "Number format of the matrix products; auto means bf16 where the device has "
-                "instructions for it. Weights and optimizer state are fp32 in any case.");
+                "instructions for it.");
+  fields.choice("weights", weights,
+                "Number format in which weights are kept between steps. bf16 needs no fp32 copy: "
+                "updated weights are rounded stochastically.");
   fields.choice("launcher", launcher, {"threads", "mpi"},
                 "What runs the workers: threads of this process, or the ranks of an MPI job, with "
                 "one or several workers on each rank (mpirun -n RANKS thinwire train RECIPE).");

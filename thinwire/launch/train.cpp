@@ -241,7 +241,7 @@ Beginning find_beginning(const std::string& checkpoint, const tensor::Layout& la
                          const data::Vocabulary& vocabulary,
                          const checkpoint::RunSources& sources) {
   Beginning from;
-  from.initial = std::make_shared<tensor::Arena>(layout);
+  from.initial = std::make_shared<tensor::Arena>(layout, sources.recipe.train.weights);
   if (checkpoint.empty()) {
     train::set_initial_parameters(sources.recipe, &vocabulary, *from.initial);
     from.run_id = checkpoint::new_run_id(sources, checkpoint::kNumericsVersion);
@@ -343,7 +343,7 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
   if (recording && ranks != nullptr) between = ranks->leader_sink(recording->sink);
   CorePermits cores(std::max(available_cores(), static_cast<int>(recipe.train.threads)));
   ThreadPool threads(1);
-  const uint64_t first_digest = train::values_digest(from.initial->all(), threads);
+  const uint64_t first_digest = train::bytes_digest(std::as_const(*from.initial).bytes(), threads);
   train::InitialParameters shared_initial(std::move(from.initial), workers_here);
   const train::RunContext context{recipe,
                                   layout,

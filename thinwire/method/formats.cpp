@@ -1,13 +1,19 @@
 #include "thinwire/method/formats.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "thinwire/base/error.h"
 #include "thinwire/method/architectures.h"
+#include "thinwire/method/method.h"
 #include "thinwire/method/model_spec.h"
 #include "thinwire/method/optimizers.h"
+#include "thinwire/method/registry.h"
 
 namespace thinwire::method {
 namespace {
@@ -29,9 +35,38 @@ bool keeps_means(const config::Recipe& recipe) {
   });
 }
 
+std::string methods_that_keep_bf16() {
+  std::vector<std::string_view> names;
+  for (const Method* method : all_methods()) {
+    if (method->keeps_bf16_weights) names.push_back(method->name);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+void check_weights(const config::Recipe& recipe) {
+  const config::TrainSection& train = recipe.train;
+  if (train.weights == WeightFormat::kF32) return;
+  if (train.precision != "bf16") {
+    throw UsageError(
+        fmt::format("[train] weights = \"bf16\" needs precision = \"bf16\", got \"{}\": matrix "
+                    "products take the weights as they are kept",
+                    train.precision));
+  }
+  if (train.device != "cpu") {
+    throw UsageError(
+        fmt::format("[train] weights = \"bf16\" needs device = \"cpu\", got \"{}\"", train.device));
+  }
+  if (find_method(recipe.sync.method).keeps_bf16_weights) return;
+  throw UsageError(fmt::format(
+      "[train] weights = \"bf16\" needs a method that changes weights only through the optimizer "
+      "({}), got sync.method = \"{}\"",
+      methods_that_keep_bf16(), recipe.sync.method));
+}
+
 }  // namespace
 
 void check_formats(const config::Recipe& recipe) {
+  check_weights(recipe);
   const config::OptimSection& optim = recipe.optim;
   if (optim.state == StateFormat::kF32 || keeps_means(recipe)) return;
   throw UsageError(

@@ -40,7 +40,8 @@ StepMemory step_memory(const config::Recipe& recipe, std::span<const TensorSpec>
   const PassMemory passes =
       find_architecture(recipe.model.architecture).memory(ModelSpec(recipe), pass);
   const auto arena = static_cast<double>(arena_elements(tensors));
-  return {.weights = arena * (kFloat + (bf16 ? kBf16 : 0)),
+  const bool stored_bf16 = train.weights == WeightFormat::kBf16;
+  return {.weights = arena * (stored_bf16 ? kBf16 : kFloat + (bf16 ? kBf16 : 0)),
           .gradients = gradient_bytes(recipe, tensors, passes),
           .consensus = state.consensus,
           .local = state.local,

@@ -13,7 +13,7 @@
 namespace thinwire::method {
 
 struct StepMemory {
-  double weights = 0;         // fp32, plus their bf16 copy
+  double weights = 0;         // with the bf16 copy that products in bf16 need of fp32 ones
   double gradients = 0;       // fp32: all, or with train.update = layer those held at once
   double consensus = 0;       // optimizer and method state, equal on all replicas
   double local = 0;           // the member's own state

@@ -66,7 +66,11 @@ template <typename T>
 CpuOps<T>::CpuOps(const ModelParts& parts)
     : CpuOps(parts.params, parts.threads, &parts.threads, parts.max_rows * parts.sequence,
              parts.sequence) {
-  if constexpr (!kIsFloat<T>) copy_ = std::make_unique<Copy>(parts.params, threads_);
+  if constexpr (!kIsFloat<T>) {
+    if (params_.format() == WeightFormat::kF32) {
+      copy_ = std::make_unique<Copy>(parts.params, threads_);
+    }
+  }
   head_ = std::make_unique<tensor::LinearCrossEntropy<T>>(parts.model.hidden, parts.model.vocab,
                                                           max_tokens_, threads_);
   dnorm_ = tensor::AlignedBuffer<float>(threads_.size() * parts.model.hidden);
@@ -86,8 +90,16 @@ const T* CpuOps<T>::weights() const {
   if constexpr (kIsFloat<T>) {
     return parameters();
   } else {
-    return copy_->data();
+    return copy_ ? copy_->data() : params_.bf16();
   }
+}
+
+template <typename T>
+const float* CpuOps<T>::norm_weight(int64_t offset, int64_t width) {
+  if (params_.format() == WeightFormat::kF32) return parameters() + offset;
+  norm_weight_.resize(static_cast<size_t>(width));
+  params_.read(offset, norm_weight_);
+  return norm_weight_.data();
 }
 
 template <typename T>
@@ -172,11 +184,10 @@ void CpuOps<T>::over_heads(const tensor::AttentionShape& shape, const Body& body
 template <typename T>
 void CpuOps<T>::embed(int64_t table, Slot x) {
   const int64_t c = width(x);
-  const float* const from = parameters() + table;
   float* const to = floats(x);
   over_tokens([&](int64_t first, int64_t count) {
     for (int64_t i = first; i < first + count; ++i) {
-      std::copy_n(from + inputs_[i] * c, c, to + i * c);
+      params_.read(table + inputs_[i] * c, {to + i * c, static_cast<size_t>(c)});
     }
   });
 }
@@ -186,11 +197,12 @@ void CpuOps<T>::add_norm(Slot x, Slot branch, int64_t weight, const NormSlots& s
   const int64_t c = width(out);
   const float* const from = floats(x);
   const T* const delta = branch == kNoSlot ? nullptr : operands(branch);
+  const float* const scale = norm_weight(weight, c);
   over_tokens([&](int64_t first, int64_t count) {
-    tensor::kernels<T>().add_rmsnorm(
-        count, c, from + first * c, delta == nullptr ? nullptr : delta + first * c,
-        parameters() + weight, norm_eps_, floats(saved.x_NC) + first * c,
-        floats(saved.rstd_N) + first, operands(out) + first * c);
+    tensor::kernels<T>().add_rmsnorm(count, c, from + first * c,
+                                     delta == nullptr ? nullptr : delta + first * c, scale,
+                                     norm_eps_, floats(saved.x_NC) + first * c,
+                                     floats(saved.rstd_N) + first, operands(out) + first * c);
   });
 }
 
@@ -232,11 +244,12 @@ void CpuOps<T>::norm_backward(const NormSlots& saved, int64_t weight, Slot dout,
   const tensor::GradientRange range = {weight, c};
   {
     const TimedScope timed(times_.between);
+    const float* const scale = norm_weight(weight, c);
     std::fill_n(dnorm_.data(), threads_.size() * c, 0.0f);
     threads_.for_ranges(tokens_, 1, [&](int64_t begin, int64_t end, int thread) {
       tensor::kernels<T>().rmsnorm_backward(
-          end - begin, c, floats(saved.x_NC) + begin * c, floats(saved.rstd_N) + begin,
-          parameters() + weight, operands(dout) + begin * c, floats(dx) + begin * c,
+          end - begin, c, floats(saved.x_NC) + begin * c, floats(saved.rstd_N) + begin, scale,
+          operands(dout) + begin * c, floats(dx) + begin * c,
           kIsFloat<T> ? nullptr : operands(dx_rounded) + begin * c, dnorm_.data() + thread * c,
           operands(out) + begin * c);
     });

@@ -63,7 +63,9 @@ class CpuOps : public Ops {
   float* floats(Slot slot) { return static_cast<float*>(slots_[slot].data()); }
   T* operands(Slot slot) { return static_cast<T*>(slots_[slot].data()); }
   int64_t width(Slot slot) const { return slots_[slot].width; }
+  // The parameters of an fp32 arena.
   const float* parameters() const { return params_.all().data(); }
+  // The parameters in the type of operands.
   const T* weights() const;
 
   ThreadPool& threads_;
@@ -88,6 +90,9 @@ class CpuOps : public Ops {
   template <typename Body>
   void over_heads(const tensor::AttentionShape& shape, const Body& body);
 
+  // A norm's weight in fp32, valid until the next call.
+  const float* norm_weight(int64_t offset, int64_t width);
+
   // Opens the gradient of a range that is summed piece by piece; zeroed if it was not there before.
   float* open_sum(const tensor::GradientRange& range);
 
@@ -100,6 +105,7 @@ class CpuOps : public Ops {
   std::unique_ptr<Copy> copy_;
   std::unique_ptr<tensor::LinearCrossEntropy<T>> head_;
   tensor::AlignedBuffer<float> dnorm_;  // a norm weight's gradient for each thread
+  std::vector<float> norm_weight_;      // where parameters are kept in bf16
   const int32_t* inputs_ = nullptr;     // of the current batch
   const Batch* batch_ = nullptr;
   tensor::GradientSink* sink_ = nullptr;

@@ -83,7 +83,7 @@ void adamw_update(const method::OptimizerOptions& options, bool decays, const Te
                   const StateValues& m, const StateValues& v, const OptimizerStep& step,
                   ThreadPool& threads) {
   const Rule rule = rule_of(options, decays, step);
-  change_pieces(tensor, threads, [&](float* params, int64_t at, int64_t count) {
+  change_pieces(options, step, tensor, threads, [&](float* params, int64_t at, int64_t count) {
     StatePart m_part(m, at, count), v_part(v, at, count);
     update(params, m_part.values(), v_part.values(), tensor.gradient.data() + at, count, rule);
     m_part.keep(step.number);

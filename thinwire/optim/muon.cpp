@@ -70,7 +70,7 @@ class Muon final : public Optimizer {
     const double rate = step.learning_rate * ratio;
     const double scale = kScale * std::sqrt(static_cast<double>(std::max(rows, columns)));
     const auto shrink = static_cast<float>(1 - rate * options().weight_decay);
-    change_pieces(tensor, threads, [&](float* params, int64_t at, int64_t count) {
+    change_pieces(options(), step, tensor, threads, [&](float* params, int64_t at, int64_t count) {
       move(params, direction.data() + at, count, shrink, static_cast<float>(rate * scale));
     });
   }

@@ -36,6 +36,11 @@ THINWIRE_CLONES double sum_of_squares(const float* values, int64_t count) {
 }  // namespace
 
 TensorUpdate tensor_update(tensor::Arena& params, size_t tensor, std::span<const float> gradient) {
+  if (params.format() == WeightFormat::kBf16) {
+    const auto count = static_cast<size_t>(params.layout().specs()[tensor].count());
+    const std::span stored(params.bf16() + params.layout().offset(tensor), count);
+    return {.tensor = tensor, .params = {}, .gradient = gradient, .stored = stored};
+  }
   Bf16* const rounded = params.rounded();
   return {tensor, params.tensor(tensor), gradient,
           rounded == nullptr ? nullptr : rounded + params.layout().offset(tensor)};
@@ -60,8 +65,17 @@ void over_pieces(int64_t size, ThreadPool& threads,
   });
 }
 
-void change_pieces(const TensorUpdate& tensor, ThreadPool& threads,
+void change_pieces(const method::OptimizerOptions& options, const OptimizerStep& step,
+                   const TensorUpdate& tensor, ThreadPool& threads,
                    const std::function<void(float* params, int64_t begin, int64_t count)>& change) {
+  if (!tensor.stored.empty()) {
+    const StateValues weights(tensor.stored, {options.seed, 0, tensor.tensor});
+    return over_pieces(weights.size(), threads, [&](int64_t at, int64_t count) {
+      StatePart part(weights, at, count);
+      change(part.values(), at, count);
+      part.keep(step.number);
+    });
+  }
   const auto size = static_cast<int64_t>(tensor.params.size());
   over_pieces(size, threads, [&](int64_t at, int64_t count) {
     float* const params = tensor.params.data() + at;

@@ -89,15 +89,14 @@ void set_initial_parameters(const config::Recipe& recipe, const data::Vocabulary
   }
   const convert::LoadedModel loaded = convert::load_model(recipe.train.init);
   check_vocabulary(recipe, loaded, vocabulary);
-  if (loaded.params->all().size() != params.all().size()) {
+  if (loaded.params->layout().total() != params.layout().total()) {
     throw Error(fmt::format("[train] init: the model in {} has changed", recipe.train.init));
   }
-  std::copy(loaded.params->all().begin(), loaded.params->all().end(), params.all().begin());
+  params.assign(*loaded.params);
 }
 
 void InitialParameters::copy_to(tensor::Arena& params) {
-  const std::span<const float> values = values_->all();
-  std::copy(values.begin(), values.end(), params.all().begin());
+  params.assign(*values_);
   if (left_.fetch_sub(1) == 1) values_.reset();
 }
 

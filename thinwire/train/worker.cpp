@@ -33,6 +33,11 @@ bool is_due(int64_t completed, int64_t every, int64_t steps) {
   return completed == steps || (every > 0 && completed % every == 0);
 }
 
+NamedValues view(const tensor::Arena& weights) {
+  if (weights.format() == WeightFormat::kF32) return {"", weights.all()};
+  return {"", DType::kBf16, weights.bytes()};
+}
+
 // Eight-bit codes are finite.
 bool all_finite(const NamedValues& state, ThreadPool& threads) {
   if (state.dtype == DType::kF32) return std::isfinite(optim::global_norm(state.values, threads));
@@ -55,7 +60,7 @@ Worker::Worker(const RunContext& context, transport::Communicator& communicator)
       max_rows_(rows_a_pass(recipe_.train)),
       threads_(static_cast<int>(recipe_.train.threads)),
       permits_(&context.cores, threads_.size()),
-      params_(context.layout),
+      params_(context.layout, recipe_.train.weights),
       gradients_(recipe_.train.update, context.layout),
       model_(model::make_model({method::ModelSpec(recipe_),
                                 model::parse_precision(recipe_.train.precision), context.layout,
@@ -197,7 +202,7 @@ bool Worker::train_step(int64_t step, const data::Batch& batch, double data_s) {
   part.gradient_norm = report->gradient_norm;
   part.exchange_s = report->exchange_seconds;
   part.synchronised = report->synchronised;
-  if (part.synchronised) part.digest = values_digest(std::as_const(shared()).all(), threads_);
+  if (part.synchronised) part.digest = bytes_digest(std::as_const(shared()).bytes(), threads_);
   // If synchronisations are rare, digesting everything that replicas agree on costs little.
   if (part.synchronised && strategy_->shared() != nullptr) part.state_digest = consensus_digest();
   part.update_s = updating.seconds() + report->backward_update_seconds -
@@ -315,10 +320,8 @@ void Worker::require_finite_state(int64_t completed) {
                     "schedule.warmup; earlier checkpoints are kept",
                     completed, name, communicator_.rank()));
   };
-  require("a parameter", {"", std::as_const(params_).all()});
-  if (strategy_->shared() != nullptr) {
-    require("a shared weight", {"", std::as_const(shared()).all()});
-  }
+  require("a parameter", view(params_));
+  if (strategy_->shared() != nullptr) require("a shared weight", view(shared()));
   for (const StateTensor& part : all_state()) require(part.name, part.view());
 }
 
