@@ -207,6 +207,34 @@ TEST_F(Checkpoint, CommitWithoutAWorkersStateIsAnError) {
   EXPECT_THAT(error_of([&] { writer.commit(three, 1); }), HasSubstr("worker-0002.safetensors"));
 }
 
+TEST_F(Checkpoint, KeepsStateInItsType) {
+  const Bytes codes = {1, 2, 3, 255, 0}, halves = {0x80, 0x3f, 0, 0xc0};
+  {
+    CheckpointWriter writer(dir_, 3);
+    writer.write_weights(params_);
+    writer.write_consensus(std::vector<NamedValues>{
+        {"codes", DType::kU8, codes}, {"m", moments_}, {"halves", DType::kBf16, halves}});
+    for (const int worker : {0, 1}) writer.write_worker(worker, {});
+    writer.commit(meta(3), 2);
+  }
+  const CheckpointReader reader(dir_ / checkpoint_name(3));
+  Bytes read_codes(5), read_halves(4);
+  std::vector<float> m(3);
+  const auto read = [&](const char* name, DType dtype, Bytes& to) {
+    reader.read_consensus(StateTensor(name, dtype, to, Agreement::kConsensus));
+  };
+  read("codes", DType::kU8, read_codes);
+  read("halves", DType::kBf16, read_halves);
+  reader.read_consensus("m", m);
+  EXPECT_EQ(read_codes, codes);
+  EXPECT_EQ(read_halves, halves);
+  EXPECT_EQ(m, moments_);
+  EXPECT_THAT(error_of([&] { read("codes", DType::kBf16, read_halves); }),
+              HasSubstr("tensor codes has dtype U8, BF16 expected"));
+  EXPECT_THAT(error_of([&] { read("codes", DType::kU8, read_halves); }),
+              HasSubstr("tensor codes has 5 values, 4 expected"));
+}
+
 TEST_F(Checkpoint, MissingFolderFileOrStateIsNamed) {
   EXPECT_EQ(newest_checkpoint(dir_ / "absent"), std::nullopt);
   EXPECT_THAT(open_error(dir_ / "absent"), HasSubstr("is not a checkpoint"));

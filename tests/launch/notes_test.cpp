@@ -30,7 +30,12 @@ train::StepPart part() {
 }
 
 CheckpointNote checkpoint() {
-  return {7, 1, 4, {{"adamw.m", {1, 2.5f}}, {"adamw.v", {}}}, {{"payload", {1, 2, 3}}}};
+  return {7,
+          1,
+          4,
+          {{"adamw.m", {1, 2.5f}}, {"adamw.v", {}}},
+          {{"payload", {1, 2, 3}}},
+          {{"muon.momentum", DType::kU8, {4, 5, 6}}, {"b", DType::kBf16, {7, 8}}}};
 }
 
 // One of each kind.
@@ -90,6 +95,7 @@ TEST(Notes, FieldsArriveInTheirPlaces) {
   EXPECT_EQ(state.members, 4);
   EXPECT_EQ(state.local, checkpoint().local);
   EXPECT_EQ(state.in_flight, checkpoint().in_flight);
+  EXPECT_EQ(state.stored, checkpoint().stored);
 }
 
 // docs/formats.md.
@@ -103,13 +109,14 @@ TEST(Notes, BytesAreAsDocumented) {
   EXPECT_EQ(encode_note(CompleteNote()), (Bytes{4}));
   EXPECT_EQ(encode_note(StopAtNote{258}), (Bytes{8, 2, 1, 0, 0, 0, 0, 0, 0}));
   EXPECT_EQ(encode_note(StepNote{1, 2, part()}).size(), 1 + 8 + 4 + 15 * 8 + 1u);
-  const CheckpointNote small = {1, 2, 4, {{"m", {1.0f}}}, {{"p", {9}}}};
+  const CheckpointNote small = {1, 2, 4, {{"m", {1.0f}}}, {{"p", {9}}}, {{"c", DType::kU8, {7}}}};
   EXPECT_EQ(encode_note(small),
             (Bytes{3, 1, 0, 0, 0, 0, 0, 0, 0,   2, 0,    0,    0,  //
                    4, 0, 0, 0, 0, 0, 0, 0,                         //
                    1, 0, 0, 0, 1, 0, 0, 0, 'm',                    //
                    1, 0, 0, 0, 0, 0, 0, 0, 0,   0, 0x80, 0x3f,     //
-                   1, 0, 0, 0, 1, 0, 0, 0, 'p', 1, 0,    0,    0, 0, 0, 0, 0, 9}));
+                   1, 0, 0, 0, 1, 0, 0, 0, 'p', 1, 0,    0,    0, 0, 0, 0, 0, 9, 1,
+                   0, 0, 0, 4, 1, 0, 0, 0, 'c', 1, 0,    0,    0, 0, 0, 0, 0, 7}));
 }
 
 TEST(Notes, CutOrLengthenedTheyAreRefused) {
@@ -137,6 +144,9 @@ TEST(Notes, DamageIsRefusedAndNamed) {
   bytes[21 + 3] = 0x7f;  // entries of the first list
   EXPECT_THAT(refusal(bytes), testing::HasSubstr("a list is cut off"));
   CheckpointNote elsewhere = checkpoint();
+  elsewhere.stored[0].dtype = DType::kI64;
+  EXPECT_THAT(refusal(encode_note(elsewhere)), testing::HasSubstr("a type that none"));
+  elsewhere = checkpoint();
   elsewhere.in_flight[0].first = "/../../x";
   EXPECT_THAT(refusal(encode_note(elsewhere)), testing::HasSubstr("letters, digits"));
 }

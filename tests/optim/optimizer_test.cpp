@@ -1,13 +1,16 @@
 #include "thinwire/optim/optimizer.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "thinwire/base/error.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/method/method.h"
 #include "thinwire/method/optimizers.h"
@@ -38,12 +41,34 @@ TEST(Optimizers, HaveFactsAndArithmeticOfTheSameNames) {
   EXPECT_EQ(arithmetic, facts);
 }
 
-// Properties of every optimizer in the table.
-class EveryOptimizer : public testing::TestWithParam<const method::OptimizerSpec*> {
- protected:
-  method::OptimizerOptions options() const {
-    return options_of({"optim.method=" + std::string(GetParam()->name)});
+struct Case {
+  const method::OptimizerSpec* optimizer;
+  StateFormat state;
+  std::vector<std::string> overrides() const {
+    return {fmt::format("optim.method={}", optimizer->name),
+            fmt::format("optim.state={}", name_of(state))};
   }
+};
+
+// Every optimizer in the table, in every format in which it keeps state.
+std::vector<Case> every_case() {
+  std::vector<Case> cases;
+  for (const method::OptimizerSpec* optimizer : method::all_optimizers()) {
+    for (const StateFormat state : {StateFormat::kF32, StateFormat::kBf16, StateFormat::k8Bit}) {
+      const Case one = {optimizer, state};
+      try {
+        options_of(one.overrides());
+        cases.push_back(one);
+      } catch (const UsageError&) {  // the optimizer has no state that could be kept so
+      }
+    }
+  }
+  return cases;
+}
+
+class EveryOptimizer : public testing::TestWithParam<Case> {
+ protected:
+  method::OptimizerOptions options() const { return options_of(GetParam().overrides()); }
 
   // A matrix of the blocks with more rows than columns and one the other way round, and the rest.
   static std::vector<TensorSpec> model() {
@@ -57,17 +82,17 @@ class EveryOptimizer : public testing::TestWithParam<const method::OptimizerSpec
   const tensor::Layout layout_{model()};
 };
 
-INSTANTIATE_TEST_SUITE_P(Table, EveryOptimizer,
-                         testing::ValuesIn(method::all_optimizers().begin(),
-                                           method::all_optimizers().end()),
-                         [](const auto& spec) { return std::string(spec.param->name); });
+INSTANTIATE_TEST_SUITE_P(Table, EveryOptimizer, testing::ValuesIn(every_case()),
+                         [](const auto& one) {
+                           return fmt::format("{}_{}", one.param.optimizer->name,
+                                              name_of(one.param.state));
+                         });
 
 TEST_P(EveryOptimizer, HoldsTheStateThatItsFactsPredict) {
   const auto optimizer = make_optimizer(options(), layout_);
   size_t held = 0;
-  for (const OptimizerState& part : optimizer->state()) held += part.values.size_bytes();
-  const config::Recipe recipe =
-      method::load_recipe({}, std::vector{"optim.method=" + std::string(GetParam()->name)});
+  for (const OptimizerState& part : optimizer->state()) held += part.bytes.size();
+  const config::Recipe recipe = method::load_recipe({}, GetParam().overrides());
   EXPECT_EQ(static_cast<double>(held), method::optimizer_bytes(recipe, layout_.specs()));
 }
 
@@ -96,6 +121,38 @@ TEST_P(EveryOptimizer, SameBitsInAnyOrderOfTensorsAndWithAnyNumberOfThreads) {
     EXPECT_EQ(std::memcmp(results[0].all().data(), other.all().data(), other.all().size_bytes()),
               0);
   }
+}
+
+TEST_P(EveryOptimizer, KeepsWeightsInBf16WithTheSameBitsInAnyOrder) {
+  std::vector<tensor::Arena> results;
+  for (const int count : {1, 3}) {
+    ThreadPool threads(count);
+    tensor::Arena initial(layout_), params(layout_, WeightFormat::kBf16), grads(layout_);
+    fill(initial, 1);
+    params.assign(initial);
+    const auto optimizer = make_optimizer(options(), layout_);
+    for (uint64_t step = 0; step < 5; ++step) {
+      fill(grads, 10 + step);
+      for (size_t i = 0; i < layout_.size(); ++i) {
+        const size_t tensor = count == 1 ? i : layout_.size() - 1 - i;
+        optimizer->update(tensor_update(params, tensor, grads.tensor(tensor)), {step, 0.01f, 0.7f},
+                          threads);
+      }
+    }
+    // Near those of fp32 weights, which 5 steps of 0.01 have moved.
+    const auto exact = make_optimizer(options(), layout_);
+    for (uint64_t step = 0; step < 5; ++step) {
+      fill(grads, 10 + step);
+      exact->step(initial, grads, {step, 0.01f, 0.7f}, threads);
+    }
+    std::vector<float> values(static_cast<size_t>(layout_.total()));
+    params.read(0, values);
+    for (size_t i = 0; i < values.size(); ++i) {
+      ASSERT_NEAR(values[i], initial.all()[i], 0.04 + std::fabs(values[i]) / 64) << i;
+    }
+    results.push_back(std::move(params));
+  }
+  EXPECT_TRUE(std::ranges::equal(results[0].bytes(), results[1].bytes()));
 }
 
 TEST_P(EveryOptimizer, RoundsTheParametersIntoACopyThatGoesOutOfDateWithTheNextWriting) {

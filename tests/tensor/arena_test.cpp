@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "thinwire/base/error.h"
 
 namespace thinwire::tensor {
@@ -50,6 +53,32 @@ TEST(Arena, TensorsAreTheirPartOfTheWhole) {
   EXPECT_EQ(arena.tensor(0).size(), 15u);
   EXPECT_EQ(arena.view(0).shape, (Shape{3, 5}));
   EXPECT_EQ(arena.view(2).data, arena.tensor(2).data());
+}
+
+TEST(Arena, OfBf16HoldsWhatItIsFilledWithRoundedToNearest) {
+  const Layout layout = three_tensors();
+  Arena exact(layout), arena(layout, WeightFormat::kBf16);
+  EXPECT_EQ(arena.bytes().size(), 128u);
+  EXPECT_THAT(arena.bytes(), Each(0));
+  for (Arena* to : {&exact, &arena}) {
+    to->fill_tensor(1, [](std::span<float> values) { std::ranges::fill(values, 1.001f); });
+  }
+  EXPECT_EQ(exact.bytes().size(), 256u);
+  EXPECT_EQ(exact.all()[16], 1.001f);
+  std::vector<float> values(18);
+  arena.read(15, values);
+  EXPECT_EQ(values[0], 0);
+  EXPECT_EQ(values[1], 1);
+  EXPECT_EQ(values[16], 1);
+  EXPECT_EQ(values[17], 0);
+
+  Arena copy(layout, WeightFormat::kBf16), wide(layout);
+  copy.assign(exact);
+  EXPECT_TRUE(std::ranges::equal(copy.bytes(), arena.bytes()));
+  wide.assign(copy);
+  EXPECT_EQ(wide.all()[31], 1);
+  copy.assign(arena);
+  EXPECT_TRUE(std::ranges::equal(copy.bytes(), arena.bytes()));
 }
 
 }  // namespace

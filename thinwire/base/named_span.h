@@ -1,4 +1,4 @@
-// A named view of values stored elsewhere: state is passed in this form from its owner to the code
+// Named views of values stored elsewhere: state is passed in this form from its owner to the code
 // that saves, restores or compares it.
 #pragma once
 
@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "thinwire/base/agreement.h"
+#include "thinwire/base/bytes.h"
+#include "thinwire/base/tensor_view.h"
 
 namespace thinwire {
 
@@ -17,14 +19,35 @@ struct NamedSpan {
   std::span<T> values;
 };
 
-using NamedValues = NamedSpan<const float>;
 using NamedBytes = NamedSpan<const uint8_t>;
 
-// A writable piece of a method's state.
+// State in the type in which it is kept. `values` is empty unless that is fp32.
+struct NamedValues : NamedSpan<const float> {
+  NamedValues(std::string called, std::span<const float> where)
+      : NamedSpan{std::move(called), where}, bytes(as_bytes(where)) {}
+  NamedValues(std::string called, DType type, std::span<const uint8_t> memory)
+      : NamedSpan{std::move(called), {}}, dtype(type), bytes(memory) {}
+
+  DType dtype = DType::kF32;
+  std::span<const uint8_t> bytes;
+};
+
+// A writable piece of a method's state, likewise. Zero bytes are zeros in every type.
 struct StateTensor : NamedSpan<float> {
   StateTensor(std::string called, std::span<float> where, Agreement who = Agreement::kConsensus)
-      : NamedSpan{std::move(called), where}, agreement(who) {}
+      : NamedSpan{std::move(called), where},
+        agreement(who),
+        bytes(reinterpret_cast<uint8_t*>(where.data()), where.size_bytes()) {}
+  StateTensor(std::string called, DType type, std::span<uint8_t> memory, Agreement who)
+      : NamedSpan{std::move(called), {}}, agreement(who), dtype(type), bytes(memory) {}
+
+  NamedValues view() const {
+    return dtype == DType::kF32 ? NamedValues(name, values) : NamedValues(name, dtype, bytes);
+  }
+
   Agreement agreement;
+  DType dtype = DType::kF32;
+  std::span<uint8_t> bytes;
 };
 
 }  // namespace thinwire

@@ -73,8 +73,12 @@ std::vector<TimedPart> timed_parts(const config::Recipe& recipe, model::Precisio
                                                  static_cast<double>(recipe.model.vocab);
   // The norm reads the gradient; the optimizer reads it again, reads and writes parameters and
   // state, and in bf16 writes the copy.
-  const double update =
-      (half ? 18 : 16) * p + 2 * method::optimizer_bytes(recipe, method::tensors_of(recipe));
+  const bool stored_bf16 = recipe.train.weights == WeightFormat::kBf16;
+  const double update = (stored_bf16 ? 12
+                         : half      ? 18
+                                     : 16) *
+                            p +
+                        2 * method::optimizer_bytes(recipe, method::tensors_of(recipe));
   const double products = times.all - times.attention - times.between - times.head;
   return {{"block products", products, n * work.products, 0},
           {"attention", times.attention, n * work.attention, 0},

@@ -199,17 +199,19 @@ void CheckpointWriter::note(const std::string& name, CheckpointFile file) {
 }
 
 void CheckpointWriter::write_weights(const tensor::Arena& params, const TensorProgress& progress) {
+  const DType dtype = params.format() == WeightFormat::kF32 ? DType::kF32 : DType::kBf16;
   note(kWeightsFile,
-       checkpoint::write_weights(staged_.partial() / kWeightsFile, params, DType::kF32, progress));
+       checkpoint::write_weights(staged_.partial() / kWeightsFile, params, dtype, progress));
 }
 
 void CheckpointWriter::write_state(const std::string& name, std::span<const NamedValues> state) {
   std::vector<tensor::SafetensorsEntry> entries;
   for (const NamedValues& item : state) {
-    entries.push_back({item.name, {static_cast<int64_t>(item.values.size())}});
+    const auto count = static_cast<int64_t>(item.bytes.size()) / dtype_bytes(item.dtype);
+    entries.push_back({item.name, {count}, item.dtype});
   }
   tensor::SafetensorsWriter file(staged_.partial() / name, entries, DType::kF32, {});
-  for (const NamedValues& item : state) file.write(item.values);
+  for (const NamedValues& item : state) file.write_bytes(item.dtype, item.bytes);
   file.commit();
   note(name, {file.size(), file.hash()});
 }
@@ -328,12 +330,12 @@ std::vector<std::string> CheckpointReader::worker_names(int worker) const {
   return found == tensors_.end() ? std::vector<std::string>() : found->second.names();
 }
 
-void CheckpointReader::read_consensus(std::string_view name, std::span<float> out) const {
-  tensors(kConsensusFile).read_f32(name, out);
+void CheckpointReader::read_consensus(const StateTensor& out) const {
+  tensors(kConsensusFile).read_bytes(out.name, out.dtype, out.bytes);
 }
 
-void CheckpointReader::read_worker(int worker, std::string_view name, std::span<float> out) const {
-  tensors(worker_file(worker)).read_f32(name, out);
+void CheckpointReader::read_worker(int worker, const StateTensor& out) const {
+  tensors(worker_file(worker)).read_bytes(out.name, out.dtype, out.bytes);
 }
 
 Bytes CheckpointReader::read_worker_bytes(int worker, std::string_view name) const {

@@ -3,9 +3,9 @@
 //
 //   checkpoints/step-00001000/
 //     checkpoint.json            CheckpointMeta; size and hash of every other file; a digest of all
-//     weights.safetensors        parameters, fp32, Hugging Face names
-//     consensus.safetensors      state that all replicas agree on, fp32, 1-D
-//     worker-0000.safetensors    local state of each worker, fp32, 1-D
+//     weights.safetensors        parameters in the type they are kept in, Hugging Face names
+//     consensus.safetensors      state that all replicas agree on, 1-D, in the type it is kept in
+//     worker-0000.safetensors    local state of each worker, likewise
 //     worker-0000.payload        what the worker has sent and nobody has applied yet, if anything
 //     recipe.toml                the resolved recipe
 //     vocabulary.model | .json   the vocabulary's file
@@ -114,9 +114,15 @@ class CheckpointReader {
   // Names in the order in which they were written; none if no such file was written.
   std::vector<std::string> consensus_names() const;
   std::vector<std::string> worker_names(int worker) const;
-  // Throw Error when there is no such state or its size differs.
-  void read_consensus(std::string_view name, std::span<float> out) const;
-  void read_worker(int worker, std::string_view name, std::span<float> out) const;
+  // Fill the state of this name. Throw Error if there is none, or if its type or size differs.
+  void read_consensus(const StateTensor& out) const;
+  void read_worker(int worker, const StateTensor& out) const;
+  void read_consensus(std::string_view name, std::span<float> out) const {
+    read_consensus(StateTensor(std::string(name), out));
+  }
+  void read_worker(int worker, std::string_view name, std::span<float> out) const {
+    read_worker(worker, StateTensor(std::string(name), out));
+  }
   // Empty when no such bytes were written.
   Bytes read_worker_bytes(int worker, std::string_view name) const;
 

@@ -24,6 +24,18 @@ std::string list_names(std::string_view heading, const std::vector<std::string>&
   return text;
 }
 
+void write_tensor(const tensor::Arena& params, size_t index, tensor::SafetensorsWriter& file) {
+  if (params.format() == WeightFormat::kF32) return file.write(params.tensor(index));
+  constexpr int64_t kPiece = 65'536;
+  std::vector<float> values;
+  const int64_t count = params.layout().specs()[index].count();
+  for (int64_t at = 0; at < count; at += kPiece) {
+    values.resize(static_cast<size_t>(std::min(kPiece, count - at)));
+    params.read(params.layout().offset(index) + at, values);
+    file.write(values);
+  }
+}
+
 }  // namespace
 
 TensorFiles tensors_of(const tensor::SafetensorsReader& file) {
@@ -65,7 +77,9 @@ void read_weights(const TensorFiles& files, tensor::Arena& params, const TensorP
   const auto specs = params.layout().specs();
   for (size_t i = 0; i < specs.size(); ++i) {
     if (progress) progress(i, specs.size());
-    files.at(specs[i].name)->read_f32(specs[i].name, params.tensor(i));
+    params.fill_tensor(i, [&](std::span<float> values) {
+      files.at(specs[i].name)->read_f32(specs[i].name, values);
+    });
   }
   if (progress) progress(specs.size(), specs.size());
 }
@@ -79,7 +93,7 @@ FileStamp write_weights(const fs::path& path, const tensor::Arena& params, DType
   tensor::SafetensorsWriter file(path, entries, dtype, {{"format", "pt"}});
   for (size_t i = 0; i < specs.size(); ++i) {
     if (progress) progress(i, specs.size());
-    file.write(params.tensor(i));
+    write_tensor(params, i, file);
   }
   if (progress) progress(specs.size(), specs.size());
   file.commit();

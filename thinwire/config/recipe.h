@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "thinwire/base/number_format.h"
 #include "thinwire/config/adapter_section.h"
 #include "thinwire/config/data_section.h"
 #include "thinwire/config/fields.h"
@@ -41,6 +42,7 @@ struct TrainSection final : SectionOf<TrainSection> {
   std::string launcher = "threads";  // threads | mpi
   std::string device = "cpu";        // cpu | cuda | auto | torch_cpu
   std::string precision = "fp32";    // fp32 | bf16 | auto (bf16 where the device multiplies it)
+  WeightFormat weights = WeightFormat::kF32;
   UpdateTime update = UpdateTime::kStep;
   std::string init;  // start from this checkpoint or Hugging Face folder; empty: random
   void describe(Fields& fields) override;
@@ -52,6 +54,7 @@ struct OptimSection final : SectionOf<OptimSection> {
   double weight_decay = 0.1;
   double clip = 1.0;  // largest gradient norm; 0: no clipping
   ClipBy clip_by = ClipBy::kStep;
+  StateFormat state = StateFormat::kF32;
   void describe(Fields& fields) override;
 };
 

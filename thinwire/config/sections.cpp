@@ -107,7 +107,10 @@ void TrainSection::describe(Fields& fields) {
                 "torch_cpu runs the code of cuda on the CPU.");
   fields.choice("precision", precision, {"fp32", "bf16", "auto"},
                 "Number format of the matrix products; auto means bf16 where the device has "
-                "instructions for it. Weights and optimizer state are fp32 in any case.");
+                "instructions for it.");
+  fields.choice("weights", weights,
+                "Number format in which weights are kept between steps. bf16 needs no fp32 copy: "
+                "updated weights are rounded stochastically.");
   fields.choice("launcher", launcher, {"threads", "mpi"},
                 "What runs the workers: threads of this process, or the ranks of an MPI job, with "
                 "one or several workers on each rank (mpirun -n RANKS thinwire train RECIPE).");
@@ -133,6 +136,10 @@ void OptimSection::describe(Fields& fields) {
   fields.choice("clip_by", clip_by,
                 "The norm that clip limits: that of the step's whole gradient, that of the step "
                 "before, by which this one is scaled, or each tensor's own.");
+  fields.choice("state", state,
+                "Number format in which running means of gradients and of their squares are kept "
+                "between steps; 8bit is floating-point numbers of 8 bits in blocks that share an "
+                "exponent. Below fp32 they are rounded stochastically.");
 }
 
 void ScheduleSection::describe(Fields& fields) {

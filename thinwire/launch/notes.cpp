@@ -77,6 +77,12 @@ class NoteReader {
     values.resize(count);
     if (count > 0) std::memcpy(values.data(), bytes.data(), bytes.size());
   }
+  // A type of state other than fp32.
+  DType stored_type() {
+    const auto type = static_cast<DType>(reader_.get<uint8_t>());
+    if (type != DType::kBf16 && type != DType::kU8) refuse("state of a type that none is kept in");
+    return type;
+  }
   // The number of items to follow, each of at least `bytes`.
   size_t count(size_t bytes) {
     const auto items = reader_.get<uint32_t>();
@@ -163,13 +169,29 @@ bool is_plain(const std::string& name) {
 }
 
 template <typename T>
+void read_item(NoteReader& reader, std::pair<std::string, std::vector<T>>& item) {
+  reader(item.first);
+  if (!is_plain(item.first))
+    reader.refuse("a name of state holds something other than letters, digits, _, - and .");
+  reader.list(item.second);
+}
+
+template <typename T>
 void read_items(NoteReader& reader, std::vector<std::pair<std::string, std::vector<T>>>& items) {
   items.resize(reader.count(4 + 8));
-  for (auto& [name, values] : items) {
-    reader(name);
-    if (!is_plain(name))
-      reader.refuse("a name of state holds something other than letters, digits, _, - and .");
-    reader.list(values);
+  for (auto& item : items) read_item(reader, item);
+}
+
+void read_stored(NoteReader& reader, std::vector<StoredState>& items) {
+  items.resize(reader.count(4 + 1 + 8));
+  for (StoredState& item : items) {
+    item.dtype = reader.stored_type();
+    std::vector<std::pair<std::string, Bytes>> one(1);
+    read_item(reader, one.front());
+    item.name = std::move(one.front().first);
+    item.bytes = std::move(one.front().second);
+    if (item.bytes.size() % static_cast<size_t>(dtype_bytes(item.dtype)) != 0)
+      reader.refuse("state of 16-bit values has an odd number of bytes");
   }
 }
 
@@ -183,6 +205,7 @@ Result<Note> read(std::span<const uint8_t> bytes) {
     reader(note.members);
     read_items(reader, note.local);
     read_items(reader, note.in_flight);
+    read_stored(reader, note.stored);
   } else {
     fields(note, reader);
   }
@@ -204,6 +227,9 @@ checkpoint::WorkerState CheckpointNote::state() const {
   checkpoint::WorkerState state;
   state.members = members;
   for (const auto& [name, values] : local) state.local.push_back({name, values});
+  for (const StoredState& part : stored) {
+    state.local.emplace_back(part.name, part.dtype, part.bytes);
+  }
   for (const auto& [name, bytes] : in_flight) state.in_flight.push_back({name, bytes});
   return state;
 }
@@ -214,8 +240,11 @@ Bytes encode_checkpoint_note(int64_t step, int worker, const checkpoint::WorkerS
   write(step);
   write(worker);
   write(state.members);
-  ByteWriter(bytes).put(static_cast<uint32_t>(state.local.size()));
+  const auto is_fp32 = [](const NamedValues& part) { return part.dtype == DType::kF32; };
+  const auto fp32 = std::ranges::count_if(state.local, is_fp32);
+  ByteWriter(bytes).put(static_cast<uint32_t>(fp32));
   for (const NamedValues& part : state.local) {
+    if (!is_fp32(part)) continue;
     write(part.name);
     write.list(part.values);
   }
@@ -223,6 +252,13 @@ Bytes encode_checkpoint_note(int64_t step, int worker, const checkpoint::WorkerS
   for (const NamedBytes& part : state.in_flight) {
     write(part.name);
     write.list(part.values);
+  }
+  ByteWriter(bytes).put(static_cast<uint32_t>(std::ssize(state.local) - fp32));
+  for (const NamedValues& part : state.local) {
+    if (is_fp32(part)) continue;
+    ByteWriter(bytes).put(part.dtype);
+    write(part.name);
+    write.list(part.bytes);
   }
   return bytes;
 }

@@ -37,12 +37,21 @@ struct EvaluationNote {
   std::string name;
   train::EvalPart part;
 };
+// State in the type in which it is kept (NamedValues).
+struct StoredState {
+  std::string name;
+  DType dtype = DType::kU8;
+  Bytes bytes;
+  bool operator==(const StoredState&) const = default;
+};
 struct CheckpointNote {
   int64_t step = 0;
   int worker = 0;
   int64_t members = 0;  // as in WorkerState
   std::vector<std::pair<std::string, std::vector<float>>> local;
   std::vector<std::pair<std::string, Bytes>> in_flight;
+  // Local state of other types than fp32, which `local` holds.
+  std::vector<StoredState> stored = {};
 
   // Views of the tensors and payloads, valid as long as the note.
   checkpoint::WorkerState state() const;

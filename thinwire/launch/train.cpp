@@ -265,7 +265,8 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
   if (recording && ranks != nullptr) between = ranks->leader_sink(recording->sink);
   CorePermits cores(std::max(available_cores(), static_cast<int>(recipe.train.threads)));
   ThreadPool threads(1);
-  const uint64_t first_digest = train::values_digest(from.weights.trained->all(), threads);
+  const uint64_t first_digest =
+      train::bytes_digest(std::as_const(*from.weights.trained).bytes(), threads);
   train::InitialParameters shared_initial(std::move(from.weights.trained), workers_here);
   const train::RunContext context{recipe,
                                   layout,

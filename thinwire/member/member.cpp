@@ -207,6 +207,14 @@ void check_hosted(const config::Recipe& recipe) {
            "the sum of a layer is needed before that of the next one is sent, and a round closes "
            "with all of them");
   }
+  if (recipe.train.weights != WeightFormat::kF32) {
+    refuse("[train] weights", "\"fp32\"", fmt::format("\"{}\"", name_of(recipe.train.weights)),
+           "snapshots hold fp32");
+  }
+  if (recipe.optim.state != StateFormat::kF32) {
+    refuse("[optim] state", "\"fp32\"", fmt::format("\"{}\"", name_of(recipe.optim.state)),
+           "snapshots hold fp32");
+  }
   if (recipe.adapter.kind != "none") {
     refuse("[adapter] kind", "\"none\"", fmt::format("\"{}\"", recipe.adapter.kind),
            "members receive the tensors that are trained, and not yet those that are frozen");

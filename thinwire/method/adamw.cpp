@@ -8,7 +8,8 @@ std::unique_ptr<config::Section> options() { return std::make_unique<AdamwOption
 void check(const config::Recipe&) {}
 
 std::vector<StatePiece> state(const OptimizerOptions&, const TensorSpec& tensor) {
-  return {{"adamw.m", tensor.shape}, {"adamw.v", tensor.shape}};
+  return {{"adamw.m", tensor.shape, StateKind::kMean},
+          {"adamw.v", tensor.shape, StateKind::kSquares}};
 }
 
 }  // namespace

@@ -67,6 +67,7 @@ const Method kAllReduce = {
     .state = state,
     .operations = operations,
     .streams = true,
+    .keeps_bf16_weights = true,
 };
 
 }  // namespace thinwire::method

@@ -16,8 +16,8 @@ std::vector<StatePiece> state(const OptimizerOptions& options, const TensorSpec&
   const LowRankShape shape =
       low_rank_shape(options.section<ApolloOptions>("apollo").low_rank, tensor);
   if (shape.rank == 0) return kAdamw.state(options, tensor);
-  return {{"apollo.m", shape.core()},
-          {"apollo.v", shape.core()},
+  return {{"apollo.m", shape.core(), StateKind::kMean},
+          {"apollo.v", shape.core(), StateKind::kSquares},
           {"apollo.projection", shape.projects_rows() ? shape.left_basis() : shape.right_basis()},
           {"apollo.norm", {1}}};
 }

@@ -16,8 +16,8 @@ void check(const config::Recipe& recipe) {
 std::vector<StatePiece> state(const OptimizerOptions& options, const TensorSpec& tensor) {
   const LowRankShape shape = low_rank_shape(options.section<FiraOptions>("fira").low_rank, tensor);
   if (shape.rank == 0) return kAdamw.state(options, tensor);
-  return {{"fira.m", shape.core()},
-          {"fira.v", shape.core()},
+  return {{"fira.m", shape.core(), StateKind::kMean},
+          {"fira.v", shape.core(), StateKind::kSquares},
           {"fira.basis", shape.projects_rows() ? shape.left_basis() : shape.right_basis()},
           {"fira.norm", {1}}};
 }

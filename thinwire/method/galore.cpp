@@ -17,8 +17,8 @@ std::vector<StatePiece> state(const OptimizerOptions& options, const TensorSpec&
   const LowRankShape shape =
       low_rank_shape(options.section<GaloreOptions>("galore").low_rank, tensor);
   if (shape.rank == 0) return kAdamw.state(options, tensor);
-  return {{"galore.m", shape.core()},
-          {"galore.v", shape.core()},
+  return {{"galore.m", shape.core(), StateKind::kMean},
+          {"galore.v", shape.core(), StateKind::kSquares},
           {"galore.basis", shape.projects_rows() ? shape.left_basis() : shape.right_basis()}};
 }
 

@@ -81,7 +81,10 @@ std::string without_optimizer(const config::Recipe& recipe) {
 
 void add_optimizers(const config::Recipe& recipe, std::vector<Rule>& rules) {
   const std::string none = without_optimizer(recipe);
-  if (!none.empty()) rules.push_back({"optim.method", none});
+  if (!none.empty()) {
+    rules.push_back({"optim.method", none});
+    rules.push_back({"optim.state", none});
+  }
   const OptimizerSpec* chosen = &find_optimizer(recipe.optim.method);
   for (const OptimizerSpec* optimizer : all_optimizers()) {
     if (!none.empty()) {

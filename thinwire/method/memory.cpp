@@ -67,7 +67,8 @@ StepMemory step_memory(const config::Recipe& recipe, std::span<const TensorSpec>
   if (is_adapted(recipe.adapter)) passes.streamed_gradients = streamed_bytes(tensors);
   const auto tokens = static_cast<double>(pass.rows * pass.sequence);
   const auto arena = static_cast<double>(arena_elements(tensors));
-  return {.weights = arena * (kFloat + (bf16 ? kBf16 : 0)),
+  const bool stored_bf16 = train.weights == WeightFormat::kBf16;
+  return {.weights = arena * (stored_bf16 ? kBf16 : kFloat + (bf16 ? kBf16 : 0)),
           .frozen = static_cast<double>(frozen_elements(recipe)) * (kFloat + (bf16 ? kBf16 : 0)),
           .gradients = gradient_bytes(recipe, tensors, passes),
           .consensus = state.consensus,

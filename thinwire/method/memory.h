@@ -13,12 +13,12 @@
 namespace thinwire::method {
 
 struct StepMemory {
-  double weights = 0;         // of trained tensors: fp32, plus their bf16 copy
-  double frozen = 0;          // with an adapter: of the other tensors, likewise
-  double gradients = 0;       // fp32: all, or with train.update = layer those held at once
-  double consensus = 0;       // optimizer and method state, equal on all replicas
-  double local = 0;           // the member's own state
-  double activations = 0;     // what forward keeps for backward, and both passes' buffers
+  double weights = 0;      // of trained tensors, and the bf16 copy that bf16 products need of fp32
+  double frozen = 0;       // with an adapter: of the other tensors: fp32, and likewise
+  double gradients = 0;    // fp32: all, or with train.update = layer those held at once
+  double consensus = 0;    // optimizer and method state, equal on all replicas
+  double local = 0;        // the member's own state
+  double activations = 0;  // what forward keeps for backward, and both passes' buffers
   double cross_entropy = 0;   // one chunk of logits
   double thread_buffers = 0;  // of attention and the matrix products, over all threads
   double program = 0;         // the program itself; step_memory() leaves it at 0

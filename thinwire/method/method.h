@@ -68,6 +68,8 @@ struct Method {
   // Whether it takes gradients one after another during the backward pass, with train.update =
   // layer. Where workers train apart, the method inside their clusters decides.
   bool streams = false;
+  // Whether it changes weights only through the optimizer, which can keep them in bf16.
+  bool keeps_bf16_weights = false;
 };
 
 // A round's traffic, averaged over its training steps.

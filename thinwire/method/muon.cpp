@@ -11,7 +11,7 @@ void check(const config::Recipe&) {}
 
 std::vector<StatePiece> state(const OptimizerOptions& options, const TensorSpec& tensor) {
   if (!tensor.is_hidden_matrix()) return kAdamw.state(options, tensor);
-  return {{"muon.momentum", tensor.shape}};
+  return {{"muon.momentum", tensor.shape, StateKind::kMean}};
 }
 
 }  // namespace

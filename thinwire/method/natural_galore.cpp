@@ -20,8 +20,8 @@ std::vector<StatePiece> state(const OptimizerOptions& options, const TensorSpec&
   if (shape.rank == 0) return kAdamw.state(options, tensor);
   const Shape core = shape.core();
   const int64_t history = natural.history;
-  std::vector<StatePiece> pieces = {{"natural_galore.m", core},
-                                    {"natural_galore.v", core},
+  std::vector<StatePiece> pieces = {{"natural_galore.m", core, StateKind::kMean},
+                                    {"natural_galore.v", core, StateKind::kSquares},
                                     {"natural_galore.history", {history, core[0], core[1]}},
                                     {"natural_galore.products", {2, history, history}}};
   if (shape.projects_rows()) pieces.push_back({"natural_galore.left", shape.left_basis()});

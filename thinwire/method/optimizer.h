@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "thinwire/base/agreement.h"
+#include "thinwire/base/number_format.h"
 #include "thinwire/base/tensor_view.h"
 #include "thinwire/config/fields.h"
 
@@ -28,6 +29,7 @@ struct OptimizerOptions {
   double weight_decay = 0;
   bool tied = false;  // the model's head is its embedding
   uint64_t seed = 0;  // of the run
+  StateFormat state = StateFormat::kF32;
   std::map<std::string_view, std::shared_ptr<const config::Section>>
       sections;  // of all optimizers, by name
 
@@ -37,15 +39,26 @@ struct OptimizerOptions {
   }
 };
 
+// What a piece of state is, which says whether it may be kept in fewer bits than fp32.
+enum class StateKind : uint8_t {
+  kExact,    // always fp32: bases, histories, norms
+  kMean,     // a running mean of gradients
+  kSquares,  // a running mean of squares, by whose root is divided
+};
+
 // A piece of the state that an optimizer keeps for one parameter tensor. All pieces with the same
 // name, over all tensors, are one tensor of a checkpoint.
 struct StatePiece {
   std::string_view name;  // "adamw.m"; never changes, because checkpoints hold it
   Shape shape;
-  DType dtype = DType::kF32;
+  StateKind kind = StateKind::kExact;
   // If all replicas are fed the same gradients; otherwise all state is local.
   Agreement agreement = Agreement::kConsensus;
 };
+
+constexpr StateFormat format_of(StateFormat state, const StatePiece& piece) {
+  return piece.kind == StateKind::kExact ? StateFormat::kF32 : state;
+}
 
 // What the sections of optimizers have in common.
 template <typename Derived>

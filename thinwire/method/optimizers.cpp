@@ -55,6 +55,7 @@ OptimizerOptions optimizer_options(const config::Recipe& recipe) {
   options.weight_decay = recipe.optim.weight_decay;
   options.tied = recipe.model.tied;
   options.seed = static_cast<uint64_t>(recipe.run.seed);
+  options.state = recipe.optim.state;
   for (const OptimizerSpec* optimizer : kOptimizers) {
     options.sections[optimizer->name] =
         recipe.section<config::Section>(std::string(optimizer->name)).clone();

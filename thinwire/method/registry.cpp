@@ -13,6 +13,7 @@
 #include "thinwire/method/architectures.h"
 #include "thinwire/method/diloco.h"
 #include "thinwire/method/distro.h"
+#include "thinwire/method/formats.h"
 #include "thinwire/method/optimizers.h"
 #include "thinwire/method/relora.h"
 #include "thinwire/method/sparseloco.h"
@@ -140,6 +141,7 @@ void check_choices(const config::Recipe& recipe) {
   find_method(recipe.sync.method).check(recipe);
   find_optimizer(recipe.optim.method).check(recipe);
   check_updates(recipe);
+  check_formats(recipe);
   check_adapter(recipe);
 }
 

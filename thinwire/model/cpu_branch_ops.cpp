@@ -31,12 +31,13 @@ void CpuOps<T>::add_branch_backward(Slot sum, Slot dout, Slot dx, Slot dx_rounde
 template <typename T>
 void CpuOps<T>::add_bias(const Bias& bias, Slot y) {
   const int64_t w = width(y);
-  over_tokens([&](int64_t first, int64_t count) {
-    for (const Bias::Part& part : bias.parts()) {
-      tensor::kernels<T>().add_bias(count, part.range.count, parameter(part.range.offset),
+  for (const Bias::Part& part : bias.parts()) {
+    const float* const values = vector(part.range.offset, part.range.count);
+    over_tokens([&](int64_t first, int64_t count) {
+      tensor::kernels<T>().add_bias(count, part.range.count, values,
                                     operands(y) + first * w + part.column, w);
-    }
-  });
+    });
+  }
 }
 
 template <typename T>
@@ -70,9 +71,10 @@ tensor::NormGroups CpuOps<T>::groups(const NormColumns& norm, Slot x, const RawS
 
 template <typename T>
 void CpuOps<T>::norm_columns(const NormColumns& norm, Slot x, const RawSlots& saved) {
+  const float* const scales = vector(norm.weight, norm.width);
   over_tokens([&](int64_t first, int64_t count) {
     tensor::kernels<T>().norm_groups(
-        groups(norm, x, saved, count), parameter(norm.weight), norm_eps_,
+        groups(norm, x, saved, count), scales, norm_eps_,
         operands(x) + first * width(x) + norm.column,
         operands(saved.x_NW) + first * width(saved.x_NW) + norm.column,
         floats(saved.rstd_NG) + first * width(saved.rstd_NG) + norm.statistic);
@@ -83,10 +85,11 @@ template <typename T>
 void CpuOps<T>::norm_columns_backward(const NormColumns& norm, const RawSlots& saved, Slot dout,
                                       Slot dx) {
   const int64_t w = width(dx), raw = width(saved.x_NW), statistics = width(saved.rstd_NG);
+  const float* const scales = vector(norm.weight, norm.width);
   sum_norm_gradient({norm.weight, norm.width}, [&](int64_t first, int64_t count, float* dweight) {
     tensor::kernels<T>().norm_groups_backward(
         groups(norm, dx, saved, count), operands(saved.x_NW) + first * raw + norm.column,
-        floats(saved.rstd_NG) + first * statistics + norm.statistic, parameter(norm.weight),
+        floats(saved.rstd_NG) + first * statistics + norm.statistic, scales,
         operands(dout) + first * w + norm.column, operands(dx) + first * w + norm.column, dweight);
   });
 }

@@ -72,7 +72,9 @@ CpuOps<T>::CpuOps(const ModelParts& parts)
     : CpuOps(parts.params, parts.frozen, parts.threads, &parts.threads,
              parts.max_rows * parts.sequence, parts.sequence) {
   if constexpr (!kIsFloat<T>) {
-    copy_ = std::make_unique<Copy>(parts.params, &parts.params, threads_);
+    if (params_.format() == WeightFormat::kF32) {
+      copy_ = std::make_unique<Copy>(parts.params, &parts.params, threads_);
+    }
     if (frozen_ != nullptr) frozen_copy_ = std::make_unique<Copy>(*frozen_, nullptr, threads_);
   }
   if (method::is_adapted(parts.adapter)) {
@@ -99,8 +101,8 @@ void CpuOps<T>::refresh_frozen() {
 
 template <typename T>
 const float* CpuOps<T>::parameter(int64_t offset) const {
-  const float* const frozen = frozen_ == nullptr ? nullptr : frozen_->all().data();
-  return Weights<float>{params_.all().data(), frozen}.at(offset);
+  const auto [arena, first] = storage_of(offset);
+  return arena.all().data() + first;
 }
 
 template <typename T>
@@ -108,8 +110,24 @@ Weights<T> CpuOps<T>::weights() const {
   if constexpr (kIsFloat<T>) {
     return {params_.all().data(), frozen_ == nullptr ? nullptr : frozen_->all().data()};
   } else {
-    return {copy_->data(), frozen_copy_ == nullptr ? nullptr : frozen_copy_->data()};
+    return {copy_ ? copy_->data() : params_.bf16(),
+            frozen_copy_ == nullptr ? nullptr : frozen_copy_->data()};
   }
+}
+
+template <typename T>
+std::pair<const tensor::Arena&, int64_t> CpuOps<T>::storage_of(int64_t offset) const {
+  if (is_trained(offset)) return {params_, offset};
+  return {*frozen_, offset - tensor::kFrozenOffset};
+}
+
+template <typename T>
+const float* CpuOps<T>::vector(int64_t offset, int64_t count) {
+  const auto [arena, first] = storage_of(offset);
+  if (arena.format() == WeightFormat::kF32) return arena.all().data() + first;
+  vector_.resize(static_cast<size_t>(count));
+  arena.read(first, vector_);
+  return vector_.data();
 }
 
 template <typename T>
@@ -200,11 +218,11 @@ void CpuOps<T>::over_heads(const tensor::AttentionShape& shape, const Body& body
 template <typename T>
 void CpuOps<T>::embed(int64_t table, Slot x) {
   const int64_t c = width(x);
-  const float* const from = parameter(table);
+  const auto [arena, first_value] = storage_of(table);
   float* const to = floats(x);
   over_tokens([&](int64_t first, int64_t count) {
     for (int64_t i = first; i < first + count; ++i) {
-      std::copy_n(from + inputs_[i] * c, c, to + i * c);
+      arena.read(first_value + inputs_[i] * c, {to + i * c, static_cast<size_t>(c)});
     }
   });
 }
@@ -214,7 +232,7 @@ void CpuOps<T>::add_norm(Slot x, Slot branch, int64_t weight, const NormSlots& s
   const int64_t c = width(out);
   const float* const from = floats(x);
   const T* const delta = branch == kNoSlot ? nullptr : operands(branch);
-  const float* const scales = parameter(weight);
+  const float* const scales = vector(weight, c);
   over_tokens([&](int64_t first, int64_t count) {
     tensor::kernels<T>().add_rmsnorm(count, c, from + first * c,
                                      delta == nullptr ? nullptr : delta + first * c, scales,
@@ -260,7 +278,7 @@ template <typename T>
 void CpuOps<T>::norm_backward(const NormSlots& saved, int64_t weight, Slot dout, Slot dx,
                               Slot dx_rounded, Slot out) {
   const int64_t c = width(dx);
-  const float* const scales = parameter(weight);
+  const float* const scales = vector(weight, c);
   sum_norm_gradient({weight, c}, [&](int64_t first, int64_t count, float* dweight) {
     tensor::kernels<T>().rmsnorm_backward(count, c, floats(saved.x_NC) + first * c,
                                           floats(saved.rstd_N) + first, scales,

@@ -79,8 +79,9 @@ class CpuOps : public Ops {
   float* floats(Slot slot) { return static_cast<float*>(slots_[slot].data()); }
   T* operands(Slot slot) { return static_cast<T*>(slots_[slot].data()); }
   int64_t width(Slot slot) const { return slots_[slot].width; }
-  // A parameter in fp32, and all parameters as operands.
+  // A parameter of an fp32 arena.
   const float* parameter(int64_t offset) const;
+  // All parameters in the type of operands.
   Weights<T> weights() const;
 
   ThreadPool& threads_;
@@ -114,6 +115,11 @@ class CpuOps : public Ops {
   template <typename Body>
   void sum_norm_gradient(const tensor::GradientRange& range, const Body& body);
 
+  // The arena of a parameter, and where in it the parameter is.
+  std::pair<const tensor::Arena&, int64_t> storage_of(int64_t offset) const;
+  // A norm's weight or a bias in fp32, valid until the next call.
+  const float* vector(int64_t offset, int64_t count);
+
   // Opens the gradient of a range that is summed piece by piece; zeroed if it was not there before.
   float* open_sum(const tensor::GradientRange& range);
 
@@ -128,6 +134,7 @@ class CpuOps : public Ops {
   std::unique_ptr<AdapterProducts<T>> adapters_;  // null if there are none
   std::unique_ptr<tensor::LinearCrossEntropy<T>> head_;
   tensor::AlignedBuffer<float> dnorm_;  // a norm weight's gradient for each thread
+  std::vector<float> vector_;           // where parameters are kept in bf16
   const int32_t* inputs_ = nullptr;     // of the current batch
   const Batch* batch_ = nullptr;
   tensor::GradientSink* sink_ = nullptr;

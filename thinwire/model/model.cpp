@@ -49,16 +49,14 @@ void init_parameters(tensor::Arena& params, const method::ModelSpec& model, uint
   const method::Architecture& architecture = method::find_architecture(model.architecture);
   for (size_t i = 0; i < params.layout().size(); ++i) {
     const TensorSpec& spec = params.layout().specs()[i];
-    const std::span<float> values = params.tensor(i);
     const method::InitialValues initial = architecture.initial(model, spec);
-    if (initial.deviation == 0) {
-      std::fill(values.begin(), values.end(), static_cast<float>(initial.mean));
-      continue;
-    }
-    Rng rng(derive_seed(seed, spec.name), 0);
-    for (float& value : values) {
-      value = static_cast<float>(initial.mean + initial.deviation * rng.normal());
-    }
+    params.fill_tensor(i, [&](std::span<float> values) {
+      Rng rng(derive_seed(seed, spec.name), 0);
+      for (float& value : values) {
+        const double deviation = initial.deviation == 0 ? 0 : initial.deviation * rng.normal();
+        value = static_cast<float>(initial.mean + deviation);
+      }
+    });
   }
 }
 

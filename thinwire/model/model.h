@@ -62,7 +62,7 @@ struct ModelParts {
   const method::ModelSpec& model;  // complete, vocab too
   Precision precision;
   const tensor::Layout& layout;  // of what method::adapted_tensors says is trained
-  tensor::Arena& params;
+  tensor::Arena& params;         // bf16 only with Precision::kBf16 and without a placement
   ThreadPool& threads;
   int64_t max_rows;          // a call takes at most this many rows ...
   int64_t sequence;          // ... of at most this many tokens

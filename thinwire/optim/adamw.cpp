@@ -9,8 +9,6 @@
 namespace thinwire::optim {
 namespace {
 
-constexpr int64_t kGrain = 1024;
-
 struct Rule {
   float beta1, keep1;  // keep = 1 - beta
   float beta2, keep2;
@@ -82,23 +80,27 @@ class AdamW final : public Optimizer {
 }  // namespace
 
 void adamw_update(const method::OptimizerOptions& options, bool decays, const TensorUpdate& tensor,
-                  std::span<float> m, std::span<float> v, const OptimizerStep& step,
+                  const StateValues& m, const StateValues& v, const OptimizerStep& step,
                   ThreadPool& threads) {
   const Rule rule = rule_of(options, decays, step);
-  change_pieces(tensor, threads, [&](int64_t at, int64_t count) {
-    update(tensor.params.data() + at, m.data() + at, v.data() + at, tensor.gradient.data() + at,
-           count, rule);
+  change_pieces(options, step, tensor, threads, [&](float* params, int64_t at, int64_t count) {
+    StatePart m_part(m, at, count), v_part(v, at, count);
+    update(params, m_part.values(), v_part.values(), tensor.gradient.data() + at, count, rule);
+    m_part.keep(step.number);
+    v_part.keep(step.number);
   });
 }
 
 void adamw_direction(const method::OptimizerOptions& options, const OptimizerStep& step,
-                     std::span<float> values, std::span<float> m, std::span<float> v,
+                     std::span<float> values, const StateValues& m, const StateValues& v,
                      ThreadPool& threads) {
   const Rule rule = rule_of(options, false, {step.number, 1});
-  threads.for_ranges(
-      static_cast<int64_t>(values.size()), kGrain, [&](int64_t begin, int64_t end, int) {
-        direct(values.data() + begin, m.data() + begin, v.data() + begin, end - begin, rule);
-      });
+  over_pieces(static_cast<int64_t>(values.size()), threads, [&](int64_t at, int64_t count) {
+    StatePart m_part(m, at, count), v_part(v, at, count);
+    direct(values.data() + at, m_part.values(), v_part.values(), count, rule);
+    m_part.keep(step.number);
+    v_part.keep(step.number);
+  });
 }
 
 std::unique_ptr<Optimizer> make_adamw(const method::OptimizerOptions& options,

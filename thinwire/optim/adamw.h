@@ -18,14 +18,14 @@ std::unique_ptr<Optimizer> make_adamw(const method::OptimizerOptions& options,
 // The update of one tensor, for optimizers that leave some tensors to AdamW. m and v are as long as
 // the tensor.
 void adamw_update(const method::OptimizerOptions& options, bool decays, const TensorUpdate& tensor,
-                  std::span<float> m, std::span<float> v, const OptimizerStep& step,
+                  const StateValues& m, const StateValues& v, const OptimizerStep& step,
                   ThreadPool& threads);
 
 // The direction of such a step, for optimizers that take it in coordinates of their own: `values`,
 // a gradient already scaled, goes into m and v and becomes m / (1 - beta1^t) / (sqrt(v) / sqrt(1 -
 // beta2^t) + eps). All three are equally long.
 void adamw_direction(const method::OptimizerOptions& options, const OptimizerStep& step,
-                     std::span<float> values, std::span<float> m, std::span<float> v,
+                     std::span<float> values, const StateValues& m, const StateValues& v,
                      ThreadPool& threads);
 
 }  // namespace thinwire::optim

@@ -59,10 +59,20 @@ Bases LowRankOptimizer::refresh(const TensorUpdate& tensor, const LowRankShape& 
 }
 
 void LowRankOptimizer::rotate_moments(const LowRankShape& shape, const Bases& before,
-                                      const Bases& now, std::span<float> m, std::span<float> v,
-                                      ThreadPool& threads) {
-  subspace_.rotate(shape, before, now, false, m, threads);
-  subspace_.rotate(shape, before, now, true, v, threads);
+                                      const Bases& now, const StateValues& m, const StateValues& v,
+                                      const OptimizerStep& step, ThreadPool& threads) {
+  rotate_moment(shape, before, now, false, m, step, threads);
+  rotate_moment(shape, before, now, true, v, step, threads);
+}
+
+void LowRankOptimizer::rotate_moment(const LowRankShape& shape, const Bases& before,
+                                     const Bases& now, bool squared, const StateValues& moment,
+                                     const OptimizerStep& step, ThreadPool& threads) {
+  if (moment.is_exact()) return subspace_.rotate(shape, before, now, squared, moment, threads);
+  std::vector<float> values = moment.read_all(threads);
+  subspace_.rotate(shape, before, now, squared, values, threads);
+  // Random bits other than those of the step's update.
+  moment.keep_all(values, ~step.number, threads);
 }
 
 Bases LowRankOptimizer::project_one_side(const TensorUpdate& tensor, const LowRankShape& shape,
@@ -72,7 +82,8 @@ Bases LowRankOptimizer::project_one_side(const TensorUpdate& tensor, const LowRa
   const Bases bases = shape.projects_rows() ? Bases{basis, {}} : Bases{{}, basis};
   const Bases before = refresh(tensor, shape, bases, step, threads);
   if (moments == method::Moments::kRotate && before.present()) {
-    rotate_moments(shape, before, bases, piece(tensor.tensor, 0), piece(tensor.tensor, 1), threads);
+    rotate_moments(shape, before, bases, piece(tensor.tensor, 0), piece(tensor.tensor, 1), step,
+                   threads);
   }
   subspace_.project(shape, bases, tensor.gradient, step.gradient_scale, core(shape), threads);
   return bases;
@@ -87,8 +98,8 @@ void LowRankOptimizer::move(const TensorUpdate& tensor, const OptimizerStep& ste
   const double lr = step.learning_rate;
   const auto shrink = static_cast<float>(1 - lr * options().weight_decay);
   const auto rate = static_cast<float>(lr * scale);
-  change_pieces(tensor, threads, [&](int64_t at, int64_t count) {
-    step_along(tensor.params.data() + at, full_.data() + at, count, shrink, rate);
+  change_pieces(options(), step, tensor, threads, [&](float* params, int64_t at, int64_t count) {
+    step_along(params, full_.data() + at, count, shrink, rate);
   });
 }
 

@@ -30,7 +30,8 @@ class LowRankOptimizer : public Optimizer {
                 const OptimizerStep& step, ThreadPool& threads);
   // Takes both moments from the coordinates of the bases before to those of the bases now.
   void rotate_moments(const method::LowRankShape& shape, const Bases& before, const Bases& now,
-                      std::span<float> m, std::span<float> v, ThreadPool& threads);
+                      const StateValues& m, const StateValues& v, const OptimizerStep& step,
+                      ThreadPool& threads);
   // The first half of a step of one-sided optimizers whose state begins with m, v and the basis:
   // renews the basis if it is due, rotates the moments into it if `moments` says so, and projects
   // the gradient into core(shape). Returns the bases.
@@ -57,6 +58,10 @@ class LowRankOptimizer : public Optimizer {
   Subspace& subspace() { return subspace_; }
 
  private:
+  void rotate_moment(const method::LowRankShape& shape, const Bases& before, const Bases& now,
+                     bool squared, const StateValues& moment, const OptimizerStep& step,
+                     ThreadPool& threads);
+
   std::vector<method::LowRankShape> shapes_;  // by tensor
   method::RefreshPlan plan_;
   Subspace subspace_;

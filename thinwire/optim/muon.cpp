@@ -13,7 +13,6 @@ namespace thinwire::optim {
 namespace {
 
 constexpr double kScale = 0.2;
-constexpr int64_t kGrain = 1024;
 
 // momentum = mu momentum + g; direction = g + mu momentum
 THINWIRE_CLONES void look_ahead(float* __restrict momentum, const float* __restrict gradient,
@@ -57,21 +56,22 @@ class Muon final : public Optimizer {
                      ThreadPool& threads) {
     const int64_t columns = known.shape.back();
     const int64_t rows = known.count() / columns;
-    const std::span<float> direction = std::span(direction_).first(tensor.params.size());
-    float* const momentum = piece(tensor.tensor, 0).data();
+    const std::span<float> direction = std::span(direction_).first(tensor.gradient.size());
+    const StateValues momentum = piece(tensor.tensor, 0);
     const auto mu = static_cast<float>(muon_.momentum);
-    threads.for_ranges(known.count(), kGrain, [&](int64_t begin, int64_t end, int) {
-      look_ahead(momentum + begin, tensor.gradient.data() + begin, direction.data() + begin,
-                 end - begin, mu, step.gradient_scale);
+    over_pieces(known.count(), threads, [&](int64_t at, int64_t count) {
+      StatePart part(momentum, at, count);
+      look_ahead(part.values(), tensor.gradient.data() + at, direction.data() + at, count, mu,
+                 step.gradient_scale);
+      part.keep(step.number);
     });
     newton_schulz_.orthogonalise(direction, rows, columns, threads);
     const double ratio = muon_.lr > 0 ? muon_.lr / options().lr : 1;
     const double rate = step.learning_rate * ratio;
     const double scale = kScale * std::sqrt(static_cast<double>(std::max(rows, columns)));
     const auto shrink = static_cast<float>(1 - rate * options().weight_decay);
-    change_pieces(tensor, threads, [&](int64_t at, int64_t count) {
-      move(tensor.params.data() + at, direction.data() + at, count, shrink,
-           static_cast<float>(rate * scale));
+    change_pieces(options(), step, tensor, threads, [&](float* params, int64_t at, int64_t count) {
+      move(params, direction.data() + at, count, shrink, static_cast<float>(rate * scale));
     });
   }
 

@@ -24,8 +24,8 @@ class NaturalGalore final : public LowRankOptimizer {
 
  private:
   // Pieces in the order of the facts' state.
-  std::span<float> m(size_t tensor) { return piece(tensor, 0); }
-  std::span<float> v(size_t tensor) { return piece(tensor, 1); }
+  StateValues m(size_t tensor) { return piece(tensor, 0); }
+  StateValues v(size_t tensor) { return piece(tensor, 1); }
   GradientHistory history(size_t tensor) {
     return {piece(tensor, 2), piece(tensor, 3), natural_.history};
   }
@@ -43,7 +43,7 @@ class NaturalGalore final : public LowRankOptimizer {
     const size_t index = tensor.tensor;
     const Bases held = bases(index, shape);
     const Bases before = refresh(tensor, shape, held, step, threads);
-    if (before.present()) change_coordinates(index, shape, before, held, threads);
+    if (before.present()) change_coordinates(index, shape, before, held, step, threads);
     const std::span<float> gradient = core(shape);
     subspace().project(shape, held, tensor.gradient, step.gradient_scale, gradient, threads);
     GradientHistory past = history(index);
@@ -58,9 +58,9 @@ class NaturalGalore final : public LowRankOptimizer {
 
   // Moments and history, from the bases before to those held now.
   void change_coordinates(size_t index, const LowRankShape& shape, const Bases& before,
-                          const Bases& now, ThreadPool& threads) {
+                          const Bases& now, const OptimizerStep& step, ThreadPool& threads) {
     if (natural_.moments == method::Moments::kRotate) {
-      rotate_moments(shape, before, now, m(index), v(index), threads);
+      rotate_moments(shape, before, now, m(index), v(index), step, threads);
     }
     GradientHistory past = history(index);
     if (natural_.at_refresh == History::kClear) past.clear();

@@ -5,14 +5,10 @@
 #include <cmath>
 
 #include "thinwire/base/simd.h"
-#include "thinwire/tensor/kernels/kernels.h"
+#include "thinwire/tensor/kernels/number_formats.h"
 
 namespace thinwire::optim {
 namespace {
-
-constexpr int64_t kGrain = 1024;
-// Number of elements whose parameters are still in the L1 cache when they are rounded.
-constexpr int64_t kPiece = 2048;
 
 constexpr int64_t kNormBlock = 4096;
 constexpr int kNormLanes = 16;
@@ -40,6 +36,11 @@ THINWIRE_CLONES double sum_of_squares(const float* values, int64_t count) {
 }  // namespace
 
 TensorUpdate tensor_update(tensor::Arena& params, size_t tensor, std::span<const float> gradient) {
+  if (params.format() == WeightFormat::kBf16) {
+    const auto count = static_cast<size_t>(params.layout().specs()[tensor].count());
+    const std::span stored(params.bf16() + params.layout().offset(tensor), count);
+    return {.tensor = tensor, .params = {}, .gradient = gradient, .stored = stored};
+  }
   Bf16* const rounded = params.rounded();
   return {tensor, params.tensor(tensor), gradient,
           rounded == nullptr ? nullptr : rounded + params.layout().offset(tensor)};
@@ -57,16 +58,30 @@ void Optimizer::step(tensor::Arena& params, const tensor::Arena& grads, const Op
   if (params.rounded() != nullptr) params.set_rounded_current();
 }
 
-void change_pieces(const TensorUpdate& tensor, ThreadPool& threads,
-                   const std::function<void(int64_t begin, int64_t count)>& change) {
+void over_pieces(int64_t size, ThreadPool& threads,
+                 const std::function<void(int64_t begin, int64_t count)>& change) {
+  threads.for_ranges(size, kPiece, [&](int64_t begin, int64_t end, int) {
+    for (int64_t at = begin; at < end; at += kPiece) change(at, std::min(kPiece, end - at));
+  });
+}
+
+void change_pieces(const method::OptimizerOptions& options, const OptimizerStep& step,
+                   const TensorUpdate& tensor, ThreadPool& threads,
+                   const std::function<void(float* params, int64_t begin, int64_t count)>& change) {
+  if (!tensor.stored.empty()) {
+    const StateValues weights(tensor.stored, {options.seed, 0, tensor.tensor});
+    return over_pieces(weights.size(), threads, [&](int64_t at, int64_t count) {
+      StatePart part(weights, at, count);
+      change(part.values(), at, count);
+      part.keep(step.number);
+    });
+  }
   const auto size = static_cast<int64_t>(tensor.params.size());
-  threads.for_ranges(size, kGrain, [&](int64_t begin, int64_t end, int) {
-    for (int64_t at = begin; at < end; at += kPiece) {
-      const int64_t count = std::min(kPiece, end - at);
-      change(at, count);
-      if (tensor.rounded == nullptr) continue;
-      tensor::kernels<Bf16>().store_rows(1, count, nullptr, tensor.params.data() + at, count,
-                                         tensor.rounded + at, count);
+  over_pieces(size, threads, [&](int64_t at, int64_t count) {
+    float* const params = tensor.params.data() + at;
+    change(params, at, count);
+    if (tensor.rounded != nullptr) {
+      tensor::round_to_nearest(params, count, tensor.rounded + at);
     }
   });
 }

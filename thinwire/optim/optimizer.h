@@ -33,6 +33,8 @@ struct TensorUpdate {
   std::span<float> params;          // row-major, without the gap after them
   std::span<const float> gradient;  // in the coordinates that OptimizerSpec::gradient says
   Bf16* rounded = nullptr;          // if not null, becomes the new params in bf16
+  // Params that are kept in bf16 alone; `params` is then empty.
+  std::span<Bf16> stored = {};
 };
 
 // With a tensor of the arena, which is rounded on the way where a bf16 copy is kept; whoever has
@@ -63,8 +65,8 @@ class Optimizer {
  protected:
   const method::OptimizerOptions& options() const { return options_; }
   const TensorSpec& spec(size_t tensor) const { return layout_.specs()[tensor]; }
-  // A tensor's state, in the order of OptimizerSpec::state.
-  std::span<float> piece(size_t tensor, size_t index) { return memory_.piece(tensor, index); }
+  // A tensor's state, in the order of OptimizerSpec::state. Pieces of kind kExact are spans.
+  StateValues piece(size_t tensor, size_t index) { return memory_.piece(tensor, index); }
 
  private:
   method::OptimizerOptions options_;
@@ -83,10 +85,16 @@ std::span<const OptimizerEntry> all_optimizers();
 std::unique_ptr<Optimizer> make_optimizer(const method::OptimizerOptions& options,
                                           const tensor::Layout& layout);
 
-// Calls change(begin, count) for pieces of the tensor that fit the L1 cache, on all threads, and
-// rounds a piece's params as soon as they are changed, if they are to be rounded.
-void change_pieces(const TensorUpdate& tensor, ThreadPool& threads,
-                   const std::function<void(int64_t begin, int64_t count)>& change);
+// Calls change(begin, count) for pieces of `size` elements that fit the L1 cache (kPiece), on all
+// threads.
+void over_pieces(int64_t size, ThreadPool& threads,
+                 const std::function<void(int64_t begin, int64_t count)>& change);
+// Calls change(params, begin, count) for such pieces of the tensor, whose params from `begin` on
+// are to be changed, and rounds them as soon as they are, if they are to be rounded: params that
+// are kept in bf16 stochastically, by the run's seed and the step.
+void change_pieces(const method::OptimizerOptions& options, const OptimizerStep& step,
+                   const TensorUpdate& tensor, ThreadPool& threads,
+                   const std::function<void(float* params, int64_t begin, int64_t count)>& change);
 
 // sqrt of the sum of squares, in an order fixed by position alone (not by threads or vector width).
 double global_norm(std::span<const float> values, ThreadPool& threads);

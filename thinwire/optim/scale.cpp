@@ -71,12 +71,12 @@ class Scale final : public Optimizer {
       rate = step.learning_rate * factor / std::max(factor * rate / root, kLeast);
     }
     const auto shrink = static_cast<float>(1 - step.learning_rate * options().weight_decay);
-    change_pieces(tensor, threads, [&](int64_t at, int64_t count) {
-      move(tensor.params.data(), direction.data(), rates, columns, by_row, at, count, shrink);
+    change_pieces(options(), step, tensor, threads, [&](float* params, int64_t at, int64_t count) {
+      move(params, direction.data(), rates, columns, by_row, at, count, shrink);
     });
   }
 
-  // Elements [at, at + count), a row's part after the other.
+  // Elements [at, at + count), a row's part after the other; p begins at the first of them.
   static void move(float* p, const float* direction, const std::vector<float>& rates,
                    int64_t columns, bool by_row, int64_t at, int64_t count, float shrink) {
     const int64_t end = at + count;
@@ -84,10 +84,11 @@ class Scale final : public Optimizer {
       const int64_t row = at / columns;
       const int64_t part = std::min(end, (row + 1) * columns) - at;
       if (by_row) {
-        step_along_all(p + at, direction + at, rates[static_cast<size_t>(row)], part, shrink);
+        step_along_all(p, direction + at, rates[static_cast<size_t>(row)], part, shrink);
       } else {
-        step_along(p + at, direction + at, rates.data() + at % columns, part, shrink);
+        step_along(p, direction + at, rates.data() + at % columns, part, shrink);
       }
+      p += part;
       at += part;
     }
   }

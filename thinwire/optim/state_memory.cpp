@@ -1,49 +1,97 @@
 #include "thinwire/optim/state_memory.h"
 
 #include <algorithm>
-#include <cassert>
-#include <string_view>
-#include <utility>
+#include <array>
+#include <cstring>
+
+#include "thinwire/base/block_sizes.h"
 
 namespace thinwire::optim {
 namespace {
 
-// A group before its memory is allocated.
-struct Plan {
-  std::string_view name;
-  Agreement agreement;
-  std::vector<TensorSpec> specs;
-};
+// Elements of a piece with the gap after it.
+int64_t padded(StateFormat format, int64_t count) {
+  return format == StateFormat::k8Bit ? kStateBlock * state_blocks(count) : padded_elements(count);
+}
+
+tensor::AlignedBuffer<uint8_t> zeros(int64_t bytes) {
+  tensor::AlignedBuffer<uint8_t> buffer(bytes);
+  if (bytes > 0) std::memset(buffer.data(), 0, buffer.bytes());
+  return buffer;
+}
+
+std::span<uint8_t> bytes_of(tensor::AlignedBuffer<uint8_t>& buffer) {
+  return {buffer.data(), buffer.bytes()};
+}
 
 }  // namespace
 
-StateMemory::Group::Group(std::string_view called, Agreement kind, std::vector<TensorSpec> specs)
-    : name(called), agreement(kind), layout(std::move(specs)), values(layout) {}
-
-StateMemory::StateMemory(const method::OptimizerOptions& options, const tensor::Layout& params) {
-  std::vector<Plan> plans;
+StateMemory::StateMemory(const method::OptimizerOptions& options, const tensor::Layout& params)
+    : seed_(options.seed) {
   for (const TensorSpec& spec : params.specs()) {
     std::vector<Place>& places = places_.emplace_back();
     for (const method::StatePiece& piece : options.spec->state(options, spec)) {
-      assert(piece.dtype == DType::kF32);
-      auto plan =
-          std::ranges::find_if(plans, [&](const Plan& one) { return one.name == piece.name; });
-      if (plan == plans.end()) plan = plans.insert(plan, {piece.name, piece.agreement, {}});
-      places.push_back({static_cast<size_t>(plan - plans.begin()), plan->specs.size()});
-      plan->specs.push_back({spec.name, piece.shape, spec.role, spec.layer});
+      auto group = std::ranges::find(groups_, piece.name, &Group::name);
+      if (group == groups_.end()) {
+        const StateFormat format = format_of(options.state, piece);
+        group = groups_.insert(group, {piece.name, piece.agreement, piece.kind, format});
+      }
+      const int64_t count = element_count(piece.shape);
+      places.push_back({static_cast<size_t>(group - groups_.begin()), group->size, count});
+      group->size += padded(group->format, count);
     }
   }
-  for (Plan& plan : plans) groups_.emplace_back(plan.name, plan.agreement, std::move(plan.specs));
+  for (Group& group : groups_) allocate(group);
 }
 
-std::span<float> StateMemory::piece(size_t tensor, size_t index) {
+void StateMemory::allocate(Group& group) const {
+  constexpr std::array<int64_t, 3> kBytes = {4, 2, 1};  // by format
+  group.values = zeros(group.size * kBytes[static_cast<size_t>(group.format)]);
+  if (group.format == StateFormat::k8Bit) group.exponents = zeros(group.size / kStateBlock);
+}
+
+StateValues StateMemory::piece(size_t tensor, size_t index) {
   const Place& place = places_[tensor][index];
-  return groups_[place.group].values.tensor(place.tensor);
+  Group& group = groups_[place.group];
+  const auto size = static_cast<size_t>(place.size);
+  // Weights have kind 0.
+  const StateValues::Randomness randomness = {seed_, index + 1, tensor};
+  switch (group.format) {
+    case StateFormat::kF32:
+      break;
+    case StateFormat::kBf16:
+      return {std::span(reinterpret_cast<Bf16*>(group.values.data()) + place.offset, size),
+              randomness};
+    case StateFormat::k8Bit:
+      return {group.kind == method::StateKind::kSquares ? tensor::BlockCode::kMagnitude
+                                                        : tensor::BlockCode::kSigned,
+              place.size, group.values.data() + place.offset,
+              group.exponents.data() + place.offset / kStateBlock, randomness};
+  }
+  return std::span(reinterpret_cast<float*>(group.values.data()) + place.offset, size);
 }
 
 std::vector<OptimizerState> StateMemory::all() {
   std::vector<OptimizerState> state;
-  for (Group& group : groups_) state.emplace_back(group.name, group.values.all(), group.agreement);
+  for (Group& group : groups_) {
+    const std::string name(group.name);
+    const std::span<uint8_t> bytes = bytes_of(group.values);
+    switch (group.format) {
+      case StateFormat::kF32:
+        state.emplace_back(
+            name, std::span(reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)),
+            group.agreement);
+        break;
+      case StateFormat::kBf16:
+        state.emplace_back(name, DType::kBf16, bytes, group.agreement);
+        break;
+      case StateFormat::k8Bit:
+        state.emplace_back(name, DType::kU8, bytes, group.agreement);
+        state.emplace_back(name + ".exponents", DType::kU8, bytes_of(group.exponents),
+                           group.agreement);
+        break;
+    }
+  }
   return state;
 }
 

@@ -2,6 +2,7 @@
 // used is the memory predicted.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <span>
 #include <string>
@@ -11,36 +12,46 @@
 #include "thinwire/base/agreement.h"
 #include "thinwire/base/named_span.h"
 #include "thinwire/method/optimizer.h"
+#include "thinwire/optim/state_values.h"
+#include "thinwire/tensor/storage/aligned_buffer.h"
 #include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::optim {
 
-// E.g. "adamw.m"; its agreement holds if all replicas are fed the same gradients.
+// E.g. "adamw.m"; its agreement holds if all replicas are fed the same gradients. With 8 bits the
+// codes have this name and the exponents of their blocks "adamw.m.exponents".
 using OptimizerState = StateTensor;
 
-// Initially zero. All pieces with the same name are in one arena, in the order of the parameters.
+// Initially zero. All pieces with the same name are next to each other, in the order of the
+// parameters and in the format that the options say.
 class StateMemory {
  public:
   StateMemory(const method::OptimizerOptions& options, const tensor::Layout& params);
 
   // The piece with this index in the list that OptimizerSpec::state gives for the tensor.
-  std::span<float> piece(size_t tensor, size_t index);
+  StateValues piece(size_t tensor, size_t index);
   std::vector<OptimizerState> all();
 
  private:
-  // The arena refers to the layout.
+  // Sizes and offsets are in elements, gaps included.
   struct Group {
-    Group(std::string_view called, Agreement kind, std::vector<TensorSpec> specs);
-    std::string name;
+    std::string_view name;
     Agreement agreement;
-    tensor::Layout layout;
-    tensor::Arena values;
+    method::StateKind kind;
+    StateFormat format;
+    int64_t size = 0;
+    tensor::AlignedBuffer<uint8_t> values = {};     // fp32, bf16 or codes
+    tensor::AlignedBuffer<uint8_t> exponents = {};  // of the codes' blocks
   };
   struct Place {
     size_t group;
-    size_t tensor;  // of the group
+    int64_t offset;
+    int64_t size;
   };
 
+  void allocate(Group& group) const;
+
+  uint64_t seed_;
   std::deque<Group> groups_;
   std::vector<std::vector<Place>> places_;  // by tensor: its pieces
 };

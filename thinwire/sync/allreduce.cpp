@@ -53,10 +53,7 @@ class AllReduce final : public Strategy {
   }
 
   std::vector<StateTensor> state() override {
-    std::vector<StateTensor> state;
-    for (const optim::OptimizerState& part : optimizer_->state()) {
-      state.emplace_back(part.name, part.values, part.agreement);
-    }
+    std::vector<StateTensor> state = optimizer_->state();
     for (StateTensor& part : clipping_.state()) state.push_back(std::move(part));
     return state;
   }

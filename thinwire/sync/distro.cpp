@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <optional>
+#include <utility>
 
 #include "thinwire/base/clock.h"
 #include "thinwire/method/optimizers.h"
@@ -91,13 +92,9 @@ class Distro final : public Strategy {
     std::vector<StateTensor> state;
     if (!stateless_) state.emplace_back("distro.momentum", encoder_.momentum(), Agreement::kLocal);
     if (stateless_) {
-      for (const optim::OptimizerState& part : stateless_->state()) {
-        state.emplace_back(part.name, part.values, Agreement::kLocal);
-      }
+      for (StateTensor& part : stateless_->state()) state.push_back(std::move(part));
     }
-    for (const optim::OptimizerState& part : applier_.state()) {
-      state.emplace_back(part.name, part.values, part.agreement);
-    }
+    for (StateTensor& part : applier_.state()) state.push_back(std::move(part));
     return state;
   }
 

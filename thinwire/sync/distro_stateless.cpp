@@ -1,6 +1,7 @@
 #include "thinwire/sync/distro_stateless.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "thinwire/base/simd.h"
 
@@ -68,7 +69,7 @@ void DistroStateless::begin_round() {
   std::fill(local_delta_.all().begin(), local_delta_.all().end(), 0.0f);
   if (!optimizer_) return;
   for (const optim::OptimizerState& part : optimizer_->state()) {
-    std::fill(part.values.begin(), part.values.end(), 0.0f);
+    std::ranges::fill(part.bytes, uint8_t{0});
   }
 }
 
@@ -96,11 +97,14 @@ void DistroStateless::share() {
 }
 
 std::vector<optim::OptimizerState> DistroStateless::state() {
+  constexpr Agreement kLocal = Agreement::kLocal;
   if (!shared_) return {};
-  std::vector<optim::OptimizerState> state = {{"distro.way", local_delta_.all()}};
+  std::vector<optim::OptimizerState> state = {{"distro.way", local_delta_.all(), kLocal}};
   if (!optimizer_) return state;
-  for (const optim::OptimizerState& part : optimizer_->state()) {
-    state.emplace_back("distro.local_" + part.name, part.values);
+  for (optim::OptimizerState& part : optimizer_->state()) {
+    part.name.insert(0, "distro.local_");
+    part.agreement = kLocal;
+    state.push_back(std::move(part));
   }
   return state;
 }

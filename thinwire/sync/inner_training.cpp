@@ -29,7 +29,7 @@ Result<StepReport> InnerTraining::after_step(const Round& round) {
 }
 
 void InnerTraining::forget() {
-  for (const StateTensor& part : strategy_->state()) std::ranges::fill(part.values, 0.0f);
+  for (const StateTensor& part : strategy_->state()) std::ranges::fill(part.bytes, uint8_t{0});
 }
 
 std::vector<StateTensor> InnerTraining::state() {

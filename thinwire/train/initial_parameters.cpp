@@ -100,10 +100,10 @@ void set_initial_parameters(const config::Recipe& recipe, const data::Vocabulary
                             tensor::Arena& params) {
   if (recipe.train.init.empty()) return draw_all(recipe, params);
   const convert::LoadedModel loaded = load_initial(recipe, vocabulary);
-  if (loaded.params->all().size() != params.all().size()) {
+  if (loaded.params->layout().total() != params.layout().total()) {
     throw Error(fmt::format("[train] init: the model in {} has changed", recipe.train.init));
   }
-  std::copy(loaded.params->all().begin(), loaded.params->all().end(), params.all().begin());
+  params.assign(*loaded.params);
 }
 
 FrozenWeights::FrozenWeights(std::vector<TensorSpec> specs)
@@ -116,7 +116,7 @@ FrozenWeights::FrozenWeights(const FrozenWeights& other) : layout(other.layout),
 StartingWeights starting_weights(const config::Recipe& recipe, const data::Vocabulary* vocabulary,
                                  const tensor::Layout& layout) {
   StartingWeights start;
-  start.trained = std::make_shared<tensor::Arena>(layout);
+  start.trained = std::make_shared<tensor::Arena>(layout, recipe.train.weights);
   if (!method::is_adapted(recipe.adapter)) {
     set_initial_parameters(recipe, vocabulary, *start.trained);
     return start;
@@ -157,8 +157,7 @@ void draw_factors(const config::Recipe& recipe, uint64_t draw, tensor::Arena& tr
 }
 
 void InitialParameters::copy_to(tensor::Arena& params) {
-  const std::span<const float> values = values_->all();
-  std::copy(values.begin(), values.end(), params.all().begin());
+  params.assign(*values_);
   if (left_.fetch_sub(1) == 1) values_.reset();
 }
 

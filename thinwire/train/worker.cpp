@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 #include <optional>
 #include <utility>
 
+#include "thinwire/base/bf16.h"
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/clock.h"
 #include "thinwire/base/digest.h"
@@ -43,6 +45,24 @@ std::unique_ptr<Relora> make_relora(const RunContext& context, tensor::Arena& pa
   return std::make_unique<Relora>(context.recipe, *context.frozen, params);
 }
 
+NamedValues view(const tensor::Arena& weights) {
+  if (weights.format() == WeightFormat::kF32) return {"", weights.all()};
+  return {"", DType::kBf16, weights.bytes()};
+}
+
+// Eight-bit codes are finite.
+bool all_finite(const NamedValues& state, ThreadPool& threads) {
+  if (state.dtype == DType::kF32) return std::isfinite(optim::global_norm(state.values, threads));
+  if (state.dtype != DType::kBf16) return true;
+  constexpr uint16_t kInfinity = 0x7f80;
+  for (size_t at = 0; at < state.bytes.size(); at += sizeof(Bf16)) {
+    Bf16 value;
+    std::memcpy(&value, state.bytes.data() + at, sizeof(value));
+    if ((value.bits & kInfinity) == kInfinity) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Worker::Worker(const RunContext& context, transport::Communicator& communicator)
@@ -52,7 +72,7 @@ Worker::Worker(const RunContext& context, transport::Communicator& communicator)
       max_rows_(rows_a_pass(recipe_.train)),
       threads_(static_cast<int>(recipe_.train.threads)),
       permits_(&context.cores, threads_.size()),
-      params_(context.layout),
+      params_(context.layout, recipe_.train.weights),
       relora_(make_relora(context, params_)),
       gradients_(recipe_.train.update, context.layout),
       model_(model::make_model({method::ModelSpec(recipe_),
@@ -82,9 +102,9 @@ void Worker::restore() {
   if (context_.resume != nullptr) {
     for (const StateTensor& part : all_state()) {
       if (part.agreement == sync::Agreement::kConsensus) {
-        context_.resume->read_consensus(part.name, part.values);
+        context_.resume->read_consensus(part);
       } else {
-        context_.resume->read_worker(communicator_.rank(), part.name, part.values);
+        context_.resume->read_worker(communicator_.rank(), part);
       }
     }
     for (const sync::StateBytes& part : strategy_->in_flight()) {
@@ -218,7 +238,7 @@ bool Worker::train_step(int64_t step, const data::Batch& batch, double data_s) {
   part.gradient_norm = report->gradient_norm;
   part.exchange_s = report->exchange_seconds;
   part.synchronised = report->synchronised;
-  if (part.synchronised) part.digest = values_digest(std::as_const(shared()).all(), threads_);
+  if (part.synchronised) part.digest = bytes_digest(std::as_const(shared()).bytes(), threads_);
   // If synchronisations are rare, digesting everything that replicas agree on costs little.
   if (part.synchronised && (merged || strategy_->shared() != nullptr)) {
     part.state_digest = consensus_digest();
@@ -298,7 +318,7 @@ uint64_t Worker::consensus_digest() {
   std::vector<uint64_t> parts;
   for (const StateTensor& part : all_state()) {
     if (part.agreement == sync::Agreement::kConsensus) {
-      parts.push_back(values_digest(part.values, threads_));
+      parts.push_back(bytes_digest(part.bytes, threads_));
     }
   }
   return hash_bytes(as_bytes(std::span<const uint64_t>(parts)));
@@ -334,16 +354,16 @@ std::optional<EvalPart> Worker::evaluate_rows(int64_t completed, const std::stri
 }
 
 void Worker::require_finite_state(int64_t completed) {
-  const auto require = [&](const std::string& name, std::span<const float> values) {
-    if (std::isfinite(optim::global_norm(values, threads_))) return;
+  const auto require = [&](const std::string& name, const NamedValues& values) {
+    if (all_finite(values, threads_)) return;
     throw Error(
         fmt::format("step {}: {} of worker {} is not finite; lower optim.lr or raise "
                     "schedule.warmup; earlier checkpoints are kept",
                     completed, name, communicator_.rank()));
   };
-  require("a parameter", std::as_const(params_).all());
-  if (strategy_->shared() != nullptr) require("a shared weight", std::as_const(shared()).all());
-  for (const StateTensor& part : all_state()) require(part.name, part.values);
+  require("a parameter", view(params_));
+  if (strategy_->shared() != nullptr) require("a shared weight", view(shared()));
+  for (const StateTensor& part : all_state()) require(part.name, part.view());
 }
 
 void Worker::write_checkpoint(int64_t completed) {
@@ -358,7 +378,7 @@ checkpoint::WorkerState Worker::state(int64_t completed) {
   checkpoint::WorkerState state{&shared(), {}, {}, {}, round.size(), leads(round)};
   for (const StateTensor& part : all_state()) {
     const bool agreed = part.agreement == sync::Agreement::kConsensus;
-    (agreed ? state.consensus : state.local).push_back({part.name, part.values});
+    (agreed ? state.consensus : state.local).push_back(part.view());
   }
   for (const sync::StateBytes& part : strategy_->in_flight()) {
     state.in_flight.push_back({part.name, *part.bytes});

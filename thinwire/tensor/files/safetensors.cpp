@@ -198,10 +198,11 @@ std::string make_header(const std::vector<SafetensorsEntry>& entries, DType dtyp
   if (!metadata.empty()) header[kMetadataKey] = metadata;
   int64_t at = 0;
   for (const SafetensorsEntry& entry : entries) {
-    const int64_t end = at + element_count(entry.shape) * dtype_bytes(dtype);
+    const DType type = entry.dtype.value_or(dtype);
+    const int64_t end = at + element_count(entry.shape) * dtype_bytes(type);
     if (header.contains(entry.name)) throw Error("two tensors are named " + entry.name);
     header[entry.name] = {
-        {"dtype", type_name(dtype)}, {"shape", entry.shape}, {"data_offsets", {at, end}}};
+        {"dtype", type_name(type)}, {"shape", entry.shape}, {"data_offsets", {at, end}}};
     at = end;
   }
   std::string text = header.dump();
@@ -264,6 +265,20 @@ std::vector<float> SafetensorsReader::read_f32(std::string_view name) const {
   return values;
 }
 
+void SafetensorsReader::read_bytes(std::string_view name, DType dtype,
+                                   std::span<uint8_t> out) const {
+  const TensorView& view = find(name);
+  if (view.dtype != dtype) {
+    throw_bad(path_, fmt::format("tensor {} has dtype {}, {} expected", name, type_name(view.dtype),
+                                 type_name(dtype)));
+  }
+  if (view.bytes() != static_cast<int64_t>(out.size())) {
+    throw_bad(path_, fmt::format("tensor {} has {} values, {} expected", name, view.count(),
+                                 static_cast<int64_t>(out.size()) / dtype_bytes(dtype)));
+  }
+  if (!out.empty()) std::memcpy(out.data(), view.data, out.size());
+}
+
 std::vector<int64_t> SafetensorsReader::read_integers(std::string_view name) const {
   const TensorView& view = find(name);
   std::vector<int64_t> values(static_cast<size_t>(view.count()));
@@ -316,6 +331,11 @@ void SafetensorsWriter::write(std::span<const float> values) {
     std::transform(piece.begin(), piece.end(), rounded.begin(), to_bf16);
     put(as_bytes(std::span<const Bf16>(rounded)));
   }
+}
+
+void SafetensorsWriter::write_bytes(DType dtype, std::span<const uint8_t> bytes) {
+  written_ += bytes.size() / static_cast<size_t>(dtype_bytes(dtype));
+  put(bytes);
 }
 
 void SafetensorsWriter::commit() {

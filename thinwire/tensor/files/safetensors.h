@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -41,6 +42,8 @@ class SafetensorsReader {
   // not as many elements as `out`.
   void read_f32(std::string_view name, std::span<float> out) const;
   std::vector<float> read_f32(std::string_view name) const;
+  // Copies a tensor of this type as it is stored. Throws Error if it has another type or size.
+  void read_bytes(std::string_view name, DType dtype, std::span<uint8_t> out) const;
   // Copies an integer tensor (I32, I64, U8). Throws Error if it has another type.
   std::vector<int64_t> read_integers(std::string_view name) const;
 
@@ -55,19 +58,22 @@ class SafetensorsReader {
 struct SafetensorsEntry {
   std::string name;
   Shape shape;
+  std::optional<DType> dtype = {};  // that of the file if empty
 };
 
-// Writes one file from fp32 memory without a second copy of it. Nothing appears under the final
-// name before commit().
+// Writes one file from memory without a second copy of it. Nothing appears under the final name
+// before commit().
 class SafetensorsWriter {
  public:
-  // The data must follow in the order of `entries`. dtype: kF32, or kBf16 (rounded to nearest
-  // even).
+  // The data must follow in the order of `entries`. dtype, of those that say no other: kF32, or
+  // kBf16 (rounded to nearest even).
   SafetensorsWriter(const fs::path& path, const std::vector<SafetensorsEntry>& entries, DType dtype,
                     const Metadata& metadata);
 
-  // The next values, in pieces of any size.
+  // The next values of the file's type, in pieces of any size.
   void write(std::span<const float> values);
+  // The next values of another type, as they are.
+  void write_bytes(DType dtype, std::span<const uint8_t> bytes);
   // Throws Error unless exactly the announced number of values was written.
   void commit();
 

@@ -72,7 +72,9 @@ struct Stored<Bf16> {
     const auto odd = hn::And(upper, hn::Set(d32, 1));
     const auto even = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(d32, 0x7fff))));
     const auto quiet = hn::Or(upper, hn::Set(d32, 0x40));
-    const auto rounded = hn::IfThenElse(hn::RebindMask(d32, hn::Ne(v, v)), quiet, even);
+    // Highway's Ne is false for NaN on some instruction sets.
+    const auto is_nan = hn::Not(hn::RebindMask(d32, hn::Eq(v, v)));
+    const auto rounded = hn::IfThenElse(is_nan, quiet, even);
     return hn::DemoteTo(Tag<D>(), hn::BitCast(di32, rounded));
   }
 };

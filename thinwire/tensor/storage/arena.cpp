@@ -6,8 +6,9 @@
 #include <cstdlib>
 
 #include "thinwire/base/block_sizes.h"
+#include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
-#include "thinwire/tensor/storage/aligned_buffer.h"
+#include "thinwire/tensor/kernels/number_formats.h"
 
 namespace thinwire::tensor {
 Layout::Layout(std::vector<TensorSpec> specs) : specs_(std::move(specs)) {
@@ -41,10 +42,48 @@ size_t Layout::find(std::string_view name) const {
 
 void Arena::Free::operator()(float* data) const { std::free(data); }
 
-Arena::Arena(const Layout& layout) : layout_(&layout) {
+Arena::Arena(const Layout& layout, WeightFormat format) : layout_(&layout), format_(format) {
   const int64_t count = std::max(layout.total(), kArenaAlignment);
+  if (format == WeightFormat::kBf16) {
+    bf16_ = AlignedBuffer<Bf16>(count);
+    std::fill_n(bf16_.data(), count, Bf16());
+    return;
+  }
   data_.reset(static_cast<float*>(allocate_aligned(static_cast<size_t>(count) * sizeof(float))));
   std::fill_n(data_.get(), count, 0.0f);
+}
+
+std::span<const uint8_t> Arena::bytes() const {
+  if (format_ == WeightFormat::kF32) return as_bytes(all());
+  return as_bytes(std::span(bf16(), static_cast<size_t>(layout_->total())));
+}
+
+void Arena::fill_tensor(size_t index, const std::function<void(std::span<float>)>& fill) {
+  if (format_ == WeightFormat::kF32) return fill(tensor(index));
+  std::vector<float> values(static_cast<size_t>(layout_->specs()[index].count()));
+  fill(values);
+  round_to_nearest(values.data(), static_cast<int64_t>(values.size()),
+                   bf16() + layout_->offset(index));
+}
+
+void Arena::assign(const Arena& values) {
+  assert(values.layout().total() == layout_->total());
+  const int64_t count = layout_->total();
+  if (format_ == WeightFormat::kF32) {
+    values.read(0, all());
+  } else if (values.format() == format_) {
+    std::copy_n(values.bf16(), count, bf16());
+  } else {
+    round_to_nearest(values.all().data(), count, bf16());
+  }
+}
+
+void Arena::read(int64_t begin, std::span<float> to) const {
+  if (format_ == WeightFormat::kF32) {
+    std::copy_n(all().begin() + begin, to.size(), to.begin());
+  } else {
+    widen(bf16() + begin, static_cast<int64_t>(to.size()), to.data());
+  }
 }
 
 std::span<const float> Arena::front(int64_t count) const {

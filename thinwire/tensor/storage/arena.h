@@ -3,7 +3,9 @@
 #pragma once
 
 #include <atomic>
+#include <cassert>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -11,7 +13,9 @@
 #include <vector>
 
 #include "thinwire/base/bf16.h"
+#include "thinwire/base/number_format.h"
 #include "thinwire/base/tensor_view.h"
+#include "thinwire/tensor/storage/aligned_buffer.h"
 #include "thinwire/tensor/storage/mirror.h"
 
 namespace thinwire::tensor {
@@ -45,6 +49,9 @@ class Layout {
 
 // fp32 memory for a layout, zeroed, aligned to 64 bytes. The layout must outlive the arena.
 //
+// An arena may instead hold bf16 values, of which there is no fp32 copy: then only layout(),
+// format() and what says so below may be used.
+//
 // An arena may have a second copy of its values in a device's memory. Accessing either side gives
 // the newest values: they are copied if the other side was accessed for writing since. So all code
 // may use the host's side at any time, and values that are only used on the device cost no copies.
@@ -52,15 +59,29 @@ class Layout {
 // threads may access a side concurrently only after one of them has accessed it before.
 class Arena {
  public:
-  explicit Arena(const Layout& layout);
+  explicit Arena(const Layout& layout, WeightFormat format = WeightFormat::kF32);
 
   const Layout& layout() const { return *layout_; }
+  WeightFormat format() const { return format_; }
+
+  // The values of a bf16 arena, in the layout's order.
+  Bf16* bf16() { return bf16_.data(); }
+  const Bf16* bf16() const { return bf16_.data(); }
+  // For both formats: the memory; a tensor's new values from fill(), rounded to nearest in bf16;
+  // those of an arena with the same layout; fp32 values from offset `begin` of the layout on.
+  std::span<const uint8_t> bytes() const;
+  void fill_tensor(size_t index, const std::function<void(std::span<float>)>& fill);
+  void assign(const Arena& values);
+  void read(int64_t begin, std::span<float> to) const;
+
   std::span<float> all() {
+    assert(format_ == WeightFormat::kF32);
     if (mirror_ != nullptr) update(Side::kHost, true);
     outdate_rounded();
     return {data_.get(), static_cast<size_t>(layout_->total())};
   }
   std::span<const float> all() const {
+    assert(format_ == WeightFormat::kF32);
     if (mirror_ != nullptr) update(Side::kHost, false);
     return {data_.get(), static_cast<size_t>(layout_->total())};
   }
@@ -106,7 +127,9 @@ class Arena {
   }
 
   const Layout* layout_;
-  std::unique_ptr<float[], Free> data_;
+  WeightFormat format_;
+  std::unique_ptr<float[], Free> data_;  // null in bf16
+  AlignedBuffer<Bf16> bf16_;             // empty in fp32
   DevicePlace place_;
   std::unique_ptr<Mirror> mirror_;  // declared after the memory that it refers to
   mutable Side newest_ = Side::kBoth;

@@ -1,0 +1,83 @@
+#include "thinwire/method/formats.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/errors.h"
+#include "thinwire/method/architectures.h"
+#include "thinwire/method/ignored.h"
+#include "thinwire/method/memory.h"
+#include "thinwire/method/method.h"
+#include "thinwire/method/registry.h"
+
+namespace thinwire::method {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::string refusal(std::vector<std::string> fields) {
+  fields.emplace_back("train.weights=bf16");
+  return tests::error_of([&] { load_recipe({}, fields); });
+}
+
+config::Recipe recipe(std::vector<std::string> fields) {
+  fields.emplace_back("model.vocab=512");
+  return load_recipe({}, fields);
+}
+
+TEST(WeightsInBf16, NeedProductsOfBf16OnTheProcessor) {
+  for (const char* precision : {"fp32", "auto"}) {
+    EXPECT_THAT(refusal({std::string("train.precision=") + precision}),
+                AllOf(HasSubstr("[train] weights = \"bf16\" needs precision = \"bf16\", got"),
+                      HasSubstr(precision)));
+  }
+  EXPECT_THAT(refusal({"train.precision=bf16", "train.device=cuda"}),
+              HasSubstr("[train] weights = \"bf16\" needs device = \"cpu\", got \"cuda\""));
+  EXPECT_EQ(refusal({"train.precision=bf16"}), tests::kNoError);
+}
+
+TEST(WeightsInBf16, NeedAMethodThatLeavesThemToTheOptimizer) {
+  for (const Method* method : all_methods()) {
+    const std::string message =
+        refusal({"train.precision=bf16", "sync.method=" + std::string(method->name)});
+    if (method->keeps_bf16_weights) {
+      EXPECT_EQ(message, tests::kNoError);
+    } else {
+      EXPECT_THAT(message,
+                  AllOf(HasSubstr("changes weights only through the optimizer (allreduce)"),
+                        HasSubstr(method->name)));
+    }
+  }
+}
+
+TEST(Formats, TakeTheirBytes) {
+  const auto bytes = [](const std::vector<std::string>& fields) {
+    const config::Recipe used = recipe(fields);
+    const auto tensors = tensors_of(used);
+    const StateBytes state = find_method(used.sync.method).state(used, tensors);
+    const StepMemory memory = step_memory(used, tensors, state, 1);
+    return std::pair(memory.weights, memory.consensus);
+  };
+  const auto n = static_cast<double>(arena_elements(tensors_of(recipe({}))));
+  EXPECT_EQ(bytes({}), std::pair(4 * n, 8 * n));
+  EXPECT_EQ(bytes({"train.precision=bf16", "optim.state=bf16"}), std::pair(6 * n, 4 * n));
+  const auto [weights, state] =
+      bytes({"train.precision=bf16", "train.weights=bf16", "optim.state=8bit"});
+  EXPECT_EQ(weights, 2 * n);
+  EXPECT_NEAR(state, 2 * n * 65 / 64, 0.01 * n);
+}
+
+TEST(Formats, OfStateAreIgnoredWithoutAnOptimizer) {
+  EXPECT_THAT(
+      ignored_fields(recipe({"sync.method=distro", "optim.state=8bit"})),
+      ElementsAre("optim.state = \"8bit\" is ignored: distro.update is sign, which needs no "
+                  "optimizer"));
+}
+
+}  // namespace
+}  // namespace thinwire::method

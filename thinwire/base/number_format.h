@@ -1,0 +1,42 @@
+// Number formats in which weights and optimizer state are kept between steps (recipe fields
+// train.weights and optim.state; docs/memory.md). Arithmetic is fp32 in any case.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "thinwire/base/block_sizes.h"
+
+namespace thinwire {
+
+enum class WeightFormat : uint8_t { kF32, kBf16 };
+inline constexpr std::string_view kWeightFormatNames[] = {"fp32", "bf16"};
+constexpr std::span<const std::string_view> names_of(WeightFormat) { return kWeightFormatNames; }
+
+enum class StateFormat : uint8_t { kF32, kBf16, k8Bit };
+inline constexpr std::string_view kStateFormatNames[] = {"fp32", "bf16", "8bit"};
+constexpr std::span<const std::string_view> names_of(StateFormat) { return kStateFormatNames; }
+
+// Values that share an exponent in k8Bit, and whose random bits share a key.
+inline constexpr int64_t kStateBlock = 64;
+
+constexpr int64_t state_blocks(int64_t count) { return (count + kStateBlock - 1) / kStateBlock; }
+
+// Bytes of memory for a tensor of `count` values, gap included.
+constexpr int64_t weight_bytes(WeightFormat format, int64_t count) {
+  return padded_elements(count) * (format == WeightFormat::kF32 ? 4 : 2);
+}
+constexpr int64_t state_bytes(StateFormat format, int64_t count) {
+  switch (format) {
+    case StateFormat::kF32:
+      return 4 * padded_elements(count);
+    case StateFormat::kBf16:
+      return 2 * padded_elements(count);
+    case StateFormat::k8Bit:
+      return (kStateBlock + 1) * state_blocks(count);  // codes, and an exponent
+  }
+  return 0;
+}
+
+}  // namespace thinwire

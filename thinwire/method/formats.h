@@ -1,0 +1,12 @@
+// What the number formats of weights and optimizer state (base/number_format.h) require of the rest
+// of a recipe.
+#pragma once
+
+#include "thinwire/config/recipe.h"
+
+namespace thinwire::method {
+
+// Throws UsageError that names the field if a format contradicts the rest of the recipe.
+void check_formats(const config::Recipe& recipe);
+
+}  // namespace thinwire::method
