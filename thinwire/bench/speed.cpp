@@ -170,7 +170,7 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
   train::set_initial_parameters(recipe, nullptr, params);
   SpeedResult result = before_steps(recipe, precision, specs);
 
-  train::StepGradients gradients(train.update, layout);
+  train::StepGradients gradients(recipe, layout);
   ThreadPool threads(static_cast<int>(train.threads));
   PermitHold permits(nullptr, threads.size());
   const auto communicators = transport::make_local_communicators(1);

@@ -51,6 +51,7 @@ struct OptimSection final : SectionOf<OptimSection> {
   double weight_decay = 0.1;
   double clip = 1.0;  // largest gradient norm; 0: no clipping
   ClipBy clip_by = ClipBy::kStep;
+  GradientCoordinates gradients = GradientCoordinates::kWhole;
   void describe(Fields& fields) override;
 };
 

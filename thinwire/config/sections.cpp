@@ -114,6 +114,10 @@ void OptimSection::describe(Fields& fields) {
   fields.choice("clip_by", clip_by,
                 "The norm that clip limits: that of the step's whole gradient, that of the step "
                 "before, by which this one is scaled, or each tensor's own.");
+  fields.choice("gradients", gradients,
+                "How gradients of matrices that the optimizer projects (galore, natural_galore) "
+                "are formed: whole, or projected in the backward pass, so that they are whole only "
+                "when a basis is renewed. Projected ones take less time and memory.");
 }
 
 void ScheduleSection::describe(Fields& fields) {

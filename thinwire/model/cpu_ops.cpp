@@ -257,7 +257,7 @@ void CpuOps<T>::linear_backward_input(const Linear& linear, Slot dy, Slot dx) {
 template <typename T>
 void CpuOps<T>::linear_backward_weight(const Linear& linear, Slot dy, Slot x) {
   linear.backward_weight(threads_, tokens_, static_cast<const T*>(operands(dy)),
-                         static_cast<const T*>(operands(x)), *sink_);
+                         static_cast<const T*>(operands(x)), *sink_, factors_);
 }
 
 template <typename T>
@@ -316,8 +316,8 @@ void CpuOps<T>::cross_entropy_gradients(Slot x, int64_t weight, float scale, Slo
 
 template <typename T>
 size_t CpuOps<T>::bytes() const {
-  size_t sum = (rope_ ? rope_->bytes() : 0) + dnorm_.bytes() + (head_ ? head_->bytes() : 0) +
-               (copy_ ? copy_->bytes() : 0);
+  size_t sum = factors_.bytes() + (rope_ ? rope_->bytes() : 0) + dnorm_.bytes() +
+               (head_ ? head_->bytes() : 0) + (copy_ ? copy_->bytes() : 0);
   for (const Values& values : slots_) sum += values.bytes.bytes();
   for (const auto& scratch : scratch_) sum += scratch.bytes();
   return sum;

@@ -100,7 +100,8 @@ class CpuOps : public Ops {
   std::unique_ptr<Copy> copy_;
   std::unique_ptr<tensor::LinearCrossEntropy<T>> head_;
   tensor::AlignedBuffer<float> dnorm_;  // a norm weight's gradient for each thread
-  const int32_t* inputs_ = nullptr;     // of the current batch
+  ProjectedFactors<T> factors_;
+  const int32_t* inputs_ = nullptr;  // of the current batch
   const Batch* batch_ = nullptr;
   tensor::GradientSink* sink_ = nullptr;
   double loss_ = 0;

@@ -15,6 +15,7 @@ Linear::Linear(const tensor::Layout& layout, const std::vector<std::string>& nam
     const Shape& shape = layout.specs()[index].shape;
     inputs_ = shape[1];
     const int64_t start = layout.offset(index);
+    matrices_.push_back({start, outputs_, shape[0]});
     if (!parts_.empty() && parts_.back().offset + parts_.back().outputs * inputs_ == start) {
       parts_.back().outputs += shape[0];
     } else {
@@ -45,11 +46,15 @@ void Linear::backward_input(ThreadPool& threads, int64_t tokens, const T* arena,
 
 template <typename T>
 void Linear::backward_weight(ThreadPool& threads, int64_t tokens, const T* dy, const T* x,
-                             tensor::GradientSink& sink) const {
-  for (const Part& part : parts_) {
+                             tensor::GradientSink& sink, ProjectedFactors<T>& factors) const {
+  for (const Part& part : gradient_parts(sink)) {
     const tensor::OpenGradient to = sink.open(range(part));
-    tensor::gemm(threads, Transpose::kYes, Transpose::kNo, part.outputs, inputs_, tokens,
-                 dy + part.column, outputs_, x, inputs_, to.keep, to.values, inputs_);
+    const Factor<T> left =
+        factors.left(threads, to.projection, tokens, {dy + part.column, part.outputs, outputs_});
+    const Factor<T> right = factors.right(threads, to.projection, tokens, {x, inputs_, inputs_});
+    tensor::gemm(threads, Transpose::kYes, Transpose::kNo, left.width, right.width, tokens,
+                 left.values, left.stride, right.values, right.stride, to.keep, to.values,
+                 right.width);
     sink.complete(range(part));
   }
 }
@@ -59,7 +64,7 @@ void Linear::backward_weight(ThreadPool& threads, int64_t tokens, const T* dy, c
   template void Linear::forward(ThreadPool&, int64_t, const T*, const T*, T*) const;        \
   template void Linear::backward_input(ThreadPool&, int64_t, const T*, const T*, T*) const; \
   template void Linear::backward_weight(ThreadPool&, int64_t, const T*, const T*,           \
-                                        tensor::GradientSink&) const
+                                        tensor::GradientSink&, ProjectedFactors<T>&) const
 // NOLINTEND(bugprone-macro-parentheses)
 THINWIRE_INSTANTIATE(float);
 THINWIRE_INSTANTIATE(Bf16);

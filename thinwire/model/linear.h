@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "thinwire/base/threads.h"
+#include "thinwire/model/projected_factors.h"
 #include "thinwire/tensor/storage/arena.h"
 #include "thinwire/tensor/storage/gradient_sink.h"
 
@@ -35,6 +36,10 @@ class Linear {
   int64_t outputs() const { return outputs_; }
   // The parts of the product: matrices [part.outputs, inputs] whose outputs are side by side.
   std::span<const Part> parts() const { return parts_; }
+  // The products as which their gradients are formed: the parts, or every matrix by itself.
+  std::span<const Part> gradient_parts(const tensor::GradientSink& sink) const {
+    return sink.separates_tensors() ? matrices_ : parts_;
+  }
 
   // `arena` is the beginning of the parameters (or of their bf16 copy).
   // y = x W^T
@@ -44,15 +49,16 @@ class Linear {
   template <typename T>
   void backward_input(ThreadPool& threads, int64_t tokens, const T* arena, const T* dy_NO,
                       T* dx_NI) const;
-  // dW = dy^T x, complete.
+  // dW = dy^T x, or its projection, complete.
   template <typename T>
   void backward_weight(ThreadPool& threads, int64_t tokens, const T* dy_NO, const T* x_NI,
-                       tensor::GradientSink& sink) const;
+                       tensor::GradientSink& sink, ProjectedFactors<T>& factors) const;
 
  private:
   int64_t inputs_ = 0;
   int64_t outputs_ = 0;
   std::vector<Part> parts_;
+  std::vector<Part> matrices_;
 };
 
 }  // namespace thinwire::model

@@ -26,6 +26,7 @@ class StateMemory {
   // The piece with this index in the list that OptimizerSpec::state gives for the tensor.
   std::span<float> piece(size_t tensor, size_t index);
   std::vector<OptimizerState> all();
+  void clear();
 
  private:
   // The arena refers to the layout.

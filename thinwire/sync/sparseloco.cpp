@@ -35,6 +35,13 @@ class SparseLoco final : public Strategy {
     if (own(round).inactive()) return true;
     return inner_.before_step(round) || begins;
   }
+  tensor::GradientForm gradient_form(const Round& round, size_t tensor) override {
+    return inner_.gradient_form(round, tensor);
+  }
+  void project_gradient(const Round& round, size_t tensor, std::span<const float> whole,
+                        std::span<float> projected) override {
+    inner_.project_gradient(round, tensor, whole, projected);
+  }
   void take_gradient(const Round& round, size_t tensor, std::span<const float> gradient) override {
     inner_.take_gradient(round, tensor, gradient);
   }
