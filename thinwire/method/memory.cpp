@@ -27,8 +27,8 @@ double loss_bytes(const config::Recipe& recipe, double tokens, double operand) {
 }  // namespace
 
 double StepMemory::total() const {
-  return weights + gradients + consensus + local + activations + cross_entropy + thread_buffers +
-         program;
+  return weights + gradients + consensus + local + sums + activations + cross_entropy +
+         thread_buffers + program;
 }
 
 StepMemory step_memory(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
@@ -44,6 +44,7 @@ StepMemory step_memory(const config::Recipe& recipe, std::span<const TensorSpec>
           .gradients = gradient_bytes(recipe, tensors, passes),
           .consensus = state.consensus,
           .local = state.local,
+          .sums = state.sums,
           .activations = passes.activations,
           .cross_entropy = loss_bytes(recipe, static_cast<double>(pass.rows * pass.sequence),
                                       pass.operand_bytes),
