@@ -25,12 +25,10 @@ class ProjectedRuns : public testing::Test {
     fields.insert(fields.begin(), common.begin(), common.end());
     return tiny_recipe(folder_, fields);
   }
-  events::RunSummary run(const std::vector<std::string>& fields) {
+  events::Summary run(const std::vector<std::string>& fields) {
     return train(recipe(fields), {}).summary;
   }
-  static double loss(const events::RunSummary& summary) {
-    return summary.val_loss.at("validation");
-  }
+  static double loss(const events::Summary& summary) { return summary.val_loss.at("validation"); }
 
   const std::vector<std::string> galore_ = {"optim.method=galore", "galore.rank=6",
                                             "galore.refresh=4"};
