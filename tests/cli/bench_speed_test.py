@@ -38,6 +38,22 @@ class BenchSpeed(unittest.TestCase):
         self.assertLess(result["losses"][-1], result["losses"][0] - 0.5)
         self.assertGreater(result["peak_bytes"], result["loaded_bytes"])
 
+    def test_the_parts_of_memory_held_are_those_predicted(self):
+        galore = ["optim.method=galore", "galore.rank=4", "train.workers=1"]
+        for fields in ([], ["train.precision=bf16"], ["train.update=layer", "optim.clip=0"],
+                       ["sync.method=diloco"], ["sync.method=distro"],
+                       [*galore, "optim.gradients=projected"],
+                       [*galore, "optim.gradients=projected", "train.microbatch=1"],
+                       [*galore, "optim.gradients=projected", "train.update=layer", "optim.clip=0"]):
+            done = self.speed(*fields, "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            result = json.loads(done.stdout)
+            for name in ("weights", "gradients", "optimizer and method"):
+                with self.subTest(f"{name} {fields}"):
+                    part = result["memory"][name]
+                    self.assertEqual(part["held"], part["predicted"])
+            self.assertGreater(result["predicted_bytes"], result["program_bytes"])
+
     def test_every_method_steps_alone(self):
         done = self.speed("sync.method=distro", "--json")
         self.assertEqual(done.returncode, 0, done.stderr)

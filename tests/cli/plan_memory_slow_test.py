@@ -19,6 +19,13 @@ SHAPES = {
     "updates during the backward pass": [
         "model.hidden=512", "model.layers=10", "model.heads=8", "model.vocab=8192",
         "train.batch=2", "train.sequence=256", "train.update=layer", "optim.clip_by=tensor"],
+    "DiLoCo": [
+        "model.hidden=512", "model.layers=10", "model.heads=8", "model.vocab=8192",
+        "train.batch=2", "train.sequence=256", "sync.method=diloco"],
+    "projected gradients in two passes": [
+        "model.hidden=512", "model.layers=10", "model.heads=8", "model.vocab=8192",
+        "train.batch=2", "train.microbatch=1", "train.sequence=256", "optim.method=galore",
+        "optim.gradients=projected"],
 }
 
 
@@ -36,7 +43,8 @@ class PlanMemory(PlanCase):
             with self.subTest(name):
                 measured = self.measured_peak(recipe, *fields)
                 plan = self.plan_json(recipe, *fields, "--members", "1", "--flops", "1T")
-                method = "distro" if "sync.method=distro" in fields else "allreduce"
+                method = next((field.removeprefix("sync.method=") for field in fields
+                               if field.startswith("sync.method=")), "allreduce")
                 predicted = next(cost["memory_bytes"] for cost in plan["methods"]
                                  if (cost["method"], cost["setting"]) == (method, ""))
                 print(f"{name}: predicted {predicted / 1e6:.0f} MB, measured "

@@ -59,6 +59,10 @@ void append_renewals(std::vector<Pair>& pairs) {
   add("natural_galore", "Rotated", {"refresh=3", "history=4", "moments=rotate"});
   add("natural_galore", "Cleared",
       {"refresh=3", "sides=two", "history=5", "at_refresh=clear", "damping_is=relative"});
+  pairs.push_back({&method::find_optimizer("galore"),
+                   &method::find_method("diloco"),
+                   "Projected",
+                   {"optim.gradients=projected", "galore.refresh=3"}});
   add("apollo", "Redrawn", {"refresh=3"});
   add("apollo", "Mini", {"refresh=4", "rank=1", "scaling=tensor", "scale=11.3"});
   add("fira", "Rotated", {"refresh=3", "moments=rotate"});

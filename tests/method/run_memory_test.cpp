@@ -34,11 +34,30 @@ double part(const MemoryNeed& need, std::string_view name) {
 TEST(RunMemory, IsThatOfEveryWorkerInTheProcess) {
   const MemoryNeed one = need({"train.workers=4"}, 1);
   const MemoryNeed all = need({"train.workers=4"}, 4);
-  EXPECT_DOUBLE_EQ(all.total(), 4 * one.total());
+  // They share the transport's sum.
+  const double sum = part(one, "sums");
+  EXPECT_EQ(sum, part(one, "gradients"));
+  EXPECT_EQ(part(all, "sums"), sum);
+  EXPECT_DOUBLE_EQ(all.total() - sum, 4 * (one.total() - sum));
   EXPECT_EQ(part(one, "weights"), part(one, "gradients"));
   EXPECT_EQ(part(one, "optimizer and method"), 2 * part(one, "weights"));
   EXPECT_THAT(all.describe(), HasSubstr("this run with 4 workers needs"));
   EXPECT_THAT(all.advice, HasSubstr("train.workers = 4"));
+}
+
+TEST(RunMemory, CountsTheSumsThatAreFormedAtOnce) {
+  const auto sums = [](const std::vector<std::string>& fields, int64_t workers_here = 1) {
+    const MemoryNeed all = need(fields, workers_here);
+    return part(all, "sums") / part(all, "weights") * static_cast<double>(workers_here);
+  };
+  EXPECT_EQ(sums({}), 0);  // one worker averages nothing
+  EXPECT_EQ(sums({"sync.method=diloco"}), 1);
+  EXPECT_EQ(sums({"sync.method=diloco", "diloco.overlap=delayed"}), 2);
+  EXPECT_EQ(sums({"sync.method=sparseloco"}), 0);
+  EXPECT_EQ(
+      sums({"train.workers=4", "sync.method=diloco", "sync.within=allreduce", "sync.clusters=2"},
+           4),
+      3);
 }
 
 TEST(RunMemory, NamesTheFieldThatAsksForMost) {

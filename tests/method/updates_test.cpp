@@ -11,6 +11,7 @@
 #include "tests/errors.h"
 #include "tests/tiny_run.h"
 #include "thinwire/method/architectures.h"
+#include "thinwire/method/gradient_store.h"
 #include "thinwire/method/ignored.h"
 #include "thinwire/method/memory.h"
 #include "thinwire/method/registry.h"
@@ -21,6 +22,7 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 config::Recipe layer(std::vector<std::string> fields) {
   fields.insert(fields.begin(), {"model.vocab=4096", "train.update=layer", "optim.clip=0"});
@@ -29,6 +31,11 @@ config::Recipe layer(std::vector<std::string> fields) {
 
 std::string refusal(const std::vector<std::string>& fields) {
   return tests::error_of([&] { load_recipe({}, fields); });
+}
+
+double gradients_of(const config::Recipe& recipe) {
+  const auto tensors = tensors_of(recipe);
+  return step_memory(recipe, tensors, {}, 1).gradients;
 }
 
 TEST(Updates, ClippingByStepIsRefusedWithTheWaysOut) {
@@ -74,6 +81,62 @@ TEST(Updates, MethodsThatNeedTheWholeGradientAreRefusedByName) {
               HasSubstr("clip_by = \"tensor\" contradicts sync.method = \"distro\""));
 }
 
+TEST(ProjectedGradients, AreAWayOutOfClippingAndPassesWithLayer) {
+  const std::vector<std::string> fields = {"optim.method=galore", "train.update=layer"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), fields.begin(), fields.end());
+    return more;
+  };
+  EXPECT_THAT(refusal(fields), HasSubstr("optim.gradients = \"projected\""));
+  EXPECT_THAT(refusal(with({"optim.clip=0", "train.microbatch=2"})),
+              HasSubstr("optim.gradients = \"projected\""));
+  EXPECT_THAT(refusal({"train.update=layer"}), Not(HasSubstr("projected")));
+  EXPECT_EQ(refusal(with({"optim.gradients=projected"})), tests::kNoError);
+  EXPECT_EQ(refusal(with({"optim.gradients=projected", "train.microbatch=2"})), tests::kNoError);
+}
+
+TEST(ProjectedGradients, AreRefusedWhereTheyAreNotEnough) {
+  EXPECT_THAT(refusal({"optim.gradients=projected", "optim.method=fira"}),
+              AllOf(HasSubstr("galore or natural_galore"), HasSubstr("got method = \"fira\""),
+                    HasSubstr("gradients = \"whole\"")));
+  EXPECT_THAT(refusal({"optim.gradients=projected", "optim.method=galore", "train.workers=2"}),
+              AllOf(HasSubstr("got 2 workers"), HasSubstr("train.workers = 1"),
+                    HasSubstr("sync.method = \"diloco\""), HasSubstr("gradients = \"whole\"")));
+  EXPECT_EQ(refusal({"optim.gradients=projected", "optim.method=galore", "train.workers=2",
+                     "sync.method=diloco"}),
+            tests::kNoError);
+}
+
+TEST(ProjectedGradients, AreKeptUnlessTheyCanBeUsedUpOneByOne) {
+  const auto store = [](std::vector<std::string> fields) {
+    fields.insert(fields.end(), {"optim.method=galore", "optim.gradients=projected"});
+    return gradient_store(load_recipe({}, fields));
+  };
+  EXPECT_EQ(store({}), GradientStore::kProjected);
+  EXPECT_EQ(store({"train.update=layer"}), GradientStore::kProjected);
+  EXPECT_EQ(store({"train.update=layer", "optim.clip=0", "train.microbatch=1"}),
+            GradientStore::kProjected);
+  EXPECT_EQ(store({"train.update=layer", "optim.clip=0"}), GradientStore::kStreamed);
+  EXPECT_EQ(gradient_store(load_recipe({}, {})), GradientStore::kWhole);
+}
+
+TEST(ProjectedGradients, TakeTheMemoryOfProjectionsAndOfWhatIsRenewedAtOnce) {
+  const auto bytes = [](std::vector<std::string> fields) {
+    fields.insert(fields.end(), {"model.vocab=4096", "model.hidden=64", "model.heads=2",
+                                 "llama.intermediate=192", "model.layers=2", "optim.method=galore",
+                                 "galore.rank=16", "optim.gradients=projected"});
+    return gradients_of(load_recipe({}, fields));
+  };
+  constexpr double kRest = 2 * 4096 * 64 + 5 * 64;              // embedding, head and norms
+  constexpr double kProjections = 2 * 16 * (4 * 64 + 3 * 192);  // of two blocks
+  constexpr double kMatrix = 64 * 192;
+  EXPECT_EQ(bytes({}), 4 * (kRest + kProjections + kMatrix));
+  // 14 matrices, of which 2 are renewed in the same step.
+  EXPECT_EQ(bytes({"train.microbatch=1", "galore.refresh=7"}),
+            4 * (kRest + kProjections + 2 * kMatrix));
+  EXPECT_EQ(bytes({"train.update=layer", "optim.clip=0"}), 4.0 * 4096 * 64);
+}
+
 TEST(Updates, ClipByMeansNothingWithoutClipping) {
   EXPECT_THAT(ignored_fields(load_recipe(
                   {}, std::vector<std::string>{"optim.clip=0", "optim.clip_by=tensor"})),
@@ -89,11 +152,6 @@ TEST(Updates, AverageEachGroupOrTheWholeArena) {
   config::Recipe step = recipe;
   step.train.update = config::UpdateTime::kStep;
   EXPECT_THAT(gradient_sums(step, tensors), ElementsAre(arena_elements(tensors)));
-}
-
-double gradients_of(const config::Recipe& recipe) {
-  const auto tensors = tensors_of(recipe);
-  return step_memory(recipe, tensors, {}, 1).gradients;
 }
 
 TEST(Updates, HoldOneGradientAloneAndTwoGroupsBesideItTogether) {

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/model/projected.h"
 #include "tests/model/streamed.h"
 #include "tests/model/tiny_model.h"
 #include "thinwire/method/llama.h"
@@ -145,6 +146,15 @@ TEST_P(ArchitectureContract, WeightsAreReadNoMoreOnceTheirGradientIsHandedOver) 
         expect_streamed_gradients_are_the_whole_ones(*tiny, *made, tokens_, kRows);
       }
     }
+  }
+}
+
+TEST_P(ArchitectureContract, ProjectedGradientsAreProjectionsOfTheWholeOnes) {
+  for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
+    const auto tiny = this->tiny(section());
+    const auto made = tiny->make(precision, kRows, kSequence);
+    expect_projected_gradients_are_projections_of_the_whole_ones(
+        *tiny, *made, tokens_, kRows, precision == Precision::kFp32 ? 1e-5 : 3e-2);
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "tests/model/projected.h"
 #include "tests/model/streamed.h"
 #include "tests/model/tiny_model.h"
 #include "thinwire/base/error.h"
@@ -163,6 +164,13 @@ TEST_P(LlamaTorch, WeightsAreReadNoMoreOnceTheirGradientIsHandedOver) {
     TorchModel torch(GetParam(), section(tied, 2));
     expect_streamed_gradients_are_the_whole_ones(torch.tiny, *torch.backend, tokens_, kRows);
   }
+}
+
+TEST_P(LlamaTorch, ProjectedGradientsAreProjectionsOfTheWholeOnes) {
+  TorchModel torch(GetParam(), section(false, 2));
+  const double tolerance = GetParam() == Precision::kFp32 ? 1e-5 : 3e-2;
+  expect_projected_gradients_are_projections_of_the_whole_ones(torch.tiny, *torch.backend, tokens_,
+                                                               kRows, tolerance);
 }
 
 INSTANTIATE_TEST_SUITE_P(Precisions, LlamaTorch,

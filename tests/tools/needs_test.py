@@ -75,6 +75,7 @@ class Needs(ToolCase):
         self.assert_names("tools/setup.sh build", "bench/plan_against_runs")
         self.write("mpirun", "").chmod(0o755)
         self.assert_names(RELEASE + "thinwire", "bench/plan_against_runs")
+        self.assert_names(RELEASE + "thinwire", "bench/memory")
 
 
 if __name__ == "__main__":

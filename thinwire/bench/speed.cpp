@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <initializer_list>
 #include <numeric>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "thinwire/base/clock.h"
 #include "thinwire/base/error.h"
@@ -130,6 +133,35 @@ std::vector<TimedPart> mean_parts(const config::Recipe& recipe, const SpeedResul
                      whole - times.all);
 }
 
+double parts_named(std::span<const MemoryPart> parts,
+                   std::initializer_list<std::string_view> names) {
+  double sum = 0;
+  for (const MemoryPart& part : parts) {
+    if (std::ranges::find(names, part.name) != names.end()) sum += part.bytes;
+  }
+  return sum;
+}
+
+// What a worker holds after its steps. The bf16 copy of the weights is the model's.
+std::vector<HeldPart> held_parts(std::span<const MemoryPart> predicted, const tensor::Arena& params,
+                                 const train::StepGradients& gradients, const model::Model& model,
+                                 sync::Strategy& strategy) {
+  const auto arena = static_cast<double>(std::as_const(params).all().size_bytes());
+  const double copy = params.rounded() == nullptr ? 0 : arena / 2;
+  double state = strategy.shared() == nullptr ? 0 : arena;
+  for (const StateTensor& part : strategy.state()) {
+    // The worker's own weights are those of the model.
+    const bool weights = part.values.data() == std::as_const(params).all().data();
+    if (!weights) state += static_cast<double>(part.values.size_bytes());
+  }
+  return {
+      {"weights", parts_named(predicted, {"weights"}), arena + copy},
+      {"gradients", parts_named(predicted, {"gradients"}), static_cast<double>(gradients.bytes())},
+      {"optimizer and method", parts_named(predicted, {"optimizer and method"}), state},
+      {"passes", parts_named(predicted, {"activations", "logits", "buffers of threads"}),
+       static_cast<double>(model.activation_bytes()) - copy}};
+}
+
 // Makes the recipe one for a single worker with `rows` rows per step.
 void reduce_to_one_worker(config::Recipe& recipe, int64_t rows, const SpeedOptions& options) {
   recipe.train.workers = 1;
@@ -163,6 +195,7 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
   const int64_t rows = (train.batch + train.workers - 1) / train.workers;
   const int64_t rows_a_pass = train.microbatch == 0 ? rows : std::min(train.microbatch, rows);
   const int64_t batch = rows * (train.sequence + 1);
+  const auto program_bytes = resident_memory_bytes();
   warn_of_memory(recipe);
   reduce_to_one_worker(recipe, rows, options);
   const std::vector<int32_t> tokens = tokens_for(recipe, options, batch);
@@ -173,8 +206,9 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
   const train::StartingWeights weights = train::starting_weights(recipe, nullptr, layout);
   tensor::Arena& params = *weights.trained;
   SpeedResult result = before_steps(recipe, precision, specs);
+  result.program_bytes = program_bytes;
 
-  train::StepGradients gradients(train.update, layout);
+  train::StepGradients gradients(recipe, layout);
   ThreadPool threads(static_cast<int>(train.threads));
   PermitHold permits(nullptr, threads.size());
   const auto communicators = transport::make_local_communicators(1);
@@ -211,6 +245,9 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
   if (!placement) {
     result.parts = mean_parts(recipe, result, per_step(before, model->times(), options.steps),
                               updating / static_cast<double>(options.steps));
+    const std::vector<MemoryPart> predicted = method::memory_parts(recipe, 1);
+    result.memory = held_parts(predicted, params, gradients, *model, *strategy);
+    result.predicted_bytes = MemoryNeed{"", predicted, ""}.total() + double(program_bytes);
   }
   result.peak_bytes = peak_memory_bytes();
   return result;

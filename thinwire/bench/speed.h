@@ -36,6 +36,13 @@ struct TimedPart {
   double limit_seconds(const MachineSpeed& machine, model::Precision precision) const;
 };
 
+// Bytes of a part of a step's memory, as method::memory_parts predicts it and as the step holds it.
+struct HeldPart {
+  std::string_view name;
+  double predicted = 0;
+  double held = 0;
+};
+
 struct SpeedResult {
   int64_t params = 0;
   int64_t tokens_per_step = 0;
@@ -44,8 +51,11 @@ struct SpeedResult {
   std::vector<double> seconds;   // of each timed step
   std::vector<TimedPart> parts;  // of a step; empty where a device computes
   model::Precision precision = model::Precision::kFp32;
-  uint64_t loaded_bytes = 0;  // resident memory with only the parameters loaded
-  uint64_t peak_bytes = 0;    // largest resident memory
+  uint64_t loaded_bytes = 0;     // resident memory with only the parameters loaded
+  uint64_t peak_bytes = 0;       // largest resident memory
+  uint64_t program_bytes = 0;    // resident memory before anything is loaded
+  std::vector<HeldPart> memory;  // without the program; empty where a device computes
+  double predicted_bytes = 0;    // all of it, the program included
 
   double median_seconds() const;
   double tokens_per_second() const;

@@ -42,6 +42,9 @@ constexpr std::array kRules = {
     ResumeRule{"train.update", OnChange::kOtherBits,
                "gradients that are averaged in fp8, fp4 or int2 are quantised in other blocks; all "
                "else has the same bits"},
+    ResumeRule{"optim.gradients", OnChange::kOtherBits,
+               "projected gradients are formed by other products, and clipping takes the norm of "
+               "what is projected"},
     ResumeRule{"eval.rows", OnChange::kOtherBits,
                "validation losses are over different rows than before and are not comparable with "
                "earlier ones"},

@@ -30,6 +30,10 @@ struct Arguments {
 void print_json(const bench::SpeedResult& result) {
   nlohmann::json parts = nlohmann::json::object();
   for (const bench::TimedPart& part : result.parts) parts[std::string(part.name)] = part.seconds;
+  nlohmann::json memory = nlohmann::json::object();
+  for (const bench::HeldPart& part : result.memory) {
+    memory[std::string(part.name)] = {{"predicted", part.predicted}, {"held", part.held}};
+  }
   const nlohmann::json line = {{"params", result.params},
                                {"tokens_per_step", result.tokens_per_step},
                                {"tokens_per_second", result.tokens_per_second()},
@@ -38,7 +42,10 @@ void print_json(const bench::SpeedResult& result) {
                                {"part_seconds", parts},
                                {"losses", result.losses},
                                {"loaded_bytes", result.loaded_bytes},
-                               {"peak_bytes", result.peak_bytes}};
+                               {"peak_bytes", result.peak_bytes},
+                               {"program_bytes", result.program_bytes},
+                               {"predicted_bytes", result.predicted_bytes},
+                               {"memory", memory}};
   fmt::print("{}\n", line.dump());
 }
 

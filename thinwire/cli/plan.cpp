@@ -16,6 +16,7 @@ void add_plan(CLI::App& app) {
   add_plan_efficiency(*command);
   add_plan_fit(*command);
   add_plan_loss(*command);
+  add_plan_memory(*command);
   add_plan_utilization(*command);
 }
 

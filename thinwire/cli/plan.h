@@ -16,6 +16,7 @@ void add_plan_distro(CLI::App& plan);
 void add_plan_efficiency(CLI::App& plan);
 void add_plan_fit(CLI::App& plan);
 void add_plan_loss(CLI::App& plan);
+void add_plan_memory(CLI::App& plan);
 void add_plan_utilization(CLI::App& plan);
 
 struct PlanOutput {

@@ -21,6 +21,7 @@ nlohmann::ordered_json memory_json(const method::StepMemory& memory) {
           {"gradients", memory.gradients},
           {"consensus_state", memory.consensus},
           {"local_state", memory.local},
+          {"sums", memory.sums},
           {"activations", memory.activations},
           {"cross_entropy", memory.cross_entropy},
           {"thread_buffers", memory.thread_buffers},

@@ -55,6 +55,7 @@ struct OptimSection final : SectionOf<OptimSection> {
   double clip = 1.0;  // largest gradient norm; 0: no clipping
   ClipBy clip_by = ClipBy::kStep;
   StateFormat state = StateFormat::kF32;
+  GradientCoordinates gradients = GradientCoordinates::kWhole;
   void describe(Fields& fields) override;
 };
 

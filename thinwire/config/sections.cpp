@@ -140,6 +140,10 @@ void OptimSection::describe(Fields& fields) {
                 "Number format in which running means of gradients and of their squares are kept "
                 "between steps; 8bit is floating-point numbers of 8 bits in blocks that share an "
                 "exponent. Below fp32 they are rounded stochastically.");
+  fields.choice("gradients", gradients,
+                "How gradients of matrices that the optimizer projects (galore, natural_galore) "
+                "are formed: whole, or projected in the backward pass, so that they are whole only "
+                "when a basis is renewed. Projected ones take less time and memory.");
 }
 
 void ScheduleSection::describe(Fields& fields) {

@@ -1,5 +1,5 @@
-// When weights are updated and which norm gradients are clipped by (recipe fields train.update and
-// optim.clip_by).
+// When weights are updated, which norm gradients are clipped by, and in which coordinates gradients
+// are formed (recipe fields train.update, optim.clip_by and optim.gradients).
 #pragma once
 
 #include <cstdint>
@@ -17,5 +17,12 @@ constexpr std::span<const std::string_view> names_of(UpdateTime) { return kUpdat
 enum class ClipBy : uint8_t { kStep, kPrevious, kTensor };
 inline constexpr std::string_view kClipByNames[] = {"step", "previous", "tensor"};
 constexpr std::span<const std::string_view> names_of(ClipBy) { return kClipByNames; }
+
+// The gradients of matrices that the optimizer projects: whole, or projected from the start.
+enum class GradientCoordinates : uint8_t { kWhole, kProjected };
+inline constexpr std::string_view kGradientCoordinatesNames[] = {"whole", "projected"};
+constexpr std::span<const std::string_view> names_of(GradientCoordinates) {
+  return kGradientCoordinatesNames;
+}
 
 }  // namespace thinwire::config

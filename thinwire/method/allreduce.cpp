@@ -46,6 +46,7 @@ std::vector<Operation> operations(const config::Recipe& recipe, std::span<const 
 StateBytes state(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
   StateBytes bytes = optimizer_state(recipe, tensors);
   bytes.consensus += clipping_bytes(recipe);
+  bytes.sums = gradient_sum_bytes(recipe, tensors);
   return bytes;
 }
 

@@ -315,7 +315,10 @@ StateBytes diloco_state(const DilocoOptions& options, const config::Recipe& reci
   const auto local = static_cast<double>(options.buffers() + corrections) +
                      (options.error_feedback ? 1.0 : 0.0) +
                      (options.passes_buffer(fragments) ? 1.0 : 0.0);
-  return {consensus * arena, local * arena + within_state(recipe, tensors)};
+  // Every fragment is sent at the end of the run.
+  const auto in_flight = static_cast<double>(std::max<int64_t>(options.buffers(), 1));
+  return {consensus * arena, local * arena + within_state(recipe, tensors),
+          in_flight * arena + within_sums(recipe, tensors)};
 }
 
 std::span<const Method> diloco_presets() { return kMethods; }

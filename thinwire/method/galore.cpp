@@ -13,9 +13,12 @@ void check(const config::Recipe& recipe) {
   check_ranks(kGalore.name, recipe.section<GaloreOptions>("galore").low_rank, recipe);
 }
 
+LowRankShape subspace(const OptimizerOptions& options, const TensorSpec& tensor) {
+  return low_rank_shape(options.section<GaloreOptions>("galore").low_rank, tensor);
+}
+
 std::vector<StatePiece> state(const OptimizerOptions& options, const TensorSpec& tensor) {
-  const LowRankShape shape =
-      low_rank_shape(options.section<GaloreOptions>("galore").low_rank, tensor);
+  const LowRankShape shape = subspace(options, tensor);
   if (shape.rank == 0) return kAdamw.state(options, tensor);
   return {{"galore.m", shape.core(), StateKind::kMean},
           {"galore.v", shape.core(), StateKind::kSquares},
@@ -37,6 +40,7 @@ const OptimizerSpec kGalore = {
     check,
     state,
     &kAdamw,
+    subspace,
 };
 
 }  // namespace thinwire::method

@@ -87,7 +87,7 @@ void describe_subspace_step(config::Fields& fields, double& scale, Moments& mome
 
 LowRankShape low_rank_shape(const LowRankFields& fields, const TensorSpec& tensor, Sides sides) {
   if (!tensor.is_hidden_matrix()) return {};
-  LowRankShape shape = {.columns = tensor.shape.back(), .sides = sides};
+  LowRankShape shape = {.columns = tensor.shape.back(), .sides = sides, .refresh = fields.refresh};
   shape.rows = tensor.count() / shape.columns;
   const int64_t smaller = std::min(shape.rows, shape.columns);
   shape.rank = fields.rank > 0 ? fields.rank : std::max<int64_t>(smaller / 4, 1);

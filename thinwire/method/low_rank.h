@@ -10,6 +10,7 @@
 
 #include "thinwire/base/tensor_view.h"
 #include "thinwire/config/fields.h"
+#include "thinwire/method/low_rank_shape.h"
 
 namespace thinwire::config {
 struct Recipe;
@@ -21,29 +22,6 @@ namespace thinwire::method {
 enum class Moments : uint8_t { kKeep, kRotate };
 inline constexpr std::string_view kMomentsNames[] = {"keep", "rotate"};
 constexpr std::span<const std::string_view> names_of(Moments) { return kMomentsNames; }
-
-// Which sides of a matrix are projected: the smaller dimension only, or both.
-enum class Sides : uint8_t { kOne, kTwo };
-inline constexpr std::string_view kSidesNames[] = {"one", "two"};
-constexpr std::span<const std::string_view> names_of(Sides) { return kSidesNames; }
-
-// A matrix W [rows, columns] and the subspace in which it is updated. With one side, the smaller
-// dimension is projected (the rows of a square matrix): the core of its gradient is P^T G, [rank,
-// columns], if rows <= columns, else G Q, [rows, rank]. With two, it is P^T G Q, [rank, rank].
-struct LowRankShape {
-  int64_t rows = 0;
-  int64_t columns = 0;
-  int64_t rank = 0;  // r; 0: the matrix is left to AdamW
-  Sides sides = Sides::kOne;
-
-  bool projects_rows() const { return sides == Sides::kTwo || rows <= columns; }
-  bool projects_columns() const { return sides == Sides::kTwo || rows > columns; }
-  Shape core() const {
-    return {projects_rows() ? rank : rows, projects_columns() ? rank : columns};
-  }
-  Shape left_basis() const { return {rank, rows}; }      // P^T
-  Shape right_basis() const { return {rank, columns}; }  // Q^T
-};
 
 // The fields that the sections of such optimizers begin with.
 struct LowRankFields {

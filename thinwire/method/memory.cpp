@@ -53,7 +53,7 @@ double shared_frozen_bytes(const config::Recipe& recipe) {
 }
 
 double StepMemory::total() const {
-  return weights + frozen + gradients + consensus + local + activations + cross_entropy +
+  return weights + frozen + gradients + consensus + local + sums + activations + cross_entropy +
          thread_buffers + program;
 }
 
@@ -73,6 +73,7 @@ StepMemory step_memory(const config::Recipe& recipe, std::span<const TensorSpec>
           .gradients = gradient_bytes(recipe, tensors, passes),
           .consensus = state.consensus,
           .local = state.local,
+          .sums = state.sums,
           .activations = passes.activations + adapter_bytes(recipe, tokens, pass.operand_bytes),
           .cross_entropy = loss_bytes(recipe, tokens, pass.operand_bytes),
           .thread_buffers = static_cast<double>(train.threads) * (passes.a_thread + kPackBytes)};

@@ -18,6 +18,7 @@ struct StepMemory {
   double gradients = 0;    // fp32: all, or with train.update = layer those held at once
   double consensus = 0;    // optimizer and method state, equal on all replicas
   double local = 0;        // the member's own state
+  double sums = 0;         // of the transport
   double activations = 0;  // what forward keeps for backward, and both passes' buffers
   double cross_entropy = 0;   // one chunk of logits
   double thread_buffers = 0;  // of attention and the matrix products, over all threads

@@ -35,10 +35,14 @@ struct Traffic {
   std::vector<Piece> pieces = {};  // of a round, evenly spread over it; empty: all at once
 };
 
-// Bytes of a member's optimizer and synchronisation state, by whether replicas must agree on it.
+// Bytes of a member's optimizer and synchronisation state, by whether replicas must agree on it,
+// and of the sums that its transport forms.
 struct StateBytes {
   double consensus = 0;  // bit-identical on all replicas
   double local = 0;      // differs between replicas
+  // fp32 sums of all_reduce that may be formed or in flight at once; members in one process share
+  // them.
+  double sums = 0;
 };
 
 // For methods that synchronise after every training step.

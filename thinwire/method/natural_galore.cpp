@@ -14,9 +14,14 @@ void check(const config::Recipe& recipe) {
               recipe);
 }
 
+LowRankShape subspace(const OptimizerOptions& options, const TensorSpec& tensor) {
+  const auto& natural = options.section<NaturalGaloreOptions>("natural_galore");
+  return low_rank_shape(natural.low_rank, tensor, natural.sides);
+}
+
 std::vector<StatePiece> state(const OptimizerOptions& options, const TensorSpec& tensor) {
   const auto& natural = options.section<NaturalGaloreOptions>("natural_galore");
-  const LowRankShape shape = low_rank_shape(natural.low_rank, tensor, natural.sides);
+  const LowRankShape shape = subspace(options, tensor);
   if (shape.rank == 0) return kAdamw.state(options, tensor);
   const Shape core = shape.core();
   const int64_t history = natural.history;
@@ -57,6 +62,7 @@ const OptimizerSpec kNaturalGalore = {
     check,
     state,
     &kAdamw,
+    subspace,
 };
 
 }  // namespace thinwire::method

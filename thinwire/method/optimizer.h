@@ -1,5 +1,5 @@
 // Pure facts of an optimizer: its recipe fields, the state it keeps for each tensor, and the
-// coordinates in which it takes a tensor's gradient. Trainer and planner read the same facts, so
+// coordinates in which it can take a tensor's gradient. Trainer and planner read the same facts, so
 // that the predicted memory is the memory used. The arithmetic is in optim/.
 #pragma once
 
@@ -13,6 +13,7 @@
 #include "thinwire/base/number_format.h"
 #include "thinwire/base/tensor_view.h"
 #include "thinwire/config/fields.h"
+#include "thinwire/method/low_rank_shape.h"
 
 namespace thinwire::config {
 struct Recipe;
@@ -30,6 +31,7 @@ struct OptimizerOptions {
   bool tied = false;  // the model's head is its embedding
   uint64_t seed = 0;  // of the run
   StateFormat state = StateFormat::kF32;
+  bool projected = false;  // [optim] gradients
   std::map<std::string_view, std::shared_ptr<const config::Section>>
       sections;  // of all optimizers, by name
 
@@ -67,11 +69,6 @@ class OptimizerSectionOf : public config::SectionOf<Derived> {
   std::string_view chosen_by() const override { return "optim.method"; }
 };
 
-// For optimizers that take a tensor's gradient element by element.
-inline Shape own_elements(const OptimizerOptions&, const TensorSpec& tensor) {
-  return tensor.shape;
-}
-
 struct OptimizerSpec {
   std::string_view name;      // value of optim.method
   std::string_view sentence;  // for --explain and the docs
@@ -83,8 +80,14 @@ struct OptimizerSpec {
   std::vector<StatePiece> (*state)(const OptimizerOptions& options, const TensorSpec& tensor);
   // The optimizer for the tensors that this one does not handle; its section is used as well.
   const OptimizerSpec* rest = nullptr;
-  // The gradient's coordinates: the shape in which update() takes it.
-  Shape (*gradient)(const OptimizerOptions& options, const TensorSpec& tensor) = own_elements;
+  // The subspace of a tensor's gradient that the optimizer needs no more of than its projection,
+  // except when the subspace is renewed; rank 0: it needs the whole gradient. Null: that of all
+  // tensors.
+  LowRankShape (*subspace)(const OptimizerOptions& options, const TensorSpec& tensor) = nullptr;
 };
+
+// The shape in which the optimizer takes a tensor's gradient: that of the projection if
+// options.projected and the optimizer needs no more, else the tensor's own.
+Shape gradient_shape(const OptimizerOptions& options, const TensorSpec& tensor);
 
 }  // namespace thinwire::method

@@ -48,6 +48,12 @@ const OptimizerSpec& find_optimizer(std::string_view name) {
                                near.empty() ? "" : fmt::format("; did you mean {}?", near)));
 }
 
+Shape gradient_shape(const OptimizerOptions& options, const TensorSpec& tensor) {
+  if (!options.projected || options.spec->subspace == nullptr) return tensor.shape;
+  const LowRankShape shape = options.spec->subspace(options, tensor);
+  return shape.rank == 0 ? tensor.shape : shape.core();
+}
+
 OptimizerOptions optimizer_options(const config::Recipe& recipe) {
   OptimizerOptions options;
   options.spec = &find_optimizer(recipe.optim.method);
@@ -56,6 +62,7 @@ OptimizerOptions optimizer_options(const config::Recipe& recipe) {
   options.tied = recipe.model.tied;
   options.seed = static_cast<uint64_t>(recipe.run.seed);
   options.state = recipe.optim.state;
+  options.projected = recipe.optim.gradients == config::GradientCoordinates::kProjected;
   for (const OptimizerSpec* optimizer : kOptimizers) {
     options.sections[optimizer->name] =
         recipe.section<config::Section>(std::string(optimizer->name)).clone();

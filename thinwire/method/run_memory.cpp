@@ -12,6 +12,7 @@
 #include "thinwire/method/architectures.h"
 #include "thinwire/method/memory.h"
 #include "thinwire/method/registry.h"
+#include "thinwire/method/within.h"
 
 namespace thinwire::method {
 namespace {
@@ -34,7 +35,16 @@ int64_t rows_of(const config::TrainSection& train) {
   return (train.batch + train.workers - 1) / train.workers;
 }
 
-std::vector<MemoryPart> parts_of(const config::Recipe& recipe, int64_t workers_here) {
+// The workers of a process share sums, but each of its clusters has its own.
+double sums_of(const config::Recipe& recipe, double of_one_worker, int64_t workers_here) {
+  if (!recipe.sync.clustered()) return of_one_worker;
+  const auto clusters = static_cast<double>(std::min(recipe.sync.clusters, workers_here));
+  return of_one_worker + (clusters - 1) * within_sums(recipe, method::tensors_of(recipe));
+}
+
+}  // namespace
+
+std::vector<MemoryPart> memory_parts(const config::Recipe& recipe, int64_t workers_here) {
   const int64_t rows = rows_of(recipe.train);
   const StepMemory one = worker_memory(recipe, rows);
   const double batches = kBatchesRead * sizeof(int32_t) * static_cast<double>(rows) *
@@ -48,11 +58,14 @@ std::vector<MemoryPart> parts_of(const config::Recipe& recipe, int64_t workers_h
                                    {"tokens", batches}};
   for (MemoryPart& part : parts) part.bytes *= static_cast<double>(workers_here);
   parts.front().bytes -= static_cast<double>(workers_here - 1) * shared_frozen_bytes(recipe);
+  parts.push_back({"sums", sums_of(recipe, one.sums, workers_here)});
   return parts;
 }
 
+namespace {
+
 double total(const config::Recipe& recipe, int64_t workers_here) {
-  return MemoryNeed{"", parts_of(recipe, workers_here), ""}.total();
+  return MemoryNeed{"", memory_parts(recipe, workers_here), ""}.total();
 }
 
 // A field, and the bytes that half of it would save.
@@ -130,7 +143,7 @@ std::string advice(const config::Recipe& recipe, int64_t workers_here) {
 
 MemoryNeed run_memory(const config::Recipe& recipe, int64_t workers_here) {
   return {workers_here > 1 ? fmt::format("this run with {} workers", workers_here) : "this run",
-          parts_of(recipe, workers_here), advice(recipe, workers_here)};
+          memory_parts(recipe, workers_here), advice(recipe, workers_here)};
 }
 
 }  // namespace thinwire::method

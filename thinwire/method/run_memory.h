@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "thinwire/base/memory.h"
 #include "thinwire/config/recipe.h"
@@ -15,5 +16,8 @@ namespace thinwire::method {
 // Memory needed only while a run starts is not counted. The advice names the fields that need most.
 // model.vocab must be set.
 MemoryNeed run_memory(const config::Recipe& recipe, int64_t workers_here);
+
+// The parts of that need alone, which are quicker to compute.
+std::vector<MemoryPart> memory_parts(const config::Recipe& recipe, int64_t workers_here);
 
 }  // namespace thinwire::method

@@ -70,6 +70,7 @@ Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensor
 StateBytes state(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
   StateBytes bytes = diloco_state(options_of(recipe).outer_options(), recipe, tensors);
   bytes.local += sizeof(float) * static_cast<double>(arena_elements(tensors));
+  bytes.sums = within_sums(recipe, tensors);  // what goes across is not summed by the transport
   return bytes;
 }
 

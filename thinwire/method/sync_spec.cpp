@@ -28,7 +28,7 @@ SyncSpec sync_spec(const config::Recipe& recipe) {
           .optim = optimizer_options(recipe),
           .clip = recipe.optim.clip,
           .clip_by = recipe.optim.clip_by,
-          .update = recipe.train.update};
+          .gradients = gradient_store(recipe)};
 }
 
 }  // namespace thinwire::method

@@ -6,6 +6,7 @@
 
 #include "thinwire/config/fields.h"
 #include "thinwire/config/update_choices.h"
+#include "thinwire/method/gradient_store.h"
 #include "thinwire/method/optimizer.h"
 
 namespace thinwire::config {
@@ -31,7 +32,7 @@ struct SyncSpec {
   OptimizerOptions optim;
   double clip = 0;  // largest gradient norm; 0: no clipping
   config::ClipBy clip_by = config::ClipBy::kStep;
-  config::UpdateTime update = config::UpdateTime::kStep;
+  GradientStore gradients = GradientStore::kWhole;
 };
 
 // The recipe must outlive the spec.

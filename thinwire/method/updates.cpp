@@ -10,7 +10,9 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/gradient_groups.h"
 #include "thinwire/method/allreduce.h"
+#include "thinwire/method/gradient_store.h"
 #include "thinwire/method/method.h"
+#include "thinwire/method/optimizers.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/method/within.h"
 
@@ -51,13 +53,19 @@ void check_method(const config::Recipe& recipe) {
                   takes.field, takes.method.name, takes.field, others));
 }
 
+// The way out that an optimizer of projections has.
+std::string_view or_projected(const config::Recipe& recipe) {
+  const bool able = find_optimizer(recipe.optim.method).subspace != nullptr;
+  return able ? "optim.gradients = \"projected\", " : "";
+}
+
 void check_clipping(const config::Recipe& recipe) {
   if (recipe.optim.clip == 0 || recipe.optim.clip_by != ClipBy::kStep) return;
   throw UsageError(fmt::format(
       "[train] update = \"layer\" changes weights before the norm of the whole gradient is known, "
       "got optim.clip = {} with optim.clip_by = \"step\"; choose optim.clip_by = \"previous\" or "
-      "\"tensor\", optim.clip = 0, or train.update = \"step\"",
-      recipe.optim.clip));
+      "\"tensor\", {}optim.clip = 0, or train.update = \"step\"",
+      recipe.optim.clip, or_projected(recipe)));
 }
 
 void check_passes(const config::Recipe& recipe) {
@@ -68,10 +76,10 @@ void check_passes(const config::Recipe& recipe) {
       "gradients of several would hold all of them,";
   if (train.microbatch != 0 && train.microbatch < rows) {
     throw UsageError(
-        fmt::format("{} got microbatch = {} of {} rows; choose train.microbatch = 0, a smaller "
+        fmt::format("{} got microbatch = {} of {} rows; choose {}train.microbatch = 0, a smaller "
                     "train.batch, model.recompute = \"block\" to save memory otherwise, or "
                     "train.update = \"step\"",
-                    kWhy, train.microbatch, rows));
+                    kWhy, train.microbatch, rows, or_projected(recipe)));
   }
   if (recipe.sync.shares != config::RowShares::kEqual) {
     throw UsageError(
@@ -102,8 +110,11 @@ void check_updates(const config::Recipe& recipe) {
                     "gradient of a step; choose clip_by = \"step\"",
                     name_of(optim.clip_by), takes.field, takes.method.name));
   }
+  check_projected(recipe);
   if (recipe.train.update == UpdateTime::kStep) return;
   check_method(recipe);
+  // What is added up or clipped as a whole is kept, if it is no longer than the projections.
+  if (gradient_store(recipe) == GradientStore::kProjected) return;
   check_clipping(recipe);
   check_passes(recipe);
 }
@@ -132,11 +143,21 @@ std::vector<int64_t> gradient_sums(const config::Recipe& recipe,
 
 double gradient_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
                       const PassMemory& pass) {
+  if (recipe.optim.gradients == config::GradientCoordinates::kProjected) {
+    return projected_gradient_bytes(recipe, tensors);
+  }
   const std::vector<int64_t> sums = gradient_sums(recipe, tensors);
   const double largest = sizeof(float) * static_cast<double>(*std::ranges::max_element(sums));
   if (recipe.train.update == UpdateTime::kStep) return largest;
   // One group is summed while another is filled.
   return pass.streamed_gradients + (members_of_a_step(recipe) > 1 ? 2 * largest : 0);
+}
+
+double gradient_sum_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
+  if (members_of_a_step(recipe) == 1) return 0;
+  const std::vector<int64_t> sums = gradient_sums(recipe, tensors);
+  const double largest = sizeof(float) * static_cast<double>(*std::ranges::max_element(sums));
+  return sums.size() > 1 ? 2 * largest : largest;
 }
 
 double clipping_bytes(const config::Recipe& recipe) {

@@ -13,8 +13,9 @@
 namespace thinwire::method {
 
 // Throws a UsageError that names the alternatives if updates during the backward pass conflict with
-// the method, the clipping or several passes over a step's rows, or if the recipe clips other than
-// by step and the method supports only clipping by step.
+// the method, the clipping or several passes over a step's rows, if the recipe clips other than by
+// step and the method supports only clipping by step, or if gradients cannot be projected
+// (gradient_store.h).
 void check_updates(const config::Recipe& recipe);
 
 // The largest number of workers that average their gradients with each other at every step.
@@ -29,6 +30,10 @@ std::vector<int64_t> gradient_sums(const config::Recipe& recipe,
 // pass.
 double gradient_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
                       const PassMemory& pass);
+
+// Bytes of the sums that the transport forms at once where gradients are averaged at every step:
+// one, or with those of groups two, of which one is waited for while the other is begun.
+double gradient_sum_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
 
 // Bytes of state that clipping keeps from step to step.
 double clipping_bytes(const config::Recipe& recipe);

@@ -86,4 +86,9 @@ double within_state(const config::Recipe& recipe, std::span<const TensorSpec> te
   return state.consensus + state.local;
 }
 
+double within_sums(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
+  if (!recipe.sync.clustered()) return 0;
+  return find_method(recipe.sync.within).state(recipe, tensors).sums;
+}
+
 }  // namespace thinwire::method

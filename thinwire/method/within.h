@@ -21,6 +21,8 @@ void check_within(const config::Recipe& recipe);
 
 // Bytes of state that training inside clusters keeps besides the weights.
 double within_state(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
+// Bytes of the sums that the members of one cluster form; 0 without clusters.
+double within_sums(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
 
 // What the average member sends and receives within its cluster in a training step; nothing without
 // clusters.

@@ -300,7 +300,8 @@ void CpuOps<T>::linear_backward_weight(const Linear& linear, Slot dy, Slot x) {
   const T* const from = operands(dy);
   const T* const input = operands(x);
   linear.backward_weight(threads_, tokens_, from, input, *sink_);
-  if (adapters_) adapters_->backward_weight(linear, tokens_, weights(), from, input, *sink_);
+  if (adapters_)
+    adapters_->backward_weight(linear, tokens_, weights(), from, input, *sink_, factors_);
 }
 
 template <typename T>
@@ -361,9 +362,9 @@ void CpuOps<T>::cross_entropy_gradients(Slot x, int64_t weight, float scale, Slo
 
 template <typename T>
 size_t CpuOps<T>::bytes() const {
-  size_t sum = (rope_ ? rope_->bytes() : 0) + dnorm_.bytes() + (head_ ? head_->bytes() : 0) +
-               (copy_ ? copy_->bytes() : 0) + (frozen_copy_ ? frozen_copy_->bytes() : 0) +
-               (adapters_ ? adapters_->bytes() : 0);
+  size_t sum = factors_.bytes() + (rope_ ? rope_->bytes() : 0) + dnorm_.bytes() +
+               (head_ ? head_->bytes() : 0) + (copy_ ? copy_->bytes() : 0) +
+               (frozen_copy_ ? frozen_copy_->bytes() : 0) + (adapters_ ? adapters_->bytes() : 0);
   for (const Values& values : slots_) sum += values.bytes.bytes();
   for (const auto& scratch : scratch_) sum += scratch.bytes();
   return sum;

@@ -135,7 +135,8 @@ class CpuOps : public Ops {
   std::unique_ptr<tensor::LinearCrossEntropy<T>> head_;
   tensor::AlignedBuffer<float> dnorm_;  // a norm weight's gradient for each thread
   std::vector<float> vector_;           // where parameters are kept in bf16
-  const int32_t* inputs_ = nullptr;     // of the current batch
+  ProjectedFactors<T> factors_;
+  const int32_t* inputs_ = nullptr;  // of the current batch
   const Batch* batch_ = nullptr;
   tensor::GradientSink* sink_ = nullptr;
   double loss_ = 0;

@@ -26,7 +26,10 @@ Linear::Linear(const tensor::Layout& layout, const std::vector<std::string>& nam
     if (adapted) {
       factors_.push_back({layout.offset(*a), layout.offset(*b), outputs_, outputs, !matrix});
     }
-    if (matrix) add_part(layout.offset(*matrix), outputs);
+    if (matrix) {
+      matrices_.push_back({layout.offset(*matrix), outputs_, outputs});
+      add_part(layout.offset(*matrix), outputs);
+    }
     outputs_ += outputs;
   }
 }
@@ -65,12 +68,16 @@ void Linear::backward_input(ThreadPool& threads, int64_t tokens, const Weights<T
 
 template <typename T>
 void Linear::backward_weight(ThreadPool& threads, int64_t tokens, const T* dy, const T* x,
-                             tensor::GradientSink& sink) const {
-  for (const Part& part : parts_) {
+                             tensor::GradientSink& sink, ProjectedFactors<T>& factors) const {
+  for (const Part& part : gradient_parts(sink)) {
     if (!is_trained(part.offset)) continue;
     const tensor::OpenGradient to = sink.open(range(part));
-    tensor::gemm(threads, Transpose::kYes, Transpose::kNo, part.outputs, inputs_, tokens,
-                 dy + part.column, outputs_, x, inputs_, to.keep, to.values, inputs_);
+    const Factor<T> left =
+        factors.left(threads, to.projection, tokens, {dy + part.column, part.outputs, outputs_});
+    const Factor<T> right = factors.right(threads, to.projection, tokens, {x, inputs_, inputs_});
+    tensor::gemm(threads, Transpose::kYes, Transpose::kNo, left.width, right.width, tokens,
+                 left.values, left.stride, right.values, right.stride, to.keep, to.values,
+                 right.width);
     sink.complete(range(part));
   }
 }
@@ -81,7 +88,7 @@ void Linear::backward_weight(ThreadPool& threads, int64_t tokens, const T* dy, c
   template void Linear::backward_input(ThreadPool&, int64_t, const Weights<T>&, const T*, T*) \
       const;                                                                                  \
   template void Linear::backward_weight(ThreadPool&, int64_t, const T*, const T*,             \
-                                        tensor::GradientSink&) const
+                                        tensor::GradientSink&, ProjectedFactors<T>&) const
 // NOLINTEND(bugprone-macro-parentheses)
 THINWIRE_INSTANTIATE(float);
 THINWIRE_INSTANTIATE(Bf16);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "thinwire/base/threads.h"
+#include "thinwire/model/projected_factors.h"
 #include "thinwire/model/weights.h"
 #include "thinwire/tensor/storage/arena.h"
 #include "thinwire/tensor/storage/gradient_sink.h"
@@ -45,6 +46,10 @@ class Linear {
   std::span<const Part> parts() const { return parts_; }
   // What is added to it (model/adapter_products.h); usually none.
   std::span<const Factors> factors() const { return factors_; }
+  // The products as which their gradients are formed: the parts, or every matrix by itself.
+  std::span<const Part> gradient_parts(const tensor::GradientSink& sink) const {
+    return sink.separates_tensors() ? matrices_ : parts_;
+  }
 
   // The products with the matrices alone.
   // y = x W^T
@@ -55,10 +60,10 @@ class Linear {
   template <typename T>
   void backward_input(ThreadPool& threads, int64_t tokens, const Weights<T>& weights,
                       const T* dy_NO, T* dx_NI) const;
-  // dW = dy^T x, complete, of matrices that are trained.
+  // dW = dy^T x, or its projection, complete, of matrices that are trained.
   template <typename T>
   void backward_weight(ThreadPool& threads, int64_t tokens, const T* dy_NO, const T* x_NI,
-                       tensor::GradientSink& sink) const;
+                       tensor::GradientSink& sink, ProjectedFactors<T>& factors) const;
 
  private:
   void add_part(int64_t start, int64_t outputs);
@@ -67,6 +72,7 @@ class Linear {
   int64_t outputs_ = 0;
   std::vector<Part> parts_;
   std::vector<Factors> factors_;
+  std::vector<Part> matrices_;
 };
 
 }  // namespace thinwire::model

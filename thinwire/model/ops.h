@@ -120,7 +120,7 @@ class Ops {
   virtual void bias_backward(const Bias& bias, Slot dy_NO) = 0;
   // dx = dy W
   virtual void linear_backward_input(const Linear& linear, Slot dy_NO, Slot dx_NI) = 0;
-  // dW = dy^T x, which is complete.
+  // dW = dy^T x, or the projection of it that the sink asks for, which is complete.
   virtual void linear_backward_weight(const Linear& linear, Slot dy_NO, Slot x_NI) = 0;
   // Replaces queries, keys and values by their gradients.
   virtual void attention_backward(const tensor::AttentionShape& shape, const AttentionSlots& slots,

@@ -217,7 +217,7 @@ class TorchOps final : public Ops {
   }
 
   void linear_backward_weight(const Linear& linear, Slot dy, Slot x) override {
-    for (const Linear::Part& part : linear.parts()) {
+    for (const Linear::Part& part : linear.gradient_parts(*sink_)) {
       if (!is_trained(part.offset)) continue;
       add_gradient(part.offset, value(dy).narrow(1, part.column, part.outputs), value(x));
     }
@@ -303,10 +303,20 @@ class TorchOps final : public Ops {
 
   // Opens the gradient of a range to be added to, as [elements], zero where nothing was there.
   at::Tensor open_sum(const tensor::GradientRange& range) {
-    const tensor::OpenGradient to = sink_->open(range);
-    at::Tensor sum = at::from_blob(to.values, {range.count}, fp32_);
+    return sum_in(sink_->open(range), range.count);
+  }
+  at::Tensor sum_in(const tensor::OpenGradient& to, int64_t count) {
+    at::Tensor sum = at::from_blob(to.values, {count}, fp32_);
     if (to.keep == 0) sum.zero_();
     return sum;
+  }
+
+  // The factor of a gradient in the basis [rank, width] in host memory; null: as it is.
+  at::Tensor project(const at::Tensor& factor, const float* basis, int64_t rank) {
+    if (basis == nullptr) return factor;
+    const at::Tensor host = at::from_blob(const_cast<float*>(basis), {rank, factor.size(1)},
+                                          at::TensorOptions(at::kFloat));
+    return at::mm(factor, host.to(operand_.device(), kIsFloat ? at::kFloat : at::kBFloat16).t());
   }
 
   // Parameters in fp32.
@@ -318,10 +328,15 @@ class TorchOps final : public Ops {
     return params_.matrix(part.offset, part.outputs, linear.inputs());
   }
 
-  // The gradient dy^T x of the matrix at `offset`, which is then complete.
+  // The gradient dy^T x of the matrix at `offset`, or its projection; it is then complete.
   void add_gradient(int64_t offset, const at::Tensor& dy, const at::Tensor& x) {
     const tensor::GradientRange range = {offset, dy.size(1) * x.size(1)};
-    add_product(open_sum(range).view({dy.size(1), x.size(1)}), dy, x);
+    const tensor::OpenGradient to = sink_->open(range);
+    const tensor::Projection& projection = to.projection;
+    const at::Tensor left = project(dy, projection.left, projection.rank);
+    const at::Tensor right = project(x, projection.right, projection.rank);
+    add_product(sum_in(to, left.size(1) * right.size(1)).view({left.size(1), right.size(1)}), left,
+                right);
     sink_->complete(range);
   }
 

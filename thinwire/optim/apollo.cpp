@@ -28,9 +28,11 @@ class Apollo final : public LowRankOptimizer {
   void update_matrix(const TensorUpdate& tensor, const LowRankShape& shape,
                      const OptimizerStep& step, ThreadPool& threads) override {
     const std::span<float> projection = piece(tensor.tensor, 2);
-    const Bases bases = shape.projects_rows() ? Bases{projection, {}} : Bases{{}, projection};
-    if (due(tensor.tensor, step) || !bases.present()) draw(projection, tensor.tensor, shape, step);
-    subspace().project(shape, bases, tensor.gradient, step.gradient_scale, core(shape), threads);
+    const Bases held = bases(tensor.tensor, shape);
+    if (due(tensor.tensor, step.number) || !held.present()) {
+      draw(projection, tensor.tensor, shape, step);
+    }
+    subspace().project(shape, held, tensor.gradient, step.gradient_scale, core(shape), threads);
     const std::vector<float> before = norms(shape, threads);
     adamw_direction(options(), step, core(shape), piece(tensor.tensor, 0), piece(tensor.tensor, 1),
                     threads);

@@ -27,13 +27,14 @@ THINWIRE_CLONES void subtract_from(const float* __restrict gradient, float* __re
 class Fira final : public LowRankOptimizer {
  public:
   Fira(const method::OptimizerOptions& options, const tensor::Layout& layout)
-      : LowRankOptimizer(options, layout, options.section<FiraOptions>("fira").low_rank),
+      : LowRankOptimizer(options, layout, options.section<FiraOptions>("fira").low_rank,
+                         options.section<FiraOptions>("fira").moments),
         fira_(options.section<FiraOptions>("fira")) {}
 
  private:
   void update_matrix(const TensorUpdate& tensor, const LowRankShape& shape,
                      const OptimizerStep& step, ThreadPool& threads) override {
-    const Bases bases = project_one_side(tensor, shape, fira_.moments, step, threads);
+    const Bases bases = take_core(tensor, shape, step, threads);
     take_remainder(tensor, shape, bases, step, threads);
     std::vector<float> scales = norms(shape, threads);
     adamw_direction(options(), step, core(shape), piece(tensor.tensor, 0), piece(tensor.tensor, 1),

@@ -13,13 +13,14 @@ using method::LowRankShape;
 class Galore final : public LowRankOptimizer {
  public:
   Galore(const method::OptimizerOptions& options, const tensor::Layout& layout)
-      : LowRankOptimizer(options, layout, options.section<GaloreOptions>("galore").low_rank),
+      : LowRankOptimizer(options, layout, options.section<GaloreOptions>("galore").low_rank,
+                         options.section<GaloreOptions>("galore").moments),
         galore_(options.section<GaloreOptions>("galore")) {}
 
  private:
   void update_matrix(const TensorUpdate& tensor, const LowRankShape& shape,
                      const OptimizerStep& step, ThreadPool& threads) override {
-    const Bases bases = project_one_side(tensor, shape, galore_.moments, step, threads);
+    const Bases bases = take_core(tensor, shape, step, threads);
     adamw_direction(options(), step, core(shape), piece(tensor.tensor, 0), piece(tensor.tensor, 1),
                     threads);
     subspace().lift(shape, bases, core(shape), full(shape), threads);

@@ -11,6 +11,8 @@ namespace {
 
 using method::LowRankShape;
 
+constexpr int64_t kGrain = 1024;
+
 std::vector<LowRankShape> shapes_of(const tensor::Layout& layout,
                                     const method::LowRankFields& fields, method::Sides sides) {
   std::vector<LowRankShape> shapes;
@@ -25,6 +27,11 @@ THINWIRE_CLONES void step_along(float* __restrict p, const float* __restrict dir
   for (int64_t i = 0; i < count; ++i) p[i] = p[i] * shrink - rate * direction[i];
 }
 
+THINWIRE_CLONES void scaled_copy(const float* __restrict from, float* __restrict to, int64_t count,
+                                 float factor) {
+  for (int64_t i = 0; i < count; ++i) to[i] = from[i] * factor;
+}
+
 std::span<float> room(std::vector<float>& buffer, int64_t count) {
   buffer.resize(std::max(buffer.size(), static_cast<size_t>(count)));
   return std::span(buffer).first(static_cast<size_t>(count));
@@ -34,9 +41,11 @@ std::span<float> room(std::vector<float>& buffer, int64_t count) {
 
 LowRankOptimizer::LowRankOptimizer(const method::OptimizerOptions& options,
                                    const tensor::Layout& layout,
-                                   const method::LowRankFields& fields, method::Sides sides)
+                                   const method::LowRankFields& fields, method::Moments moments,
+                                   method::Sides sides)
     : Optimizer(options, layout),
       shapes_(shapes_of(layout, fields, sides)),
+      moments_(moments),
       plan_(fields, shapes_) {}
 
 void LowRankOptimizer::update(const TensorUpdate& tensor, const OptimizerStep& step,
@@ -47,46 +56,70 @@ void LowRankOptimizer::update(const TensorUpdate& tensor, const OptimizerStep& s
                piece(tensor.tensor, 1), step, threads);
 }
 
-Bases LowRankOptimizer::refresh(const TensorUpdate& tensor, const LowRankShape& shape,
-                                const Bases& bases, const OptimizerStep& step,
-                                ThreadPool& threads) {
-  const bool present = bases.present();
-  if (present && !due(tensor.tensor, step)) return {};
-  left_before_.assign(bases.left.begin(), bases.left.end());
-  right_before_.assign(bases.right.begin(), bases.right.end());
-  subspace_.refresh(shape, bases, tensor.gradient, seed(tensor.tensor), threads);
-  return present ? Bases{left_before_, right_before_} : Bases{};
+tensor::GradientForm LowRankOptimizer::gradient_form(size_t tensor, uint64_t step) {
+  const LowRankShape& shape = shapes_[tensor];
+  if (!options().projected || shape.rank == 0) return {};
+  tensor::GradientForm form = {.projected = true, .renewed = due(tensor, step)};
+  const Bases held = bases(tensor, shape);
+  if (held.present()) form.bases = {held.left.data(), held.right.data(), shape.rank};
+  return form;
 }
 
-void LowRankOptimizer::rotate_moments(const LowRankShape& shape, const Bases& before,
-                                      const Bases& now, const StateValues& m, const StateValues& v,
-                                      const OptimizerStep& step, ThreadPool& threads) {
-  rotate_moment(shape, before, now, false, m, step, threads);
-  rotate_moment(shape, before, now, true, v, step, threads);
+void LowRankOptimizer::project(size_t tensor, uint64_t step, std::span<const float> whole,
+                               std::span<float> projected, ThreadPool& threads) {
+  const Bases now = renew(tensor, step, whole, threads);
+  subspace_.project(shapes_[tensor], now, whole, 1, projected, threads);
+}
+
+Bases LowRankOptimizer::bases(size_t tensor, const LowRankShape& shape) {
+  const std::span<float> basis = piece(tensor, 2);
+  return shape.projects_rows() ? Bases{basis, {}} : Bases{{}, basis};
+}
+
+void LowRankOptimizer::change_bases(size_t tensor, const LowRankShape& shape, const Bases& before,
+                                    const Bases& now, uint64_t step, ThreadPool& threads) {
+  if (moments_ == method::Moments::kKeep) return;
+  rotate_moment(shape, before, now, false, piece(tensor, 0), step, threads);
+  rotate_moment(shape, before, now, true, piece(tensor, 1), step, threads);
 }
 
 void LowRankOptimizer::rotate_moment(const LowRankShape& shape, const Bases& before,
                                      const Bases& now, bool squared, const StateValues& moment,
-                                     const OptimizerStep& step, ThreadPool& threads) {
+                                     uint64_t step, ThreadPool& threads) {
   if (moment.is_exact()) return subspace_.rotate(shape, before, now, squared, moment, threads);
   std::vector<float> values = moment.read_all(threads);
   subspace_.rotate(shape, before, now, squared, values, threads);
   // Random bits other than those of the step's update.
-  moment.keep_all(values, ~step.number, threads);
+  moment.keep_all(values, ~step, threads);
 }
 
-Bases LowRankOptimizer::project_one_side(const TensorUpdate& tensor, const LowRankShape& shape,
-                                         method::Moments moments, const OptimizerStep& step,
-                                         ThreadPool& threads) {
-  const std::span<float> basis = piece(tensor.tensor, 2);
-  const Bases bases = shape.projects_rows() ? Bases{basis, {}} : Bases{{}, basis};
-  const Bases before = refresh(tensor, shape, bases, step, threads);
-  if (moments == method::Moments::kRotate && before.present()) {
-    rotate_moments(shape, before, bases, piece(tensor.tensor, 0), piece(tensor.tensor, 1), step,
-                   threads);
+Bases LowRankOptimizer::renew(size_t tensor, uint64_t step, std::span<const float> whole,
+                              ThreadPool& threads) {
+  const LowRankShape& shape = shapes_[tensor];
+  const Bases held = bases(tensor, shape);
+  const bool present = held.present();
+  if (present && !due(tensor, step)) return held;
+  left_before_.assign(held.left.begin(), held.left.end());
+  right_before_.assign(held.right.begin(), held.right.end());
+  subspace_.refresh(shape, held, whole, seed(tensor), threads);
+  if (present) change_bases(tensor, shape, {left_before_, right_before_}, held, step, threads);
+  return held;
+}
+
+Bases LowRankOptimizer::take_core(const TensorUpdate& tensor, const LowRankShape& shape,
+                                  const OptimizerStep& step, ThreadPool& threads) {
+  const std::span<float> projected = core(shape);
+  if (options().projected) {
+    threads.for_ranges(static_cast<int64_t>(projected.size()), kGrain,
+                       [&](int64_t begin, int64_t end, int) {
+                         scaled_copy(tensor.gradient.data() + begin, projected.data() + begin,
+                                     end - begin, step.gradient_scale);
+                       });
+    return bases(tensor.tensor, shape);
   }
-  subspace_.project(shape, bases, tensor.gradient, step.gradient_scale, core(shape), threads);
-  return bases;
+  const Bases held = renew(tensor.tensor, step.number, tensor.gradient, threads);
+  subspace_.project(shape, held, tensor.gradient, step.gradient_scale, projected, threads);
+  return held;
 }
 
 uint64_t LowRankOptimizer::seed(size_t tensor) const {

@@ -14,33 +14,34 @@ namespace thinwire::optim {
 
 class LowRankOptimizer : public Optimizer {
  public:
+  // moments: what becomes of pieces 0 and 1 of a matrix's state when its bases are renewed.
   LowRankOptimizer(const method::OptimizerOptions& options, const tensor::Layout& layout,
-                   const method::LowRankFields& fields, method::Sides sides = method::Sides::kOne);
+                   const method::LowRankFields& fields,
+                   method::Moments moments = method::Moments::kKeep,
+                   method::Sides sides = method::Sides::kOne);
 
   void update(const TensorUpdate& tensor, const OptimizerStep& step, ThreadPool& threads) final;
+  tensor::GradientForm gradient_form(size_t tensor, uint64_t step) final;
+  void project(size_t tensor, uint64_t step, std::span<const float> whole,
+               std::span<float> projected, ThreadPool& threads) final;
 
  protected:
   // Updates a matrix whose subspace has a rank other than 0.
   virtual void update_matrix(const TensorUpdate& tensor, const method::LowRankShape& shape,
                              const OptimizerStep& step, ThreadPool& threads) = 0;
 
-  // Renews the bases if they are due in this step or not present. Returns the previous bases, or
-  // none if there were none or nothing was renewed. The result is valid until the next call.
-  Bases refresh(const TensorUpdate& tensor, const method::LowRankShape& shape, const Bases& bases,
-                const OptimizerStep& step, ThreadPool& threads);
-  // Takes both moments from the coordinates of the bases before to those of the bases now.
-  void rotate_moments(const method::LowRankShape& shape, const Bases& before, const Bases& now,
-                      const StateValues& m, const StateValues& v, const OptimizerStep& step,
-                      ThreadPool& threads);
-  // The first half of a step of one-sided optimizers whose state begins with m, v and the basis:
-  // renews the basis if it is due, rotates the moments into it if `moments` says so, and projects
-  // the gradient into core(shape). Returns the bases.
-  Bases project_one_side(const TensorUpdate& tensor, const method::LowRankShape& shape,
-                         method::Moments moments, const OptimizerStep& step, ThreadPool& threads);
+  // The bases of a matrix, which its state holds; by default piece 2, of its one projected side.
+  virtual Bases bases(size_t tensor, const method::LowRankShape& shape);
+  // Brings the rest of a matrix's state from the bases before to those of now; by default both
+  // moments, if they rotate.
+  virtual void change_bases(size_t tensor, const method::LowRankShape& shape, const Bases& before,
+                            const Bases& now, uint64_t step, ThreadPool& threads);
+  // The first half of a step in the subspace: the gradient's projection, scaled, in core(shape).
+  // If the gradient is whole, the bases are renewed before, if that is due. Returns the bases.
+  Bases take_core(const TensorUpdate& tensor, const method::LowRankShape& shape,
+                  const OptimizerStep& step, ThreadPool& threads);
   // Whether this tensor's subspace is renewed in this step.
-  bool due(size_t tensor, const OptimizerStep& step) const {
-    return plan_.due(tensor, step.number);
-  }
+  bool due(size_t tensor, uint64_t step) const { return plan_.due(tensor, step); }
   // The number of steps so far in which it was renewed.
   uint64_t turns(size_t tensor, const OptimizerStep& step) const {
     return plan_.turns(tensor, step.number);
@@ -58,11 +59,13 @@ class LowRankOptimizer : public Optimizer {
   Subspace& subspace() { return subspace_; }
 
  private:
+  // Renews the bases if they are due or not present, and brings the state into them.
+  Bases renew(size_t tensor, uint64_t step, std::span<const float> whole, ThreadPool& threads);
   void rotate_moment(const method::LowRankShape& shape, const Bases& before, const Bases& now,
-                     bool squared, const StateValues& moment, const OptimizerStep& step,
-                     ThreadPool& threads);
+                     bool squared, const StateValues& moment, uint64_t step, ThreadPool& threads);
 
   std::vector<method::LowRankShape> shapes_;  // by tensor
+  method::Moments moments_;
   method::RefreshPlan plan_;
   Subspace subspace_;
   std::vector<float> core_, full_, left_before_, right_before_;

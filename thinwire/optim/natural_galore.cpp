@@ -19,7 +19,8 @@ const NaturalGaloreOptions& section(const method::OptimizerOptions& options) {
 class NaturalGalore final : public LowRankOptimizer {
  public:
   NaturalGalore(const method::OptimizerOptions& options, const tensor::Layout& layout)
-      : LowRankOptimizer(options, layout, section(options).low_rank, section(options).sides),
+      : LowRankOptimizer(options, layout, section(options).low_rank, section(options).moments,
+                         section(options).sides),
         natural_(section(options)) {}
 
  private:
@@ -29,7 +30,7 @@ class NaturalGalore final : public LowRankOptimizer {
   GradientHistory history(size_t tensor) {
     return {piece(tensor, 2), piece(tensor, 3), natural_.history};
   }
-  Bases bases(size_t tensor, const LowRankShape& shape) {
+  Bases bases(size_t tensor, const LowRankShape& shape) override {
     constexpr size_t kFirst = 4;
     Bases held;
     if (shape.projects_rows()) held.left = piece(tensor, kFirst);
@@ -41,11 +42,8 @@ class NaturalGalore final : public LowRankOptimizer {
   void update_matrix(const TensorUpdate& tensor, const LowRankShape& shape,
                      const OptimizerStep& step, ThreadPool& threads) override {
     const size_t index = tensor.tensor;
-    const Bases held = bases(index, shape);
-    const Bases before = refresh(tensor, shape, held, step, threads);
-    if (before.present()) change_coordinates(index, shape, before, held, step, threads);
+    const Bases held = take_core(tensor, shape, step, threads);
     const std::span<float> gradient = core(shape);
-    subspace().project(shape, held, tensor.gradient, step.gradient_scale, gradient, threads);
     GradientHistory past = history(index);
     const auto place = static_cast<int64_t>(step.number % static_cast<uint64_t>(natural_.history));
     past.put(place, gradient, threads);
@@ -56,12 +54,10 @@ class NaturalGalore final : public LowRankOptimizer {
     move(tensor, step, natural_.scale, threads);
   }
 
-  // Moments and history, from the bases before to those held now.
-  void change_coordinates(size_t index, const LowRankShape& shape, const Bases& before,
-                          const Bases& now, const OptimizerStep& step, ThreadPool& threads) {
-    if (natural_.moments == method::Moments::kRotate) {
-      rotate_moments(shape, before, now, m(index), v(index), step, threads);
-    }
+  // Moments and history.
+  void change_bases(size_t index, const LowRankShape& shape, const Bases& before, const Bases& now,
+                    uint64_t step, ThreadPool& threads) override {
+    LowRankOptimizer::change_bases(index, shape, before, now, step, threads);
     GradientHistory past = history(index);
     if (natural_.at_refresh == History::kClear) past.clear();
     if (natural_.at_refresh != History::kRotate) return;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <cstring>
 
 #include "thinwire/base/simd.h"
 
@@ -11,27 +12,73 @@ namespace {
 
 constexpr int64_t kBlock = 2048;
 constexpr int64_t kLanes = 8;
+constexpr int64_t kTogether = 5;  // gradients; a history's default is a multiple
 
-// Lane i sums the products of elements whose index is i modulo 8; the lanes are added in order.
-THINWIRE_CLONES double product_of(const float* a, const float* b, int64_t count) {
-  double lanes[kLanes] = {};
+using Floats = float __attribute__((vector_size(32)));
+using Doubles = double __attribute__((vector_size(64)));
+
+// The products of `a` with kCount gradients, `stride` apart from `others` on. Lane i sums the
+// products of elements whose index is i modulo 8; the lanes are added in order. Several gradients
+// together keep the adders busy and read `a` once.
+template <int64_t kCount>
+[[gnu::always_inline]] inline void products_of(const float* a, const float* others, int64_t stride,
+                                               int64_t count, double* out) {
+  Doubles sums[kCount] = {};
   const int64_t whole = count / kLanes * kLanes;
   for (int64_t at = 0; at < whole; at += kLanes) {
-    for (int64_t lane = 0; lane < kLanes; ++lane) {
-      lanes[lane] += static_cast<double>(a[at + lane]) * static_cast<double>(b[at + lane]);
+    Floats value;
+    std::memcpy(&value, a + at, sizeof value);
+    const Doubles wide = __builtin_convertvector(value, Doubles);
+    for (int64_t k = 0; k < kCount; ++k) {
+      Floats other;
+      std::memcpy(&other, others + k * stride + at, sizeof other);
+      sums[k] += wide * __builtin_convertvector(other, Doubles);
     }
   }
-  for (int64_t at = whole; at < count; ++at) {
-    lanes[at - whole] += static_cast<double>(a[at]) * static_cast<double>(b[at]);
+  for (int64_t k = 0; k < kCount; ++k) {
+    double lanes[kLanes];
+    std::memcpy(lanes, &sums[k], sizeof lanes);
+    for (int64_t at = whole; at < count; ++at) {
+      lanes[at - whole] +=
+          static_cast<double>(a[at]) * static_cast<double>(others[k * stride + at]);
+    }
+    out[k] = 0;
+    for (const double lane : lanes) out[k] += lane;
   }
-  double sum = 0;
-  for (const double lane : lanes) sum += lane;
-  return sum;
 }
 
-THINWIRE_CLONES void add_scaled(double* __restrict sums, const float* __restrict values,
-                                int64_t count, double factor) {
-  for (int64_t i = 0; i < count; ++i) sums[i] += factor * static_cast<double>(values[i]);
+THINWIRE_CLONES void products_with(const float* a, const float* others, int64_t stride,
+                                   int64_t size, int64_t count, double* out) {
+  int64_t other = 0;
+  for (; other + kTogether <= size; other += kTogether) {
+    products_of<kTogether>(a, others + other * stride, stride, count, out + other);
+  }
+  for (; other < size; ++other) {
+    products_of<1>(a, others + other * stride, stride, count, out + other);
+  }
+}
+
+// sums += factors[k] * values[k], one after the other, of kCount gradients.
+template <int64_t kCount>
+[[gnu::always_inline]] inline void add_block(double* __restrict sums,
+                                             const float* __restrict values, int64_t stride,
+                                             int64_t count, const double* __restrict factors) {
+  for (int64_t i = 0; i < count; ++i) {
+    double sum = sums[i];
+    for (int64_t k = 0; k < kCount; ++k) {
+      sum += factors[k] * static_cast<double>(values[k * stride + i]);
+    }
+    sums[i] = sum;
+  }
+}
+
+THINWIRE_CLONES void add_scaled(double* sums, const float* values, int64_t stride, int64_t size,
+                                int64_t count, const double* factors) {
+  int64_t k = 0;
+  for (; k + kTogether <= size; k += kTogether) {
+    add_block<kTogether>(sums, values + k * stride, stride, count, factors + k);
+  }
+  for (; k < size; ++k) add_block<1>(sums, values + k * stride, stride, count, factors + k);
 }
 
 }  // namespace
@@ -71,10 +118,8 @@ void GradientHistory::put(int64_t place, std::span<const float> gradient, Thread
   threads.for_each(blocks, [&](int64_t block) {
     const int64_t begin = block * kBlock;
     const int64_t count = std::min(kBlock, length_ - begin);
-    for (int64_t other = 0; other < size_; ++other) {
-      parts[static_cast<size_t>(block * size_ + other)] =
-          product_of(gradient.data() + begin, gradients_.data() + other * length_ + begin, count);
-    }
+    products_with(gradient.data() + begin, gradients_.data() + begin, length_, size_, count,
+                  parts.data() + block * size_);
   });
   for (int64_t other = 0; other < size_; ++other) {
     double sum = 0;
@@ -120,10 +165,7 @@ void GradientHistory::natural_gradient(int64_t place, double damping, std::span<
     for (int64_t at = begin; at < end; at += kBlock) {
       const int64_t count = std::min(kBlock, end - at);
       std::fill_n(sums, count, 0.0);
-      for (int64_t i = 0; i < size_; ++i) {
-        add_scaled(sums, gradients_.data() + i * length_ + at, count,
-                   factors[static_cast<size_t>(i)]);
-      }
+      add_scaled(sums, gradients_.data() + at, length_, size_, count, factors.data());
       for (int64_t i = 0; i < count; ++i) {
         out[static_cast<size_t>(at + i)] = static_cast<float>(sums[i]);
       }

@@ -49,10 +49,15 @@ TensorUpdate tensor_update(tensor::Arena& params, size_t tensor, std::span<const
 Optimizer::Optimizer(const method::OptimizerOptions& options, const tensor::Layout& layout)
     : options_(options), layout_(layout), memory_(options, layout) {}
 
+void Optimizer::project(size_t, uint64_t, std::span<const float> whole, std::span<float> projected,
+                        ThreadPool&) {
+  std::ranges::copy(whole, projected.begin());
+}
+
 void Optimizer::step(tensor::Arena& params, const tensor::Arena& grads, const OptimizerStep& step,
                      ThreadPool& threads) {
   for (size_t tensor = 0; tensor < layout_.size(); ++tensor) {
-    assert(options_.spec->gradient(options_, spec(tensor)) == spec(tensor).shape);
+    assert(method::gradient_shape(options_, spec(tensor)) == spec(tensor).shape);
     update(tensor_update(params, tensor, grads.tensor(tensor)), step, threads);
   }
   if (params.rounded() != nullptr) params.set_rounded_current();

@@ -17,6 +17,7 @@
 #include "thinwire/method/optimizer.h"
 #include "thinwire/optim/state_memory.h"
 #include "thinwire/tensor/storage/arena.h"
+#include "thinwire/tensor/storage/gradient_sink.h"
 
 namespace thinwire::optim {
 
@@ -31,7 +32,7 @@ struct OptimizerStep {
 struct TensorUpdate {
   size_t tensor = 0;                // its index in the layout
   std::span<float> params;          // row-major, without the gap after them
-  std::span<const float> gradient;  // in the coordinates that OptimizerSpec::gradient says
+  std::span<const float> gradient;  // with the shape that method::gradient_shape says
   Bf16* rounded = nullptr;          // if not null, becomes the new params in bf16
   // Params that are kept in bf16 alone; `params` is then empty.
   std::span<Bf16> stored = {};
@@ -54,6 +55,14 @@ class Optimizer {
   virtual void update(const TensorUpdate& tensor, const OptimizerStep& step,
                       ThreadPool& threads) = 0;
 
+  // How the tensor's gradient is formed in a step of this number.
+  virtual tensor::GradientForm gradient_form(size_t /*tensor*/, uint64_t /*step*/) { return {}; }
+  // For a tensor with a form that is `projected` and forms a whole gradient in the pass: computes
+  // or renews its bases and brings its state into them, then writes the gradient's projection, in
+  // which update() takes it.
+  virtual void project(size_t tensor, uint64_t step, std::span<const float> whole,
+                       std::span<float> projected, ThreadPool& threads);
+
   // Updates all tensors of the arenas, whose layouts must be the optimizer's. Only for optimizers
   // that take gradients element by element.
   void step(tensor::Arena& params, const tensor::Arena& grads, const OptimizerStep& step,
@@ -61,6 +70,9 @@ class Optimizer {
 
   // Everything that must be saved besides the step number. The spans stay valid.
   std::vector<OptimizerState> state() { return memory_.all(); }
+  // Brings the state back to what it is before the first step: zeros, unless the optimizer's is
+  // not.
+  virtual void reset() { memory_.clear(); }
 
  protected:
   const method::OptimizerOptions& options() const { return options_; }

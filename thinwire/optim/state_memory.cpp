@@ -95,4 +95,8 @@ std::vector<OptimizerState> StateMemory::all() {
   return state;
 }
 
+void StateMemory::clear() {
+  for (Group& group : groups_) std::ranges::fill(group.values.all(), 0.0f);
+}
+
 }  // namespace thinwire::optim

@@ -31,6 +31,7 @@ class StateMemory {
   // The piece with this index in the list that OptimizerSpec::state gives for the tensor.
   StateValues piece(size_t tensor, size_t index);
   std::vector<OptimizerState> all();
+  void clear();
 
  private:
   // Sizes and offsets are in elements, gaps included.

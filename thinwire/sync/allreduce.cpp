@@ -24,11 +24,21 @@ class AllReduce final : public Strategy {
         optimizer_(optim::make_optimizer(worker.spec.optim, worker.params.layout())),
         clipping_(worker.spec.clip_by, worker.spec.clip, worker.params.layout().size()),
         codec_(codec::wire_codec(options.wire)) {
-    if (worker.spec.update == config::UpdateTime::kLayer) {
+    if (worker.spec.gradients == method::GradientStore::kStreamed) {
       streamed_.emplace(worker_, *optimizer_, clipping_, codec_);
     }
   }
 
+  tensor::GradientForm gradient_form(const Round& round, size_t tensor) override {
+    return optimizer_->gradient_form(tensor, round.number);
+  }
+  void project_gradient(const Round& round, size_t tensor, std::span<const float> whole,
+                        std::span<float> projected) override {
+    const Stopwatch watch;
+    require_finite(optim::global_norm(whole, worker_.threads), round, worker_.communicator.rank());
+    optimizer_->project(tensor, round.number, whole, projected, worker_.threads);
+    projecting_seconds_ += watch.seconds();
+  }
   void take_gradient(const Round& round, size_t tensor, std::span<const float> gradient) override {
     streamed_->take(round, tensor, gradient);
   }
@@ -39,6 +49,7 @@ class AllReduce final : public Strategy {
   Result<StepReport> after_step(const Round& round) override {
     if (streamed_) return streamed_->finish(round);
     StepReport report;
+    report.backward_update_seconds = std::exchange(projecting_seconds_, 0);
     if (round.size() > 1) {
       const auto seconds = average(round);
       if (!seconds) return tl::unexpected(seconds.error());
@@ -56,6 +67,11 @@ class AllReduce final : public Strategy {
     std::vector<StateTensor> state = optimizer_->state();
     for (StateTensor& part : clipping_.state()) state.push_back(std::move(part));
     return state;
+  }
+
+  void reset() override {
+    optimizer_->reset();
+    clipping_.reset();
   }
 
  private:
@@ -93,7 +109,8 @@ class AllReduce final : public Strategy {
   std::unique_ptr<optim::Optimizer> optimizer_;
   Clipping clipping_;
   const WireCodec& codec_;
-  std::optional<StreamedUpdates> streamed_;  // with train.update = layer
+  std::optional<StreamedUpdates> streamed_;
+  double projecting_seconds_ = 0;  // in the backward pass
 };
 
 }  // namespace

@@ -20,6 +20,13 @@ class ApartStrategy : public Strategy {
   // Restores the inner training; a derived class adds what it has in flight.
   void restored(const Resumption& from) override { inner_.restored(from); }
   bool before_step(const Round& round) final;
+  tensor::GradientForm gradient_form(const Round& round, size_t tensor) final {
+    return inner_.gradient_form(round, tensor);
+  }
+  void project_gradient(const Round& round, size_t tensor, std::span<const float> whole,
+                        std::span<float> projected) final {
+    inner_.project_gradient(round, tensor, whole, projected);
+  }
   void take_gradient(const Round& round, size_t tensor, std::span<const float> gradient) final {
     inner_.take_gradient(round, tensor, gradient);
   }

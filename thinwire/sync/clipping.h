@@ -1,6 +1,7 @@
 // Gradient clipping: the factors by which an optimizer's step multiplies gradients. Norms are
 // summed in an order fixed by position alone, with tensors in the order of the layout, so they do
-// not depend on the order in which tensors arrive.
+// not depend on the order in which tensors arrive. They are norms of gradients as the optimizer
+// takes them: with optim.gradients = projected that of a projected matrix is its projection's.
 #pragma once
 
 #include <cstddef>
@@ -37,6 +38,7 @@ class Clipping {
 
   // What `previous` keeps from step to step. Equal on replicas that are fed the same gradients.
   std::vector<StateTensor> state();
+  void reset() { previous_ = 0; }
 
  private:
   const config::ClipBy by_;

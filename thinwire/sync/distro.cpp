@@ -98,6 +98,11 @@ class Distro final : public Strategy {
     return state;
   }
 
+  void reset() override {
+    Strategy::reset();
+    applier_.reset();
+  }
+
   std::vector<StateBytes> in_flight() override {
     if (options_.overlap == 0) return {};
     return {{"payload", &payload_}};

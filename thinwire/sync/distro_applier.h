@@ -29,6 +29,10 @@ class DistroApplier {
 
   // State of the optimizer; equal on every replica.
   std::vector<optim::OptimizerState> state();
+  // Brings it back to what it is in a new run.
+  void reset() {
+    if (optimizer_) optimizer_->reset();
+  }
 
  private:
   Result<void> decode(std::span<const transport::Delivery> deliveries, const Round& round);

@@ -1,6 +1,5 @@
 #include "thinwire/sync/inner_training.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace thinwire::sync {
@@ -26,10 +25,6 @@ Result<StepReport> InnerTraining::after_step(const Round& round) {
   Result<StepReport> report = strategy_->after_step(cluster_.inside(round));
   if (report) report->synchronised = false;
   return report;
-}
-
-void InnerTraining::forget() {
-  for (const StateTensor& part : strategy_->state()) std::ranges::fill(part.bytes, uint8_t{0});
 }
 
 std::vector<StateTensor> InnerTraining::state() {

@@ -20,6 +20,13 @@ class InnerTraining {
 
   void restored(const Resumption& from);
   bool before_step(const Round& round) { return strategy_->before_step(cluster_.inside(round)); }
+  tensor::GradientForm gradient_form(const Round& round, size_t tensor) {
+    return strategy_->gradient_form(cluster_.inside(round), tensor);
+  }
+  void project_gradient(const Round& round, size_t tensor, std::span<const float> whole,
+                        std::span<float> projected) {
+    strategy_->project_gradient(cluster_.inside(round), tensor, whole, projected);
+  }
   void take_gradient(const Round& round, size_t tensor, std::span<const float> gradient) {
     strategy_->take_gradient(cluster_.inside(round), tensor, gradient);
   }
@@ -31,7 +38,7 @@ class InnerTraining {
   // The worker's own weights and the strategy's state; all of it differs between clusters.
   std::vector<StateTensor> state();
   // Clears the strategy's state, as if the run began with the current weights.
-  void forget();
+  void forget() { strategy_->reset(); }
   std::vector<StateBytes> in_flight() { return strategy_->in_flight(); }
 
  private:

@@ -17,6 +17,10 @@ void require_finite(double gradient_norm, const Round& round, int member) {
                   round.step + 1, without_nan_sign(gradient_norm), member));
 }
 
+void Strategy::reset() {
+  for (const StateTensor& part : state()) std::ranges::fill(part.bytes, uint8_t{0});
+}
+
 void share_params(const tensor::Arena& params, Strategy& strategy) {
   tensor::Arena* const shared = strategy.shared();
   if (shared == nullptr) return;

@@ -8,9 +8,10 @@
 //   before_step(round)            e.g. a look-ahead
 //   ... forward and backward, gradients_ready(group) as each group's gradients are complete ...
 //   after_step(round)             exchange, commit, update of the parameters
-// With train.update = layer there are no gradients after the backward pass: during it the strategy
-// gets each one by take_gradient, and updates the parameters then. Only strategies of methods that
-// allow it (method::Method::streams, trains_apart) are asked to.
+// If gradients are streamed (method::GradientStore), as with train.update = layer, there are none
+// after the backward pass: during it the strategy gets each one by take_gradient, and updates the
+// parameters then. Only strategies of methods that allow it (method::Method::streams, trains_apart)
+// are asked to, or to project gradients.
 // The strategy is used by one thread; it may use the worker's thread pool.
 #pragma once
 
@@ -32,6 +33,7 @@
 #include "thinwire/config/fields.h"
 #include "thinwire/method/sync_spec.h"
 #include "thinwire/tensor/storage/arena.h"
+#include "thinwire/tensor/storage/gradient_sink.h"
 #include "thinwire/transport/communicator.h"
 
 namespace thinwire::sync {
@@ -40,8 +42,9 @@ namespace thinwire::sync {
 // of the spec.
 struct Worker {
   tensor::Arena& params;  // what the model computes with
-  // Mean over this worker's tokens in the round; scratch afterwards. Its layout is empty with
-  // train.update = layer.
+  // Mean over this worker's tokens in the round; scratch afterwards. Its layout follows from
+  // SyncSpec::gradients: that of the params; empty if they are streamed; or the same tensors with
+  // the shapes in which the optimizer takes their gradients.
   tensor::Arena& gradients;
   ThreadPool& threads;
   PermitHold& permits;  // paused while waiting for others
@@ -94,8 +97,14 @@ class Strategy {
   // Returns whether it changed the params. A worker that is inactive in the round (base/round.h)
   // computes no gradients, but still calls before_step and after_step.
   virtual bool before_step(const Round&) { return false; }
-  // A tensor's gradient is complete, and its params are read no more in this step. The values are
-  // valid until the call returns.
+  // With optim.gradients = projected: how a tensor's gradient is taken in this round, and, where
+  // the backward pass forms it whole nevertheless, its projection, for which bases are computed or
+  // renewed. Throws Error if the gradient is not finite.
+  virtual tensor::GradientForm gradient_form(const Round&, size_t /*tensor*/) { return {}; }
+  virtual void project_gradient(const Round&, size_t /*tensor*/, std::span<const float> /*whole*/,
+                                std::span<float> /*projected*/) {}
+  // A tensor's gradient is complete, and its params are read no more in this step. The values have
+  // the form that gradient_form() gives and are valid until the call returns.
   virtual void take_gradient(const Round&, size_t /*tensor*/, std::span<const float> /*gradient*/) {
   }
   // The gradients of a group (base/gradient_groups.h) are complete, or have been taken.
@@ -103,6 +112,8 @@ class Strategy {
   virtual Result<StepReport> after_step(const Round& round) = 0;
   // All state except the parameters, for checkpoints. The spans stay valid.
   virtual std::vector<StateTensor> state() = 0;
+  // Brings the state back to what it is in a new run: zeros, unless the strategy's is not.
+  virtual void reset();
   // Payloads in flight, which are also saved in checkpoints; the pointers stay valid.
   virtual std::vector<StateBytes> in_flight() { return {}; }
   // If workers train their own weights: the weights that all replicas agree on, which are

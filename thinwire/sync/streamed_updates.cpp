@@ -96,8 +96,21 @@ void StreamedUpdates::settle(const Round& round) {
   std::ranges::fill(mean, 0.0f);
 }
 
-void StreamedUpdates::update(const Round& round, size_t tensor, std::span<const float> gradient) {
+std::span<const float> StreamedUpdates::in_form(const Round& round, size_t tensor,
+                                                std::span<const float> gradient) {
+  const tensor::GradientForm form = optimizer_.gradient_form(tensor, round.number);
+  if (!form.projected || form.in_pass()) return gradient;
+  require_finite(optim::global_norm(gradient, worker_.threads), round, worker_.communicator.rank());
+  const Shape shape =
+      method::gradient_shape(worker_.spec.optim, worker_.params.layout().specs()[tensor]);
+  projected_.resize(static_cast<size_t>(element_count(shape)));
+  optimizer_.project(tensor, round.number, gradient, projected_, worker_.threads);
+  return projected_;
+}
+
+void StreamedUpdates::update(const Round& round, size_t tensor, std::span<const float> values) {
   const Stopwatch watch;
+  const std::span<const float> gradient = in_form(round, tensor, values);
   const double norm = clipping_.measure(tensor, gradient, worker_.threads);
   require_finite(norm, round, worker_.communicator.rank());
   optimizer_.update(optim::tensor_update(worker_.params, tensor, gradient),

@@ -40,6 +40,9 @@ class StreamedUpdates {
   transport::Key key(const Round& round, size_t group) const;
   void reserve();
   void update(const Round& round, size_t tensor, std::span<const float> gradient);
+  // The gradient as the optimizer takes it.
+  std::span<const float> in_form(const Round& round, size_t tensor,
+                                 std::span<const float> gradient);
   // Waits for the sum in flight, if any, and applies it.
   void settle(const Round& round);
 
@@ -51,6 +54,7 @@ class StreamedUpdates {
   std::vector<size_t> places_;  // offset of each tensor in its group's sum
   std::vector<size_t> sizes_;   // elements of each group's sum
   Sum filling_, in_flight_;     // empty until there are several members
+  std::vector<float> projected_;
   bool sums_in_flight_ = false;
   size_t next_group_ = 0;
   StepReport report_;

@@ -1,8 +1,22 @@
 #include "thinwire/train/gradients.h"
 
 #include <algorithm>
+#include <vector>
+
+#include "thinwire/method/optimizers.h"
 
 namespace thinwire::train {
+namespace {
+
+using method::GradientStore;
+
+// None if gradients are not kept as projections.
+std::vector<TensorSpec> kept_tensors(const config::Recipe& recipe, const tensor::Layout& layout) {
+  if (method::gradient_store(recipe) != GradientStore::kProjected) return {};
+  return method::gradient_tensors(method::optimizer_options(recipe), layout.specs());
+}
+
+}  // namespace
 
 double accumulate_gradients(model::Model& model, std::span<const int32_t> tokens, int64_t sequence,
                             int64_t max_rows, tensor::GradientSink& sink) {
@@ -20,32 +34,70 @@ double accumulate_gradients(model::Model& model, std::span<const int32_t> tokens
   return loss;
 }
 
-StepGradients::StepGradients(config::UpdateTime update, const tensor::Layout& layout)
-    : update_(update),
+StepGradients::StepGradients(const config::Recipe& recipe, const tensor::Layout& layout)
+    : store_(method::gradient_store(recipe)),
+      projected_(recipe.optim.gradients == config::GradientCoordinates::kProjected),
       layout_(layout),
-      none_({}),
-      arena_(update == config::UpdateTime::kStep ? layout : none_) {}
+      kept_(kept_tensors(recipe, layout)),
+      arena_(store_ == GradientStore::kWhole ? layout : kept_) {}
+
+tensor::StreamedGradients::Handlers StepGradients::streaming() const {
+  tensor::StreamedGradients::Handlers handlers = {
+      [this](size_t tensor, std::span<const float> gradient) {
+        strategy_->take_gradient(*round_, tensor, gradient);
+      },
+      [this](int group) { strategy_->gradients_ready(*round_, group); }};
+  if (projected_) {
+    handlers.form = [this](size_t tensor) { return strategy_->gradient_form(*round_, tensor); };
+  }
+  return handlers;
+}
+
+tensor::ProjectedGradients::Handlers StepGradients::projecting() const {
+  return {[this](size_t tensor) { return strategy_->gradient_form(*round_, tensor); },
+          [this](size_t tensor, std::span<const float> whole, std::span<float> projected) {
+            strategy_->project_gradient(*round_, tensor, whole, projected);
+          },
+          [this](int group) { strategy_->gradients_ready(*round_, group); }};
+}
 
 double StepGradients::compute(const StepRows& rows, model::Model& model, sync::Strategy& strategy,
                               const Round& round) {
   strategy_ = &strategy;
   round_ = &round;
-  const auto end_group = [this](int group) { strategy_->gradients_ready(*round_, group); };
   const auto accumulate = [&](tensor::GradientSink& sink) {
     return accumulate_gradients(model, rows.tokens, rows.sequence, rows.max_rows, sink);
   };
-  if (update_ == config::UpdateTime::kStep) {
-    tensor::WholeGradients whole(arena_, end_group);
-    return accumulate(whole);
+  switch (store_) {
+    case GradientStore::kProjected:
+      if (!projecting_) projecting_.emplace(layout_, arena_, projecting());
+      return accumulate(*projecting_);
+    case GradientStore::kStreamed:
+      if (!streamed_) streamed_.emplace(layout_, stream_size(model), streaming());
+      return accumulate(*streamed_);
+    case GradientStore::kWhole:
+      break;
   }
-  if (!streamed_) {
-    const auto take = [this](size_t tensor, std::span<const float> gradient) {
-      strategy_->take_gradient(*round_, tensor, gradient);
-    };
-    streamed_.emplace(layout_, model.stream_size(),
-                      tensor::StreamedGradients::Handlers{take, end_group});
+  tensor::WholeGradients whole(arena_,
+                               [this](int group) { strategy_->gradients_ready(*round_, group); });
+  return accumulate(whole);
+}
+
+size_t StepGradients::bytes() const {
+  return sizeof(float) * static_cast<size_t>(arena_.layout().total()) +
+         (streamed_ ? streamed_->bytes() : 0) + (projecting_ ? projecting_->whole_bytes() : 0);
+}
+
+tensor::StreamSize StepGradients::stream_size(const model::Model& model) const {
+  tensor::StreamSize size = model.stream_size();
+  if (!projected_) return size;
+  // Tensors come one by one.
+  size.largest = 0;
+  for (size_t tensor = 0; tensor < layout_.size(); ++tensor) {
+    if (size.held.count > 0 && layout_.offset(tensor) == size.held.offset) continue;
+    size.largest = std::max(size.largest, layout_.specs()[tensor].count());
   }
-  return accumulate(*streamed_);
+  return size;
 }
 
 }  // namespace thinwire::train

@@ -6,11 +6,13 @@
 #include <span>
 
 #include "thinwire/base/round.h"
-#include "thinwire/config/update_choices.h"
+#include "thinwire/config/recipe.h"
+#include "thinwire/method/gradient_store.h"
 #include "thinwire/model/model.h"
 #include "thinwire/sync/strategy.h"
 #include "thinwire/tensor/storage/arena.h"
 #include "thinwire/tensor/storage/gradient_sink.h"
+#include "thinwire/tensor/storage/projected_gradients.h"
 
 namespace thinwire::train {
 
@@ -27,12 +29,12 @@ struct StepRows {
   int64_t max_rows = 0;
 };
 
-// What becomes of a worker's gradients: kept whole for the end of the step, or handed to the
-// strategy one by one. Used by one thread.
+// What becomes of a worker's gradients: kept for the end of the step, whole or projected, or handed
+// to the strategy one by one. Used by one thread.
 class StepGradients {
  public:
   // The layout of the parameters outlives it.
-  StepGradients(config::UpdateTime update, const tensor::Layout& layout);
+  StepGradients(const config::Recipe& recipe, const tensor::Layout& layout);
 
   // What a strategy is made with (sync::Worker::gradients).
   tensor::Arena& arena() { return arena_; }
@@ -41,13 +43,22 @@ class StepGradients {
   double compute(const StepRows& rows, model::Model& model, sync::Strategy& strategy,
                  const Round& round);
 
+  // Bytes held for gradients.
+  size_t bytes() const;
+
  private:
-  const config::UpdateTime update_;
+  tensor::StreamedGradients::Handlers streaming() const;
+  tensor::ProjectedGradients::Handlers projecting() const;
+  tensor::StreamSize stream_size(const model::Model& model) const;
+
+  const method::GradientStore store_;
+  const bool projected_;
   const tensor::Layout& layout_;
-  const tensor::Layout none_;
+  const tensor::Layout kept_;
   tensor::Arena arena_;
   std::optional<tensor::StreamedGradients> streamed_;  // from the first step on
-  sync::Strategy* strategy_ = nullptr;                 // of the present call
+  std::optional<tensor::ProjectedGradients> projecting_;
+  sync::Strategy* strategy_ = nullptr;  // of the present call
   const Round* round_ = nullptr;
 };
 

@@ -74,7 +74,7 @@ Worker::Worker(const RunContext& context, transport::Communicator& communicator)
       permits_(&context.cores, threads_.size()),
       params_(context.layout, recipe_.train.weights),
       relora_(make_relora(context, params_)),
-      gradients_(recipe_.train.update, context.layout),
+      gradients_(recipe_, context.layout),
       model_(model::make_model({method::ModelSpec(recipe_),
                                 model::parse_precision(recipe_.train.precision), context.layout,
                                 params_, threads_, max_rows_, recipe_.train.sequence,

@@ -9,6 +9,20 @@
 #include "thinwire/base/tensor_view.h"
 
 namespace thinwire::tensor {
+namespace {
+
+int64_t projected_count(const TensorSpec& matrix, const Projection& projection) {
+  const int64_t inputs = matrix.shape.back();
+  return projection.rows(matrix.count() / inputs) * projection.columns(inputs);
+}
+
+}  // namespace
+
+size_t tensor_at(const Layout& layout, int64_t offset) {
+  size_t tensor = 0;
+  while (layout.offset(tensor) < offset) ++tensor;
+  return tensor;
+}
 
 WholeGradients::WholeGradients(Arena& gradients, EndGroup end_group)
     : gradients_(gradients), end_group_(std::move(end_group)) {}
@@ -73,17 +87,22 @@ OpenGradient StreamedGradients::open(const GradientRange& range) {
   Memory& memory = memory_of(range);
   assert(!memory.opened || &memory == &held_);
   float* const values = on_device_ ? memory.values.device_values() : memory.values.all().data();
-  return {values, std::exchange(memory.opened, true) ? 1.0f : 0.0f};
+  projection_ = {};
+  if (handlers_.form) projection_ = handlers_.form(tensor_at(layout_, range.offset)).in_pass();
+  return {values, std::exchange(memory.opened, true) ? 1.0f : 0.0f, projection_};
 }
 
 void StreamedGradients::complete(const GradientRange& range) {
   Memory& memory = memory_of(range);
   memory.opened = false;
-  const std::span<const float> values = std::as_const(memory.values).front(range.count);
-  // The first tensor that begins in the range.
-  size_t tensor = 0;
-  while (layout_.offset(tensor) < range.offset) ++tensor;
-  for (; tensor < layout_.size(); ++tensor) {
+  if (!projection_) return take(range, std::as_const(memory.values).front(range.count));
+  const size_t tensor = tensor_at(layout_, range.offset);
+  const int64_t count = projected_count(layout_.specs()[tensor], projection_);
+  handlers_.take(tensor, std::as_const(memory.values).front(count));
+}
+
+void StreamedGradients::take(const GradientRange& range, std::span<const float> values) {
+  for (size_t tensor = tensor_at(layout_, range.offset); tensor < layout_.size(); ++tensor) {
     const int64_t begin = layout_.offset(tensor) - range.offset;
     if (begin >= range.count) break;
     handlers_.take(tensor, values.subspan(static_cast<size_t>(begin),

@@ -4,8 +4,10 @@
 //
 // Only a backend has both factors of a gradient dW = dy^T x; a sink never sees them. A sink opens
 // memory, and the backend computes the gradient there with its own products, in the memory of its
-// own device, and completes it. So a sink is the same for every backend and precision. A sink that
-// keeps projections (dy^T (x Q), or (dy P)^T x) would name its basis in OpenGradient.
+// own device, and completes it. So a sink is the same for every backend and precision. If the
+// optimizer needs no more of a gradient than its projection, the sink names the bases with the
+// memory, and the backend projects the factors instead of their product: dy^T (x Q) or (dy P)^T x
+// (Zhao et al. 2024, arXiv 2403.03507, has the projections; LoRA's gradient for B is the first).
 //
 // Ranges refer to the parameters' layout: one tensor, or neighbouring tensors whose gradients are
 // one product. A sink is used by one thread.
@@ -33,10 +35,33 @@ struct GradientRange {
   int64_t count = 0;
 };
 
-// Memory for the gradient of a range, in the layout's order.
+// The bases in which the gradient of a matrix W [outputs, inputs] is formed: P^T dy^T x Q, without
+// the factor of a side that is not projected. Rows are basis vectors, in host memory.
+struct Projection {
+  const float* left = nullptr;   // P^T [rank, outputs]
+  const float* right = nullptr;  // Q^T [rank, inputs]
+  int64_t rank = 0;              // 0: the whole gradient
+
+  explicit operator bool() const { return rank > 0; }
+  int64_t rows(int64_t outputs) const { return left == nullptr ? outputs : rank; }
+  int64_t columns(int64_t inputs) const { return right == nullptr ? inputs : rank; }
+};
+
+// How an optimizer takes the gradient of a tensor in a step.
+struct GradientForm {
+  bool projected = false;  // takes no more than a projection
+  Projection bases = {};   // the present ones; none before the tensor's first gradient
+  bool renewed = false;    // the bases are renewed in this step, for which the gradient is whole
+
+  // What the backward pass forms.
+  Projection in_pass() const { return renewed ? Projection{} : bases; }
+};
+
+// Memory for the gradient of a range, in the layout's order, or for its projection.
 struct OpenGradient {
   float* values = nullptr;
   float keep = 0;  // 0: overwrite the values; 1: add to them
+  Projection projection = {};
 };
 
 class GradientSink {
@@ -56,6 +81,8 @@ class GradientSink {
   virtual void complete(const GradientRange& range) = 0;
   // All tensors of the group are complete (base/gradient_groups.h). Groups end in their order.
   virtual void end_group(int group) = 0;
+  // Whether every tensor is a range of its own, since each may have bases.
+  virtual bool separates_tensors() const { return false; }
 };
 
 // All gradients, in an arena of the parameters' layout.
@@ -89,7 +116,8 @@ struct StreamSize {
 };
 
 // One gradient at a time: each is handed over as soon as it is complete, and its memory is reused
-// for the next one. A step has one pass.
+// for the next one. A step has one pass. Gradients are whole, or where `form` gives bases
+// projections.
 class StreamedGradients final : public GradientSink {
  public:
   struct Handlers {
@@ -97,6 +125,8 @@ class StreamedGradients final : public GradientSink {
     // The values are in host memory and valid until the call returns.
     std::function<void(size_t tensor, std::span<const float> gradient)> take;
     std::function<void(int group)> end_group;
+    // If set, how the tensor's gradient is formed; take() gets it that way.
+    std::function<GradientForm(size_t tensor)> form = {};
   };
 
   // The layout of the parameters must outlive the sink.
@@ -106,6 +136,7 @@ class StreamedGradients final : public GradientSink {
   OpenGradient open(const GradientRange& range) override;
   void complete(const GradientRange& range) override;
   void end_group(int group) override { handlers_.end_group(group); }
+  bool separates_tensors() const override { return static_cast<bool>(handlers_.form); }
 
   // Bytes of the memory in which gradients are computed.
   size_t bytes() const;
@@ -120,12 +151,17 @@ class StreamedGradients final : public GradientSink {
   };
 
   Memory& memory_of(const GradientRange& range);
+  void take(const GradientRange& range, std::span<const float> values);
 
   const Layout& layout_;
   const Handlers handlers_;
   const GradientRange held_range_;
   Memory product_, held_;
+  Projection projection_;  // of the gradient that is open
   bool on_device_ = false;
 };
+
+// The tensor that begins at `offset`.
+size_t tensor_at(const Layout& layout, int64_t offset);
 
 }  // namespace thinwire::tensor

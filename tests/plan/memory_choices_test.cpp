@@ -1,0 +1,113 @@
+#include "thinwire/plan/memory_choices.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "thinwire/method/architectures.h"
+#include "thinwire/method/registry.h"
+#include "thinwire/method/run_memory.h"
+#include "thinwire/plan/step_work.h"
+
+namespace thinwire::plan {
+namespace {
+
+using testing::Contains;
+using testing::IsEmpty;
+using testing::Not;
+
+const std::vector<std::string> kRecipe = {
+    "model.vocab=4096", "model.hidden=256",   "model.layers=4", "model.heads=4",
+    "train.batch=8",    "train.sequence=128", "train.workers=1"};
+constexpr double kProgram = 3e7;
+
+std::vector<MemoryChoice> choices(std::vector<std::string> more = {}) {
+  more.insert(more.begin(), kRecipe.begin(), kRecipe.end());
+  return memory_choices({}, more, kProgram);
+}
+
+const MemoryChoice& given(const std::vector<MemoryChoice>& all) {
+  return *std::ranges::find_if(all, [](const MemoryChoice& one) { return one.fields.empty(); });
+}
+
+TEST(MemoryChoices, NeedWhatTheCheckBeforeARunSays) {
+  const std::vector<MemoryChoice> all = choices();
+  EXPECT_GT(all.size(), 100u);
+  for (size_t i = 0; i < all.size(); i += 17) {
+    const MemoryChoice& one = all[i];
+    std::vector<std::string> fields = kRecipe;
+    for (const std::string& field : one.fields) {
+      std::erase_if(fields, [&](const std::string& other) {
+        return other.starts_with(field.substr(0, field.find('=') + 1));
+      });
+    }
+    fields.insert(fields.end(), one.fields.begin(), one.fields.end());
+    ASSERT_EQ(one.bytes(),
+              method::run_memory(method::load_recipe({}, fields), 1).total() + kProgram)
+        << fmt::format("{}", fmt::join(one.fields, " "));
+  }
+}
+
+TEST(MemoryChoices, BeginWithTheRecipeItselfAndWithWhatChangesNothing) {
+  const std::vector<MemoryChoice> all = choices();
+  EXPECT_THAT(all.front().fields, IsEmpty());
+  EXPECT_TRUE(std::ranges::is_sorted(all, {}, &MemoryChoice::concession));
+  EXPECT_EQ(all[1].concession, 0);
+  EXPECT_EQ(all[1].flops, all[0].flops);
+}
+
+TEST(MemoryChoices, TheBestWithinALimitIsOneOfEachOptimizerThatFits) {
+  const std::vector<MemoryChoice> all = choices();
+  const double whole = given(all).bytes();
+  EXPECT_EQ(best_within(all, whole).front(), &given(all));
+  const double limit = 0.5 * whole;
+  const auto best = best_within(all, limit);
+  ASSERT_THAT(best, Not(IsEmpty()));
+  std::vector<std::string> names;
+  for (const MemoryChoice* one : best) {
+    EXPECT_LE(one->bytes(), limit);
+    EXPECT_THAT(names, Not(Contains(one->optimizer)));
+    names.push_back(one->optimizer);
+  }
+  EXPECT_THAT(names, Contains("galore, rank 64"));
+  EXPECT_THAT(best_within(all, smallest(all).bytes() * 0.99), IsEmpty());
+  EXPECT_EQ(best_within(all, smallest(all).bytes()).size(), 1u);
+}
+
+TEST(MemoryChoices, LeaveOutWhatTheRecipeRulesOut) {
+  for (const MemoryChoice& one : choices({"sync.method=distro"})) {
+    EXPECT_THAT(one.fields, Not(Contains("train.update=layer")));
+    EXPECT_THAT(one.fields, Not(Contains("optim.method=galore")));
+  }
+}
+
+TEST(MemoryChoices, ReplaceFieldsThatWereGiven) {
+  const auto all = choices({"model.recompute=none", "optim.method=galore", "galore.rank=8"});
+  const auto wider = std::ranges::find(all, "galore, rank 64", &MemoryChoice::optimizer);
+  ASSERT_NE(wider, all.end());
+  EXPECT_THAT(all.front().optimizer, "galore");
+}
+
+TEST(StepWork, CountsWhatIsRecomputedAndWhatProjectionsSave) {
+  const auto flops = [](std::vector<std::string> fields) {
+    fields.insert(fields.begin(), kRecipe.begin(), kRecipe.end());
+    const config::Recipe recipe = method::load_recipe({}, fields);
+    return step_flops(recipe, method::tensors_of(recipe));
+  };
+  const double plain = flops({});
+  EXPECT_LT(plain, flops({"model.recompute=attention"}));
+  EXPECT_LT(flops({"model.recompute=attention"}), flops({"model.recompute=block"}));
+  EXPECT_LT(flops({"model.recompute=block"}), 1.34 * plain);
+  const std::vector<std::string> galore = {"optim.method=galore", "galore.rank=32"};
+  std::vector<std::string> projected = galore;
+  projected.emplace_back("optim.gradients=projected");
+  EXPECT_GT(flops(galore), plain);
+  EXPECT_LT(flops(projected), plain);
+}
+
+}  // namespace
+}  // namespace thinwire::plan

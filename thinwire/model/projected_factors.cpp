@@ -1,0 +1,44 @@
+#include "thinwire/model/projected_factors.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "thinwire/base/bf16.h"
+#include "thinwire/tensor/kernels/kernels.h"
+#include "thinwire/tensor/products/gemm.h"
+
+namespace thinwire::model {
+namespace {
+
+template <typename T>
+T* room(std::vector<T>& buffer, int64_t count) {
+  buffer.resize(std::max(buffer.size(), static_cast<size_t>(count)));
+  return buffer.data();
+}
+
+}  // namespace
+
+template <typename T>
+Factor<T> ProjectedFactors<T>::project(ThreadPool& threads, const float* basis, int64_t rank,
+                                       int64_t tokens, const Factor<T>& factor,
+                                       std::vector<T>& out_NR) {
+  if (basis == nullptr) return factor;
+  T* const out = room(out_NR, tokens * rank);
+  const T* rows;
+  if constexpr (std::is_same_v<T, float>) {
+    rows = basis;
+  } else {
+    const int64_t count = rank * factor.width;
+    T* const rounded = room(basis_, count);
+    tensor::kernels<T>().store_rows(1, count, nullptr, basis, count, rounded, count);
+    rows = rounded;
+  }
+  tensor::gemm(threads, tensor::Transpose::kNo, tensor::Transpose::kYes, tokens, rank, factor.width,
+               factor.values, factor.stride, rows, factor.width, 0, out, rank);
+  return {out, rank, rank};
+}
+
+template class ProjectedFactors<float>;
+template class ProjectedFactors<Bf16>;
+
+}  // namespace thinwire::model

@@ -1,0 +1,56 @@
+// What a recipe's run would need with less memory in mind: combinations of optimizer, rank, what
+// becomes of gradients, recomputation, batch, sequence and precision, each with the parts of its
+// memory, its bytes on the wire and its work (docs/memory.md).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "thinwire/base/memory.h"
+#include "thinwire/config/recipe.h"
+
+namespace thinwire::plan {
+
+// One value of a dimension along which recipes are varied. A new way to save memory is a line in
+// the table of memory_choices.cpp.
+struct MemoryWay {
+  std::string name;                 // "galore, rank 64"; empty: as in the recipe
+  std::vector<std::string> fields;  // that it sets, "table.field=value"
+  int concession =
+      0;  // what is given up of the result: 0 nothing, 1 next to nothing, more is worse
+};
+
+struct MemoryChoice {
+  std::string optimizer;            // with its rank
+  std::vector<std::string> names;   // of the other ways that differ from the recipe
+  std::vector<std::string> fields;  // to be added to the recipe
+  config::Recipe recipe;
+  std::vector<MemoryPart> parts;  // of a process with one worker (method::memory_parts), program
+  double sent_bytes = 0;          // by a member, per step
+  double received_bytes = 0;
+  double tokens = 0;     // of a member, per step
+  double flops = 0;      // of a member's step, recomputation and the optimizer's products included
+  int concession = 0;    // the sum of its ways'
+  double bytes() const;  // sum of the parts
+  double flops_a_token() const { return flops / tokens; }
+};
+
+// All combinations that thinwire train would accept, the best first: those that give up least of
+// the result, then those with the least work per token, the fewest
+// changes and the least memory. The recipe is that
+// at `path` with `overrides`; an unknown vocabulary counts as plan::planned_model says.
+// program_bytes: what the program takes by itself, a part of each.
+std::vector<MemoryChoice> memory_choices(const std::filesystem::path& path,
+                                         std::span<const std::string> overrides,
+                                         double program_bytes);
+
+// The first of each optimizer that needs at most `limit` bytes, in the given order.
+std::vector<const MemoryChoice*> best_within(std::span<const MemoryChoice> choices, double limit);
+
+// The one that needs least.
+const MemoryChoice& smallest(std::span<const MemoryChoice> choices);
+
+}  // namespace thinwire::plan

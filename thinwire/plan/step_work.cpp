@@ -1,0 +1,66 @@
+#include "thinwire/plan/step_work.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "thinwire/method/architectures.h"
+#include "thinwire/method/low_rank_shape.h"
+#include "thinwire/method/optimizers.h"
+
+namespace thinwire::plan {
+namespace {
+
+constexpr double kForward = 1.0 / 3;            // of a product's three
+constexpr double kForwardAttention = 2.0 / 7;   // of attention's seven (method/architecture.h)
+constexpr double kAttentionProducts = 1.0 / 4;  // of a block's: about those of q, k and v
+constexpr double kNewtonSchulzSteps = 5;
+
+// What model.recompute adds to a token's work.
+double recomputed(const config::Recipe& recipe, const method::TokenWork& work) {
+  if (recipe.model.recompute == "none") return 0;
+  const bool block = recipe.model.recompute == "block";
+  return kForwardAttention * work.attention +
+         kForward * (block ? 1 : kAttentionProducts) * work.products;
+}
+
+// What projecting a matrix's gradient, before or after it is formed from `tokens`, and lifting the
+// step add to its work.
+double projected(const method::LowRankShape& shape, double tokens, bool in_pass) {
+  const auto rows = static_cast<double>(shape.rows), columns = static_cast<double>(shape.columns);
+  const auto rank = static_cast<double>(shape.rank);
+  const double lift = 2 * rank * rows * columns;
+  if (!in_pass) return 2 * lift;
+  const bool both = shape.sides == method::Sides::kTwo;
+  const double factors = 2 * tokens * rank * (rows + columns + (both ? rank : 0));
+  return factors + lift - 2 * tokens * rows * columns;
+}
+
+double orthogonalised(const TensorSpec& tensor) {
+  const auto columns = static_cast<double>(tensor.shape.back());
+  const double rows = static_cast<double>(tensor.count()) / columns;
+  const double smaller = std::min(rows, columns), larger = std::max(rows, columns);
+  return kNewtonSchulzSteps * (4 * smaller * smaller * larger + 2 * std::pow(smaller, 3));
+}
+
+}  // namespace
+
+double step_flops(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
+  const config::TrainSection& train = recipe.train;
+  const int64_t rows = (train.batch + train.workers - 1) / train.workers;
+  const auto tokens = static_cast<double>(rows * train.sequence);
+  const method::TokenWork work =
+      method::find_architecture(recipe.model.architecture)
+          .work(method::ModelSpec(recipe), {.rows = 1, .sequence = train.sequence});
+  double flops = tokens * (method::train_flops_per_token(recipe) + recomputed(recipe, work));
+  const method::OptimizerOptions optimizer = method::optimizer_options(recipe);
+  for (const TensorSpec& tensor : tensors) {
+    if (!tensor.is_hidden_matrix()) continue;
+    if (optimizer.spec->name == "muon") flops += orthogonalised(tensor);
+    if (optimizer.spec->subspace == nullptr) continue;
+    const method::LowRankShape shape = optimizer.spec->subspace(optimizer, tensor);
+    if (shape.rank > 0) flops += projected(shape, tokens, optimizer.projected);
+  }
+  return flops;
+}
+
+}  // namespace thinwire::plan
