@@ -10,6 +10,7 @@
 
 #include "thinwire/base/block_sizes.h"
 #include "thinwire/base/error.h"
+#include "thinwire/method/adapter.h"
 #include "thinwire/method/method.h"
 #include "thinwire/method/optimizers.h"
 #include "thinwire/method/registry.h"
@@ -66,6 +67,14 @@ std::vector<int64_t> projected_matrices(const OptimizerOptions& options,
   return counts;
 }
 
+void check_adapter_kind(const config::Recipe& recipe) {
+  if (!is_adapted(recipe.adapter)) return;
+  throw UsageError(
+      fmt::format("[optim] gradients = \"projected\" needs [adapter] kind = \"none\", got \"{}\": "
+                  "gradients of factors are formed whole",
+                  recipe.adapter.kind));
+}
+
 // The whole gradients of matrices whose bases are renewed in the same step are held together if the
 // step takes several passes, else one after another.
 int64_t renewed_elements(const config::Recipe& recipe, const OptimizerOptions& options,
@@ -112,6 +121,7 @@ void check_projected(const config::Recipe& recipe) {
   if (!projects(recipe)) return;
   check_optimizer(recipe);
   check_workers(recipe);
+  check_adapter_kind(recipe);
 }
 
 std::vector<TensorSpec> gradient_tensors(const OptimizerOptions& options,

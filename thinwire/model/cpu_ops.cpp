@@ -299,9 +299,8 @@ template <typename T>
 void CpuOps<T>::linear_backward_weight(const Linear& linear, Slot dy, Slot x) {
   const T* const from = operands(dy);
   const T* const input = operands(x);
-  linear.backward_weight(threads_, tokens_, from, input, *sink_);
-  if (adapters_)
-    adapters_->backward_weight(linear, tokens_, weights(), from, input, *sink_, factors_);
+  linear.backward_weight(threads_, tokens_, from, input, *sink_, factors_);
+  if (adapters_) adapters_->backward_weight(linear, tokens_, weights(), from, input, *sink_);
 }
 
 template <typename T>
