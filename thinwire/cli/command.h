@@ -24,6 +24,7 @@ void add_export(CLI::App& app);
 void add_generate(CLI::App& app);
 void add_import(CLI::App& app);
 void add_inspect(CLI::App& app);
+void add_logits(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_prepare(CLI::App& app);
 void add_recipe(CLI::App& app);

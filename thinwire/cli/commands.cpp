@@ -22,6 +22,7 @@ void add_commands(CLI::App& app) {
   add_inspect(app);
   add_plan(app);
   add_generate(app);
+  add_logits(app);
   add_export(app);
   add_import(app);
   add_recipe(app);
