@@ -72,6 +72,31 @@ class HfCommandsTest(unittest.TestCase):
         self.expect(2, "--dtype", "export", self.root, self.root / "out", "--dtype", "int3")
         self.expect(2, "OUT_DIR is missing", "import", self.root)
 
+    def test_logits_refuses_what_has_no_tokens(self):
+        write_tiny_model(self.root / "hf")
+        model = self.root / "hf"
+        self.expect(2, "one of --text and --tokens", "logits", model)
+        self.expect(2, "--tokens", "logits", model, "--text", "a", "--tokens", "1")
+        for wrong in ("1,,2", "1,x", "-1", "1,2,", "99999999999"):
+            message = f'whole numbers >= 0 with commas between them, got "{wrong}"'
+            self.expect(2, message, "logits", model, f"--tokens={wrong}")
+        self.expect(1, "token 300", "logits", model, "--tokens", "5,300")
+        self.expect(2, "must end in .safetensors", "logits", model, "--text", "a", "--out", self.root / "a.npy")
+        self.expect(1, "token 300", "logits", model, "--tokens", "300", "--out", self.root / "a.safetensors")
+        self.assertFalse((self.root / "a.safetensors").exists())
+
+    def test_logits_of_a_text_are_those_of_its_tokens(self):
+        write_tiny_model(self.root / "hf")
+
+        def logits(*arguments):
+            command = [THINWIRE, "logits", self.root / "hf", *arguments]
+            return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+
+        said = logits("--text", "Hi")
+        self.assertEqual(said["tokens"], [256, 72, 105])
+        self.assertEqual(said, logits("--tokens", "256,72,105"))
+        self.assertEqual([len(row) for row in said["logits"]], [258] * 3)
+
     def test_a_prompt_may_come_from_standard_input(self):
         write_tiny_model(self.root / "hf")
 

@@ -27,7 +27,7 @@ class ArchitectureExample(unittest.TestCase):
         self.expect_applies("docs/optimizers/adding.md")
 
     def test_architecture_applies(self):
-        self.expect_applies("docs/adding_an_architecture.md", files=7)
+        self.expect_applies("docs/adding_an_architecture.md", files=3)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ void add_import(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_join(CLI::App& app);
 void add_keys(CLI::App& app);
+void add_logits(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_prepare(CLI::App& app);
 void add_recipe(CLI::App& app);

@@ -28,6 +28,7 @@ void add_commands(CLI::App& app) {
   add_plan(app);
   add_generate(app);
   add_eval(app);
+  add_logits(app);
   add_export(app);
   add_import(app);
   add_recipe(app);

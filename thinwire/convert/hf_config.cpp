@@ -16,7 +16,7 @@ constexpr int64_t kMaxSequence = int64_t{1} << 24;  // as of train.sequence
 
 // What changes nothing in the logits: names, file formats, how texts are generated, and what
 // transformers writes into every config.json.
-constexpr std::array<std::string_view, 62> kHarmless = {"_name_or_path",
+constexpr std::array<std::string_view, 64> kHarmless = {"_name_or_path",
                                                         "name_or_path",
                                                         "transformers_version",
                                                         "transformers.js_config",
@@ -76,6 +76,8 @@ constexpr std::array<std::string_view, 62> kHarmless = {"_name_or_path",
                                                         "suppress_tokens",
                                                         "begin_suppress_tokens",
                                                         "remove_invalid_values",
+                                                        "max_sequence_length",
+                                                        "model_max_length",
                                                         "tf_legacy_loss",
                                                         "is_decoder"};
 

@@ -1,0 +1,148 @@
+// thinwire logits: what a model predicts behind every token of a text, for comparison with other
+// programs.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/App.hpp>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "thinwire/base/error.h"
+#include "thinwire/base/threads.h"
+#include "thinwire/cli/command.h"
+#include "thinwire/cli/options.h"
+#include "thinwire/cli/output.h"
+#include "thinwire/convert/load.h"
+#include "thinwire/data/vocabulary.h"
+#include "thinwire/events/progress.h"
+#include "thinwire/model/batch.h"
+#include "thinwire/model/registry.h"
+#include "thinwire/tensor/files/safetensors.h"
+
+namespace thinwire::cli {
+namespace {
+
+struct Arguments {
+  std::string model;
+  std::optional<std::string> text;
+  std::string tokens;
+  std::string out;
+  int threads = available_cores();
+};
+
+// "5,17,2"
+std::vector<int32_t> parse_tokens(const std::string& list) {
+  std::vector<int32_t> tokens;
+  const char* at = list.data();
+  const char* const end = at + list.size();
+  while (true) {
+    int32_t token = 0;
+    const auto [next, status] = std::from_chars(at, end, token);
+    if (status != std::errc() || token < 0 || (next != end && *next != ',')) {
+      throw UsageError(fmt::format(
+          "--tokens must be whole numbers >= 0 with commas between them, got \"{}\"", list));
+    }
+    tokens.push_back(token);
+    if (next == end) return tokens;
+    at = next + 1;
+  }
+}
+
+std::vector<int32_t> tokens_of(const Arguments& arguments, const convert::LoadedModel& loaded) {
+  if (!arguments.tokens.empty()) return parse_tokens(arguments.tokens);
+  if (loaded.vocabulary == nullptr) {
+    throw Error(fmt::format("{} holds no vocabulary, so --text has no tokens; give --tokens",
+                            arguments.model));
+  }
+  std::vector<int32_t> tokens = loaded.vocabulary->encode(*arguments.text);
+  if (loaded.begin >= 0) tokens.insert(tokens.begin(), loaded.begin);
+  if (tokens.empty()) throw UsageError("--text has no tokens; expected at least one");
+  return tokens;
+}
+
+// JSON knows no other numbers.
+std::string json_number(float value) {
+  return std::isfinite(value) ? fmt::format("{}", value) : "null";
+}
+
+void print_json(model::Decoder& decoder, std::span<const int32_t> tokens) {
+  write_output(fmt::format("{{\"tokens\": [{}], \"logits\": [", fmt::join(tokens, ", ")));
+  const char* between = "\n";
+  decoder.prefill_each(tokens, [&](std::span<const float> logits) {
+    std::string row;
+    for (const float logit : logits) row += (row.empty() ? "[" : ", ") + json_number(logit);
+    write_output(between + row + "]");
+    between = ",\n";
+  });
+  write_output("]}\n");
+}
+
+void write_safetensors(const std::string& path, model::Decoder& decoder,
+                       std::span<const int32_t> tokens, int64_t vocabulary) {
+  tensor::SafetensorsWriter writer(path,
+                                   {{"logits", {static_cast<int64_t>(tokens.size()), vocabulary}}},
+                                   DType::kF32, {{"tokens", fmt::format("{}", tokens)}});
+  decoder.prefill_each(tokens, [&](std::span<const float> logits) { writer.write(logits); });
+  writer.commit();
+}
+
+void run(const Arguments& arguments) {
+  if (arguments.text.has_value() == !arguments.tokens.empty()) {
+    throw UsageError("logits needs one of --text and --tokens");
+  }
+  const convert::LoadedModel loaded = convert::load_model(arguments.model);
+  const std::vector<int32_t> tokens = tokens_of(arguments, loaded);
+  model::check_tokens(tokens, loaded.model.vocab);  // before anything is written
+  const auto length = static_cast<int64_t>(tokens.size());
+  const std::string warning = check_memory(
+      {"the logits", model::decoder_memory(loaded.model, length, arguments.threads), ""});
+  if (!warning.empty()) events::print_message(warning);
+  ThreadPool threads(arguments.threads);
+  const auto decoder = model::make_decoder({loaded.model, *loaded.params, threads, length});
+  if (arguments.out.empty()) return print_json(*decoder, tokens);
+  write_safetensors(arguments.out, *decoder, tokens, loaded.model.vocab);
+  events::print_message(
+      fmt::format("{} tokens, {} logits each", tokens.size(), loaded.model.vocab));
+}
+
+std::string refuse_other_files(const std::string& name) {
+  return name.ends_with(".safetensors") ? ""
+                                        : fmt::format("must end in .safetensors, got {}", name);
+}
+
+}  // namespace
+
+void add_logits(CLI::App& app) {
+  auto* command =
+      add_command(app, "logits", "Writes what a model predicts behind every token of a text");
+  const auto arguments = std::make_shared<Arguments>();
+  command
+      ->add_option("model", arguments->model,
+                   "Run folder (its newest checkpoint), checkpoint or Hugging Face folder")
+      ->required()
+      ->check(existing_folder());
+  auto* text = command->add_option(
+      "--text", arguments->text,
+      "The text, before which the model's own first token is put, as generate does");
+  command
+      ->add_option("--tokens", arguments->tokens, "Token ids instead, as they are: 1,15043,29991")
+      ->excludes(text);
+  command
+      ->add_option(
+          "--out", arguments->out,
+          "A .safetensors file for \"logits\" [tokens, vocabulary] in fp32, with the token "
+          "ids in its metadata (default: JSON on stdout)")
+      ->check(refuse_other_files);
+  add_count(*command, "--threads", arguments->threads, 1, kMostThreads, "Compute threads");
+  add_quiet_flag(command);
+  command->callback([arguments] { run(*arguments); });
+}
+
+}  // namespace thinwire::cli
