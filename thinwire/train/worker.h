@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@
 #include "thinwire/train/initial_parameters.h"
 #include "thinwire/train/round_source.h"
 #include "thinwire/train/run_sink.h"
+#include "thinwire/train/run_tasks.h"
 #include "thinwire/transport/communicator.h"
 #include "thinwire/transport/simulated_network.h"
 
@@ -52,6 +54,7 @@ struct RunContext {
   std::set<std::string> evaluated;  // evaluations after first_step that are already recorded
   checkpoint::BestLoss best;        // of the recorded evaluations of eval.watch
   MakeRounds make_rounds = recipe_rounds;
+  std::span<const RunTask> tasks = {};  // that evaluations score as well
 };
 
 struct RunEnd {
@@ -85,6 +88,10 @@ class Worker {
   bool evaluate_sets(int64_t completed, const std::string& suffix, int64_t& passes);
   std::optional<EvalPart> evaluate_rows(int64_t completed, const std::string& name,
                                         const data::Rows& rows, int64_t& passes);
+  bool evaluate_tasks(int64_t completed, int64_t& passes);
+  // Null if the run was stopped meanwhile.
+  std::optional<std::vector<eval::MetricSum>> score_task(int64_t completed, const RunTask& task,
+                                                         model::Scorer& scorer, int64_t& passes);
   // Whether eval.patience is exhausted after the evaluation that produced the part.
   bool exhausts_patience(int64_t completed);
   // Whether it shows progress and saves what all share.
