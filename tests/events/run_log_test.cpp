@@ -73,12 +73,17 @@ TEST_F(RunLogTest, ReadsBackEveryFieldOfAStep) {
 TEST_F(RunLogTest, ReadsBackEvaluationsAndMessagesAndLeavesOutOtherEvents) {
   RunLog log(file_);
   log.write(EvalEvent{10, "validation", 2.5});
+  log.write(EvalEvent{10, "arc_easy.acc", 0.25, 0, true});
   log.write(MessageEvent{10, "wrote \"checkpoint\"\nand went on"});
   log.write("digest", {{"step", 10}, {"value", "00ff"}});
   const RunHistory history = read_run_log(file_);
-  ASSERT_EQ(history.evals.size(), 1U);
+  ASSERT_EQ(history.evals.size(), 2U);
+  EXPECT_EQ(history.evals[1].name, "arc_easy.acc");
+  EXPECT_EQ(history.evals[1].loss, 0.25);
+  EXPECT_TRUE(history.evals[1].score);
   EXPECT_EQ(history.evals[0].name, "validation");
   EXPECT_EQ(history.evals[0].loss, 2.5);
+  EXPECT_FALSE(history.evals[0].score);
   ASSERT_EQ(history.messages.size(), 1U);
   EXPECT_EQ(history.messages[0].text, "wrote \"checkpoint\"\nand went on");
   EXPECT_TRUE(history.steps.empty());

@@ -33,6 +33,7 @@ Summary example() {
   summary.train_loss = 4.5;
   summary.train_loss_steps = 30;
   summary.val_loss = {{"validation", 4.6}, {"bible", 5.1}};
+  summary.scores = {{"arc_easy.acc", 0.25}};
   summary.bytes_sent_per_worker_step = 9000;
   summary.bytes_received_per_worker_step = 27000;
   summary.ratio_ring = 322.2;
@@ -74,6 +75,7 @@ TEST(Summary, ReadsBackEveryField) {
   EXPECT_EQ(read.train_loss, written.train_loss);
   EXPECT_EQ(read.train_loss_steps, written.train_loss_steps);
   EXPECT_EQ(read.val_loss, written.val_loss);
+  EXPECT_EQ(read.scores, written.scores);
   EXPECT_EQ(read.bytes_sent_per_worker_step, written.bytes_sent_per_worker_step);
   EXPECT_EQ(read.bytes_received_per_worker_step, written.bytes_received_per_worker_step);
   EXPECT_EQ(read.ratio_ring, written.ratio_ring);

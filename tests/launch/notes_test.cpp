@@ -43,6 +43,7 @@ std::vector<Note> all_kinds() {
   return {StartNote{true, "runs/a", {"kjv", "validation"}, {10, 2.5, 3}},
           StepNote{3, 1, part()},
           EvaluationNote{3, 1, "kjv", {3, 2, 4}},
+          EvaluationNote{3, 1, "arc_easy.acc", {3, 2, 4, true}},
           checkpoint(),
           CompleteNote(),
           StopWishNote(),

@@ -67,6 +67,19 @@ distro     4.400       4.567  5.123  9.00 kB   27.0 kB    1000       333       6
 )");
 }
 
+TEST(Compare, ScoresOfTasksAreColumnsAfterTheLosses) {
+  std::vector<FinishedRun> runs = {example("allreduce"), example("distro")};
+  runs[1].summary.scores = {{"arc_easy.acc", 0.25}, {"arc_easy.acc_norm", 0.5}};
+  const Table table = compare_table(runs);
+  EXPECT_EQ(table.columns[4].title, "arc_easy\nacc");
+  EXPECT_EQ(table.rows[1][4], "0.250");
+  EXPECT_EQ(table.rows[1][5], "0.500");
+  EXPECT_EQ(table.rows[0].size(), table.columns.size());
+  const Table exact = exact_compare_table(runs);
+  EXPECT_EQ(exact.columns[6].title, "scores.arc_easy.acc");
+  EXPECT_EQ(exact.rows[1][6], "0.25");
+}
+
 TEST(Compare, LegendFitsATerminal) {
   const std::vector<FinishedRun> runs = {example("distro")};
   std::istringstream legend(result_legend(runs));

@@ -31,6 +31,8 @@ constexpr std::array kRules = {
     ResumeRule{"train.launcher", OnChange::kSameBits},
     ResumeRule{"sync.timeout_s", OnChange::kSameBits},
     ResumeRule{"eval.every", OnChange::kSameBits},
+    ResumeRule{"eval.tasks", OnChange::kSameBits},
+    ResumeRule{"eval.data", OnChange::kSameBits},
     ResumeRule{"checkpoint.*", OnChange::kSameBits},
     ResumeRule{"log.*", OnChange::kSameBits},
     ResumeRule{"links.*", OnChange::kSameBits},
@@ -47,6 +49,9 @@ constexpr std::array kRules = {
                "what is projected"},
     ResumeRule{"eval.rows", OnChange::kOtherBits,
                "validation losses are over different rows than before and are not comparable with "
+               "earlier ones"},
+    ResumeRule{"eval.limit", OnChange::kOtherBits,
+               "scores of tasks are over other items than before and are not comparable with "
                "earlier ones"},
     ResumeRule{"eval.watch", OnChange::kOtherBits, kEnding},
     ResumeRule{"eval.patience", OnChange::kOtherBits, kEnding},

@@ -63,7 +63,8 @@ std::string last_evaluations(const events::RunHistory& history) {
   for (const events::EvalEvent& event : history.evals) newest[event.name] = event;
   std::string text;
   for (const auto& [name, event] : newest) {
-    text += fmt::format("{} loss {:.4f} after step {}\n", name, event.loss, event.step);
+    text += fmt::format("{}{} {:.4f} after step {}\n", name, event.score ? "" : " loss", event.loss,
+                        event.step);
   }
   return text;
 }

@@ -16,6 +16,7 @@ void print_run_result(const events::Summary& summary, const std::string& folder)
       std::isnan(summary.train_loss) ? what : fmt::format("{:.4f} ({})", summary.train_loss, what));
   for (const auto& [name, loss] : summary.val_loss)
     fmt::print(", {} loss {:.4f}", name, without_nan_sign(loss));
+  for (const auto& [name, score] : summary.scores) fmt::print(", {} {:.4f}", name, score);
   fmt::print(", {}, digest {}\n", format_seconds(summary.seconds), summary.digest);
   if (summary.compute_utilization > 0) {
     fmt::print("over the simulated links: {}, {:.1f} % of it spent computing\n",

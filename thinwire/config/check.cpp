@@ -89,6 +89,8 @@ void check_links(const LinksSection& links, const std::string& launcher) {
 }
 
 void check_eval(const EvalSection& eval, const CheckpointSection& checkpoint) {
+  require(eval.tasks.empty() || !eval.data.empty(),
+          "[eval] tasks needs data, the folder of the tasks' data sets");
   require(eval.patience == 0 || eval.every > 0,
           "[eval] patience = {} needs every > 0, got 0: only the end would be evaluated",
           eval.patience);

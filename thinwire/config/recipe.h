@@ -64,6 +64,9 @@ struct EvalSection final : SectionOf<EvalSection> {
   int64_t rows = 0;                  // rows of each validation set; 0: all
   std::string watch = "validation";  // the validation set for patience and checkpoint.best
   int64_t patience = 0;  // evaluations without a lower loss that end the run; 0: none do
+  StringList tasks;      // names or files of tasks (eval/task.h)
+  std::string data;      // folder of their data sets
+  int64_t limit = 0;     // items of each task; 0: all
   void describe(Fields& fields) override;
 };
 

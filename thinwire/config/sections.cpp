@@ -187,6 +187,12 @@ void EvalSection::describe(Fields& fields) {
   fields.integer("patience", patience, "evaluations", 0, 1'000'000,
                  "The run ends once this many evaluations in a row have not lowered the loss on "
                  "the watched set; 0 means that it runs to its last step.");
+  fields.list("tasks", tasks,
+              "Tasks that every evaluation scores as well, as `thinwire eval` does: names such as "
+              "arc_easy, or task files.");
+  fields.text("data", data, "Folder of the tasks' data sets.");
+  fields.integer("limit", limit, "items", 0, kNoLimit,
+                 "Items of each task that are scored, its first ones; 0 means all.");
 }
 
 void CheckpointSection::describe(Fields& fields) {

@@ -69,13 +69,18 @@ HfOrigin load_origin(const fs::path& checkpoint) {
 
 std::string print_origin(const HfOrigin& origin) { return HfJson(origin).dump(1) + "\n"; }
 
-std::string origin_text_of(const fs::path& source) {
-  if (checkpoint::is_checkpoint(source)) return read_if_there(source / kOriginFile);
+HfOrigin origin_of(const fs::path& source) {
+  if (checkpoint::is_checkpoint(source)) return load_origin(source);
   if (const auto newest = checkpoint::newest_checkpoint(source / "checkpoints")) {
-    return read_if_there(*newest / kOriginFile);
+    return load_origin(*newest);
   }
   if (is_peft_folder(source)) return origin_text_of(peft_base(source, {}));
-  return is_hf_folder(source) ? print_origin(read_origin(source)) : std::string();
+  return is_hf_folder(source) ? read_origin(source) : HfOrigin();
+}
+
+std::string origin_text_of(const fs::path& source) {
+  const HfOrigin origin = origin_of(source);
+  return origin.empty() ? std::string() : print_origin(origin);
 }
 
 std::string merge_json(const std::string& origin, const HfJson& before, const HfJson& now) {

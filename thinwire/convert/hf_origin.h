@@ -25,6 +25,8 @@ HfOrigin read_origin(const fs::path& hf_dir);
 HfOrigin load_origin(const fs::path& checkpoint);
 std::string print_origin(const HfOrigin& origin);
 
+// The files kept of the model in `source`, which is anything that load_model accepts.
+HfOrigin origin_of(const fs::path& source);
 // The content of kOriginFile for the checkpoints of a run that starts from the model in `source`,
 // which is anything that load_model accepts. Empty if the model is not from a Hugging Face folder.
 std::string origin_text_of(const fs::path& source);

@@ -44,10 +44,9 @@ config::Recipe describe_checkpoint(const fs::path& folder) {
 }
 
 // What is put before texts where nothing was before, stays nothing.
-int32_t trained_begin(const LoadedModel& loaded) {
-  const bool nothing =
-      !loaded.origin.empty() && origin_begin_token(loaded.origin, *loaded.vocabulary) < 0;
-  return nothing ? -1 : loaded.vocabulary->eos();
+int32_t trained_begin(const HfOrigin& origin, const data::Vocabulary& vocabulary) {
+  const bool nothing = !origin.empty() && origin_begin_token(origin, vocabulary) < 0;
+  return nothing ? -1 : vocabulary.eos();
 }
 
 void require_no_base(const fs::path& folder, const fs::path& base) {
@@ -66,7 +65,7 @@ LoadedModel load_checkpoint(const checkpoint::CheckpointReader& reader, const fs
   loaded.origin = load_origin(folder);
   if (loaded.vocabulary != nullptr) {
     loaded.begin = reader.meta().step == 0 ? read_begin_token(folder, *loaded.vocabulary)
-                                           : trained_begin(loaded);
+                                           : trained_begin(loaded.origin, *loaded.vocabulary);
   }
   fill_vocab(loaded.model, loaded.vocabulary.get());
   if (method::is_adapted(recipe.adapter)) {
@@ -124,6 +123,10 @@ LoadedModel load_model(const fs::path& path, const fs::path& base) {
   if (!is_hf_folder(path)) throw_no_model(path);
   require_no_base(path, base);
   return load_hf(path);
+}
+
+int32_t begin_in_training(const fs::path& source, const data::Vocabulary& vocabulary) {
+  return trained_begin(source.empty() ? HfOrigin() : origin_of(source), vocabulary);
 }
 
 config::Recipe describe_model(const fs::path& path) {

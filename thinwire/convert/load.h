@@ -40,6 +40,10 @@ void allocate_params(LoadedModel& loaded, const fs::path& origin);
 // base_model_name_or_path), `base` names it; an Error says so if it is missing or another model.
 LoadedModel load_model(const fs::path& path, const fs::path& base = {});
 
+// The token with which texts begin for a model that is trained here, as load_model will say of it:
+// `source` is the folder that it starts from (empty: random weights). -1: none.
+int32_t begin_in_training(const fs::path& source, const data::Vocabulary& vocabulary);
+
 // What such a folder says of its model, without reading the weights: a recipe whose [model], and
 // table of the architecture, are complete. Throws as load_model.
 config::Recipe describe_model(const fs::path& path);

@@ -97,6 +97,9 @@ void add_event(const Json& record, const std::string& origin, RunHistory& histor
   } else if (kind == "eval") {
     history.evals.push_back({fields.integer("step"), fields.text("name"), fields.number("loss"),
                              fields.number("time")});
+  } else if (kind == "task") {
+    history.evals.push_back({fields.integer("step"), fields.text("name"), fields.number("score"),
+                             fields.number("time"), true});
   } else if (kind == "message") {
     history.messages.push_back({fields.integer("step"), fields.text("text")});
   }
@@ -139,7 +142,9 @@ void RunLog::write(const StepEvent& event) {
 }
 
 void RunLog::write(const EvalEvent& event) {
-  write("eval", {{"step", event.step}, {"name", event.name}, {"loss", event.loss}});
+  const char* const value = event.score ? "score" : "loss";
+  write(event.score ? "task" : "eval",
+        {{"step", event.step}, {"name", event.name}, {value, event.loss}});
 }
 
 void RunLog::write(const MessageEvent& event) {

@@ -37,12 +37,14 @@ struct StepEvent {
   double time = 0;  // seconds since 1970, when it was written; set only by reading
 };
 
-// The loss on one named validation set after `step` steps.
+// The loss on one named validation set after `step` steps, or a score: a task's metric, named
+// "task.metric".
 struct EvalEvent {
   int64_t step = 0;
   std::string name;
-  double loss = 0;  // nats per token
+  double loss = 0;  // nats per token; of a score: its value
   double time = 0;  // as in StepEvent
+  bool score = false;
 };
 
 // Anything worth knowing without numbers: resumed, checkpoint written, replica healed.

@@ -24,6 +24,7 @@ void visit_fields(Target& summary, Visitor&& visit) {
   visit("train_loss", summary.train_loss);
   visit("train_loss_steps", summary.train_loss_steps);
   visit("val_loss", summary.val_loss);
+  visit("scores", summary.scores);
   visit("bytes_sent_per_worker_step", summary.bytes_sent_per_worker_step);
   visit("bytes_received_per_worker_step", summary.bytes_received_per_worker_step);
   visit("ratio_ring", summary.ratio_ring);
@@ -86,6 +87,7 @@ Summary parse_summary(std::string_view text, const std::string& origin) {
     json.emplace("compute_utilization", 0.0);
     json.emplace("train_loss_steps", 0);
     json.emplace("within", "none");
+    json.emplace("scores", Json::object());
   }
   const JsonFields fields(json, origin);
   Summary summary;

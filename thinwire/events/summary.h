@@ -22,6 +22,7 @@ struct Summary {
   double train_loss = 0;         // nats per token, mean of the last train_loss_steps; NaN: unknown
   int64_t train_loss_steps = 0;  // 0: a moving average, as in old runs
   std::map<std::string, double> val_loss;  // by validation set
+  std::map<std::string, double> scores;    // of tasks, by "task.metric"
   double bytes_sent_per_worker_step = 0;   // own payload counted once
   double bytes_received_per_worker_step = 0;
   // Two yardsticks, 0 where there is nothing to compare (one worker):

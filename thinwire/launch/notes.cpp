@@ -143,13 +143,14 @@ void fields(AnyNote& note, Visit& visit) {
     visit(note.worker);
     step_fields(note.part, visit);
   } else if constexpr (std::is_same_v<T, EvaluationNote>) {
-    static_assert(sizeof(train::EvalPart) == 3 * 8);
+    static_assert(sizeof(train::EvalPart) == 4 * 8);
     visit(note.step);
     visit(note.worker);
     visit(note.name);
     visit(note.part.members);
     visit(note.part.loss_sum);
     visit(note.part.tokens);
+    visit(note.part.score);
   } else if constexpr (std::is_same_v<T, StopAnswerNote> || std::is_same_v<T, StopAtNote>) {
     visit(note.point);
   } else if constexpr (std::is_same_v<T, CheckpointAskNote>) {

@@ -34,6 +34,7 @@
 #include "thinwire/train/initial_model.h"
 #include "thinwire/train/params_digest.h"
 #include "thinwire/train/resolve.h"
+#include "thinwire/train/run_tasks.h"
 #include "thinwire/train/worker.h"
 #include "thinwire/transport/local.h"
 #include "thinwire/transport/simulated_network.h"
@@ -126,6 +127,7 @@ void read_evaluations(const fs::path& log, int64_t step, const std::string& watc
   if (!fs::exists(log)) return;
   for (const events::EvalEvent& event : events::read_run_log(log).evals) {
     if (event.step == step) start.evaluated.push_back(event.name);
+    if (event.score) continue;
     if (event.step <= step && event.name == watch) start.best.add(event.step, event.loss);
   }
 }
@@ -138,7 +140,7 @@ checkpoint::BestLoss best_checkpoint(const checkpoint::RunFolder& folder, int64_
   for (const events::EvalEvent& event : events::read_run_log(folder.log()).evals) {
     const auto at = static_cast<uint64_t>(event.step);
     const bool counts =
-        event.step <= step && event.name == watch &&
+        event.step <= step && event.name == watch && !event.score &&
         checkpoint::is_checkpoint(folder.checkpoints() / checkpoint::checkpoint_name(at));
     if (counts) best.add(event.step, event.loss);
   }
@@ -253,6 +255,7 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
   Beginning from = find_beginning(start.checkpoint, layout, *vocabulary,
                                   {recipe, vocabulary->digest(), corpus.digests});
   const int64_t first_step = from.first_step;
+  const auto tasks = train::read_run_tasks(recipe, *vocabulary, start.checkpoint);
   std::optional<Recording> recording;
   std::unique_ptr<train::RunSink>
       between;  // with ranks: between the workers here and the recording
@@ -284,7 +287,8 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
                                   start.best,
                                   train::recipe_rounds,
                                   nullptr,
-                                  from.weights.frozen};
+                                  from.weights.frozen,
+                                  tasks};
   if (options.on_start) options.on_start();
   const train::RunEnd end = run_workers(
       context, ranks == nullptr ? local_communicators(context) : ranks->make_communicators());

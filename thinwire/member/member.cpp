@@ -223,6 +223,10 @@ void check_hosted(const config::Recipe& recipe) {
     refuse("[sync] absent", "empty", fmt::format("{} entries", recipe.sync.absent.size()),
            "members come and go by themselves there");
   }
+  if (!recipe.eval.tasks.empty()) {
+    refuse("[eval] tasks", "empty", fmt::format("{} tasks", recipe.eval.tasks.size()),
+           "members evaluate their own rows there, and score no tasks");
+  }
   if (recipe.eval.patience > 0) {
     refuse("[eval] patience", "0", fmt::to_string(recipe.eval.patience),
            "members evaluate their own rows there, so none knows the loss of all");

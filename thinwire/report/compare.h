@@ -36,18 +36,23 @@ std::string method_text(const std::string& method, const std::string& within);
 // Names of all validation sets of the runs; "validation", the training text's own, comes first.
 std::vector<std::string> validation_sets(std::span<const FinishedRun> runs);
 
-// The contents of a summary, as columns and, for one run, cells: losses, bytes, ratios, speed,
-// time.
+// What some of the runs have measured.
+struct Measured {
+  std::vector<std::string> sets;    // validation sets, as above
+  std::vector<std::string> scores;  // of tasks, "task.metric"
+};
+Measured measured(std::span<const FinishedRun> runs);
+
+// The contents of a summary, as columns and, for one run, cells: losses, scores, bytes, ratios,
+// speed, time.
 std::vector<Column> result_columns(std::span<const FinishedRun> runs);
-std::vector<std::string> result_cells(const events::Summary& summary,
-                                      const std::vector<std::string>& sets);
+std::vector<std::string> result_cells(const events::Summary& summary, const Measured& measured);
 // Lines that say what the losses, ratios and times of result_columns mean.
 std::string result_legend(std::span<const FinishedRun> runs);
 
 // The same for machines, in full precision under the names of summary.json.
-std::vector<Column> exact_columns(const std::vector<std::string>& sets);
-std::vector<std::string> exact_cells(const events::Summary& summary,
-                                     const std::vector<std::string>& sets);
+std::vector<Column> exact_columns(const Measured& measured);
+std::vector<std::string> exact_cells(const events::Summary& summary, const Measured& measured);
 
 // One row per run. Runs are labelled by method if that tells them apart, else by name or folder.
 Table compare_table(std::span<const FinishedRun> runs);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "thinwire/base/units.h"
@@ -14,9 +15,17 @@ namespace {
 constexpr const char* kOwnSet = "validation";
 constexpr double kSmoothedShare = 0.02;
 
-double loss_on(const events::Summary& summary, const std::string& set) {
-  const auto found = summary.val_loss.find(set);
-  return found == summary.val_loss.end() ? std::nan("") : found->second;
+// NaN where there is none of this name.
+double value_of(const std::map<std::string, double>& values, const std::string& name) {
+  const auto found = values.find(name);
+  return found == values.end() ? std::nan("") : found->second;
+}
+
+// "arc_easy\nacc" for "arc_easy.acc".
+std::string score_title(std::string name) {
+  const size_t dot = name.rfind('.');
+  if (dot != std::string::npos) name[dot] = '\n';
+  return name;
 }
 
 // "100/10 Mbit/s"; "each recipe's links" if they differ between runs.
@@ -107,9 +116,19 @@ std::vector<std::string> validation_sets(std::span<const FinishedRun> runs) {
   return sets;
 }
 
+Measured measured(std::span<const FinishedRun> runs) {
+  std::set<std::string> scores;
+  for (const FinishedRun& run : runs) {
+    for (const auto& [name, score] : run.summary.scores) scores.insert(name);
+  }
+  return {validation_sets(runs), {scores.begin(), scores.end()}};
+}
+
 std::vector<Column> result_columns(std::span<const FinishedRun> runs) {
+  const Measured names = measured(runs);
   std::vector<Column> columns = {{"train\nloss"}};
-  for (const std::string& set : validation_sets(runs)) columns.push_back({set + "\nloss"});
+  for (const std::string& set : names.sets) columns.push_back({set + "\nloss"});
+  for (const std::string& score : names.scores) columns.push_back({score_title(score)});
   for (const char* title : {"sent\na step", "received\na step", "ring ÷\nsent", "ring ÷\nreceived",
                             "report's\nratio", "tokens\na second", "time\nhere"}) {
     columns.push_back({title});
@@ -118,10 +137,14 @@ std::vector<Column> result_columns(std::span<const FinishedRun> runs) {
   return columns;
 }
 
-std::vector<std::string> result_cells(const events::Summary& summary,
-                                      const std::vector<std::string>& sets) {
+std::vector<std::string> result_cells(const events::Summary& summary, const Measured& measured) {
   std::vector<std::string> cells = {number_cell(summary.train_loss, 3)};
-  for (const std::string& set : sets) cells.push_back(number_cell(loss_on(summary, set), 3));
+  for (const std::string& set : measured.sets) {
+    cells.push_back(number_cell(value_of(summary.val_loss, set), 3));
+  }
+  for (const std::string& score : measured.scores) {
+    cells.push_back(number_cell(value_of(summary.scores, score), 3));
+  }
   cells.push_back(format_bytes(summary.bytes_sent_per_worker_step));
   cells.push_back(format_bytes(summary.bytes_received_per_worker_step));
   cells.push_back(ratio_cell(summary.ratio_ring_sent));
@@ -143,9 +166,10 @@ std::string result_legend(std::span<const FinishedRun> runs) {
       loss_legend(runs), links_text(runs));
 }
 
-std::vector<Column> exact_columns(const std::vector<std::string>& sets) {
+std::vector<Column> exact_columns(const Measured& measured) {
   std::vector<Column> columns = {{"train_loss"}};
-  for (const std::string& set : sets) columns.push_back({"val_loss." + set});
+  for (const std::string& set : measured.sets) columns.push_back({"val_loss." + set});
+  for (const std::string& score : measured.scores) columns.push_back({"scores." + score});
   for (const char* title :
        {"bytes_sent_per_worker_step", "bytes_received_per_worker_step", "ratio_ring",
         "ratio_ring_sent", "ratio_report", "tokens_per_second", "seconds", "seconds_over_links",
@@ -156,10 +180,14 @@ std::vector<Column> exact_columns(const std::vector<std::string>& sets) {
   return columns;
 }
 
-std::vector<std::string> exact_cells(const events::Summary& summary,
-                                     const std::vector<std::string>& sets) {
+std::vector<std::string> exact_cells(const events::Summary& summary, const Measured& measured) {
   std::vector<std::string> cells = {exact_cell(summary.train_loss)};
-  for (const std::string& set : sets) cells.push_back(exact_cell(loss_on(summary, set)));
+  for (const std::string& set : measured.sets) {
+    cells.push_back(exact_cell(value_of(summary.val_loss, set)));
+  }
+  for (const std::string& score : measured.scores) {
+    cells.push_back(exact_cell(value_of(summary.scores, score)));
+  }
   for (const double value :
        {summary.bytes_sent_per_worker_step, summary.bytes_received_per_worker_step,
         summary.ratio_ring, summary.ratio_ring_sent, summary.ratio_report,
@@ -178,20 +206,20 @@ std::vector<std::string> exact_cells(const events::Summary& summary,
 }
 
 Table compare_table(std::span<const FinishedRun> runs) {
-  const auto sets = validation_sets(runs);
+  const Measured names = measured(runs);
   return make_table(runs, result_columns(runs),
-                    [&](const events::Summary& summary) { return result_cells(summary, sets); });
+                    [&](const events::Summary& summary) { return result_cells(summary, names); });
 }
 
 Table exact_compare_table(std::span<const FinishedRun> runs) {
-  const auto sets = validation_sets(runs);
+  const Measured names = measured(runs);
   Table table{{{"folder", true}, {"name", true}, {"method", true}}, {}};
-  const auto columns = exact_columns(sets);
+  const auto columns = exact_columns(names);
   table.columns.insert(table.columns.end(), columns.begin(), columns.end());
   for (const FinishedRun& run : runs) {
     auto& row = table.rows.emplace_back(
         std::vector<std::string>{run.folder.string(), run.summary.name, run.summary.method});
-    const auto cells = exact_cells(run.summary, sets);
+    const auto cells = exact_cells(run.summary, names);
     row.insert(row.end(), cells.begin(), cells.end());
   }
   return table;

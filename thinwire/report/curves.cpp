@@ -26,7 +26,9 @@ constexpr std::array<StepTag, 6> kStepTags = {
      {"wire/bytes_received", &events::StepEvent::bytes_received}}};
 constexpr const char* kMeanLossTag = "train/mean_loss";
 
-std::string tag_of(const events::EvalEvent& event) { return "loss/" + event.name; }
+std::string tag_of(const events::EvalEvent& event) {
+  return (event.score ? "task/" : "loss/") + event.name;
+}
 
 // Looks up steps of a tag; they must be asked for in ascending order.
 class Written {

@@ -86,11 +86,19 @@ void Recorder::show(const events::StepEvent& event) {
 }
 
 void Recorder::evaluation(int64_t step, const std::string& name, double loss) {
-  const events::EvalEvent event{step, name, loss};
+  record({step, name, loss});
+  events::print_message(fmt::format("step {}: {} loss {:.4f}", step, name, without_nan_sign(loss)));
+}
+
+void Recorder::score(int64_t step, const std::string& name, double value) {
+  record({step, name, value, 0, true});
+  events::print_message(fmt::format("step {}: {} {:.4f}", step, name, value));
+}
+
+void Recorder::record(const events::EvalEvent& event) {
   totals_.add(event);
   log_.write(event);
   if (curves_) curves_->add(event);
-  events::print_message(fmt::format("step {}: {} loss {:.4f}", step, name, without_nan_sign(loss)));
 }
 
 void Recorder::show_evaluation(int64_t step, const std::string& name, double fraction) {

@@ -28,6 +28,8 @@ class Recorder {
   // the time since the last step or restart_clock().
   void step(events::StepEvent event);
   void evaluation(int64_t step, const std::string& name, double loss);
+  // A task's metric, named "task.metric".
+  void score(int64_t step, const std::string& name, double value);
   // Shows how much of an evaluation is done: on a terminal at once, elsewhere every ten seconds.
   void show_evaluation(int64_t step, const std::string& name, double fraction);
   void message(int64_t step, const std::string& text);
@@ -41,6 +43,7 @@ class Recorder {
  private:
   void read_back(const events::RunHistory& history, int64_t resume_step);
   void show(const events::StepEvent& event);
+  void record(const events::EvalEvent& event);
 
   const fs::path file_;  // of the log
   events::RunLog log_;

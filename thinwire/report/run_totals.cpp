@@ -24,7 +24,9 @@ void RunTotals::add(const events::StepEvent& event) {
   }
 }
 
-void RunTotals::add(const events::EvalEvent& event) { val_loss_[event.name] = event.loss; }
+void RunTotals::add(const events::EvalEvent& event) {
+  (event.score ? scores_ : val_loss_)[event.name] = event.loss;
+}
 
 double RunTotals::tokens_per_second() const {
   return ratio(static_cast<double>(tokens_), seconds_);
@@ -55,6 +57,7 @@ events::Summary RunTotals::summary() const {
   summary.train_loss = known ? loss_.value() : std::numeric_limits<double>::quiet_NaN();
   summary.train_loss_steps = known ? loss_.steps() : 0;
   summary.val_loss = val_loss_;
+  summary.scores = scores_;
   summary.seconds = seconds_ * all_over_recorded();
   summary.seconds_over_links = simulated_seconds();
   summary.compute_utilization = ratio(simulated_compute_seconds_, simulated_seconds_);

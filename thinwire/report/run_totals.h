@@ -56,6 +56,7 @@ class RunTotals {
   double bytes_received_ = 0;
   LossMean loss_;
   std::map<std::string, double> val_loss_;
+  std::map<std::string, double> scores_;
 };
 
 }  // namespace thinwire::report

@@ -67,7 +67,7 @@ class Collector {
       finished_.push_back(load_finished_run(plan.runs[i].run.folder));
       done_.push_back({&plan.runs[i], finished_.back()});
     }
-    sets_ = validation_sets(finished_);
+    measured_ = measured(finished_);
   }
 
   SweepResults collect() const {
@@ -92,7 +92,7 @@ class Collector {
     for (const DoneRun& run : done_) {
       auto& row = table.rows.emplace_back(swept_cells(plan_.grid, run.plan->point));
       if (seeded()) row.push_back(run.plan->seed);
-      append(row, result_cells(run.result.summary, sets_));
+      append(row, result_cells(run.result.summary, measured_));
     }
     return table;
   }
@@ -101,7 +101,7 @@ class Collector {
     Table table;
     for (const std::string& field : plan_.grid.swept) table.columns.push_back({field});
     append(table.columns, {{"seed"}, {"state"}, {"folder"}, {"method"}});
-    append(table.columns, exact_columns(sets_));
+    append(table.columns, exact_columns(measured_));
     auto done = done_.begin();
     for (size_t i = 0; i < plan_.runs.size(); ++i) {
       const PlannedRun& run = plan_.runs[i];
@@ -109,7 +109,7 @@ class Collector {
       append(row, {run.seed, state_text(outcomes_[i].state), run.run.folder.string()});
       if (outcomes_[i].state == RunState::kDone) {
         row.push_back(done->result.summary.method);
-        append(row, exact_cells((done++)->result.summary, sets_));
+        append(row, exact_cells((done++)->result.summary, measured_));
       }
       row.resize(table.columns.size());
     }
@@ -132,7 +132,7 @@ class Collector {
     if (plan_.grid.seeds.size() < 2) return std::nullopt;
     Table table{swept_columns(plan_.grid), {}};
     append(table.columns, {{"runs"}, {"train\nloss"}});
-    for (const std::string& set : sets_) table.columns.push_back({set + "\nloss"});
+    for (const std::string& set : measured_.sets) table.columns.push_back({set + "\nloss"});
     append(table.columns, {{"sent\na step"}, {"ring ÷\nsent"}, {"tokens\na second"}});
     for (size_t point = 0; point < plan_.grid.points.size(); ++point) {
       const auto runs = runs_of(point);
@@ -165,7 +165,7 @@ class Collector {
     using Summary = events::Summary;
     std::vector<std::string> cells = {fmt::format("{}", runs.size())};
     cells.push_back(spread_cell(values([](const Summary& run) { return run.train_loss; }), 3));
-    for (const std::string& set : sets_) {
+    for (const std::string& set : measured_.sets) {
       cells.push_back(spread_cell(values([&](const Summary& run) {
                                     const auto found = run.val_loss.find(set);
                                     return found == run.val_loss.end() ? std::nan("")
@@ -184,7 +184,7 @@ class Collector {
   const std::vector<RunOutcome>& outcomes_;
   std::vector<FinishedRun> finished_;
   std::vector<DoneRun> done_;
-  std::vector<std::string> sets_;
+  Measured measured_;
 };
 
 // The pointwise mean of curves over the steps that all of them have.

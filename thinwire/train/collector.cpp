@@ -9,6 +9,7 @@
 
 #include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
+#include "thinwire/eval/metrics.h"
 
 namespace thinwire::train {
 
@@ -94,6 +95,13 @@ std::optional<double> Collector::add_evaluation(int64_t step, const std::string&
     sum.loss_sum += one.loss_sum;
     sum.tokens += one.tokens;
   }
+  const double value = part.score ? record_score(step, name, sum) : record_loss(step, name, sum);
+  recorder_.restart_clock();
+  evaluations_.erase(key);
+  return value;
+}
+
+double Collector::record_loss(int64_t step, const std::string& name, const EvalPart& sum) {
   const double loss = sum.loss_sum / static_cast<double>(sum.tokens);
   if (!std::isfinite(loss)) {
     throw Error(
@@ -101,9 +109,15 @@ std::optional<double> Collector::add_evaluation(int64_t step, const std::string&
                     name, loss));
   }
   recorder_.evaluation(step, name, loss);
-  recorder_.restart_clock();
-  evaluations_.erase(key);
   return loss;
+}
+
+double Collector::record_score(int64_t step, const std::string& name, const EvalPart& sum) {
+  const std::string metric = name.substr(name.rfind('.') + 1);
+  const double value =
+      eval::MetricSum{metric, sum.loss_sum, static_cast<double>(sum.tokens)}.value();
+  recorder_.score(step, name, value);
+  return value;
 }
 
 void Collector::show_evaluation(int64_t step, const std::string& name, double fraction) {

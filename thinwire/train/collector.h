@@ -39,6 +39,9 @@ struct EvalPart {
   int64_t members = 0;  // as in StepPart
   double loss_sum = 0;
   int64_t tokens = 0;
+  // It is of a task's metric (eval::MetricSum), named "task.metric": its sum and its weight
+  // instead.
+  bool score = false;
 };
 
 // Thread-safe.
@@ -48,7 +51,7 @@ class Collector {
 
   // `step` counts completed steps. Throws Error when replicas that should agree do not.
   void add_step(int64_t step, int worker, const StepPart& part);
-  // Returns the loss to the worker that completes the evaluation.
+  // Returns the loss or the metric's value to the worker that completes the evaluation.
   std::optional<double> add_evaluation(int64_t step, const std::string& name, int worker,
                                        const EvalPart& part);
   void show_evaluation(int64_t step, const std::string& name, double fraction);
@@ -63,6 +66,8 @@ class Collector {
   using Parts = std::map<int, Part>;  // by member
 
   void complete_step(int64_t step, const Parts<StepPart>& parts);
+  double record_loss(int64_t step, const std::string& name, const EvalPart& sum);
+  double record_score(int64_t step, const std::string& name, const EvalPart& sum);
   // Says in the log who trains how much, where that has changed.
   void note_shares(int64_t step, const Parts<StepPart>& parts);
 

@@ -21,7 +21,7 @@ void FolderSink::add_step(int64_t step, int worker, const StepPart& part) {
 void FolderSink::add_evaluation(int64_t step, const std::string& name, int worker,
                                 const EvalPart& part) {
   const std::optional<double> loss = collector_.add_evaluation(step, name, worker, part);
-  if (!loss || name != watched_) return;
+  if (!loss || part.score || name != watched_) return;
   const std::lock_guard lock(best_mutex_);
   best_.add(step, *loss);
   if (best_.step == step) checkpoints_.keep_best(step);

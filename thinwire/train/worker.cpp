@@ -264,7 +264,7 @@ bool Worker::evaluate(int64_t completed) {
   int64_t passes = 0;
   if (strategy_->evaluates_own() && !evaluate_sets(completed, "_own", passes)) return false;
   swap_shared();
-  const bool done = evaluate_sets(completed, "", passes);
+  const bool done = evaluate_sets(completed, "", passes) && evaluate_tasks(completed, passes);
   swap_shared();
   return done;
 }
@@ -280,6 +280,45 @@ bool Worker::evaluate_sets(int64_t completed, const std::string& suffix, int64_t
     context_.sink.add_evaluation(completed, name, communicator_.rank(), *part);
   }
   return true;
+}
+
+bool Worker::evaluate_tasks(int64_t completed, int64_t& passes) {
+  if (context_.tasks.empty()) return true;
+  const auto scorer =
+      model::make_scorer({method::ModelSpec(recipe_), params_, threads_, recipe_.train.sequence});
+  for (const RunTask& task : context_.tasks) {
+    const std::vector<std::string> names = score_names(task);
+    const bool recorded = std::ranges::all_of(
+        names, [&](const std::string& name) { return context_.evaluated.contains(name); });
+    if (completed == context_.first_step && recorded) continue;
+    const auto metrics = score_task(completed, task, *scorer, passes);
+    if (!metrics) return false;
+    const Round round = last_round(completed);
+    for (size_t i = 0; i < names.size() && round.has(communicator_.rank()); ++i) {
+      const eval::MetricSum& metric = (*metrics)[i];
+      context_.sink.add_evaluation(
+          completed, names[i], communicator_.rank(),
+          {round.size(), metric.sum, static_cast<int64_t>(metric.weight), true});
+    }
+  }
+  return true;
+}
+
+std::optional<std::vector<eval::MetricSum>> Worker::score_task(int64_t completed,
+                                                               const RunTask& task,
+                                                               model::Scorer& scorer,
+                                                               int64_t& passes) {
+  struct Stopped {};
+  const Round round = last_round(completed);
+  const RowRange mine = share_of(round, communicator_.rank(), task.items.items.size());
+  try {
+    return score_range(task, mine, scorer, [&](double fraction) {
+      if (context_.sink.stops_before(point_before_pass(completed, passes++))) throw Stopped();
+      if (leads(round)) context_.sink.show_evaluation(completed, task.items.task, fraction);
+    });
+  } catch (const Stopped&) {
+    return std::nullopt;
+  }
 }
 
 bool Worker::exhausts_patience(int64_t completed) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@
 #include "thinwire/train/relora.h"
 #include "thinwire/train/round_source.h"
 #include "thinwire/train/run_sink.h"
+#include "thinwire/train/run_tasks.h"
 #include "thinwire/transport/communicator.h"
 #include "thinwire/transport/simulated_network.h"
 
@@ -57,6 +59,7 @@ struct RunContext {
   // first_step steps; null: none.
   const std::map<std::string, std::vector<float>>* consensus = nullptr;
   std::shared_ptr<const FrozenWeights> frozen = {};  // null: all tensors are trained
+  std::span<const RunTask> tasks = {};  // that evaluations score as well
 };
 
 struct RunEnd {
@@ -90,6 +93,10 @@ class Worker {
   bool evaluate_sets(int64_t completed, const std::string& suffix, int64_t& passes);
   std::optional<EvalPart> evaluate_rows(int64_t completed, const std::string& name,
                                         const data::Rows& rows, int64_t& passes);
+  bool evaluate_tasks(int64_t completed, int64_t& passes);
+  // Null if the run was stopped meanwhile.
+  std::optional<std::vector<eval::MetricSum>> score_task(int64_t completed, const RunTask& task,
+                                                         model::Scorer& scorer, int64_t& passes);
   // Whether eval.patience is exhausted after the evaluation that produced the part.
   bool exhausts_patience(int64_t completed);
   // Whether it shows progress and saves what all share.

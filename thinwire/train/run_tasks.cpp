@@ -1,0 +1,48 @@
+#include "thinwire/train/run_tasks.h"
+
+#include <string>
+#include <utility>
+
+#include "thinwire/convert/load.h"
+#include "thinwire/eval/task.h"
+
+namespace thinwire::train {
+
+std::vector<RunTask> read_run_tasks(const config::Recipe& recipe,
+                                    const data::Vocabulary& vocabulary, const fs::path& resumed) {
+  std::vector<RunTask> tasks;
+  if (recipe.eval.tasks.empty()) return tasks;
+  const fs::path source = resumed.empty() ? fs::path(recipe.train.init) : resumed;
+  eval::Prompter prompter(vocabulary, convert::begin_in_training(source, vocabulary),
+                          recipe.train.sequence);
+  for (const std::string& name : recipe.eval.tasks) {
+    eval::TaskItems items =
+        eval::read_items(eval::find_task(name), recipe.eval.data, recipe.eval.limit);
+    std::vector<eval::ItemPrompts> prompts = eval::encode_items(items, prompter);
+    tasks.push_back({std::move(items), std::move(prompts)});
+  }
+  return tasks;
+}
+
+std::vector<std::string> score_names(const RunTask& task) {
+  std::vector<std::string> names;
+  for (const std::string& metric : task.items.metrics) {
+    names.push_back(task.items.task + "." + metric);
+  }
+  return names;
+}
+
+std::vector<eval::MetricSum> score_range(const RunTask& task, const RowRange& items,
+                                         model::Scorer& scorer,
+                                         const std::function<void(double)>& progress) {
+  const auto first = static_cast<std::ptrdiff_t>(items.first);
+  const auto end = first + static_cast<std::ptrdiff_t>(items.count);
+  const eval::TaskItems some = {task.items.task,
+                                task.items.metrics,
+                                {task.items.items.begin() + first, task.items.items.begin() + end}};
+  const std::vector<eval::ItemPrompts> prompts(task.prompts.begin() + first,
+                                               task.prompts.begin() + end);
+  return eval::item_metrics(some, eval::score_items(prompts, scorer, progress));
+}
+
+}  // namespace thinwire::train
