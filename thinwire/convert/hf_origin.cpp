@@ -74,7 +74,7 @@ HfOrigin origin_of(const fs::path& source) {
   if (const auto newest = checkpoint::newest_checkpoint(source / "checkpoints")) {
     return load_origin(*newest);
   }
-  if (is_peft_folder(source)) return origin_text_of(peft_base(source, {}));
+  if (is_peft_folder(source)) return origin_of(peft_base(source, {}));
   return is_hf_folder(source) ? read_origin(source) : HfOrigin();
 }
 

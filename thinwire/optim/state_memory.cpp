@@ -96,7 +96,10 @@ std::vector<OptimizerState> StateMemory::all() {
 }
 
 void StateMemory::clear() {
-  for (Group& group : groups_) std::ranges::fill(group.values.all(), 0.0f);
+  for (Group& group : groups_) {
+    std::ranges::fill(bytes_of(group.values), uint8_t{0});
+    std::ranges::fill(bytes_of(group.exponents), uint8_t{0});
+  }
 }
 
 }  // namespace thinwire::optim
