@@ -31,11 +31,13 @@ class RunData : public testing::Test {
   // Receives all files, or fails after the first `until` of them.
   void receive(size_t until = 1000) {
     fetched_.clear();
-    receive_data(received(), description_, {.fetch = [&](const transport::BlobId& blob) {
-                   if (fetched_.size() == until) throw Error("cut off");
-                   fetched_.insert(blob);
-                   return blobs_.at(blob);
-                 }});
+    Reception reception;
+    reception.fetch = [&](const transport::BlobId& blob) {
+      if (fetched_.size() == until) throw Error("cut off");
+      fetched_.insert(blob);
+      return blobs_.at(blob);
+    };
+    receive_data(received(), description_, reception);
   }
   fs::path received() const { return folder_ / "received"; }
 

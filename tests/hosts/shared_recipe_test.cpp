@@ -79,8 +79,8 @@ TEST(SharedRecipe, AReceivedRecipeCannotSetPathsOrSpeakToTheTerminal) {
   EXPECT_THAT(refusal([] { (void)member_recipe("[data]\ndir = \"/etc\"\n", {}, "here", "mine"); }),
               HasSubstr("data.dir"));
   EXPECT_THAT(
-      refusal([] { (void)member_recipe("[run]\nname = \"\\u001b[2J\"\n", {}, "here", "mine"); }),
-      HasSubstr("run.name has control characters"));
+      refusal([] { (void)member_recipe("[eval]\nwatch = \"\\u001b[2J\"\n", {}, "here", "mine"); }),
+      HasSubstr("eval.watch has control characters"));
   EXPECT_THAT(
       refusal([] { (void)member_recipe("[train]\ninit = \"/etc\"\n", {}, "here", "mine"); }),
       HasSubstr("train.init"));

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "thinwire/base/error.h"
@@ -14,13 +16,27 @@
 namespace thinwire::hosts {
 namespace {
 
-Result<std::unique_ptr<transport::Courier>> reach(const Access& access, const Seed& seed) {
+constexpr int kTries = 4;
+constexpr std::chrono::milliseconds kBetweenTries(500);
+
+Result<std::unique_ptr<transport::Courier>> try_once(const Access& access, const Seed& seed) {
   const transport::NatsOptions options{
       .target = {{access.address}, access.authority, seed, kPatience_s},
       .run = access.run,
       .self = transport::participant_name(make_signer(seed)->key()),
       .max_blob_bytes = kMostBlobBytes};
   return transport::connect_nats_courier(options);
+}
+
+// A server that reads its users again just now refuses whoever is about to connect.
+Result<std::unique_ptr<transport::Courier>> reach(const Access& access, const Seed& seed) {
+  auto courier = try_once(access, seed);
+  for (int tries = 1; tries < kTries; ++tries) {
+    if (courier || courier.error().kind != FailureKind::kRefused) break;
+    std::this_thread::sleep_for(kBetweenTries);
+    courier = try_once(access, seed);
+  }
+  return courier;
 }
 
 [[noreturn]] void throw_unreachable(const Access& access, const Failure& failure) {

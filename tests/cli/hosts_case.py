@@ -1,0 +1,138 @@
+"""Shared by tests of runs of many hosts: a small text, its recipe, and the processes of a run on loopback."""
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+import unittest
+from pathlib import Path
+
+BINARY = os.environ["THINWIRE_BINARY"]
+PATIENCE = 120  # seconds; only what hangs takes that long
+
+
+class Running:
+    """A process of the program, whose messages are kept and can be waited for."""
+
+    def __init__(self, *arguments, cwd):
+        self.process = subprocess.Popen([BINARY, *map(str, arguments)], cwd=cwd, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True)
+        self.said = ""
+        self.ended = False
+        self.news = threading.Condition()
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+
+    def read(self):
+        for line in self.process.stderr:
+            with self.news:
+                self.said += line
+                self.news.notify_all()
+        with self.news:
+            self.ended = True
+            self.news.notify_all()
+
+    def wait_for(self, text, after=0):
+        """Returns once it has said this since its `after`-th character; fails if it ends before."""
+        with self.news:
+            found = self.news.wait_for(lambda: text in self.said[after:] or self.ended, PATIENCE)
+            assert found and text in self.said[after:], f"it never said '{text}':\n{self.said}"
+
+    def finish(self):
+        """Its exit status; a test that waits in vain shows what it said."""
+        try:
+            status = self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"it does not end:\n{self.said}") from None
+        self.reader.join(PATIENCE)
+        return status
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.reader.join(PATIENCE)
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+
+class HostsCase(unittest.TestCase):
+    """One prepared text for all tests of a class; each test has a folder of its own."""
+
+    fields = ["model.hidden=16", "model.layers=1", "model.heads=1", "llama.intermediate=32", "train.batch=4",
+              "train.sequence=16", "optim.lr=0.003", "schedule.warmup=2", "log.tensorboard=false",
+              "sync.timeout_s=120"]
+
+    @classmethod
+    def setUpClass(cls):
+        if not shutil.which("nats-server"):
+            raise unittest.SkipTest("there is no nats-server here")
+        temporary = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(temporary.cleanup)
+        cls.root = Path(temporary.name)
+        text = "\n".join(f"line {i} of a small text about thin wires" for i in range(600))
+        (cls.root / "text.txt").write_text(text)
+        (cls.root / "recipe.toml").write_text("\n".join([
+            'run.name = "tiny"', 'data.dir = "tokens"', 'data.text = ["text.txt"]', 'data.document = "line"',
+            'data.vocabulary = "byte"', "data.validation_block = 4"]))
+        subprocess.run([BINARY, "prepare", "recipe.toml"], cwd=cls.root, check=True, capture_output=True)
+
+    def setUp(self):
+        self.folder = self.root / self.id().split(".")[-1]
+        self.folder.mkdir()
+        self.running = []
+        self.addCleanup(self.end_all)
+
+    def end_all(self):
+        for one in self.running:
+            if one.process.poll() is None:
+                one.kill()
+            one.process.stdout.close()
+            one.process.stderr.close()
+
+    def start(self, *arguments):
+        one = Running(*arguments, cwd=self.root)
+        self.running.append(one)
+        return one
+
+    def serve(self, *fields, options=()):
+        """Starts or goes on with this test's run, and returns once members may join."""
+        ready = self.folder / "ready.json"
+        ready.unlink(missing_ok=True)
+        server = self.start("serve", "recipe.toml", *self.fields, *fields, f"run.dir={self.folder}/serve",
+                            "--listen", "127.0.0.1:0", "--ready-file", ready, *options)
+        server.wait_for("thinwire join")
+        with server.news:
+            assert server.news.wait_for(lambda: ready.exists() or server.ended, PATIENCE), server.said
+        self.ready = json.loads(ready.read_text())
+        return server
+
+    def join(self, name, *fields, token=None):
+        return self.start("join", self.ready["address"], "--token", token or self.ready["token"],
+                          f"run.dir={self.folder}/{name}", *fields)
+
+    def status(self):
+        done = subprocess.run([BINARY, "status", self.ready["address"], "--token", self.ready["token"], "--json"],
+                              capture_output=True, text=True, check=True, timeout=PATIENCE)
+        return json.loads(done.stdout)
+
+    def trained_digest(self, *fields):
+        """Of the same run with threads of one process."""
+        subprocess.run([BINARY, "train", "recipe.toml", *self.fields, *fields, f"run.dir={self.folder}/train"],
+                       cwd=self.root, check=True, capture_output=True)
+        return self.summary("train")["digest"]
+
+    def summary(self, name):
+        return json.loads((self.folder / name / "summary.json").read_text())
+
+    def assert_complete(self, server, **members):
+        """All end well with the same digest, which is returned."""
+        digests = set()
+        for name, one in {**members, "serve": server}.items():
+            self.assertEqual(one.finish(), 0, f"{name}:\n{one.said}")
+            digests.add(self.summary(name)["digest"])
+        self.assertEqual(len(digests), 1)
+        return digests.pop()
