@@ -180,7 +180,7 @@ void Follower::Impl::completed(int64_t steps) {
                 {},
                 trains ? "trains" : "catches up"};
   }
-  show(std::move(activity));
+  show(activity);
 }
 
 void Follower::Impl::digest(int64_t steps, uint64_t digest) {
@@ -230,7 +230,7 @@ bool Follower::Impl::wants_snapshot(int64_t steps) const {
   return plan_.settled_rounds(static_cast<uint64_t>(steps)) > 0;
 }
 
-void Follower::Impl::show(Activity activity) {
+void Follower::Impl::show(const Activity& activity) {
   if (!settings_.hooks.activity) return;
   const std::string text =
       fmt::format("{} {} {}", static_cast<int>(activity.doing), activity.step, activity.text);

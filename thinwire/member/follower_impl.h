@@ -91,7 +91,7 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
   void speak_loop();
   void say(const std::vector<membership::Message>& messages);
   void store(std::pair<uint64_t, uint32_t> name, const std::shared_ptr<const Bytes>& blob);
-  void show(Activity activity);
+  void show(const Activity& activity);
   std::string waiting_text(uint64_t round, std::vector<int>& missing) const;
 
   transport::Courier& courier_;

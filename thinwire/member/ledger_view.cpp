@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 #include "thinwire/membership/ledger.h"
 
@@ -9,6 +10,9 @@ namespace thinwire::member {
 namespace {
 
 constexpr size_t kTail = 4096;  // records
+// Rounds that were closed so many records before what can be replayed are forgotten: a replica that
+// begins with a snapshot looks back by no more than a few.
+constexpr uint64_t kKept = 256;
 
 }  // namespace
 
@@ -52,6 +56,14 @@ void LedgerView::note(const membership::Record& record) {
     if (!fresh && !opened_anew_) opened_anew_ = opening.round;
     round->second.opening = opening;
   }
+  const bool has_snapshot =
+      std::ranges::any_of(record.changes, [](const membership::Change& change) {
+        return std::holds_alternative<membership::Snapshot>(change);
+      });
+  if (!has_snapshot) return;
+  std::erase_if(rounds_, [&](const auto& round) {
+    return round.second.closing && round.second.closed_at + kKept < state_.replayable_from();
+  });
 }
 
 const LedgerRound* LedgerView::round(uint64_t number) const {

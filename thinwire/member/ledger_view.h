@@ -1,4 +1,5 @@
-// The ledger as a member reads it: its state, and every round with what was decided about it.
+// The ledger as a member reads it: its state, and each round with what was decided about it, back
+// to those that nobody can replay any more.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +36,7 @@ class LedgerView {
   Taken take(const Bytes& bytes);
 
   const membership::State& state() const { return state_; }
-  // Null before it is opened.
+  // Null before it is opened, and long after nobody can replay it.
   const LedgerRound* round(uint64_t number) const;
   // The oldest round that the last record opened anew, if it did.
   const std::optional<uint64_t>& opened_anew() const { return opened_anew_; }

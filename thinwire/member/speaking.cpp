@@ -33,7 +33,7 @@ Follower::Impl::Impl(transport::Courier& courier, const Signer& signer,
       plan_(plan),
       settings_(std::move(settings)),
       times_(times_of(settings_.timeout_s)),
-      fetcher_(courier, times_.settle_s()) {}
+      fetcher_(courier, std::min(1.0, times_.settle_s())) {}
 
 void Follower::Impl::start() {
   statements_ = courier_.subscribe("", serve::kCoordinatorsTopic,

@@ -76,7 +76,7 @@ class CoordinatorHost::Impl {
   void read_ledger();
   void decide();
   void follow_connection();
-  void take(HeardStatement heard);
+  void take(const HeardStatement& heard);
   void take(ReadRecord read);
   void take(FetchedPayload fetched);
   bool is_admissible(const membership::Statement& statement);
@@ -184,7 +184,7 @@ void CoordinatorHost::Impl::take(ReadRecord read) {
   inputs_.emplace_back(membership::RecordRead{std::move(read.bytes)});
 }
 
-void CoordinatorHost::Impl::take(HeardStatement heard) {
+void CoordinatorHost::Impl::take(const HeardStatement& heard) {
   auto statement = membership::decode_statement(heard.bytes, options_.founding.run, verify);
   if (!statement || !is_admissible(*statement)) return;
   note(statement->message);
