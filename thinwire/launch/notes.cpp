@@ -91,12 +91,12 @@ class NoteReader {
     return 0;
   }
   void refuse(const char* why) {
-    if (wrong_ == nullptr) wrong_ = why;
+    if (wrong_ == nullptr && reader_.ok()) wrong_ = why;
   }
   // What is wrong with the note, or null.
   const char* wrong() const {
-    if (!reader_.ok()) return "it is cut off";
     if (wrong_ != nullptr) return wrong_;
+    if (!reader_.ok()) return "it is cut off";
     return reader_.at_end() ? nullptr : "bytes follow its end";
   }
 
