@@ -27,16 +27,16 @@ fs::path peft_base(const fs::path& folder, const fs::path& base);
 // another rank or another model.
 LoadedModel load_peft(const fs::path& folder, const fs::path& base);
 
-// Fills the trained tensors of a run with this adapter from those in `source`, a PEFT folder,
+// Fills the trained tensors of a run with this adapter from those in `path`, a PEFT folder,
 // checkpoint or run. Throws UsageError if rank or scale differ, Error if the tensors do, or if
-// `source` says that they belong to weights with another digest than `base_digest`.
-void read_factors(const fs::path& source, const method::AdapterSpec& adapter, uint64_t base_digest,
+// `path` says that they belong to weights with another digest than `base_digest`.
+void read_factors(const fs::path& path, const method::AdapterSpec& adapter, uint64_t base_digest,
                   tensor::Arena& trained);
 
 // Writes the factors of a run with lora as a PEFT folder, dtype kF32 or kBf16. The folder appears
-// only when it is complete; throws Error if it exists and is not empty, or if `source` is no such
+// only when it is complete; throws Error if it exists and is not empty, or if `path` is no such
 // run.
-void export_peft(const fs::path& source, const fs::path& out_dir, DType dtype,
+void export_peft(const fs::path& path, const fs::path& out_dir, DType dtype,
                  const checkpoint::TensorProgress& progress = {});
 
 }  // namespace thinwire::convert
