@@ -1,4 +1,3 @@
-#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/addmm.h>
@@ -12,12 +11,12 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "thinwire/base/error.h"
+#include "thinwire/model/torch_arithmetic.h"
 #include "thinwire/model/torch_ops.h"
 #include "thinwire/tensor/kernels/launch.h"
 
@@ -30,15 +29,6 @@ constexpr int64_t kCudaNormBlocks = 512;
 at::TensorOptions options_of(const tensor::DevicePlace& place) {
   if (place.kind == Device::kCpu) return at::TensorOptions(c10::kCPU);
   return at::TensorOptions(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(place.index)));
-}
-
-// The same inputs give the same bits, and sums of products are fp32.
-void choose_arithmetic() {
-  // cuBLAS reads it when it is first used. NOLINTNEXTLINE(concurrency-mt-unsafe)
-  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
-  at::globalContext().setDeterministicAlgorithms(true, false);
-  at::globalContext().setDeterministicFillUninitializedMemory(false);
-  at::globalContext().setAllowBF16ReductionCuBLAS(false);
 }
 
 template <typename T>
@@ -58,7 +48,7 @@ class TorchOps final : public Ops {
         threads_(parts.threads),
         positions_(parts.sequence),
         head_chunk_(head_chunk) {
-    choose_arithmetic();
+    choose_torch_arithmetic();
     params_.mirror_on(place_);
     refresh();
   }
@@ -155,7 +145,7 @@ class TorchOps final : public Ops {
                                    data<float>(dweight_BC), data<T>(fitting(out))},
         blocks);
     const tensor::GradientRange range = {weight, c};
-    open_sum(range).add_(dweight_BC.sum(0));
+    sum_in(sink_->open(range), 1, c).add_(dweight_BC.sum(0));
     sink_->complete(range);
   }
 
@@ -173,12 +163,11 @@ class TorchOps final : public Ops {
     for (const Linear::Part& part : linear.gradient_parts(*sink_)) {
       const tensor::GradientRange range = linear.range(part);
       const tensor::OpenGradient to = sink_->open(range);
-      const tensor::Projection& projection = to.projection;
+      const auto& [left_basis, right_basis, rank] = to.projection;
       const at::Tensor left =
-          project(value(dy).narrow(1, part.column, part.outputs), projection.left, projection.rank);
-      const at::Tensor right = project(value(x), projection.right, projection.rank);
-      add_product(sum_in(to, left.size(1) * right.size(1)).view({left.size(1), right.size(1)}),
-                  left, right);
+          project(value(dy).narrow(1, part.column, part.outputs), left_basis, rank);
+      const at::Tensor right = project(value(x), right_basis, rank);
+      add_product(sum_in(to, left.size(1), right.size(1)), left, right);
       sink_->complete(range);
     }
   }
@@ -205,8 +194,7 @@ class TorchOps final : public Ops {
 
   void embed_backward(Slot dx, int64_t table) override {
     const tensor::GradientRange range = {table, vocabulary_ * width(dx)};
-    open_sum(range)
-        .view({vocabulary_, width(dx)})
+    sum_in(sink_->open(range), vocabulary_, width(dx))
         .add_(at::embedding_dense_backward(value(dx), inputs_N_, vocabulary_, -1, false));
     sink_->complete(range);
   }
@@ -278,12 +266,9 @@ class TorchOps final : public Ops {
     tensor::launch(place_, threads_, kernel, rows);
   }
 
-  // Opens the gradient of a range to be added to, as [elements], zero where nothing was there.
-  at::Tensor open_sum(const tensor::GradientRange& range) {
-    return sum_in(sink_->open(range), range.count);
-  }
-  at::Tensor sum_in(const tensor::OpenGradient& to, int64_t count) {
-    at::Tensor sum = at::from_blob(to.values, {count}, fp32_);
+  // The opened gradient, to be added to; zero where nothing was there.
+  at::Tensor sum_in(const tensor::OpenGradient& to, int64_t rows, int64_t columns) {
+    at::Tensor sum = at::from_blob(to.values, {rows, columns}, fp32_);
     if (to.keep == 0) sum.zero_();
     return sum;
   }
@@ -356,7 +341,8 @@ class TorchOps final : public Ops {
     const at::Tensor weight = matrix(weights_, offset, vocabulary_, c);
     losses_ = at::empty({tokens_}, fp32_);
     at::Tensor dweight;
-    if (gradients) dweight = open_sum({offset, vocabulary_ * c}).view({vocabulary_, c});
+    const tensor::GradientRange range = {offset, vocabulary_ * c};
+    if (gradients) dweight = sum_in(sink_->open(range), vocabulary_, c);
     for (int64_t first = 0; first < tokens_; first += head_chunk_) {
       const int64_t count = std::min(head_chunk_, tokens_ - first);
       const at::Tensor hidden = value(x).narrow(0, first, count);
