@@ -1,4 +1,3 @@
-#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/addmm.h>
@@ -10,7 +9,6 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <functional>
 #include <type_traits>
 #include <utility>
@@ -18,6 +16,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/model/torch_adapters.h"
+#include "thinwire/model/torch_arithmetic.h"
 #include "thinwire/model/torch_attention.h"
 #include "thinwire/model/torch_ops.h"
 #include "thinwire/model/torch_parameters.h"
@@ -28,15 +27,6 @@ namespace {
 
 // Parts of the gradient of a norm's weight, each summed by one thread block of a GPU.
 constexpr int64_t kCudaNormBlocks = 512;
-
-// The same inputs give the same bits, and sums of products are fp32.
-void choose_arithmetic() {
-  // cuBLAS reads it when it is first used. NOLINTNEXTLINE(concurrency-mt-unsafe)
-  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
-  at::globalContext().setDeterministicAlgorithms(true, false);
-  at::globalContext().setDeterministicFillUninitializedMemory(false);
-  at::globalContext().setAllowBF16ReductionCuBLAS(false);
-}
 
 template <typename T>
 T* data(const at::Tensor& tensor) {
@@ -57,7 +47,7 @@ class TorchOps final : public Ops {
         positions_(parts.sequence),
         head_chunk_(head_chunk),
         attention_(place_, parts.threads) {
-    choose_arithmetic();
+    choose_torch_arithmetic();
   }
 
   Slot stream(int64_t width) override { return add_slot(width, fp32_); }
@@ -168,7 +158,7 @@ class TorchOps final : public Ops {
            blocks);
     if (!is_trained(weight)) return;
     const tensor::GradientRange range = {weight, c};
-    open_sum(range).add_(dweight_BC.sum(0));
+    sum_in(sink_->open(range), 1, c).add_(dweight_BC.sum(0));
     sink_->complete(range);
   }
 
@@ -192,7 +182,7 @@ class TorchOps final : public Ops {
         blocks);
     if (!is_trained(norm.weight)) return;
     const tensor::GradientRange range = {norm.weight, norm.width};
-    open_sum(range).add_(dweight_BW.sum(0));
+    sum_in(sink_->open(range), 1, norm.width).add_(dweight_BW.sum(0));
     sink_->complete(range);
   }
 
@@ -200,7 +190,7 @@ class TorchOps final : public Ops {
     for (const Bias::Part& part : bias.parts()) {
       if (!is_trained(part.range.offset)) continue;
       const at::Tensor columns = value(dy).narrow(1, part.column, part.range.count);
-      open_sum(part.range).add_(columns.sum(0, false, at::kFloat));
+      sum_in(sink_->open(part.range), 1, part.range.count).add_(columns.sum(0, false, at::kFloat));
       sink_->complete(part.range);
     }
   }
@@ -239,8 +229,7 @@ class TorchOps final : public Ops {
   void embed_backward(Slot dx, int64_t table) override {
     if (!is_trained(table)) return;
     const tensor::GradientRange range = {table, vocabulary_ * width(dx)};
-    open_sum(range)
-        .view({vocabulary_, width(dx)})
+    sum_in(sink_->open(range), vocabulary_, width(dx))
         .add_(at::embedding_dense_backward(value(dx), inputs_N_, vocabulary_, -1, false));
     sink_->complete(range);
   }
@@ -301,12 +290,9 @@ class TorchOps final : public Ops {
     tensor::launch(place_, threads_, kernel, rows);
   }
 
-  // Opens the gradient of a range to be added to, as [elements], zero where nothing was there.
-  at::Tensor open_sum(const tensor::GradientRange& range) {
-    return sum_in(sink_->open(range), range.count);
-  }
-  at::Tensor sum_in(const tensor::OpenGradient& to, int64_t count) {
-    at::Tensor sum = at::from_blob(to.values, {count}, fp32_);
+  // The opened gradient, to be added to; zero where nothing was there.
+  at::Tensor sum_in(const tensor::OpenGradient& to, int64_t rows, int64_t columns) {
+    at::Tensor sum = at::from_blob(to.values, {rows, columns}, fp32_);
     if (to.keep == 0) sum.zero_();
     return sum;
   }
@@ -332,11 +318,10 @@ class TorchOps final : public Ops {
   void add_gradient(int64_t offset, const at::Tensor& dy, const at::Tensor& x) {
     const tensor::GradientRange range = {offset, dy.size(1) * x.size(1)};
     const tensor::OpenGradient to = sink_->open(range);
-    const tensor::Projection& projection = to.projection;
-    const at::Tensor left = project(dy, projection.left, projection.rank);
-    const at::Tensor right = project(x, projection.right, projection.rank);
-    add_product(sum_in(to, left.size(1) * right.size(1)).view({left.size(1), right.size(1)}), left,
-                right);
+    const auto& [left_basis, right_basis, rank] = to.projection;
+    const at::Tensor left = project(dy, left_basis, rank);
+    const at::Tensor right = project(x, right_basis, rank);
+    add_product(sum_in(to, left.size(1), right.size(1)), left, right);
     sink_->complete(range);
   }
 
@@ -357,9 +342,8 @@ class TorchOps final : public Ops {
     const at::Tensor weight = params_.matrix(offset, vocabulary_, c);
     losses_ = at::empty({tokens_}, fp32_);
     at::Tensor dweight;
-    if (gradients && is_trained(offset)) {
-      dweight = open_sum({offset, vocabulary_ * c}).view({vocabulary_, c});
-    }
+    const tensor::GradientRange range = {offset, vocabulary_ * c};
+    if (gradients && is_trained(offset)) dweight = sum_in(sink_->open(range), vocabulary_, c);
     for (int64_t first = 0; first < tokens_; first += head_chunk_) {
       const int64_t count = std::min(head_chunk_, tokens_ - first);
       const at::Tensor hidden = value(x).narrow(0, first, count);
