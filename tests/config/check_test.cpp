@@ -92,6 +92,15 @@ TEST(Contradictions, ValidationSetsNeedNamesOfTheirOwn) {
   EXPECT_THAT(refusal("[data]\nvalidation_text = [\"train=1\"]"), HasSubstr("twice"));
 }
 
+TEST(Contradictions, TasksNeedDataAndWholeModelsInFp32) {
+  EXPECT_THAT(refusal("[eval]\ntasks = [\"piqa\"]"), testing::HasSubstr("[eval] tasks needs data"));
+  const std::string scored = "[eval]\ntasks = [\"piqa\"]\ndata = \"sets\"\n";
+  EXPECT_THAT(refusal(scored + "[adapter]\nkind = \"lora\""),
+              testing::HasSubstr("[eval] tasks needs [adapter] kind = \"none\", got \"lora\""));
+  EXPECT_THAT(refusal(scored + "[train]\nweights = \"bf16\""),
+              testing::HasSubstr("[eval] tasks needs [train] weights = \"fp32\", got \"bf16\""));
+}
+
 TEST(Contradictions, PreparedDataNeedAFolder) {
   EXPECT_EQ(refusal("[data]\ndir = \"\""), "recipes/x.toml: [data] dir must name a folder, got ''");
 }

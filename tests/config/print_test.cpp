@@ -73,7 +73,10 @@ Recipe random_recipe() {
     recipe.eval.patience = 0;
     recipe.checkpoint.best = false;
   }
-  if (recipe.eval.data.empty()) recipe.eval.tasks = {};
+  if (recipe.eval.data.empty() || recipe.adapter.kind != "none" ||
+      recipe.train.weights != WeightFormat::kF32) {
+    recipe.eval.tasks = {};
+  }
   recipe.sync.clusters = recipe.sync.clustered() ? 1 : 0;
   recipe.sync.absent = {};
   if (recipe.sync.clusters == 0 && recipe.train.workers > 1) {

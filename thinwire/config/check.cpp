@@ -88,9 +88,20 @@ void check_links(const LinksSection& links, const std::string& launcher) {
       launcher);
 }
 
+void check_tasks(const Recipe& recipe) {
+  if (recipe.eval.tasks.empty()) return;
+  require(!recipe.eval.data.empty(), "[eval] tasks needs data, the folder of the tasks' data sets");
+  require(recipe.adapter.kind == "none",
+          "[eval] tasks needs [adapter] kind = \"none\", got \"{}\": score the exported model with "
+          "`thinwire eval`",
+          recipe.adapter.kind);
+  require(recipe.train.weights == WeightFormat::kF32,
+          "[eval] tasks needs [train] weights = \"fp32\", got \"{}\": score the finished run with "
+          "`thinwire eval`",
+          name_of(recipe.train.weights));
+}
+
 void check_eval(const EvalSection& eval, const CheckpointSection& checkpoint) {
-  require(eval.tasks.empty() || !eval.data.empty(),
-          "[eval] tasks needs data, the folder of the tasks' data sets");
   require(eval.patience == 0 || eval.every > 0,
           "[eval] patience = {} needs every > 0, got 0: only the end would be evaluated",
           eval.patience);
@@ -120,6 +131,7 @@ void check_recipe(const Recipe& recipe) {
   check_train(recipe.train);
   check_absent(recipe.sync, recipe.train.workers);
   check_links(recipe.links, recipe.train.launcher);
+  check_tasks(recipe);
   check_eval(recipe.eval, recipe.checkpoint);
   check_schedule(recipe.schedule, recipe.train.steps);
 }

@@ -20,7 +20,6 @@
 #include "thinwire/train/gradients.h"
 #include "thinwire/train/open_round.h"
 #include "thinwire/train/params_digest.h"
-#include "thinwire/train/shared_loss.h"
 
 namespace thinwire::train {
 namespace {
@@ -260,78 +259,6 @@ bool Worker::leads(const Round& round) const {
   return round.roster.front().id == communicator_.rank();
 }
 
-bool Worker::evaluate(int64_t completed) {
-  int64_t passes = 0;
-  if (strategy_->evaluates_own() && !evaluate_sets(completed, "_own", passes)) return false;
-  swap_shared();
-  const bool done = evaluate_sets(completed, "", passes) && evaluate_tasks(completed, passes);
-  swap_shared();
-  return done;
-}
-
-bool Worker::evaluate_sets(int64_t completed, const std::string& suffix, int64_t& passes) {
-  for (const auto& [set, rows] : context_.validation) {
-    const std::string name = set + suffix;
-    if (completed == context_.first_step && context_.evaluated.contains(name)) continue;
-    const std::optional<EvalPart> part = evaluate_rows(completed, name, rows, passes);
-    if (!part) return false;
-    if (name == recipe_.eval.watch) watched_ = part;
-    if (!last_round(completed).has(communicator_.rank())) continue;
-    context_.sink.add_evaluation(completed, name, communicator_.rank(), *part);
-  }
-  return true;
-}
-
-bool Worker::evaluate_tasks(int64_t completed, int64_t& passes) {
-  if (context_.tasks.empty()) return true;
-  const auto scorer =
-      model::make_scorer({method::ModelSpec(recipe_), params_, threads_, recipe_.train.sequence});
-  for (const RunTask& task : context_.tasks) {
-    const std::vector<std::string> names = score_names(task);
-    const bool recorded = std::ranges::all_of(
-        names, [&](const std::string& name) { return context_.evaluated.contains(name); });
-    if (completed == context_.first_step && recorded) continue;
-    const auto metrics = score_task(completed, task, *scorer, passes);
-    if (!metrics) return false;
-    const Round round = last_round(completed);
-    for (size_t i = 0; i < names.size() && round.has(communicator_.rank()); ++i) {
-      const eval::MetricSum& metric = (*metrics)[i];
-      context_.sink.add_evaluation(
-          completed, names[i], communicator_.rank(),
-          {round.size(), metric.sum, static_cast<int64_t>(metric.weight), true});
-    }
-  }
-  return true;
-}
-
-std::optional<std::vector<eval::MetricSum>> Worker::score_task(int64_t completed,
-                                                               const RunTask& task,
-                                                               model::Scorer& scorer,
-                                                               int64_t& passes) {
-  struct Stopped {};
-  const Round round = last_round(completed);
-  const RowRange mine = share_of(round, communicator_.rank(), task.items.items.size());
-  try {
-    return score_range(task, mine, scorer, [&](double fraction) {
-      if (context_.sink.stops_before(point_before_pass(completed, passes++))) throw Stopped();
-      if (leads(round)) context_.sink.show_evaluation(completed, task.items.task, fraction);
-    });
-  } catch (const Stopped&) {
-    return std::nullopt;
-  }
-}
-
-bool Worker::exhausts_patience(int64_t completed) {
-  if (recipe_.eval.patience == 0) return false;
-  if (const auto part = std::exchange(watched_, std::nullopt)) {
-    const Result<double> loss = shared_loss(communicator_, permits_, context_.run_id, completed,
-                                            *part, recipe_.sync.timeout_s);
-    if (!loss) throw_failure(completed, loss.error());
-    best_.add(completed, *loss);
-  }
-  return best_.exhausts(recipe_.eval.patience);
-}
-
 void Worker::swap_shared() {
   tensor::Arena* const shared = strategy_->shared();
   if (shared == nullptr) return;
@@ -361,35 +288,6 @@ uint64_t Worker::consensus_digest() {
     }
   }
   return hash_bytes(as_bytes(std::span<const uint64_t>(parts)));
-}
-
-std::optional<EvalPart> Worker::evaluate_rows(int64_t completed, const std::string& name,
-                                              const data::Rows& rows, int64_t& passes) {
-  const auto wanted = static_cast<uint64_t>(recipe_.eval.rows);
-  const uint64_t all = wanted == 0 ? rows.count() : std::min(wanted, rows.count());
-  const Round round = last_round(completed);
-  const RowRange mine = share_of(round, communicator_.rank(), all);
-  const auto width = static_cast<size_t>(recipe_.train.sequence + 1);
-  std::vector<int32_t> tokens(static_cast<size_t>(max_rows_) * width);
-  EvalPart part{.members = round.size()};
-  for (uint64_t done = 0; done < mine.count; ++passes) {
-    if (context_.sink.stops_before(point_before_pass(completed, passes))) return std::nullopt;
-    if (leads(round)) {
-      const double fraction = static_cast<double>(done) / static_cast<double>(mine.count);
-      context_.sink.show_evaluation(completed, name, fraction);
-    }
-    const uint64_t count = std::min(static_cast<uint64_t>(max_rows_), mine.count - done);
-    for (uint64_t row = 0; row < count; ++row) {
-      // Rows are spread over the whole set if only a part of it is used.
-      const uint64_t place = (mine.first + done + row) * rows.count() / all;
-      rows.row(place, std::span(tokens).subspan(row * width, width));
-    }
-    part.loss_sum +=
-        model_->loss(std::span(tokens).first(count * width), static_cast<int64_t>(count));
-    part.tokens += static_cast<int64_t>(count) * recipe_.train.sequence;
-    done += count;
-  }
-  return part;
 }
 
 void Worker::require_finite_state(int64_t completed) {
