@@ -59,7 +59,7 @@ struct RunContext {
   // first_step steps; null: none.
   const std::map<std::string, std::vector<float>>* consensus = nullptr;
   std::shared_ptr<const FrozenWeights> frozen = {};  // null: all tensors are trained
-  std::span<const RunTask> tasks = {};  // that evaluations score as well
+  std::span<const RunTask> tasks = {};               // that evaluations score as well
 };
 
 struct RunEnd {
