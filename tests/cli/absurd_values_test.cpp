@@ -63,6 +63,13 @@ class AbsurdValues : public testing::Test {
     calls["bench machine"] = {"--threads", "1", "--seconds", "0.001"};
     calls["bench speed"] = {recipe, "--steps", "1", "--warmup", "0"};
     calls["completion"] = {"bash"};
+    calls["logits"] = {run, "--tokens", "1,2", "--threads", "1"};
+    calls["plan coverage"] = {run};
+    calls["plan memory"] = {recipe};
+    calls["serve"] = {path("words.txt")};  // is no recipe
+    calls["join"] = calls["doctor"] = calls["status"] = {"localhost:1", "--token", "none"};
+    calls["keys list"] = calls["keys issue"] = {run};
+    calls["keys revoke"] = {run, "nobody"};
     return calls;
   }
 

@@ -13,7 +13,7 @@
 namespace thinwire::launch {
 namespace {
 
-constexpr double kTooLong_s = 240;
+constexpr double kTooLongSeconds = 240;
 constexpr std::chrono::milliseconds kLookAgain(20);
 constexpr uint64_t kRun = 7;
 
@@ -229,7 +229,7 @@ void HostedRun::wait_until(const std::function<bool(const membership::State&)>& 
   const Stopwatch watch;
   std::unique_lock lock(mutex_);
   while (!wanted(state_)) {
-    if (watch.seconds() > kTooLong_s) throw Error("the run did not get there in time");
+    if (watch.seconds() > kTooLongSeconds) throw Error("the run did not get there in time");
     changed_.wait_for(lock, kLookAgain);
   }
 }

@@ -6,7 +6,7 @@
 namespace thinwire::membership {
 namespace {
 
-constexpr double kTick_s = 0.5;
+constexpr double kTickSeconds = 0.5;
 
 Founding founding() {
   return {.run = 7,
@@ -68,7 +68,7 @@ void CoordinatorHost::hear(const Input& input) {
 }
 
 void CoordinatorHost::keep_ticking(uint64_t process) {
-  network_.after(kTick_s, [this, process] {
+  network_.after(kTickSeconds, [this, process] {
     if (process != process_) return;
     for (const Action& action : machine_->tick({}, network_.now())) carry_out(action);
     keep_ticking(process);

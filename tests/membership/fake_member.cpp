@@ -10,7 +10,7 @@
 namespace thinwire::membership {
 namespace {
 
-constexpr double kFetchAgain_s = 0.5;
+constexpr double kFetchAgainSeconds = 0.5;
 constexpr uint64_t kPayloadBytes = 100;
 constexpr uint64_t kSnapshotBytes = 500;
 
@@ -94,7 +94,7 @@ void FakeMember::give_back() {
   stage_.network.to_store(*this, [this] {
     bool all = true;
     for (const Sha256& blob : blobs_) all = stage_.network.put(blob) && all;
-    if (!all) stage_.network.after(kFetchAgain_s, [this] { give_back(); });
+    if (!all) stage_.network.after(kFetchAgainSeconds, [this] { give_back(); });
   });
 }
 
@@ -181,7 +181,7 @@ void FakeMember::follow_own_phase() {
 void FakeMember::fetch(const Sha256& blob, std::function<void()> fetched) {
   if (blobs_.contains(blob)) return fetched();
   const auto again = [this, blob, fetched, process = process_] {
-    stage_.network.after(kFetchAgain_s, [this, blob, fetched, process] {
+    stage_.network.after(kFetchAgainSeconds, [this, blob, fetched, process] {
       if (process == process_) fetch(blob, fetched);
     });
   };

@@ -6,7 +6,8 @@
 namespace thinwire::membership {
 namespace {
 
-constexpr double kBehind_s = 1e-6;  // between messages of a connection that would arrive together
+constexpr double kBehindSeconds =
+    1e-6;  // between messages of a connection that would arrive together
 
 }  // namespace
 
@@ -48,7 +49,7 @@ double Network::delay() {
 
 bool Network::to_store(Host& host, std::function<void()> arrives) {
   if (!host.connected_) return false;
-  host.last_out_ = std::max(host.last_out_ + kBehind_s, now_ + delay());
+  host.last_out_ = std::max(host.last_out_ + kBehindSeconds, now_ + delay());
   after(host.last_out_ - now_, [&host, session = host.session_, what = std::move(arrives)] {
     if (host.session_ == session) what();
   });
@@ -57,7 +58,7 @@ bool Network::to_store(Host& host, std::function<void()> arrives) {
 
 bool Network::to_host(Host& host, std::function<void()> arrives) {
   if (!host.connected_) return false;
-  host.last_in_ = std::max(host.last_in_ + kBehind_s, now_ + delay());
+  host.last_in_ = std::max(host.last_in_ + kBehindSeconds, now_ + delay());
   after(host.last_in_ - now_, [&host, session = host.session_, what = std::move(arrives)] {
     if (host.session_ == session) what();
   });

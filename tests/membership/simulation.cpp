@@ -9,8 +9,8 @@
 namespace thinwire::membership {
 namespace {
 
-constexpr double kFaultsUntil_s = 120;
-constexpr double kPatience_s = 1500;  // of virtual time, once faults have ended
+constexpr double kFaultsUntilSeconds = 120;
+constexpr double kPatienceSeconds = 1500;  // of virtual time, once faults have ended
 constexpr int kLeastMembers = 3;
 
 }  // namespace
@@ -87,10 +87,10 @@ Outcome Simulation::run() {
     network_.after(5, sync);
   };
   sync();
-  plan_faults(kFaultsUntil_s);
-  network_.run(kFaultsUntil_s, [this] { return !outcome_.violation.empty(); });
+  plan_faults(kFaultsUntilSeconds);
+  network_.run(kFaultsUntilSeconds, [this] { return !outcome_.violation.empty(); });
   end_faults();
-  network_.run(kFaultsUntil_s + kPatience_s,
+  network_.run(kFaultsUntilSeconds + kPatienceSeconds,
                [this] { return is_done() || !outcome_.violation.empty(); });
   outcome_.seconds = network_.now();
   outcome_.finished = is_done();

@@ -235,8 +235,10 @@ void add_eval(CLI::App& app) {
       ->add_option("--data", arguments->data,
                    "Folder with the data sets: arc/, hellaswag/, openbookqa/, piqa/, ...")
       ->capture_default_str();
-  command->add_option("--text", arguments->texts,
-                      "For the task perplexity: .txt or .jsonl files, also compressed, or folders");
+  command
+      ->add_option("--text", arguments->texts,
+                   "For the task perplexity: .txt or .jsonl files, also compressed, or folders")
+      ->check(existing_path());
   command
       ->add_option("--document", arguments->document,
                    "What ends a document of a .txt file of --text")

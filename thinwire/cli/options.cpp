@@ -111,6 +111,13 @@ CLI::Validator existing_file() {
   return {check, "FILE"};
 }
 
+CLI::Validator existing_path() {
+  const auto check = [](const std::string& name) -> std::string {
+    return fs::exists(name) ? "" : fmt::format("there is no file or folder '{}'", name);
+  };
+  return {check, "PATH"};
+}
+
 CLI::Validator existing_folder() {
   const auto check = [](const std::string& name) -> std::string {
     if (fs::is_directory(name)) return "";

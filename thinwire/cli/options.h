@@ -67,6 +67,7 @@ CLI::Option* add_base(CLI::App& app, std::string& folder);
 std::string refuse_empty(const std::string& name);  // of a file or folder
 CLI::Validator existing_file();
 CLI::Validator existing_folder();
+CLI::Validator existing_path();
 CLI::Validator one_of(std::vector<std::string> choices);
 CLI::Validator whole_number(int64_t min, int64_t max);
 

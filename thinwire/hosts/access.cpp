@@ -21,7 +21,7 @@ constexpr std::chrono::milliseconds kBetweenTries(500);
 
 Result<std::unique_ptr<transport::Courier>> try_once(const Access& access, const Seed& seed) {
   const transport::NatsOptions options{
-      .target = {{access.address}, access.authority, seed, kPatience_s},
+      .target = {{access.address}, access.authority, seed, kPatienceSeconds},
       .run = access.run,
       .self = transport::participant_name(make_signer(seed)->key()),
       .max_blob_bytes = kMostBlobBytes};
@@ -107,7 +107,7 @@ RunDescription fetch_description(transport::Courier& courier, const Access& acce
   const auto reading = courier.read(kEntryStream, 1, [&](uint64_t sequence, Bytes record) {
     if (sequence == 1) setter(Result<Bytes>(std::move(record)));
   });
-  const Result<Bytes> entry = first.wait_for(kPatience_s);
+  const Result<Bytes> entry = first.wait_for(kPatienceSeconds);
   if (!entry) throw Error("the run has no description: " + entry.error().message);
   const auto id = decode_entry(*entry, access.founder);
   if (!id) throw Error(id.error().message);

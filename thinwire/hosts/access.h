@@ -15,7 +15,7 @@
 namespace thinwire::hosts {
 
 // After which a server or a coordinator that does not answer is given up.
-inline constexpr double kPatience_s = 30;
+inline constexpr double kPatienceSeconds = 30;
 // No blob of a run is longer: snapshots are the longest.
 inline constexpr uint64_t kMostBlobBytes = uint64_t{1} << 38;
 
@@ -32,7 +32,7 @@ struct Access {
 Access parse_access(const std::string& address, const std::string& token, const fs::path& ca);
 
 // Connects as the owner of `seed`. Throws Error, saying what may be the cause, when the server
-// refuses or nobody answers for kPatience_s.
+// refuses or nobody answers for kPatienceSeconds.
 std::unique_ptr<transport::Courier> connect(const Access& access, const Seed& seed);
 
 // Like connect, but null if the server refuses this key, which it does not know or know any more.

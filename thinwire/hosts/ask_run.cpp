@@ -25,7 +25,7 @@ class Inquirer {
 
   DeskClient& desk() { return desk_; }
   std::string ask(Ask what) {
-    const Result<Bytes> answer = desk_.ask(what, {}, kPatience_s);
+    const Result<Bytes> answer = desk_.ask(what, {}, kPatienceSeconds);
     if (answer) return {answer->begin(), answer->end()};
     throw Error(fmt::format("the run at {}: {}", access_.address, answer.error().message));
   }

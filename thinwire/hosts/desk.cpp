@@ -11,7 +11,7 @@
 namespace thinwire::hosts {
 namespace {
 
-constexpr double kRepeat_s = 2;  // before an unanswered request is sent again
+constexpr double kRepeatSeconds = 2;  // before an unanswered request is sent again
 
 }  // namespace
 
@@ -115,7 +115,7 @@ Result<std::vector<Bytes>> DeskClient::ask_all(Ask what, std::vector<Bytes> bodi
   bool answered = false;
   while (!answered && watch.seconds() < timeout_s) {
     send_unanswered();
-    answered = await(std::min(kRepeat_s, timeout_s));
+    answered = await(std::min(kRepeatSeconds, timeout_s));
   }
   const std::lock_guard lock(mutex_);
   std::vector<Bytes> answers;

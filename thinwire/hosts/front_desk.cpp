@@ -13,7 +13,7 @@ namespace thinwire::hosts {
 namespace {
 
 constexpr uint32_t kMostProbeBytes = 192 << 10;
-constexpr double kUploadLook_s = 0.02;
+constexpr double kUploadLookSeconds = 0.02;
 
 Bytes bytes_of(std::string_view text) {
   const auto bytes = as_bytes(text);
@@ -33,7 +33,7 @@ FrontDesk::FrontDesk(transport::Courier& courier, const Signer& coordinator,
 
 void FrontDesk::attend(double patience_s) {
   for (const Desk::Visitor& visitor :
-       desk_.take(uploads_.empty() ? patience_s : std::min(patience_s, kUploadLook_s))) {
+       desk_.take(uploads_.empty() ? patience_s : std::min(patience_s, kUploadLookSeconds))) {
     answer(visitor);
   }
   finish_uploads();

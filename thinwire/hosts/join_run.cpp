@@ -27,7 +27,7 @@ constexpr const char* kOwnFolder = "member";  // of run.dir; only its owner may 
 constexpr const char* kKeyFile = "key";
 constexpr const char* kLockFile = "lock";
 constexpr const char* kDataFolder = "data";
-constexpr double kUpload_s = 600;  // for a shard to reach the store
+constexpr double kUploadSeconds = 600;  // for a shard to reach the store
 constexpr size_t kShownOfRun = 8;
 
 fs::path folder_of(const Access& access, const config::Recipe& local) {
@@ -89,7 +89,7 @@ void Guest::enter() {
 
 void Guest::enrol(transport::Courier& courier) {
   DeskClient client(courier, options_.access.founder, *signer_);
-  const Result<Bytes> enrolled = client.ask(Ask::kEnrol, {}, kPatience_s);
+  const Result<Bytes> enrolled = client.ask(Ask::kEnrol, {}, kPatienceSeconds);
   if (enrolled) return;
   throw Error(fmt::format("the run at {} does not admit this machine: {}", options_.access.address,
                           enrolled.error().message));
@@ -100,7 +100,7 @@ void receive(Guest& guest, const JoinOptions& options, const RunDescription& des
   std::optional<events::Progress> shown;
   const auto fetch = [&](const transport::BlobId& blob) {
     const auto asked = guest.desk().ask(
-        Ask::kData, Bytes(blob.name.bytes.begin(), blob.name.bytes.end()), kUpload_s);
+        Ask::kData, Bytes(blob.name.bytes.begin(), blob.name.bytes.end()), kUploadSeconds);
     if (!asked) throw Error("the run's data cannot be had: " + asked.error().message);
     return fetch_blob(guest.courier(), blob, options.access.founder, options.stop);
   };
@@ -147,7 +147,8 @@ SelfCheck check_machine(Guest& guest, const JoinOptions& options, const config::
 void report_result(Guest& guest, const events::Summary& summary) {
   const std::string text = events::print_summary(summary);
   const auto bytes = as_bytes(text);
-  const auto taken = guest.desk().ask(Ask::kResult, Bytes(bytes.begin(), bytes.end()), kPatience_s);
+  const auto taken =
+      guest.desk().ask(Ask::kResult, Bytes(bytes.begin(), bytes.end()), kPatienceSeconds);
   if (taken) return;
   events::print_message("the coordinator did not take this member's result: " +
                         taken.error().message);

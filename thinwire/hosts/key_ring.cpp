@@ -23,7 +23,7 @@ constexpr const char* kFormat = "thinwire-keys";
 constexpr int kVersion = 1;
 constexpr size_t kIdBegin = 1;  // every key's text begins with U
 constexpr size_t kIdLength = 10;
-constexpr double kLockPatience_s = 10;
+constexpr double kLockPatienceSeconds = 10;
 
 PublicKey read_key(const Json& json) {
   const auto key =
@@ -142,7 +142,7 @@ KeyRing load_key_ring(const fs::path& run_folder) {
 
 void update_key_ring(const fs::path& run_folder, const std::function<void(KeyRing&)>& change) {
   const FolderLock lock(
-      run_folder / kLock, kLockPatience_s,
+      run_folder / kLock, kLockPatienceSeconds,
       fmt::format("another process is changing {}", (run_folder / kFile).string()));
   KeyRing ring = load_key_ring(run_folder);
   change(ring);

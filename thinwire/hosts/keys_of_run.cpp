@@ -15,7 +15,7 @@
 namespace thinwire::hosts {
 namespace {
 
-constexpr double kDay_s = 24 * 3600;
+constexpr double kDaySeconds = 24 * 3600;
 
 int64_t unix_now() { return static_cast<int64_t>(unix_seconds()); }
 
@@ -78,8 +78,8 @@ std::string issue_token(const fs::path& run_folder, Role role, double days, bool
   update_key_ring(run_folder, [&](KeyRing& ring) {
     const int64_t now = unix_now();
     ring.tokens.push_back({make_signer(secret)->key(), role, now,
-                           days > 0 ? now + static_cast<int64_t>(days * kDay_s) : 0, single_use,
-                           false});
+                           days > 0 ? now + static_cast<int64_t>(days * kDaySeconds) : 0,
+                           single_use, false});
   });
   return text;
 }

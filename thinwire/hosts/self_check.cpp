@@ -22,8 +22,8 @@ namespace {
 constexpr uint32_t kProbeBytes = 128 << 10;
 constexpr size_t kMostProbes = 64;  // at once
 constexpr int kDelayProbes = 5;
-constexpr double kLongEnough_s = 0.3;  // to tell a rate
-constexpr double kClockTolerance_s = 60;
+constexpr double kLongEnoughSeconds = 0.3;  // to tell a rate
+constexpr double kClockToleranceSeconds = 60;
 
 struct Probe {
   uint32_t sent = 0;    // bytes of padding
@@ -45,7 +45,7 @@ struct Timed {
 Result<Timed> time_probes(DeskClient& client, const Probe& probe, size_t count) {
   const Stopwatch watch;
   const auto answers =
-      client.ask_all(Ask::kProbe, std::vector<Bytes>(count, probe_body(probe)), kPatience_s);
+      client.ask_all(Ask::kProbe, std::vector<Bytes>(count, probe_body(probe)), kPatienceSeconds);
   if (!answers) return tl::unexpected(answers.error());
   ByteReader in(answers->back());
   const auto time = in.get<double>();
@@ -62,7 +62,7 @@ Result<double> rate_of(DeskClient& client, const Probe& probe, double round_trip
     const auto timed = time_probes(client, probe, count);
     if (!timed) return tl::unexpected(timed.error());
     const double seconds = std::max(timed->seconds - round_trip_s, 1e-6);
-    if (timed->seconds >= kLongEnough_s || count >= kMostProbes) {
+    if (timed->seconds >= kLongEnoughSeconds || count >= kMostProbes) {
       return static_cast<double>(count) * kProbeBytes / seconds;
     }
   }
@@ -72,7 +72,7 @@ std::string rate(double bytes_s) { return format_bytes(bytes_s) + "/s"; }
 
 void add_warnings(SelfCheck& check, const config::Recipe& recipe) {
   const auto warn = [&](std::string text) { check.warnings.push_back(std::move(text)); };
-  if (std::abs(check.link.clock_ahead_s) > kClockTolerance_s) {
+  if (std::abs(check.link.clock_ahead_s) > kClockToleranceSeconds) {
     warn(
         fmt::format("this machine's clock is {} {} the coordinator's: certificates and tokens may "
                     "count as expired; set it (timedatectl)",

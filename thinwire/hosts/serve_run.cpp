@@ -39,11 +39,11 @@
 namespace thinwire::hosts {
 namespace {
 
-constexpr double kLook_s = 0.2;       // between looks at the server, the keys and `stop`
-constexpr double kExpiryLook_s = 20;  // between looks for users that have expired
+constexpr double kLookSeconds = 0.2;       // between looks at the server, the keys and `stop`
+constexpr double kExpiryLookSeconds = 20;  // between looks for users that have expired
 constexpr std::chrono::milliseconds kAfterwards(20);
-constexpr double kResults_s = 20;  // after the end, for members to report their results
-constexpr double kDay_s = 24 * 3600;
+constexpr double kResultsSeconds = 20;  // after the end, for members to report their results
+constexpr double kDaySeconds = 24 * 3600;
 
 int64_t unix_now() { return static_cast<int64_t>(unix_seconds()); }
 
@@ -132,7 +132,7 @@ void Service::issue_token() {
     if (known) return;
     const int64_t now = unix_now();
     const int64_t expires =
-        options_.token_days > 0 ? now + static_cast<int64_t>(options_.token_days * kDay_s) : 0;
+        options_.token_days > 0 ? now + static_cast<int64_t>(options_.token_days * kDaySeconds) : 0;
     ring.tokens.push_back({.key = key, .role = Role::kMember, .issued = now, .expires = expires});
   });
 }
@@ -150,14 +150,14 @@ void Service::start_server() {
                                          .folder = folder_ / kServerFolder,
                                          .run = name_,
                                          .streams = {serve::kLedgerStream, kEntryStream}};
-  server_ = std::make_unique<transport::NatsServer>(settings, users(), kPatience_s);
+  server_ = std::make_unique<transport::NatsServer>(settings, users(), kPatienceSeconds);
 }
 
 transport::NatsOptions Service::nats_options() const {
   return {.target = {{near_address(listen_, server_->port())},
                      server_->authority(),
                      run_.seed,
-                     kPatience_s},
+                     kPatienceSeconds},
           .run = name_,
           .self = name_,
           .max_blob_bytes = kMostBlobBytes};
@@ -277,7 +277,7 @@ void Service::look_after_keys() {
     ring_stamp_ = stamp;
     server_->set_users(users());
   }
-  if (monotonic_seconds() - users_looked_at_ < kExpiryLook_s) return;
+  if (monotonic_seconds() - users_looked_at_ < kExpiryLookSeconds) return;
   users_looked_at_ = monotonic_seconds();
   server_->expire_users();
 }
@@ -293,7 +293,7 @@ ServeResult Service::serve() {
   if (options_.on_start) options_.on_start();
   write_ready_file();
   while (!stopped()) {
-    desk_->attend(kLook_s);
+    desk_->attend(kLookSeconds);
     look_after_server();
     look_after_keys();
     if (host_failed_) throw Error(host_failure_);
@@ -319,7 +319,7 @@ bool Service::awaits_results() {
     if (there) quiet_since_ = now;
   }
   const bool known = results_.digest() || host_->final_digest();
-  return (!all || !known) && now - *quiet_since_ < kResults_s;
+  return (!all || !known) && now - *quiet_since_ < kResultsSeconds;
 }
 
 ServeResult Service::finish() {

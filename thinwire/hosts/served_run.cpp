@@ -25,7 +25,8 @@ namespace {
 constexpr const char* kDescriptionFile = "description.json";
 constexpr const char* kKeyFile = "coordinator.key";
 constexpr const char* kLockFile = "lock";
-constexpr double kServerEnds_s = 10;  // a server that has lost its parent ends within this time
+constexpr double kServerEndsSeconds =
+    10;  // a server that has lost its parent ends within this time
 
 // Fills in what depends on the prepared data. What belongs to a machine is each member's own
 // choice, and the coordinator does not train.
@@ -71,7 +72,7 @@ void take_folder(ServedRun& run, const fs::path& folder) {
   }
   make_private_folder(server);
   run.lock = std::make_unique<FolderLock>(
-      server / kLockFile, kServerEnds_s,
+      server / kLockFile, kServerEndsSeconds,
       fmt::format("another process serves the run in {}", folder.string()), Inherited::kYes);
   run.seed = coordinator_seed(folder);
 }

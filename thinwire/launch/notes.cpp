@@ -80,8 +80,9 @@ class NoteReader {
   // A type of state other than fp32.
   DType stored_type() {
     const auto type = static_cast<DType>(reader_.get<uint8_t>());
-    if (type != DType::kBf16 && type != DType::kU8) refuse("state of a type that none is kept in");
-    return type;
+    if (type == DType::kBf16 || type == DType::kU8) return type;
+    refuse("state of a type that none is kept in");
+    return DType::kU8;
   }
   // The number of items to follow, each of at least `bytes`.
   size_t count(size_t bytes) {
