@@ -105,8 +105,6 @@ class HostsCase(unittest.TestCase):
         server = self.start("serve", "recipe.toml", *self.fields, *fields, f"run.dir={self.folder}/serve",
                             "--listen", "127.0.0.1:0", "--ready-file", ready, *options)
         server.wait_for("thinwire join")
-        with server.news:
-            assert server.news.wait_for(lambda: ready.exists() or server.ended, PATIENCE), server.said
         self.ready = json.loads(ready.read_text())
         return server
 

@@ -79,14 +79,14 @@ class Hosts(HostsCase):
         self.assertEqual(self.assert_complete(server, **members), self.trained_digest(*fields))
 
     def test_a_nats_server_that_was_killed_is_started_again(self):
-        fields = ("train.workers=2", "sync.method=distro", "train.steps=600", "sync.timeout_s=20")
+        fields = ("train.workers=2", "sync.method=distro", "train.steps=600")
         server = self.serve(*fields)
         members = {name: self.join(name) for name in ("member0", "member1")}
         while self.status()["step"] < 5:
             pass
         os.kill(nats_server_of(server.process.pid), signal.SIGKILL)
         server.wait_for("nats-server has ended; it is started again")
-        self.assert_complete(server, **members)
+        self.assertEqual(self.assert_complete(server, **members), self.trained_digest(*fields))
 
     def test_a_member_that_was_killed_returns_under_its_id(self):
         server, members = self.run_of(2, "sync.method=distro", "train.steps=300", "sync.timeout_s=20")

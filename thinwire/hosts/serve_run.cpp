@@ -255,13 +255,14 @@ void Service::write_ready_file() const {
   const std::string token =
       transport::encode_join_token({address, name_, server_->authority(), token_});
   write_file(folder_ / kServerFolder / kAddressFile, address);
+  if (!options_.ready_file.empty()) {
+    const fs::path ca = fs::absolute(folder_ / kServerFolder / kAuthorityFile);
+    const nlohmann::json ready = {{"address", address}, {"token", token}, {"ca", ca.string()}};
+    write_file(options_.ready_file, ready.dump(2) + "\n");
+  }
   events::print_message(
       fmt::format("{} is served at {}; members join with", run_.recipe.run.name, address));
   events::print_message(fmt::format("  thinwire join {} --token {}", address, token));
-  if (options_.ready_file.empty()) return;
-  const fs::path ca = fs::absolute(folder_ / kServerFolder / kAuthorityFile);
-  const nlohmann::json ready = {{"address", address}, {"token", token}, {"ca", ca.string()}};
-  write_file(options_.ready_file, ready.dump(2) + "\n");
 }
 
 // Couriers reconnect by themselves once it is back.

@@ -45,6 +45,7 @@ class CoordinatorHost::Impl {
       : courier_(courier),
         signer_(signer),
         options_(checked(courier, signer, options)),
+        overlap_(plan.overlap()),
         coordinator_(plan, options_.membership, signer, verify, options_.founding,
                      options_.standby),
         statements_(courier.subscribe("", kMembersTopic,
@@ -98,6 +99,7 @@ class CoordinatorHost::Impl {
   transport::Courier& courier_;
   const Signer& signer_;
   const HostOptions options_;
+  const uint64_t overlap_;
   membership::Coordinator coordinator_;
   membership::ReplayWindow heard_;
   membership::StatementNumbers numbers_;
@@ -107,7 +109,7 @@ class CoordinatorHost::Impl {
   bool records_wait_ = false;  // there are some among the inputs
   uint64_t reading_ = 0;       // number of the ledger's subscription
   uint64_t stream_last_ = 0;   // the last sequence read; it counts junk that is no record, too
-  std::multimap<Sha256, Offer> offers_;  // of open rounds, by payload
+  std::multimap<Sha256, Offer> offers_;  // of rounds that are open or open next, by payload
   std::set<std::pair<Sha256, int>> fetching_;
   std::set<std::pair<Sha256, int>> bad_;
   SpentPayloads spent_;
@@ -145,8 +147,12 @@ void CoordinatorHost::Impl::tick(double now) {
   decide();
   drop_spent();
   const membership::State& state = coordinator_.state();
-  std::erase_if(offers_,
-                [&](const auto& offer) { return state.opening(offer.second.round) == nullptr; });
+  // The coordinator asks for those of the rounds that open next, too.
+  std::erase_if(offers_, [&, next = state.next_round](const auto& offer) {
+    const uint64_t round = offer.second.round;
+    const bool is_next = round >= next && round <= next + overlap_;
+    return !is_next && state.opening(round) == nullptr;
+  });
   {
     const std::lock_guard lock(mutex_);
     state_ = state;
