@@ -116,7 +116,7 @@ void receive(Guest& guest, const JoinOptions& options, const RunDescription& des
 // The folder with the run's data: this machine's own, or where it was received.
 fs::path find_data(Guest& guest, const JoinOptions& options, const RunDescription& description,
                    const config::Recipe& local, const fs::path& folder) {
-  const fs::path received = folder / kDataFolder;
+  fs::path received = folder / kDataFolder;
   if (local.given.contains("data.dir")) {
     const std::string why_not = differs_from(local.data.dir, description);
     if (why_not.empty()) return local.data.dir;

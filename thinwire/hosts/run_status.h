@@ -43,7 +43,7 @@ RunStatus status_of(const config::Recipe& recipe, const serve::CoordinatorHost& 
 
 // One line of JSON, and back. Reading is total: kCorruptPayload for anything else.
 std::string print_status(const RunStatus& status);
-Result<RunStatus> read_status(std::string_view json);
+Result<RunStatus> read_status(std::string_view text);
 
 // In lines for people.
 std::vector<std::string> describe(const RunStatus& status);

@@ -228,7 +228,7 @@ Result<Note> read_kind(size_t kind, std::span<const uint8_t> bytes, std::index_s
 checkpoint::WorkerState CheckpointNote::state() const {
   checkpoint::WorkerState state;
   state.members = members;
-  for (const auto& [name, values] : local) state.local.push_back({name, values});
+  for (const auto& [name, values] : local) state.local.emplace_back(name, values);
   for (const StoredState& part : stored) {
     state.local.emplace_back(part.name, part.dtype, part.bytes);
   }

@@ -27,7 +27,7 @@ struct Hello {
 struct Report {
   int member = 0;
   std::optional<Position> position;  // none: it has no replica (yet)
-  // The member's digest of weights and consensus state after the last round it applied, if any.
+  // The member's digest of weights after the last round it applied, if any.
   std::optional<AgreedDigest> digest;
 };
 // A contribution; the member has handed its bytes to the store.

@@ -79,7 +79,7 @@ struct Offence {
   int member = 0;
   bool operator==(const Offence&) const = default;
 };
-// The digest of weights and consensus state that replicas have after a round.
+// The digest of the weights that replicas have after a round.
 struct AgreedDigest {
   uint64_t round = 0;
   uint64_t digest = 0;
