@@ -46,7 +46,7 @@ class TorchAttention<T>::State {
     const Attended& kept = attended_.at(key);
     const std::vector<at::Tensor> gradients = torch::autograd::grad(
         {kept.out}, {kept.q, kept.k, kept.v}, {heads_of(shape, dout, 0, shape.heads)});
-    const at::Tensor dqkv = at::empty({rows_ * sequence_, shape.qkv_width()}, dout.options());
+    at::Tensor dqkv = at::empty({rows_ * sequence_, shape.qkv_width()}, dout.options());
     int64_t first = 0;
     for (const at::Tensor& gradient : gradients) {
       heads_of(shape, dqkv, first, gradient.size(1)).copy_(gradient);
