@@ -11,6 +11,7 @@ namespace {
 
 Interrupts caught;
 std::atomic<bool> second_ends = true;
+std::atomic<bool> pipes_ignored = false;
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free,
               "set from a signal handler");
 
@@ -43,10 +44,16 @@ void catch_interrupts(SecondSignal second) {
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
-  for (const int signal : {SIGINT, SIGTERM, SIGPIPE}) sigaction(signal, &action, nullptr);
+  for (const int signal : {SIGINT, SIGTERM}) sigaction(signal, &action, nullptr);
+  if (!pipes_ignored) sigaction(SIGPIPE, &action, nullptr);
   struct sigaction before {};
   sigaction(SIGHUP, nullptr, &before);
   if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
+}
+
+void ignore_closed_pipes() {
+  pipes_ignored = true;
+  std::signal(SIGPIPE, SIG_IGN);
 }
 
 void end_by_caught_signal() {

@@ -29,9 +29,15 @@ enum class SecondSignal {
   kCounts,  // it is only counted
 };
 
-// Catches the four signals from here on. SIGHUP stays ignored if it already was (nohup). A closed
-// pipe counts once, however often it is written to.
+// Catches the four signals from here on, SIGPIPE unless ignore_closed_pipes() was called. SIGHUP
+// stays ignored if it already was (nohup). A closed pipe counts once, however often it is written
+// to.
 void catch_interrupts(SecondSignal second = SecondSignal::kEnds);
+
+// From here on, writing to a pipe or connection that the other side has closed is an error of that
+// write and never a signal, even if catch_interrupts is called afterwards. For processes with
+// network connections: whatever writes to those may find them closed.
+void ignore_closed_pipes();
 
 // Ends the process by the first signal that was caught, so that its parent (a loop in a shell, for
 // example) notices; returns if there was none.

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "thinwire/base/interrupt.h"
 #include "thinwire/transport/certificates.h"
 #include "thinwire/transport/nats_connection.h"
 #include "thinwire/transport/nkey.h"
@@ -243,6 +244,7 @@ class LibraryConnection final : public NatsConnection {
 
 Result<std::unique_ptr<NatsConnection>> connect_nats(const NatsTarget& target,
                                                      NatsConnection::Events events) {
+  ignore_closed_pipes();  // the library writes to connections without asking for no signal
   const auto sink = std::make_shared<Sink>();
   sink->events = std::move(events);
   sink->signer = make_signer(target.identity);

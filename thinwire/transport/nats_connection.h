@@ -64,7 +64,8 @@ struct NatsTarget {
 };
 
 // Connects, over TLS 1.2 or later. kRefused: one of the two sides does not accept the other;
-// kLostPeer: nobody answers. Throws UsageError in a program that was built without libnats.
+// kLostPeer: nobody answers. Calls ignore_closed_pipes(). Throws UsageError in a program that was
+// built without libnats.
 Result<std::unique_ptr<NatsConnection>> connect_nats(const NatsTarget& target,
                                                      NatsConnection::Events events);
 
