@@ -39,7 +39,7 @@ class StreamedUpdates {
 
   transport::Key key(const Round& round, size_t group) const;
   void reserve();
-  void update(const Round& round, size_t tensor, std::span<const float> gradient);
+  void update(const Round& round, size_t tensor, std::span<const float> values);
   // The gradient as the optimizer takes it.
   std::span<const float> in_form(const Round& round, size_t tensor,
                                  std::span<const float> gradient);

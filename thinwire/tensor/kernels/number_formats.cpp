@@ -121,7 +121,7 @@ HWY_INLINE uint32_t encode_block(const float* values, uint64_t of_block, uint8_t
 
 template <BlockCode kCode>
 HWY_INLINE void decode_block(const uint8_t* codes, uint32_t exponent, float* to) {
-  if (exponent == 0 || exponent < kLeastBlockExponent || exponent > kMostBlockExponent) {
+  if (exponent < kLeastBlockExponent || exponent > kMostBlockExponent) {
     const float all = exponent == 0 ? 0 : std::numeric_limits<float>::quiet_NaN();
     std::fill_n(to, kStateBlock, all);
     return;
