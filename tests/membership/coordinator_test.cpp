@@ -122,31 +122,6 @@ TEST_F(Rounds, ALateContributionCountsAtItsFragmentsNextTurn) {
   EXPECT_THAT(refusals_.back(), HasSubstr("round 0 is not open"));  // and never again
 }
 
-TEST_F(Rounds, AnOfferForTheNextOneWaitsUntilItIsOpen) {
-  begin(3);
-  const Offer early{0, 1, 0, 0, hash_of(77), 10, 0};
-  tell({early});
-  for (int one = 0; one < 3; ++one) offer(one, 0);
-  ASSERT_EQ(state().open.front().round, 1u);
-  EXPECT_EQ(std::get<AskStored>(asked_.back()).payload, hash_of(77));
-  tell({Acknowledged{hash_of(77)}});
-  offer(1, 1);
-  offer(2, 1);
-  ASSERT_TRUE(last_record().closing);
-  EXPECT_EQ(last_record().closing->round, 1u);
-  EXPECT_EQ(last_record().closing->commits.front().contributions.size(), 3u);
-  EXPECT_TRUE(refusals_.empty());
-}
-
-TEST_F(Rounds, AnOfferThatCountedMayBeRepeated) {
-  begin(3);
-  for (int one = 0; one < 3; ++one) offer(one, 0);
-  tell({Offer{1, 0, 0, 0, hash_of(1), 10, 0}});
-  EXPECT_TRUE(refusals_.empty());
-  tell({Offer{1, 0, 0, 0, hash_of(77), 10, 0}});
-  EXPECT_EQ(refusals_.size(), 1u) << "that is another one";
-}
-
 TEST_F(Rounds, RowsFollowMeasuredSpeeds) {
   options_.shares = config::RowShares::kSpeed;
   begin(3);

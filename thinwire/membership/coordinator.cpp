@@ -225,7 +225,6 @@ void Coordinator::reset() {
   claims_.clear();
   disbelieved_.clear();
   observed_ = {};
-  last_closing_.reset();
   pending_.reset();
   leads_ = false;
   actions_.emplace_back(Reread{});
@@ -270,7 +269,6 @@ void Coordinator::forget_what_is_recorded(const Record& record) {
     }
   }
   if (record.closing) {
-    last_closing_ = record.closing;
     if (closed_at_ > 0) observed_.round_s = now_ - closed_at_;
     closed_at_ = now_;
   }
@@ -279,7 +277,6 @@ void Coordinator::forget_what_is_recorded(const Record& record) {
   std::erase_if(observed_.offers, [&](const auto& offer) {
     return offer.first.round < front && !state_.overdue.contains(offer.first);
   });
-  take_early_offers();
 }
 
 }  // namespace thinwire::membership

@@ -73,10 +73,6 @@ class Coordinator {
 
   Seen* seen(int member);
   void take_position(int member, const std::optional<Position>& position);
-  void take_offer(const Offer& offer);
-  void take_early_offers();
-  bool is_early(const Offer& offer) const;
-  bool was_counted(const Offer& offer) const;
   std::string why_refused(const Offer& offer) const;
   void apply(const Record& record, const Bytes& bytes, const Sha256& hash);
   void forget_what_is_recorded(const Record& record);
@@ -104,7 +100,6 @@ class Coordinator {
   // Members that did not supply what they claimed. Their further claims do not count until the
   // store is connected again, because it loses nothing before that.
   std::set<int> disbelieved_;
-  std::optional<Closing> last_closing_;  // that was read since it started
   std::optional<double> connected_;
   uint64_t store_last_ = 0;
   bool leads_;
