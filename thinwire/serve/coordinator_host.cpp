@@ -155,7 +155,7 @@ void CoordinatorHost::Impl::tick(double now) {
   if (!inputs_.empty()) decide();
   drop_spent();
   const membership::State& state = coordinator_.state();
-  // The coordinator asks for those of the rounds that open next, too.
+  // Those of the rounds that open next will be asked for, too.
   std::erase_if(offers_, [&](const auto& offer) {
     const uint64_t round = offer.second.round;
     return !opens_next(round) && state.opening(round) == nullptr;
