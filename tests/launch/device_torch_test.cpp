@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "tests/launch/projected_run.h"
 #include "tests/tiny_run.h"
 #include "thinwire/launch/train.h"
 
@@ -38,6 +39,15 @@ TEST(TrainOnADevice, UpdatesDuringTheBackwardPassHaveTheSameBits) {
           .summary.digest;
     };
     EXPECT_EQ(digest("layer"), digest("step")) << precision;
+  }
+}
+
+TEST_F(ProjectedRuns, WithLibTorchAreThoseWithWholeGradientsToRounding) {
+  for (const std::vector<std::string>& optimizer : optimizers_) {
+    const double whole = loss(run(optimizer));
+    EXPECT_NEAR(
+        loss(run(optimizer + projected_ + std::vector<std::string>{"train.device=torch_cpu"})),
+        whole, 1e-4);
   }
 }
 

@@ -6,57 +6,18 @@
 #include <vector>
 
 #include "tests/launch/copied_run.h"
-#include "tests/paths.h"
-#include "tests/tiny_run.h"
-#include "thinwire/launch/train.h"
+#include "tests/launch/projected_run.h"
 
 namespace thinwire::launch {
 namespace {
 
-class ProjectedRuns : public testing::Test {
- protected:
-  ProjectedRuns() : folder_(test_folder(tests::memory_folder())) { prepare_tiny_corpus(folder_); }
-  ~ProjectedRuns() override { fs::remove_all(folder_); }
-
-  config::Recipe recipe(std::vector<std::string> fields) {
-    const std::vector<std::string> common = {
-        "eval.rows=8", "train.workers=1", "optim.lr=0.01", "optim.clip=0",
-        fmt::format("run.dir={}/{}", folder_.string(), ++runs_)};
-    fields.insert(fields.begin(), common.begin(), common.end());
-    return tiny_recipe(folder_, fields);
-  }
-  events::Summary run(const std::vector<std::string>& fields) {
-    return train(recipe(fields), {}).summary;
-  }
-  static double loss(const events::Summary& summary) { return summary.val_loss.at("validation"); }
-
-  const std::vector<std::string> galore_ = {"optim.method=galore", "galore.rank=6",
-                                            "galore.refresh=4"};
-  fs::path folder_;
-  int runs_ = 0;
-};
-
-std::vector<std::string> operator+(std::vector<std::string> fields,
-                                   const std::vector<std::string>& more) {
-  fields.insert(fields.end(), more.begin(), more.end());
-  return fields;
-}
-
 TEST_F(ProjectedRuns, AreThoseWithWholeGradientsToRounding) {
-  const std::vector<std::vector<std::string>> optimizers = {
-      galore_,
-      galore_ + std::vector<std::string>{"galore.moments=rotate", "galore.ranks=[\"*.o_proj*=0\"]"},
-      {"optim.method=natural_galore", "natural_galore.sides=two", "natural_galore.rank=6",
-       "natural_galore.damping_is=relative"}};
-  for (const std::vector<std::string>& optimizer : optimizers) {
+  for (const std::vector<std::string>& optimizer : optimizers_) {
     const double whole = loss(run(optimizer));
-    const std::vector<std::string> projected =
-        optimizer + std::vector<std::string>{"optim.gradients=projected"};
-    EXPECT_NEAR(loss(run(projected)), whole, 1e-4);
-    EXPECT_NEAR(loss(run(projected + std::vector<std::string>{"train.device=torch_cpu"})), whole,
-                1e-4);
-    EXPECT_NEAR(loss(run(projected + std::vector<std::string>{"train.precision=bf16"})), whole,
-                0.02);
+    EXPECT_NEAR(loss(run(optimizer + projected_)), whole, 1e-4);
+    EXPECT_NEAR(
+        loss(run(optimizer + projected_ + std::vector<std::string>{"train.precision=bf16"})), whole,
+        0.02);
   }
 }
 
