@@ -208,7 +208,7 @@ HWY_INLINE float exp_row(const float* row, size_t n, float shift, T* out) {
 // The columns [begin, end) that row r of a tile sees.
 struct Seen {
   Seen(int64_t columns, int64_t visible, int64_t reach, int64_t r)
-      : begin(std::clamp(visible + r - reach, int64_t{0}, columns)),
+      : begin(std::clamp(std::max(visible + r, int64_t{0}) - reach, int64_t{0}, columns)),
         end(std::clamp(visible + r, begin, columns)) {}
   size_t count() const { return static_cast<size_t>(end - begin); }
   void clear_others(float* row, int64_t columns) const {
