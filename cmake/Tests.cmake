@@ -9,6 +9,9 @@
 # Other .cpp files there are helpers and go into each of these programs. *_torch_test.cpp are left
 # out when LibTorch is off. All of them link thinwire_<folder> if that layer exists.
 #
+# A program that is slow to start (LibTorch, sanitizers) is a few ctest tests, shards of it; of any
+# other, each test is one of ctest.
+#
 # *_nats_*test.cpp are left out where there is no libnats.
 #
 # C++ tests find files of the repository and of a folder of shared data, which may be absent, through
@@ -19,6 +22,7 @@ if(THINWIRE_TESTS)
   set(test_directory "${CMAKE_BINARY_DIR}/test_tmp")
   file(MAKE_DIRECTORY "${test_directory}")
   set(shared_data "${CMAKE_SOURCE_DIR}/../shared/data")
+  set(THINWIRE_TEST_SHARDS 4)
   find_program(THINWIRE_PYTHON python3 PATHS "${CMAKE_SOURCE_DIR}/.venv/bin" NO_DEFAULT_PATH)
   find_program(THINWIRE_PYTHON python3)
 endif()
@@ -69,13 +73,21 @@ function(thinwire_test_program name label sources libraries)
     set(timeout 600)
   endif()
   thinwire_loads_torch(loads_torch "${libraries}")
-  if(loads_torch)
-    # Loading LibTorch costs more than most tests do, so once for the whole program.
+  if(label STREQUAL "gpu")
     add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY "${test_directory}")
-    set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 600)
-    if(label STREQUAL "gpu")
-      set_tests_properties(${name} PROPERTIES SKIP_REGULAR_EXPRESSION "no GPU: ")
-    endif()
+    set_tests_properties(${name} PROPERTIES LABELS gpu TIMEOUT 600
+                                            SKIP_REGULAR_EXPRESSION "no GPU: ")
+  elseif(loads_torch OR THINWIRE_SANITIZE)
+    # Starting costs more than most tests do, so not once for each of them.
+    math(EXPR last "${THINWIRE_TEST_SHARDS} - 1")
+    foreach(shard RANGE ${last})
+      add_test(NAME ${name}.${shard} COMMAND ${name} WORKING_DIRECTORY "${test_directory}")
+      set_tests_properties(
+        ${name}.${shard}
+        PROPERTIES LABELS ${label} TIMEOUT 600
+                   ENVIRONMENT "GTEST_TOTAL_SHARDS=${THINWIRE_TEST_SHARDS};\
+GTEST_SHARD_INDEX=${shard}")
+    endforeach()
   else()
     gtest_discover_tests(
       ${name} TEST_PREFIX ${name}. WORKING_DIRECTORY "${test_directory}"
