@@ -4,6 +4,10 @@
 A source counts as changed when its own text, a header of the project it includes (directly or
 not), its compile command, a .clang-tidy above it or clang-tidy itself changed. What was clean is remembered
 in .cache/tidy/, one stamp a source.
+
+Sources of one folder that are compiled alike are checked several at a time, as one source that
+includes them: most of the time goes into headers, which they share. If that finds anything, or
+their names collide, each is checked by itself.
 """
 
 import argparse
@@ -11,8 +15,10 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -20,6 +26,7 @@ import needs
 from sources import ROOT
 
 CLANG_TIDY = "clang-tidy-16"
+BATCH = 8  # sources; of more, too many collide
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 
@@ -59,6 +66,34 @@ def compile_commands(build, root):
     return [entries[file] for file in sorted(entries)]
 
 
+def batches(entries):
+    """Lists of entries that may be checked as one source, in a fixed order."""
+    alike = {}
+    for entry in entries:
+        source = Path(entry["file"])
+        words = [word for word in entry["command"].split() if source.name not in word]
+        alike.setdefault((source.parent, *words), []).append(entry)
+    return [group[i : i + BATCH] for group in alike.values() for i in range(0, len(group), BATCH)]
+
+
+def batch_is_clean(batch, root, build):
+    """Whether clang-tidy finds nothing in a source that includes those of the batch."""
+    entry = batch[0]
+    folder = Path(entry["file"]).parent.relative_to(root)
+    with tempfile.TemporaryDirectory(dir=build) as name:
+        place = Path(name)
+        (place / folder).mkdir(parents=True)
+        for rules in (parent / ".clang-tidy" for parent in (folder, *folder.parents)):
+            if (root / rules).is_file():
+                shutil.copy(root / rules, place / rules)
+        source = place / folder / "batch.cpp"
+        source.write_text("".join(f'#include "{one["file"]}"  // NOLINT\n' for one in batch))
+        command = entry["command"].replace(entry["file"], str(source))
+        (place / "compile_commands.json").write_text(
+            json.dumps([{**entry, "file": str(source), "command": command}]))
+        return not tidy(source, place)
+
+
 def tidy(source, build):
     """Runs clang-tidy on one source; returns its findings, empty when there are none."""
     done = subprocess.run(
@@ -92,25 +127,33 @@ def main():
     stamps.mkdir(parents=True, exist_ok=True)
     tool = subprocess.run([CLANG_TIDY, "--version"], check=True, capture_output=True, text=True)
 
-    def check(entry):
-        """Findings for one entry, or None when it is known to be clean."""
-        source = Path(entry["file"])
-        stamp = stamps / str(source.relative_to(args.root)).replace("/", "__")
-        key = key_of(entry, args.root, tool.stdout)
-        if stamp.is_file() and stamp.read_text() == key:
-            return None
-        findings = tidy(source, build)
+    def stamp_of(entry):
+        return stamps / str(Path(entry["file"]).relative_to(args.root)).replace("/", "__")
+
+    def check(batch):
+        """What clang-tidy says about each source of a batch."""
+        if len(batch) > 1:
+            if not batch_is_clean(batch, args.root, build):
+                half = len(batch) // 2
+                return check(batch[:half]) + check(batch[half:])
+            findings = ""
+        else:
+            findings = tidy(batch[0]["file"], build)
         if findings:
             print(findings, end="", flush=True)
         else:
-            stamp.write_text(key)
-        return findings
+            for entry in batch:
+                stamp_of(entry).write_text(keys[entry["file"]])
+        return [findings] * len(batch)
 
+    entries = compile_commands(build, args.root)
+    keys = {entry["file"]: key_of(entry, args.root, tool.stdout) for entry in entries}
+    changed = [entry for entry in entries
+               if not stamp_of(entry).is_file() or stamp_of(entry).read_text() != keys[entry["file"]]]
     with ThreadPoolExecutor(args.jobs) as pool:
-        results = list(pool.map(check, compile_commands(build, args.root)))
-    checked = [findings for findings in results if findings is not None]
-    failed = [findings for findings in checked if findings]
-    print(f"clang-tidy: {len(results)} sources, {len(checked)} changed, {len(failed)} with findings")
+        results = [found for batch in pool.map(check, batches(changed)) for found in batch]
+    failed = [findings for findings in results if findings]
+    print(f"clang-tidy: {len(entries)} sources, {len(results)} changed, {len(failed)} with findings")
     return 1 if failed else 0
 
 

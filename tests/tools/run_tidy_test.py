@@ -58,6 +58,24 @@ class RunTidy(ToolCase):
         self.write("thinwire/a.h", GOOD_HEADER)
         self.assertEqual(self.tidy().returncode, 0)
 
+    def test_sources_whose_names_collide_are_checked_apart(self):
+        for name in "ab":
+            self.write(f"thinwire/{name}.cpp", "namespace { int* none = nullptr; }\n")
+        self.assertIn("2 sources, 2 changed, 0 with findings", self.tidy().stdout)
+        self.write("thinwire/b.cpp", "namespace { int* none = 0; }\n")
+        done = self.tidy()
+        self.assertIn("b.cpp:1:25: error", done.stdout)
+        self.assertIn("2 sources, 1 changed, 1 with findings", done.stdout)
+
+    def test_a_finding_in_one_of_several_is_named(self):
+        self.write("thinwire/a.cpp", "int* a = nullptr;\n")
+        self.write("thinwire/b.cpp", "int* b = 0;\n")
+        done = self.tidy()
+        self.assertIn("b.cpp:1:10: error", done.stdout)
+        self.assertIn("2 sources, 2 changed, 1 with findings", done.stdout)
+        self.assertIn("2 sources, 1 changed, 1 with findings", self.tidy().stdout)
+        self.assertEqual(list((self.root / "build").glob("tmp*")), [])
+
 
 if __name__ == "__main__":
     unittest.main()
