@@ -30,7 +30,7 @@ Bytes statement(Rng& rng) {
                                          Report{1, Position{3, {}}, AgreedDigest{2, 9}},
                                          Offer{1, 4, 0, 2, {}, 100, 0.5},
                                          Goodbye{1},
-                                         SnapshotReady{{1, 8, {}, 100}, {2, 9}},
+                                         SnapshotReady{{1, 8, {}, 100}, {2, 9}, {}},
                                          Supply{1, {{1, 2}, {3}}},
                                          Misconduct{1, "bad"},
                                          AskRecords{1, 5},

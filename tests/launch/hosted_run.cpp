@@ -234,6 +234,14 @@ void HostedRun::wait_until(const std::function<bool(const membership::State&)>& 
   }
 }
 
+void HostedRun::wait_until_caught_up(int member) {
+  wait_until([this, member](const membership::State& state) {
+    if (!state.knows(member)) return false;
+    const uint64_t told = state.members[static_cast<size_t>(member)].told;
+    return host_->news()[member].position >= std::max(state.last_closing, told);
+  });
+}
+
 size_t HostedRun::largest_roster() {
   const std::lock_guard lock(mutex_);
   return largest_roster_;

@@ -52,6 +52,8 @@ class HostedRun {
   member::MemberResult wait(int number);
   // Returns when the ledger's state is as wanted; throws Error if it takes minutes.
   void wait_until(const std::function<bool(const membership::State&)>& wanted);
+  // Returns when the member with this id has reported that it is where the next round begins.
+  void wait_until_caught_up(int member);
   // The most members that any round so far opened with, and the newest snapshot.
   size_t largest_roster();
   uint64_t newest_snapshot();

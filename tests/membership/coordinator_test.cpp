@@ -122,6 +122,45 @@ TEST_F(Rounds, ALateContributionCountsAtItsFragmentsNextTurn) {
   EXPECT_THAT(refusals_.back(), HasSubstr("round 0 is not open"));  // and never again
 }
 
+TEST_F(Rounds, AnOfferForTheNextOneWaitsUntilItIsOpen) {
+  begin(3);
+  const Offer early{0, 1, 0, 0, hash_of(77), 10, 0};
+  tell({early});
+  for (int one = 0; one < 3; ++one) offer(one, 0);
+  ASSERT_EQ(state().open.front().round, 1u);
+  EXPECT_EQ(std::get<AskStored>(asked_.back()).payload, hash_of(77));
+  tell({Acknowledged{hash_of(77)}});
+  offer(1, 1);
+  offer(2, 1);
+  ASSERT_TRUE(last_record().closing);
+  EXPECT_EQ(last_record().closing->round, 1u);
+  EXPECT_EQ(last_record().closing->commits.front().contributions.size(), 3u);
+  EXPECT_TRUE(refusals_.empty());
+}
+
+TEST_F(Rounds, AnOfferForOneThatOpensAnewWaitsUntilThat) {
+  begin(3);
+  for (int one = 0; one < 3; ++one) tell({Goodbye{one}});
+  ASSERT_EQ(state().open.front().epoch, 0u);
+  tell({Offer{1, 0, 1, 0, hash_of(77), 10, 0}});
+  EXPECT_TRUE(refusals_.empty());
+  tell({Hello{key(1), state().position, 0}});
+  report(1);
+  ASSERT_EQ(state().open.front().epoch, 1u);
+  tell({Acknowledged{hash_of(77)}});
+  ASSERT_TRUE(last_record().closing);
+  EXPECT_EQ(last_record().closing->round, 0u);
+}
+
+TEST_F(Rounds, AnOfferThatCountedMayBeRepeated) {
+  begin(3);
+  for (int one = 0; one < 3; ++one) offer(one, 0);
+  tell({Offer{1, 0, 0, 0, hash_of(1), 10, 0}});
+  EXPECT_TRUE(refusals_.empty());
+  tell({Offer{1, 0, 0, 0, hash_of(77), 10, 0}});
+  EXPECT_EQ(refusals_.size(), 1u) << "that is another one";
+}
+
 TEST_F(Rounds, RowsFollowMeasuredSpeeds) {
   options_.shares = config::RowShares::kSpeed;
   begin(3);
@@ -298,13 +337,44 @@ TEST_F(Members, ASnapshotCountsOnceItsDigestIsAgreedOn) {
   for (int one = 0; one < 3; ++one) offer(one, 0);
   ASSERT_TRUE(std::holds_alternative<AskSnapshot>(asked_.back()));
   const uint64_t at = state().position.sequence;
-  tell({SnapshotReady{{0, at, hash_of(60), 500}, {0, 5}}});
+  const Sha256 record = state().position.hash;
+  tell({SnapshotReady{{0, at, hash_of(60), 500}, {0, 5}, record}});
   EXPECT_FALSE(state().snapshots.contains(at));
   report(0, AgreedDigest{0, 5});
   report(1, AgreedDigest{0, 5});
   EXPECT_TRUE(state().snapshots.at(at).holders.contains(0));
-  tell({SnapshotReady{{2, at + 1, hash_of(61), 500}, {0, 6}}});
+  const Sha256 next = state().position.hash;
+  tell({SnapshotReady{{2, at + 1, hash_of(61), 500}, {0, 6}, next}});
   EXPECT_FALSE(state().snapshots.contains(at + 1));
+}
+
+// As after a power cut: the record of its number is another one now.
+TEST_F(Members, ASnapshotOfAnotherHistoryDoesNotCount) {
+  begin(3);
+  for (int one = 0; one < 3; ++one) offer(one, 0);
+  const uint64_t at = state().position.sequence;
+  for (int one = 0; one < 3; ++one) report(one, AgreedDigest{0, 5});
+  ASSERT_TRUE(state().agreed_digests.contains(0));
+  tell({SnapshotReady{{0, at, hash_of(60), 500}, {0, 5}, hash_of(61)}});
+  EXPECT_FALSE(state().snapshots.contains(at));
+}
+
+// Otherwise nothing would happen until it says so once more.
+TEST_F(Members, APositionCountsOnceItsRecordIsRead) {
+  coordinator_ = make(0, false);
+  tell({StoreConnected{0}});
+  for (int one = 0; one < 3; ++one) tell({Hello{key(one), {}, 0}});
+  wait(2);
+  for (int one = 0; one < 2; ++one) report(one);
+  // The record of an admission is on its way, and member 2 has read it already.
+  const std::vector<Input> hello{Hello{key(3), {}, 0}};
+  const std::vector<Action> actions = coordinator_->tick(hello, now_);
+  const Bytes record = std::get<Append>(actions.back()).record;
+  tell({Report{2, Position{state().position.sequence + 1, record_hash(record)}, {}}});
+  EXPECT_EQ(state().next_round, 0u);
+  ASSERT_EQ(ledger_.append(state().position.sequence, record), LedgerStore::Outcome::kStored);
+  tell({RecordRead{record}});
+  EXPECT_EQ(state().next_round, 1u);
 }
 
 }  // namespace

@@ -293,7 +293,8 @@ void FakeMember::on_ask_snapshot() {
   stage_.snapshots[content] = *replica_;
   blobs_.insert(content);
   const SnapshotReady ready{{*self, replica_->position.sequence, content, kSnapshotBytes},
-                            *replica_->digest};
+                            *replica_->digest,
+                            replica_->position.hash};
   stage_.network.to_store(*this, [this, content, ready] {
     if (stage_.network.put(content)) stage_.say(*this, ready);
   });

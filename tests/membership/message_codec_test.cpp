@@ -36,7 +36,7 @@ std::vector<Message> all_messages() {
           Report{3, position, digest},
           Offer{3, 6, 2, 9, hash_of("payload"), 4096, 0.75},
           Goodbye{3},
-          SnapshotReady{{3, 11, hash_of("snapshot"), 1 << 20}, digest},
+          SnapshotReady{{3, 11, hash_of("snapshot"), 1 << 20}, digest, hash_of("record")},
           Supply{3, {{1, 2, 3}, {}, {4}}},
           Misconduct{4, "its payload does not decode"},
           AskRecords{3, 8},

@@ -42,6 +42,10 @@ class LedgerView {
   const std::optional<uint64_t>& opened_anew() const { return opened_anew_; }
   // The place of a record that was read.
   membership::Position position(uint64_t sequence) const { return {sequence, hashes_[sequence]}; }
+  // Whether this place is in the history that was read.
+  bool has(const membership::Position& place) const {
+    return place.sequence < hashes_.size() && hashes_[place.sequence] == place.hash;
+  }
   // The records from `first` on, as far as they are still kept, of at most `max_bytes`.
   std::vector<Bytes> records_from(uint64_t first, size_t max_bytes) const;
 

@@ -244,13 +244,16 @@ void Follower::Impl::give_snapshot(int64_t steps, Bytes content) {
     const uint64_t settled = plan_.settled_rounds(static_cast<uint64_t>(steps));
     const LedgerRound* last = settled == 0 ? nullptr : view_.round(settled - 1);
     if (last == nullptr || !last->closing || !digest_ || !own_id()) return;
-    ready = {{*own_id(), last->closed_at, id.name, id.bytes}, *digest_};
+    ready = {{*own_id(), last->closed_at, id.name, id.bytes},
+             *digest_,
+             view_.position(last->closed_at).hash};
   }
   const std::weak_ptr<Impl> weak = weak_from_this();
   courier_.put(blob, transport::Priority::kBulk, [weak, ready](const Result<void>& stored) {
     const auto self = weak.lock();
     if (!self || !stored) return;  // the coordinator asks again
     const std::lock_guard lock(self->mutex_);
+    if (!self->view_.has({ready.snapshot.sequence, ready.record})) return;  // it lost its history
     self->snapshot_ = ready;
     self->speak_soon();
   });

@@ -116,7 +116,7 @@ void Coordinator::disbelieve_empty_claims() {
 void Coordinator::ask_for_lost_records() {
   if (now_ - asked_at_ < options_.settle_s() / 2) return;
   const auto next = std::ranges::min_element(claims_, {}, [](const auto& claim) {
-    return std::pair(claim.second.asked, UINT64_MAX - claim.second.sequence);
+    return std::pair(claim.second.asked, UINT64_MAX - claim.second.position.sequence);
   });
   asked_at_ = next->second.asked = now_;
   actions_.emplace_back(AskRecords{next->first, state_.position.sequence + 1});
@@ -225,6 +225,7 @@ void Coordinator::reset() {
   claims_.clear();
   disbelieved_.clear();
   observed_ = {};
+  last_closing_.reset();
   pending_.reset();
   leads_ = false;
   actions_.emplace_back(Reread{});
@@ -241,10 +242,24 @@ void Coordinator::apply(const Record& record, const Bytes& bytes, const Sha256& 
     leads_ = false;  // a record of its own that it did not wait for is from before it started again
   }
   due_since_.reset();
-  std::erase_if(claims_,
-                [&](const auto& claim) { return claim.second.sequence <= record.sequence; });
-  for (auto& [member, claim] : claims_) claim.since = now_;
+  settle_claims();
   forget_what_is_recorded(record);
+}
+
+// Nothing was lost where a claimed record has come: the member had only read it before.
+void Coordinator::settle_claims() {
+  for (auto claim = claims_.begin(); claim != claims_.end();) {
+    const Position& position = claim->second.position;
+    if (position.sequence > state_.position.sequence) {
+      claim->second.since = now_;
+      ++claim;
+      continue;
+    }
+    if (hashes_[position.sequence] == position.hash) {
+      observed_.members.at(claim->first).position = position;
+    }
+    claim = claims_.erase(claim);
+  }
 }
 
 void Coordinator::forget_what_is_recorded(const Record& record) {
@@ -269,6 +284,7 @@ void Coordinator::forget_what_is_recorded(const Record& record) {
     }
   }
   if (record.closing) {
+    last_closing_ = record.closing;
     if (closed_at_ > 0) observed_.round_s = now_ - closed_at_;
     closed_at_ = now_;
   }
@@ -277,6 +293,7 @@ void Coordinator::forget_what_is_recorded(const Record& record) {
   std::erase_if(observed_.offers, [&](const auto& offer) {
     return offer.first.round < front && !state_.overdue.contains(offer.first);
   });
+  take_early_offers();
 }
 
 }  // namespace thinwire::membership

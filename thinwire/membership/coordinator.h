@@ -54,7 +54,7 @@ class Coordinator {
     bool own = false;  // false: a record that a member supplied
   };
   struct Claim {
-    uint64_t sequence = 0;  // the member says that it applied this record, which is missing here
+    Position position;  // the member says that it applied this record, which is missing here
     double since = 0;
     double asked = 0;  // when the member was last asked for it; 0: not yet
   };
@@ -73,8 +73,13 @@ class Coordinator {
 
   Seen* seen(int member);
   void take_position(int member, const std::optional<Position>& position);
+  void take_offer(const Offer& offer);
+  void take_early_offers();
+  bool is_early(const Offer& offer) const;
+  bool was_counted(const Offer& offer) const;
   std::string why_refused(const Offer& offer) const;
   void apply(const Record& record, const Bytes& bytes, const Sha256& hash);
+  void settle_claims();
   void forget_what_is_recorded(const Record& record);
   void reset();
 
@@ -100,6 +105,7 @@ class Coordinator {
   // Members that did not supply what they claimed. Their further claims do not count until the
   // store is connected again, because it loses nothing before that.
   std::set<int> disbelieved_;
+  std::optional<Closing> last_closing_;  // that was read since it started
   std::optional<double> connected_;
   uint64_t store_last_ = 0;
   bool leads_;

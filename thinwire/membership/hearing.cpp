@@ -47,8 +47,7 @@ void Coordinator::take_position(int member, const std::optional<Position>& posit
   one.reported = true;
   if (position && position->sequence >= hashes_.size()) {
     if (disbelieved_.contains(member)) return;
-    const auto [claim, fresh] = claims_.try_emplace(member, Claim{position->sequence, now_});
-    claim->second.sequence = position->sequence;
+    claims_.try_emplace(member, Claim{{}, now_}).first->second.position = *position;
     return;
   }
   claims_.erase(member);
@@ -100,9 +99,54 @@ std::string Coordinator::why_refused(const Offer& offer) const {
   return "";
 }
 
+// Records and statements come by different ways, so a member may have read the record that opens
+// its round, perhaps anew, and contributed to it, before the record is read here.
+bool Coordinator::is_early(const Offer& offer) const {
+  const Opening* opening = state_.opening(offer.round);
+  const bool anew = opening != nullptr && offer.epoch == state_.epoch + 1;
+  const bool next = offer.round >= state_.next_round &&
+                    offer.round <= state_.next_round + plan_.overlap() &&
+                    offer.round < plan_.rounds();
+  if (!anew && !next) return false;
+  const std::vector<PlannedOperation> operations = plan_.round(offer.round).operations;
+  return std::ranges::find(operations, offer.fragment, &PlannedOperation::fragment) !=
+         operations.end();
+}
+
+// A member repeats its offer until it has read that its round is closed.
+bool Coordinator::was_counted(const Offer& offer) const {
+  if (!last_closing_ || last_closing_->round != offer.round) return false;
+  return std::ranges::any_of(last_closing_->commits, [&](const Commit& commit) {
+    return commit.operation.fragment == offer.fragment &&
+           std::ranges::any_of(commit.contributions, [&](const Contribution& one) {
+             return one.member == offer.member && one.round == offer.round &&
+                    one.payload == offer.payload;
+           });
+  });
+}
+
+void Coordinator::take_early_offers() {
+  std::map<Overdue, Offer> still;
+  for (const auto& [name, offer] : std::exchange(observed_.early, {})) {
+    if (is_early(offer)) {
+      still.emplace(name, offer);
+    } else {
+      take_offer(offer);
+    }
+  }
+  observed_.early = std::move(still);
+}
+
 void Coordinator::hear(const Offer& offer) {
-  Seen* one = seen(offer.member);
-  if (one == nullptr) return;
+  if (seen(offer.member) == nullptr || was_counted(offer)) return;
+  if (is_early(offer)) {
+    observed_.early[{offer.member, offer.round, offer.fragment}] = offer;
+  } else {
+    take_offer(offer);
+  }
+}
+
+void Coordinator::take_offer(const Offer& offer) {
   const std::string why = why_refused(offer);
   if (!why.empty()) {
     actions_.emplace_back(
@@ -120,8 +164,12 @@ void Coordinator::hear(const Goodbye& goodbye) {
   if (Seen* one = seen(goodbye.member)) one->leaves = true;
 }
 
+// A number alone does not say where a state stands: the store may have lost that record, and have
+// another one in its place.
 void Coordinator::hear(const SnapshotReady& ready) {
-  if (Seen* one = seen(ready.snapshot.member)) one->snapshot = ready;
+  Seen* one = seen(ready.snapshot.member);
+  const uint64_t at = ready.snapshot.sequence;
+  if (one != nullptr && at < hashes_.size() && hashes_[at] == ready.record) one->snapshot = ready;
 }
 
 void Coordinator::hear(const Misconduct& misconduct) {

@@ -79,6 +79,7 @@ template <typename Io>
 void fields(Io& io, SnapshotReady& ready) {
   fields(io, ready.snapshot);
   fields(io, ready.digest);
+  io.field(ready.record.bytes);
 }
 
 template <typename Io>

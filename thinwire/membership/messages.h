@@ -48,6 +48,7 @@ struct Goodbye {
 struct SnapshotReady {
   Snapshot snapshot;
   AgreedDigest digest;  // of the same state
+  Sha256 record;        // hash of record snapshot.sequence, as the member has it
 };
 // Records that the member has: their bytes as stored, ascending without a gap.
 struct Supply {

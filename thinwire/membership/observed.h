@@ -35,8 +35,9 @@ struct Observed {
   std::map<int, Seen> members;
   std::map<PublicKey, Hello> newcomers;
   std::map<Overdue, Arrival> offers;
-  double front_since = 0;  // when the oldest open round became the oldest
-  double round_s = 0;      // how long the last round took; 0: not known
+  std::map<Overdue, Offer> early;  // for rounds that may open with the next record
+  double front_since = 0;          // when the oldest open round became the oldest
+  double round_s = 0;              // how long the last round took; 0: not known
 };
 
 }  // namespace thinwire::membership

@@ -36,9 +36,6 @@ const HostOptions& checked(const transport::Courier& courier, const Signer& sign
   return options;
 }
 
-// More than that nobody sends in order.
-constexpr size_t kMostEarlyOffers = 4096;
-
 }  // namespace
 
 class CoordinatorHost::Impl {
@@ -86,8 +83,6 @@ class CoordinatorHost::Impl {
   bool is_admissible(const membership::Statement& statement);
   void note(const Message& message);
   void note_chunks(const Offer& offer, Bytes payload);
-  bool opens_next(uint64_t round) const;
-  void take_early_offers();
   void drop_spent();
   std::string name_of(int member) const;
   void act(const membership::Append& append);
@@ -111,7 +106,6 @@ class CoordinatorHost::Impl {
   double now_ = 0;
   bool connected_ = false;
   std::vector<Input> inputs_;
-  std::vector<Offer> early_;   // for rounds that open with a record that was not read yet
   bool records_wait_ = false;  // there are some among the inputs
   uint64_t reading_ = 0;       // number of the ledger's subscription
   uint64_t stream_last_ = 0;   // the last sequence read; it counts junk that is no record, too
@@ -151,14 +145,13 @@ void CoordinatorHost::Impl::tick(double now) {
     std::visit([this](auto& one) { take(std::move(one)); }, arrival);
   }
   decide();
-  take_early_offers();
-  if (!inputs_.empty()) decide();
   drop_spent();
   const membership::State& state = coordinator_.state();
-  // Those of the rounds that open next will be asked for, too.
-  std::erase_if(offers_, [&](const auto& offer) {
+  // The coordinator asks for those of the rounds that open next, too.
+  std::erase_if(offers_, [&, next = state.next_round](const auto& offer) {
     const uint64_t round = offer.second.round;
-    return !opens_next(round) && state.opening(round) == nullptr;
+    const bool is_next = round >= next && round <= next + overlap_;
+    return !is_next && state.opening(round) == nullptr;
   });
   {
     const std::lock_guard lock(mutex_);
@@ -167,23 +160,6 @@ void CoordinatorHost::Impl::tick(double now) {
     clock_ = now;
   }
   if (options_.hooks.progress && state.position.sequence != before) options_.hooks.progress(state);
-}
-
-bool CoordinatorHost::Impl::opens_next(uint64_t round) const {
-  const uint64_t next = coordinator_.state().next_round;
-  return round >= next && round <= next + overlap_;
-}
-
-// Hands over the offers whose rounds are open now; members repeat those that are given up.
-void CoordinatorHost::Impl::take_early_offers() {
-  for (const Offer& offer : std::exchange(early_, {})) {
-    if (opens_next(offer.round)) {
-      early_.push_back(offer);
-    } else if (coordinator_.state().opening(offer.round) != nullptr) {
-      inputs_.emplace_back(offer);
-    }
-  }
-  if (early_.size() > kMostEarlyOffers) early_.clear();
 }
 
 void CoordinatorHost::Impl::decide() {
@@ -221,14 +197,6 @@ void CoordinatorHost::Impl::take(const HeardStatement& heard) {
   std::visit(
       [this](auto& one) {
         using Kind = std::decay_t<decltype(one)>;
-        if constexpr (std::is_same_v<Kind, Offer>) {
-          // Records and statements come by different ways: a member may have read the record that
-          // opens its round, and contributed to it, before the record is read here.
-          if (opens_next(one.round)) {
-            early_.push_back(one);
-            return;
-          }
-        }
         if constexpr (std::is_constructible_v<Input, Kind>) inputs_.emplace_back(std::move(one));
       },
       statement->message);
