@@ -2,6 +2,7 @@
 // of what every one of them promises.
 #pragma once
 
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,8 @@ struct Variant {
   std::vector<std::string> overrides;
   std::vector<std::string> together = {};  // where there are two workers or more
 };
+
+inline void PrintTo(const Variant& variant, std::ostream* out) { *out << variant.name; }
 
 std::vector<Variant> all_variants();
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -84,10 +85,15 @@ void flush(CourierWorld& world, Courier& courier);
 Bytes random_bytes(size_t size, uint64_t seed);
 Bytes bytes_of(std::string_view text);
 
-using WorldMaker = std::unique_ptr<CourierWorld> (*)();
-class CourierContract : public testing::TestWithParam<WorldMaker> {
+struct WorldKind {
+  const char* name;  // of the tests
+  std::unique_ptr<CourierWorld> (*make)();
+};
+inline void PrintTo(const WorldKind& kind, std::ostream* out) { *out << kind.name; }
+
+class CourierContract : public testing::TestWithParam<WorldKind> {
  protected:
-  std::unique_ptr<CourierWorld> world_ = GetParam()();
+  std::unique_ptr<CourierWorld> world_ = GetParam().make();
 };
 
 }  // namespace thinwire::transport

@@ -28,9 +28,11 @@ class MemoryWorld final : public CourierWorld {
   MemoryNetwork network;
 };
 
-INSTANTIATE_TEST_SUITE_P(Memory, CourierContract, testing::Values([] {
-                           return std::unique_ptr<CourierWorld>(new MemoryWorld);
-                         }));
+INSTANTIATE_TEST_SUITE_P(Couriers, CourierContract,
+                         testing::Values(WorldKind{
+                             "Memory",
+                             [] { return std::unique_ptr<CourierWorld>(new MemoryWorld); }}),
+                         [](const auto& kind) { return kind.param.name; });
 
 // Every participant stores a blob, says so, fetches what others say, and appends; what each heard
 // is the trace.

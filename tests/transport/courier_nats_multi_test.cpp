@@ -10,9 +10,10 @@
 namespace thinwire::transport {
 namespace {
 
-INSTANTIATE_TEST_SUITE_P(Nats, CourierContract, testing::Values([] {
-                           return std::unique_ptr<CourierWorld>(new NatsRun);
-                         }));
+INSTANTIATE_TEST_SUITE_P(Couriers, CourierContract,
+                         testing::Values(WorldKind{
+                             "Nats", [] { return std::unique_ptr<CourierWorld>(new NatsRun); }}),
+                         [](const auto& kind) { return kind.param.name; });
 
 TEST(NatsServer, MakingStoresThatAreThereChangesNothing) {
   NatsRun run;
