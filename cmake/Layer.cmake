@@ -6,7 +6,7 @@
 # other way round. A folder without sources gives a header-only target; one that does not exist is
 # skipped, and so is a dependency on it. main.cpp belongs to no library. With CUDA on, *.cu are used
 # and *_nocuda.cpp left out; *_mpi.cpp and *_nompi.cpp are chosen by whether MPI is available,
-# *_nats.cpp and *_nonats.cpp by whether libnats is.
+# *_nats.cpp and *_nonats.cpp by whether libnats is, *_http.cpp and *_nohttp.cpp by whether cpp-httplib is.
 #
 # COMPUTES: optimized more, because its loops run over tensors or texts. PRECOMPILE: headers compiled
 # once for this layer and all layers that list none.
@@ -41,6 +41,12 @@ function(thinwire_layer folder)
     list(FILTER sources EXCLUDE REGEX "_nonats\\.cpp$")
   else()
     list(FILTER sources EXCLUDE REGEX "_nats\\.cpp$")
+  endif()
+
+  if(httplib_FOUND)
+    list(FILTER sources EXCLUDE REGEX "_nohttp\\.cpp$")
+  else()
+    list(FILTER sources EXCLUDE REGEX "_http\\.cpp$")
   endif()
 
   if(THINWIRE_CUDA)

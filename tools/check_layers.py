@@ -20,6 +20,7 @@ MAY_INCLUDE = {
     "base": "",
     "config": "base",
     "events": "base",
+    "page": "events base",
     "schedule": "config base",
     "links": "config base",
     "method": "schedule config base",
@@ -42,9 +43,9 @@ MAY_INCLUDE = {
     "serve": "membership transport base",
     "member": "train report checkpoint serve membership method data transport tensor events config base",
     "bench": "train sync model data method transport tensor events config base",
-    "hosts": "bench member serve train report checkpoint data method membership transport links events"
+    "hosts": "bench member serve train report checkpoint page data method membership transport links events"
     " config base",
-    "cli": "hosts bench launch train plan report convert checkpoint sync eval model optim codec data"
+    "cli": "hosts bench launch train plan report convert checkpoint sync eval model optim codec page data"
     " method transport links schedule tensor events config base",
 }
 TORCH_FOLDERS = ("tensor", "model")

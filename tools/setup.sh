@@ -17,7 +17,7 @@ build_packages=(
   ccache cmake g++ lld-16 ninja-build pkg-config python3-venv
   libbz2-dev libcli11-dev libexpected-dev libfmt-dev libhwy-dev libicu-dev libsentencepiece-dev
   libssl-dev libtomlplusplus-dev libxxhash-dev libzstd-dev nlohmann-json3-dev zlib1g-dev
-  libbenchmark-dev gnuplot-nox libnats-dev libopenmpi-dev nats-server openmpi-bin
+  libbenchmark-dev gnuplot-nox libcpp-httplib-dev libnats-dev libopenmpi-dev nats-server openmpi-bin
 )
 test_packages=(
   clang-16 clang-format-16 clang-tidy-16 libclang-rt-16-dev

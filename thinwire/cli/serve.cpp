@@ -10,6 +10,7 @@
 #include "thinwire/base/interrupt.h"
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/given_recipe.h"
+#include "thinwire/cli/live_page.h"
 #include "thinwire/cli/options.h"
 #include "thinwire/cli/run_result.h"
 #include "thinwire/events/progress.h"
@@ -23,14 +24,19 @@ struct Arguments {
   std::vector<std::string> overrides;
   hosts::ServeOptions options;
   std::string ready_file;
+  std::string page;
 };
 
 void run(const Arguments& arguments) {
+  LivePage page(arguments.page);
   const config::Recipe recipe = load_given_recipe(arguments.recipe, arguments.overrides);
   hosts::ServeOptions options = arguments.options;
   options.ready_file = arguments.ready_file;
   options.stop = &interrupts().any;
   options.on_start = [] { catch_interrupts(); };
+  options.watch = [&page](const config::Recipe& resolved, uint64_t rounds) {
+    return page.open("serve", resolved, 0, rounds);
+  };
   const hosts::ServeResult result = hosts::serve_run(recipe, options);
   if (result.outcome == hosts::ServeOutcome::kStopped) {
     throw Interrupted(
@@ -63,6 +69,7 @@ void add_serve(CLI::App& app) {
                       "File to write once members may join: address, token and ca as JSON");
   add_number(*command, "--token-days", options.token_days, {0, 36500},
              "How long the token admits newcomers, in days; 0: always");
+  add_page_option(*command, arguments->page);
   add_quiet_flag(command);
   command->callback([arguments] { run(*arguments); });
 }

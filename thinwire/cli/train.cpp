@@ -5,12 +5,14 @@
 
 #include <CLI/App.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/interrupt.h"
 #include "thinwire/cli/command.h"
+#include "thinwire/cli/live_page.h"
 #include "thinwire/cli/options.h"
 #include "thinwire/cli/run_result.h"
 #include "thinwire/events/progress.h"
@@ -23,6 +25,7 @@ struct Arguments {
   std::string recipe;
   std::vector<std::string> overrides;
   bool restart = false;
+  std::string page;
 };
 
 // A rank that ended by a signal would look like one that crashed.
@@ -35,10 +38,15 @@ struct Arguments {
 
 void run(const Arguments& arguments) {
   const config::Recipe recipe = method::load_recipe(arguments.recipe, arguments.overrides);
-  const launch::TrainResult result = launch::train(
-      recipe, {.restart = arguments.restart, .stop = &interrupts().any, .on_start = [] {
-                 catch_interrupts();
-               }});
+  LivePage page(arguments.page);
+  launch::TrainOptions options;
+  options.restart = arguments.restart;
+  options.stop = &interrupts().any;
+  options.on_start = [] { catch_interrupts(); };
+  options.listen = [&page](const config::Recipe& resolved, int64_t first_step) {
+    return page.open("train", resolved, first_step, std::nullopt);
+  };
+  const launch::TrainResult result = launch::train(recipe, options);
   if (result.outcome == launch::Outcome::kElsewhere) return;
   if (result.outcome == launch::Outcome::kStopped) report_stop(recipe, result.step);
   if (result.outcome == launch::Outcome::kAlreadyFinished) {
@@ -61,6 +69,7 @@ void add_train(CLI::App& app) {
   command->add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
   command->add_flag("--restart", arguments->restart,
                     "Start over, removing what the run folder holds from an earlier run");
+  add_page_option(*command, arguments->page);
   add_quiet_flag(command);
   command->callback([arguments] { run(*arguments); });
 }

@@ -25,6 +25,7 @@
 #include "thinwire/hosts/member_results.h"
 #include "thinwire/hosts/run_news.h"
 #include "thinwire/hosts/run_status.h"
+#include "thinwire/hosts/run_watch.h"
 #include "thinwire/hosts/secrets.h"
 #include "thinwire/hosts/served_run.h"
 #include "thinwire/hosts/waiting.h"
@@ -89,6 +90,7 @@ class Service {
   std::unique_ptr<transport::Courier> courier_;
   const membership::RecipePlan plan_;
   RunNews news_;
+  std::optional<RunWatch> watch_;
   std::unique_ptr<serve::CoordinatorHost> host_;
   std::unique_ptr<FrontDesk> desk_;
   MemberResults results_;
@@ -111,6 +113,9 @@ Service::Service(ServedRun run, const ServeOptions& options)
       plan_(run_.recipe, method::tensors_of(run_.recipe)),
       news_(run_.recipe),
       results_(run_.recipe) {
+  page::LiveRun* const page =
+      options_.watch ? options_.watch(run_.recipe, plan_.rounds()) : nullptr;
+  if (page != nullptr) watch_.emplace(run_.recipe, *page);
   issue_token();
   start_server();
   connect();
@@ -207,7 +212,15 @@ void Service::start_host() {
     news_.tell(state);
     note_end(state);
   };
-  options.hooks.say = [](const std::string& text) { events::print_message(text); };
+  options.hooks.say = [this](const std::string& text) {
+    events::print_message(text);
+    if (watch_) watch_->say(text);
+  };
+  if (watch_) {
+    options.hooks.record = [this](const membership::Record& record, bool earlier) {
+      watch_->record(record, earlier, monotonic_seconds());
+    };
+  }
   host_ = std::make_unique<serve::CoordinatorHost>(*courier_, *signer_, plan_, std::move(options));
   desk_ = std::make_unique<FrontDesk>(
       *courier_, *signer_, run_.files,
@@ -268,7 +281,9 @@ void Service::write_ready_file() const {
 // Couriers reconnect by themselves once it is back.
 void Service::look_after_server() {
   if (server_->alive()) return;
-  events::print_message("nats-server has ended; it is started again");
+  constexpr const char* kEnded = "nats-server has ended; it is started again";
+  events::print_message(kEnded);
+  if (watch_) watch_->say(kEnded);
   server_->revive();
 }
 
@@ -295,6 +310,7 @@ ServeResult Service::serve() {
   write_ready_file();
   while (!stopped()) {
     desk_->attend(kLookSeconds);
+    if (watch_) watch_->look(*host_, monotonic_seconds());
     look_after_server();
     look_after_keys();
     if (host_failed_) throw Error(host_failure_);

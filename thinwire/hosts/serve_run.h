@@ -11,6 +11,7 @@
 #include "thinwire/base/file.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/events/summary.h"
+#include "thinwire/page/live_run.h"
 
 namespace thinwire::hosts {
 
@@ -23,6 +24,9 @@ struct ServeOptions {
   double token_days = 30;  // how long the token of the ready file admits newcomers; 0: always
   const std::atomic<bool>* stop = nullptr;  // set from outside: end in order, to go on later
   std::function<void()> on_start = {};      // from here on `stop` is looked at
+  // Called with the resolved recipe and the number of rounds, before members may join. What it
+  // returns is told how the run is (run_watch.h) and must outlive the call. May be empty.
+  std::function<page::LiveRun*(const config::Recipe& recipe, uint64_t rounds)> watch = {};
 };
 
 enum class ServeOutcome : uint8_t { kFinished, kStopped, kAlreadyFinished };

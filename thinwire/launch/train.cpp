@@ -109,8 +109,9 @@ std::vector<std::unique_ptr<transport::Communicator>> local_communicators(
 // The objects of the process that writes the run folder.
 struct Recording {
   Recording(const config::Recipe& recipe, const checkpoint::RunFolder& folder, int64_t first_step,
-            const std::atomic<bool>* stop, checkpoint::CheckpointStamp stamp)
-      : recorder(recipe, folder.path(), first_step),
+            const std::atomic<bool>* stop, events::Listener* listener,
+            checkpoint::CheckpointStamp stamp)
+      : recorder(recipe, folder.path(), first_step, listener),
         collector(recorder),
         checkpoints(folder.checkpoints(), recipe.checkpoint.keep, std::move(stamp)),
         sink(collector, checkpoints, stop, recipe.checkpoint.minutes) {}
@@ -186,7 +187,10 @@ Ranks::Start find_start(const config::Recipe& recipe, const checkpoint::RunFolde
 void begin_recording(std::optional<Recording>& recording, const config::Recipe& recipe,
                      checkpoint::RunFolder& folder, const Beginning& from,
                      const train::Corpus& corpus, const fs::path& vocabulary_file,
-                     int64_t workers_here, const std::atomic<bool>* stop) {
+                     int64_t workers_here, const TrainOptions& options) {
+  // First, because it may fail: nothing is written yet.
+  events::Listener* const listener =
+      options.listen ? options.listen(recipe, from.first_step) : nullptr;
   folder.begin(recipe);
   for (const std::string& line :
        report::opening_lines(recipe, corpus.sets.at("train").tokens(), workers_here)) {
@@ -195,7 +199,7 @@ void begin_recording(std::optional<Recording>& recording, const config::Recipe& 
   const bool anew = !from.resume && fs::exists(folder.log());
   const checkpoint::BestLoss best = best_checkpoint(folder, from.first_step, recipe.eval.watch);
   recording.emplace(
-      recipe, folder, from.first_step, stop,
+      recipe, folder, from.first_step, options.stop, listener,
       checkpoint::CheckpointStamp{from.run_id, corpus.digests, from.ended_at, recipe.sync.method,
                                   config::print_recipe(recipe), vocabulary_file,
                                   recipe.train.batch * recipe.train.sequence,
@@ -261,7 +265,7 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
       between;  // with ranks: between the workers here and the recording
   if (folder) {
     begin_recording(recording, recipe, *folder, from, corpus, vocabulary->file(), workers_here,
-                    options.stop);
+                    options);
   } else {
     between = ranks->remote_sink();
   }

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "thinwire/config/recipe.h"
+#include "thinwire/events/listener.h"
 #include "thinwire/events/summary.h"
 
 namespace thinwire::launch {
@@ -16,6 +17,10 @@ struct TrainOptions {
   // Called once everything is read and training is about to begin: from here on there is work to
   // lose, and `stop` is checked. May be empty.
   std::function<void()> on_start = {};
+  // Called with the resolved recipe and the steps completed before, once it is known that there is
+  // something to train and before anything is recorded, in the process that records the run. What
+  // it returns hears all that is recorded and must outlive the call of train(). May be empty.
+  std::function<events::Listener*(const config::Recipe& recipe, int64_t first_step)> listen = {};
 };
 
 // kElsewhere: this is a rank of an MPI job that does not lead; the leader has the results.

@@ -27,9 +27,11 @@ std::string loss_text(const LossMean& loss) {
 
 }  // namespace
 
-Recorder::Recorder(const config::Recipe& recipe, const fs::path& folder, int64_t resume_step)
+Recorder::Recorder(const config::Recipe& recipe, const fs::path& folder, int64_t resume_step,
+                   events::Listener* listener)
     : file_(folder / "events.jsonl"),
       log_(open_log(file_, resume_step)),
+      listener_(listener),
       progress_(recipe.run.name, recipe.train.steps,
                 {.start = resume_step, .plain_every = recipe.log.every}),
       totals_(recipe),
@@ -44,8 +46,12 @@ Recorder::Recorder(const config::Recipe& recipe, const fs::path& folder, int64_t
 }
 
 void Recorder::read_back(const events::RunHistory& history, int64_t resume_step) {
-  for (const events::StepEvent& event : history.steps) totals_.add(event);
-  for (const events::EvalEvent& event : history.evals) totals_.add(event);
+  const auto take = [this](const auto& event) {
+    totals_.add(event);
+    if (listener_ != nullptr) listener_->hear(event);
+  };
+  for (const events::StepEvent& event : history.steps) take(event);
+  for (const events::EvalEvent& event : history.evals) take(event);
   totals_.set_completed(resume_step);
   const std::string file = file_.string();
   if (log_.repaired()) {
@@ -65,7 +71,7 @@ void Recorder::step(events::StepEvent event) {
   event.tokens_per_second = static_cast<double>(event.tokens) / elapsed;
   event.model_flops_per_second = event.tokens_per_second * flops_per_token_;
   totals_.add(event);
-  log_.write(event);
+  write(event);
   if (curves_) curves_->add(event, totals_.loss().value());
   show(event);
 }
@@ -97,7 +103,7 @@ void Recorder::score(int64_t step, const std::string& name, double value) {
 
 void Recorder::record(const events::EvalEvent& event) {
   totals_.add(event);
-  log_.write(event);
+  write(event);
   if (curves_) curves_->add(event);
 }
 
@@ -111,7 +117,7 @@ void Recorder::show_evaluation(int64_t step, const std::string& name, double fra
 }
 
 void Recorder::message(int64_t step, const std::string& text) {
-  log_.write(events::MessageEvent{step, text});
+  write(events::MessageEvent{step, text});
   events::print_message(text);
 }
 

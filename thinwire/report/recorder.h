@@ -9,6 +9,7 @@
 #include "thinwire/base/clock.h"
 #include "thinwire/base/file.h"
 #include "thinwire/config/recipe.h"
+#include "thinwire/events/listener.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/events/run_log.h"
 #include "thinwire/report/curves.h"
@@ -21,13 +22,19 @@ class Recorder {
  public:
   // Continues the log in `folder` after `resume_step` completed steps (0: a new run). Totals of the
   // earlier steps are read from the log, so a summary covers the whole run; a notice says if the
-  // log was cut short. The recipe must outlive this.
-  Recorder(const config::Recipe& recipe, const fs::path& folder, int64_t resume_step);
+  // log was cut short. `listener` hears all of it, the log of earlier steps included; null: nobody
+  // does. The recipe and the listener must outlive this.
+  Recorder(const config::Recipe& recipe, const fs::path& folder, int64_t resume_step,
+           events::Listener* listener = nullptr);
 
   // `event.step` counts completed steps. Fills in tokens_per_second and model_flops_per_second from
   // the time since the last step or restart_clock().
   void step(events::StepEvent event);
   void evaluation(int64_t step, const std::string& name, double loss);
+  // One worker's part of a step, before the step itself; it is not in the log.
+  void worker_step(const events::WorkerStep& part) {
+    if (listener_ != nullptr) listener_->hear(part);
+  }
   // A task's metric, named "task.metric".
   void score(int64_t step, const std::string& name, double value);
   // Shows how much of an evaluation is done: on a terminal at once, elsewhere every ten seconds.
@@ -44,9 +51,16 @@ class Recorder {
   void read_back(const events::RunHistory& history, int64_t resume_step);
   void show(const events::StepEvent& event);
   void record(const events::EvalEvent& event);
+  // To the log, and to the listener.
+  template <typename Event>
+  void write(const Event& event) {
+    log_.write(event);
+    if (listener_ != nullptr) listener_->hear(event);
+  }
 
   const fs::path file_;  // of the log
   events::RunLog log_;
+  events::Listener* listener_;
   std::unique_ptr<Curves> curves_;  // null: no TensorBoard files
   events::Progress progress_;
   RunTotals totals_;

@@ -14,6 +14,8 @@
 #include "thinwire/membership/ledger.h"
 #include "thinwire/membership/message_codec.h"
 #include "thinwire/serve/host_inbox.h"
+#include "thinwire/serve/news_board.h"
+#include "thinwire/serve/record_news.h"
 #include "thinwire/serve/spent_payloads.h"
 #include "thinwire/transport/blob.h"
 #include "thinwire/transport/nkey.h"
@@ -68,7 +70,7 @@ class CoordinatorHost::Impl {
   }
   std::map<int, MemberNews> news() const {
     const std::lock_guard lock(mutex_);
-    return news_;
+    return news_.all();
   }
   bool over() const;
   std::optional<uint64_t> final_digest() const;
@@ -113,11 +115,12 @@ class CoordinatorHost::Impl {
   std::set<std::pair<Sha256, int>> fetching_;
   std::set<std::pair<Sha256, int>> bad_;
   SpentPayloads spent_;
+  RecordNews records_{options_.hooks.record};
 
   mutable std::mutex mutex_;  // guards what follows, which other threads read
   membership::State state_;
   bool leads_ = false;
-  std::map<int, MemberNews> news_;
+  NewsBoard news_;
   double clock_ = 0;
 
   // Callbacks may come until the subscriptions end, and those of requests even later.
@@ -159,7 +162,9 @@ void CoordinatorHost::Impl::tick(double now) {
     leads_ = coordinator_.leads();
     clock_ = now;
   }
-  if (options_.hooks.progress && state.position.sequence != before) options_.hooks.progress(state);
+  if (state.position.sequence == before) return;
+  records_.tell(before, state.position.sequence);
+  if (options_.hooks.progress) options_.hooks.progress(state);
 }
 
 void CoordinatorHost::Impl::decide() {
@@ -187,6 +192,7 @@ void CoordinatorHost::Impl::take(ReadRecord read) {
   records_wait_ = true;
   const auto record = membership::decode_record(read.bytes);
   if (record && record->closing) spent_.closed(record->closing->round, record->sequence);
+  if (record) records_.read(*record);
   inputs_.emplace_back(membership::RecordRead{std::move(read.bytes)});
 }
 
@@ -222,17 +228,12 @@ bool CoordinatorHost::Impl::is_admissible(const membership::Statement& statement
 }
 
 void CoordinatorHost::Impl::note(const Message& message) {
+  const std::lock_guard lock(mutex_);
+  if (const auto* hello = std::get_if<membership::Hello>(&message)) news_.hear(*hello);
   const int member = membership::speaker(message);
   if (member < 0) return;
-  const std::lock_guard lock(mutex_);
-  MemberNews& news = news_[member];
-  news.heard_at = now_;
-  news.left = std::holds_alternative<membership::Goodbye>(message);
-  if (const auto* report = std::get_if<membership::Report>(&message)) {
-    news.position = report->position ? report->position->sequence : 0;
-    if (report->digest) news.digest = report->digest;
-  } else if (const auto* offer = std::get_if<Offer>(&message)) {
-    if (offer->seconds > 0) news.step_seconds = offer->seconds;
+  news_.hear(member, coordinator_.state().members[static_cast<size_t>(member)].key, message, now_);
+  if (const auto* offer = std::get_if<Offer>(&message)) {
     const auto [first, last] = offers_.equal_range(offer->payload);
     const bool known = std::any_of(
         first, last, [&](const auto& one) { return one.second.member == offer->member; });
@@ -248,6 +249,8 @@ void CoordinatorHost::Impl::take(FetchedPayload fetched) {
       options_.hooks.check ? options_.hooks.check(offer, *fetched.bytes) : std::string();
   note_chunks(offer, *std::move(fetched.bytes));
   if (wrong.empty()) {
+    const std::lock_guard lock(mutex_);
+    news_.arrived(offer);
     inputs_.emplace_back(membership::Acknowledged{offer.payload});
     return;
   }
@@ -282,6 +285,7 @@ void CoordinatorHost::Impl::drop_spent() {
 
 // If it is refused because the stream has come further, what came brings the next decision.
 void CoordinatorHost::Impl::act(const membership::Append& append) {
+  records_.decides(append.expected_last);
   courier_.append(kLedgerStream, stream_last_, append.record, [](const Result<uint64_t>&) {});
 }
 
@@ -316,8 +320,8 @@ bool CoordinatorHost::Impl::over() const {
   for (int member = 0; std::cmp_less(member, state_.members.size()); ++member) {
     const membership::Phase phase = state_.members[static_cast<size_t>(member)].phase;
     if (is_gone(phase) || phase == membership::Phase::kWaiting) continue;
-    const auto news = news_.find(member);
-    if (news == news_.end() || news->second.left) continue;
+    const auto news = news_.all().find(member);
+    if (news == news_.all().end() || news->second.left) continue;
     const bool silent = clock_ - news->second.heard_at >= options_.membership.silence_s();
     if (!silent && news->second.position < state_.last_closing) return false;
   }
@@ -328,7 +332,7 @@ std::optional<uint64_t> CoordinatorHost::Impl::final_digest() const {
   const std::lock_guard lock(mutex_);
   if (!state_.finished) return std::nullopt;
   std::map<uint64_t, int> votes;
-  for (const auto& [member, news] : news_) {
+  for (const auto& [member, news] : news_.all()) {
     if (news.digest && news.digest->round + 1 == state_.next_round) ++votes[news.digest->digest];
   }
   if (votes.empty()) return std::nullopt;

@@ -40,6 +40,9 @@ struct HostHooks {
   std::function<std::string(const PublicKey& key)> refuse;
   // Why a payload must not count; empty: it may. A payload that is refused is an offence.
   std::function<std::string(const membership::Offer& offer, const Bytes& payload)> check;
+  // A record of the ledger was applied. `earlier`: it was there before this coordinator first
+  // decided something, so nothing is known of when.
+  std::function<void(const membership::Record& record, bool earlier)> record;
   // A record was applied, and this is the state after it.
   std::function<void(const membership::State& state)> progress;
   // Something happened that people should know: somebody was refused, a payload was bad.
@@ -62,7 +65,10 @@ struct MemberNews {
   uint64_t position = 0;    // the record up to which its replica has come; 0: it has none
   double step_seconds = 0;  // that it computed for its last contribution; 0: not known
   std::optional<membership::AgreedDigest> digest;
-  bool left = false;  // said goodbye last
+  std::optional<uint64_t> offered;  // the newest round to which it has contributed
+  std::optional<uint64_t> arrived;  // the newest one whose contribution is here and counts
+  double down_bytes_s = 0;          // of its link, as it measured it; 0: not known
+  bool left = false;                // said goodbye last
 };
 
 // tick() and run() belong to one thread; all other functions may be called from any thread.

@@ -15,6 +15,8 @@ namespace thinwire::train {
 
 void Collector::add_step(int64_t step, int worker, const StepPart& part) {
   const std::lock_guard lock(mutex_);
+  recorder_.worker_step(
+      {worker, step, part.data_s + part.compute_s + part.update_s, part.exchange_s});
   Parts<StepPart>& parts = steps_[step];
   parts[worker] = part;
   if (std::ssize(parts) < part.members) return;

@@ -1,0 +1,60 @@
+#include "thinwire/cli/live_page.h"
+
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+
+#include "thinwire/base/error.h"
+#include "thinwire/events/progress.h"
+#include "thinwire/hosts/endpoint.h"
+#include "thinwire/method/architectures.h"
+#include "thinwire/method/registry.h"
+
+namespace thinwire::cli {
+namespace {
+
+page::PredictedBytes predict(const config::Recipe& recipe) {
+  const method::Traffic traffic =
+      method::find_method(recipe.sync.method)
+          .traffic(recipe, method::tensors_of(recipe), static_cast<int>(recipe.train.workers));
+  return {traffic.sent_bytes, traffic.received_bytes, traffic.exact};
+}
+
+}  // namespace
+
+void add_page_option(CLI::App& app, std::string& value) {
+  app.add_option(
+      "--page", value,
+      "Serve a live page of the run at PORT of this machine alone, or at HOST:PORT; port "
+      "0: a free one");
+}
+
+page::PageAddress parse_page(const std::string& text) {
+  const bool has_host = text.find(':') != std::string::npos;
+  try {
+    const hosts::Endpoint endpoint =
+        hosts::parse_endpoint("--page", has_host ? text : "127.0.0.1:" + text);
+    return {endpoint.host, endpoint.port};
+  } catch (const UsageError&) {
+    throw UsageError(fmt::format(
+        "--page must be PORT or HOST:PORT with a port from 0 to 65535, got '{}'", text));
+  }
+}
+
+LivePage::LivePage(const std::string& option) {
+  if (!option.empty()) address_ = parse_page(option);
+}
+
+page::LiveRun* LivePage::open(const std::string& command, const config::Recipe& recipe,
+                              int64_t first_step, std::optional<uint64_t> rounds) {
+  if (!address_) return nullptr;
+  run_.emplace(page::RunFacts{command, recipe.run.name, recipe.sync.method, recipe.train.workers,
+                              recipe.train.steps, first_step, rounds, predict(recipe)});
+  server_.emplace(*address_, [this] { return page::print_picture(run_->picture()); });
+  events::print_message(
+      fmt::format("live page: http://{}/",
+                  hosts::far_address({address_->host, address_->port}, server_->port())));
+  return &*run_;
+}
+
+}  // namespace thinwire::cli

@@ -1,0 +1,141 @@
+// What the live page shows of a run, gathered while the run goes on. docs/page.md.
+//
+// `thinwire train` feeds it as an events::Listener, with exactly what events.jsonl gets; `thinwire
+// serve` tells it what the coordinator knows of members and rounds. Whatever nobody said is left
+// out of what the page shows.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "thinwire/base/clock.h"
+#include "thinwire/events/listener.h"
+#include "thinwire/page/curve.h"
+#include "thinwire/page/time_line.h"
+
+namespace thinwire::page {
+
+// Bytes of one member in one step, as `thinwire plan` computes them (method::Traffic).
+struct PredictedBytes {
+  double sent = 0;
+  double received = 0;
+  bool exact = true;  // false: upper bounds
+};
+
+// What is known before the run begins.
+struct RunFacts {
+  std::string command;  // "train" or "serve"
+  std::string name;     // run.name
+  std::string method;   // sync.method
+  int64_t workers = 0;
+  int64_t steps = 0;
+  int64_t first_step = 0;          // completed before this process began
+  std::optional<uint64_t> rounds;  // of a run of many hosts
+  PredictedBytes predicted;
+};
+
+// A member at present. Numbers that are not known are 0.
+struct MemberNow {
+  int id = 0;
+  std::string name;
+  Doing doing = Doing::kTraining;
+  std::string why;    // what it waits for, or why it is lost; empty where there is nothing to say
+  int64_t step = -1;  // completed; -1: not known
+  std::optional<uint64_t> round;  // that it works on
+  double compute_s = 0;           // of its last step or round
+  double exchange_s = 0;
+  double down_bytes_s = 0;  // of its link, as it measured it
+  uint64_t offences = 0;
+  double doing_since = 0;  // set by LiveRun
+};
+
+// A round that was closed.
+struct ClosedRound {
+  uint64_t round = 0;
+  int64_t first_step = 0;
+  int64_t steps = 1;
+  std::optional<double> seconds;  // since it opened; nothing: it was closed before this process
+  std::map<int, uint64_t> bytes;  // of what counted, by member
+  std::vector<int> missing;       // members whose rows were left out
+};
+
+struct Fault {
+  double time = 0;  // seconds since 1970
+  std::optional<int> member;
+  std::string text;
+};
+
+// All that the page shows; a copy of it is what is printed.
+struct Picture {
+  RunFacts facts;
+  double started = 0;  // seconds since 1970, as all times here
+  double now = 0;
+  bool finished = false;                  // all rounds are closed
+  int64_t step = 0;                       // completed
+  uint64_t round = 0;                     // the oldest open one
+  std::string waits_for;                  // why nothing goes on
+  std::optional<double> step_s;           // mean of the latest steps
+  std::optional<events::StepEvent> last;  // the newest step's event
+  std::map<std::string, double> phases;   // seconds of all steps of this process, by phase
+  int64_t phase_steps = 0;                // so many
+  double bytes_sent = 0;                  // by all members, over member_steps
+  double bytes_received = 0;
+  double member_steps = 0;
+  Curve train;
+  std::map<std::string, Curve> validation;  // by set
+  std::map<std::string, Curve> scores;      // by "task.metric"
+  std::map<int, MemberNow> members;
+  TimeLines lines{0};
+  std::deque<ClosedRound> rounds;  // the latest
+  uint64_t closed_rounds = 0;      // all
+  std::deque<Fault> faults;        // the latest
+  std::deque<Fault> messages;      // likewise
+};
+
+// Thread-safe; every call returns within microseconds, but for picture(), which copies.
+class LiveRun final : public events::Listener {
+ public:
+  static constexpr size_t kKept = 100;  // rounds, faults and messages
+
+  // `clock`: seconds since 1970.
+  explicit LiveRun(RunFacts facts, std::function<double()> clock = unix_seconds);
+
+  // From `thinwire train`. Workers appear with their first step.
+  void hear(const events::StepEvent& event) override;
+  void hear(const events::EvalEvent& event) override;
+  void hear(const events::MessageEvent& event) override;
+  void hear(const events::WorkerStep& part) override;
+
+  // From `thinwire serve`. What the members do now, and thus did since the call before; a member
+  // that is not listed keeps its state.
+  void show(const std::vector<MemberNow>& members);
+  // The run's place: completed steps, the oldest open round, and why none is open.
+  void show_place(int64_t step, uint64_t round, const std::string& waits_for);
+  void close(const ClosedRound& round);
+  // `member`: whom it is about, if anybody.
+  void add_fault(std::optional<int> member, const std::string& text);
+
+  void finish();
+
+  Picture picture() const;
+
+ private:
+  void note_pace(int64_t step, double now);
+
+  const std::function<double()> clock_;
+  mutable std::mutex mutex_;
+  Picture picture_;
+  std::deque<std::pair<int64_t, double>> pace_;  // the latest steps, and when they were completed
+  double shown_at_ = 0;                          // when show() was last called
+};
+
+// "/state.json": one line of JSON. docs/page.md lists the fields.
+std::string print_picture(const Picture& picture);
+
+}  // namespace thinwire::page

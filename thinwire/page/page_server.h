@@ -1,0 +1,44 @@
+// Serves the live page over HTTP: the page's own files, and /state.json. docs/page.md.
+//
+// Read only: GET and HEAD of four paths, everything else is refused. Nothing is fetched from
+// elsewhere, and no other site's page may read it: no CORS header is sent, and a request must name
+// this server in its Host header (request_check.h). A connection serves one request, of at most
+// kMostRequestBytes and within kRequestSeconds; beyond kMostConnections, connections are closed at
+// once. So whoever reaches it can cost the run a few threads that sleep, and no more.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace thinwire::page {
+
+inline constexpr size_t kMostRequestBytes = 8 << 10;
+inline constexpr size_t kMostConnections = 16;  // served or queued at once
+inline constexpr double kRequestSeconds = 5;
+
+struct PageAddress {
+  std::string host = "127.0.0.1";
+  int port = 0;  // 0: a free one
+};
+
+class PageServer {
+ public:
+  // Serves from here on, on threads of its own, until it is destroyed, which takes less than a
+  // second whatever clients do. `state` makes the text of /state.json; any thread calls it, several
+  // at once. Throws Error if it cannot listen there (naming --page, the address and the reason),
+  // and UsageError if this program was built without cpp-httplib.
+  PageServer(const PageAddress& address, std::function<std::string()> state);
+  ~PageServer();
+  PageServer(const PageServer&) = delete;
+  PageServer& operator=(const PageServer&) = delete;
+
+  int port() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace thinwire::page

@@ -1,0 +1,185 @@
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "thinwire/base/names.h"
+#include "thinwire/page/live_run.h"
+
+namespace thinwire::page {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kFormat = 1;         // raised when a field changes its meaning
+constexpr size_t kTimeLines = 64;  // members whose time lines are printed
+
+// Six digits are more than anybody sees, and make half the text.
+Json rounded(double value) {
+  if (!std::isfinite(value)) return nullptr;
+  if (value == 0) return 0;
+  const double scale = std::pow(10, 5 - std::floor(std::log10(std::abs(value))));
+  const double result = std::round(value * scale) / scale;
+  return std::isfinite(result) ? result : value;
+}
+
+Json positive(double value) { return value > 0 ? rounded(value) : Json(nullptr); }
+
+template <typename T>
+Json optional(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json print(const Curve& curve) {
+  Json steps = Json::array(), values = Json::array();
+  for (const Curve::Point& point : curve.points()) {
+    steps.push_back(point.step);
+    values.push_back(rounded(point.value));
+  }
+  return {{"step", std::move(steps)}, {"value", std::move(values)}};
+}
+
+Json print(const std::map<std::string, Curve>& curves) {
+  Json all = Json::object();
+  for (const auto& [name, curve] : curves) all[name] = print(curve);
+  return all;
+}
+
+// Percent of each bucket, by what the member did; what it never did is left out.
+Json print(std::span<const TimeLines::Bucket> line, double bucket_s) {
+  Json all = Json::object();
+  for (size_t doing = 0; doing < kTimedDoings; ++doing) {
+    Json percent = Json::array();
+    bool any = false;
+    for (const TimeLines::Bucket& bucket : line) {
+      const auto share = static_cast<int>(std::lround(100 * bucket[doing] / bucket_s));
+      percent.push_back(std::min(share, 100));
+      any = any || share > 0;
+    }
+    if (any) all[std::string(kDoingNames[doing])] = std::move(percent);
+  }
+  return all;
+}
+
+Json print(const MemberNow& member, const TimeLines& lines, bool with_line) {
+  Json json = {{"id", member.id},
+               {"name", member.name},
+               {"doing", name_of(member.doing)},
+               {"why", member.why},
+               {"since", rounded(member.doing_since)},
+               {"step", member.step >= 0 ? Json(member.step) : Json(nullptr)},
+               {"round", optional(member.round)},
+               {"compute_s", positive(member.compute_s)},
+               {"exchange_s", positive(member.exchange_s)},
+               {"down_bytes_s", positive(member.down_bytes_s)},
+               {"offences", member.offences}};
+  json["since"] = std::round(member.doing_since * 10) / 10;
+  if (with_line) {
+    json["time_line"] = print(lines.of(static_cast<size_t>(member.id)), lines.bucket_s());
+  }
+  return json;
+}
+
+Json print(const ClosedRound& round) {
+  Json counted = Json::array();
+  uint64_t bytes = 0;
+  for (const auto& [member, sent] : round.bytes) {
+    counted.push_back(member);
+    bytes += sent;
+  }
+  return {{"round", round.round},
+          {"first_step", round.first_step},
+          {"steps", round.steps},
+          {"seconds", round.seconds ? rounded(*round.seconds) : Json(nullptr)},
+          {"counted", std::move(counted)},
+          {"missing", round.missing},
+          {"bytes", bytes}};
+}
+
+Json print(const std::deque<Fault>& faults) {
+  Json all = Json::array();
+  for (const Fault& fault : faults) {
+    all.push_back({{"time", std::round(fault.time * 10) / 10},
+                   {"member", optional(fault.member)},
+                   {"text", fault.text}});
+  }
+  return all;
+}
+
+Json print_bytes(const Picture& picture) {
+  const bool known = picture.member_steps > 0;
+  const auto measured = [&](double sum) {
+    return known ? rounded(sum / picture.member_steps) : Json(nullptr);
+  };
+  const PredictedBytes& predicted = picture.facts.predicted;
+  return {{"sent",
+           {{"measured", measured(picture.bytes_sent)}, {"predicted", rounded(predicted.sent)}}},
+          {"received",
+           {{"measured", measured(picture.bytes_received)},
+            {"predicted", rounded(predicted.received)}}},
+          {"prediction_is_exact", predicted.exact}};
+}
+
+Json print_phases(const Picture& picture) {
+  Json phases = Json::object();
+  for (const auto& [phase, seconds] : picture.phases) {
+    phases[phase] = rounded(seconds / static_cast<double>(picture.phase_steps));
+  }
+  return phases;
+}
+
+Json print_head(const Picture& picture) {
+  const RunFacts& facts = picture.facts;
+  const bool goes_on = !picture.finished && picture.step_s;
+  const Json left = goes_on
+                        ? rounded(*picture.step_s * static_cast<double>(facts.steps - picture.step))
+                        : Json(nullptr);
+  return {{"format", kFormat},
+          {"command", facts.command},
+          {"name", facts.name},
+          {"method", facts.method},
+          {"state", picture.finished ? "finished" : "running"},
+          {"now", picture.now},
+          {"started", picture.started},
+          {"workers", facts.workers},
+          {"first_step", facts.first_step},
+          {"step", picture.step},
+          {"steps", facts.steps},
+          {"round", facts.rounds ? Json(picture.round) : Json(nullptr)},
+          {"rounds", optional(facts.rounds)},
+          {"waits_for", picture.waits_for},
+          {"step_s", picture.step_s ? rounded(*picture.step_s) : Json(nullptr)},
+          {"left_s", left}};
+}
+
+Json print_last(const std::optional<events::StepEvent>& last) {
+  if (!last) return nullptr;
+  return {{"loss", rounded(last->loss)},
+          {"learning_rate", rounded(last->learning_rate)},
+          {"gradient_norm", rounded(last->gradient_norm)},
+          {"tokens_per_second", rounded(last->tokens_per_second)}};
+}
+
+}  // namespace
+
+std::string print_picture(const Picture& picture) {
+  Json json = print_head(picture);
+  json["last_step"] = print_last(picture.last);
+  json["loss"] = {{"train", print(picture.train)},
+                  {"validation", print(picture.validation)},
+                  {"scores", print(picture.scores)}};
+  json["bytes_a_step"] = print_bytes(picture);
+  json["seconds_a_step"] = print_phases(picture);
+  json["time_line"] = {{"start", picture.lines.start()}, {"bucket_s", picture.lines.bucket_s()}};
+  Json& members = json["members"] = Json::array();
+  for (const auto& [id, member] : picture.members) {
+    members.push_back(print(member, picture.lines, members.size() < kTimeLines));
+  }
+  Json& rounds = json["latest_rounds"] = Json::array();
+  for (const ClosedRound& round : picture.rounds) rounds.push_back(print(round));
+  json["closed_rounds"] = picture.closed_rounds;
+  json["faults"] = print(picture.faults);
+  json["messages"] = print(picture.messages);
+  // ASCII only, so that no byte of a name reaches a terminal or a page unescaped.
+  return json.dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
+}  // namespace thinwire::page

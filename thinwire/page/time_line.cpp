@@ -1,0 +1,50 @@
+#include "thinwire/page/time_line.h"
+
+#include <algorithm>
+
+namespace thinwire::page {
+
+void TimeLines::spend(size_t member, Doing doing, double from, double to) {
+  const double begin = std::max(from, start_);
+  if (static_cast<size_t>(doing) >= kTimedDoings || !(to > begin)) return;
+  reach(to);
+  if (member >= lines_.size()) lines_.resize(member + 1);
+  put(lines_[member], doing, begin - start_, to - start_);
+}
+
+// Widens the buckets until the time is within the last one.
+void TimeLines::reach(double time) {
+  while (time - start_ > bucket_s_ * static_cast<double>(kMost)) {
+    bucket_s_ *= 2;
+    for (std::vector<Bucket>& line : lines_) {
+      const size_t before = line.size();
+      for (size_t i = 0; 2 * i < before; ++i) {
+        Bucket sum = line[2 * i];
+        for (size_t doing = 0; doing < kTimedDoings && 2 * i + 1 < before; ++doing) {
+          sum[doing] += line[2 * i + 1][doing];
+        }
+        line[i] = sum;
+      }
+      line.resize((before + 1) / 2);
+    }
+  }
+}
+
+// `from` and `to` count from the start.
+void TimeLines::put(std::vector<Bucket>& line, Doing doing, double from, double to) const {
+  const auto first = std::min(static_cast<size_t>(from / bucket_s_), kMost - 1);
+  const auto last = std::min(static_cast<size_t>(to / bucket_s_), kMost - 1);
+  if (line.size() <= last) line.resize(last + 1);
+  for (size_t i = first; i <= last; ++i) {
+    const double begin = std::max(from, static_cast<double>(i) * bucket_s_);
+    const double end = std::min(to, static_cast<double>(i + 1) * bucket_s_);
+    line[i][static_cast<size_t>(doing)] += static_cast<float>(std::max(end - begin, 0.0));
+  }
+}
+
+std::span<const TimeLines::Bucket> TimeLines::of(size_t member) const {
+  if (member >= lines_.size()) return {};
+  return lines_[member];
+}
+
+}  // namespace thinwire::page

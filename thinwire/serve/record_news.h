@@ -1,0 +1,44 @@
+// Tells of the records of a ledger as they are applied, and which of them are from before.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "thinwire/membership/record.h"
+
+namespace thinwire::serve {
+
+// Not thread-safe.
+class RecordNews {
+ public:
+  using Hook = std::function<void(const membership::Record& record, bool earlier)>;
+
+  // `hook`: may be empty; then nothing is kept.
+  explicit RecordNews(Hook hook) : hook_(std::move(hook)) {}
+
+  void read(const membership::Record& record) {
+    if (hook_) unapplied_.push_back(record);
+  }
+  // Its coordinator appends a record behind `last`; what is not behind the first such is earlier.
+  void decides(uint64_t last) {
+    if (!decided_after_) decided_after_ = last;
+  }
+  // The ledger was applied from behind record `before` up to `applied`.
+  void tell(uint64_t before, uint64_t applied) {
+    for (const membership::Record& record : unapplied_) {
+      if (record.sequence <= before || record.sequence > applied) continue;
+      hook_(record, !decided_after_ || record.sequence <= *decided_after_);
+    }
+    std::erase_if(unapplied_, [&](const auto& record) { return record.sequence <= applied; });
+  }
+
+ private:
+  const Hook hook_;
+  std::vector<membership::Record> unapplied_;
+  std::optional<uint64_t> decided_after_;  // the newest record when it first decided something
+};
+
+}  // namespace thinwire::serve
