@@ -1,0 +1,139 @@
+#include "thinwire/hosts/run_watch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace thinwire::hosts {
+namespace {
+
+using membership::Phase;
+using page::Doing;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+membership::Opening opening(uint64_t round, const std::vector<int>& roster) {
+  membership::Opening opening;
+  opening.round = round;
+  opening.first_step = round;
+  opening.steps.resize(1);
+  for (const int member : roster) opening.roster.push_back({.member = member});
+  return opening;
+}
+
+class MemberNowTest : public testing::Test {
+ protected:
+  MemberNowTest() {
+    state_.members.resize(3);
+    for (membership::Member& member : state_.members) member.phase = Phase::kActive;
+    state_.open = {opening(4, {0, 1, 2}), opening(5, {0, 1, 2})};
+    for (int id = 0; id < 3; ++id) news_[id].heard_at = 90;
+  }
+  page::MemberNow now(int id) const { return member_now(id, state_, news_, 100); }
+
+  membership::State state_;
+  std::map<int, serve::MemberNews> news_;
+};
+
+TEST_F(MemberNowTest, ComputesTheFirstRoundThatItHasNotOffered) {
+  EXPECT_EQ(now(0).doing, Doing::kComputing);
+  EXPECT_EQ(now(0).round, 4u);
+  news_[0].offered = 4;
+  news_[0].arrived = 4;
+  EXPECT_EQ(now(0).doing, Doing::kComputing) << "while round 4 is collected";
+  EXPECT_EQ(now(0).round, 5u);
+}
+
+TEST_F(MemberNowTest, SendsUntilItsContributionIsHere) {
+  news_[0].offered = 5;
+  news_[0].arrived = 4;
+  EXPECT_EQ(now(0).doing, Doing::kSending);
+}
+
+TEST_F(MemberNowTest, WaitsForThoseWhoHaveNotCome) {
+  news_[0].offered = news_[0].arrived = 5;
+  news_[2].offered = news_[2].arrived = 4;
+  EXPECT_EQ(now(0).doing, Doing::kWaiting);
+  EXPECT_EQ(now(0).why, "waits for member 1 in round 4");
+  news_[2].arrived = std::nullopt;
+  EXPECT_EQ(now(0).why, "waits for members 1, 2 in round 4");
+}
+
+TEST_F(MemberNowTest, SaysWhySomebodyIsAway) {
+  state_.members[0].phase = Phase::kLost;
+  EXPECT_EQ(now(0).doing, Doing::kLost);
+  EXPECT_EQ(now(0).why, "silent for 10 s");
+  state_.members[0].phase = Phase::kExcluded;
+  state_.members[0].offences = 3;
+  EXPECT_EQ(now(0).why, "excluded after 3 offences");
+  state_.members[0].phase = Phase::kLate;
+  EXPECT_EQ(now(0).doing, Doing::kCatchingUp);
+  state_.members[0].phase = Phase::kLeft;
+  EXPECT_EQ(now(0).doing, Doing::kLeft);
+  news_.clear();
+  EXPECT_THAT(now(1).why, HasSubstr("not heard"));
+}
+
+class RunWatchTest : public testing::Test {
+ protected:
+  membership::Record closed(uint64_t round, std::vector<int> missing) {
+    membership::Record record;
+    record.closing.emplace();
+    record.closing->round = round;
+    record.closing->missing = std::move(missing);
+    Commit commit;
+    commit.contributions.push_back({.member = 0, .bytes = 70});
+    record.closing->commits = {commit, commit};
+    return record;
+  }
+  membership::Record opened(uint64_t round) {
+    membership::Record record;
+    record.openings = {opening(round, {0, 1})};
+    return record;
+  }
+
+  config::Recipe recipe_;
+  page::LiveRun page_{{}, [] { return 0.0; }};
+  RunWatch watch_{recipe_, page_};
+};
+
+TEST_F(RunWatchTest, ListsRoundsWithWhatCountedAndWhoWasMissing) {
+  watch_.record(opened(3), false, 10);
+  watch_.record(closed(3, {1}), false, 12.5);
+  const page::Picture picture = page_.picture();
+  ASSERT_EQ(picture.rounds.size(), 1u);
+  const page::ClosedRound& round = picture.rounds.front();
+  EXPECT_EQ(round.round, 3u);
+  EXPECT_EQ(round.seconds, 2.5);
+  EXPECT_EQ(round.bytes, (std::map<int, uint64_t>{{0, 140}}));
+  EXPECT_THAT(round.missing, ElementsAre(1));
+  ASSERT_EQ(picture.faults.size(), 1u);
+  EXPECT_EQ(picture.faults.front().text, "round 3 was closed without member 1");
+}
+
+TEST_F(RunWatchTest, KnowsNoTimesAndNoFaultsOfWhatWasBefore) {
+  watch_.record(opened(3), true, 10);
+  watch_.record(closed(3, {1}), true, 10);
+  watch_.record(opened(4), true, 10);
+  watch_.record(closed(4, {1}), false, 12);
+  const page::Picture picture = page_.picture();
+  ASSERT_EQ(picture.rounds.size(), 2u);
+  EXPECT_FALSE(picture.rounds[0].seconds);
+  EXPECT_FALSE(picture.rounds[1].seconds) << "nobody knows when it opened";
+  EXPECT_EQ(picture.faults.size(), 1u);
+}
+
+TEST_F(RunWatchTest, TellsFaultsFromMembersThatComeAndGo) {
+  membership::Record record;
+  record.changes = {membership::PhaseChange{0, Phase::kActive, {}},
+                    membership::PhaseChange{1, Phase::kLost, {}}, membership::Offence{1}};
+  watch_.record(record, false, 10);
+  const page::Picture picture = page_.picture();
+  ASSERT_EQ(picture.messages.size(), 1u);
+  EXPECT_EQ(picture.messages.front().text, "member 0 is active");
+  ASSERT_EQ(picture.faults.size(), 2u);
+  EXPECT_EQ(picture.faults.front().text, "member 1 is lost");
+  EXPECT_EQ(picture.faults.front().member, 1);
+}
+
+}  // namespace
+}  // namespace thinwire::hosts
