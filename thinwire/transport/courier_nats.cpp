@@ -30,6 +30,7 @@ struct Sink {
   bool open = true;
   NatsConnection::Events events;
   std::unique_ptr<Signer> signer;
+  std::atomic<bool> unsendable = false;  // the last signature was
 };
 
 class Sinks {
@@ -120,8 +121,12 @@ natsStatus on_nonce(char**, unsigned char** signature, int* length, const char* 
                     void* closure) {
   *signature = nullptr;
   if (nonce == nullptr) return NATS_ERR;  // a server that does not ask who one is
-  with_sink(closure, [&](const Sink& sink, uint64_t) {
+  with_sink(closure, [&](Sink& sink, uint64_t) {
     const Signature made = sink.signer->sign(as_bytes(std::string_view(nonce)));
+    // The library (3.4) takes bytes that begin with a zero for an empty text and sends no
+    // signature; the server would refuse that. The next attempt signs another nonce.
+    sink.unsendable = made.bytes[0] == 0;
+    if (sink.unsendable) return;
     *signature = static_cast<unsigned char*>(std::malloc(made.bytes.size()));
     *length = static_cast<int>(made.bytes.size());
     if (*signature != nullptr) std::memcpy(*signature, made.bytes.data(), made.bytes.size());
@@ -250,9 +255,13 @@ Result<std::unique_ptr<NatsConnection>> connect_nats(const NatsTarget& target,
   sink->signer = make_signer(target.identity);
   const std::string user = encode_public_key(NKeyKind::kUser, sink->signer->key());
   const uint64_t number = sinks().add(sink);
+  const Owned<natsOptions> options = options_of(target, user, closure_of(number));
   natsConnection* made = nullptr;
-  const natsStatus status =
-      natsConnection_Connect(&made, options_of(target, user, closure_of(number)).get());
+  natsStatus status = NATS_OK;
+  do {
+    sink->unsendable = false;
+    status = natsConnection_Connect(&made, options.get());
+  } while (status != NATS_OK && sink->unsendable);
   if (status != NATS_OK) {
     sinks().remove(number);
     const std::unique_lock lock(sink->gate);
