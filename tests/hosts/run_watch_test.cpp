@@ -16,7 +16,7 @@ membership::Opening opening(uint64_t round, const std::vector<int>& roster) {
   opening.round = round;
   opening.first_step = round;
   opening.steps.resize(1);
-  for (const int member : roster) opening.roster.push_back({.member = member});
+  for (const int member : roster) opening.roster.push_back({.member = member, .rows = {}});
   return opening;
 }
 
@@ -61,7 +61,7 @@ TEST_F(MemberNowTest, WaitsForThoseWhoHaveNotCome) {
 TEST_F(MemberNowTest, SaysWhySomebodyIsAway) {
   state_.members[0].phase = Phase::kLost;
   EXPECT_EQ(now(0).doing, Doing::kLost);
-  EXPECT_EQ(now(0).why, "silent for 10 s");
+  EXPECT_EQ(now(0).why, "silent for 10.0 s");
   state_.members[0].phase = Phase::kExcluded;
   state_.members[0].offences = 3;
   EXPECT_EQ(now(0).why, "excluded after 3 offences");
@@ -81,7 +81,7 @@ class RunWatchTest : public testing::Test {
     record.closing->round = round;
     record.closing->missing = std::move(missing);
     Commit commit;
-    commit.contributions.push_back({.member = 0, .bytes = 70});
+    commit.contributions.push_back({.member = 0, .payload = {}, .bytes = 70});
     record.closing->commits = {commit, commit};
     return record;
   }

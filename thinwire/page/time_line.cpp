@@ -1,6 +1,7 @@
 #include "thinwire/page/time_line.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace thinwire::page {
 
@@ -33,7 +34,9 @@ void TimeLines::reach(double time) {
 // `from` and `to` count from the start.
 void TimeLines::put(std::vector<Bucket>& line, Doing doing, double from, double to) const {
   const auto first = std::min(static_cast<size_t>(from / bucket_s_), kMost - 1);
-  const auto last = std::min(static_cast<size_t>(to / bucket_s_), kMost - 1);
+  // A bucket that it only touches is none of its.
+  const auto end_bucket = static_cast<size_t>(std::ceil(to / bucket_s_));
+  const size_t last = std::clamp(end_bucket, first + 1, kMost) - 1;
   if (line.size() <= last) line.resize(last + 1);
   for (size_t i = first; i <= last; ++i) {
     const double begin = std::max(from, static_cast<double>(i) * bucket_s_);

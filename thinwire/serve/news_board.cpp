@@ -6,12 +6,20 @@
 namespace thinwire::serve {
 namespace {
 
+// Whoever has a token can make keys; those of more are not remembered.
+constexpr size_t kMostKeys = 4096;
+
 // Rounds overlap, so contributions need not come in their order.
 void advance(std::optional<uint64_t>& newest, uint64_t round) {
   newest = std::max(newest.value_or(round), round);
 }
 
 }  // namespace
+
+void NewsBoard::hear(const membership::Hello& hello) {
+  if (down_bytes_s_.size() == kMostKeys && !down_bytes_s_.contains(hello.key)) return;
+  down_bytes_s_[hello.key] = hello.down_bytes_s;
+}
 
 void NewsBoard::hear(int member, const PublicKey& key, const membership::Message& message,
                      double now) {

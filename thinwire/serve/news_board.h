@@ -12,7 +12,7 @@ namespace thinwire::serve {
 class NewsBoard {
  public:
   // From whoever has this key, member or not yet.
-  void hear(const membership::Hello& hello) { down_bytes_s_[hello.key] = hello.down_bytes_s; }
+  void hear(const membership::Hello& hello);
   // `message` is from this member, whose key is `key`.
   void hear(int member, const PublicKey& key, const membership::Message& message, double now);
   // The contribution is here, and counts.
