@@ -164,7 +164,13 @@ class Membership {
                                     {},
                                     make_rounds,
                                     snapshot.completed == 0 ? nullptr : &snapshot.consensus};
-    const train::RunEnd end = train::Worker(context, communicator).run();
+    train::RunEnd end;
+    try {
+      end = train::Worker(context, communicator).run();
+    } catch (...) {
+      completed_ = sink.completed(snapshot.completed);
+      throw;
+    }
     completed_ = end.steps;
     recorder.sync();
     if (!end.finished) throw train::Aborted("stopped");

@@ -14,6 +14,7 @@ constexpr int kOnlyWorker = 0;
 }  // namespace
 
 void MemberSink::add_step(int64_t step, int /*worker*/, const train::StepPart& part) {
+  completed_ = step;
   if (part.synchronised) digest_ = part.digest;
   if (digest_) follower_.digest(step, *digest_);
   if (part.tokens == 0) return;  // it followed

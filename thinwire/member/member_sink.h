@@ -38,6 +38,8 @@ class MemberSink final : public train::RunSink {
   bool stops_before(int64_t point) override;
   bool checkpoint_due(int64_t completed) override { return follower_.wants_snapshot(completed); }
 
+  // Training steps that the replica has completed, `first` where it began.
+  int64_t completed(int64_t first) const { return completed_.value_or(first); }
   // Of the weights when members last synchronised; nothing before.
   const std::optional<uint64_t>& last_digest() const { return digest_; }
 
@@ -47,6 +49,7 @@ class MemberSink final : public train::RunSink {
   Follower& follower_;
   train::Collector& collector_;
   checkpoint::CheckpointMeeting& checkpoints_;
+  std::optional<int64_t> completed_;
   std::optional<uint64_t> digest_;
 };
 
