@@ -78,15 +78,18 @@ function(thinwire_test_program name label sources libraries)
     set_tests_properties(${name} PROPERTIES LABELS gpu TIMEOUT 600
                                             SKIP_REGULAR_EXPRESSION "no GPU: ")
   elseif(loads_torch OR THINWIRE_SANITIZE)
-    # Starting costs more than most tests do, so not once for each of them.
+    # Starting costs more than most tests do, so not once for each of them. Shards run side by side,
+    # and suites keep what their tests share in the temporary folder: each shard has its own.
     math(EXPR last "${THINWIRE_TEST_SHARDS} - 1")
     foreach(shard RANGE ${last})
+      set(temporary "${test_directory}/${name}.${shard}")
+      file(MAKE_DIRECTORY "${temporary}")
       add_test(NAME ${name}.${shard} COMMAND ${name} WORKING_DIRECTORY "${test_directory}")
       set_tests_properties(
         ${name}.${shard}
         PROPERTIES LABELS ${label} TIMEOUT 600
                    ENVIRONMENT "GTEST_TOTAL_SHARDS=${THINWIRE_TEST_SHARDS};\
-GTEST_SHARD_INDEX=${shard}")
+GTEST_SHARD_INDEX=${shard};TMPDIR=${temporary}")
     endforeach()
   else()
     gtest_discover_tests(
