@@ -117,25 +117,25 @@ std::string why_in(Phase phase, const serve::MemberNews* news, uint64_t offences
 }  // namespace
 
 page::MemberNow member_now(int id, const membership::State& state,
-                           const std::map<int, serve::MemberNews>& all, double now) {
+                           const std::map<int, serve::MemberNews>& news, double now) {
   const membership::Member& member = state.members[static_cast<size_t>(id)];
-  const auto found = all.find(id);
-  const serve::MemberNews* news = found == all.end() ? nullptr : &found->second;
+  const auto found = news.find(id);
+  const serve::MemberNews* own = found == news.end() ? nullptr : &found->second;
   page::MemberNow shown;
   shown.id = id;
   shown.name = key_id(member.key);
   shown.offences = member.offences;
   shown.doing = doing_of(member.phase);
-  shown.why = why_in(member.phase, news, member.offences, now);
-  if (news != nullptr) {
-    shown.compute_s = news->step_seconds;
-    shown.down_bytes_s = news->down_bytes_s;
+  shown.why = why_in(member.phase, own, member.offences, now);
+  if (own != nullptr) {
+    shown.compute_s = own->step_seconds;
+    shown.down_bytes_s = own->down_bytes_s;
   }
   if (member.phase != Phase::kActive) return shown;
-  if (news == nullptr) {
-    shown.why = silence(news, now);
+  if (own == nullptr) {
+    shown.why = silence(own, now);
   } else {
-    describe_active(shown, state, all, *news);
+    describe_active(shown, state, news, *own);
   }
   return shown;
 }

@@ -16,12 +16,12 @@ void keep(std::deque<T>& kept, T one) {
 
 }  // namespace
 
-LiveRun::LiveRun(RunFacts facts, std::function<double()> clock) : clock_(std::move(clock)) {
-  picture_.started = clock_();
+LiveRun::LiveRun(RunFacts facts, std::function<double()> clock)
+    : clock_(std::move(clock)), shown_at_(clock_()) {
+  picture_.started = shown_at_;
   picture_.step = facts.first_step;
   picture_.facts = std::move(facts);
   picture_.lines = TimeLines(picture_.started);
-  shown_at_ = picture_.started;
 }
 
 void LiveRun::hear(const events::StepEvent& event) {

@@ -155,14 +155,7 @@ class PageServer::Impl {
   Impl(const PageAddress& address, std::function<std::string()> state)
       : listen_(address.host), state_(std::move(state)) {
     declare();
-    errno = 0;
-    port_ = address.port != 0 && server_.bind_to_port(address.host, address.port) ? address.port
-            : address.port == 0 ? server_.bind_to_any_port(address.host)
-                                : -1;
-    if (port_ <= 0) {
-      throw Error(fmt::format("--page cannot listen at {} port {}: {}", address.host, address.port,
-                              errno != 0 ? std::strerror(errno) : "there is no such address here"));
-    }
+    bind(address);
     thread_ = std::thread([this] {
       server_.listen_after_bind();
       ended_ = true;
@@ -180,6 +173,16 @@ class PageServer::Impl {
   int port() const { return port_; }
 
  private:
+  void bind(const PageAddress& address) {
+    errno = 0;
+    port_ = address.port != 0 && server_.bind_to_port(address.host, address.port) ? address.port
+            : address.port == 0 ? server_.bind_to_any_port(address.host)
+                                : -1;
+    if (port_ > 0) return;
+    throw Error(fmt::format("--page cannot listen at {} port {}: {}", address.host, address.port,
+                            errno != 0 ? std::strerror(errno) : "there is no such address here"));
+  }
+
   void declare() {
     server_.new_task_queue = [] { return new Connections; };
     server_.set_socket_options(set_options);
