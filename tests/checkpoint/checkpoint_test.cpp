@@ -3,15 +3,14 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
-#include <csignal>
 #include <fstream>
 #include <memory>
 #include <numeric>
 #include <thread>
 
 #include "tests/errors.h"
+#include "tests/file_size_limit.h"
 #include "thinwire/base/error.h"
 
 namespace thinwire::checkpoint {
@@ -348,31 +347,12 @@ TEST_F(Checkpoint, SaysWhichDataItWasTrainedOn) {
   EXPECT_TRUE(CheckpointReader(save(4)).meta().data.empty());
 }
 
-// Stands in for a full disk: writes beyond the limit fail, as they do when no space is left.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) {
-    handler_ = std::signal(SIGXFSZ, SIG_IGN);
-    getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit limited{bytes, before_.rlim_max};
-    setrlimit(RLIMIT_FSIZE, &limited);
-  }
-  ~FileSizeLimit() {
-    setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
-
- private:
-  rlimit before_{};
-  void (*handler_)(int) = nullptr;
-};
-
 TEST_F(Checkpoint, FullDiskLeavesThePreviousOneUsable) {
   const fs::path previous = save(1, 1);
   const std::vector<float> large(100'000);
   std::string error;
   {
-    const FileSizeLimit limit(50'000);
+    const tests::FileSizeLimit full_disk(50'000);
     error = error_of([&] {
       CheckpointWriter writer(dir_, 2);
       fill(writer);

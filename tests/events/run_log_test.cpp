@@ -2,14 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/resource.h>
 
 #include <cmath>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "tests/file_size_limit.h"
 #include "thinwire/base/error.h"
 
 namespace thinwire::events {
@@ -178,14 +177,10 @@ TEST_F(RunLogTest, TakesBackALineThatDidNotFit) {
   RunLog log(file_);
   log.write(step(1));
   const auto whole = fs::file_size(file_);
-  rlimit old_limit{};
-  getrlimit(RLIMIT_FSIZE, &old_limit);
-  const auto old_handler = signal(SIGXFSZ, SIG_IGN);
-  const rlimit limit{whole + 20, old_limit.rlim_max};
-  setrlimit(RLIMIT_FSIZE, &limit);
-  EXPECT_THROW(log.write(step(2)), Error);
-  setrlimit(RLIMIT_FSIZE, &old_limit);
-  signal(SIGXFSZ, old_handler);
+  {
+    const tests::FileSizeLimit full_disk(whole + 20);
+    EXPECT_THROW(log.write(step(2)), Error);
+  }
   EXPECT_EQ(fs::file_size(file_), whole);
   log.write(step(2));
   EXPECT_THAT(steps(), ElementsAre(1, 2));

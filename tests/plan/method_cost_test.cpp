@@ -353,19 +353,6 @@ TEST(Members, SpeedIsGivenOnce) {
   EXPECT_THAT(message(), HasSubstr("exactly one"));
 }
 
-TEST(Laws, FilesRoundTrip) {
-  const fs::path file = fs::path(testing::TempDir()) / "laws.toml";
-  const std::vector<MethodLaw> laws = {law("allreduce", 6.06e14, 0.069, 0),
-                                       law("diloco", 3.15e14, 0.072, 1.4e-4)};
-  save_laws(file, laws);
-  const auto again = load_laws(file);
-  ASSERT_EQ(again.size(), 2U);
-  EXPECT_EQ(again[1].method, "diloco");
-  EXPECT_EQ(again[1].scale, 3.15e14);
-  EXPECT_EQ(again[1].loss(1e9, 100), laws[1].loss(1e9, 100));
-  EXPECT_EQ(with_own({}, again).loss_per_local_step, 1.4e-4);
-}
-
 RC_GTEST_PROP(MethodCostProperty, MoreBandwidthIsNeverSlowerAndUtilizationStaysWithinOne, ()) {
   const auto number = [](int low, int high) {
     return std::pow(10.0, *rc::gen::inRange(low * 10, high * 10) / 10.0);
