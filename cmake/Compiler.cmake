@@ -56,12 +56,19 @@ endif()
 
 # thinwire_precompile(<target> PRIVATE <header>...) compiles these headers once for all sources of
 # `target`; thinwire_precompile(<target> REUSE_FROM <other>) takes those of another. Only headers of
-# libraries, so that no edit recompiles everything. The presets for clang do without: they show that
-# each file includes what it uses.
+# libraries, so that no edit recompiles everything. The presets tsan and tidy do without: they show
+# that files include what they use.
+option(THINWIRE_PRECOMPILE "Compile headers of libraries once" ON)
 function(thinwire_precompile target)
+  if(NOT THINWIRE_PRECOMPILE)
+    return()
+  endif()
+  target_precompile_headers(${target} ${ARGN})
+  # Without these ccache could not store or find the objects.
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    target_precompile_headers(${target} ${ARGN})
-    # Without this ccache could not store the objects.
     target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>")
+  else()
+    target_compile_options(${target} PRIVATE
+                           "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-Xclang -fno-pch-timestamp>")
   endif()
 endfunction()

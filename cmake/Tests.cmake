@@ -66,7 +66,11 @@ function(thinwire_test_program name label sources libraries)
   target_include_directories(${name} PRIVATE "${CMAKE_SOURCE_DIR}")
   target_link_libraries(${name} PRIVATE ${libraries} thinwire_test_paths GTest::gmock
                                         GTest::gtest_main rapidcheck)
-  thinwire_precompile(${name} REUSE_FROM thinwire_test_paths)
+  # Compiling tests takes longer than running them, but for those that are slow.
+  if(NOT label STREQUAL "slow")
+    target_compile_options(${name} PRIVATE -O0)
+    thinwire_precompile(${name} REUSE_FROM thinwire_test_paths)
+  endif()
 
   set(timeout 60)
   if(NOT label STREQUAL "unit")

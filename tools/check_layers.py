@@ -40,7 +40,7 @@ MAY_INCLUDE = {
     "train": "report convert checkpoint sync eval model optim data method transport schedule tensor events"
     " config base",
     "launch": "train report checkpoint data method transport links events config base",
-    "serve": "membership transport base",
+    "serve": "membership codec method transport tensor config base",
     "member": "train report checkpoint serve membership method data transport tensor events config base",
     "bench": "train sync model data method transport tensor events config base",
     "hosts": "bench member serve train report checkpoint page data method membership transport links events"

@@ -8,8 +8,8 @@
 
 #include "thinwire/base/clock.h"
 #include "thinwire/base/rng.h"
-#include "thinwire/method/architectures.h"
-#include "thinwire/method/llama.h"
+#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/llama.h"
 #include "thinwire/model/registry.h"
 #include "thinwire/tensor/products/gemm.h"
 #include "thinwire/tensor/storage/aligned_buffer.h"

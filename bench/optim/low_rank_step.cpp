@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "thinwire/base/rng.h"
-#include "thinwire/method/optimizers.h"
+#include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/optim/optimizer.h"
 #include "thinwire/optim/products.h"

@@ -16,7 +16,7 @@ void bm_scenario(benchmark::State& state) {
   const LossLaws laws;
   double local_steps = 1;
   for (auto _ : state) {
-    local_steps = local_steps < kMostLocalSteps ? local_steps + 1 : 1;
+    local_steps = local_steps < kMaxLocalSteps ? local_steps + 1 : 1;
     benchmark::DoNotOptimize(efficiency(setting, local_steps));
     benchmark::DoNotOptimize(local_loss(laws, 1e9 + local_steps, local_steps));
   }

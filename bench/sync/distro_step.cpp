@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "thinwire/base/rng.h"
-#include "thinwire/method/architectures.h"
-#include "thinwire/method/llama.h"
-#include "thinwire/method/optimizers.h"
+#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/llama.h"
+#include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/sync/distro_applier.h"
 #include "thinwire/sync/distro_encoder.h"
@@ -39,14 +39,14 @@ void fill(tensor::Arena& arena, uint64_t seed) {
 }
 
 struct Step {
-  explicit Step(int threads_a_worker)
+  explicit Step(int threads_per_worker)
       : layout(tensors()),
         params(layout),
         gradients(layout),
-        threads(threads_a_worker),
+        threads(threads_per_worker),
         tiles(options, layout),
         encoder(options, tiles, layout, threads),
-        applier(options, optim, tiles, layout, threads) {
+        applier(options, {}, optim, tiles, layout, threads) {
     fill(params, 1);
     fill(gradients, 2);
     round.learning_rate = 1e-3f;

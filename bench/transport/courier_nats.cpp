@@ -1,6 +1,6 @@
 // The courier over a nats-server of its own on loopback: what a payload and a statement take until
 // they are where they are needed, and how fast blobs move, beside a bare loopback connection.
-#include "thinwire/transport/courier_nats.h"
+#include "thinwire/transport/nats/courier_nats.h"
 
 #include <benchmark/benchmark.h>
 #include <netinet/in.h>
@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "thinwire/base/rng.h"
-#include "thinwire/transport/nats_server.h"
+#include "thinwire/transport/nats/nats_server.h"
 
 namespace thinwire::transport {
 namespace {

@@ -14,6 +14,7 @@
 
 #include "tests/paths.h"
 #include "thinwire/base/file.h"
+#include "thinwire/base/json.h"
 #include "thinwire/base/rng.h"
 
 namespace thinwire::maths {
@@ -32,7 +33,7 @@ double error(double value, long double exact) {
 
 void expect_golden(const char* name, double (*function)(double)) {
   const auto golden =
-      nlohmann::json::parse(read_text_file(tests::source_file("tests/golden/maths.json")));
+      parse_json<nlohmann::json>(read_text_file(tests::source_file("tests/golden/maths.json")));
   ASSERT_GE(golden[name].size(), 100u);
   for (const auto& row : golden[name]) {
     const double x = number(row[0]), value = function(x);

@@ -13,6 +13,7 @@
 
 #include "tests/paths.h"
 #include "thinwire/base/file.h"
+#include "thinwire/base/json.h"
 
 namespace thinwire {
 namespace {
@@ -36,7 +37,7 @@ TEST(Rng, KeepsItsValues) {
 
 // By tests/golden/make_maths.py.
 TEST(Rng, NormalHasTheReferencesBits) {
-  const auto golden = nlohmann::json::parse(
+  const auto golden = parse_json<nlohmann::json>(
       read_text_file(tests::source_file("tests/golden/maths.json")))["normal"];
   Rng rng(golden["seed"], golden["stream"]);
   ASSERT_GE(golden["values"].size(), 200u);

@@ -42,7 +42,8 @@ class BashCompletion(unittest.TestCase):
         self.assertIn("--help", self.complete("recipe", "-"))
 
     def test_offers_recipe_fields(self):
-        self.assertEqual(self.complete("recipe", "x.toml", "train.s"), {"train.steps=", "train.sequence="})
+        self.assertEqual(self.complete("recipe", "x.toml", "train.s"),
+                         {"train.steps=", "train.sequence=", "train.separate_documents="})
         self.assertIn("sync.method=", self.complete("recipe", "x.toml", ""))
 
     def test_offers_the_values_of_a_field(self):

@@ -54,7 +54,7 @@ class Hosts(HostsCase):
         self.assertEqual(status["round"], 0)
         self.assertEqual(status["steps"], 3)
         self.assertEqual([member["id"] for member in status["members"]], [0])
-        self.assertIn("1 of the 2 that the run begins with are here", status["waits_for"])
+        self.assertIn("1 of the 2 that the run begins with are present", status["waits_for"])
         shown = subprocess.run([BINARY, "status", self.ready["address"], "--token", self.ready["token"]],
                                capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
         self.assertIn("tiny: allreduce, round 0 of 3", shown)
@@ -67,7 +67,7 @@ class Hosts(HostsCase):
             self.assertIn(what, done.stdout)
 
     def test_a_served_run_that_was_killed_goes_on_at_the_same_address(self):
-        fields = ("train.workers=2", "sync.method=distro", "train.steps=600")
+        fields = ("train.workers=2", "sync.method=distro", "train.steps=200")
         server = self.serve(*fields)
         members = {name: self.join(name) for name in ("member0", "member1")}
         before = self.ready
@@ -79,7 +79,7 @@ class Hosts(HostsCase):
         self.assertEqual(self.assert_complete(server, **members), self.trained_digest(*fields))
 
     def test_a_nats_server_that_was_killed_is_started_again(self):
-        fields = ("train.workers=2", "sync.method=distro", "train.steps=600")
+        fields = ("train.workers=2", "sync.method=distro", "train.steps=200")
         server = self.serve(*fields)
         members = {name: self.join(name) for name in ("member0", "member1")}
         while self.status()["step"] < 5:
@@ -89,7 +89,7 @@ class Hosts(HostsCase):
         self.assertEqual(self.assert_complete(server, **members), self.trained_digest(*fields))
 
     def test_a_member_that_was_killed_returns_under_its_id(self):
-        server, members = self.run_of(2, "sync.method=distro", "train.steps=300", "sync.timeout_s=20")
+        server, members = self.run_of(2, "sync.method=distro", "train.steps=200", "sync.timeout_s=20")
         while self.status()["step"] < 5:
             pass
         members["member1"].kill()

@@ -1,4 +1,4 @@
-#include "thinwire/cli/inspect.h"
+#include "thinwire/cli/inspect/inspect.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -170,7 +170,7 @@ TEST_F(InspectTest, ListsWhatIsKnownForAnythingElse) {
   write_file(file, "Dear Sir");
   EXPECT_THAT(error_of(file), AllOf(HasSubstr(file.string() + ": not a Thinwire file"),
                                     HasSubstr("a checkpoint"), HasSubstr("a shard (.tws)")));
-  EXPECT_THAT(error_of(folder_), HasSubstr("not a Thinwire folder; known are: a run folder"));
+  EXPECT_THAT(error_of(folder_), HasSubstr("not a Thinwire folder; expected a run folder"));
   EXPECT_THAT(error_of(folder_ / "none"), HasSubstr("there is no such file"));
 }
 

@@ -54,7 +54,7 @@ class Page(HostsCase):
         self.assertEqual((state["command"], state["method"], state["workers"]), ("train", "distro", 2))
         self.assertEqual([member["id"] for member in state["members"]], [0, 1])
         for direction in ("sent", "received"):
-            of = state["bytes_a_step"][direction]
+            of = state["bytes_per_step"][direction]
             self.assertGreater(of["measured"], 0)
             self.assertLessEqual(of["measured"], of["predicted"])
         self.assertGreater(len(state["loss"]["train"]["step"]), 3)
@@ -92,7 +92,7 @@ class Page(HostsCase):
         for round in state["latest_rounds"]:
             self.assertEqual((round["counted"], round["missing"]), ([0, 1], []))
             self.assertGreater(round["seconds"], 0)
-        sent = state["bytes_a_step"]["sent"]
+        sent = state["bytes_per_step"]["sent"]
         self.assertLessEqual(0.9 * sent["measured"], sent["predicted"])
         members[1].signal(signal.SIGINT)
         state = self.state_where(

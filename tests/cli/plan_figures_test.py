@@ -33,7 +33,7 @@ class PlanFigures(PlanCase):
         self.assertEqual(len(result["table5"]), 90)
         possible = [cell for cell in result["table5"] if not cell["impossible"]]
         self.assertEqual(len(possible), 60)
-        self.assertEqual(sum(abs(cell["steps_off"]) <= 1 for cell in possible), 48)
+        self.assertEqual(sum(abs(cell["grid_distance"]) <= 1 for cell in possible), 48)
         for row in result["table1"]:
             self.assertAlmostEqual(row["hours_fast"] / row["paper_hours_fast"], 1, delta=0.02)
             self.assertAlmostEqual(row["terabytes_counted"] / row["paper_terabytes"], 1, delta=0.03)

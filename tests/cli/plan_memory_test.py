@@ -1,4 +1,4 @@
-"""thinwire plan memory: how a recipe can be trained in so much memory."""
+"""thinwire plan memory: ways to train a recipe within a memory limit."""
 
 import unittest
 

@@ -89,7 +89,7 @@ constexpr RunState kStopped = RunState::kStopped;
 
 TEST_F(SweepTest, TrainsEveryPointWithEverySeed) {
   const SweepPlan sweep = plan();
-  EXPECT_EQ(sweep.threads_a_run, 2);
+  EXPECT_EQ(sweep.threads_per_run, 2);
   EXPECT_THAT(states(sweep), ElementsAre(kDone, kDone, kDone, kDone));
   EXPECT_EQ(calls(), 4);
   EXPECT_THAT(read_text_file(folder_ / "calls"),

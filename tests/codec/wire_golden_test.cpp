@@ -6,6 +6,7 @@
 
 #include "tests/paths.h"
 #include "thinwire/base/bytes.h"
+#include "thinwire/base/json.h"
 #include "thinwire/codec/wire.h"
 #include "thinwire/tensor/files/safetensors.h"
 
@@ -14,7 +15,7 @@ namespace {
 
 TEST(WireGolden, ReceiversSeeWhatTheReferenceSays) {
   const tensor::SafetensorsReader golden(tests::source_file("tests/golden/wire.safetensors"));
-  const auto cases = nlohmann::json::parse(golden.metadata().at("cases"));
+  const auto cases = parse_json<nlohmann::json>(golden.metadata().at("cases"));
   ASSERT_FALSE(cases.empty());
   for (const std::string name : cases) {
     const std::vector<float> values = golden.read_f32("values." + name);

@@ -63,7 +63,7 @@ Recipe random_recipe() {
   if (recipe.run.dir.empty()) recipe.run.dir = "x";
   if (recipe.data.dir.empty()) recipe.data.dir = "x";
   recipe.data.validation_text = {"kjv=" + *any_text() + "x"};
-  if (recipe.data.vocabulary == "byte") recipe.data.vocabulary_model = "";
+  if (recipe.data.vocabulary != "sentencepiece") recipe.data.vocabulary_model = "";
   recipe.model.heads = *rc::gen::inRange(1, 20);
   recipe.model.hidden = recipe.model.heads * 2 * *rc::gen::inRange(1, 20);
   recipe.train.batch = recipe.train.workers + recipe.train.microbatch;

@@ -13,6 +13,7 @@
 #include "tests/model/tiny_model.h"
 #include "tests/paths.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/json.h"
 #include "thinwire/convert/hf_config.h"
 #include "thinwire/model/registry.h"
 #include "thinwire/tensor/files/safetensors.h"
@@ -156,18 +157,18 @@ TEST_P(FamilyGolden, LogitsOfEveryStepEqualTheReference) {
 
 // Printed and read again, the model is the same.
 TEST_P(FamilyGolden, ItsConfigurationComesBack) {
-  const json before = json::parse(golden_.file.metadata().at("config"));
+  const json before = parse_json<json>(golden_.file.metadata().at("config"));
   const HfJson printed = print_hf_config(golden_.config, {}, DType::kF32);
-  const HfConfig again = parse_hf_config(printed.dump(), "config.json");
+  const HfConfig again = parse_hf_config(print_json(printed), "config.json");
   EXPECT_EQ(method::field_values(again.model), method::field_values(golden_.config.model));
   EXPECT_EQ(again.sequence, golden_.config.sequence);
   for (const auto& [name, value] : before.items()) {
     if (name == "rope_parameters" || name.ends_with("_token_id")) continue;
     ASSERT_TRUE(printed.contains(name)) << name;
-    EXPECT_EQ(json::parse(printed[name].dump()), value) << name;
+    EXPECT_EQ(parse_json<json>(print_json(printed[name])), value) << name;
   }
   for (const auto& [name, value] : before["rope_parameters"].items()) {
-    EXPECT_EQ(json::parse(printed["rope_parameters"][name].dump()), value) << name;
+    EXPECT_EQ(parse_json<json>(print_json(printed["rope_parameters"][name])), value) << name;
   }
 }
 

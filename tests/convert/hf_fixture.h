@@ -15,6 +15,7 @@
 #include "tests/paths.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
+#include "thinwire/base/json.h"
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/convert/hf.h"
 #include "thinwire/data/vocabulary.h"
@@ -69,14 +70,14 @@ class HuggingFace : public testing::Test {
   void use(const std::string& golden) {
     golden_ = std::make_unique<SafetensorsReader>(
         tests::source_file(fmt::format("tests/golden/llama_{}.safetensors", golden)));
-    config_ = json::parse(golden_->metadata().at("config"));
+    config_ = parse_json<json>(golden_->metadata().at("config"));
     weights_ = {};
     for (const std::string& name : golden_->names()) {
       if (!name.starts_with("model.") && !name.starts_with("lm_head.")) continue;
       weights_.add(name, golden_->find(name).shape, golden_->read_f32(name));
     }
   }
-  void write_config() const { write_file(hf_ / "config.json", config_.dump()); }
+  void write_config() const { write_file(hf_ / "config.json", print_json(config_)); }
   void write_single(DType dtype = DType::kF32) const {
     write_config();
     weights_.write(hf_ / "model.safetensors", 0, weights_.entries.size(), dtype);
@@ -93,7 +94,7 @@ class HuggingFace : public testing::Test {
       index["weight_map"][weights_.entries[i].name] =
           fmt::format("model-0000{}-of-00002.safetensors", i < middle ? 1 : 2);
     }
-    write_file(hf_ / "model.safetensors.index.json", index.dump());
+    write_file(hf_ / "model.safetensors.index.json", print_json(index));
   }
   std::string import_error() const {
     return error_of([&] { convert::import_hf(hf_, dir_ / "imported"); });

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "tests/convert/hf_fixture.h"
+#include "thinwire/base/json.h"
 
 namespace thinwire::convert {
 namespace {
@@ -190,17 +191,17 @@ TEST_F(HuggingFaceRefusals, DamagedShardsAndIndexAreNamed) {
   EXPECT_THAT((write_config(), import_error()), HasSubstr("has neither model.safetensors nor"));
   write_sharded();
   const fs::path index = hf_ / "model.safetensors.index.json";
-  const json whole = json::parse(read_text_file(index));
+  const json whole = parse_json<json>(read_text_file(index));
   json altered = whole;
   altered["weight_map"]["model.norm.weight"] = "../model.safetensors";
-  write_file(index, altered.dump());
+  write_file(index, print_json(altered));
   EXPECT_THAT(import_error(), AllOf(HasSubstr("model.norm.weight"), HasSubstr("not a file name")));
   altered["weight_map"]["model.norm.weight"] = "model-00001-of-00002.safetensors";
-  write_file(index, altered.dump());
+  write_file(index, print_json(altered));
   EXPECT_THAT(import_error(), HasSubstr("no tensor model.norm.weight"));
   write_file(index, "[]");
   EXPECT_THAT(import_error(), HasSubstr("no object weight_map"));
-  write_file(index, whole.dump());
+  write_file(index, print_json(whole));
   const fs::path shard = hf_ / "model-00002-of-00002.safetensors";
   fs::resize_file(shard, fs::file_size(shard) - 1);
   EXPECT_THAT(import_error(), AllOf(HasSubstr(shard.string()), HasSubstr("truncated")));

@@ -5,8 +5,9 @@
 #include "tests/convert/hf_fixture.h"
 #include "thinwire/base/bf16.h"
 #include "thinwire/base/bytes.h"
+#include "thinwire/base/json.h"
 #include "thinwire/convert/hf_config.h"
-#include "thinwire/method/llama.h"
+#include "thinwire/method/architectures/llama.h"
 #include "thinwire/model/registry.h"
 
 namespace thinwire::convert {
@@ -43,7 +44,7 @@ TEST_F(HuggingFace, ImportThenExportGivesBackTheSameFolder) {
   EXPECT_THAT(export_hf(dir_ / "imported", dir_ / "exported", DType::kF32),
               ElementsAre(HasSubstr("no vocabulary")));
   expect_same_weights(dir_ / "exported");
-  const json exported = json::parse(read_text_file(dir_ / "exported/config.json"));
+  const json exported = parse_json<json>(read_text_file(dir_ / "exported/config.json"));
   for (const auto& [key, value] : config_.items()) {
     if (key.ends_with("_token_id")) continue;
     EXPECT_EQ(exported.at(key), value) << key;
@@ -76,7 +77,8 @@ TEST_F(HuggingFace, Bf16WeightsAreReadAndWrittenExactly) {
   EXPECT_EQ(exported.find("model.norm.weight").dtype, DType::kBf16);
   EXPECT_EQ(exported.metadata().at("format"), "pt");
   expect_same_weights(dir_ / "exported");
-  EXPECT_EQ(json::parse(read_text_file(dir_ / "exported/config.json"))["torch_dtype"], "bfloat16");
+  EXPECT_EQ(parse_json<json>(read_text_file(dir_ / "exported/config.json"))["torch_dtype"],
+            "bfloat16");
 }
 
 TEST_F(HuggingFace, FieldsTransformersLeavesOutTakeItsDefaults) {
@@ -146,7 +148,7 @@ TEST_F(HuggingFace, ByteVocabularyIsCarriedAndExplained) {
   EXPECT_THAT(export_hf(dir_ / "imported", dir_ / "exported", DType::kF32),
               ElementsAre(HasSubstr("no tokenizer.model")));
   EXPECT_TRUE(fs::exists(dir_ / "exported" / data::kByteFile));
-  const json exported = json::parse(read_text_file(dir_ / "exported/config.json"));
+  const json exported = parse_json<json>(read_text_file(dir_ / "exported/config.json"));
   EXPECT_EQ(exported["eos_token_id"], 256);
   EXPECT_EQ(exported["bos_token_id"], 257);
 }
@@ -169,13 +171,14 @@ TEST_F(HuggingFace, SentencePieceModelIsCarriedBothWays) {
   EXPECT_EQ(read_text_file(dir_ / "imported" / data::kSentencePieceFile), model);
   EXPECT_THAT(export_hf(dir_ / "imported", dir_ / "exported", DType::kF32), IsEmpty());
   EXPECT_EQ(read_text_file(dir_ / "exported/tokenizer.model"), model);
-  const json tokenizer = json::parse(read_text_file(dir_ / "exported/tokenizer_config.json"));
+  const json tokenizer = parse_json<json>(read_text_file(dir_ / "exported/tokenizer_config.json"));
   EXPECT_EQ(tokenizer["tokenizer_class"], "PreTrainedTokenizerFast");
-  const json pieces = json::parse(read_text_file(dir_ / "exported/tokenizer.json"));
+  const json pieces = parse_json<json>(read_text_file(dir_ / "exported/tokenizer.json"));
   EXPECT_EQ(pieces["model"]["type"], "BPE");
   EXPECT_EQ(pieces["model"]["vocab"].size(), 290);
   EXPECT_EQ(pieces["added_tokens"].size(), 3) << "unk, bos, eos";
-  const json generation = json::parse(read_text_file(dir_ / "exported/generation_config.json"));
+  const json generation =
+      parse_json<json>(read_text_file(dir_ / "exported/generation_config.json"));
   EXPECT_EQ(generation["eos_token_id"], 2);
 }
 
@@ -205,12 +208,12 @@ TEST_F(HuggingFace, AnExportGivesBackTheDescriptionThatCameIn) {
   writer.commit(meta, 2);
 
   export_hf(dir_ / "run", dir_ / "exported", DType::kF32);
-  json exported = json::parse(read_text_file(dir_ / "exported/config.json"));
+  json exported = parse_json<json>(read_text_file(dir_ / "exported/config.json"));
   EXPECT_EQ(exported["torch_dtype"], "float32");
   exported["torch_dtype"] = "float16";
   for (const auto& [field, value] : config_.items()) EXPECT_EQ(exported[field], value) << field;
-  EXPECT_EQ(json::parse(read_text_file(dir_ / "exported/generation_config.json")),
-            json::parse(sampling));
+  EXPECT_EQ(parse_json<json>(read_text_file(dir_ / "exported/generation_config.json")),
+            parse_json<json>(sampling));
   EXPECT_EQ(read_text_file(dir_ / "exported/README.md"), "# A model\n");
   EXPECT_EQ(read_text_file(dir_ / "exported/chat_template.jinja"), "{{ messages }}");
 }
@@ -230,7 +233,7 @@ TEST_F(HuggingFace, AMistralsWindowIsWhatItsFileSaysOrLeavesOut) {
   import_hf(hf_, dir_ / "imported");
   expect_same_weights(dir_ / "imported");
   export_hf(dir_ / "imported", dir_ / "exported", DType::kF32);
-  const json exported = json::parse(read_text_file(dir_ / "exported/config.json"));
+  const json exported = parse_json<json>(read_text_file(dir_ / "exported/config.json"));
   EXPECT_EQ(exported["model_type"], "mistral");
   for (const auto& [name, value] : config_.items()) {
     if (name != "torch_dtype" && !name.ends_with("_token_id")) {
@@ -247,7 +250,7 @@ TEST_F(HuggingFace, AQwensWindowIsThatOfItsLayers) {
     config["sliding_window"] = 5;
     config["max_window_layers"] = 1;
     if (!layer_types.is_null()) config["layer_types"] = layer_types;
-    const auto model = parse_hf_config(config.dump(), "config.json").model;
+    const auto model = parse_hf_config(print_json(config), "config.json").model;
     const auto& llama = model.options<method::LlamaOptions>();
     return std::vector{llama.window_of(0), llama.window_of(1)};
   };
@@ -292,7 +295,7 @@ TEST_F(HuggingFace, TextsOfTrainedModelsBeginWithTheEndOfTheOneBefore) {
   for (const char* folder : {"run", "exported", "again"}) {
     EXPECT_EQ(load_model(dir_ / folder).begin, 256) << folder;
   }
-  const json exported = json::parse(read_text_file(dir_ / "exported/config.json"));
+  const json exported = parse_json<json>(read_text_file(dir_ / "exported/config.json"));
   EXPECT_EQ(exported["bos_token_id"], 256);
 }
 

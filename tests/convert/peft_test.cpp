@@ -4,6 +4,7 @@
 
 #include "tests/convert/hf_fixture.h"
 #include "tests/file_size_limit.h"
+#include "thinwire/base/json.h"
 #include "thinwire/checkpoint/adapter_base.h"
 
 namespace thinwire::convert {
@@ -31,13 +32,13 @@ class Peft : public HuggingFace {
   void write_peft() const {
     fs::create_directories(peft_);
     factors_.write(peft_ / "adapter_model.safetensors", 0, factors_.entries.size(), DType::kF32);
-    write_file(peft_ / "adapter_config.json", fields_.dump());
+    write_file(peft_ / "adapter_config.json", print_json(fields_));
   }
   std::string error_with(const std::string& field, const json& value) const {
     json changed = fields_;
     changed[field] = value;
     write_peft();
-    write_file(peft_ / "adapter_config.json", changed.dump());
+    write_file(peft_ / "adapter_config.json", print_json(changed));
     return load_error();
   }
   std::string load_error(const fs::path& base = {}) const {

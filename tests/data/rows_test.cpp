@@ -33,9 +33,7 @@ TokenSet counting(const fs::path& folder, int32_t tokens) {
 }
 
 std::vector<int32_t> row_of(const Rows& rows, uint64_t index) {
-  std::vector<int32_t> row(static_cast<size_t>(rows.sequence()) + 1);
-  rows.row(index, row);
-  return row;
+  return rows.read(std::vector{index}).tokens;
 }
 
 TEST(Rows, ARowIsTheTokensOfItsPlace) {
@@ -48,6 +46,14 @@ TEST(Rows, ARowIsTheTokensOfItsPlace) {
       EXPECT_EQ(row[i], static_cast<int32_t>(rows.place(index) * 10 + i));
     }
   }
+}
+
+TEST(Rows, DocumentsOfTextBeginWithTheEndOfTheOneBefore) {
+  const TokenSet set = counting(scratch_folder(), 101);
+  const Rows rows = Rows::ordered(set, 5, {{}, 12});
+  const RowBlock block = rows.read(std::vector<uint64_t>{2, 3, 1});
+  EXPECT_EQ(block.begins, (std::vector<uint8_t>{0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}));
+  EXPECT_TRUE(block.weights.empty());
 }
 
 RC_GTEST_PROP(Rows, EveryPassShowsEveryPlaceOnce, ()) {

@@ -214,7 +214,7 @@ class TokenizerJsonTest(unittest.TestCase):
         token = {"content": "x" * 100, "special": False}
         many = [token | {"id": 1000 + i, "content": f"{i:0100}"} for i in range(100_000)]
         twice = [*many, many[0] | {"id": 999_999}]
-        self.assertIn("which is there twice", self.refusal(lambda d: d.update(added_tokens=twice)))
+        self.assertIn("which occurs twice", self.refusal(lambda d: d.update(added_tokens=twice)))
         whole = byte_level().to_str()
         self.file.write_text(whole[: len(whole) // 2])
         self.assertIn("truncated", self.prepare(["text"]).stderr)

@@ -9,6 +9,7 @@
 
 #include "tests/data/scratch.h"
 #include "thinwire/base/file.h"
+#include "thinwire/base/json.h"
 #include "thinwire/data/encoder.h"
 #include "thinwire/data/tokenizer/tokenizer_vocabulary.h"
 #include "thinwire/data/vocabulary.h"
@@ -46,7 +47,7 @@ json byte_level() {
 
 std::unique_ptr<Vocabulary> load(const json& tokenizer, const std::string& config) {
   const fs::path folder = scratch_folder();
-  write_file(folder / "tokenizer.json", tokenizer.dump());
+  write_file(folder / "tokenizer.json", print_json(tokenizer));
   write_file(folder / "tokenizer_config.json", config);
   return Vocabulary::load(folder);
 }
@@ -84,12 +85,12 @@ TEST(Tokenizer, APostProcessorSaysHowTextsBegin) {
 TEST(Tokenizer, IsKeptInOneFileWithItsEndOfText) {
   const auto vocabulary = load(byte_level(), R"({"eos_token": "<end>"})");
   const fs::path folder = scratch_folder() / "kept";
-  write_file(folder / vocabulary->kept_name(), vocabulary->kept_text());
+  write_file(folder / vocabulary->stored_name(), vocabulary->stored_text());
   const auto kept = Vocabulary::load(folder);
   EXPECT_EQ(kept->eos(), 9);
   EXPECT_EQ(kept->digest(), vocabulary->digest());
-  EXPECT_EQ(kept->kept_text(), vocabulary->kept_text());
-  EXPECT_EQ(tokenizer_json_in(kept->kept_text()), byte_level().dump());
+  EXPECT_EQ(kept->stored_text(), vocabulary->stored_text());
+  EXPECT_EQ(tokenizer_json_in(kept->stored_text()), print_json(byte_level()));
 }
 
 // "▁ab" for "ab": the space in front is the tokenizer's own, and no word stands alone.
@@ -123,8 +124,7 @@ TEST(Tokenizer, WhatIsWrongIsNamedWithItsPlace) {
   };
   json wrong = byte_level();
   wrong["model"]["merges"].push_back("a b");
-  EXPECT_THAT(refusal(wrong),
-              HasSubstr("model.merges[4] merges \"a\" and \"b\", which an earlier"));
+  EXPECT_THAT(refusal(wrong), HasSubstr("model.merges[4] merges \"a\" and \"b\", as an earlier"));
   wrong = byte_level();
   wrong["model"]["vocab"]["c"] = 0;
   EXPECT_THAT(refusal(wrong), HasSubstr("model.vocab has the id 0"));
@@ -136,8 +136,11 @@ TEST(Tokenizer, WhatIsWrongIsNamedWithItsPlace) {
       {"type", "Sequence"},
       {"pretokenizers", json::array({json::object({{"type", "UnicodeScripts"}})})}};
   EXPECT_THAT(refusal(wrong), HasSubstr("pre_tokenizer.pretokenizers[0] has the type"));
+  wrong = byte_level();
+  wrong["dictionary"] = {{"a", "b"}};
+  EXPECT_THAT(refusal(wrong), HasSubstr("it has the field \"dictionary\", which is not supported"));
   EXPECT_THAT(error_of([] { load(byte_level(), R"({"eos_token": "<no>"})"); }),
-              HasSubstr("eos_token is \"<no>\", which is no token"));
+              HasSubstr("eos_token is \"<no>\", which is not a token"));
 }
 
 }  // namespace

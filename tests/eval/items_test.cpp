@@ -129,7 +129,7 @@ TEST_F(ItemsTest, NamesWhatIsMissing) {
   std::string other = kArc;
   write("arc/ARC-Easy-Dev.jsonl", other.replace(other.size() - 3, 1, "E"));
   EXPECT_THAT([&] { read("arc_easy"); },
-              ThrowsMessage<Error>(HasSubstr("the answer is 'E', which is none of A, B")));
+              ThrowsMessage<Error>(HasSubstr("the answer is 'E', which is not one of A, B")));
   write("hellaswag/hellaswag_val_full.txt", "context\n1\nruns.\n");
   EXPECT_THAT([&] { read("hellaswag"); },
               ThrowsMessage<Error>(HasSubstr("ends before the record's ending1")));

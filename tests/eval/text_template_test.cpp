@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/json.h"
 #include "thinwire/eval/text_edits.h"
 
 namespace thinwire::eval {
@@ -16,7 +17,7 @@ using testing::HasSubstr;
 using testing::ThrowsMessage;
 
 const nlohmann::json& record() {
-  static const auto json = nlohmann::json::parse(R"({
+  static const auto json = parse_json<nlohmann::json>(R"({
     "stem": "Why?", "number": 3, "half": 0.5,
     "options": [{"text": "a"}, {"text": "b"}, {"text": "c"}],
     "inner": {"sentence": "Put the _ down. "}
@@ -57,8 +58,10 @@ TEST(TextTemplate, NamesTheFieldThatIsMissingOrNoText) {
 }
 
 TEST(TextTemplate, RefusesWhatIsNoTemplate) {
-  EXPECT_THAT([] { fill("a {stem"); }, ThrowsMessage<UsageError>(HasSubstr("lacks its other")));
-  EXPECT_THAT([] { fill("stem}"); }, ThrowsMessage<UsageError>(HasSubstr("lacks its other")));
+  EXPECT_THAT([] { fill("a {stem"); },
+              ThrowsMessage<UsageError>(HasSubstr("not matched by another")));
+  EXPECT_THAT([] { fill("stem}"); },
+              ThrowsMessage<UsageError>(HasSubstr("not matched by another")));
   EXPECT_THAT([] { fill("{}"); }, ThrowsMessage<UsageError>(HasSubstr("names no field")));
   EXPECT_THAT([] { fill("{stem|trim}"); }, ThrowsMessage<UsageError>(HasSubstr("no edit 'trim'")));
   EXPECT_THAT([] { fill("{options[].text}{options[].text}"); },

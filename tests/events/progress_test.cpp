@@ -270,5 +270,19 @@ TEST_F(PlainProgress, AnUnknownTotalHasNoTimeLeft) {
   EXPECT_EQ(output(), "read  7\n");
 }
 
+TEST_F(ProgressTest, ShowsTheTimeLeftAsItIsTold) {
+  FakeTerminal terminal(80);
+  Progress progress("run", 100, on(terminal));
+  progress.update(50, {}, 3600);
+  EXPECT_THAT(terminal.raw(), HasSubstr("1 h 00 min left"));
+}
+
+TEST_F(ProgressTest, ShowsNoTimeLeftWhereItIsNotKnown) {
+  FakeTerminal terminal(80);
+  Progress progress("run", 100, on(terminal));
+  progress.update(50, {}, std::nullopt);
+  EXPECT_THAT(terminal.raw(), Not(HasSubstr("left")));
+}
+
 }  // namespace
 }  // namespace thinwire::events

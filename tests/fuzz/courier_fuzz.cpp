@@ -5,11 +5,11 @@
 #include <string>
 
 #include "target.h"
-#include "thinwire/transport/blob.h"
-#include "thinwire/transport/jetstream.h"
-#include "thinwire/transport/join_token.h"
-#include "thinwire/transport/nkey.h"
-#include "thinwire/transport/payload_statement.h"
+#include "thinwire/transport/courier/blob.h"
+#include "thinwire/transport/courier/payload_statement.h"
+#include "thinwire/transport/nats/jetstream.h"
+#include "thinwire/transport/nats/join_token.h"
+#include "thinwire/transport/nats/nkey.h"
 
 namespace {
 

@@ -3,10 +3,10 @@
 
 #include "target.h"
 #include "thinwire/base/rng.h"
-#include "thinwire/transport/certificates.h"
-#include "thinwire/transport/join_token.h"
-#include "thinwire/transport/nkey.h"
-#include "thinwire/transport/payload_statement.h"
+#include "thinwire/transport/courier/payload_statement.h"
+#include "thinwire/transport/nats/certificates.h"
+#include "thinwire/transport/nats/join_token.h"
+#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::transport {
 namespace {

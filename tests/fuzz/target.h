@@ -12,6 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 int fuzz_courier(const uint8_t* data, size_t size);
 int fuzz_frame(const uint8_t* data, size_t size);
 int fuzz_note(const uint8_t* data, size_t size);
+int fuzz_payload(const uint8_t* data, size_t size);
 int fuzz_record(const uint8_t* data, size_t size);
 int fuzz_snapshot(const uint8_t* data, size_t size);
 int fuzz_sparse(const uint8_t* data, size_t size);

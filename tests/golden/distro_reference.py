@@ -39,6 +39,8 @@ Definitions
               An all-zero tensor has scale 0 and values 0.
   aggregation float32 sum in worker order, divided (float32) by the number of senders of the slot
               ("mean_of_senders"; 0 where nobody sent) or by the number of payloads in the round ("mean_of_all").
+              or by a rule of aggregation_reference.py, in float64 and rounded once; workers have equal weights, a
+              slot that a worker did not send is 0, and norms and RMS are of all tensors of a payload together.
   update      sign   as above
               sgd    theta -= iDCT(chat)                      (delta already carries lr)
               adamw  delta = decay*delta + g (no lr); ghat = iDCT(chat) feeds AdamW (betas .9/.95, eps 1e-8,
@@ -68,6 +70,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from aggregation_reference import aggregate
 from inputs import F32, bf16
 
 
@@ -81,6 +84,8 @@ class Options:
     feedback: bool = False
     aggregate: str = "mean_of_senders"    # mean_of_senders | mean_of_all
     update: str = "sign"                  # sign | sgd | adamw
+    rule: str = "mean"                    # or one of aggregation_reference.py
+    trim: float = 0.1                     # trimmed_mean
     decay: float = 0.999
     wd: float = 0.1                       # 2-D tensors only
     clip: float = 0.0                     # 0: no clipping
@@ -265,6 +270,23 @@ class Run:
         divisor = np.maximum(count, F32(1)) if self.opt.aggregate == "mean_of_senders" else F32(len(payloads))
         return idct((total / divisor).reshape(-1, h, w), self.opt, self.dtype)
 
+    def aggregated(self, payloads):
+        """By a rule: whole payloads -> {name: decoded update, as tiles}."""
+        rows = [[] for _ in payloads]
+        for row, payload in zip(rows, payloads):
+            for p in payload.values():
+                dense = np.zeros_like(p["all"])
+                np.put_along_axis(dense, p["idx"], p["val"], axis=1)
+                row += dense.ravel().tolist()
+        flat = np.array(aggregate(self.opt.rule, rows, [1] * len(rows), self.opt.trim,
+                                  self.opt.aggregate == "mean_of_senders"), F32)
+        updates, at = {}, 0
+        for name, p in payloads[0].items():
+            h, w = tile_shape(self.theta[name].shape, self.opt.chunk)
+            updates[name] = idct(flat[at: at + p["all"].size].reshape(-1, h, w), self.opt, self.dtype)
+            at += p["all"].size
+        return updates
+
     def apply(self, name, update, lr, number):
         """The step of round `number`, whose rate is lr."""
         opt, theta = self.opt, self.theta[name]
@@ -308,7 +330,8 @@ class Run:
         applied = []
         while len(self.in_flight) > (0 if last else opt.overlap):
             number, rate, sent, lost = self.in_flight.pop(0)
-            applied.append({name: self.aggregate([p[name] for p in sent], name) for name in self.theta})
+            applied.append(self.aggregated(sent) if opt.rule != "mean" else
+                           {name: self.aggregate([p[name] for p in sent], name) for name in self.theta})
             for name, update in applied[-1].items():
                 self.apply(name, join(update, self.theta[name].shape), rate, number)
             for worker, payload in lost:

@@ -1,6 +1,6 @@
 """Golden traces of DisTrO / DeMo: writes distro_<variant>.safetensors beside itself.
 
-    python tests/golden/make_distro.py                 all variants, with self-checks
+    python tests/golden/make_distro.py                 all variants, or those named after it; with self-checks
     python tests/golden/make_distro.py --find-seeds    search SEEDS again (minutes), or only for the variants named after it
 
 The method and every definition: distro_reference.py. Sources: the DisTrO report (2024) and
@@ -95,6 +95,9 @@ VARIANTS = {
                         20, TENSORS, {}),
     "stateless_overlap": (Options(client="stateless", local_steps=3, local_update="adamw", overlap=1),
                           20, TENSORS, {4: [2]}),
+    "norm_clipping": (Options(rule="norm_clipping", update="sgd"), 20, TENSORS, {}),
+    "trimmed_mean": (Options(rule="trimmed_mean", k=96, update="sgd"), 20, TENSORS, {3: [1]}),
+    "majority_vote": (Options(rule="majority_vote", k=96, aggregate="mean_of_all", update="sgd"), 20, TENSORS, {}),
 }
 # Variants whose gradients depend on the weights at which they are taken.
 PULL = {name: 2.0**-3 for name in VARIANTS if name.startswith(("overlap", "look_ahead", "stateless"))}
@@ -103,7 +106,7 @@ SEEDS = {
     "fp32": 41, "kfixed": 32, "bf16": 39, "int8": 17, "int8_feedback": 29, "1bit": 9, "1bit_feedback": 9,
     "mean_of_all": 22, "sgd": 43, "adamw": 3, "identity": 12, "missing": 43, "clip": 21, "chunk64": 159,
     "overlap": 11, "overlap_adamw": 1, "look_ahead": 55, "stateless": 45, "stateless_clip": 37, "stateless_sign": 24,
-    "stateless_adamw": 3, "stateless_overlap": 46,
+    "stateless_adamw": 3, "stateless_overlap": 46, "norm_clipping": 43, "trimmed_mean": 26, "majority_vote": 26,
 }
 
 
@@ -302,7 +305,7 @@ if __name__ == "__main__":
             print(f'    "{variant}": {n},  # {quality:.1e}', flush=True)
         sys.exit()
     check_against_published_semantics()
-    for variant in VARIANTS:
+    for variant in sys.argv[1:] or VARIANTS:
         margins = write(variant)
         print(f"{variant:14}", " ".join(f"{k} {v:.1e}" if isinstance(v, float) else f"{k} {v}" for k, v in margins.items()))
         assert margins["float32_difference"] < 2e-6, "a float32 program would leave this trace: choose another seed"

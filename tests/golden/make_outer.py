@@ -20,7 +20,7 @@ Metadata: "options" (JSON): "method" and "section" say what a recipe has to set;
 consensus weights change and the fragments that do; seed is a hex string; empty weights: equal shares; "weights_from": the weights of
 later steps (0: the worker is away); "clusters" lists
 the workers of each, where they are not alone, and "within" what they do at every step (allreduce, or distro with the
-settings "distro" of distro_reference.py).
+settings "distro" of distro_reference.py); "aggregate" the rule of aggregation_reference.py, where it is not the mean.
 "margins" (JSON), smallest over the trace:
     code     distance of a coded value from where its code changes, in units of the block's scale
              (fp8: of 448; bf16: of the values themselves, only those above 2^-16; sparseloco: of the mean)
@@ -138,6 +138,8 @@ def write(variant):
         "applied": [{"step": step, "fragments": fragments} for step, fragments in applied],
         "seed": f"{seed:#018x}", "param_scale": PARAM_SCALE, "pull": PULL, "tensors": [asdict(t) for t in TENSORS],
     }
+    if run.opt.rule != "mean":
+        options["aggregate"] = {"rule": run.opt.rule, "trim": run.opt.trim}
     assert all(x.dtype == F32 and np.isfinite(x).all() for x in out.values())
     write_golden(HERE / f"outer_{variant}.safetensors", out,
                  {"options": json.dumps(options), "margins": json.dumps(margins), "made_by": "make_outer.py"})

@@ -35,6 +35,8 @@ streaming there is one fragment.
     streaming    P = ceil(layers / fragment_layers); layer l is in fragment l % P, the embedding in fragment 0, the
                  final norm and the head in fragment P-1.
 
+    rule         Instead of the sum, R = the aggregate of Q(c_m) / w_m by a rule of aggregation_reference.py, with weights
+                 w_m; it is not coded again.
     sparseloco   (SparseLoCo) instead of c_m: r_m = decay * r_m + Delta_m; the largest entries of r_m are sent as
                  two-bit values and what they are received as is taken out of r_m; R = sum of w_m * what is received,
                  in float32, in worker order. Which, and as what: wire_reference.py.
@@ -69,6 +71,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import distro_reference
+from aggregation_reference import aggregate
 from inputs import F32
 from muon_reference import muon
 from wire_reference import Margins, as_received, sparse_as_received
@@ -92,6 +95,8 @@ class Options:
     chunk: int = 0                 # sparseloco; 0: dense
     k: int = 64                    # sparseloco
     decay: float = 0.95            # sparseloco
+    rule: str = "mean"             # or one of aggregation_reference.py
+    trim: float = 0.1              # trimmed_mean
     clusters: tuple = ()           # workers of each cluster; (): each alone
     within: str = "allreduce"      # allreduce | distro: what the workers of a cluster do at every step
     optimizer: str = "adamw"       # adamw | muon: the inner one
@@ -298,6 +303,9 @@ class Run:
 
     def reduced(self, contributions):
         """Its codes follow from those of the contributions, exact ties included, so they have no margins."""
+        if self.opt.rule != "mean":
+            values = contributions if self.opt.chunk else [q / self.f(w) for q, w in zip(contributions, self.weights)]
+            return np.array(aggregate(self.opt.rule, values, self.weights, self.opt.trim), self.f)
         total = np.zeros_like(contributions[0])
         for q, weight in zip(contributions, self.weights):
             total = total + (self.f(weight) * q if self.opt.chunk else q)

@@ -95,9 +95,14 @@ VARIANTS = {
     "members_streaming": streaming(weights=SIX, mid=11),
     "members_streaming_eager": streaming(weights=SIX, mid=11, overlap="eager"),
     "members_sparseloco": ("sparseloco", 20, COMING, 10, {"sync_every": 4, "chunk": 32, "k": 4, "outer": "sgd", "outer_lr": 1.0}),
+    "norm_clipping": streaming(rule="norm_clipping"),
+    "trimmed_mean": diloco(weights=FOUR, rule="trimmed_mean", trim=0.2),
+    "majority_vote": diloco(overlap="eager", rule="majority_vote", outer_lr=0.3),
+    "sparseloco_trimmed": ("sparseloco", 20, FOUR, 10, {"sync_every": 4, "chunk": 32, "k": 4, "outer": "sgd", "outer_lr": 1.0,
+                                                     "rule": "trimmed_mean"}),
 }
 # Options that are no fields of the method's own table.
-WITHIN = ("optimizer", "clip", "clusters", "within")
+WITHIN = ("optimizer", "clip", "clusters", "within", "rule", "trim")
 
 
 def new_run(settings, seed, dtype=F32):

@@ -4,7 +4,7 @@
 
 #include "../tiny_run.h"
 #include "thinwire/base/error.h"
-#include "thinwire/transport/nkey.h"
+#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
 namespace {
@@ -44,7 +44,7 @@ TEST(KeyRing, ATokenThatIsExpiredRevokedOrUnknownEnrolsNobody) {
   EXPECT_EQ(expired.enrol(token, fresh_key(), kNow - 1), "");
   KeyRing revoked = ring_with({.key = token, .revoked = true});
   EXPECT_EQ(revoked.enrol(token, fresh_key(), kNow), "the token was revoked");
-  EXPECT_EQ(revoked.enrol(fresh_key(), fresh_key(), kNow), "the token is not one of this run");
+  EXPECT_EQ(revoked.enrol(fresh_key(), fresh_key(), kNow), "the token does not belong to this run");
 }
 
 TEST(KeyRing, RevokingATokenShutsOutWhoeverEnrolledWithIt) {

@@ -16,8 +16,8 @@
 #include "thinwire/convert/hf.h"
 #include "thinwire/convert/load.h"
 #include "thinwire/convert/peft.h"
-#include "thinwire/method/adapter.h"
-#include "thinwire/method/architectures.h"
+#include "thinwire/method/adapters/adapter.h"
+#include "thinwire/method/architectures/architectures.h"
 
 namespace thinwire::launch {
 namespace {
@@ -170,7 +170,7 @@ TEST_F(AdapterRuns, GoThroughAPeftFolderUnchanged) {
 
 TEST_F(AdapterRuns, AreExportedForPeftOnlyWithTheBaseTheyHad) {
   EXPECT_THAT(error_of([&] { convert::export_peft(path("base"), path("peft"), DType::kF32); }),
-              HasSubstr("is no run with adapter.kind = \"lora\", but with \"none\""));
+              HasSubstr("is a run with adapter.kind = \"none\", not \"lora\""));
   EXPECT_FALSE(fs::exists(path("peft")));
 }
 
@@ -184,7 +184,7 @@ TEST_F(AdapterRuns, OfReloraMergeAndResume) {
   const convert::LoadedModel loaded = convert::load_model(path("run"));
   EXPECT_EQ(loaded.layout->size(), method::tensors_of(loaded.model).size());
   EXPECT_THAT(error_of([&] { convert::load_model(path("run"), path("base")); }),
-              HasSubstr("trained relora and holds all of its model"));
+              HasSubstr("trained relora and holds its complete model"));
 }
 
 TEST_F(AdapterRuns, OfReloraMayBeginWithAModel) {

@@ -10,8 +10,8 @@
 #include "tests/tiny_run.h"
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/launch/train.h"
-#include "thinwire/method/architectures.h"
-#include "thinwire/method/model_spec.h"
+#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/model_spec.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/sync/strategy.h"
 

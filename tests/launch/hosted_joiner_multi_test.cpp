@@ -43,11 +43,33 @@ TEST_P(HostedMembers, OneThatLeavesAndReturnsEndsWithTheBitsOfTheOthers) {
   expect_agreement(run, {0, 1, 2});
 }
 
+// All are taken for lost in the middle of rounds that they have contributed to, and some of them
+// come back before the others.
+TEST_P(HostedMembers, ACoordinatorThatWasAsleepGoesOnWithThoseItTookForLost) {
+  if (!prepare(60, kPatient, 3)) GTEST_SKIP() << why_not_;
+  HostedRun run(recipe_, folder_, options_);
+  run.hold_at(8);
+  for (const int number : {0, 1, 2}) run.start(number);
+  run.wait_until(begun());
+  const uint64_t before = run.host().state().position.sequence;
+  run.sleep_through(kPatient);
+  run.wait_until([before](const State& state) {
+    return std::ranges::any_of(state.members,
+                               [&](const auto& member) { return member.told > before; });
+  });
+  run.release();
+  expect_agreement(run, {0, 1, 2});
+}
+
 INSTANTIATE_TEST_SUITE_P(Methods, HostedMembers, testing::ValuesIn(all_variants()),
                          [](const auto& test) { return test.param.name; });
 
 // Of methods whose rounds are many, so that a joiner has time to take part.
-class HostedJoiner : public HostedCase {};
+class HostedJoiner : public HostedCase {
+ protected:
+  // So slow that members report the same round's digest, without which no snapshot counts.
+  static constexpr double kRowSeconds = 0.01;
+};
 
 TEST_P(HostedJoiner, TrainsWithTheOthersOnceItHasCaughtUp) {
   ASSERT_TRUE(prepare(150)) << why_not_;
@@ -63,10 +85,25 @@ TEST_P(HostedJoiner, TrainsWithTheOthersOnceItHasCaughtUp) {
   EXPECT_EQ(run.largest_roster(), 3u);
 }
 
+TEST_P(HostedJoiner, FollowsWhoWasAlone) {
+  ASSERT_TRUE(prepare(150, kPatient, 1)) << why_not_;
+  HostedRun run(recipe_, folder_, options_);
+  run.hold_at(8);
+  run.start(0);
+  run.wait_until(begun());
+  EXPECT_EQ(run.largest_roster(), 1u);
+  run.start(1);
+  run.wait_until_caught_up(1);
+  run.release();
+  expect_agreement(run, {0, 1});
+  EXPECT_EQ(run.largest_roster(), 2u);
+}
+
 TEST_P(HostedJoiner, BeginsWithASnapshotOfTheRun) {
   ASSERT_TRUE(prepare(80)) << why_not_;
   HostedRun run(recipe_, folder_, options_);
   run.hold_at(40);
+  run.pace(kRowSeconds);
   for (const int number : {0, 1}) run.start(number);
   run.wait_until([](const State& state) { return state.snapshots.size() > 1; });
   run.start(2);
@@ -75,6 +112,39 @@ TEST_P(HostedJoiner, BeginsWithASnapshotOfTheRun) {
   });
   run.release();
   expect_agreement(run, {0, 1, 2});
+}
+
+// In its snapshot a round is in flight to which it contributed itself.
+TEST_P(HostedJoiner, FollowsItsOwnRoundsWhenItReturnsToASnapshot) {
+  ASSERT_TRUE(prepare(80, kPatient, 3)) << why_not_;
+  HostedRun run(recipe_, folder_, options_);
+  run.hold_at(40);
+  run.pace(kRowSeconds);
+  for (const int number : {0, 1, 2}) run.start(number);
+  run.wait_until([](const State& state) { return state.next_step > 40; });  // no further snapshots
+  EXPECT_GT(run.newest_snapshot(), 0u);
+  EXPECT_EQ(run.leave(2).outcome, member::MemberOutcome::kLeft);
+  run.wait_until([](const State& state) { return count(state, Phase::kLeft) == 1; });
+  run.start(2);
+  run.wait_until([](const State& state) { return count(state, Phase::kLeft) == 0; });
+  // Until then it may begin with an older snapshot, which the records of its former life name.
+  run.wait_until_caught_up(run.id_of(2));
+  const int before = run.fresh_starts();
+  run.release();
+  expect_agreement(run, {0, 1, 2});
+  EXPECT_EQ(run.fresh_starts(), before) << "of replicas, because their bits were others";
+}
+
+TEST_P(HostedJoiner, TakesTheTimeThatItIsToTakeForARow) {
+  ASSERT_TRUE(prepare(4)) << why_not_;
+  HostedRun run(recipe_, folder_, options_);
+  run.pace(kRowSeconds);
+  for (const int number : {0, 1}) run.start(number);
+  expect_agreement(run, {0, 1});
+  const double rows = static_cast<double>(recipe_.train.batch) / 2;
+  for (const auto& [member, news] : run.host().news()) {
+    EXPECT_GE(news.step_seconds, rows * kRowSeconds) << "member " << member;
+  }
 }
 
 TEST_P(HostedJoiner, IsToldIfTheRunIsComplete) {

@@ -25,6 +25,18 @@ TEST_P(HostedContract, GivesTheBitsOfARunInOneProcess) {
   EXPECT_EQ(to_hex(*run.host().final_digest()), expected.summary.digest);
 }
 
+TEST_P(HostedContract, OneMemberGivesTheBitsOfOneWorker) {
+  if (!prepare(12, kPatient, 1)) GTEST_SKIP() << why_not_;
+  const TrainResult expected = train(recipe_, {});
+  HostedRun run(recipe_, folder_, options_);
+  run.start(0);
+  const member::MemberResult result = run.wait(0);
+  EXPECT_EQ(result.outcome, member::MemberOutcome::kFinished);
+  EXPECT_EQ(to_hex(result.digest), expected.summary.digest);
+  EXPECT_EQ(result.summary.val_loss, expected.summary.val_loss);
+  run.wait_until_over();
+}
+
 INSTANTIATE_TEST_SUITE_P(Methods, HostedContract, testing::ValuesIn(all_variants()),
                          [](const auto& test) { return test.param.name; });
 

@@ -5,17 +5,18 @@
 #include <future>
 #include <utility>
 
+#include "tests/launch/passing_courier.h"
 #include "thinwire/base/clock.h"
-#include "thinwire/method/architectures.h"
+#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/serve/payload_check.h"
 #include "thinwire/train/resolve.h"
-#include "thinwire/transport/nkey.h"
+#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::launch {
 namespace {
 
 constexpr double kTooLongSeconds = 240;
 constexpr std::chrono::milliseconds kLookAgain(20);
-constexpr uint64_t kRun = 7;
 
 std::unique_ptr<Signer> signer_of(uint8_t number) {
   Seed seed{};
@@ -23,42 +24,25 @@ std::unique_ptr<Signer> signer_of(uint8_t number) {
   return make_signer(seed);
 }
 
-// Passes everything on and dies at a request.
-class DyingCourier final : public transport::Courier {
+// Dies at a request.
+class DyingCourier final : public PassingCourier {
  public:
   DyingCourier(std::unique_ptr<Courier> to, int requests, std::function<void()> die)
-      : to_(std::move(to)), left_(requests), die_(std::move(die)) {}
+      : PassingCourier(std::move(to)), left_(requests), die_(std::move(die)) {}
 
-  const std::string& self() const override { return to_->self(); }
-  bool connected() const override { return to_->connected(); }
   transport::BlobId put(std::shared_ptr<const Bytes> blob, transport::Priority priority,
                         Done done) override {
     count();
-    return to_->put(std::move(blob), priority, std::move(done));
+    return PassingCourier::put(std::move(blob), priority, std::move(done));
   }
   void get(const transport::BlobId& id, std::vector<std::string> holders,
            transport::Priority priority, Got got) override {
     count();
-    to_->get(id, std::move(holders), priority, std::move(got));
-  }
-  void drop(const Sha256& chunk, const std::string& holder, Done done) override {
-    to_->drop(chunk, holder, std::move(done));
+    PassingCourier::get(id, std::move(holders), priority, std::move(got));
   }
   void publish(const std::string& topic, Bytes statement) override {
     count();
-    to_->publish(topic, std::move(statement));
-  }
-  std::unique_ptr<transport::Subscription> subscribe(const std::string& from,
-                                                     const std::string& topic, Hear hear) override {
-    return to_->subscribe(from, topic, std::move(hear));
-  }
-  void append(const std::string& stream, uint64_t expected_last, Bytes record,
-              Appended appended) override {
-    to_->append(stream, expected_last, std::move(record), std::move(appended));
-  }
-  std::unique_ptr<transport::Subscription> read(const std::string& stream, uint64_t first,
-                                                Take take) override {
-    return to_->read(stream, first, std::move(take));
+    PassingCourier::publish(topic, std::move(statement));
   }
 
  private:
@@ -66,7 +50,6 @@ class DyingCourier final : public transport::Courier {
     if (--left_ == 0) die_();
   }
 
-  std::unique_ptr<Courier> to_;
   std::atomic<int> left_;
   const std::function<void()> die_;
 };
@@ -103,6 +86,7 @@ HostedRun::HostedRun(const config::Recipe& recipe, fs::path folder, membership::
                 [&stored](const Result<void>&) { stored.set_value(); });
   stored.get_future().wait();
   serve::HostHooks hooks;
+  hooks.check = serve::payload_check(resolved_, *plan_, kRun);
   hooks.progress = [this](const membership::State& state) {
     const std::lock_guard lock(mutex_);
     state_ = state;
@@ -144,7 +128,7 @@ void HostedRun::run_network() {
 // It goes on when the run is over, for members that come late.
 void HostedRun::run_host() {
   while (!stop_host_) {
-    host_->tick(monotonic_seconds());
+    host_->tick(monotonic_seconds() + asleep_s_);
     pause();
   }
 }
@@ -187,9 +171,22 @@ void HostedRun::start_dying(int number, int last_request) {
   start(number, std::move(member));
 }
 
+void HostedRun::start_forging(int number, ForgingCourier::Forge forge) {
+  auto member = std::make_unique<Participant>();
+  member->signer = signer_of(static_cast<uint8_t>(number));
+  member->courier = std::make_unique<ForgingCourier>(
+      network_.connect(transport::participant_name(member->signer->key())), *member->signer, kRun,
+      std::move(forge));
+  start(number, std::move(member));
+}
+
 void HostedRun::start(int number, std::unique_ptr<Participant> member) {
   member::MemberOptions options{resolved_, beginning_.founding, 0, &member->stop, {}};
   options.recipe.run.dir = (folder_ / ("member" + std::to_string(number))).string();
+  options.row_seconds = row_seconds_;
+  options.hooks.say = [this](const std::string& text) {
+    if (text.starts_with("starts over")) ++fresh_starts_;
+  };
   if (held_at_) {
     options.hooks.activity = [this, step = *held_at_,
                               own = member.get()](const member::Activity& activity) {
@@ -240,6 +237,10 @@ void HostedRun::wait_until_caught_up(int member) {
     const uint64_t told = state.members[static_cast<size_t>(member)].told;
     return host_->news()[member].position >= std::max(state.last_closing, told);
   });
+}
+
+int HostedRun::id_of(int number) {
+  return host_->state().find(participant(number).signer->key()).value();
 }
 
 size_t HostedRun::largest_roster() {

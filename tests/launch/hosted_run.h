@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/launch/forging_courier.h"
 #include "thinwire/base/file.h"
 #include "thinwire/base/signature.h"
 #include "thinwire/config/recipe.h"
@@ -22,13 +23,16 @@
 #include "thinwire/member/run_beginning.h"
 #include "thinwire/membership/run_plan.h"
 #include "thinwire/serve/coordinator_host.h"
-#include "thinwire/transport/courier_memory.h"
+#include "thinwire/transport/courier/courier_memory.h"
 
 namespace thinwire::launch {
 
 class HostedRun {
  public:
+  static constexpr uint64_t kRun = 7;  // its id
+
   // The recipe's run.dir and data.dir are in `folder`; members get run folders beside it.
+  // The coordinator looks at payloads before they count, as with `thinwire serve`.
   HostedRun(const config::Recipe& recipe, fs::path folder, membership::Options options,
             const transport::MemoryOptions& network = {});
   ~HostedRun();
@@ -40,10 +44,16 @@ class HostedRun {
   // Likewise, and cuts its connection for good at its request `last_request` (a blob that it stores
   // or fetches, a statement), counted from 1. Its process then ends.
   void start_dying(int number, int last_request);
+  // Likewise, and offers something else than what it computed.
+  void start_forging(int number, ForgingCourier::Forge forge);
   // Members that start from here on stop before they have completed more than so many steps, until
   // release().
   void hold_at(int64_t step);
   void release();
+  // Members that start from here on take at least so long for each row.
+  void pace(double row_seconds) { row_seconds_ = row_seconds; }
+  // The coordinator's clock jumps ahead, as if its machine had been asleep: all seem to be silent.
+  void sleep_through(double seconds) { asleep_s_ = asleep_s_ + seconds; }
   // Asks it to leave, and waits until it has.
   member::MemberResult leave(int number);
   // Cuts its connection off for good and ends it.
@@ -54,6 +64,10 @@ class HostedRun {
   void wait_until(const std::function<bool(const membership::State&)>& wanted);
   // Returns when the member with this id has reported that it is where the next round begins.
   void wait_until_caught_up(int member);
+  // The member's id in the ledger, once it has one.
+  int id_of(int number);
+  // How often a replica has had to start over.
+  int fresh_starts() const { return fresh_starts_; }
   // The most members that any round so far opened with, and the newest snapshot.
   size_t largest_roster();
   uint64_t newest_snapshot();
@@ -62,6 +76,8 @@ class HostedRun {
 
   transport::MemoryNetwork& network() { return network_; }
   serve::CoordinatorHost& host() { return *host_; }
+  const config::Recipe& recipe() const { return resolved_; }
+  const membership::RecipePlan& plan() const { return *plan_; }
 
  private:
   struct Participant {
@@ -96,7 +112,10 @@ class HostedRun {
   membership::State state_;
   size_t largest_roster_ = 0;
   std::optional<int64_t> held_at_;
+  double row_seconds_ = 0;
   std::atomic<bool> stop_host_ = false;
+  std::atomic<double> asleep_s_ = 0;
+  std::atomic<int> fresh_starts_ = 0;
   std::thread host_thread_;
   std::map<int, std::unique_ptr<Participant>> members_;
 };

@@ -12,7 +12,7 @@
 #include "tests/launch/ledger.h"
 #include "tests/launch/method_variants.h"
 #include "tests/launch/strategy_member.h"
-#include "thinwire/method/architectures.h"
+#include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/train/open_round.h"
 #include "thinwire/transport/local.h"

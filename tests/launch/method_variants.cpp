@@ -94,6 +94,27 @@ void append_layer_variants(std::vector<Variant>& variants) {
   add("streaming", "", {"streaming.fragment_layers=1", "streaming.sync_every=7", "optim.clip=0"});
 }
 
+// Every rule of aggregation, and every way in which contributions are gathered for one.
+void append_aggregated_variants(std::vector<Variant>& variants) {
+  const auto add = [&](const std::string& method, const std::string& rule,
+                       std::vector<std::string> overrides, std::vector<std::string> together = {}) {
+    overrides.push_back("sync.aggregate=" + rule);
+    variants.push_back({&method::find_method(method), method + "_" + rule, std::move(overrides),
+                        std::move(together)});
+  };
+  add("allreduce", "trimmed_mean", {"sync.trim=0.3"});
+  add("allreduce", "norm_clipping", {"train.update=layer", "optim.clip_by=previous"});
+  add("diloco", "majority_vote", {"diloco.sync_every=4"},
+      {"sync.within=allreduce", "sync.clusters=2"});
+  add("diloco", "trimmed_mean",
+      {"diloco.sync_every=3", "diloco.overlap=eager", "diloco.wire=fp8",
+       "diloco.error_feedback=true"});
+  add("streaming", "norm_clipping", {"streaming.fragment_layers=1", "streaming.sync_every=7"});
+  add("distro", "norm_clipping", {"distro.overlap=1"});
+  add("distro", "majority_vote", {"distro.aggregate=mean_of_all"});
+  add("sparseloco", "trimmed_mean", {"sparseloco.sync_every=5"});
+}
+
 }  // namespace
 
 std::vector<Variant> all_variants() {
@@ -116,6 +137,7 @@ std::vector<Variant> all_variants() {
   append_outer_variants(variants);
   append_member_variants(variants);
   append_layer_variants(variants);
+  append_aggregated_variants(variants);
   return variants;
 }
 

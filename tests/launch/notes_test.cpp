@@ -13,6 +13,7 @@ train::StepPart part() {
   part.members = 15;
   part.loss_sum = 1.5;
   part.tokens = 2;
+  part.uncounted = 16;
   part.learning_rate = 3;
   part.gradient_norm = 4;
   part.bytes_sent = 5;
@@ -46,7 +47,7 @@ std::vector<Note> all_kinds() {
           EvaluationNote{3, 1, "arc_easy.acc", {3, 2, 4, true}},
           checkpoint(),
           CompleteNote(),
-          StopWishNote(),
+          StopRequestNote(),
           StopAskNote(),
           StopAnswerNote{5},
           StopAtNote{6},
@@ -109,7 +110,7 @@ TEST(Notes, BytesAreAsDocumented) {
                    3, 0, 0, 0, 0, 0, 0,   0}));
   EXPECT_EQ(encode_note(CompleteNote()), (Bytes{4}));
   EXPECT_EQ(encode_note(StopAtNote{258}), (Bytes{8, 2, 1, 0, 0, 0, 0, 0, 0}));
-  EXPECT_EQ(encode_note(StepNote{1, 2, part()}).size(), 1 + 8 + 4 + 15 * 8 + 1u);
+  EXPECT_EQ(encode_note(StepNote{1, 2, part()}).size(), 1 + 8 + 4 + 16 * 8 + 1u);
   const CheckpointNote small = {1, 2, 4, {{"m", {1.0f}}}, {{"p", {9}}}, {{"c", DType::kU8, {7}}}};
   EXPECT_EQ(encode_note(small),
             (Bytes{3, 1, 0, 0, 0, 0, 0, 0, 0,   2, 0,    0,    0,  //
@@ -133,7 +134,7 @@ TEST(Notes, CutOrLengthenedTheyAreRefused) {
 }
 
 TEST(Notes, DamageIsRefusedAndNamed) {
-  EXPECT_THAT(refusal({12}), testing::HasSubstr("kind 12, known are 0 to 11"));
+  EXPECT_THAT(refusal({12}), testing::HasSubstr("kind 12; known kinds are 0 to 11"));
   Bytes start = encode_note(StartNote());
   start[1] = 2;
   EXPECT_THAT(refusal(start), testing::HasSubstr("neither"));
@@ -146,7 +147,7 @@ TEST(Notes, DamageIsRefusedAndNamed) {
   EXPECT_THAT(refusal(bytes), testing::HasSubstr("a list is cut off"));
   CheckpointNote elsewhere = checkpoint();
   elsewhere.stored[0].dtype = DType::kI64;
-  EXPECT_THAT(refusal(encode_note(elsewhere)), testing::HasSubstr("a type that none"));
+  EXPECT_THAT(refusal(encode_note(elsewhere)), testing::HasSubstr("state of an unknown type"));
   elsewhere = checkpoint();
   elsewhere.in_flight[0].first = "/../../x";
   EXPECT_THAT(refusal(encode_note(elsewhere)), testing::HasSubstr("letters, digits"));

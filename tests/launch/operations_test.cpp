@@ -14,7 +14,7 @@
 #include "tests/launch/passing_communicator.h"
 #include "tests/launch/strategy_member.h"
 #include "tests/tiny_run.h"
-#include "thinwire/method/architectures.h"
+#include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/within.h"
 #include "thinwire/train/round_source.h"
 #include "thinwire/transport/local.h"

@@ -187,7 +187,7 @@ TEST_F(TwoRanks, ARankSpeaksForItsOwnWorkersOnly) {
 }
 
 TEST_F(TwoRanks, ANoteThatGoesTheOtherWayEndsTheRun) {
-  network_->hub(0)->note(1, encode_note(StopWishNote()));
+  network_->hub(0)->note(1, encode_note(StopRequestNote()));
   EXPECT_THROW(other_.await_broadcast(), Error);
 }
 

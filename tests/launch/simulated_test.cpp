@@ -4,8 +4,8 @@
 #include "tests/tiny_run.h"
 #include "thinwire/base/wire.h"
 #include "thinwire/launch/train.h"
-#include "thinwire/method/architectures.h"
-#include "thinwire/method/model_spec.h"
+#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/model_spec.h"
 
 namespace thinwire::launch {
 namespace {

@@ -7,69 +7,16 @@
 #include <utility>
 #include <vector>
 
+#include "tests/member/written_ledger.h"
 #include "thinwire/membership/ledger.h"
 
 namespace thinwire::member {
 namespace {
 
-using membership::Record;
 using Taken = LedgerView::Taken;
 
-std::unique_ptr<Signer> signer_of(uint8_t number) {
-  Seed seed{};
-  seed[0] = number;
-  return make_signer(seed);
-}
-
-// Writes a ledger, record by record.
-class Ledger {
- public:
-  explicit Ledger(uint64_t run = 7) : founding{run, {}, {}, 500, {signer_->key()}} {}
-
-  Bytes add(std::vector<membership::Change> changes,
-            std::optional<membership::Closing> closing = {},
-            std::vector<membership::Opening> openings = {}) {
-    Record record;
-    record.sequence = ++last_;
-    record.previous = hash_;
-    record.writer = signer_->key();
-    record.changes = std::move(changes);
-    record.closing = std::move(closing);
-    record.openings = std::move(openings);
-    Bytes bytes = membership::encode_record(record, *signer_);
-    hash_ = membership::record_hash(bytes);
-    return bytes;
-  }
-  Bytes found() { return add({founding}); }
-  Bytes admit(int member) {
-    return add(
-        {membership::Admission{member, signer_of(static_cast<uint8_t>(100 + member))->key()}});
-  }
-  // Member 0 trains in it alone.
-  Bytes open(uint64_t round, uint32_t epoch) {
-    membership::Opening opening;
-    opening.round = round;
-    opening.epoch = epoch;
-    opening.first_step = round;
-    opening.steps = {{0.5f, 0.5f}};
-    opening.roster = {{0, {0, 4}, round}};
-    return add({membership::PhaseChange{0, membership::Phase::kActive, {}}}, {}, {opening});
-  }
-  Bytes close(uint64_t round) { return add({}, membership::Closing{round, {}, {}}); }
-
- private:
-  const std::unique_ptr<Signer> signer_ = signer_of(1);
-
- public:
-  const membership::Founding founding;
-
- private:
-  uint64_t last_ = 0;
-  Sha256 hash_;
-};
-
 TEST(LedgerView, KeepsRoundsWithWhatWasDecided) {
-  Ledger ledger;
+  WrittenLedger ledger;
   LedgerView view(ledger.founding);
   EXPECT_EQ(view.take(ledger.found()), Taken::kApplied);
   EXPECT_EQ(view.take(ledger.admit(0)), Taken::kApplied);
@@ -85,7 +32,7 @@ TEST(LedgerView, KeepsRoundsWithWhatWasDecided) {
 }
 
 TEST(LedgerView, SaysWhichRoundIsOpenedAnew) {
-  Ledger ledger;
+  WrittenLedger ledger;
   LedgerView view(ledger.founding);
   for (const Bytes& record : {ledger.found(), ledger.admit(0), ledger.open(0, 0)}) {
     EXPECT_EQ(view.take(record), Taken::kApplied);
@@ -99,11 +46,11 @@ TEST(LedgerView, SaysWhichRoundIsOpenedAnew) {
 }
 
 TEST(LedgerView, IgnoresJunkRepetitionsAndOtherRuns) {
-  Ledger ledger;
+  WrittenLedger ledger;
   LedgerView view(ledger.founding);
   EXPECT_EQ(view.take({1, 2, 3}), Taken::kIgnored);
-  EXPECT_EQ(view.take(Ledger(8).found()), Taken::kIgnored) << "of another run";
-  Bytes forged = Ledger().found();
+  EXPECT_EQ(view.take(WrittenLedger(8).found()), Taken::kIgnored) << "of another run";
+  Bytes forged = WrittenLedger().found();
   forged.back() ^= 1;
   EXPECT_EQ(view.take(forged), Taken::kIgnored) << "not signed by its writer";
   const Bytes first = ledger.found();
@@ -112,11 +59,11 @@ TEST(LedgerView, IgnoresJunkRepetitionsAndOtherRuns) {
 }
 
 TEST(LedgerView, BeginsAnewWhereTheHistoryIsAnotherOne) {
-  Ledger ledger;
+  WrittenLedger ledger;
   LedgerView view(ledger.founding);
   EXPECT_EQ(view.take(ledger.found()), Taken::kApplied);
   EXPECT_EQ(view.take(ledger.admit(0)), Taken::kApplied);
-  Ledger forked;
+  WrittenLedger forked;
   const Bytes founding = forked.found();
   EXPECT_EQ(view.take(forked.add({membership::AgreedDigest{0, 1}})), Taken::kForked)
       << "record 2 is another one";
@@ -125,7 +72,7 @@ TEST(LedgerView, BeginsAnewWhereTheHistoryIsAnotherOne) {
 }
 
 TEST(LedgerView, GivesTheRecordsThatAStoreLost) {
-  Ledger ledger;
+  WrittenLedger ledger;
   LedgerView view(ledger.founding);
   const std::vector<Bytes> records = {ledger.found(), ledger.admit(0), ledger.open(0, 0)};
   for (const Bytes& record : records) view.take(record);

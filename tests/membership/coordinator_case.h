@@ -16,7 +16,7 @@ namespace thinwire::membership {
 
 class CoordinatorCase : public testing::Test {
  protected:
-  // T = 100 s: silence 25, takeover 12.5, report 2.5, settle and least grace 1.
+  // T = 100 s: silence 25, takeover 12.5, absent 5, report 2.5, settle and least grace 1.
   CoordinatorCase() { options_.timeout_s = 100; }
 
   std::unique_ptr<Coordinator> make(uint64_t number, bool standby) {

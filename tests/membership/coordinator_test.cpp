@@ -62,15 +62,90 @@ TEST_F(Rounds, WithoutAQuorumAllThatArePresentAreWaitedFor) {
   begin(3);
   offer(0, 0);
   offer(1, 0);
-  for (int i = 0; i < 19; ++i) {
-    wait(5);
+  for (int i = 0; i < 39; ++i) {
+    wait(2.5);
     for (int one = 0; one < 3; ++one) report(one);
   }
   EXPECT_FALSE(last_record().closing);
-  wait(5);
+  wait(2.5);
   ASSERT_TRUE(last_record().closing);  // at the time-out
   EXPECT_EQ(last_record().closing->missing, std::vector{2});
   EXPECT_EQ(member(2).phase, Phase::kLate);
+}
+
+TEST_F(Rounds, AnAbsentMemberIsNotWaitedFor) {
+  begin(3);
+  offer(0, 0);
+  offer(1, 0);
+  wait(5);  // member 2 was last heard 5 s ago
+  EXPECT_FALSE(last_record().closing);
+  wait(0.5);
+  ASSERT_TRUE(last_record().closing);
+  EXPECT_EQ(last_record().closing->missing, std::vector{2});
+  EXPECT_EQ(member(2).phase, Phase::kLate) << "it is lost only after a longer silence";
+  EXPECT_EQ(roster(state().open.front()), (std::vector{0, 1}));
+}
+
+TEST_F(Rounds, AMemberWhoseConnectionEndedIsAbsentAtOnce) {
+  begin(3);
+  offer(0, 0);
+  offer(1, 0);
+  tell({Departed{key(2)}});
+  wait(0.5);
+  EXPECT_FALSE(last_record().closing) << "the deadline is 1 s";
+  wait(0.5);
+  ASSERT_TRUE(last_record().closing);
+  EXPECT_EQ(last_record().closing->missing, std::vector{2});
+}
+
+TEST_F(Rounds, AMemberThatIsHeardOverAnotherConnectionIsPresent) {
+  begin(3);
+  offer(0, 0);
+  offer(1, 0);
+  tell({Departed{key(2)}, Departed{key(9)}});
+  report(2);
+  wait(4);
+  EXPECT_FALSE(last_record().closing);
+}
+
+TEST_F(Rounds, AnAbsentMemberIsWaitedForUntilTheDeadline) {
+  begin(3);
+  now_ += 10;
+  offer(0, 0);
+  now_ += 2;
+  offer(1, 0);  // arrivals 10 and 12: median 11, MAD 1, deadline 11 + 4
+  wait(2.5);
+  EXPECT_FALSE(last_record().closing);
+  wait(1);
+  EXPECT_TRUE(last_record().closing);
+}
+
+TEST_F(Rounds, ASlowMemberIsWaitedForBesideAnAbsentOne) {
+  begin(4);
+  for (int one = 0; one < 3; ++one) offer(one, 0);  // round 1 opens with member 3
+  ASSERT_EQ(roster(state().open.front()).size(), 4u);
+  offer(0, 1);
+  offer(1, 1);
+  wait(4);
+  report(2);
+  wait(4);  // member 3 is absent, member 2 is not
+  ASSERT_EQ(state().open.front().round, 1u);
+  offer(2, 1);
+  ASSERT_EQ(state().open.front().round, 2u);
+  EXPECT_EQ(last_record().closing->missing, std::vector{3});
+}
+
+// The few that are left might be the ones that are cut off.
+TEST_F(Rounds, AMinorityWaitsForThoseThatAreAbsent) {
+  begin(3);
+  offer(0, 0);
+  wait(20);
+  EXPECT_FALSE(last_record().closing);
+  report(0);
+  wait(6);
+  ASSERT_TRUE(last_record().closing);
+  EXPECT_EQ(last_record().closing->missing, (std::vector{1, 2}));
+  EXPECT_EQ(member(1).phase, Phase::kLost);
 }
 
 TEST_F(Rounds, AQuorumClosesAtTheAdaptiveDeadline) {
@@ -140,12 +215,12 @@ TEST_F(Rounds, AnOfferForTheNextOneWaitsUntilItIsOpen) {
 
 TEST_F(Rounds, AnOfferForOneThatOpensAnewWaitsUntilThat) {
   begin(3);
-  for (int one = 0; one < 3; ++one) tell({Goodbye{one}});
+  tell({Hello{key(3), {}, 0}});
+  report(3);
   ASSERT_EQ(state().open.front().epoch, 0u);
-  tell({Offer{1, 0, 1, 0, hash_of(77), 10, 0}});
+  tell({Offer{3, 0, 1, 0, hash_of(77), 10, 0}});
   EXPECT_TRUE(refusals_.empty());
-  tell({Hello{key(1), state().position, 0}});
-  report(1);
+  for (int one = 0; one < 3; ++one) tell({Goodbye{one}});
   ASSERT_EQ(state().open.front().epoch, 1u);
   tell({Acknowledged{hash_of(77)}});
   ASSERT_TRUE(last_record().closing);
@@ -175,17 +250,53 @@ TEST_F(Rounds, RowsFollowMeasuredSpeeds) {
   EXPECT_EQ(opening.roster[2].rows.count, 2u);
 }
 
-TEST_F(Rounds, ADesertedOneOpensAnewForWhoeverIsThere) {
+TEST_F(Rounds, ThoseOfItsRosterWhoComeBackGoOnWithIt) {
   begin(3);
   wait(26);  // all are silent
   EXPECT_EQ(member(0).phase, Phase::kLost);
   report(0);
+  report(1);
   EXPECT_EQ(member(0).phase, Phase::kCatchingUp);
-  report(0);
+  ASSERT_EQ(state().open.size(), 1u);
+  EXPECT_EQ(state().open.front().epoch, 0u);
+  offer(0, 0);
+  EXPECT_EQ(state().last_closing, 0u) << "member 1 is awaited, too";
+  offer(1, 0);
+  EXPECT_EQ(last_record().closing->missing, std::vector{2});
+}
+
+TEST_F(Rounds, ADesertedOneOpensAnewForWhoeverIsThere) {
+  begin(3);
+  tell({Hello{key(3), {}, 0}});
+  report(3);
+  wait(20);
+  report(3);
+  wait(6);  // the others are silent
+  EXPECT_EQ(member(0).phase, Phase::kLost);
+  report(3);
   ASSERT_EQ(state().open.size(), 1u);
   EXPECT_EQ(state().open.front().round, 0u);
   EXPECT_EQ(state().open.front().epoch, 1u);
-  EXPECT_EQ(roster(state().open.front()), std::vector{0});
+  EXPECT_EQ(roster(state().open.front()), std::vector{3});
+}
+
+TEST_F(Rounds, OneOpenedAnewStaysWithThoseWhoStartOverForIt) {
+  begin(3);
+  tell({Hello{key(3), {}, 0}, Hello{key(4), {}, 0}});
+  report(3);
+  wait(20);
+  report(3);
+  wait(6);  // the others are silent
+  report(3);
+  ASSERT_EQ(roster(state().open.front()), std::vector{3});
+  tell({Report{3, {}, {}}});  // it had followed the round
+  EXPECT_EQ(member(3).phase, Phase::kCatchingUp);
+  EXPECT_EQ(member(3).snapshot, 0u);
+  report(4);
+  EXPECT_EQ(state().open.front().epoch, 1u);
+  EXPECT_EQ(roster(state().open.front()), std::vector{3});
+  offer(3, 0);
+  EXPECT_EQ(last_record().closing->round, 0u);
 }
 
 TEST_F(Rounds, TheRunEndsWithItsLastOne) {
@@ -297,7 +408,7 @@ TEST_F(Members, AWrongDigestOfAFewIsOutvoted) {
   ASSERT_EQ(state().agreed_digests.at(0), 5u);
   for (int one = 1; one < 3; ++one) tell({Hello{key(one), state().position, 0}});
   for (int one = 1; one < 3; ++one) report(one, AgreedDigest{0, 6});
-  offer(0, 1);  // round 2 opens with all of them
+  for (int one = 0; one < 3; ++one) offer(one, 1);  // round 2 opens with all of them
   EXPECT_EQ(state().agreed_digests.at(0), 6u);
   EXPECT_EQ(member(0).phase, Phase::kCatchingUp);
   EXPECT_EQ(member(1).phase, Phase::kActive);
@@ -326,7 +437,7 @@ TEST_F(Members, ALinkThatCannotCatchUpIsToldTheFigures) {
   }
   tell({Hello{key(3), {}, 2}});  // 30 bytes in 10 s are 3 a second
   EXPECT_EQ(member(3).phase, Phase::kWaiting);
-  EXPECT_THAT(refusals_.back(), HasSubstr("2 B a second, and the run makes 3 B a second"));
+  EXPECT_THAT(refusals_.back(), HasSubstr("2 B a second, but the run produces 3 B a second"));
   tell({Hello{key(3), {}, 4}});
   EXPECT_EQ(member(3).phase, Phase::kCatchingUp);
 }

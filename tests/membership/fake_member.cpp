@@ -33,11 +33,11 @@ class Fold {
 
 }  // namespace
 
-FakeMember::FakeMember(Stage& stage, int number, double seconds_a_row)
+FakeMember::FakeMember(Stage& stage, int number, double seconds_per_row)
     : stage_(stage),
       number_(number),
       key_(fake_key(100 + static_cast<uint64_t>(number))),
-      seconds_a_row_(seconds_a_row) {}
+      seconds_per_row_(seconds_per_row) {}
 
 void FakeMember::start(bool disk) {
   if (!disk) {
@@ -247,7 +247,7 @@ void FakeMember::train() {
   for (const Opening& opening : state_.open) {
     if (applied + stage_.overlap < opening.round || weight_of(opening, *self) == 0) continue;
     const auto rows = static_cast<double>(weight_of(opening, *self));
-    const double seconds = rows * seconds_a_row_ * (0.9 + 0.2 * stage_.network.rng().uniform());
+    const double seconds = rows * seconds_per_row_ * (0.9 + 0.2 * stage_.network.rng().uniform());
     for (const PlannedOperation& operation : opening.operations) {
       compute({state_.founding->run, opening.epoch, opening.round, operation.fragment}, seconds);
     }
@@ -257,7 +257,11 @@ void FakeMember::train() {
 void FakeMember::compute(const OperationKey& key, double seconds) {
   if (!computing_.try_emplace(key, seconds).second) return;
   stage_.network.after(seconds, [this, key, process = process_] {
-    if (process != process_ || !replica_) return;
+    if (process != process_) return;
+    if (!replica_) {
+      computing_.erase(key);  // the next replica computes it
+      return;
+    }
     const Sha256 payload = (Fold() << static_cast<uint64_t>(number_) << process << key.round
                                    << key.epoch << key.fragment << replica_->weights)
                                .hash();

@@ -35,7 +35,7 @@ struct Stage {
 
 class FakeMember final : public Host {
  public:
-  FakeMember(Stage& stage, int number, double seconds_a_row);
+  FakeMember(Stage& stage, int number, double seconds_per_row);
 
   // Its process begins; with `disk` with what it had.
   void start(bool disk);
@@ -71,7 +71,7 @@ class FakeMember final : public Host {
   Stage& stage_;
   const int number_;
   const PublicKey key_;
-  const double seconds_a_row_;
+  const double seconds_per_row_;
   // On its disk.
   State state_;                 // the ledger as it knows it
   std::vector<Bytes> records_;  // ... and its records

@@ -11,7 +11,8 @@ namespace {
 
 constexpr double kFaultsUntilSeconds = 120;
 constexpr double kPatienceSeconds = 1500;  // of virtual time, once faults have ended
-constexpr int kLeastMembers = 3;
+constexpr int kMinMembers = 3;
+constexpr double kDepartureSeconds = 0.3;  // until it is known that a connection has ended
 
 }  // namespace
 
@@ -67,7 +68,7 @@ Simulation::Simulation(uint64_t seed)
         std::make_unique<CoordinatorHost>(network_, *plan_, options_, i, i > 0, ask_member));
     network_.add(coordinators_.back().get());
   }
-  const auto count = static_cast<int>(kLeastMembers + rng_.below(4));
+  const auto count = static_cast<int>(kMinMembers + rng_.below(4));
   for (int i = 0; i < count; ++i) {
     members_.push_back(std::make_unique<FakeMember>(stage_, i, 0.1 + 0.4 * rng_.uniform()));
     network_.add(members_.back().get());
@@ -77,7 +78,7 @@ Simulation::Simulation(uint64_t seed)
 Outcome Simulation::run() {
   for (auto& one : coordinators_) one->start();
   for (auto& one : members_) {
-    const bool early = &one - members_.data() < kLeastMembers;
+    const bool early = &one - members_.data() < kMinMembers;
     network_.after(early ? rng_.uniform() : 100 * rng_.uniform(), [member = one.get()] {
       if (!member->running) member->start(true);
     });
@@ -149,11 +150,13 @@ void Simulation::member_fault(FakeMember& member) {
     case 1:
       ++outcome_.counts[disk ? "member killed" : "member killed, disk lost"];
       member.stop();
+      tell_departed(member);
       return back();
     case 2:
       ++outcome_.counts["member cut off"];
       member.linked = false;
       network_.update_connections();
+      tell_departed(member);
       return network_.after(seconds, [this, one = &member] {
         one->linked = true;
         network_.update_connections();
@@ -173,6 +176,15 @@ void Simulation::member_fault(FakeMember& member) {
         member.flip_a_bit();
       }
   }
+}
+
+// It may be back by then, and have been heard.
+void Simulation::tell_departed(const FakeMember& member) {
+  network_.after(kDepartureSeconds, [this, key = member.key()] {
+    for (auto& one : coordinators_) {
+      if (one->running) one->hear(Departed{key});
+    }
+  });
 }
 
 void Simulation::store_fault() {

@@ -76,6 +76,7 @@ class Simulation {
   void plan_faults(double until);
   void fault();
   void member_fault(FakeMember& member);
+  void tell_departed(const FakeMember& member);
   void store_fault();
   void end_faults();
   bool is_done() const;

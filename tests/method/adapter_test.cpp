@@ -1,4 +1,4 @@
-#include "thinwire/method/adapter.h"
+#include "thinwire/method/adapters/adapter.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,10 +8,10 @@
 
 #include "tests/errors.h"
 #include "thinwire/base/error.h"
-#include "thinwire/method/architectures.h"
+#include "thinwire/method/adapters/relora.h"
+#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/memory/run_memory.h"
 #include "thinwire/method/registry.h"
-#include "thinwire/method/relora.h"
-#include "thinwire/method/run_memory.h"
 
 namespace thinwire::method {
 namespace {
@@ -130,7 +130,7 @@ TEST(Adapter, RefusesWhatDoesNotFit) {
   EXPECT_THAT(tests::error_of([] {
                 recipe_with({"adapter.kind=low_rank", "adapter.whole=[\"*norm\"]"});
               }),
-              HasSubstr("[adapter] whole = [\"*norm\"] is of no use"));
+              HasSubstr("[adapter] whole = [\"*norm\"] has no effect"));
   EXPECT_THAT(tests::error_of([] {
                 recipe_with({"adapter.kind=low_rank", "adapter.init=elsewhere"});
               }),

@@ -5,9 +5,9 @@
 #include <gtest/gtest.h>
 
 #include "thinwire/base/error.h"
-#include "thinwire/method/architectures.h"
+#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/llama.h"
 #include "thinwire/method/clusters.h"
-#include "thinwire/method/llama.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/method/sparseloco.h"
 

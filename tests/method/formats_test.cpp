@@ -1,4 +1,4 @@
-#include "thinwire/method/formats.h"
+#include "thinwire/method/memory/formats.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "tests/errors.h"
-#include "thinwire/method/architectures.h"
+#include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/ignored.h"
-#include "thinwire/method/memory.h"
+#include "thinwire/method/memory/memory.h"
 #include "thinwire/method/method.h"
 #include "thinwire/method/registry.h"
 

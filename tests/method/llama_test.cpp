@@ -1,4 +1,4 @@
-#include "thinwire/method/llama.h"
+#include "thinwire/method/architectures/llama.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "thinwire/base/error.h"
-#include "thinwire/method/architectures.h"
+#include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::method {

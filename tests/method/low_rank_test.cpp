@@ -1,4 +1,4 @@
-#include "thinwire/method/low_rank.h"
+#include "thinwire/method/optimizers/low_rank.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include "tests/errors.h"
 #include "thinwire/base/block_sizes.h"
 #include "thinwire/base/error.h"
-#include "thinwire/method/architectures.h"
+#include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/method.h"
 #include "thinwire/method/registry.h"
 

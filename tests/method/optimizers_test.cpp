@@ -1,5 +1,5 @@
 // What holds for the facts of every optimizer.
-#include "thinwire/method/optimizers.h"
+#include "thinwire/method/optimizers/optimizers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "thinwire/base/error.h"
-#include "thinwire/method/adamw.h"
-#include "thinwire/method/architectures.h"
+#include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/explain.h"
-#include "thinwire/method/muon.h"
+#include "thinwire/method/optimizers/adamw.h"
+#include "thinwire/method/optimizers/muon.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::method {
@@ -100,8 +100,10 @@ TEST(Optimizers, FieldsKeepTheirPlaceInTheIdentityOfARun) {
 }
 
 TEST(Optimizers, AreExplainedByTheirTablesAndByOldNames) {
-  EXPECT_THAT(explain_recipe("optim.method"), HasSubstr("        muon: Steps along a momentum"));
-  EXPECT_THAT(explain_recipe("muon"), HasSubstr("[muon]\n  Steps along a momentum"));
+  EXPECT_THAT(explain_recipe("optim.method"),
+              HasSubstr("        muon: Steps along an orthogonalized momentum"));
+  EXPECT_THAT(explain_recipe("muon"),
+              HasSubstr("[muon]\n  Steps along an orthogonalized momentum"));
   for (const char* old : {"optim.muon_lr", "muon_lr"}) {
     EXPECT_THAT(explain_recipe(old),
                 HasSubstr("optim.muon_lr is now called muon.lr.\n\n[muon]\n  lr: number;"));

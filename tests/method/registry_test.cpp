@@ -9,7 +9,7 @@
 #include "tests/paths.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
-#include "thinwire/method/architectures.h"
+#include "thinwire/method/architectures/architectures.h"
 
 namespace thinwire::method {
 namespace {

@@ -1,4 +1,4 @@
-#include "thinwire/method/run_memory.h"
+#include "thinwire/method/memory/run_memory.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "thinwire/base/error.h"
-#include "thinwire/method/architectures.h"
+#include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::method {

@@ -1,4 +1,4 @@
-#include "thinwire/method/updates.h"
+#include "thinwire/method/memory/updates.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,10 +10,10 @@
 
 #include "tests/errors.h"
 #include "tests/tiny_run.h"
-#include "thinwire/method/architectures.h"
-#include "thinwire/method/gradient_store.h"
+#include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/ignored.h"
-#include "thinwire/method/memory.h"
+#include "thinwire/method/memory/gradient_store.h"
+#include "thinwire/method/memory/memory.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::method {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tests/model/tiny_model.h"
-#include "thinwire/method/adapter.h"
+#include "thinwire/method/adapters/adapter.h"
 
 namespace thinwire::model {
 

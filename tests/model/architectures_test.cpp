@@ -1,6 +1,6 @@
 // What every architecture in the table must satisfy, with our own backend: a new one gets these
 // tests for free.
-#include "thinwire/method/architectures.h"
+#include "thinwire/method/architectures/architectures.h"
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@
 #include "tests/model/projected.h"
 #include "tests/model/streamed.h"
 #include "tests/model/tiny_model.h"
-#include "thinwire/method/llama.h"
+#include "thinwire/method/architectures/llama.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/model/registry.h"
 

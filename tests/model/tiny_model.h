@@ -9,10 +9,11 @@
 #include <vector>
 
 #include "tests/paths.h"
+#include "thinwire/base/json.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/base/threads.h"
-#include "thinwire/method/architectures.h"
-#include "thinwire/method/llama.h"
+#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/llama.h"
 #include "thinwire/model/registry.h"
 #include "thinwire/tensor/files/safetensors.h"
 #include "thinwire/tensor/storage/arena.h"
@@ -56,7 +57,7 @@ struct TinyModel {
 struct Golden {
   explicit Golden(const std::string& name)
       : file(tests::source_file("tests/golden/llama_" + name + ".safetensors")),
-        config(nlohmann::json::parse(file.metadata().at("config"))),
+        config(parse_json<nlohmann::json>(file.metadata().at("config"))),
         loss(std::stod(file.metadata().at("loss"))) {
     for (const int64_t token : file.read_integers("tokens")) {
       tokens.push_back(static_cast<int32_t>(token));

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "tests/optim/random_values.h"
-#include "thinwire/method/gradient_store.h"
-#include "thinwire/method/optimizers.h"
+#include "thinwire/method/memory/gradient_store.h"
+#include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/optim/optimizer.h"
 

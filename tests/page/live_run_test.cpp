@@ -6,6 +6,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "thinwire/base/json.h"
+
 namespace thinwire::page {
 namespace {
 
@@ -26,7 +28,7 @@ class LiveRunTest : public testing::Test {
     facts.predicted = {1000, 1000, false};
     return facts;
   }
-  Json shown() const { return Json::parse(print_picture(run_.picture())); }
+  Json shown() const { return parse_json<Json>(print_picture(run_.picture())); }
 
   void step(int64_t number, double loss) {
     events::StepEvent event;
@@ -51,9 +53,9 @@ TEST_F(LiveRunTest, SaysWhatIsNotKnownByNull) {
   for (const char* unknown : {"round", "rounds", "step_s", "left_s", "last_step"}) {
     EXPECT_TRUE(json[unknown].is_null()) << unknown;
   }
-  EXPECT_TRUE(json["bytes_a_step"]["sent"]["measured"].is_null());
-  EXPECT_EQ(json["bytes_a_step"]["sent"]["predicted"], 1000);
-  EXPECT_EQ(json["bytes_a_step"]["prediction_is_exact"], false);
+  EXPECT_TRUE(json["bytes_per_step"]["sent"]["measured"].is_null());
+  EXPECT_EQ(json["bytes_per_step"]["sent"]["predicted"], 1000);
+  EXPECT_EQ(json["bytes_per_step"]["prediction_is_exact"], false);
 }
 
 TEST_F(LiveRunTest, FollowsStepsAndEvaluations) {
@@ -71,9 +73,9 @@ TEST_F(LiveRunTest, FollowsStepsAndEvaluations) {
   EXPECT_THAT(json["loss"]["train"]["value"], ElementsAre(4, 3, 2));
   EXPECT_THAT(json["loss"]["validation"]["validation"]["step"], ElementsAre(3));
   EXPECT_EQ(json["loss"]["scores"]["arc_easy.acc"]["value"][0], 0.25);
-  EXPECT_EQ(json["bytes_a_step"]["sent"]["measured"], 900);
-  EXPECT_EQ(json["bytes_a_step"]["received"]["measured"], 800);
-  EXPECT_EQ(json["seconds_a_step"]["exchange"], 1);
+  EXPECT_EQ(json["bytes_per_step"]["sent"]["measured"], 900);
+  EXPECT_EQ(json["bytes_per_step"]["received"]["measured"], 800);
+  EXPECT_EQ(json["seconds_per_step"]["exchange"], 1);
   EXPECT_EQ(json["messages"][0]["text"], "a checkpoint");
 }
 
@@ -87,9 +89,9 @@ TEST_F(LiveRunTest, CountsEarlierStepsButTakesNoPaceFromThem) {
   run_.hear(earlier);
   const Json json = shown();
   EXPECT_EQ(json["step"], 40);
-  EXPECT_EQ(json["bytes_a_step"]["sent"]["measured"], 500);
+  EXPECT_EQ(json["bytes_per_step"]["sent"]["measured"], 500);
   EXPECT_TRUE(json["step_s"].is_null());
-  EXPECT_TRUE(json["seconds_a_step"].empty());
+  EXPECT_TRUE(json["seconds_per_step"].empty());
 }
 
 TEST_F(LiveRunTest, PutsAWorkersPartsOnItsTimeLine) {
@@ -104,6 +106,20 @@ TEST_F(LiveRunTest, PutsAWorkersPartsOnItsTimeLine) {
   EXPECT_THAT(member["time_line"]["computing"], ElementsAre(100, 100, 100, 100, 100, 100, 0, 0));
   EXPECT_THAT(member["time_line"]["waiting"], ElementsAre(0, 0, 0, 0, 0, 0, 100, 100));
   EXPECT_FALSE(member["time_line"].contains("sending"));
+}
+
+TEST_F(LiveRunTest, TakesThePaceOfAServedRunFromItsRounds) {
+  for (int64_t number = 0; number < 3; ++number) {
+    now_ += 4;
+    ClosedRound round;
+    round.first_step = 2 * number;
+    round.steps = 2;
+    if (number > 0) round.seconds = 4;  // the first was closed before this process
+    run_.close(round);
+  }
+  run_.show_place(6, 3, "");
+  EXPECT_EQ(shown()["step_s"], 2);
+  EXPECT_EQ(shown()["left_s"], 2 * 94);
 }
 
 MemberNow member(int id, Doing doing, const std::string& why = "") {
@@ -137,8 +153,8 @@ TEST_F(LiveRunTest, ReckonsBytesOfAServedRunByItsRounds) {
   run_.close(round);
   const Json json = shown();
   // 400 bytes by three members in two steps; each fetched what the others sent.
-  EXPECT_NEAR(json["bytes_a_step"]["sent"]["measured"].get<double>(), 400.0 / 6, 1e-3);
-  EXPECT_NEAR(json["bytes_a_step"]["received"]["measured"].get<double>(), 800.0 / 6, 1e-3);
+  EXPECT_NEAR(json["bytes_per_step"]["sent"]["measured"].get<double>(), 400.0 / 6, 1e-3);
+  EXPECT_NEAR(json["bytes_per_step"]["received"]["measured"].get<double>(), 800.0 / 6, 1e-3);
   const Json& shows = json["latest_rounds"][0];
   EXPECT_EQ(shows["round"], 7);
   EXPECT_EQ(shows["bytes"], 400);
@@ -165,7 +181,7 @@ TEST_F(LiveRunTest, PrintsHostileNamesInPlainCharacters) {
   for (const char c : text) ASSERT_TRUE(c >= ' ' && c <= '~') << static_cast<int>(c);
   EXPECT_THAT(text, HasSubstr("\\u001b[2J"));
   EXPECT_THAT(text, HasSubstr("\\u202e"));
-  EXPECT_EQ(Json::parse(text)["members"][0]["why"], "\x1b[2J\x7f <script>");
+  EXPECT_EQ(parse_json<Json>(text)["members"][0]["why"], "\x1b[2J\x7f <script>");
 }
 
 TEST_F(LiveRunTest, PrintsTheTimeLinesOfTheFirstMembersOnly) {
@@ -175,7 +191,7 @@ TEST_F(LiveRunTest, PrintsTheTimeLinesOfTheFirstMembersOnly) {
   now_ += 1000;
   run_.show(many);
   const std::string text = print_picture(run_.picture());
-  const Json members = Json::parse(text)["members"];
+  const Json members = parse_json<Json>(text)["members"];
   EXPECT_EQ(members.size(), 200u);
   EXPECT_TRUE(members[63].contains("time_line"));
   EXPECT_FALSE(members[64].contains("time_line"));

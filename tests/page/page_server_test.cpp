@@ -123,10 +123,10 @@ TEST_F(PageServerTest, RefusesOtherPathsAndMethods) {
 }
 
 TEST_F(PageServerTest, ReadsNoMoreThanARequestMayHave) {
-  const std::string long_path = "/" + std::string(2 * kMostRequestBytes, 'a');
+  const std::string long_path = "/" + std::string(2 * kMaxRequestBytes, 'a');
   EXPECT_THAT(get(long_path), Not(HasSubstr("200 OK")));
   std::string many_headers = "GET / HTTP/1.1\r\nHost: localhost\r\n";
-  while (many_headers.size() < 2 * kMostRequestBytes) many_headers += "X-One: more\r\n";
+  while (many_headers.size() < 2 * kMaxRequestBytes) many_headers += "X-One: more\r\n";
   EXPECT_THAT(ask(many_headers + "\r\n"), Not(HasSubstr("200 OK")));
   EXPECT_THAT(get("/state.json"), HasSubstr("200 OK")) << "it goes on";
 }
@@ -139,7 +139,7 @@ TEST_F(PageServerTest, ServesOthersBesideClientsThatSayNothing) {
 
 TEST_F(PageServerTest, ClosesConnectionsBeyondItsLimitAtOnce) {
   std::vector<std::unique_ptr<Client>> crowd;
-  for (size_t i = 0; i < kMostConnections; ++i) {
+  for (size_t i = 0; i < kMaxConnections; ++i) {
     crowd.push_back(std::make_unique<Client>(server_->port()));
   }
   EXPECT_EQ(get("/state.json"), "");
@@ -147,7 +147,7 @@ TEST_F(PageServerTest, ClosesConnectionsBeyondItsLimitAtOnce) {
 
 TEST_F(PageServerTest, EndsAtOnceWhateverClientsDo) {
   std::vector<std::unique_ptr<Client>> crowd;
-  for (size_t i = 0; i < kMostConnections; ++i) {
+  for (size_t i = 0; i < kMaxConnections; ++i) {
     crowd.push_back(std::make_unique<Client>(server_->port()));
     EXPECT_TRUE(crowd.back()->say("GET / HT"));
   }

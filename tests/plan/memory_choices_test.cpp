@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "thinwire/method/architectures.h"
+#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/memory/run_memory.h"
 #include "thinwire/method/registry.h"
-#include "thinwire/method/run_memory.h"
 #include "thinwire/plan/step_work.h"
 
 namespace thinwire::plan {

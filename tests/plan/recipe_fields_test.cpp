@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "thinwire/base/error.h"
+#include "thinwire/method/memory/run_memory.h"
 #include "thinwire/method/registry.h"
-#include "thinwire/method/run_memory.h"
 #include "thinwire/plan/method_cost.h"
 
 namespace thinwire::plan {

@@ -45,7 +45,7 @@ TEST(EagerTable, DataParallelAndStreamingAgreeWithinAStepOfTheGrid) {
   int cells = 0;
   for (const EagerCell& cell : eager_cells()) {
     if (cell.schedule.bits != 16 || cell.impossible) continue;
-    EXPECT_LE(std::abs(cell.steps_off), 1)
+    EXPECT_LE(std::abs(cell.grid_distance), 1)
         << cell.model.name << " " << cell.schedule.name << " " << cell.target;
     ++cells;
   }

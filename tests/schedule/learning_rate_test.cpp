@@ -7,13 +7,14 @@
 
 #include "tests/paths.h"
 #include "thinwire/base/file.h"
+#include "thinwire/base/json.h"
 
 namespace thinwire::schedule {
 namespace {
 
 TEST(LearningRate, HasTheReferencesBitsAtEveryStep) {
   const auto golden =
-      nlohmann::json::parse(read_text_file(tests::source_file("tests/golden/schedule.json")));
+      parse_json<nlohmann::json>(read_text_file(tests::source_file("tests/golden/schedule.json")));
   ASSERT_GE(golden["cases"].size(), 4u);
   for (const auto& reference : golden["cases"]) {
     config::ScheduleSection schedule;

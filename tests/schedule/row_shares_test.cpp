@@ -8,6 +8,7 @@
 
 #include "tests/paths.h"
 #include "thinwire/base/file.h"
+#include "thinwire/base/json.h"
 
 namespace thinwire::schedule {
 namespace {
@@ -16,7 +17,7 @@ using Rows = std::vector<uint64_t>;
 
 TEST(RowShares, LastWorkerFinishesAsEarlyAsCanBe) {
   const auto golden =
-      nlohmann::json::parse(read_text_file(tests::source_file("tests/golden/shares.json")));
+      parse_json<nlohmann::json>(read_text_file(tests::source_file("tests/golden/shares.json")));
   ASSERT_GE(golden["cases"].size(), 10u);
   for (const auto& reference : golden["cases"]) {
     const auto speeds = reference["speeds"].get<std::vector<float>>();

@@ -8,12 +8,13 @@
 namespace thinwire::serve {
 namespace {
 
-using Chunk = SpentPayloads::Chunk;
+using Chunk = StoredChunk;
 
 Sha256 name(std::string_view text) { return sha256(as_bytes(text)); }
 
 TEST(SpentPayloads, ArePayloadsOfRoundsThatNobodyReplays) {
-  SpentPayloads payloads;
+  ChunkUses uses;
+  SpentPayloads payloads(uses);
   payloads.offered(0, "a", {name("0"), name("1")});
   payloads.offered(1, "a", {name("2")});
   payloads.closed(0, 10);
@@ -26,13 +27,15 @@ TEST(SpentPayloads, ArePayloadsOfRoundsThatNobodyReplays) {
 }
 
 TEST(SpentPayloads, AreNotThoseOfOpenRounds) {
-  SpentPayloads payloads;
+  ChunkUses uses;
+  SpentPayloads payloads(uses);
   payloads.offered(0, "a", {name("0")});
   EXPECT_THAT(payloads.take(100), testing::IsEmpty());
 }
 
 TEST(SpentPayloads, AreNotWhatALaterRoundHasToo) {
-  SpentPayloads payloads;
+  ChunkUses uses;
+  SpentPayloads payloads(uses);
   payloads.offered(0, "a", {name("same")});
   payloads.offered(0, "b", {name("same")});
   payloads.offered(1, "a", {name("same")});

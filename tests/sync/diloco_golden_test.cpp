@@ -8,6 +8,7 @@
 
 #include "tests/paths.h"
 #include "tests/sync/hashed_run.h"
+#include "thinwire/base/json.h"
 #include "thinwire/method/diloco.h"
 #include "thinwire/method/sparseloco.h"
 #include "thinwire/sync/diloco_fragments.h"
@@ -32,7 +33,7 @@ class DiLoCoGolden : public testing::TestWithParam<const char*> {
  protected:
   DiLoCoGolden()
       : golden_(tests::source_file(fmt::format("tests/golden/outer_{}.safetensors", GetParam()))),
-        trace_(json::parse(golden_.metadata().at("options"))),
+        trace_(parse_json<json>(golden_.metadata().at("options"))),
         run_(run_options()) {}
 
   HashedRunOptions run_options() const {
@@ -57,28 +58,32 @@ class DiLoCoGolden : public testing::TestWithParam<const char*> {
   }
 
   std::string recipe() const {
-    std::string text =
-        fmt::format("[train]\nsteps = {}\nworkers = {}\n[sync]\nmethod = {}\n",
-                    trace_["steps"].dump(), trace_["workers"].dump(), trace_["method"].dump());
+    std::string text = fmt::format("[train]\nsteps = {}\nworkers = {}\n[sync]\nmethod = {}\n",
+                                   print_json(trace_["steps"]), print_json(trace_["workers"]),
+                                   print_json(trace_["method"]));
     if (!trace_["clusters"].empty()) {
-      text += fmt::format("within = {}\nclusters = {}\n", trace_["within"].dump(),
+      text += fmt::format("within = {}\nclusters = {}\n", print_json(trace_["within"]),
                           trace_["clusters"].size());
+    }
+    if (trace_.contains("aggregate")) {
+      text += fmt::format("aggregate = {}\ntrim = {}\n", print_json(trace_["aggregate"]["rule"]),
+                          print_json(trace_["aggregate"]["trim"]));
     }
     text += "[allreduce]\nwire = \"fp32\"\n";
     if (trace_["within"] == "distro") {
       text += "[distro]\n";
       for (const char* key :
            {"chunk", "k", "decay", "values", "feedback", "aggregate", "update", "transform"}) {
-        text += fmt::format("{} = {}\n", key, trace_["distro"][key].dump());
+        text += fmt::format("{} = {}\n", key, print_json(trace_["distro"][key]));
       }
     }
     text += "[optim]\n";
     for (const auto& [key, value] : trace_["optim"].items()) {
-      text += fmt::format("{} = {}\n", key, value.dump());
+      text += fmt::format("{} = {}\n", key, print_json(value));
     }
     text += fmt::format("[{}]\n", trace_["method"].get<std::string>());
     for (const auto& [key, value] : trace_["section"].items()) {
-      text += fmt::format("{} = {}\n", key, value.dump());
+      text += fmt::format("{} = {}\n", key, print_json(value));
     }
     return text;
   }
@@ -163,7 +168,8 @@ INSTANTIATE_TEST_SUITE_P(
                     "streaming_muon", "sparseloco_nesterov", "eager_sgd", "delayed_momentum",
                     "speeds", "speeds_eager", "members", "members_inner", "members_eager",
                     "members_muon", "members_streaming", "members_streaming_eager",
-                    "members_sparseloco"),
+                    "members_sparseloco", "norm_clipping", "trimmed_mean", "majority_vote",
+                    "sparseloco_trimmed"),
     [](const auto& name) { return std::string(name.param); });
 
 TEST_P(DiLoCoGolden, WeightsAndStateFollowTheTrace) {

@@ -9,7 +9,7 @@
 
 #include "thinwire/base/rng.h"
 #include "thinwire/codec/tile_work_device.h"
-#include "thinwire/method/optimizers.h"
+#include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/sync/distro_applier.h"
 #include "thinwire/sync/distro_encoder.h"
@@ -123,7 +123,7 @@ class DeviceRun {
     // An optimizer's input is in the gradients.
     const bool optimizer = options_.update == method::DistroUpdate::kAdamW;
     tensor::Arena gradients(layout_);
-    DistroApplier applier(options_, optim_, tiles_, layout_, threads_);
+    DistroApplier applier(options_, {}, optim_, tiles_, layout_, threads_);
     ASSERT_TRUE(applier.apply(deliveries, round, params_, gradients));
     std::vector<float> shrink;
     for (const TensorSpec& spec : layout_.specs()) {

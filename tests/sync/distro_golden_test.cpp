@@ -8,6 +8,7 @@
 
 #include "tests/paths.h"
 #include "tests/sync/hashed_run.h"
+#include "thinwire/base/json.h"
 #include "thinwire/codec/payload.h"
 #include "thinwire/codec/sparse.h"
 #include "thinwire/method/distro.h"
@@ -28,7 +29,7 @@ class DistroGolden : public testing::TestWithParam<const char*> {
  protected:
   DistroGolden()
       : golden_(tests::source_file(fmt::format("tests/golden/distro_{}.safetensors", GetParam()))),
-        trace_(json::parse(golden_.metadata().at("options"))) {}
+        trace_(parse_json<json>(golden_.metadata().at("options"))) {}
 
   HashedRunOptions run_options() const {
     HashedRunOptions options;
@@ -54,18 +55,20 @@ class DistroGolden : public testing::TestWithParam<const char*> {
 
   std::string recipe() const {
     const auto text = [&](const char* key) { return trace_[key].get<std::string>(); };
+    const bool robust = trace_.contains("rule") && trace_["rule"] != "mean";
     return fmt::format(
-        "[sync]\nmethod = \"distro\"\n[train]\nsteps = {}\n"
+        "[sync]\nmethod = \"distro\"\naggregate = {}\n[train]\nsteps = {}\n"
         "[adamw]\nbeta1 = {}\nbeta2 = {}\neps = {}\n[optim]\nweight_decay = {}\nclip = {}\n"
         "[distro]\nchunk = {}\nk = {}\nfixed_k = {}\ndecay = {}\nvalues = \"{}\"\nfeedback = {}\n"
         "aggregate = \"{}\"\nupdate = \"{}\"\ntransform = \"{}\"\nclient = \"{}\"\n"
         "local_steps = {}\nlocal_update = \"{}\"\noverlap = {}\nlook_ahead = {}\n",
-        trace_["steps"].dump(), trace_["betas"][0].dump(), trace_["betas"][1].dump(),
-        trace_["eps"].dump(), trace_["wd"].dump(), trace_["clip"].dump(), trace_["chunk"].dump(),
-        trace_["k"].dump(), text("k_rule") == "fixed", trace_["decay"].dump(), text("values"),
-        trace_["feedback"].dump(), text("aggregate"), text("update"), text("transform"),
-        text("client"), trace_["local_steps"].dump(), text("local_update"),
-        trace_["overlap"].dump(), trace_["look_ahead"].dump());
+        robust ? print_json(trace_["rule"]) : "\"mean\"", print_json(trace_["steps"]),
+        print_json(trace_["betas"][0]), print_json(trace_["betas"][1]), print_json(trace_["eps"]),
+        print_json(trace_["wd"]), print_json(trace_["clip"]), print_json(trace_["chunk"]),
+        print_json(trace_["k"]), text("k_rule") == "fixed", print_json(trace_["decay"]),
+        text("values"), print_json(trace_["feedback"]), text("aggregate"), text("update"),
+        text("transform"), text("client"), print_json(trace_["local_steps"]), text("local_update"),
+        print_json(trace_["overlap"]), print_json(trace_["look_ahead"]));
   }
 
   // Momentum in the parameters' domain.
@@ -103,7 +106,8 @@ INSTANTIATE_TEST_SUITE_P(Traces, DistroGolden,
                                          "1bit_feedback", "mean_of_all", "sgd", "adamw", "identity",
                                          "missing", "clip", "chunk64", "overlap", "overlap_adamw",
                                          "look_ahead", "stateless", "stateless_clip",
-                                         "stateless_sign", "stateless_adamw", "stateless_overlap"),
+                                         "stateless_sign", "stateless_adamw", "stateless_overlap",
+                                         "norm_clipping", "trimmed_mean", "majority_vote"),
                          [](const auto& name) { return std::string(name.param); });
 
 TEST_P(DistroGolden, WeightsFollowTheTrace) {

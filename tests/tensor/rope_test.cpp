@@ -9,6 +9,7 @@
 
 #include "tests/paths.h"
 #include "thinwire/base/file.h"
+#include "thinwire/base/json.h"
 #include "thinwire/base/names.h"
 
 namespace thinwire::tensor {
@@ -34,7 +35,7 @@ RopeSpec spec_of(const json& golden) {
 }
 
 TEST(Rope, FrequenciesOfEveryScalingEqualTheReference) {
-  const json cases = json::parse(read_text_file(tests::source_file("tests/golden/rope.json")));
+  const json cases = parse_json<json>(read_text_file(tests::source_file("tests/golden/rope.json")));
   for (const auto& [name, golden] : cases.items()) {
     const RopeSpec rope = spec_of(golden);
     const std::vector<double> expected = golden["frequencies"];

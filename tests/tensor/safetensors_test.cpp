@@ -14,6 +14,7 @@
 #include "thinwire/base/bf16.h"
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/json.h"
 
 namespace thinwire::tensor {
 namespace {
@@ -290,7 +291,7 @@ TEST(Safetensors, ReadsFilesOfTheReferenceImplementation) {
     EXPECT_LT(token, 61);
   }
   EXPECT_EQ(reader.find("model.embed_tokens.weight").shape, (Shape{61, 32}));
-  const auto config = nlohmann::json::parse(reader.metadata().at("config"));
+  const auto config = parse_json<nlohmann::json>(reader.metadata().at("config"));
   EXPECT_EQ(config["hidden_size"], 32);
   const double loss = std::stod(reader.metadata().at("loss"));
   EXPECT_FLOAT_EQ(reader.read_f32("loss").at(0), static_cast<float>(loss));

@@ -48,7 +48,7 @@ class Needs(ToolCase):
         scripts = [*(self.root / "tests/golden").glob("make_*.py"),
                    self.root / "tests/golden/stories260k_to_hf.py"]
         # These need no package.
-        without = ("make_maths.py", "make_nkeys.py", "make_schedule.py", "make_shares.py")
+        without = ("make_aggregation.py", "make_maths.py", "make_nkeys.py", "make_schedule.py", "make_shares.py")
         self.assertGreater(len(scripts), len(without))
         for script in scripts:
             if script.name not in without:
@@ -76,6 +76,7 @@ class Needs(ToolCase):
         self.write("mpirun", "").chmod(0o755)
         self.assert_names(RELEASE + "thinwire", "bench/plan_against_runs")
         self.assert_names(RELEASE + "thinwire", "bench/memory")
+        self.assert_names(RELEASE + "thinwire", "bench/soak")
 
 
 if __name__ == "__main__":

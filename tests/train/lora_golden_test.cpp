@@ -10,8 +10,9 @@
 
 #include "tests/model/adapted_model.h"
 #include "tests/paths.h"
+#include "thinwire/base/json.h"
 #include "thinwire/checkpoint/adapter_weights.h"
-#include "thinwire/method/optimizers.h"
+#include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/optim/optimizer.h"
 
@@ -32,7 +33,7 @@ void expect_near(std::span<const float> got, const std::vector<float>& expected,
 TEST(Lora, FollowsTheReference) {
   const Golden base("gqa");
   const tensor::SafetensorsReader trace(tests::source_file("tests/golden/lora.safetensors"));
-  const auto options = nlohmann::json::parse(trace.metadata().at("options"));
+  const auto options = parse_json<nlohmann::json>(trace.metadata().at("options"));
   method::AdapterSpec adapter = model::small_adapter();
   adapter.rank = options.at("rank");
   adapter.alpha = options.at("alpha");

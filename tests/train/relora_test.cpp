@@ -10,8 +10,8 @@
 
 #include "thinwire/base/rng.h"
 #include "thinwire/checkpoint/adapter_weights.h"
-#include "thinwire/method/adapter.h"
-#include "thinwire/method/architectures.h"
+#include "thinwire/method/adapters/adapter.h"
+#include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::train {

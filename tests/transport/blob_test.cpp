@@ -1,4 +1,4 @@
-#include "thinwire/transport/blob.h"
+#include "thinwire/transport/courier/blob.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -46,6 +46,20 @@ TEST(Blob, IsAssembledFromItsChunks) {
 }
 
 // Chunks that are alike are stored and fetched once.
+TEST(Blob, ItsListNamesItsChunks) {
+  const auto bytes = std::make_shared<const Bytes>(random_bytes(2 * kMaxMessageBytes + 1, 3));
+  const BlobChunks blob(bytes);
+  const auto list = list_of(blob.id());
+  ASSERT_TRUE(list);
+  const Chunk& last = blob.chunks().back();  // the list itself, which is one chunk here
+  EXPECT_EQ(*list, (BlobId{last.name, last.bytes.size()}));
+  std::vector<Sha256> names;
+  for (const Chunk& chunk : blob.chunks()) names.push_back(chunk.name);
+  EXPECT_EQ(chunk_names(std::make_shared<const Bytes>(last.bytes.begin(), last.bytes.end())),
+            names);
+  EXPECT_FALSE(list_of(blob_id(Bytes(kMaxMessageBytes)))) << "it is one chunk";
+}
+
 TEST(Blob, LikeChunksAreAskedForOnce) {
   const auto zeros = std::make_shared<const Bytes>(4 * kMaxMessageBytes);
   const BlobChunks blob(zeros);

@@ -193,6 +193,17 @@ TEST_P(CourierContract, RecordsAreAppendedOnlyBehindTheOneExpected) {
   EXPECT_EQ(early.error().kind, FailureKind::kStaleRound);
 }
 
+TEST_P(CourierContract, AStreamSaysHowFarItHasCome) {
+  const auto here = world_->connect("here");
+  const auto last = [&] {
+    return answer_of<uint64_t>(*world_, [&](auto answered) { here->last("ledger", answered); });
+  };
+  EXPECT_EQ(last(), 0u);
+  ASSERT_TRUE(append(*world_, *here, "ledger", 0, "one"));
+  ASSERT_TRUE(append(*world_, *here, "ledger", 1, "two"));
+  EXPECT_EQ(last(), 2u);
+}
+
 TEST_P(CourierContract, RecordsThereAndToComeAreReadInOrder) {
   const auto here = world_->connect("here");
   const auto there = world_->connect("there");

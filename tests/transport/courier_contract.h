@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "thinwire/base/rng.h"
-#include "thinwire/transport/courier.h"
+#include "thinwire/transport/courier/courier.h"
 
 namespace thinwire::transport {
 

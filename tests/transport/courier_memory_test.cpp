@@ -1,4 +1,4 @@
-#include "thinwire/transport/courier_memory.h"
+#include "thinwire/transport/courier/courier_memory.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -5,8 +5,9 @@
 #include <unistd.h>
 
 #include "nats_run.h"
-#include "thinwire/transport/courier_nats.h"
-#include "thinwire/transport/nats_connection.h"
+#include "thinwire/transport/nats/courier_nats.h"
+#include "thinwire/transport/nats/departure.h"
+#include "thinwire/transport/nats/nats_connection.h"
 
 namespace thinwire::transport {
 namespace {
@@ -69,6 +70,30 @@ TEST(NatsServer, LetsItsUserInWhateverTheSignatureBeginsWith) {
         connect_nats(target, {[](const NatsMessage&) {}, [](bool) {}, [](const std::string&) {},
                               [](const std::string&) {}});
     ASSERT_TRUE(connection) << connection.error().message;
+  }
+}
+
+TEST(NatsServer, TellsCoordinatorsWhoseConnectionEnded) {
+  NatsRun run;
+  run.add("member", NatsRole::kMember);
+  const auto here = run.connect("here");
+  Mail<Bytes> departures;
+  const auto listening = here->subscribe(kServerParticipant, kDepartureTopic,
+                                         [&](const std::string& from, Bytes said) {
+                                           if (from == kServerParticipant)
+                                             departures.add(std::move(said));
+                                         });
+  flush(run, *here);
+  run.connect("member");  // and it is gone again
+  ASSERT_TRUE(run.wait(departures, 1));
+  const PublicKey key = make_signer(run.options("member").target.identity)->key();
+  EXPECT_EQ(departed(departures.all().front()), key);
+}
+
+TEST(NatsServer, WhatIsNoDepartureNamesNobody) {
+  for (const char* text : {"", "[]", "{}", R"({"client":[]})", R"({"client":{"user":7}})",
+                           R"({"client":{"user":"somebody"}})"}) {
+    EXPECT_FALSE(departed(bytes_of(text))) << text;
   }
 }
 

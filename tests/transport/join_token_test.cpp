@@ -1,9 +1,9 @@
-#include "thinwire/transport/join_token.h"
+#include "thinwire/transport/nats/join_token.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "thinwire/transport/certificates.h"
+#include "thinwire/transport/nats/certificates.h"
 
 namespace thinwire::transport {
 namespace {

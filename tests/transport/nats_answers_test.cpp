@@ -1,4 +1,4 @@
-#include "thinwire/transport/nats_answers.h"
+#include "thinwire/transport/nats/nats_answers.h"
 
 #include <gtest/gtest.h>
 
@@ -36,6 +36,15 @@ TEST(NatsAnswers, SubjectsOfAnyShapeAreRead) {
   EXPECT_EQ(author_of("run.say.me.offers"), "me");
   EXPECT_EQ(author_of(""), "");
   EXPECT_EQ(author_of("."), "");
+}
+
+// A member can have the server send what it stored to any subject (Threats).
+TEST(NatsAnswers, NobodySaysWhatComesOutOfAStore) {
+  NatsMessage message;
+  message.subject = "run.say.server.departure";
+  EXPECT_EQ(speaker_of(message), "server");
+  message.stream = {"run-blobs"};
+  EXPECT_EQ(speaker_of(message), "");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "thinwire/transport/nats_config.h"
+#include "thinwire/transport/nats/nats_config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "thinwire/base/error.h"
-#include "thinwire/transport/nkey.h"
+#include "thinwire/base/json.h"
+#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::transport {
 namespace {
@@ -23,7 +24,8 @@ NatsUser user(const std::string& name, NatsRole role) {
 
 // But the first, whom nobody can be.
 json users_of(std::span<const NatsUser> users, int64_t now = 0) {
-  json all = json::parse(nats_configuration(settings(), users, now))["accounts"]["RUN"]["users"];
+  json all =
+      parse_json<json>(nats_configuration(settings(), users, now))["accounts"]["RUN"]["users"];
   EXPECT_EQ(all[0]["permissions"]["publish"]["deny"], ">");
   EXPECT_EQ(all[0]["permissions"]["subscribe"]["deny"], ">");
   all.erase(0);
@@ -51,6 +53,18 @@ TEST(NatsConfig, NewcomersAndObserversMayLess) {
               ElementsAre("$JS.API.DIRECT.GET.r-log-ledger"));
 }
 
+TEST(NatsConfig, OnlyCoordinatorsHearWhoseConnectionEnded) {
+  const json all = json::parse(nats_configuration(settings(), {}, 0))["accounts"];
+  EXPECT_EQ(all["RUN"]["imports"][0]["to"], "r.say.server.departure");
+  EXPECT_FALSE(all["SERVER"].contains("users"));
+  for (const NatsRole role : {NatsRole::kMember, NatsRole::kObserver}) {
+    const json may = users_of({{user("me", role)}})[0]["permissions"]["subscribe"];
+    EXPECT_THAT(may["deny"], ElementsAre("r.say.server.*"));
+  }
+  const json may = users_of({{user("me", NatsRole::kCoordinator)}})[0]["permissions"]["subscribe"];
+  EXPECT_FALSE(may.contains("deny"));
+}
+
 TEST(NatsConfig, OnlyCoordinatorsAppend) {
   const json coordinator = allowed(NatsRole::kCoordinator, "publish");
   EXPECT_THAT(coordinator, testing::Contains("r.log.ledger"));
@@ -69,7 +83,7 @@ TEST(NatsConfig, UsersThatExpiredOrWereRevokedAreLeftOut) {
 }
 
 TEST(NatsConfig, EveryConnectionIsEncryptedAndBounded) {
-  const json all = json::parse(nats_configuration(settings(), {}, 0));
+  const json all = parse_json<json>(nats_configuration(settings(), {}, 0));
   EXPECT_EQ(all["tls"]["cert_file"], "/some/where/server.pem");
   EXPECT_EQ(all["tls"]["timeout"], 5.0);
   EXPECT_EQ(all["authorization"]["timeout"], 5.0);

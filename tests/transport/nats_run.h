@@ -8,8 +8,8 @@
 
 #include "courier_contract.h"
 #include "thinwire/base/file.h"
-#include "thinwire/transport/courier_nats.h"
-#include "thinwire/transport/nats_server.h"
+#include "thinwire/transport/nats/courier_nats.h"
+#include "thinwire/transport/nats/nats_server.h"
 
 namespace thinwire::transport {
 

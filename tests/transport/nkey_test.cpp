@@ -1,5 +1,5 @@
 // Compares with tests/golden/nkeys.json, which tests/golden/make_nkeys.py made.
-#include "thinwire/transport/nkey.h"
+#include "thinwire/transport/nats/nkey.h"
 
 #include <gtest/gtest.h>
 
@@ -8,13 +8,14 @@
 #include "hex.h"
 #include "tests/paths.h"
 #include "thinwire/base/file.h"
-#include "thinwire/transport/base32.h"
+#include "thinwire/base/json.h"
+#include "thinwire/transport/nats/base32.h"
 
 namespace thinwire::transport {
 namespace {
 
 nlohmann::json users() {
-  return nlohmann::json::parse(
+  return parse_json<nlohmann::json>(
       read_text_file(tests::source_file("tests/golden/nkeys.json")))["users"];
 }
 

@@ -1,5 +1,5 @@
 // Compares with tests/golden/nkeys.json, which tests/golden/make_nkeys.py made.
-#include "thinwire/transport/payload_statement.h"
+#include "thinwire/transport/courier/payload_statement.h"
 
 #include <gtest/gtest.h>
 
@@ -8,6 +8,7 @@
 #include "hex.h"
 #include "tests/paths.h"
 #include "thinwire/base/file.h"
+#include "thinwire/base/json.h"
 
 namespace thinwire::transport {
 namespace {
@@ -21,7 +22,7 @@ struct Golden {
 };
 
 Golden golden() {
-  const auto json = nlohmann::json::parse(
+  const auto json = parse_json<nlohmann::json>(
       read_text_file(tests::source_file("tests/golden/nkeys.json")))["statement"];
   return {make_signer(array_of<32>(json["seed"])),
           {{json["run"], json["epoch"], json["round"], json["fragment"]},

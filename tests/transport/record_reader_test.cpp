@@ -1,4 +1,4 @@
-#include "thinwire/transport/record_reader.h"
+#include "thinwire/transport/courier/record_reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,9 +8,9 @@
 
 #include "nats_run.h"
 #include "thinwire/base/clock.h"
-#include "thinwire/transport/certificates.h"
-#include "thinwire/transport/nats_subjects.h"
-#include "thinwire/transport/payload_statement.h"
+#include "thinwire/transport/courier/payload_statement.h"
+#include "thinwire/transport/nats/certificates.h"
+#include "thinwire/transport/nats/nats_subjects.h"
 
 namespace thinwire::transport {
 namespace {

@@ -8,7 +8,7 @@ namespace thinwire {
 // State that can be derived from other state is not listed at all.
 enum class Agreement : uint8_t {
   kConsensus,  // bit-identical on every replica after a synchronisation; digested, stored once
-  kLocal,      // differs between workers; stored for each
+  kLocal,      // differs between workers; stored once per worker
 };
 
 }  // namespace thinwire

@@ -15,7 +15,8 @@ constexpr int64_t padded_elements(int64_t count) {
   return (count + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
 }
 
-// Largest side of a tile that is transformed; the indices of its elements fit 16 bits.
+// Largest side of a tile of the discrete cosine transform; the indices of a tile's elements fit in
+// 16 bits.
 inline constexpr int kMaxTileSide = 256;
 
 // Query rows and keys of one tile of attention's scores. Products of this size run at full speed.
@@ -30,7 +31,8 @@ constexpr int64_t logit_rows(int64_t vocabulary) {
   return kFew * vocabulary * static_cast<int64_t>(sizeof(float)) <= kCached ? kFew : kMany;
 }
 
-// The product of a chunk's logits back to the model's width is summed in this many parts.
+// The gradient of the head's input (a chunk's logit gradients times the head's weight) is summed in
+// this many parts.
 inline constexpr int64_t kLogitParts = 2;
 
 // How many steps ahead rows are read.

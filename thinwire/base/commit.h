@@ -26,7 +26,7 @@ struct OperationKey {
 struct Contribution {
   int member = 0;
   // The round it was made for: the commit's own round, or an earlier one if it arrived too late for
-  // that round and the run counts late contributions at the fragment's next turn.
+  // that round and the run counts late contributions when the fragment is next exchanged.
   uint64_t round = 0;
   Sha256 payload;
   uint64_t bytes = 0;   // size of the payload

@@ -28,7 +28,7 @@ enum class FailureKind {
   kCorruptPayload,
   kStaleRound,
   kAborted,
-  kRefused,  // by whoever was asked: not allowed, too large, no room
+  kRefused,  // by the side that was asked: not allowed, too large, no room
 };
 
 struct Failure {

@@ -56,7 +56,7 @@ void ignore_closed_pipes() {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
-void end_by_caught_signal() {
+void reraise_caught_signal() {
   if (caught.first == 0) return;
   std::fflush(nullptr);
   die_of(caught.first);

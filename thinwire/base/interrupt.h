@@ -1,6 +1,6 @@
 // Signals that ask this process to end: SIGINT (Ctrl-C), SIGTERM, SIGHUP (its terminal was closed)
 // and SIGPIPE (the reader of its output has gone). Work that can shut down cleanly catches them;
-// everything else dies by them at once, as any program does.
+// everything else is killed by them at once, as any program is.
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,8 @@
 
 namespace thinwire {
 
-// Work was shut down cleanly because of a signal, by which the process should now end, too.
+// Thrown once work has been shut down cleanly because of a signal. The process should now end by
+// that signal.
 class Interrupted : public Error {
  public:
   using Error::Error;
@@ -36,11 +37,11 @@ void catch_interrupts(SecondSignal second = SecondSignal::kEnds);
 
 // From here on, writing to a pipe or connection that the other side has closed is an error of that
 // write and never a signal, even if catch_interrupts is called afterwards. For processes with
-// network connections: whatever writes to those may find them closed.
+// network connections, any of which the other side may close at any time.
 void ignore_closed_pipes();
 
 // Ends the process by the first signal that was caught, so that its parent (a loop in a shell, for
 // example) notices; returns if there was none.
-void end_by_caught_signal();
+void reraise_caught_signal();
 
 }  // namespace thinwire

@@ -29,7 +29,7 @@ struct Halves {
 
 // sin(pi r) for |r| <= 1/4.
 double sine(double r) {
-  // Of the Taylor series, from r^3 on.
+  // The terms of the Taylor series from r^3 on.
   static constexpr std::array kTerms = {-5.16771278004997,       2.5501640398773455,
                                         -0.5992645293207921,     0.08214588661112823,
                                         -0.0073704309457143504,  0.00046630280576761255,
@@ -42,7 +42,7 @@ double sine(double r) {
 
 // cos(pi r) for |r| <= 1/4.
 double cosine(double r) {
-  // Of the Taylor series, from r^4 on.
+  // The terms of the Taylor series from r^4 on.
   static constexpr std::array kTerms = {
       4.0587121264167685,    -1.3352627688545895,    0.2353306303588932,   -0.02580689139001406,
       0.0019295743094039231, -0.0001046381049248457, 4.303069587032947e-06};

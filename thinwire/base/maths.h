@@ -4,8 +4,8 @@
 // the whole build). Errors are below 0.9 units in the last place. Pure functions; any thread may
 // call them.
 //
-// tests/golden/make_maths.py defines both graphs and compares them with the true values. Any change
-// of a result's bits must raise kNumericsVersion (checkpoint/checkpoint.h).
+// tests/golden/make_maths.py defines both graphs and compares them with exact values. Any change to
+// a result's bits must raise kNumericsVersion (checkpoint/checkpoint.h).
 #pragma once
 
 namespace thinwire::maths {

@@ -41,7 +41,7 @@ struct GroupFiles {
   fs::path folder;
   const char* limit;
   const char* usage;
-  const char* reclaimable;  // in memory.stat: cached files that would be given up
+  const char* reclaimable;  // in memory.stat: cached files that would be evicted
 };
 
 // Lowers `memory` to what the group at `path` and those around it allow.

@@ -1,4 +1,4 @@
-// How much memory there is, and whether work that is about to begin can fit into it: sizes are
+// How much memory there is, and whether work that is about to begin fits into it: its size is
 // predicted and compared before anything large is allocated.
 #pragma once
 
@@ -35,8 +35,9 @@ struct MemoryNeed {
   std::string describe() const;
 };
 
-// Throws UsageError if `need` is more than there is at all; the message gives both, the parts and
-// the advice. Returns a warning if it is more than is free now, else an empty string.
+// Throws UsageError if `need` exceeds the machine's total memory; the message gives both figures,
+// the parts and the advice. Returns a warning if it only exceeds what is free now, else an empty
+// string.
 std::string check_memory(const MemoryNeed& need, const MachineMemory& there = machine_memory());
 
 }  // namespace thinwire

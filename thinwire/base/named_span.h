@@ -32,7 +32,8 @@ struct NamedValues : NamedSpan<const float> {
   std::span<const uint8_t> bytes;
 };
 
-// A writable piece of a method's state, likewise. Zero bytes are zeros in every type.
+// A writable piece of a method's state; `values` is empty unless it is fp32. Bytes of 0 are zeros
+// in every type.
 struct StateTensor : NamedSpan<float> {
   StateTensor(std::string called, std::span<float> where, Agreement who = Agreement::kConsensus)
       : NamedSpan{std::move(called), where},

@@ -23,7 +23,7 @@ inline constexpr int64_t kStateBlock = 64;
 
 constexpr int64_t state_blocks(int64_t count) { return (count + kStateBlock - 1) / kStateBlock; }
 
-// Bytes of memory for a tensor of `count` values, gap included.
+// Bytes of memory for a tensor of `count` values, alignment padding included.
 constexpr int64_t weight_bytes(WeightFormat format, int64_t count) {
   return padded_elements(count) * (format == WeightFormat::kF32 ? 4 : 2);
 }

@@ -5,7 +5,8 @@
 
 namespace thinwire {
 
-// Whether the pattern matches the whole name: '*' stands for any text, all else for itself.
+// Whether the pattern matches the whole name: '*' matches any text, every other character only
+// itself.
 bool matches_pattern(std::string_view pattern, std::string_view name);
 
 }  // namespace thinwire

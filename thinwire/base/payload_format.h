@@ -14,10 +14,10 @@ inline constexpr int64_t kScaleBytes = 2;         // bf16
 inline constexpr int64_t kSegmentEntryBytes = 4;  // in the table: bytes, Rice parameter, flag
 inline constexpr int kMaxRiceParameter = 15;
 
-// Number of tiles of a tensor that share a segment: as many as keep 4096 slots in total, at least
-// 1.
-constexpr int64_t segment_tiles(int64_t kept_a_tile) {
-  return std::max<int64_t>(4096 / kept_a_tile, 1);
+// Number of tiles of a tensor that share a segment: as many as together send at most 4096 slots,
+// and at least 1.
+constexpr int64_t segment_tiles(int64_t kept_per_tile) {
+  return std::max<int64_t>(4096 / kept_per_tile, 1);
 }
 
 }  // namespace thinwire

@@ -32,7 +32,7 @@ class Descriptor {
   int file_;
 };
 
-// Holds back every signal while a child is made.
+// Blocks every signal while a child is created.
 class BlockedSignals {
  public:
   BlockedSignals() {
@@ -80,7 +80,7 @@ bool put_at(int file, int place) {
   ::_exit(127);
 }
 
-// Not posix_spawn, which cannot ask for a signal at the parent's death.
+// Not posix_spawn, with which a child cannot ask for a signal when its parent dies.
 pid_t spawn(const std::vector<std::string>& command, int input, int output, bool own_group) {
   std::vector<char*> arguments;
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));

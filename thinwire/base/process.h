@@ -48,8 +48,8 @@ struct ProcessOutput {
   std::string text;  // stdout and stderr together
 };
 
-// Runs a program to its end with `input` as its standard input; like Process it dies with its
-// parent. Throws Error as above.
+// Runs a program to its end with `input` as its standard input; like a Process, it ends if its
+// parent does. Throws Error as above.
 ProcessOutput run_process(const std::vector<std::string>& command, std::string_view input);
 
 // Whether PATH has an executable of this name.

@@ -30,7 +30,7 @@ class Rng {
   double uniform() { return static_cast<double>(bits() >> 11) * 0x1.0p-53; }
   // Uniform in [0, bound); bound >= 1.
   uint64_t below(uint64_t bound);
-  // Standard normal (Box-Muller, one value a call), the same bits everywhere.
+  // Standard normal (Box-Muller, one value per call), the same bits everywhere.
   double normal();
 
  private:

@@ -1,5 +1,6 @@
-// How rotary position embeddings reach beyond the positions of their training: the names and
-// factors of Hugging Face's rope_scaling, of which wavelengths follow (tensor/kernels/rope.h).
+// How rotary position embeddings are extended beyond the positions they were trained on: the names
+// and factors of Hugging Face's rope_scaling, from which tensor/kernels/rope.h computes the
+// wavelengths.
 #pragma once
 
 #include <array>
@@ -21,14 +22,14 @@ inline std::span<const std::string_view> names_of(RopeScaling) {
 struct RopeSpec {
   double theta = 10000;  // base of the wavelengths
   RopeScaling scaling = RopeScaling::kNone;
-  double factor = 1;            // by which contexts become longer, >= 1
+  double factor = 1;            // how many times longer contexts become, >= 1
   int64_t context = 0;          // positions before scaling (dynamic, llama3, yarn)
   double low_frequency = 1;     // wavelengths above context / this are scaled fully (llama3)
   double high_frequency = 4;    // wavelengths below context / this are not scaled (llama3)
-  double beta_fast = 32;        // pairs that turn more often than this in a context are not scaled,
-  double beta_slow = 1;         // those that turn less often than this are scaled fully (yarn)
+  double beta_fast = 32;        // pairs that rotate more often than this in a context: not scaled,
+  double beta_slow = 1;         // less often than this: scaled fully (yarn)
   bool truncate = true;         // round the bounds that follow from both to whole pairs (yarn)
-  double attention_factor = 0;  // of queries and keys each; 0: 0.1 ln(factor) + 1 (yarn)
+  double attention_factor = 0;  // for queries and for keys; 0: 0.1 ln(factor) + 1 (yarn)
 
   bool operator==(const RopeSpec&) const = default;
 };

@@ -1,7 +1,7 @@
-// A round: what the members of a run agree on. It opens with a roster: the rows of data that each
-// member takes and the weight of its contribution. It commits with an ordered list of payloads
-// (transport/communicator.h); nobody applies anything before the commit. Most methods close a round
-// with every training step; methods with local steps take several steps first.
+// A round: the unit in which the members of a run agree. It opens with a roster: the rows of data
+// that each member takes and the weight of its contribution. It commits with an ordered list of
+// payloads (transport/communicator.h); nobody applies anything before the commit. Most methods
+// close a round with every training step; methods with local steps take several steps first.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct RoundMember {
   int id = 0;
   RowRange rows;
   float weight = 0;  // this member's share of the round's tokens; the roster's weights add up to 1
-  uint64_t since = 0;  // first step of its present stretch of being active, or inactive
+  uint64_t since = 0;  // first step of its current unbroken period of being active, or inactive
 
   // An inactive member takes no rows and contributes nothing, but applies what the others agree on.
   bool inactive() const { return weight == 0; }
@@ -30,15 +30,20 @@ struct RoundMember {
 struct Round {
   uint64_t run = 0;         // identifies the run; payloads of other runs are refused
   uint32_t epoch = 0;       // changes whenever the membership does
-  uint64_t number = 0;      // the round, counted from 0; names its exchanges
+  uint64_t number = 0;      // the round, counted from 0; part of its operations' keys
   uint64_t step = 0;        // the training step, counted from 0
   float learning_rate = 0;  // of the step; carried as bits, never recomputed by members
   float round_rate = 0;     // sum of the round's learning rates so far, including this step's
   bool closes = true;       // the round's last step: members exchange after it
   bool last = false;        // the run's last step: nothing may be left in flight
+  // Of a run of one worker on many hosts, while its member is alone: others may follow this round
+  // later, so it sends, unaltered, what it would otherwise apply without an exchange.
+  bool followed = false;
   std::vector<RoundMember> roster;  // ordered by id
 
   int size() const { return static_cast<int>(roster.size()); }
+  // Whether members average what they apply.
+  bool exchanges() const { return size() > 1 || followed; }
   bool has(int id) const { return std::ranges::find(roster, id, &RoundMember::id) != roster.end(); }
   // The member with this id; one that the roster does not have is inactive.
   RoundMember member(int id) const {

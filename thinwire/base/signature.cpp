@@ -37,7 +37,7 @@ class Ed25519Signer final : public Signer {
         EVP_DigestSignInit(context.get(), nullptr, nullptr, nullptr, private_.get()) != 1 ||
         EVP_DigestSign(context.get(), signature.bytes.data(), &size, message.data(),
                        message.size()) != 1) {
-      throw Error("OpenSSL cannot sign by Ed25519");
+      throw Error("OpenSSL cannot sign with Ed25519");
     }
     return signature;
   }
@@ -52,7 +52,7 @@ class Ed25519Signer final : public Signer {
 Seed make_seed() {
   Seed seed;
   if (RAND_bytes(seed.data(), static_cast<int>(seed.size())) != 1) {
-    throw Error("the system has no random numbers for a key");
+    throw Error("the system supplies no random numbers for a key");
   }
   return seed;
 }

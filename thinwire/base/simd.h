@@ -1,6 +1,6 @@
 // Compiles one plain loop for several instruction sets and picks the best at run time. Contraction
 // into FMA is off in the whole build, so every clone gives the same bits; reductions must write out
-// their lanes. Kernels for which the compiler's vectoriser is not enough use Highway instead.
+// their lanes. Kernels that the compiler does not vectorise well enough use Highway instead.
 #pragma once
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \

@@ -42,7 +42,7 @@ enum class TensorRole : uint8_t {
   kHead,       // [vocabulary, width], unless tied to the embedding
 };
 
-// Vectors of norms and biases do not decay.
+// Weight decay does not apply to norms and biases.
 constexpr bool decays(TensorRole role) {
   return role != TensorRole::kNorm && role != TensorRole::kBias;
 }
@@ -57,7 +57,7 @@ struct TensorSpec {
   int64_t count() const { return element_count(shape); }
   // Whether weight decay applies to it.
   bool decays() const { return thinwire::decays(role); }
-  // A matrix inside the transformer blocks, which some optimizers treat as a matrix.
+  // A matrix inside the transformer blocks, for which some optimizers have an update of its own.
   bool is_hidden_matrix() const { return role == TensorRole::kMatrix; }
   // Whether it has one row per token of the vocabulary.
   bool is_vocabulary_sized() const {

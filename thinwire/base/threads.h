@@ -30,7 +30,7 @@ class ThreadPool {
   void for_each(int64_t count, const std::function<void(int64_t)>& body);
 
   // Calls body(begin, end, thread) once per thread with a fixed partition of [0, count) whose inner
-  // borders are multiples of `grain`; threads whose share is empty are not called.
+  // boundaries are multiples of `grain`; threads whose share is empty are not called.
   void for_ranges(int64_t count, int64_t grain,
                   const std::function<void(int64_t begin, int64_t end, int thread)>& body);
 
@@ -61,8 +61,8 @@ class CorePermits {
   int free_;
 };
 
-// Holds permits for a scope; pause() and resume() around a wait for other workers. A null pointer
-// means there is nothing to share.
+// Holds permits for a scope; pause() and resume() around a wait for other workers. With a null
+// pointer it does nothing: cores are not shared.
 class PermitHold {
  public:
   PermitHold(CorePermits* permits, int count) : permits_(permits), count_(count) { resume(); }

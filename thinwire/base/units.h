@@ -1,4 +1,4 @@
-// Quantities as people write and read them.
+// Quantities in the form in which people write and read them.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Number formats in which sums are sent, and the interface of their codecs. The code is in
-// codec/wire.h; transports get it by reference, and the planner needs only the bytes.
+// codec/wire.h; transports are given a codec, and the planner needs only its sizes.
 //
 // Values are encoded in blocks counted from the start of a buffer; the last one may be shorter. A
 // buffer cut at multiples of the block and encoded piece by piece gives the same bytes as a whole.
@@ -59,7 +59,7 @@ constexpr WireChunk wire_chunk(WireType type, size_t count, int members, int mem
   return {border(member), border(member + 1)};
 }
 
-// Bytes that a member sends in the sum of `count` values, and as many that it receives: its
+// Bytes that a member sends in an all_reduce of `count` values, and that it receives as well: its
 // contributions to the other owners' chunks, and its own chunk's sum to all others. The average
 // over the members is 2 (members - 1) / members of the buffer's bytes.
 constexpr uint64_t all_reduce_bytes(WireType type, size_t count, int members, int member) {

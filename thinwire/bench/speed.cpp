@@ -16,9 +16,9 @@
 #include "thinwire/base/rng.h"
 #include "thinwire/data/vocabulary.h"
 #include "thinwire/events/progress.h"
-#include "thinwire/method/architectures.h"
+#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/memory/run_memory.h"
 #include "thinwire/method/method.h"
-#include "thinwire/method/run_memory.h"
 #include "thinwire/model/registry.h"
 #include "thinwire/sync/strategy.h"
 #include "thinwire/train/gradients.h"
@@ -85,7 +85,7 @@ std::vector<TimedPart> timed_parts(const config::Recipe& recipe, model::Precisio
   const double products = times.all - times.attention - times.between - times.head;
   return {{"block products", products, n * work.products, 0},
           {"attention", times.attention, n * work.attention, 0},
-          {"norms, SwiGLU", times.between, 0, n * work.between_bytes + cleared},
+          {"norms, SwiGLU", times.between, 0, n * work.elementwise_bytes + cleared},
           {"head, loss", times.head, n * work.head, 0},
           {"update", update_seconds, 0, update}};
 }
@@ -170,6 +170,43 @@ void reduce_to_one_worker(config::Recipe& recipe, int64_t rows, const SpeedOptio
   recipe.train.steps = options.warmup + options.steps;
 }
 
+struct TimedSteps {
+  model::PassTimes before;  // when they began
+  double updating = 0;      // seconds of updates during backward passes
+};
+
+// Runs all steps; losses and seconds go into `result`.
+TimedSteps run_steps(const config::Recipe& recipe, const SpeedOptions& options,
+                     std::span<const int32_t> tokens, int64_t rows_per_pass,
+                     train::StepGradients& gradients, model::Model& model, sync::Strategy& strategy,
+                     SpeedResult& result) {
+  const auto round_at = [&](uint64_t step) {
+    return train::open_round(recipe, 0, 1, static_cast<int64_t>(step));
+  };
+  strategy.restored({.round_at = round_at});
+  const auto batch = static_cast<size_t>(recipe.train.batch * (recipe.train.sequence + 1));
+  const size_t batches = tokens.size() / batch;
+  TimedSteps timed;
+  for (int64_t step = 0; step < recipe.train.steps; ++step) {
+    if (options.progress) options.progress(step, recipe.train.steps);
+    if (step == options.warmup) timed.before = model.times();
+    const Stopwatch watch;
+    const Round round = round_at(static_cast<uint64_t>(step));
+    if (strategy.before_step(round)) model.refresh();
+    const auto rows = tokens.subspan(static_cast<size_t>(step) % batches * batch, batch);
+    const double loss =
+        gradients.compute({rows, recipe.train.sequence, rows_per_pass}, model, strategy, round);
+    const auto report = strategy.after_step(round);
+    if (!report) throw Error(fmt::format("step {}: {}", step + 1, report.error().message));
+    model.refresh();
+    result.losses.push_back(loss / static_cast<double>(result.tokens_per_step));
+    if (step < options.warmup) continue;
+    result.seconds.push_back(watch.seconds());
+    timed.updating += report->backward_update_seconds;
+  }
+  return timed;
+}
+
 }  // namespace
 
 double TimedPart::limit_seconds(const MachineSpeed& machine, model::Precision precision) const {
@@ -193,13 +230,11 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
   const model::Placement placement = model::parse_device(train.device);
   const model::Precision precision = model::parse_precision(train.precision, placement);
   const int64_t rows = (train.batch + train.workers - 1) / train.workers;
-  const int64_t rows_a_pass = train.microbatch == 0 ? rows : std::min(train.microbatch, rows);
-  const int64_t batch = rows * (train.sequence + 1);
+  const int64_t rows_per_pass = train.microbatch == 0 ? rows : std::min(train.microbatch, rows);
   const auto program_bytes = resident_memory_bytes();
   warn_of_memory(recipe);
   reduce_to_one_worker(recipe, rows, options);
-  const std::vector<int32_t> tokens = tokens_for(recipe, options, batch);
-  const int64_t batches = static_cast<int64_t>(tokens.size()) / batch;
+  const std::vector<int32_t> tokens = tokens_for(recipe, options, rows * (train.sequence + 1));
 
   const auto specs = method::tensors_of(recipe);
   const tensor::Layout layout(specs);
@@ -213,38 +248,16 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
   PermitHold permits(nullptr, threads.size());
   const auto communicators = transport::make_local_communicators(1);
   const auto model = model::make_model(
-      {method::ModelSpec(recipe), precision, layout, params, threads, rows_a_pass, train.sequence,
+      {method::ModelSpec(recipe), precision, layout, params, threads, rows_per_pass, train.sequence,
        placement, weights.frozen ? &weights.frozen->values : nullptr, recipe.adapter});
   const auto strategy = sync::make_strategy({params, gradients.arena(), threads, permits,
                                              *communicators.front(), method::sync_spec(recipe)});
-  const auto round_at = [&](uint64_t step) {
-    return train::open_round(recipe, 0, 1, static_cast<int64_t>(step));
-  };
   sync::share_params(params, *strategy);
-  strategy->restored({.round_at = round_at});
-  model::PassTimes before;
-  double updating = 0;  // during backward passes
-  for (int64_t step = 0; step < recipe.train.steps; ++step) {
-    if (options.progress) options.progress(step, recipe.train.steps);
-    if (step == options.warmup) before = model->times();
-    const Stopwatch watch;
-    const Round round = round_at(static_cast<uint64_t>(step));
-    if (strategy->before_step(round)) model->refresh();
-    const auto rows_now = std::span(tokens).subspan(static_cast<size_t>(step % batches * batch),
-                                                    static_cast<size_t>(batch));
-    const double loss =
-        gradients.compute({rows_now, train.sequence, rows_a_pass}, *model, *strategy, round);
-    const auto report = strategy->after_step(round);
-    if (!report) throw Error(fmt::format("step {}: {}", step + 1, report.error().message));
-    model->refresh();
-    result.losses.push_back(loss / static_cast<double>(result.tokens_per_step));
-    if (step < options.warmup) continue;
-    result.seconds.push_back(watch.seconds());
-    updating += report->backward_update_seconds;
-  }
+  const TimedSteps timed =
+      run_steps(recipe, options, tokens, rows_per_pass, gradients, *model, *strategy, result);
   if (!placement) {
-    result.parts = mean_parts(recipe, result, per_step(before, model->times(), options.steps),
-                              updating / static_cast<double>(options.steps));
+    result.parts = mean_parts(recipe, result, per_step(timed.before, model->times(), options.steps),
+                              timed.updating / static_cast<double>(options.steps));
     const std::vector<MemoryPart> predicted = method::memory_parts(recipe, 1);
     result.memory = held_parts(predicted, params, gradients, *model, *strategy);
     result.predicted_bytes = MemoryNeed{"", predicted, ""}.total() + double(program_bytes);

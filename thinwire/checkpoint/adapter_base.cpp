@@ -9,6 +9,7 @@
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/json.h"
 
 namespace thinwire::checkpoint {
 namespace {
@@ -30,12 +31,12 @@ uint64_t digest_weights(const tensor::Arena& weights) {
 
 std::string print_adapter_base(const AdapterBase& base) {
   const Json json = {{kDigest, to_hex(base.digest)}, {kModel, base.model}};
-  return json.dump(2) + "\n";
+  return print_json(json, {.indent = 2}) + "\n";
 }
 
 AdapterBase read_adapter_base(const fs::path& folder) {
   const fs::path path = folder / kAdapterBaseFile;
-  const Json json = Json::parse(read_text_file(path), nullptr, /*allow_exceptions=*/false);
+  const Json json = try_parse_json<Json>(read_text_file(path));
   const auto text = [&](const char* key) {
     if (!json.is_object() || !json.contains(key) || !json[key].is_string()) {
       throw Error(fmt::format("{} is damaged: it has no text {}", path.string(), key));
@@ -58,8 +59,8 @@ void check_adapter_base(const fs::path& folder, const AdapterBase& expected, con
                         uint64_t digest) {
   if (digest == expected.digest) return;
   throw Error(fmt::format(
-      "the factors in {} belong to the weights of {} (digest {}), and {} has others ({}): another "
-      "model, or this one with factors already merged; name the original one",
+      "the factors in {} belong to the weights of {} (digest {}), but {} holds others ({}): "
+      "another model, or this one with factors already merged; name the original one",
       folder.string(), expected.model, to_hex(expected.digest), found.string(), to_hex(digest)));
 }
 

@@ -1,5 +1,5 @@
-// What a checkpoint of an adapter says of the model that its factors belong to, instead of holding
-// that model: a small file beside the weights, which are the run's trained tensors.
+// What a checkpoint of an adapter says about the model that its factors belong to, since it does
+// not hold that model: a small file beside the weights, which are the run's trained tensors.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,9 @@
-// The weights of a model whose run trained an adapter (method/adapter.h): its trained and frozen
-// tensors, and both together.
+// The weights of a model whose run trained an adapter (method/adapters/adapter.h): its trained and
+// frozen tensors, and both together.
 #pragma once
 
 #include "thinwire/base/threads.h"
-#include "thinwire/method/adapter.h"
+#include "thinwire/method/adapters/adapter.h"
 #include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::checkpoint {

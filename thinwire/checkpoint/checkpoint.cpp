@@ -9,6 +9,7 @@
 
 #include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/json.h"
 
 namespace thinwire::checkpoint {
 namespace {
@@ -48,9 +49,9 @@ std::pair<std::string, uint64_t> print_meta(const CheckpointMeta& meta, const Fi
   for (const auto& [name, file] : files) {
     json["files"][name] = {{"bytes", file.bytes}, {"hash", to_hex(file.hash)}};
   }
-  const uint64_t digest = hash_bytes(as_bytes(json.dump()));
+  const uint64_t digest = hash_bytes(as_bytes(print_json(json)));
   json["digest"] = to_hex(digest);
-  return {json.dump(2) + "\n", digest};
+  return {print_json(json, {.indent = 2}) + "\n", digest};
 }
 
 [[noreturn]] void throw_altered(const fs::path& path, std::string_view what) {
@@ -97,7 +98,7 @@ class MetaParser {
 };
 
 Json read_meta_json(const fs::path& path, const std::string& text) {
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Json json = try_parse_json<Json>(text);
   if (json.is_discarded()) {
     throw Error(fmt::format("{} was truncated or altered: it is not JSON", path.string()));
   }

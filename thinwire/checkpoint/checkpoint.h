@@ -51,7 +51,7 @@ struct CheckpointMeta {
   // older programs.
   std::map<std::string, uint64_t> data = {};
   int numerics_version = kNumericsVersion;
-  uint64_t ended_at = 0;  // steps after which the run ended before it was given more; 0: never
+  uint64_t ended_at = 0;  // steps after which the run had ended, before it got more; 0: never
   std::string method;     // sync.method; empty for imported weights
   int workers = 0;        // worker-NNNN files; 0 for imported weights
 };
@@ -65,7 +65,7 @@ class CheckpointWriter {
   // Writes checkpoints_dir/step-NNNNNNNN. Removes what interrupted writers left in checkpoints_dir,
   // so only one process at a time may write there, but it may write several steps at once.
   CheckpointWriter(const fs::path& checkpoints_dir, uint64_t step);
-  // Writes `folder` itself, which must not exist or be empty.
+  // Writes `folder` itself, which must be absent or empty.
   explicit CheckpointWriter(const fs::path& folder);
   void write_weights(const tensor::Arena& params, const TensorProgress& progress = {});
   void write_consensus(std::span<const NamedValues> state);

@@ -39,7 +39,7 @@ bool CheckpointMeeting::arrive(int64_t completed, int worker, const WorkerState&
   if (++pending->arrived < state.members) return false;
   CheckpointMeta meta;
   meta.step = static_cast<uint64_t>(completed);
-  meta.tokens = static_cast<uint64_t>(completed * stamp_.tokens_a_step);
+  meta.tokens = static_cast<uint64_t>(completed * stamp_.tokens_per_step);
   meta.run = stamp_.run_id;
   meta.data = stamp_.data;
   meta.ended_at = static_cast<uint64_t>(stamp_.ended_at);

@@ -28,7 +28,7 @@ struct CheckpointStamp {
   std::string method;
   std::string recipe;   // resolved TOML
   fs::path vocabulary;  // file to copy
-  int64_t tokens_a_step = 0;
+  int64_t tokens_per_step = 0;
   std::map<std::string, std::string> texts = {};  // further small files, by name
 };
 
@@ -39,8 +39,8 @@ struct WorkerState {
   std::vector<NamedValues> consensus;
   std::vector<NamedValues> local;
   std::vector<NamedBytes> in_flight;
-  int64_t members = 0;  // of the round's roster: so many parts make the checkpoint
-  bool first = false;   // of it
+  int64_t members = 0;  // in the round's roster: the number of parts of the checkpoint
+  bool first = false;   // of the roster
 };
 
 // Thread-safe.

@@ -12,7 +12,7 @@
 
 namespace thinwire::checkpoint {
 
-// The newest checkpoint older than `folder` that can be read, if there is one.
+// The newest intact checkpoint older than `folder`, if there is one.
 std::optional<fs::path> sound_before(const fs::path& folder);
 
 // Opens a run's newest checkpoint. If it is damaged, the Error says so, names the newest intact

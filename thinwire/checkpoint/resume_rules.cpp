@@ -57,7 +57,8 @@ constexpr std::array kRules = {
     ResumeRule{"eval.patience", OnChange::kOtherBits, kEnding},
 };
 
-// What each member of a run sets for its own machine; it touches its local gradients only.
+// What each member of a run sets for its own machine; it affects only that member's local
+// gradients.
 constexpr std::array<std::string_view, 3> kMachineLocal = {"train.threads", "train.device",
                                                            "train.precision"};
 
@@ -75,7 +76,7 @@ const ResumeRule* find_rule(const config::Recipe& recipe, std::string_view field
   return found == kRules.end() ? nullptr : &*found;
 }
 
-// Whose identity a recipe gives.
+// What a recipe identifies.
 enum class Whose : uint8_t {
   kFolder,  // a run's results: data and machine belong to it
   kRun,     // a run that machines of different kinds share; the data counts by its digests

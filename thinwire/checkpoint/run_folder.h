@@ -20,9 +20,9 @@ class RunFolder {
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
 
-  // Call this once everything that training needs is there, so that a failed start leaves the
-  // folder free. Writes recipe.toml, and removes what a restart or the end of a shorter run has
-  // made obsolete.
+  // Call this once everything that training needs is available, so that a failed start leaves the
+  // folder as it was. Writes recipe.toml, and removes what a restart or the end of a shorter run
+  // has made obsolete.
   void begin(const config::Recipe& recipe);
 
   const fs::path& path() const { return path_; }

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/json.h"
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
 
@@ -33,10 +34,10 @@ std::string json_text(const std::vector<report::FinishedRun>& runs) {
   auto array = nlohmann::ordered_json::array();
   for (const report::FinishedRun& run : runs) {
     nlohmann::ordered_json item = {{"folder", run.folder.string()}};
-    item.update(nlohmann::ordered_json::parse(read_text_file(run.folder / "summary.json")));
+    item.update(parse_json<nlohmann::ordered_json>(read_text_file(run.folder / "summary.json")));
     array.push_back(std::move(item));
   }
-  return array.dump(2) + "\n";
+  return print_json(array, {.indent = 2}) + "\n";
 }
 
 std::string text(const Arguments& arguments, const std::vector<report::FinishedRun>& runs) {
@@ -71,7 +72,7 @@ void add_compare(CLI::App& app) {
   command->add_option("runs", arguments->folders, "Run folders, e.g. runs/*")
       ->required()
       ->check(refuse_empty);
-  auto* format = command->add_option_group("format", "At most one of");
+  auto* format = command->add_option_group("format", "Format of the output");
   format->add_flag("--markdown", arguments->markdown, "Print a Markdown table");
   format->add_flag("--json", arguments->json, "Print JSON with everything in summary.json");
   format->add_flag("--csv", arguments->csv, "Print CSV in full precision");

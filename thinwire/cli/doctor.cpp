@@ -37,7 +37,7 @@ void add_doctor(CLI::App& app) {
   command->add_option("overrides", arguments->overrides,
                       "This machine's own recipe fields, as for `thinwire join`");
   add_quantity(*command, "--memory", arguments->memory_bytes, kAmount, "B",
-               "The most memory that the run may take here; 0: what there is");
+               "The most memory that the run may take here; 0: all there is");
   command->callback([arguments] { run(*arguments); });
 }
 

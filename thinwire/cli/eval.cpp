@@ -16,6 +16,7 @@
 #include "thinwire/base/clock.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
+#include "thinwire/base/json.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/base/units.h"
 #include "thinwire/cli/command.h"
@@ -35,7 +36,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kPerplexity = "perplexity";
-constexpr int64_t kMostTokens = int64_t{1} << 32;
+constexpr int64_t kMaxTokens = int64_t{1} << 32;
 constexpr double kProgressInterval = 10;  // seconds
 
 struct Arguments {
@@ -110,7 +111,7 @@ Json item_json(const eval::TaskItems& task, size_t i, const std::vector<model::S
 }
 
 std::string json_line(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return print_json(json, {.replace_invalid = true}) + "\n";
 }
 
 TaskResult run_task(const eval::TaskItems& task, Evaluated& model, AtomicFile* items) {
@@ -165,7 +166,7 @@ std::string results_json(const std::vector<TaskResult>& results) {
     }
     task["items"] = result.items;
   }
-  return Json{{"tasks", tasks}}.dump(2) + "\n";
+  return print_json(Json{{"tasks", tasks}}, {.indent = 2}) + "\n";
 }
 
 std::string results_table(const std::vector<TaskResult>& results) {
@@ -244,17 +245,17 @@ void add_eval(CLI::App& app) {
                    "What ends a document of a .txt file of --text")
       ->check(one_of({"file", "line", "blank_line", "entry"}))
       ->capture_default_str();
-  add_count(*command, "--limit", arguments->limit, 1, kMostTokens,
+  add_count(*command, "--limit", arguments->limit, 1, kMaxTokens,
             "Only the first items of each task");
   command->add_flag("--json", arguments->json, "Print JSON");
   command
       ->add_option("--items", arguments->items,
-                   "Write each item's log-likelihoods into this file, a JSON object a line")
+                   "Write each item's log-likelihoods into this file, one JSON object per line")
       ->check(refuse_empty);
-  add_count(*command, "--context", arguments->context, 1, kMostTokens,
+  add_count(*command, "--context", arguments->context, 1, kMaxTokens,
             "Maximum number of tokens that the model sees at once (default: the sequence length of "
             "its training)");
-  add_count(*command, "--threads", arguments->threads, 1, kMostThreads, "Compute threads");
+  add_count(*command, "--threads", arguments->threads, 1, kMaxThreads, "Compute threads");
   add_quiet_flag(command);
   command->callback([arguments] { run(*arguments); });
 }

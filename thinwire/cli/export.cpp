@@ -46,7 +46,7 @@ void add_export(CLI::App& app) {
       ->add_option("model", arguments->source, "Run folder (its newest checkpoint) or checkpoint")
       ->required()
       ->check(existing_folder());
-  command->add_option("out_dir", arguments->out_dir, "Folder to write; must not exist or be empty")
+  command->add_option("out_dir", arguments->out_dir, "Folder to write; must be absent or empty")
       ->required()
       ->check(refuse_empty);
   command->add_option("--dtype", arguments->dtype, "Number format of the weights")

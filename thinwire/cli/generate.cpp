@@ -31,7 +31,7 @@ namespace thinwire::cli {
 namespace {
 
 constexpr int64_t kTokens = 200;
-constexpr int64_t kMostTokens = int64_t{1} << 32;
+constexpr int64_t kMaxTokens = int64_t{1} << 32;
 
 struct Arguments {
   std::string model;
@@ -161,12 +161,12 @@ void add_generate(CLI::App& app) {
   command->add_option("--prompt", arguments->prompt,
                       "Text to continue; -, or no --prompt with piped input, reads standard input "
                       "(default: no text)");
-  add_count(*command, "--tokens", arguments->tokens, 1, kMostTokens,
+  add_count(*command, "--tokens", arguments->tokens, 1, kMaxTokens,
             "Maximum number of tokens to add (default: what fits into the context, at most 200)");
   auto* temperature =
       add_number(*command, "--temperature", arguments->sampling.temperature, {0, 1e6},
                  "Divides the logits: below 1 is more conservative, above 1 more random, 0 greedy");
-  add_count(*command, "--top-k", arguments->sampling.top_k, 0, kMostTokens,
+  add_count(*command, "--top-k", arguments->sampling.top_k, 0, kMaxTokens,
             "Choose only among the k likeliest tokens; 0: all");
   add_number(*command, "--top-p", arguments->sampling.top_p, {0, 1, true},
              "Choose only among the fewest likeliest tokens whose probabilities reach this sum");
@@ -182,10 +182,10 @@ void add_generate(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("--ignore-end", arguments->ignore_end,
                     "Continue after an end-of-sequence token");
-  add_count(*command, "--context", arguments->context, 1, kMostTokens,
+  add_count(*command, "--context", arguments->context, 1, kMaxTokens,
             "Maximum number of tokens of prompt and answer together (default: the sequence length "
             "of the training)");
-  add_count(*command, "--threads", arguments->threads, 1, kMostThreads, "Compute threads");
+  add_count(*command, "--threads", arguments->threads, 1, kMaxThreads, "Compute threads");
   add_base(*command, arguments->base);
   add_quiet_flag(command);
   command->callback([arguments] { run(*arguments); });

@@ -42,7 +42,7 @@ void add_import(CLI::App& app) {
                    "Folder with config.json or adapter_config.json, and safetensors")
       ->required()
       ->check(existing_folder());
-  command->add_option("out_dir", arguments->out_dir, "Folder to write; must not exist or be empty")
+  command->add_option("out_dir", arguments->out_dir, "Folder to write; must be absent or empty")
       ->required()
       ->check(refuse_empty);
   add_base(*command, arguments->base);

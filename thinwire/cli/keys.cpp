@@ -58,15 +58,14 @@ void add_keys(CLI::App& app) {
   add_action(*command, arguments, "list", "Lists tokens and enrolled keys", list);
   auto* issuing = add_action(*command, arguments, "issue",
                              "Issues a token and prints it; it cannot be shown again", issue);
-  issuing
-      ->add_option("--role", arguments->role, "What keys enrolled with it may do (default member)")
+  issuing->add_option("--role", arguments->role, "Role of those who enrol with it (default member)")
       ->check(one_of({"member", "observer"}));
   add_number(*issuing, "--days", arguments->days, {0, 36500},
-             "How long it admits newcomers; 0: always");
-  issuing->add_flag("--single-use", arguments->single_use, "It enrols one key only");
-  auto* revoking =
-      add_action(*command, arguments, "revoke",
-                 "Shuts out a token's or a key's owner, at once where the run is served", revoke);
+             "How many days it admits newcomers; 0: for ever");
+  issuing->add_flag("--single-use", arguments->single_use, "It admits one newcomer only");
+  auto* revoking = add_action(
+      *command, arguments, "revoke",
+      "Revokes a token or key and shuts out its owner, at once if the run is being served", revoke);
   revoking
       ->add_option("id", arguments->id, "The id that `thinwire keys list` shows, or its beginning")
       ->required();

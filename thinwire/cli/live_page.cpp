@@ -7,7 +7,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/hosts/endpoint.h"
-#include "thinwire/method/architectures.h"
+#include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::cli {
@@ -23,10 +23,9 @@ page::PredictedBytes predict(const config::Recipe& recipe) {
 }  // namespace
 
 void add_page_option(CLI::App& app, std::string& value) {
-  app.add_option(
-      "--page", value,
-      "Serve a live page of the run at PORT of this machine alone, or at HOST:PORT; port "
-      "0: a free one");
+  app.add_option("--page", value,
+                 "Serve a live page of the run on PORT, for this machine only, or on HOST:PORT; "
+                 "port 0: a free port");
 }
 
 page::PageAddress parse_page(const std::string& text) {

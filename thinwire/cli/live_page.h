@@ -28,8 +28,8 @@ class LivePage {
   // `option`: the value of --page, which is checked; nothing is served yet.
   explicit LivePage(const std::string& option);
 
-  // Serves from here on, says where, and returns what is to be told; null without --page. `recipe`:
-  // resolved; `first_step`: completed before; `rounds`: of a run of many hosts.
+  // Serves from here on, prints where, and returns the object to report to; null without --page.
+  // `recipe`: resolved; `first_step`: completed before; `rounds`: of a run of many hosts.
   page::LiveRun* open(const std::string& command, const config::Recipe& recipe, int64_t first_step,
                       std::optional<uint64_t> rounds);
 

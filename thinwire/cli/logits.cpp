@@ -1,4 +1,4 @@
-// thinwire logits: what a model predicts behind every token of a text, for comparison with other
+// thinwire logits: what a model predicts after every token of a text, for comparison with other
 // programs.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -121,16 +121,16 @@ std::string refuse_other_files(const std::string& name) {
 
 void add_logits(CLI::App& app) {
   auto* command =
-      add_command(app, "logits", "Writes what a model predicts behind every token of a text");
+      add_command(app, "logits", "Writes what a model predicts after every token of a text");
   const auto arguments = std::make_shared<Arguments>();
   command
       ->add_option("model", arguments->model,
                    "Run folder (its newest checkpoint), checkpoint or Hugging Face folder")
       ->required()
       ->check(existing_folder());
-  auto* text = command->add_option(
-      "--text", arguments->text,
-      "The text, before which the model's own first token is put, as generate does");
+  auto* text =
+      command->add_option("--text", arguments->text,
+                          "The text; the model's begin token is put before it, as generate does");
   command
       ->add_option("--tokens", arguments->tokens, "Token ids instead, as they are: 1,15043,29991")
       ->excludes(text);
@@ -140,7 +140,7 @@ void add_logits(CLI::App& app) {
           "A .safetensors file for \"logits\" [tokens, vocabulary] in fp32, with the token "
           "ids in its metadata (default: JSON on stdout)")
       ->check(refuse_other_files);
-  add_count(*command, "--threads", arguments->threads, 1, kMostThreads, "Compute threads");
+  add_count(*command, "--threads", arguments->threads, 1, kMaxThreads, "Compute threads");
   add_quiet_flag(command);
   command->callback([arguments] { run(*arguments); });
 }

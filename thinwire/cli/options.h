@@ -29,11 +29,11 @@ inline constexpr Range kAmount = {0, 1e24};     // bytes
 inline constexpr Range kDuration = {0, 1e6};    // s
 inline constexpr Range kFraction = {0, 1};      // shares and probabilities
 inline constexpr Range kModelSize = {1, 1e18};  // parameters
-inline constexpr int64_t kMostThreads = 1024;
-inline constexpr int64_t kMostSteps = 1'000'000'000;
+inline constexpr int64_t kMaxThreads = 1024;
+inline constexpr int64_t kMaxSteps = 1'000'000'000;
 
 // `names` are CLI11's, "--local-steps,-s". A number may have a suffix and the unit, "0.8Gbit/s".
-// The help ends with unit and default; a current value outside the range means that there is no
+// The help text ends with unit and default; if the current value is outside the range, there is no
 // default.
 CLI::Option* add_quantity(CLI::App& app, const std::string& names, double& value,
                           const Range& range, const std::string& unit, const std::string& help);

@@ -1,6 +1,6 @@
-// Results go to stdout, and a result that could not be written there is a failure, however late
-// that shows. If stdout's reader has gone (as with `| head`), the process ends silently by SIGPIPE,
-// as is usual.
+// Results go to stdout, and a result that could not be written there is a failure, even if that is
+// noticed only at the end. If stdout's reader has gone (as with `| head`), the process ends
+// silently by SIGPIPE, as is usual.
 #pragma once
 
 #include <functional>

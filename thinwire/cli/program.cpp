@@ -67,7 +67,7 @@ int run_program(int argc, const char* const* argv) {
     return with_checked_output([&] { return run(app, argc, argv); });
   } catch (const Interrupted& interrupted) {
     report(interrupted.what(), kFailed);
-    end_by_caught_signal();
+    reraise_caught_signal();
     return kFailed;
   } catch (const UsageError& error) {
     return report(error.what(), kWrongUse);

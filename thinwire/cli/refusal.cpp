@@ -139,7 +139,7 @@ std::string describe_conflict(const CLI::App& command) {
   return {};
 }
 
-// The option with which CLI11's message begins; null: none.
+// The option whose name CLI11's message begins with; null: none.
 const CLI::Option* named_option(const CLI::App& command, std::string_view message) {
   constexpr std::string_view kPrefix = "Could not convert: ";
   if (message.starts_with(kPrefix)) message.remove_prefix(kPrefix.size());

@@ -60,15 +60,15 @@ void add_serve(CLI::App& app) {
       ->check(existing_file());
   command->add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
   command->add_option("--listen", options.listen,
-                      "HOST:PORT at which to listen; port 0: the one it had before, or a free one "
+                      "HOST:PORT to listen on; port 0: the port this run had before, or a free one "
                       "(default 0.0.0.0:0)");
   command->add_option("--address", options.address,
-                      "HOST:PORT at which members reach it, where that is another, as behind a "
-                      "router (default: as it listens)");
+                      "HOST:PORT at which members reach it, if different, e.g. behind a router "
+                      "(default: as --listen)");
   command->add_option("--ready-file", arguments->ready_file,
                       "File to write once members may join: address, token and ca as JSON");
   add_number(*command, "--token-days", options.token_days, {0, 36500},
-             "How long the token admits newcomers, in days; 0: always");
+             "How many days the token admits newcomers; 0: for ever");
   add_page_option(*command, arguments->page);
   add_quiet_flag(command);
   command->callback([arguments] { run(*arguments); });

@@ -1,4 +1,4 @@
-// thinwire status: how a run of many hosts is.
+// thinwire status: the state of a run of many hosts.
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
@@ -31,7 +31,8 @@ void run(const Arguments& arguments) {
 }  // namespace
 
 void add_status(CLI::App& app) {
-  auto* command = add_command(app, "status", "Shows how a run of many hosts is, and its members");
+  auto* command =
+      add_command(app, "status", "Shows the state of a run of many hosts and of its members");
   const auto arguments = std::make_shared<Arguments>();
   add_access(*command, arguments->access);
   command->add_flag("--json", arguments->json, "Print one line of JSON instead");

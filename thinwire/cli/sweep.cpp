@@ -24,7 +24,7 @@ struct Arguments {
   std::string program;
 };
 
-// This very program, even if its file has been replaced by a newer build meanwhile.
+// The program that is running now, even if its file has since been replaced by a newer build.
 constexpr const char* kOwnProgram = "/proc/self/exe";
 
 constexpr const char* kGridHelp =
@@ -56,7 +56,7 @@ void run(const Arguments& arguments) {
   const report::SweepPlan plan = report::plan_sweep(report::load_grid(grid_file), out, program);
   for (const std::string& notice : plan.notices) events::print_message(notice);
   const int jobs =
-      arguments.jobs > 0 ? arguments.jobs : std::max(1, available_cores() / plan.threads_a_run);
+      arguments.jobs > 0 ? arguments.jobs : std::max(1, available_cores() / plan.threads_per_run);
   std::vector<report::SweepRun> runs;
   for (const report::PlannedRun& planned : plan.runs) runs.push_back(planned.run);
   catch_interrupts(SecondSignal::kCounts);

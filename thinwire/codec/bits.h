@@ -125,7 +125,7 @@ class BitReader {
     return head < spared ? head : (head << 1 | last) - spared;
   }
 
-  // Bytes begun so far.
+  // Bytes read so far, a partly read one included.
   THINWIRE_CODEC_INLINE size_t bytes() const { return static_cast<size_t>((place() + 7) / 8); }
   THINWIRE_CODEC_INLINE bool past_end() const { return place() > 8 * uint64_t{in_.size()}; }
   // Whether the bits left in the last byte that was begun are zero.

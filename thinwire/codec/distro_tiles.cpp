@@ -3,10 +3,10 @@
 namespace thinwire::codec {
 
 DistroTiles::DistroTiles(const method::DistroOptions& options, const tensor::Layout& layout)
-    : layout_(layout), plan_(method::plan_tiles(layout.specs(), options.tiles())) {
+    : layout_(layout),
+      plan_(method::plan_tiles(layout.specs(), options.tiles())),
+      shapes_(shapes_of(plan_)) {
   for (const method::TensorTiles& tiles : plan_.tensors) {
-    shapes_.push_back(
-        {tiles.tiles(), tiles.slots(), tiles.kept, tiles.first_tile, tiles.first_kept});
     const auto same = [&](const TileKind& kind) {
       return kind.rows == tiles.tile_rows && kind.columns == tiles.tile_columns &&
              kind.kept == tiles.kept;

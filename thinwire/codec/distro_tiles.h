@@ -55,7 +55,7 @@ class DistroTiles {
   }
 
   // Calls body(index, next, thread) for every segment; `next` is the segment that the same thread
-  // takes afterwards, if there is one. A thread takes another segment when it is done with its own.
+  // takes afterwards, if there is one. A thread takes another segment when it has finished one.
   template <typename Body>
   void for_each_segment(ThreadPool& threads, const Body& body) const {
     std::atomic<size_t> untaken = 0;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::array<uint8_t, 4> kMagic = {'T', 'W', 'P', 'L'};
 constexpr uint16_t kVersion = 2;
-constexpr size_t kChecksumAt = 32;  // covers the header before it and everything behind it
+constexpr size_t kChecksumAt = 32;  // covers the header before it and everything after it
 
 uint64_t checksum(std::span<const uint8_t> payload) {
   return hash_bytes(payload.subspan(kPayloadHeaderBytes), hash_bytes(payload.first(kChecksumAt)));
@@ -55,7 +55,9 @@ Result<std::span<const uint8_t>> open_payload(std::span<const uint8_t> payload,
   const auto round = reader.get<uint64_t>();
   const auto sum = reader.get<uint64_t>();
   if (!reader.ok()) return corrupt(expected, "shorter than a header");
-  if (!std::equal(magic.begin(), magic.end(), kMagic.begin())) return corrupt(expected, "not one");
+  if (!std::equal(magic.begin(), magic.end(), kMagic.begin())) {
+    return corrupt(expected, "it does not begin as a payload does");
+  }
   if (version != kVersion) {
     return corrupt(expected, fmt::format("version {}, this program reads {}", version, kVersion));
   }

@@ -1,6 +1,6 @@
-// The mean of what many members (fewer than 65536) sent of a tile, slot by slot. Every sum is
-// formed in the order in which members are added, with one rounding each, so all instruction sets
-// give the same bits.
+// The mean of what members (fewer than 65536) sent of a tile, slot by slot. Every sum is formed in
+// the order in which members are added, with one rounding each, so all instruction sets give the
+// same bits.
 #pragma once
 
 #include <cstdint>

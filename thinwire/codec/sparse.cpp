@@ -162,6 +162,14 @@ float scale_of(const SparseShape& shape, ValueFormat format, SparseTiles& tiles)
 
 }  // namespace
 
+std::vector<SparseShape> shapes_of(const method::TilePlan& plan) {
+  std::vector<SparseShape> shapes;
+  for (const method::TensorTiles& part : plan.tensors) {
+    shapes.push_back({part.tiles(), part.slots(), part.kept, part.first_tile, part.first_kept});
+  }
+  return shapes;
+}
+
 std::vector<SparseSegment> cut_segments(std::span<const SparseShape> shapes) {
   std::vector<SparseSegment> segments;
   for (size_t tensor = 0; tensor < shapes.size(); ++tensor) {

@@ -1,9 +1,9 @@
 // Payloads of tensors of which only some slots of each tile are sent: the slots' numbers, in a Rice
 // code, and their values in one of five number formats. docs/formats.md describes every byte.
 //
-// The slots of a tile are strictly ascending. Zero values are not worth a slot, so a tile may have
-// fewer than `kept`. Messages are cut into segments that are encoded separately, so that several
-// threads can share a message; its bytes do not depend on how many.
+// The slots of a tile are strictly ascending. Zero values are not sent, so a tile may have fewer
+// than `kept`. Messages are cut into segments that are encoded separately, so that several threads
+// can share a message; its bytes do not depend on how many.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/base/value_format.h"
+#include "thinwire/method/tiles.h"
 
 namespace thinwire::codec {
 
@@ -28,7 +29,11 @@ struct SparseShape {
   int64_t first_kept = 0;
 };
 
-// Tiles of one tensor that are encoded together: as many as keep 4096 slots in total, at least one.
+// Of every tensor, or part of one, of a plan.
+std::vector<SparseShape> shapes_of(const method::TilePlan& plan);
+
+// Tiles of one tensor that are encoded together: as many as together send at most 4096 slots, and
+// at least one.
 struct SparseSegment {
   size_t tensor = 0;
   int64_t first_tile = 0;  // within the tensor

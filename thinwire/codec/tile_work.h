@@ -1,12 +1,13 @@
-// What DisTrO does with all tiles of a model (docs/methods/distro.md), wherever the parameters are:
-// on a GPU if an arena has its copy there, else on the CPU. Both give the same bits, with any
-// number of threads; payloads are packed and unpacked on the CPU.
+// What DisTrO does with all tiles of a model (docs/methods/distro.md), where the parameters are: on
+// a GPU if an arena has its copy there, else on the CPU. Both give the same bits, with any number
+// of threads; payloads are packed and unpacked on the CPU.
 #pragma once
 
 #include <memory>
 #include <span>
 
 #include "thinwire/base/threads.h"
+#include "thinwire/codec/aggregation.h"
 #include "thinwire/codec/distro_tiles.h"
 #include "thinwire/codec/sparse.h"
 #include "thinwire/method/distro.h"
@@ -20,6 +21,7 @@ struct TileStep {
   tensor::TileUpdate update;
   std::span<const float> shrink;  // by tensor: the factor for its parameters
   float learning_rate;
+  const Aggregation* aggregation = nullptr;  // of the messages; null: their mean
 };
 
 // Called by one thread, which may use the pool.
@@ -35,7 +37,8 @@ class TileWork {
   // With feedback: adds to the momentum what the last take() moved to `sent`, minus the values that
   // `sent` holds now.
   virtual void put_back(const SparseTiles& sent, tensor::Arena& momentum) = 0;
-  // Updates `target` by the mean of the decoded messages, ordered by member.
+  // Updates `target` by the aggregate of the decoded messages, ordered by member. On a GPU only the
+  // mean can be formed; throws Error for anything else.
   virtual void step(std::span<const SparseMessage> messages, const TileStep& step,
                     tensor::Arena& target) = 0;
 };

@@ -4,6 +4,7 @@
 #include <functional>
 #include <ranges>
 
+#include "thinwire/base/error.h"
 #include "thinwire/tensor/dct/dct_side.h"
 #include "thinwire/tensor/kernels/launch.h"
 
@@ -167,6 +168,9 @@ void DeviceTileWork::list(const SparseMessage& message, size_t member, Entries& 
 
 void DeviceTileWork::step(std::span<const SparseMessage> messages, const TileStep& step,
                           tensor::Arena& target) {
+  if (step.aggregation != nullptr) {
+    throw Error("a GPU forms only the mean of DisTrO's payloads; choose sync.aggregate = \"mean\"");
+  }
   Entries& sent = entries_of(messages.size());
   threads_.for_each(static_cast<int64_t>(messages.size()), [&](int64_t member) {
     list(messages[static_cast<size_t>(member)], static_cast<size_t>(member), sent);

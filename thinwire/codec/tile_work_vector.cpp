@@ -122,7 +122,7 @@ void VectorTileWork::put_back(const SparseTiles& sent, tensor::Arena& momentum) 
   });
 }
 
-// Puts back what the receivers will not get.
+// Adds back what quantisation keeps from the receivers.
 void VectorTileWork::put_back(const SparseTiles& sent, size_t tensor,
                               std::span<float> momentum) const {
   const SparseShape& shape = tiles_.shapes()[tensor];
@@ -151,11 +151,15 @@ void VectorTileWork::step_segment(size_t segment, size_t next,
                                   std::span<float> target, StepMemory& memory) const {
   const SparseSegment& part = tiles_.segments()[segment];
   memory.read.assign(messages.size(), 0);
+  memory.rows.begin(messages.size());
   for (int64_t tile = part.first_tile; tile < part.first_tile + part.tiles; ++tile) {
     const int64_t ahead = tiles_.soon_by_row(segment, next, tile);
     const tensor::SoonNeeded soon = {place_in(target, ahead), nullptr,
                                      tiles_.kind(part.tensor).slots()};
-    const Aggregate aggregate = aggregate_tile(segment, tile, messages, memory);
+    const Aggregate aggregate =
+        step.aggregation == nullptr
+            ? aggregate_tile(segment, tile, messages, memory)
+            : aggregate_tile(segment, tile, messages, *step.aggregation, memory);
     step_tile(part.tensor, tile, aggregate, step, target, soon, memory);
   }
 }
@@ -179,6 +183,25 @@ VectorTileWork::Aggregate VectorTileWork::aggregate_tile(size_t segment, int64_t
   const uint32_t count =
       memory.means.take(shape.slots, of_senders ? 0 : static_cast<uint32_t>(messages.size()),
                         memory.slots.data(), memory.values.data());
+  return {std::span(memory.slots).first(count), memory.values.data()};
+}
+
+VectorTileWork::Aggregate VectorTileWork::aggregate_tile(size_t segment, int64_t tile,
+                                                         std::span<const SparseMessage> messages,
+                                                         const Aggregation& aggregation,
+                                                         StepMemory& memory) const {
+  const SparseShape& shape = tiles_.shapes()[tiles_.segments()[segment].tensor];
+  const auto slots = static_cast<size_t>(shape.slots);
+  memory.aggregate.resize(slots);
+  aggregation.combine({memory.rows.expand(messages, segment, shape, tile), slots,
+                       options_.aggregate == method::DistroAggregate::kMeanOfSenders},
+                      memory.aggregate.data());
+  size_t count = 0;
+  for (size_t slot = 0; slot < slots; ++slot) {
+    if (memory.aggregate[slot] == 0) continue;
+    memory.slots[count] = static_cast<uint16_t>(slot);
+    memory.values[count++] = memory.aggregate[slot];
+  }
   return {std::span(memory.slots).first(count), memory.values.data()};
 }
 

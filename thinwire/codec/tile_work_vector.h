@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "thinwire/codec/slot_means.h"
+#include "thinwire/codec/sparse_rows.h"
 #include "thinwire/codec/tile_work.h"
 #include "thinwire/codec/top_k.h"
 #include "thinwire/tensor/dct/dct.h"
@@ -35,7 +36,9 @@ class VectorTileWork final : public TileWork {
     std::vector<int64_t> read;    // by message: entries of the segment used so far
     std::vector<float> received;  // of one message and tile
     SlotMeans means;
-    std::vector<uint16_t> slots;  // the aggregate of a tile, slots ascending
+    SparseRows rows;               // with a rule other than the mean
+    std::vector<float> aggregate;  // likewise, by slot
+    std::vector<uint16_t> slots;   // the aggregate of a tile, slots ascending
     std::vector<float> values;
     FloatBuffer transform;
   };
@@ -55,6 +58,9 @@ class VectorTileWork final : public TileWork {
   // The mean of what all members sent of a tile.
   Aggregate aggregate_tile(size_t segment, int64_t tile, std::span<const SparseMessage> messages,
                            StepMemory& memory) const;
+  // The same by another rule.
+  Aggregate aggregate_tile(size_t segment, int64_t tile, std::span<const SparseMessage> messages,
+                           const Aggregation& aggregation, StepMemory& memory) const;
   void step_tile(size_t tensor, int64_t tile, const Aggregate& aggregate, const TileStep& step,
                  std::span<float> target, const tensor::SoonNeeded& soon, StepMemory& memory) const;
   // The aggregate in the parameters' domain: rows `stride` apart.

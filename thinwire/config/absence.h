@@ -23,7 +23,7 @@ std::vector<Absence> absences_of(const SyncSection& sync, int64_t workers);
 bool is_absent(std::span<const Absence> absences, int member, int64_t round);
 
 // The first round of the unbroken sequence up to `round` in which the member was as it is in
-// `round`: active, or inactive.
+// `round`, active or inactive.
 int64_t unchanged_since(std::span<const Absence> absences, int member, int64_t round);
 
 }  // namespace thinwire::config

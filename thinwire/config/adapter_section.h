@@ -9,11 +9,11 @@
 namespace thinwire::config {
 
 struct AdapterSection final : SectionOf<AdapterSection> {
-  std::string kind = "none";  // a name of method/adapters.h
+  std::string kind = "none";  // a name of method/adapters/adapter.h
   int64_t rank = 8;           // r
-  double alpha = 16;          // the product of the factors counts alpha / rank times
+  double alpha = 16;          // the product of the factors is scaled by alpha / rank
   StringList targets = {"*_proj"};
-  StringList whole;  // tensors that are trained besides, each as a whole
+  StringList whole;  // further tensors to train, in full
   std::string init;  // start from this PEFT folder or run; empty: from new factors
   void describe(Fields& fields) override;
 };

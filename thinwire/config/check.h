@@ -1,4 +1,4 @@
-// Reading a recipe with an additional check, for contradictions that config does not know.
+// Reading a recipe with an additional check, for contradictions that only higher layers can see.
 #pragma once
 
 #include <functional>

@@ -89,18 +89,18 @@ class Fields {
 };
 
 // A table of a recipe, e.g. [train]. Methods, optimizers and architectures bring their own sections
-// (see method/method.h, method/optimizer.h and method/architecture.h).
+// (see method/method.h, method/optimizers/optimizer.h and method/architectures/architecture.h).
 class Section {
  public:
   virtual ~Section() = default;
   // Lists every field, bound to this object's members, whose current values are the defaults.
   virtual void describe(Fields& fields) = 0;
   virtual std::unique_ptr<Section> clone() const = 0;
-  // For a section that a method, an optimizer or an architecture brought, named after it: the
-  // recipe field that chooses that method or optimizer by name.
+  // For a section that a method, an optimizer or an architecture brings, named after it: the recipe
+  // field that chooses it by name.
   virtual std::string_view chosen_by() const { return "sync.method"; }
-  // Of the chosen architecture's section: sets what is left at 0 to what follows from the recipe's
-  // other fields.
+  // For the chosen architecture's section: derives the fields left at 0 from the recipe's other
+  // fields.
   virtual void fill_derived(const Recipe&) {}
 };
 
@@ -109,7 +109,8 @@ template <typename Derived>
 class SectionOf : public Section {
  public:
   std::unique_ptr<Section> clone() const override {
-    return std::make_unique<Derived>(static_cast<const Derived&>(*this));
+    // Not make_unique<Derived>, whose pointer type every source would compile for each section.
+    return std::unique_ptr<Section>(new Derived(static_cast<const Derived&>(*this)));
   }
 };
 

@@ -1,5 +1,6 @@
 // The table [model] of a recipe: what the model computes, and the shape that models of every
-// architecture have. What one alone has stands in a table of its name (method/architecture.h).
+// architecture have. Fields of one architecture alone are in a table of its name
+// (method/architectures/architecture.h).
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 namespace thinwire::config {
 
 struct ModelSection : SectionOf<ModelSection> {
-  std::string architecture = "llama";  // a name of method/architectures.h
+  std::string architecture = "llama";  // a name of method/architectures/architectures.h
   int64_t vocab = 0;                   // 0: the vocabulary's size
   int64_t hidden = 128;
   int64_t layers = 4;

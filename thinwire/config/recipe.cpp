@@ -23,6 +23,12 @@ void append_fields(std::string& out, Section& section) {
 
 }  // namespace
 
+Recipe::Recipe() = default;
+Recipe::~Recipe() = default;
+Recipe::Recipe(const Recipe& other) { *this = other; }
+Recipe::Recipe(Recipe&& other) noexcept = default;
+Recipe& Recipe::operator=(Recipe&& other) noexcept = default;
+
 Recipe& Recipe::operator=(const Recipe& other) {
   if (this == &other) return *this;
   run = other.run;

@@ -19,6 +19,7 @@
 #include "thinwire/config/fields.h"
 #include "thinwire/config/links_section.h"
 #include "thinwire/config/model_section.h"
+#include "thinwire/config/record_choices.h"
 #include "thinwire/config/schedule_section.h"
 #include "thinwire/config/sync_section.h"
 #include "thinwire/config/update_choices.h"
@@ -44,12 +45,15 @@ struct TrainSection final : SectionOf<TrainSection> {
   std::string precision = "fp32";    // fp32 | bf16 | auto (bf16 where the device multiplies it)
   WeightFormat weights = WeightFormat::kF32;
   UpdateTime update = UpdateTime::kStep;
+  bool packing = false;             // several records in a row
+  bool separate_documents = false;  // attention ends with a document or record
+  LongRecords long_records = LongRecords::kError;
   std::string init;  // start from this checkpoint or Hugging Face folder; empty: random
   void describe(Fields& fields) override;
 };
 
 struct OptimSection final : SectionOf<OptimSection> {
-  std::string method = "adamw";  // a name of method/optimizers.h
+  std::string method = "adamw";  // a name of method/optimizers/optimizers.h
   double lr = 1e-3;              // peak learning rate
   double weight_decay = 0.1;
   double clip = 1.0;  // largest gradient norm; 0: no clipping
@@ -63,7 +67,7 @@ struct EvalSection final : SectionOf<EvalSection> {
   int64_t every = 0;                 // steps between evaluations; 0: only at the end
   int64_t rows = 0;                  // rows of each validation set; 0: all
   std::string watch = "validation";  // the validation set for patience and checkpoint.best
-  int64_t patience = 0;  // evaluations without a lower loss that end the run; 0: none do
+  int64_t patience = 0;  // the run ends after this many evaluations without a lower loss; 0: never
   StringList tasks;      // names or files of tasks (eval/task.h)
   std::string data;      // folder of their data sets
   int64_t limit = 0;     // items of each task; 0: all
@@ -72,9 +76,9 @@ struct EvalSection final : SectionOf<EvalSection> {
 
 struct CheckpointSection final : SectionOf<CheckpointSection> {
   int64_t every = 0;   // steps between checkpoints; 0: none by steps
-  double minutes = 5;  // also one this long after the last; 0: none by time
+  double minutes = 5;  // also one whenever the last is this old; 0: none by time
   int64_t keep = 2;    // newest checkpoints kept
-  bool best = false;   // also keep that of the lowest validation loss
+  bool best = false;   // also keep the one with the lowest validation loss
   void describe(Fields& fields) override;
 };
 
@@ -88,11 +92,14 @@ struct LogSection final : SectionOf<LogSection> {
 using MethodSections = std::map<std::string, std::unique_ptr<Section>>;
 
 struct Recipe {
-  Recipe() = default;
-  Recipe(const Recipe& other) { *this = other; }
+  // Defined once, in recipe.cpp: inline, each source that holds a recipe would compile those of
+  // every section again.
+  Recipe();
+  ~Recipe();
+  Recipe(const Recipe& other);
   Recipe& operator=(const Recipe& other);
-  Recipe(Recipe&&) = default;
-  Recipe& operator=(Recipe&&) = default;
+  Recipe(Recipe&& other) noexcept;
+  Recipe& operator=(Recipe&& other) noexcept;
 
   RunSection run;
   DataSection data;
@@ -110,8 +117,8 @@ struct Recipe {
   // What the recipe's author should know, one sentence each: names in it that have changed since.
   // Not part of the recipe's content.
   StringList notices;
-  // The fields, as "table.field", that its file or an override sets, but for those that it leaves
-  // open and that are derived. Not part of what it says either.
+  // The fields, as "table.field", that its file or an override sets, except those set to a value
+  // that means "derive it". Not part of the recipe's content either.
   std::set<std::string> given;
 
   // The section that a method, an optimizer or an architecture brought; throws Error if the recipe
@@ -138,9 +145,9 @@ Recipe parse_recipe(std::string_view toml, std::string_view origin,
 // The complete recipe as TOML, from which load_recipe reads the same recipe.
 std::string print_recipe(const Recipe& recipe);
 
-// The fields whose values differ from those of `from`, a line "table.field = value" each, under the
-// names that fields and values had first (config/renamed.h): this identifies a run. Both recipes
-// must have been read with the same method sections.
+// The fields whose values differ from those of `from`, one line "table.field = value" each, with
+// the first names that fields and values ever had (config/renamed.h): this identifies a run. Both
+// recipes must have been read with the same method sections.
 std::string print_changes(const Recipe& recipe, const Recipe& from);
 
 // Every field with type, unit, default, range and sentence, one block per table.

@@ -17,7 +17,8 @@ namespace thinwire::config {
 struct RenamedKey {
   std::string_view before;  // "table.field", or "table" for a table with all its fields
   std::string_view now;     // the same, current
-  // For a field that moved to another table: the first name of the field that preceded it before.
+  // For a field that moved to another table: the first name of the field after which it used to
+  // come.
   std::string_view behind = {};
 };
 
@@ -27,12 +28,12 @@ struct RenamedValue {
   std::string_view now;
 };
 
-// All renames of a history. Lines are added, and never taken away.
+// All renames ever made. Lines are added and never removed.
 struct Renames {
   std::span<const RenamedKey> keys;
   std::span<const RenamedValue> values;
 
-  // The current, and the first, name of a "table.field" or a "table".
+  // The current name of a "table.field" or a "table", and the first name it had.
   std::string present_key(std::string_view key) const;
   std::string first_key(std::string_view key) const;
   // The same for a value of the field whose current name is `field`.

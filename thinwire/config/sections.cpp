@@ -22,6 +22,19 @@ void DataSection::describe(Fields& fields) {
               "Additional validation sets, each written as name=path.");
   fields.text("text_field", text_field,
               "The field of a .jsonl line that holds the document's text.");
+  fields.choice("records", records, {"text", "prompts", "chats"},
+                "What .jsonl lines hold: a text; a prompt and its answer, of which only the answer "
+                "is learnt; or a chat, of which only what the assistant says is.");
+  fields.text("prompt_field", prompt_field, "With records = prompts: the field with the prompt.");
+  fields.text("answer_field", answer_field,
+              "With records = prompts: the field with the answer; empty means completion or "
+              "answer, whichever a line has.");
+  fields.text("messages_field", messages_field,
+              "With records = chats: the field with the list of messages, each with role and "
+              "content.");
+  fields.text("chat_template", chat_template,
+              "With records = chats: a file with the Jinja template that turns a chat into text; "
+              "empty means the one that comes with data.vocabulary_model.");
   fields.choice(
       "document", document, {"blank_line", "entry", "line", "file"},
       "What ends a document in a .txt file: a blank line, a blank line before a line that "
@@ -33,15 +46,16 @@ void DataSection::describe(Fields& fields) {
       "bad_lines", bad_lines, {"error", "skip"},
       "What to do with lines of a .jsonl file that are not JSON, have no text in data.text_field, "
       "or cannot be read as text: stop with an error, or skip them and count them.");
-  fields.choice("vocabulary", vocabulary, {"sentencepiece", "byte"},
-                "How text becomes tokens: a SentencePiece model, or one token for each byte.");
+  fields.choice("vocabulary", vocabulary, {"sentencepiece", "byte_bpe", "byte"},
+                "How text becomes tokens: a SentencePiece model, byte-level BPE in a Hugging Face "
+                "tokenizer.json, or one token for each byte.");
   fields.text("vocabulary_model", vocabulary_model,
               "An existing vocabulary to use: a SentencePiece .model or a Hugging Face "
-              "tokenizer.json; empty means training a SentencePiece model on the text.");
+              "tokenizer.json; empty means training one on the text.");
   fields.choice("vocabulary_type", vocabulary_type, {"bpe", "unigram"},
                 "The kind of SentencePiece model to train; bpe takes seconds, unigram minutes.");
   fields.integer("vocabulary_size", vocabulary_size, "tokens", 16, 1 << 24,
-                 "Size of the SentencePiece vocabulary to train.");
+                 "Size of the vocabulary to train.");
   fields.integer("vocabulary_sample_bytes", vocabulary_sample_bytes, "bytes", 1, kNoLimit,
                  "How much of the training text the vocabulary is trained on.");
   fields.number("validation_fraction", validation_fraction, "", 0, 0.5,
@@ -75,18 +89,18 @@ void ModelSection::describe(Fields& fields) {
 
 void AdapterSection::describe(Fields& fields) {
   fields.text("kind", kind,
-              "Whether all of the model is trained, or only factors of low rank that belong to "
-              "matrices of its blocks; such a run synchronises and saves only what it trains.");
+              "Whether all of the model is trained, or only low-rank factors of matrices in its "
+              "blocks; such a run synchronises and saves only what it trains.");
   fields.integer("rank", rank, "", 1, 1 << 20, "Smaller dimension of each factor.");
   fields.number_above("alpha", alpha, "", 0, 1e6,
-                      "The product of two factors counts alpha / rank times.");
+                      "The product of two factors is scaled by alpha / rank.");
   fields.list("targets", targets,
-              "Matrices with factors: names or patterns with * for any text, which match a whole "
-              "name without .weight or what follows one of its dots, e.g. \"q_proj\", "
-              "\"layers.0.*\", \"*\".");
-  fields.list("whole", whole,
-              "Other tensors that are trained as well, each as a whole, chosen as targets are, "
-              "e.g. \"lm_head\", \"*norm\".");
+              "Matrices that get factors: names, or patterns in which * stands for any text. They "
+              "match a full name without .weight, or the part of it after any dot, e.g. "
+              "\"q_proj\", \"layers.0.*\", \"*\".");
+  fields.list(
+      "whole", whole,
+      "Further tensors to train, in full; chosen like targets, e.g. \"lm_head\", \"*norm\".");
   fields.text("init", init,
               "PEFT folder or run whose factors this one starts from; empty means new factors.");
 }
@@ -104,7 +118,7 @@ void TrainSection::describe(Fields& fields) {
   fields.choice("device", device, {"cpu", "cuda", "auto", "torch_cpu"},
                 "What computes loss and gradients: the CPU, or the machine's GPUs (worker i on GPU "
                 "i modulo the number of GPUs); auto means cuda where there is a GPU, else cpu; "
-                "torch_cpu runs the code of cuda on the CPU.");
+                "torch_cpu runs the code for cuda on the CPU.");
   fields.choice("precision", precision, {"fp32", "bf16", "auto"},
                 "Number format of the matrix products; auto means bf16 where the device has "
                 "instructions for it.");
@@ -118,6 +132,15 @@ void TrainSection::describe(Fields& fields) {
                 "When weights are updated: once all gradients of a step are complete, or each "
                 "tensor's during the backward pass as soon as its own is, so that gradients are "
                 "never held all at once.");
+  fields.flag("packing", packing,
+              "With data.records other than text: whether a row holds as many records as fit, one "
+              "after the other, or only one; the rest is padding.");
+  fields.flag("separate_documents", separate_documents,
+              "Whether attention ends with each document or record, so that none sees those before "
+              "it in its row.");
+  fields.choice("long_records", long_records,
+                "With data.records other than text: what to do with a record of more than sequence "
+                "+ 1 tokens: stop with an error, keep its first tokens, or leave it out.");
   fields.text("init", init,
               "Checkpoint or Hugging Face folder whose model the run starts from: its weights, and "
               "what [model] leaves out; empty means random weights.");
@@ -126,16 +149,16 @@ void TrainSection::describe(Fields& fields) {
 void OptimSection::describe(Fields& fields) {
   fields.text("method", method,
               "The optimizer of every worker; each optimizer has a table of its own below.");
-  fields.number_above("lr", lr, "", 0, 1e6, "Highest learning rate of the schedule.");
+  fields.number_above("lr", lr, "", 0, 1e6, "Peak learning rate.");
   fields.number("weight_decay", weight_decay, "", 0, 100,
-                "Decoupled weight decay: in each step, weights other than norms shrink by this "
-                "times the learning rate.");
+                "Decoupled weight decay: each step shrinks all weights but norms and biases by "
+                "this times the learning rate.");
   fields.number("clip", clip, "", 0, kInfinity,
                 "Largest norm of a gradient; a larger gradient is scaled down to it. 0 "
                 "means no clipping.");
   fields.choice("clip_by", clip_by,
-                "The norm that clip limits: that of the step's whole gradient, that of the step "
-                "before, by which this one is scaled, or each tensor's own.");
+                "The norm that clip limits: that of the step's whole gradient; that of the "
+                "previous step's, from which this step's scale is computed; or each tensor's own.");
   fields.choice("state", state,
                 "Number format in which running means of gradients and of their squares are kept "
                 "between steps; 8bit is floating-point numbers of 8 bits in blocks that share an "
@@ -148,12 +171,12 @@ void OptimSection::describe(Fields& fields) {
 
 void ScheduleSection::describe(Fields& fields) {
   fields.choice("kind", kind,
-                "What the learning rate does after the warmup; wsd stays at the highest rate, then "
-                "falls linearly in the last decay steps.");
+                "What the learning rate does after the warmup; wsd (warmup, stable, decay) stays "
+                "at the peak, then falls linearly over the last decay steps.");
   fields.integer("warmup", warmup, "steps", 0, 1'000'000'000,
                  "Steps at the start during which the learning rate rises linearly.");
   fields.number("final_ratio", final_ratio, "", 0, 1,
-                "Learning rate at the end, as a share of the highest.");
+                "Learning rate at the end, as a share of the peak.");
   fields.integer("decay", decay, "steps", 0, 1'000'000'000,
                  "Steps at the end during which the learning rate falls; only for kind wsd.");
 }
@@ -170,6 +193,14 @@ void SyncSection::describe(Fields& fields) {
   fields.choice("shares", shares,
                 "With a method whose workers train independently: how a step's rows are divided "
                 "among them, equally or by the speed that each worker showed in recent rounds.");
+  fields.choice("aggregate", aggregate,
+                "How the workers' contributions become one: their mean; the mean after norms above "
+                "the median norm were cut to it; the mean of each coordinate without its smallest "
+                "and largest values; or the sign that most workers have there.");
+  fields.number(
+      "trim", trim, "", 0, 0.5,
+      "With aggregate = trimmed_mean: share of the workers whose values are left out of a "
+      "coordinate at either end, rounded up; one value is always left.");
   fields.list("absent", absent,
               "Workers that are inactive for some rounds, as \"MEMBER=FIRST-LAST\", with rounds of "
               "sync_every steps counted from 1, e.g. \"2=3-5\".");
@@ -192,7 +223,7 @@ void EvalSection::describe(Fields& fields) {
               "arc_easy, or task files.");
   fields.text("data", data, "Folder of the tasks' data sets.");
   fields.integer("limit", limit, "items", 0, kNoLimit,
-                 "Items of each task that are scored, its first ones; 0 means all.");
+                 "How many items of each task are scored, from its first on; 0 means all.");
 }
 
 void CheckpointSection::describe(Fields& fields) {
@@ -207,12 +238,12 @@ void CheckpointSection::describe(Fields& fields) {
   fields.flag(
       "best", best,
       "Whether to keep the checkpoint with the lowest loss on the validation set eval.watch as "
-      "well, as best in the run folder; every evaluation then has a checkpoint.");
+      "well, linked as `best` in the run folder; every evaluation then also writes a checkpoint.");
 }
 
 void LogSection::describe(Fields& fields) {
   fields.integer("every", every, "steps", 1, 1'000'000'000,
-                 "Steps between lines of progress when the output is not a terminal.");
+                 "Steps between progress lines when the output is not a terminal.");
   fields.flag("tensorboard", tensorboard, "Whether to write TensorBoard files as well.");
 }
 
@@ -228,11 +259,11 @@ void LinksSection::describe(Fields& fields) {
                 "Computation time of a training step; above 0 the run keeps virtual clocks and "
                 "reports the time and utilization it would have had over these links.");
   fields.flag("paced", paced,
-              "With launcher = mpi: ranks really send and receive no faster than over these links, "
-              "and what they send arrives later by their delay.");
-  fields.list(
-      "members", members,
-      "Members whose links or steps differ, as \"MEMBER.FIELD=VALUE\", e.g. \"0.up_bit_s=5M\".");
+              "With launcher = mpi: ranks actually send and receive no faster than these links "
+              "allow, and what they send arrives later by the links' delay.");
+  fields.list("members", members,
+              "Members whose link or step time differs, as \"MEMBER.FIELD=VALUE\", e.g. "
+              "\"0.up_bit_s=5M\".");
 }
 
 }  // namespace thinwire::config

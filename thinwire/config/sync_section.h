@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "thinwire/base/aggregate.h"
 #include "thinwire/config/fields.h"
 
 namespace thinwire::config {
@@ -20,9 +21,12 @@ struct SyncSection final : SectionOf<SyncSection> {
   std::string within = "none";       // none | allreduce | distro: what clusters do every step
   int64_t clusters = 0;              // 0: no clusters
   RowShares shares = RowShares::kEqual;
+  Aggregate aggregate = Aggregate::kMean;
+  double trim = 0.1;        // with aggregate = trimmed_mean
   StringList absent;        // "MEMBER=FIRST-LAST": rounds without that worker
   double timeout_s = 1800;  // all waits for other workers derive from this
   bool clustered() const { return within != "none"; }
+  AggregateOptions aggregation() const { return {aggregate, trim}; }
   void describe(Fields& fields) override;
 };
 

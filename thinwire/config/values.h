@@ -1,4 +1,4 @@
-// Values of recipe fields: assigning what somebody wrote, with checks, and printing it again.
+// Values of recipe fields: assigning what a user wrote, with checks, and printing it again.
 #pragma once
 
 #include <span>

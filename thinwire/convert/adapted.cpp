@@ -10,7 +10,7 @@
 #include "thinwire/base/threads.h"
 #include "thinwire/checkpoint/adapter_base.h"
 #include "thinwire/checkpoint/adapter_weights.h"
-#include "thinwire/method/architectures.h"
+#include "thinwire/method/architectures/architectures.h"
 
 namespace thinwire::convert {
 namespace {
@@ -70,8 +70,9 @@ void read_adapted(const checkpoint::CheckpointReader& reader, const config::Reci
   if (kind.has_base && !kind.merges) {
     take_base(reader.folder(), base.empty() ? fs::path(recipe.train.init) : base, loaded);
   } else if (!base.empty()) {
-    throw Error(fmt::format("{} trained {} and holds all of its model, which takes no base, got {}",
-                            reader.folder().string(), kind.name, base.string()));
+    throw Error(
+        fmt::format("{} trained {} and holds its complete model, so it takes no base, got {}",
+                    reader.folder().string(), kind.name, base.string()));
   } else {
     allocate_params(loaded, reader.folder());
   }

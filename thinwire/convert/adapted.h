@@ -1,11 +1,11 @@
-// Models of which a run trained an adapter (method/adapter.h), merged with their base.
+// Models for which a run trained an adapter (method/adapters/adapter.h), merged with that adapter.
 #pragma once
 
 #include "thinwire/base/file.h"
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/convert/load.h"
-#include "thinwire/method/adapter.h"
+#include "thinwire/method/adapters/adapter.h"
 
 namespace thinwire::convert {
 

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/json.h"
 #include "thinwire/base/units.h"
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/checkpoint/staged_folder.h"
@@ -17,7 +18,7 @@
 #include "thinwire/convert/hf_tokenizer.h"
 #include "thinwire/convert/hf_tokenizer_json.h"
 #include "thinwire/convert/peft.h"
-#include "thinwire/method/architectures.h"
+#include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::convert {
@@ -70,10 +71,11 @@ Notes add_vocabulary(const fs::path& hf_dir, const LoadedModel& loaded,
                     "and trained on data with the same vocabulary.",
                     hf_dir.string(), kTokenizerModel)};
   }
-  writer.add_text(vocabulary->kept_name(), vocabulary->kept_text());
-  writer.add_text(
-      kTokenizerConfigFile,
-      print_tokenizer_config(*vocabulary, loaded.sequence, loaded.begin).dump(2) + "\n");
+  writer.add_text(vocabulary->stored_name(), vocabulary->stored_text());
+  writer.add_text(kTokenizerConfigFile,
+                  print_json(print_tokenizer_config(*vocabulary, loaded.sequence, loaded.begin),
+                             {.indent = 2}) +
+                      "\n");
   if (vocabulary->size() == loaded.model.vocab) return {};
   return {
       fmt::format("{} has {} pieces and the model's embedding {} rows: the last {} are assumed to "

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/json.h"
 #include "thinwire/convert/hf_architectures.h"
 
 namespace thinwire::convert {
@@ -14,7 +15,7 @@ namespace {
 
 constexpr int64_t kMaxSequence = int64_t{1} << 24;  // as of train.sequence
 
-// What changes nothing in the logits: names, file formats, how texts are generated, and what
+// Fields that do not affect the logits: names, file formats, how texts are generated, and what
 // transformers writes into every config.json.
 constexpr std::array<std::string_view, 64> kHarmless = {"_name_or_path",
                                                         "name_or_path",
@@ -85,7 +86,7 @@ std::optional<int64_t> read_bos(const HfFields& config) {
   const HfJson* bos = config.find("bos_token_id");
   if (bos == nullptr) return std::nullopt;
   if (!bos->is_number_integer()) {
-    config.refuse("bos_token_id must be a whole number, got {}", bos->dump());
+    config.refuse("bos_token_id must be a whole number, got {}", print_json(*bos));
   }
   return bos->get<int64_t>();
 }
@@ -106,7 +107,7 @@ HfConfig read_hf_config(const fs::path& path) {
 }
 
 HfConfig parse_hf_config(const std::string& text, const fs::path& path) {
-  const HfJson json = HfJson::parse(text, nullptr, /*allow_exceptions=*/false);
+  const HfJson json = try_parse_json<HfJson>(text);
   if (!json.is_object()) {
     throw Error(fmt::format("cannot import {}: it is not a JSON object", path.string()));
   }

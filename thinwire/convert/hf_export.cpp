@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "thinwire/base/json.h"
 #include "thinwire/checkpoint/staged_folder.h"
 #include "thinwire/checkpoint/weights.h"
 #include "thinwire/convert/hf.h"
@@ -20,7 +21,7 @@ namespace {
 constexpr const char* kConfigFile = "config.json";
 constexpr const char* kGenerationFile = "generation_config.json";
 constexpr std::array kTypeNames = {"torch_dtype", "dtype"};  // of transformers 4 and 5
-// What goes out as it came in, whatever was trained.
+// Files that are exported as they were imported, whatever was trained.
 constexpr std::array kUntouched = {
     "chat_template.jinja", "chat_template.json", "README.md", "LICENSE", "LICENSE.txt", "NOTICE"};
 
@@ -34,7 +35,7 @@ bool names(const HfJson& ids, int32_t id) {
   return ids == id;
 }
 
-// How a model leaves, beside how it came in.
+// How a model is exported, beside how it was imported.
 class Description {
  public:
   Description(const LoadedModel& loaded, DType dtype)
@@ -57,10 +58,10 @@ class Description {
     if (origin_.empty()) return now;
     const SpecialTokens tokens_before = special_tokens(loaded_.vocabulary.get(), begin_before_);
     HfJson before = print_hf_config(before_, tokens_before, dtype_);
-    const HfJson origin = HfJson::parse(origin_);
+    const HfJson origin = parse_json<HfJson>(origin_);
     keep_type(origin, before, now);
     if (loaded_.vocabulary == nullptr) return merged(before, now);
-    // Ids that are not the vocabulary's were never right.
+    // Ids that do not match the vocabulary were wrong in the first place.
     if (!names(origin.value("bos_token_id", HfJson()), tokens_before.bos)) {
       before.erase("bos_token_id");
     }
@@ -80,24 +81,25 @@ class Description {
     }
     HfJson json = print_generation_config(now);
     for (auto& [name, id] : json.items()) id = config.value(name, HfJson());
-    return json.dump(2) + "\n";
+    return print_json(json, {.indent = 2}) + "\n";
   }
 
   TokenizerUse use_before() const { return {begin_before_, before_.sequence}; }
   TokenizerUse use_now() const { return {loaded_.begin, now_.sequence}; }
 
  private:
-  // With the fields that the file left to transformers' defaults, which its versions read
-  // otherwise.
+  // With the fields that the file left to transformers' defaults, which differ between its
+  // versions.
   HfJson merged(const HfJson& before, const HfJson& now) const {
-    HfJson config = HfJson::parse(merge_json(origin_, before, now));
+    HfJson config = parse_json<HfJson>(merge_json(origin_, before, now));
     for (const auto& [name, value] : now.items()) {
       if (!config.contains(name)) config[name] = value;
     }
     return config;
   }
 
-  // The number format is always that of the weights written, under the names that came in.
+  // The number format is always that of the weights written, under the names used in the imported
+  // file.
   static void keep_type(const HfJson& origin, HfJson& before, HfJson& now) {
     const bool named =
         std::ranges::any_of(kTypeNames, [&](auto key) { return origin.contains(key); });
@@ -123,7 +125,7 @@ Notes write_byte_vocabulary(const fs::path& dir, const data::Vocabulary& vocabul
                   kTokenizerModel, data::kByteFile)};
 }
 
-// The files of a tokenizer that came in and was not read.
+// The files of an imported tokenizer that Thinwire did not read.
 Notes write_unread_tokenizer(const fs::path& dir, const HfOrigin& origin) {
   if (!origin.contains(kTokenizerJson)) {
     return {
@@ -142,7 +144,7 @@ Notes write_unread_tokenizer(const fs::path& dir, const HfOrigin& origin) {
 Notes write_vocabulary(const fs::path& dir, const LoadedModel& loaded,
                        const Description& description) {
   if (loaded.vocabulary == nullptr) return write_unread_tokenizer(dir, loaded.origin);
-  if (loaded.vocabulary->kept_name() == std::string(data::kByteFile)) {
+  if (loaded.vocabulary->stored_name() == std::string(data::kByteFile)) {
     return write_byte_vocabulary(dir, *loaded.vocabulary);
   }
   return write_tokenizer(dir, *loaded.vocabulary, loaded.origin, description.use_before(),
@@ -160,7 +162,7 @@ Notes export_hf(const fs::path& source, const fs::path& out_dir, DType dtype,
   const fs::path& dir = staged.partial();
   checkpoint::write_weights(dir / "model.safetensors", *loaded.params, dtype, progress);
   const HfJson config = description.config();
-  write_file(dir / kConfigFile, config.dump(2) + "\n");
+  write_file(dir / kConfigFile, print_json(config, {.indent = 2}) + "\n");
   write_file(dir / kGenerationFile, description.generation(config));
   for (const char* name : kUntouched) {
     if (const auto file = loaded.origin.find(name); file != loaded.origin.end()) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <variant>
 
+#include "thinwire/base/json.h"
 #include "thinwire/config/values.h"
 
 namespace thinwire::convert {
@@ -25,7 +26,8 @@ std::optional<int64_t> HfFields::find_count(const char* key, int64_t max) const 
   if (value == nullptr) return std::nullopt;
   if (!value->is_number_unsigned() || value->get<uint64_t>() < 1 ||
       value->get<uint64_t>() > static_cast<uint64_t>(max)) {
-    refuse("{}{} must be a whole number from 1 to {}, got {}", prefix_, key, max, value->dump());
+    refuse("{}{} must be a whole number from 1 to {}, got {}", prefix_, key, max,
+           print_json(*value));
   }
   return value->get<int64_t>();
 }
@@ -40,7 +42,7 @@ double HfFields::number(const char* key, double absent) const {
   const HfJson* value = find(key);
   if (value == nullptr) return absent;
   if (!value->is_number() || !std::isfinite(value->get<double>())) {
-    refuse("{}{} must be a number, got {}", prefix_, key, value->dump());
+    refuse("{}{} must be a number, got {}", prefix_, key, print_json(*value));
   }
   return value->get<double>();
 }
@@ -49,14 +51,15 @@ bool HfFields::flag(const char* key) const {
   const HfJson* value = find(key);
   if (value == nullptr) return false;
   if (!value->is_boolean())
-    refuse("{}{} must be true or false, got {}", prefix_, key, value->dump());
+    refuse("{}{} must be true or false, got {}", prefix_, key, print_json(*value));
   return value->get<bool>();
 }
 
 std::string HfFields::text(const char* key, const std::string& absent) const {
   const HfJson* value = find(key);
   if (value == nullptr) return absent;
-  if (!value->is_string()) refuse("{}{} must be a string, got {}", prefix_, key, value->dump());
+  if (!value->is_string())
+    refuse("{}{} must be a string, got {}", prefix_, key, print_json(*value));
   return value->get<std::string>();
 }
 
@@ -74,7 +77,7 @@ void HfFields::refuse_others(std::span<const std::string_view> harmless) const {
     refuse(
         "{}{} = {} is not understood, so the model may compute something else; if it does not "
         "change what is computed, take it out",
-        prefix_, name, value.dump());
+        prefix_, name, print_json(value));
   }
 }
 

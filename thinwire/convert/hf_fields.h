@@ -22,8 +22,8 @@ namespace thinwire::convert {
 using HfJson = nlohmann::ordered_json;
 
 // One JSON object of the file; null counts as absent, since transformers writes it so. A field that
-// nobody has asked for is one that nobody understands (refuse_others). `path` and `json` must
-// outlive it. One thread uses it.
+// no code has asked for is one that Thinwire does not understand (refuse_others). `path` and `json`
+// must outlive it. One thread uses it.
 class HfFields {
  public:
   // prefix: what errors put before the names of fields, "rope_scaling.".
@@ -38,7 +38,7 @@ class HfFields {
   }
 
   const HfJson* find(const char* key) const;
-  // Whether the field is there, be it as null.
+  // Whether the field is present, even as null.
   bool has(const char* key) const;
   // Each refuses a value of the wrong type; counts must be from 1 to max.
   std::optional<int64_t> find_count(const char* key, int64_t max) const;

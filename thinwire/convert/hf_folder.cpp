@@ -7,7 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "thinwire/base/error.h"
-#include "thinwire/method/architectures.h"
+#include "thinwire/base/json.h"
+#include "thinwire/method/architectures/architectures.h"
 
 namespace thinwire::convert {
 namespace {
@@ -19,7 +20,7 @@ constexpr const char* kIndexFile = "model.safetensors.index.json";
 constexpr std::string_view kRotaryBuffer = ".rotary_emb.inv_freq";
 
 Json read_weight_map(const fs::path& path) {
-  const Json json = Json::parse(read_text_file(path), nullptr, /*allow_exceptions=*/false);
+  const Json json = try_parse_json<Json>(read_text_file(path));
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) {
     throw Error(fmt::format("{} is not an index of safetensors files: it has no object weight_map",
                             path.string()));

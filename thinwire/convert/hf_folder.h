@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "thinwire/checkpoint/weights.h"
-#include "thinwire/method/model_spec.h"
+#include "thinwire/method/architectures/model_spec.h"
 
 namespace thinwire::convert {
 

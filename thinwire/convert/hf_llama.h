@@ -7,13 +7,13 @@
 #include <initializer_list>
 
 #include "thinwire/convert/hf_architectures.h"
-#include "thinwire/method/llama.h"
+#include "thinwire/method/architectures/llama.h"
 
 namespace thinwire::convert {
 
 extern const HfArchitecture kHfLlama;
 
-// What a family takes where config.json says nothing.
+// A family's defaults for fields absent from config.json.
 struct LlamaDefaults {
   int64_t kv_heads = 0;  // 0: as many as heads
   int64_t head_dim = 0;  // 0: hidden_size / num_attention_heads
@@ -25,10 +25,10 @@ struct LlamaDefaults {
 // Llama has. Biases, norms and windows are left to the family.
 method::ModelSpec read_llama_fields(const HfFields& config, const LlamaDefaults& defaults);
 
-// Throws Error if one of these flags is set, since the family does not have what it stands for.
+// Throws Error if one of these flags is set, since the family lacks the feature.
 void require_off(const HfFields& config, std::initializer_list<const char*> flags);
 
-// Throws Error unless the model is free of contradictions: the last thing a family does.
+// Throws Error if the model contradicts itself. Called last by every family.
 void check_llama_model(const HfFields& config, const method::ModelSpec& model);
 
 // Reads the window of the families that give each layer a type (Qwen): use_sliding_window,

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/json.h"
 #include "thinwire/convert/hf_llama.h"
 #include "thinwire/convert/hf_rope.h"
 
@@ -22,7 +23,7 @@ constexpr int64_t kMaxHeadDim = int64_t{1} << 16;
 constexpr int64_t kMaxIntermediate = int64_t{1} << 22;
 constexpr int64_t kMaxLayers = 10'000;
 constexpr int64_t kMaxPositions = int64_t{1} << 24;
-// Of layers with types, where the file does not say.
+// For layers with types, where the file does not say.
 constexpr int64_t kWindow = 4096;
 constexpr double kFullLayers = 28;
 
@@ -55,7 +56,7 @@ void check_features(const HfFields& config) {
   }
   if (const HfJson* pruned = config.find("pruned_heads"); pruned != nullptr && !pruned->empty()) {
     config.refuse("pruned_heads is {}; only models with all their heads are supported",
-                  pruned->dump());
+                  print_json(*pruned));
   }
 }
 
@@ -102,18 +103,18 @@ int64_t read_full_layers(const HfFields& config) {
   return static_cast<int64_t>(layers);
 }
 
-// How many layers come before the first with a window, behind which all have one.
+// How many layers come before the first one with a window; all layers after that have one.
 int64_t leading_full_layers(const HfFields& config, const HfJson& types, int64_t layers) {
   if (!types.is_array() || static_cast<int64_t>(types.size()) != layers) {
     config.refuse("layer_types must list num_hidden_layers = {} types, got {}", layers,
-                  types.dump());
+                  print_json(types));
   }
   int64_t full = 0;
   while (full < layers && types[static_cast<size_t>(full)] == "full_attention") ++full;
   for (int64_t layer = full; layer < layers; ++layer) {
     if (types[static_cast<size_t>(layer)] == "sliding_attention") continue;
     config.refuse("layer_types must be \"full_attention\", then \"sliding_attention\", got {}",
-                  types.dump());
+                  print_json(types));
   }
   return full;
 }

@@ -10,7 +10,7 @@ namespace {
 using method::LlamaOptions;
 
 constexpr int64_t kPositions = 131'072;
-constexpr int64_t kWindow = 4096;  // where the file does not say, be it with null
+constexpr int64_t kWindow = 4096;  // if the field is absent; null means no window
 constexpr int64_t kMaxPositions = int64_t{1} << 24;
 
 method::ModelSpec read(const HfFields& config) {

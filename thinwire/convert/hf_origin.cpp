@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/json.h"
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/convert/hf.h"
 #include "thinwire/convert/peft.h"
@@ -54,7 +55,7 @@ HfOrigin load_origin(const fs::path& checkpoint) {
   const fs::path path = checkpoint / kOriginFile;
   const std::string text = read_if_there(path);
   if (text.empty()) return {};
-  const HfJson json = HfJson::parse(text, nullptr, /*allow_exceptions=*/false);
+  const HfJson json = try_parse_json<HfJson>(text);
   HfOrigin origin;
   if (!json.is_object()) throw Error(fmt::format("{} is damaged: not an object", path.string()));
   for (const auto& [name, content] : json.items()) {
@@ -67,7 +68,9 @@ HfOrigin load_origin(const fs::path& checkpoint) {
   return origin;
 }
 
-std::string print_origin(const HfOrigin& origin) { return HfJson(origin).dump(1) + "\n"; }
+std::string print_origin(const HfOrigin& origin) {
+  return print_json(HfJson(origin), {.indent = 1}) + "\n";
+}
 
 HfOrigin origin_of(const fs::path& source) {
   if (checkpoint::is_checkpoint(source)) return load_origin(source);
@@ -84,13 +87,13 @@ std::string origin_text_of(const fs::path& source) {
 }
 
 std::string merge_json(const std::string& origin, const HfJson& before, const HfJson& now) {
-  HfJson merged = HfJson::parse(origin, nullptr, /*allow_exceptions=*/false);
-  if (!merged.is_object()) return now.dump(2) + "\n";
+  HfJson merged = try_parse_json<HfJson>(origin);
+  if (!merged.is_object()) return print_json(now, {.indent = 2}) + "\n";
   for (const auto& [key, value] : now.items()) {
     const auto was = before.find(key);
     if (was == before.end() || *was != value) merged[key] = value;
   }
-  return merged.dump(2) + "\n";
+  return print_json(merged, {.indent = 2}) + "\n";
 }
 
 }  // namespace thinwire::convert

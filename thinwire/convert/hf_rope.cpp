@@ -18,7 +18,7 @@ constexpr const char* kOriginal = "original_max_position_embeddings";
 // The factor of queries and keys that a context `factor` times longer calls for.
 double yarn_magnitude(double factor, double scale) { return 0.1 * scale * std::log(factor) + 1; }
 
-// DeepSeek's way to say attention_factor.
+// DeepSeek's way of giving attention_factor.
 double read_attention_factor(const HfFields& rope, double factor) {
   const double scale = rope.number("mscale", 0), all = rope.number("mscale_all_dim", 0);
   const double derived =
@@ -55,7 +55,7 @@ void read_llama3(const HfFields& rope, RopeSpec& spec) {
   }
 }
 
-// transformers takes 0 for absent.
+// transformers treats 0 as absent.
 double read_beta(const HfFields& rope, const char* key, double absent) {
   const double beta = rope.number(key, absent);
   if (beta < 0) rope.refuse("{} of yarn must be > 0, got {}", key, beta);

@@ -7,14 +7,15 @@
 #include <utility>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/json.h"
 #include "thinwire/convert/hf_tokenizer_json.h"
 #include "thinwire/data/tokenizer/tokenizer_vocabulary.h"
 
 namespace thinwire::convert {
 namespace {
 
-// Reads tokenizer.json in one go where nothing depends on the order of its keys: HfJson looks
-// through all keys of an object before each that it adds.
+// Reads tokenizer.json with a sorted map where nothing depends on the order of its keys: HfJson
+// searches all keys of an object before adding one.
 using Json = nlohmann::json;
 
 constexpr const char* kSpecialTokensMap = "special_tokens_map.json";
@@ -27,7 +28,7 @@ std::string text_of(const HfOrigin& origin, const char* name) {
 
 HfJson parse_object(const std::string& text, const fs::path& path) {
   if (text.empty()) return HfJson::object();
-  HfJson json = HfJson::parse(text, nullptr, /*allow_exceptions=*/false);
+  HfJson json = try_parse_json<HfJson>(text);
   if (!json.is_object()) {
     throw Error(fmt::format("cannot import {}: it is not a JSON object", path.string()));
   }
@@ -39,7 +40,7 @@ bool adds_bos(const fs::path& path, const HfJson& config) {
   if (value.is_null()) return true;
   if (!value.is_boolean()) {
     throw Error(fmt::format("cannot import {}: add_bos_token must be true or false, got {}",
-                            path.string(), value.dump()));
+                            path.string(), print_json(value)));
   }
   return value.get<bool>();
 }
@@ -54,7 +55,7 @@ std::string bos_name(const HfJson& config) {
 int32_t begin_token(const fs::path& path, const std::string& text,
                     const data::Vocabulary& vocabulary, std::optional<int64_t> bos_token_id) {
   const HfJson config = parse_object(text, path);
-  const bool own = vocabulary.kept_name() == std::string(data::kTokenizerFile);
+  const bool own = vocabulary.stored_name() == std::string(data::kTokenizerFile);
   if (own && config.value("add_bos_token", HfJson()).is_null()) return vocabulary.begin();
   if (!adds_bos(path, config)) return -1;
   const int32_t named = vocabulary.find(bos_name(config));
@@ -96,7 +97,7 @@ HfJson tokens_beside(const HfOrigin& origin, int32_t pieces) {
   for (const auto& [content, id] : added.items()) {
     if (!id.is_number_unsigned()) {
       throw Error(fmt::format("{}: the id of \"{}\" must be a whole number, got {}", kAddedTokens,
-                              content, id.dump()));
+                              content, print_json(id)));
     }
     add(id.get<int64_t>(), content, HfJson::object());
   }
@@ -105,10 +106,10 @@ HfJson tokens_beside(const HfOrigin& origin, int32_t pieces) {
 
 // A tokenizer.json that puts another token before texts.
 std::string with_begin(const std::string& text, const data::Vocabulary& vocabulary, int32_t begin) {
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Json json = try_parse_json<Json>(text);
   if (!json.is_object()) return text;
   json["post_processor"] = Json(print_post_processor(vocabulary, begin));
-  return json.dump() + "\n";
+  return print_json(json) + "\n";
 }
 
 }  // namespace
@@ -142,14 +143,14 @@ int32_t origin_begin_token(const HfOrigin& origin, const data::Vocabulary& vocab
 std::vector<std::string> write_tokenizer(const fs::path& dir, const data::Vocabulary& vocabulary,
                                          const HfOrigin& origin, const TokenizerUse& before,
                                          const TokenizerUse& now) {
-  const bool own = vocabulary.kept_name() == std::string(data::kTokenizerFile);
-  if (!own) write_file(dir / kTokenizerModel, vocabulary.kept_text());
+  const bool own = vocabulary.stored_name() == std::string(data::kTokenizerFile);
+  if (!own) write_file(dir / kTokenizerModel, vocabulary.stored_text());
   HfJson described = print_tokenizer_config(vocabulary, before.sequence, before.begin);
   HfJson config = print_tokenizer_config(vocabulary, now.sequence, now.begin);
   std::vector<std::string> notes;
   if (own || origin.contains(kTokenizerJson)) {
     const std::string came =
-        own ? data::tokenizer_json_in(vocabulary.kept_text()) : text_of(origin, kTokenizerJson);
+        own ? data::tokenizer_json_in(vocabulary.stored_text()) : text_of(origin, kTokenizerJson);
     const bool same = (origin.empty() ? vocabulary.begin() : before.begin) == now.begin;
     write_file(dir / kTokenizerJson, same ? came : with_begin(came, vocabulary, now.begin));
   } else if (const auto json = print_tokenizer_json(vocabulary, now.begin,

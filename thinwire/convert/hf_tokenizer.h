@@ -26,10 +26,10 @@ HfJson print_tokenizer_config(const data::Vocabulary& vocabulary, int64_t sequen
 // naming the file if it is damaged.
 int32_t read_begin_token(const fs::path& folder, const data::Vocabulary& vocabulary,
                          std::optional<int64_t> bos_token_id = {});
-// The same of a folder as it was.
+// The same from the files kept of a folder.
 int32_t origin_begin_token(const HfOrigin& origin, const data::Vocabulary& vocabulary);
 
-// How texts begin and how long they may be, of a model that leaves.
+// How the texts of an exported model begin and how long they may be.
 struct TokenizerUse {
   int32_t begin = -1;  // as above
   int64_t sequence = 0;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "thinwire/base/file.h"
+#include "thinwire/base/json.h"
 #include "thinwire/data/sentencepiece_model.h"
 #include "thinwire/data/utf8.h"
 
@@ -20,7 +21,8 @@ using data::SentencePieceModel;
 using Json = HfJson;
 
 constexpr const char* kSpaceMark = "\xE2\x96\x81";  // U+2581
-// Below every path of other pieces, so that text that spells a special piece is never taken for it.
+// Below the score of every path of other pieces, so that text that spells a special piece is never
+// tokenized as it.
 constexpr double kNeverChosen = -1e6;
 
 Json regex(const char* pattern) { return {{"Regex", pattern}}; }
@@ -94,7 +96,7 @@ Json added_tokens(const SentencePieceModel& model) {
   return tokens;
 }
 
-// Every way to divide a piece into two that are there too, best piece first.
+// Every way to split a piece into two pieces of the vocabulary, best piece first.
 Json merges(const SentencePieceModel& model) {
   std::unordered_map<std::string_view, size_t> ids;
   for (size_t id = 0; id < model.pieces.size(); ++id) {
@@ -131,7 +133,8 @@ std::string unknown_name(const SentencePieceModel& model) {
 }
 
 Json bpe(const SentencePieceModel& model) {
-  // A map sorted by text, for the ordered one looks through all keys before each that it adds.
+  // A map sorted by text, because the insertion-ordered one searches all its keys before adding
+  // one.
   nlohmann::json vocab = nlohmann::json::object();
   for (size_t id = 0; id < model.pieces.size(); ++id) vocab[model.pieces[id].text] = id;
   return {{"type", "BPE"},
@@ -185,7 +188,7 @@ std::optional<std::string> print_tokenizer_json(const data::Vocabulary& vocabula
   using Type = SentencePieceModel::Type;
   const SentencePieceModel model =
       data::parse_sentencepiece(read_text_file(vocabulary.file()), vocabulary.file().string());
-  if (model.type == Type::kWord || model.type == Type::kChar || model.space_behind) return {};
+  if (model.type == Type::kWord || model.type == Type::kChar || model.space_suffix) return {};
   Json added = added_tokens(model);
   added.insert(added.end(), further.begin(), further.end());
   const Json json = {{"version", "1.0"},
@@ -197,7 +200,7 @@ std::optional<std::string> print_tokenizer_json(const data::Vocabulary& vocabula
                      {"post_processor", print_post_processor(vocabulary, begin)},
                      {"decoder", decoder(model)},
                      {"model", model.type == Type::kBpe ? bpe(model) : unigram(model)}};
-  return json.dump() + "\n";
+  return print_json(json) + "\n";
 }
 
 }  // namespace thinwire::convert

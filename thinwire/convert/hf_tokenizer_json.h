@@ -5,8 +5,8 @@
 // Text is prefixed with ▁, spaces become ▁, and pieces are formed by merges (BPE) or scores
 // (unigram). SentencePiece merges the pair that forms the piece with the highest score. Listing one
 // merge for each way to split a piece, ordered by the piece's score, has the same effect. Special
-// pieces become added tokens, which are found in text before anything else; SentencePiece itself
-// reads "<s>" in a text as three characters. Format: https://huggingface.co/docs/tokenizers,
+// pieces become added tokens, which are matched in the text before anything else; SentencePiece
+// itself reads "<s>" in a text as three characters. Format: https://huggingface.co/docs/tokenizers,
 // versions 0.19 to 0.23.
 #pragma once
 

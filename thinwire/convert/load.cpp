@@ -11,8 +11,8 @@
 #include "thinwire/convert/hf_tokenizer.h"
 #include "thinwire/convert/peft.h"
 #include "thinwire/events/progress.h"
-#include "thinwire/method/adapter.h"
-#include "thinwire/method/architectures.h"
+#include "thinwire/method/adapters/adapter.h"
+#include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::convert {
@@ -43,8 +43,11 @@ config::Recipe describe_checkpoint(const fs::path& folder) {
   return recipe;
 }
 
-// What is put before texts where nothing was before, stays nothing.
-int32_t trained_begin(const HfOrigin& origin, const data::Vocabulary& vocabulary) {
+// The token with which texts begin after training here: EOS, or none if the folder that the model
+// came from puts none before texts. Records (data.records) begin as the vocabulary says.
+int32_t trained_begin(const HfOrigin& origin, const data::Vocabulary& vocabulary,
+                      const std::string& records) {
+  if (records != "text") return vocabulary.begin();
   const bool nothing = !origin.empty() && origin_begin_token(origin, vocabulary) < 0;
   return nothing ? -1 : vocabulary.eos();
 }
@@ -64,8 +67,9 @@ LoadedModel load_checkpoint(const checkpoint::CheckpointReader& reader, const fs
   loaded.vocabulary = load_vocabulary(folder);
   loaded.origin = load_origin(folder);
   if (loaded.vocabulary != nullptr) {
-    loaded.begin = reader.meta().step == 0 ? read_begin_token(folder, *loaded.vocabulary)
-                                           : trained_begin(loaded.origin, *loaded.vocabulary);
+    loaded.begin = reader.meta().step == 0
+                       ? read_begin_token(folder, *loaded.vocabulary)
+                       : trained_begin(loaded.origin, *loaded.vocabulary, recipe.data.records);
   }
   fill_vocab(loaded.model, loaded.vocabulary.get());
   if (method::is_adapted(recipe.adapter)) {
@@ -125,8 +129,9 @@ LoadedModel load_model(const fs::path& path, const fs::path& base) {
   return load_hf(path);
 }
 
-int32_t begin_in_training(const fs::path& source, const data::Vocabulary& vocabulary) {
-  return trained_begin(source.empty() ? HfOrigin() : origin_of(source), vocabulary);
+int32_t begin_in_training(const fs::path& source, const data::Vocabulary& vocabulary,
+                          const std::string& records) {
+  return trained_begin(source.empty() ? HfOrigin() : origin_of(source), vocabulary, records);
 }
 
 config::Recipe describe_model(const fs::path& path) {

@@ -4,13 +4,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "thinwire/base/file.h"
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/convert/hf_origin.h"
 #include "thinwire/data/vocabulary.h"
-#include "thinwire/method/model_spec.h"
+#include "thinwire/method/architectures/model_spec.h"
 #include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::convert {
@@ -31,21 +32,25 @@ void allocate_params(LoadedModel& loaded, const fs::path& origin);
 
 // Texts begin as they did in training. Thinwire's training ends every document with EOS, so a text
 // begins after an EOS, and `begin` is EOS for models trained here, unless it came from a Hugging
-// Face folder that puts nothing before texts. With weights from elsewhere, texts begin as their
+// Face folder that puts nothing before texts, or was trained on records (data.records), which begin
+// as the vocabulary says (Vocabulary::begin). With weights from elsewhere, texts begin as their
 // folder says (convert/hf_tokenizer.h). Throws Error naming the folder if it is none of these or
 // is damaged.
 //
-// A PEFT folder, and a run that trained an adapter (method/adapter.h), are loaded with their
-// factors merged into the model that they belong to. Where that is not where they say (train.init,
-// base_model_name_or_path), `base` names it; an Error says so if it is missing or another model.
+// A PEFT folder, and a run that trained an adapter (method/adapters/adapter.h), are loaded with
+// their factors merged into the model that they belong to. If that model is not where they say it
+// is (train.init, base_model_name_or_path), `base` gives its folder. Throws Error if it is missing
+// or a different model.
 LoadedModel load_model(const fs::path& path, const fs::path& base = {});
 
-// The token with which texts begin for a model that is trained here, as load_model will say of it:
-// `source` is the folder that it starts from (empty: random weights). -1: none.
-int32_t begin_in_training(const fs::path& source, const data::Vocabulary& vocabulary);
+// The token with which texts begin for a model that is trained here, as load_model will report it:
+// `source` is the folder that it starts from (empty: random weights), `records` the recipe's
+// data.records. -1: none.
+int32_t begin_in_training(const fs::path& source, const data::Vocabulary& vocabulary,
+                          const std::string& records);
 
-// What such a folder says of its model, without reading the weights: a recipe whose [model], and
-// table of the architecture, are complete. Throws as load_model.
+// What such a folder says about its model, without reading the weights: a recipe whose [model] and
+// architecture table are complete. Throws as load_model.
 config::Recipe describe_model(const fs::path& path);
 
 // Opens the checkpoint `path`, or the newest one of the run `path`; null if it is neither. If a

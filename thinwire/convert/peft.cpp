@@ -15,7 +15,7 @@
 #include "thinwire/checkpoint/staged_folder.h"
 #include "thinwire/convert/adapted.h"
 #include "thinwire/convert/peft_config.h"
-#include "thinwire/method/architectures.h"
+#include "thinwire/method/architectures/architectures.h"
 #include "thinwire/tensor/files/safetensors.h"
 
 namespace thinwire::convert {
@@ -51,7 +51,7 @@ method::AdapterSpec adapter_of(const PeftConfig& config, const tensor::Safetenso
   return adapter;
 }
 
-// Fills the arena from tensors of the same names behind a prefix; there must be no others.
+// Fills the arena from tensors of the same names after a prefix; there must be no others.
 void read_prefixed(const tensor::SafetensorsReader& file, std::string_view prefix,
                    tensor::Arena& trained) {
   std::vector<TensorSpec> expected(trained.layout().specs().begin(),
@@ -73,8 +73,8 @@ struct FactorSource {
       adapter = recipe_of(*reader).adapter;
       folder = reader->folder();
       if (adapter.kind == "lora") return;
-      throw Error(fmt::format("{} is no run with adapter.kind = \"lora\", but with \"{}\"",
-                              path.string(), adapter.kind));
+      throw Error(fmt::format("{} is a run with adapter.kind = \"{}\", not \"lora\"", path.string(),
+                              adapter.kind));
     }
     if (!is_peft_folder(path)) {
       throw Error(
@@ -152,8 +152,8 @@ fs::path peft_base(const fs::path& folder, const fs::path& base) {
   const std::string named = read_peft_config(folder / kPeftConfigFile).base;
   if (!named.empty() && fs::is_directory(named)) return named;
   throw Error(
-      fmt::format("the factors in {} belong to the model \"{}\" (base_model_name_or_path), "
-                  "which is no folder here; name its folder with --base",
+      fmt::format("the factors in {} belong to the model \"{}\" (base_model_name_or_path), which "
+                  "is not a folder here; name its folder with --base",
                   folder.string(), named));
 }
 

@@ -8,8 +8,8 @@
 #include "thinwire/base/tensor_view.h"
 #include "thinwire/checkpoint/weights.h"
 #include "thinwire/convert/load.h"
-#include "thinwire/method/adapter.h"
-#include "thinwire/method/model_spec.h"
+#include "thinwire/method/adapters/adapter.h"
+#include "thinwire/method/architectures/model_spec.h"
 #include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::convert {
@@ -18,7 +18,7 @@ namespace thinwire::convert {
 bool is_peft_folder(const fs::path& folder);
 
 // The folder of the model that a PEFT folder's factors belong to: `base`, or if that is empty what
-// adapter_config.json names. Throws Error if that is no folder of this machine.
+// adapter_config.json names. Throws Error if there is no such folder on this machine.
 fs::path peft_base(const fs::path& folder, const fs::path& base);
 
 // Loads the model with the factors merged, for load_model. Throws Error naming the file and what is

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "thinwire/base/json.h"
 #include "thinwire/convert/hf_fields.h"
 
 namespace thinwire::convert {
@@ -34,7 +35,7 @@ void refuse_variants(const HfFields& fields) {
     const HfJson* value = fields.find(key);
     if (value == nullptr || is_empty(*value)) continue;
     fields.refuse("{} = {} is a variant that Thinwire does not compute; expected it to be absent",
-                  key, value->dump());
+                  key, print_json(*value));
   }
   const HfJson* init = fields.find("init_lora_weights");
   if (init == nullptr || !init->is_string()) return;
@@ -43,14 +44,14 @@ void refuse_variants(const HfFields& fields) {
     fields.refuse(
         "init_lora_weights = {} changed the weights of the base; convert the adapter with PEFT "
         "first (path_initial_model_for_weight_conversion)",
-        init->dump());
+        print_json(*init));
   }
 }
 
 }  // namespace
 
 PeftConfig read_peft_config(const fs::path& path) {
-  const HfJson json = HfJson::parse(read_text_file(path), nullptr, /*allow_exceptions=*/false);
+  const HfJson json = try_parse_json<HfJson>(read_text_file(path));
   const HfFields fields(path, json);
   if (!json.is_object()) fields.refuse("it is not a JSON object");
   refuse_variants(fields);
@@ -77,7 +78,7 @@ std::string print_peft_config(const PeftConfig& config, const PeftModules& modul
   json["fan_in_fan_out"] = false;
   json["init_lora_weights"] = true;
   json["inference_mode"] = true;
-  return json.dump(2) + "\n";
+  return print_json(json, {.indent = 2}) + "\n";
 }
 
 }  // namespace thinwire::convert

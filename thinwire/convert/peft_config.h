@@ -5,7 +5,7 @@
 
 #include "thinwire/base/file.h"
 #include "thinwire/config/fields.h"
-#include "thinwire/method/adapter.h"
+#include "thinwire/method/adapters/adapter.h"
 
 namespace thinwire::convert {
 
@@ -21,7 +21,7 @@ struct PeftConfig {
 // as Thinwire computes it.
 PeftConfig read_peft_config(const fs::path& path);
 
-// Which modules have factors and which are trained whole, by PEFT's names for them.
+// Which modules have factors and which are trained in full, by PEFT's names for them.
 struct PeftModules {
   config::StringList targets;  // target_modules
   config::StringList whole;    // modules_to_save

@@ -5,8 +5,8 @@
 namespace thinwire::data {
 namespace {
 
-constexpr size_t kLongestWord = 64;             // longer ones are rare and not worth caching
-constexpr size_t kMostWords = size_t{1} << 18;  // a few tens of MB
+constexpr size_t kLongestWord = 64;            // longer ones are rare and not worth caching
+constexpr size_t kMaxWords = size_t{1} << 18;  // a few tens of MB
 
 bool is_separable(const Vocabulary& vocabulary) {
   if (!vocabulary.leading_space() || vocabulary.whole_texts()) return false;
@@ -44,13 +44,37 @@ void Encoder::encode(std::string_view text, std::vector<int32_t>& out) {
   }
 }
 
+void Encoder::encode(std::string_view text, const std::vector<TextPart>& ranges,
+                     std::vector<int32_t>& out, std::vector<bool>& inside) {
+  const size_t first = out.size();
+  encode(text, out);
+  const auto whole = std::span<const int32_t>(out).subspan(first);
+  inside.resize(out.size(), false);
+  for (const TextPart& range : ranges) {
+    if (range.begin == range.end) continue;
+    const size_t begin = tokens_before(text, range.begin, whole, false);
+    const size_t end = tokens_before(text, range.end, whole, true);
+    for (size_t i = begin; i < end; ++i) inside[first + i] = true;
+  }
+}
+
+size_t Encoder::tokens_before(std::string_view text, size_t end, std::span<const int32_t> whole,
+                              bool across) {
+  if (end == text.size()) return whole.size();
+  std::vector<int32_t> before;
+  encode(text.substr(0, end), before);
+  const auto [differs, other] = std::ranges::mismatch(before, whole);
+  const auto common = static_cast<size_t>(differs - before.begin());
+  return across && common < before.size() ? std::min(common + 1, whole.size()) : common;
+}
+
 void Encoder::encode_word(std::string_view word, std::vector<int32_t>& out) {
   key_.assign(word);
   auto known = words_.find(key_);
   if (known == words_.end()) {
     auto tokens = vocabulary_.encode(word);
     // The words seen first are the frequent ones, so a full cache keeps what it has.
-    if (word.size() > kLongestWord || words_.size() >= kMostWords) {
+    if (word.size() > kLongestWord || words_.size() >= kMaxWords) {
       out.insert(out.end(), tokens.begin(), tokens.end());
       return;
     }

@@ -8,6 +8,7 @@
 
 #include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/json.h"
 #include "thinwire/base/units.h"
 #include "thinwire/data/prepare.h"
 #include "thinwire/data/prepare_record.h"
@@ -49,10 +50,16 @@ std::string describe_shard(const fs::path& path) {
   const ShardReader shard(path);
   const ShardHeader& header = shard.header();
   std::string text = fmt::format(
-      "shard         {}\nversion       1\ntokens        {}\ndocuments     {}\n"
+      "shard         {}\nversion       {}\ntokens        {}\n{:<13} {}\n"
       "bytes a token {}\nvocabulary    {}\nchecksum      {} {}\n",
-      path.string(), header.tokens, header.documents, header.token_bytes,
+      path.string(), header.records ? 2 : 1, header.tokens,
+      header.records ? "records" : "documents", header.documents, header.token_bytes,
       to_hex(header.vocabulary_digest), to_hex(header.payload_hash), checksum_state(shard));
+  if (header.records) {
+    uint64_t learnt = 0;
+    for (uint64_t token = 0; token < header.tokens; ++token) learnt += shard.learnt(token) ? 1 : 0;
+    text += fmt::format("learnt        {}\n", counted(learnt, "token"));
+  }
   std::vector<int32_t> tokens(std::min(kTokensShown, header.tokens));
   shard.read(0, tokens);
   text += "begins        ";
@@ -102,7 +109,7 @@ std::string describe_prepared(const fs::path& folder) {
                         format_bytes(static_cast<double>(input.bytes)));
   }
   for (const auto& [name, value] : record.settings.items()) {
-    text += fmt::format("setting       data.{} = {}\n", name, value.dump());
+    text += fmt::format("setting       data.{} = {}\n", name, print_json(value));
   }
   return text;
 }

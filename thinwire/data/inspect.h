@@ -14,7 +14,7 @@ std::string describe_shard(const fs::path& path);
 // A prepared folder: inputs, vocabulary and sets.
 std::string describe_prepared(const fs::path& folder);
 
-// A SentencePiece model: its number of pieces, its begin and end marks, and some example pieces.
+// A SentencePiece model: its number of pieces, its begin and end tokens, and some example pieces.
 std::string describe_vocabulary(const fs::path& file);
 
 }  // namespace thinwire::data

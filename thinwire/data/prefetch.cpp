@@ -55,12 +55,7 @@ void Prefetcher::loop(uint64_t step) {
 
 Batch Prefetcher::read(uint64_t step) const {
   const std::vector<uint64_t> order = order_(step);
-  const auto width = static_cast<size_t>(rows_.sequence()) + 1;
-  Batch batch{step, order.size(), std::vector<int32_t>(order.size() * width)};
-  for (size_t i = 0; i < order.size(); ++i) {
-    rows_.row(order[i], std::span(batch.tokens).subspan(i * width, width));
-  }
-  return batch;
+  return {rows_.read(order), step, order.size()};
 }
 
 }  // namespace thinwire::data

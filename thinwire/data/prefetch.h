@@ -15,11 +15,10 @@
 
 namespace thinwire::data {
 
-// The rows of one step: tokens is [rows, sequence + 1], row-major.
-struct Batch {
+// The rows of one step.
+struct Batch : RowBlock {
   uint64_t step = 0;
   uint64_t rows = 0;
-  std::vector<int32_t> tokens;
 };
 
 class Prefetcher {

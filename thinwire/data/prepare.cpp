@@ -15,12 +15,14 @@
 #include "thinwire/data/encoder.h"
 #include "thinwire/data/partial_folder.h"
 #include "thinwire/data/prepare_record.h"
+#include "thinwire/data/records.h"
 #include "thinwire/data/sample.h"
 #include "thinwire/data/set_writer.h"
 #include "thinwire/data/shard.h"
 #include "thinwire/data/split.h"
 #include "thinwire/data/text.h"
 #include "thinwire/data/token_sets.h"
+#include "thinwire/data/tokenizer/train_byte_bpe.h"
 #include "thinwire/data/vocabulary.h"
 
 namespace thinwire::data {
@@ -61,8 +63,9 @@ class Reporter {
   double last_ = 0;
 };
 
-TextOptions text_options(const config::DataSection& data) {
+TextOptions make_text_options(const config::DataSection& data) {
   TextOptions options;
+  options.records = make_record_reader(data);
   options.document = data.document;
   options.text_field = data.text_field;
   options.replace_invalid = data.invalid_utf8 == "replace";
@@ -75,6 +78,7 @@ class Preparation {
  public:
   Preparation(const config::DataSection& data, const PrepareOptions& options, fs::path out)
       : data_(data),
+        text_(make_text_options(data)),
         out_(std::move(out)),
         report_(options),
         pool_(options.threads > 0 ? options.threads : available_cores()) {}
@@ -95,7 +99,7 @@ class Preparation {
   void choose_split() {
     TextSize size;
     if (split_needs_more(data_, size)) {
-      DocumentSource source(list_inputs(data_.text), text_options(data_));
+      DocumentSource source(list_inputs(data_.text), text_);
       report_.begin("counting documents", source.total_bytes());
       while (split_needs_more(data_, size)) {
         const auto document = source.next();
@@ -110,15 +114,16 @@ class Preparation {
   }
 
   void make_vocabulary() {
-    fs::path file = out_ / kSentencePieceFile;
+    const bool trains_bytes = data_.vocabulary == "byte_bpe";
+    fs::path file = out_ / (trains_bytes ? kTokenizerFile : kSentencePieceFile);
     if (data_.vocabulary == "byte") {
       file = out_ / kByteFile;
       write_file(file, byte_vocabulary_json());
     } else if (!data_.vocabulary_model.empty()) {
       // Loaded here, so that errors name this file.
       const auto given = Vocabulary::load_file(data_.vocabulary_model);
-      file = out_ / given->kept_name();
-      write_file(file, given->kept_text());
+      file = out_ / given->stored_name();
+      write_file(file, given->stored_text());
     } else {
       write_file(file, train_vocabulary());
     }
@@ -133,7 +138,7 @@ class Preparation {
   }
 
   std::string train_vocabulary() {
-    DocumentSource source(list_inputs(data_.text), text_options(data_));
+    DocumentSource source(list_inputs(data_.text), text_);
     report_.begin("reading", source.total_bytes());
     TextSample sample(static_cast<uint64_t>(data_.vocabulary_sample_bytes));
     for (uint64_t number = 0; auto document = source.next(); ++number) {
@@ -145,15 +150,19 @@ class Preparation {
     const auto texts = sample.take();
     size_t at = 0;
     const auto next = [&] { return at < texts.size() ? &texts[at++] : nullptr; };
+    const auto waiting = [&] { report_.update(0); };
+    if (data_.vocabulary == "byte_bpe") return train_byte_bpe(next, data_.vocabulary_size, waiting);
     return train_sentencepiece(next, {.type = data_.vocabulary_type, .size = data_.vocabulary_size},
-                               [&] { report_.update(0); });
+                               waiting);
   }
 
   // A document on its way into a shard.
   struct Item {
     std::string text;
     SetWriter* set;
-    std::vector<int32_t> tokens;
+    std::vector<TextPart> learnt_text;  // of a record
+    std::vector<int32_t> tokens = {};
+    std::vector<bool> learnt = {};  // of a record: of its tokens
   };
 
   void write_training(PrepareSummary& summary) {
@@ -198,13 +207,13 @@ class Preparation {
   template <typename Choose>
   void write_documents(const std::vector<std::string>& paths, std::string phase,
                        PrepareSummary& summary, const Choose& choose) {
-    DocumentSource source(list_inputs(paths), text_options(data_));
+    DocumentSource source(list_inputs(paths), text_);
     report_.begin(std::move(phase), source.total_bytes());
     std::vector<Item> batch;
     uint64_t batch_bytes = 0;
     for (uint64_t number = 0; auto document = source.next(); ++number) {
       batch_bytes += document->size();
-      batch.push_back({std::move(*document), choose(number), {}});
+      batch.push_back({std::move(*document), choose(number), source.learnt()});
       if (batch_bytes < kBatchBytes) continue;
       write_batch(batch);
       batch_bytes = 0;
@@ -216,20 +225,35 @@ class Preparation {
     summary.skipped.add(source.skipped());
   }
 
+  // A chat begins and ends as its template says. Everything else ends with EOS; a prompt begins as
+  // the vocabulary says.
+  void encode(Item& item, Encoder& encoder) const {
+    if (data_.records == "prompts" && vocabulary_->begin() >= 0) {
+      item.tokens.push_back(vocabulary_->begin());
+      item.learnt.push_back(false);
+    }
+    encoder.encode(item.text, item.learnt_text, item.tokens, item.learnt);
+    if (data_.records == "chats") return;
+    item.tokens.push_back(vocabulary_->eos());
+    item.learnt.push_back(true);
+  }
+
   void write_batch(std::vector<Item>& batch) {
     const auto count = static_cast<int64_t>(batch.size());
     pool_.for_ranges(count, 1, [&](int64_t begin, int64_t end, int thread) {
       for (int64_t i = begin; i < end; ++i) {
         Item& item = batch[static_cast<size_t>(i)];
-        encoders_[static_cast<size_t>(thread)].encode(item.text, item.tokens);
-        item.tokens.push_back(vocabulary_->eos());
+        encode(item, encoders_[static_cast<size_t>(thread)]);
       }
     });
-    for (const Item& item : batch) item.set->add(item.tokens, item.text.size());
+    for (const Item& item : batch) {
+      item.set->add(item.tokens, item.text.size(), text_.records ? &item.learnt : nullptr);
+    }
     batch.clear();
   }
 
   const config::DataSection& data_;
+  const TextOptions text_;
   fs::path out_;
   Split split_{0, 1};
   Reporter report_;

@@ -8,6 +8,8 @@
 
 #include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/json.h"
+#include "thinwire/data/chat/chat_template.h"
 #include "thinwire/data/split.h"
 #include "thinwire/data/vocabulary.h"
 
@@ -162,6 +164,11 @@ PrepareRecord make_record(const config::DataSection& data) {
   }
   if (!data.vocabulary_model.empty())
     record.inputs.push_back(describe_input(data.vocabulary_model));
+  if (data.records == "chats") {
+    for (const fs::path& file : chat_template_files(data)) {
+      record.inputs.push_back(describe_input(file));
+    }
+  }
   record.summary.input_files = record.inputs.size();
   return record;
 }
@@ -172,7 +179,8 @@ std::vector<std::string> differences(const PrepareRecord& old, const PrepareReco
     const Json before = setting(old, name);
     if (name == "validation_block" && same_split(old, wanted)) continue;
     if (before != value) {
-      found.push_back(fmt::format("data.{} was {}, is {}", name, before.dump(), value.dump()));
+      found.push_back(
+          fmt::format("data.{} was {}, is {}", name, print_json(before), print_json(value)));
     }
   }
   const auto before = by_path(old.inputs);
@@ -214,7 +222,7 @@ std::string print_record(const PrepareRecord& record) {
       {"skipped",
        {{"lines", record.summary.skipped.count}, {"first", record.summary.skipped.first}}},
       {"sets", sets}};
-  return json.dump(2) + "\n";
+  return print_json(json, {.indent = 2}) + "\n";
 }
 
 PrepareRecord load_record(const fs::path& folder) {
@@ -227,7 +235,7 @@ PrepareRecord load_record(const fs::path& folder) {
     return Error(fmt::format("{} is damaged: {}; {}", file.string(), why, kAgain));
   };
   try {
-    const Json json = Json::parse(read_text_file(file));
+    const Json json = parse_json<Json>(read_text_file(file));
     if (json.at("format") != kFormat || json.at("version") != kVersion) {
       throw Error(fmt::format("{} is foreign: expected format {}, version {}; {}", file.string(),
                               kFormat, kVersion, kAgain));

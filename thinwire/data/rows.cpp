@@ -7,9 +7,14 @@
 
 namespace thinwire::data {
 
-Rows::Rows(const TokenSet& tokens, int64_t sequence, uint64_t seed)
-    : tokens_(&tokens), sequence_(sequence), seed_(seed) {
+Rows::Rows(const TokenSet& tokens, int64_t sequence, uint64_t seed, const RowOptions& options)
+    : tokens_(&tokens), sequence_(sequence), seed_(seed), begin_(options.begin) {
   if (sequence < 1) throw UsageError(fmt::format("train.sequence must be >= 1, got {}", sequence));
+  if (tokens.records()) {
+    records_ = std::make_shared<RecordPlan>(tokens, sequence, options.records);
+    count_ = records_->rows();
+    return;
+  }
   const uint64_t predictions = tokens.tokens() == 0 ? 0 : tokens.tokens() - 1;
   count_ = predictions / static_cast<uint64_t>(sequence);
   if (count_ == 0) {
@@ -21,8 +26,8 @@ Rows::Rows(const TokenSet& tokens, int64_t sequence, uint64_t seed)
   }
 }
 
-Rows Rows::ordered(const TokenSet& tokens, int64_t sequence) {
-  Rows rows(tokens, sequence, 0);
+Rows Rows::ordered(const TokenSet& tokens, int64_t sequence, const RowOptions& options) {
+  Rows rows(tokens, sequence, 0, options);
   rows.permute_ = false;
   return rows;
 }
@@ -32,11 +37,33 @@ uint64_t Rows::place(uint64_t index) const {
   return permute_ ? permuted(at, count_, derive_seed(seed_, index / count_)) : at;
 }
 
-void Rows::row(uint64_t index, std::span<int32_t> out) const {
-  if (out.size() != static_cast<size_t>(sequence_) + 1) {
-    throw Error(fmt::format("a row has {} tokens, {} were requested", sequence_ + 1, out.size()));
+int64_t Rows::counted(uint64_t index) const {
+  return records_ ? records_->counted(place(index)) : sequence_;
+}
+
+RowBlock Rows::read(std::span<const uint64_t> indices) const {
+  const auto sequence = static_cast<size_t>(sequence_);
+  const size_t predictions = indices.size() * sequence;
+  RowBlock block{std::vector<int32_t>(predictions + indices.size())};
+  if (records_) block.weights.resize(predictions);
+  if (begin_) block.begins.resize(predictions);
+  for (size_t i = 0; i < indices.size(); ++i) {
+    const auto row = std::span(block.tokens).subspan(i * (sequence + 1), sequence + 1);
+    const auto of_row = [&](auto& values) {
+      return values.empty() ? std::span(values) : std::span(values).subspan(i * sequence, sequence);
+    };
+    if (records_) {
+      records_->read(place(indices[i]), row, of_row(block.weights), of_row(block.begins));
+    } else {
+      read_text(place(indices[i]), row, of_row(block.begins));
+    }
   }
-  tokens_->read(place(index) * static_cast<uint64_t>(sequence_), out);
+  return block;
+}
+
+void Rows::read_text(uint64_t place, std::span<int32_t> tokens, std::span<uint8_t> begins) const {
+  tokens_->read(place * static_cast<uint64_t>(sequence_), tokens);
+  for (size_t i = 0; i < begins.size(); ++i) begins[i] = tokens[i] == *begin_ ? 1 : 0;
 }
 
 }  // namespace thinwire::data

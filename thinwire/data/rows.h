@@ -1,37 +1,70 @@
-// Rows: the corpus cut into pieces of `sequence` predictions. Row i of a run is a function of
-// (seed, i) and the corpus, nothing else: pass = i / count, place = permuted(i % count, count,
+// Rows: the corpus cut into pieces with `sequence` predictions each. Row i of a run is a function
+// of (seed, i) and the corpus, nothing else: pass = i / count, place = permuted(i % count, count,
 // derive_seed(seed, pass)), so every pass shows every place once, in its own order, and any worker
 // can compute any row. Neighbouring places share one token: the last target of one is the first
-// input of the next. At most sequence tokens at the corpus's end belong to no row.
+// input of the next. At most sequence tokens at the corpus's end belong to no row. Of records, rows
+// hold whole ones (record_plan.h).
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
+#include <vector>
 
+#include "thinwire/data/record_plan.h"
 #include "thinwire/data/shard.h"
 
 namespace thinwire::data {
 
+struct RowOptions {
+  RecordOptions records = {};
+  // Set: rows say where documents begin. A record begins with its first token, a document of text
+  // with this one: the EOS of the document before it, behind which generation begins too.
+  std::optional<int32_t> begin = {};
+};
+
+// Rows, one after the other.
+struct RowBlock {
+  // [rows, sequence + 1]: a row's inputs are the first `sequence`, its targets the last.
+  std::vector<int32_t> tokens;
+  // [rows, sequence]: 1 or 0, how much the loss of a prediction counts; empty: all count.
+  std::vector<float> weights = {};
+  // [rows, sequence]: 1 where a document begins, else 0; empty without RowOptions::begin.
+  std::vector<uint8_t> begins = {};
+};
+
 class Rows {
  public:
-  // `tokens` must outlive this. Throws Error when the corpus is shorter than one row.
-  Rows(const TokenSet& tokens, int64_t sequence, uint64_t seed);
+  // `tokens` must outlive this. Throws Error when the corpus is shorter than one row, and what
+  // RecordPlan throws.
+  Rows(const TokenSet& tokens, int64_t sequence, uint64_t seed, const RowOptions& options = {});
   // In corpus order, for validation: row i is place i % count.
-  static Rows ordered(const TokenSet& tokens, int64_t sequence);
+  static Rows ordered(const TokenSet& tokens, int64_t sequence, const RowOptions& options = {});
 
   uint64_t count() const { return count_; }  // rows of one pass
   int64_t sequence() const { return sequence_; }
   // The place of row `index`, in [0, count). Any index works.
   uint64_t place(uint64_t index) const;
-  // The sequence + 1 tokens of row `index`: inputs are the first `sequence`, targets the last.
-  void row(uint64_t index, std::span<int32_t> out) const;
+  // Thread-safe.
+  RowBlock read(std::span<const uint64_t> indices) const;
+  // Whether predictions have weights; without them all count.
+  bool weighted() const { return records_ != nullptr; }
+  // Predictions of row `index` that count, at least 1.
+  int64_t counted(uint64_t index) const;
+  // Null unless the rows are of records.
+  const RecordPlan* records() const { return records_.get(); }
 
  private:
+  void read_text(uint64_t place, std::span<int32_t> tokens, std::span<uint8_t> begins) const;
+
   const TokenSet* tokens_;
   int64_t sequence_;
   uint64_t count_;
   uint64_t seed_;
+  std::optional<int32_t> begin_;
   bool permute_ = true;
+  std::shared_ptr<const RecordPlan> records_;
 };
 
 }  // namespace thinwire::data

@@ -1,5 +1,5 @@
-// Text given twice is refused: its second copy would be trained on while the first is held out, and
-// the validation loss would mean nothing.
+// Text given twice is refused: one copy might be trained on while the other is held out, and the
+// validation loss would mean nothing.
 #pragma once
 
 #include <cstdint>

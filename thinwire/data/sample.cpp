@@ -12,7 +12,7 @@ constexpr size_t kSegmentBytes = 4096;
 bool is_continuation(char byte) { return (static_cast<uint8_t>(byte) & 0xC0u) == 0x80; }
 
 // Where to cut: after the last line break within the first kSegmentBytes, else after the last
-// space, else before a character.
+// space, else between characters.
 size_t segment_end(std::string_view text) {
   if (text.size() <= kSegmentBytes) return text.size();
   for (const char separator : {'\n', ' '}) {

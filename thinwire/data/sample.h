@@ -1,4 +1,4 @@
-// An even sample, of bounded size, of text that streams by: the vocabulary is trained on it.
+// A uniform sample of bounded size from a stream of text; the vocabulary is trained on it.
 #pragma once
 
 #include <cstdint>

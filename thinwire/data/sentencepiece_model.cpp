@@ -114,7 +114,7 @@ void parse_trainer(std::string_view bytes, const std::string& origin, SentencePi
       if (field.value < 1 || field.value > 4) reader.refuse();
       model.type = static_cast<SentencePieceModel::Type>(field.value);
     }
-    if (field.number == trainer_field::kSpaceBehind) model.space_behind = field.value != 0;
+    if (field.number == trainer_field::kSpaceBehind) model.space_suffix = field.value != 0;
     if (field.number == trainer_field::kByteFallback) model.byte_fallback = field.value != 0;
   }
 }

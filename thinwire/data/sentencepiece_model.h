@@ -30,7 +30,7 @@ struct SentencePieceModel {
   std::vector<Piece> pieces;  // indexed by token
   Type type = Type::kUnigram;
   bool byte_fallback = false;
-  bool space_behind = false;  // a word's space ends its last piece
+  bool space_suffix = false;  // a space ends the piece before it instead of beginning the next
   std::string normalization;  // the compiled character map; empty: none
   bool leading_space = true;  // one is added before the text
   bool single_spaces = true;  // collapses runs of spaces, trims both ends

@@ -12,13 +12,18 @@ SetWriter::SetWriter(std::string name, fs::path folder, const Vocabulary& vocabu
   summary_.name = std::move(name);
 }
 
-void SetWriter::add(std::span<const int32_t> tokens, uint64_t text_bytes) {
+void SetWriter::add(std::span<const int32_t> tokens, uint64_t text_bytes,
+                    const std::vector<bool>* learnt) {
   if (shard_ != nullptr && shard_->tokens() + tokens.size() > shard_tokens_) close_shard();
   if (shard_ == nullptr) {
     shard_ = std::make_unique<ShardWriter>(folder_ / shard_name(summary_.shards),
                                            vocabulary_.digest(), vocabulary_.size());
   }
-  shard_->add_document(tokens);
+  if (learnt == nullptr) {
+    shard_->add_document(tokens);
+  } else {
+    shard_->add_record(tokens, *learnt);
+  }
   ++summary_.documents;
   summary_.tokens += tokens.size();
   summary_.text_bytes += text_bytes;

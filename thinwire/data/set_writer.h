@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "thinwire/base/file.h"
 #include "thinwire/data/prepare.h"
@@ -17,7 +18,9 @@ class SetWriter {
   SetWriter(std::string name, fs::path folder, const Vocabulary& vocabulary, int64_t shard_tokens);
 
   // A shard holds whole documents; a document of more than shard_tokens gets a shard of its own.
-  void add(std::span<const int32_t> tokens, uint64_t text_bytes);
+  // learnt: of a record, as ShardWriter::add_record takes it; null: a document.
+  void add(std::span<const int32_t> tokens, uint64_t text_bytes,
+           const std::vector<bool>* learnt = nullptr);
   // Completes the last shard.
   SetSummary finish();
 

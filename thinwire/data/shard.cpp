@@ -11,7 +11,8 @@ namespace thinwire::data {
 namespace {
 
 constexpr std::string_view kMagic = "TWSHARD1";
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kTextVersion = 1;
+constexpr uint32_t kRecordsVersion = 2;
 constexpr uint64_t kHashedHeaderBytes = kShardHeaderBytes - sizeof(uint64_t);
 
 Bytes encode_header(const ShardHeader& header) {
@@ -19,13 +20,13 @@ Bytes encode_header(const ShardHeader& header) {
   bytes.reserve(kShardHeaderBytes);
   ByteWriter out(bytes);
   out.put_bytes(as_bytes(kMagic));
-  out.put(kVersion);
+  out.put(header.records ? kRecordsVersion : kTextVersion);
   out.put(header.token_bytes);
   out.put(header.tokens);
   out.put(header.documents);
   out.put(header.vocabulary_digest);
   out.put(header.payload_hash);
-  out.put(uint64_t{0});  // flags
+  out.put(uint64_t{header.records ? 1U : 0U});  // flags
   out.put(hash_bytes(bytes));
   return bytes;
 }
@@ -44,9 +45,9 @@ ShardHeader decode_header(const fs::path& path, std::span<const uint8_t> bytes) 
   }
   ByteReader in(bytes.subspan(kMagic.size()));
   const auto version = in.get<uint32_t>();
-  if (version != kVersion) {
-    refuse(path,
-           fmt::format("is foreign: shard version {}, this program reads {}", version, kVersion));
+  if (version != kTextVersion && version != kRecordsVersion) {
+    refuse(path, fmt::format("is foreign: shard version {}, this program reads {} and {}", version,
+                             kTextVersion, kRecordsVersion));
   }
   ShardHeader header;
   header.token_bytes = in.get<uint32_t>();
@@ -58,7 +59,8 @@ ShardHeader decode_header(const fs::path& path, std::span<const uint8_t> bytes) 
   if (in.get<uint64_t>() != hash_bytes(bytes.first(kHashedHeaderBytes))) {
     refuse(path, "is altered: its header does not match the header's hash");
   }
-  if ((header.token_bytes != 2 && header.token_bytes != 4) || flags != 0) {
+  header.records = version == kRecordsVersion;
+  if ((header.token_bytes != 2 && header.token_bytes != 4) || flags != (header.records ? 1U : 0U)) {
     refuse(path,
            fmt::format("is foreign: {} bytes a token, flags {:#x}", header.token_bytes, flags));
   }
@@ -74,9 +76,16 @@ void check_size(const fs::path& path, const ShardHeader& header, uint64_t size) 
                        "{} bytes of them",
                        header.tokens, header.token_bytes, payload));
   }
-  if (payload != header.tokens * header.token_bytes) {
-    refuse(path, fmt::format("is altered: {} bytes follow its last token",
-                             payload - header.tokens * header.token_bytes));
+  const uint64_t after = payload - header.tokens * header.token_bytes;
+  if (!header.records && after != 0) {
+    refuse(path, fmt::format("is altered: {} bytes follow its last token", after));
+  }
+  const uint64_t mask = header.mask_bytes();
+  if (header.records && (after < mask || (after - mask) % sizeof(uint32_t) != 0 ||
+                         (after - mask) / sizeof(uint32_t) != header.documents)) {
+    refuse(path, fmt::format("is altered: {} bytes follow its last token, where the mask of {} "
+                             "tokens and the lengths of {} records should be",
+                             after, header.tokens, header.documents));
   }
 }
 
@@ -117,7 +126,24 @@ void ShardWriter::add_document(std::span<const int32_t> tokens) {
   ++header_.documents;
 }
 
+void ShardWriter::add_record(std::span<const int32_t> tokens, const std::vector<bool>& learnt) {
+  header_.records = true;
+  add_document(tokens);
+  learnt_.insert(learnt_.end(), learnt.begin(), learnt.end());
+  lengths_.push_back(static_cast<uint32_t>(tokens.size()));
+}
+
 void ShardWriter::commit() {
+  if (header_.records) {
+    Bytes behind(header_.mask_bytes());
+    for (size_t i = 0; i < learnt_.size(); ++i) {
+      if (learnt_[i]) behind[i / 8] |= static_cast<uint8_t>(1U << (i % 8));
+    }
+    ByteWriter out(behind);
+    out.put_bytes(as_bytes(std::span<const uint32_t>(lengths_)));
+    hash_.update(behind);
+    file_.write(behind);
+  }
   header_.payload_hash = hash_.value();
   file_.write_at(0, encode_header(header_));
   file_.commit();
@@ -148,6 +174,24 @@ void ShardReader::read(uint64_t first, std::span<int32_t> out) const {
   }
 }
 
+bool ShardReader::learnt(uint64_t token) const {
+  const uint64_t mask = kShardHeaderBytes + header_.tokens * header_.token_bytes;
+  return ((file_.bytes()[mask + token / 8] >> (token % 8)) & 1U) != 0;
+}
+
+std::vector<uint32_t> ShardReader::lengths() const {
+  const auto bytes = file_.bytes().last(header_.documents * sizeof(uint32_t));
+  std::vector<uint32_t> lengths(header_.documents);
+  std::memcpy(lengths.data(), bytes.data(), bytes.size());
+  uint64_t sum = 0;
+  for (const uint32_t length : lengths) sum += length;
+  if (sum != header_.tokens) {
+    refuse(path_, fmt::format("is altered: its records have {} tokens in all, its header counts {}",
+                              sum, header_.tokens));
+  }
+  return lengths;
+}
+
 TokenSet TokenSet::open(const fs::path& folder, uint64_t vocabulary_digest, bool verify) {
   TokenSet set;
   set.folder_ = folder;
@@ -159,6 +203,9 @@ TokenSet TokenSet::open(const fs::path& folder, uint64_t vocabulary_digest, bool
           fmt::format("belongs to another vocabulary: it was made with {}, the vocabulary here is "
                       "{}; run `thinwire prepare` again",
                       to_hex(shard.header().vocabulary_digest), to_hex(vocabulary_digest)));
+    }
+    if (shard.header().records != set.records()) {
+      refuse(shard.path(), "is foreign: some shards of its folder hold records and some do not");
     }
     if (verify) shard.verify();
     set.starts_.push_back(set.starts_.back() + shard.tokens());
@@ -195,7 +242,7 @@ void TokenSet::read(uint64_t first, std::span<int32_t> out) const {
     refuse(folder_, fmt::format("holds {} tokens; {} from {} on were asked for", tokens(),
                                 out.size(), first));
   }
-  auto shard = static_cast<size_t>(std::ranges::upper_bound(starts_, first) - starts_.begin()) - 1;
+  size_t shard = shard_of(first);
   while (!out.empty()) {
     const uint64_t offset = first - starts_[shard];
     const size_t count = std::min<uint64_t>(out.size(), shards_[shard].tokens() - offset);
@@ -204,6 +251,15 @@ void TokenSet::read(uint64_t first, std::span<int32_t> out) const {
     first += count;
     ++shard;
   }
+}
+
+size_t TokenSet::shard_of(uint64_t token) const {
+  return static_cast<size_t>(std::ranges::upper_bound(starts_, token) - starts_.begin()) - 1;
+}
+
+bool TokenSet::learnt(uint64_t token) const {
+  const size_t shard = shard_of(token);
+  return shards_[shard].learnt(token - starts_[shard]);
 }
 
 std::string shard_name(uint64_t number) { return fmt::format("{:05d}.tws", number); }

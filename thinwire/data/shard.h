@@ -1,7 +1,9 @@
 // Shards: files of tokens, read through memory maps. Layout, little-endian (docs/formats.md):
-//   magic "TWSHARD1" · u32 version 1 · u32 bytes a token (2 or 4) · u64 tokens · u64 documents ·
-//   u64 vocabulary digest · u64 hash of the token bytes · u64 flags (0) · u64 hash of the header so
-//   far · tokens
+//   magic "TWSHARD1" · u32 version · u32 bytes a token (2 or 4) · u64 tokens · u64 documents ·
+//   u64 vocabulary digest · u64 hash of what follows the header · u64 flags · u64 hash of the
+//   header so far · tokens
+// Version 1, flags 0: text. Version 2, flags 1: records, of which only some tokens are to be
+// learnt; behind the tokens follow a bit for each token and the length of each record (u32).
 #pragma once
 
 #include <cstdint>
@@ -22,6 +24,9 @@ struct ShardHeader {
   uint64_t documents = 0;
   uint64_t vocabulary_digest = 0;
   uint64_t payload_hash = 0;
+  bool records = false;  // with a mask and the records' lengths
+
+  uint64_t mask_bytes() const { return records ? tokens / 8 + (tokens % 8 == 0 ? 0 : 1) : 0; }
 };
 
 inline constexpr uint64_t kShardHeaderBytes = 64;
@@ -34,10 +39,13 @@ class ShardWriter {
 
   // Throws Error when a token is outside the vocabulary.
   void add_document(std::span<const int32_t> tokens);
+  // A record: learnt[i] says whether token i is to be learnt. A shard holds either documents or
+  // records.
+  void add_record(std::span<const int32_t> tokens, const std::vector<bool>& learnt);
   uint64_t tokens() const { return header_.tokens; }
   uint64_t documents() const { return header_.documents; }
   void commit();
-  // After commit(): XXH3 of the tokens' bytes.
+  // After commit(): XXH3 of the bytes behind the header.
   uint64_t payload_hash() const { return header_.payload_hash; }
 
  private:
@@ -46,11 +54,13 @@ class ShardWriter {
   int64_t vocabulary_size_;
   StreamHash hash_;
   Bytes buffer_;
+  std::vector<bool> learnt_;       // of records
+  std::vector<uint32_t> lengths_;  // likewise
 };
 
 // One shard, mapped. The constructor checks magic, version, header hash and file size; verify()
-// also checks every token byte. Errors name the file and say whether it is foreign, truncated or
-// altered.
+// also checks every token byte. Errors name the file and say whether it is not a shard, truncated
+// or altered.
 class ShardReader {
  public:
   explicit ShardReader(const fs::path& path);
@@ -61,6 +71,10 @@ class ShardReader {
   void verify() const;
   // Tokens [first, first + out.size()); throws Error if that reaches past the end.
   void read(uint64_t first, std::span<int32_t> out) const;
+  // Of records only: whether a token is to be learnt, and the tokens of each record. lengths()
+  // throws Error unless they add up to tokens().
+  bool learnt(uint64_t token) const;
+  std::vector<uint32_t> lengths() const;
 
  private:
   fs::path path_;
@@ -73,7 +87,8 @@ class ShardReader {
 class TokenSet {
  public:
   // Throws Error if there is no shard, or if a shard is missing in the sequence of numbers,
-  // damaged, or made with another vocabulary. verify: check the tokens' hash too.
+  // damaged, made with another vocabulary, or if some hold records and some do not. verify: check
+  // the tokens' hash too.
   static TokenSet open(const fs::path& folder, uint64_t vocabulary_digest, bool verify);
 
   uint64_t tokens() const { return starts_.back(); }
@@ -82,10 +97,15 @@ class TokenSet {
   uint64_t digest() const;
   const std::vector<ShardReader>& shards() const { return shards_; }
   const fs::path& folder() const { return folder_; }
+  // Whether the shards hold records; then, whether token `token` of the set is to be learnt.
+  bool records() const { return !shards_.empty() && shards_.front().header().records; }
+  bool learnt(uint64_t token) const;
   void read(uint64_t first, std::span<int32_t> out) const;
 
  private:
   fs::path folder_;
+  size_t shard_of(uint64_t token) const;
+
   std::vector<ShardReader> shards_;
   std::vector<uint64_t> starts_{0};  // first token of each shard, then the total
 };

@@ -8,8 +8,8 @@ namespace thinwire::data {
 namespace {
 
 constexpr uint64_t kWantedBlock = 64;      // documents
-constexpr double kLeastHeldOut = 4096;     // bytes: a few rows of text to measure a loss on
-constexpr double kMostOfShortTexts = 0.1;  // held out to reach kLeastHeldOut
+constexpr double kMinHeldOut = 4096;       // bytes: a few rows of text to measure a loss on
+constexpr double kMostOfShortTexts = 0.1;  // held out to reach kMinHeldOut
 
 // Whether this fraction of the documents holds out a whole block of kWantedBlock, but not all.
 bool fills_wanted_block(double fraction, uint64_t documents) {
@@ -34,7 +34,7 @@ Split split_of(const config::DataSection& data, const TextSize& size) {
   if (!split_needs_more(data, size) || size.documents == 0) return {fraction, kWantedBlock};
   const auto documents = static_cast<double>(size.documents);
   const double for_bytes =
-      std::min(kLeastHeldOut / static_cast<double>(size.bytes), kMostOfShortTexts);
+      std::min(kMinHeldOut / static_cast<double>(size.bytes), kMostOfShortTexts);
   const double share = std::max({fraction, for_bytes, 1 / documents});
   const auto held_out = static_cast<uint64_t>(std::max(share * documents, 1.0));
   return {share, std::min(std::bit_floor(held_out), kWantedBlock)};

@@ -8,8 +8,10 @@
 #include <tl/expected.hpp>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/json.h"
 #include "thinwire/base/units.h"
 #include "thinwire/data/lines.h"
+#include "thinwire/data/records.h"
 #include "thinwire/data/same_text.h"
 
 namespace thinwire::data {
@@ -104,8 +106,10 @@ class TextSplitter final : public Splitter {
 
 class JsonSplitter final : public Splitter {
  public:
-  JsonSplitter(const fs::path& path, const TextOptions& options, SkippedLines& skipped)
-      : path_(path), options_(options), skipped_(skipped) {}
+  // Sets `learnt` with each record that it returns.
+  JsonSplitter(const fs::path& path, const TextOptions& options, SkippedLines& skipped,
+               std::vector<TextPart>& learnt)
+      : path_(path), options_(options), skipped_(skipped), learnt_(learnt) {}
 
   std::string add(const Line& line) override {
     if (!line.begins) return {};  // the rest of a line that was skipped for its length
@@ -124,14 +128,15 @@ class JsonSplitter final : public Splitter {
 
  private:
   // Returns the document, or what is wrong with the line.
-  tl::expected<std::string, std::string> text_of(const Line& line) const {
+  tl::expected<std::string, std::string> text_of(const Line& line) {
     const auto wrong = [](std::string why) { return tl::unexpected(std::move(why)); };
     if (!line.ends) {
       return wrong(fmt::format("is longer than {}, the maximum for a document",
                                format_bytes(static_cast<double>(options_.max_document_bytes))));
     }
     if (!line.fault.empty()) return wrong(line.fault);
-    const auto json = nlohmann::json::parse(line.text, nullptr, false);
+    if (options_.records != nullptr) return record_of(line.text);
+    const auto json = try_parse_json<nlohmann::json>(line.text);
     if (json.is_discarded()) return wrong("is not JSON");
     if (!json.is_object()) return wrong("is not a JSON object");
     const auto field = json.find(options_.text_field);
@@ -145,9 +150,17 @@ class JsonSplitter final : public Splitter {
     return text;
   }
 
+  tl::expected<std::string, std::string> record_of(std::string_view line) {
+    auto record = options_.records->read(line);
+    if (!record) return tl::unexpected(record.error());
+    learnt_ = std::move(record->learnt);
+    return std::move(record->text);
+  }
+
   const fs::path& path_;
   const TextOptions& options_;
   SkippedLines& skipped_;
+  std::vector<TextPart>& learnt_;
 };
 
 }  // namespace
@@ -214,6 +227,7 @@ class DocumentSource::Impl {
   uint64_t replaced() const { return replaced_ + (reader_ ? reader_->replaced() : 0); }
   uint64_t text_bytes() const { return text_bytes_; }
   const SkippedLines& skipped() const { return skipped_; }
+  const std::vector<TextPart>& learnt() const { return learnt_; }
 
  private:
   bool open_next() {
@@ -227,7 +241,12 @@ class DocumentSource::Impl {
     if (content_ending(path) == ".jsonl") {
       reader_ = std::make_unique<LineReader>(path, options_.max_document_bytes,
                                              options_.replace_invalid, options_.skip_bad_lines);
-      splitter_ = std::make_unique<JsonSplitter>(path, options_, skipped_);
+      splitter_ = std::make_unique<JsonSplitter>(path, options_, skipped_, learnt_);
+    } else if (options_.records != nullptr) {
+      throw Error(
+          fmt::format("{} holds text, but data.records asks for records: lines of a .jsonl "
+                      "file",
+                      path.string()));
     } else {
       const uint64_t piece = std::min(kLongestLinePiece, options_.max_document_bytes / 2);
       reader_ = std::make_unique<LineReader>(path, piece, options_.replace_invalid);
@@ -257,9 +276,11 @@ class DocumentSource::Impl {
     const uint64_t skipped = skipped_.count - skipped_before_;
     if (skipped == 0) throw Error(fmt::format("{} is empty: it holds no text", path.string()));
     throw Error(
-        fmt::format("{} holds no document: data.bad_lines = \"skip\" skipped {} lines; is "
-                    "data.text_field = \"{}\" right?",
-                    path.string(), skipped, options_.text_field));
+        fmt::format("{} holds no document: data.bad_lines = \"skip\" skipped {} lines; {}",
+                    path.string(), skipped,
+                    options_.records != nullptr
+                        ? skipped_.first.back()
+                        : fmt::format("is data.text_field = \"{}\" right?", options_.text_field)));
   }
 
   std::vector<InputFile> files_;
@@ -269,7 +290,8 @@ class DocumentSource::Impl {
   std::unique_ptr<Splitter> splitter_;
   Line line_;
   TextDigests digests_;  // of the files before it
-  bool found_ = false;   // the open file held a document
+  std::vector<TextPart> learnt_;
+  bool found_ = false;  // the open file held a document
   uint64_t total_bytes_ = 0;
   uint64_t finished_bytes_ = 0;
   uint64_t replaced_ = 0;
@@ -287,6 +309,7 @@ uint64_t DocumentSource::bytes_read() const { return impl_->bytes_read(); }
 uint64_t DocumentSource::total_bytes() const { return impl_->total_bytes(); }
 uint64_t DocumentSource::replaced() const { return impl_->replaced(); }
 uint64_t DocumentSource::text_bytes() const { return impl_->text_bytes(); }
+const std::vector<TextPart>& DocumentSource::learnt() const { return impl_->learnt(); }
 const SkippedLines& DocumentSource::skipped() const { return impl_->skipped(); }
 
 }  // namespace thinwire::data

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "thinwire/data/records.h"
+
 namespace thinwire::data {
 
 namespace fs = std::filesystem;
@@ -22,6 +24,8 @@ struct TextOptions {
   //   file        the file's end
   std::string document = "blank_line";
   std::string text_field = "text";  // the field of a .jsonl line that holds the document
+  // Set: lines of .jsonl files are records instead, and there must be no .txt files.
+  std::shared_ptr<const RecordReader> records = {};
   // false: bytes that are not UTF-8 are an Error naming file and byte offset; true: each maximal
   // invalid piece becomes U+FFFD and is counted.
   bool replace_invalid = false;
@@ -75,6 +79,8 @@ class DocumentSource {
   // The next document; nullopt at the end. An input file without any document is an Error, and so,
   // at the end, are files with the same text.
   std::optional<std::string> next();
+  // The parts of the document returned last that are to be learnt, in order; of records only.
+  const std::vector<TextPart>& learnt() const;
 
   // Progress in bytes of the files as stored on disk.
   uint64_t bytes_read() const;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kAgain = "run `thinwire prepare --force` with the recipe";
 
-// Refuses shards beside the record's that are not listed there: they would be trained on unnoticed.
+// Refuses shards that the record does not list: they would be trained on unnoticed.
 void refuse_strays(const fs::path& folder, const PrepareSummary& summary) {
   std::set<fs::path> named;
   for (const SetSummary& set : summary.sets) {

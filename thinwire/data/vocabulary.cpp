@@ -8,6 +8,7 @@
 #include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
+#include "thinwire/base/json.h"
 #include "thinwire/data/tokenizer/tokenizer_vocabulary.h"
 #include "thinwire/data/utf8.h"
 
@@ -30,7 +31,7 @@ class ByteVocabulary final : public Vocabulary {
   int32_t bos() const override { return kBos; }
   int32_t eos() const override { return kEos; }
   bool leading_space() const override { return false; }
-  const char* kept_name() const override { return kByteFile; }
+  const char* stored_name() const override { return kByteFile; }
 
   std::vector<int32_t> encode(std::string_view text) const override {
     std::vector<int32_t> tokens;
@@ -80,7 +81,7 @@ class SentencePieceVocabulary final : public Vocabulary {
   int32_t eos() const override { return processor_.eos_id(); }
   int32_t unknown() const override { return processor_.unk_id(); }
   bool leading_space() const override { return leading_space_; }
-  const char* kept_name() const override { return kSentencePieceFile; }
+  const char* stored_name() const override { return kSentencePieceFile; }
 
   std::vector<int32_t> encode(std::string_view text) const override {
     std::vector<int> tokens;
@@ -150,7 +151,7 @@ std::unique_ptr<Vocabulary> Vocabulary::load_file(const fs::path& file) {
     return std::make_unique<SentencePieceVocabulary>(file, content, digest);
   }
   if (file.filename() != kByteFile) return read_tokenizer_vocabulary(file, content);
-  const auto json = nlohmann::json::parse(content, nullptr, false);
+  const auto json = try_parse_json<nlohmann::json>(content);
   if (!json.is_object() || json.value("vocabulary", nlohmann::json()) != "byte") {
     throw Error(fmt::format("{} is not a byte vocabulary: expected {}", file.string(),
                             byte_vocabulary_json()));
@@ -158,7 +159,7 @@ std::unique_ptr<Vocabulary> Vocabulary::load_file(const fs::path& file) {
   return std::make_unique<ByteVocabulary>(file, digest);
 }
 
-std::string Vocabulary::kept_text() const { return read_text_file(file_); }
+std::string Vocabulary::stored_text() const { return read_text_file(file_); }
 
 std::string byte_vocabulary_json() { return "{\"vocabulary\": \"byte\"}\n"; }
 

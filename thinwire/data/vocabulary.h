@@ -1,7 +1,7 @@
 // Text <-> tokens. Three kinds of vocabulary: a SentencePiece model (file vocabulary.model), plain
 // bytes (file vocabulary.json): 256 byte values, then EOS (256) and BOS (257), and a Hugging Face
-// tokenizer.json (file vocabulary.tokenizer.json, tokenizer/tokenizer_vocabulary.h), which does to
-// text what it says.
+// tokenizer.json (file vocabulary.tokenizer.json, tokenizer/tokenizer_vocabulary.h), which
+// normalises and splits text as that file says.
 //
 // Encoding never adds BOS or EOS. Text is taken as it is (no Unicode normalisation); SentencePiece
 // text gets the usual leading-space marker, which decoding removes again, so that
@@ -59,15 +59,15 @@ class Vocabulary {
   virtual bool leading_space() const = 0;
   // The token that the vocabulary's own file puts before a text; -1: none.
   virtual int32_t begin() const { return bos(); }
-  // Whether a text must be encoded in one go, wherever its words end.
+  // Whether a text must always be encoded whole, never cut at spaces.
   virtual bool whole_texts() const { return false; }
   // The file as prepared folders and checkpoints keep it, complete in itself.
-  virtual const char* kept_name() const = 0;
-  virtual std::string kept_text() const;
+  virtual const char* stored_name() const = 0;
+  virtual std::string stored_text() const;
 
   // Bytes that are not UTF-8 (a byte token without the rest of its character) become U+FFFD.
   std::string decode(std::span<const int32_t> tokens) const;
-  // Hash of kept_text(), by which shards of another vocabulary are recognised.
+  // Hash of stored_text(), by which shards of another vocabulary are recognised.
   uint64_t digest() const { return digest_; }
   const fs::path& file() const { return file_; }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/json.h"
 #include "thinwire/data/lines.h"
 #include "thinwire/eval/text_edits.h"
 #include "thinwire/eval/text_template.h"
@@ -101,7 +102,7 @@ class Records {
     do {
       if (!lines_.next(text)) return false;
     } while (strip(text).empty());
-    record = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    record = try_parse_json<Json>(text);
     if (!record.is_object()) throw Error(fmt::format("{}: not a JSON object", place()));
     return true;
   }
@@ -177,8 +178,8 @@ class ItemMaker {
     }
     const auto found = std::ranges::find(labels, answer);
     if (found == labels.end()) {
-      throw Error(
-          fmt::format("the answer is '{}', which is none of {}", answer, fmt::join(labels, ", ")));
+      throw Error(fmt::format("the answer is '{}', which is not one of {}", answer,
+                              fmt::join(labels, ", ")));
     }
     return found - labels.begin();
   }

@@ -19,7 +19,8 @@ struct Choice {
 struct Item {
   int64_t number = 0;  // of its record, from 0
   std::vector<Choice> choices;
-  int64_t answer = -1;  // the right one, from 0; -1: its only choice should be the likeliest text
+  int64_t answer =
+      -1;  // the right choice, from 0; -1: the only choice should be the likeliest text
 };
 
 struct TaskItems {

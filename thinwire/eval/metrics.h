@@ -18,7 +18,8 @@
 
 namespace thinwire::eval {
 
-// A metric's sum over some items, which add up: it is a function of sum / weight.
+// A metric's sum over some items. Sums over disjoint sets of items add up; the metric is a function
+// of sum / weight.
 struct MetricSum {
   std::string name;
   double sum = 0;
@@ -29,12 +30,13 @@ struct MetricSum {
   double standard_error() const;
 };
 
-// Throws UsageError for an unknown metric, and for one that is not of such items.
+// Throws UsageError for an unknown metric, and for one that does not apply: `chooses` says whether
+// the items have choices.
 void check_metrics(const std::vector<std::string>& names, bool chooses);
 
 // The likeliest choice: the first, if several are.
 size_t likeliest(const std::vector<model::Score>& scores);
-// The likeliest for its length.
+// The likeliest choice relative to its length in characters.
 size_t likeliest_norm(const Item& item, const std::vector<model::Score>& scores);
 
 // Adds an item's part, given the scores of its choices, to the metrics of its task.

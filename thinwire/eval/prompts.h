@@ -1,4 +1,4 @@
-// How evaluation makes tokens of texts: exactly as the LM evaluation harness does for a Hugging
+// How evaluation turns texts into tokens: exactly as the LM evaluation harness does for a Hugging
 // Face model (lm_eval 0.4, models/huggingface.py), so that log-likelihoods are the same.
 #pragma once
 

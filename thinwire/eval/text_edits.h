@@ -7,12 +7,13 @@
 
 namespace thinwire::eval {
 
-// Bytes of white space at the end of a text: what Python's str.isspace() takes for it. UTF-8.
+// Bytes of white space at the end of a text: characters for which Python's str.isspace() is true.
+// UTF-8.
 size_t trailing_space(std::string_view text);
 // Without white space at its beginning and end.
 std::string strip(std::string_view text);
 
-// The first letter large, the others small; only ASCII letters change.
+// The first letter in upper case, the others in lower case; only ASCII letters change.
 std::string capitalize(std::string_view text);
 
 // Removes the traces of WikiHow's mark-up: strips, makes " [title]" a full stop, removes other text

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/json.h"
 #include "thinwire/config/values.h"
 #include "thinwire/eval/text_edits.h"
 
@@ -63,7 +64,7 @@ bool is_list(const std::string& key) { return key.ends_with("[]"); }
 
 std::string text_of(const Json& value, const std::string& path) {
   if (value.is_string()) return value.get<std::string>();
-  if (value.is_number_integer()) return value.dump();
+  if (value.is_number_integer()) return print_json(value);
   throw Error(fmt::format("{} must be a text, got {}", path, value.type_name()));
 }
 
@@ -80,7 +81,8 @@ TextTemplate::TextTemplate(const std::string& text) {
     part.literal = text.substr(at, open - at);
     if (open == text.size()) break;
     const size_t close = text.find('}', open);
-    if (text[open] == '}' || close == std::string::npos) refuse("a brace lacks its other");
+    if (text[open] == '}' || close == std::string::npos)
+      refuse("a brace is not matched by another");
     part.edits = split(text.substr(open + 1, close - open - 1), '|');
     part.path = split(part.edits.front(), '.');
     part.edits.erase(part.edits.begin());

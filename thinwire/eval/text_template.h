@@ -1,10 +1,10 @@
 // Texts with places for a record's fields: "Question: {question.stem}\nAnswer:".
 //
 // A place names a field by its path in the record, keys joined by dots. A key that ends in []
-// stands for a list and gives a text for each of its elements, at one place of a template at most.
-// After the path may follow edits, each behind a bar: strip, capitalize (text_edits.h),
+// stands for a list and gives one text for each of its elements; a template may have at most one
+// such key. Edits may follow the path, each after a bar: strip, capitalize (text_edits.h),
 // before_blank and after_blank (what is before and after the first "_"), before_last_word and
-// last_word (of words parted by single spaces).
+// last_word (words being separated by single spaces).
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -16,8 +16,7 @@ namespace thinwire::eval {
 
 class TextTemplate {
  public:
-  // Throws UsageError quoting the text, for a brace without its other, an unknown edit or a second
-  // list.
+  // Throws UsageError quoting the text, for an unmatched brace, an unknown edit or a second list.
   explicit TextTemplate(const std::string& text);
 
   // The texts it gives for a record, one unless it names a list. Throws Error naming the field that

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/json.h"
 
 namespace thinwire::events {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 // A value, shortened for a message.
 std::string shortened(const Json& value) {
   constexpr size_t kLongest = 40;
-  std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
+  std::string text = print_json(value, {.ascii = true, .replace_invalid = true});
   if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
   return text;
 }

@@ -1,5 +1,5 @@
-// Hears what a run records while it goes on: the facts of events.jsonl, and what each worker's part
-// of a step was, which the log keeps as a mean only.
+// Receives what a run records, as it is recorded: the events of events.jsonl, and each worker's own
+// part of every step, of which the log keeps only the mean over the workers.
 #pragma once
 
 #include <cstdint>

@@ -113,7 +113,7 @@ std::vector<Styled> bar(double fraction, int width) {
           {repeat(utf8 ? "━" : "-", width - full), kDim}};
 }
 
-// The reader may have gone; reporting that is not the task of progress output.
+// The reader may have gone; it is not progress output's task to report that.
 void put_to(int file, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(file, text.data(), text.size());
@@ -168,10 +168,16 @@ bool Progress::due(int64_t done) const {
 }
 
 void Progress::update(int64_t done, std::vector<ProgressField> fields) {
+  update(done, std::move(fields), estimate(done));
+}
+
+void Progress::update(int64_t done, std::vector<ProgressField> fields,
+                      std::optional<double> left_s) {
   const std::lock_guard lock(screen().mutex);
   const bool show_it = due(done);
   done_ = done;
   fields_ = std::move(fields);
+  left_s_ = left_s;
   if (show_it) show();
 }
 
@@ -208,12 +214,16 @@ std::string Progress::count_text() const {
   return total_ > 0 ? fmt::format("{}/{}", text(done_), text(total_)) : text(done_);
 }
 
-std::string Progress::left_text() const {
-  if (total_ <= done_ || done_ <= options_.start) return "";
+std::optional<double> Progress::estimate(int64_t done) const {
+  if (done <= options_.start) return std::nullopt;
   const double seconds_a_unit =
-      (monotonic_seconds() - began_) / static_cast<double>(done_ - options_.start);
-  const double left = seconds_a_unit * static_cast<double>(total_ - done_);
-  return (left < 1 ? "< 1 s" : format_seconds(left)) +
+      (monotonic_seconds() - began_) / static_cast<double>(done - options_.start);
+  return seconds_a_unit * static_cast<double>(total_ - done);
+}
+
+std::string Progress::left_text() const {
+  if (total_ <= done_ || !left_s_) return "";
+  return (*left_s_ < 1 ? "< 1 s" : format_seconds(*left_s_)) +
          " left";  // an estimate needs no milliseconds
 }
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,10 +43,12 @@ class Progress {
 
   // Whether it is shown as a live line on a terminal.
   bool live() const { return mode_ == Mode::kLive; }
-  // Whether update(done) would show anything now; saves making fields in vain.
+  // Whether update(done) would show anything now; if not, there is no need to make its fields.
   bool due(int64_t done) const;
   // Shows the state if it is due; the time left is estimated from the rate since the beginning.
   void update(int64_t done, std::vector<ProgressField> fields);
+  // The same with the seconds left as the caller knows them; nothing: they are not known yet.
+  void update(int64_t done, std::vector<ProgressField> fields, std::optional<double> left_s);
   // The last state: a plain line in plain output, none on a terminal.
   void finish();
 
@@ -53,6 +56,7 @@ class Progress {
   friend void print_message(std::string_view text);
   enum class Mode : uint8_t { kSilent, kPlain, kLive };
 
+  std::optional<double> estimate(int64_t done) const;
   void show();
   void erase();
   void put(std::string_view text) const;
@@ -72,6 +76,7 @@ class Progress {
   double began_;
   double shown_at_;
   std::vector<ProgressField> fields_;
+  std::optional<double> left_s_;
 };
 
 // Prints one line to stderr, above the live line if there is one. May be called from any thread.

@@ -11,6 +11,7 @@
 
 #include "thinwire/base/clock.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/json.h"
 #include "thinwire/events/json_fields.h"
 
 namespace thinwire::events {
@@ -38,7 +39,7 @@ bool for_each_line(std::string_view text,
 }
 
 Json parse_line(std::string_view line, const std::string& origin) {
-  Json value = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  Json value = try_parse_json<Json>(line);
   if (value.is_discarded()) {
     throw Error(fmt::format("{}: this line is damaged: it is not JSON; remove it to read the rest",
                             origin));
@@ -154,7 +155,7 @@ void RunLog::write(const MessageEvent& event) {
 void RunLog::write(const std::string& event, const nlohmann::ordered_json& record) {
   Json line = {{"event", event}, {"time", unix_seconds()}};
   line.update(record);
-  append(line.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n');
+  append(print_json(line, {.replace_invalid = true}) + '\n');
 }
 
 void RunLog::append(const std::string& line) {

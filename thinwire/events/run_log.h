@@ -54,7 +54,7 @@ struct MessageEvent {
 };
 
 // Writes one log. All functions may be called from several threads; all throw Error naming the file
-// and the system's reason, and a line that does not fit on a full disk is removed completely.
+// and the system's reason, and a line cut short by a full disk is removed again.
 class RunLog {
  public:
   // Begins a new log, replacing an old one.

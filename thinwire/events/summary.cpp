@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/json.h"
 #include "thinwire/events/json_fields.h"
 
 namespace thinwire::events {
@@ -66,7 +67,7 @@ std::string describe_train_loss(const Summary& summary) {
 std::string print_summary(const Summary& summary) {
   Json json = Json::object();
   visit_fields(summary, [&](const char* key, const auto& value) { json[key] = value; });
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  return print_json(json, {.indent = 2, .replace_invalid = true}) + '\n';
 }
 
 void write_summary(const fs::path& file, const Summary& summary) {
@@ -78,7 +79,7 @@ Summary read_summary(const fs::path& file) {
 }
 
 Summary parse_summary(std::string_view text, const std::string& origin) {
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Json json = try_parse_json<Json>(text);
   if (json.is_discarded()) {
     throw Error(fmt::format(
         "{} is damaged: it is not JSON; remove it, and `thinwire train` writes it again", origin));

@@ -22,7 +22,7 @@ namespace thinwire::events {
 class TensorBoardWriter {
  public:
   // Creates the folder if needed and a new file events.out.tfevents.* in it, which tells
-  // TensorBoard to discard what earlier files of the folder say about first_step and later steps.
+  // TensorBoard to discard what the folder's earlier files say about first_step and later steps.
   explicit TensorBoardWriter(const fs::path& folder, int64_t first_step = 1);
   ~TensorBoardWriter();
   TensorBoardWriter(const TensorBoardWriter&) = delete;

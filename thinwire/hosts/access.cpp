@@ -8,10 +8,10 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/hosts/waiting.h"
-#include "thinwire/transport/certificates.h"
-#include "thinwire/transport/courier_nats.h"
-#include "thinwire/transport/join_token.h"
-#include "thinwire/transport/nkey.h"
+#include "thinwire/transport/nats/certificates.h"
+#include "thinwire/transport/nats/courier_nats.h"
+#include "thinwire/transport/nats/join_token.h"
+#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
 namespace {
@@ -24,11 +24,11 @@ Result<std::unique_ptr<transport::Courier>> try_once(const Access& access, const
       .target = {{access.address}, access.authority, seed, kPatienceSeconds},
       .run = access.run,
       .self = transport::participant_name(make_signer(seed)->key()),
-      .max_blob_bytes = kMostBlobBytes};
+      .max_blob_bytes = kMaxBlobBytes};
   return transport::connect_nats_courier(options);
 }
 
-// A server that reads its users again just now refuses whoever is about to connect.
+// While a server reloads its users, it refuses connections that are just being made.
 Result<std::unique_ptr<transport::Courier>> reach(const Access& access, const Seed& seed) {
   auto courier = try_once(access, seed);
   for (int tries = 1; tries < kTries; ++tries) {
@@ -54,10 +54,8 @@ Access parse_access(const std::string& address, const std::string& token, const 
   if (!decoded) throw UsageError("--token: " + decoded.error().message);
   const auto founder = transport::decode_public_key(transport::NKeyKind::kUser, decoded->run);
   if (!founder) {
-    throw UsageError(
-        fmt::format("--token: it is for the run '{}', which `thinwire serve` did not "
-                    "found",
-                    decoded->run));
+    throw UsageError(fmt::format("--token: it is for '{}', which is not a run of `thinwire serve`",
+                                 decoded->run));
   }
   std::string authority = decoded->authority;
   if (!ca.empty()) {

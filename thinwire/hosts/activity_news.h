@@ -1,5 +1,5 @@
-// What a member's terminal says beside its progress: what it does, and for whom it waits if that
-// takes longer than a moment.
+// What a member's terminal shows besides its progress: what it is doing, and whom it waits for if
+// that takes longer than a moment.
 #pragma once
 
 #include <condition_variable>

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "thinwire/base/error.h"
-#include "thinwire/hosts/desk.h"
+#include "thinwire/hosts/requests.h"
 #include "thinwire/hosts/self_check.h"
 #include "thinwire/hosts/shared_recipe.h"
 
@@ -14,18 +14,18 @@ namespace {
 
 constexpr int64_t kTimedSteps = 5;
 
-// Somebody who is connected with a token, and remains a newcomer.
+// A connection made with a token, whose owner does not enrol a key.
 class Inquirer {
  public:
   explicit Inquirer(const Access& access)
       : access_(access),
         signer_(make_signer(access.secret)),
         courier_(connect(access, access.secret)),
-        desk_(*courier_, access.founder, *signer_) {}
+        requests_(*courier_, access.founder, *signer_) {}
 
-  DeskClient& desk() { return desk_; }
+  RequestClient& requests() { return requests_; }
   std::string ask(Ask what) {
-    const Result<Bytes> answer = desk_.ask(what, {}, kPatienceSeconds);
+    const Result<Bytes> answer = requests_.ask(what, {}, kPatienceSeconds);
     if (answer) return {answer->begin(), answer->end()};
     throw Error(fmt::format("the run at {}: {}", access_.address, answer.error().message));
   }
@@ -34,7 +34,7 @@ class Inquirer {
   const Access& access_;
   const std::unique_ptr<Signer> signer_;
   const std::unique_ptr<transport::Courier> courier_;
-  DeskClient desk_;  // ends first
+  RequestClient requests_;  // ends first
 };
 
 }  // namespace
@@ -51,7 +51,7 @@ std::vector<std::string> examine(const Access& access, const std::vector<std::st
   check_local_overrides(overrides);
   Inquirer inquirer(access);
   const config::Recipe recipe = member_recipe(inquirer.ask(Ask::kRecipe), overrides, {}, {});
-  const Result<LinkReport> link = measure_link(inquirer.desk());
+  const Result<LinkReport> link = measure_link(inquirer.requests());
   if (!link) throw Error("the link to the run cannot be measured: " + link.error().message);
   return describe(check_self(recipe, *link, kTimedSteps, memory_bytes), recipe);
 }

@@ -1,4 +1,4 @@
-// What whoever holds a token may ask of a run without becoming a member.
+// What the holder of a token may ask of a run without becoming a member.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@ namespace thinwire::hosts {
 RunStatus ask_status(const Access& access);
 
 // The checks of `thinwire doctor` (self_check.h), in lines for people. `overrides` as for joining;
-// `memory_bytes`: the most memory that the run may take here; 0: what there is. Throws UsageError
-// if the run does not fit this machine.
+// `memory_bytes`: the most memory that the run may take here; 0: all there is. Throws UsageError if
+// the run does not fit this machine.
 std::vector<std::string> examine(const Access& access, const std::vector<std::string>& overrides,
                                  double memory_bytes);
 

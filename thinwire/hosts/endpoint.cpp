@@ -11,7 +11,7 @@
 namespace thinwire::hosts {
 namespace {
 
-constexpr int kMostPort = 65535;
+constexpr int kMaxPort = 65535;
 
 std::string address(const std::string& host, int port) {
   const bool bare = host.find(':') != std::string::npos;  // an IPv6 address
@@ -34,12 +34,12 @@ Endpoint parse_endpoint(const std::string& option, const std::string& text) {
     const char* end = text.data() + text.size();
     const auto [rest, error] = std::from_chars(text.data() + colon + 1, end, endpoint.port);
     const bool number = error == std::errc() && rest == end;
-    if (number && !endpoint.host.empty() && endpoint.port >= 0 && endpoint.port <= kMostPort) {
+    if (number && !endpoint.host.empty() && endpoint.port >= 0 && endpoint.port <= kMaxPort) {
       return endpoint;
     }
   }
   throw UsageError(fmt::format("{} must be HOST:PORT with a port from 0 to {}, got '{}'", option,
-                               kMostPort, text));
+                               kMaxPort, text));
 }
 
 std::string near_address(const Endpoint& listen, int port) {

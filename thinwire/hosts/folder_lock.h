@@ -1,4 +1,4 @@
-// A lock that one process holds until it has ended, however it ends.
+// A lock that one process holds at most until it ends, however it ends.
 #pragma once
 
 #include <string>

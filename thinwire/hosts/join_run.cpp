@@ -11,8 +11,8 @@
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/hosts/activity_news.h"
-#include "thinwire/hosts/desk.h"
 #include "thinwire/hosts/folder_lock.h"
+#include "thinwire/hosts/requests.h"
 #include "thinwire/hosts/run_data.h"
 #include "thinwire/hosts/secrets.h"
 #include "thinwire/hosts/self_check.h"
@@ -49,12 +49,12 @@ class Guest {
   Guest(const JoinOptions& options, fs::path folder)
       : options_(options), folder_(std::move(folder)) {
     enter();
-    desk_.emplace(*courier_, options.access.founder, *signer_);
+    requests_.emplace(*courier_, options.access.founder, *signer_);
   }
 
   transport::Courier& courier() { return *courier_; }
   const Signer& signer() const { return *signer_; }
-  DeskClient& desk() { return *desk_; }
+  RequestClient& requests() { return *requests_; }
 
  private:
   fs::path own() const { return folder_ / kOwnFolder; }
@@ -66,10 +66,10 @@ class Guest {
   std::optional<FolderLock> lock_;
   std::unique_ptr<Signer> signer_;
   std::unique_ptr<transport::Courier> courier_;
-  std::optional<DeskClient> desk_;  // ends first
+  std::optional<RequestClient> requests_;  // ends first
 };
 
-// With its own key if the server knows it, else with the token, which gets it known.
+// With its own key if the server knows it, else with the token, with which it enrols the key.
 void Guest::enter() {
   const Access& access = options_.access;
   const bool returns = fs::exists(own() / kKeyFile);
@@ -88,7 +88,7 @@ void Guest::enter() {
 }
 
 void Guest::enrol(transport::Courier& courier) {
-  DeskClient client(courier, options_.access.founder, *signer_);
+  RequestClient client(courier, options_.access.founder, *signer_);
   const Result<Bytes> enrolled = client.ask(Ask::kEnrol, {}, kPatienceSeconds);
   if (enrolled) return;
   throw Error(fmt::format("the run at {} does not admit this machine: {}", options_.access.address,
@@ -99,9 +99,9 @@ void receive(Guest& guest, const JoinOptions& options, const RunDescription& des
              const fs::path& folder) {
   std::optional<events::Progress> shown;
   const auto fetch = [&](const transport::BlobId& blob) {
-    const auto asked = guest.desk().ask(
+    const auto asked = guest.requests().ask(
         Ask::kData, Bytes(blob.name.bytes.begin(), blob.name.bytes.end()), kUploadSeconds);
-    if (!asked) throw Error("the run's data cannot be had: " + asked.error().message);
+    if (!asked) throw Error("the run's data cannot be fetched: " + asked.error().message);
     return fetch_blob(guest.courier(), blob, options.access.founder, options.stop);
   };
   receive_data(folder, description, {fetch, [&](uint64_t done, uint64_t all) {
@@ -136,21 +136,21 @@ fs::path find_data(Guest& guest, const JoinOptions& options, const RunDescriptio
 }
 
 SelfCheck check_machine(Guest& guest, const JoinOptions& options, const config::Recipe& recipe) {
-  const Result<LinkReport> link = measure_link(guest.desk());
+  const Result<LinkReport> link = measure_link(guest.requests());
   if (!link) throw Error("the link to the run cannot be measured: " + link.error().message);
   SelfCheck check = check_self(recipe, *link, 1, options.memory_bytes);
   for (const std::string& line : describe(check, recipe)) events::print_message("  " + line);
   return check;
 }
 
-// A summary that does not arrive is no loss: the run's digest is in the ledger.
+// It does not matter if the summary does not arrive: the run's digest is in the ledger.
 void report_result(Guest& guest, const events::Summary& summary) {
   const std::string text = events::print_summary(summary);
   const auto bytes = as_bytes(text);
   const auto taken =
-      guest.desk().ask(Ask::kResult, Bytes(bytes.begin(), bytes.end()), kPatienceSeconds);
+      guest.requests().ask(Ask::kResult, Bytes(bytes.begin(), bytes.end()), kPatienceSeconds);
   if (taken) return;
-  events::print_message("the coordinator did not take this member's result: " +
+  events::print_message("the coordinator did not accept this member's result: " +
                         taken.error().message);
 }
 
@@ -175,6 +175,7 @@ JoinResult join_run(const JoinOptions& options) {
   member.recipe = recipe;
   member.founding = description.founding;
   member.down_bytes_s = check.link.down_bytes_s;
+  member.row_seconds = options.row_seconds;
   member.stop = options.stop;
   member.hooks.activity = [&](const member::Activity& activity) { news.tell(activity); };
   member.hooks.say = [](const std::string& text) { events::print_message(text); };

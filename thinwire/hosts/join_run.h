@@ -1,4 +1,4 @@
-// Takes part in a run of many hosts from a machine that has nothing of it: the library behind
+// Takes part in a run of many hosts from a machine that has none of its files: the library behind
 // `thinwire join`. docs/hosts.md, docs/operations.md.
 #pragma once
 
@@ -18,8 +18,9 @@ struct JoinOptions {
   Access access;
   std::vector<std::string> overrides;       // fields that belong to a machine (shared_recipe.h)
   double memory_bytes = 0;                  // the most that the run may take here; 0: what there is
+  double row_seconds = 0;                   // as MemberOptions (member/member.h)
   const std::atomic<bool>* stop = nullptr;  // set from outside: leave in order
-  std::function<void()> on_start = {};      // from here on `stop` is looked at
+  std::function<void()> on_start = {};      // from here on `stop` is checked
 };
 
 enum class JoinOutcome : uint8_t { kFinished, kLeft };
@@ -32,7 +33,7 @@ struct JoinResult {
 };
 
 // Enrols a key of its own, which stays in run.dir/member/, receives the recipe, the vocabulary and
-// the data, checks this machine, and trains until the run is complete. The same call returns to the
+// the data, checks this machine, and trains until the run is complete. The same call rejoins the
 // run after any interruption. run.dir is runs/joined-ID by default, where ID is the beginning of
 // the run's name. Throws UsageError for fields that belong to the run, for a folder that holds
 // something else, and for a run that does not fit this machine; Error if the run cannot be reached

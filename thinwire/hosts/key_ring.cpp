@@ -7,10 +7,11 @@
 #include <nlohmann/json.hpp>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/json.h"
 #include "thinwire/base/names.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/hosts/folder_lock.h"
-#include "thinwire/transport/nkey.h"
+#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
 namespace {
@@ -28,13 +29,13 @@ constexpr double kLockPatienceSeconds = 10;
 PublicKey read_key(const Json& json) {
   const auto key =
       transport::decode_public_key(transport::NKeyKind::kUser, json.get<std::string>());
-  if (!key) throw Error("a key that is none");
+  if (!key) throw Error("an invalid key");
   return *key;
 }
 
 Role read_role(const Json& json) {
   const auto role = value_named<Role>(json.get<std::string>());
-  if (!role) throw Error("a role that is none");
+  if (!role) throw Error("an unknown role");
   return *role;
 }
 
@@ -76,7 +77,7 @@ void store(const KeyRing& ring, const fs::path& run_folder) {
   for (const IssuedToken& token : ring.tokens) tokens.push_back(print(token));
   for (const EnrolledKey& key : ring.keys) keys.push_back(print(key));
   const Json all = {{"format", kFormat}, {"version", kVersion}, {"tokens", tokens}, {"keys", keys}};
-  write_file(run_folder / kFile, all.dump(2) + "\n");
+  write_file(run_folder / kFile, print_json(all, {.indent = 2}) + "\n");
 }
 
 }  // namespace
@@ -87,7 +88,7 @@ std::string key_id(const PublicKey& key) {
 
 std::string KeyRing::enrol(const PublicKey& token, const PublicKey& key, int64_t now) {
   const auto issued = std::ranges::find(tokens, token, &IssuedToken::key);
-  if (issued == tokens.end()) return "the token is not one of this run";
+  if (issued == tokens.end()) return "the token does not belong to this run";
   if (issued->revoked) return "the token was revoked";
   if (issued->expires != 0 && issued->expires <= now) return "the token has expired";
   if (const auto known = std::ranges::find(keys, key, &EnrolledKey::key); known != keys.end()) {
@@ -134,7 +135,7 @@ KeyRing load_key_ring(const fs::path& run_folder) {
   const fs::path file = run_folder / kFile;
   if (!fs::exists(file)) return {};
   try {
-    return parse(Json::parse(read_text_file(file)));
+    return parse(parse_json<Json>(read_text_file(file)));
   } catch (const std::exception& problem) {
     throw Error(fmt::format("{} is damaged: {}", file.string(), problem.what()));
   }

@@ -1,7 +1,7 @@
 // Who may connect to a run's own server: the tokens that were issued, and the keys that newcomers
 // enrolled with them. Kept in run.dir/keys.json, which `thinwire serve` and `thinwire keys` both
-// change, one at a time. Holds no secrets but those of public keys' owners elsewhere: a token's
-// secret is printed once, when it is issued. docs/formats.md, "Keys of a run"; docs/security.md.
+// change, one at a time. Holds public keys only, no secrets: a token's secret is printed once, when
+// it is issued. docs/formats.md, "Keys of a run"; docs/security.md.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 #include "thinwire/base/file.h"
 #include "thinwire/base/signature.h"
-#include "thinwire/transport/nats_config.h"
+#include "thinwire/transport/nats/nats_config.h"
 
 namespace thinwire::hosts {
 
@@ -67,7 +67,8 @@ KeyRing load_key_ring(const fs::path& run_folder);
 // Loads the ring, lets `change` change it, and stores it; nobody else changes it meanwhile.
 void update_key_ring(const fs::path& run_folder, const std::function<void(KeyRing&)>& change);
 
-// Looks like none other that this file has had; changes whenever the ring is stored.
+// A stamp of the file's current version, different from all earlier ones: it changes whenever the
+// ring is stored.
 uint64_t key_ring_stamp(const fs::path& run_folder);
 
 }  // namespace thinwire::hosts

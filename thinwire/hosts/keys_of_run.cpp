@@ -9,8 +9,8 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
 #include "thinwire/hosts/served_run.h"
-#include "thinwire/transport/join_token.h"
-#include "thinwire/transport/nkey.h"
+#include "thinwire/transport/nats/join_token.h"
+#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
 namespace {

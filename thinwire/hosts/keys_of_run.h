@@ -18,8 +18,8 @@ report::Table list_keys(const fs::path& run_folder);
 // A new token, valid for `days` (0: for ever), as text.
 std::string issue_token(const fs::path& run_folder, Role role, double days, bool single_use);
 
-// Revokes the token or key with this id, or one that begins so, and the keys enrolled with the
-// token. Returns what was done, as a sentence. Throws UsageError if nothing or several have it.
+// Revokes the token or key whose id is or begins with `id`, and the keys enrolled with the token.
+// Returns what was done, as a sentence. Throws UsageError if none or several match.
 std::string revoke_keys(const fs::path& run_folder, const std::string& id);
 
 }  // namespace thinwire::hosts

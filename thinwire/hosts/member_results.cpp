@@ -6,7 +6,7 @@
 #include <string>
 
 #include "thinwire/base/digest.h"
-#include "thinwire/method/architectures.h"
+#include "thinwire/method/architectures/architectures.h"
 
 namespace thinwire::hosts {
 

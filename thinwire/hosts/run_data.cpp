@@ -41,8 +41,8 @@ bool is_there(const fs::path& file, const transport::BlobId& blob) {
 }  // namespace
 
 DescribedVocabulary describe_vocabulary(const data::Vocabulary& vocabulary) {
-  const std::string text = vocabulary.kept_text();
-  return {vocabulary.kept_name(), vocabulary.size(), vocabulary.digest(),
+  const std::string text = vocabulary.stored_text();
+  return {vocabulary.stored_name(), vocabulary.size(), vocabulary.digest(),
           transport::blob_id(as_bytes(text))};
 }
 
@@ -52,11 +52,11 @@ std::vector<DescribedSet> describe_sets(const std::map<std::string, data::TokenS
     DescribedSet set{name, tokens.digest(), tokens.documents(), tokens.tokens(), 0, {}};
     for (const data::ShardReader& shard : tokens.shards()) {
       const uint64_t bytes = fs::file_size(shard.path());
-      if (bytes > kMostShardBytes) {
+      if (bytes > kMaxShardBytes) {
         throw UsageError(fmt::format(
             "[data] shard_tokens: {} has {} bytes, and members receive at most {} in one piece; "
             "prepare the text again with a smaller data.shard_tokens",
-            shard.path().string(), bytes, kMostShardBytes));
+            shard.path().string(), bytes, kMaxShardBytes));
       }
       set.shards.push_back({blob_of(shard.path()), shard.header().payload_hash});
     }

@@ -19,10 +19,10 @@
 namespace thinwire::hosts {
 
 // A shard travels as one blob, which sender and receiver hold in memory.
-inline constexpr uint64_t kMostShardBytes = uint64_t{1} << 30;
+inline constexpr uint64_t kMaxShardBytes = uint64_t{1} << 30;
 
 DescribedVocabulary describe_vocabulary(const data::Vocabulary& vocabulary);
-// Reads every shard once. Throws UsageError for a shard of more than kMostShardBytes, naming
+// Reads every shard once. Throws UsageError for a shard of more than kMaxShardBytes, naming
 // data.shard_tokens.
 std::vector<DescribedSet> describe_sets(const std::map<std::string, data::TokenSet>& sets);
 

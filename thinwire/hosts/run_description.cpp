@@ -8,11 +8,12 @@
 #include <optional>
 
 #include "thinwire/base/digest.h"
+#include "thinwire/base/json.h"
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/data/vocabulary.h"
-#include "thinwire/hosts/desk_message.h"
-#include "thinwire/transport/courier.h"
-#include "thinwire/transport/nkey.h"
+#include "thinwire/hosts/request_message.h"
+#include "thinwire/transport/courier/courier.h"
+#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
 namespace {
@@ -111,7 +112,7 @@ membership::Founding read_founding(const Json& json, std::string_view recipe) {
   for (const Json& one : json.at("coordinators")) {
     const auto key =
         transport::decode_public_key(transport::NKeyKind::kUser, one.get<std::string>());
-    if (!key) throw Malformed{"a coordinator whose key is none"};
+    if (!key) throw Malformed{"a coordinator with an invalid key"};
     founding.coordinators.push_back(*key);
   }
   return founding;
@@ -164,7 +165,7 @@ Bytes encode_description(const RunDescription& description) {
                      {"founding", print(description.founding)},
                      {"vocabulary", print(description.vocabulary)},
                      {"sets", sets}};
-  const std::string text = json.dump(1) + "\n";
+  const std::string text = print_json(json, {.indent = 1}) + "\n";
   const auto bytes = as_bytes(text);
   return {bytes.begin(), bytes.end()};
 }
@@ -175,7 +176,8 @@ Result<RunDescription> decode_description(std::span<const uint8_t> bytes) {
                 fmt::format("the run's description is malformed: {}", what));
   };
   try {
-    return read_description(Json::parse(bytes.begin(), bytes.end()));
+    return read_description(
+        parse_json<Json>({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
   } catch (const Malformed& problem) {
     return malformed(problem.what);
   } catch (const Json::exception& problem) {

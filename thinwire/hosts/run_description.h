@@ -12,7 +12,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/signature.h"
 #include "thinwire/membership/record.h"
-#include "thinwire/transport/blob.h"
+#include "thinwire/transport/courier/blob.h"
 
 namespace thinwire::hosts {
 

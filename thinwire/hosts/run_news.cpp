@@ -13,6 +13,17 @@ RunNews::RunNews(const config::Recipe& recipe)
     : steps_(static_cast<uint64_t>(recipe.train.steps)),
       progress_(recipe.run.name, recipe.train.steps, {}) {}
 
+void RunNews::record(const membership::Record& record, bool earlier, double now) {
+  if (record.closing) {
+    const auto closed = open_.find(record.closing->round);
+    if (closed != open_.end()) pace_.note(static_cast<int64_t>(closed->second), now);
+    open_.erase(record.closing->round);
+  }
+  for (const membership::Opening& opening : record.openings) {
+    if (!earlier) open_[opening.round] = opening.first_step + opening.steps.size();
+  }
+}
+
 void RunNews::tell(const membership::State& state) {
   tell_members(state);
   const uint64_t step = state.finished       ? steps_
@@ -22,7 +33,8 @@ void RunNews::tell(const membership::State& state) {
   progress_.update(
       static_cast<int64_t>(step),
       {{"round", std::to_string(state.open.empty() ? state.next_round : state.open.front().round)},
-       {"", counted(static_cast<int64_t>(active), "member")}});
+       {"", counted(static_cast<int64_t>(active), "member")}},
+      pace_.left_s(static_cast<int64_t>(steps_)));
 }
 
 void RunNews::tell_members(const membership::State& state) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "thinwire/base/digest.h"
+#include "thinwire/base/json.h"
 #include "thinwire/base/units.h"
 #include "thinwire/hosts/key_ring.h"
 #include "thinwire/report/table.h"
@@ -16,24 +17,25 @@ namespace {
 using Json = nlohmann::json;
 
 Json print(const MemberStatus& member) {
-  return {{"id", member.id},         {"key", member.key},
-          {"phase", member.phase},   {"silent_s", member.silent_s},
-          {"step_s", member.step_s}, {"rows_per_second", member.rows_per_second},
-          {"behind", member.behind}, {"offences", member.offences}};
+  return {{"id", member.id},          {"key", member.key},
+          {"phase", member.phase},    {"silent_s", member.silent_s},
+          {"step_s", member.step_s},  {"rows_per_second", member.rows_per_second},
+          {"behind", member.behind},  {"offences", member.offences},
+          {"refused", member.refused}};
 }
 
 MemberStatus read_member(const Json& json) {
-  return {json.at("id"),       json.at("key"),     json.at("phase"),
-          json.at("silent_s"), json.at("step_s"),  json.at("rows_per_second"),
-          json.at("behind"),   json.at("offences")};
+  return {json.at("id"),       json.at("key"),      json.at("phase"),
+          json.at("silent_s"), json.at("step_s"),   json.at("rows_per_second"),
+          json.at("behind"),   json.at("offences"), json.value("refused", "")};
 }
 
 std::string why_none_is_open(const membership::State& state, uint64_t workers) {
   if (state.finished || !state.open.empty()) return "";
-  if (state.next_round > 0) return "members: nobody who could train is there";
+  if (state.next_round > 0) return "members: none that could train is present";
   const auto here = std::ranges::count_if(
       state.members, [](const membership::Member& member) { return !is_gone(member.phase); });
-  return fmt::format("members: {} of the {} that the run begins with are here", here, workers);
+  return fmt::format("members: {} of the {} that the run begins with are present", here, workers);
 }
 
 MemberStatus status_of(int id, const membership::Member& member, const membership::State& state,
@@ -42,12 +44,14 @@ MemberStatus status_of(int id, const membership::Member& member, const membershi
                       .key = key_id(member.key),
                       .phase = std::string(name_of(member.phase)),
                       .rows_per_second = member.rows_per_second,
-                      .offences = member.offences};
+                      .offences = member.offences,
+                      .refused = {}};
   const auto heard = news.find(id);
   status.behind = state.position.sequence;
   if (heard == news.end()) return status;
   status.silent_s = std::max(now - heard->second.heard_at, 0.0);
   status.step_s = heard->second.step_seconds;
+  status.refused = heard->second.refused;
   status.behind -= std::min(heard->second.position, state.position.sequence);
   return status;
 }
@@ -82,12 +86,12 @@ std::string print_status(const RunStatus& status) {
                      {"step", status.step},           {"steps", status.steps},
                      {"finished", status.finished},   {"digest", status.digest},
                      {"waits_for", status.waits_for}, {"members", members}};
-  return json.dump();
+  return print_json(json);
 }
 
 Result<RunStatus> read_status(std::string_view text) {
   try {
-    const Json json = Json::parse(text);
+    const Json json = parse_json<Json>(text);
     RunStatus status{json.at("name"),      json.at("method"),
                      json.at("round"),     json.at("rounds"),
                      json.at("step"),      json.at("steps"),
@@ -122,6 +126,11 @@ std::vector<std::string> describe(const RunStatus& status) {
                           std::to_string(member.behind), std::to_string(member.offences)});
   }
   if (!table.rows.empty()) lines.push_back(table.terminal());
+  for (const MemberStatus& member : status.members) {
+    if (member.refused.empty()) continue;
+    lines.push_back(
+        fmt::format("member {}'s payload was refused in {}", member.id, member.refused));
+  }
   return lines;
 }
 

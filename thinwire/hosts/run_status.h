@@ -1,4 +1,4 @@
-// How a run is, for people and scripts: what `thinwire status` shows.
+// The state of a run, for people and scripts: what `thinwire status` shows.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +22,7 @@ struct MemberStatus {
   double rows_per_second = 0;  // 0: not known
   uint64_t behind = 0;         // records of the ledger that it has not reported as applied
   uint64_t offences = 0;
+  std::string refused;  // why its last payload that was refused must not count; empty: none was
 };
 
 struct RunStatus {

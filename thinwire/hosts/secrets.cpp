@@ -5,7 +5,7 @@
 #include <string>
 
 #include "thinwire/base/error.h"
-#include "thinwire/transport/nkey.h"
+#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
 namespace {

@@ -6,7 +6,7 @@
 
 namespace thinwire::hosts {
 
-// Creates the folder if there is none, and closes it to everybody but its owner.
+// Creates the folder if there is none, and gives access to its owner only.
 void make_private_folder(const fs::path& folder);
 
 // The secret in `file`, which is in a private folder; made and stored there if there is none yet,

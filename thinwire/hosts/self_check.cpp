@@ -12,15 +12,15 @@
 #include "thinwire/bench/speed.h"
 #include "thinwire/hosts/access.h"
 #include "thinwire/links/links.h"
-#include "thinwire/method/architectures.h"
+#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/memory/run_memory.h"
 #include "thinwire/method/registry.h"
-#include "thinwire/method/run_memory.h"
 
 namespace thinwire::hosts {
 namespace {
 
 constexpr uint32_t kProbeBytes = 128 << 10;
-constexpr size_t kMostProbes = 64;  // at once
+constexpr size_t kMaxProbes = 64;  // at once
 constexpr int kDelayProbes = 5;
 constexpr double kLongEnoughSeconds = 0.3;  // to tell a rate
 constexpr double kClockToleranceSeconds = 60;
@@ -42,7 +42,7 @@ struct Timed {
   double coordinator_time = 0;
 };
 
-Result<Timed> time_probes(DeskClient& client, const Probe& probe, size_t count) {
+Result<Timed> time_probes(RequestClient& client, const Probe& probe, size_t count) {
   const Stopwatch watch;
   const auto answers =
       client.ask_all(Ask::kProbe, std::vector<Bytes>(count, probe_body(probe)), kPatienceSeconds);
@@ -57,12 +57,12 @@ Result<Timed> time_probes(DeskClient& client, const Probe& probe, size_t count) 
 }
 
 // Bytes a second in the direction that the probe loads.
-Result<double> rate_of(DeskClient& client, const Probe& probe, double round_trip_s) {
+Result<double> rate_of(RequestClient& client, const Probe& probe, double round_trip_s) {
   for (size_t count = 4;; count *= 2) {
     const auto timed = time_probes(client, probe, count);
     if (!timed) return tl::unexpected(timed.error());
     const double seconds = std::max(timed->seconds - round_trip_s, 1e-6);
-    if (timed->seconds >= kLongEnoughSeconds || count >= kMostProbes) {
+    if (timed->seconds >= kLongEnoughSeconds || count >= kMaxProbes) {
       return static_cast<double>(count) * kProbeBytes / seconds;
     }
   }
@@ -89,7 +89,7 @@ void add_warnings(SelfCheck& check, const config::Recipe& recipe) {
 
 }  // namespace
 
-Result<LinkReport> measure_link(DeskClient& client) {
+Result<LinkReport> measure_link(RequestClient& client) {
   LinkReport report;
   std::optional<Timed> quickest;
   for (int i = 0; i < kDelayProbes; ++i) {

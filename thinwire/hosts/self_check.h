@@ -1,5 +1,5 @@
-// What a machine finds out before it joins a run: how its link is, whether its clock is right,
-// whether the run fits into its memory, how fast it takes a step, and what the run will ask of it.
+// What a machine checks before it joins a run: its link, whether its clock is right, whether the
+// run fits into its memory, how fast it takes a step, and what the run will demand of it.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/config/recipe.h"
-#include "thinwire/hosts/desk.h"
+#include "thinwire/hosts/requests.h"
 
 namespace thinwire::hosts {
 
@@ -21,14 +21,14 @@ struct LinkReport {
 
 // Asks the coordinator for answers of several sizes for about a second. The coordinator's own link
 // limits the result.
-Result<LinkReport> measure_link(DeskClient& client);
+Result<LinkReport> measure_link(RequestClient& client);
 
 struct SelfCheck {
   LinkReport link;
   double needed_bytes = 0;
   double free_bytes = 0;  // 0: unknown
   double step_s = 0;      // of one worker's rows of a step
-  // What the run asks, per training step on average.
+  // What the run demands, per training step on average.
   double sent_bytes = 0;
   double received_bytes = 0;
   double transfer_s = 0;              // over this link

@@ -15,14 +15,15 @@
 
 #include "thinwire/base/clock.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/json.h"
 #include "thinwire/base/plain_message.h"
 #include "thinwire/base/units.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/hosts/access.h"
 #include "thinwire/hosts/endpoint.h"
-#include "thinwire/hosts/front_desk.h"
 #include "thinwire/hosts/key_ring.h"
 #include "thinwire/hosts/member_results.h"
+#include "thinwire/hosts/request_handler.h"
 #include "thinwire/hosts/run_news.h"
 #include "thinwire/hosts/run_status.h"
 #include "thinwire/hosts/run_watch.h"
@@ -30,12 +31,13 @@
 #include "thinwire/hosts/served_run.h"
 #include "thinwire/hosts/waiting.h"
 #include "thinwire/membership/run_plan.h"
-#include "thinwire/method/architectures.h"
+#include "thinwire/method/architectures/architectures.h"
 #include "thinwire/serve/coordinator_host.h"
-#include "thinwire/transport/courier_nats.h"
-#include "thinwire/transport/join_token.h"
-#include "thinwire/transport/nats_server.h"
-#include "thinwire/transport/nkey.h"
+#include "thinwire/serve/payload_check.h"
+#include "thinwire/transport/nats/courier_nats.h"
+#include "thinwire/transport/nats/join_token.h"
+#include "thinwire/transport/nats/nats_server.h"
+#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
 namespace {
@@ -48,7 +50,7 @@ constexpr double kDaySeconds = 24 * 3600;
 
 int64_t unix_now() { return static_cast<int64_t>(unix_seconds()); }
 
-// Everything here belongs to the thread that constructs it, but for the host's own thread.
+// Everything here belongs to the thread that constructs it, except the host's own thread.
 class Service {
  public:
   Service(ServedRun run, const ServeOptions& options);
@@ -92,7 +94,7 @@ class Service {
   RunNews news_;
   std::optional<RunWatch> watch_;
   std::unique_ptr<serve::CoordinatorHost> host_;
-  std::unique_ptr<FrontDesk> desk_;
+  std::unique_ptr<RequestHandler> requests_;
   MemberResults results_;
   std::optional<double> quiet_since_;  // since when nobody is there who has yet to report
   std::atomic<bool> host_stop_ = false;
@@ -165,7 +167,7 @@ transport::NatsOptions Service::nats_options() const {
                      kPatienceSeconds},
           .run = name_,
           .self = name_,
-          .max_blob_bytes = kMostBlobBytes};
+          .max_blob_bytes = kMaxBlobBytes};
 }
 
 void Service::connect() {
@@ -212,19 +214,20 @@ void Service::start_host() {
     news_.tell(state);
     note_end(state);
   };
+  options.hooks.check = serve::payload_check(run_.recipe, plan_, run_.description.founding.run);
   options.hooks.say = [this](const std::string& text) {
     events::print_message(text);
     if (watch_) watch_->say(text);
   };
-  if (watch_) {
-    options.hooks.record = [this](const membership::Record& record, bool earlier) {
-      watch_->record(record, earlier, monotonic_seconds());
-    };
-  }
+  options.hooks.record = [this](const membership::Record& record, bool earlier) {
+    const double now = monotonic_seconds();
+    news_.record(record, earlier, now);
+    if (watch_) watch_->record(record, earlier, now);
+  };
   host_ = std::make_unique<serve::CoordinatorHost>(*courier_, *signer_, plan_, std::move(options));
-  desk_ = std::make_unique<FrontDesk>(
+  requests_ = std::make_unique<RequestHandler>(
       *courier_, *signer_, run_.files,
-      FrontDesk::Duties{
+      RequestHandler::Duties{
           [this](const PublicKey& token, const PublicKey& key) { return enrol(token, key); },
           [this] {
             return print_status(
@@ -237,7 +240,7 @@ void Service::start_host() {
   host_thread_ = std::thread([this] { coordinate(); });
 }
 
-// After the end it goes on listening, so that it is known who is still there.
+// After the end it continues to listen, to know which members are still present.
 void Service::coordinate() {
   try {
     host_->run(host_stop_);
@@ -252,7 +255,7 @@ void Service::coordinate() {
   }
 }
 
-// The members that are there at the end report their results.
+// The members that are present at the end report their results.
 void Service::note_end(const membership::State& state) {
   if (!state.finished || over_) return;
   finishers_.clear();
@@ -271,7 +274,7 @@ void Service::write_ready_file() const {
   if (!options_.ready_file.empty()) {
     const fs::path ca = fs::absolute(folder_ / kServerFolder / kAuthorityFile);
     const nlohmann::json ready = {{"address", address}, {"token", token}, {"ca", ca.string()}};
-    write_file(options_.ready_file, ready.dump(2) + "\n");
+    write_file(options_.ready_file, print_json(ready, {.indent = 2}) + "\n");
   }
   events::print_message(
       fmt::format("{} is served at {}; members join with", run_.recipe.run.name, address));
@@ -309,7 +312,7 @@ ServeResult Service::serve() {
   if (options_.on_start) options_.on_start();
   write_ready_file();
   while (!stopped()) {
-    desk_->attend(kLookSeconds);
+    requests_->attend(kLookSeconds);
     if (watch_) watch_->look(*host_, monotonic_seconds());
     look_after_server();
     look_after_keys();

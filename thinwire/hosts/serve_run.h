@@ -22,8 +22,8 @@ struct ServeOptions {
   // certificate of the run's authority. Empty: none is written.
   fs::path ready_file;
   double token_days = 30;  // how long the token of the ready file admits newcomers; 0: always
-  const std::atomic<bool>* stop = nullptr;  // set from outside: end in order, to go on later
-  std::function<void()> on_start = {};      // from here on `stop` is looked at
+  const std::atomic<bool>* stop = nullptr;  // set from outside: stop cleanly, to resume later
+  std::function<void()> on_start = {};      // from here on `stop` is checked
   // Called with the resolved recipe and the number of rounds, before members may join. What it
   // returns is told how the run is (run_watch.h) and must outlive the call. May be empty.
   std::function<page::LiveRun*(const config::Recipe& recipe, uint64_t rounds)> watch = {};
@@ -39,8 +39,8 @@ struct ServeResult {
 
 // Runs until the run is complete or `stop` is set; the same call goes on with the run in
 // recipe.run.dir, at the same address and with the same tokens, however the last one ended. Throws
-// UsageError and Error as open_served_run (served_run.h) does, UsageError for an address that is
-// none, and Error if the server cannot be started.
+// UsageError and Error as open_served_run (served_run.h) does, UsageError for a malformed address,
+// and Error if the server cannot be started.
 ServeResult serve_run(config::Recipe recipe, const ServeOptions& options);
 
 }  // namespace thinwire::hosts

@@ -39,7 +39,7 @@ void resolve(config::Recipe& recipe, const data::Vocabulary& vocabulary) {
   train::resolve(recipe, vocabulary);
 }
 
-// The run's description as it was founded. Whoever goes on with the run must mean the same one.
+// The run's description as it was founded. A later start must describe the same run.
 RunDescription founded(const config::Recipe& recipe, const RunDescription& now) {
   const fs::path file = fs::path(recipe.run.dir) / kDescriptionFile;
   const std::string text = read_text_file(file);

@@ -3,7 +3,7 @@
 //
 // run.dir: recipe.toml (as resolved), description.json (what members receive), keys.json
 // (key_ring.h), server/, which only its owner may read (coordinator.key, token, and what
-// transport/nats_server.h keeps there), and summary.json at the end.
+// transport/nats/nats_server.h keeps there), and summary.json at the end.
 #pragma once
 
 #include <map>
@@ -30,7 +30,8 @@ inline constexpr const char* kAuthorityFile = "authority.pem";
 Seed coordinator_seed(const fs::path& run_folder);
 
 struct ServedRun {
-  // Held by the server as well: whoever goes on after a crash waits until the old server has ended.
+  // Held by the server as well: after a crash, the next coordinator waits until the old server has
+  // ended.
   std::unique_ptr<FolderLock> lock;
   Seed seed{};            // of the coordinator's key
   config::Recipe recipe;  // resolved

@@ -49,7 +49,7 @@ bool is_plain(const std::string& text) {
       text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
 }
 
-// A text is shown on a terminal sooner or later.
+// Any text may eventually be shown on a terminal.
 void refuse_control_characters(config::Recipe& recipe) {
   config::Recipe defaults = method::load_recipe({}, {});
   const auto check = [](const std::string& name, const config::Field& field, const config::Field&) {

@@ -1,5 +1,5 @@
-// Which fields of a recipe belong to a machine and which to the run. A run's recipe travels without
-// the former, and joining sets nothing else.
+// Which fields of a recipe belong to a machine and which to the run. A run's recipe is sent without
+// the former, and a member that joins may set no others.
 #pragma once
 
 #include <span>
@@ -11,8 +11,8 @@
 
 namespace thinwire::hosts {
 
-// Whether whoever joins a run may set this field, "table.field": run.dir, data.dir, train.threads,
-// train.device, train.precision, and the tables [log] and [links].
+// Whether a member that joins a run may set this field, "table.field": run.dir, data.dir,
+// train.threads, train.device, train.precision, and the tables [log] and [links].
 bool is_machine_local(std::string_view field);
 
 // The resolved recipe of a run as its members receive it, with fields that belong to a machine at
@@ -27,7 +27,7 @@ std::vector<std::string> shared_differences(const config::Recipe& before,
 // may be set.
 void check_local_overrides(std::span<const std::string> overrides);
 
-// The recipe that a member trains by: the received text, then the member's own overrides, which
+// The recipe with which a member trains: the received text, then the member's own overrides, which
 // check_local_overrides has allowed, then the two folders. Throws UsageError for what it does not
 // understand, if the text sets [data] or train.init, or if a value in it has control characters.
 config::Recipe member_recipe(std::string_view text, std::span<const std::string> overrides,

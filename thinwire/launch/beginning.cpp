@@ -5,13 +5,13 @@
 #include "thinwire/base/file.h"
 #include "thinwire/checkpoint/adapter_base.h"
 #include "thinwire/checkpoint/resume.h"
-#include "thinwire/method/adapter.h"
+#include "thinwire/method/adapters/adapter.h"
 #include "thinwire/train/initial_model.h"
 
 namespace thinwire::launch {
 namespace {
 
-// Throws Error if factors would go on with another base than they were trained with.
+// Throws Error if factors would continue with a base other than the one they were trained on.
 void check_base(const checkpoint::CheckpointReader& resume, const config::Recipe& recipe,
                 const train::StartingWeights& weights) {
   if (!resume.files().contains(checkpoint::kAdapterBaseFile)) return;

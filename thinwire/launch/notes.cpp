@@ -44,7 +44,7 @@ class NoteWriter {
 };
 
 // Limits counts so that their sums cannot overflow.
-constexpr int64_t kMostCounted = int64_t{1} << 56;
+constexpr int64_t kMaxCounted = int64_t{1} << 56;
 
 // Remembers the first error; values read after it are meaningless.
 class NoteReader {
@@ -54,13 +54,13 @@ class NoteReader {
   void operator()(bool& value) {
     const auto byte = reader_.get<uint8_t>();
     value = byte == 1;
-    if (byte > 1) refuse("a yes-or-no byte is neither");
+    if (byte > 1) refuse("a flag is neither 0 nor 1");
   }
   void operator()(int& value) { value = reader_.get<int32_t>(); }
   // A count; -1 stands for none.
   void operator()(int64_t& value) {
     value = reader_.get<int64_t>();
-    if (value < -1 || value > kMostCounted) refuse("a count is out of range");
+    if (value < -1 || value > kMaxCounted) refuse("a count is out of range");
   }
   void operator()(uint64_t& value) { value = reader_.get<uint64_t>(); }
   void operator()(double& value) { value = reader_.get<double>(); }
@@ -81,7 +81,7 @@ class NoteReader {
   DType stored_type() {
     const auto type = static_cast<DType>(reader_.get<uint8_t>());
     if (type == DType::kBf16 || type == DType::kU8) return type;
-    refuse("state of a type that none is kept in");
+    refuse("state of an unknown type");
     return DType::kU8;
   }
   // The number of items to follow, each of at least `bytes`.
@@ -110,10 +110,11 @@ class NoteReader {
 template <typename Part, typename Visit>
 void step_fields(Part& part, Visit& visit) {
   // A new member of StepPart belongs here and in docs/formats.md.
-  static_assert(sizeof(train::StepPart) == 16 * 8);
+  static_assert(sizeof(train::StepPart) == 17 * 8);
   visit(part.members);
   visit(part.loss_sum);
   visit(part.tokens);
+  visit(part.uncounted);
   visit(part.learning_rate);
   visit(part.gradient_norm);
   visit(part.bytes_sent);
@@ -280,7 +281,7 @@ Result<Note> decode_note(std::span<const uint8_t> bytes) {
   if (bytes.empty()) return fail(FailureKind::kCorruptPayload, "an empty note");
   if (bytes[0] >= kKinds) {
     return fail(FailureKind::kCorruptPayload,
-                fmt::format("a note of kind {}, known are 0 to {}", bytes[0], kKinds - 1));
+                fmt::format("a note of kind {}; known kinds are 0 to {}", bytes[0], kKinds - 1));
   }
   return read_kind(bytes[0], bytes.subspan(1), std::make_index_sequence<kKinds>());
 }

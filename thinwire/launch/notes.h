@@ -1,6 +1,6 @@
-// Notes: what the ranks of a job send each other besides the members' operations (transport/frame.h
-// carries them): how the run begins, parts of what it records, where it stops. docs/formats.md
-// describes every byte.
+// Notes: what the ranks of a job send each other besides the members' operations, in frames of
+// their own kind (transport/frame.h): how the run begins, parts of what it records, where it stops.
+// docs/formats.md describes every byte.
 #pragma once
 
 #include <cstdint>
@@ -59,7 +59,7 @@ struct CheckpointNote {
 // To the leader: no parts follow.
 struct CompleteNote {};
 // To the leader: this rank asks for the run to end.
-struct StopWishNote {};
+struct StopRequestNote {};
 // From the leader: asks for the latest point (train/run_sink.h) that the receiver may pass; it then
 // waits at the next one.
 struct StopAskNote {};
@@ -87,8 +87,8 @@ struct CheckpointAtNote {
 
 // The index of an alternative is the note's kind in docs/formats.md.
 using Note = std::variant<StartNote, StepNote, EvaluationNote, CheckpointNote, CompleteNote,
-                          StopWishNote, StopAskNote, StopAnswerNote, StopAtNote, CheckpointAskNote,
-                          CheckpointAnswerNote, CheckpointAtNote>;
+                          StopRequestNote, StopAskNote, StopAnswerNote, StopAtNote,
+                          CheckpointAskNote, CheckpointAnswerNote, CheckpointAtNote>;
 
 Bytes encode_note(const Note& note);
 // The same bytes as encode_note for a CheckpointNote with this state, without copying the state.

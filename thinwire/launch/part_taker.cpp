@@ -7,11 +7,11 @@
 
 namespace thinwire::launch {
 
-PartTaker::PartTaker(std::function<void(int, const Bytes&)> take,
-                     std::function<void(const std::string&)> failed)
+PartWriter::PartWriter(std::function<void(int, const Bytes&)> take,
+                       std::function<void(const std::string&)> failed)
     : take_(std::move(take)), failed_(std::move(failed)), thread_([this] { run(); }) {}
 
-PartTaker::~PartTaker() {
+PartWriter::~PartWriter() {
   {
     const std::lock_guard lock(mutex_);
     over_ = true;
@@ -20,7 +20,7 @@ PartTaker::~PartTaker() {
   thread_.join();
 }
 
-void PartTaker::add(int from, Bytes part) {
+void PartWriter::add(int from, Bytes part) {
   const std::lock_guard lock(mutex_);
   ++added_;
   if (over_) return;
@@ -28,17 +28,17 @@ void PartTaker::add(int from, Bytes part) {
   changed_.notify_all();
 }
 
-uint64_t PartTaker::added() const {
+uint64_t PartWriter::added() const {
   const std::lock_guard lock(mutex_);
   return added_;
 }
 
-void PartTaker::wait_until_taken(uint64_t count) {
+void PartWriter::wait_until_taken(uint64_t count) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return over_ || taken_ >= count; });
 }
 
-void PartTaker::run() {
+void PartWriter::run() {
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return over_ || !parts_.empty(); });

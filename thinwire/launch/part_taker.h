@@ -16,16 +16,16 @@
 namespace thinwire::launch {
 
 // Thread-safe.
-class PartTaker {
+class PartWriter {
  public:
   // take: called with each added part, one after another, in the order in which they were added.
   // failed: called once with the message of an exception from `take`; nothing is taken after it.
-  PartTaker(std::function<void(int from, const Bytes& part)> take,
-            std::function<void(const std::string& reason)> failed);
+  PartWriter(std::function<void(int from, const Bytes& part)> take,
+             std::function<void(const std::string& reason)> failed);
   // Finishes the part being taken and drops the rest.
-  ~PartTaker();
-  PartTaker(const PartTaker&) = delete;
-  PartTaker& operator=(const PartTaker&) = delete;
+  ~PartWriter();
+  PartWriter(const PartWriter&) = delete;
+  PartWriter& operator=(const PartWriter&) = delete;
 
   void add(int from, Bytes part);
   // Number of parts added so far.

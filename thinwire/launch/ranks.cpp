@@ -104,7 +104,7 @@ class Ranks::LeaderSink final : public train::RunSink {
   int64_t step_ = -1;  // of the newest checkpoint
   uint64_t before_this_ = 0;
   uint64_t before_last_ = 0;
-  PartTaker taker_;
+  PartWriter taker_;
 };
 
 Ranks::Ranks(int workers, std::unique_ptr<transport::MpiJob> job, const std::atomic<bool>* stop)
@@ -212,8 +212,8 @@ int64_t Ranks::come_to(train::Agreement& agreement, int64_t point) {
 bool Ranks::stops_before(int64_t point) {
   if (stop_ != nullptr && stop_->load()) {
     const std::lock_guard lock(agreement_mutex_);
-    if (!std::exchange(wished_, true)) {
-      leads() ? ask_for_stop() : hub().note(kLeader, encode_note(StopWishNote()));
+    if (!std::exchange(requested_, true)) {
+      leads() ? ask_for_stop() : hub().note(kLeader, encode_note(StopRequestNote()));
     }
   }
   return point >= come_to(stop_point_.agreement, point);
@@ -267,7 +267,7 @@ void Ranks::take_answer(int from, const Note& note) {
   const auto awaited = [&](const Poll& poll) { return poll.asking && poll.answers < job_->size(); };
   const auto* stop = std::get_if<StopAnswerNote>(&note);
   const auto* checkpoint = std::get_if<CheckpointAnswerNote>(&note);
-  if (std::holds_alternative<StopWishNote>(note)) {
+  if (std::holds_alternative<StopRequestNote>(note)) {
     ask_for_stop();
   } else if (stop != nullptr && awaited(stop_point_)) {
     if (count_answer(stop_point_, stop->point)) note_all(StopAtNote{stop_point_.agreed()});

@@ -55,7 +55,8 @@ class Ranks {
   // Leader: waits until all parts of all ranks have arrived. Throws Error if that can no longer
   // happen.
   void wait_for_parts();
-  // Others: a sink that passes everything on to the leader, and finally tells it that this is all.
+  // Others: a sink that passes everything on to the leader. all_handed_in() then tells the leader
+  // that nothing more follows.
   std::unique_ptr<train::RunSink> remote_sink();
   void all_handed_in();
 
@@ -95,12 +96,12 @@ class Ranks {
 
   const int workers_;
   std::mutex taker_mutex_;
-  PartTaker* taker_ = nullptr;  // leader: its sink's; null without one
-  Start start_;                 // others: as broadcast
+  PartWriter* taker_ = nullptr;  // leader: its sink's; null without one
+  Start start_;                  // others: as broadcast
   std::atomic<bool> start_known_ = false;
   const std::atomic<bool>* stop_;
   std::mutex agreement_mutex_;
-  bool wished_ = false;  // has asked for the run to end
+  bool requested_ = false;  // has asked for the run to end
   Poll stop_point_;
   Poll checkpoint_step_;
   const train::RunSink* folder_ = nullptr;  // leader: the run folder's; null without a sink

@@ -25,9 +25,9 @@
 #include "thinwire/launch/ranks.h"
 #include "thinwire/launch/run_workers.h"
 #include "thinwire/links/links.h"
-#include "thinwire/method/architectures.h"
+#include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/ignored.h"
-#include "thinwire/method/run_memory.h"
+#include "thinwire/method/memory/run_memory.h"
 #include "thinwire/report/opening.h"
 #include "thinwire/report/summarise.h"
 #include "thinwire/train/corpus.h"
@@ -42,7 +42,8 @@
 namespace thinwire::launch {
 namespace {
 
-// With train.init, of the checkpoint where there is one to go on from: the run is what it was.
+// With train.init: taken from the checkpoint if there is one to resume from, so that the run stays
+// the same.
 void take_model(config::Recipe& recipe, bool restart) {
   const auto newest = restart
                           ? std::nullopt
@@ -196,6 +197,9 @@ void begin_recording(std::optional<Recording>& recording, const config::Recipe& 
        report::opening_lines(recipe, corpus.sets.at("train").tokens(), workers_here)) {
     events::print_message(line);
   }
+  if (const data::RecordPlan* const records = corpus.rows.records()) {
+    events::print_message("  " + records->description());
+  }
   const bool anew = !from.resume && fs::exists(folder.log());
   const checkpoint::BestLoss best = best_checkpoint(folder, from.first_step, recipe.eval.watch);
   recording.emplace(
@@ -217,6 +221,23 @@ void begin_recording(std::optional<Recording>& recording, const config::Recipe& 
   for (const std::string& notice : from.notices) {
     recording->recorder.message(from.first_step, notice);
   }
+}
+
+// Where the parts go that workers here hand in: the recording of this process, the rank that has
+// it, or, on that rank, both.
+struct Sinks {
+  std::optional<Recording> recording;
+  std::unique_ptr<train::RunSink>
+      between;  // with ranks: between the workers here and the recording
+
+  train::RunSink& sink() { return between ? *between : recording->sink; }
+};
+
+void open_folder(std::optional<checkpoint::RunFolder>& folder, const config::Recipe& recipe,
+                 bool restart) {
+  warn_of_names_and_ignored(recipe);
+  folder.emplace(recipe, restart);
+  say_prepared_otherwise(recipe.data);
 }
 
 TrainResult already_finished(const config::Recipe& recipe,
@@ -246,30 +267,24 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
       ranks == nullptr ? static_cast<int>(recipe.train.workers) : ranks->members_here();
   require_memory(recipe, workers_here);
   std::optional<checkpoint::RunFolder> folder;
-  if (ranks == nullptr || ranks->leads()) {
-    warn_of_names_and_ignored(recipe);
-    folder.emplace(recipe, options.restart);
-    say_prepared_otherwise(recipe.data);
-  }
+  if (ranks == nullptr || ranks->leads()) open_folder(folder, recipe, options.restart);
   const Ranks::Start start = find_start(recipe, folder ? &*folder : nullptr, ranks);
   if (start.finished) return already_finished(recipe, folder);
-  const train::Corpus corpus(recipe, vocabulary->digest());
+  const train::Corpus corpus(recipe, *vocabulary);
   check_watch(recipe, corpus);
   const tensor::Layout layout(method::tensors_of(recipe));
   Beginning from = find_beginning(start.checkpoint, layout, *vocabulary,
                                   {recipe, vocabulary->digest(), corpus.digests});
   const int64_t first_step = from.first_step;
   const auto tasks = train::read_run_tasks(recipe, *vocabulary, start.checkpoint);
-  std::optional<Recording> recording;
-  std::unique_ptr<train::RunSink>
-      between;  // with ranks: between the workers here and the recording
+  Sinks sinks;
   if (folder) {
-    begin_recording(recording, recipe, *folder, from, corpus, vocabulary->file(), workers_here,
-                    options);
-  } else {
-    between = ranks->remote_sink();
+    begin_recording(sinks.recording, recipe, *folder, from, corpus, vocabulary->file(),
+                    workers_here, options);
   }
-  if (recording && ranks != nullptr) between = ranks->leader_sink(recording->sink);
+  if (ranks != nullptr) {
+    sinks.between = folder ? ranks->leader_sink(sinks.recording->sink) : ranks->remote_sink();
+  }
   CorePermits cores(std::max(available_cores(), static_cast<int>(recipe.train.threads)));
   ThreadPool threads(1);
   const uint64_t first_digest =
@@ -283,7 +298,7 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
                                   corpus.rows,
                                   corpus.validation,
                                   cores,
-                                  between ? *between : recording->sink,
+                                  sinks.sink(),
                                   from.resume.get(),
                                   simulate_links(recipe),
                                   from.ended_at,
@@ -296,12 +311,10 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
   if (options.on_start) options.on_start();
   const train::RunEnd end = run_workers(
       context, ranks == nullptr ? local_communicators(context) : ranks->make_communicators());
-  if (!recording) {
-    ranks->all_handed_in();
-    return {Outcome::kElsewhere, end.steps, {}};
-  }
-  if (ranks != nullptr) ranks->wait_for_parts();
-  return record_end(recipe, *folder, *recording, end, first_digest);
+  if (folder && ranks != nullptr) ranks->wait_for_parts();
+  if (folder) return record_end(recipe, *folder, *sinks.recording, end, first_digest);
+  ranks->all_handed_in();
+  return {Outcome::kElsewhere, end.steps, {}};
 }
 
 }  // namespace

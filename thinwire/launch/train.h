@@ -18,8 +18,9 @@ struct TrainOptions {
   // lose, and `stop` is checked. May be empty.
   std::function<void()> on_start = {};
   // Called with the resolved recipe and the steps completed before, once it is known that there is
-  // something to train and before anything is recorded, in the process that records the run. What
-  // it returns hears all that is recorded and must outlive the call of train(). May be empty.
+  // something to train and before anything is recorded, in the process that records the run. The
+  // listener that it returns receives all that is recorded and must outlive the call of train().
+  // May be empty.
   std::function<events::Listener*(const config::Recipe& recipe, int64_t first_step)> listen = {};
 };
 

@@ -1,5 +1,5 @@
-// When each of several operations that use lines one after another finishes. A pure model, shared
-// by simulated transports and the planner. docs/simulated_links.md says what it assumes.
+// When each of several operations finishes that use the same lines one after another. A pure model,
+// shared by simulated transports and the planner. docs/simulated_links.md says what it assumes.
 #pragma once
 
 #include <cstddef>

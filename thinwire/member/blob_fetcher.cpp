@@ -15,7 +15,7 @@ struct BlobFetcher::Shared {
   struct Entry {
     std::shared_ptr<const Bytes> blob;  // null: not here
     bool under_way = false;
-    double failed_at = 0;  // 0: it has not failed
+    double failed_at = 0;  // 0: it may be asked for at once
   };
   std::mutex mutex;
   std::condition_variable changed;
@@ -50,7 +50,9 @@ void BlobFetcher::start(const transport::BlobId& id, const std::vector<std::stri
     if (bytes) {
       entry->second.blob = std::make_shared<const Bytes>(std::move(*bytes));
     } else {
-      entry->second.failed_at = monotonic_seconds();
+      // Whoever waited for an answer has waited long enough.
+      const bool late = bytes.error().kind == FailureKind::kDeadline;
+      entry->second.failed_at = late ? 0 : monotonic_seconds();
     }
     shared->changed.notify_all();
   });

@@ -1,6 +1,5 @@
-// Blobs that a member needs: fetched ahead by whoever learns that they are needed, and waited for
-// by whoever uses them. Network failures are no failures here: what cannot be got is asked for
-// again.
+// Blobs that a member needs: fetched ahead as soon as the need is known, and waited for when they
+// are used. Network failures are no failures here: a blob that did not come is asked for again.
 #pragma once
 
 #include <functional>
@@ -10,15 +9,16 @@
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
-#include "thinwire/transport/blob.h"
-#include "thinwire/transport/courier.h"
+#include "thinwire/transport/courier/blob.h"
+#include "thinwire/transport/courier/courier.h"
 
 namespace thinwire::member {
 
 // Thread-safe.
 class BlobFetcher {
  public:
-  // Asks again for what could not be got after `retry_s` seconds.
+  // Asks again for what did not come: at once if there was no answer in time, else after `retry_s`
+  // seconds.
   BlobFetcher(transport::Courier& courier, double retry_s);
   ~BlobFetcher();
   BlobFetcher(const BlobFetcher&) = delete;

@@ -5,29 +5,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "thinwire/member/committed_sum.h"
+
 namespace thinwire::member {
 namespace {
 
-// Values that are summed at a time, whole blocks of every format: a piece fits the L2 cache.
-constexpr size_t kPieceValues = 16384;
-
 using Deliveries = std::vector<transport::Delivery>;
-
-// One piece of a sum: values [first, first + sum.size()) of the whole.
-Result<void> sum_piece(const WireCodec& codec, const Deliveries& parts, size_t first,
-                       std::span<float> sum, transport::CodedSum& memory) {
-  const size_t begin = wire_bytes(codec.type, first);
-  const size_t bytes = wire_bytes(codec.type, sum.size());
-  transport::CodedSum::begin(sum);
-  for (const transport::Delivery& part : parts) {
-    auto added = memory.add_coded(codec, std::span(*part.payload).subspan(begin, bytes), sum);
-    if (added) continue;
-    added.error().message =
-        fmt::format("the contribution of member {}: {}", part.member, added.error().message);
-    return added;
-  }
-  return memory.finish(codec, sum);
-}
 
 }  // namespace
 
@@ -43,8 +26,26 @@ CommittedCommunicator::Operation& CommittedCommunicator::start(
   if (!round) {
     throw Error(fmt::format("the run has no operation {} of fragment {}", key.round, key.fragment));
   }
-  const bool contributes = from.empty() || std::ranges::find(from, id_) != from.end();
-  return operations_[key] = {*round, contributes, nullptr};
+  const bool is_listed = from.empty() || std::ranges::find(from, id_) != from.end();
+  const bool contributes = is_listed && *round >= first_round_;
+  started_.emplace(*round, key.fragment);
+  return operations_[key] = {*round, contributes, from, nullptr};
+}
+
+void CommittedCommunicator::completed(uint64_t round) {
+  for (; next_whole_ <= round; ++next_whole_) {
+    const auto opening = follower_.opening(next_whole_);
+    if (!opening) return;  // the replica ends
+    for (const membership::PlannedOperation& operation : opening->operations) {
+      if (started_.contains({next_whole_, operation.fragment})) continue;
+      transport::Key key;
+      key.fragment = operation.fragment;
+      Operation nothing;
+      nothing.round = next_whole_;
+      offer(key, nothing, {});
+    }
+  }
+  started_.erase(started_.begin(), started_.lower_bound({next_whole_, 0}));
 }
 
 // Only members of the round's roster offer anything.
@@ -83,6 +84,7 @@ void CommittedCommunicator::start_all_reduce(const transport::Key& key,
 Result<Commit> CommittedCommunicator::commit(const transport::Key& key) {
   const auto operation = operations_.find(key);
   if (operation == operations_.end()) throw Error("an operation is waited for and was not started");
+  completed(operation->second.round);  // all that it starts in this round, it has started
   return follower_.commit(operation->second.round, key.fragment);
 }
 
@@ -119,22 +121,14 @@ Result<bool> CommittedCommunicator::left_out(const transport::Key& key, double /
 
 Result<void> CommittedCommunicator::wait_all_reduce(const transport::Key& key, std::span<float> out,
                                                     double /*timeout_s*/) {
-  const auto parts = committed(key);
-  const WireCodec& codec = *operations_.at(key).codec;
+  const auto listed = committed(key);
+  const Operation operation = operations_.at(key);
   operations_.erase(key);
-  if (!parts) return tl::unexpected(parts.error());
-  const uint64_t bytes = wire_bytes(codec.type, out.size());
-  for (const transport::Delivery& part : *parts) {
-    if (part.payload->size() == bytes) continue;
-    return fail(FailureKind::kCorruptPayload,
-                fmt::format("the contribution of member {} has {} bytes where {} are expected",
-                            part.member, part.payload->size(), bytes));
-  }
-  for (size_t first = 0; first < out.size(); first += kPieceValues) {
-    const auto piece = out.subspan(first, std::min(kPieceValues, out.size() - first));
-    if (auto summed = sum_piece(codec, *parts, first, piece, memory_); !summed) return summed;
-  }
-  return {};
+  if (!listed) return tl::unexpected(listed.error());
+  const auto opening = follower_.opening(operation.round);
+  if (!opening) return tl::unexpected(opening.error());
+  const float factor = mean_factor(*opening, operation.from, *listed);
+  return sum_committed(*operation.codec, *listed, factor, out, memory_);
 }
 
 std::unique_ptr<transport::Communicator> CommittedCommunicator::split(std::span<const int>) {

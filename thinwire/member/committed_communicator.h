@@ -5,18 +5,23 @@
 //
 // Sums. Every member fetches all contributions and forms the whole sum itself, in fp32 and in the
 // order of the commit, with the arithmetic of transport/coded_sum.h; so the bits are those of the
-// other transports. A member receives members - 1 times the coded buffer, where owners of chunks
-// would receive 2 (members - 1) / members times.
+// other transports. A member receives members - 1 times the encoded buffer; if each member summed
+// one chunk, it would receive it only 2 (members - 1) / members times. Where the commit leaves
+// somebody out, the sum is scaled up to a mean over those that it lists (committed_sum.h).
 //
 // A member that is in a round's roster but does not contribute to one of its operations offers an
 // empty payload, which the commit lists and nobody reads: the coordinator then knows that it need
-// not wait.
+// not wait. So does a replica for rounds that were in flight in the snapshot it began with: it did
+// not compute them, and if they are still open, nobody else may be there to close them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "thinwire/member/follower.h"
@@ -28,16 +33,25 @@ namespace thinwire::member {
 
 class CommittedCommunicator final : public transport::Communicator {
  public:
-  // `id`: this member's. Both references must outlive it. Time-outs are not used: it waits for the
-  // ledger as long as the member lives.
-  CommittedCommunicator(Follower& follower, const membership::RecipePlan& plan, int id)
-      : follower_(follower), plan_(plan), id_(id) {}
+  // `id`: this member's. `first_round`: of the ledger, the first that this replica computes. Both
+  // references must outlive it. Time-outs are not used: it waits for the ledger as long as the
+  // member lives.
+  CommittedCommunicator(Follower& follower, const membership::RecipePlan& plan, int id,
+                        uint64_t first_round)
+      : follower_(follower),
+        plan_(plan),
+        id_(id),
+        first_round_(first_round),
+        next_whole_(first_round - std::min(first_round, plan.overlap())) {}
 
-  // This member spent so long computing a step of a round of the ledger.
+  // This member spent `seconds` computing a step of a round of the ledger.
   void computed(uint64_t round, double seconds);
+  // It has completed all steps of a round of the ledger. Operations of this round that it did not
+  // start, because nobody contributes to them, are offered nothing.
+  void completed(uint64_t round);
 
   int rank() const override { return id_; }
-  int size() const override { return kMostMembers; }
+  int size() const override { return kMaxMembers; }
   void start_all_gather(const transport::Key& key, Bytes payload,
                         const transport::Contributors& from) override;
   Result<std::vector<transport::Delivery>> wait_all_gather(const transport::Key& key,
@@ -55,11 +69,12 @@ class CommittedCommunicator final : public transport::Communicator {
   transport::TrafficCount traffic() const override { return traffic_; }
 
  private:
-  static constexpr int kMostMembers = 1 << 20;
+  static constexpr int kMaxMembers = 1 << 20;
 
   struct Operation {
     uint64_t round = 0;  // of the ledger
     bool contributes = false;
+    transport::Contributors from;
     const WireCodec* codec = nullptr;  // null: an all_gather
   };
 
@@ -72,7 +87,11 @@ class CommittedCommunicator final : public transport::Communicator {
   Follower& follower_;
   const membership::RecipePlan& plan_;
   const int id_;
+  const uint64_t first_round_;
   std::map<transport::Key, Operation> operations_;
+  // Operations of rounds from next_whole_ on: the ledger's round, and the fragment.
+  std::set<std::pair<uint64_t, uint32_t>> started_;
+  uint64_t next_whole_;  // for all operations of earlier rounds something was offered, or nothing
   uint64_t computed_round_ = 0;
   double computed_s_ = 0;
   transport::TrafficCount traffic_;

@@ -6,8 +6,9 @@
 #include <algorithm>
 #include <chrono>
 
+#include "thinwire/base/clock.h"
 #include "thinwire/member/follower_impl.h"
-#include "thinwire/transport/nkey.h"
+#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::member {
 namespace {
@@ -59,12 +60,19 @@ Result<Beginning> Follower::Impl::wait_beginning() {
     if (sequence == 0) beginning.holders.push_back(transport::participant_name(key));
   }
   starts_over_.reset();
-  begun_told_ = own()->told;
   return beginning;
 }
 
-void Follower::Impl::begin(const Beginning& beginning, int64_t completed) {
+bool Follower::Impl::is_obsolete(const Beginning& beginning) const {
+  if (starts_over_) return true;
+  const membership::Member* member = own();
+  return member == nullptr || (member->snapshot && *member->snapshot != beginning.sequence);
+}
+
+bool Follower::Impl::begin(const Beginning& beginning, int64_t completed) {
   const std::lock_guard lock(mutex_);
+  if (is_obsolete(beginning)) return false;
+  begun_told_ = own()->told;
   has_replica_ = true;
   given_up_ = false;
   replica_ = view_.position(beginning.sequence);
@@ -76,6 +84,7 @@ void Follower::Impl::begin(const Beginning& beginning, int64_t completed) {
   snapshot_asked_ = false;
   snapshot_.reset();
   speak_soon();
+  return true;
 }
 
 void Follower::Impl::end() {
@@ -166,6 +175,15 @@ Result<std::vector<std::shared_ptr<const Bytes>>> Follower::Impl::payloads(const
   return payloads;
 }
 
+void Follower::Impl::rest(double seconds) {
+  Lock lock(mutex_);
+  const Stopwatch watch;
+  while (!ended() && watch.seconds() < seconds) {
+    const std::chrono::duration<double> left(seconds - watch.seconds());
+    changed_.wait_for(lock, std::min<std::chrono::duration<double>>(left, kLookAtStop));
+  }
+}
+
 void Follower::Impl::completed(int64_t steps) {
   Activity activity;
   {
@@ -191,7 +209,7 @@ void Follower::Impl::digest(int64_t steps, uint64_t digest) {
   speak_soon();
 }
 
-// Where the replica has gone through every record there is: it has done all steps that are open, or
+// Whether the replica has applied every record there is: it has done all steps that are open, or
 // cannot do the next one before a round closes.
 bool Follower::Impl::caught_up() const {
   if (static_cast<uint64_t>(completed_) == view_.state().next_step) return true;
@@ -220,7 +238,7 @@ void Follower::Impl::follow_own_phase() {
   }
   if (refused_ && !starts_over_) starts_over_ = refused_;
   if (has_replica_ && view_.opened_anew() && *view_.opened_anew() < handed_out_) {
-    starts_over_ = fmt::format("round {} was opened anew with others", *view_.opened_anew());
+    starts_over_ = fmt::format("round {} was opened anew with other members", *view_.opened_anew());
   }
 }
 
@@ -251,8 +269,12 @@ Follower::Follower(transport::Courier& courier, const Signer& signer,
 Follower::~Follower() { impl_->close(); }
 
 Result<Beginning> Follower::wait_beginning() { return impl_->wait_beginning(); }
-void Follower::begin(const Beginning& beginning, int64_t completed) {
-  impl_->begin(beginning, completed);
+bool Follower::is_obsolete(const Beginning& beginning) const {
+  const std::lock_guard lock(impl_->mutex_);
+  return impl_->is_obsolete(beginning);
+}
+bool Follower::begin(const Beginning& beginning, int64_t completed) {
+  return impl_->begin(beginning, completed);
 }
 void Follower::end() { impl_->end(); }
 std::optional<std::string> Follower::starts_over() const {
@@ -280,6 +302,7 @@ Result<std::vector<std::shared_ptr<const Bytes>>> Follower::payloads(const Commi
 void Follower::offer(uint64_t round, uint32_t fragment, Bytes payload, double seconds) {
   impl_->offer(round, fragment, std::move(payload), seconds);
 }
+void Follower::rest(double seconds) { impl_->rest(seconds); }
 void Follower::completed(int64_t steps) { impl_->completed(steps); }
 void Follower::digest(int64_t steps, uint64_t digest) { impl_->digest(steps, digest); }
 bool Follower::wants_snapshot(int64_t steps) const { return impl_->wants_snapshot(steps); }

@@ -1,6 +1,6 @@
-// What connects a member's replica with the run: follows the ledger, repeats to the coordinator
-// where the replica is and what it offers, and lets the worker wait for what others decide. One
-// object a member; docs/hosts.md.
+// What connects a member's replica with the run: follows the ledger, keeps telling the coordinator
+// how far the replica is and what it offers, and lets the worker wait for what others decide. One
+// object per member; docs/hosts.md.
 //
 // Threads. The courier's thread brings records and statements; a thread of its own speaks to the
 // coordinator; the worker's threads wait. All functions are thread-safe, and none holds a lock
@@ -20,8 +20,8 @@
 #include "thinwire/member/member.h"
 #include "thinwire/membership/record.h"
 #include "thinwire/membership/run_plan.h"
-#include "thinwire/transport/blob.h"
-#include "thinwire/transport/courier.h"
+#include "thinwire/transport/courier/blob.h"
+#include "thinwire/transport/courier/courier.h"
 
 namespace thinwire::member {
 
@@ -54,8 +54,12 @@ class Follower {
   // --- the replica's life
   // Waits until the ledger says with which snapshot to begin. kRefused: the member may not join.
   Result<Beginning> wait_beginning();
+  // Whether the run no longer goes on from there: the ledger turned out to be another one, or it
+  // says to begin with another snapshot.
+  bool is_obsolete(const Beginning& beginning) const;
   // The replica holds this snapshot, of `completed` training steps, and begins to go on from there.
-  void begin(const Beginning& beginning, int64_t completed);
+  // False, and nothing begins, if that is obsolete.
+  bool begin(const Beginning& beginning, int64_t completed);
   // The replica is gone.
   void end();
   // Whether the replica's waits have ended because it has to start over, and why.
@@ -63,8 +67,8 @@ class Follower {
   bool stopped() const;
   // Ends all waits of the replica; the next begin() allows new ones.
   void end_waits();
-  // Says how far its replica is and that it leaves, and waits until the network has this, for at
-  // most `seconds`. Nothing is said after it.
+  // Says how far its replica is and that it leaves, and waits for at most `seconds` until the
+  // network has accepted this. Nothing is said after it.
   void say_goodbye(double seconds);
 
   // --- the worker's
@@ -79,7 +83,9 @@ class Follower {
   // Hands `payload` to the store, and offers it until its round is closed. `seconds`: spent
   // computing the round.
   void offer(uint64_t round, uint32_t fragment, Bytes payload, double seconds);
-  // The replica has completed so many steps.
+  // Lets so many seconds pass, or returns once the replica is to end.
+  void rest(double seconds);
+  // The replica has completed `steps` steps.
   void completed(int64_t steps);
   // The digest of the weights after `steps` completed steps.
   void digest(int64_t steps, uint64_t digest);

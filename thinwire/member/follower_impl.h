@@ -34,11 +34,13 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
 
   // --- waiting (follower.cpp)
   Result<Beginning> wait_beginning();
-  void begin(const Beginning& beginning, int64_t completed);
+  bool is_obsolete(const Beginning& beginning) const;
+  bool begin(const Beginning& beginning, int64_t completed);
   void end();
   Result<membership::Opening> opening(uint64_t round);
   Result<thinwire::Commit> commit(uint64_t round, uint32_t fragment);
   Result<std::vector<std::shared_ptr<const Bytes>>> payloads(const Commit& commit);
+  void rest(double seconds);
   void completed(int64_t steps);
   void digest(int64_t steps, uint64_t digest);
   bool wants_snapshot(int64_t steps) const;
@@ -65,6 +67,7 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
     std::shared_ptr<const Bytes> blob;
     bool stored = false;
     bool storing = false;
+    double store_at = 0;  // not earlier; on the monotonic clock
   };
 
   // With the lock held:
@@ -81,6 +84,7 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
     speak_.notify_all();
   }
   std::vector<membership::Message> repeated();
+  double silent_s() const;
   void store_again(Lock& lock);
 
   void take_record(const Bytes& record);
@@ -99,6 +103,7 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
   const membership::RecipePlan& plan_;
   const FollowerSettings settings_;
   const membership::Options times_;
+  const double retry_s_;  // after the store or a holder refused
   BlobFetcher fetcher_;
   membership::ReplayWindow heard_;
 

@@ -13,7 +13,7 @@ struct Source {
   int self;
   Follower& follower;
   const membership::RecipePlan& plan;
-  int64_t steps;
+  LedgerPace pace;
 
   static void add_inactive(Round& round, int member) {
     const auto place = std::ranges::upper_bound(round.roster, member, {}, &RoundMember::id);
@@ -26,12 +26,17 @@ struct Source {
     const auto opening = follower.opening(plan.round_of(number));
     if (!opening) return tl::unexpected(opening.error());
     Round round = plan.step(*opening, run, number);
-    // Whoever is there at the end has the final weights, even if it did not train in the last
+    // Every member present at the end has the final weights, even if it did not train in the last
     // round.
     const bool follows_the_end = round.last && !round.has(self);
-    // Strategies send nothing in a round of one, but others may follow this one.
+    // Strategies send nothing in a round with one member, but inactive members may follow this one.
     const bool alone = round.size() == 1;
-    if (follows_the_end || alone) add_inactive(round, round.has(self) ? self + 1 : self);
+    round.followed = alone && plan.workers() == 1;
+    if (follows_the_end) {
+      add_inactive(round, self);
+    } else if (alone && !round.followed) {
+      add_inactive(round, round.has(self) ? self + 1 : self);
+    }
     return round;
   }
 };
@@ -47,10 +52,10 @@ class LedgerRounds final : public train::RoundSource {
     return *round;
   }
 
-  // The rows of steps behind the last one, and of those that are not taken any more, are not used.
+  // Rows of steps after the last one, or of steps that are no longer taken, are not used.
   Plan plan() const override {
     return [source = source_](int64_t step) {
-      if (step >= source.steps) return Round();
+      if (step >= source.pace.steps) return Round();
       const auto round = source.find(step);
       return round ? *round : Round();
     };
@@ -58,10 +63,15 @@ class LedgerRounds final : public train::RoundSource {
   void stop_waiting() override { source_.follower.end_waits(); }
 
   void computed(const Round& round, uint64_t rows, double seconds) override {
-    if (rows > 0) communicator_.computed(source_.plan.round_of(round.step), seconds);
+    if (rows == 0) return;
+    const double least = static_cast<double>(rows) * source_.pace.row_seconds;
+    if (seconds < least) source_.follower.rest(least - seconds);
+    communicator_.computed(source_.plan.round_of(round.step), std::max(seconds, least));
   }
   Result<bool> completed(const Round& round) override {
-    source_.follower.completed(static_cast<int64_t>(round.step) + 1);
+    const uint64_t steps = round.step + 1;
+    if (source_.plan.ends_after(steps)) communicator_.completed(source_.plan.round_of(round.step));
+    source_.follower.completed(static_cast<int64_t>(steps));
     return false;
   }
 
@@ -75,8 +85,8 @@ class LedgerRounds final : public train::RoundSource {
 std::unique_ptr<train::RoundSource> ledger_rounds(uint64_t run, Follower& follower,
                                                   CommittedCommunicator& communicator,
                                                   const membership::RecipePlan& plan,
-                                                  int64_t steps) {
-  return std::make_unique<LedgerRounds>(Source{run, communicator.rank(), follower, plan, steps},
+                                                  const LedgerPace& pace) {
+  return std::make_unique<LedgerRounds>(Source{run, communicator.rank(), follower, plan, pace},
                                         communicator);
 }
 

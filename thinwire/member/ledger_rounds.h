@@ -13,11 +13,16 @@
 
 namespace thinwire::member {
 
+struct LedgerPace {
+  int64_t steps = 0;       // of the run
+  double row_seconds = 0;  // a step takes at least so long for each of this member's rows
+};
+
 // Everything referred to must outlive it. Its functions throw train::Aborted once the replica is to
 // end (Follower).
 std::unique_ptr<train::RoundSource> ledger_rounds(uint64_t run, Follower& follower,
                                                   CommittedCommunicator& communicator,
                                                   const membership::RecipePlan& plan,
-                                                  int64_t steps);
+                                                  const LedgerPace& pace);
 
 }  // namespace thinwire::member

@@ -10,8 +10,8 @@ namespace thinwire::member {
 namespace {
 
 constexpr size_t kTail = 4096;  // records
-// Rounds that were closed so many records before what can be replayed are forgotten: a replica that
-// begins with a snapshot looks back by no more than a few.
+// Rounds closed this many records before what can be replayed are forgotten: a replica that begins
+// with a snapshot looks back by only a few.
 constexpr uint64_t kKept = 256;
 
 }  // namespace

@@ -30,9 +30,9 @@ class LedgerView {
   enum class Taken : uint8_t {
     kApplied,
     kIgnored,  // known already, or nothing that a coordinator of the run wrote
-    kForked,   // the stream's history is another one than this; this is now empty
+    kForked,   // the stream's history differs from the one read; this view is now empty
   };
-  // The next thing that the stream has.
+  // Takes the stream's next message.
   Taken take(const Bytes& bytes);
 
   const membership::State& state() const { return state_; }

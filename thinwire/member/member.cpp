@@ -20,7 +20,7 @@
 #include "thinwire/member/member_sink.h"
 #include "thinwire/member/snapshot.h"
 #include "thinwire/membership/run_plan.h"
-#include "thinwire/method/architectures.h"
+#include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/report/recorder.h"
 #include "thinwire/report/summarise.h"
@@ -50,7 +50,7 @@ class Membership {
         vocabulary_(data::Vocabulary::load(options_.recipe.data.dir)),
         recipe_(resolved(options_.recipe, *vocabulary_)),
         folder_(recipe_, false),
-        corpus_(recipe_, vocabulary_->digest()),
+        corpus_(recipe_, *vocabulary_),
         layout_(method::tensors_of(recipe_)),
         plan_(recipe_, layout_.specs()),
         fetcher_(courier, 1),
@@ -85,7 +85,7 @@ class Membership {
     return recipe;
   }
 
-  // One replica after another, until one has come to the end.
+  // One replica after another, until one has finished the run.
   MemberResult live(Follower& follower) {
     while (true) {
       show({Doing::kAsking, 0, 0, {}, "asks to take part"});
@@ -103,14 +103,15 @@ class Membership {
   // With one snapshot; nothing if the replica has to start over, or if the member is to stop.
   std::optional<MemberResult> live(Follower& follower, const Beginning& beginning) {
     show({Doing::kFetching, 0, 0, {}, fmt::format("fetches snapshot {}", beginning.sequence)});
-    const auto blob = fetcher_.wait(beginning.content, beginning.holders,
-                                    transport::Priority::kBulk, [&] { return follower.stopped(); });
-    if (!blob) return std::nullopt;
+    const auto blob =
+        fetcher_.wait(beginning.content, beginning.holders, transport::Priority::kBulk,
+                      [&] { return follower.stopped() || follower.is_obsolete(beginning); });
     fetcher_.forget(beginning.content);
+    if (!blob) return std::nullopt;
     auto snapshot = decode_snapshot(**blob);
     if (!snapshot) throw Error(snapshot.error().message);
     check(*snapshot);
-    follower.begin(beginning, snapshot->completed);
+    if (!follower.begin(beginning, snapshot->completed)) return std::nullopt;
     std::optional<MemberResult> result;
     try {
       result = train(follower, *std::move(snapshot));
@@ -143,10 +144,14 @@ class Membership {
          recipe_.train.batch * recipe_.train.sequence, train::origin_files(recipe_, "")});
     MemberSink sink(recipe_, options_.founding.run, follower, collector, checkpoints);
     CorePermits cores(std::max(available_cores(), static_cast<int>(recipe_.train.threads)));
-    CommittedCommunicator communicator(follower, plan_, follower.id());
+    const bool ended = snapshot.completed == recipe_.train.steps;
+    const uint64_t first_round =
+        ended ? plan_.rounds() : plan_.round_of(static_cast<uint64_t>(snapshot.completed));
+    CommittedCommunicator communicator(follower, plan_, follower.id(), first_round);
     const train::MakeRounds make_rounds = [&](const config::Recipe&, uint64_t run,
                                               transport::Communicator&, PermitHold&) {
-      return ledger_rounds(run, follower, communicator, plan_, recipe_.train.steps);
+      return ledger_rounds(run, follower, communicator, plan_,
+                           {recipe_.train.steps, options_.row_seconds});
     };
     const train::RunContext context{recipe_,
                                     layout_,

@@ -22,7 +22,7 @@
 #include "thinwire/config/recipe.h"
 #include "thinwire/events/summary.h"
 #include "thinwire/membership/record.h"
-#include "thinwire/transport/courier.h"
+#include "thinwire/transport/courier/courier.h"
 
 namespace thinwire::member {
 
@@ -59,6 +59,7 @@ struct MemberOptions {
   double down_bytes_s = 0;                  // as measured; 0: not known
   const std::atomic<bool>* stop = nullptr;  // set from outside: leave in order; may be null
   MemberHooks hooks = {};
+  double row_seconds = 0;  // it takes at least so long for each of its rows; 0: as fast as it can
 };
 
 enum class MemberOutcome : uint8_t {

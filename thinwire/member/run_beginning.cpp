@@ -5,10 +5,10 @@
 
 #include "thinwire/member/member.h"
 #include "thinwire/member/snapshot.h"
-#include "thinwire/method/architectures.h"
+#include "thinwire/method/architectures/architectures.h"
 #include "thinwire/tensor/storage/arena.h"
 #include "thinwire/train/initial_parameters.h"
-#include "thinwire/transport/blob.h"
+#include "thinwire/transport/courier/blob.h"
 
 namespace thinwire::member {
 

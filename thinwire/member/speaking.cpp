@@ -5,6 +5,7 @@
 #include <chrono>
 #include <future>
 
+#include "thinwire/base/clock.h"
 #include "thinwire/member/follower_impl.h"
 #include "thinwire/serve/coordinator_host.h"
 
@@ -19,8 +20,7 @@ membership::Options times_of(double timeout_s) {
   return options;
 }
 
-// What others offer is shown to people and decides nothing, so its signatures are not worth their
-// time here.
+// Others' offers are only displayed and decide nothing, so their signatures are not verified here.
 bool unchecked(const PublicKey&, std::span<const uint8_t>, const Signature&) { return true; }
 
 }  // namespace
@@ -33,7 +33,8 @@ Follower::Impl::Impl(transport::Courier& courier, const Signer& signer,
       plan_(plan),
       settings_(std::move(settings)),
       times_(times_of(settings_.timeout_s)),
-      fetcher_(courier, std::min(1.0, times_.settle_s())) {}
+      retry_s_(std::min(1.0, times_.settle_s())),
+      fetcher_(courier, retry_s_) {}
 
 void Follower::Impl::start() {
   statements_ = courier_.subscribe("", serve::kCoordinatorsTopic,
@@ -81,7 +82,7 @@ void Follower::Impl::take_record(const Bytes& record) {
   const LedgerView::Taken taken = view_.take(record);
   if (taken == LedgerView::Taken::kIgnored) return;
   if (taken == LedgerView::Taken::kForked) {
-    starts_over_ = "the ledger is another one than it was";
+    starts_over_ = "the ledger is not the one read before";
     reads_again_ = true;
     speak_soon();
   } else {
@@ -146,7 +147,7 @@ void Follower::Impl::answer(const Message& message) {
 void Follower::Impl::speak_loop() {
   Lock lock(mutex_);
   while (!closing_) {
-    speak_.wait_for(lock, std::chrono::duration<double>(times_.report_s()),
+    speak_.wait_for(lock, std::chrono::duration<double>(silent_s()),
                     [this] { return speaks_now_ || closing_; });
     if (closing_) return;
     speaks_now_ = false;
@@ -158,6 +159,17 @@ void Follower::Impl::speak_loop() {
     say(messages);
     lock.lock();
   }
+}
+
+// Until the next report, or until the store is given something again.
+double Follower::Impl::silent_s() const {
+  const double now = monotonic_seconds();
+  double seconds = times_.report_s();
+  for (const auto& [name, offered] : offers_) {
+    if (offered.stored || offered.storing) continue;
+    seconds = std::min(seconds, std::max(0.0, offered.store_at - now));
+  }
+  return seconds;
 }
 
 // Everything that the coordinator should know and may not have heard.
@@ -216,15 +228,19 @@ void Follower::Impl::store(std::pair<uint64_t, uint32_t> name,
     if (offered == self->offers_.end()) return;
     offered->second.storing = false;
     offered->second.stored = stored.has_value();
-    if (stored) self->speak_soon();
+    // A time-out has taken its time already; a full disk is full a moment later, too.
+    const bool refused = !stored && stored.error().kind != FailureKind::kDeadline;
+    offered->second.store_at = refused ? monotonic_seconds() + self->retry_s_ : 0;
+    self->speak_soon();
   });
 }
 
-// What the store did not take, it is given again.
+// Sends again what the store did not accept.
 void Follower::Impl::store_again(Lock& lock) {
   std::vector<std::pair<std::pair<uint64_t, uint32_t>, std::shared_ptr<const Bytes>>> again;
+  const double now = monotonic_seconds();
   for (auto& [name, offered] : offers_) {
-    if (offered.stored || offered.storing) continue;
+    if (offered.stored || offered.storing || offered.store_at > now) continue;
     offered.storing = true;
     again.emplace_back(name, offered.blob);
   }
@@ -259,8 +275,8 @@ void Follower::Impl::give_snapshot(int64_t steps, Bytes content) {
   });
 }
 
-// The network carries what one participant sends in order, so once it has stored something that was
-// sent later, it has this.
+// The network carries what one participant sends in order, so once it has stored something sent
+// later, it has received this.
 void Follower::Impl::say_goodbye(double seconds) {
   fall_silent();
   Lock lock(mutex_);

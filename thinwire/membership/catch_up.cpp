@@ -7,7 +7,7 @@
 namespace thinwire::membership {
 namespace {
 
-// Payloads of the rounds that were closed behind record `sequence`.
+// Payloads of the rounds that were closed after record `sequence`.
 uint64_t bytes_behind(const State& state, uint64_t sequence) {
   uint64_t bytes = 0;
   for (auto at = state.closed_bytes.upper_bound(sequence); at != state.closed_bytes.end(); ++at) {
@@ -32,8 +32,8 @@ std::string too_slow(const State& state, const CatchUp& plan, double down_bytes_
   const double run_bytes_s = round_bytes / round_s;
   if (down_bytes_s > run_bytes_s) return "";
   return fmt::format(
-      "its link brings {} a second, and the run makes {} a second ({} a round of {}), so it would "
-      "never catch up on {}",
+      "its link receives {} a second, but the run produces {} a second ({} a round of {}), so it "
+      "would never catch up on {}",
       format_bytes(down_bytes_s), format_bytes(run_bytes_s), format_bytes(round_bytes),
       format_seconds(round_s), format_bytes(static_cast<double>(plan.bytes)));
 }

@@ -16,7 +16,7 @@ struct CatchUp {
   uint64_t bytes = 0;                // to receive
 };
 
-// Chooses the way with fewer bytes to receive; replay if they are equal. `position` is how far the
+// Chooses the one with fewer bytes to receive; replay if they are equal. `position` is how far the
 // member has got, or null if it has nothing; pass null too if it is not on the ledger's chain.
 CatchUp plan_catch_up(const State& state, const Position* position);
 

@@ -79,8 +79,9 @@ void Coordinator::go_on() {
   if (settled()) decide();
 }
 
-// Whether a record may be written that is new. After the store was away it may have lost its last
-// records, so whoever may have some is heard first.
+// Whether a new record may be written. A store that was disconnected may have lost its last
+// records, so members that may have them are heard first. Whoever is connected reads every record,
+// so once most members have said what they have, those that are absent hardly have more.
 bool Coordinator::settled() {
   if (state_.position.sequence == 0) return true;
   disbelieve_empty_claims();
@@ -88,31 +89,37 @@ bool Coordinator::settled() {
     ask_for_lost_records();
     return false;
   }
-  if (now_ - *connected_ < options_.settle_s()) return false;
-  if (now_ - *connected_ >= options_.silence_s()) return true;
+  const double waited = now_ - *connected_;
+  if (waited < options_.settle_s()) return false;
+  size_t counted_on = 0;
+  size_t reported = 0;
   for (int member = 0; std::cmp_less(member, state_.members.size()); ++member) {
-    const bool gone = is_gone(state_.members[static_cast<size_t>(member)].phase);
-    if (!gone && !observed_.members.at(member).reported) return false;
+    if (is_gone(state_.members[static_cast<size_t>(member)].phase)) continue;
+    ++counted_on;
+    if (observed_.members.at(member).reported) ++reported;
   }
-  return true;
+  const bool most = 2 * reported > counted_on;
+  return reported == counted_on || (most && waited > options_.absent_s()) ||
+         waited >= options_.silence_s();
 }
 
-// Whoever has not supplied what it claims is at a history that nobody can go on with: it has
-// nothing of use. Members keep saying how far they are, so the claim must not count again.
+// A member that has not supplied what it claims to have is on a history that nobody can continue:
+// it has nothing usable. Members keep reporting how far they are, so the claim must not count
+// again.
 void Coordinator::disbelieve_empty_claims() {
   for (auto claim = claims_.begin(); claim != claims_.end();) {
     if (now_ - claim->second.since < options_.silence_s()) {
       ++claim;
       continue;
     }
-    disbelieved_.insert(claim->first);
+    distrusted_.insert(claim->first);
     observed_.members.at(claim->first).position.reset();
     claim = claims_.erase(claim);
   }
 }
 
-// In turn, so that one that has nothing does not keep the others from being asked; first the member
-// that has most of them.
+// One member after another, so that one that has nothing does not keep the others from being asked;
+// the member that claims most comes first.
 void Coordinator::ask_for_lost_records() {
   if (now_ - asked_at_ < options_.settle_s() / 2) return;
   const auto next = std::ranges::min_element(claims_, {}, [](const auto& claim) {
@@ -132,7 +139,7 @@ void Coordinator::decide() {
     for (const Refuse& refusal : decision.refusals()) {
       if (leads_) actions_.emplace_back(refusal);
       if (const auto member = state_.find(refusal.key)) {
-        observed_.members.at(*member).knocked = false;
+        observed_.members.at(*member).said_hello = false;
       } else if (state_.finished) {
         observed_.newcomers.erase(refusal.key);
       }
@@ -185,13 +192,15 @@ void Coordinator::hear(const StoreConnected& connected) {
   pending_.reset();
   due_since_.reset();
   claims_.clear();  // members say again how far they are
-  disbelieved_.clear();
+  distrusted_.clear();
   for (auto& [member, seen] : observed_.members) {
     seen.reported = false;
+    seen.departed = false;
     seen.at = now_;  // nobody could be heard meanwhile
   }
   for (auto& [operation, arrival] : observed_.offers) {
     arrival.stored = false;
+    if (arrival.refused) continue;
     actions_.emplace_back(AskStored{arrival.offer.payload});
   }
 }
@@ -217,13 +226,13 @@ void Coordinator::hear(const RecordRead& read) {
   }
 }
 
-// Another history than the one that is known here.
+// This history differs from the one known here.
 void Coordinator::reset() {
   state_ = {};
   hashes_.resize(1);
   tail_.clear();
   claims_.clear();
-  disbelieved_.clear();
+  distrusted_.clear();
   observed_ = {};
   last_closing_.reset();
   pending_.reset();
@@ -246,7 +255,7 @@ void Coordinator::apply(const Record& record, const Bytes& bytes, const Sha256& 
   forget_what_is_recorded(record);
 }
 
-// Nothing was lost where a claimed record has come: the member had only read it before.
+// Nothing was lost if a claimed record arrives after all: the member had only read it earlier.
 void Coordinator::settle_claims() {
   for (auto claim = claims_.begin(); claim != claims_.end();) {
     const Position& position = claim->second.position;
@@ -275,7 +284,7 @@ void Coordinator::forget_what_is_recorded(const Record& record) {
   }
   for (const Change& change : record.changes) {
     if (const auto* moved = std::get_if<PhaseChange>(&change)) {
-      observed_.members[moved->member].knocked = false;
+      observed_.members[moved->member].said_hello = false;
     } else if (const auto* offence = std::get_if<Offence>(&change)) {
       uint64_t& open = observed_.members[offence->member].offences;
       open -= open > 0 ? 1 : 0;

@@ -39,7 +39,8 @@ class Coordinator {
   std::vector<Action> tick(std::span<const Input> inputs, double now);
 
   const State& state() const { return state_; }
-  // Whether it acts at once: it wrote the newest record, or has not lost to another one yet.
+  // Whether it acts at once: it wrote the newest record, or no other coordinator has overtaken it
+  // yet.
   bool leads() const { return leads_; }
 
   // The state after all records of a ledger, from the first on. kCorruptPayload names the record
@@ -67,7 +68,9 @@ class Coordinator {
   void hear(const Supply& supply);
   void hear(const Misconduct& misconduct);
   void hear(const Acknowledged& acknowledged);
+  void hear(const PayloadRefused& refused);
   void hear(const StoreConnected& connected);
+  void hear(const Departed& departed);
   void hear(const StoreDisconnected&);
   void hear(const RecordRead& read);
 
@@ -103,14 +106,14 @@ class Coordinator {
   Observed observed_;
   std::map<int, Claim> claims_;
   // Members that did not supply what they claimed. Their further claims do not count until the
-  // store is connected again, because it loses nothing before that.
-  std::set<int> disbelieved_;
+  // store has been reconnected, because it loses nothing before that.
+  std::set<int> distrusted_;
   std::optional<Closing> last_closing_;  // that was read since it started
   std::optional<double> connected_;
   uint64_t store_last_ = 0;
   bool leads_;
   std::optional<Pending> pending_;
-  std::optional<double> due_since_;  // since when something has been due that nobody records
+  std::optional<double> due_since_;  // since when something due has gone unrecorded
   double closed_at_ = 0;
   double asked_at_ = 0;  // when records were last asked for
   double snapshot_asked_ = 0;

@@ -10,7 +10,7 @@
 namespace thinwire::membership {
 namespace {
 
-// The digest that most have; of several, the one of the first member.
+// The digest that most members have; in a tie, the first member's.
 AgreedDigest most_frequent(const std::map<int, AgreedDigest>& reports) {
   std::map<uint64_t, int> votes;
   for (const auto& [member, report] : reports) ++votes[report.digest];
@@ -59,7 +59,7 @@ void Decision::admit() {
   }
 }
 
-// What becomes of a member that is there, or not any more.
+// The new phase of a member that is present, or no longer is.
 void Decision::follow(int member, const Seen& seen) {
   const bool silent = now_ - seen.at >= options_.silence_s();
   if (!is_gone(phase(member)) && (seen.leaves || silent)) {
@@ -69,25 +69,26 @@ void Decision::follow(int member, const Seen& seen) {
   }
 }
 
-// Tells a member that has come back how to catch up, and one that cannot do so as it was told.
+// Tells a member how to catch up if it has come back, or cannot catch up as it was told.
 void Decision::let_return(int member, const Seen& seen) {
   const Phase now = phase(member);
   const Member& known = state_.members[static_cast<size_t>(member)];
   const Position* position = seen.position ? &*seen.position : nullptr;
   const bool heard = now_ - seen.at < options_.silence_s() && !seen.leaves;
-  if (now == Phase::kWaiting || (now == Phase::kLeft && seen.knocked) ||
+  if (now == Phase::kWaiting || (now == Phase::kLeft && seen.said_hello) ||
       (now == Phase::kLost && heard)) {
     const std::string why =
         too_slow(state_, plan_catch_up(state_, position), seen.down_bytes_s, observed_.round_s);
     if (why.empty()) {
       start_catching_up(member, position);
-    } else if (seen.knocked) {
+    } else if (seen.said_hello) {
       refusals_.push_back({known.key, why});
     }
     return;
   }
   if (is_gone(now) || !seen.reported) return;
-  // It began anew or is of another history, or what it was to begin with is no longer kept.
+  // It started over or is on another history, or the snapshot it was to begin with is no longer
+  // kept.
   const bool behind = position == nullptr || position->sequence < state_.replayable_from();
   const bool served = known.snapshot && state_.snapshots.contains(*known.snapshot);
   if (behind && !served) start_catching_up(member, position);
@@ -106,8 +107,8 @@ void Decision::count_offences(int member, const Seen& seen) {
   }
 }
 
-// Snapshots of states whose digest is the one agreed on. One new one a record, so that the newest
-// of before, which members may be told to begin with, stays.
+// Snapshots of states whose digest is the agreed one. At most one new snapshot per record, so that
+// the previous newest one, which members may be told to begin with, stays.
 void Decision::take_snapshots() {
   std::optional<uint64_t> fresh;
   for (const auto& [member, seen] : observed_.members) {
@@ -128,8 +129,9 @@ void Decision::take_snapshots() {
   }
 }
 
-// Replicas that differ from what was agreed on begin anew from a snapshot. If more than half of the
-// active ones differ alike, what was agreed on was wrong: the few that were there then said so.
+// Replicas that differ from the agreed digest start over from a snapshot. If more than half of the
+// active ones share another digest, the agreed one was wrong: only a few members were present when
+// it was agreed on.
 void Decision::compare_digests() {
   std::map<uint64_t, std::map<int, AgreedDigest>> by_round;
   for (const auto& [member, seen] : observed_.members) {

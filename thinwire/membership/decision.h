@@ -22,7 +22,7 @@ class Decision {
            const Observed& observed, double now)
       : plan_(plan), options_(options), state_(state), observed_(observed), now_(now) {}
 
-  // What to record now, as a record that does not have its place in the chain yet.
+  // What to record now, as a record that has no place in the chain yet.
   Record run();
   // Set by run(): requests that cannot be granted.
   const std::vector<Refuse>& refusals() const { return refusals_; }
@@ -43,6 +43,9 @@ class Decision {
   // --- rounds (decision_round.cpp)
   bool can_close() const;
   bool has_arrived(int member) const;
+  bool was_refused(int member) const;
+  bool is_awaited(int member) const;
+  bool is_absent(int member) const;
   const Arrival* contribution(int member, uint64_t round, uint32_t epoch, uint32_t fragment) const;
   void close();
   Commit commit(const Opening& opening, const PlannedOperation& operation) const;

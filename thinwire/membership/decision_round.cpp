@@ -8,6 +8,9 @@
 namespace thinwire::membership {
 namespace {
 
+// Share of a round's rows with which it closes without members that are absent.
+constexpr double kEnoughWithoutAbsent = 0.5;
+
 // Whether two rosters have the same members.
 bool same_members(const std::vector<Share>& roster, const std::vector<int>& members) {
   return std::ranges::equal(roster, members, {}, &Share::member);
@@ -15,7 +18,7 @@ bool same_members(const std::vector<Share>& roster, const std::vector<int>& memb
 
 }  // namespace
 
-// A contribution of this member that is safe; null: there is none.
+// A contribution of this member that is stored safely; null: there is none.
 const Arrival* Decision::contribution(int member, uint64_t round, uint32_t epoch,
                                       uint32_t fragment) const {
   if (phase(member) == Phase::kExcluded) return nullptr;
@@ -24,12 +27,36 @@ const Arrival* Decision::contribution(int member, uint64_t round, uint32_t epoch
   return found->second.offer.epoch == epoch ? &found->second : nullptr;
 }
 
-// With all it has to contribute to the oldest open round.
+// Whether everything that the member contributes to the oldest open round has arrived.
 bool Decision::has_arrived(int member) const {
   const Opening& opening = state_.open.front();
   return std::ranges::all_of(opening.operations, [&](const PlannedOperation& operation) {
     return contribution(member, opening.round, opening.epoch, operation.fragment) != nullptr;
   });
+}
+
+// Something that it offered for the oldest open round: nothing better comes.
+bool Decision::was_refused(int member) const {
+  const Opening& opening = state_.open.front();
+  return std::ranges::any_of(opening.operations, [&](const PlannedOperation& operation) {
+    const auto found = observed_.offers.find({member, opening.round, operation.fragment});
+    return found != observed_.offers.end() && found->second.refused &&
+           found->second.offer.epoch == opening.epoch;
+  });
+}
+
+// Whether a round waits for it: it is active, or was lost during the round and has come back with
+// its replica.
+bool Decision::is_awaited(int member) const {
+  if (was_refused(member)) return false;
+  const bool has_replica = !state_.members[static_cast<size_t>(member)].snapshot;
+  return phase(member) == Phase::kActive || (phase(member) == Phase::kCatchingUp && has_replica);
+}
+
+// Whether it seems to be gone, although it is not yet lost.
+bool Decision::is_absent(int member) const {
+  const Seen& seen = observed_.members.at(member);
+  return seen.departed || now_ - seen.at > options_.absent_s();
 }
 
 bool Decision::can_close() const {
@@ -38,6 +65,7 @@ bool Decision::can_close() const {
   std::vector<double> arrivals;
   uint64_t rows = 0;
   bool all = true;
+  double enough = std::min(options_.quorum, kEnoughWithoutAbsent);
   for (const Share& share : opening.roster) {
     if (has_arrived(share.member)) {
       rows += share.rows.count;
@@ -48,16 +76,16 @@ bool Decision::can_close() const {
         last = std::max(last, one->at - observed_.front_since);
       }
       arrivals.push_back(last);
-    } else if (phase(share.member) == Phase::kActive) {
+    } else if (is_awaited(share.member)) {
       all = false;
+      if (!is_absent(share.member)) enough = options_.quorum;
     }
   }
   if (arrivals.empty()) return false;
   const double open_s = now_ - observed_.front_since;
   if (all || open_s >= options_.timeout_s) return true;
   const double part = static_cast<double>(rows) / static_cast<double>(batch_of(opening));
-  return options_.quorum < 1 && part >= options_.quorum &&
-         open_s >= deadline_s(options_, std::move(arrivals));
+  return part >= enough && open_s >= deadline_s(options_, std::move(arrivals));
 }
 
 void Decision::close() {
@@ -114,10 +142,12 @@ void Decision::record_speeds(const Opening& opening) {
   }
 }
 
-// Nobody of its roster is there any more, and nothing of theirs came.
+// Whether nothing that counts has come from its roster, and no member that is present can still
+// send it. One that starts over can: once it is back at this round, it takes part in it.
 bool Decision::is_deserted(const Opening& opening) const {
   return std::ranges::none_of(opening.roster, [this](const Share& share) {
-    return phase(share.member) == Phase::kActive || has_arrived(share.member);
+    const bool may_come = !is_gone(phase(share.member)) && !was_refused(share.member);
+    return may_come || has_arrived(share.member);
   });
 }
 
@@ -146,8 +176,8 @@ std::vector<int> Decision::next_roster() const {
   return members;
 }
 
-// It changes with the roster. A round that opens anew has another one than before, or nobody of
-// before is there.
+// It changes with the roster. A round that is opened anew has another roster than before, or none
+// of the previous members is present.
 uint32_t Decision::next_epoch(const std::vector<int>& members) const {
   if (state_.next_round == 0) return 0;
   if (state_.open.empty()) return state_.epoch + 1;
@@ -187,11 +217,14 @@ std::vector<float> Decision::speeds_of(const std::vector<int>& members) const {
   return speeds;
 }
 
-// As in the roster of the round before, for a member that was active in it.
+// As in the roster of the round before, for a member that was active in it, or was only taken for
+// lost: it has contributed to the oldest open round with the replica that it had before.
 uint64_t Decision::active_since(int member, const Opening& opening) const {
   const Opening* before = state_.open.empty() ? nullptr : &state_.open.back();
   if (!record_.openings.empty()) before = &record_.openings.back();
-  if (before == nullptr || before->round + 1 != opening.round || phase(member) != Phase::kActive) {
+  const bool came_back = !state_.open.empty() && is_awaited(member) && has_arrived(member);
+  const bool goes_on = phase(member) == Phase::kActive || came_back;
+  if (before == nullptr || before->round + 1 != opening.round || !goes_on) {
     return opening.first_step;
   }
   const auto stays = std::ranges::find(before->roster, member, &Share::member);

@@ -34,7 +34,7 @@ class FieldWriter {
     return value.has_value();
   }
   template <typename T>
-  void count(std::vector<T>& items, size_t /*least_bytes*/) {
+  void count(std::vector<T>& items, size_t /*min_bytes*/) {
     writer_.put(static_cast<uint32_t>(items.size()));
   }
   void require([[maybe_unused]] bool holds, std::string_view /*what*/) { assert(holds); }
@@ -55,7 +55,7 @@ class FieldReader {
   void bytes(Bytes& value) { std::ranges::copy(reader_.get_bytes(value.size()), value.begin()); }
   void flag(bool& value) {
     const auto byte = reader_.get<uint8_t>();
-    require(byte <= 1, "a yes or no is neither");
+    require(byte <= 1, "a flag is neither 0 nor 1");
     value = byte == 1;
   }
   template <typename T>
@@ -67,9 +67,9 @@ class FieldReader {
   }
   // Never more items than the bytes that are left can hold.
   template <typename T>
-  void count(std::vector<T>& items, size_t least_bytes) {
+  void count(std::vector<T>& items, size_t min_bytes) {
     const auto size = reader_.get<uint32_t>();
-    require(size <= reader_.remaining() / least_bytes,
+    require(size <= reader_.remaining() / min_bytes,
             "a list is longer than the record or statement");
     items.clear();
     if (ok()) items.resize(size);

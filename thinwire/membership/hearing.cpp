@@ -1,4 +1,4 @@
-// What a coordinator makes of what members say.
+// How a coordinator handles what members say.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +13,7 @@ Seen* Coordinator::seen(int member) {
   const auto found = observed_.members.find(member);
   if (found == observed_.members.end()) return nullptr;
   found->second.at = now_;
+  found->second.departed = false;
   return &found->second;
 }
 
@@ -27,7 +28,7 @@ void Coordinator::hear(const Hello& hello) {
     return;
   }
   Seen* one = seen(*member);
-  one->knocked = true;
+  one->said_hello = true;
   one->leaves = false;
   one->down_bytes_s = hello.down_bytes_s;
   take_position(*member, hello.position);
@@ -40,13 +41,13 @@ void Coordinator::hear(const Report& report) {
   take_position(report.member, report.position);
 }
 
-// A position of another history is as good as none; one that is further than the ledger means that
-// the store lost records.
+// A position on another history counts as none; one beyond the end of the ledger means that the
+// store lost records.
 void Coordinator::take_position(int member, const std::optional<Position>& position) {
   Seen& one = observed_.members.at(member);
   one.reported = true;
   if (position && position->sequence >= hashes_.size()) {
-    if (disbelieved_.contains(member)) return;
+    if (distrusted_.contains(member)) return;
     claims_.try_emplace(member, Claim{{}, now_}).first->second.position = *position;
     return;
   }
@@ -92,15 +93,16 @@ std::string Coordinator::why_refused(const Offer& offer) const {
     return fmt::format("it has {} bytes, and may have {}", offer.bytes, terms.max_bytes);
   }
   const auto before = observed_.offers.find(name);
-  if (before != observed_.offers.end() && before->second.stored &&
-      before->second.offer.epoch == offer.epoch && before->second.offer.payload != offer.payload) {
-    return "there is another one of this member already";
+  if (before == observed_.offers.end() || before->second.offer.epoch != offer.epoch ||
+      before->second.offer.payload == offer.payload) {
+    return "";
   }
-  return "";
+  if (before->second.refused) return "another one of this member was refused";
+  return before->second.stored ? "there is another one of this member already" : "";
 }
 
-// Records and statements come by different ways, so a member may have read the record that opens
-// its round, perhaps anew, and contributed to it, before the record is read here.
+// Records and statements arrive by different routes, so a member may have read the record that
+// opens its round, perhaps anew, and contributed to it, before the record is read here.
 bool Coordinator::is_early(const Offer& offer) const {
   const Opening* opening = state_.opening(offer.round);
   const bool anew = opening != nullptr && offer.epoch == state_.epoch + 1;
@@ -155,8 +157,9 @@ void Coordinator::take_offer(const Offer& offer) {
     return;
   }
   Arrival& arrival = observed_.offers[{offer.member, offer.round, offer.fragment}];
-  if (arrival.stored && arrival.offer.payload == offer.payload) return;
-  arrival = {offer, now_, false};
+  const bool known = arrival.offer.payload == offer.payload && arrival.offer.epoch == offer.epoch;
+  if (known && (arrival.stored || arrival.refused)) return;
+  arrival = {offer, now_};
   actions_.emplace_back(AskStored{offer.payload});
 }
 
@@ -164,7 +167,12 @@ void Coordinator::hear(const Goodbye& goodbye) {
   if (Seen* one = seen(goodbye.member)) one->leaves = true;
 }
 
-// A number alone does not say where a state stands: the store may have lost that record, and have
+void Coordinator::hear(const Departed& departed) {
+  const std::optional<int> member = state_.find(departed.key);
+  if (member) observed_.members.at(*member).departed = true;
+}
+
+// A record's number alone does not identify a state: the store may have lost that record and have
 // another one in its place.
 void Coordinator::hear(const SnapshotReady& ready) {
   Seen* one = seen(ready.snapshot.member);
@@ -178,10 +186,23 @@ void Coordinator::hear(const Misconduct& misconduct) {
 
 void Coordinator::hear(const Acknowledged& acknowledged) {
   for (auto& [name, arrival] : observed_.offers) {
-    if (arrival.offer.payload != acknowledged.payload || arrival.stored) continue;
+    if (arrival.offer.payload != acknowledged.payload || arrival.stored || arrival.refused)
+      continue;
+    if (acknowledged.member >= 0 && acknowledged.member != name.member) continue;
     arrival.stored = true;
     arrival.at = now_;
   }
+}
+
+void Coordinator::hear(const PayloadRefused& refused) {
+  const Offer& offer = refused.offer;
+  const auto found = observed_.offers.find({offer.member, offer.round, offer.fragment});
+  if (found == observed_.offers.end() || found->second.offer.payload != offer.payload) return;
+  if (std::exchange(found->second.refused, true)) return;
+  ++observed_.members.at(offer.member).offences;
+  actions_.emplace_back(
+      Refuse{state_.members[static_cast<size_t>(offer.member)].key,
+             fmt::format("its contribution to round {}: {}", offer.round, refused.why)});
 }
 
 }  // namespace thinwire::membership

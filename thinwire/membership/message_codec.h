@@ -3,7 +3,7 @@
 //
 // Statements may be lost, arrive twice, or be repeated by whoever heard them. Each says which run
 // it belongs to and carries its author's next number, by which a receiver recognises those it has
-// heard (ReplayWindow).
+// heard before (ReplayWindow).
 #pragma once
 
 #include <cstdint>

@@ -63,14 +63,25 @@ struct Misconduct {
 
 // --- from the store
 
-// These bytes are stored safely.
+// These bytes are stored safely, and may count.
 struct Acknowledged {
   Sha256 payload;
+  int member = -1;  // whose offer of them; -1: anybody's
+};
+// What a member offered was looked at and must not count: an offence. Its operation is not waited
+// for any more.
+struct PayloadRefused {
+  Offer offer;
+  std::string why;  // text for people
 };
 // The store is connected (again), and `last` is its last record. Actions are carried out on this
 // connection or not at all: nothing sent before the connection was lost may arrive after this.
 struct StoreConnected {
   uint64_t last = 0;
+};
+// The store says that a connection of whoever has this key has ended. It may already be back.
+struct Departed {
+  PublicKey key;
 };
 // The store is gone. The coordinator asks for nothing until it is back.
 struct StoreDisconnected {};
@@ -79,8 +90,9 @@ struct RecordRead {
   Bytes record;
 };
 
-using Input = std::variant<Hello, Report, Offer, Goodbye, SnapshotReady, Supply, Misconduct,
-                           Acknowledged, StoreConnected, StoreDisconnected, RecordRead>;
+using Input =
+    std::variant<Hello, Report, Offer, Goodbye, SnapshotReady, Supply, Misconduct, Acknowledged,
+                 PayloadRefused, StoreConnected, Departed, StoreDisconnected, RecordRead>;
 
 // --- actions
 

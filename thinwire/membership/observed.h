@@ -19,9 +19,10 @@ struct Seen {
   std::optional<Position> position;  // on the ledger's chain; none: it has nothing usable
   std::optional<AgreedDigest> digest;
   double down_bytes_s = 0;
-  bool knocked = false;   // Hello since the last decision about it
-  bool leaves = false;    // Goodbye since its last Hello
-  uint64_t offences = 0;  // not recorded yet
+  bool departed = false;    // its connection has ended since it was last heard
+  bool said_hello = false;  // Hello since the last decision about it
+  bool leaves = false;      // Goodbye since its last Hello
+  uint64_t offences = 0;    // not recorded yet
   std::optional<SnapshotReady> snapshot;
 };
 
@@ -29,6 +30,7 @@ struct Arrival {
   Offer offer;
   double at = 0;  // when it was announced; once stored, when that became known
   bool stored = false;
+  bool refused = false;  // it must not count (PayloadRefused)
 };
 
 struct Observed {

@@ -10,7 +10,7 @@
 namespace thinwire::membership {
 namespace {
 
-// Of one value at least.
+// `values` must not be empty.
 double median(std::vector<double>& values) {
   std::ranges::sort(values);
   const size_t half = values.size() / 2;
@@ -33,7 +33,7 @@ void Options::check() const {
 double deadline_s(const Options& options, std::vector<double> arrivals) {
   const double middle = median(arrivals);
   for (double& arrival : arrivals) arrival = std::abs(arrival - middle);
-  const double grace = std::max(options.spread * median(arrivals), options.least_grace_s());
+  const double grace = std::max(options.spread * median(arrivals), options.min_grace_s());
   return std::min(middle + grace, options.timeout_s);
 }
 

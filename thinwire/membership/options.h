@@ -1,4 +1,4 @@
-// Options of a coordinator that are not in the recipe. All times derive from timeout_s.
+// Options of a coordinator. All times derive from timeout_s.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,13 @@ namespace thinwire::membership {
 
 struct Options {
   double timeout_s = 1800;  // as sync.timeout_s: a round closes without members that take longer
-  // Fraction of a round's weight, above 0 and at most 1, that suffices to close it before the
-  // timeout once the others are past the deadline (deadline_s). 1: wait for all that are present.
+  // The share of a round's rows, above 0 and at most 1, that closes it before the
+  // timeout once the others are past the deadline (deadline_s). 1: nobody who is present is left
+  // out. Members that are absent are left out past the deadline once half of the rows have arrived,
+  // or the quorum if that is less.
   double quorum = 1;
   double spread = 4;  // k of the deadline median + k * MAD of the arrivals
-  // A late contribution counts at its fragment's next turn. If false, it is dropped.
+  // A late contribution counts when its fragment is next exchanged. If false, it is dropped.
   bool late_counts = false;
   config::RowShares shares = config::RowShares::kEqual;
   uint64_t snapshot_every = 100;  // rounds between requested snapshots; 0: none
@@ -25,19 +27,18 @@ struct Options {
 
   double report_s() const { return timeout_s / 40; }  // members report at least this often
   double retry_s() const { return timeout_s / 40; }   // an unanswered append is repeated
+  double absent_s() const { return timeout_s / 20; }  // a member silent for longer is absent
   double silence_s() const { return timeout_s / 4; }  // a member silent this long is lost
-  double takeover_s() const {
-    return timeout_s / 8;
-  }  // a standby takes over from a silent coordinator
-  // After the store is back, present members have reported their positions within this time.
+  // A standby takes over from a coordinator silent this long.
+  double takeover_s() const { return timeout_s / 8; }
+  // Once the store is back, members that are present report their positions within this time.
   double settle_s() const { return timeout_s / 100; }
-  double least_grace_s() const {
-    return timeout_s / 100;
-  }  // minimum beyond the median, however close arrivals were
+  // Minimum time beyond the median, however close together the arrivals were.
+  double min_grace_s() const { return timeout_s / 100; }
 };
 
 // When a round closes with a quorum, in seconds since it opened: median + max(spread * MAD,
-// least_grace_s), at most timeout_s. `arrivals`: of the contributions so far, in seconds since it
+// min_grace_s), at most timeout_s. `arrivals`: of the contributions so far, in seconds since it
 // opened, at least one, in any order. MAD is the median distance from the median; the median of an
 // even number of values is the mean of the middle two.
 double deadline_s(const Options& options, std::vector<double> arrivals);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 #include "thinwire/base/error.h"
 #include "thinwire/method/operations.h"
@@ -13,15 +14,15 @@
 namespace thinwire::membership {
 namespace {
 
-// Of those that a method does not count as its own, speeds travel with offers, and losses are
-// refused before (member/member.h).
+// Of the operations that are not the method's own, speeds are sent with offers, and losses have
+// already been refused (member/member.h).
 bool is_of_method(const method::Operation& operation) {
   return operation.fragment != method::kSpeedsFragment &&
          operation.fragment != method::kLossesFragment;
 }
 
-// Completed steps after which the result has surely been awaited. One that is due later than at
-// once may be awaited as late as the beginning of the step before which it is due.
+// The number of completed steps after which the result has certainly been awaited. A result that is
+// not due at once may be awaited as late as the beginning of the step before which it is due.
 uint64_t settled_after(const method::Operation& operation, int64_t completed, int64_t steps) {
   const bool at_once = operation.due <= completed;
   return static_cast<uint64_t>(at_once ? completed : std::min(operation.due + 1, steps));
@@ -109,6 +110,19 @@ std::optional<uint64_t> RecipePlan::round_of_operation(uint64_t round, uint32_t 
     return std::nullopt;
   }
   return found->round;
+}
+
+// Of a fragment, both numbers ascend with time.
+std::optional<RecipePlan::OperationName> RecipePlan::operation_of(uint64_t round,
+                                                                  uint32_t fragment) const {
+  if (round >= rounds()) return std::nullopt;
+  const auto& operations = rounds_[round].operations;
+  const auto planned = std::ranges::find(operations, fragment, &PlannedOperation::fragment);
+  if (planned == operations.end()) return std::nullopt;
+  const auto name =
+      std::ranges::lower_bound(names_, std::pair(fragment, round), {},
+                               [](const Name& one) { return std::pair(one.fragment, one.round); });
+  return OperationName{name->named, planned->max_bytes};
 }
 
 uint64_t RecipePlan::settled_rounds(uint64_t completed) const {

@@ -1,5 +1,5 @@
-// What a run does, round by round, regardless of who takes part: facts of its recipe that a
-// coordinator writes into the ledger and members read there.
+// What a run does, round by round, regardless of who takes part: it follows from the recipe; a
+// coordinator writes it into the ledger, and members read it there.
 //
 // A round of the ledger ends where operations open, with all that open there. A method whose
 // fragments are exchanged one after another therefore has several rounds of the ledger in each
@@ -49,7 +49,7 @@ class RecipePlan final : public RunPlan {
   uint64_t rounds() const override { return rounds_.size(); }
   Opening round(uint64_t number) const override;
 
-  // The round that has a training step. `step` < train.steps.
+  // The round that contains a training step. `step` < train.steps.
   uint64_t round_of(uint64_t step) const;
   // Whether a round ends once `completed` steps are done.
   bool ends_after(uint64_t completed) const;
@@ -58,13 +58,20 @@ class RecipePlan final : public RunPlan {
   // The round that commits an operation, by the names that the method gives it (OperationKey::round
   // and fragment); nothing for an operation that the run does not have.
   std::optional<uint64_t> round_of_operation(uint64_t round, uint32_t fragment) const;
+  // What the method knows an operation of a round as; nothing if the round has none with this
+  // fragment.
+  struct OperationName {
+    uint64_t round = 0;  // OperationKey::round
+    uint64_t bytes = 0;  // the most that a contribution may have
+  };
+  std::optional<OperationName> operation_of(uint64_t round, uint32_t fragment) const;
   // How many rounds, counted from the first, have nothing in flight any more once `completed` steps
   // are done: every result of theirs has been awaited.
   uint64_t settled_rounds(uint64_t completed) const;
 
  private:
   struct Planned {
-    uint64_t end = 0;      // the step behind its last one
+    uint64_t end = 0;      // the step after its last one
     uint64_t settled = 0;  // completed steps after which its results have all been awaited
     std::vector<PlannedOperation> operations;
   };

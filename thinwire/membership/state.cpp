@@ -75,7 +75,8 @@ class Applier {
 
   Result<void> apply(const Snapshot& snapshot) {
     if (auto known = check(snapshot.member); !known) return known;
-    if (snapshot.sequence >= record_.sequence) return refuse("a snapshot of what is still to come");
+    if (snapshot.sequence >= record_.sequence)
+      return refuse("a snapshot of a record that does not exist yet");
     const auto [held, fresh] = state_.snapshots.try_emplace(
         snapshot.sequence, HeldSnapshot{snapshot.content, snapshot.bytes, {}});
     if (!fresh &&
@@ -107,7 +108,7 @@ class Applier {
     if (!fresh && known->second == agreed.digest) {
       return refuse(fmt::format("the digest of round {} is agreed on twice", agreed.round));
     }
-    known->second = agreed.digest;  // the majority of now may outvote that of before
+    known->second = agreed.digest;  // the current majority may outvote the earlier one
     if (state_.agreed_digests.size() > State::kDigestsKept) {
       state_.agreed_digests.erase(state_.agreed_digests.begin());
     }
@@ -134,7 +135,7 @@ class Applier {
       set_overdue(closing.commits[i], opening, opening.operations[i], missing);
     }
     if (!std::ranges::equal(missing, closing.missing)) {
-      return refuse(fmt::format("round {} names others as missing than are", closing.round));
+      return refuse(fmt::format("round {} names the wrong members as missing", closing.round));
     }
     state_.last_closing = record_.sequence;
     state_.closed_bytes[record_.sequence] = bytes;
@@ -142,8 +143,8 @@ class Applier {
     return {};
   }
 
-  // Whether each contribution is one of the round's roster, or overdue; once, as large and as
-  // weighty as may be.
+  // Whether each contribution is from the round's roster or overdue, occurs once, and has an
+  // allowed size and weight.
   Result<void> check(const Commit& commit, const Opening& opening,
                      const PlannedOperation& operation) const {
     const OperationKey key{state_.founding->run, opening.epoch, opening.round, operation.fragment};
@@ -172,8 +173,8 @@ class Applier {
     return {};
   }
 
-  // Whoever of the roster is not in the commit is missing and may count at the fragment's next
-  // turn, which ends the time of those before.
+  // Members of the roster that are not in the commit are missing; their contributions may count
+  // when the fragment is next exchanged, and after that no longer.
   void set_overdue(const Commit& commit, const Opening& opening, const PlannedOperation& operation,
                    std::set<int>& missing) {
     std::erase_if(state_.overdue,
@@ -190,10 +191,10 @@ class Applier {
   }
 
   Result<void> apply(const Opening& opening) {
-    if (state_.finished) return refuse("a round opens behind the last one");
+    if (state_.finished) return refuse("a round opens after the last one");
     if (auto placed = place(opening); !placed) return placed;
     if (opening.steps.empty() || opening.roster.empty()) {
-      return refuse(fmt::format("round {} has no steps or nobody", opening.round));
+      return refuse(fmt::format("round {} has no steps or no members", opening.round));
     }
     uint64_t row = 0;
     int next = 0;
@@ -201,7 +202,8 @@ class Applier {
       if (auto known = check(share.member); !known) return known;
       if (share.member < next || share.rows.first != row || share.rows.count == 0 ||
           share.rows.count > UINT32_MAX) {
-        return refuse(fmt::format("round {}'s rows are not each of one member", opening.round));
+        return refuse(fmt::format("round {}'s rows are not each assigned to exactly one member",
+                                  opening.round));
       }
       if (state_.members[static_cast<size_t>(share.member)].phase != Phase::kActive) {
         return refuse(fmt::format("member {} is in a roster and not active", share.member));

@@ -66,7 +66,7 @@ struct State {
   uint32_t epoch = 0;                           // of the round opened last
   uint64_t last_closing = 0;                    // sequence of its record; 0: none yet
   std::map<uint64_t, uint64_t> closed_bytes;    // payloads, by sequence, after the older snapshot
-  std::map<Overdue, OverdueTerms> overdue;      // may count at their fragment's next turn
+  std::map<Overdue, OverdueTerms> overdue;      // may count when their fragment is next exchanged
   std::map<uint64_t, uint64_t> agreed_digests;  // by round, of the last kDigestsKept
   bool finished = false;                        // the last round is closed
   bool operator==(const State&) const = default;

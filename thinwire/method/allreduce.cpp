@@ -1,8 +1,9 @@
 #include "thinwire/method/allreduce.h"
 
 #include "thinwire/config/recipe.h"
+#include "thinwire/method/aggregate.h"
+#include "thinwire/method/memory/updates.h"
 #include "thinwire/method/method.h"
-#include "thinwire/method/updates.h"
 
 namespace thinwire::method {
 namespace {
@@ -14,26 +15,31 @@ void check(const config::Recipe&) {}
 // Each of the m members owns a chunk of the arena (wire_chunk). It sends its contributions to the
 // chunks it does not own, and the sum of its own chunk to the m - 1 others; the same amounts come
 // back. Of n bytes a member with a chunk of c bytes sends n - c + (m - 1) c, which averages to
-// 2 n (m - 1) / m exactly, wherever the chunks' borders fall.
+// 2 n (m - 1) / m exactly, wherever the chunks' borders fall. With a rule other than the mean it
+// sends n and receives (m - 1) n.
 Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensors, int members) {
   const WireType wire = recipe.section<AllReduceOptions>("allreduce").wire;
   double bytes = 0;
   for (const int64_t elements : gradient_sums(recipe, tensors)) {
     bytes += static_cast<double>(wire_bytes(wire, static_cast<uint64_t>(elements)));
   }
+  const Piece sums = sum_traffic(gathers_sums(kAllReduce, recipe), bytes, members);
   Traffic traffic;
-  traffic.sent_bytes = 2 * bytes * (members - 1) / members;
-  traffic.received_bytes = traffic.sent_bytes;
-  traffic.round_trips = members > 1 ? 2 : 0;
+  traffic.sent_bytes = sums.sent_bytes / members;
+  traffic.received_bytes = sums.received_bytes / members;
+  traffic.round_trips = sums.round_trips;
   return traffic;
 }
 
 std::vector<Operation> operations(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
                                   int64_t step) {
-  const WireType wire = recipe.section<AllReduceOptions>("allreduce").wire;
+  // One worker's gradient is not coded (Round::followed).
+  const WireType wire = recipe.train.workers == 1
+                            ? WireType::kF32
+                            : recipe.section<AllReduceOptions>("allreduce").wire;
   std::vector<Operation> operations;
   for (const int64_t elements : gradient_sums(recipe, tensors)) {
-    operations.push_back({.collective = Collective::kReduce,
+    operations.push_back({.collective = collective_of_sums(kAllReduce, recipe),
                           .round = static_cast<uint64_t>(step),
                           .fragment = static_cast<uint32_t>(operations.size()),
                           .bytes = wire_bytes(wire, static_cast<uint64_t>(elements)),
@@ -46,7 +52,9 @@ std::vector<Operation> operations(const config::Recipe& recipe, std::span<const 
 StateBytes state(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
   StateBytes bytes = optimizer_state(recipe, tensors);
   bytes.consensus += clipping_bytes(recipe);
-  bytes.sums = gradient_sum_bytes(recipe, tensors);
+  bytes.sums = sum_memory(gathers_sums(kAllReduce, recipe),
+                          gradient_sum_bytes(recipe, tensors) / sizeof(float),
+                          recipe.section<AllReduceOptions>("allreduce").wire, recipe.train.workers);
   return bytes;
 }
 

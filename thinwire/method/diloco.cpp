@@ -11,6 +11,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/config/recipe.h"
+#include "thinwire/method/aggregate.h"
 #include "thinwire/method/method.h"
 #include "thinwire/method/within.h"
 #include "thinwire/schedule/fragments.h"
@@ -96,13 +97,14 @@ Traffic traffic_of(const DilocoOptions& options, const config::Recipe& recipe,
   for (int64_t fragment = 0; fragment < fragments; ++fragment) {
     const auto values = static_cast<uint64_t>(elements[static_cast<size_t>(fragment)]);
     const auto bytes = static_cast<double>(wire_bytes(options.wire, values));
+    const Piece all = sum_traffic(recipe.sync.aggregation().robust(), bytes, clusters);
     Traffic send;
-    send.sent_bytes = send.received_bytes = 2 * bytes * (clusters - 1) / members;
-    send.round_trips = clusters > 1 ? 2 : 0;
-    const double leaders = 2 * bytes * (clusters - 1) / clusters;
-    pieces.push_back(
-        {leaders, leaders, send.round_trips, sizeof(float) * static_cast<double>(values)});
-    send = add_spread(send, recipe, static_cast<double>(values), members);
+    send.sent_bytes = all.sent_bytes / members;
+    send.received_bytes = all.received_bytes / members;
+    send.round_trips = all.round_trips;
+    pieces.push_back({all.sent_bytes / clusters, all.received_bytes / clusters, all.round_trips,
+                      sizeof(float) * static_cast<double>(values)});
+    send = add_broadcast(send, recipe, static_cast<double>(values), members);
     const auto times = static_cast<double>(schedule.sent(fragment, schedule.steps));
     run.sent_bytes += times * send.sent_bytes;
     run.received_bytes += times * send.received_bytes;
@@ -146,14 +148,15 @@ std::vector<Operation> operations_of(const DilocoOptions& options, const config:
     for (int64_t number = std::max<int64_t>(sent - options.in_flight(), 1); number <= sent;
          ++number) {
       const int64_t opened = schedule.sent_after(fragment, number);
-      const Operation sum{.collective = Collective::kReduce,
+      const Operation sum{.collective = recipe.sync.aggregation().robust() ? Collective::kGather
+                                                                           : Collective::kReduce,
                           .group = across(recipe.sync),
                           .round = static_cast<uint64_t>(opened - 1),
                           .fragment = static_cast<uint32_t>(fragment),
                           .bytes = wire_bytes(options.wire, values),
                           .due = due_after(options, schedule, fragment, number)};
       if (opened == completed) all.push_back(sum);
-      if (sum.due == completed && recipe.sync.clustered()) all.push_back(spread_of(sum, values));
+      if (sum.due == completed && recipe.sync.clustered()) all.push_back(broadcast_of(sum, values));
     }
   }
   return all;
@@ -161,15 +164,16 @@ std::vector<Operation> operations_of(const DilocoOptions& options, const config:
 
 constexpr DilocoPreset kPresets[] = {
     {"local_sgd",
-     "Trains the workers independently for some steps, then steps along their mean difference.",
+     "Trains the workers independently for some steps, then steps along their mean "
+     "pseudo-gradient.",
      [](DilocoOptions& options) { options.sync_every = 32; }},
     {"diloco",
      "Trains the workers independently for many steps, then takes a Nesterov step along their mean "
-     "difference.",
+     "pseudo-gradient.",
      [](DilocoOptions&) {}},
     {"streaming",
-     "Trains the workers independently and steps along their mean difference a few layers at a "
-     "time, while training continues.",
+     "Trains the workers independently and steps along their mean pseudo-gradient, a few layers at "
+     "a time, while training continues.",
      [](DilocoOptions& options) {
        options.fragment_layers = 3;
        options.wire = WireType::kFp4;
@@ -177,7 +181,7 @@ constexpr DilocoPreset kPresets[] = {
      }},
 };
 
-// The facts of a preset (method/method.h).
+// The spec of a preset (method/method.h).
 template <size_t kPreset>
 struct PresetFacts {
   static const DilocoOptions& of(const config::Recipe& recipe) {
@@ -315,10 +319,14 @@ StateBytes diloco_state(const DilocoOptions& options, const config::Recipe& reci
   const auto local = static_cast<double>(options.buffers() + corrections) +
                      (options.error_feedback ? 1.0 : 0.0) +
                      (options.passes_buffer(fragments) ? 1.0 : 0.0);
+  const auto workers = static_cast<int>(recipe.train.workers);
   // Every fragment is sent at the end of the run.
   const auto in_flight = static_cast<double>(std::max<int64_t>(options.buffers(), 1));
+  const double sums =
+      in_flight * sum_memory(recipe.sync.aggregation().robust(), arena / sizeof(float),
+                             options.wire, clusters_of(recipe.sync, workers).count);
   return {consensus * arena, local * arena + within_state(recipe, tensors),
-          in_flight * arena + within_sums(recipe, tensors)};
+          sums + within_sums(recipe, tensors)};
 }
 
 std::span<const Method> diloco_presets() { return kMethods; }

@@ -59,9 +59,10 @@ struct DilocoOptions final : config::SectionOf<DilocoOptions> {
   int64_t in_flight() const;
   // Number of buffers of the model's size for pseudo-gradients; 0 if nothing stays in flight.
   int64_t buffers() const;
-  // Whether there is one all the same, through which they pass within a step. Otherwise they take
-  // the place of the worker's weights, which become the shared ones in that step: not where these
-  // are blended with its own, nor where fragments lie scattered among the weights.
+  // Whether pseudo-gradients pass through a buffer within a step although none stays in flight.
+  // Otherwise they overwrite the worker's own weights, which the step replaces with the shared ones
+  // anyway. That is not possible where own and shared weights are mixed, or where the tensors of a
+  // fragment are not contiguous.
   bool passes_buffer(int64_t fragments) const {
     return buffers() == 0 && (fragments > 1 || overlap == Overlap::kInner);
   }

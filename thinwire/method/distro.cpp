@@ -12,8 +12,8 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/payload_format.h"
 #include "thinwire/config/recipe.h"
-#include "thinwire/method/adamw.h"
 #include "thinwire/method/method.h"
+#include "thinwire/method/optimizers/adamw.h"
 
 namespace thinwire::method {
 namespace {

@@ -50,10 +50,11 @@ struct DistroOptions final : config::SectionOf<DistroOptions> {
   bool stateless() const { return client == DistroClient::kStateless; }
 };
 
-// The largest possible size of a payload (docs/formats.md), reached only by the least likely slots.
+// The largest possible size of a payload (docs/formats.md), reached only by the least likely choice
+// of slots.
 int64_t distro_payload_bound(const TilePlan& plan, int value_bits);
 
-// Lower bound of the mean number of bits of any code, if all choices of slots are equally likely:
+// Lower bound on the mean number of bits of any code, if all choices of slots are equally likely:
 // the sum over tiles of log2 C(n, k) + k * value bits.
 double distro_entropy_bits(const TilePlan& plan, int value_bits);
 

@@ -1,9 +1,9 @@
 #include "thinwire/method/explain.h"
 
 #include "thinwire/config/explain.h"
-#include "thinwire/method/adapter.h"
-#include "thinwire/method/architectures.h"
-#include "thinwire/method/optimizers.h"
+#include "thinwire/method/adapters/adapter.h"
+#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::method {

@@ -6,11 +6,11 @@
 #include <array>
 
 #include "thinwire/config/changes.h"
-#include "thinwire/method/adamw.h"
-#include "thinwire/method/adapter.h"
-#include "thinwire/method/architectures.h"
+#include "thinwire/method/adapters/adapter.h"
+#include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/distro.h"
-#include "thinwire/method/optimizers.h"
+#include "thinwire/method/optimizers/adamw.h"
+#include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::method {
@@ -42,6 +42,16 @@ void add_data(const config::DataSection& data, std::vector<Rule>& rules) {
       rules.push_back({fmt::format("data.vocabulary_{}", field), why});
     }
   }
+  if (data.vocabulary == "byte_bpe" && why.empty()) {
+    rules.push_back({"data.vocabulary_type", "data.vocabulary is byte_bpe"});
+  }
+  const std::string records = fmt::format("data.records is {}", data.records);
+  const auto ignore = [&](std::initializer_list<const char*> fields) {
+    for (const char* field : fields) rules.push_back({field, records});
+  };
+  if (data.records != "prompts") ignore({"data.prompt_field", "data.answer_field"});
+  if (data.records != "chats") ignore({"data.messages_field", "data.chat_template"});
+  if (data.records != "text") ignore({"data.document", "data.text_field"});
   if (data.validation_fraction == 0) {
     rules.push_back({"data.validation_block", "data.validation_fraction is 0"});
   }

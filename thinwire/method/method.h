@@ -20,8 +20,8 @@ namespace thinwire::method {
 struct Piece {
   double sent_bytes = 0;
   double received_bytes = 0;
-  double round_trips = 1;   // dependent exchanges
-  double spread_bytes = 0;  // with clusters: what their first members then send the others
+  double round_trips = 1;      // dependent exchanges
+  double broadcast_bytes = 0;  // with clusters: what their first members then send to the others
 };
 
 // The cost of one member's own frames (not of TLS or TCP) in one training step, as the mean over a
@@ -45,7 +45,7 @@ struct StateBytes {
   double sums = 0;
 };
 
-// For methods that synchronise after every training step.
+// Method::sync_every of methods that synchronise after every training step.
 inline int64_t every_step(const config::Recipe&) { return 1; }
 
 struct Method {
@@ -65,8 +65,8 @@ struct Method {
   bool trains_apart = false;
   // The strategy in sync/registry.cpp that implements it; presets of one algorithm share it.
   std::string_view algorithm = name;
-  // What opens after a training step (operations.h), of the method alone. Null: after every round's
-  // last step an all_gather of payloads as traffic() has them, waited for at once.
+  // The method's own operations that open after a training step (operations.h). Null: after every
+  // round's last step one all_gather, of payloads as large as traffic() says, waited for at once.
   std::vector<Operation> (*operations)(const config::Recipe& recipe,
                                        std::span<const TensorSpec> tensors, int64_t step) = nullptr;
   // Whether it takes gradients one after another during the backward pass, with train.update =
@@ -87,7 +87,7 @@ double optimizer_bytes(const config::Recipe& recipe, std::span<const TensorSpec>
 // Bytes of a bandwidth-optimal ring all-reduce in bf16, sent by one member: 2 (m-1)/m * 2N.
 double ring_bytes(int64_t parameters, int members);
 
-// Elements of an arena that holds these tensors, gaps included (base/block_sizes.h).
+// Elements of an arena that holds these tensors, alignment padding included (base/block_sizes.h).
 int64_t arena_elements(std::span<const TensorSpec> tensors);
 
 }  // namespace thinwire::method

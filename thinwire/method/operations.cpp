@@ -12,7 +12,8 @@ namespace {
 constexpr uint64_t kSpeedBytes = 4;  // fp32
 constexpr uint64_t kLossBytes = 16;  // fp64 sum, count of tokens
 
-// Of a method that says nothing else: an all_gather after each of its rounds, waited for at once.
+// For a method without operations of its own: an all_gather after each of its rounds, waited for at
+// once.
 std::vector<Operation> gather_after_rounds(const Method& method, const config::Recipe& recipe,
                                            std::span<const TensorSpec> tensors, int64_t step) {
   const schedule::Rounds rounds{recipe.train.steps, method.sync_every(recipe)};

@@ -21,18 +21,18 @@ enum class Collective : uint8_t { kGather, kReduce };  // all_gather, all_reduce
 // themselves, or the first members of the clusters (method/clusters.h).
 enum class Group : uint8_t { kAll, kCluster, kLeaders };
 
-// Fragments of operations that are not the method's; the method's own count from 0.
+// Fragment numbers of operations that are not the method's; the method's own count from 0.
 inline constexpr uint32_t kSpeedsFragment = 0xffff'ffff;  // with sync.shares = "speed"
 inline constexpr uint32_t kLossesFragment = 0xffff'fffe;  // with eval.patience
 
 struct Operation {
   Collective collective = Collective::kGather;
   Group group = Group::kAll;
-  // Together they name it within its group. For each fragment, rounds ascend with time.
+  // Together they identify it within its group. For each fragment, rounds ascend with time.
   uint64_t round = 0;
   uint32_t fragment = 0;
-  // all_gather: the largest payload of one member. all_reduce: the coded size of the whole buffer,
-  // which every member contributes and receives.
+  // all_gather: the largest payload of one member. all_reduce: the encoded size of the whole
+  // buffer, which every member contributes and receives.
   uint64_t bytes = 0;
   // The result is awaited before this step; train.steps for the end of the run.
   int64_t due = 0;

@@ -8,16 +8,17 @@
 #include "thinwire/base/error.h"
 #include "thinwire/config/check.h"
 #include "thinwire/config/values.h"
-#include "thinwire/method/adapter.h"
+#include "thinwire/method/adapters/adapter.h"
+#include "thinwire/method/adapters/relora.h"
+#include "thinwire/method/aggregate.h"
 #include "thinwire/method/allreduce.h"
-#include "thinwire/method/architectures.h"
+#include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/diloco.h"
 #include "thinwire/method/distro.h"
-#include "thinwire/method/formats.h"
-#include "thinwire/method/optimizers.h"
-#include "thinwire/method/relora.h"
+#include "thinwire/method/memory/formats.h"
+#include "thinwire/method/memory/updates.h"
+#include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/method/sparseloco.h"
-#include "thinwire/method/updates.h"
 
 namespace thinwire::method {
 namespace {
@@ -138,6 +139,7 @@ config::Recipe load_recipe(const std::filesystem::path& path,
 void check_choices(const config::Recipe& recipe) {
   find_architecture(recipe.model.architecture).check(ModelSpec(recipe));
   check_sync_fields(recipe);
+  check_aggregate(recipe);
   find_method(recipe.sync.method).check(recipe);
   find_optimizer(recipe.optim.method).check(recipe);
   check_updates(recipe);

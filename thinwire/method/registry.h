@@ -23,11 +23,12 @@ schedule::Rounds rounds_of(const config::Recipe& recipe);
 config::MethodSections method_sections();
 
 // config::load_recipe with all these sections, and check_choices. If the model comes from elsewhere
-// (train.init), whoever takes it from there calls check_choices.
+// (train.init), the code that reads it from there calls check_choices.
 config::Recipe load_recipe(const std::filesystem::path& path,
                            std::span<const std::string> overrides);
 
-// The own checks of the chosen architecture, method, optimizer and adapter. Throws UsageError.
+// Runs the checks that the chosen architecture, method, optimizer and adapter bring. Throws
+// UsageError.
 void check_choices(const config::Recipe& recipe);
 
 }  // namespace thinwire::method

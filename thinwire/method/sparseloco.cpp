@@ -55,7 +55,7 @@ Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensor
   const auto elements = static_cast<double>(arena_elements(tensors));
   const Piece piece{clusters.count > 1 ? payload : 0, payload * (clusters.count - 1),
                     across.round_trips, sizeof(float) * elements};
-  across = add_spread(across, recipe, elements, members);
+  across = add_broadcast(across, recipe, elements, members);
   across = per_step(across, {recipe.train.steps, options.sync_every});
   Traffic traffic = within_traffic(recipe, tensors, members);
   traffic.sent_bytes += across.sent_bytes;
@@ -84,7 +84,7 @@ std::vector<Operation> operations(const config::Recipe& recipe, std::span<const 
                            .bytes = payload_bound(options, tensors),
                            .due = step + 1};
   if (!recipe.sync.clustered()) return {exchange};
-  return {exchange, spread_of(exchange, static_cast<uint64_t>(arena_elements(tensors)))};
+  return {exchange, broadcast_of(exchange, static_cast<uint64_t>(arena_elements(tensors)))};
 }
 
 int64_t sync_every(const config::Recipe& recipe) { return options_of(recipe).sync_every; }
@@ -148,8 +148,8 @@ ChunkPlan plan_chunks(std::span<const TensorSpec> tensors, const SparseLocoOptio
 const Method kSparseLoco = {
     .name = "sparseloco",
     .sentence =
-        "Trains the workers independently and sends the largest of their differences, in two bits "
-        "each.",
+        "Trains the workers independently and sends the largest values of their pseudo-gradients, "
+        "in two bits each.",
     .options = options,
     .check = check,
     .traffic = traffic,

@@ -1,6 +1,6 @@
 #include "thinwire/method/step_rates.h"
 
-#include "thinwire/method/relora.h"
+#include "thinwire/method/adapters/relora.h"
 #include "thinwire/schedule/learning_rate.h"
 
 namespace thinwire::method {

@@ -5,7 +5,7 @@
 #include "thinwire/config/recipe.h"
 #include "thinwire/method/allreduce.h"
 #include "thinwire/method/method.h"
-#include "thinwire/method/optimizers.h"
+#include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::method {
@@ -23,6 +23,7 @@ SyncSpec sync_spec(const config::Recipe& recipe) {
   return {.method = algorithm_of(recipe, find_method(sync.method)),
           .within = algorithm_of(recipe, within),
           .clusters = sync.clusters,
+          .aggregate = sync.aggregation(),
           .steps = recipe.train.steps,
           .timeout_s = sync.timeout_s,
           .optim = optimizer_options(recipe),

@@ -1,13 +1,14 @@
-// What the strategies of a run need to know from its recipe; they see nothing else of it.
+// What the strategies of a run need from its recipe; they see nothing else of it.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 
+#include "thinwire/base/aggregate.h"
 #include "thinwire/config/fields.h"
 #include "thinwire/config/update_choices.h"
-#include "thinwire/method/gradient_store.h"
-#include "thinwire/method/optimizer.h"
+#include "thinwire/method/memory/gradient_store.h"
+#include "thinwire/method/optimizers/optimizer.h"
 
 namespace thinwire::config {
 struct Recipe;
@@ -27,6 +28,9 @@ struct SyncSpec {
   // worker, train between two outer steps.
   AlgorithmSpec within;
   int64_t clusters = 0;  // 0: no clusters
+  // How the contributions of all members, or of all clusters, become one. Within a cluster they are
+  // averaged.
+  AggregateOptions aggregate;
   int64_t steps = 1;     // training steps of the run
   double timeout_s = 0;  // for every wait for other workers
   OptimizerOptions optim;

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "thinwire/base/error.h"
+#include "thinwire/method/memory/updates.h"
 #include "thinwire/method/registry.h"
-#include "thinwire/method/updates.h"
 
 namespace thinwire::method {
 
@@ -42,8 +42,8 @@ Traffic within_traffic(const config::Recipe& recipe, std::span<const TensorSpec>
   return mean;
 }
 
-Traffic add_spread(const Traffic& of_round, const config::Recipe& recipe, double elements,
-                   int members) {
+Traffic add_broadcast(const Traffic& of_round, const config::Recipe& recipe, double elements,
+                      int members) {
   const Clusters clusters = clusters_of(recipe.sync, members);
   int sharing = 0;
   for (int cluster = 0; cluster < clusters.count; ++cluster) sharing += clusters.size(cluster) > 1;
@@ -59,7 +59,7 @@ Group across(const config::SyncSection& sync) {
   return sync.clustered() ? Group::kLeaders : Group::kAll;
 }
 
-Operation spread_of(const Operation& operation, uint64_t elements) {
+Operation broadcast_of(const Operation& operation, uint64_t elements) {
   return {.group = Group::kCluster,
           .round = operation.round,
           .fragment = operation.fragment + 1,

@@ -30,12 +30,13 @@ Traffic within_traffic(const config::Recipe& recipe, std::span<const TensorSpec>
                        int members);
 // A round's traffic, plus that of passing its result, `elements` fp32 values, from the first worker
 // of each cluster to the others.
-Traffic add_spread(const Traffic& of_round, const config::Recipe& recipe, double elements,
-                   int members);
-// Between whom outer steps are.
+Traffic add_broadcast(const Traffic& of_round, const config::Recipe& recipe, double elements,
+                      int members);
+// The group that exchanges in outer steps: all members, or the clusters' first members.
 Group across(const config::SyncSection& sync);
-// How the outcome of `operation` gets from each cluster's first worker to the others.
-Operation spread_of(const Operation& operation, uint64_t elements);
+// The operation that passes the outcome of `operation` from each cluster's first worker to the
+// others.
+Operation broadcast_of(const Operation& operation, uint64_t elements);
 
 // Adds the speeds that members send each other, if rows are divided by speed.
 Traffic add_speeds(const Traffic& mean, const config::Recipe& recipe, int64_t sync_every,

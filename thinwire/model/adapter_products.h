@@ -1,10 +1,10 @@
-// The products with the factors of adapters (method/adapter.h) on the CPU, by hand:
+// The products with the factors of adapters (method/adapters/adapter.h) on the CPU, by hand:
 //
 //     t = s x A^T   y += t B^T                       forward
 //     u = s dy B    dx += u A   dA = u^T x   dB = dy^T t   backward
 //
-// t and u are as thin as the rank, so the backward pass computes both again instead of keeping
-// them: that takes rank / width of the time of the product with W.
+// t and u are only `rank` wide, so the backward pass computes both again instead of keeping them:
+// that takes rank / width of the time of the product with W.
 //
 // Shape suffixes: N tokens, I input features, O output features, R rank.
 #pragma once
@@ -26,12 +26,12 @@ class AdapterProducts {
   // For factors of this rank and scale (s) and at most max_tokens.
   AdapterProducts(int64_t rank, double scale, int64_t max_tokens, ThreadPool& threads);
 
-  // Each adds to what the product with W gave, or replaces it where there is no W.
+  // Each adds to the result of the product with W, or replaces it where there is no W.
   void forward(const Linear& linear, int64_t tokens, const Weights<T>& weights, const T* x_NI,
                T* y_NO);
   void backward_input(const Linear& linear, int64_t tokens, const Weights<T>& weights,
                       const T* dy_NO, T* dx_NI);
-  // dA and dB, complete. The factors are not read after the first is.
+  // dA and dB, which are then complete. The factors are no longer read once the first of them is.
   void backward_weight(const Linear& linear, int64_t tokens, const Weights<T>& weights,
                        const T* dy_NO, const T* x_NI, tensor::GradientSink& sink);
 
@@ -44,7 +44,7 @@ class AdapterProducts {
   // to = s dy B
   void project_output(const Linear& linear, const Linear::Factors& factors, int64_t tokens,
                       const Weights<T>& weights, const T* dy, T* to);
-  // Where a projection is summed in fp32, and its end: to = s * what is there.
+  // The memory in which a projection is summed in fp32, and its last step: to = s * these sums.
   float* sums(T* to);
   void scale(int64_t count, T* to);
 

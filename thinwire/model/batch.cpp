@@ -24,7 +24,7 @@ Batch::Batch(int64_t max_rows, int64_t max_sequence, int64_t vocabulary)
       inputs_(static_cast<size_t>(max_tokens())),
       targets_(static_cast<size_t>(max_tokens())) {}
 
-void Batch::load(std::span<const int32_t> tokens, int64_t rows) {
+void Batch::load(std::span<const int32_t> tokens, int64_t rows, const RowMarks& marks) {
   const auto count = static_cast<int64_t>(tokens.size());
   if (rows < 1 || rows > max_rows_ || count % rows != 0 || count / rows < 2 ||
       count / rows - 1 > max_sequence_) {
@@ -35,12 +35,41 @@ void Batch::load(std::span<const int32_t> tokens, int64_t rows) {
   check_tokens(tokens, vocabulary_);
   rows_ = rows;
   sequence_ = count / rows - 1;
-  weights_.clear();
   for (int64_t r = 0; r < rows; ++r) {
     const int32_t* const row = tokens.data() + r * (sequence_ + 1);
     std::copy_n(row, sequence_, inputs_.data() + r * sequence_);
     std::copy_n(row + 1, sequence_, targets_.data() + r * sequence_);
   }
+  const auto predictions = static_cast<size_t>(this->tokens());
+  if ((!marks.weights.empty() && marks.weights.size() != predictions) ||
+      (!marks.begins.empty() && marks.begins.size() != predictions)) {
+    throw Error(fmt::format("a batch of {} predictions with {} weights and {} marks of documents",
+                            predictions, marks.weights.size(), marks.begins.size()));
+  }
+  weigh(marks.weights);
+  divide(marks.begins);
+}
+
+void Batch::divide(std::span<const uint8_t> begins) {
+  documents_.clear();
+  for (int64_t first = 0; first < tokens(); first += sequence_) {
+    documents_.push_back({first, sequence_});
+    for (int64_t i = 1; !begins.empty() && i < sequence_; ++i) {
+      if (begins[static_cast<size_t>(first + i)] == 0) continue;
+      documents_.back().count = first + i - documents_.back().first;
+      documents_.push_back({first + i, sequence_ - i});
+    }
+  }
+}
+
+void Batch::weigh(std::span<const float> weights) {
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (!std::isfinite(weights[i])) {
+      throw Error(fmt::format("the weight of position {} is {}", i, weights[i]));
+    }
+    if (weights[i] == 0) targets_[i] = 0;
+  }
+  weights_.assign(weights.begin(), weights.end());
 }
 
 void Batch::load(const Examples& examples) {
@@ -61,19 +90,14 @@ void Batch::load(const Examples& examples) {
   check_tokens(examples.inputs, vocabulary_);
   if (!weighted) check_tokens(examples.targets, vocabulary_);
   for (size_t i = 0; weighted && i < examples.weights.size(); ++i) {
-    if (!std::isfinite(examples.weights[i])) {
-      throw Error(fmt::format("the weight of position {} is {}", i, examples.weights[i]));
-    }
     if (examples.weights[i] != 0) check_tokens(examples.targets.subspan(i, 1), vocabulary_);
   }
   rows_ = rows;
   sequence_ = count / rows;
   std::copy(examples.inputs.begin(), examples.inputs.end(), inputs_.begin());
   std::copy(examples.targets.begin(), examples.targets.end(), targets_.begin());
-  weights_.assign(examples.weights.begin(), examples.weights.end());
-  for (size_t i = 0; i < weights_.size(); ++i) {
-    if (weights_[i] == 0) targets_[i] = 0;
-  }
+  weigh(examples.weights);
+  divide({});
 }
 
 void check_tokens(std::span<const int32_t> tokens, int64_t vocabulary) {

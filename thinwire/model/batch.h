@@ -1,5 +1,5 @@
-// A batch of rows as input to a model: what each position reads, what it should predict, and how
-// much its loss counts.
+// A batch of rows as input to a model: what each position reads, what it should predict, how much
+// its loss counts, and which positions before it it sees.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,21 @@ struct Examples {
   int64_t rows = 0;
 };
 
+// What else may be known of the rows x sequence predictions of rows of tokens.
+struct RowMarks {
+  // Finite factors for each prediction's loss and its gradient; empty: all 1.
+  std::span<const float> weights = {};
+  // Not 0 where a document begins, whose positions see nothing before it in the row; empty: each
+  // row is one document.
+  std::span<const uint8_t> begins = {};
+};
+
+// Positions [first, first + count) of a batch, in one row, that see each other.
+struct Document {
+  int64_t first = 0;
+  int64_t count = 0;
+};
+
 class Batch {
  public:
   // For at most `max_rows` rows of at most `max_sequence` predictions. Throws Error unless both are
@@ -26,8 +41,8 @@ class Batch {
   Batch(int64_t max_rows, int64_t max_sequence, int64_t vocabulary);
 
   // Every position predicts the token after it: `tokens` is rows x (sequence + 1). Throws Error for
-  // a batch of the wrong size and for a token outside the vocabulary.
-  void load(std::span<const int32_t> tokens, int64_t rows);
+  // a batch of the wrong size, a token outside the vocabulary, and a weight that is not finite.
+  void load(std::span<const int32_t> tokens, int64_t rows, const RowMarks& marks = {});
   // The same from Examples; Error also for a weight that is not finite.
   void load(const Examples& examples);
 
@@ -39,15 +54,25 @@ class Batch {
   const int32_t* inputs() const { return inputs_.data(); }
   const int32_t* targets() const { return targets_.data(); }
   const float* weights() const { return weights_.empty() ? nullptr : weights_.data(); }
+  // All positions, in order.
+  const std::vector<Document>& documents() const { return documents_; }
+  // Whether a row has several of them.
+  bool is_divided() const { return static_cast<int64_t>(documents_.size()) > rows_; }
   size_t bytes() const {
-    return (inputs_.size() + targets_.size()) * sizeof(int32_t) + weights_.size() * sizeof(float);
+    return (inputs_.size() + targets_.size()) * sizeof(int32_t) + weights_.size() * sizeof(float) +
+           documents_.size() * sizeof(Document);
   }
 
  private:
+  void weigh(std::span<const float> weights);
+  // Divides the rows where documents begin.
+  void divide(std::span<const uint8_t> begins);
+
   int64_t max_rows_, max_sequence_, vocabulary_;
   int64_t rows_ = 0, sequence_ = 0;
   std::vector<int32_t> inputs_, targets_;
   std::vector<float> weights_;
+  std::vector<Document> documents_;
 };
 
 // Throws Error naming the first token outside [0, vocabulary) and its index.

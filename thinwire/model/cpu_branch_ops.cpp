@@ -47,7 +47,7 @@ void CpuOps<T>::bias_backward(const Bias& bias, Slot dy) {
     if (!is_trained(part.range.offset)) continue;
     {
       const TimedScope timed(times_.between);
-      float* const to = open_sum(part.range);
+      float* const to = open_accumulator(part.range);
       // Each thread adds up a range of columns over all tokens, in the order of tokens.
       threads_.for_ranges(part.range.count, 16, [&](int64_t begin, int64_t end, int) {
         tensor::kernels<T>().add_rows(tokens_, end - begin, operands(dy) + part.column + begin, w,
@@ -59,7 +59,7 @@ void CpuOps<T>::bias_backward(const Bias& bias, Slot dy) {
 }
 
 template <typename T>
-tensor::NormGroups CpuOps<T>::groups(const NormColumns& norm, Slot x, const RawSlots& saved,
+tensor::NormGroups CpuOps<T>::groups(const NormColumns& norm, Slot x, const PreNormSlots& saved,
                                      int64_t count) const {
   return {.rows = count,
           .groups = norm.groups,
@@ -70,7 +70,7 @@ tensor::NormGroups CpuOps<T>::groups(const NormColumns& norm, Slot x, const RawS
 }
 
 template <typename T>
-void CpuOps<T>::norm_columns(const NormColumns& norm, Slot x, const RawSlots& saved) {
+void CpuOps<T>::norm_columns(const NormColumns& norm, Slot x, const PreNormSlots& saved) {
   const float* const scales = vector(norm.weight, norm.width);
   over_tokens([&](int64_t first, int64_t count) {
     tensor::kernels<T>().norm_groups(
@@ -82,7 +82,7 @@ void CpuOps<T>::norm_columns(const NormColumns& norm, Slot x, const RawSlots& sa
 }
 
 template <typename T>
-void CpuOps<T>::norm_columns_backward(const NormColumns& norm, const RawSlots& saved, Slot dout,
+void CpuOps<T>::norm_columns_backward(const NormColumns& norm, const PreNormSlots& saved, Slot dout,
                                       Slot dx) {
   const int64_t w = width(dx), raw = width(saved.x_NW), statistics = width(saved.rstd_NG);
   const float* const scales = vector(norm.weight, norm.width);
@@ -95,13 +95,14 @@ void CpuOps<T>::norm_columns_backward(const NormColumns& norm, const RawSlots& s
 }
 
 // NOLINTBEGIN(bugprone-macro-parentheses): a type takes no parentheses
-#define THINWIRE_INSTANTIATE(T)                                                     \
-  template void CpuOps<T>::add_branch(Slot, Slot, Slot, Slot);                      \
-  template void CpuOps<T>::add_branch_backward(Slot, Slot, Slot, Slot, Slot);       \
-  template void CpuOps<T>::add_bias(const Bias&, Slot);                             \
-  template void CpuOps<T>::bias_backward(const Bias&, Slot);                        \
-  template void CpuOps<T>::norm_columns(const NormColumns&, Slot, const RawSlots&); \
-  template void CpuOps<T>::norm_columns_backward(const NormColumns&, const RawSlots&, Slot, Slot)
+#define THINWIRE_INSTANTIATE(T)                                                                 \
+  template void CpuOps<T>::add_branch(Slot, Slot, Slot, Slot);                                  \
+  template void CpuOps<T>::add_branch_backward(Slot, Slot, Slot, Slot, Slot);                   \
+  template void CpuOps<T>::add_bias(const Bias&, Slot);                                         \
+  template void CpuOps<T>::bias_backward(const Bias&, Slot);                                    \
+  template void CpuOps<T>::norm_columns(const NormColumns&, Slot, const PreNormSlots&);         \
+  template void CpuOps<T>::norm_columns_backward(const NormColumns&, const PreNormSlots&, Slot, \
+                                                 Slot)
 // NOLINTEND(bugprone-macro-parentheses)
 THINWIRE_INSTANTIATE(float);
 THINWIRE_INSTANTIATE(Bf16);

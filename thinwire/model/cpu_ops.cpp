@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "thinwire/base/clock.h"
-#include "thinwire/method/adapter.h"
+#include "thinwire/method/adapters/adapter.h"
 
 namespace thinwire::model {
 namespace {
@@ -169,11 +169,9 @@ void CpuOps<T>::plan_attention(int64_t, const tensor::AttentionShape& shape, con
 }
 
 template <typename T>
-void CpuOps<T>::begin_tokens(const int32_t* inputs, int64_t rows, int64_t sequence) {
+void CpuOps<T>::begin_tokens(const int32_t* inputs, int64_t count) {
   inputs_ = inputs;
-  rows_ = rows;
-  sequence_ = sequence;
-  tokens_ = rows * sequence;
+  tokens_ = count;
 }
 
 template <typename T>
@@ -185,7 +183,7 @@ template <typename T>
 void CpuOps<T>::begin_batch(const Batch& batch, bool) {
   batch_ = &batch;
   fit_rope(batch.sequence());
-  begin_tokens(batch.inputs(), batch.rows(), batch.sequence());
+  begin_tokens(batch.inputs(), batch.tokens());
 }
 
 template <typename T>
@@ -195,7 +193,7 @@ void CpuOps<T>::begin_gradients(tensor::GradientSink& sink, tensor::Pass pass) {
 }
 
 template <typename T>
-float* CpuOps<T>::open_sum(const tensor::GradientRange& range) {
+float* CpuOps<T>::open_accumulator(const tensor::GradientRange& range) {
   const tensor::OpenGradient to = sink_->open(range);
   if (to.keep == 0) {
     threads_.for_ranges(range.count, 1024, [&](int64_t begin, int64_t end, int) {
@@ -210,8 +208,12 @@ template <typename Body>
 void CpuOps<T>::over_heads(const tensor::AttentionShape& shape, const Body& body) {
   const TimedScope timed(times_.attention);
   const int64_t heads = shape.kv_heads;
-  threads_.for_ranges(rows_ * heads, 1, [&](int64_t begin, int64_t end, int thread) {
-    for (int64_t i = begin; i < end; ++i) body(i / heads, i % heads, scratch_[thread]);
+  const std::vector<Document>& documents = batch_->documents();
+  const auto count = static_cast<int64_t>(documents.size());
+  threads_.for_ranges(count * heads, 1, [&](int64_t begin, int64_t end, int thread) {
+    for (int64_t i = begin; i < end; ++i) {
+      body(documents[static_cast<size_t>(i / heads)], i % heads, scratch_[thread]);
+    }
   });
 }
 
@@ -251,12 +253,11 @@ void CpuOps<T>::linear(const Linear& linear, Slot x, Slot y) {
 template <typename T>
 void CpuOps<T>::attention(int64_t, const tensor::AttentionShape& shape,
                           const AttentionSlots& slots) {
-  over_heads(shape, [&](int64_t row, int64_t head, tensor::AttentionScratch& scratch) {
-    const int64_t start = row * sequence_;
-    tensor::attention_forward<T>(shape, *rope_, sequence_, head,
-                                 operands(slots.qkv_NW) + start * shape.qkv_width(),
-                                 operands(slots.out_NC) + start * shape.width(),
-                                 floats(slots.log_sum_exp_NH) + start * shape.heads, scratch);
+  over_heads(shape, [&](const Document& part, int64_t head, tensor::AttentionScratch& scratch) {
+    tensor::attention_forward<T>(shape, *rope_, part.count, head,
+                                 operands(slots.qkv_NW) + part.first * shape.qkv_width(),
+                                 operands(slots.out_NC) + part.first * shape.width(),
+                                 floats(slots.log_sum_exp_NH) + part.first * shape.heads, scratch);
   });
 }
 
@@ -306,12 +307,12 @@ void CpuOps<T>::linear_backward_weight(const Linear& linear, Slot dy, Slot x) {
 template <typename T>
 void CpuOps<T>::attention_backward(const tensor::AttentionShape& shape, const AttentionSlots& slots,
                                    Slot dout) {
-  over_heads(shape, [&](int64_t row, int64_t head, tensor::AttentionScratch& scratch) {
-    const int64_t start = row * sequence_;
-    tensor::attention_backward<T>(
-        shape, *rope_, sequence_, head, operands(slots.qkv_NW) + start * shape.qkv_width(),
-        operands(slots.out_NC) + start * shape.width(), operands(dout) + start * shape.width(),
-        floats(slots.log_sum_exp_NH) + start * shape.heads, scratch);
+  over_heads(shape, [&](const Document& part, int64_t head, tensor::AttentionScratch& scratch) {
+    tensor::attention_backward<T>(shape, *rope_, part.count, head,
+                                  operands(slots.qkv_NW) + part.first * shape.qkv_width(),
+                                  operands(slots.out_NC) + part.first * shape.width(),
+                                  operands(dout) + part.first * shape.width(),
+                                  floats(slots.log_sum_exp_NH) + part.first * shape.heads, scratch);
   });
 }
 
@@ -332,7 +333,7 @@ void CpuOps<T>::embed_backward(Slot dx, int64_t table) {
   {
     const TimedScope timed(times_.between);
     const float* const from = floats(dx);
-    float* const to = open_sum(range);
+    float* const to = open_accumulator(range);
     // Each thread adds up a range of columns over all tokens, in the order of tokens.
     threads_.for_ranges(c, 16, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = 0; i < tokens_; ++i) {

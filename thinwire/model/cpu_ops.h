@@ -39,7 +39,7 @@ class CpuOps : public Ops {
   void add_branch(Slot x, Slot branch, Slot sum, Slot out) override;
   void linear(const Linear& linear, Slot x, Slot y) override;
   void add_bias(const Bias& bias, Slot y) override;
-  void norm_columns(const NormColumns& norm, Slot x, const RawSlots& saved) override;
+  void norm_columns(const NormColumns& norm, Slot x, const PreNormSlots& saved) override;
   void attention(int64_t layer, const tensor::AttentionShape& shape,
                  const AttentionSlots& slots) override;
   void swiglu(Slot gate_up, Slot out) override;
@@ -48,7 +48,7 @@ class CpuOps : public Ops {
   void norm_backward(const NormSlots& saved, int64_t weight, Slot dout, Slot dx, Slot dx_rounded,
                      Slot out) override;
   void add_branch_backward(Slot sum, Slot dout, Slot dx, Slot dx_rounded, Slot out) override;
-  void norm_columns_backward(const NormColumns& norm, const RawSlots& saved, Slot dout,
+  void norm_columns_backward(const NormColumns& norm, const PreNormSlots& saved, Slot dout,
                              Slot dx) override;
   void bias_backward(const Bias& bias, Slot dy) override;
   void linear_backward_input(const Linear& linear, Slot dy, Slot dx) override;
@@ -73,8 +73,8 @@ class CpuOps : public Ops {
   CpuOps(const tensor::Arena& params, const tensor::Arena* frozen, ThreadPool& threads,
          ThreadPool* row_threads, int64_t max_tokens, int64_t positions);
 
-  void begin_tokens(const int32_t* inputs, int64_t rows, int64_t sequence);
-  // Makes the rotary table that of texts of `length` tokens.
+  void begin_tokens(const int32_t* inputs, int64_t count);
+  // Makes sure that the rotary table is the one for texts of `length` tokens.
   void fit_rope(int64_t length);
   float* floats(Slot slot) { return static_cast<float*>(slots_[slot].data()); }
   T* operands(Slot slot) { return static_cast<T*>(slots_[slot].data()); }
@@ -89,7 +89,7 @@ class CpuOps : public Ops {
   std::optional<tensor::RopeTable> rope_;
   int64_t head_size_ = 0;
   std::vector<tensor::AttentionScratch> scratch_;  // for each thread
-  int64_t rows_ = 0, sequence_ = 0, tokens_ = 0;   // of the current batch
+  int64_t tokens_ = 0;                             // of the current batch
 
  private:
   struct Values {
@@ -104,12 +104,12 @@ class CpuOps : public Ops {
   // Calls body(first, count) over the batch's tokens, split over the threads.
   template <typename Body>
   void over_tokens(const Body& body);
-  // Calls body(row, key and value head, scratch).
+  // Calls body(document, key and value head, scratch) for all documents of the batch.
   template <typename Body>
   void over_heads(const tensor::AttentionShape& shape, const Body& body);
 
   // The rows of norm_columns(), `count` of them.
-  tensor::NormGroups groups(const NormColumns& norm, Slot x, const RawSlots& saved,
+  tensor::NormGroups groups(const NormColumns& norm, Slot x, const PreNormSlots& saved,
                             int64_t count) const;
   // Sums a norm's gradient over all tokens: body(first, count, gradient) adds that of some.
   template <typename Body>
@@ -121,7 +121,7 @@ class CpuOps : public Ops {
   const float* vector(int64_t offset, int64_t count);
 
   // Opens the gradient of a range that is summed piece by piece; zeroed if it was not there before.
-  float* open_sum(const tensor::GradientRange& range);
+  float* open_accumulator(const tensor::GradientRange& range);
 
   const int64_t max_tokens_, positions_;
   int64_t vocabulary_ = 0;
@@ -162,7 +162,7 @@ void CpuOps<T>::sum_norm_gradient(const tensor::GradientRange& range, const Body
       body(begin, end - begin, dnorm_.data() + thread * range.count);
     });
     if (!is_trained(range.offset)) return;
-    float* const to = open_sum(range);
+    float* const to = open_accumulator(range);
     for (int thread = 0; thread < threads_.size(); ++thread) {
       tensor::kernels<T>().add(range.count, dnorm_.data() + thread * range.count, to);
     }

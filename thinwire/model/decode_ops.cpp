@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "thinwire/method/architectures.h"
+#include "thinwire/method/architectures/architectures.h"
 #include "thinwire/tensor/kernels/kernels.h"
 #include "thinwire/tensor/products/gemm.h"
 
@@ -32,7 +32,7 @@ std::vector<MemoryPart> DecodeOps::memory(const method::ModelSpec& model, int64_
   const auto positions = static_cast<double>(context);
   const method::Architecture& architecture = method::find_architecture(model.architecture);
   const auto width = static_cast<double>(architecture.head_size(model));
-  const double caches = architecture.kept_a_token(model) * positions;
+  const double caches = architecture.kept_per_token(model) * positions;
   const double scratch = threads * positions * (9 * width + 1);  // tensor::AttentionScratch
   return {{"keys and values", sizeof(float) * caches},
           {"rotary table", sizeof(float) * positions * width},
@@ -40,7 +40,7 @@ std::vector<MemoryPart> DecodeOps::memory(const method::ModelSpec& model, int64_
 }
 
 void DecodeOps::begin_tokens(std::span<const int32_t> tokens, std::vector<Segment> segments) {
-  CpuOps::begin_tokens(tokens.data(), 1, static_cast<int64_t>(tokens.size()));
+  CpuOps::begin_tokens(tokens.data(), static_cast<int64_t>(tokens.size()));
   segments_ = std::move(segments);
 }
 

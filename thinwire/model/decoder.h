@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "thinwire/base/threads.h"
-#include "thinwire/method/model_spec.h"
+#include "thinwire/method/architectures/model_spec.h"
 #include "thinwire/model/graph.h"
 #include "thinwire/tensor/storage/arena.h"
 
@@ -37,8 +37,8 @@ class Decoder {
   // next call. Throws Error when the context is full, when `tokens` is empty, and for a token
   // outside the vocabulary; the sequence is then as it was before.
   std::span<const float> prefill(std::span<const int32_t> tokens);
-  // The same, and calls take(logits) for each of the tokens, in order: those of the token behind
-  // it. The logits are valid until it returns.
+  // The same, and calls take(logits) for each of the tokens, in order, with the logits of the token
+  // after it. The logits are valid until `take` returns.
   void prefill_each(std::span<const int32_t> tokens,
                     const std::function<void(std::span<const float> logits)>& take);
   std::span<const float> step(int32_t token) { return prefill({&token, 1}); }

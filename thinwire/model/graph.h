@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "thinwire/method/model_spec.h"
+#include "thinwire/method/architectures/model_spec.h"
 #include "thinwire/model/ops.h"
 #include "thinwire/tensor/storage/arena.h"
 

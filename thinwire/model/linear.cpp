@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "thinwire/base/tensor_view.h"
-#include "thinwire/method/adapter.h"
+#include "thinwire/method/adapters/adapter.h"
 #include "thinwire/tensor/products/gemm.h"
 
 namespace thinwire::model {

@@ -25,12 +25,12 @@ class Linear {
     int64_t column;  // first output
     int64_t outputs;
   };
-  // The factors of one matrix (method/adapter.h): A [rank, inputs] and B [outputs, rank].
+  // The factors of one matrix (method/adapters/adapter.h): A [rank, inputs] and B [outputs, rank].
   struct Factors {
     int64_t a, b;    // in the arena
     int64_t column;  // first output
     int64_t outputs;
-    bool alone;  // there is no matrix besides
+    bool alone;  // the product has no matrix besides them
   };
   tensor::GradientRange range(const Part& part) const {
     return {part.offset, part.outputs * inputs_};
@@ -44,9 +44,9 @@ class Linear {
   int64_t outputs() const { return outputs_; }
   // The parts of the product: matrices [part.outputs, inputs] whose outputs are side by side.
   std::span<const Part> parts() const { return parts_; }
-  // What is added to it (model/adapter_products.h); usually none.
+  // The factors whose products are added (model/adapter_products.h); usually none.
   std::span<const Factors> factors() const { return factors_; }
-  // The products as which their gradients are formed: the parts, or every matrix by itself.
+  // The products in which gradients are formed: the parts, or every matrix by itself.
   std::span<const Part> gradient_parts(const tensor::GradientSink& sink) const {
     return sink.separates_tensors() ? matrices_ : parts_;
   }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "thinwire/base/gradient_groups.h"
-#include "thinwire/method/llama.h"
+#include "thinwire/method/architectures/llama.h"
 #include "thinwire/model/linear.h"
 #include "thinwire/tensor/kernels/attention.h"
 
@@ -85,11 +85,11 @@ class LlamaGraph final : public Graph {
   struct Saved {
     NormSlots attention_norm;  // without rstd where norms come after the branches
     AttentionSlots attention;
-    RawSlots raw_qk{kNoSlot, kNoSlot};
-    RawSlots raw_attention{kNoSlot, kNoSlot};  // the branches before their norms
+    PreNormSlots raw_qk{kNoSlot, kNoSlot};
+    PreNormSlots raw_attention{kNoSlot, kNoSlot};  // the branches before their norms
     NormSlots mlp_norm;
     Slot gate_up_N2F;
-    RawSlots raw_mlp{kNoSlot, kNoSlot};
+    PreNormSlots raw_mlp{kNoSlot, kNoSlot};
   };
 
   static int64_t offset(const tensor::Layout& layout, const std::string& module) {
@@ -220,11 +220,11 @@ class LlamaGraph final : public Graph {
     ops_.norm_backward(saved, norm, branch_NC_, dx_NC_, dx_rounded_NC_, hidden_NC_);
   }
   // From a branch's last product to what it adds.
-  void leave(int64_t norm, const RawSlots& raw) {
+  void leave(int64_t norm, const PreNormSlots& raw) {
     if (after_) ops_.norm_columns({norm, 0, 1, width()}, branch_NC_, raw);
   }
   // dbranch_ becomes the gradient of the branch's last product.
-  void leave_backward(int64_t norm, const RawSlots& raw) {
+  void leave_backward(int64_t norm, const PreNormSlots& raw) {
     if (!after_) return;
     ops_.norm_columns_backward({norm, 0, 1, width()}, raw, dx_rounded_NC_, dbranch_NC_);
   }

@@ -5,8 +5,9 @@
 //     x += Wdown (silu(Wgate y) * (Wup y)),             y = rmsnorm(x)
 //     logits = Whead rmsnorm(x)
 //
-// and with the options of its table (method/llama.h): biases on the products, norms of queries and
-// keys before rope, attention within a window, and x += rmsnorm(branch(x)) in place of branch(y).
+// and with the options of its table (method/architectures/llama.h): biases on the products, norms
+// of queries and keys before rope, attention within a window, and x += rmsnorm(branch(x)) in place
+// of branch(y).
 #pragma once
 
 #include <memory>

@@ -6,7 +6,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/rng.h"
-#include "thinwire/method/architectures.h"
+#include "thinwire/method/architectures/architectures.h"
 #include "thinwire/tensor/products/gemm.h"
 
 namespace thinwire::model {

@@ -13,8 +13,8 @@
 #include <string_view>
 
 #include "thinwire/base/threads.h"
-#include "thinwire/method/adapter.h"
-#include "thinwire/method/model_spec.h"
+#include "thinwire/method/adapters/adapter.h"
+#include "thinwire/method/architectures/model_spec.h"
 #include "thinwire/model/batch.h"
 #include "thinwire/tensor/storage/arena.h"
 #include "thinwire/tensor/storage/device.h"
@@ -36,9 +36,9 @@ Placement parse_device(std::string_view text, int worker = 0);
 // Throws UsageError for anything else.
 Precision parse_precision(std::string_view text, const Placement& placement = {});
 
-// What the backward pass recomputes from what the forward pass kept (Chen et al. 2016, arXiv
-// 1604.06174): in every block nothing; queries, keys, values and attention; or all but its input.
-// The gradients are the same, bit for bit.
+// What the backward pass recomputes in every block instead of keeping it from the forward pass
+// (Chen et al. 2016, arXiv 1604.06174): nothing; queries, keys, values and attention; or everything
+// but the block's input. The gradients are the same, bit for bit.
 enum class Recompute : uint8_t { kNone, kAttention, kBlock };
 
 // Parses model.recompute. Throws UsageError for anything but none, attention and block.
@@ -57,7 +57,7 @@ struct PassTimes {
   double head = 0;       // the last product and its cross entropy
 };
 
-// What a model is made from. The references must outlive it, but for that of `model`.
+// What a model is made from. The references must outlive it, except `model`.
 struct ModelParts {
   const method::ModelSpec& model;  // complete, vocab too
   Precision precision;
@@ -83,8 +83,9 @@ class Model {
   // d(sum)/d(parameter) goes to the sink, as a pass of a step. Throws Error for a token outside the
   // vocabulary and for a batch of the wrong size.
   double loss_and_gradients(std::span<const int32_t> tokens, int64_t rows, float gradient_scale,
-                            tensor::GradientSink& sink, tensor::Pass pass) {
-    batch_.load(tokens, rows);
+                            tensor::GradientSink& sink, tensor::Pass pass,
+                            const RowMarks& marks = {}) {
+    batch_.load(tokens, rows, marks);
     return batch_gradients(gradient_scale, sink, pass);
   }
   // Adds the gradients to those in the arena, or replaces these.
@@ -103,8 +104,8 @@ class Model {
   virtual tensor::StreamSize stream_size() const = 0;
 
   // The same number as loss_and_gradients returns, bit for bit.
-  double loss(std::span<const int32_t> tokens, int64_t rows) {
-    batch_.load(tokens, rows);
+  double loss(std::span<const int32_t> tokens, int64_t rows, const RowMarks& marks = {}) {
+    batch_.load(tokens, rows, marks);
     return batch_loss();
   }
   double loss(const Examples& examples) {

@@ -47,7 +47,7 @@ struct NormColumns {
 };
 
 // What its backward pass needs: the columns before the norm, at the same place, and 1 / rms.
-struct RawSlots {
+struct PreNormSlots {
   Slot x_NW;     // an operand
   Slot rstd_NG;  // a stream
 };
@@ -68,9 +68,9 @@ class Ops {
   // Planning, before the first batch.
   virtual Slot stream(int64_t width) = 0;
   virtual Slot operand(int64_t width) = 0;
-  // All norms add `eps` to the mean square of their input; the widest weight has so many values.
+  // All norms add `eps` to the mean square of their input; their widest weight has `widest` values.
   virtual void plan_norms(double eps, int64_t widest) = 0;
-  // All attention: of so many blocks, whose shapes differ in nothing but the window.
+  // The attention of `layers` blocks, whose shapes differ in nothing but the window.
   virtual void plan_attention(int64_t layers, const tensor::AttentionShape& shape,
                               const RopeSpec& rope) = 0;
   // An operand that norm_backward() keeps equal to the stream: the stream itself in fp32.
@@ -96,8 +96,8 @@ class Ops {
   // y += bias
   virtual void add_bias(const Bias& bias, Slot y_NO) = 0;
   // Replaces the columns by their norm.
-  virtual void norm_columns(const NormColumns& norm, Slot x_NW, const RawSlots& saved) = 0;
-  // Causal attention of block `layer`, with rotary positions.
+  virtual void norm_columns(const NormColumns& norm, Slot x_NW, const PreNormSlots& saved) = 0;
+  // Causal attention of block `layer`, with rotary positions, within each of the batch's documents.
   virtual void attention(int64_t layer, const tensor::AttentionShape& shape,
                          const AttentionSlots& slots) = 0;
   // out = silu(gate) * up
@@ -114,8 +114,8 @@ class Ops {
                                    Slot out_NC) = 0;
   // dx = the columns' gradients before the norm, given those after it, which may be dx. The
   // weight's gradient is then complete.
-  virtual void norm_columns_backward(const NormColumns& norm, const RawSlots& saved, Slot dout_NW,
-                                     Slot dx_NW) = 0;
+  virtual void norm_columns_backward(const NormColumns& norm, const PreNormSlots& saved,
+                                     Slot dout_NW, Slot dx_NW) = 0;
   // The sums of dy over the tokens, which are complete.
   virtual void bias_backward(const Bias& bias, Slot dy_NO) = 0;
   // dx = dy W

@@ -22,7 +22,7 @@ struct Factor {
   int64_t stride;
 };
 
-// Holds the memory that they need, which grows with the largest so far. T is float or Bf16.
+// Holds the memory that the factors need; it grows to the largest seen so far. T is float or Bf16.
 template <typename T>
 class ProjectedFactors {
  public:

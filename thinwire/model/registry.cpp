@@ -7,8 +7,8 @@
 
 #include "thinwire/base/bf16.h"
 #include "thinwire/base/error.h"
-#include "thinwire/method/adapter.h"
-#include "thinwire/method/architectures.h"
+#include "thinwire/method/adapters/adapter.h"
+#include "thinwire/method/architectures/architectures.h"
 #include "thinwire/model/cpu_ops.h"
 #include "thinwire/model/decode_ops.h"
 #include "thinwire/model/graph_model.h"

@@ -1,4 +1,4 @@
-// The model of each architecture in method/architectures.h.
+// The model of each architecture in method/architectures/architectures.h.
 #pragma once
 
 #include <memory>

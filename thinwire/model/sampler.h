@@ -14,7 +14,7 @@ namespace thinwire::model {
 struct SamplerOptions {
   double temperature = 1.0;  // 0: greedy
   int64_t top_k = 0;         // only the k likeliest; 0: all
-  double top_p = 1.0;        // only the fewest likeliest whose probabilities reach this sum
+  double top_p = 1.0;        // only the smallest set of likeliest tokens with this probability
   uint64_t seed = 1;
 };
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kTokensTogether = 1024;      // enough for products at full speed
 constexpr int64_t kLogits = int64_t{1} << 23;  // computed together, at most
-constexpr int64_t kMostLogitRows = 512;
+constexpr int64_t kMaxLogitRows = 512;
 
 // What is fed to the model: all tokens but the last.
 std::span<const int32_t> inputs_of(const ScoredText& text) {
@@ -101,7 +101,7 @@ Scorer::Scorer(const DecoderParts& parts, MakeGraph make)
     : vocabulary_(parts.model.vocab),
       context_(parts.context),
       max_tokens_(kTokensTogether),
-      logit_rows_(std::clamp(kLogits / vocabulary_, int64_t{1}, kMostLogitRows)),
+      logit_rows_(std::clamp(kLogits / vocabulary_, int64_t{1}, kMaxLogitRows)),
       threads_(parts.threads),
       ops_(std::make_unique<DecodeOps>(parts, max_tokens_)),
       graph_(make(*ops_, parts.model, parts.params.layout(), Purpose::kDecoding)),

@@ -1,8 +1,8 @@
 // Log-likelihoods of texts under a language model, many at a time. Texts that begin alike share
-// what they have in common: sorted by their tokens, each computes only what the one before it has
-// not, and finds the keys and values of the rest in the cache (decode_ops.h). Logits are computed
-// for the predictions that are asked for and no others. fp32; computes on the calling thread and
-// its pool.
+// what they have in common: they are sorted by their tokens, so each computes only what differs
+// from the one before it, and finds the keys and values of the rest in the cache (decode_ops.h).
+// Logits are computed for the predictions that are asked for and no others. fp32; computes on the
+// calling thread and its pool.
 #pragma once
 
 #include <cstdint>

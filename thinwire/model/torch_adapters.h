@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "thinwire/method/adapter.h"
+#include "thinwire/method/adapters/adapter.h"
 #include "thinwire/model/linear.h"
 #include "thinwire/model/torch_parameters.h"
 

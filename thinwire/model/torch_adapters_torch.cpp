@@ -1,7 +1,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/mm.h>
 
-#include "thinwire/method/adapter.h"
+#include "thinwire/method/adapters/adapter.h"
 #include "thinwire/model/torch_adapters.h"
 
 namespace thinwire::model {

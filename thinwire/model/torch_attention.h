@@ -1,6 +1,8 @@
 // Attention of the LibTorch backend: rotary positions by our own kernel, the rest by ATen's
-// scaled_dot_product_attention, whose backward pass is the only use of autograd. A window that does
-// not reach over the whole row is a mask. One thread uses it at a time.
+// scaled_dot_product_attention, whose backward pass is the only use of autograd. A window smaller
+// than the row becomes a mask, and so do several documents in a row. Their positions count from the
+// row's beginning, which makes no difference: scores depend on distances only. One thread uses it
+// at a time.
 //
 // Shape suffixes: N tokens, W a token's queries, keys and values, C the width of all heads.
 #pragma once
@@ -11,6 +13,7 @@
 
 #include "thinwire/base/rope.h"
 #include "thinwire/base/threads.h"
+#include "thinwire/model/batch.h"
 #include "thinwire/tensor/kernels/attention.h"
 #include "thinwire/tensor/storage/device.h"
 
@@ -32,7 +35,7 @@ class TorchAttention {
   // For rows of up to `positions` tokens.
   void plan(int64_t positions, const tensor::AttentionShape& shape, const RopeSpec& rope);
   // keep: backward() follows.
-  void begin_batch(int64_t rows, int64_t sequence, bool keep);
+  void begin_batch(const Batch& batch, bool keep);
 
   // Rotates qkv in place and returns the heads' output [N, C]. What backward() needs is kept under
   // `key`, a slot, until drop().

@@ -6,6 +6,7 @@
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <vector>
@@ -28,11 +29,14 @@ class TorchAttention<T>::State {
     make_rope(1);
   }
 
-  void begin_batch(int64_t rows, int64_t sequence, bool keep) {
-    rows_ = rows;
-    sequence_ = sequence;
+  void begin_batch(const Batch& batch, bool keep) {
+    rows_ = batch.rows();
+    sequence_ = batch.sequence();
     keep_ = keep;
-    if (!rope_->is_for(sequence)) make_rope(sequence);
+    if (!rope_->is_for(sequence_)) make_rope(sequence_);
+    if (same_document_.defined() || batch.is_divided()) mask_.reset();
+    same_document_.reset();
+    if (batch.is_divided()) divide(batch.documents());
   }
 
   at::Tensor forward(int key, const tensor::AttentionShape& shape, const at::Tensor& qkv) {
@@ -59,7 +63,8 @@ class TorchAttention<T>::State {
   void drop(int key) { attended_.erase(key); }
 
   size_t bytes() const {
-    return cosine_.nbytes() + sine_.nbytes() + (mask_.defined() ? mask_.nbytes() : 0);
+    return cosine_.nbytes() + sine_.nbytes() + (mask_.defined() ? mask_.nbytes() : 0) +
+           (same_document_.defined() ? same_document_.nbytes() : 0);
   }
 
  private:
@@ -120,7 +125,7 @@ class TorchAttention<T>::State {
                part(shape.heads, shape.kv_heads),
                part(shape.heads + shape.kv_heads, shape.kv_heads),
                {}};
-    const at::Tensor seen = window_mask(shape);
+    const at::Tensor seen = mask_of(shape);
     const std::optional<at::Tensor> mask = seen.defined() ? std::optional(seen) : std::nullopt;
     a.out = at::scaled_dot_product_attention(a.q, for_queries(shape, a.k), for_queries(shape, a.v),
                                              mask, 0.0, /*is_causal=*/!mask.has_value(),
@@ -128,13 +133,26 @@ class TorchAttention<T>::State {
     return a;
   }
 
-  // Which positions see which, if the window does not reach over the whole row: [to, from].
-  at::Tensor window_mask(const tensor::AttentionShape& shape) {
-    if (shape.reach() >= sequence_) return {};
-    if (!mask_.defined() || mask_.size(0) != sequence_ || masked_ != shape.window) {
-      mask_ = at::ones({sequence_, sequence_}, cosine_.options().dtype(at::kBool))
-                  .tril()
-                  .triu(1 - shape.window);
+  // Sets same_document_ [row, 1, to, from].
+  void divide(const std::vector<Document>& documents) {
+    at::Tensor numbers = at::empty({rows_, sequence_}, at::TensorOptions(at::kLong));
+    auto* const number = numbers.data_ptr<int64_t>();
+    for (size_t i = 0; i < documents.size(); ++i) {
+      std::fill_n(number + documents[i].first, documents[i].count, static_cast<int64_t>(i));
+    }
+    numbers = numbers.to(cosine_.device());
+    same_document_ = numbers.unsqueeze(2).eq(numbers.unsqueeze(1)).unsqueeze(1);
+  }
+
+  // Which positions see which, unless each sees all before it in the row: [to, from], or [row, 1,
+  // to, from].
+  at::Tensor mask_of(const tensor::AttentionShape& shape) {
+    const bool windowed = shape.reach() < sequence_;
+    if (!windowed && !same_document_.defined()) return {};
+    if (!mask_.defined() || mask_.size(-1) != sequence_ || masked_ != shape.window) {
+      mask_ = at::ones({sequence_, sequence_}, cosine_.options().dtype(at::kBool)).tril();
+      if (windowed) mask_ = mask_.triu(1 - shape.window);
+      if (same_document_.defined()) mask_ = mask_.logical_and(same_document_);
       masked_ = shape.window;
     }
     return mask_;
@@ -147,7 +165,8 @@ class TorchAttention<T>::State {
   std::optional<tensor::RopeTable> rope_;
   at::Tensor cosine_, sine_;
   at::Tensor mask_;
-  int64_t masked_ = 0;  // the window of the mask
+  at::Tensor same_document_;  // of the current batch, if its rows are divided
+  int64_t masked_ = 0;        // the window of the mask
   int64_t rows_ = 0, sequence_ = 0;
   bool keep_ = false;
   std::map<int, Attended> attended_;
@@ -167,8 +186,8 @@ void TorchAttention<T>::plan(int64_t positions, const tensor::AttentionShape& sh
 }
 
 template <typename T>
-void TorchAttention<T>::begin_batch(int64_t rows, int64_t sequence, bool keep) {
-  state_->begin_batch(rows, sequence, keep);
+void TorchAttention<T>::begin_batch(const Batch& batch, bool keep) {
+  state_->begin_batch(batch, keep);
 }
 
 template <typename T>

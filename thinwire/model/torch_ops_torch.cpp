@@ -66,7 +66,7 @@ class TorchOps final : public Ops {
     at::set_num_threads(threads_.size());
     c10::GradMode::set_enabled(false);  // on this thread
     tokens_ = batch.tokens();
-    attention_.begin_batch(batch.rows(), batch.sequence(), keep);
+    attention_.begin_batch(batch, keep);
     inputs_N_ = to_device(batch.inputs(), tokens_, at::kInt);
     targets_N_ = to_device(batch.targets(), tokens_, at::kInt);
     weights_N_ = batch.weights() == nullptr ? at::Tensor() : to_device(batch.weights(), tokens_);
@@ -124,7 +124,7 @@ class TorchOps final : public Ops {
     }
   }
 
-  void norm_columns(const NormColumns& norm, Slot x, const RawSlots& saved) override {
+  void norm_columns(const NormColumns& norm, Slot x, const PreNormSlots& saved) override {
     const at::Tensor raw = fitting(saved.x_NW), rstd = fitting(saved.rstd_NG);
     launch(
         tensor::NormGroupsForward<T>{norm.groups, norm.width, width(x), width(saved.x_NW),
@@ -168,7 +168,7 @@ class TorchOps final : public Ops {
     fitting(out).copy_(value(sum));
   }
 
-  void norm_columns_backward(const NormColumns& norm, const RawSlots& saved, Slot dout,
+  void norm_columns_backward(const NormColumns& norm, const PreNormSlots& saved, Slot dout,
                              Slot dx) override {
     const int64_t blocks = norm_blocks();
     const at::Tensor dweight_BW = at::empty({blocks, norm.width}, fp32_);
@@ -244,7 +244,7 @@ class TorchOps final : public Ops {
   void refresh() override { params_.refresh(); }
   void refresh_frozen() override { params_.refresh_frozen(); }
 
-  size_t bytes() const override { return most_bytes_; }
+  size_t bytes() const override { return max_bytes_; }
 
  private:
   static constexpr bool kIsFloat = std::is_same_v<T, float>;
@@ -367,7 +367,7 @@ class TorchOps final : public Ops {
     for (const Values& values : slots_) {
       if (values.tensor.defined()) sum += values.tensor.nbytes();
     }
-    most_bytes_ = std::max(most_bytes_, sum);
+    max_bytes_ = std::max(max_bytes_, sum);
   }
 
   const tensor::DevicePlace place_;
@@ -384,7 +384,7 @@ class TorchOps final : public Ops {
   TorchAttention<T> attention_;
   at::Tensor inputs_N_, targets_N_, weights_N_, losses_;  // of the current batch
   int64_t tokens_ = 0;                                    // of the current batch
-  size_t most_bytes_ = 0;
+  size_t max_bytes_ = 0;
 };
 
 }  // namespace

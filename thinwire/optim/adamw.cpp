@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "thinwire/base/simd.h"
-#include "thinwire/method/adamw.h"
+#include "thinwire/method/optimizers/adamw.h"
 
 namespace thinwire::optim {
 namespace {
@@ -83,7 +83,7 @@ void adamw_update(const method::OptimizerOptions& options, bool decays, const Te
                   const StateValues& m, const StateValues& v, const OptimizerStep& step,
                   ThreadPool& threads) {
   const Rule rule = rule_of(options, decays, step);
-  change_pieces(options, step, tensor, threads, [&](float* params, int64_t at, int64_t count) {
+  update_pieces(options, step, tensor, threads, [&](float* params, int64_t at, int64_t count) {
     StatePart m_part(m, at, count), v_part(v, at, count);
     update(params, m_part.values(), v_part.values(), tensor.gradient.data() + at, count, rule);
     m_part.keep(step.number);
@@ -95,7 +95,7 @@ void adamw_direction(const method::OptimizerOptions& options, const OptimizerSte
                      std::span<float> values, const StateValues& m, const StateValues& v,
                      ThreadPool& threads) {
   const Rule rule = rule_of(options, false, {step.number, 1});
-  over_pieces(static_cast<int64_t>(values.size()), threads, [&](int64_t at, int64_t count) {
+  for_pieces(static_cast<int64_t>(values.size()), threads, [&](int64_t at, int64_t count) {
     StatePart m_part(m, at, count), v_part(v, at, count);
     direct(values.data() + at, m_part.values(), v_part.values(), count, rule);
     m_part.keep(step.number);

@@ -1,5 +1,5 @@
 // AdamW's arithmetic (Loshchilov & Hutter 2019, arXiv 1711.05101, algorithm 2); its facts are in
-// method/adamw.h.
+// method/optimizers/adamw.h.
 #pragma once
 
 #include <memory>
@@ -22,8 +22,8 @@ void adamw_update(const method::OptimizerOptions& options, bool decays, const Te
                   ThreadPool& threads);
 
 // The direction of such a step, for optimizers that take it in coordinates of their own: `values`,
-// a gradient already scaled, goes into m and v and becomes m / (1 - beta1^t) / (sqrt(v) / sqrt(1 -
-// beta2^t) + eps). All three are equally long.
+// an already scaled gradient, is added to the running means m and v and becomes m / (1 - beta1^t) /
+// (sqrt(v) / sqrt(1 - beta2^t) + eps). All three are equally long.
 void adamw_direction(const method::OptimizerOptions& options, const OptimizerStep& step,
                      std::span<float> values, const StateValues& m, const StateValues& v,
                      ThreadPool& threads);

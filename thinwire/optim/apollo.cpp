@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "thinwire/base/rng.h"
-#include "thinwire/method/apollo.h"
+#include "thinwire/method/optimizers/apollo.h"
 #include "thinwire/optim/adamw.h"
 #include "thinwire/optim/channels.h"
 #include "thinwire/optim/low_rank.h"

@@ -1,5 +1,5 @@
-// APOLLO's arithmetic (Zhu et al. 2024, arXiv 2412.05270, algorithm 1). method/apollo.h describes
-// the method.
+// APOLLO's arithmetic (Zhu et al. 2024, arXiv 2412.05270, algorithm 1). method/optimizers/apollo.h
+// describes the method.
 #pragma once
 
 #include <memory>

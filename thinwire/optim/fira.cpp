@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "thinwire/base/simd.h"
-#include "thinwire/method/fira.h"
+#include "thinwire/method/optimizers/fira.h"
 #include "thinwire/optim/adamw.h"
 #include "thinwire/optim/channels.h"
 #include "thinwire/optim/low_rank.h"

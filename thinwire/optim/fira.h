@@ -1,5 +1,5 @@
-// Fira's arithmetic (Chen et al. 2024, arXiv 2410.01623, algorithm 1). method/fira.h describes the
-// method.
+// Fira's arithmetic (Chen et al. 2024, arXiv 2410.01623, algorithm 1). method/optimizers/fira.h
+// describes the method.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
 #include "thinwire/optim/galore.h"
 
-#include "thinwire/method/galore.h"
+#include "thinwire/method/optimizers/galore.h"
 #include "thinwire/optim/adamw.h"
 #include "thinwire/optim/low_rank.h"
 

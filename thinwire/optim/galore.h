@@ -1,5 +1,5 @@
-// GaLore's arithmetic (Zhao et al. 2024, arXiv 2403.03507, algorithm 2). method/galore.h describes
-// the method.
+// GaLore's arithmetic (Zhao et al. 2024, arXiv 2403.03507, algorithm 2). method/optimizers/galore.h
+// describes the method.
 #pragma once
 
 #include <memory>

@@ -131,7 +131,7 @@ void LowRankOptimizer::move(const TensorUpdate& tensor, const OptimizerStep& ste
   const double lr = step.learning_rate;
   const auto shrink = static_cast<float>(1 - lr * options().weight_decay);
   const auto rate = static_cast<float>(lr * scale);
-  change_pieces(options(), step, tensor, threads, [&](float* params, int64_t at, int64_t count) {
+  update_pieces(options(), step, tensor, threads, [&](float* params, int64_t at, int64_t count) {
     step_along(params, full_.data() + at, count, shrink, rate);
   });
 }

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "thinwire/method/low_rank.h"
+#include "thinwire/method/optimizers/low_rank.h"
 #include "thinwire/optim/optimizer.h"
 #include "thinwire/optim/subspace.h"
 
@@ -14,7 +14,7 @@ namespace thinwire::optim {
 
 class LowRankOptimizer : public Optimizer {
  public:
-  // moments: what becomes of pieces 0 and 1 of a matrix's state when its bases are renewed.
+  // moments: what happens to pieces 0 and 1 of a matrix's state when its bases are renewed.
   LowRankOptimizer(const method::OptimizerOptions& options, const tensor::Layout& layout,
                    const method::LowRankFields& fields,
                    method::Moments moments = method::Moments::kKeep,
@@ -32,12 +32,12 @@ class LowRankOptimizer : public Optimizer {
 
   // The bases of a matrix, which its state holds; by default piece 2, of its one projected side.
   virtual Bases bases(size_t tensor, const method::LowRankShape& shape);
-  // Brings the rest of a matrix's state from the bases before to those of now; by default both
+  // Converts the rest of a matrix's state from the old bases to the new ones; by default both
   // moments, if they rotate.
   virtual void change_bases(size_t tensor, const method::LowRankShape& shape, const Bases& before,
                             const Bases& now, uint64_t step, ThreadPool& threads);
   // The first half of a step in the subspace: the gradient's projection, scaled, in core(shape).
-  // If the gradient is whole, the bases are renewed before, if that is due. Returns the bases.
+  // With a whole gradient, the bases are renewed first if that is due. Returns the bases.
   Bases take_core(const TensorUpdate& tensor, const method::LowRankShape& shape,
                   const OptimizerStep& step, ThreadPool& threads);
   // Whether this tensor's subspace is renewed in this step.
@@ -59,7 +59,7 @@ class LowRankOptimizer : public Optimizer {
   Subspace& subspace() { return subspace_; }
 
  private:
-  // Renews the bases if they are due or not present, and brings the state into them.
+  // Renews the bases if that is due or there are none yet, and converts the state to them.
   Bases renew(size_t tensor, uint64_t step, std::span<const float> whole, ThreadPool& threads);
   void rotate_moment(const method::LowRankShape& shape, const Bases& before, const Bases& now,
                      bool squared, const StateValues& moment, uint64_t step, ThreadPool& threads);

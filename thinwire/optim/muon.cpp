@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "thinwire/base/simd.h"
-#include "thinwire/method/muon.h"
+#include "thinwire/method/optimizers/muon.h"
 #include "thinwire/optim/adamw.h"
 #include "thinwire/optim/newton_schulz.h"
 
@@ -59,7 +59,7 @@ class Muon final : public Optimizer {
     const std::span<float> direction = std::span(direction_).first(tensor.gradient.size());
     const StateValues momentum = piece(tensor.tensor, 0);
     const auto mu = static_cast<float>(muon_.momentum);
-    over_pieces(known.count(), threads, [&](int64_t at, int64_t count) {
+    for_pieces(known.count(), threads, [&](int64_t at, int64_t count) {
       StatePart part(momentum, at, count);
       look_ahead(part.values(), tensor.gradient.data() + at, direction.data() + at, count, mu,
                  step.gradient_scale);
@@ -70,7 +70,7 @@ class Muon final : public Optimizer {
     const double rate = step.learning_rate * ratio;
     const double scale = kScale * std::sqrt(static_cast<double>(std::max(rows, columns)));
     const auto shrink = static_cast<float>(1 - rate * options().weight_decay);
-    change_pieces(options(), step, tensor, threads, [&](float* params, int64_t at, int64_t count) {
+    update_pieces(options(), step, tensor, threads, [&](float* params, int64_t at, int64_t count) {
       move(params, direction.data() + at, count, shrink, static_cast<float>(rate * scale));
     });
   }

@@ -1,6 +1,6 @@
 #include "thinwire/optim/natural_galore.h"
 
-#include "thinwire/method/natural_galore.h"
+#include "thinwire/method/optimizers/natural_galore.h"
 #include "thinwire/optim/adamw.h"
 #include "thinwire/optim/low_rank.h"
 #include "thinwire/optim/natural_gradient.h"
@@ -24,7 +24,7 @@ class NaturalGalore final : public LowRankOptimizer {
         natural_(section(options)) {}
 
  private:
-  // Pieces in the order of the facts' state.
+  // Pieces in the order of OptimizerSpec::state.
   StateValues m(size_t tensor) { return piece(tensor, 0); }
   StateValues v(size_t tensor) { return piece(tensor, 1); }
   GradientHistory history(size_t tensor) {

@@ -1,4 +1,4 @@
-// Natural GaLore's arithmetic (Das 2024). method/natural_galore.h describes the method.
+// Natural GaLore's arithmetic (Das 2024). method/optimizers/natural_galore.h describes the method.
 #pragma once
 
 #include <memory>

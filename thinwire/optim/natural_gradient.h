@@ -15,7 +15,7 @@
 namespace thinwire::optim {
 
 // The last gradients and their products with each other, in memory that the caller owns and that
-// starts out as zeros. A gradient of zeros counts as none.
+// starts out as zeros. A gradient of zeros counts as absent.
 class GradientHistory {
  public:
   // gradients: [size, length], one after the other, in no particular order. products:

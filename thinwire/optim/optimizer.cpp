@@ -63,26 +63,26 @@ void Optimizer::step(tensor::Arena& params, const tensor::Arena& grads, const Op
   if (params.rounded() != nullptr) params.set_rounded_current();
 }
 
-void over_pieces(int64_t size, ThreadPool& threads,
-                 const std::function<void(int64_t begin, int64_t count)>& change) {
+void for_pieces(int64_t size, ThreadPool& threads,
+                const std::function<void(int64_t begin, int64_t count)>& change) {
   threads.for_ranges(size, kPiece, [&](int64_t begin, int64_t end, int) {
     for (int64_t at = begin; at < end; at += kPiece) change(at, std::min(kPiece, end - at));
   });
 }
 
-void change_pieces(const method::OptimizerOptions& options, const OptimizerStep& step,
+void update_pieces(const method::OptimizerOptions& options, const OptimizerStep& step,
                    const TensorUpdate& tensor, ThreadPool& threads,
                    const std::function<void(float* params, int64_t begin, int64_t count)>& change) {
   if (!tensor.stored.empty()) {
     const StateValues weights(tensor.stored, {options.seed, 0, tensor.tensor});
-    return over_pieces(weights.size(), threads, [&](int64_t at, int64_t count) {
+    return for_pieces(weights.size(), threads, [&](int64_t at, int64_t count) {
       StatePart part(weights, at, count);
       change(part.values(), at, count);
       part.keep(step.number);
     });
   }
   const auto size = static_cast<int64_t>(tensor.params.size());
-  over_pieces(size, threads, [&](int64_t at, int64_t count) {
+  for_pieces(size, threads, [&](int64_t at, int64_t count) {
     float* const params = tensor.params.data() + at;
     change(params, at, count);
     if (tensor.rounded != nullptr) {

@@ -14,7 +14,7 @@
 #include "thinwire/base/bf16.h"
 #include "thinwire/base/tensor_view.h"
 #include "thinwire/base/threads.h"
-#include "thinwire/method/optimizer.h"
+#include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/optim/state_memory.h"
 #include "thinwire/tensor/storage/arena.h"
 #include "thinwire/tensor/storage/gradient_sink.h"
@@ -38,8 +38,8 @@ struct TensorUpdate {
   std::span<Bf16> stored = {};
 };
 
-// With a tensor of the arena, which is rounded on the way where a bf16 copy is kept; whoever has
-// updated all of them makes that current (Arena::set_rounded_current).
+// For a tensor of the arena. Where a bf16 copy is kept, the update also rounds the tensor into it;
+// the caller marks the copy as current once all tensors are updated (Arena::set_rounded_current).
 TensorUpdate tensor_update(tensor::Arena& params, size_t tensor, std::span<const float> gradient);
 
 // Used by one thread at a time, but each tensor may be updated by a different thread.
@@ -57,9 +57,9 @@ class Optimizer {
 
   // How the tensor's gradient is formed in a step of this number.
   virtual tensor::GradientForm gradient_form(size_t /*tensor*/, uint64_t /*step*/) { return {}; }
-  // For a tensor with a form that is `projected` and forms a whole gradient in the pass: computes
-  // or renews its bases and brings its state into them, then writes the gradient's projection, in
-  // which update() takes it.
+  // For a tensor whose form is `projected` but whose gradient is whole in this pass: computes or
+  // renews its bases, converts its state to them, then writes the gradient's projection, the form
+  // in which update() takes it.
   virtual void project(size_t tensor, uint64_t step, std::span<const float> whole,
                        std::span<float> projected, ThreadPool& threads);
 
@@ -70,8 +70,8 @@ class Optimizer {
 
   // Everything that must be saved besides the step number. The spans stay valid.
   std::vector<OptimizerState> state() { return memory_.all(); }
-  // Brings the state back to what it is before the first step: zeros, unless the optimizer's is
-  // not.
+  // Resets the state to what it is before the first step: zeros, unless an optimizer starts
+  // differently.
   virtual void reset() { memory_.clear(); }
 
  protected:
@@ -87,7 +87,7 @@ class Optimizer {
 };
 
 struct OptimizerEntry {
-  std::string_view name;  // the same name as in method/optimizers.h
+  std::string_view name;  // the same name as in method/optimizers/optimizers.h
   std::unique_ptr<Optimizer> (*make)(const method::OptimizerOptions& options,
                                      const tensor::Layout& layout);
 };
@@ -99,12 +99,12 @@ std::unique_ptr<Optimizer> make_optimizer(const method::OptimizerOptions& option
 
 // Calls change(begin, count) for pieces of `size` elements that fit the L1 cache (kPiece), on all
 // threads.
-void over_pieces(int64_t size, ThreadPool& threads,
-                 const std::function<void(int64_t begin, int64_t count)>& change);
-// Calls change(params, begin, count) for such pieces of the tensor, whose params from `begin` on
-// are to be changed, and rounds them as soon as they are, if they are to be rounded: params that
-// are kept in bf16 stochastically, by the run's seed and the step.
-void change_pieces(const method::OptimizerOptions& options, const OptimizerStep& step,
+void for_pieces(int64_t size, ThreadPool& threads,
+                const std::function<void(int64_t begin, int64_t count)>& change);
+// Calls change(params, begin, count) for such pieces of the tensor, to change its params from
+// `begin` on, and then rounds each piece if there is a bf16 copy or the params are kept in bf16:
+// the latter stochastically, by the run's seed and the step.
+void update_pieces(const method::OptimizerOptions& options, const OptimizerStep& step,
                    const TensorUpdate& tensor, ThreadPool& threads,
                    const std::function<void(float* params, int64_t begin, int64_t count)>& change);
 

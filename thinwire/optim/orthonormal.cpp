@@ -96,7 +96,7 @@ float norm_of(const float* vector, int64_t length) {
   return std::sqrt(square);
 }
 
-// Rows one behind the other, each filled up with zeros to whole lanes.
+// Rows one after the other, each padded with zeros to whole lanes.
 class Rows {
  public:
   Rows(int64_t count, int64_t length)

@@ -18,7 +18,7 @@ constexpr int64_t kColumns = 2 * kLanes;
 constexpr int64_t kTile = 32;
 
 // `width` of the right matrix's columns from `column` on, one row of kColumns after the other, with
-// zeros behind them.
+// zeros after them.
 void pack(const Product& p, int64_t column, int64_t width, float* panel) {
   for (int64_t k = 0; k < p.inner; ++k, panel += kColumns) {
     std::memcpy(panel, p.right + k * p.columns + column,

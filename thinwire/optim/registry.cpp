@@ -36,7 +36,7 @@ std::unique_ptr<Optimizer> make_optimizer(const method::OptimizerOptions& option
   for (const OptimizerEntry& entry : kOptimizers) {
     if (entry.name == options.spec->name) return entry.make(options, layout);
   }
-  throw Error(fmt::format("the optimizer '{}' has facts but no arithmetic", options.spec->name));
+  throw Error(fmt::format("the optimizer '{}' has a spec but no arithmetic", options.spec->name));
 }
 
 }  // namespace thinwire::optim

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "thinwire/base/simd.h"
-#include "thinwire/method/scale.h"
+#include "thinwire/method/optimizers/scale.h"
 #include "thinwire/optim/adamw.h"
 #include "thinwire/optim/channels.h"
 
@@ -71,7 +71,7 @@ class Scale final : public Optimizer {
       rate = step.learning_rate * factor / std::max(factor * rate / root, kLeast);
     }
     const auto shrink = static_cast<float>(1 - step.learning_rate * options().weight_decay);
-    change_pieces(options(), step, tensor, threads, [&](float* params, int64_t at, int64_t count) {
+    update_pieces(options(), step, tensor, threads, [&](float* params, int64_t at, int64_t count) {
       move(params, direction.data(), rates, columns, by_row, at, count, shrink);
     });
   }

@@ -1,5 +1,5 @@
-// SCALE's arithmetic (Glentis et al. 2025, arXiv 2506.16659, algorithm 1). method/scale.h describes
-// the method.
+// SCALE's arithmetic (Glentis et al. 2025, arXiv 2506.16659, algorithm 1).
+// method/optimizers/scale.h describes the method.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// The memory of an optimizer's state, laid out only by the optimizer's facts, so that the memory
-// used is the memory predicted.
+// The memory of an optimizer's state. Its layout follows from the optimizer's spec alone, so that
+// the memory used is the memory predicted.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 #include "thinwire/base/agreement.h"
 #include "thinwire/base/named_span.h"
-#include "thinwire/method/optimizer.h"
+#include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/optim/state_values.h"
 #include "thinwire/tensor/storage/aligned_buffer.h"
 #include "thinwire/tensor/storage/arena.h"

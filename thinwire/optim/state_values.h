@@ -1,6 +1,6 @@
 // A piece of an optimizer's state of one tensor, in whichever number format it is kept
-// (optim.state). Arithmetic on it is fp32: a part is read, changed, and kept again, so that a pass
-// over a tensor needs fp32 memory for one part at a time.
+// (optim.state). Arithmetic on it is fp32: a part is read, changed, and stored again, so that a
+// pass over a tensor needs fp32 memory for one part at a time.
 #pragma once
 
 #include <cassert>
@@ -23,7 +23,7 @@ inline constexpr int64_t kPiece = 1024;
 // threads.
 class StateValues {
  public:
-  // Where a tensor's rounding takes its random bits from, in every step its own.
+  // Determines, together with the step, the random bits with which a tensor is rounded.
   struct Randomness {
     uint64_t seed = 0;  // of the run
     uint64_t kind = 0;  // the piece
@@ -61,8 +61,8 @@ class StateValues {
   // The values [at, at + count), `at` a multiple of kStateBlock: in place if they are kept in fp32,
   // else in `room`.
   float* read(int64_t at, int64_t count, float* room) const;
-  // Keeps what read() returned, changed, rounded with the random bits of `step`. Throws Error if a
-  // value cannot be encoded because it is not finite.
+  // Stores what read() returned, as changed since, rounded with the random bits of `step`. Throws
+  // Error if a value cannot be encoded because it is not finite.
   void keep(int64_t at, int64_t count, const float* values, uint64_t step) const;
 
   // The same for all values, on all threads.

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "thinwire/base/threads.h"
-#include "thinwire/method/low_rank.h"
+#include "thinwire/method/optimizers/low_rank.h"
 
 namespace thinwire::optim {
 
@@ -16,7 +16,7 @@ namespace thinwire::optim {
 struct Bases {
   std::span<float> left;   // P^T [rank, rows]
   std::span<float> right;  // Q^T [rank, columns]
-  // Whether the bases have been computed. State is zero at first, and after a member was away.
+  // Whether the bases have been computed. State is zero at first, and after a member was inactive.
   bool present() const;
 };
 

@@ -6,8 +6,6 @@
 namespace thinwire::page {
 namespace {
 
-constexpr size_t kPaceSteps = 50;  // of which the present speed is the mean
-
 template <typename T>
 void keep(std::deque<T>& kept, T one) {
   kept.push_back(std::move(one));
@@ -35,7 +33,8 @@ void LiveRun::hear(const events::StepEvent& event) {
   if (event.time > 0) return;  // read back
   for (const auto& [phase, seconds] : event.seconds) picture_.phases[phase] += seconds;
   ++picture_.phase_steps;
-  note_pace(event.step, clock_());
+  pace_.note(event.step, clock_());
+  picture_.step_s = pace_.step_s();
 }
 
 void LiveRun::hear(const events::EvalEvent& event) {
@@ -81,18 +80,9 @@ void LiveRun::show(const std::vector<MemberNow>& members) {
 
 void LiveRun::show_place(int64_t step, uint64_t round, const std::string& waits_for) {
   const std::lock_guard lock(mutex_);
-  if (step > picture_.step) note_pace(step, clock_());
   picture_.step = step;
   picture_.round = round;
   picture_.waits_for = waits_for;
-}
-
-// Called with the lock held.
-void LiveRun::note_pace(int64_t step, double now) {
-  pace_.emplace_back(step, now);
-  if (pace_.size() > kPaceSteps) pace_.pop_front();
-  const auto& [first_step, first] = pace_.front();
-  if (step > first_step) picture_.step_s = (now - first) / static_cast<double>(step - first_step);
 }
 
 void LiveRun::close(const ClosedRound& round) {
@@ -106,6 +96,10 @@ void LiveRun::close(const ClosedRound& round) {
       static_cast<double>(roster) * static_cast<double>(all) - static_cast<double>(all);
   picture_.member_steps += static_cast<double>(roster) * static_cast<double>(round.steps);
   ++picture_.closed_rounds;
+  if (round.seconds) {
+    pace_.note(round.first_step + round.steps, clock_());
+    picture_.step_s = pace_.step_s();
+  }
   keep(picture_.rounds, round);
 }
 

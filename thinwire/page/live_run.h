@@ -1,8 +1,8 @@
 // What the live page shows of a run, gathered while the run goes on. docs/page.md.
 //
 // `thinwire train` feeds it as an events::Listener, with exactly what events.jsonl gets; `thinwire
-// serve` tells it what the coordinator knows of members and rounds. Whatever nobody said is left
-// out of what the page shows.
+// serve` tells it what the coordinator knows of members and rounds. What is not known is left out
+// of the page.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@
 
 #include "thinwire/base/clock.h"
 #include "thinwire/events/listener.h"
+#include "thinwire/events/pace.h"
 #include "thinwire/page/curve.h"
 #include "thinwire/page/time_line.h"
 
@@ -71,7 +72,7 @@ struct Fault {
   std::string text;
 };
 
-// All that the page shows; a copy of it is what is printed.
+// Everything that the page shows, as a snapshot.
 struct Picture {
   RunFacts facts;
   double started = 0;  // seconds since 1970, as all times here
@@ -80,10 +81,10 @@ struct Picture {
   int64_t step = 0;                       // completed
   uint64_t round = 0;                     // the oldest open one
   std::string waits_for;                  // why nothing goes on
-  std::optional<double> step_s;           // mean of the latest steps
+  std::optional<double> step_s;           // as events::Pace has it
   std::optional<events::StepEvent> last;  // the newest step's event
   std::map<std::string, double> phases;   // seconds of all steps of this process, by phase
-  int64_t phase_steps = 0;                // so many
+  int64_t phase_steps = 0;                // the number of these steps
   double bytes_sent = 0;                  // by all members, over member_steps
   double bytes_received = 0;
   double member_steps = 0;
@@ -112,8 +113,8 @@ class LiveRun final : public events::Listener {
   void hear(const events::MessageEvent& event) override;
   void hear(const events::WorkerStep& part) override;
 
-  // From `thinwire serve`. What the members do now, and thus did since the call before; a member
-  // that is not listed keeps its state.
+  // From `thinwire serve`. What the members do now; the time since the previous call is counted as
+  // spent on it. A member that is not listed keeps its state.
   void show(const std::vector<MemberNow>& members);
   // The run's place: completed steps, the oldest open round, and why none is open.
   void show_place(int64_t step, uint64_t round, const std::string& waits_for);
@@ -126,13 +127,11 @@ class LiveRun final : public events::Listener {
   Picture picture() const;
 
  private:
-  void note_pace(int64_t step, double now);
-
   const std::function<double()> clock_;
   mutable std::mutex mutex_;
   Picture picture_;
-  std::deque<std::pair<int64_t, double>> pace_;  // the latest steps, and when they were completed
-  double shown_at_ = 0;                          // when show() was last called
+  events::Pace pace_;
+  double shown_at_ = 0;  // when show() was last called
 };
 
 // "/state.json": one line of JSON. docs/page.md lists the fields.

@@ -111,11 +111,11 @@ function showMembers(state) {
   at("doings").replaceChildren(...seen.map((doing) => element("li", {}, swatch(doing), doing)));
   at("axis").replaceChildren(
     ...(seen.length ? [element("span", {}, clock(state.time_line.start)), element("span", {}, "now")] : []));
-  if (rows.length === 0) at("members").append(element("p", { class: "quiet" }, "Nobody has been heard yet."));
+  if (rows.length === 0) at("members").append(element("p", { class: "quiet" }, "No member has reported yet."));
 }
 
 function showBytes(state) {
-  const { sent, received, prediction_is_exact: exact } = state.bytes_a_step;
+  const { sent, received, prediction_is_exact: exact } = state.bytes_per_step;
   const row = (name, one) => {
     const off = one.measured === null || !one.predicted ? "–" : (one.measured / one.predicted).toFixed(3);
     const rate = one.measured === null || !state.step_s ? null : one.measured / state.step_s;
@@ -129,7 +129,7 @@ function showBytes(state) {
 }
 
 function showPhases(state) {
-  const phases = Object.entries(state.seconds_a_step).filter(([name]) => name in PHASES);
+  const phases = Object.entries(state.seconds_per_step).filter(([name]) => name in PHASES);
   const all = phases.reduce((sum, [, value]) => sum + value, 0);
   at("phases-section").hidden = all === 0;
   at("phases").replaceChildren(...phases.map(([name, value]) => {
@@ -175,7 +175,7 @@ function showSilence() {
   at("state").className = "badge lost";
   at("notice").hidden = false;
   at("notice").textContent = heard
-    ? "The run has ended or cannot be reached from here; this is the last that was heard of it."
+    ? "The run has ended or cannot be reached from here; this is its last known state."
     : "The run cannot be reached from here.";
 }
 

@@ -3,8 +3,8 @@
 // Read only: GET and HEAD of four paths, everything else is refused. Nothing is fetched from
 // elsewhere, and no other site's page may read it: no CORS header is sent, and a request must name
 // this server in its Host header (request_check.h). A connection serves one request, of at most
-// kMostRequestBytes and within kRequestSeconds; beyond kMostConnections, connections are closed at
-// once. So whoever reaches it can cost the run a few threads that sleep, and no more.
+// kMaxRequestBytes and within kRequestSeconds; beyond kMaxConnections, connections are closed at
+// once. So a hostile client can cost the run no more than a few sleeping threads.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@
 
 namespace thinwire::page {
 
-inline constexpr size_t kMostRequestBytes = 8 << 10;
-inline constexpr size_t kMostConnections = 16;  // served or queued at once
+inline constexpr size_t kMaxRequestBytes = 8 << 10;
+inline constexpr size_t kMaxConnections = 16;  // served or queued at once
 inline constexpr double kRequestSeconds = 5;
 
 struct PageAddress {

@@ -75,17 +75,17 @@ class Connection final : public httplib::Stream {
   const int socket_;
   const std::atomic<bool>& ending_;
   const double deadline_ = monotonic_seconds() + kRequestSeconds;
-  size_t left_ = kMostRequestBytes;
+  size_t left_ = kMaxRequestBytes;
 };
 
-// Hands connections to a few threads; those beyond kMostConnections are closed at once, by the
+// Hands connections to a few threads; those beyond kMaxConnections are closed at once, by the
 // accepting thread.
 class Connections final : public httplib::TaskQueue {
  public:
   static bool refuses() { return refuses_; }
 
   void enqueue(std::function<void()> serve) override {
-    if (count_ >= kMostConnections) {
+    if (count_ >= kMaxConnections) {
       refuses_ = true;
       serve();
       refuses_ = false;
@@ -162,7 +162,7 @@ class PageServer::Impl {
     });
   }
 
-  // httplib ends only what runs already.
+  // httplib can stop a server only once it runs.
   ~Impl() {
     server_.end();
     while (!server_.is_running() && !ended_) std::this_thread::sleep_for(kMoment);

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "thinwire/base/json.h"
 #include "thinwire/base/names.h"
 #include "thinwire/page/live_run.h"
 
@@ -12,7 +13,7 @@ using Json = nlohmann::ordered_json;
 constexpr int kFormat = 1;         // raised when a field changes its meaning
 constexpr size_t kTimeLines = 64;  // members whose time lines are printed
 
-// Six digits are more than anybody sees, and make half the text.
+// Six digits are more than a plot can show, and full precision would double the text.
 Json rounded(double value) {
   if (!std::isfinite(value)) return nullptr;
   if (value == 0) return 0;
@@ -166,8 +167,8 @@ std::string print_picture(const Picture& picture) {
   json["loss"] = {{"train", print(picture.train)},
                   {"validation", print(picture.validation)},
                   {"scores", print(picture.scores)}};
-  json["bytes_a_step"] = print_bytes(picture);
-  json["seconds_a_step"] = print_phases(picture);
+  json["bytes_per_step"] = print_bytes(picture);
+  json["seconds_per_step"] = print_phases(picture);
   json["time_line"] = {{"start", picture.lines.start()}, {"bucket_s", picture.lines.bucket_s()}};
   Json& members = json["members"] = Json::array();
   for (const auto& [id, member] : picture.members) {
@@ -179,7 +180,7 @@ std::string print_picture(const Picture& picture) {
   json["faults"] = print(picture.faults);
   json["messages"] = print(picture.messages);
   // ASCII only, so that no byte of a name reaches a terminal or a page unescaped.
-  return json.dump(-1, ' ', true, Json::error_handler_t::replace);
+  return print_json(json, {.ascii = true, .replace_invalid = true});
 }
 
 }  // namespace thinwire::page

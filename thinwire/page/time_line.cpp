@@ -34,7 +34,7 @@ void TimeLines::reach(double time) {
 // `from` and `to` count from the start.
 void TimeLines::put(std::vector<Bucket>& line, Doing doing, double from, double to) const {
   const auto first = std::min(static_cast<size_t>(from / bucket_s_), kMost - 1);
-  // A bucket that it only touches is none of its.
+  // A bucket that it only touches is not part of it.
   const auto end_bucket = static_cast<size_t>(std::ceil(to / bucket_s_));
   const size_t last = std::clamp(end_bucket, first + 1, kMost) - 1;
   if (line.size() <= last) line.resize(last + 1);

@@ -10,7 +10,7 @@
 
 namespace thinwire::page {
 
-// What a member does. kTraining: its part of a step is not divided further (the present state of a
+// What a member does. kTraining: its part of a step is not divided further (the current state of a
 // worker of `thinwire train`); never on the time line.
 enum class Doing : uint8_t {
   kComputing,
@@ -35,7 +35,7 @@ class TimeLines {
 
   explicit TimeLines(double start) : start_(start) {}
 
-  // What lies before the start counts nothing, and neither do kLeft and kTraining.
+  // Time before the start is ignored, and so are kLeft and kTraining.
   void spend(size_t member, Doing doing, double from, double to);
 
   double start() const { return start_; }

@@ -1,4 +1,4 @@
-// The ways to train that the planner compares: every registered method with a recipe's settings and
+// The candidates that the planner compares: every registered method with a recipe's settings and
 // with variations of what determines its traffic, and the papers' schedules, which are only
 // simulated.
 #pragma once

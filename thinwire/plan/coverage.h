@@ -1,7 +1,7 @@
 // How far DisTrO ends behind AdamW with all-reduce, expected from runs of both on the same tokens.
-// What orders the measured gaps is coverage: how often one worker can send each coefficient of its
-// momentum in a run, whatever the number of workers. The runs are in coverage_runs.cpp, and the law
-// is a straight line through the logarithms of their gaps and coverages.
+// The measured gaps follow coverage: how often one worker can send each coefficient of its momentum
+// in a run, whatever the number of workers. The runs are in coverage_runs.cpp, and the law is a
+// straight line through the logarithms of their gaps and coverages.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@
 
 namespace thinwire::plan {
 
-// A run by DisTrO, compared with one by AdamW with all-reduce that had the same model, text, tokens
-// and steps.
+// A run with DisTrO, compared with one with AdamW and all-reduce that had the same model, text,
+// tokens and steps.
 struct CoverageRun {
   double parameters = 0;
   int64_t steps = 0;
   int64_t k = 0;            // coefficients sent of a tile
   int64_t slots = 0;        // of a tile
-  double gap = 0;           // nats a token by which DisTrO's loss on held-out text is higher
+  double gap = 0;           // nats per token by which DisTrO's loss on held-out text is higher
   std::string_view report;  // in bench/results
 
   double coverage() const { return static_cast<double>(steps * k) / static_cast<double>(slots); }
@@ -34,7 +34,7 @@ std::span<const CoverageRun> coverage_runs();
 double coverage(const method::DistroOptions& options, std::span<const TensorSpec> tensors,
                 int64_t rounds);
 
-// Nats a token, between the limits that hold 95 % of such runs.
+// In nats per token, with the range that holds 95 % of such runs.
 struct ExpectedGap {
   double nats = 0;
   Interval range;

@@ -1,5 +1,5 @@
-// Finished runs by DisTrO, each compared with the best one by all-reduce on the same tokens: the
-// gaps to which a law of coverage (coverage.h) is fitted.
+// Finished runs with DisTrO, each compared with the best one with all-reduce on the same tokens:
+// the gaps to which a law of coverage (coverage.h) is fitted.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct LossOfRun {
   std::string setup;  // the same for runs of the same model, text, batch and seed
   int64_t steps = 0;
   double coverage = 0;  // 0: by all-reduce
-  double loss = 0;      // nats a token
+  double loss = 0;      // nats per token
 };
 
 struct ComparedRun {
@@ -27,8 +27,8 @@ struct ComparedRun {
   bool best = false;  // has the lowest loss of the runs with its setup, steps and coverage
 };
 
-// The runs by DisTrO, in their order. Throws UsageError naming the run if none by all-reduce has
-// its setup and steps.
+// The runs with DisTrO, in their order. Throws UsageError naming the run if none with all-reduce
+// has its setup and steps.
 std::vector<ComparedRun> compare_with_all_reduce(std::span<const LossOfRun> runs);
 
 }  // namespace thinwire::plan

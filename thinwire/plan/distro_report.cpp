@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "thinwire/base/error.h"
-#include "thinwire/method/llama.h"
+#include "thinwire/method/architectures/llama.h"
 
 namespace thinwire::plan {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "thinwire/links/links.h"
+#include "thinwire/method/architectures/model_spec.h"
 #include "thinwire/method/distro.h"
-#include "thinwire/method/model_spec.h"
 
 namespace thinwire::plan {
 
@@ -22,8 +22,8 @@ struct DistroCase {
   double payload_bytes = 2.8e6;  // one member's, per step
   int members = 32;
   links::Link link = {.up_bit_s = 10e6, .down_bit_s = 100e6};
-  // aggregator: a server adds up, so a member uploads its payload once; peers: a member uploads it
-  // to each of the others.
+  // aggregator: a server sums the payloads, so a member uploads its own once; peers: a member
+  // uploads it to each of the others.
   std::string topology = "aggregator";
 };
 

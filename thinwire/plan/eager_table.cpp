@@ -43,17 +43,17 @@ EagerCell compare(EagerCell cell, const std::vector<double>& grid,
                   const SimulationAssumptions& assumptions) {
   cell.predicted_gbit_s =
       required_bandwidth(cell.model, cell.schedule, cell.target, assumptions) / kGiga;
-  cell.least_gbit_s = least_bandwidth(cell.model, cell.schedule, cell.target, assumptions) / kGiga;
+  cell.min_gbit_s = min_bandwidth(cell.model, cell.schedule, cell.target, assumptions) / kGiga;
   const auto enough =
       std::ranges::find_if(grid, [&](double rate) { return rate >= cell.predicted_gbit_s; });
   const auto place = static_cast<int>(std::min(enough, grid.end() - 1) - grid.begin());
   cell.grid_gbit_s = grid[static_cast<size_t>(place)];
-  cell.impossible = cell.least_gbit_s > cell.paper_gbit_s + kHalfDigit;
-  cell.steps_off = kGridPoints;
+  cell.impossible = cell.min_gbit_s > cell.paper_gbit_s + kHalfDigit;
+  cell.grid_distance = kGridPoints;
   for (int i = 0; i < kGridPoints; ++i) {
     const double rate = grid[static_cast<size_t>(i)];
     if (!prints_as(rate, cell.paper_gbit_s)) continue;
-    if (std::abs(place - i) < std::abs(cell.steps_off)) cell.steps_off = place - i;
+    if (std::abs(place - i) < std::abs(cell.grid_distance)) cell.grid_distance = place - i;
   }
   return cell;
 }

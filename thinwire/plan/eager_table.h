@@ -23,11 +23,11 @@ struct EagerCell {
   double paper_gbit_s = 0;      // as printed
   double predicted_gbit_s = 0;  // required_bandwidth()
   double grid_gbit_s = 0;       // the first sufficient entry of the grid
-  int steps_off = 0;            // grid entries away from the nearest one that prints as the paper's
-  double least_gbit_s = 0;      // least_bandwidth()
-  bool impossible = false;      // least_gbit_s exceeds anything that rounds to the paper's
+  int grid_distance = 0;        // grid entries away from the nearest one that prints as the paper's
+  double min_gbit_s = 0;        // min_bandwidth()
+  bool impossible = false;      // min_gbit_s exceeds anything that rounds to the paper's
 
-  bool agrees() const { return !impossible && steps_off >= -1 && steps_off <= 1; }
+  bool agrees() const { return !impossible && grid_distance >= -1 && grid_distance <= 1; }
 };
 
 // All 90 cells, in the paper's order.

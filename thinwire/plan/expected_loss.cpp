@@ -24,12 +24,12 @@ constexpr double kDelayedLoss = 0.34;
 // SparseLoCo's paper (arXiv 2508.15706) finds it no worse than DiLoCo with 512 M parameters, 1 to 3
 // % of the values and up to 250 steps between exchanges. A model of 0.2 M ended 0.36 behind
 // (bench/results/2026-11-21-outer-loss.md); a quarter of the paper's size is where we stop.
-constexpr double kLeastSparseParameters = 128e6;
-constexpr double kLeastSparseShare = 0.01;
-constexpr int64_t kMostSparseSteps = 250;
+constexpr double kMinSparseParameters = 128e6;
+constexpr double kMinSparseShare = 0.01;
+constexpr int64_t kMaxSparseSteps = 250;
 
-constexpr double kLeastDecay = 0.99;  // of DisTrO's runs
-constexpr double kMostDecay = 0.999;
+constexpr double kMinDecay = 0.99;  // of DisTrO's runs
+constexpr double kMaxDecay = 0.999;
 
 ExpectedLoss unknown(std::string why) { return {.basis = std::move(why)}; }
 
@@ -43,8 +43,8 @@ ExpectedLoss of_local_sgd(int64_t sync_every, const LossModel& model,
                           std::span<const MethodLaw> own) {
   if (sync_every == 1) return of_all_reduce(model, own);
   const auto steps = static_cast<double>(sync_every);
-  if (steps >= kMostLocalSteps) {
-    return unknown(fmt::format("local SGD's law ends at {} steps", kMostLocalSteps));
+  if (steps >= kMaxLocalSteps) {
+    return unknown(fmt::format("local SGD's law ends at {} steps", kMaxLocalSteps));
   }
   return {.nats = local_loss(with_own({}, own), model.non_embedding, steps),
           .basis = "local SGD's law"};
@@ -59,7 +59,7 @@ std::string unlike_runs(const method::DistroOptions& options) {
   if (options.transform != method::DistroTransform::kDct) return "transform = none";
   if (options.feedback) return "feedback = true";
   if (options.overlap > 0 && !options.look_ahead) return "overlap = 1 without look_ahead";
-  if (options.decay < kLeastDecay || options.decay > kMostDecay) {
+  if (options.decay < kMinDecay || options.decay > kMaxDecay) {
     return fmt::format("decay = {}", options.decay);
   }
   return {};
@@ -96,12 +96,12 @@ ExpectedLoss of_sparseloco(const config::Recipe& recipe, int64_t sync_every, con
                            std::span<const MethodLaw> own) {
   const auto& options = recipe.section<method::SparseLocoOptions>("sparseloco");
   const double share = static_cast<double>(options.k) / static_cast<double>(options.chunk);
-  if (model.parameters < kLeastSparseParameters || share < kLeastSparseShare ||
-      sync_every > kMostSparseSteps) {
+  if (model.parameters < kMinSparseParameters || share < kMinSparseShare ||
+      sync_every > kMaxSparseSteps) {
     return unknown(
         fmt::format("SparseLoCo's paper has {:.0f} M parameters or more, {:.0f} % of the "
                     "values or more, at most {} steps",
-                    kLeastSparseParameters / 1e6, 100 * kLeastSparseShare, kMostSparseSteps));
+                    kMinSparseParameters / 1e6, 100 * kMinSparseShare, kMaxSparseSteps));
   }
   ExpectedLoss loss = of_local_sgd(sync_every, model, own);
   loss.basis += ", as in SparseLoCo's paper";

@@ -14,7 +14,7 @@ namespace thinwire::plan {
 namespace {
 
 constexpr int kRounds = 200;
-constexpr double kLeastProgress = 1e-15;
+constexpr double kMinProgress = 1e-15;
 
 // The constants in the form used by the search: (log of Nc^alpha, alpha, alpha_s).
 using Vector = std::array<double, 3>;
@@ -89,7 +89,7 @@ Matrix curvature(const Vector& at, std::span<const LossPoint> points) {
 Vector search(Vector at, size_t size, std::span<const LossPoint> points) {
   double damping = 1e-3;
   double best = squares(at, points);
-  for (int round = 0; round < kRounds && best > kLeastProgress * kLeastProgress; ++round) {
+  for (int round = 0; round < kRounds && best > kMinProgress * kMinProgress; ++round) {
     Matrix matrix = curvature(at, points);
     for (size_t i = 0; i < size; ++i) matrix[i][i] *= 1 + damping;
     const Matrix solve = inverse(matrix, size);

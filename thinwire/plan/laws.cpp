@@ -10,9 +10,9 @@ namespace {
 
 constexpr const char* kTable = "law";
 // Keeps a law's loss finite for every model.
-constexpr double kMostScale = 1e150;
-constexpr double kMostExponent = 2;
-constexpr double kMostPerStep = 1e6;
+constexpr double kMaxScale = 1e150;
+constexpr double kMaxExponent = 2;
+constexpr double kMaxPerStep = 1e6;
 
 }  // namespace
 
@@ -22,9 +22,9 @@ double MethodLaw::loss(double parameters, double local_steps) const {
 
 void MethodLaw::describe(config::Fields& fields) {
   fields.text("method", method, "The synchronisation method whose runs the law was fitted to.");
-  fields.number_above("scale", scale, "parameters", 0, kMostScale, "Nc of (Nc / N)^alpha.");
-  fields.number_above("exponent", exponent, "", 0, kMostExponent, "alpha.");
-  fields.number("loss_per_local_step", loss_per_local_step, "nats", -kMostPerStep, kMostPerStep,
+  fields.number_above("scale", scale, "parameters", 0, kMaxScale, "Nc of (Nc / N)^alpha.");
+  fields.number_above("exponent", exponent, "", 0, kMaxExponent, "alpha.");
+  fields.number("loss_per_local_step", loss_per_local_step, "nats", -kMaxPerStep, kMaxPerStep,
                 "alpha_s: what each local step between exchanges adds.");
 }
 

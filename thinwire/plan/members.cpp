@@ -9,8 +9,8 @@ namespace thinwire::plan {
 namespace {
 
 constexpr double kMost = 1e24;
-constexpr double kLeastFlops = 1;
-constexpr double kLeastLine = 1;  // bit/s
+constexpr double kMinFlops = 1;
+constexpr double kMinLine = 1;  // bit/s
 
 std::string name_of(const MemberSection& section, size_t index) {
   return section.name.empty() ? fmt::format("member {}", index + 1) : section.name;
@@ -25,9 +25,9 @@ double flops_of(const MemberSection& section, const std::string& name, double fl
   }
   const double flops =
       section.flops > 0 ? section.flops : section.tokens_per_second * flops_per_token;
-  if (flops >= kLeastFlops && flops <= kMost) return flops;
+  if (flops >= kMinFlops && flops <= kMost) return flops;
   throw UsageError(fmt::format("[member] {}: its speed must be >= {} and <= {} FLOP/s, got {}",
-                               name, kLeastFlops, kMost, flops));
+                               name, kMinFlops, kMost, flops));
 }
 
 void check_sites(std::span<const Member> members) {
@@ -59,14 +59,15 @@ void MemberSection::describe(config::Fields& fields) {
   fields.text("site", site,
               "Site whose members all share one line; empty: each member has its own line.");
   fields.integer("count", count, "", 1, 1'000'000, "Number of equal members in this group.");
-  fields.number("flops", flops, "FLOP/s", 0, kMost,
-                "Floating-point operations per second that a member really achieves in training.");
+  fields.number(
+      "flops", flops, "FLOP/s", 0, kMost,
+      "Floating-point operations per second that a member actually achieves in training.");
   fields.number("tokens_per_second", tokens_per_second, "tokens/s", 0, kMost,
                 "Tokens per second that a member trains on alone, with the recipe's model.");
   fields.text("speed", speed, "File with what `thinwire bench speed --json` printed there.");
   fields.number("memory_bytes", memory_bytes, "B", 0, kMost, "Memory; 0: unknown.");
-  fields.number("up_bit_s", up_bit_s, "bit/s", kLeastLine, kMost, "Upload rate of the line.");
-  fields.number("down_bit_s", down_bit_s, "bit/s", kLeastLine, kMost, "Download rate of the line.");
+  fields.number("up_bit_s", up_bit_s, "bit/s", kMinLine, kMost, "Upload rate of the line.");
+  fields.number("down_bit_s", down_bit_s, "bit/s", kMinLine, kMost, "Download rate of the line.");
   fields.number("delay_s", delay_s, "s", 0, 1e6, "One-way delay.");
   fields.number("watts", watts, "W", 0, kMost, "Power drawn while the run lasts.");
   fields.number("price_per_hour", price_per_hour, "", 0, kMost,

@@ -17,7 +17,7 @@ struct MemberSection final : config::SectionOf<MemberSection> {
   std::string name;
   std::string site;  // empty: each member has its own line
   int64_t count = 1;
-  double flops = 0;              // FLOP/s really achieved; 0: not given
+  double flops = 0;              // FLOP/s actually achieved; 0: not given
   double tokens_per_second = 0;  // of the recipe's model; 0: not given
   std::string speed;             // file that `thinwire bench speed --json` wrote
   double memory_bytes = 0;       // 0: unknown
@@ -34,7 +34,7 @@ struct Member {
   std::string name;
   std::string site;
   int64_t count = 1;
-  double flops = 0;  // FLOP/s that each really achieves
+  double flops = 0;  // FLOP/s that each actually achieves
   double memory_bytes = 0;
   links::Link link;
   double watts = 0;

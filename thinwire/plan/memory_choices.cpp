@@ -11,17 +11,17 @@
 #include "thinwire/base/units.h"
 #include "thinwire/config/renamed.h"
 #include "thinwire/config/values.h"
+#include "thinwire/method/memory/run_memory.h"
 #include "thinwire/method/registry.h"
-#include "thinwire/method/run_memory.h"
 #include "thinwire/plan/method_cost.h"
 #include "thinwire/plan/step_work.h"
 
 namespace thinwire::plan {
 namespace {
 
-using Dimension = std::vector<MemoryWay>;
+using Dimension = std::vector<MemoryOption>;
 
-const MemoryWay kAsGiven = {};
+const MemoryOption kAsGiven = {};
 
 // By how far published losses are behind AdamW's at equal tokens (docs/optimizers).
 Dimension optimizers(const config::Recipe& recipe) {
@@ -104,16 +104,16 @@ class Maker {
     const config::Recipe given = method::load_recipe(path_, overrides_);
     own_ = given.optim.method;
     dimensions_ = {gradients(), recomputation(), rows(given), sequences(given), precisions(given)};
-    for (const MemoryWay& optimizer : optimizers(given)) load(optimizer);
+    for (const MemoryOption& optimizer : optimizers(given)) load(optimizer);
     std::ranges::stable_sort(choices_, {}, [](const MemoryChoice& one) {
-      return std::tuple(one.concession, one.flops_a_token(), one.names.size(), one.bytes());
+      return std::tuple(one.concession, one.flops_per_token(), one.names.size(), one.bytes());
     });
     return std::move(choices_);
   }
 
  private:
   // Optimizers may have fields of their own in the recipe's file, so each is loaded.
-  void load(const MemoryWay& optimizer) {
+  void load(const MemoryOption& optimizer) {
     std::vector<std::string> all = overrides_;
     std::erase_if(all, [&](const std::string& one) { return sets_again(one, optimizer.fields); });
     all.insert(all.end(), optimizer.fields.begin(), optimizer.fields.end());
@@ -122,13 +122,13 @@ class Maker {
     } catch (const UsageError&) {
       return;
     }
-    std::vector<const MemoryWay*> ways = {&optimizer};
+    std::vector<const MemoryOption*> ways = {&optimizer};
     combine(ways);
   }
 
-  void combine(std::vector<const MemoryWay*>& ways) {
+  void combine(std::vector<const MemoryOption*>& ways) {
     if (ways.size() > dimensions_.size()) return add(ways);
-    for (const MemoryWay& way : dimensions_[ways.size() - 1]) {
+    for (const MemoryOption& way : dimensions_[ways.size() - 1]) {
       ways.push_back(&way);
       combine(ways);
       ways.pop_back();
@@ -136,11 +136,11 @@ class Maker {
   }
 
   // A combination that the recipe's rules forbid is skipped.
-  void add(const std::vector<const MemoryWay*>& ways) {
+  void add(const std::vector<const MemoryOption*>& ways) {
     MemoryChoice choice;
     choice.optimizer = ways.front()->name.empty() ? own_ : ways.front()->name;
     choice.recipe = loaded_;
-    for (const MemoryWay* way : ways) {
+    for (const MemoryOption* way : ways) {
       choice.fields.insert(choice.fields.end(), way->fields.begin(), way->fields.end());
       choice.concession += way->concession;
       if (way == ways.front()) continue;

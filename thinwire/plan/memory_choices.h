@@ -1,6 +1,6 @@
-// What a recipe's run would need with less memory in mind: combinations of optimizer, rank, what
-// becomes of gradients, recomputation, batch, sequence and precision, each with the parts of its
-// memory, its bytes on the wire and its work (docs/memory.md).
+// Ways to run a recipe in less memory: combinations of optimizer, rank, gradient storage,
+// recomputation, batch, sequence and precision, each with the parts of its memory, its bytes on the
+// wire and its work (docs/memory.md).
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ namespace thinwire::plan {
 
 // One value of a dimension along which recipes are varied. A new way to save memory is a line in
 // the table of memory_choices.cpp.
-struct MemoryWay {
+struct MemoryOption {
   std::string name;                 // "galore, rank 64"; empty: as in the recipe
   std::vector<std::string> fields;  // that it sets, "table.field=value"
-  int concession =
-      0;  // what is given up of the result: 0 nothing, 1 next to nothing, more is worse
+  // What is given up of the result: 0 nothing, 1 next to nothing, more is worse.
+  int concession = 0;
 };
 
 struct MemoryChoice {
@@ -35,14 +35,13 @@ struct MemoryChoice {
   double flops = 0;      // of a member's step, recomputation and the optimizer's products included
   int concession = 0;    // the sum of its ways'
   double bytes() const;  // sum of the parts
-  double flops_a_token() const { return flops / tokens; }
+  double flops_per_token() const { return flops / tokens; }
 };
 
 // All combinations that thinwire train would accept, the best first: those that give up least of
-// the result, then those with the least work per token, the fewest
-// changes and the least memory. The recipe is that
-// at `path` with `overrides`; an unknown vocabulary counts as plan::planned_model says.
-// program_bytes: what the program takes by itself, a part of each.
+// the result, then those with the least work per token, the fewest changes and the least memory.
+// The recipe is the one at `path` with `overrides`; an unknown vocabulary counts as
+// plan::planned_model says. program_bytes: memory of the program itself, which is part of each.
 std::vector<MemoryChoice> memory_choices(const std::filesystem::path& path,
                                          std::span<const std::string> overrides,
                                          double program_bytes);

@@ -7,7 +7,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
-#include "thinwire/method/architectures.h"
+#include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/method/within.h"
 #include "thinwire/plan/run_time.h"

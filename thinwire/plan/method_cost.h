@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "thinwire/method/memory.h"
+#include "thinwire/method/memory/memory.h"
 #include "thinwire/plan/candidates.h"
 #include "thinwire/plan/expected_loss.h"
 #include "thinwire/plan/laws.h"

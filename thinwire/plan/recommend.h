@@ -1,4 +1,4 @@
-// Which of the ways to train to recommend, given their costs.
+// Which candidate to recommend, given the costs of all.
 #pragma once
 
 #include <optional>

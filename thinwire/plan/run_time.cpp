@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kPlayedRounds = 40;
 constexpr int64_t kSettlingRounds = 24;
 
-// Members that act alike.
+// Members that behave alike.
 struct Place {
   double compute;
   double count;
@@ -167,7 +167,7 @@ class Player {
 
   void receive(const InFlight& one) {
     wait(leaders_, one.arrival);
-    const double bytes = schedule_.pieces[one.piece].spread_bytes;
+    const double bytes = schedule_.pieces[one.piece].broadcast_bytes;
     if (!clustered() || bytes == 0) return;
     for (const Places& inside : inside_) {
       const auto from_leader = [&](size_t place) { return places_[place].leads ? bytes : 0; };

@@ -96,7 +96,7 @@ std::vector<BudgetChoice> spend(const LossLaws& laws, const Clusters& most, cons
     Clusters setting = most;
     setting.clusters = clusters;
     BudgetChoice best = spend_on(laws, setting, budget, 1);
-    for (double steps = 2; clusters > 1 && steps < kMostLocalSteps; steps *= 2) {
+    for (double steps = 2; clusters > 1 && steps < kMaxLocalSteps; steps *= 2) {
       const BudgetChoice choice = spend_on(laws, setting, budget, steps);
       if (choice.loss < best.loss) best = choice;
     }

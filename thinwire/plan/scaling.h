@@ -12,7 +12,7 @@ namespace thinwire::plan {
 struct Clusters {
   double clusters = 8;             // m
   double devices = 8;              // n, in each cluster
-  double flops = 150e12;           // C_d, FLOP/s that a device really achieves
+  double flops = 150e12;           // C_d, FLOP/s that a device actually achieves
   double bandwidth_bit_s = 0.8e9;  // between clusters; the paper's W is this in bytes, / 8
   double batch_tokens = 4e6;       // B, per step over all clusters
 };
@@ -46,7 +46,7 @@ struct LossLaws {
 };
 
 // L(s, N) is fitted below this many local steps (eq. 3.6).
-inline constexpr double kMostLocalSteps = 1024;
+inline constexpr double kMaxLocalSteps = 1024;
 
 // L(s, N) = alpha_s s + L(N) of local SGD (eq. 3.6).
 double local_loss(const LossLaws& laws, double parameters, double local_steps);

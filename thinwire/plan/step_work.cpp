@@ -3,15 +3,16 @@
 #include <algorithm>
 #include <cmath>
 
-#include "thinwire/method/architectures.h"
-#include "thinwire/method/low_rank_shape.h"
-#include "thinwire/method/optimizers.h"
+#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/optimizers/low_rank_shape.h"
+#include "thinwire/method/optimizers/optimizers.h"
 
 namespace thinwire::plan {
 namespace {
 
-constexpr double kForward = 1.0 / 3;            // of a product's three
-constexpr double kForwardAttention = 2.0 / 7;   // of attention's seven (method/architecture.h)
+constexpr double kForward = 1.0 / 3;  // of a product's three
+constexpr double kForwardAttention =
+    2.0 / 7;  // of attention's seven (method/architectures/architecture.h)
 constexpr double kAttentionProducts = 1.0 / 4;  // of a block's: about those of q, k and v
 constexpr double kNewtonSchulzSteps = 5;
 

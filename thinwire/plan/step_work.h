@@ -1,5 +1,5 @@
-// The floating-point operations of a training step in which not only those that count as model
-// FLOP/s are counted: recomputation, projected gradients and the products of optimizers, too.
+// All floating-point operations of a training step, not only those that count towards model FLOP/s:
+// recomputation, projected gradients and the products of optimizers are included.
 #pragma once
 
 #include <span>
@@ -9,7 +9,7 @@
 
 namespace thinwire::plan {
 
-// Of one member's step. model.vocab must be set.
+// For one member's step. model.vocab must be set.
 double step_flops(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
 
 }  // namespace thinwire::plan

@@ -15,7 +15,7 @@ namespace {
 // Rounds until the waits repeat, and rounds measured after them.
 constexpr int kSettlingRounds = 3;
 constexpr int kMeasuredRounds = 3;
-constexpr double kLeastRate = 1e-3;  // where the search for a bandwidth begins, bit/s
+constexpr double kMinRate = 1e-3;  // where the search for a bandwidth begins, bit/s
 constexpr double kSearchPrecision = 1e-4;
 
 class Simulation {
@@ -149,7 +149,7 @@ double required_bandwidth(const SimulatedModel& model, const SyncSchedule& sched
   const auto enough = [&](double bit_s) {
     return utilization(model, schedule, bit_s, assumptions) >= target;
   };
-  double low = std::max(kLeastRate, least_bandwidth(model, schedule, target, assumptions) / 2);
+  double low = std::max(kMinRate, min_bandwidth(model, schedule, target, assumptions) / 2);
   double high = 2 * low;
   for (; !enough(high); high *= 2) {
     low = high;
@@ -162,8 +162,8 @@ double required_bandwidth(const SimulatedModel& model, const SyncSchedule& sched
   return high;
 }
 
-double least_bandwidth(const SimulatedModel& model, const SyncSchedule& schedule, double target,
-                       const SimulationAssumptions& assumptions) {
+double min_bandwidth(const SimulatedModel& model, const SyncSchedule& schedule, double target,
+                     const SimulationAssumptions& assumptions) {
   check_target(target);
   return model.parameters * schedule.bits * assumptions.payload_factor * target /
          (schedule.sync_every * model.step_seconds);

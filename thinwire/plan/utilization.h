@@ -1,8 +1,8 @@
-// What share of its time a worker computes, by simulating when layers compute and when their bytes
-// are sent: data-parallel training, DiLoCo and its streaming and overlapped forms (Douillard et
-// al., "Streaming DiLoCo", arXiv 2501.18512; Kale et al., "Eager Updates For Overlapped
-// Communication and Computation in DiLoCo", arXiv 2502.12996, figure 3 and table 5).
-// docs/planner.md says what the papers leave open and what is assumed instead.
+// Compute utilization, the share of its time that a worker computes, found by simulating when
+// layers compute and when their bytes are sent: data-parallel training, DiLoCo and its streaming
+// and overlapped forms (Douillard et al., "Streaming DiLoCo", arXiv 2501.18512; Kale et al., "Eager
+// Updates For Overlapped Communication and Computation in DiLoCo", arXiv 2502.12996, figure 3 and
+// table 5). docs/planner.md says what the papers leave open and what is assumed instead.
 #pragma once
 
 #include <cstdint>
@@ -62,8 +62,8 @@ double required_bandwidth(const SimulatedModel& model, const SyncSchedule& sched
 
 // No schedule can reach the target below this: the bits of a round over the time of H steps at that
 // utilization.
-double least_bandwidth(const SimulatedModel& model, const SyncSchedule& schedule, double target,
-                       const SimulationAssumptions& assumptions = {});
+double min_bandwidth(const SimulatedModel& model, const SyncSchedule& schedule, double target,
+                     const SimulationAssumptions& assumptions = {});
 
 // The eager paper's table 5: its models, and its methods in its order.
 std::vector<SimulatedModel> eager_models();

@@ -248,7 +248,7 @@ events::PlotSpec loss_plot(std::vector<events::PlotSeries> series, CurveAxis axi
   spec.x_label = axis == CurveAxis::kSteps    ? "step"
                  : axis == CurveAxis::kTokens ? "tokens of all workers"
                                               : "bytes that a worker has sent";
-  spec.y_label = "loss (nats a token)";
+  spec.y_label = "loss (nats per token)";
   spec.log_x = axis == CurveAxis::kBytes;
   spec.prefixes_x = axis == CurveAxis::kBytes;
   spec.legend = events::Legend::kOutside;

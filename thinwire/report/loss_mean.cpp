@@ -8,7 +8,7 @@ namespace thinwire::report {
 void LossMean::add(double loss) {
   ++added_;
   last_.push_back(loss);
-  if (last_.size() > static_cast<size_t>(kMostSteps)) last_.pop_front();
+  if (last_.size() > static_cast<size_t>(kMaxSteps)) last_.pop_front();
 }
 
 double LossMean::value() const {
@@ -16,6 +16,6 @@ double LossMean::value() const {
   return std::accumulate(last_.end() - steps(), last_.end(), 0.0) / static_cast<double>(steps());
 }
 
-int64_t LossMean::steps() const { return std::min((added_ + kShare - 1) / kShare, kMostSteps); }
+int64_t LossMean::steps() const { return std::min((added_ + kShare - 1) / kShare, kMaxSteps); }
 
 }  // namespace thinwire::report

@@ -1,5 +1,5 @@
 // The training loss that users see: the mean over the last tenth of a run's steps, at most 50, so
-// that it is neither that of one batch nor that of a long outdated model. It depends only on the
+// that it depends neither on a single batch nor on a long outdated model. It depends only on the
 // losses of the steps, so an interrupted run gives the same value.
 #pragma once
 
@@ -18,7 +18,7 @@ class LossMean {
 
  private:
   static constexpr int64_t kShare = 10;
-  static constexpr int64_t kMostSteps = 50;
+  static constexpr int64_t kMaxSteps = 50;
 
   std::deque<double> last_;
   int64_t added_ = 0;

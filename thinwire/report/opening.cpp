@@ -6,10 +6,10 @@
 #include "thinwire/base/memory.h"
 #include "thinwire/base/tensor_view.h"
 #include "thinwire/base/units.h"
-#include "thinwire/method/adapter.h"
-#include "thinwire/method/architectures.h"
-#include "thinwire/method/model_spec.h"
-#include "thinwire/method/run_memory.h"
+#include "thinwire/method/adapters/adapter.h"
+#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/model_spec.h"
+#include "thinwire/method/memory/run_memory.h"
 
 namespace thinwire::report {
 namespace {

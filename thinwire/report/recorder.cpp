@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "thinwire/base/units.h"
-#include "thinwire/method/architectures.h"
+#include "thinwire/method/architectures/architectures.h"
 
 namespace thinwire::report {
 namespace {
@@ -82,8 +82,8 @@ void Recorder::show(const events::StepEvent& event) {
   std::vector<events::ProgressField> fields = {
       {"loss", loss_text(totals_.loss())},
       {"tok/s", format_count(totals_.tokens_per_second())},
-      {"sent", format_bytes(totals_.bytes_sent_a_step())},
-      {"received", format_bytes(totals_.bytes_received_a_step())},
+      {"sent", format_bytes(totals_.bytes_sent_per_step())},
+      {"received", format_bytes(totals_.bytes_received_per_step())},
       {"lr", fmt::format("{:.2e}", event.learning_rate)}};
   if (totals_.simulated_seconds() > 0) {
     fields.push_back({"over links", format_seconds(totals_.simulated_seconds())});

@@ -22,8 +22,8 @@ class Recorder {
  public:
   // Continues the log in `folder` after `resume_step` completed steps (0: a new run). Totals of the
   // earlier steps are read from the log, so a summary covers the whole run; a notice says if the
-  // log was cut short. `listener` hears all of it, the log of earlier steps included; null: nobody
-  // does. The recipe and the listener must outlive this.
+  // log was cut short. `listener` (may be null) receives everything, including the log of earlier
+  // steps. The recipe and the listener must outlive this.
   Recorder(const config::Recipe& recipe, const fs::path& folder, int64_t resume_step,
            events::Listener* listener = nullptr);
 

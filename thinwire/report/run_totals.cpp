@@ -32,11 +32,11 @@ double RunTotals::tokens_per_second() const {
   return ratio(static_cast<double>(tokens_), seconds_);
 }
 
-double RunTotals::bytes_sent_a_step() const {
+double RunTotals::bytes_sent_per_step() const {
   return ratio(bytes_sent_, static_cast<double>(recorded_));
 }
 
-double RunTotals::bytes_received_a_step() const {
+double RunTotals::bytes_received_per_step() const {
   return ratio(bytes_received_, static_cast<double>(recorded_));
 }
 
@@ -61,8 +61,8 @@ events::Summary RunTotals::summary() const {
   summary.seconds = seconds_ * all_over_recorded();
   summary.seconds_over_links = simulated_seconds();
   summary.compute_utilization = ratio(simulated_compute_seconds_, simulated_seconds_);
-  summary.bytes_sent_per_worker_step = bytes_sent_a_step();
-  summary.bytes_received_per_worker_step = bytes_received_a_step();
+  summary.bytes_sent_per_worker_step = bytes_sent_per_step();
+  summary.bytes_received_per_worker_step = bytes_received_per_step();
   summary.tokens_per_second = tokens_per_second();
   return summary;
 }

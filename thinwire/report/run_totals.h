@@ -12,7 +12,8 @@
 
 namespace thinwire::report {
 
-// The phases of a step that hold its time over simulated links, and the computation in it.
+// The phases of a step under which its time over simulated links, and the computation in that time,
+// are logged.
 inline constexpr const char* kSimulatedPhase = "simulated";
 inline constexpr const char* kSimulatedComputePhase = "simulated_compute";
 
@@ -32,8 +33,8 @@ class RunTotals {
   const LossMean& loss() const { return loss_; }
   // Means over the recorded steps, 0 if there are none.
   double tokens_per_second() const;
-  double bytes_sent_a_step() const;
-  double bytes_received_a_step() const;
+  double bytes_sent_per_step() const;
+  double bytes_received_per_step() const;
   // Over all steps; 0 if links are not simulated.
   double simulated_seconds() const { return simulated_seconds_ * all_over_recorded(); }
 

@@ -7,7 +7,7 @@
 #include "thinwire/base/digest.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/links/links.h"
-#include "thinwire/method/architectures.h"
+#include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::report {

@@ -12,7 +12,7 @@
 namespace thinwire::report {
 namespace {
 
-constexpr size_t kMostRuns = 10'000;
+constexpr size_t kMaxRuns = 10'000;
 constexpr const char* kSeedField = "run.seed";
 
 using Point = std::vector<FieldValue>;
@@ -156,8 +156,8 @@ class GridReader {
       std::vector<std::string> values;
       for (const toml::node& entry : *list) values.push_back(value(&entry, key));
       refuse_repeats(values, key);
-      if (points.size() * values.size() > kMostRuns) {
-        refuse(key, fmt::format("makes more than {} runs", kMostRuns));
+      if (points.size() * values.size() > kMaxRuns) {
+        refuse(key, fmt::format("makes more than {} runs", kMaxRuns));
       }
       points = crossed(points, field, values);
     }

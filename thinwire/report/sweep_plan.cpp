@@ -105,8 +105,8 @@ SweepPlan plan_sweep(Grid grid, const fs::path& out, const std::string& program)
       command.insert(command.end(), overrides.begin(), overrides.end());
       plan.runs.push_back(
           {point, seed, {label.empty() ? name : label, folder, std::move(command)}});
-      plan.threads_a_run = std::max(plan.threads_a_run,
-                                    static_cast<int>(recipe.train.workers * recipe.train.threads));
+      plan.threads_per_run = std::max(
+          plan.threads_per_run, static_cast<int>(recipe.train.workers * recipe.train.threads));
     }
   }
   plan.grid = std::move(grid);

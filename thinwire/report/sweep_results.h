@@ -20,7 +20,7 @@ struct PlannedRun {
 struct SweepPlan {
   Grid grid;
   std::vector<PlannedRun> runs;
-  int threads_a_run = 1;             // most compute threads of a run, over its workers
+  int threads_per_run = 1;           // most compute threads of any run, all its workers together
   std::vector<std::string> notices;  // of the runs' recipes, each once
 };
 

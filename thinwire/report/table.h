@@ -15,7 +15,7 @@ struct Table {
   std::vector<Column> columns;
   std::vector<std::vector<std::string>> rows;  // as many cells as columns
 
-  std::string terminal() const;  // two blanks between columns, a rule under the titles
+  std::string terminal() const;  // two spaces between columns, a rule under the titles
   std::string markdown() const;
   std::string csv() const;  // RFC 4180, but lines end in \n
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <mutex>
 #include <set>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -14,11 +15,13 @@
 #include "thinwire/membership/ledger.h"
 #include "thinwire/membership/message_codec.h"
 #include "thinwire/serve/host_inbox.h"
+#include "thinwire/serve/ledger_reading.h"
 #include "thinwire/serve/news_board.h"
+#include "thinwire/serve/payload_judge.h"
 #include "thinwire/serve/record_news.h"
-#include "thinwire/serve/spent_payloads.h"
-#include "thinwire/transport/blob.h"
-#include "thinwire/transport/nkey.h"
+#include "thinwire/serve/store_cleaner.h"
+#include "thinwire/transport/nats/departure.h"
+#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::serve {
 namespace {
@@ -26,6 +29,13 @@ namespace {
 using membership::Input;
 using membership::Message;
 using membership::Offer;
+
+// Whose payload it is, and for what.
+using OfferName = std::tuple<Sha256, int, uint64_t, uint32_t, uint32_t>;
+
+OfferName name_of(const Offer& offer) {
+  return {offer.payload, offer.member, offer.round, offer.epoch, offer.fragment};
+}
 
 const HostOptions& checked(const transport::Courier& courier, const Signer& signer,
                            const HostOptions& options) {
@@ -48,13 +58,20 @@ class CoordinatorHost::Impl {
         signer_(signer),
         options_(checked(courier, signer, options)),
         overlap_(plan.overlap()),
+        judge_(options_.membership.takeover_s()),
         coordinator_(plan, options_.membership, signer, verify, options_.founding,
                      options_.standby),
         statements_(courier.subscribe("", kMembersTopic,
                                       [inbox = inbox_](const std::string&, Bytes statement) {
                                         inbox->add(HeardStatement{std::move(statement)});
+                                      })),
+        departures_(courier.subscribe(transport::kServerParticipant, transport::kDepartureTopic,
+                                      [inbox = inbox_](const std::string& from, Bytes statement) {
+                                        if (from == transport::kServerParticipant) {
+                                          inbox->add(HeardDeparture{std::move(statement)});
+                                        }
                                       })) {
-    read_ledger();
+    reading_.begin();
   }
 
   void tick(double now);
@@ -76,20 +93,22 @@ class CoordinatorHost::Impl {
   std::optional<uint64_t> final_digest() const;
 
  private:
-  void read_ledger();
   void decide();
-  void follow_connection();
   void take(const HeardStatement& heard);
+  void take(const HeardDeparture& heard);
   void take(ReadRecord read);
   void take(FetchedPayload fetched);
+  void take(const StreamEnd& end) { reading_.take(end, inputs_); }
+  void take(const RefusedAppend& refused) { reading_.take(refused); }
+  void take(ListedSnapshot listed) { cleaner_.take(std::move(listed)); }
   bool is_admissible(const membership::Statement& statement);
   void note(const Message& message);
-  void note_chunks(const Offer& offer, Bytes payload);
-  void drop_spent();
-  std::string name_of(int member) const;
+  void note(const Offer& offer);
+  void carry_out(const std::vector<Verdict>& verdicts);
+  std::string courier_of(int member) const;
   void act(const membership::Append& append);
   void act(const membership::AskStored& ask);
-  void act(const membership::Reread&) { read_ledger(); }
+  void act(const membership::Reread&) { reading_.begin(); }
   void act(const membership::AskRecords& ask) { say(ask); }
   void act(const membership::AskSnapshot& ask) { say(ask); }
   void act(const membership::Refuse& refuse);
@@ -102,19 +121,15 @@ class CoordinatorHost::Impl {
   const Signer& signer_;
   const HostOptions options_;
   const uint64_t overlap_;
+  PayloadJudge judge_;
   membership::Coordinator coordinator_;
   membership::ReplayWindow heard_;
   membership::StatementNumbers numbers_;
   double now_ = 0;
-  bool connected_ = false;
   std::vector<Input> inputs_;
-  bool records_wait_ = false;  // there are some among the inputs
-  uint64_t reading_ = 0;       // number of the ledger's subscription
-  uint64_t stream_last_ = 0;   // the last sequence read; it counts junk that is no record, too
+  bool records_wait_ = false;            // there are some among the inputs
   std::multimap<Sha256, Offer> offers_;  // of rounds that are open or open next, by payload
-  std::set<std::pair<Sha256, int>> fetching_;
-  std::set<std::pair<Sha256, int>> bad_;
-  SpentPayloads spent_;
+  std::set<OfferName> fetching_;
   RecordNews records_{options_.hooks.record};
 
   mutable std::mutex mutex_;  // guards what follows, which other threads read
@@ -126,30 +141,25 @@ class CoordinatorHost::Impl {
   // Callbacks may come until the subscriptions end, and those of requests even later.
   const std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
   std::unique_ptr<transport::Subscription> statements_;
-  std::unique_ptr<transport::Subscription> ledger_;
+  std::unique_ptr<transport::Subscription> departures_;
+  LedgerReading reading_{courier_, inbox_};
+  StoreCleaner cleaner_{courier_, inbox_};
 };
-
-void CoordinatorHost::Impl::read_ledger() {
-  ledger_.reset();
-  stream_last_ = 0;
-  ledger_ = courier_.read(kLedgerStream, 1,
-                          [inbox = inbox_, reading = ++reading_](uint64_t sequence, Bytes record) {
-                            inbox->add(ReadRecord{reading, sequence, std::move(record)});
-                          });
-}
 
 void CoordinatorHost::Impl::tick(double now) {
   now_ = now;
   const uint64_t before = coordinator_.state().position.sequence;
-  follow_connection();
+  reading_.follow_connection(inputs_);
   for (Arrival& arrival : inbox_->take()) {
     // A statement may be about what the records before it say.
     if (records_wait_ && std::holds_alternative<HeardStatement>(arrival)) decide();
     std::visit([this](auto& one) { take(std::move(one)); }, arrival);
   }
+  carry_out(judge_.tick(now));
   decide();
-  drop_spent();
   const membership::State& state = coordinator_.state();
+  judge_.forget_before(state.open.empty() ? state.next_round : state.open.front().round);
+  if (coordinator_.leads()) cleaner_.clean(state);
   // The coordinator asks for those of the rounds that open next, too.
   std::erase_if(offers_, [&, next = state.next_round](const auto& offer) {
     const uint64_t round = offer.second.round;
@@ -175,25 +185,16 @@ void CoordinatorHost::Impl::decide() {
   }
 }
 
-// The courier restores connections by itself; what was under way goes on.
-void CoordinatorHost::Impl::follow_connection() {
-  const bool connected = courier_.connected();
-  if (connected == std::exchange(connected_, connected)) return;
-  if (connected) {
-    inputs_.emplace_back(membership::StoreConnected{coordinator_.state().position.sequence});
-  } else {
-    inputs_.emplace_back(membership::StoreDisconnected{});
-  }
-}
-
 void CoordinatorHost::Impl::take(ReadRecord read) {
-  if (read.reading != reading_) return;
-  stream_last_ = read.sequence;
+  if (!reading_.is_current(read)) return;
   records_wait_ = true;
   const auto record = membership::decode_record(read.bytes);
-  if (record && record->closing) spent_.closed(record->closing->round, record->sequence);
-  if (record) records_.read(*record);
+  if (record) {
+    cleaner_.read(*record);
+    records_.read(*record);
+  }
   inputs_.emplace_back(membership::RecordRead{std::move(read.bytes)});
+  reading_.took(read.sequence, record ? record->sequence : 0, inputs_);
 }
 
 void CoordinatorHost::Impl::take(const HeardStatement& heard) {
@@ -206,6 +207,12 @@ void CoordinatorHost::Impl::take(const HeardStatement& heard) {
         if constexpr (std::is_constructible_v<Input, Kind>) inputs_.emplace_back(std::move(one));
       },
       statement->message);
+}
+
+void CoordinatorHost::Impl::take(const HeardDeparture& heard) {
+  if (const auto key = transport::departed(heard.bytes)) {
+    inputs_.emplace_back(membership::Departed{*key});
+  }
 }
 
 // Whether its author may say it.
@@ -233,70 +240,69 @@ void CoordinatorHost::Impl::note(const Message& message) {
   const int member = membership::speaker(message);
   if (member < 0) return;
   news_.hear(member, coordinator_.state().members[static_cast<size_t>(member)].key, message, now_);
-  if (const auto* offer = std::get_if<Offer>(&message)) {
-    const auto [first, last] = offers_.equal_range(offer->payload);
-    const bool known = std::any_of(
-        first, last, [&](const auto& one) { return one.second.member == offer->member; });
-    if (!known) offers_.emplace(offer->payload, *offer);
-  }
+  if (const auto* offer = std::get_if<Offer>(&message)) note(*offer);
+}
+
+// Equal bytes may be offered for several operations.
+void CoordinatorHost::Impl::note(const Offer& offer) {
+  const auto [first, last] = offers_.equal_range(offer.payload);
+  const bool known = std::any_of(
+      first, last, [&](const auto& one) { return name_of(one.second) == name_of(offer); });
+  if (known) return;
+  offers_.emplace(offer.payload, offer);
+  judge_.heard(offer);
 }
 
 void CoordinatorHost::Impl::take(FetchedPayload fetched) {
   const Offer& offer = fetched.offer;
-  fetching_.erase({offer.payload, offer.member});
+  fetching_.erase(name_of(offer));
   if (!fetched.bytes) return;  // it is offered again
-  const std::string wrong =
-      options_.hooks.check ? options_.hooks.check(offer, *fetched.bytes) : std::string();
-  note_chunks(offer, *std::move(fetched.bytes));
-  if (wrong.empty()) {
+  // A late one waits for nobody, as there may be nobody left to compare it with.
+  const membership::Opening* opening = coordinator_.state().opening(offer.round);
+  const uint64_t weight = opening == nullptr ? 1 : weight_of(*opening, offer.member);
+  const size_t roster = opening == nullptr || !options_.hooks.check ? 1 : opening->roster.size();
+  Result<std::optional<PayloadContent>> content;
+  if (options_.hooks.check) {
+    content = options_.hooks.check(offer, std::max<uint64_t>(weight, 1), *fetched.bytes);
+  }
+  cleaner_.offered(offer.round, courier_of(offer.member), *std::move(fetched.bytes));
+  carry_out(judge_.take(offer, content, roster, now_));
+}
+
+void CoordinatorHost::Impl::carry_out(const std::vector<Verdict>& verdicts) {
+  for (const auto& [offer, why] : verdicts) {
+    if (why.empty()) {
+      inputs_.emplace_back(membership::Acknowledged{offer.payload, offer.member});
+    } else {
+      inputs_.emplace_back(membership::PayloadRefused{offer, why});
+      tell(fmt::format("member {}'s payload of round {} does not count: {}", offer.member,
+                       offer.round, why));
+    }
     const std::lock_guard lock(mutex_);
-    news_.arrived(offer);
-    inputs_.emplace_back(membership::Acknowledged{offer.payload});
-    return;
+    if (why.empty()) {
+      news_.arrived(offer);
+    } else {
+      news_.refused(offer, why);
+    }
   }
-  bad_.emplace(offer.payload, offer.member);
-  tell(fmt::format("member {}'s payload of round {} does not count: {}", offer.member, offer.round,
-                   wrong));
-  inputs_.emplace_back(membership::Misconduct{offer.member, wrong});
 }
 
-// What it consists of, for the time when nobody needs it any more.
-void CoordinatorHost::Impl::note_chunks(const Offer& offer, Bytes payload) {
-  if (payload.empty()) return;  // all empty payloads are one chunk
-  const auto bytes = std::make_shared<const Bytes>(std::move(payload));
-  std::vector<Sha256> names;
-  const transport::BlobChunks blob(bytes);
-  for (const transport::Chunk& chunk : blob.chunks()) {
-    names.push_back(chunk.name);
-  }
-  spent_.offered(offer.round, name_of(offer.member), names);
-}
-
-std::string CoordinatorHost::Impl::name_of(int member) const {
+std::string CoordinatorHost::Impl::courier_of(int member) const {
   return transport::participant_name(coordinator_.state().members[static_cast<size_t>(member)].key);
 }
 
-void CoordinatorHost::Impl::drop_spent() {
-  if (!coordinator_.leads()) return;
-  for (const SpentPayloads::Chunk& chunk : spent_.take(coordinator_.state().replayable_from())) {
-    courier_.drop(chunk.name, chunk.holder, [](const Result<void>&) {});
-  }
-}
-
-// If it is refused because the stream has come further, what came brings the next decision.
 void CoordinatorHost::Impl::act(const membership::Append& append) {
   records_.decides(append.expected_last);
-  courier_.append(kLedgerStream, stream_last_, append.record, [](const Result<uint64_t>&) {});
+  reading_.append(append.record);
 }
 
 void CoordinatorHost::Impl::act(const membership::AskStored& ask) {
   const auto [first, last] = offers_.equal_range(ask.payload);
   for (auto one = first; one != last; ++one) {
     const Offer& offer = one->second;
-    const std::pair name(offer.payload, offer.member);
-    if (bad_.contains(name) || !fetching_.insert(name).second) continue;
-    courier_.get({offer.payload, offer.bytes}, {name_of(offer.member)}, transport::Priority::kRound,
-                 [inbox = inbox_, offer](Result<Bytes> bytes) {
+    if (!fetching_.insert(name_of(offer)).second) continue;
+    courier_.get({offer.payload, offer.bytes}, {courier_of(offer.member)},
+                 transport::Priority::kRound, [inbox = inbox_, offer](Result<Bytes> bytes) {
                    inbox->add(FetchedPayload{offer, std::move(bytes)});
                  });
   }

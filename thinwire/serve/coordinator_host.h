@@ -25,7 +25,8 @@
 #include "thinwire/membership/record.h"
 #include "thinwire/membership/run_plan.h"
 #include "thinwire/membership/state.h"
-#include "thinwire/transport/courier.h"
+#include "thinwire/serve/payload_check.h"
+#include "thinwire/transport/courier/courier.h"
 
 namespace thinwire::serve {
 
@@ -38,8 +39,9 @@ struct HostHooks {
   // Why somebody who is no member yet may not become one, as text for people; empty: it may. Also
   // asked of members that come back.
   std::function<std::string(const PublicKey& key)> refuse;
-  // Why a payload must not count; empty: it may. A payload that is refused is an offence.
-  std::function<std::string(const membership::Offer& offer, const Bytes& payload)> check;
+  // What is in a payload, or why it cannot be applied; empty: nothing is checked. A payload that is
+  // refused, by this or beside the others' (payload_judge.h), is an offence of its member.
+  PayloadCheck check;
   // A record of the ledger was applied. `earlier`: it was there before this coordinator first
   // decided something, so nothing is known of when.
   std::function<void(const membership::Record& record, bool earlier)> record;
@@ -69,6 +71,7 @@ struct MemberNews {
   std::optional<uint64_t> arrived;  // the newest one whose contribution is here and counts
   double down_bytes_s = 0;          // of its link, as it measured it; 0: not known
   bool left = false;                // said goodbye last
+  std::string refused;  // why its last payload that was refused must not count; empty: none was
 };
 
 // tick() and run() belong to one thread; all other functions may be called from any thread.

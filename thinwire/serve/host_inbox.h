@@ -12,10 +12,15 @@
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
 #include "thinwire/membership/messages.h"
+#include "thinwire/transport/courier/blob.h"
 
 namespace thinwire::serve {
 
 struct HeardStatement {
+  Bytes bytes;
+};
+// What the network says about connections that ended (transport/nats/departure.h).
+struct HeardDeparture {
   Bytes bytes;
 };
 struct ReadRecord {
@@ -27,7 +32,23 @@ struct FetchedPayload {
   membership::Offer offer;
   Result<Bytes> bytes;
 };
-using Arrival = std::variant<HeardStatement, ReadRecord, FetchedPayload>;
+// The last sequence of the ledger's stream.
+struct StreamEnd {
+  uint64_t reading;  // the subscription when it was asked for
+  uint64_t known;    // what had been read by then
+  Result<uint64_t> last;
+};
+// An append, because the stream's last sequence was not the expected one.
+struct RefusedAppend {
+  uint64_t reading;
+};
+// The names of the chunks of a snapshot (store_cleaner.h), or why they cannot be had.
+struct ListedSnapshot {
+  transport::BlobId content;
+  Result<Bytes> list;
+};
+using Arrival = std::variant<HeardStatement, HeardDeparture, ReadRecord, FetchedPayload, StreamEnd,
+                             RefusedAppend, ListedSnapshot>;
 
 // Thread-safe.
 class Inbox {

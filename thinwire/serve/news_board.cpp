@@ -1,13 +1,15 @@
 #include "thinwire/serve/news_board.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <variant>
 
 namespace thinwire::serve {
 namespace {
 
-// Whoever has a token can make keys; those of more are not remembered.
-constexpr size_t kMostKeys = 4096;
+// Anyone with a token can make keys; beyond this number they are not remembered.
+constexpr size_t kMaxKeys = 4096;
 
 // Rounds overlap, so contributions need not come in their order.
 void advance(std::optional<uint64_t>& newest, uint64_t round) {
@@ -17,7 +19,7 @@ void advance(std::optional<uint64_t>& newest, uint64_t round) {
 }  // namespace
 
 void NewsBoard::hear(const membership::Hello& hello) {
-  if (down_bytes_s_.size() == kMostKeys && !down_bytes_s_.contains(hello.key)) return;
+  if (down_bytes_s_.size() == kMaxKeys && !down_bytes_s_.contains(hello.key)) return;
   down_bytes_s_[hello.key] = hello.down_bytes_s;
 }
 
@@ -40,6 +42,10 @@ void NewsBoard::hear(int member, const PublicKey& key, const membership::Message
 
 void NewsBoard::arrived(const membership::Offer& offer) {
   advance(all_[offer.member].arrived, offer.round);
+}
+
+void NewsBoard::refused(const membership::Offer& offer, const std::string& why) {
+  all_[offer.member].refused = fmt::format("round {}: {}", offer.round, why);
 }
 
 }  // namespace thinwire::serve

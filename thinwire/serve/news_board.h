@@ -1,7 +1,8 @@
-// What members were last heard to say, for people: it is not in the ledger.
+// What members last reported, for display: it is not in the ledger.
 #pragma once
 
 #include <map>
+#include <string>
 
 #include "thinwire/membership/message_codec.h"
 #include "thinwire/serve/coordinator_host.h"
@@ -17,6 +18,8 @@ class NewsBoard {
   void hear(int member, const PublicKey& key, const membership::Message& message, double now);
   // The contribution is here, and counts.
   void arrived(const membership::Offer& offer);
+  // The contribution does not count; `why`: text for people.
+  void refused(const membership::Offer& offer, const std::string& why);
 
   const std::map<int, MemberNews>& all() const { return all_; }
 

@@ -1,4 +1,5 @@
-// Tells of the records of a ledger as they are applied, and which of them are from before.
+// Reports the records of a ledger as they are applied, and which of them are from before this
+// coordinator decided anything.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +23,12 @@ class RecordNews {
   void read(const membership::Record& record) {
     if (hook_) unapplied_.push_back(record);
   }
-  // Its coordinator appends a record behind `last`; what is not behind the first such is earlier.
+  // Its coordinator appends a record after `last`. All records up to the first such `last` count as
+  // earlier.
   void decides(uint64_t last) {
     if (!decided_after_) decided_after_ = last;
   }
-  // The ledger was applied from behind record `before` up to `applied`.
+  // The ledger's records after `before` and up to `applied` were applied.
   void tell(uint64_t before, uint64_t applied) {
     for (const membership::Record& record : unapplied_) {
       if (record.sequence <= before || record.sequence > applied) continue;

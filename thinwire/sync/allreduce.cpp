@@ -8,6 +8,7 @@
 #include "thinwire/codec/wire.h"
 #include "thinwire/optim/optimizer.h"
 #include "thinwire/sync/clipping.h"
+#include "thinwire/sync/member_sum.h"
 #include "thinwire/sync/streamed_updates.h"
 
 namespace thinwire::sync {
@@ -23,9 +24,10 @@ class AllReduce final : public Strategy {
       : worker_(worker),
         optimizer_(optim::make_optimizer(worker.spec.optim, worker.params.layout())),
         clipping_(worker.spec.clip_by, worker.spec.clip, worker.params.layout().size()),
-        codec_(codec::wire_codec(options.wire)) {
+        codec_(codec::wire_codec(options.wire)),
+        sum_(worker.spec.aggregate, worker.communicator) {
     if (worker.spec.gradients == method::GradientStore::kStreamed) {
-      streamed_.emplace(worker_, *optimizer_, clipping_, codec_);
+      streamed_.emplace(worker_, *optimizer_, clipping_, codec_, sum_);
     }
   }
 
@@ -50,7 +52,7 @@ class AllReduce final : public Strategy {
     if (streamed_) return streamed_->finish(round);
     StepReport report;
     report.backward_update_seconds = std::exchange(projecting_seconds_, 0);
-    if (round.size() > 1) {
+    if (round.exchanges()) {
       const auto seconds = average(round);
       if (!seconds) return tl::unexpected(seconds.error());
       report.exchange_seconds = *seconds;
@@ -96,10 +98,11 @@ class AllReduce final : public Strategy {
                                  scale(gradients.data() + begin, end - begin, weight);
                                });
     const transport::Key key{round.run, round.epoch, round.number, 0};
-    worker_.communicator.start_all_reduce(key, gradients, codec_, round.active());
+    const WireCodec& codec = round.followed ? codec::wire_codec(WireType::kF32) : codec_;
+    sum_.start(key, gradients, codec, shares_of(round));
     const Stopwatch waiting;
     worker_.permits.pause();
-    const auto done = worker_.communicator.wait_all_reduce(key, gradients, worker_.spec.timeout_s);
+    const auto done = sum_.wait(key, gradients, worker_.spec.timeout_s);
     worker_.permits.resume();
     if (!done) return tl::unexpected(done.error());
     return waiting.seconds();
@@ -109,6 +112,7 @@ class AllReduce final : public Strategy {
   std::unique_ptr<optim::Optimizer> optimizer_;
   Clipping clipping_;
   const WireCodec& codec_;
+  MemberSum sum_;
   std::optional<StreamedUpdates> streamed_;
   double projecting_seconds_ = 0;  // in the backward pass
 };

@@ -7,12 +7,12 @@ namespace thinwire::sync {
 
 ApartStrategy::ApartStrategy(const Worker& worker)
     : worker_(worker),
-      cluster_(worker.spec.clusters, worker.communicator),
+      cluster_(worker.spec.clusters, worker.spec.aggregate, worker.communicator),
       inner_(worker, cluster_),
       shared_(worker.params.layout()) {}
 
-// A worker that becomes inactive comes back like a new one, and so does a joiner: from the shared
-// weights, with nothing of its own.
+// A worker that becomes inactive comes back as a new one would, and so does a joiner: from the
+// shared weights, with no state of its own.
 bool ApartStrategy::before_step(const Round& round) {
   const bool begins = round.step > 0 && own(round).since == round.step;
   if (begins) {

@@ -41,8 +41,8 @@ class ApartStrategy : public Strategy {
  protected:
   explicit ApartStrategy(const Worker& worker);
 
-  // Clears what the derived class keeps for this worker alone. What it has in flight stays, because
-  // the others wait for it.
+  // Clears what the derived class keeps for this worker alone. What is in flight stays, because the
+  // others wait for it.
   virtual void forget() = 0;
 
   RoundMember own(const Round& round) const { return round.member(worker_.communicator.rank()); }

@@ -1,7 +1,8 @@
 // Gradient clipping: the factors by which an optimizer's step multiplies gradients. Norms are
 // summed in an order fixed by position alone, with tensors in the order of the layout, so they do
 // not depend on the order in which tensors arrive. They are norms of gradients as the optimizer
-// takes them: with optim.gradients = projected that of a projected matrix is its projection's.
+// takes them: with optim.gradients = projected, the norm of a projected matrix's gradient is that
+// of the projection.
 #pragma once
 
 #include <cstddef>

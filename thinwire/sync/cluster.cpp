@@ -6,13 +6,15 @@
 
 namespace thinwire::sync {
 
-Cluster::Cluster(int64_t clusters, transport::Communicator& communicator)
+Cluster::Cluster(int64_t clusters, const AggregateOptions& aggregate,
+                 transport::Communicator& communicator)
     : communicator_(communicator),
       clusters_{communicator.size(),
                 clusters == 0 ? communicator.size() : static_cast<int>(clusters)},
       own_(clusters_.of(communicator.rank())) {
   if (clusters == 0) {
     across_ = &communicator_;
+    sum_.emplace(aggregate, *across_);
     return;
   }
   std::vector<int> members(static_cast<size_t>(clusters_.size(own_)));
@@ -25,6 +27,7 @@ Cluster::Cluster(int64_t clusters, transport::Communicator& communicator)
   }
   leaders_ = communicator_.split(leaders);
   across_ = leaders_.get();
+  sum_.emplace(aggregate, *across_);
 }
 
 Round Cluster::inside(const Round& round) const {
@@ -32,6 +35,7 @@ Round Cluster::inside(const Round& round) const {
   own.number = round.step;
   own.round_rate = round.learning_rate;
   own.closes = true;
+  own.followed = false;
   own.roster.clear();
   const double all = weight(round);
   const int first = clusters_.first(own_);
@@ -52,7 +56,7 @@ float Cluster::weight(const Round& round, int cluster) const {
   return static_cast<float>(sum);
 }
 
-float Cluster::weight_since(const Round& round, uint64_t step) const {
+float Cluster::weight_since(const Round& round, uint64_t step, int cluster) const {
   double all = 0;
   double own = 0;
   bool whole = true;
@@ -61,9 +65,9 @@ float Cluster::weight_since(const Round& round, uint64_t step) const {
     whole = whole && member.since <= step;
     if (member.since > step) continue;
     all += member.weight;
-    if (clusters_.of(member.id) == own_) own += member.weight;
+    if (clusters_.of(member.id) == cluster) own += member.weight;
   }
-  if (whole) return weight(round);
+  if (whole) return weight(round, cluster);
   return own > 0 ? static_cast<float>(own / all) : 0;
 }
 
@@ -77,26 +81,34 @@ transport::Contributors Cluster::contributors(const Round& round, uint64_t step)
   return clusters;
 }
 
+MemberShares Cluster::shares(const Round& round, uint64_t step) const {
+  MemberShares shares{contributors(round, step), {}};
+  for (const int cluster : shares.from) {
+    shares.weights.push_back(weight_since(round, step, cluster));
+  }
+  return shares;
+}
+
 void Cluster::start_all_reduce(const transport::Key& key, std::span<const float> values,
-                               const WireCodec& codec, const transport::Contributors& from) {
-  if (across_ != nullptr) across_->start_all_reduce(key, values, codec, from);
+                               const WireCodec& codec, const MemberShares& shares) {
+  if (sum_) sum_->start(key, values, codec, shares);
 }
 
 Result<bool> Cluster::left_out(const transport::Key& key, double timeout_s) {
-  return across_ == nullptr ? Result<bool>(false) : across_->left_out(key, timeout_s);
+  return sum_ ? sum_->left_out(key, timeout_s) : Result<bool>(false);
 }
 
 Result<void> Cluster::wait_all_reduce(const transport::Key& key, std::span<float> out,
                                       double timeout_s) {
-  if (across_ != nullptr) {
-    auto done = across_->wait_all_reduce(key, out, timeout_s);
+  if (sum_) {
+    auto done = sum_->wait(key, out, timeout_s);
     if (!done) return done;
   }
   return spread(key, out, timeout_s);
 }
 
 void Cluster::cancel(const transport::Key& key) {
-  if (across_ != nullptr) across_->cancel(key);
+  if (sum_) sum_->cancel(key);
 }
 
 Result<void> Cluster::spread(const transport::Key& key, std::span<float> values, double timeout_s) {

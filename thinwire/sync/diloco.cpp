@@ -165,11 +165,11 @@ class Diloco final : public ApartStrategy {
   void start(size_t f, int64_t number, const Round& round) {
     const transport::Key key{round.run, round.epoch, round.step, static_cast<uint32_t>(f)};
     const uint64_t since = sent_after(f, number - 1);
-    const transport::Contributors from = cluster_.contributors(round, since);
+    const MemberShares shares = cluster_.shares(round, since);
     const bool contributed = cluster_.weight_since(round, since) > 0;
-    fragments_[f].in_flight.push_back({number, key, from.empty(), contributed});
-    if (from.empty()) return;
-    cluster_.start_all_reduce(key, pseudo_gradient(fragments_[f], number), codec_, from);
+    fragments_[f].in_flight.push_back({number, key, shares.from.empty(), contributed});
+    if (shares.from.empty()) return;
+    cluster_.start_all_reduce(key, pseudo_gradient(fragments_[f], number), codec_, shares);
   }
 
   // After a send: applies what must not stay in flight, and sets the weights with which training

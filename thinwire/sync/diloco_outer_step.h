@@ -33,8 +33,8 @@ class OuterStep {
   // if the gradient is not finite.
   void sent(const DilocoFragment& fragment, std::span<const float> gradient,
             std::span<const float> late);
-  // What was sent as `gradient` was left out of its sum: it goes back into the error, where there
-  // is one.
+  // What was sent as `gradient` was left out of its sum: adds it back to the error, if error
+  // feedback is on.
   void put_back(const DilocoFragment& fragment, std::span<const float> gradient);
   // Whether put_back() has anything to do.
   bool keeps_error() const { return !error_.empty(); }

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "thinwire/base/clock.h"
-#include "thinwire/method/optimizers.h"
+#include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/sync/distro_applier.h"
 #include "thinwire/sync/distro_encoder.h"
 #include "thinwire/sync/distro_look_ahead.h"
@@ -34,7 +34,8 @@ class Distro final : public Strategy {
         options_(encoder_options(options)),
         tiles_(options_, worker.params.layout()),
         encoder_(options_, tiles_, worker.params.layout(), worker.threads),
-        applier_(options_, worker.spec.optim, tiles_, worker.params.layout(), worker.threads) {
+        applier_(options_, worker.spec.aggregate, worker.spec.optim, tiles_, worker.params.layout(),
+                 worker.threads) {
     if (options_.stateless()) {
       stateless_.emplace(options_, worker.spec.optim, worker.params, worker.gradients,
                          worker.threads);
@@ -52,7 +53,7 @@ class Distro final : public Strategy {
     const bool ended = closed <= from.ended_at || from.next_step == steps();
     if (options_.overlap == 0 || ended) return;
     const Round last = from.round_at(closed - 1);
-    if (payload_.empty() && !own(last).inactive()) return;
+    if (payload_.empty() && !own(last).inactive() && !from.from_snapshot) return;
     start(last, payload_);
   }
 
@@ -115,7 +116,7 @@ class Distro final : public Strategy {
 
   RoundMember own(const Round& round) const { return round.member(worker_.communicator.rank()); }
 
-  // A worker that comes, or that becomes inactive, has nothing of its own.
+  // A worker that joins, or that becomes inactive, has no state of its own.
   void forget() {
     std::ranges::fill(encoder_.momentum(), 0.0f);
     if (stateless_) stateless_->begin_round();

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "thinwire/base/aggregate.h"
 #include "thinwire/base/round.h"
 #include "thinwire/codec/payload.h"
 #include "thinwire/codec/tile_work.h"
@@ -18,28 +20,35 @@ namespace thinwire::sync {
 class DistroApplier {
  public:
   // Options, tiles and layout must outlive the applier.
-  DistroApplier(const method::DistroOptions& options, const method::OptimizerOptions& optim,
-                const codec::DistroTiles& tiles, const tensor::Layout& layout, ThreadPool& threads);
+  DistroApplier(const method::DistroOptions& options, const AggregateOptions& aggregate,
+                const method::OptimizerOptions& optim, const codec::DistroTiles& tiles,
+                const tensor::Layout& layout, ThreadPool& threads);
 
   // Decodes the payloads, ordered by member, and updates `params`. `gradients` is overwritten if an
-  // optimizer makes the update. Nothing changes if a payload is refused. If the parameters are on a
-  // GPU, the work after decoding is done there, with the same bits.
+  // optimizer makes the update. Nothing changes if a payload is refused; with a rule other than the
+  // mean only if all are, as the others go on without it. If the parameters are on a GPU, the work
+  // after decoding is done there, with the same bits.
   Result<void> apply(std::span<const transport::Delivery> deliveries, const Round& round,
                      tensor::Arena& params, tensor::Arena& gradients);
 
   // State of the optimizer; equal on every replica.
   std::vector<optim::OptimizerState> state();
-  // Brings it back to what it is in a new run.
+  // Resets it to what it is in a new run.
   void reset() {
     if (optimizer_) optimizer_->reset();
   }
 
  private:
-  Result<void> decode(std::span<const transport::Delivery> deliveries, const Round& round);
+  // How many payloads count, which come first in received_ then.
+  Result<size_t> decode(std::span<const transport::Delivery> deliveries, const Round& round);
+  void decode_segments(std::span<const transport::Delivery> deliveries, const Round& round,
+                       std::span<std::optional<Failure>> failures);
+  std::optional<codec::Aggregation> aggregation(std::span<const codec::SparseMessage> counted);
   // The factor for a tensor's parameters (weight decay).
   float shrink(size_t tensor, float lr) const;
 
   const method::DistroOptions& options_;
+  const AggregateOptions aggregate_;
   double weight_decay_;
   const codec::DistroTiles& tiles_;
   const tensor::Layout& layout_;

@@ -23,8 +23,8 @@ class DistroEncoder {
   // the gradients are on a GPU; if they are, the work is done there.
   Bytes encode(const tensor::Arena& gradients, float gain, const codec::PayloadId& id);
 
-  // What a payload of this worker's own has goes back into the momentum; `id` is the one it was
-  // encoded with. kCorruptPayload.
+  // Adds the values in one of this worker's own payloads back to the momentum; `id` is the one it
+  // was encoded with. kCorruptPayload if it does not decode.
   Result<void> put_back(std::span<const uint8_t> payload, const codec::PayloadId& id);
 
   std::span<float> momentum() { return momentum_.all(); }

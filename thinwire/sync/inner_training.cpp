@@ -6,8 +6,9 @@ namespace thinwire::sync {
 namespace {
 
 std::unique_ptr<Strategy> make_inner(const Worker& worker, Cluster& cluster) {
-  const Worker inside{worker.params,  worker.gradients, worker.threads,
-                      worker.permits, cluster.inside(), worker.spec};
+  Worker inside{worker.params,  worker.gradients, worker.threads,
+                worker.permits, cluster.inside(), worker.spec};
+  inside.spec.aggregate = {};  // the members of a cluster trust each other
   return make_strategy(inside, worker.spec.within);
 }
 
@@ -18,7 +19,7 @@ InnerTraining::InnerTraining(const Worker& worker, Cluster& cluster)
 
 void InnerTraining::restored(const Resumption& from) {
   const auto inside = [&](uint64_t step) { return cluster_.inside(from.round_at(step)); };
-  strategy_->restored({from.next_step, inside, from.ended_at});
+  strategy_->restored({from.next_step, inside, from.ended_at, from.from_snapshot});
 }
 
 Result<StepReport> InnerTraining::after_step(const Round& round) {

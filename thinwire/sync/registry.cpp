@@ -38,7 +38,7 @@ std::unique_ptr<Strategy> make_strategy(const Worker& worker, const method::Algo
   for (const StrategyEntry& entry : kStrategies) {
     if (entry.name == spec.name) return entry.make(worker, spec.options);
   }
-  throw Error(fmt::format("the algorithm '{}' has facts but no strategy", spec.name));
+  throw Error(fmt::format("the algorithm '{}' has a spec but no strategy", spec.name));
 }
 
 }  // namespace thinwire::sync

@@ -20,7 +20,7 @@ class SparseLoco final : public ApartStrategy {
       : ApartStrategy(worker),
         outer_(options.outer_options()),
         step_(outer_, codec::wire_codec(outer_.wire), shared_, worker.params, worker.threads),
-        codec_(options, worker.params.layout(), worker.threads),
+        codec_(options, worker.spec.aggregate, worker.params.layout(), worker.threads),
         whole_(diloco_fragments(worker.params.layout(), 0).front()),
         schedule_{worker.spec.steps, options.sync_every, 1} {}
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "thinwire/base/simd.h"
 
@@ -17,23 +18,17 @@ THINWIRE_CLONES void decay_and_add(float* __restrict error, const float* __restr
   for (int64_t i = 0; i < count; ++i) error[i] = decay * error[i] + (shared[i] - params[i]);
 }
 
-std::vector<codec::SparseShape> shapes_of(const method::TilePlan& plan) {
-  std::vector<codec::SparseShape> shapes;
-  for (const method::TensorTiles& part : plan.tensors) {
-    shapes.push_back({part.tiles(), part.slots(), part.kept, part.first_tile, part.first_kept});
-  }
-  return shapes;
-}
-
 }  // namespace
 
 SparseLocoCodec::SparseLocoCodec(const method::SparseLocoOptions& options,
-                                 const tensor::Layout& layout, ThreadPool& threads)
+                                 const AggregateOptions& aggregate, const tensor::Layout& layout,
+                                 ThreadPool& threads)
     : decay_(static_cast<float>(options.decay)),
+      aggregate_(aggregate),
       layout_(layout),
       threads_(threads),
       chunks_(method::plan_chunks(layout.specs(), options)),
-      shapes_(shapes_of(chunks_.plan)),
+      shapes_(codec::shapes_of(chunks_.plan)),
       segments_(codec::cut_segments(shapes_)),
       error_(layout),
       sent_(shapes_),
@@ -101,7 +96,7 @@ void SparseLocoCodec::take_segment(const codec::SparseSegment& segment,
   }
 }
 
-// Puts back what the receivers do not get.
+// Adds back what quantisation keeps from the receivers.
 void SparseLocoCodec::quantise_tensor(size_t tensor) {
   const size_t first_part = chunks_.parts[tensor];
   const auto parts = std::span(shapes_).subspan(first_part, chunks_.parts[tensor + 1] - first_part);
@@ -125,6 +120,32 @@ void SparseLocoCodec::quantise_tensor(size_t tensor) {
 Result<void> SparseLocoCodec::sum(std::span<const transport::Delivery> deliveries,
                                   std::span<const float> weights, const codec::PayloadId& id,
                                   std::span<float> out) {
+  const auto failures = decode(deliveries, id);
+  std::vector<float> counted;
+  for (size_t i = 0; i < deliveries.size(); ++i) {
+    if (failures[i]) continue;
+    if (counted.size() != i) std::swap(received_[counted.size()], received_[i]);
+    counted.push_back(weights[i]);
+  }
+  for (size_t i = 0; i < deliveries.size(); ++i) {
+    if (!failures[i] || (aggregate_.robust() && !counted.empty())) continue;
+    return fail(failures[i]->kind,
+                fmt::format("payload of member {} in round {}: {}", deliveries[i].member, id.round,
+                            failures[i]->message));
+  }
+  std::ranges::fill(out, 0.0f);
+  if (aggregate_.robust()) {
+    if (!counted.empty()) aggregate(counted, out);
+    return {};
+  }
+  threads_.for_each(static_cast<int64_t>(segments_.size()), [&](int64_t segment) {
+    add_segment(static_cast<size_t>(segment), weights, out);
+  });
+  return {};
+}
+
+std::vector<std::optional<Failure>> SparseLocoCodec::decode(
+    std::span<const transport::Delivery> deliveries, const codec::PayloadId& id) {
   while (received_.size() < deliveries.size()) received_.emplace_back(shapes_, kFormat);
   std::vector<std::optional<Failure>> failures(deliveries.size());
   threads_.for_each(static_cast<int64_t>(deliveries.size()), [&](int64_t i) {
@@ -134,17 +155,32 @@ Result<void> SparseLocoCodec::sum(std::span<const transport::Delivery> deliverie
     const auto done = decode(*deliveries[index].payload, expected, received_[index]);
     if (!done) failures[index] = done.error();
   });
-  for (size_t i = 0; i < deliveries.size(); ++i) {
-    if (!failures[i]) continue;
-    return fail(failures[i]->kind,
-                fmt::format("payload of member {} in round {}: {}", deliveries[i].member, id.round,
-                            failures[i]->message));
-  }
-  std::ranges::fill(out, 0.0f);
-  threads_.for_each(static_cast<int64_t>(segments_.size()), [&](int64_t segment) {
-    add_segment(static_cast<size_t>(segment), weights, out);
+  return failures;
+}
+
+void SparseLocoCodec::aggregate(std::span<const float> weights, std::span<float> out) {
+  const auto messages = std::span(received_).first(weights.size());
+  std::vector<codec::Magnitude> magnitudes(messages.size());
+  threads_.for_each(static_cast<int64_t>(messages.size()), [&](int64_t i) {
+    const auto index = static_cast<size_t>(i);
+    magnitudes[index] = codec::magnitude_of(messages[index], shapes_);
   });
-  return {};
+  const codec::Aggregation aggregation(aggregate_, weights, magnitudes);
+  std::vector<codec::SparseRows> rows(static_cast<size_t>(threads_.size()));
+  threads_.for_ranges(
+      static_cast<int64_t>(segments_.size()), 1, [&](int64_t begin, int64_t end, int thread) {
+        codec::SparseRows& own = rows[static_cast<size_t>(thread)];
+        for (auto index = static_cast<size_t>(begin); std::cmp_less(index, end); ++index) {
+          const codec::SparseSegment& part = segments_[index];
+          const codec::SparseShape& shape = shapes_[part.tensor];
+          own.begin(messages.size());
+          for (int64_t tile = part.first_tile; tile < part.first_tile + part.tiles; ++tile) {
+            aggregation.combine(
+                {own.expand(messages, index, shape, tile), static_cast<size_t>(shape.slots), false},
+                out.data() + place(part.tensor, tile));
+          }
+        }
+      });
 }
 
 Result<void> SparseLocoCodec::decode(std::span<const uint8_t> payload, const codec::PayloadId& id,

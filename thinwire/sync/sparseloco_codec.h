@@ -5,11 +5,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "thinwire/base/aggregate.h"
 #include "thinwire/codec/payload.h"
 #include "thinwire/codec/sparse.h"
+#include "thinwire/codec/sparse_rows.h"
 #include "thinwire/codec/top_k.h"
 #include "thinwire/method/sparseloco.h"
 #include "thinwire/tensor/storage/arena.h"
@@ -20,17 +23,19 @@ namespace thinwire::sync {
 class SparseLocoCodec {
  public:
   // The layout and the threads must outlive the codec.
-  SparseLocoCodec(const method::SparseLocoOptions& options, const tensor::Layout& layout,
-                  ThreadPool& threads);
+  // `aggregate`: by which rule sum() combines payloads.
+  SparseLocoCodec(const method::SparseLocoOptions& options, const AggregateOptions& aggregate,
+                  const tensor::Layout& layout, ThreadPool& threads);
 
   // Sets error = decay * error + (shared - params) and returns a payload with its largest values,
   // quantised. Subtracts from the error the values as receivers will decode them.
   Bytes encode(const tensor::Arena& shared, const tensor::Arena& params,
                const codec::PayloadId& id);
 
-  // out = the sum of weight * values over the payloads, in order, with one weight per payload. All
-  // payloads must belong to the round in `id`; the sender of each is its delivery's member. `out`
-  // has the length of an arena.
+  // out = the sum of weight * values over the payloads, in order, with one weight per payload, or
+  // their aggregate by the rule. All payloads must belong to the round in `id`; the sender of each
+  // is its delivery's member. `out` has the length of an arena. One that does not decode is a
+  // failure; with a rule other than the mean only if none does, as it is left out then.
   Result<void> sum(std::span<const transport::Delivery> deliveries, std::span<const float> weights,
                    const codec::PayloadId& id, std::span<float> out);
 
@@ -49,13 +54,19 @@ class SparseLocoCodec {
   void gather(const tensor::Arena& shared, const tensor::Arena& params);
   void take_segment(const codec::SparseSegment& segment, std::vector<codec::TopK>& top_k);
   void quantise_tensor(size_t tensor);
+  // Decodes to received_; by payload, why it cannot be.
+  std::vector<std::optional<Failure>> decode(std::span<const transport::Delivery> deliveries,
+                                             const codec::PayloadId& id);
   void add_segment(size_t segment, std::span<const float> weights, std::span<float> sum) const;
+  // The aggregate of the first `weights.size()` of received_.
+  void aggregate(std::span<const float> weights, std::span<float> out);
   // The position in an arena at which the values of a part's tile begin.
   int64_t place(size_t part, int64_t tile) const {
     return places_[part] + tile * shapes_[part].slots;
   }
 
   float decay_;
+  const AggregateOptions aggregate_;
   const tensor::Layout& layout_;
   ThreadPool& threads_;
   method::ChunkPlan chunks_;

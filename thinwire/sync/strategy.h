@@ -68,16 +68,20 @@ using RoundAt = std::function<Round(uint64_t step)>;
 struct Resumption {
   uint64_t next_step = 0;
   RoundAt round_at = {};
-  // The step after which the run ended before it was given more steps, at most next_step: its last
-  // round was closed there, however short, and nothing was left in flight. 0: it never ended.
+  // If the run had ended and was then given more steps: the step after which it ended, at most
+  // next_step. Its last round was closed there, however short, and nothing was left in flight. 0:
+  // it never ended.
   uint64_t ended_at = 0;
+  // The worker begins with a snapshot of the run: it has nothing of its own in flight, and follows
+  // what others have, even in rounds that list it as active.
+  bool from_snapshot = false;
 };
 
 struct StepReport {
   double gradient_norm =
       0;  // before clipping: of the mean gradient, or of this worker's if there is no mean
   double exchange_seconds = 0;  // waiting for others
-  // Of this waiting, and of updating weights, what the backward pass was held up by.
+  // The part of this waiting, and of updating weights, that held up the backward pass.
   double backward_exchange_seconds = 0;
   double backward_update_seconds = 0;
   bool synchronised = true;  // the shared weights may have changed; replicas compare them
@@ -97,14 +101,14 @@ class Strategy {
   // Returns whether it changed the params. A worker that is inactive in the round (base/round.h)
   // computes no gradients, but still calls before_step and after_step.
   virtual bool before_step(const Round&) { return false; }
-  // With optim.gradients = projected: how a tensor's gradient is taken in this round, and, where
-  // the backward pass forms it whole nevertheless, its projection, for which bases are computed or
-  // renewed. Throws Error if the gradient is not finite.
+  // With optim.gradients = projected. The first: how a tensor's gradient is taken in this round.
+  // The second: where the backward pass forms it whole nevertheless, computes or renews the bases
+  // and writes its projection; throws Error if the gradient is not finite.
   virtual tensor::GradientForm gradient_form(const Round&, size_t /*tensor*/) { return {}; }
   virtual void project_gradient(const Round&, size_t /*tensor*/, std::span<const float> /*whole*/,
                                 std::span<float> /*projected*/) {}
-  // A tensor's gradient is complete, and its params are read no more in this step. The values have
-  // the form that gradient_form() gives and are valid until the call returns.
+  // A tensor's gradient is complete, and its params are no longer read in this step. The values
+  // have the form that gradient_form() gives and are valid until the call returns.
   virtual void take_gradient(const Round&, size_t /*tensor*/, std::span<const float> /*gradient*/) {
   }
   // The gradients of a group (base/gradient_groups.h) are complete, or have been taken.
@@ -112,7 +116,7 @@ class Strategy {
   virtual Result<StepReport> after_step(const Round& round) = 0;
   // All state except the parameters, for checkpoints. The spans stay valid.
   virtual std::vector<StateTensor> state() = 0;
-  // Brings the state back to what it is in a new run: zeros, unless the strategy's is not.
+  // Resets the state to what it is in a new run: zeros, unless a strategy starts differently.
   virtual void reset();
   // Payloads in flight, which are also saved in checkpoints; the pointers stay valid.
   virtual std::vector<StateBytes> in_flight() { return {}; }

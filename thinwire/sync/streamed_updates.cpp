@@ -19,11 +19,12 @@ THINWIRE_CLONES void scaled_copy(const float* __restrict from, float* __restrict
 }  // namespace
 
 StreamedUpdates::StreamedUpdates(const Worker& worker, optim::Optimizer& optimizer,
-                                 Clipping& clipping, const WireCodec& codec)
+                                 Clipping& clipping, const WireCodec& codec, MemberSum& sum)
     : worker_(worker),
       optimizer_(optimizer),
       clipping_(clipping),
       codec_(codec),
+      sum_(sum),
       groups_(gradient_groups(worker.params.layout().specs())),
       places_(worker.params.layout().size()) {
   for (const GradientGroup& group : groups_) {
@@ -40,7 +41,7 @@ transport::Key StreamedUpdates::key(const Round& round, size_t group) const {
   return {round.run, round.epoch, round.number, static_cast<uint32_t>(group)};
 }
 
-// Memory for the largest group, zero at first, so that gaps between tensors are.
+// Memory for the largest group, zeroed, so that the gaps between tensors are zero.
 void StreamedUpdates::reserve() {
   const size_t largest = *std::ranges::max_element(sizes_);
   for (Sum* sum : {&filling_, &in_flight_}) sum->values.resize(largest);
@@ -66,8 +67,8 @@ void StreamedUpdates::end_group(const Round& round, [[maybe_unused]] int group) 
   if (failure_ || round.size() == 1) return;
   reserve();
   filling_.group = ended;
-  worker_.communicator.start_all_reduce(
-      key(round, ended), std::span(filling_.values).first(sizes_[ended]), codec_, round.active());
+  sum_.start(key(round, ended), std::span(filling_.values).first(sizes_[ended]), codec_,
+             shares_of(round));
   settle(round);
   std::swap(filling_, in_flight_);
   sums_in_flight_ = !failure_;
@@ -79,8 +80,7 @@ void StreamedUpdates::settle(const Round& round) {
   const std::span<float> mean = std::span(in_flight_.values).first(sizes_[group]);
   const Stopwatch waiting;
   worker_.permits.pause();
-  const auto done =
-      worker_.communicator.wait_all_reduce(key(round, group), mean, worker_.spec.timeout_s);
+  const auto done = sum_.wait(key(round, group), mean, worker_.spec.timeout_s);
   worker_.permits.resume();
   report_.exchange_seconds += waiting.seconds();
   report_.backward_exchange_seconds += waiting.seconds();
@@ -122,7 +122,7 @@ Result<StepReport> StreamedUpdates::finish(const Round& round) {
   // An inactive member has no backward pass, but it follows the others' sums.
   const bool inactive = round.member(worker_.communicator.rank()).inactive();
   while (inactive && next_group_ < groups_.size()) end_group(round, groups_[next_group_].number);
-  // What is waited for here is behind the backward pass.
+  // Waiting here happens after the backward pass.
   StepReport report = report_;
   settle(round);
   report.exchange_seconds = report_.exchange_seconds;

@@ -13,6 +13,7 @@
 #include "thinwire/base/wire.h"
 #include "thinwire/optim/optimizer.h"
 #include "thinwire/sync/clipping.h"
+#include "thinwire/sync/member_sum.h"
 #include "thinwire/sync/strategy.h"
 
 namespace thinwire::sync {
@@ -21,7 +22,7 @@ class StreamedUpdates {
  public:
   // All arguments must outlive this object.
   StreamedUpdates(const Worker& worker, optim::Optimizer& optimizer, Clipping& clipping,
-                  const WireCodec& codec);
+                  const WireCodec& codec, MemberSum& sum);
 
   // Like those of Strategy. They throw Error for a gradient that is not finite and leave its tensor
   // unchanged.
@@ -50,6 +51,7 @@ class StreamedUpdates {
   optim::Optimizer& optimizer_;
   Clipping& clipping_;
   const WireCodec& codec_;
+  MemberSum& sum_;
   const std::vector<GradientGroup> groups_;
   std::vector<size_t> places_;  // offset of each tensor in its group's sum
   std::vector<size_t> sizes_;   // elements of each group's sum

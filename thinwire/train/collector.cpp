@@ -53,6 +53,7 @@ void Collector::complete_step(int64_t step, const Parts<StepPart>& parts) {
     }
     sum.loss_sum += part.loss_sum;
     sum.tokens += part.tokens;
+    sum.uncounted += part.uncounted;
     trained += part.tokens > 0 ? 1 : 0;
     sum.gradient_norm += part.gradient_norm;
     sum.bytes_sent += part.bytes_sent;
@@ -68,7 +69,7 @@ void Collector::complete_step(int64_t step, const Parts<StepPart>& parts) {
   const auto workers = static_cast<double>(parts.size());
   events::StepEvent event;
   event.step = step;
-  event.loss = sum.loss_sum / static_cast<double>(sum.tokens);
+  event.loss = sum.loss_sum / static_cast<double>(sum.tokens - sum.uncounted);
   event.learning_rate = first.learning_rate;
   event.gradient_norm = sum.gradient_norm / trained;
   event.tokens = sum.tokens;

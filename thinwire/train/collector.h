@@ -16,9 +16,10 @@ namespace thinwire::train {
 
 // One worker's part of one step.
 struct StepPart {
-  int64_t members = 0;  // of the round's roster: so many parts make the step
-  double loss_sum = 0;  // over its tokens
+  int64_t members = 0;  // in the round's roster: the number of parts of the step
+  double loss_sum = 0;  // over its tokens that count
   int64_t tokens = 0;
+  int64_t uncounted = 0;  // of them, those whose loss does not count
   double learning_rate = 0;
   double gradient_norm = 0;  // 0 without tokens
   uint64_t bytes_sent = 0;
@@ -38,9 +39,9 @@ struct StepPart {
 struct EvalPart {
   int64_t members = 0;  // as in StepPart
   double loss_sum = 0;
-  int64_t tokens = 0;
-  // It is of a task's metric (eval::MetricSum), named "task.metric": its sum and its weight
-  // instead.
+  int64_t tokens = 0;  // whose loss counts
+  // True for a task's metric (eval::MetricSum), named "task.metric": its sum and weight take the
+  // place of loss_sum and tokens.
   bool score = false;
 };
 
@@ -68,7 +69,7 @@ class Collector {
   void complete_step(int64_t step, const Parts<StepPart>& parts);
   double record_loss(int64_t step, const std::string& name, const EvalPart& sum);
   double record_score(int64_t step, const std::string& name, const EvalPart& sum);
-  // Says in the log who trains how much, where that has changed.
+  // Logs how much each member trains, if that has changed.
   void note_shares(int64_t step, const Parts<StepPart>& parts);
 
   report::Recorder& recorder_;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "thinwire/method/optimizers.h"
+#include "thinwire/method/optimizers/optimizers.h"
 
 namespace thinwire::train {
 namespace {
@@ -18,18 +18,24 @@ std::vector<TensorSpec> kept_tensors(const config::Recipe& recipe, const tensor:
 
 }  // namespace
 
-double accumulate_gradients(model::Model& model, std::span<const int32_t> tokens, int64_t sequence,
-                            int64_t max_rows, tensor::GradientSink& sink) {
-  const int64_t width = sequence + 1;
-  const int64_t rows = static_cast<int64_t>(tokens.size()) / width;
-  const auto scale = static_cast<float>(1.0 / static_cast<double>(rows * sequence));
+double accumulate_gradients(model::Model& model, const StepRows& step, tensor::GradientSink& sink) {
+  const int64_t width = step.sequence + 1;
+  const int64_t rows = static_cast<int64_t>(step.tokens.size()) / width;
+  const double a_row =
+      step.marks.weights.empty() ? static_cast<double>(step.sequence) : step.counted_a_row;
+  const auto scale = static_cast<float>(1.0 / (static_cast<double>(rows) * a_row));
   double loss = 0;
-  for (int64_t first = 0; first < rows; first += max_rows) {
-    const int64_t count = std::min(max_rows, rows - first);
-    const auto part =
-        tokens.subspan(static_cast<size_t>(first * width), static_cast<size_t>(count * width));
-    loss += model.loss_and_gradients(part, count, scale, sink,
-                                     {.first = first == 0, .last = first + count == rows});
+  for (int64_t first = 0; first < rows; first += step.max_rows) {
+    const int64_t count = std::min(step.max_rows, rows - first);
+    const auto piece = [&](auto values, int64_t of_a_row) {
+      if (values.empty()) return values;
+      return values.subspan(static_cast<size_t>(first * of_a_row),
+                            static_cast<size_t>(count * of_a_row));
+    };
+    loss += model.loss_and_gradients(
+        piece(step.tokens, width), count, scale, sink,
+        {.first = first == 0, .last = first + count == rows},
+        {piece(step.marks.weights, step.sequence), piece(step.marks.begins, step.sequence)});
   }
   return loss;
 }
@@ -66,7 +72,7 @@ double StepGradients::compute(const StepRows& rows, model::Model& model, sync::S
   strategy_ = &strategy;
   round_ = &round;
   const auto accumulate = [&](tensor::GradientSink& sink) {
-    return accumulate_gradients(model, rows.tokens, rows.sequence, rows.max_rows, sink);
+    return accumulate_gradients(model, rows, sink);
   };
   switch (store_) {
     case GradientStore::kProjected:

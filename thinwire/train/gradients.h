@@ -1,4 +1,4 @@
-// A step's loss and gradients, of more rows than one forward pass takes, and where they go.
+// A step's loss and gradients, over more rows than one forward pass can take, and where they go.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 #include "thinwire/base/round.h"
 #include "thinwire/config/recipe.h"
-#include "thinwire/method/gradient_store.h"
+#include "thinwire/method/memory/gradient_store.h"
 #include "thinwire/model/model.h"
 #include "thinwire/sync/strategy.h"
 #include "thinwire/tensor/storage/arena.h"
@@ -16,21 +16,24 @@
 
 namespace thinwire::train {
 
-// Gives the sink the gradients of the mean loss over all tokens and returns the sum of the losses
-// in nats. `tokens` holds at least one row of sequence + 1; at most max_rows go through the model
-// in a pass, in order.
-double accumulate_gradients(model::Model& model, std::span<const int32_t> tokens, int64_t sequence,
-                            int64_t max_rows, tensor::GradientSink& sink);
-
-// The rows of a step, as accumulate_gradients takes them.
+// A worker's rows of a step, at least one.
 struct StepRows {
-  std::span<const int32_t> tokens;
+  std::span<const int32_t> tokens;  // rows of sequence + 1
   int64_t sequence = 0;
-  int64_t max_rows = 0;
+  int64_t max_rows = 0;        // that go through the model in a pass
+  model::RowMarks marks = {};  // weights: 0 or 1
+  // Predictions that count in a row of the step, the mean over the rows of all workers; 0: all.
+  double counted_a_row = 0;
 };
 
-// What becomes of a worker's gradients: kept for the end of the step, whole or projected, or handed
-// to the strategy one by one. Used by one thread.
+// Gives the sink the gradients of the sum of the losses that count, divided by the number of rows
+// and counted_a_row, and returns that sum in nats. So a mean of all workers' gradients, weighted by
+// their rows, is the gradient of the mean loss over all predictions of the step that count, however
+// the rows are divided among workers and passes.
+double accumulate_gradients(model::Model& model, const StepRows& step, tensor::GradientSink& sink);
+
+// What happens to a worker's gradients: they are kept until the end of the step, whole or
+// projected, or handed to the strategy one by one. Used by one thread.
 class StepGradients {
  public:
   // The layout of the parameters outlives it.
@@ -39,7 +42,8 @@ class StepGradients {
   // What a strategy is made with (sync::Worker::gradients).
   tensor::Arena& arena() { return arena_; }
 
-  // Computes the round's gradients, of which the strategy hears. Returns the sum of losses in nats.
+  // Computes the round's gradients and notifies the strategy of them. Returns the sum of losses in
+  // nats.
   double compute(const StepRows& rows, model::Model& model, sync::Strategy& strategy,
                  const Round& round);
 
@@ -58,7 +62,7 @@ class StepGradients {
   tensor::Arena arena_;
   std::optional<tensor::StreamedGradients> streamed_;  // from the first step on
   std::optional<tensor::ProjectedGradients> projecting_;
-  sync::Strategy* strategy_ = nullptr;  // of the present call
+  sync::Strategy* strategy_ = nullptr;  // of the current call
   const Round* round_ = nullptr;
 };
 

@@ -16,7 +16,7 @@
 #include "thinwire/convert/peft.h"
 #include "thinwire/data/utf8.h"
 #include "thinwire/events/progress.h"
-#include "thinwire/method/adapter.h"
+#include "thinwire/method/adapters/adapter.h"
 #include "thinwire/model/model.h"
 
 namespace thinwire::train {
@@ -27,8 +27,8 @@ bool is_ascii(const std::string& text) {
   return std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
 
-// Every piece, and every piece drawn out by some that begin where it ends ("ab" by "bc": "abc"),
-// which shows whose merge goes first.
+// Every piece, and every piece extended by some that begin with its end ("ab" by "bc": "abc"),
+// which shows whose merge comes first.
 std::string text_of_pieces(const data::Vocabulary& vocabulary) {
   constexpr size_t kContinuations = 8;  // of a piece
   std::vector<std::string> pieces;
@@ -50,8 +50,8 @@ std::string text_of_pieces(const data::Vocabulary& vocabulary) {
   return text;
 }
 
-// Whether two files of a vocabulary, say of two formats, make the same tokens of text: every token
-// stands for the same, and a text of all of them is cut in the same places.
+// Whether two vocabulary files, perhaps of different formats, turn text into the same tokens: every
+// token stands for the same text, and a text made of all of them is split in the same places.
 bool same_tokens(const data::Vocabulary& a, const data::Vocabulary& b) {
   if (a.digest() == b.digest()) return true;
   if (a.size() != b.size() || a.eos() != b.eos()) return false;
@@ -67,8 +67,8 @@ void check_vocabulary(const config::Recipe& recipe, const convert::LoadedModel& 
   if (vocabulary == nullptr) return;
   if (loaded.vocabulary == nullptr) {
     events::print_message(
-        fmt::format("[train] init: {} has no vocabulary, so nothing shows whether its model reads "
-                    "the tokens of [data] dir = {}",
+        fmt::format("[train] init: {} has no vocabulary, so it cannot be checked that its model "
+                    "uses the same tokens as [data] dir = {}",
                     recipe.train.init, recipe.data.dir));
     return;
   }
@@ -77,7 +77,7 @@ void check_vocabulary(const config::Recipe& recipe, const convert::LoadedModel& 
       "[train] init: the tokens of the model in {} stand for different text than those of [data] "
       "dir = {}; prepare the text with data.{}",
       recipe.train.init, recipe.data.dir,
-      loaded.vocabulary->kept_name() == std::string(data::kByteFile)
+      loaded.vocabulary->stored_name() == std::string(data::kByteFile)
           ? "vocabulary = \"byte\""
           : fmt::format("vocabulary_model = \"{}\"", loaded.vocabulary->file().string())));
 }

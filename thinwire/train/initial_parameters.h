@@ -14,14 +14,14 @@
 
 namespace thinwire::train {
 
-// Fills `params`, laid out as recipe.model says, from train.init, whose model the recipe has taken
-// (train/initial_model.h), or at random from run.seed. Throws UsageError if that model reads
-// different tokens than those of `vocabulary` (null: not compared); says so if the folder has no
-// vocabulary to compare.
+// Fills `params`, laid out as recipe.model says, from train.init, whose model the recipe has
+// adopted (train/initial_model.h), or at random from run.seed. Throws UsageError if that model's
+// tokens differ from those of `vocabulary` (null: not compared); prints a message if the folder has
+// no vocabulary to compare.
 void set_initial_parameters(const config::Recipe& recipe, const data::Vocabulary* vocabulary,
                             tensor::Arena& params);
 
-// Tensors that a run with an adapter does not train (method/adapter.h).
+// Tensors that a run with an adapter does not train (method/adapters/adapter.h).
 struct FrozenWeights {
   explicit FrozenWeights(std::vector<TensorSpec> specs);
   FrozenWeights(const FrozenWeights& other);
@@ -45,8 +45,8 @@ struct StartingWeights {
 StartingWeights starting_weights(const config::Recipe& recipe, const data::Vocabulary* vocabulary,
                                  const tensor::Layout& layout);
 
-// Draws all factors of a run with an adapter anew (method::initial_factor), from run.seed; others
-// for each `draw`, and the same everywhere.
+// Draws all factors of a run with an adapter anew (method::initial_factor), from run.seed and
+// `draw`; the same everywhere.
 void draw_factors(const config::Recipe& recipe, uint64_t draw, tensor::Arena& trained);
 
 // The parameters with which the workers of a process begin. Their memory is freed once every worker

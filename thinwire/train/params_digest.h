@@ -1,4 +1,5 @@
-// Digest of replicated memory, compared between replicas every round: equal bits, equal digest.
+// Digest of memory that replicas share, compared between them every round: equal bits give equal
+// digests.
 #pragma once
 
 #include <cstdint>

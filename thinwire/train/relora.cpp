@@ -6,8 +6,8 @@
 #include <cstddef>
 
 #include "thinwire/checkpoint/adapter_weights.h"
-#include "thinwire/method/adapter.h"
-#include "thinwire/method/relora.h"
+#include "thinwire/method/adapters/adapter.h"
+#include "thinwire/method/adapters/relora.h"
 
 namespace thinwire::train {
 

@@ -1,5 +1,5 @@
-// ReLoRA's merges (method/relora.h) in a worker: the frozen tensors, which change with each merge,
-// the factors and the optimizer's state.
+// ReLoRA's merges (method/adapters/relora.h) in a worker: the frozen tensors, which change with
+// each merge, the factors and the optimizer's state.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace thinwire::train {
 
-// Sets the share of the values that are smallest in magnitude to zero: those whose magnitude is at
+// Sets this share of the values, the smallest in magnitude, to zero: those whose magnitude is at
 // most that of the one with index floor(share * (count - 1)) in ascending order (the quantile of
 // the authors' code). 0: none.
 void reset_smallest(std::span<float> values, double share);
@@ -31,7 +31,8 @@ class Relora {
   std::vector<StateTensor> state();
 
   // Merges if the recipe says so after `completed` steps: adds the factors to their matrices, draws
-  // new ones, and resets what `optimizer` (its state) has for the old ones. Returns whether it did.
+  // new ones, and resets what `optimizer` (the optimizer's state) holds for the old ones. Returns
+  // whether it did.
   bool after_step(int64_t completed, std::span<const StateTensor> optimizer, ThreadPool& threads);
 
  private:

@@ -16,12 +16,12 @@ namespace thinwire::train {
 
 // The points at which a run can stop, in the order in which every worker reaches them: before each
 // forward pass of the evaluation after `completed` steps, and before the step that follows it.
-constexpr int64_t kPointsAStep = int64_t{1} << 17;
+constexpr int64_t kPointsPerStep = int64_t{1} << 17;
 constexpr int64_t point_before_pass(int64_t completed, int64_t pass) {
-  return completed * kPointsAStep + std::min(pass, kPointsAStep - 2);
+  return completed * kPointsPerStep + std::min(pass, kPointsPerStep - 2);
 }
 constexpr int64_t point_before_step(int64_t completed) {
-  return completed * kPointsAStep + kPointsAStep - 1;
+  return completed * kPointsPerStep + kPointsPerStep - 1;
 }
 
 // Thread-safe. Nobody waits for other workers here, except briefly if some are in other processes

@@ -13,7 +13,8 @@ std::vector<RunTask> read_run_tasks(const config::Recipe& recipe,
   std::vector<RunTask> tasks;
   if (recipe.eval.tasks.empty()) return tasks;
   const fs::path source = resumed.empty() ? fs::path(recipe.train.init) : resumed;
-  eval::Prompter prompter(vocabulary, convert::begin_in_training(source, vocabulary),
+  eval::Prompter prompter(vocabulary,
+                          convert::begin_in_training(source, vocabulary, recipe.data.records),
                           recipe.train.sequence);
   for (const std::string& name : recipe.eval.tasks) {
     eval::TaskItems items =

@@ -21,9 +21,9 @@ struct RunTask {
   std::vector<eval::ItemPrompts> prompts;
 };
 
-// Texts begin as convert::load_model will say of the run's checkpoints; `resumed` is the one that
-// it resumes, empty for a new run. Throws UsageError for an unknown task, and Error for data that
-// is missing, damaged, or does not fit the vocabulary or train.sequence.
+// Texts begin as convert::load_model will report for the run's checkpoints; `resumed` is the
+// checkpoint that it resumes, empty for a new run. Throws UsageError for an unknown task, and Error
+// for data that is missing, damaged, or does not fit the vocabulary or train.sequence.
 std::vector<RunTask> read_run_tasks(const config::Recipe& recipe,
                                     const data::Vocabulary& vocabulary, const fs::path& resumed);
 

@@ -13,8 +13,8 @@
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/clock.h"
 #include "thinwire/base/digest.h"
-#include "thinwire/method/adapter.h"
-#include "thinwire/method/model_spec.h"
+#include "thinwire/method/adapters/adapter.h"
+#include "thinwire/method/architectures/model_spec.h"
 #include "thinwire/model/registry.h"
 #include "thinwire/optim/optimizer.h"
 #include "thinwire/train/gradients.h"
@@ -24,7 +24,7 @@
 namespace thinwire::train {
 namespace {
 
-int64_t rows_a_pass(const config::TrainSection& train) {
+int64_t rows_per_pass(const config::TrainSection& train) {
   const int64_t largest_share = (train.batch + train.workers - 1) / train.workers;
   return train.microbatch == 0 ? largest_share : std::min(train.microbatch, largest_share);
 }
@@ -68,7 +68,7 @@ Worker::Worker(const RunContext& context, transport::Communicator& communicator)
     : context_(context),
       recipe_(context.recipe),
       communicator_(communicator),
-      max_rows_(rows_a_pass(recipe_.train)),
+      max_rows_(rows_per_pass(recipe_.train)),
       threads_(static_cast<int>(recipe_.train.threads)),
       permits_(&context.cores, threads_.size()),
       params_(context.layout, recipe_.train.weights),
@@ -114,7 +114,8 @@ void Worker::restore() {
   strategy_->restored(
       {.next_step = static_cast<uint64_t>(context_.first_step),
        .round_at = [this](uint64_t step) { return rounds_->at(static_cast<int64_t>(step)); },
-       .ended_at = static_cast<uint64_t>(context_.ended_at)});
+       .ended_at = static_cast<uint64_t>(context_.ended_at),
+       .from_snapshot = context_.consensus != nullptr});
   rounds_->restored(context_.first_step);
   model_->refresh();
   if (relora_) model_->refresh_frozen();
@@ -187,12 +188,30 @@ RunEnd Worker::run() {
   return {steps, true, best_};
 }
 
+double Worker::counted_a_row(const Round& round) const {
+  if (!context_.rows.weighted()) return 0;
+  int64_t counted = 0;
+  uint64_t rows = 0;
+  for (const RoundMember& member : round.roster) {
+    for (uint64_t row = 0; row < member.rows.count; ++row) {
+      counted += context_.rows.counted(member.rows.first + row);
+    }
+    rows += member.rows.count;
+  }
+  return static_cast<double>(counted) / static_cast<double>(rows);
+}
+
 void Worker::compute_gradients(const Round& round, const data::Batch& batch, StepPart& part) {
   const Stopwatch computing;
   if (strategy_->before_step(round)) model_->refresh();
   if (batch.rows > 0) {
-    part.loss_sum = gradients_.compute({batch.tokens, recipe_.train.sequence, max_rows_}, *model_,
-                                       *strategy_, round);
+    part.loss_sum = gradients_.compute({batch.tokens,
+                                        recipe_.train.sequence,
+                                        max_rows_,
+                                        {batch.weights, batch.begins},
+                                        counted_a_row(round)},
+                                       *model_, *strategy_, round);
+    part.uncounted = static_cast<int64_t>(std::ranges::count(batch.weights, 0.0F));
   }
   part.compute_s = computing.seconds();
   if (context_.simulation != nullptr) {

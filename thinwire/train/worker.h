@@ -51,7 +51,7 @@ struct RunContext {
   const checkpoint::CheckpointReader* resume =
       nullptr;  // the checkpoint to resume from; null: a new run
   std::shared_ptr<transport::SimulatedNetwork> simulation;  // null: links are not simulated
-  int64_t ended_at = 0;  // steps after which the run ended before it was given more; 0: never
+  int64_t ended_at = 0;  // steps after which the run had ended, before it got more; 0: never
   std::set<std::string> evaluated;  // evaluations after first_step that are already recorded
   checkpoint::BestLoss best;        // of the recorded evaluations of eval.watch
   MakeRounds make_rounds = recipe_rounds;
@@ -86,6 +86,8 @@ class Worker {
   // Returns whether the rows of later steps have changed.
   bool train_step(int64_t step, const data::Batch& batch, double data_s);
   [[noreturn]] void throw_failure(int64_t step, const Failure& failure) const;
+  // Predictions that count in a row of the round, the mean over all members' rows.
+  double counted_a_row(const Round& round) const;
   // Adds its results to the part.
   void compute_gradients(const Round& round, const data::Batch& batch, StepPart& part);
   // Returns false if the run was stopped meanwhile.

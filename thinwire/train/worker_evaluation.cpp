@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "thinwire/method/model_spec.h"
+#include "thinwire/method/architectures/model_spec.h"
 #include "thinwire/model/registry.h"
 #include "thinwire/train/open_round.h"
 #include "thinwire/train/shared_loss.h"
@@ -91,8 +91,6 @@ std::optional<EvalPart> Worker::evaluate_rows(int64_t completed, const std::stri
   const uint64_t all = wanted == 0 ? rows.count() : std::min(wanted, rows.count());
   const Round round = last_round(completed);
   const RowRange mine = share_of(round, communicator_.rank(), all);
-  const auto width = static_cast<size_t>(recipe_.train.sequence + 1);
-  std::vector<int32_t> tokens(static_cast<size_t>(max_rows_) * width);
   EvalPart part{.members = round.size()};
   for (uint64_t done = 0; done < mine.count; ++passes) {
     if (context_.sink.stops_before(point_before_pass(completed, passes))) return std::nullopt;
@@ -100,16 +98,14 @@ std::optional<EvalPart> Worker::evaluate_rows(int64_t completed, const std::stri
       const double fraction = static_cast<double>(done) / static_cast<double>(mine.count);
       context_.sink.show_evaluation(completed, name, fraction);
     }
-    const uint64_t count = std::min(static_cast<uint64_t>(max_rows_), mine.count - done);
-    for (uint64_t row = 0; row < count; ++row) {
+    std::vector<uint64_t> places(std::min(static_cast<uint64_t>(max_rows_), mine.count - done));
+    for (uint64_t& place : places) {
       // Rows are spread over the whole set if only a part of it is used.
-      const uint64_t place = (mine.first + done + row) * rows.count() / all;
-      rows.row(place, std::span(tokens).subspan(row * width, width));
+      place = (mine.first + done++) * rows.count() / all;
+      part.tokens += rows.counted(place);
     }
-    part.loss_sum +=
-        model_->loss(std::span(tokens).first(count * width), static_cast<int64_t>(count));
-    part.tokens += static_cast<int64_t>(count) * recipe_.train.sequence;
-    done += count;
+    const data::RowBlock block = rows.read(places);
+    part.loss_sum += model_->loss(block.tokens, std::ssize(places), {block.weights, block.begins});
   }
   return part;
 }

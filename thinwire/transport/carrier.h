@@ -37,7 +37,8 @@ class Carrier {
   virtual void started(const Rendezvous& /*meeting*/, const Start& /*start*/) {}
   // ... which can be collected once it is complete and this returns true, ...
   virtual bool arrived(Collective, const Operation&) const { return true; }
-  // ... and is collected, or given up, by a member here, and finally by all here.
+  // ... and is collected or given up by a member here, and in the end by all members here
+  // (forgotten).
   virtual void taken(Collective, const Operation&, int /*member*/) {}
   virtual void cancelled(const Rendezvous& /*meeting*/, Collective, const Operation&,
                          int /*member*/) {}

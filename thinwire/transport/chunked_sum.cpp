@@ -102,7 +102,7 @@ std::optional<SumTask> ChunkedSum::take() {
   if (!has_task()) return std::nullopt;
   ++readers_;
   if (!to_code_.empty()) return encoding_task();
-  if (!to_decode_.empty()) return deencoding_task();
+  if (!to_decode_.empty()) return decoding_task();
   const auto found = std::ranges::find_if(
       chunks_, [](const auto& entry) { return entry.second.taken < entry.second.pieces; });
   return forming_task(found->first, found->second);
@@ -191,7 +191,7 @@ SumTask ChunkedSum::forming_task(int owner, Chunk& chunk) {
   return task;
 }
 
-SumTask ChunkedSum::deencoding_task() {
+SumTask ChunkedSum::decoding_task() {
   const int owner = to_decode_.front();
   to_decode_.pop_front();
   const WireChunk range = range_of(owner);

@@ -1,7 +1,7 @@
-// One all_reduce, as one Rendezvous forms it. It reads the values of the members that it serves
-// ("here"); from the others it gets contributions and sums as the codec's bytes. Each member owns a
-// chunk (wire_chunk): contributions to it go to where its owner is, are summed there piece by
-// piece, and the sum goes to all.
+// One all_reduce as one Rendezvous carries it out. It reads the values of the members that it
+// serves ("here"); from the others ("elsewhere") it gets contributions and sums as the codec's
+// bytes. Each member owns a chunk (wire_chunk): contributions to it go to where its owner is, are
+// summed there piece by piece, and the sum goes to all.
 //
 // A pure state machine: arrivals create tasks, and tasks form the sum. Not thread-safe, but a task
 // that has been taken shares no data with anything else, so any thread may run it meanwhile. Pieces
@@ -41,7 +41,7 @@ struct SumTask {
   const WireCodec* codec;
   std::vector<Part> parts;       // ordered by member; only one unless kForm
   std::span<float> sum;          // kForm, kDecode: to be written
-  std::span<uint8_t> coded_sum;  // kForm: also to be written, if others need it
+  std::span<uint8_t> coded_sum;  // kForm: also to be written; empty: not needed elsewhere
   Bytes contribution;            // kCode: to be written
 
   // kCorruptPayload, naming the member, if the codec refuses a part.
@@ -102,7 +102,7 @@ class ChunkedSum {
   WireChunk range_of(int owner) const;
   SumTask encoding_task();
   SumTask forming_task(int owner, Chunk& chunk);
-  SumTask deencoding_task();
+  SumTask decoding_task();
 
   std::vector<int> members_;
   std::vector<int> here_;

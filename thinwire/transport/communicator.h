@@ -1,10 +1,10 @@
 // Collective operations between the members of a run: all_gather, after which everybody has
 // everybody's payload, and all_reduce, after which everybody has the same sum. Both are started and
-// then waited for; meanwhile they proceed during computation, on the transport's own thread.
-// Nothing is averaged in place: only a wait writes to the caller's memory.
+// later waited for; in between they proceed on the transport's own thread while the caller
+// computes. Nothing is averaged in place: only a wait writes to the caller's memory.
 //
-// Who contributes to an operation is given, the same to every member: an inactive member follows,
-// which is to start and wait like the others and to send nothing.
+// Every member is given the same list of contributors to an operation. An inactive member follows
+// it: it starts the operation and waits like the others, but sends nothing.
 //
 // One thread of a member calls its communicator and those split from it; any thread may call abort.
 // Failures that a network can cause are Results. After kAborted every later wait fails in the same
@@ -26,7 +26,7 @@
 
 namespace thinwire::transport {
 
-// Both sides of a frame must agree on all of it.
+// Identifies an operation; all its members must agree on every field.
 using Key = OperationKey;
 
 // The ranks that contribute to an operation, ascending; the other members follow it. Empty: every
@@ -50,8 +50,8 @@ class Communicator {
   virtual ~Communicator() = default;
 
   virtual int rank() const = 0;
-  // Number of members with which the run started; their ranks are 0 .. size-1. More than 1 in a run
-  // that others can join, whoever is there now.
+  // Number of members with which the run started; their ranks are 0 .. size-1. In a run that others
+  // can join it is always more than 1, however many are present.
   virtual int size() const = 0;
 
   // Sends `payload` to every member of the round; the payload of a member that only follows is
@@ -74,9 +74,9 @@ class Communicator {
   void start_all_reduce(const Key& key, std::span<const float> values, const WireCodec& codec) {
     start_all_reduce(key, values, codec, {});
   }
-  // Whether the commit of a sum leaves out what this member contributed, whose values are still
-  // unchanged then; waits for the commit. Never where a sum forms of all contributions or not at
-  // all.
+  // Waits for the commit of a sum and returns whether it leaves out what this member contributed,
+  // whose values are still unchanged at that point. Always false where a sum is formed from all
+  // contributions or not at all.
   virtual Result<bool> left_out(const Key& /*key*/, double /*timeout_s*/) { return false; }
   // Writes the sum to `out`, with the same bits for everyone. kLostPeer if a member left before all
   // had contributed and the sum was formed, kCorruptPayload if the codec refuses a contribution.

@@ -76,7 +76,7 @@ Result<Frame> decode_frame(Bytes bytes, int members) {
   }
   if (kind < static_cast<uint8_t>(FrameKind::kPayload) ||
       kind > static_cast<uint8_t>(FrameKind::kNote)) {
-    return corrupt(fmt::format("its kind is {}, known are 1 to 8", kind));
+    return corrupt(fmt::format("its kind is {}; known kinds are 1 to 8", kind));
   }
   if (from >= static_cast<uint32_t>(members) || to >= static_cast<uint32_t>(members)) {
     return corrupt(fmt::format("it goes from member {} to {} of {}", from, to, members));

@@ -1,5 +1,6 @@
-// Slows real bytes down to a link: computes when the bytes that a member hands over have left, and
-// when bytes that have come in count as arrived. A pure function of the times it is given.
+// Slows real traffic down to the speed of a link: computes when the bytes that a member hands over
+// have left, and when bytes that have come in count as arrived. A pure function of the times it is
+// given.
 #pragma once
 
 #include <cstddef>

@@ -9,7 +9,7 @@
 namespace thinwire::transport {
 namespace {
 
-constexpr double kLongest = 3600;  // seconds; beyond what a clock's type holds there is infinity
+constexpr double kLongest = 3600;  // seconds; infinity would not fit into the clock's type
 
 }  // namespace
 

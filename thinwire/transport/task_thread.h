@@ -14,7 +14,7 @@ class TaskThread {
   using Task = std::function<void()>;
 
   // `after` runs at the start, after every task, and at the time that it last returned, in seconds
-  // of monotonic_seconds(). Infinity: no time, but no wait lasts longer than an hour.
+  // of monotonic_seconds(). Infinity: at no particular time, though it runs at least once an hour.
   explicit TaskThread(std::function<double()> after);
   // Runs the tasks that were posted before, then ends the thread.
   ~TaskThread();

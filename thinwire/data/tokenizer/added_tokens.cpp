@@ -62,7 +62,7 @@ bool inside_word(std::string_view before, std::string_view behind) {
 AddedToken read_token(const JsonPart& entry) {
   AddedToken token;
   token.content = entry.text_at("content");
-  if (token.content.empty()) entry.refuse("has no content: an added token of no text");
+  if (token.content.empty()) entry.refuse("has no content; expected the text of an added token");
   token.single_word = entry.flag_or("single_word", false);
   token.strip_left = entry.flag_or("lstrip", false);
   token.strip_right = entry.flag_or("rstrip", false);
@@ -79,9 +79,9 @@ AddedTokens::AddedTokens(const JsonPart& list, const TextNormalizer* normalizer)
     const int32_t id = entry.at("id").token();
     const AddedToken token = read_token(entry);
     if (!contents.insert(token.content).second) {
-      entry.refuse("is \"{}\", which is there twice", token.content);
+      entry.refuse("is \"{}\", which occurs twice", token.content);
     }
-    if (!tokens_.emplace(id, token).second) entry.refuse("has the id {}, which is there twice", id);
+    if (!tokens_.emplace(id, token).second) entry.refuse("has the id {}, which occurs twice", id);
     const std::string looked_for = token.normalized && normalizer != nullptr
                                        ? normalizer->apply(token.content)
                                        : token.content;

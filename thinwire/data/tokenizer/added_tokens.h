@@ -16,7 +16,7 @@ namespace thinwire::data {
 
 struct AddedToken {
   std::string content;
-  bool single_word = false;  // no match directly beside a word character
+  bool single_word = false;  // does not match directly next to a word character
   bool strip_left = false;   // includes white space before it
   bool strip_right = false;  // includes white space after it
   bool normalized = false;   // searched for in the normalized text

@@ -26,7 +26,7 @@ uint64_t pair_of(int32_t left, int32_t right) {
   return uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
 }
 
-// A token of a word under way, linked to its neighbours.
+// A token of a word that is being merged, linked to its neighbours.
 struct Symbol {
   int32_t token = -1;
   int32_t previous = -1;
@@ -55,7 +55,7 @@ class Bpe final : public TokenModel {
     const std::string unknown = part.text_or("unk_token", "");
     unknown_ = find(unknown);
     if (!unknown.empty() && unknown_ < 0)
-      part.refuse("has the unk_token \"{}\", no piece", unknown);
+      part.refuse("has the unk_token \"{}\", which is not a piece", unknown);
     int32_t rank = 0;
     for (const JsonPart& merge : part.at("merges").items()) read_merge(merge, rank++);
   }
@@ -118,11 +118,11 @@ class Bpe final : public TokenModel {
     }
     const Merge made = {rank, find(left + right)};
     if (!merges_.emplace(pair_of(find(left), find(right)), made).second) {
-      merge.refuse("merges \"{}\" and \"{}\", which an earlier one does already", left, right);
+      merge.refuse("merges \"{}\" and \"{}\", as an earlier merge already does", left, right);
     }
   }
 
-  // The word, a token a character.
+  // The word with one token per character.
   std::vector<Symbol> spell(std::string_view word) const {
     std::vector<int32_t> tokens;
     bool after_unknown = false;

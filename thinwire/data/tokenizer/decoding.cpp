@@ -44,12 +44,12 @@ void Decoding::read(const JsonPart& part) {
   } else if (type == "Strip") {
     if (part.text_at("content") != " " || part.at("start").token() > 1 ||
         part.at("stop").token() != 0) {
-      part.refuse("strips something else than one space from the beginning of a text");
+      part.refuse("strips something other than one space from the beginning of a text");
     }
     leading_space_ = part.at("start").token() == 1;
   } else if (type != "Fuse") {
     part.refuse(
-        "has the type \"{}\", which is not supported; decoders that are: Sequence, ByteLevel, "
+        "has the type \"{}\", which is not supported; supported decoders: Sequence, ByteLevel, "
         "ByteFallback, Replace, Fuse, Strip, Metaspace",
         type);
   }

@@ -2,13 +2,15 @@
 
 #include <cmath>
 
+#include "thinwire/base/json.h"
+
 namespace thinwire::data {
 namespace {
 
 constexpr size_t kShown = 60;  // bytes of a wrong value that a message shows
 
 std::string shown(const JsonPart::Json& json) {
-  std::string text = json.dump(-1, ' ', /*ensure_ascii=*/true);
+  std::string text = print_json(json, {.ascii = true});
   return text.size() > kShown ? fmt::format("{:.{}}...", text, kShown) : text;
 }
 

@@ -74,7 +74,7 @@ void for_each_character(const icu::UnicodeString& text, const Visit& visit) {
   }
 }
 
-// Character by character: what stands beside one does not count, as in the tokenizers package.
+// Character by character, whatever its neighbours are, as in the tokenizers package.
 class Lowercase final : public TextNormalizer {
  public:
   std::string apply(std::string text) const override {
@@ -167,7 +167,7 @@ std::unique_ptr<const TextNormalizer> read_normalizer(const JsonPart& part) {
   if (type == "Replace") return std::make_unique<Replace>(part);
   if (type == "Prepend") return std::make_unique<Prepend>(part);
   part.refuse(
-      "has the type \"{}\", which is not supported; normalizers that are: Sequence, NFC, NFD, "
+      "has the type \"{}\", which is not supported; supported normalizers: Sequence, NFC, NFD, "
       "NFKC, NFKD, Lowercase, Strip, StripAccents, Replace, Prepend",
       type);
 }

@@ -12,7 +12,7 @@
 namespace thinwire::data {
 namespace {
 
-// What becomes of what a pattern matches.
+// What happens to the text that a pattern matches.
 enum class Behavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
 
 constexpr std::array<std::pair<std::string_view, Behavior>, 5> kBehaviors = {
@@ -186,7 +186,7 @@ std::unique_ptr<const PreTokenizer> read_pre_tokenizer(const JsonPart& part) {
     return split(kPunctuation, behavior ? read_behavior(*behavior) : Behavior::kIsolated);
   }
   part.refuse(
-      "has the type \"{}\", which is not supported; pre-tokenizers that are: Sequence, ByteLevel, "
+      "has the type \"{}\", which is not supported; supported pre-tokenizers: Sequence, ByteLevel, "
       "Split, Digits, Metaspace, Whitespace, WhitespaceSplit, Punctuation",
       type);
 }

@@ -13,7 +13,7 @@ void TokenModel::add(const JsonPart& place, int32_t token, std::string piece) {
   const auto [at, is_new] = pieces_.emplace(token, std::move(piece));
   if (!is_new) place.refuse("has the id {}, which \"{}\" has already", token, at->second);
   if (!tokens_.emplace(at->second, token).second) {
-    place.refuse("is \"{}\", which is there twice", at->second);
+    place.refuse("is \"{}\", which occurs twice", at->second);
   }
 }
 
@@ -35,7 +35,7 @@ std::unique_ptr<const TokenModel> read_token_model(const JsonPart& part) {
   const std::string type = part.text_or("type", part.find("merges") ? "BPE" : "");
   if (type == "BPE") return read_bpe(part);
   if (type == "Unigram") return read_unigram(part);
-  part.refuse("has the type \"{}\", which is not supported; models that are: BPE, Unigram", type);
+  part.refuse("has the type \"{}\", which is not supported; supported models: BPE, Unigram", type);
 }
 
 }  // namespace thinwire::data

@@ -1,6 +1,9 @@
 #include "thinwire/data/tokenizer/tokenizer.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "thinwire/data/utf8.h"
@@ -20,14 +23,28 @@ std::optional<JsonPart> find_template(const JsonPart& part) {
     return std::nullopt;
   }
   part.refuse(
-      "has the type \"{}\", which is not supported; post-processors that are: Sequence, ByteLevel, "
-      "TemplateProcessing",
+      "has the type \"{}\", which is not supported; supported post-processors: Sequence, "
+      "ByteLevel, TemplateProcessing",
       type);
+}
+
+// A field that is not understood may change what the file does. "thinwire" is our own
+// (tokenizer_vocabulary.h).
+void require_known_fields(const JsonPart& file) {
+  constexpr std::array kKnown = {"version",    "truncation",    "padding", "added_tokens",
+                                 "normalizer", "pre_tokenizer", "model",   "post_processor",
+                                 "decoder",    "thinwire"};
+  for (const auto& [key, value] : file.json().items()) {
+    if (std::ranges::find(kKnown, key) != kKnown.end()) continue;
+    file.refuse("has the field \"{}\", which is not supported; fields that are: {}", key,
+                fmt::join(kKnown, ", "));
+  }
 }
 
 }  // namespace
 
 Tokenizer::Tokenizer(const JsonPart& file) : decoding_(file.at("decoder")) {
+  require_known_fields(file);
   if (const auto part = file.find("normalizer")) normalizer_ = read_normalizer(*part);
   if (const auto part = file.find("pre_tokenizer")) pre_tokenizer_ = read_pre_tokenizer(*part);
   model_ = read_token_model(file.at("model"));
@@ -61,7 +78,7 @@ void Tokenizer::read_begin(const JsonPart& file) {
   const auto first = single.front().find("SpecialToken");
   if (!first) return;
   begin_ = find(first->text_at("id"));
-  if (begin_ < 0) first->refuse("is \"{}\", which is no token", first->text_at("id"));
+  if (begin_ < 0) first->refuse("is \"{}\", which is not a token", first->text_at("id"));
 }
 
 int32_t Tokenizer::find(std::string_view name) const {

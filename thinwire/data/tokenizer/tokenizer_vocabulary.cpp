@@ -9,6 +9,7 @@
 #include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
+#include "thinwire/base/json.h"
 #include "thinwire/data/tokenizer/tokenizer.h"
 
 namespace thinwire::data {
@@ -28,7 +29,7 @@ struct TextEnds {
 Json read_beside(const fs::path& file, const char* name) {
   const fs::path path = file.parent_path() / name;
   if (!fs::is_regular_file(path)) return Json::object();
-  Json json = Json::parse(read_text_file(path), nullptr, /*allow_exceptions=*/false);
+  Json json = try_parse_json<Json>(read_text_file(path));
   if (!json.is_object()) throw Error(fmt::format("{} is not a JSON object", path.string()));
   return json;
 }
@@ -62,13 +63,6 @@ TextEnds find_ends(const fs::path& file, const Json& content, const Tokenizer& t
   return ends;
 }
 
-std::string kept_text(const std::string& content, const Json& json, const TextEnds& ends) {
-  if (json.contains("thinwire")) return content;
-  const Json head = {{"bos_token", ends.bos}, {"eos_token", ends.eos}};
-  return fmt::format("{}{}{}{}", kHead, head.dump(), kEndOfHead,
-                     content.substr(content.find('{') + 1));
-}
-
 class TokenizerVocabulary final : public Vocabulary {
  public:
   TokenizerVocabulary(const fs::path& file, Tokenizer tokenizer, const TextEnds& ends,
@@ -90,8 +84,8 @@ class TokenizerVocabulary final : public Vocabulary {
   int32_t begin() const override { return tokenizer_.begin(); }
   bool leading_space() const override { return tokenizer_.leading_space(); }
   bool whole_texts() const override { return true; }
-  const char* kept_name() const override { return kTokenizerFile; }
-  std::string kept_text() const override { return kept_; }
+  const char* stored_name() const override { return kTokenizerFile; }
+  std::string stored_text() const override { return kept_; }
 
   std::vector<int32_t> encode(std::string_view text) const override {
     return tokenizer_.encode(text);
@@ -123,18 +117,26 @@ class TokenizerVocabulary final : public Vocabulary {
 
 std::unique_ptr<Vocabulary> read_tokenizer_vocabulary(const fs::path& file,
                                                       const std::string& content) {
-  const Json json = Json::parse(content, nullptr, /*allow_exceptions=*/false);
+  const Json json = try_parse_json<Json>(content);
   if (!json.is_object()) {
-    throw Error(fmt::format("{} is no JSON object, or a truncated one", file.string()));
+    throw Error(fmt::format("{} is not a JSON object, or is truncated", file.string()));
   }
   Tokenizer tokenizer(JsonPart(json, file.string(), ""));
   const TextEnds ends = find_ends(file, json, tokenizer);
   for (const auto& [name, key] : {std::pair{ends.bos, "bos_token"}, {ends.eos, "eos_token"}}) {
     if (name.empty() || tokenizer.find(name) >= 0) continue;
-    throw Error(fmt::format("{} is \"{}\", which is no token of {}", key, name, file.string()));
+    throw Error(fmt::format("{} is \"{}\", which is not a token of {}", key, name, file.string()));
   }
-  return std::make_unique<TokenizerVocabulary>(file, std::move(tokenizer), ends,
-                                               kept_text(content, json, ends));
+  const std::string kept =
+      json.contains("thinwire") ? content : keep_tokenizer(content, ends.bos, ends.eos);
+  return std::make_unique<TokenizerVocabulary>(file, std::move(tokenizer), ends, kept);
+}
+
+std::string keep_tokenizer(const std::string& content, const std::string& bos,
+                           const std::string& eos) {
+  const Json head = {{"bos_token", bos}, {"eos_token", eos}};
+  return fmt::format("{}{}{}{}", kHead, print_json(head), kEndOfHead,
+                     content.substr(content.find('{') + 1));
 }
 
 std::string tokenizer_json_in(const std::string& kept) {

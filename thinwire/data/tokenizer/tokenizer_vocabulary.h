@@ -17,6 +17,10 @@ namespace thinwire::data {
 std::unique_ptr<Vocabulary> read_tokenizer_vocabulary(const fs::path& file,
                                                       const std::string& content);
 
+// A tokenizer.json as Thinwire stores it; bos and eos are the names of tokens, or empty.
+std::string keep_tokenizer(const std::string& content, const std::string& bos,
+                           const std::string& eos);
+
 // Extracts the tokenizer.json from a tokenizer as Thinwire stores it.
 std::string tokenizer_json_in(const std::string& kept);
 

@@ -9,7 +9,7 @@
 namespace thinwire::data {
 namespace {
 
-// What an unknown character costs beside the least likely piece; SentencePiece's.
+// The cost of an unknown character relative to the least likely piece; SentencePiece's value.
 constexpr double kUnknownPenalty = 10;
 
 class Unigram final : public TokenModel {
@@ -55,7 +55,7 @@ class Unigram final : public TokenModel {
   }
 
  private:
-  // The best way to a place in the word: its last piece, and where that begins.
+  // The best path to a position in the word: its last piece, and where that begins.
   struct Step {
     double score = 0;
     size_t begin = 0;

@@ -34,8 +34,8 @@ struct SignStep {
   float length = 0;
 };
 
-// Addresses from which `count` elements will be needed soon: they are prefetched into the cache
-// while something else is computed. A hint that changes no result; null: none.
+// Addresses of elements that will be needed soon: they are prefetched into the cache while
+// something else is computed. A hint that changes no result; null: none.
 struct SoonNeeded {
   const float* values = nullptr;    // tiles or parameters
   const float* momentum = nullptr;  // accumulate only

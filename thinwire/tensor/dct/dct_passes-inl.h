@@ -147,7 +147,7 @@ HWY_INLINE void store_blocks(DV d, hn::Vec<DV> v, float* out, int64_t stride) {
 #endif
 
 // Transposes 4 x 4 squares within 128 bits: lane 4k + j of x[i] becomes lane 4k + i of x[j].
-HWY_INLINE void turn_blocks(V* HWY_RESTRICT x) {
+HWY_INLINE void transpose_blocks(V* HWY_RESTRICT x) {
 #if HWY_TARGET != HWY_SCALAR
   const D d;
   const hn::Repartition<double, D> d64;
@@ -179,7 +179,7 @@ HWY_INLINE void store_turned(V* HWY_RESTRICT x, float* HWY_RESTRICT out, int64_t
   for (int i = 0; i < Count; ++i) hn::StoreU(x[i], d, out + i);
 #else
   HWY_UNROLL(4)
-  for (int i = 0; i < Count; i += 4) turn_blocks(x + i);
+  for (int i = 0; i < Count; i += 4) transpose_blocks(x + i);
 #if HWY_TARGET <= HWY_AVX3
   if constexpr (Count == 16) {  // whole lines: fewer stores
     HWY_UNROLL(4)

@@ -1,7 +1,7 @@
 // The recursions of dct.h (Plonka and Tasche 2005), as in dct_reference.cpp, on columns in vector
 // lanes; compiled once for each instruction set (Highway's toggled include guard).
 //
-// A recursion of up to 16 elements runs in registers. For 32 and 64 the upper two levels are loops
+// Recursions of up to 16 elements run in registers. For 32 and 64 the upper two levels are loops
 // over memory around four recursions of a quarter of the size, which stay small enough for the
 // CPU's cache of decoded instructions; as a single piece of code they would be limited by decoding.
 #if defined(THINWIRE_TENSOR_DCT_RECURSIONS_INL_H_) == defined(HWY_TARGET_TOGGLE)

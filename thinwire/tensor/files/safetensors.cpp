@@ -13,6 +13,7 @@
 #include "thinwire/base/bf16.h"
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/json.h"
 
 namespace thinwire::tensor {
 namespace {
@@ -94,7 +95,7 @@ Shape parse_shape(const fs::path& path, const std::string& name, const Json& val
         count > static_cast<int64_t>(kMaxCount)) {
       throw_bad(path, fmt::format("tensor {}: its shape is impossible: {}; expected whole numbers "
                                   ">= 0 whose product is <= 2^56",
-                                  name, value.dump()));
+                                  name, print_json(value)));
     }
     shape.push_back(side.get<int64_t>());
   }
@@ -205,7 +206,7 @@ std::string make_header(const std::vector<SafetensorsEntry>& entries, DType dtyp
         {"dtype", type_name(type)}, {"shape", entry.shape}, {"data_offsets", {at, end}}};
     at = end;
   }
-  std::string text = header.dump();
+  std::string text = print_json(header);
   text.resize((text.size() + 7) / 8 * 8, ' ');  // so that the data is aligned
   return text;
 }

@@ -65,8 +65,8 @@ struct SafetensorsEntry {
 // before commit().
 class SafetensorsWriter {
  public:
-  // The data must follow in the order of `entries`. dtype, of those that say no other: kF32, or
-  // kBf16 (rounded to nearest even).
+  // The data must follow in the order of `entries`. dtype, for entries that do not give their own:
+  // kF32, or kBf16 (rounded to nearest even).
   SafetensorsWriter(const fs::path& path, const std::vector<SafetensorsEntry>& entries, DType dtype,
                     const Metadata& metadata);
 

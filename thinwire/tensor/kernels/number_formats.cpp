@@ -84,8 +84,8 @@ template <BlockCode kCode>
 HWY_INLINE uint32_t encode_block(const float* values, uint64_t of_block, uint8_t* codes) {
   constexpr int kMantissa = mantissa_bits(kCode), kDropped = 23 - kMantissa;
   const uint32_t exponent = (largest_magnitude(values) + (1u << kDropped) - 1) >> 23;
-  if (exponent > kMostBlockExponent) return exponent;
-  if (exponent < kLeastBlockExponent) {
+  if (exponent > kMaxBlockExponent) return exponent;
+  if (exponent < kMinBlockExponent) {
     std::fill_n(codes, kStateBlock, uint8_t{0});
     return 0;
   }
@@ -121,7 +121,7 @@ HWY_INLINE uint32_t encode_block(const float* values, uint64_t of_block, uint8_t
 
 template <BlockCode kCode>
 HWY_INLINE void decode_block(const uint8_t* codes, uint32_t exponent, float* to) {
-  if (exponent < kLeastBlockExponent || exponent > kMostBlockExponent) {
+  if (exponent < kMinBlockExponent || exponent > kMaxBlockExponent) {
     const float all = exponent == 0 ? 0 : std::numeric_limits<float>::quiet_NaN();
     std::fill_n(to, kStateBlock, all);
     return;
@@ -160,7 +160,7 @@ bool encode(const float* values, int64_t count, uint64_t key, int64_t first, uin
       block = padded;
     }
     const uint32_t exponent = encode_block<kCode>(block, block_key(key, first + at), codes + at);
-    if (exponent > kMostBlockExponent) return false;
+    if (exponent > kMaxBlockExponent) return false;
     exponents[at / kStateBlock] = static_cast<uint8_t>(exponent);
   }
   return true;

@@ -11,9 +11,9 @@
 //   BlockCode::kSigned      sign, 4 bits of exponent, 3 of mantissa
 //   BlockCode::kMagnitude   4 bits of exponent, 4 of mantissa: for values that are not negative
 // docs/formats.md gives the values. The largest magnitude of a block is in the highest of the 16
-// binades of its codes, the lowest of which is subnormal. Of the magnitudes, only 0 becomes 0: a
-// running mean of squares divides, so it must not vanish. A block whose largest magnitude is below
-// 2^-100 becomes 0 as a whole.
+// binades of its codes, the lowest of which is subnormal. Only a magnitude of 0 becomes 0: steps
+// are divided by the root of a running mean of squares, so it must not vanish. A block whose
+// largest magnitude is below 2^-100 becomes 0 as a whole.
 //
 // All functions compute on the calling thread with the CPU's best instructions, and may be called
 // from any number of threads. `first`, the index of the first value, is a multiple of kStateBlock.
@@ -32,13 +32,14 @@ constexpr int mantissa_bits(BlockCode code) { return code == BlockCode::kSigned 
 
 // Exponents that an encoder writes: 0 for a block of zeros, or the fp32 exponent field of its
 // highest binade.
-inline constexpr uint32_t kLeastBlockExponent = 27;  // 2^-100
-inline constexpr uint32_t kMostBlockExponent = 254;
+inline constexpr uint32_t kMinBlockExponent = 27;  // 2^-100
+inline constexpr uint32_t kMaxBlockExponent = 254;
 
 // The key of a rounding pass: of a tensor's values of one kind, in one step of a run.
 uint64_t rounding_key(uint64_t seed, uint64_t kind, uint64_t tensor, uint64_t step);
 
-// Rounds stochastically. What is not finite stays so; above the largest bf16 it becomes infinite.
+// Rounds stochastically. Values that are not finite stay so; values beyond the largest bf16 become
+// infinite.
 void round_stochastically(const float* values, int64_t count, uint64_t key, int64_t first,
                           Bf16* to);
 // Rounds to nearest, ties to even.

@@ -38,8 +38,8 @@ uint32_t block_exponent(BlockCode code, std::span<const float> values) {
   }
   // Rounded up, so that no value of the block rounds beyond the highest code.
   const uint32_t exponent = (largest + (1u << dropped_bits(code)) - 1) >> 23;
-  if (exponent < kLeastBlockExponent) return 0;
-  return std::min(exponent, kMostBlockExponent + 1);
+  if (exponent < kMinBlockExponent) return 0;
+  return std::min(exponent, kMaxBlockExponent + 1);
 }
 
 uint8_t encode(BlockCode code, float value, uint32_t exponent, uint32_t random) {
@@ -59,7 +59,7 @@ uint8_t encode(BlockCode code, float value, uint32_t exponent, uint32_t random) 
 
 float decode(BlockCode code, uint8_t bits, uint32_t exponent) {
   if (exponent == 0) return 0;
-  if (exponent < kLeastBlockExponent || exponent > kMostBlockExponent) {
+  if (exponent < kMinBlockExponent || exponent > kMaxBlockExponent) {
     return std::numeric_limits<float>::quiet_NaN();
   }
   const bool is_signed = code == BlockCode::kSigned;

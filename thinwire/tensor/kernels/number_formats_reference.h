@@ -15,7 +15,7 @@ uint32_t random_bits(uint64_t key, int64_t index);
 
 Bf16 round_stochastically(float value, uint32_t random);
 
-// The exponent of a block; kMostBlockExponent + 1 if a value cannot be encoded.
+// The exponent of a block; kMaxBlockExponent + 1 if a value cannot be encoded.
 uint32_t block_exponent(BlockCode code, std::span<const float> values);
 // `exponent` is that of the value's block, not 0.
 uint8_t encode(BlockCode code, float value, uint32_t exponent, uint32_t random);

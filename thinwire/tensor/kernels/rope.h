@@ -19,11 +19,11 @@
 
 namespace thinwire::tensor {
 
-// The frequencies [head_size / 2], in radians a position, for a text of `length` tokens, of which
-// only dynamic scaling takes notice.
+// The frequencies [head_size / 2], in radians per position, for a text of `length` tokens, a number
+// that only dynamic scaling depends on.
 std::vector<double> rope_frequencies(const RopeSpec& rope, int64_t head_size, int64_t length);
 
-// The factor of all cosines and sines: 1 but for yarn.
+// The factor of all cosines and sines: 1 except for yarn.
 double rope_magnitude(const RopeSpec& rope);
 
 // Cosines and sines of position * frequency for [positions, head_size / 2], in texts of `length`
@@ -36,7 +36,8 @@ class RopeTable {
   const float* sine(int64_t position) const { return sine_.data() + position * half_; }
   size_t bytes() const { return (cosine_.size() + sine_.size()) * sizeof(float); }
 
-  // Whether texts of `length` tokens have the same table, which dynamic scaling alone decides.
+  // Whether this is the table for texts of `length` tokens; only with dynamic scaling may it not
+  // be.
   bool is_for(int64_t length) const;
 
  private:

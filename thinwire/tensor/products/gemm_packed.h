@@ -1,6 +1,6 @@
 // Matrix products with our own kernel: operands are packed into fp32 panels that fit the caches
-// (Goto and van de Geijn 2008, "Anatomy of high-performance matrix multiplication"). It does all of
-// gemm.h if there is no BLAS; bf16 is widened while it is packed.
+// (Goto and van de Geijn 2008, "Anatomy of high-performance matrix multiplication"). It computes
+// everything in gemm.h if there is no BLAS; bf16 is widened while it is packed.
 #pragma once
 
 #include <cstdint>

@@ -117,7 +117,7 @@ void Arena::mirror_on(const DevicePlace& device) {
 
 float* Arena::device_values() {
   update(Side::kDevice, true);
-  outdate_rounded();
+  invalidate_rounded();
   return mirror_->data();
 }
 
@@ -132,7 +132,7 @@ void Arena::keep_rounded(Bf16* copy) {
 }
 
 void Arena::clear() {
-  outdate_rounded();
+  invalidate_rounded();
   if (mirror_ == nullptr) {
     std::fill_n(data_.get(), layout_->total(), 0.0f);
   } else {

@@ -49,8 +49,8 @@ class Layout {
 
 // fp32 memory for a layout, zeroed, aligned to 64 bytes. The layout must outlive the arena.
 //
-// An arena may instead hold bf16 values, of which there is no fp32 copy: then only layout(),
-// format() and what says so below may be used.
+// An arena may instead hold bf16 values without an fp32 copy: then only layout(), format() and the
+// functions marked as such below may be used.
 //
 // An arena may have a second copy of its values in a device's memory. Accessing either side gives
 // the newest values: they are copied if the other side was accessed for writing since. So all code
@@ -77,7 +77,7 @@ class Arena {
   std::span<float> all() {
     assert(format_ == WeightFormat::kF32);
     if (mirror_ != nullptr) update(Side::kHost, true);
-    outdate_rounded();
+    invalidate_rounded();
     return {data_.get(), static_cast<size_t>(layout_->total())};
   }
   std::span<const float> all() const {
@@ -85,7 +85,7 @@ class Arena {
     if (mirror_ != nullptr) update(Side::kHost, false);
     return {data_.get(), static_cast<size_t>(layout_->total())};
   }
-  // The first `count` values, of which no more are copied from a device.
+  // The first `count` values; with a copy on a device, only these are copied from it.
   std::span<const float> front(int64_t count) const;
   std::span<float> tensor(size_t index);
   std::span<const float> tensor(size_t index) const;
@@ -121,7 +121,7 @@ class Arena {
   // Brings `side` up to date, and marks the other one out of date if `writing`.
   void update(Side side, bool writing) const;
   // Several threads may access the values at once.
-  void outdate_rounded() {
+  void invalidate_rounded() {
     if (rounded_ == nullptr) return;
     std::atomic_ref<bool>(rounded_current_).store(false, std::memory_order_relaxed);
   }

@@ -50,8 +50,8 @@ struct Projection {
 // How an optimizer takes the gradient of a tensor in a step.
 struct GradientForm {
   bool projected = false;  // takes no more than a projection
-  Projection bases = {};   // the present ones; none before the tensor's first gradient
-  bool renewed = false;    // the bases are renewed in this step, for which the gradient is whole
+  Projection bases = {};   // the current ones; none before the tensor's first gradient
+  bool renewed = false;    // the bases are renewed in this step, which takes the whole gradient
 
   // What the backward pass forms.
   Projection in_pass() const { return renewed ? Projection{} : bases; }

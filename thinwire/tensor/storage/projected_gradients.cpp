@@ -32,7 +32,7 @@ ProjectedGradients::Whole& ProjectedGradients::unused_whole(int64_t count) {
   const auto fits = [&](const Whole& one) { return !one.used && one.layout.total() >= count; };
   auto found = std::ranges::find_if(memory_, fits);
   if (found == memory_.end()) {
-    // One that is too small is given up for one that is not.
+    // Memory that is too small is replaced.
     std::erase_if(memory_, [](const Whole& one) { return !one.used; });
     found = memory_.emplace(memory_.end(), count);
   }

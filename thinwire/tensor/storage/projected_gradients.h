@@ -1,6 +1,6 @@
-// All gradients of a step, those of matrices that the optimizer projects as their projections, so
-// that a step may add up those of several passes and know the norm of all of them without ever
-// holding a whole gradient for longer than it takes to renew a basis.
+// All gradients of a step; those of matrices that the optimizer projects are held as their
+// projections. So a step can add up the gradients of several passes and know their total norm,
+// while a whole gradient is held only for as long as it takes to renew a basis.
 #pragma once
 
 #include <cstddef>

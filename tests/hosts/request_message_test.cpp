@@ -1,0 +1,62 @@
+#include "thinwire/hosts/request_message.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+
+namespace thinwire::hosts {
+namespace {
+
+class RequestMessage : public testing::Test {
+ protected:
+  Request request() const {
+    return {Ask::kResult, make_nonce(), coordinator->key(), asker->key(), {1, 2, 3}};
+  }
+
+  const std::unique_ptr<Signer> coordinator = make_signer(make_seed());
+  const std::unique_ptr<Signer> asker = make_signer(make_seed());
+};
+
+TEST_F(RequestMessage, RequestsAndAnswersAreReadAsTheyWereWritten) {
+  const Request asked = request();
+  const auto read = decode_request(encode_request(asked, *asker), coordinator->key());
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(*read, asked);
+  const Answer given{asked.nonce, false, {4, 5}};
+  const auto answer = decode_answer(encode_answer(given, *coordinator), coordinator->key());
+  ASSERT_TRUE(answer) << answer.error().message;
+  EXPECT_EQ(*answer, given);
+}
+
+TEST_F(RequestMessage, ARequestForAnotherRunIsRefused) {
+  const Bytes bytes = encode_request(request(), *asker);
+  EXPECT_FALSE(decode_request(bytes, asker->key()));
+}
+
+TEST_F(RequestMessage, OnlyTheAskerSignsItsRequestAndOnlyTheCoordinatorAnswers) {
+  EXPECT_FALSE(decode_request(encode_request(request(), *coordinator), coordinator->key()));
+  EXPECT_FALSE(decode_answer(encode_answer({make_nonce(), true, {}}, *asker), coordinator->key()));
+}
+
+TEST_F(RequestMessage, AChangedOrShortenedMessageIsRefused) {
+  const Bytes whole = encode_request(request(), *asker);
+  for (size_t i = 0; i < whole.size(); ++i) {
+    Bytes changed = whole;
+    changed[i] ^= 1;
+    EXPECT_FALSE(decode_request(changed, coordinator->key())) << i;
+    EXPECT_FALSE(decode_request(std::span(whole).first(i), coordinator->key())) << i;
+  }
+}
+
+TEST_F(RequestMessage, AnotherProtocolVersionIsNamed) {
+  Bytes bytes = encode_request(request(), *asker);
+  bytes[4] = kProtocolVersion + 1;
+  const auto read = decode_request(bytes, coordinator->key());
+  ASSERT_FALSE(read);
+  EXPECT_NE(read.error().message.find("protocol version 2"), std::string::npos)
+      << read.error().message;
+}
+
+}  // namespace
+}  // namespace thinwire::hosts

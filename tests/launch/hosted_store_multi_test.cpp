@@ -1,0 +1,29 @@
+// A run on many hosts whose store loses some of what it had.
+#include <gtest/gtest.h>
+
+#include "tests/launch/hosted_case.h"
+#include "thinwire/serve/coordinator_host.h"
+
+namespace thinwire::launch {
+namespace {
+
+using membership::State;
+
+class HostedStore : public HostedCase {};
+
+TEST_P(HostedStore, TheHostPutsBackTheRecordsThatItLost) {
+  ASSERT_TRUE(prepare(40)) << why_not_;
+  HostedRun run(recipe_, folder_, options_);
+  run.hold_at(8);
+  for (const int number : {0, 1}) run.start(number);
+  run.wait_until([](const State& state) { return state.next_round > 4; });
+  run.network().lose_records(serve::kLedgerStream, 3);
+  run.release();
+  expect_agreement(run, {0, 1});
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, HostedStore, testing::ValuesIn(variants_named({"distro"})),
+                         [](const auto& test) { return test.param.name; });
+
+}  // namespace
+}  // namespace thinwire::launch

@@ -1,0 +1,53 @@
+// A courier that passes everything on to another, for tests that change some of it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "thinwire/transport/courier/courier.h"
+
+namespace thinwire::launch {
+
+class PassingCourier : public transport::Courier {
+ public:
+  explicit PassingCourier(std::unique_ptr<Courier> to) : to_(std::move(to)) {}
+
+  const std::string& self() const override { return to_->self(); }
+  bool connected() const override { return to_->connected(); }
+  transport::BlobId put(std::shared_ptr<const Bytes> blob, transport::Priority priority,
+                        Done done) override {
+    return to_->put(std::move(blob), priority, std::move(done));
+  }
+  void get(const transport::BlobId& id, std::vector<std::string> holders,
+           transport::Priority priority, Got got) override {
+    to_->get(id, std::move(holders), priority, std::move(got));
+  }
+  void drop(const Sha256& chunk, const std::string& holder, Done done) override {
+    to_->drop(chunk, holder, std::move(done));
+  }
+  void publish(const std::string& topic, Bytes statement) override {
+    to_->publish(topic, std::move(statement));
+  }
+  std::unique_ptr<transport::Subscription> subscribe(const std::string& from,
+                                                     const std::string& topic, Hear hear) override {
+    return to_->subscribe(from, topic, std::move(hear));
+  }
+  void append(const std::string& stream, uint64_t expected_last, Bytes record,
+              Appended appended) override {
+    to_->append(stream, expected_last, std::move(record), std::move(appended));
+  }
+  void last(const std::string& stream, Appended answered) override {
+    to_->last(stream, std::move(answered));
+  }
+  std::unique_ptr<transport::Subscription> read(const std::string& stream, uint64_t first,
+                                                Take take) override {
+    return to_->read(stream, first, std::move(take));
+  }
+
+ private:
+  const std::unique_ptr<Courier> to_;
+};
+
+}  // namespace thinwire::launch

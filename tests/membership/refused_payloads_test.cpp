@@ -1,0 +1,75 @@
+// What becomes of a contribution that was looked at and must not count.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "coordinator_case.h"
+
+namespace thinwire::membership {
+namespace {
+
+using testing::HasSubstr;
+
+class RefusedPayloads : public CoordinatorCase {
+ protected:
+  // A contribution to round 0.
+  Offer bad_one(int member) const {
+    return {member, 0, state().epoch, 0, hash_of(70 + static_cast<uint64_t>(member)), 10, 0};
+  }
+};
+
+TEST_F(RefusedPayloads, ARefusedPayloadIsAnOffenceAndNobodyWaitsForIt) {
+  begin(3);
+  const Offer bad = bad_one(1);
+  offer(0, 0);
+  offer(2, 0);
+  tell({bad});
+  EXPECT_EQ(state().last_closing, 0u);
+  tell({PayloadRefused{bad, "it is not finite"}});
+  EXPECT_THAT(refusals_.back(), HasSubstr("it is not finite"));
+  EXPECT_EQ(last_record().closing->missing, std::vector{1});
+  EXPECT_EQ(member(1).offences, 1u);
+  EXPECT_EQ(member(1).phase, Phase::kLate);
+}
+
+TEST_F(RefusedPayloads, ARoundOfWhichNothingCountsOpensAnew) {
+  begin(3);
+  for (const int one : {0, 1, 2}) {
+    const Offer bad = bad_one(one);
+    tell({bad});
+    tell({PayloadRefused{bad, "it is not finite"}});
+  }
+  EXPECT_EQ(state().last_closing, 0u);
+  ASSERT_FALSE(state().open.empty());
+  EXPECT_EQ(state().open.front().round, 0u);
+  EXPECT_EQ(state().open.front().epoch, 1u);
+  EXPECT_EQ(state().open.front().roster.size(), 3u);
+  for (const int one : {0, 1, 2}) offer(one, 0);
+  EXPECT_EQ(last_record().closing->round, 0u);
+  EXPECT_TRUE(last_record().closing->missing.empty());
+}
+
+TEST_F(RefusedPayloads, AnotherPayloadInPlaceOfARefusedOneIsRefused) {
+  begin(3);
+  const Offer bad = bad_one(1);
+  tell({bad});
+  tell({PayloadRefused{bad, "it is not finite"}});
+  offer(1, 0);
+  EXPECT_THAT(refusals_.back(), HasSubstr("another one of this member was refused"));
+  tell({bad, Acknowledged{bad.payload}});
+  EXPECT_EQ(member(1).offences, 1u);
+}
+
+TEST_F(RefusedPayloads, AnAcknowledgementMayBeOfOneMembersOfferOnly) {
+  begin(3);
+  const Sha256 same = hash_of(5);
+  for (const int one : {0, 1, 2}) tell({Offer{one, 0, state().epoch, 0, same, 10, 0}});
+  tell({Acknowledged{same, 0}, Acknowledged{same, 2}});
+  EXPECT_EQ(state().last_closing, 0u);
+  tell({Acknowledged{same, 1}});
+  EXPECT_GT(state().last_closing, 0u);
+}
+
+}  // namespace
+}  // namespace thinwire::membership

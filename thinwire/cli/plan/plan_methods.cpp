@@ -1,0 +1,229 @@
+// thinwire plan RECIPE: every method's cost for a group of members, and which to choose.
+#include "thinwire/cli/plan/plan_methods.h"
+
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "thinwire/base/error.h"
+#include "thinwire/base/file.h"
+#include "thinwire/base/json.h"
+#include "thinwire/cli/given_recipe.h"
+#include "thinwire/cli/options.h"
+#include "thinwire/cli/plan/plan.h"
+#include "thinwire/cli/plan/plan_speed.h"
+#include "thinwire/config/table_list.h"
+#include "thinwire/config/values.h"
+
+namespace thinwire::cli {
+namespace {
+
+constexpr int64_t kMaxMembers = 1'000'000;
+
+struct Arguments {
+  std::string recipe;
+  std::vector<std::string> overrides;
+  std::string members;         // a file or a number
+  plan::MemberSection member;  // from options, if there is no file
+  std::vector<const CLI::Option*> member_options;
+  std::string constants;
+  double tolerance = 0.05;
+  std::string save;
+  PlanOutput output;
+};
+
+// FLOP/s according to what `thinwire bench speed --json` printed.
+double measured_flops(const std::string& file) {
+  try {
+    const auto json = parse_json<nlohmann::json>(read_text_file(file));
+    return json.at("tokens_per_second").get<double>() * json.at("flops_per_token").get<double>();
+  } catch (const nlohmann::json::exception&) {
+    throw UsageError(
+        fmt::format("{} is not what `thinwire bench speed --json` prints: a JSON object with the "
+                    "numbers tokens_per_second and flops_per_token",
+                    file));
+  }
+}
+
+// The options that describe every member, as they were given.
+std::vector<std::string> given_options(const Arguments& arguments) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : arguments.member_options) {
+    if (option->count() > 0) names.push_back(option->get_name());
+  }
+  return names;
+}
+
+std::vector<plan::MemberSection> listed_members(const Arguments& arguments) {
+  const std::vector<std::string> options = given_options(arguments);
+  if (!options.empty()) {
+    throw UsageError(
+        fmt::format("{} cannot be given with --members {}: the file describes each member",
+                    fmt::join(options, ", "), arguments.members));
+  }
+  return config::load_tables<plan::MemberSection>(arguments.members, "member");
+}
+
+void check_one_speed(const plan::MemberSection& member) {
+  const int given = (member.flops > 0) + (member.tokens_per_second > 0) + !member.speed.empty();
+  if (given < 2) return;
+  throw UsageError(
+      "only one of --flops, --tokens-per-second and --speed can say how fast a member is");
+}
+
+std::vector<plan::MemberSection> given_members(const Arguments& arguments, int64_t workers) {
+  int64_t count = workers;
+  const std::string& text = arguments.members;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, count);
+  const bool number = text.empty() || (error == std::errc() && rest == end);
+  if (!number && !fs::is_regular_file(text)) {
+    throw UsageError(fmt::format(
+        "--members must be a file or a number of members, got '{}', which is neither", text));
+  }
+  if (!number) return listed_members(arguments);
+  if (count < 1 || count > kMaxMembers) {
+    throw UsageError(fmt::format("--members must be >= 1 and <= {}, got {}", kMaxMembers, count));
+  }
+  check_one_speed(arguments.member);
+  plan::MemberSection member = arguments.member;
+  member.name = "every member";
+  member.count = count;
+  return {member};
+}
+
+std::vector<plan::Member> members_of(const Arguments& arguments, const config::Recipe& recipe,
+                                     const plan::PlannedModel& model) {
+  auto sections = given_members(arguments, recipe.train.workers);
+  const bool listed = !arguments.members.empty() && fs::is_regular_file(arguments.members);
+  for (plan::MemberSection& section : sections) {
+    if (!section.speed.empty()) section.flops = measured_flops(section.speed);
+    if (!listed && section.flops == 0 && section.tokens_per_second == 0) {
+      section.flops = flops_here(recipe);
+    }
+  }
+  return plan::resolve_members(sections, model.flops_per_token);
+}
+
+plan::Candidates candidates_of(const Arguments& arguments, std::span<const plan::Member> members) {
+  try {
+    return plan::make_candidates(arguments.recipe, arguments.overrides, plan::member_count(members),
+                                 plan::site_clusters(members));
+  } catch (const UsageError& error) {
+    if (arguments.members.empty()) throw;
+    throw UsageError(fmt::format("--members {}: {}", arguments.members, error.what()));
+  }
+}
+
+MethodPlan make_plan(Arguments arguments) {
+  if (arguments.recipe.find('=') != std::string::npos) {
+    arguments.overrides.insert(arguments.overrides.begin(), arguments.recipe);
+    arguments.recipe.clear();
+  }
+  MethodPlan plan;
+  plan.program_bytes = static_cast<double>(resident_memory_bytes());
+  plan.recipe = load_run_recipe(arguments.recipe, arguments.overrides);
+  plan.model = plan::planned_model(plan.recipe);
+  plan.members = members_of(arguments, plan.recipe, plan.model);
+  if (!arguments.constants.empty()) plan.laws = plan::load_laws(arguments.constants);
+  plan.candidates = candidates_of(arguments, plan.members);
+  for (const plan::Candidate& candidate : plan.candidates.all) {
+    plan.costs.push_back(plan::method_cost(candidate, plan.members, plan.laws, plan.program_bytes));
+  }
+  plan.recommended = plan::recommend(plan.costs, arguments.tolerance);
+  return plan;
+}
+
+// The recommended recipe, reported for the slowest of the members' lines.
+void save(const MethodPlan& plan, const std::string& file) {
+  if (!plan.recommended) {
+    throw Error(fmt::format(
+        "nothing to write to {}: no method that can run fits into memory with a loss that is known",
+        file));
+  }
+  config::Recipe recipe = plan.candidates.all[plan.recommended->index].recipe;
+  recipe.train.microbatch = plan.costs[plan.recommended->index].microbatch;
+  recipe.links.up_bit_s = plan.members.front().link.up_bit_s;
+  recipe.links.down_bit_s = plan.members.front().link.down_bit_s;
+  recipe.links.delay_s = plan.members.front().link.delay_s;
+  for (const plan::Member& member : plan.members) {
+    recipe.links.up_bit_s = std::min(recipe.links.up_bit_s, member.link.up_bit_s);
+    recipe.links.down_bit_s = std::min(recipe.links.down_bit_s, member.link.down_bit_s);
+    recipe.links.delay_s = std::max(recipe.links.delay_s, member.link.delay_s);
+  }
+  write_file(file,
+             fmt::format("# {}\n\n{}", plan.recommended->reason, config::print_recipe(recipe)));
+}
+
+// A mistyped subcommand looks like a recipe.
+void check_recipe_word(CLI::App& plan, const std::string& word) {
+  if (word.empty() || word.find('=') != std::string::npos || fs::exists(word)) return;
+  std::vector<std::string> names;
+  for (const CLI::App* one : plan.get_subcommands({})) names.push_back(one->get_name());
+  const std::string near = config::nearest_name(word, names);
+  if (near.empty()) return;  // the recipe file does not exist
+  throw UsageError(
+      fmt::format("there is no recipe file {}; did you mean thinwire plan {}?", word, near));
+}
+
+void run(const Arguments& arguments) {
+  const MethodPlan plan = make_plan(arguments);
+  if (arguments.output.json) {
+    fmt::print("{}\n", print_json(plan_json(plan), {.indent = 2}));
+  } else {
+    print_plan(plan);
+  }
+  if (!arguments.output.plot.empty()) draw_plan(plan, arguments.output.plot);
+  if (!arguments.save.empty()) save(plan, arguments.save);
+}
+
+void add_member_options(CLI::App& plan, Arguments& arguments) {
+  plan::MemberSection& member = arguments.member;
+  arguments.member_options = {
+      add_quantity(
+          plan, "--flops", member.flops, kRate, "FLOP/s",
+          "Speed that a member achieves in training; measured on this machine if not given"),
+      add_quantity(plan, "--tokens-per-second", member.tokens_per_second, {1e-3, 1e15}, "tokens/s",
+                   "Alternatively, its speed on this recipe in tokens"),
+      plan.add_option("--speed", member.speed,
+                      "Alternatively, a file with the output of thinwire bench speed --json")
+          ->check(existing_file()),
+      add_quantity(plan, "--memory", member.memory_bytes, {1, kAmount.max}, "B",
+                   "A member's memory"),
+      add_quantity(plan, "--up", member.up_bit_s, kRate, "bit/s", "A member's upload rate"),
+      add_quantity(plan, "--down", member.down_bit_s, kRate, "bit/s", "A member's download rate"),
+      add_quantity(plan, "--delay", member.delay_s, kDuration, "s", "One-way delay of its line"),
+      add_quantity(plan, "--watts", member.watts, kAmount, "W", "Power that a member draws"),
+      add_quantity(plan, "--price", member.price_per_hour, kAmount, "",
+                   "Price per member and hour")};
+}
+
+}  // namespace
+
+void add_plan_methods(CLI::App& plan) {
+  const auto arguments = std::make_shared<Arguments>();
+  plan.add_option("recipe", arguments->recipe, "Recipe of the run; may be left out");
+  plan.add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
+  plan.add_option("--members", arguments->members,
+                  "File that lists the members (docs/planner.md), or a number of equal members; "
+                  "default train.workers");
+  add_member_options(plan, *arguments);
+  plan.add_option("--constants", arguments->constants,
+                  "Laws that thinwire plan fit --save wrote, instead of the paper's")
+      ->check(existing_file());
+  add_quantity(plan, "--tolerance", arguments->tolerance, {0, 1000}, "nats",
+               "Expected loss that may be given up to save time");
+  plan.add_option("--save", arguments->save, "Write the recommended recipe to this file");
+  add_output(plan, arguments->output, "compute utilisation over the rate of the lines");
+  plan.callback([arguments, &plan] {
+    if (!plan.get_subcommands().empty()) return;
+    check_recipe_word(plan, arguments->recipe);
+    run(*arguments);
+  });
+}
+
+}  // namespace thinwire::cli

@@ -1,0 +1,238 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "thinwire/base/units.h"
+#include "thinwire/cli/plan/plan.h"
+#include "thinwire/cli/plan/plan_methods.h"
+#include "thinwire/events/plot.h"
+#include "thinwire/plan/coverage.h"
+#include "thinwire/report/table.h"
+
+namespace thinwire::cli {
+namespace {
+
+nlohmann::ordered_json memory_json(const method::StepMemory& memory) {
+  return {{"weights", memory.weights},
+          {"frozen", memory.frozen},
+          {"gradients", memory.gradients},
+          {"consensus_state", memory.consensus},
+          {"local_state", memory.local},
+          {"sums", memory.sums},
+          {"activations", memory.activations},
+          {"cross_entropy", memory.cross_entropy},
+          {"thread_buffers", memory.thread_buffers},
+          {"program", memory.program}};
+}
+
+nlohmann::ordered_json number_json(const std::optional<double>& value) {
+  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
+}
+
+nlohmann::ordered_json gap_json(const std::optional<plan::ExpectedGap>& gap) {
+  if (!gap) return nullptr;
+  return {{"nats", gap->nats}, {"low", gap->range.low}, {"high", gap->range.high}};
+}
+
+nlohmann::ordered_json cost_json(const plan::MethodCost& cost) {
+  return {{"method", cost.method},
+          {"setting", cost.setting},
+          {"runs", cost.runs},
+          {"sync_every", cost.sync_every},
+          {"bytes_sent_per_step", cost.sent_bytes},
+          {"bytes_received_per_step", cost.received_bytes},
+          {"bytes_exact", cost.exact},
+          {"peak_bit_s", cost.peak_bit_s},
+          {"compute_seconds", cost.compute_seconds},
+          {"exchange_seconds", cost.line_seconds},
+          {"step_seconds", cost.step_seconds},
+          {"utilization", cost.utilization},
+          {"seconds", cost.seconds},
+          {"kilowatt_hours", cost.kilowatt_hours},
+          {"price", cost.price},
+          {"microbatch", cost.microbatch},
+          {"memory_bytes", cost.memory.total()},
+          {"memory", memory_json(cost.memory)},
+          {"fits", cost.too_small.empty()},
+          {"loss", number_json(cost.loss.nats)},
+          {"loss_basis", cost.loss.basis},
+          {"coverage", cost.loss.coverage},
+          {"gap", gap_json(cost.loss.gap)},
+          {"bottleneck", cost.bottleneck}};
+}
+
+nlohmann::ordered_json member_json(const plan::Member& member) {
+  return {{"name", member.name},
+          {"site", member.site},
+          {"count", member.count},
+          {"flops", member.flops},
+          {"memory_bytes", member.memory_bytes},
+          {"up_bit_s", member.link.up_bit_s},
+          {"down_bit_s", member.link.down_bit_s},
+          {"delay_s", member.link.delay_s},
+          {"watts", member.watts},
+          {"price_per_hour", member.price_per_hour}};
+}
+
+std::string label(const plan::MethodCost& cost) {
+  return cost.runs ? cost.name() : "(" + cost.name() + ")";
+}
+
+report::Table table_of(const MethodPlan& plan) {
+  bool energy = false;
+  bool money = false;
+  for (const plan::Member& member : plan.members) {
+    energy |= member.watts > 0;
+    money |= member.price_per_hour > 0;
+  }
+  report::Table table{{{"method", true},
+                       {"sent\na step"},
+                       {"received\na step"},
+                       {"peak"},
+                       {"time\na step"},
+                       {"compute\nutilisation"},
+                       {"time to\nfinish"}},
+                      {}};
+  if (energy) table.columns.push_back({"energy"});
+  if (money) table.columns.push_back({"price"});
+  table.columns.insert(table.columns.end(),
+                       {{"memory\na member"}, {"expected\nloss"}, {"bottleneck", true}});
+  for (const plan::MethodCost& cost : plan.costs) {
+    auto& row = table.rows.emplace_back(std::vector<std::string>{
+        label(cost), format_bytes(cost.sent_bytes), format_bytes(cost.received_bytes),
+        format_rate(cost.peak_bit_s), format_seconds(cost.step_seconds),
+        report::number_cell(cost.utilization, 3), format_seconds(cost.seconds)});
+    if (energy) row.push_back(fmt::format("{:.4g} kWh", cost.kilowatt_hours));
+    if (money) row.push_back(report::number_cell(cost.price, 2));
+    row.push_back(format_bytes(cost.memory.total()) + (cost.too_small.empty() ? "" : " !"));
+    row.push_back(cost.loss.nats ? report::number_cell(*cost.loss.nats, 3) : "unknown");
+    row.push_back(cost.bottleneck);
+  }
+  return table;
+}
+
+// How often DisTrO's candidates cover the weights, and how far behind they are expected to end.
+void print_coverage(const MethodPlan& plan) {
+  report::Table table{{{"DisTrO", true},
+                       {"coverage"},
+                       {"behind\nall-reduce"},
+                       {"95 % of runs,\nor why it is unknown", true}},
+                      {}};
+  for (const plan::MethodCost& cost : plan.costs) {
+    if (cost.loss.coverage == 0) continue;
+    const auto& gap = cost.loss.gap;
+    table.rows.push_back(
+        {label(cost), fmt::format("{:.3g}", cost.loss.coverage),
+         gap ? report::number_cell(gap->nats, 3) : "unknown",
+         gap ? fmt::format("{:.3f} to {:.3f}", gap->range.low, gap->range.high) : cost.loss.basis});
+  }
+  if (table.rows.empty()) return;
+  const plan::CoverageLaw& law = plan::coverage_law();
+  fmt::print("\n{}\n", table.terminal());
+  fmt::print(
+      "Coverage: how often a worker can send each coefficient in the run; above {:.0f} it "
+      "counts as {:.0f}. From {}.\n",
+      law.most(), law.most(), law.runs());
+}
+
+// The methods without variations, and the recommended one: more curves could not be told apart.
+std::vector<size_t> drawn_costs(const MethodPlan& plan) {
+  std::vector<size_t> drawn;
+  for (size_t i = 0; i < plan.costs.size(); ++i) {
+    const bool recommended = plan.recommended && plan.recommended->index == i;
+    if (recommended || (plan.costs[i].runs && plan.costs[i].setting.empty())) drawn.push_back(i);
+  }
+  return drawn;
+}
+
+}  // namespace
+
+nlohmann::ordered_json plan_json(const MethodPlan& plan) {
+  nlohmann::ordered_json json = {{"recipe", plan.recipe.run.name},
+                                 {"parameters", plan.model.parameters},
+                                 {"parameters_non_embedding", plan.model.non_embedding},
+                                 {"flops_per_token", plan.model.flops_per_token},
+                                 {"steps", plan.recipe.train.steps}};
+  for (const plan::Member& member : plan.members) json["members"].push_back(member_json(member));
+  for (const plan::MethodCost& cost : plan.costs) json["methods"].push_back(cost_json(cost));
+  json["left_out"] = nlohmann::ordered_json::array();
+  for (const plan::LeftOut& one : plan.candidates.left_out) {
+    json["left_out"].push_back({{"method", one.method}, {"reason", one.reason}});
+  }
+  json["recommended"] = nullptr;
+  if (plan.recommended) {
+    const plan::MethodCost& best = plan.costs[plan.recommended->index];
+    json["recommended"] = {{"method", best.method},
+                           {"setting", best.setting},
+                           {"microbatch", best.microbatch},
+                           {"reason", plan.recommended->reason}};
+  }
+  return json;
+}
+
+void print_plan(const MethodPlan& plan) {
+  fmt::print("{} parameters, {}, {} of {} tokens\n\n", format_parameters(plan.model.parameters),
+             counted(plan::member_count(plan.members), "member"),
+             counted(plan.recipe.train.steps, "step"),
+             plan.recipe.train.batch * plan.recipe.train.sequence);
+  fmt::print("{}\n", table_of(plan).terminal());
+  fmt::print(
+      "In parentheses: a paper's schedule, only simulated here. Loss: {}; unknown: no run or "
+      "paper supports a figure.\n",
+      plan.laws.empty() ? "the scaling laws of arXiv 2409.13198"
+                        : "laws fitted to your own runs where there are any");
+  if (std::ranges::any_of(plan.costs, [](const auto& cost) { return !cost.too_small.empty(); })) {
+    fmt::print("!: needs more memory than some member has.\n");
+  }
+  print_coverage(plan);
+  for (const plan::LeftOut& one : plan.candidates.left_out) {
+    fmt::print("Left out: {} ({})\n", one.method, one.reason);
+  }
+  if (!plan.recommended) {
+    fmt::print(
+        "No method that can run fits into every member's memory with a loss that is known.\n");
+    return;
+  }
+  const int64_t microbatch = plan.costs[plan.recommended->index].microbatch;
+  fmt::print("Recommended: {}{}\n", plan.recommended->reason,
+             microbatch == plan.recipe.train.microbatch
+                 ? ""
+                 : fmt::format("; train.microbatch = {}, for memory", microbatch));
+}
+
+void draw_plan(const MethodPlan& plan, const std::string& file) {
+  constexpr int kPoints = 49;
+  double slowest = plan.members.front().link.up_bit_s;
+  for (const plan::Member& member : plan.members) {
+    slowest = std::min(slowest, member.link.up_bit_s);
+  }
+  events::PlotSpec spec;
+  spec.title = fmt::format("{} parameters, {} members", format_parameters(plan.model.parameters),
+                           plan::member_count(plan.members));
+  spec.x_label = "slowest line up, Mbit/s (all lines scaled alike)";
+  spec.y_label = "compute utilisation";
+  spec.log_x = true;
+  spec.legend = events::Legend::kOutside;
+  const std::vector<size_t> drawn = drawn_costs(plan);
+  for (const size_t one : drawn) spec.series.push_back({label(plan.costs[one]), {}, {}});
+  for (int i = 0; i < kPoints; ++i) {
+    const double factor = std::pow(10, -2 + 4.0 * i / (kPoints - 1));
+    auto members = plan.members;
+    for (plan::Member& member : members) {
+      member.link.up_bit_s *= factor;
+      member.link.down_bit_s *= factor;
+    }
+    for (size_t curve = 0; curve < drawn.size(); ++curve) {
+      const plan::Candidate& candidate = plan.candidates.all[drawn[curve]];
+      spec.series[curve].x.push_back(slowest * factor / 1e6);
+      spec.series[curve].y.push_back(
+          plan::method_cost(candidate, members, plan.laws, plan.program_bytes).utilization);
+    }
+  }
+  events::plot_lines(spec, file);
+}
+
+}  // namespace thinwire::cli

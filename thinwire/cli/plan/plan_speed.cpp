@@ -1,0 +1,66 @@
+#include "thinwire/cli/plan/plan_speed.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "thinwire/base/error.h"
+#include "thinwire/base/units.h"
+#include "thinwire/bench/speed.h"
+#include "thinwire/events/progress.h"
+#include "thinwire/method/architectures/architectures.h"
+
+namespace thinwire::cli {
+namespace {
+
+// A machine of any age does this much in a second or two.
+constexpr double kStepFlops = 5e10;
+constexpr double kMaxFlops = 5e11;
+constexpr int64_t kSteps = 2;
+constexpr int64_t kWarmup = 1;
+constexpr std::string_view kInstead =
+    "give --flops, --tokens-per-second or --speed (a file with what `thinwire bench speed --json` "
+    "printed on a member)";
+
+// The recipe with as many rows per step as take about a second.
+config::Recipe short_step(config::Recipe recipe) {
+  config::TrainSection& train = recipe.train;
+  const double row = method::train_flops_per_token(recipe) * static_cast<double>(train.sequence);
+  if (row > kMaxFlops) {
+    throw UsageError(
+        fmt::format("the speed of a step cannot be measured in a few seconds, because a row of {} "
+                    "tokens takes {}FLOP; {}",
+                    train.sequence, format_count(row), kInstead));
+  }
+  const int64_t share = (train.batch + train.workers - 1) / train.workers;
+  train.batch = std::clamp<int64_t>(static_cast<int64_t>(kStepFlops / row), 1, share);
+  train.microbatch = std::min(train.microbatch, train.batch);
+  train.workers = 1;
+  recipe.sync = {};
+  recipe.schedule = {};
+  return recipe;
+}
+
+}  // namespace
+
+double flops_here(const config::Recipe& recipe) {
+  const config::Recipe measured = short_step(recipe);
+  events::print_message(
+      fmt::format("measuring the speed of a step here; to plan for another machine, give --flops, "
+                  "--tokens-per-second or --speed"));
+  try {
+    events::Progress shown("measuring", kSteps + kWarmup);
+    const auto show = [&](int64_t done, int64_t) { shown.update(done, {{"", "steps"}}); };
+    const bench::SpeedResult speed = bench::measure_speed(
+        measured, {.steps = kSteps, .warmup = kWarmup, .tokens = {}, .progress = show});
+    const double flops = speed.tokens_per_second() * speed.flops_per_token;
+    events::print_message(fmt::format("{}FLOP/s", format_count(flops)));
+    return flops;
+  } catch (const UsageError& error) {
+    throw UsageError(
+        fmt::format("the speed of a step cannot be measured: {}; {}", error.what(), kInstead));
+  }
+}
+
+}  // namespace thinwire::cli

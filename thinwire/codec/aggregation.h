@@ -1,0 +1,84 @@
+// How the contributions of several members become one, so that a few that are wrong, or meant to do
+// harm, move the result little (recipe field sync.aggregate; docs/aggregation.md). A rule is one
+// file and one line of the table in aggregation.cpp. The mean is not in it: it is formed on the way
+// (transport/communicator.h), or where the values are decoded.
+//
+// Every replica computes a rule for itself from the same bytes, in fp32 with a fixed order of
+// operations, and norms in fp64; so all of them get the same bits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "thinwire/base/aggregate.h"
+
+namespace thinwire::codec {
+
+// What is measured of a contribution before it counts.
+struct Magnitude {
+  double squares = 0;  // the sum of them
+  int64_t values = 0;  // that are not zero
+
+  double norm() const;  // L2
+  double rms() const;   // of the values that are not zero; 0 if all are
+  bool finite() const;
+};
+
+// Adds values, one after another.
+void measure(std::span<const float> values, Magnitude& magnitude);
+
+// What a rule derives from the contributions as a whole. By member, in the order of the
+// contributions.
+struct AggregationTerms {
+  std::vector<float> weights;  // above 0, adding up to 1
+  std::vector<float> factors;  // norm_clipping: what values are multiplied by
+  int trimmed = 0;             // trimmed_mean: values left out at either end
+  float magnitude = 0;         // majority_vote: that of every voted value
+};
+
+// Some coordinates of all contributions: values[m][i] is member m's at coordinate i, 0 if it sent
+// none.
+struct AggregationPiece {
+  std::span<const float* const> values;
+  size_t count = 0;
+  // Divide by the weight of those that sent something at a coordinate, instead of that of all.
+  bool of_senders = false;
+};
+
+struct AggregationRule {
+  Aggregate name;
+  std::string_view sentence;  // for people
+  // Completes terms that hold the weights. There is at least one member.
+  void (*prepare)(const AggregateOptions& options, std::span<const Magnitude> magnitudes,
+                  AggregationTerms& terms);
+  // Writes piece.count values.
+  void (*combine)(const AggregationTerms& terms, const AggregationPiece& piece, float* out);
+};
+
+// All rules but the mean.
+std::span<const AggregationRule* const> all_aggregation_rules();
+
+// A rule applied to the contributions of one operation. Any number of threads may use it.
+class Aggregation {
+ public:
+  // `weights`: above 0, of any sum; one for each finite magnitude, at least one. options.robust().
+  Aggregation(const AggregateOptions& options, std::span<const float> weights,
+              std::span<const Magnitude> magnitudes);
+
+  void combine(const AggregationPiece& piece, float* out) const {
+    rule_.combine(terms_, piece, out);
+  }
+  const AggregationTerms& terms() const { return terms_; }
+
+ private:
+  const AggregationRule& rule_;
+  AggregationTerms terms_;
+};
+
+// The median; the mean of the middle two of an even number. At least one value.
+double median_of(std::vector<double> values);
+
+}  // namespace thinwire::codec

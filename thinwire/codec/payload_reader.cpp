@@ -1,0 +1,148 @@
+#include "thinwire/codec/payload_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "thinwire/codec/sparse.h"
+#include "thinwire/codec/sparse_rows.h"
+#include "thinwire/codec/wire.h"
+#include "thinwire/method/allreduce.h"
+#include "thinwire/method/diloco.h"
+#include "thinwire/method/distro.h"
+#include "thinwire/method/sparseloco.h"
+
+namespace thinwire::codec {
+namespace {
+
+auto refused(std::string_view why) { return fail(FailureKind::kCorruptPayload, std::string(why)); }
+
+// Contributions to dense sums: values and nothing else.
+class DenseReader final : public PayloadReader {
+ public:
+  // `longest`: the format in which the operation's size is stated. Both formats are read.
+  DenseReader(WireType wire, WireType longest)
+      : codec_(wire_codec(wire)), longest_(wire_codec(longest)), piece_(kPieceValues) {}
+
+  Result<PayloadContent> read(std::span<const uint8_t> payload, PayloadId,
+                              uint64_t max_bytes) override {
+    const uint64_t usual = longest_.type == codec_.type
+                               ? max_bytes
+                               : wire_bytes(codec_.type, max_bytes / sizeof(float));
+    if (payload.size() != max_bytes && payload.size() != usual) {
+      return refused(fmt::format("it has {} bytes where {} are expected", payload.size(), usual));
+    }
+    const WireCodec& codec = payload.size() == max_bytes ? longest_ : codec_;
+    PayloadContent content{{}, payload};
+    const size_t piece_bytes = wire_bytes(codec.type, kPieceValues);
+    for (size_t first = 0; first < payload.size(); first += piece_bytes) {
+      const auto coded = payload.subspan(first, std::min(piece_bytes, payload.size() - first));
+      const auto values = std::span(piece_).first(values_in(codec, coded.size()));
+      if (const auto done = codec.decode(coded, values); !done) {
+        return tl::unexpected(done.error());
+      }
+      measure(values, content.magnitude);
+    }
+    if (!content.magnitude.finite()) return refused("it has a value that is not finite");
+    return content;
+  }
+  bool weighted() const override { return true; }
+
+ private:
+  static constexpr size_t kPieceValues = 16384;  // whole blocks of every format
+
+  // The values that so many bytes of a piece carry: buffers have whole lines of 16 values, which
+  // fill whole bytes.
+  static size_t values_in(const WireCodec& codec, size_t bytes) {
+    size_t values = 0;
+    while (values < kPieceValues && wire_bytes(codec.type, values + 16) <= bytes) values += 16;
+    return values;
+  }
+
+  const WireCodec& codec_;
+  const WireCodec& longest_;
+  std::vector<float> piece_;
+};
+
+// A header and a sparse message.
+class SparseReader final : public PayloadReader {
+ public:
+  SparseReader(PayloadMethod method, ValueFormat format, std::vector<SparseShape> shapes)
+      : method_(method), shapes_(std::move(shapes)), message_(shapes_, format) {}
+
+  Result<PayloadContent> read(std::span<const uint8_t> payload, PayloadId id,
+                              uint64_t /*max_bytes*/) override {
+    id.method = method_;
+    const auto body = open_payload(payload, id);
+    if (!body) return tl::unexpected(body.error());
+    if (const auto done = message_.open(*body); !done) return tl::unexpected(done.error());
+    if (const auto done = message_.decode(0, message_.segments().size()); !done) {
+      return tl::unexpected(done.error());
+    }
+    const PayloadContent content{magnitude_of(message_, shapes_), *body};
+    if (!content.magnitude.finite()) return refused("it has a value that is not finite");
+    return content;
+  }
+  bool weighted() const override { return method_ == PayloadMethod::kDistro; }
+
+ private:
+  const PayloadMethod method_;
+  const std::vector<SparseShape> shapes_;
+  SparseMessage message_;
+};
+
+using Made = std::unique_ptr<PayloadReader>;
+
+Made read_allreduce(const config::Section& section, const tensor::Layout&, bool lone_worker) {
+  const WireType wire = dynamic_cast<const method::AllReduceOptions&>(section).wire;
+  return std::make_unique<DenseReader>(wire, lone_worker ? WireType::kF32 : wire);
+}
+
+Made read_diloco(const config::Section& section, const tensor::Layout&, bool /*lone_worker*/) {
+  const WireType wire = dynamic_cast<const method::DilocoOptions&>(section).wire;
+  return std::make_unique<DenseReader>(wire, wire);
+}
+
+Made read_distro(const config::Section& section, const tensor::Layout& layout,
+                 bool /*lone_worker*/) {
+  const auto& options = dynamic_cast<const method::DistroOptions&>(section);
+  return std::make_unique<SparseReader>(
+      PayloadMethod::kDistro, options.values,
+      shapes_of(method::plan_tiles(layout.specs(), options.tiles())));
+}
+
+Made read_sparseloco(const config::Section& section, const tensor::Layout& layout,
+                     bool /*lone_worker*/) {
+  const auto& options = dynamic_cast<const method::SparseLocoOptions&>(section);
+  return std::make_unique<SparseReader>(
+      PayloadMethod::kSparseLoco, ValueFormat::kTwoBit,
+      shapes_of(method::plan_chunks(layout.specs(), options).plan));
+}
+
+struct ReaderEntry {
+  std::string_view algorithm;  // method::Method::algorithm
+  Made (*make)(const config::Section& options, const tensor::Layout& layout, bool lone_worker);
+};
+
+constexpr ReaderEntry kReaders[] = {
+    {"allreduce", read_allreduce},
+    {"distro", read_distro},
+    {"diloco", read_diloco},
+    {"sparseloco", read_sparseloco},
+};
+
+}  // namespace
+
+std::unique_ptr<PayloadReader> make_payload_reader(const method::AlgorithmSpec& algorithm,
+                                                   const tensor::Layout& layout, bool lone_worker) {
+  const auto* const found = std::ranges::find(kReaders, algorithm.name, &ReaderEntry::algorithm);
+  return found == std::end(kReaders) ? nullptr
+                                     : found->make(algorithm.options, layout, lone_worker);
+}
+
+}  // namespace thinwire::codec

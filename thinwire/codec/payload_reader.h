@@ -1,0 +1,42 @@
+// What a payload holds, without applying it: for whoever decides whether it may count. Each
+// algorithm that exchanges payloads has a reader that uses the same codec as its strategy; a new
+// one is a line of the table in payload_reader.cpp.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "thinwire/codec/aggregation.h"
+#include "thinwire/codec/payload.h"
+#include "thinwire/method/sync_spec.h"
+#include "thinwire/tensor/storage/arena.h"
+
+namespace thinwire::codec {
+
+struct PayloadContent {
+  Magnitude magnitude;            // of its values; finite
+  std::span<const uint8_t> body;  // the payload without what only says where it belongs
+};
+
+// Used by one thread.
+class PayloadReader {
+ public:
+  virtual ~PayloadReader() = default;
+  // A payload of an operation: `id` says where it must belong (its method is the reader's), and it
+  // may have at most `max_bytes`. kCorruptPayload or kStaleRound, with the reason, for what a
+  // strategy could not apply, or has a value that is not finite.
+  virtual Result<PayloadContent> read(std::span<const uint8_t> payload, PayloadId id,
+                                      uint64_t max_bytes) = 0;
+  // Whether members multiply what they send by their weight in the round.
+  virtual bool weighted() const = 0;
+};
+
+// For an algorithm and the model's layout, which need not outlive the reader; null for one whose
+// payloads nobody can read. `lone_worker`: the run begins with one worker, whose gradient
+// all-reduce exchanges as fp32 while it is alone (Round::followed); operations state that size.
+std::unique_ptr<PayloadReader> make_payload_reader(const method::AlgorithmSpec& algorithm,
+                                                   const tensor::Layout& layout,
+                                                   bool lone_worker = false);
+
+}  // namespace thinwire::codec

@@ -1,0 +1,54 @@
+// Records to learn answers from: prompts with an answer, and chats. A record becomes one text and
+// the parts of it that are to be learnt.
+//
+// A prompt and its answer follow each other as they are, without anything between them. A chat is
+// rendered by a template (chat/chat_template.h); what the assistant says is learnt, but for
+// messages with "weight": 0 (as in OpenAI's format).
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <utility>
+#include <vector>
+
+#include "thinwire/config/data_section.h"
+
+namespace thinwire::data {
+
+class ChatTemplate;
+
+// Bytes [begin, end) of a text.
+struct TextPart {
+  size_t begin = 0;
+  size_t end = 0;
+  bool operator==(const TextPart&) const = default;
+};
+
+struct Record {
+  std::string text;
+  std::vector<TextPart> learnt;
+};
+
+// Thread-safe.
+class RecordReader {
+ public:
+  // chat: of data.records = "chats", else null.
+  RecordReader(const config::DataSection& data, std::shared_ptr<const ChatTemplate> chat)
+      : data_(data), chat_(std::move(chat)) {}
+
+  // A line of a .jsonl file; otherwise what is wrong with it, as in "line 3 <is not JSON>".
+  tl::expected<Record, std::string> read(std::string_view line) const;
+
+ private:
+  const config::DataSection data_;
+  const std::shared_ptr<const ChatTemplate> chat_;
+};
+
+// Reads what data.records says; null for text. Throws Error, naming what is supported, for chats
+// without a template or with one that cannot be read.
+std::shared_ptr<const RecordReader> make_record_reader(const config::DataSection& data);
+
+}  // namespace thinwire::data

@@ -1,0 +1,132 @@
+#include "thinwire/hosts/request_handler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "thinwire/base/clock.h"
+#include "thinwire/base/error.h"
+#include "thinwire/transport/nats/nkey.h"
+
+namespace thinwire::hosts {
+namespace {
+
+constexpr uint32_t kMaxProbeBytes = 192 << 10;
+constexpr double kUploadLookSeconds = 0.02;
+
+Bytes bytes_of(std::string_view text) {
+  const auto bytes = as_bytes(text);
+  return {bytes.begin(), bytes.end()};
+}
+
+std::shared_ptr<const Bytes> read_bytes(const fs::path& file) {
+  const MappedFile mapped(file);
+  return std::make_shared<const Bytes>(mapped.bytes().begin(), mapped.bytes().end());
+}
+
+}  // namespace
+
+RequestHandler::RequestHandler(transport::Courier& courier, const Signer& coordinator,
+                               const std::map<Sha256, fs::path>& files, Duties duties)
+    : courier_(courier),
+      files_(files),
+      duties_(std::move(duties)),
+      requests_(courier, coordinator) {}
+
+void RequestHandler::attend(double patience_s) {
+  for (const RequestServer::IncomingRequest& incoming :
+       requests_.take(uploads_.empty() ? patience_s : std::min(patience_s, kUploadLookSeconds))) {
+    answer(incoming);
+  }
+  finish_uploads();
+}
+
+void RequestHandler::answer(const RequestServer::IncomingRequest& incoming) {
+  switch (incoming.request.what) {
+    case Ask::kEnrol:
+      return enrol(incoming);
+    case Ask::kStatus:
+      return requests_.grant(incoming, bytes_of(duties_.status()));
+    case Ask::kProbe:
+      return answer_probe(incoming);
+    case Ask::kData:
+      return provide(incoming);
+    case Ask::kResult:
+      return take_result(incoming);
+    case Ask::kRecipe:
+      return requests_.grant(incoming, bytes_of(duties_.recipe()));
+  }
+}
+
+// The server lets nobody publish under another's name, so the name says which token it is.
+void RequestHandler::enrol(const RequestServer::IncomingRequest& incoming) {
+  const auto token = transport::decode_public_key(transport::NKeyKind::kUser, incoming.name);
+  if (!token) return;
+  const std::string why_not = duties_.enrol(*token, incoming.request.asker);
+  if (!why_not.empty()) return requests_.refuse(incoming, why_not);
+  requests_.grant(incoming, {});
+}
+
+void RequestHandler::answer_probe(const RequestServer::IncomingRequest& incoming) {
+  ByteReader in(incoming.request.body);
+  const auto wanted = in.get<uint32_t>();
+  if (!in.ok() || wanted > kMaxProbeBytes) {
+    return requests_.refuse(incoming,
+                            fmt::format("a probe asks for at most {} bytes", kMaxProbeBytes));
+  }
+  Bytes body;
+  ByteWriter(body).put(unix_seconds());
+  body.resize(std::max<size_t>(body.size(), wanted));
+  requests_.grant(incoming, std::move(body));
+}
+
+// Data is uploaded to the store only when a member asks for it: all members may already have it.
+void RequestHandler::provide(const RequestServer::IncomingRequest& incoming) {
+  ByteReader in(incoming.request.body);
+  Sha256 name;
+  const auto raw = in.get_bytes(name.bytes.size());
+  if (in.at_end()) std::ranges::copy(raw, name.bytes.begin());
+  const auto file = files_.find(name);
+  if (!in.at_end() || file == files_.end()) {
+    return requests_.refuse(incoming, "this is not a file of the run's data");
+  }
+  if (provided_.contains(name)) return requests_.grant(incoming, {});
+  const auto under_way = std::ranges::find(uploads_, name, &Upload::name);
+  if (under_way != uploads_.end()) return under_way->incoming.push_back(incoming);
+  Upload& upload = uploads_.emplace_back(Upload{name, {}, {incoming}});
+  courier_.put(read_bytes(file->second), transport::Priority::kBulk, upload.stored.setter());
+}
+
+void RequestHandler::finish_uploads() {
+  for (auto upload = uploads_.begin(); upload != uploads_.end();) {
+    if (!upload->stored.ready()) {
+      ++upload;
+      continue;
+    }
+    const Result<void> stored = upload->stored.wait(nullptr);
+    if (stored) provided_.insert(upload->name);
+    for (const RequestServer::IncomingRequest& incoming : upload->incoming) {
+      if (stored) {
+        requests_.grant(incoming, {});
+      } else {
+        requests_.refuse(incoming, "the store does not accept the data: " + stored.error().message);
+      }
+    }
+    upload = uploads_.erase(upload);
+  }
+}
+
+void RequestHandler::take_result(const RequestServer::IncomingRequest& incoming) {
+  const Bytes& body = incoming.request.body;
+  try {
+    duties_.result(incoming.request.asker,
+                   events::parse_summary({reinterpret_cast<const char*>(body.data()), body.size()},
+                                         "the member's result"));
+  } catch (const Error& problem) {
+    return requests_.refuse(incoming, problem.what());
+  }
+  requests_.grant(incoming, {});
+}
+
+}  // namespace thinwire::hosts

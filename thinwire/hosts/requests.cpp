@@ -1,0 +1,137 @@
+#include "thinwire/hosts/requests.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "thinwire/base/clock.h"
+
+namespace thinwire::hosts {
+namespace {
+
+constexpr double kRepeatSeconds = 2;  // before an unanswered request is sent again
+
+}  // namespace
+
+RequestServer::RequestServer(transport::Courier& courier, const Signer& coordinator)
+    : courier_(courier), coordinator_(coordinator) {
+  subscription_ = courier.subscribe(
+      "", kRequestTopic,
+      [this](const std::string& from, const Bytes& statement) { hear(from, statement); });
+}
+
+void RequestServer::hear(const std::string& from, const Bytes& statement) {
+  Result<Request> request = decode_request(statement, coordinator_.key());
+  if (!request) return;
+  const std::lock_guard lock(mutex_);
+  const bool repeated = std::ranges::any_of(waiting_, [&](const IncomingRequest& incoming) {
+    return incoming.request.nonce == request->nonce;
+  });
+  if (repeated || waiting_.size() >= kMaxWaiting) return;
+  waiting_.push_back({from, std::move(*request)});
+  came_.notify_one();
+}
+
+std::vector<RequestServer::IncomingRequest> RequestServer::take(double patience_s) {
+  std::unique_lock lock(mutex_);
+  came_.wait_for(lock, std::chrono::duration<double>(patience_s),
+                 [&] { return !waiting_.empty(); });
+  std::vector<IncomingRequest> all(std::make_move_iterator(waiting_.begin()),
+                                   std::make_move_iterator(waiting_.end()));
+  waiting_.clear();
+  return all;
+}
+
+void RequestServer::grant(const IncomingRequest& incoming, Bytes body) {
+  answer(incoming, {incoming.request.nonce, true, std::move(body)});
+}
+
+void RequestServer::refuse(const IncomingRequest& incoming, const std::string& why) {
+  const auto text = as_bytes(why);
+  answer(incoming, {incoming.request.nonce, false, Bytes(text.begin(), text.end())});
+}
+
+void RequestServer::answer(const IncomingRequest& incoming, const Answer& answer) {
+  courier_.publish(incoming.name, encode_answer(answer, coordinator_));
+}
+
+RequestClient::RequestClient(transport::Courier& courier, const PublicKey& run, const Signer& own)
+    : courier_(courier), run_(run), own_(own) {
+  subscription_ = courier.subscribe(
+      "", courier.self(), [this](const std::string&, const Bytes& statement) { hear(statement); });
+}
+
+void RequestClient::hear(const Bytes& statement) {
+  Result<Answer> answer = decode_answer(statement, run_);
+  if (!answer) return;
+  const std::lock_guard lock(mutex_);
+  const auto question = questions_.find(answer->nonce);
+  if (question == questions_.end() || question->second.answer) return;
+  question->second.answer = std::move(*answer);
+  answered_.notify_all();
+}
+
+bool RequestClient::await(double seconds) {
+  std::unique_lock lock(mutex_);
+  return answered_.wait_for(lock, std::chrono::duration<double>(seconds), [&] {
+    return std::ranges::all_of(questions_,
+                               [](const auto& one) { return one.second.answer.has_value(); });
+  });
+}
+
+void RequestClient::send_unanswered() {
+  std::vector<Bytes> statements;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [nonce, question] : questions_) {
+      if (!question.answer) statements.push_back(question.statement);
+    }
+  }
+  for (Bytes& statement : statements) courier_.publish(kRequestTopic, std::move(statement));
+}
+
+Result<Bytes> RequestClient::ask(Ask what, Bytes body, double timeout_s) {
+  std::vector<Bytes> bodies;
+  bodies.push_back(std::move(body));
+  auto answers = ask_all(what, std::move(bodies), timeout_s);
+  if (!answers) return tl::unexpected(answers.error());
+  return std::move(answers->front());
+}
+
+Result<std::vector<Bytes>> RequestClient::ask_all(Ask what, std::vector<Bytes> bodies,
+                                                  double timeout_s) {
+  std::vector<Nonce> nonces;
+  {
+    const std::lock_guard lock(mutex_);
+    questions_.clear();
+    for (Bytes& body : bodies) {
+      nonces.push_back(make_nonce());
+      const Request request{what, nonces.back(), run_, own_.key(), std::move(body)};
+      questions_[nonces.back()].statement = encode_request(request, own_);
+    }
+  }
+  const Stopwatch watch;
+  bool answered = false;
+  while (!answered && watch.seconds() < timeout_s) {
+    send_unanswered();
+    answered = await(std::min(kRepeatSeconds, timeout_s));
+  }
+  const std::lock_guard lock(mutex_);
+  std::vector<Bytes> answers;
+  for (const Nonce& nonce : nonces) {
+    std::optional<Answer>& answer = questions_.at(nonce).answer;
+    if (!answer) {
+      return fail(FailureKind::kDeadline,
+                  fmt::format("the run's coordinator has not answered for {:g} s", timeout_s));
+    }
+    if (!answer->granted) {
+      return fail(FailureKind::kRefused, std::string(answer->body.begin(), answer->body.end()));
+    }
+    answers.push_back(std::move(answer->body));
+  }
+  return answers;
+}
+
+}  // namespace thinwire::hosts

@@ -1,0 +1,29 @@
+// The sum that a commit gives, formed by every member itself (committed_communicator.h).
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "thinwire/base/error.h"
+#include "thinwire/base/wire.h"
+#include "thinwire/membership/record.h"
+#include "thinwire/transport/coded_sum.h"
+#include "thinwire/transport/communicator.h"
+
+namespace thinwire::member {
+
+// What a sum over those that a commit lists is multiplied by, so that it is still a mean: members
+// weight what they send by their share of the rows of all contributors, and the commit may leave
+// some out. That is the rows of all contributors over those of the listed ones; exactly 1 if
+// nobody is left out, and 1 if nobody is listed. `from` as for Communicator::start_all_reduce;
+// empty: the whole roster.
+float mean_factor(const membership::Opening& opening, const transport::Contributors& from,
+                  const std::vector<transport::Delivery>& listed);
+
+// out := Q(factor * sum of the contributions as decoded), in their order and with the arithmetic of
+// transport/coded_sum.h. kCorruptPayload names the member whose contribution has another length
+// than `out` encoded, or does not decode.
+Result<void> sum_committed(const WireCodec& codec, const std::vector<transport::Delivery>& listed,
+                           float factor, std::span<float> out, transport::CodedSum& memory);
+
+}  // namespace thinwire::member

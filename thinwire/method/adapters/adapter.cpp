@@ -1,0 +1,222 @@
+#include "thinwire/method/adapters/adapter.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "thinwire/base/error.h"
+#include "thinwire/base/pattern.h"
+#include "thinwire/config/values.h"
+#include "thinwire/method/adapters/relora.h"
+#include "thinwire/method/architectures/architectures.h"
+
+namespace thinwire::method {
+namespace {
+
+constexpr std::array kKinds = {
+    AdapterKind{"none", "All of the model is trained."},
+    AdapterKind{
+        "lora",
+        "Trains two low-rank factors beside each chosen matrix; the model itself is frozen."},
+    AdapterKind{.name = "relora",
+                .sentence =
+                    "Like lora, but from time to time the factors are merged into their matrices "
+                    "and start anew, so that training from scratch reaches a high rank.",
+                .merges = true},
+    AdapterKind{.name = "low_rank",
+                .sentence = "Trains two low-rank factors in place of each chosen matrix, from "
+                            "scratch, together with all other tensors.",
+                .has_base = false},
+};
+
+constexpr std::string_view kSuffix = ".weight";
+constexpr std::string_view kFactorA = ".lora_A.weight";
+constexpr std::string_view kFactorB = ".lora_B.weight";
+
+std::string_view module_of(std::string_view tensor) {
+  return tensor.ends_with(kSuffix) ? tensor.substr(0, tensor.size() - kSuffix.size()) : tensor;
+}
+
+// Whether the pattern matches the tensor's module, or what follows one of the dots in its name.
+bool chooses(std::string_view pattern, const TensorSpec& tensor) {
+  std::string_view name = module_of(tensor.name);
+  while (true) {
+    if (matches_pattern(pattern, name)) return true;
+    const size_t dot = name.find('.');
+    if (dot == std::string_view::npos) return false;
+    name = name.substr(dot + 1);
+  }
+}
+
+bool chosen(const config::StringList& patterns, const TensorSpec& tensor) {
+  return std::ranges::any_of(patterns,
+                             [&](const std::string& pattern) { return chooses(pattern, tensor); });
+}
+
+bool has_factors(const AdapterSpec& adapter, const TensorSpec& tensor) {
+  return tensor.is_hidden_matrix() && chosen(adapter.targets, tensor);
+}
+
+std::vector<TensorSpec> tensors_to_adapt(const config::Recipe& recipe) {
+  ModelSpec model(recipe);
+  model.vocab = std::max<int64_t>(model.vocab, 1);  // may not be known yet, and does not matter
+  return tensors_of(model);
+}
+
+void check_patterns(const AdapterSpec& adapter, std::span<const TensorSpec> tensors) {
+  if (adapter.targets.empty()) {
+    throw UsageError(
+        "[adapter] targets is empty, so nothing would have factors; name matrices, e.g. "
+        "[\"q_proj\", \"v_proj\"]");
+  }
+  const auto require_match = [&](const char* field, const std::string& pattern, auto may_match) {
+    const TensorSpec* like = nullptr;
+    for (const TensorSpec& tensor : tensors) {
+      if (!may_match(tensor)) continue;
+      if (chooses(pattern, tensor)) return;
+      like = &tensor;
+    }
+    throw UsageError(fmt::format(
+        "[adapter] {}: \"{}\" matches no {}; their names are like {}", field, pattern,
+        *field == 't' ? "matrix of the blocks" : "tensor without factors", module_of(like->name)));
+  };
+  for (const std::string& pattern : adapter.targets) {
+    require_match("targets", pattern,
+                  [](const TensorSpec& tensor) { return tensor.is_hidden_matrix(); });
+  }
+  for (const std::string& pattern : adapter.whole) {
+    require_match("whole", pattern,
+                  [&](const TensorSpec& tensor) { return !has_factors(adapter, tensor); });
+  }
+}
+
+void check_rank(const AdapterSpec& adapter, std::span<const TensorSpec> tensors) {
+  for (const TensorSpec& tensor : tensors) {
+    if (!has_factors(adapter, tensor)) continue;
+    const int64_t smaller = std::ranges::min(tensor.shape);
+    if (adapter.rank <= smaller) continue;
+    throw UsageError(
+        fmt::format("[adapter] rank must be <= {}, the smaller dimension of {}, got {}", smaller,
+                    module_of(tensor.name), adapter.rank));
+  }
+}
+
+// Both a field of [adapter] and one of another table, and why they do not go together.
+void check_start(const config::Recipe& recipe, const AdapterKind& kind) {
+  const AdapterSpec& adapter = recipe.adapter;
+  const std::string& init = recipe.train.init;
+  if (kind.name == "lora" && init.empty()) {
+    throw UsageError(
+        "[adapter] kind = \"lora\" needs [train] init, the model that it adapts, got \"\"; to "
+        "train "
+        "from scratch, choose relora or low_rank");
+  }
+  if (!kind.has_base && !init.empty()) {
+    throw UsageError(fmt::format(
+        "[adapter] kind = \"{}\" trains factors in place of matrices, from scratch, got [train] "
+        "init = \"{}\"; leave it out, or choose lora",
+        kind.name, init));
+  }
+  if (!kind.has_base && !adapter.whole.empty()) {
+    throw UsageError(
+        fmt::format("[adapter] whole = [\"{}\"] has no effect with kind = \"{}\", which trains all "
+                    "tensors without factors; leave it out",
+                    fmt::join(adapter.whole, "\", \""), kind.name));
+  }
+  if (kind.name != "lora" && !adapter.init.empty()) {
+    throw UsageError(fmt::format("[adapter] init = \"{}\" needs kind = \"lora\", got \"{}\"",
+                                 adapter.init, kind.name));
+  }
+}
+
+// Optimizers with a rank of their own project the gradients of whole matrices.
+void check_optimizer(const config::Recipe& recipe) {
+  const auto section = recipe.section(recipe.optim.method).clone();
+  config::Fields fields;
+  section->describe(fields);
+  if (std::ranges::find(fields.all(), "rank", &config::Field::name) == fields.all().end()) return;
+  throw UsageError(fmt::format(
+      "[adapter] kind = \"{}\" trains matrices of low rank, got [optim] method = \"{}\", which "
+      "projects the gradients of whole matrices; choose adamw, muon or scale, or adapter.kind = "
+      "\"none\"",
+      recipe.adapter.kind, recipe.optim.method));
+}
+
+}  // namespace
+
+std::span<const AdapterKind> all_adapters() { return kKinds; }
+
+const AdapterKind& find_adapter(std::string_view name) {
+  config::StringList known;
+  for (const AdapterKind& kind : kKinds) {
+    if (kind.name == name) return kind;
+    known.emplace_back(kind.name);
+  }
+  const std::string near = config::nearest_name(name, known);
+  throw UsageError(fmt::format("[adapter] kind must be one of {}, got \"{}\"{}",
+                               fmt::join(known, ", "), name,
+                               near.empty() ? "" : fmt::format("; did you mean {}?", near)));
+}
+
+FactorNames factor_names(std::string_view matrix) {
+  const std::string module(module_of(matrix));
+  return {module + std::string(kFactorA), module + std::string(kFactorB)};
+}
+
+bool is_factor(const TensorSpec& tensor) {
+  return tensor.name.ends_with(kFactorA) || tensor.name.ends_with(kFactorB);
+}
+
+AdaptedTensors adapted_tensors(const ModelSpec& model, const AdapterSpec& adapter) {
+  AdaptedTensors adapted;
+  if (!is_adapted(adapter)) {
+    adapted.trained = tensors_of(model);
+    return adapted;
+  }
+  const bool has_base = find_adapter(adapter.kind).has_base;
+  for (TensorSpec& tensor : tensors_of(model)) {
+    if (has_factors(adapter, tensor)) {
+      const FactorNames names = factor_names(tensor.name);
+      adapted.trained.push_back(
+          {names.a, {adapter.rank, tensor.shape[1]}, tensor.role, tensor.layer});
+      adapted.trained.push_back(
+          {names.b, {tensor.shape[0], adapter.rank}, tensor.role, tensor.layer});
+      if (has_base) adapted.frozen.push_back(std::move(tensor));
+    } else if (!has_base || chosen(adapter.whole, tensor)) {
+      adapted.trained.push_back(std::move(tensor));
+    } else {
+      adapted.frozen.push_back(std::move(tensor));
+    }
+  }
+  return adapted;
+}
+
+InitialFactor initial_factor(const ModelSpec& model, const AdapterSpec& adapter,
+                             const TensorSpec& factor) {
+  const bool is_a = factor.name.ends_with(kFactorA);
+  if (find_adapter(adapter.kind).has_base) {
+    return {.bound = is_a ? 1 / std::sqrt(static_cast<double>(factor.shape[1])) : 0};
+  }
+  TensorSpec matrix = factor;
+  matrix.name.replace(matrix.name.size() - kFactorA.size(), kFactorA.size(), kSuffix);
+  const double deviation = find_architecture(model.architecture).initial(model, matrix).deviation;
+  const double rank_root = std::sqrt(static_cast<double>(adapter.rank));
+  return {.deviation = std::sqrt(deviation / (factor_scale(adapter) * rank_root))};
+}
+
+void check_adapter(const config::Recipe& recipe) {
+  const AdapterKind& kind = find_adapter(recipe.adapter.kind);
+  if (!is_adapted(recipe.adapter)) return;
+  check_start(recipe, kind);
+  const std::vector<TensorSpec> tensors = tensors_to_adapt(recipe);
+  check_patterns(recipe.adapter, tensors);
+  check_rank(recipe.adapter, tensors);
+  check_optimizer(recipe);
+  if (kind.merges) check_relora(recipe);
+}
+
+}  // namespace thinwire::method

@@ -1,0 +1,83 @@
+#include "thinwire/method/memory/memory.h"
+
+#include <algorithm>
+
+#include "thinwire/base/block_sizes.h"
+#include "thinwire/method/adapters/adapter.h"
+#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/memory/updates.h"
+
+namespace thinwire::method {
+namespace {
+
+constexpr double kFloat = 4;
+constexpr double kBf16 = 2;
+constexpr double kPackBytes =
+    1.5e6;  // of a thread's matrix products (tensor/products/gemm_packed.cpp)
+
+// One chunk of logits, their gradient, and what the products back to the model's width need.
+double loss_bytes(const config::Recipe& recipe, double tokens, double operand) {
+  const auto vocab = static_cast<double>(recipe.model.vocab);
+  const auto hidden = static_cast<double>(recipe.model.hidden);
+  const auto rows_per_thread = static_cast<double>(logit_rows(recipe.model.vocab));
+  const double chunk =
+      std::min(tokens, rows_per_thread * static_cast<double>(recipe.train.threads));
+  return chunk * (vocab * (kFloat + (operand < kFloat ? operand : 0)) +
+                  hidden * (kLogitParts * kFloat + operand));
+}
+
+int64_t frozen_elements(const config::Recipe& recipe) {
+  return arena_elements(adapted_tensors(ModelSpec(recipe), recipe.adapter).frozen);
+}
+
+// The products with the factors (model/adapter_products.h).
+double adapter_bytes(const config::Recipe& recipe, double tokens, double operand) {
+  if (!is_adapted(recipe.adapter)) return 0;
+  const double wide = operand < kFloat ? kFloat : 0;
+  return tokens * static_cast<double>(recipe.adapter.rank) * (2 * operand + wide);
+}
+
+// What streamed gradients need where only a part of the tensors is trained.
+double streamed_bytes(std::span<const TensorSpec> trained) {
+  int64_t largest = 0;
+  for (size_t i = 0; i < trained.size(); ++i) {
+    largest = std::max(largest, arena_elements(trained.subspan(i, 1)));
+  }
+  return kFloat * static_cast<double>(largest);
+}
+
+}  // namespace
+
+double shared_frozen_bytes(const config::Recipe& recipe) {
+  if (find_adapter(recipe.adapter.kind).merges) return 0;
+  return kFloat * static_cast<double>(frozen_elements(recipe));
+}
+
+double StepMemory::total() const {
+  return weights + frozen + gradients + consensus + local + sums + activations + cross_entropy +
+         thread_buffers + program;
+}
+
+StepMemory step_memory(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
+                       const StateBytes& state, int64_t rows) {
+  const bool bf16 = recipe.train.precision == "bf16";
+  const config::TrainSection& train = recipe.train;
+  const PassShape pass = {train.microbatch == 0 ? rows : std::min(train.microbatch, rows),
+                          train.sequence, bf16 ? kBf16 : kFloat};
+  PassMemory passes = find_architecture(recipe.model.architecture).memory(ModelSpec(recipe), pass);
+  if (is_adapted(recipe.adapter)) passes.streamed_gradients = streamed_bytes(tensors);
+  const auto tokens = static_cast<double>(pass.rows * pass.sequence);
+  const auto arena = static_cast<double>(arena_elements(tensors));
+  const bool stored_bf16 = train.weights == WeightFormat::kBf16;
+  return {.weights = arena * (stored_bf16 ? kBf16 : kFloat + (bf16 ? kBf16 : 0)),
+          .frozen = static_cast<double>(frozen_elements(recipe)) * (kFloat + (bf16 ? kBf16 : 0)),
+          .gradients = gradient_bytes(recipe, tensors, passes),
+          .consensus = state.consensus,
+          .local = state.local,
+          .sums = state.sums,
+          .activations = passes.activations + adapter_bytes(recipe, tokens, pass.operand_bytes),
+          .cross_entropy = loss_bytes(recipe, tokens, pass.operand_bytes),
+          .thread_buffers = static_cast<double>(train.threads) * (passes.a_thread + kPackBytes)};
+}
+
+}  // namespace thinwire::method

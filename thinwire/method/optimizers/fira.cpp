@@ -1,0 +1,45 @@
+#include "thinwire/method/optimizers/fira.h"
+
+#include "thinwire/config/recipe.h"
+#include "thinwire/method/optimizers/adamw.h"
+
+namespace thinwire::method {
+namespace {
+
+std::unique_ptr<config::Section> options() { return std::make_unique<FiraOptions>(); }
+
+void check(const config::Recipe& recipe) {
+  check_shared_gradient(kFira.name, recipe);
+  check_ranks(kFira.name, recipe.section<FiraOptions>("fira").low_rank, recipe);
+}
+
+std::vector<StatePiece> state(const OptimizerOptions& options, const TensorSpec& tensor) {
+  const LowRankShape shape = low_rank_shape(options.section<FiraOptions>("fira").low_rank, tensor);
+  if (shape.rank == 0) return kAdamw.state(options, tensor);
+  return {{"fira.m", shape.core(), StateKind::kMean},
+          {"fira.v", shape.core(), StateKind::kSquares},
+          {"fira.basis", shape.projects_rows() ? shape.left_basis() : shape.right_basis()},
+          {"fira.norm", {1}}};
+}
+
+}  // namespace
+
+void FiraOptions::describe(config::Fields& fields) {
+  low_rank.describe(fields);
+  describe_subspace_step(fields, scale, moments);
+  fields.number("growth", growth, "", 1, 1e6,
+                "Factor by which the norm of a matrix's step outside the subspace may grow in a "
+                "step.");
+}
+
+const OptimizerSpec kFira = {
+    "fira",
+    "GaLore, and steps along the part of the gradient outside its subspace, scaled as Adam scales "
+    "the part inside; adamw for the rest.",
+    options,
+    check,
+    state,
+    &kAdamw,
+};
+
+}  // namespace thinwire::method

@@ -1,0 +1,65 @@
+// What optimizers that work in a low-rank subspace of a matrix's gradient have in common: which
+// matrices they take, at which rank, from which side, and how often the subspace is renewed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "thinwire/base/tensor_view.h"
+#include "thinwire/config/fields.h"
+#include "thinwire/method/optimizers/low_rank_shape.h"
+
+namespace thinwire::config {
+struct Recipe;
+}
+
+namespace thinwire::method {
+
+// What happens to the moments when the basis is renewed.
+enum class Moments : uint8_t { kKeep, kRotate };
+inline constexpr std::string_view kMomentsNames[] = {"keep", "rotate"};
+constexpr std::span<const std::string_view> names_of(Moments) { return kMomentsNames; }
+
+// The fields that the sections of such optimizers begin with.
+struct LowRankFields {
+  int64_t rank = 0;               // 0: a quarter of each matrix's smaller dimension
+  config::StringList ranks = {};  // "PATTERN=RANK"
+  int64_t refresh = 200;          // T
+  void describe(config::Fields& fields);
+};
+
+// Lists the fields of Adam in the subspace: the factor of the matrices' steps, and what happens to
+// the moments when the basis is renewed.
+void describe_subspace_step(config::Fields& fields, double& scale, Moments& moments);
+
+// The shape for a tensor under these fields; rank 0 for all but the matrices of the blocks.
+LowRankShape low_rank_shape(const LowRankFields& fields, const TensorSpec& tensor,
+                            Sides sides = Sides::kOne);
+
+// Throws UsageError that names the section's field if a rank does not fit its matrix or a pattern
+// matches no matrix.
+void check_ranks(std::string_view section, const LowRankFields& fields,
+                 const config::Recipe& recipe);
+
+// Throws UsageError if replicas share no gradient from which all could derive the same basis.
+void check_shared_gradient(std::string_view optimizer, const config::Recipe& recipe);
+
+// When the subspaces are renewed: each every `refresh` steps, staggered over the matrices.
+class RefreshPlan {
+ public:
+  RefreshPlan(const LowRankFields& fields, std::span<const LowRankShape> shapes);
+  // Whether the tensor's subspace is renewed in this step, counted from 0. None is in step 0: a
+  // subspace that does not exist yet is created when it is first needed.
+  bool due(size_t tensor, uint64_t step) const;
+  // How often the tensor's subspace has been renewed up to and including this step.
+  uint64_t turns(size_t tensor, uint64_t step) const;
+
+ private:
+  uint64_t every_;
+  std::vector<uint64_t> offsets_;
+};
+
+}  // namespace thinwire::method

@@ -1,0 +1,93 @@
+// Pure facts of an optimizer: its recipe fields, the state it keeps for each tensor, and the
+// coordinates in which it can take a tensor's gradient. Trainer and planner read the same facts, so
+// that the predicted memory is the memory used. The arithmetic is in optim/.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "thinwire/base/agreement.h"
+#include "thinwire/base/number_format.h"
+#include "thinwire/base/tensor_view.h"
+#include "thinwire/config/fields.h"
+#include "thinwire/method/optimizers/low_rank_shape.h"
+
+namespace thinwire::config {
+struct Recipe;
+}
+
+namespace thinwire::method {
+
+struct OptimizerSpec;
+
+// What an optimizer reads from a recipe.
+struct OptimizerOptions {
+  const OptimizerSpec* spec = nullptr;  // named by [optim] method; never null in use
+  double lr = 0;                        // peak learning rate
+  double weight_decay = 0;
+  bool tied = false;  // the model's head is its embedding
+  uint64_t seed = 0;  // of the run
+  StateFormat state = StateFormat::kF32;
+  bool projected = false;  // [optim] gradients
+  std::map<std::string_view, std::shared_ptr<const config::Section>>
+      sections;  // of all optimizers, by name
+
+  template <typename Options>
+  const Options& section(std::string_view optimizer) const {
+    return dynamic_cast<const Options&>(*sections.at(optimizer));
+  }
+};
+
+// What a piece of state is, which says whether it may be kept in fewer bits than fp32.
+enum class StateKind : uint8_t {
+  kExact,    // always fp32: bases, histories, norms
+  kMean,     // a running mean of gradients
+  kSquares,  // a running mean of squares; steps are divided by its square root
+};
+
+// A piece of the state that an optimizer keeps for one parameter tensor. All pieces with the same
+// name, over all tensors, are one tensor of a checkpoint.
+struct StatePiece {
+  std::string_view name;  // "adamw.m"; never changes, because checkpoints hold it
+  Shape shape;
+  StateKind kind = StateKind::kExact;
+  // If all replicas are fed the same gradients; otherwise all state is local.
+  Agreement agreement = Agreement::kConsensus;
+};
+
+constexpr StateFormat format_of(StateFormat state, const StatePiece& piece) {
+  return piece.kind == StateKind::kExact ? StateFormat::kF32 : state;
+}
+
+// What the sections of optimizers have in common.
+template <typename Derived>
+class OptimizerSectionOf : public config::SectionOf<Derived> {
+ public:
+  std::string_view chosen_by() const override { return "optim.method"; }
+};
+
+struct OptimizerSpec {
+  std::string_view name;      // value of optim.method
+  std::string_view sentence;  // for --explain and the docs
+  // A fresh section [name] with the optimizer's fields at their defaults.
+  std::unique_ptr<config::Section> (*options)();
+  // Throws UsageError if the optimizer's fields contradict the rest of the recipe.
+  void (*check)(const config::Recipe& recipe);
+  // Everything that must be saved for a parameter tensor besides the step number.
+  std::vector<StatePiece> (*state)(const OptimizerOptions& options, const TensorSpec& tensor);
+  // The optimizer for the tensors that this one does not handle; its section is used as well.
+  const OptimizerSpec* rest = nullptr;
+  // The subspace to which the optimizer projects a tensor's gradient. It needs no more than the
+  // projection, except when the subspace is renewed. Rank 0: it needs the whole gradient. Null: it
+  // needs that of all tensors.
+  LowRankShape (*subspace)(const OptimizerOptions& options, const TensorSpec& tensor) = nullptr;
+};
+
+// The shape in which the optimizer takes a tensor's gradient: that of the projection if
+// options.projected and the optimizer needs no more, else the tensor's own.
+Shape gradient_shape(const OptimizerOptions& options, const TensorSpec& tensor);
+
+}  // namespace thinwire::method

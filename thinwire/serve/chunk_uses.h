@@ -1,0 +1,38 @@
+// Which chunks in the store belong to something that somebody may still fetch. Blobs of one holder
+// may have chunks in common (of zeros, say), so a chunk may go only once nothing uses it.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "thinwire/base/sha256.h"
+
+namespace thinwire::serve {
+
+struct StoredChunk {
+  std::string holder;
+  Sha256 name;
+  auto operator<=>(const StoredChunk&) const = default;
+};
+
+// Not thread-safe.
+class ChunkUses {
+ public:
+  void add(const StoredChunk& chunk) { ++uses_[chunk]; }
+  // Ends one use of each of these; appends to `unused` those that have no other.
+  void end(const std::vector<StoredChunk>& chunks, std::vector<StoredChunk>& unused) {
+    for (const StoredChunk& chunk : chunks) {
+      const auto found = uses_.find(chunk);
+      if (found == uses_.end() || --found->second > 0) continue;
+      uses_.erase(found);
+      unused.push_back(chunk);
+    }
+  }
+
+ private:
+  std::map<StoredChunk, size_t> uses_;
+};
+
+}  // namespace thinwire::serve

@@ -1,0 +1,79 @@
+#include "thinwire/serve/ledger_reading.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "thinwire/serve/coordinator_host.h"
+
+namespace thinwire::serve {
+
+LedgerReading::LedgerReading(transport::Courier& courier, std::shared_ptr<Inbox> inbox)
+    : courier_(courier), inbox_(std::move(inbox)) {}
+
+void LedgerReading::begin() {
+  ledger_.reset();
+  last_ = last_record_ = 0;
+  ledger_ = courier_.read(kLedgerStream, 1,
+                          [inbox = inbox_, reading = ++reading_](uint64_t sequence, Bytes record) {
+                            inbox->add(ReadRecord{reading, sequence, std::move(record)});
+                          });
+}
+
+// The courier restores connections by itself; what was under way goes on.
+void LedgerReading::follow_connection(std::vector<membership::Input>& inputs) {
+  const bool connected = courier_.connected();
+  if (connected == std::exchange(connected_, connected)) return;
+  if (connected) return ask_for_end();
+  told_ = false;
+  end_.reset();
+  inputs.emplace_back(membership::StoreDisconnected{});
+}
+
+void LedgerReading::ask_for_end() {
+  courier_.last(kLedgerStream,
+                [inbox = inbox_, reading = reading_, known = last_](const Result<uint64_t>& last) {
+                  inbox->add(StreamEnd{reading, known, last});
+                });
+}
+
+void LedgerReading::take(const StreamEnd& end, std::vector<membership::Input>& inputs) {
+  if (!connected_) return;  // asked again once it is back
+  if (!end.last) return ask_for_end();
+  const bool lost = end.reading == reading_ && *end.last < end.known;
+  if (lost) {
+    if (std::exchange(told_, false)) inputs.emplace_back(membership::StoreDisconnected{});
+    begin();
+  }
+  if (told_) return;
+  end_ = *end.last;
+  tell_if_read(inputs);
+}
+
+void LedgerReading::took(uint64_t place, uint64_t sequence,
+                         std::vector<membership::Input>& inputs) {
+  last_ = place;
+  last_record_ = std::max(last_record_, sequence);
+  tell_if_read(inputs);
+}
+
+void LedgerReading::tell_if_read(std::vector<membership::Input>& inputs) {
+  if (!end_ || last_ < *end_) return;
+  end_.reset();
+  told_ = true;
+  inputs.emplace_back(membership::StoreConnected{last_record_});
+}
+
+// If it is refused because the stream has come further, what came brings the next decision.
+void LedgerReading::append(const Bytes& record) {
+  courier_.append(kLedgerStream, last_, record,
+                  [inbox = inbox_, reading = reading_](const Result<uint64_t>& appended) {
+                    if (appended || appended.error().kind != FailureKind::kStaleRound) return;
+                    inbox->add(RefusedAppend{reading});
+                  });
+}
+
+void LedgerReading::take(const RefusedAppend& refused) {
+  if (refused.reading == reading_ && told_) ask_for_end();
+}
+
+}  // namespace thinwire::serve

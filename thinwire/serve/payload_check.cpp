@@ -1,0 +1,38 @@
+#include "thinwire/serve/payload_check.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "thinwire/base/sha256.h"
+#include "thinwire/codec/payload_reader.h"
+#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/sync_spec.h"
+#include "thinwire/tensor/storage/arena.h"
+
+namespace thinwire::serve {
+
+PayloadCheck payload_check(const config::Recipe& recipe, const membership::RecipePlan& plan,
+                           uint64_t run) {
+  const tensor::Layout layout(method::tensors_of(recipe));
+  const std::shared_ptr<codec::PayloadReader> reader = codec::make_payload_reader(
+      method::sync_spec(recipe).method, layout, recipe.train.workers == 1);
+  if (reader == nullptr) return {};
+  return [reader, &plan, run](const membership::Offer& offer, uint64_t weight,
+                              const Bytes& payload) -> Result<std::optional<PayloadContent>> {
+    // A member of the roster that does not contribute to an operation sends this.
+    if (payload.empty()) return std::nullopt;
+    const auto name = plan.operation_of(offer.round, offer.fragment);
+    if (!name) return fail(FailureKind::kCorruptPayload, "the run has no such operation");
+    codec::PayloadId id;
+    id.run = run;
+    id.epoch = offer.epoch;
+    id.sender = static_cast<uint32_t>(offer.member);
+    id.round = name->round;
+    const auto content = reader->read(payload, id, name->bytes);
+    if (!content) return tl::unexpected(content.error());
+    const double divisor = reader->weighted() ? static_cast<double>(weight) : 1;
+    return PayloadContent{content->magnitude.norm() / divisor, sha256(content->body)};
+  };
+}
+
+}  // namespace thinwire::serve

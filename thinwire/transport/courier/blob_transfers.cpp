@@ -1,0 +1,254 @@
+#include "thinwire/transport/courier/blob_transfers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <span>
+
+namespace thinwire::transport {
+namespace {
+
+constexpr double kQuick = 0.25;  // seconds; if answers are faster, more may be under way
+constexpr double kSlow = 0.5;    // if they are slower, less
+constexpr size_t kMinWindow = 2;
+constexpr size_t kMaxWindow = 32;
+constexpr size_t kPartialsKept = 4;
+
+// The transfers in the order in which they go.
+template <typename Transfer>
+std::vector<std::pair<const uint64_t, Transfer>*> by_priority(std::map<uint64_t, Transfer>& all) {
+  std::vector<std::pair<const uint64_t, Transfer>*> order;
+  for (auto& one : all) order.push_back(&one);
+  std::ranges::stable_sort(order, {}, [](const auto* one) { return one->second.priority; });
+  return order;
+}
+
+}  // namespace
+
+BlobTransfers::BlobTransfers(ChunkWire& wire, double timeout_s, uint64_t max_blob_bytes)
+    : wire_(wire), timeout_s_(timeout_s), max_blob_bytes_(max_blob_bytes) {}
+
+void BlobTransfers::put(double now, std::shared_ptr<const BlobChunks> blob, Priority priority,
+                        Courier::Done done) {
+  puts_.emplace(++last_number_, Put{std::move(blob), priority, std::move(done)});
+  pump(now);
+}
+
+void BlobTransfers::get(double now, const BlobId& id, std::vector<std::string> holders,
+                        Priority priority, Courier::Got got) {
+  if (id.bytes > max_blob_bytes_ || holders.empty()) {
+    Result<Bytes> refusal =
+        fail(FailureKind::kRefused,
+             holders.empty()
+                 ? fmt::format("blob {} is requested without a holder to ask", to_hex(id.name))
+                 : fmt::format("blob {} has {} bytes; at most {} are accepted", to_hex(id.name),
+                               id.bytes, max_blob_bytes_));
+    answers_.emplace_back([got = std::move(got), refusal] { got(refusal); });
+    return;
+  }
+  const auto same =
+      std::ranges::find_if(gets_, [&](const auto& one) { return one.second.id == id; });
+  if (same != gets_.end()) {
+    Get& get = same->second;
+    get.gots.push_back(std::move(got));
+    get.priority = std::min(get.priority, priority);
+    for (std::string& holder : holders) {
+      const bool known = std::ranges::find(get.holders, holder) != get.holders.end();
+      if (!known) get.holders.push_back(std::move(holder));
+    }
+    return;
+  }
+  BlobAssembly assembly(id);
+  const auto begun = std::ranges::find(partial_, id, [](const auto& one) { return one.first; });
+  if (begun != partial_.end()) {
+    assembly = std::move(begun->second);
+    partial_.erase(begun);
+    assembly.restart();
+  }
+  gets_.emplace(++last_number_,
+                Get{id, std::move(holders), priority, {std::move(got)}, std::move(assembly), {}});
+  pump(now);
+}
+
+void BlobTransfers::pump(double now) {
+  // Requests first: they are small, and their answers do not compete with what is sent.
+  while (down_.flights.size() < down_.window && ask_next(now)) continue;
+  while (up_.flights.size() < up_.window && send_next(now)) continue;
+}
+
+bool BlobTransfers::send_next(double now) {
+  for (auto* one : by_priority(puts_)) {
+    auto& [transfer, put] = *one;
+    if (put.next == put.blob->chunks().size()) continue;
+    const Chunk& chunk = put.blob->chunks()[put.next];
+    const uint64_t ticket = ++last_number_;
+    up_.flights.emplace(ticket, Flight{transfer, chunk.name, put.next++, now, now + timeout_s_});
+    wire_.store(ticket, chunk);
+    return true;
+  }
+  return false;
+}
+
+bool BlobTransfers::ask_next(double now) {
+  for (auto* one : by_priority(gets_)) {
+    auto& [transfer, get] = *one;
+    const std::optional<Sha256> name = get.assembly.next();
+    if (!name) continue;
+    // Different chunks start with different holders, so that all holders share the load.
+    size_t holder = name->bytes[0] % get.holders.size();
+    if (const auto tried = get.in_vain.find(*name); tried != get.in_vain.end()) {
+      while (tried->second.contains(holder)) holder = (holder + 1) % get.holders.size();
+    }
+    const uint64_t ticket = ++last_number_;
+    down_.flights.emplace(ticket, Flight{transfer, *name, holder, now, now + timeout_s_});
+    wire_.fetch(ticket, *name, get.holders[holder]);
+    return true;
+  }
+  return false;
+}
+
+std::optional<BlobTransfers::Flight> BlobTransfers::land(Lane& lane, uint64_t ticket, double now) {
+  const auto found = lane.flights.find(ticket);
+  if (found == lane.flights.end()) return std::nullopt;
+  const Flight flight = found->second;
+  const bool full = lane.flights.size() >= lane.window;
+  lane.flights.erase(found);
+  const double took = now - flight.sent;
+  if (took < kQuick && full) lane.window = std::min(lane.window + 1, kMaxWindow);
+  if (took > kSlow) lane.window = std::max(lane.window - 1, kMinWindow);
+  return flight;
+}
+
+void BlobTransfers::stored(double now, uint64_t ticket, Result<void> result) {
+  const std::optional<Flight> flight = land(up_, ticket, now);
+  if (!flight) return;
+  if (!result) {
+    fail_put(flight->transfer, result.error());
+  } else {
+    const auto found = puts_.find(flight->transfer);
+    Put& put = found->second;
+    if (++put.stored == put.blob->chunks().size()) {
+      answers_.emplace_back([done = std::move(put.done)] { done({}); });
+      puts_.erase(found);
+    }
+  }
+  pump(now);
+}
+
+void BlobTransfers::fetched(double now, uint64_t ticket, Result<Bytes> chunk) {
+  const std::optional<Flight> flight = land(down_, ticket, now);
+  if (!flight) return;
+  const auto found = gets_.find(flight->transfer);
+  Get& get = found->second;
+  if (!chunk) {
+    asked_in_vain(*flight, chunk.error());
+  } else if (!get.assembly.add(flight->name, *chunk)) {
+    asked_in_vain(*flight,
+                  {FailureKind::kCorruptPayload,
+                   fmt::format("chunk {} from {} has {} bytes that do not match its name",
+                               to_hex(flight->name), get.holders[flight->place], chunk->size())});
+  } else if (get.assembly.complete()) {
+    answer(get, get.assembly.take());
+    gets_.erase(found);
+  }
+  pump(now);
+}
+
+// The next holder is asked. If there is none, what is said of the blob is what is known of all:
+// whoever did not answer may have it.
+void BlobTransfers::asked_in_vain(const Flight& flight, const Failure& failure) {
+  Get& get = gets_.at(flight.transfer);
+  get.unanswered |= failure.kind == FailureKind::kDeadline;
+  get.altered |= failure.kind == FailureKind::kCorruptPayload;
+  std::set<size_t>& tried = get.in_vain[flight.name];
+  tried.insert(flight.place);
+  if (tried.size() < get.holders.size()) {
+    get.assembly.retry(flight.name);
+    return;
+  }
+  Failure all = failure;
+  if (get.unanswered) {
+    all = late("fetching a chunk");
+  } else if (get.altered && failure.kind != FailureKind::kCorruptPayload) {
+    all = {FailureKind::kCorruptPayload,
+           fmt::format("altered at the holder that has it; elsewhere: {}", failure.message)};
+  }
+  fail_get(flight.transfer, all);
+}
+
+void BlobTransfers::fail_put(uint64_t transfer, const Failure& failure) {
+  const auto found = puts_.find(transfer);
+  forget(up_, transfer);
+  answers_.emplace_back(
+      [done = std::move(found->second.done), failure] { done(tl::unexpected(failure)); });
+  puts_.erase(found);
+}
+
+void BlobTransfers::fail_get(uint64_t transfer, const Failure& failure) {
+  const auto found = gets_.find(transfer);
+  forget(down_, transfer);
+  answer(found->second, tl::unexpected(failure));
+  partial_.emplace_back(found->second.id, std::move(found->second.assembly));
+  if (partial_.size() > kPartialsKept) partial_.pop_front();
+  gets_.erase(found);
+}
+
+void BlobTransfers::answer(const Get& get, const Result<Bytes>& result) {
+  for (const Courier::Got& got : get.gots) answers_.emplace_back([got, result] { got(result); });
+}
+
+void BlobTransfers::forget(Lane& lane, uint64_t transfer) {
+  std::erase_if(lane.flights, [&](const auto& one) { return one.second.transfer == transfer; });
+}
+
+void BlobTransfers::resend(double now) {
+  for (auto& [ticket, flight] : std::exchange(up_.flights, {})) {
+    flight.sent = now;
+    const uint64_t fresh = ++last_number_;
+    up_.flights.emplace(fresh, flight);
+    wire_.store(fresh, puts_.at(flight.transfer).blob->chunks()[flight.place]);
+  }
+  for (auto& [ticket, flight] : std::exchange(down_.flights, {})) {
+    flight.sent = now;
+    const uint64_t fresh = ++last_number_;
+    down_.flights.emplace(fresh, flight);
+    wire_.fetch(fresh, flight.name, gets_.at(flight.transfer).holders[flight.place]);
+  }
+}
+
+std::optional<uint64_t> BlobTransfers::late_ticket(const Lane& lane, double now) {
+  const auto late = std::ranges::find_if(
+      lane.flights, [&](const auto& one) { return one.second.deadline <= now; });
+  return late == lane.flights.end() ? std::nullopt : std::optional(late->first);
+}
+
+Failure BlobTransfers::late(const char* what) const {
+  return {FailureKind::kDeadline, fmt::format("{} was not answered in {:g} s", what, timeout_s_)};
+}
+
+void BlobTransfers::expire(double now) {
+  while (const auto ticket = late_ticket(up_, now)) {
+    fail_put(up_.flights.at(*ticket).transfer, late("storing a chunk"));
+  }
+  while (const auto ticket = late_ticket(down_, now)) {
+    const Flight flight = *land(down_, *ticket, now);
+    asked_in_vain(flight, late("fetching a chunk"));
+  }
+  pump(now);
+}
+
+double BlobTransfers::next_deadline() const {
+  double next = std::numeric_limits<double>::infinity();
+  for (const Lane* lane : {&up_, &down_}) {
+    for (const auto& [ticket, flight] : lane->flights) next = std::min(next, flight.deadline);
+  }
+  return next;
+}
+
+void BlobTransfers::close(const Failure& failure) {
+  while (!puts_.empty()) fail_put(puts_.begin()->first, failure);
+  while (!gets_.empty()) fail_get(gets_.begin()->first, failure);
+}
+
+}  // namespace thinwire::transport

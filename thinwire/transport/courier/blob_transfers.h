@@ -1,0 +1,116 @@
+// The blobs that one participant is storing and fetching: which chunk goes over the wire next, and
+// what its answer means. Both directions run at once. Each sends the highest priority first, chunk
+// by chunk; equal priorities go in the order of the requests. The number of chunks under way is
+// adjusted so that each is answered within a quarter to half a second: enough to fill lines with
+// long delays, with little queued ahead of an urgent chunk.
+//
+// A pure state machine, the same for every courier. It has no threads and no clock; times are in
+// seconds, from any clock that never goes back. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "thinwire/transport/courier/blob.h"
+#include "thinwire/transport/courier/courier.h"
+
+namespace thinwire::transport {
+
+// How single chunks move. An implementation must not answer a call before that call returns.
+class ChunkWire {
+ public:
+  virtual ~ChunkWire() = default;
+  // Answered by BlobTransfers::stored. The chunk's bytes remain valid until then.
+  virtual void store(uint64_t ticket, const Chunk& chunk) = 0;
+  // Answered by BlobTransfers::fetched.
+  virtual void fetch(uint64_t ticket, const Sha256& name, const std::string& holder) = 0;
+};
+
+class BlobTransfers {
+ public:
+  BlobTransfers(ChunkWire& wire, double timeout_s, uint64_t max_blob_bytes);
+
+  void put(double now, std::shared_ptr<const BlobChunks> blob, Priority priority,
+           Courier::Done done);
+  // A blob that is being fetched already is fetched once, from the holders of both calls.
+  void get(double now, const BlobId& id, std::vector<std::string> holders, Priority priority,
+           Courier::Got got);
+
+  // Answers from the wire. Those for tickets that are unknown or already finished are ignored.
+  void stored(double now, uint64_t ticket, Result<void> result);
+  // `chunk` is kLostPeer if the holder has no such chunk.
+  void fetched(double now, uint64_t ticket, Result<Bytes> chunk);
+  // The connection is back: sends again whatever was under way.
+  void resend(double now);
+  // Where an answer has taken too long: a put fails, and the next holder is asked for a chunk.
+  void expire(double now);
+  // The time of the next expire() that has something to do; infinity if there is none.
+  double next_deadline() const;
+  // Fails every transfer.
+  void close(const Failure& failure);
+
+  // Callbacks with their answers. Call them in order and with no locks held.
+  std::deque<std::function<void()>> take_answers() { return std::exchange(answers_, {}); }
+
+ private:
+  struct Put {
+    std::shared_ptr<const BlobChunks> blob;
+    Priority priority;
+    Courier::Done done;
+    size_t next = 0;  // index of the next chunk to send
+    size_t stored = 0;
+  };
+  struct Get {
+    BlobId id;
+    std::vector<std::string> holders;
+    Priority priority;
+    std::vector<Courier::Got> gots;
+    BlobAssembly assembly;
+    std::map<Sha256, std::set<size_t>> in_vain;  // holders that failed to supply a chunk
+    bool altered = false;                        // at least one holder gave altered bytes
+    bool unanswered = false;                     // at least one holder did not answer in time
+  };
+  struct Flight {
+    uint64_t transfer;
+    Sha256 name;
+    size_t place = 0;  // index of the chunk (puts) or of the holder (fetches)
+    double sent;
+    double deadline;
+  };
+  struct Lane {
+    std::map<uint64_t, Flight> flights;  // by ticket
+    size_t window = 2;
+  };
+
+  void pump(double now);
+  bool send_next(double now);
+  bool ask_next(double now);
+  std::optional<Flight> land(Lane& lane, uint64_t ticket, double now);
+  void asked_in_vain(const Flight& flight, const Failure& failure);
+  Failure late(const char* what) const;
+  void fail_put(uint64_t transfer, const Failure& failure);
+  void fail_get(uint64_t transfer, const Failure& failure);
+  void answer(const Get& get, const Result<Bytes>& result);
+  static void forget(Lane& lane, uint64_t transfer);
+  static std::optional<uint64_t> late_ticket(const Lane& lane, double now);
+
+  ChunkWire& wire_;
+  const double timeout_s_;
+  const uint64_t max_blob_bytes_;
+  uint64_t last_number_ = 0;  // shared by transfers and tickets
+  std::map<uint64_t, Put> puts_;
+  std::map<uint64_t, Get> gets_;
+  Lane up_, down_;
+  std::deque<std::pair<BlobId, BlobAssembly>> partial_;  // from fetches that failed
+  std::deque<std::function<void()>> answers_;
+};
+
+}  // namespace thinwire::transport

@@ -1,0 +1,209 @@
+#include "thinwire/transport/courier/courier_memory.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "thinwire/transport/courier/memory_server.h"
+
+namespace thinwire::transport {
+namespace {
+
+constexpr double kForever = std::numeric_limits<double>::infinity();
+
+class MemoryCourier final : public Courier {
+ public:
+  MemoryCourier(std::shared_ptr<MemoryServer> server, std::shared_ptr<MemoryParticipant> end)
+      : server_(std::move(server)), end_(std::move(end)) {}
+  ~MemoryCourier() override;
+  MemoryCourier(const MemoryCourier&) = delete;
+  MemoryCourier& operator=(const MemoryCourier&) = delete;
+
+  const std::string& self() const override { return end_->name(); }
+  bool connected() const override {
+    const std::scoped_lock lock(server_->mutex);
+    return end_->connected();
+  }
+  BlobId put(std::shared_ptr<const Bytes> blob, Priority priority, Done done) override;
+  void get(const BlobId& id, std::vector<std::string> holders, Priority priority, Got got) override;
+  void drop(const Sha256& chunk, const std::string& holder, Done done) override;
+  void publish(const std::string& topic, Bytes statement) override;
+  std::unique_ptr<Subscription> subscribe(const std::string& from, const std::string& topic,
+                                          Hear hear) override;
+  void append(const std::string& stream, uint64_t expected_last, Bytes record,
+              Appended appended) override;
+  void last(const std::string& stream, Appended answered) override;
+  std::unique_ptr<Subscription> read(const std::string& stream, uint64_t first, Take take) override;
+
+ private:
+  // Ends what `entries` of the participant has under `number`.
+  template <typename Listening, typename Entries>
+  std::unique_ptr<Subscription> subscription(std::shared_ptr<Listening> listener, Entries entries,
+                                             uint64_t number) {
+    return std::make_unique<ListenerSubscription<Listening>>(
+        std::move(listener), [server = server_, end = end_, entries, number] {
+          const std::scoped_lock lock(server->mutex);
+          ((*end).*entries).erase(number);
+        });
+  }
+
+  const std::shared_ptr<MemoryServer> server_;
+  const std::shared_ptr<MemoryParticipant> end_;
+};
+
+MemoryCourier::~MemoryCourier() {
+  std::deque<std::function<void()>> last;
+  {
+    const std::scoped_lock lock(server_->mutex);
+    auto others = std::exchange(server_->calls, {});
+    end_->close();
+    last = std::exchange(server_->calls, std::move(others));
+    server_->participants.erase(end_->name());
+  }
+  for (const auto& call : last) call();
+}
+
+BlobId MemoryCourier::put(std::shared_ptr<const Bytes> blob, Priority priority, Done done) {
+  auto chunks = std::make_shared<const BlobChunks>(std::move(blob));
+  const std::scoped_lock lock(server_->mutex);
+  end_->transfers.put(server_->now, chunks, priority, std::move(done));
+  end_->settle();
+  return chunks->id();
+}
+
+void MemoryCourier::get(const BlobId& id, std::vector<std::string> holders, Priority priority,
+                        Got got) {
+  const std::scoped_lock lock(server_->mutex);
+  end_->transfers.get(server_->now, id, std::move(holders), priority, std::move(got));
+  end_->settle();
+}
+
+void MemoryCourier::drop(const Sha256& chunk, const std::string& holder, Done done) {
+  const std::scoped_lock lock(server_->mutex);
+  const auto act = [server = server_.get(), chunk, holder]() -> Result<uint64_t> {
+    server->drop(holder, chunk);
+    return 0;
+  };
+  end_->ask(0, act, [done = std::move(done)](const Result<uint64_t>& result) {
+    if (!result) return done(tl::unexpected(result.error()));
+    done({});
+  });
+}
+
+void MemoryCourier::publish(const std::string& topic, Bytes statement) {
+  check_message("a topic", topic, statement.size());
+  const std::scoped_lock lock(server_->mutex);
+  const size_t bytes = statement.size();
+  end_->send(bytes, [server = server_.get(), from = self(), topic, said = std::move(statement)] {
+    server->spread(from, topic, said);
+  });
+}
+
+std::unique_ptr<Subscription> MemoryCourier::subscribe(const std::string& from,
+                                                       const std::string& topic, Hear hear) {
+  auto listener = std::make_shared<MemoryParticipant::Hearing>(std::move(hear));
+  const std::scoped_lock lock(server_->mutex);
+  const uint64_t number = ++server_->last_event;
+  end_->hearers.emplace(number, MemoryParticipant::Hearer{from, topic, listener});
+  return subscription(std::move(listener), &MemoryParticipant::hearers, number);
+}
+
+void MemoryCourier::append(const std::string& stream, uint64_t expected_last, Bytes record,
+                           Appended appended) {
+  check_message("a stream", stream, record.size());
+  const std::scoped_lock lock(server_->mutex);
+  const size_t bytes = record.size();
+  const auto act = [server = server_.get(), stream, expected_last, added = std::move(record)] {
+    return server->append(stream, expected_last, added);
+  };
+  end_->ask(bytes, act, std::move(appended));
+}
+
+void MemoryCourier::last(const std::string& stream, Appended answered) {
+  check_message("a stream", stream, 0);
+  const std::scoped_lock lock(server_->mutex);
+  const auto act = [server = server_.get(), stream]() -> Result<uint64_t> {
+    return server->streams[stream].size();
+  };
+  end_->ask(0, act, std::move(answered));
+}
+
+std::unique_ptr<Subscription> MemoryCourier::read(const std::string& stream, uint64_t first,
+                                                  Take take) {
+  auto listener = std::make_shared<MemoryParticipant::Reading>(std::move(take));
+  const std::scoped_lock lock(server_->mutex);
+  const uint64_t number = ++server_->last_event;
+  end_->readers.emplace(number, MemoryParticipant::Reader{stream, first, listener});
+  end_->catch_up(stream, first);
+  return subscription(std::move(listener), &MemoryParticipant::readers, number);
+}
+
+}  // namespace
+
+MemoryNetwork::MemoryNetwork(const MemoryOptions& options)
+    : server_(std::make_shared<MemoryServer>(options)) {}
+
+MemoryNetwork::~MemoryNetwork() = default;
+
+std::unique_ptr<Courier> MemoryNetwork::connect(const std::string& name, const links::Link& link) {
+  check_courier_name("a participant", name);
+  const std::scoped_lock lock(server_->mutex);
+  auto end = std::make_shared<MemoryParticipant>(*server_, name, link);
+  if (!server_->participants.emplace(name, end).second) {
+    throw Error(fmt::format("participant {} is connected already", name));
+  }
+  return std::make_unique<MemoryCourier>(server_, std::move(end));
+}
+
+double MemoryNetwork::now() const {
+  const std::scoped_lock lock(server_->mutex);
+  return server_->now;
+}
+
+bool MemoryNetwork::step() { return server_->step(kForever); }
+
+void MemoryNetwork::run_until(double time) {
+  while (server_->step(time)) continue;
+  const std::scoped_lock lock(server_->mutex);
+  server_->now = std::max(server_->now, time);
+}
+
+void MemoryNetwork::run() {
+  while (step()) continue;
+}
+
+void MemoryNetwork::call_at(double time, std::function<void()> call) {
+  const std::scoped_lock lock(server_->mutex);
+  server_->at(time,
+              [server = server_.get(), call = std::move(call)] { server->calls.push_back(call); });
+}
+
+void MemoryNetwork::disconnect(const std::string& name) {
+  const std::scoped_lock lock(server_->mutex);
+  server_->participants.at(name)->disconnect();
+}
+
+void MemoryNetwork::reconnect(const std::string& name) {
+  const std::scoped_lock lock(server_->mutex);
+  server_->participants.at(name)->reconnect();
+}
+
+void MemoryNetwork::set_disk_bytes(uint64_t bytes) {
+  const std::scoped_lock lock(server_->mutex);
+  server_->disk_bytes = bytes;
+}
+
+void MemoryNetwork::lose_records(const std::string& stream, size_t count) {
+  const std::scoped_lock lock(server_->mutex);
+  server_->lose_records(stream, count);
+}
+
+bool MemoryNetwork::alter_chunk(const std::string& holder, const Sha256& name) {
+  const std::scoped_lock lock(server_->mutex);
+  const auto chunk = server_->chunks.find({holder, name});
+  if (chunk == server_->chunks.end() || chunk->second.empty()) return false;
+  chunk->second.front() ^= 1;
+  return true;
+}
+
+}  // namespace thinwire::transport

@@ -1,0 +1,248 @@
+#include "thinwire/transport/courier/memory_server.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace thinwire::transport {
+namespace {
+
+constexpr size_t kHeadBytes = 100;  // of a message, about what NATS adds
+
+Result<void> full() { return fail(FailureKind::kRefused, "the server's disk is full"); }
+
+}  // namespace
+
+MemoryServer::Moment MemoryServer::at(double time, std::function<void()> event) {
+  const Moment moment{std::max(time, now), ++last_event};
+  events.emplace(moment, std::move(event));
+  return moment;
+}
+
+bool MemoryServer::step(double until) {
+  std::deque<std::function<void()>> ready;
+  {
+    const std::scoped_lock lock(mutex);
+    if (calls.empty()) {
+      if (events.empty() || events.begin()->first.first > until) return false;
+      auto event = events.extract(events.begin());
+      now = event.key().first;
+      event.mapped()();
+    }
+    ready = std::exchange(calls, {});
+  }
+  for (const auto& call : ready) call();
+  return true;
+}
+
+Result<void> MemoryServer::store(const std::string& holder, const Chunk& chunk) {
+  if (chunks.contains({holder, chunk.name})) return {};
+  if (used_bytes + chunk.bytes.size() > disk_bytes) return full();
+  used_bytes += chunk.bytes.size();
+  chunks.emplace(std::pair(holder, chunk.name), Bytes(chunk.bytes.begin(), chunk.bytes.end()));
+  return {};
+}
+
+void MemoryServer::drop(const std::string& holder, const Sha256& name) {
+  const auto chunk = chunks.find({holder, name});
+  if (chunk == chunks.end()) return;
+  used_bytes -= chunk->second.size();
+  chunks.erase(chunk);
+}
+
+Result<Bytes> MemoryServer::find(const std::string& holder, const Sha256& name) {
+  const auto chunk = chunks.find({holder, name});
+  if (chunk == chunks.end()) {
+    return fail(FailureKind::kLostPeer, fmt::format("{} has no chunk {}", holder, to_hex(name)));
+  }
+  Bytes bytes = chunk->second;
+  const double alter = options.faults.alter;
+  if (alter > 0 && !bytes.empty() && rng.uniform() < alter) bytes[rng.below(bytes.size())] ^= 1;
+  return bytes;
+}
+
+Result<uint64_t> MemoryServer::append(const std::string& stream, uint64_t expected_last,
+                                      const Bytes& record) {
+  std::vector<Bytes>& records = streams[stream];
+  if (records.size() != expected_last) {
+    return fail(FailureKind::kStaleRound, fmt::format("the last sequence of {} is {}, not {}",
+                                                      stream, records.size(), expected_last));
+  }
+  if (used_bytes + record.size() > disk_bytes) return tl::unexpected(full().error());
+  used_bytes += record.size();
+  records.push_back(record);
+  for (const auto& [name, participant] : participants) {
+    const auto reads = [&](const auto& one) { return one.second.stream == stream; };
+    if (std::ranges::any_of(participant->readers, reads)) participant->tell(stream, records.size());
+  }
+  return records.size();
+}
+
+void MemoryServer::lose_records(const std::string& stream, size_t count) {
+  std::vector<Bytes>& records = streams[stream];
+  for (; count > 0 && !records.empty(); --count) {
+    used_bytes -= records.back().size();
+    records.pop_back();
+  }
+}
+
+void MemoryServer::spread(const std::string& author, const std::string& topic,
+                          const Bytes& statement) {
+  const MemoryFaults& faults = options.faults;
+  for (const auto& [name, participant] : participants) {
+    for (const auto& [number, hearer] : participant->hearers) {
+      if (!hearer.wants(author, topic) || rng.uniform() < faults.lose) continue;
+      for (int left = rng.uniform() < faults.duplicate ? 2 : 1; left > 0; --left) {
+        const auto arrive = [this, listener = hearer.listener, author, statement] {
+          calls.emplace_back([=] { listener->call(author, statement); });
+        };
+        participant->receive(statement.size(), arrive, faults.statement_delay_s * rng.uniform());
+      }
+    }
+  }
+}
+
+MemoryParticipant::MemoryParticipant(MemoryServer& server, std::string name,
+                                     const links::Link& link)
+    : transfers(*this, server.options.timeout_s, server.options.max_blob_bytes),
+      server_(server),
+      name_(std::move(name)),
+      link_(link),
+      pacer_(link) {}
+
+std::function<void()> MemoryParticipant::if_still_connected(std::function<void()> arrive) {
+  return [self = server_.participants.at(name_), connection = connection_,
+          arrive = std::move(arrive)] {
+    if (self->connection_ == connection) arrive();
+  };
+}
+
+bool MemoryParticipant::loses_connection() {
+  const MemoryFaults& faults = server_.options.faults;
+  if (faults.disconnect == 0 || server_.rng.uniform() >= faults.disconnect) return false;
+  disconnect();
+  server_.at(server_.now + faults.reconnect_s, if_still_connected([this] { reconnect(); }));
+  return true;
+}
+
+void MemoryParticipant::send(size_t bytes, std::function<void()> arrive) {
+  if (!connected_ || loses_connection()) return;
+  const double when = pacer_.leave(server_.now, bytes + kHeadBytes) + link_.delay_s;
+  server_.at(when, if_still_connected(std::move(arrive)));
+}
+
+void MemoryParticipant::receive(size_t bytes, std::function<void()> arrive, double later_s) {
+  if (!connected_ || loses_connection()) return;
+  const double when = pacer_.arrive(server_.now + link_.delay_s, bytes + kHeadBytes) + later_s;
+  server_.at(when, if_still_connected(std::move(arrive)));
+}
+
+void MemoryParticipant::disconnect() {
+  connected_ = false;
+  ++connection_;
+}
+
+void MemoryParticipant::reconnect() {
+  if (connected_) return;
+  connected_ = true;
+  pacer_ = Pacer(link_);
+  transfers.resend(server_.now);
+  for (const auto& [number, reader] : readers) catch_up(reader.stream, reader.next);
+  settle();
+}
+
+void MemoryParticipant::close() {
+  disconnect();
+  const Failure closed{FailureKind::kAborted, "the courier was closed"};
+  transfers.close(closed);
+  collect_answers();
+  while (!asked_.empty()) answer(asked_.begin()->first, tl::unexpected(closed));
+  if (expiry_) server_.events.erase(*expiry_);
+  hearers.clear();
+  readers.clear();
+}
+
+void MemoryParticipant::collect_answers() {
+  for (auto& answer : transfers.take_answers()) server_.calls.push_back(std::move(answer));
+}
+
+void MemoryParticipant::settle() {
+  collect_answers();
+  if (expiry_) server_.events.erase(*expiry_);
+  expiry_.reset();
+  const double next = transfers.next_deadline();
+  if (next == std::numeric_limits<double>::infinity()) return;
+  expiry_ = server_.at(next, [this] {
+    expiry_.reset();
+    transfers.expire(server_.now);
+    settle();
+  });
+}
+
+void MemoryParticipant::store(uint64_t ticket, const Chunk& chunk) {
+  // The chunk's memory may be gone when it arrives, its transfer having failed.
+  const auto bytes = std::make_shared<const Bytes>(chunk.bytes.begin(), chunk.bytes.end());
+  send(bytes->size(), [this, ticket, name = chunk.name, bytes] {
+    const Result<void> result = server_.store(name_, {name, *bytes});
+    receive(0, [this, ticket, result] {
+      transfers.stored(server_.now, ticket, result);
+      settle();
+    });
+  });
+}
+
+void MemoryParticipant::fetch(uint64_t ticket, const Sha256& name, const std::string& holder) {
+  send(0, [this, ticket, name, holder] {
+    const Result<Bytes> chunk = server_.find(holder, name);
+    receive(chunk ? chunk->size() : 0, [this, ticket, chunk] {
+      transfers.fetched(server_.now, ticket, chunk);
+      settle();
+    });
+  });
+}
+
+void MemoryParticipant::ask(size_t bytes, std::function<Result<uint64_t>()> act,
+                            Courier::Appended answered) {
+  const uint64_t number = ++server_.last_event;
+  asked_.emplace(number, std::move(answered));
+  const auto self = server_.participants.at(name_);
+  const auto deadline = server_.at(server_.now + server_.options.timeout_s, [self, number] {
+    self->answer(number, fail(FailureKind::kDeadline, "the server did not answer in time"));
+  });
+  send(bytes, [this, act = std::move(act), number, deadline] {
+    receive(0, [this, number, deadline, result = act()] {
+      server_.events.erase(deadline);
+      answer(number, result);
+    });
+  });
+}
+
+void MemoryParticipant::answer(uint64_t number, const Result<uint64_t>& result) {
+  auto asked = asked_.extract(number);
+  if (asked.empty()) return;
+  server_.calls.emplace_back([call = std::move(asked.mapped()), result] { call(result); });
+}
+
+void MemoryParticipant::catch_up(const std::string& stream, uint64_t first) {
+  send(0, [this, stream, first] {
+    const size_t records = server_.streams[stream].size();
+    for (uint64_t sequence = first; sequence <= records; ++sequence) tell(stream, sequence);
+  });
+}
+
+void MemoryParticipant::tell(const std::string& stream, uint64_t sequence) {
+  const Bytes& record = server_.streams[stream][sequence - 1];
+  receive(record.size(), [this, stream, sequence, record] { take(stream, sequence, record); });
+}
+
+void MemoryParticipant::take(const std::string& stream, uint64_t sequence, const Bytes& record) {
+  for (auto& [number, reader] : readers) {
+    if (reader.stream != stream || reader.next != sequence) continue;
+    ++reader.next;
+    server_.calls.emplace_back(
+        [listener = reader.listener, sequence, record] { listener->call(sequence, record); });
+  }
+}
+
+}  // namespace thinwire::transport

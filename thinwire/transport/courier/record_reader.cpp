@@ -1,0 +1,60 @@
+#include "thinwire/transport/courier/record_reader.h"
+
+#include <algorithm>
+
+namespace thinwire::transport {
+namespace {
+
+constexpr size_t kMaxAsked = 16;
+constexpr size_t kMaxAhead = 64;
+
+}  // namespace
+
+std::optional<uint64_t> RecordReader::next_to_ask() {
+  if (at_end_ || asked_.size() >= window_) return std::nullopt;
+  uint64_t sequence = next_;
+  while (asked_.contains(sequence) || ahead_.contains(sequence)) ++sequence;
+  if (sequence >= next_ + kMaxAhead) return std::nullopt;
+  asked_.insert(sequence);
+  return sequence;
+}
+
+void RecordReader::found(uint64_t sequence, Bytes record) {
+  asked_.erase(sequence);
+  window_ = std::min(2 * window_, kMaxAsked);
+  keep(sequence, std::move(record));
+}
+
+void RecordReader::missing(uint64_t sequence) {
+  asked_.erase(sequence);
+  if (sequence < next_ || ahead_.contains(sequence)) return;
+  at_end_ = true;
+  window_ = 1;
+}
+
+void RecordReader::heard(uint64_t sequence, Bytes record) {
+  keep(sequence, std::move(record));
+  if (sequence > next_) look_again();  // those between were missed
+}
+
+void RecordReader::look_again() { at_end_ = false; }
+
+void RecordReader::start_again() {
+  asked_.clear();
+  window_ = 1;
+  look_again();
+}
+
+void RecordReader::keep(uint64_t sequence, Bytes record) {
+  if (sequence < next_ || sequence >= next_ + kMaxAhead) return;
+  ahead_.emplace(sequence, std::move(record));
+}
+
+std::optional<std::pair<uint64_t, Bytes>> RecordReader::take() {
+  auto first = ahead_.extract(next_);
+  if (first.empty()) return std::nullopt;
+  ++next_;
+  return std::pair(first.key(), std::move(first.mapped()));
+}
+
+}  // namespace thinwire::transport

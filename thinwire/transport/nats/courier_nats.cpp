@@ -1,0 +1,274 @@
+#include <fmt/format.h>
+#include <nats/nats.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <shared_mutex>
+#include <string_view>
+#include <utility>
+
+#include "thinwire/base/interrupt.h"
+#include "thinwire/transport/nats/certificates.h"
+#include "thinwire/transport/nats/nats_connection.h"
+#include "thinwire/transport/nats/nkey.h"
+
+namespace thinwire::transport {
+namespace {
+
+constexpr int kMillisecond = 1000;   // in a second
+constexpr int kFirstRetryMs = 50;    // after a lost connection; the library adds up to as much
+constexpr int kPingsUnanswered = 2;  // before a connection counts as lost
+
+// What callbacks of the library need. They may come after everything was destroyed, so they find
+// this by a number.
+struct Sink {
+  std::shared_mutex gate;  // held by callbacks; exclusively once none may run any more
+  bool open = true;
+  NatsConnection::Events events;
+  std::unique_ptr<Signer> signer;
+  std::atomic<bool> unsendable = false;  // the last signature began with a zero byte
+};
+
+class Sinks {
+ public:
+  uint64_t add(const std::shared_ptr<Sink>& sink) {
+    const std::scoped_lock lock(mutex_);
+    sinks_.emplace(++last_, sink);
+    return last_;
+  }
+  void remove(uint64_t number) {
+    const std::scoped_lock lock(mutex_);
+    sinks_.erase(number);
+  }
+  std::shared_ptr<Sink> find(uint64_t number) {
+    const std::scoped_lock lock(mutex_);
+    const auto sink = sinks_.find(number);
+    return sink == sinks_.end() ? nullptr : sink->second;
+  }
+
+ private:
+  std::mutex mutex_;
+  uint64_t last_ = 0;
+  std::map<uint64_t, std::shared_ptr<Sink>> sinks_;
+};
+
+// Never destroyed, because threads of the library outlive main().
+Sinks& sinks() {
+  static auto* const all = new Sinks;
+  return *all;
+}
+
+// NOLINTNEXTLINE(performance-no-int-to-ptr): the library passes it on and never looks at it
+void* closure_of(uint64_t number) { return reinterpret_cast<void*>(number); }
+
+template <typename Call>
+void with_sink(void* closure, const Call& call) {
+  const auto number = reinterpret_cast<uint64_t>(closure);
+  const std::shared_ptr<Sink> sink = sinks().find(number);
+  if (!sink) return;
+  const std::shared_lock lock(sink->gate);
+  if (sink->open) call(*sink, number);
+}
+
+std::vector<std::string> values_of(natsMsg* message, const char* header) {
+  const char** values = nullptr;
+  int count = 0;
+  if (natsMsgHeader_Values(message, header, &values, &count) != NATS_OK) return {};
+  std::vector<std::string> all(values, values + count);
+  std::free(static_cast<void*>(values));
+  return all;
+}
+
+void on_message(natsConnection*, natsSubscription*, natsMsg* raw, void* closure) {
+  with_sink(closure, [&](const Sink& sink, uint64_t number) {
+    const auto* data = reinterpret_cast<const uint8_t*>(natsMsg_GetData(raw));
+    const auto length = static_cast<size_t>(natsMsg_GetDataLength(raw));
+    sink.events.message({number, natsMsg_GetSubject(raw), Bytes(data, data + length),
+                         values_of(raw, "Status"), values_of(raw, "Nats-Stream"),
+                         values_of(raw, "Nats-Sequence")});
+  });
+  natsMsg_Destroy(raw);
+}
+
+void on_disconnect(natsConnection*, void* closure) {
+  with_sink(closure, [](const Sink& sink, uint64_t) { sink.events.link(false); });
+}
+
+void on_reconnect(natsConnection*, void* closure) {
+  with_sink(closure, [](const Sink& sink, uint64_t) { sink.events.link(true); });
+}
+
+void on_error(natsConnection* connection, natsSubscription*, natsStatus status, void* closure) {
+  const char* text = nullptr;
+  natsConnection_GetLastError(connection, &text);
+  const std::string said = text == nullptr ? natsStatus_GetText(status) : text;
+  with_sink(closure, [&](const Sink& sink, uint64_t) { sink.events.refused(said); });
+}
+
+// The library tries to connect for ever unless the server rejects this side's identity.
+void on_closed(natsConnection* connection, void* closure) {
+  const char* text = nullptr;
+  const natsStatus status = natsConnection_GetLastError(connection, &text);
+  const std::string said = text == nullptr ? natsStatus_GetText(status) : text;
+  with_sink(closure, [&](const Sink& sink, uint64_t) { sink.events.shut_out(said); });
+}
+
+natsStatus on_nonce(char**, unsigned char** signature, int* length, const char* nonce,
+                    void* closure) {
+  *signature = nullptr;
+  if (nonce == nullptr) return NATS_ERR;  // a server that does not ask who one is
+  with_sink(closure, [&](Sink& sink, uint64_t) {
+    const Signature made = sink.signer->sign(as_bytes(std::string_view(nonce)));
+    // The library (3.4) treats bytes that begin with a zero as an empty text and sends no
+    // signature; the server would refuse that. The next attempt signs another nonce.
+    sink.unsendable = made.bytes[0] == 0;
+    if (sink.unsendable) return;
+    *signature = static_cast<unsigned char*>(std::malloc(made.bytes.size()));
+    *length = static_cast<int>(made.bytes.size());
+    if (*signature != nullptr) std::memcpy(*signature, made.bytes.data(), made.bytes.size());
+  });
+  return *signature == nullptr ? NATS_ERR : NATS_OK;
+}
+
+struct Free {
+  void operator()(natsOptions* options) const { natsOptions_Destroy(options); }
+  void operator()(natsConnection* connection) const { natsConnection_Destroy(connection); }
+  void operator()(natsSubscription* subscription) const { natsSubscription_Destroy(subscription); }
+  void operator()(natsMsg* message) const { natsMsg_Destroy(message); }
+};
+template <typename T>
+using Owned = std::unique_ptr<T, Free>;
+
+void require(natsStatus status, std::string_view what) {
+  if (status == NATS_OK) return;
+  const char* more = nats_GetLastError(nullptr);
+  throw Error(fmt::format("libnats cannot {}: {} {}", what, natsStatus_GetText(status),
+                          more == nullptr ? "" : more));
+}
+
+Failure failure_of(natsStatus status, const std::string& doing) {
+  const char* more = nats_GetLastError(nullptr);
+  const bool nobody = status == NATS_NO_SERVER || status == NATS_TIMEOUT ||
+                      status == NATS_IO_ERROR || status == NATS_CONNECTION_CLOSED ||
+                      status == NATS_CONNECTION_DISCONNECTED;
+  const std::string said = more == nullptr ? "" : more;
+  return {
+      nobody ? FailureKind::kLostPeer : FailureKind::kRefused,
+      fmt::format("{}: {}{}{}", doing, natsStatus_GetText(status), said.empty() ? "" : ": ", said)};
+}
+
+Owned<natsOptions> options_of(const NatsTarget& target, const std::string& user, void* closure) {
+  natsOptions* made = nullptr;
+  require(natsOptions_Create(&made), "make options");
+  Owned<natsOptions> options(made);
+  std::vector<std::string> urls;
+  for (const std::string& server : target.servers) urls.push_back("tls://" + server);
+  std::vector<const char*> names;
+  for (const std::string& url : urls) names.push_back(url.c_str());
+  const auto timeout_ms = static_cast<int64_t>(target.timeout_s * kMillisecond);
+  require(natsOptions_SetServers(made, names.data(), static_cast<int>(names.size())),
+          "take the servers' addresses");
+  require(natsOptions_SetSecure(made, true), "use TLS");
+  require(natsOptions_SetCATrustedCertificates(made, target.ca_pem.c_str()),
+          "take the CA's certificate");
+  require(natsOptions_SetExpectedHostname(made, kServerName), "check the server's name");
+  require(natsOptions_SetNKey(made, user.c_str(), on_nonce, closure), "take the identity");
+  natsOptions_SetTimeout(made, timeout_ms);
+  natsOptions_SetPingInterval(made, std::max<int64_t>(timeout_ms / (kPingsUnanswered + 1), 1));
+  natsOptions_SetMaxPingsOut(made, kPingsUnanswered);
+  natsOptions_SetWriteDeadline(made, timeout_ms);
+  natsOptions_SetMaxReconnect(made, -1);
+  natsOptions_SetReconnectWait(made, kFirstRetryMs);
+  natsOptions_SetReconnectJitter(made, kFirstRetryMs, kFirstRetryMs);
+  natsOptions_SetSendAsap(made, true);
+  natsOptions_SetDisconnectedCB(made, on_disconnect, closure);
+  natsOptions_SetReconnectedCB(made, on_reconnect, closure);
+  natsOptions_SetClosedCB(made, on_closed, closure);
+  natsOptions_SetErrorHandler(made, on_error, closure);
+  return options;
+}
+
+class LibraryConnection final : public NatsConnection {
+ public:
+  LibraryConnection(std::shared_ptr<Sink> sink, uint64_t number, Owned<natsConnection> connection)
+      : sink_(std::move(sink)), number_(number), connection_(std::move(connection)) {}
+  ~LibraryConnection() override {
+    {
+      const std::unique_lock lock(sink_->gate);
+      sink_->open = false;
+    }
+    for (const auto& [number, subscription] : subscriptions_) sinks().remove(number);
+    sinks().remove(number_);
+  }
+  LibraryConnection(const LibraryConnection&) = delete;
+  LibraryConnection& operator=(const LibraryConnection&) = delete;
+
+  Result<void> publish(const std::string& subject, const std::string& reply,
+                       const std::vector<NatsHeader>& headers,
+                       std::span<const uint8_t> body) override {
+    natsMsg* made = nullptr;
+    require(
+        natsMsg_Create(&made, subject.c_str(), reply.empty() ? nullptr : reply.c_str(),
+                       reinterpret_cast<const char*>(body.data()), static_cast<int>(body.size())),
+        "make a message");
+    const Owned<natsMsg> message(made);
+    for (const NatsHeader& header : headers) {
+      require(natsMsgHeader_Add(made, header.name.c_str(), header.value.c_str()), "add a header");
+    }
+    const natsStatus status = natsConnection_PublishMsg(connection_.get(), made);
+    if (status != NATS_OK) return tl::unexpected(failure_of(status, "publishing " + subject));
+    return {};
+  }
+
+  uint64_t subscribe(const std::string& subject) override {
+    const uint64_t number = sinks().add(sink_);
+    natsSubscription* made = nullptr;
+    const natsStatus status = natsConnection_Subscribe(&made, connection_.get(), subject.c_str(),
+                                                       on_message, closure_of(number));
+    // A connection that the server has closed for good receives nothing.
+    if (status == NATS_OK) subscriptions_.emplace(number, made);
+    return number;
+  }
+  void unsubscribe(uint64_t subscription) override {
+    subscriptions_.erase(subscription);
+    sinks().remove(subscription);
+  }
+
+ private:
+  const std::shared_ptr<Sink> sink_;
+  const uint64_t number_;
+  Owned<natsConnection> connection_;
+  std::map<uint64_t, Owned<natsSubscription>> subscriptions_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<NatsConnection>> connect_nats(const NatsTarget& target,
+                                                     NatsConnection::Events events) {
+  ignore_closed_pipes();  // the library writes to connections without asking for no signal
+  const auto sink = std::make_shared<Sink>();
+  sink->events = std::move(events);
+  sink->signer = make_signer(target.identity);
+  const std::string user = encode_public_key(NKeyKind::kUser, sink->signer->key());
+  const uint64_t number = sinks().add(sink);
+  const Owned<natsOptions> options = options_of(target, user, closure_of(number));
+  natsConnection* made = nullptr;
+  natsStatus status = NATS_OK;
+  do {
+    sink->unsendable = false;
+    status = natsConnection_Connect(&made, options.get());
+  } while (status != NATS_OK && sink->unsendable);
+  if (status != NATS_OK) {
+    sinks().remove(number);
+    const std::unique_lock lock(sink->gate);
+    sink->open = false;
+    return tl::unexpected(failure_of(status, "connecting to " + target.servers.front()));
+  }
+  return std::make_unique<LibraryConnection>(sink, number, Owned<natsConnection>(made));
+}
+
+}  // namespace thinwire::transport

@@ -1,0 +1,32 @@
+// A courier over NATS with JetStream. Chunks and records are messages that the server stores on
+// disk before it acknowledges them; statements are messages to whoever is listening. The subjects
+// are in docs/formats.md; docs/security.md says what the server is trusted with.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "thinwire/base/error.h"
+#include "thinwire/transport/courier/courier.h"
+#include "thinwire/transport/nats/jetstream.h"
+#include "thinwire/transport/nats/nats_connection.h"
+
+namespace thinwire::transport {
+
+struct NatsOptions {
+  NatsTarget target;
+  std::string run;   // a courier name
+  std::string self;  // the name by which the server knows the identity
+  uint64_t max_blob_bytes = 1 << 30;
+};
+
+// Connects, and reconnects whenever the connection is lost. Failures as for connect_nats.
+Result<std::unique_ptr<Courier>> connect_nats_courier(const NatsOptions& options);
+
+// Creates the stores of a run, for chunks and for each of `streams`; for a coordinator. Existing
+// stores are left as they are. Failures as for connect_nats; kDeadline.
+Result<void> create_nats_stores(const NatsOptions& options, const std::vector<std::string>& streams,
+                                const StoreLimits& limits);
+
+}  // namespace thinwire::transport

@@ -1,0 +1,102 @@
+#include "thinwire/transport/nats/jetstream.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "thinwire/base/json.h"
+#include "thinwire/transport/courier/blob.h"
+
+namespace thinwire::transport {
+namespace {
+
+using nlohmann::json;
+
+// err_code of JetStream's errors.
+constexpr int64_t kWrongLastSequence = 10071;
+constexpr int64_t kSubjectHasOne = 10077;
+
+json store(const std::string& name, const std::string& subject, const StoreLimits& limits) {
+  return {{"name", name},
+          {"subjects", {subject}},
+          {"storage", "file"},
+          {"retention", "limits"},
+          {"discard", "new"},
+          {"allow_direct", true},
+          {"max_msg_size", kMaxMessageBytes + kMaxHeaderBytes},
+          {"num_replicas", limits.replicas}};
+}
+
+std::string refusal(const json& answer) {
+  const json& error = answer["error"];
+  const std::string text = error.value("description", "no reason given");
+  return fmt::format("the server says: {}", text.substr(0, 200));
+}
+
+// Null unless it is a JSON object, or if its error has an unknown shape.
+json parse(std::span<const uint8_t> bytes) {
+  json answer = try_parse_json<json>({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  if (!answer.is_object()) return nullptr;
+  if (!answer.contains("error")) return answer;
+  const json& error = answer["error"];
+  const bool well_formed = error.is_object() &&
+                           (!error.contains("description") || error["description"].is_string()) &&
+                           (!error.contains("err_code") || error["err_code"].is_number_integer());
+  return well_formed ? answer : json(nullptr);
+}
+
+auto no_answer() { return fail(FailureKind::kRefused, "the server's answer cannot be understood"); }
+
+}  // namespace
+
+std::string chunk_store_request(const NatsSubjects& subjects, const StoreLimits& limits) {
+  json request = store(subjects.chunk_store(), subjects.chunk("*", "*"), limits);
+  request["max_bytes"] = limits.chunk_bytes;
+  // What is stored under a name never changes.
+  request["max_msgs_per_subject"] = 1;
+  request["discard_new_per_subject"] = true;
+  return print_json(request);
+}
+
+std::string record_store_request(const NatsSubjects& subjects, const std::string& stream,
+                                 const StoreLimits& limits) {
+  json request = store(subjects.record_store(stream), subjects.record(stream), limits);
+  request["deny_delete"] = true;
+  request["deny_purge"] = true;
+  request["republish"] = {{"src", subjects.record(stream)},
+                          {"dest", subjects.stored_record(stream)}};
+  return print_json(request);
+}
+
+std::string purge_request(const std::string& subject) {
+  return print_json(json{{"filter", subject}});
+}
+
+std::string get_request(uint64_t sequence) { return print_json(json{{"seq", sequence}}); }
+
+std::string last_request(const std::string& subject) {
+  return print_json(json{{"last_by_subj", subject}});
+}
+
+Result<uint64_t> parse_store_answer(std::span<const uint8_t> bytes) {
+  const json answer = parse(bytes);
+  if (answer.is_null()) return no_answer();
+  if (answer.contains("error")) {
+    const int64_t code = answer["error"].value("err_code", int64_t{0});
+    if (code == kSubjectHasOne) return 0;
+    return fail(code == kWrongLastSequence ? FailureKind::kStaleRound : FailureKind::kRefused,
+                refusal(answer));
+  }
+  const auto sequence = answer.find("seq");
+  if (sequence == answer.end() || !sequence->is_number_unsigned()) return no_answer();
+  return sequence->get<uint64_t>();
+}
+
+Result<void> parse_answer(std::span<const uint8_t> bytes) {
+  const json answer = parse(bytes);
+  if (answer.is_null()) return no_answer();
+  if (answer.contains("error")) return fail(FailureKind::kRefused, refusal(answer));
+  return {};
+}
+
+}  // namespace thinwire::transport

@@ -1,0 +1,40 @@
+// Requests to JetStream and its answers, in its JSON. Pure and total.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "thinwire/base/error.h"
+#include "thinwire/transport/nats/nats_subjects.h"
+
+namespace thinwire::transport {
+
+// Upper bound on the part of a message that is not its body.
+inline constexpr size_t kMaxHeaderBytes = 4 << 10;
+
+// How much of a run the server keeps.
+struct StoreLimits {
+  int64_t chunk_bytes = -1;  // of all chunks together; -1: as much as the disk holds
+  int replicas = 1;          // how many servers of a cluster keep everything
+};
+
+// Requests that create the stores of a run. An identical existing store is left as it is.
+std::string chunk_store_request(const NatsSubjects& subjects, const StoreLimits& limits);
+std::string record_store_request(const NatsSubjects& subjects, const std::string& stream,
+                                 const StoreLimits& limits);
+// Removes everything stored under a subject.
+std::string purge_request(const std::string& subject);
+// Asks for the message with this sequence.
+std::string get_request(uint64_t sequence);
+// Asks for the last message under a subject.
+std::string last_request(const std::string& subject);
+
+// The answer to something published into a store: its sequence. kStaleRound if the last sequence
+// was not the expected one, kRefused for any other failure. A chunk that already exists counts as
+// stored.
+Result<uint64_t> parse_store_answer(std::span<const uint8_t> bytes);
+// The answer to the other requests; kRefused if it is a failure.
+Result<void> parse_answer(std::span<const uint8_t> bytes);
+
+}  // namespace thinwire::transport

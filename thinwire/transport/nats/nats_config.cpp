@@ -1,0 +1,137 @@
+#include "thinwire/transport/nats/nats_config.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "thinwire/base/json.h"
+#include "thinwire/base/sha256.h"
+#include "thinwire/transport/courier/courier.h"
+#include "thinwire/transport/nats/departure.h"
+#include "thinwire/transport/nats/jetstream.h"
+#include "thinwire/transport/nats/nkey.h"
+
+namespace thinwire::transport {
+namespace {
+
+using nlohmann::json;
+using Subjects = std::vector<std::string>;
+
+// Go's notation of a duration.
+std::string duration(double seconds) { return fmt::format("{:.0f}ms", seconds * 1000); }
+
+// A participant's connections belong to the first account. The server itself reports to the second
+// one, in which there is no user, and the first imports what it says about connections that ended.
+constexpr const char* kRunAccount = "RUN";
+constexpr const char* kServerAccount = "SERVER";
+
+struct Permissions {
+  Subjects publish;
+  Subjects subscribe;
+  Subjects not_subscribe = {};
+};
+
+Subjects reading_records(const NatsSubjects& subjects, const Subjects& streams) {
+  Subjects all;
+  for (const std::string& stream : streams) all.push_back(subjects.get_record(stream));
+  return all;
+}
+
+Permissions permissions_of(const NatsUser& user, const NatsSubjects& subjects,
+                           const Subjects& streams) {
+  Permissions may;
+  const std::string& name = user.name;
+  may.subscribe = {NatsSubjects::inbox(name) + ".>"};
+  if (user.role == NatsRole::kNewcomer) {
+    may.publish = {subjects.statement(name, "*")};
+    may.subscribe.push_back(subjects.statement("*", name));
+    return may;
+  }
+  // It says from which addresses others connect.
+  const bool coordinates = user.role == NatsRole::kCoordinator;
+  if (!coordinates) may.not_subscribe = {subjects.statement(kServerParticipant, "*")};
+  may.publish = reading_records(subjects, streams);
+  may.subscribe.push_back(subjects.statement("*", "*"));
+  may.subscribe.push_back(subjects.stored_record("*"));
+  if (user.role == NatsRole::kObserver) return may;
+  may.publish.push_back(subjects.statement(name, "*"));
+  may.publish.push_back(subjects.chunk(name, "*"));
+  may.publish.push_back(subjects.get_chunk("*", "*"));
+  if (user.role == NatsRole::kMember) return may;
+  may.publish.push_back(subjects.purge(subjects.chunk_store()));
+  may.publish.push_back(subjects.create(subjects.chunk_store()));
+  for (const std::string& stream : streams) {
+    may.publish.push_back(subjects.create(subjects.record_store(stream)));
+    may.publish.push_back(subjects.record(stream));
+  }
+  return may;
+}
+
+json user_entry(const NatsUser& user, const NatsSubjects& subjects, const Subjects& streams) {
+  check_courier_name("a user", user.name);
+  const Permissions may = permissions_of(user, subjects, streams);
+  json subscribe = {{"allow", may.subscribe}};
+  if (!may.not_subscribe.empty()) subscribe["deny"] = may.not_subscribe;
+  return {{"nkey", encode_public_key(NKeyKind::kUser, user.key)},
+          {"permissions", {{"publish", {{"allow", may.publish}}}, {"subscribe", subscribe}}}};
+}
+
+json accounts(const json& users, const NatsSubjects& subjects) {
+  const std::string ended = "$SYS.ACCOUNT." + std::string(kRunAccount) + ".DISCONNECT";
+  const json import = {{"stream", {{"account", kServerAccount}, {"subject", ended}}},
+                       {"to", subjects.statement(kServerParticipant, kDepartureTopic)}};
+  const json exported = {{"stream", ended}, {"accounts", json::array({kRunAccount})}};
+  return {{kRunAccount,
+           {{"jetstream", "enabled"}, {"users", users}, {"imports", json::array({import})}}},
+          {kServerAccount, {{"exports", json::array({exported})}}}};
+}
+
+// Without any user, the server would admit everybody. This user always exists, and nobody has its
+// key, because the public key is a hash.
+json nobody() {
+  const std::string text = "a key that nobody has";
+  return {{"nkey", encode_public_key(NKeyKind::kUser, {sha256(as_bytes(text)).bytes})},
+          {"permissions", {{"publish", {{"deny", ">"}}}, {"subscribe", {{"deny", ">"}}}}}};
+}
+
+}  // namespace
+
+std::string nats_configuration(const NatsSettings& settings, std::span<const NatsUser> users,
+                               int64_t now) {
+  check_courier_name("a run", settings.run);
+  for (const std::string& stream : settings.streams) check_courier_name("a stream", stream);
+  const NatsSubjects subjects(settings.run);
+  json entries = json::array({nobody()});
+  for (const NatsUser& user : users) {
+    const bool expired = user.expires != 0 && user.expires <= now;
+    if (!user.revoked && !expired) {
+      entries.push_back(user_entry(user, subjects, settings.streams));
+    }
+  }
+  const NatsLimits& limits = settings.limits;
+  // The server's language contains JSON. A port of -1 is one that it picks.
+  const json all = {{"host", settings.host},
+                    {"port", settings.port == 0 ? -1 : settings.port},
+                    {"ports_file_dir", settings.folder.string()},
+                    {"tls",
+                     {{"cert_file", (settings.folder / kServerCertificateFile).string()},
+                      {"key_file", (settings.folder / kServerKeyFile).string()},
+                      {"timeout", limits.handshake_s}}},
+                    {"authorization", {{"timeout", limits.handshake_s}}},
+                    {"accounts", accounts(entries, subjects)},
+                    {"system_account", kServerAccount},
+                    {"jetstream",
+                     {{"store_dir", (settings.folder / kStoreFolder).string()},
+                      {"max_file_store", limits.store_bytes}}},
+                    {"max_payload", kMaxMessageBytes + kMaxHeaderBytes},
+                    {"max_connections", limits.connections},
+                    {"max_subscriptions", limits.subscriptions},
+                    {"max_pending", limits.pending_bytes},
+                    {"max_control_line", kMaxHeaderBytes},
+                    {"write_deadline", duration(limits.write_s)},
+                    {"ping_interval", duration(limits.silence_s / 3)},
+                    {"ping_max", 2}};
+  return print_json(all, {.indent = 2}) + "\n";
+}
+
+}  // namespace thinwire::transport

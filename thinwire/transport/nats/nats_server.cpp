@@ -1,0 +1,187 @@
+#include "thinwire/transport/nats/nats_server.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <charconv>
+#include <chrono>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "thinwire/base/clock.h"
+#include "thinwire/base/error.h"
+#include "thinwire/base/json.h"
+#include "thinwire/transport/nats/certificates.h"
+
+namespace thinwire::transport {
+namespace {
+
+constexpr const char* kProgram = "nats-server";
+constexpr const char* kConfigurationFile = "nats.conf";
+constexpr const char* kLogFile = "nats.log";
+constexpr const char* kPortFile = "port";
+constexpr const char* kAuthorityFile = "authority.pem";
+constexpr const char* kAuthorityKeyFile = "authority.key";
+constexpr int64_t kDay = 24 * 3600;
+constexpr int64_t kValidity = 3650 * kDay;
+constexpr size_t kLogShown = 2000;  // bytes
+constexpr std::chrono::milliseconds kLook(2);
+
+int64_t unix_time() { return static_cast<int64_t>(unix_seconds()); }
+
+// What it writes to its log about a configuration that it was told to read again.
+constexpr std::string_view kReloaded = "Reloaded server configuration";
+constexpr std::string_view kNotReloaded = "Failed to reload server configuration";
+
+size_t count_in(std::string_view text, std::string_view what) {
+  size_t count = 0;
+  for (size_t at = text.find(what); at != text.npos; at = text.find(what, at + 1)) ++count;
+  return count;
+}
+
+// Of {"nats": ["tls://HOST:PORT", ...]}; nothing while the file is being written.
+std::optional<int> port_in(const std::string& text) {
+  const auto ports = try_parse_json<nlohmann::json>(text);
+  if (!ports.is_object() || !ports.contains("nats") || !ports["nats"].is_array() ||
+      ports["nats"].empty() || !ports["nats"][0].is_string()) {
+    return std::nullopt;
+  }
+  const auto url = ports["nats"][0].get<std::string>();
+  int port = 0;
+  const char* end = url.data() + url.size();
+  const auto [stop, error] = std::from_chars(url.data() + url.rfind(':') + 1, end, port);
+  return error == std::errc() && stop == end ? std::optional(port) : std::nullopt;
+}
+
+std::vector<fs::path> port_files(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().extension() == ".ports") files.push_back(entry.path());
+  }
+  return files;
+}
+
+// True once ready() is.
+bool await(double patience_s, const std::function<bool()>& ready) {
+  const Stopwatch watch;
+  while (!ready()) {
+    if (watch.seconds() > patience_s) return false;
+    std::this_thread::sleep_for(kLook);
+  }
+  return true;
+}
+
+}  // namespace
+
+NatsServer::NatsServer(NatsSettings settings, std::vector<NatsUser> users, double patience_s)
+    : settings_(std::move(settings)), users_(std::move(users)), patience_s_(patience_s) {
+  if (!have_program(kProgram)) {
+    throw UsageError("there is no nats-server: install the package nats-server");
+  }
+  fs::create_directories(settings_.folder);
+  fs::permissions(settings_.folder, fs::perms::owner_all);  // it holds keys
+  settings_.folder = fs::absolute(settings_.folder);
+  make_certificates();
+  const fs::path port_file = settings_.folder / kPortFile;
+  if (settings_.port == 0 && fs::exists(port_file)) {
+    settings_.port = std::stoi(read_text_file(port_file));
+  }
+  write_configuration();
+  start();
+}
+
+NatsServer::~NatsServer() {
+  if (process_) process_->signal(SIGTERM);
+}
+
+void NatsServer::make_certificates() {
+  const fs::path& folder = settings_.folder;
+  if (!fs::exists(folder / kServerKeyFile)) {
+    const int64_t now = unix_time();
+    // A member whose clock is slightly slow must still accept it.
+    const Validity validity{now - kDay, now + kValidity};
+    const Certificate authority = make_authority(validity);
+    const Certificate server = make_server_certificate(authority, validity);
+    write_file(folder / kAuthorityFile, authority.certificate);
+    write_file(folder / kAuthorityKeyFile, authority.key);
+    write_file(folder / kServerCertificateFile, server.certificate);
+    write_file(folder / kServerKeyFile, server.key);  // last: then all are there
+  }
+  authority_ = read_text_file(folder / kAuthorityFile);
+}
+
+void NatsServer::write_configuration() {
+  configuration_ = nats_configuration(settings_, users_, unix_time());
+  write_file(settings_.folder / kConfigurationFile, configuration_);
+}
+
+void NatsServer::start() {
+  for (const fs::path& old : port_files(settings_.folder)) fs::remove(old);
+  const std::vector<std::string> command = {kProgram, "-c",
+                                            (settings_.folder / kConfigurationFile).string()};
+  process_ = std::make_unique<Process>(command, settings_.folder / kLogFile, /*own_group=*/true);
+  await_ports();
+}
+
+void NatsServer::await_ports() {
+  std::optional<int> port;
+  const bool ready = await(patience_s_, [&] {
+    if (const auto ended = process_->poll()) {
+      fail_with_log("nats-server ended with " + ended->describe());
+    }
+    for (const fs::path& file : port_files(settings_.folder)) port = port_in(read_text_file(file));
+    return port.has_value();
+  });
+  if (!ready) {
+    process_->signal(SIGKILL);
+    fail_with_log(
+        fmt::format("nats-server still accepts no connections after {:g} s", patience_s_));
+  }
+  if (settings_.port == *port) return;
+  settings_.port = *port;
+  write_file(settings_.folder / kPortFile, std::to_string(*port));
+  write_configuration();  // for when it comes back
+}
+
+void NatsServer::set_users(std::vector<NatsUser> users) {
+  users_ = std::move(users);
+  reload();
+}
+
+void NatsServer::expire_users() { reload(); }
+
+void NatsServer::reload() {
+  const std::string before = std::exchange(configuration_, {});
+  write_configuration();
+  if (configuration_ == before || !alive()) return;
+  const fs::path log = settings_.folder / kLogFile;
+  const std::string old_log = read_text_file(log);
+  const size_t reloads = count_in(old_log, kReloaded);
+  const size_t refusals = count_in(old_log, kNotReloaded);
+  process_->signal(SIGHUP);
+  const bool done = await(patience_s_, [&] {
+    const std::string text = read_text_file(log);
+    if (count_in(text, kNotReloaded) > refusals) {
+      fail_with_log("nats-server refuses its configuration");
+    }
+    return count_in(text, kReloaded) > reloads || !alive();
+  });
+  if (!done) {
+    fail_with_log(fmt::format("nats-server did not reload its users in {:g} s", patience_s_));
+  }
+}
+
+void NatsServer::revive() {
+  if (!alive()) start();
+}
+
+void NatsServer::fail_with_log(const std::string& what) const {
+  const std::string log = read_text_file(settings_.folder / kLogFile);
+  const size_t from = log.size() > kLogShown ? log.size() - kLogShown : 0;
+  throw Error(fmt::format("{}; its log ends with:\n{}", what, log.substr(from)));
+}
+
+}  // namespace thinwire::transport
