@@ -64,7 +64,7 @@ class HostsCase(unittest.TestCase):
 
     fields = ["model.hidden=16", "model.layers=1", "model.heads=1", "llama.intermediate=32", "train.batch=4",
               "train.sequence=16", "optim.lr=0.003", "schedule.warmup=2", "log.tensorboard=false",
-              "sync.timeout_s=120"]
+              "sync.timeout_s=600"]
 
     @classmethod
     def setUpClass(cls):

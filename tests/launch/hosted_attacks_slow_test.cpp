@@ -30,7 +30,7 @@ class HostedAttacks : public testing::TestWithParam<std::string> {
   // A run that begins with all members.
   std::unique_ptr<HostedRun> make() {
     const config::Recipe recipe = tiny_recipe(
-        folder_, {"sync.method=" + GetParam(), "sync.timeout_s=60", "train.workers=8",
+        folder_, {"sync.method=" + GetParam(), "sync.timeout_s=600", "train.workers=8",
                   "train.batch=16", "train.steps=80", "eval.every=0", "schedule.warmup=5"});
     membership::Options options;
     options.timeout_s = recipe.sync.timeout_s;

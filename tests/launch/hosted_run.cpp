@@ -1,5 +1,7 @@
 #include "tests/launch/hosted_run.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <future>
@@ -77,6 +79,7 @@ HostedRun::HostedRun(const config::Recipe& recipe, fs::path folder, membership::
       network_(network),
       clock_([this] { run_network(); }),
       resolved_(resolved(recipe, *vocabulary_)),
+      options_(std::move(options)),
       signer_(signer_of(200)),
       courier_(network_.connect(transport::participant_name(signer_->key()))),
       plan_(std::make_unique<membership::RecipePlan>(resolved_, method::tensors_of(resolved_))),
@@ -97,7 +100,7 @@ HostedRun::HostedRun(const config::Recipe& recipe, fs::path folder, membership::
   };
   host_ = std::make_unique<serve::CoordinatorHost>(
       *courier_, *signer_, *plan_,
-      serve::HostOptions{options, beginning_.founding, false, std::move(hooks)});
+      serve::HostOptions{options_, beginning_.founding, false, std::move(hooks)});
   host_thread_ = std::thread([this] { run_host(); });
 }
 
@@ -125,10 +128,13 @@ void HostedRun::run_network() {
   }
 }
 
-// It goes on when the run is over, for members that come late.
+// It goes on when the run is over, for members that come late. Its clock gains in small steps,
+// because a coordinator whose clock jumps knows that it was asleep.
 void HostedRun::run_host() {
+  double gained_s = 0;
   while (!stop_host_) {
-    host_->tick(monotonic_seconds() + asleep_s_);
+    if (clock_races_) gained_s += options_.retry_s() / 2;
+    host_->tick(monotonic_seconds() + gained_s);
     pause();
   }
 }
@@ -226,9 +232,22 @@ void HostedRun::wait_until(const std::function<bool(const membership::State&)>& 
   const Stopwatch watch;
   std::unique_lock lock(mutex_);
   while (!wanted(state_)) {
-    if (watch.seconds() > kTooLongSeconds) throw Error("the run did not get there in time");
+    if (watch.seconds() > kTooLongSeconds) throw Error(description());
     changed_.wait_for(lock, kLookAgain);
   }
+}
+
+// Where the run is; mutex_ is held.
+std::string HostedRun::description() const {
+  std::string text = fmt::format("the run did not get there in time: record {}, next round {}",
+                                 state_.position.sequence, state_.next_round);
+  for (const membership::Opening& opening : state_.open) {
+    text += fmt::format(", round {} open in epoch {}", opening.round, opening.epoch);
+  }
+  for (const membership::Member& member : state_.members) {
+    text += fmt::format(", a member {} since record {}", name_of(member.phase), member.told);
+  }
+  return text;
 }
 
 void HostedRun::wait_until_caught_up(int member) {

@@ -52,8 +52,8 @@ class HostedRun {
   void release();
   // Members that start from here on take at least so long for each row.
   void pace(double row_seconds) { row_seconds_ = row_seconds; }
-  // The coordinator's clock jumps ahead, as if its machine had been asleep: all seem to be silent.
-  void sleep_through(double seconds) { asleep_s_ = asleep_s_ + seconds; }
+  // Whether the coordinator's clock races, so that all soon seem to be silent.
+  void race_clock(bool races) { clock_races_ = races; }
   // Asks it to leave, and waits until it has.
   member::MemberResult leave(int number);
   // Cuts its connection off for good and ends it.
@@ -91,6 +91,7 @@ class HostedRun {
 
   void start(int number, std::unique_ptr<Participant> member);
   void wait_if_held(const member::Activity& activity, int64_t step, const std::atomic<bool>& stop);
+  std::string description() const;
   void run_network();
   void run_host();
   Participant& participant(int number) { return *members_.at(number); }
@@ -102,6 +103,7 @@ class HostedRun {
   std::atomic<bool> ends_ = false;
   std::thread clock_;
   config::Recipe resolved_;
+  const membership::Options options_;
   const std::unique_ptr<Signer> signer_;
   std::unique_ptr<transport::Courier> courier_;
   std::unique_ptr<membership::RecipePlan> plan_;
@@ -114,7 +116,7 @@ class HostedRun {
   std::optional<int64_t> held_at_;
   double row_seconds_ = 0;
   std::atomic<bool> stop_host_ = false;
-  std::atomic<double> asleep_s_ = 0;
+  std::atomic<bool> clock_races_ = false;
   std::atomic<int> fresh_starts_ = 0;
   std::thread host_thread_;
   std::map<int, std::unique_ptr<Participant>> members_;

@@ -12,7 +12,7 @@ using membership::State;
 class HostedStore : public HostedCase {};
 
 TEST_P(HostedStore, TheHostPutsBackTheRecordsThatItLost) {
-  ASSERT_TRUE(prepare(40)) << why_not_;
+  ASSERT_TRUE(prepare(40, 120)) << why_not_;  // what was asked for is asked again after 3 s
   HostedRun run(recipe_, folder_, options_);
   run.hold_at(8);
   for (const int number : {0, 1}) run.start(number);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -53,7 +54,16 @@ class CoordinatorCase : public testing::Test {
       }
     }
   }
+  // The coordinator is awake meanwhile.
   void wait(double seconds) {
+    while (seconds > 0) {
+      const double step = std::min(seconds, options_.retry_s());
+      sleep(step);
+      seconds -= step;
+    }
+  }
+  // Calls it once, at the end.
+  void sleep(double seconds) {
     now_ += seconds;
     tell({Acknowledged{}});  // of nothing that anybody waits for
   }

@@ -48,7 +48,7 @@ TEST_F(Ledger, AStandbyTakesOverAndTheFirstOneYields) {
   for (int one = 0; one < 3; ++one) stream.emplace_back(Report{one, state().position, {}});
   standby->tick(stream, now_);
   standby->tick(std::vector<Input>{Goodbye{2}}, now_ + 2);
-  EXPECT_TRUE(standby->tick({}, now_ + 13).empty());
+  for (double at = 3; at <= 13; ++at) EXPECT_TRUE(standby->tick({}, now_ + at).empty());
   const std::vector<Action> actions = standby->tick({}, now_ + 15);
   ASSERT_EQ(actions.size(), 1u);
   const auto append = std::get<Append>(actions.front());

@@ -110,9 +110,9 @@ TEST_F(Rounds, AMemberThatIsHeardOverAnotherConnectionIsPresent) {
 
 TEST_F(Rounds, AnAbsentMemberIsWaitedForUntilTheDeadline) {
   begin(3);
-  now_ += 10;
+  wait(10);
   offer(0, 0);
-  now_ += 2;
+  wait(2);
   offer(1, 0);  // arrivals 10 and 12: median 11, MAD 1, deadline 11 + 4
   wait(2.5);
   EXPECT_FALSE(last_record().closing);
@@ -148,12 +148,37 @@ TEST_F(Rounds, AMinorityWaitsForThoseThatAreAbsent) {
   EXPECT_EQ(member(1).phase, Phase::kLost);
 }
 
+// The store has had no record that it could have lost.
+TEST_F(Rounds, ARunThatBeginsWaitsForNobodyWhoMayHaveRecords) {
+  coordinator_ = make(0, false);
+  tell({StoreConnected{ledger_.last()}});
+  for (int one = 0; one < 3; ++one) tell({Hello{key(one), {}, 0}});
+  for (int one = 0; one < 3; ++one) report(one);
+  EXPECT_EQ(state().next_round, 1u);
+}
+
+// Nobody can be heard while the coordinator's machine sleeps; then they are heard one by one.
+TEST_F(Rounds, WhoeverSleepsTakesNobodyForAbsentOrLost) {
+  begin(3);
+  offer(0, 0);
+  offer(1, 0);
+  sleep(1000);
+  EXPECT_FALSE(last_record().closing);
+  EXPECT_EQ(member(2).phase, Phase::kActive);
+  offer(2, 0);
+  EXPECT_TRUE(last_record().closing->missing.empty());
+  wait(10);
+  EXPECT_EQ(member(2).phase, Phase::kActive);
+  wait(20);
+  EXPECT_EQ(member(2).phase, Phase::kLost);
+}
+
 TEST_F(Rounds, AQuorumClosesAtTheAdaptiveDeadline) {
   options_.quorum = 0.6;
   begin(3);
-  now_ += 10;
+  wait(10);
   offer(0, 0);
-  now_ += 2;
+  wait(2);
   offer(1, 0);  // arrivals 10 and 12: median 11, MAD 1, deadline 11 + 4
   wait(2.5);
   EXPECT_FALSE(last_record().closing);
@@ -432,7 +457,7 @@ TEST_F(Members, AnOffenderIsExcludedForGood) {
 TEST_F(Members, ALinkThatCannotCatchUpIsToldTheFigures) {
   begin(3);
   for (uint64_t round = 0; round < 2; ++round) {
-    now_ += 10;
+    wait(10);
     for (int one = 0; one < 3; ++one) offer(one, round);
   }
   tell({Hello{key(3), {}, 2}});  // 30 bytes in 10 s are 3 a second

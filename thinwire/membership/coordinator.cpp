@@ -28,7 +28,8 @@ Coordinator::Coordinator(const RunPlan& plan, const Options& options, const Sign
 }
 
 std::vector<Action> Coordinator::tick(std::span<const Input> inputs, double now) {
-  now_ = now;
+  now_ = called_at_ ? now_ + std::min(now - *called_at_, options_.retry_s()) : now;
+  called_at_ = now;
   for (const Input& input : inputs) {
     std::visit([this](const auto& one) { hear(one); }, input);
   }
@@ -80,8 +81,9 @@ void Coordinator::go_on() {
 }
 
 // Whether a new record may be written. A store that was disconnected may have lost its last
-// records, so members that may have them are heard first. Whoever is connected reads every record,
-// so once most members have said what they have, those that are absent hardly have more.
+// records, so members that may have them are heard first; a run that begins has none. Whoever is
+// connected reads every record, so once most members have said what they have, those that are
+// absent hardly have more.
 bool Coordinator::settled() {
   if (state_.position.sequence == 0) return true;
   disbelieve_empty_claims();
@@ -89,6 +91,7 @@ bool Coordinator::settled() {
     ask_for_lost_records();
     return false;
   }
+  if (store_was_empty_) return true;
   const double waited = now_ - *connected_;
   if (waited < options_.settle_s()) return false;
   size_t counted_on = 0;
@@ -188,6 +191,7 @@ void Coordinator::ask_for_snapshot() {
 
 void Coordinator::hear(const StoreConnected& connected) {
   connected_ = now_;
+  store_was_empty_ = connected.last == 0 && state_.position.sequence == 0;
   store_last_ = connected.last;
   pending_.reset();
   due_since_.reset();

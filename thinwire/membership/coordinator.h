@@ -36,6 +36,8 @@ class Coordinator {
 
   // Takes what happened since the last tick, in order, and returns what to do. Call it whenever
   // something happens, and at least every retry_s. `now`: seconds of a clock that never goes back.
+  // If it is called later than that, the machine was asleep, and the time beyond counts for
+  // nothing: the others were not silent, they could not be heard.
   std::vector<Action> tick(std::span<const Input> inputs, double now);
 
   const State& state() const { return state_; }
@@ -110,6 +112,7 @@ class Coordinator {
   std::set<int> distrusted_;
   std::optional<Closing> last_closing_;  // that was read since it started
   std::optional<double> connected_;
+  bool store_was_empty_ = false;  // when it was connected, and nothing was known of the run before
   uint64_t store_last_ = 0;
   bool leads_;
   std::optional<Pending> pending_;
@@ -117,7 +120,8 @@ class Coordinator {
   double closed_at_ = 0;
   double asked_at_ = 0;  // when records were last asked for
   double snapshot_asked_ = 0;
-  double now_ = 0;
+  std::optional<double> called_at_;  // by the clock of tick()
+  double now_ = 0;                   // likewise, without the time that it slept
   std::vector<Action> actions_;
 };
 
