@@ -24,11 +24,14 @@ function(thinwire_layer folder)
     list(FILTER sources EXCLUDE REGEX "_stub\\.cpp$")
     set(torch_sources ${sources})
     list(FILTER torch_sources INCLUDE REGEX "_torch\\.cpp$")
+    list(FILTER sources EXCLUDE REGEX "_torch\\.cpp$")
+    thinwire_group(torch_sources ${folder}_torch)
     set_source_files_properties(
       ${torch_sources} PROPERTIES COMPILE_OPTIONS "${THINWIRE_TORCH_OPTIONS}"
                                   SKIP_PRECOMPILE_HEADERS ON)
   else()
     list(FILTER sources EXCLUDE REGEX "_torch\\.cpp$")
+    set(torch_sources)
   endif()
 
   if(MPI_CXX_FOUND)
@@ -51,6 +54,10 @@ function(thinwire_layer folder)
 
   if(THINWIRE_CUDA)
     list(FILTER sources EXCLUDE REGEX "_nocuda\\.cpp$")
+  endif()
+  thinwire_group(sources ${folder})
+  list(APPEND sources ${torch_sources})
+  if(THINWIRE_CUDA)
     file(GLOB cuda_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cu"
          "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*/*.cu")
     list(APPEND sources ${cuda_sources})

@@ -5,10 +5,9 @@ A source counts as changed when its own text, a header of the project it include
 not), its compile command, a .clang-tidy above it or clang-tidy itself changed. What was clean is remembered
 in .cache/tidy/, one stamp a source.
 
-Sources of one folder that are compiled alike are checked several at a time, as one source that
-includes them: most of the time goes into headers, which they share. Those whose names collide are kept
-apart as far as a look at their text tells; if such a source has any finding, it is halved until
-the one with the finding is known.
+Sources of one folder that are compiled alike are checked several at a time (source_groups.py), as
+one source that includes them. If such a source has any finding, it is halved until the one with the
+finding is known.
 """
 
 import argparse
@@ -24,11 +23,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import needs
+from source_groups import grouped
 from sources import ROOT
 
 CLANG_TIDY = "clang-tidy-16"
-BATCH = 8  # sources; of more, too many collide
-TOP_LEVEL = re.compile(r"^(?!#|/|using namespace|namespace)\w[^;({=]*?(\w+) *[;({=]", re.MULTILINE)
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 
@@ -68,28 +66,15 @@ def compile_commands(build, root):
     return [entries[file] for file in sorted(entries)]
 
 
-def names_in(source):
-    """Roughly the names that a source defines outside of classes and functions."""
-    text = source.read_text(encoding="utf-8", errors="replace")
-    return set(TOP_LEVEL.findall(text))
-
-
-def batches(entries):
+def batches(entries, root):
     """Lists of entries that may be checked as one source, in a fixed order."""
     alike = {}
     for entry in entries:
         source = Path(entry["file"])
         words = [word for word in entry["command"].split() if source.name not in word]
-        groups = alike.setdefault((source.parent, *words), [])
-        names = names_in(source)
-        for group, taken in groups:
-            if len(group) < BATCH and not names & taken:
-                group.append(entry)
-                taken |= names
-                break
-        else:
-            groups.append(([entry], names))
-    return [group for groups in alike.values() for group, _ in groups]
+        alike.setdefault((source.parent, *words), {})[source] = entry
+    return [[of_source[source] for source in group]
+            for of_source in alike.values() for group in grouped(of_source, root)]
 
 
 def batch_is_clean(batch, root, build):
@@ -167,7 +152,7 @@ def main():
     changed = [entry for entry in entries
                if not stamp_of(entry).is_file() or stamp_of(entry).read_text() != keys[entry["file"]]]
     with ThreadPoolExecutor(args.jobs) as pool:
-        results = [found for batch in pool.map(check, batches(changed)) for found in batch]
+        results = [found for batch in pool.map(check, batches(changed, args.root)) for found in batch]
     failed = [findings for findings in results if findings]
     print(f"clang-tidy: {len(entries)} sources, {len(results)} changed, {len(failed)} with findings")
     return 1 if failed else 0

@@ -15,7 +15,7 @@
 namespace thinwire::cli {
 namespace {
 
-struct Arguments {
+struct CompareArguments {
   std::vector<std::string> folders;
   bool markdown = false;
   bool json = false;
@@ -40,7 +40,7 @@ std::string json_text(const std::vector<report::FinishedRun>& runs) {
   return print_json(array, {.indent = 2}) + "\n";
 }
 
-std::string text(const Arguments& arguments, const std::vector<report::FinishedRun>& runs) {
+std::string text(const CompareArguments& arguments, const std::vector<report::FinishedRun>& runs) {
   if (arguments.json) return json_text(runs);
   if (arguments.csv) return report::exact_compare_table(runs).csv();
   if (arguments.markdown)
@@ -48,7 +48,7 @@ std::string text(const Arguments& arguments, const std::vector<report::FinishedR
   return report::compare_table(runs).terminal() + "\n" + report::result_legend(runs);
 }
 
-void run(const Arguments& arguments) {
+void run_compare(const CompareArguments& arguments) {
   const report::FoundRuns found = report::find_runs(arguments.folders);
   for (const std::string& text : found.left_out) fmt::print(stderr, "left out: {}\n", text);
   const std::vector<report::FinishedRun>& runs = found.finished;
@@ -68,7 +68,7 @@ void run(const Arguments& arguments) {
 
 void add_compare(CLI::App& app) {
   auto* command = add_command(app, "compare", "Shows finished runs side by side");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<CompareArguments>();
   command->add_option("runs", arguments->folders, "Run folders, e.g. runs/*")
       ->required()
       ->check(refuse_empty);
@@ -85,7 +85,7 @@ void add_compare(CLI::App& app) {
       ->needs(plot)
       ->check(one_of({"steps", "tokens", "bytes"}))
       ->capture_default_str();
-  command->callback([arguments] { run(*arguments); });
+  command->callback([arguments] { run_compare(*arguments); });
 }
 
 }  // namespace thinwire::cli

@@ -302,7 +302,7 @@ std::string fish_script(const std::vector<Command>& commands,
   return script;
 }
 
-void run(const CLI::App& app, const std::string& shell) {
+void run_completion(const CLI::App& app, const std::string& shell) {
   const std::vector<Command> commands = commands_of(app);
   const std::vector<RecipeField> fields = recipe_fields();
   if (shell == "bash") fmt::print("{}", bash_script(commands, fields));
@@ -319,7 +319,7 @@ void add_completion(CLI::App& app) {
   command->add_option("shell", *shell, "The shell the script is for")
       ->required()
       ->check(one_of({"bash", "zsh", "fish"}));
-  command->callback([&app, shell] { run(app, *shell); });
+  command->callback([&app, shell] { run_completion(app, *shell); });
 }
 
 }  // namespace thinwire::cli

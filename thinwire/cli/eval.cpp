@@ -39,7 +39,7 @@ constexpr const char* kPerplexity = "perplexity";
 constexpr int64_t kMaxTokens = int64_t{1} << 32;
 constexpr double kProgressInterval = 10;  // seconds
 
-struct Arguments {
+struct EvalArguments {
   std::string model;
   std::vector<std::string> tasks;
   std::string data = ".";
@@ -75,7 +75,7 @@ class TaskProgress {
 
 // A model ready to score texts.
 struct Evaluated {
-  explicit Evaluated(const Arguments& arguments)
+  explicit Evaluated(const EvalArguments& arguments)
       : loaded(convert::load_model(arguments.model)),
         context(arguments.context > 0 ? arguments.context : loaded.sequence),
         threads(arguments.threads) {
@@ -125,7 +125,7 @@ TaskResult run_task(const eval::TaskItems& task, Evaluated& model, AtomicFile* i
   return {task.task, eval::item_metrics(task, scores), std::ssize(task.items)};
 }
 
-TaskResult run_texts(const Arguments& arguments, Evaluated& model, AtomicFile* items) {
+TaskResult run_texts(const EvalArguments& arguments, Evaluated& model, AtomicFile* items) {
   data::TextOptions options;
   options.document = arguments.document;
   data::DocumentSource documents(data::list_inputs(arguments.texts), options);
@@ -182,7 +182,7 @@ std::string results_table(const std::vector<TaskResult>& results) {
   return table.terminal();
 }
 
-void check_use(const Arguments& arguments) {
+void check_use(const EvalArguments& arguments) {
   const bool texts = std::ranges::find(arguments.tasks, kPerplexity) != arguments.tasks.end();
   if (texts && arguments.texts.empty()) {
     throw UsageError("task perplexity scores a text: --text names the file or folder");
@@ -192,7 +192,7 @@ void check_use(const Arguments& arguments) {
   }
 }
 
-void run(const Arguments& arguments) {
+void run_eval(const EvalArguments& arguments) {
   check_use(arguments);
   std::vector<eval::TaskItems> tasks;  // texts: without items
   for (const std::string& name : arguments.tasks) {
@@ -221,7 +221,7 @@ void run(const Arguments& arguments) {
 
 void add_eval(CLI::App& app) {
   auto* command = add_command(app, "eval", "Scores a model on evaluation tasks and texts");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<EvalArguments>();
   command
       ->add_option("model", arguments->model,
                    "Run folder (its newest checkpoint), checkpoint or Hugging Face folder")
@@ -257,7 +257,7 @@ void add_eval(CLI::App& app) {
             "its training)");
   add_count(*command, "--threads", arguments->threads, 1, kMaxThreads, "Compute threads");
   add_quiet_flag(command);
-  command->callback([arguments] { run(*arguments); });
+  command->callback([arguments] { run_eval(*arguments); });
 }
 
 }  // namespace thinwire::cli

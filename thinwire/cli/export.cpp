@@ -16,7 +16,7 @@
 namespace thinwire::cli {
 namespace {
 
-struct Arguments {
+struct ExportArguments {
   std::string source;
   std::string out_dir;
   std::string dtype = "fp32";
@@ -24,7 +24,7 @@ struct Arguments {
   bool adapter = false;
 };
 
-void run(const Arguments& arguments) {
+void run_export(const ExportArguments& arguments) {
   const DType dtype = arguments.dtype == "bf16" ? DType::kBf16 : DType::kF32;
   if (arguments.adapter) {
     convert::export_peft(arguments.source, arguments.out_dir, dtype, show_tensors("export"));
@@ -41,7 +41,7 @@ void run(const Arguments& arguments) {
 void add_export(CLI::App& app) {
   auto* command =
       add_command(app, "export", "Writes a model as a Hugging Face folder that transformers loads");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ExportArguments>();
   command
       ->add_option("model", arguments->source, "Run folder (its newest checkpoint) or checkpoint")
       ->required()
@@ -57,7 +57,7 @@ void add_export(CLI::App& app) {
       "Write only the factors of a run with adapter.kind = lora, as a folder that PEFT loads");
   add_base(*command, arguments->base)->excludes(adapter);
   add_quiet_flag(command);
-  command->callback([arguments] { run(*arguments); });
+  command->callback([arguments] { run_export(*arguments); });
 }
 
 }  // namespace thinwire::cli

@@ -33,7 +33,7 @@ namespace {
 constexpr int64_t kTokens = 200;
 constexpr int64_t kMaxTokens = int64_t{1} << 32;
 
-struct Arguments {
+struct GenerateArguments {
   std::string model;
   std::string base;
   std::optional<std::string> prompt;
@@ -46,7 +46,7 @@ struct Arguments {
   model::SamplerOptions sampling;
 };
 
-int32_t begin_token(const Arguments& arguments, const convert::LoadedModel& loaded) {
+int32_t begin_token(const GenerateArguments& arguments, const convert::LoadedModel& loaded) {
   if (arguments.begin == "none") return -1;
   if (arguments.begin == "bos") return loaded.vocabulary->bos();
   if (arguments.begin == "eos") return loaded.vocabulary->eos();
@@ -66,13 +66,14 @@ std::string read_standard_input() {
 }
 
 // The text to continue: --prompt, or standard input if that is "-" or missing with piped input.
-std::string prompt_text(const Arguments& arguments) {
+std::string prompt_text(const GenerateArguments& arguments) {
   const bool piped = !arguments.prompt && ::isatty(STDIN_FILENO) == 0;
   if (piped || arguments.prompt == "-") return read_standard_input();
   return arguments.prompt.value_or("");
 }
 
-std::vector<int32_t> prompt_tokens(const Arguments& arguments, const convert::LoadedModel& loaded) {
+std::vector<int32_t> prompt_tokens(const GenerateArguments& arguments,
+                                   const convert::LoadedModel& loaded) {
   std::vector<int32_t> tokens = loaded.vocabulary->encode(prompt_text(arguments));
   const int32_t begin = begin_token(arguments, loaded);
   if (begin >= 0) tokens.insert(tokens.begin(), begin);
@@ -84,12 +85,12 @@ std::vector<int32_t> prompt_tokens(const Arguments& arguments, const convert::Lo
   return tokens;
 }
 
-int64_t context_size(const Arguments& arguments, const convert::LoadedModel& loaded) {
+int64_t context_size(const GenerateArguments& arguments, const convert::LoadedModel& loaded) {
   return arguments.context > 0 ? arguments.context : loaded.sequence;
 }
 
 // How many tokens to add to a prompt of this many.
-int64_t tokens_to_add(const Arguments& arguments, const convert::LoadedModel& loaded,
+int64_t tokens_to_add(const GenerateArguments& arguments, const convert::LoadedModel& loaded,
                       int64_t prompt) {
   const int64_t context = context_size(arguments, loaded);
   const int64_t wanted =
@@ -104,7 +105,7 @@ int64_t tokens_to_add(const Arguments& arguments, const convert::LoadedModel& lo
   return wanted;
 }
 
-void require_memory(const Arguments& arguments, const convert::LoadedModel& loaded) {
+void require_memory(const GenerateArguments& arguments, const convert::LoadedModel& loaded) {
   const int64_t context = context_size(arguments, loaded);
   const std::string warning = check_memory(
       {"generating", model::decoder_memory(loaded.model, context, arguments.threads),
@@ -114,7 +115,7 @@ void require_memory(const Arguments& arguments, const convert::LoadedModel& load
   if (!warning.empty()) events::print_message(warning);
 }
 
-void run(const Arguments& arguments) {
+void run_generate(const GenerateArguments& arguments) {
   model::SamplerOptions sampling = arguments.sampling;
   if (arguments.greedy) sampling.temperature = 0;
   model::Sampler sampler(sampling);
@@ -152,7 +153,7 @@ void run(const Arguments& arguments) {
 
 void add_generate(CLI::App& app) {
   auto* command = add_command(app, "generate", "Continues a text with a trained model");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<GenerateArguments>();
   command
       ->add_option("model", arguments->model,
                    "Run folder (its newest checkpoint), checkpoint, Hugging Face or PEFT folder")
@@ -188,7 +189,7 @@ void add_generate(CLI::App& app) {
   add_count(*command, "--threads", arguments->threads, 1, kMaxThreads, "Compute threads");
   add_base(*command, arguments->base);
   add_quiet_flag(command);
-  command->callback([arguments] { run(*arguments); });
+  command->callback([arguments] { run_generate(*arguments); });
 }
 
 }  // namespace thinwire::cli

@@ -15,13 +15,13 @@
 namespace thinwire::cli {
 namespace {
 
-struct Arguments {
+struct ImportArguments {
   std::string hf_dir;
   std::string out_dir;
   std::string base;
 };
 
-void run(const Arguments& arguments) {
+void run_import(const ImportArguments& arguments) {
   for (const std::string& note :
        convert::import_hf(arguments.hf_dir, arguments.out_dir, show_tensors("reading"),
                           show_tensors("writing"), arguments.base)) {
@@ -36,7 +36,7 @@ void add_import(CLI::App& app) {
   auto* command = add_command(
       app, "import",
       "Reads a Hugging Face or PEFT folder into a checkpoint, for train.init or generate");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ImportArguments>();
   command
       ->add_option("hf_dir", arguments->hf_dir,
                    "Folder with config.json or adapter_config.json, and safetensors")
@@ -47,7 +47,7 @@ void add_import(CLI::App& app) {
       ->check(refuse_empty);
   add_base(*command, arguments->base);
   add_quiet_flag(command);
-  command->callback([arguments] { run(*arguments); });
+  command->callback([arguments] { run_import(*arguments); });
 }
 
 }  // namespace thinwire::cli

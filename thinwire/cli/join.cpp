@@ -17,14 +17,14 @@
 namespace thinwire::cli {
 namespace {
 
-struct Arguments {
+struct JoinArguments {
   AccessArguments access;
   std::vector<std::string> overrides;
   double memory_bytes = 0;
   double row_seconds = 0;
 };
 
-void run(const Arguments& arguments) {
+void run_join(const JoinArguments& arguments) {
   const hosts::JoinResult result = hosts::join_run({.access = access_of(arguments.access),
                                                     .overrides = arguments.overrides,
                                                     .memory_bytes = arguments.memory_bytes,
@@ -43,7 +43,7 @@ void run(const Arguments& arguments) {
 void add_join(CLI::App& app) {
   auto* command = add_command(
       app, "join", "Takes part in a run of many hosts, or returns to it; Ctrl-C leaves it cleanly");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<JoinArguments>();
   add_access(*command, arguments->access);
   command->add_option("overrides", arguments->overrides,
                       "This machine's own recipe fields, table.field=value: run.dir, data.dir, "
@@ -56,7 +56,7 @@ void add_join(CLI::App& app) {
                    "others")
       ->check(CLI::NonNegativeNumber);
   add_quiet_flag(command);
-  command->callback([arguments] { run(*arguments); });
+  command->callback([arguments] { run_join(*arguments); });
 }
 
 }  // namespace thinwire::cli

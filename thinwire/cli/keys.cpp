@@ -15,7 +15,7 @@
 namespace thinwire::cli {
 namespace {
 
-struct Arguments {
+struct KeysArguments {
   std::string folder;
   std::string role = "member";
   double days = 7;
@@ -23,23 +23,23 @@ struct Arguments {
   std::string id;
 };
 
-void list(const Arguments& arguments) {
+void list(const KeysArguments& arguments) {
   fmt::print("{}", hosts::list_keys(arguments.folder).terminal());
 }
 
-void issue(const Arguments& arguments) {
+void issue(const KeysArguments& arguments) {
   const hosts::Role role = *value_named<hosts::Role>(arguments.role);
   fmt::print("{}\n",
              hosts::issue_token(arguments.folder, role, arguments.days, arguments.single_use));
 }
 
-void revoke(const Arguments& arguments) {
+void revoke(const KeysArguments& arguments) {
   fmt::print("{}\n", hosts::revoke_keys(arguments.folder, arguments.id));
 }
 
-CLI::App* add_action(CLI::App& keys, const std::shared_ptr<Arguments>& arguments,
+CLI::App* add_action(CLI::App& keys, const std::shared_ptr<KeysArguments>& arguments,
                      const std::string& name, const std::string& help,
-                     void (*act)(const Arguments&)) {
+                     void (*act)(const KeysArguments&)) {
   auto* action = add_command(keys, name, help);
   action->add_option("folder", arguments->folder, "The run's folder, run.dir of `thinwire serve`")
       ->required()
@@ -54,7 +54,7 @@ void add_keys(CLI::App& app) {
   auto* command = add_command(
       app, "keys", "Lists, issues and revokes the tokens and keys of a run that is served here");
   command->require_subcommand(1);
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<KeysArguments>();
   add_action(*command, arguments, "list", "Lists tokens and enrolled keys", list);
   auto* issuing = add_action(*command, arguments, "issue",
                              "Issues a token and prints it; it cannot be shown again", issue);

@@ -29,7 +29,7 @@
 namespace thinwire::cli {
 namespace {
 
-struct Arguments {
+struct LogitsArguments {
   std::string model;
   std::optional<std::string> text;
   std::string tokens;
@@ -55,7 +55,8 @@ std::vector<int32_t> parse_tokens(const std::string& list) {
   }
 }
 
-std::vector<int32_t> tokens_of(const Arguments& arguments, const convert::LoadedModel& loaded) {
+std::vector<int32_t> tokens_of(const LogitsArguments& arguments,
+                               const convert::LoadedModel& loaded) {
   if (!arguments.tokens.empty()) return parse_tokens(arguments.tokens);
   if (loaded.vocabulary == nullptr) {
     throw Error(fmt::format("{} holds no vocabulary, so --text has no tokens; give --tokens",
@@ -93,7 +94,7 @@ void write_safetensors(const std::string& path, model::Decoder& decoder,
   writer.commit();
 }
 
-void run(const Arguments& arguments) {
+void run_logits(const LogitsArguments& arguments) {
   if (arguments.text.has_value() == !arguments.tokens.empty()) {
     throw UsageError("logits needs one of --text and --tokens");
   }
@@ -122,7 +123,7 @@ std::string refuse_other_files(const std::string& name) {
 void add_logits(CLI::App& app) {
   auto* command =
       add_command(app, "logits", "Writes what a model predicts after every token of a text");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<LogitsArguments>();
   command
       ->add_option("model", arguments->model,
                    "Run folder (its newest checkpoint), checkpoint or Hugging Face folder")
@@ -142,7 +143,7 @@ void add_logits(CLI::App& app) {
       ->check(refuse_other_files);
   add_count(*command, "--threads", arguments->threads, 1, kMaxThreads, "Compute threads");
   add_quiet_flag(command);
-  command->callback([arguments] { run(*arguments); });
+  command->callback([arguments] { run_logits(*arguments); });
 }
 
 }  // namespace thinwire::cli

@@ -20,7 +20,7 @@
 namespace thinwire::cli {
 namespace {
 
-struct Arguments {
+struct PrepareArguments {
   std::string recipe;
   std::vector<std::string> overrides;
   bool force = false;
@@ -89,7 +89,7 @@ void print_result(const data::PrepareSummary& summary) {
   print_skipped(summary.skipped);
 }
 
-void run(Arguments arguments) {
+void run_prepare(PrepareArguments arguments) {
   // A recipe may be left out: then all arguments are overrides.
   if (arguments.recipe.find('=') != std::string::npos) {
     arguments.overrides.insert(arguments.overrides.begin(), std::move(arguments.recipe));
@@ -111,13 +111,13 @@ void run(Arguments arguments) {
 void add_prepare(CLI::App& app) {
   auto* command = add_command(
       app, "prepare", "Turns text into a vocabulary and token shards, as a recipe's [data] says");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<PrepareArguments>();
   command->add_option("recipe", arguments->recipe, "Recipe file (TOML); may be left out");
   command->add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
   command->add_flag("--force", arguments->force,
                     "Replace data that was prepared there from different text or settings");
   add_quiet_flag(command);
-  command->callback([arguments] { run(*arguments); });
+  command->callback([arguments] { run_prepare(*arguments); });
 }
 
 }  // namespace thinwire::cli

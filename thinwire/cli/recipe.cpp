@@ -23,14 +23,14 @@ constexpr const char* kExplainIntroduction =
     "they are\nthen strings: \"100M\". Fields that depend on the synchronisation method may be put "
     "in a table\n[when.<method>], for example optim.lr = 1e-3 under [when.distro].\n\n";
 
-struct Arguments {
+struct RecipeArguments {
   std::string recipe;
   std::vector<std::string> overrides;
   bool explain = false;
 };
 
 // Explains the tables and fields that were named, or all.
-void explain(const Arguments& arguments) {
+void explain(const RecipeArguments& arguments) {
   if (arguments.recipe.empty()) fmt::print("{}", kExplainIntroduction);
   fmt::print("{}", method::explain_recipe(arguments.recipe));
   for (const std::string& more : arguments.overrides) {
@@ -38,7 +38,7 @@ void explain(const Arguments& arguments) {
   }
 }
 
-void run(Arguments arguments) {
+void print_recipe(RecipeArguments arguments) {
   if (arguments.explain) return explain(arguments);
   // A recipe may be left out: then all arguments are overrides.
   if (arguments.recipe.find('=') != std::string::npos) {
@@ -55,13 +55,13 @@ void run(Arguments arguments) {
 void add_recipe(CLI::App& app) {
   auto* command =
       add_command(app, "recipe", "Prints a recipe with every field, or explains the fields");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<RecipeArguments>();
   command->add_option("recipe", arguments->recipe, "Recipe file (TOML); may be left out");
   command->add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
   command->add_flag("--explain", arguments->explain,
                     "Print type, unit, default, range and meaning of every field instead, or only "
                     "of the tables and fields given: recipe --explain sync train.batch");
-  command->callback([arguments] { run(*arguments); });
+  command->callback([arguments] { print_recipe(*arguments); });
 }
 
 }  // namespace thinwire::cli

@@ -19,7 +19,7 @@
 namespace thinwire::cli {
 namespace {
 
-struct Arguments {
+struct ServeArguments {
   std::string recipe;
   std::vector<std::string> overrides;
   hosts::ServeOptions options;
@@ -27,7 +27,7 @@ struct Arguments {
   std::string page;
 };
 
-void run(const Arguments& arguments) {
+void run_serve(const ServeArguments& arguments) {
   LivePage page(arguments.page);
   const config::Recipe recipe = load_given_recipe(arguments.recipe, arguments.overrides);
   hosts::ServeOptions options = arguments.options;
@@ -53,7 +53,7 @@ void run(const Arguments& arguments) {
 void add_serve(CLI::App& app) {
   auto* command = add_command(
       app, "serve", "Coordinates a run of many hosts; they take part with `thinwire join`");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ServeArguments>();
   hosts::ServeOptions& options = arguments->options;
   command->add_option("recipe", arguments->recipe, "Recipe file (TOML)")
       ->required()
@@ -71,7 +71,7 @@ void add_serve(CLI::App& app) {
              "How many days the token admits newcomers; 0: for ever");
   add_page_option(*command, arguments->page);
   add_quiet_flag(command);
-  command->callback([arguments] { run(*arguments); });
+  command->callback([arguments] { run_serve(*arguments); });
 }
 
 }  // namespace thinwire::cli

@@ -14,12 +14,12 @@
 namespace thinwire::cli {
 namespace {
 
-struct Arguments {
+struct StatusArguments {
   AccessArguments access;
   bool json = false;
 };
 
-void run(const Arguments& arguments) {
+void run_status(const StatusArguments& arguments) {
   const hosts::RunStatus status = hosts::ask_status(access_of(arguments.access));
   if (arguments.json) {
     fmt::print("{}\n", hosts::print_status(status));
@@ -33,10 +33,10 @@ void run(const Arguments& arguments) {
 void add_status(CLI::App& app) {
   auto* command =
       add_command(app, "status", "Shows the state of a run of many hosts and of its members");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<StatusArguments>();
   add_access(*command, arguments->access);
   command->add_flag("--json", arguments->json, "Print one line of JSON instead");
-  command->callback([arguments] { run(*arguments); });
+  command->callback([arguments] { run_status(*arguments); });
 }
 
 }  // namespace thinwire::cli

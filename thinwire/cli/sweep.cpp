@@ -17,7 +17,7 @@
 namespace thinwire::cli {
 namespace {
 
-struct Arguments {
+struct SweepArguments {
   std::string grid;
   std::string out;
   int jobs = 0;
@@ -47,7 +47,7 @@ void report_end(const report::SweepPlan& plan, const report::SweepResults& resul
                           plan.runs.size()));
 }
 
-void run(const Arguments& arguments) {
+void sweep_recipes(const SweepArguments& arguments) {
   const fs::path grid_file = arguments.grid;
   const fs::path out =
       arguments.out.empty() ? fs::path("runs") / grid_file.stem() : fs::path(arguments.out);
@@ -80,7 +80,7 @@ void run(const Arguments& arguments) {
 void add_sweep(CLI::App& app) {
   auto* command = add_command(
       app, "sweep", "Trains a recipe over a grid of values and seeds, and tabulates the results");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<SweepArguments>();
   command->add_option("grid", arguments->grid, "Grid file (TOML)")
       ->required()
       ->check(existing_file());
@@ -91,7 +91,7 @@ void add_sweep(CLI::App& app) {
   command->add_option("--program", arguments->program)->group("");
   command->footer(kGridHelp);
   add_quiet_flag(command);
-  command->callback([arguments] { run(*arguments); });
+  command->callback([arguments] { sweep_recipes(*arguments); });
 }
 
 }  // namespace thinwire::cli

@@ -21,7 +21,7 @@
 namespace thinwire::cli {
 namespace {
 
-struct Arguments {
+struct TrainArguments {
   std::string recipe;
   std::vector<std::string> overrides;
   bool restart = false;
@@ -36,7 +36,7 @@ struct Arguments {
   throw Interrupted(message);
 }
 
-void run(const Arguments& arguments) {
+void run_train(const TrainArguments& arguments) {
   const config::Recipe recipe = method::load_recipe(arguments.recipe, arguments.overrides);
   LivePage page(arguments.page);
   launch::TrainOptions options;
@@ -62,7 +62,7 @@ void run(const Arguments& arguments) {
 void add_train(CLI::App& app) {
   auto* command =
       add_command(app, "train", "Trains a model as a recipe says, or resumes where it was stopped");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<TrainArguments>();
   command->add_option("recipe", arguments->recipe, "Recipe file (TOML)")
       ->required()
       ->check(existing_file());
@@ -71,7 +71,7 @@ void add_train(CLI::App& app) {
                     "Start over, removing what the run folder holds from an earlier run");
   add_page_option(*command, arguments->page);
   add_quiet_flag(command);
-  command->callback([arguments] { run(*arguments); });
+  command->callback([arguments] { run_train(*arguments); });
 }
 
 }  // namespace thinwire::cli

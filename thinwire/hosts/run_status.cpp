@@ -38,8 +38,8 @@ std::string why_none_is_open(const membership::State& state, uint64_t workers) {
   return fmt::format("members: {} of the {} that the run begins with are present", here, workers);
 }
 
-MemberStatus status_of(int id, const membership::Member& member, const membership::State& state,
-                       const std::map<int, serve::MemberNews>& news, double now) {
+MemberStatus member_status(int id, const membership::Member& member, const membership::State& state,
+                           const std::map<int, serve::MemberNews>& news, double now) {
   MemberStatus status{.id = id,
                       .key = key_id(member.key),
                       .phase = std::string(name_of(member.phase)),
@@ -73,7 +73,8 @@ RunStatus status_of(const config::Recipe& recipe, const serve::CoordinatorHost& 
   status.waits_for = why_none_is_open(state, static_cast<uint64_t>(recipe.train.workers));
   if (const auto digest = host.final_digest()) status.digest = to_hex(*digest);
   for (size_t id = 0; id < state.members.size(); ++id) {
-    status.members.push_back(status_of(static_cast<int>(id), state.members[id], state, news, now));
+    status.members.push_back(
+        member_status(static_cast<int>(id), state.members[id], state, news, now));
   }
   return status;
 }

@@ -27,7 +27,7 @@
 namespace thinwire::cli {
 namespace {
 
-struct Arguments {
+struct BenchCodecArguments {
   method::ModelSpec model;
   std::vector<int64_t> k = {1, 2, 4, 6, 16, 32, 64};
   std::vector<std::string> values = {"1bit"};
@@ -110,7 +110,7 @@ void decode(const Bytes& payload, const codec::PayloadId& id, ThreadPool& thread
 }
 
 // Memory for slots and values as drawn, as sent, and as read again.
-void require_memory(const Arguments& arguments, const std::vector<TensorSpec>& tensors) {
+void require_memory(const BenchCodecArguments& arguments, const std::vector<TensorSpec>& tensors) {
   const int64_t most = *std::ranges::max_element(arguments.k);
   const method::TilePlan plan =
       method::plan_tiles(tensors, {.chunk = arguments.chunk, .k = most, .fixed_k = false});
@@ -123,8 +123,8 @@ void require_memory(const Arguments& arguments, const std::vector<TensorSpec>& t
                 fmt::format("lower --layers {} or --k {}", arguments.model.layers, most)});
 }
 
-Case measure(const Arguments& arguments, const std::vector<TensorSpec>& tensors, ValueFormat values,
-             int64_t k, ThreadPool& threads) {
+Case measure(const BenchCodecArguments& arguments, const std::vector<TensorSpec>& tensors,
+             ValueFormat values, int64_t k, ThreadPool& threads) {
   method::DistroOptions options;
   options.chunk = arguments.chunk;
   options.k = k;
@@ -177,7 +177,7 @@ report::Table table_of(const std::vector<Case>& cases) {
   return table;
 }
 
-void run(const Arguments& arguments) {
+void run_bench_codec(const BenchCodecArguments& arguments) {
   if (arguments.k.empty()) throw UsageError("--k must be given a number");
   for (const int64_t k : arguments.k) {
     if (k > arguments.chunk * arguments.chunk) {
@@ -220,7 +220,7 @@ void add_bench_codec(CLI::App& bench) {
   auto* command = add_command(bench, "codec",
                               "Compares the size of DisTrO's payloads with the entropy of "
                               "uniformly drawn slots, and times encoding and decoding");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<BenchCodecArguments>();
   arguments->model = default_model();
   command
       ->add_option("--k", arguments->k,
@@ -242,7 +242,7 @@ void add_bench_codec(CLI::App& bench) {
   add_count(*command, "--rounds", arguments->rounds, 1, 1'000'000,
             "Repetitions; the median is reported");
   command->add_flag("--json", arguments->json, "Print one line of JSON per case instead");
-  command->callback([arguments] { run(*arguments); });
+  command->callback([arguments] { run_bench_codec(*arguments); });
 }
 
 }  // namespace thinwire::cli

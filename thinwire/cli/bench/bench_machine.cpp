@@ -16,7 +16,7 @@
 namespace thinwire::cli {
 namespace {
 
-struct Arguments {
+struct BenchMachineArguments {
   int threads = available_cores();
   double seconds = 1;
   bool json = false;
@@ -47,7 +47,7 @@ void print_table(const std::vector<bench::MachineSpeed>& speeds) {
   fmt::print("{}", table.terminal());
 }
 
-void run(const Arguments& arguments) {
+void run_bench_machine(const BenchMachineArguments& arguments) {
   std::vector<bench::MachineSpeed> speeds = {bench::measure_machine(1, arguments.seconds)};
   if (arguments.threads > 1) {
     speeds.push_back(bench::measure_machine(arguments.threads, arguments.seconds));
@@ -62,13 +62,13 @@ void add_bench_machine(CLI::App& bench) {
   auto* command =
       add_command(bench, "machine",
                   "Measures the speed of matrix products and of memory, on one thread and on all");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<BenchMachineArguments>();
   add_count(*command, "--threads", arguments->threads, 1, kMaxThreads,
             "Number of threads that count as all");
   add_quantity(*command, "--seconds", arguments->seconds, {0.001, 3600}, "s",
                "Time for each figure");
   command->add_flag("--json", arguments->json, "Print one line of JSON for each number of threads");
-  command->callback([arguments] { run(*arguments); });
+  command->callback([arguments] { run_bench_machine(*arguments); });
 }
 
 }  // namespace thinwire::cli

@@ -20,7 +20,7 @@
 namespace thinwire::cli {
 namespace {
 
-struct Arguments {
+struct BenchSpeedArguments {
   std::string recipe;
   std::vector<std::string> overrides;
   bench::SpeedOptions options;
@@ -92,7 +92,7 @@ void print_text(const bench::SpeedResult& result, const config::Recipe& recipe) 
       format_count(static_cast<double>(result.peak_bytes - result.loaded_bytes)));
 }
 
-void run(const Arguments& arguments) {
+void run_bench_speed(const BenchSpeedArguments& arguments) {
   const config::Recipe recipe = load_run_recipe(arguments.recipe, arguments.overrides);
   const bench::SpeedResult result = bench::measure_speed(recipe, arguments.options);
   arguments.json ? show_json(result) : print_text(result, recipe);
@@ -106,7 +106,7 @@ void run(const Arguments& arguments) {
 void add_bench_speed(CLI::App& bench) {
   auto* command =
       add_command(bench, "speed", "Times the training steps of a single worker of a recipe");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<BenchSpeedArguments>();
   command->add_option("recipe", arguments->recipe, "Recipe file (TOML)")
       ->required()
       ->check(existing_file());
@@ -121,7 +121,7 @@ void add_bench_speed(CLI::App& bench) {
   command->add_flag("--parts", arguments->parts,
                     "Also show the parts of a step beside their limits on this machine");
   command->add_flag("--json", arguments->json, "Print one line of JSON instead");
-  command->callback([arguments] { run(*arguments); });
+  command->callback([arguments] { run_bench_speed(*arguments); });
 }
 
 }  // namespace thinwire::cli

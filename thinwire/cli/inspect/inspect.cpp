@@ -53,7 +53,7 @@ std::string describe_file(const fs::path& file) {
   throw Error(fmt::format("{}: not a Thinwire file; expected {}", file.string(), kKnown));
 }
 
-void run(const std::vector<std::string>& paths) {
+void run_inspect(const std::vector<std::string>& paths) {
   for (size_t i = 0; i < paths.size(); ++i) {
     const std::string text = describe_path(paths[i]);
     if (paths.size() > 1) fmt::print("{}{}\n", i == 0 ? "" : "\n", paths[i]);
@@ -72,7 +72,7 @@ void add_inspect(CLI::App& app) {
   auto* command = add_command(app, "inspect", "Shows any file Thinwire writes in readable form");
   const auto paths = std::make_shared<std::vector<std::string>>();
   command->add_option("paths", *paths, "Files and folders")->required()->check(refuse_empty);
-  command->callback([paths] { run(*paths); });
+  command->callback([paths] { run_inspect(*paths); });
 }
 
 }  // namespace thinwire::cli

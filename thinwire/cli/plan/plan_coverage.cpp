@@ -27,7 +27,7 @@ namespace {
 constexpr int kCurvePoints = 60;
 constexpr size_t kMinRuns = 3;
 
-struct Arguments {
+struct PlanCoverageArguments {
   PlanRuns runs;
   PlanOutput output;
 };
@@ -79,7 +79,7 @@ plan::LossOfRun load_run(const std::string& folder, const std::string& set) {
   return loss;
 }
 
-CoverageFit fit_runs(const Arguments& arguments) {
+CoverageFit fit_runs(const PlanCoverageArguments& arguments) {
   std::vector<plan::LossOfRun> losses;
   for (const auto* folders : {&arguments.runs.runs, &arguments.runs.held_out}) {
     for (const std::string& folder : *folders) {
@@ -190,7 +190,7 @@ void draw(const CoverageFit& fit, const std::string& file) {
   events::plot_lines(spec, file);
 }
 
-void run(const Arguments& arguments) {
+void run_plan_coverage(const PlanCoverageArguments& arguments) {
   const CoverageFit fit = fit_runs(arguments);
   if (arguments.output.json) {
     fmt::print("{}\n", print_json(as_json(fit), {.indent = 2}));
@@ -205,10 +205,10 @@ void run(const Arguments& arguments) {
 void add_plan_coverage(CLI::App& plan) {
   auto* command = add_command(
       plan, "coverage", "Compares runs by DisTrO with all-reduce, and fits a law to their gaps");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<PlanCoverageArguments>();
   add_plan_runs(*command, arguments->runs);
   add_output(*command, arguments->output, "gaps and law");
-  command->callback([arguments] { run(*arguments); });
+  command->callback([arguments] { run_plan_coverage(*arguments); });
 }
 
 }  // namespace thinwire::cli

@@ -21,7 +21,7 @@
 namespace thinwire::cli {
 namespace {
 
-struct Arguments {
+struct PlanDistroArguments {
   std::string recipe;
   std::vector<std::string> overrides;
   plan::DistroCase setting;
@@ -39,7 +39,7 @@ struct Case {
 bool is_override(const std::string& text) { return text.find('=') != std::string::npos; }
 
 // The recipe with the options applied, which are named if they contradict it.
-config::Recipe load(const Arguments& arguments) {
+config::Recipe load(const PlanDistroArguments& arguments) {
   try {
     return load_run_recipe(arguments.recipe, arguments.overrides);
   } catch (const UsageError& error) {
@@ -51,7 +51,7 @@ config::Recipe load(const Arguments& arguments) {
   }
 }
 
-Case resolve(Arguments arguments) {
+Case resolve(PlanDistroArguments arguments) {
   if (is_override(arguments.recipe)) {
     arguments.overrides.insert(arguments.overrides.begin(), arguments.recipe);
     arguments.recipe.clear();
@@ -153,7 +153,7 @@ void draw(const Case& chosen, const std::string& file) {
   events::plot_lines(spec, file);
 }
 
-void run(const Arguments& arguments) {
+void run_plan_distro(const PlanDistroArguments& arguments) {
   const Case chosen = resolve(arguments);
   const plan::DistroCost cost = plan::distro_cost(chosen.setting);
   if (arguments.output.json) {
@@ -170,7 +170,7 @@ void add_plan_distro(CLI::App& plan) {
   auto* command = add_command(
       plan, "distro",
       "Bytes and seconds per step of DisTrO; without arguments, the DisTrO report's case");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<PlanDistroArguments>();
   plan::DistroCase& setting = arguments->setting;
   command->add_option("recipe", arguments->recipe,
                       "Recipe whose model and [distro] determine the payload; may be left out");
@@ -193,7 +193,7 @@ void add_plan_distro(CLI::App& plan) {
   add_quantity(*command, "--down", setting.link.down_bit_s, kRate, "bit/s",
                "A member's download rate");
   add_output(*command, arguments->output, "the ratio over the model's size");
-  command->callback([arguments] { run(*arguments); });
+  command->callback([arguments] { run_plan_distro(*arguments); });
 }
 
 }  // namespace thinwire::cli

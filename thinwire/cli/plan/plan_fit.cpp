@@ -25,7 +25,7 @@ namespace {
 constexpr int kCurvePoints = 60;
 constexpr double kMillion = 1e6;
 
-struct Arguments {
+struct PlanFitArguments {
   PlanRuns runs;
   std::string save;
   PlanOutput output;
@@ -62,7 +62,7 @@ std::map<std::string, std::vector<Run>> by_method(const std::vector<std::string>
   return runs;
 }
 
-std::vector<Fit> fit_runs(const Arguments& arguments) {
+std::vector<Fit> fit_runs(const PlanFitArguments& arguments) {
   auto held_out = by_method(arguments.runs.held_out, arguments.runs.set);
   std::vector<Fit> fits;
   for (auto& [method, runs] : by_method(arguments.runs.runs, arguments.runs.set)) {
@@ -201,7 +201,7 @@ void draw(const std::vector<Fit>& fits, const std::string& file) {
   events::plot_lines(spec, file);
 }
 
-void run(const Arguments& arguments) {
+void run_plan_fit(const PlanFitArguments& arguments) {
   const auto fits = fit_runs(arguments);
   if (arguments.output.json) {
     fmt::print("{}\n", print_json(as_json(fits), {.indent = 2}));
@@ -220,12 +220,12 @@ void run(const Arguments& arguments) {
 void add_plan_fit(CLI::App& plan) {
   auto* command =
       add_command(plan, "fit", "Fits scaling laws to finished runs, one law for each method");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<PlanFitArguments>();
   add_plan_runs(*command, arguments->runs);
   command->add_option("--save", arguments->save,
                       "Write the laws to this file, for --constants of other predictions");
   add_output(*command, arguments->output, "runs and laws");
-  command->callback([arguments] { run(*arguments); });
+  command->callback([arguments] { run_plan_fit(*arguments); });
 }
 
 }  // namespace thinwire::cli

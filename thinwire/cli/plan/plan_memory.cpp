@@ -23,7 +23,7 @@ namespace {
 
 using plan::MemoryChoice;
 
-struct Arguments {
+struct PlanMemoryArguments {
   std::string recipe;
   std::vector<std::string> overrides;
   double limit = 0;  // 0: what this machine has
@@ -53,7 +53,7 @@ nlohmann::ordered_json choice_json(const MemoryChoice& choice, double flops) {
   return json;
 }
 
-void show_json(const Arguments& arguments, const std::vector<MemoryChoice>& choices) {
+void show_json(const PlanMemoryArguments& arguments, const std::vector<MemoryChoice>& choices) {
   nlohmann::ordered_json json = {{"limit_bytes", arguments.limit},
                                  {"fits", nlohmann::json::array()}};
   for (const MemoryChoice& choice : choices) {
@@ -66,8 +66,8 @@ void show_json(const Arguments& arguments, const std::vector<MemoryChoice>& choi
 }
 
 // Time is that of the recipe as it is, if the machine's speed is not given.
-report::Table table_of(const Arguments& arguments, const std::vector<const MemoryChoice*>& best,
-                       double given_flops) {
+report::Table table_of(const PlanMemoryArguments& arguments,
+                       const std::vector<const MemoryChoice*>& best, double given_flops) {
   const bool timed = arguments.flops > 0;
   report::Table table{{{"", false},
                        {"optimizer", true},
@@ -101,7 +101,7 @@ const MemoryChoice& as_given(const std::vector<MemoryChoice>& choices) {
   return *std::ranges::find_if(choices, [](const auto& one) { return one.fields.empty(); });
 }
 
-void print_text(const Arguments& arguments, const std::vector<MemoryChoice>& choices) {
+void print_text(const PlanMemoryArguments& arguments, const std::vector<MemoryChoice>& choices) {
   const MemoryChoice& given = as_given(choices);
   fmt::print("As it is, a worker of this recipe needs {}; the limit is {}.\n\n",
              format_bytes(given.bytes()), format_bytes(arguments.limit));
@@ -123,7 +123,7 @@ void print_text(const Arguments& arguments, const std::vector<MemoryChoice>& cho
   }
 }
 
-void run(Arguments arguments) {
+void run_plan_memory(PlanMemoryArguments arguments) {
   if (arguments.recipe.find('=') != std::string::npos) {
     arguments.overrides.insert(arguments.overrides.begin(), arguments.recipe);
     arguments.recipe.clear();
@@ -139,7 +139,7 @@ void run(Arguments arguments) {
 
 void add_plan_memory(CLI::App& plan) {
   auto* command = add_command(plan, "memory", "Lists ways to train a recipe within a memory limit");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<PlanMemoryArguments>();
   command->add_option("recipe", arguments->recipe, "Recipe of the run; may be left out");
   command->add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
   add_quantity(*command, "--limit", arguments->limit, {1, kAmount.max}, "B",
@@ -147,7 +147,7 @@ void add_plan_memory(CLI::App& plan) {
   add_quantity(*command, "--flops", arguments->flops, kRate, "FLOP/s",
                "Speed that a worker achieves in training, to show times instead of relative work");
   command->add_flag("--json", arguments->json, "Print JSON with every combination that fits");
-  command->callback([arguments] { run(*arguments); });
+  command->callback([arguments] { run_plan_memory(*arguments); });
 }
 
 }  // namespace thinwire::cli

@@ -24,7 +24,7 @@ namespace {
 
 constexpr int64_t kMaxMembers = 1'000'000;
 
-struct Arguments {
+struct PlanMethodsArguments {
   std::string recipe;
   std::vector<std::string> overrides;
   std::string members;         // a file or a number
@@ -50,7 +50,7 @@ double measured_flops(const std::string& file) {
 }
 
 // The options that describe every member, as they were given.
-std::vector<std::string> given_options(const Arguments& arguments) {
+std::vector<std::string> given_options(const PlanMethodsArguments& arguments) {
   std::vector<std::string> names;
   for (const CLI::Option* option : arguments.member_options) {
     if (option->count() > 0) names.push_back(option->get_name());
@@ -58,7 +58,7 @@ std::vector<std::string> given_options(const Arguments& arguments) {
   return names;
 }
 
-std::vector<plan::MemberSection> listed_members(const Arguments& arguments) {
+std::vector<plan::MemberSection> listed_members(const PlanMethodsArguments& arguments) {
   const std::vector<std::string> options = given_options(arguments);
   if (!options.empty()) {
     throw UsageError(
@@ -75,7 +75,8 @@ void check_one_speed(const plan::MemberSection& member) {
       "only one of --flops, --tokens-per-second and --speed can say how fast a member is");
 }
 
-std::vector<plan::MemberSection> given_members(const Arguments& arguments, int64_t workers) {
+std::vector<plan::MemberSection> given_members(const PlanMethodsArguments& arguments,
+                                               int64_t workers) {
   int64_t count = workers;
   const std::string& text = arguments.members;
   const char* end = text.data() + text.size();
@@ -96,7 +97,8 @@ std::vector<plan::MemberSection> given_members(const Arguments& arguments, int64
   return {member};
 }
 
-std::vector<plan::Member> members_of(const Arguments& arguments, const config::Recipe& recipe,
+std::vector<plan::Member> members_of(const PlanMethodsArguments& arguments,
+                                     const config::Recipe& recipe,
                                      const plan::PlannedModel& model) {
   auto sections = given_members(arguments, recipe.train.workers);
   const bool listed = !arguments.members.empty() && fs::is_regular_file(arguments.members);
@@ -109,7 +111,8 @@ std::vector<plan::Member> members_of(const Arguments& arguments, const config::R
   return plan::resolve_members(sections, model.flops_per_token);
 }
 
-plan::Candidates candidates_of(const Arguments& arguments, std::span<const plan::Member> members) {
+plan::Candidates candidates_of(const PlanMethodsArguments& arguments,
+                               std::span<const plan::Member> members) {
   try {
     return plan::make_candidates(arguments.recipe, arguments.overrides, plan::member_count(members),
                                  plan::site_clusters(members));
@@ -119,7 +122,7 @@ plan::Candidates candidates_of(const Arguments& arguments, std::span<const plan:
   }
 }
 
-MethodPlan make_plan(Arguments arguments) {
+MethodPlan make_plan(PlanMethodsArguments arguments) {
   if (arguments.recipe.find('=') != std::string::npos) {
     arguments.overrides.insert(arguments.overrides.begin(), arguments.recipe);
     arguments.recipe.clear();
@@ -170,7 +173,7 @@ void check_recipe_word(CLI::App& plan, const std::string& word) {
       fmt::format("there is no recipe file {}; did you mean thinwire plan {}?", word, near));
 }
 
-void run(const Arguments& arguments) {
+void run_plan_methods(const PlanMethodsArguments& arguments) {
   const MethodPlan plan = make_plan(arguments);
   if (arguments.output.json) {
     fmt::print("{}\n", print_json(plan_json(plan), {.indent = 2}));
@@ -181,7 +184,7 @@ void run(const Arguments& arguments) {
   if (!arguments.save.empty()) save(plan, arguments.save);
 }
 
-void add_member_options(CLI::App& plan, Arguments& arguments) {
+void add_member_options(CLI::App& plan, PlanMethodsArguments& arguments) {
   plan::MemberSection& member = arguments.member;
   arguments.member_options = {
       add_quantity(
@@ -205,7 +208,7 @@ void add_member_options(CLI::App& plan, Arguments& arguments) {
 }  // namespace
 
 void add_plan_methods(CLI::App& plan) {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<PlanMethodsArguments>();
   plan.add_option("recipe", arguments->recipe, "Recipe of the run; may be left out");
   plan.add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
   plan.add_option("--members", arguments->members,
@@ -222,7 +225,7 @@ void add_plan_methods(CLI::App& plan) {
   plan.callback([arguments, &plan] {
     if (!plan.get_subcommands().empty()) return;
     check_recipe_word(plan, arguments->recipe);
-    run(*arguments);
+    run_plan_methods(*arguments);
   });
 }
 

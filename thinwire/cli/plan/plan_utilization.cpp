@@ -22,7 +22,7 @@
 namespace thinwire::cli {
 namespace {
 
-struct Arguments {
+struct PlanUtilizationArguments {
   std::string recipe;
   std::vector<std::string> overrides;
   double parameters = 0;  // 0: the paper's models, or the recipe's
@@ -38,12 +38,12 @@ std::vector<plan::SyncSchedule> all_schedules() {
   return schedules;
 }
 
-bool is_papers(const Arguments& arguments) {
+bool is_papers(const PlanUtilizationArguments& arguments) {
   return arguments.recipe.empty() && arguments.parameters == 0 && arguments.layers == 0 &&
          arguments.step_seconds == 0 && arguments.flops == 0;
 }
 
-plan::SimulatedModel recipe_model(Arguments arguments) {
+plan::SimulatedModel recipe_model(PlanUtilizationArguments arguments) {
   if (arguments.recipe.find('=') != std::string::npos) {
     arguments.overrides.insert(arguments.overrides.begin(), arguments.recipe);
     arguments.recipe.clear();
@@ -58,7 +58,7 @@ plan::SimulatedModel recipe_model(Arguments arguments) {
 }
 
 // The model that recipe and flags describe; the flags win.
-plan::SimulatedModel model_of(const Arguments& arguments) {
+plan::SimulatedModel model_of(const PlanUtilizationArguments& arguments) {
   plan::SimulatedModel model{"model", 0, 0, 0};
   if (!arguments.recipe.empty()) model = recipe_model(arguments);
   if (arguments.parameters > 0) model.parameters = arguments.parameters;
@@ -206,7 +206,7 @@ events::PlotSpec panel(const plan::SimulatedModel& model) {
   return spec;
 }
 
-void run(const Arguments& arguments) {
+void run_plan_utilization(const PlanUtilizationArguments& arguments) {
   std::vector<plan::SimulatedModel> models = plan::eager_models();
   if (is_papers(arguments)) {
     print_papers(arguments.output.json);
@@ -226,7 +226,7 @@ void add_plan_utilization(CLI::App& plan) {
   auto* command = add_command(plan, "utilization",
                               "Bandwidth needed for a compute utilisation: the eager-updates "
                               "paper's tables, or any model's");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<PlanUtilizationArguments>();
   command->add_option("recipe", arguments->recipe, "Recipe whose model to use, with --flops");
   command->add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
   add_number(*command, "--parameters", arguments->parameters, kModelSize,
@@ -237,7 +237,7 @@ void add_plan_utilization(CLI::App& plan) {
   add_quantity(*command, "--flops", arguments->flops, kRate, "FLOP/s",
                "Speed that a worker achieves in training, instead of --step-seconds");
   add_output(*command, arguments->output, "utilisation over bandwidth (the paper's figure 3)");
-  command->callback([arguments] { run(*arguments); });
+  command->callback([arguments] { run_plan_utilization(*arguments); });
 }
 
 }  // namespace thinwire::cli

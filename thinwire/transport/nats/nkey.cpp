@@ -9,7 +9,7 @@ namespace thinwire::transport {
 namespace {
 
 constexpr uint8_t kSeed = 18 << 3;
-using Key = std::array<uint8_t, 32>;
+using KeyBytes = std::array<uint8_t, 32>;
 
 Bytes public_prefix(NKeyKind kind) { return {static_cast<uint8_t>(kind)}; }
 
@@ -19,15 +19,15 @@ Bytes seed_prefix(NKeyKind kind) {
   return {static_cast<uint8_t>(kSeed | bits >> 5), static_cast<uint8_t>((bits & 31) << 3)};
 }
 
-std::string encode(Bytes bytes, const Key& key) {
+std::string encode(Bytes bytes, const KeyBytes& key) {
   bytes.insert(bytes.end(), key.begin(), key.end());
   const uint16_t check = crc16(bytes);
   ByteWriter(bytes).put(check);
   return encode_base32(bytes);
 }
 
-std::optional<Key> decode(const Bytes& prefix, std::string_view text) {
-  Key key;
+std::optional<KeyBytes> decode(const Bytes& prefix, std::string_view text) {
+  KeyBytes key;
   const size_t checked = prefix.size() + key.size();
   const auto bytes = decode_base32(text);
   if (!bytes || bytes->size() != checked + sizeof(uint16_t)) return std::nullopt;
