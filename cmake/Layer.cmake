@@ -1,4 +1,4 @@
-# thinwire_layer(<folder> [COMPUTES] [DEPENDS <folder>...] [LINK <library>...]
+# thinwire_layer(<folder> [COMPUTES] [FREQUENT] [DEPENDS <folder>...] [LINK <library>...]
 #                [LINK_PRIVATE <library>...] [PRECOMPILE <header>...])
 #
 # Declares the static library thinwire_<folder> from the .cpp files of thinwire/<folder> and of its
@@ -8,10 +8,11 @@
 # and *_nocuda.cpp left out; *_mpi.cpp and *_nompi.cpp are chosen by whether MPI is available,
 # *_nats.cpp and *_nonats.cpp by whether libnats is, *_http.cpp and *_nohttp.cpp by whether cpp-httplib is.
 #
-# COMPUTES: optimized more, because its loops run over tensors or texts. PRECOMPILE: headers compiled
-# once for this layer and all layers that list none.
+# COMPUTES: optimized more, because its loops run over tensors or texts. FREQUENT: so under the
+# sanitizers too, because nearly every test runs through it. PRECOMPILE: headers compiled once for
+# this layer and all layers that list none.
 function(thinwire_layer folder)
-  cmake_parse_arguments(arg "COMPUTES" "" "DEPENDS;LINK;LINK_PRIVATE;PRECOMPILE" ${ARGN})
+  cmake_parse_arguments(arg "COMPUTES;FREQUENT" "" "DEPENDS;LINK;LINK_PRIVATE;PRECOMPILE" ${ARGN})
   # Before the check, so that a folder's first source is noticed by the next build.
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp"
        "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*/*.cpp")
@@ -68,7 +69,7 @@ function(thinwire_layer folder)
     add_library(${target} STATIC ${sources})
     set(scope PUBLIC)
     target_link_libraries(${target} PRIVATE ${arg_LINK_PRIVATE})
-    if(arg_COMPUTES)
+    if(arg_COMPUTES OR (arg_FREQUENT AND THINWIRE_SANITIZE))
       target_compile_options(${target} PRIVATE
                              "$<$<COMPILE_LANGUAGE:CXX>:${THINWIRE_COMPUTE_OPTIONS}>")
     endif()

@@ -12,7 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // The contract tests, which need the most, use about 30 MB at once.
-constexpr std::uintmax_t kRoom = 256 << 20;
+constexpr std::uintmax_t kMinFree = 256 << 20;
 
 // A folder of this process in memory, removed when the process ends; an empty path if there is no
 // room.
@@ -22,7 +22,7 @@ class MemoryFolder {
     const char* memory = "/dev/shm";
     std::error_code error;
     const fs::space_info space = fs::space(memory, error);
-    if (error || space.available < kRoom) return;
+    if (error || space.available < kMinFree) return;
     std::string name = std::string(memory) + "/thinwire_XXXXXX";
     if (mkdtemp(name.data()) != nullptr) path = name;
   }

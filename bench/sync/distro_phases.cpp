@@ -132,7 +132,7 @@ void bm_mean(benchmark::State& state) {
   const Sent sent(tile, kMembers);
   const int slots = tile.rows * tile.columns;
   codec::SlotMeans means(slots);
-  std::vector<uint16_t> found(static_cast<size_t>(slots + codec::SlotMeans::kRoom));
+  std::vector<uint16_t> found(static_cast<size_t>(slots + codec::SlotMeans::kPadding));
   std::vector<float> values(found.size());
   for (auto _ : state) {
     for (const codec::SparseTiles& one : sent.tiles) {

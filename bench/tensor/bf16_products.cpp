@@ -42,12 +42,12 @@ std::vector<Bf16> random_values(int64_t count) {
   return values;
 }
 
-void product(benchmark::State& state, const Shape& s, Bf16Way way) {
+void product(benchmark::State& state, const Shape& s, Bf16Kernel kernel) {
   const std::vector<Bf16> a = random_values(s.m * s.k), b = random_values(s.k * s.n);
   std::vector<float> wide(static_cast<size_t>(s.wide ? s.m * s.n : 0));
   std::vector<Bf16> narrow(static_cast<size_t>(s.wide ? 0 : s.m * s.n));
   const int64_t lda = s.a == kNo ? s.k : s.m, ldb = s.b == kNo ? s.n : s.k;
-  use_bf16_way_for_test(way);
+  use_bf16_kernel_for_test(kernel);
   for (auto _ : state) {
     if (s.wide) {
       gemm(s.a, s.b, s.m, s.n, s.k, a.data(), lda, b.data(), ldb, 0, wide.data(), s.n);
@@ -55,19 +55,20 @@ void product(benchmark::State& state, const Shape& s, Bf16Way way) {
       gemm(s.a, s.b, s.m, s.n, s.k, a.data(), lda, b.data(), ldb, 0, narrow.data(), s.n);
     }
   }
-  use_bf16_way_for_test(std::nullopt);
+  use_bf16_kernel_for_test(std::nullopt);
   const double flops = 2.0 * static_cast<double>(s.m * s.n * s.k * state.iterations());
   state.counters["FLOP/s"] = benchmark::Counter(flops, benchmark::Counter::kIsRate);
 }
 
 const bool kRegistered = [] {
-  const std::pair<const char*, Bf16Way> ways[] = {
-      {"native", Bf16Way::kNative}, {"widened", Bf16Way::kWidened}, {"packed", Bf16Way::kPacked}};
+  const std::pair<const char*, Bf16Kernel> kernels[] = {{"native", Bf16Kernel::kNative},
+                                                        {"widened", Bf16Kernel::kWidened},
+                                                        {"packed", Bf16Kernel::kPacked}};
   for (const Shape& shape : kShapes) {
-    for (const auto& [name, way] : ways) {
-      if (!has_bf16_way(way)) continue;
-      const auto body = [&shape, way = way](benchmark::State& state) {
-        product(state, shape, way);
+    for (const auto& [name, kernel] : kernels) {
+      if (!has_bf16_kernel(kernel)) continue;
+      const auto body = [&shape, kernel = kernel](benchmark::State& state) {
+        product(state, shape, kernel);
       };
       benchmark::RegisterBenchmark((std::string(shape.name) + "/" + name).c_str(), body)
           ->Unit(benchmark::kMillisecond);

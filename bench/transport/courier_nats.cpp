@@ -133,10 +133,10 @@ void statement_round_trip(benchmark::State& state) {
   store(*run.couriers[0], random_blob(1));  // then the subscriptions have arrived
   store(there, random_blob(1));
   for (auto _ : state) {
-    std::promise<void> heard;
-    back = &heard;
+    std::promise<void> echoed;
+    back = &echoed;
     run.couriers[0]->publish("ping", Bytes(900));
-    heard.get_future().get();
+    echoed.get_future().get();
   }
 }
 BENCHMARK(statement_round_trip)->UseRealTime()->Unit(benchmark::kMicrosecond);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "tests/errors.h"
@@ -124,6 +125,19 @@ TEST_F(Files, PublishDirectoryReplacesNothing) {
   publish_directory(folder_ / "made", folder_ / "free");
   EXPECT_EQ(read_text_file(folder_ / "free/a"), "new");
   EXPECT_THAT(names(), UnorderedElementsAre("taken", "free"));
+}
+
+TEST_F(Files, PartsOfMappedFilesThatAreReleasedTakeNoMemoryAndKeepTheirBytes) {
+  constexpr int64_t kSize = 64 << 20;
+  write_file(folder_ / "large", std::string(kSize, 'x'));
+  const MappedFile file(folder_ / "large");
+  const auto count = [&] { return std::ranges::count(file.bytes(), uint8_t{'x'}); };
+  EXPECT_EQ(count(), kSize);
+  const uint64_t before = resident_memory_bytes();
+  file.release(file.bytes().subspan(100, kSize / 2));
+  EXPECT_LT(resident_memory_bytes() + kSize / 4, before);
+  EXPECT_EQ(count(), kSize);
+  file.release({});
 }
 
 TEST_F(Files, MappedFilesShowTheBytesAndMove) {

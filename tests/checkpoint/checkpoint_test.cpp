@@ -308,7 +308,7 @@ TEST_F(Checkpoint, ErrorsSayWhatHappenedToAFile) {
   EXPECT_THAT(open_error(folder), AllOf(HasSubstr(weights.string()), HasSubstr("was altered")));
 }
 
-TEST_F(Checkpoint, ForeignMetaFilesAreRefused) {
+TEST_F(Checkpoint, MetaFilesOfOtherFormatsAreRefused) {
   const fs::path folder = save(1);
   const fs::path meta_file = folder / "checkpoint.json";
   const std::string whole = read_text_file(meta_file);
@@ -319,9 +319,9 @@ TEST_F(Checkpoint, ForeignMetaFilesAreRefused) {
     return open_error(folder);
   };
   overwrite(meta_file, R"({"model_type": "llama"})");
-  EXPECT_THAT(open_error(folder), HasSubstr("foreign"));
+  EXPECT_THAT(open_error(folder), HasSubstr("is not a Thinwire checkpoint"));
   overwrite(meta_file, std::string(5'000'000, ' '));
-  EXPECT_THAT(open_error(folder), HasSubstr("foreign"));
+  EXPECT_THAT(open_error(folder), HasSubstr("is not a Thinwire checkpoint"));
   overwrite(meta_file, std::string(100'000, '['));
   EXPECT_THAT(open_error(folder), HasSubstr("not JSON"));
   EXPECT_THAT(with(R"("version": 1)", R"("version": 3)"), HasSubstr("reads versions 1 and 2"));

@@ -70,6 +70,7 @@ class AbsurdValues : public testing::Test {
     calls["join"] = calls["doctor"] = calls["status"] = {"localhost:1", "--token", "none"};
     calls["keys list"] = calls["keys issue"] = {run};
     calls["keys revoke"] = {run, "nobody"};
+    calls["keys account"] = {path("cluster"), "operator"};  // a name that is taken
     return calls;
   }
 

@@ -40,11 +40,15 @@ class BenchSpeed(unittest.TestCase):
 
     def test_the_parts_of_memory_held_are_those_predicted(self):
         galore = ["optim.method=galore", "galore.rank=4", "train.workers=1"]
+        thin = ["train.precision=bf16", "train.weights=bf16", "optim.state=8bit", "model.recompute=block",
+                "model.block_inputs=bf16", "optim.bases=8bit", "optim.gradients=projected",
+                "train.update=layer", "optim.clip=0"]
         for fields in ([], ["train.precision=bf16"], ["train.update=layer", "optim.clip=0"],
                        ["sync.method=diloco"], ["sync.method=distro"],
                        [*galore, "optim.gradients=projected"],
                        [*galore, "optim.gradients=projected", "train.microbatch=1"],
-                       [*galore, "optim.gradients=projected", "train.update=layer", "optim.clip=0"]):
+                       [*galore, "optim.gradients=projected", "train.update=layer", "optim.clip=0"],
+                       [*galore, *thin], ["optim.method=scale", "train.workers=1", *thin[:4]]):
             done = self.speed(*fields, "--json")
             self.assertEqual(done.returncode, 0, done.stderr)
             result = json.loads(done.stdout)

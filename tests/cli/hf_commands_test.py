@@ -57,7 +57,7 @@ class HfCommandsTest(unittest.TestCase):
         self.assertIn(message, done.stderr)
         self.assertEqual(done.stdout, "")
 
-    def test_a_foreign_model_fails_and_leaves_nothing(self):
+    def test_a_model_of_another_architecture_fails_and_leaves_nothing(self):
         (self.root / "hf").mkdir()
         (self.root / "hf" / "config.json").write_text('{"model_type": "gpt2"}')
         self.expect(1, 'model_type is "gpt2"', "import", self.root / "hf", self.root / "out")

@@ -19,34 +19,34 @@ class Running:
     def __init__(self, *arguments, cwd):
         self.process = subprocess.Popen([BINARY, *map(str, arguments)], cwd=cwd, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True)
-        self.said = ""
+        self.messages = ""
         self.ended = False
-        self.news = threading.Condition()
+        self.changed = threading.Condition()
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()
 
     def read(self):
         for line in self.process.stderr:
-            with self.news:
-                self.said += line
-                self.news.notify_all()
-        with self.news:
+            with self.changed:
+                self.messages += line
+                self.changed.notify_all()
+        with self.changed:
             self.ended = True
-            self.news.notify_all()
+            self.changed.notify_all()
 
     def wait_for(self, text, after=0):
-        """Returns once it has said this since its `after`-th character; fails if it ends before."""
-        with self.news:
-            found = self.news.wait_for(lambda: text in self.said[after:] or self.ended, PATIENCE)
-            assert found and text in self.said[after:], f"it never said '{text}':\n{self.said}"
+        """Returns once its messages contain `text`, from their `after`-th character on; fails if it ends before."""
+        with self.changed:
+            found = self.changed.wait_for(lambda: text in self.messages[after:] or self.ended, PATIENCE)
+            assert found and text in self.messages[after:], f"no message contains '{text}':\n{self.messages}"
 
     def finish(self):
-        """Its exit status; a test that waits in vain shows what it said."""
+        """Its exit status; a test that waits too long shows its messages."""
         try:
             status = self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise AssertionError(f"it does not end:\n{self.said}") from None
+            raise AssertionError(f"it does not end:\n{self.messages}") from None
         self.reader.join(PATIENCE)
         return status
 
@@ -128,9 +128,13 @@ class HostsCase(unittest.TestCase):
 
     def assert_complete(self, server, **members):
         """All end well with the same digest, which is returned."""
+        return self.assert_agreement(**members, serve=server)
+
+    def assert_agreement(self, **processes):
+        """The same of processes by the names of their folders."""
         digests = set()
-        for name, one in {**members, "serve": server}.items():
-            self.assertEqual(one.finish(), 0, f"{name}:\n{one.said}")
+        for name, one in processes.items():
+            self.assertEqual(one.finish(), 0, f"{name}:\n{one.messages}")
             digests.add(self.summary(name)["digest"])
         self.assertEqual(len(digests), 1)
         return digests.pop()

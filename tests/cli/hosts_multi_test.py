@@ -1,4 +1,4 @@
-"""`thinwire serve` and `thinwire join` on loopback: the same bits as `thinwire train`, members that come and go, and
+"""`thinwire serve` and `thinwire join` on loopback: the same bits as `thinwire train`, members that join and leave, and
 processes that are killed."""
 
 import json
@@ -34,17 +34,17 @@ class Hosts(HostsCase):
             pass
         members["late"] = self.join("late")
         server.wait_for("member 2")
-        after = len(server.said)
+        after = len(server.messages)
         server.wait_for("is active", after)
         self.assertEqual(len(self.status()["members"]), 3)
         for one in members.values():
             one.signal(signal.SIGINT)
         for one in members.values():
-            self.assertEqual(one.finish(), -signal.SIGINT, one.said)
-            self.assertRegex(one.said, "left the run after step [1-9]")
+            self.assertEqual(one.finish(), -signal.SIGINT, one.messages)
+            self.assertRegex(one.messages, "left the run after step [1-9]")
         server.signal(signal.SIGINT)
-        self.assertEqual(server.finish(), -signal.SIGINT, server.said)
-        self.assertIn("the same command goes on", server.said)
+        self.assertEqual(server.finish(), -signal.SIGINT, server.messages)
+        self.assertIn("the same command resumes", server.messages)
 
     def test_status_lists_the_members(self):
         server = self.serve("train.workers=2", "train.steps=3")
@@ -95,7 +95,18 @@ class Hosts(HostsCase):
         members["member1"].kill()
         members["member1"] = self.join("member1")
         self.assert_complete(server, **members)
-        self.assertEqual(server.said.count("member 2"), 0, server.said)
+        self.assertEqual(server.messages.count("member 2"), 0, server.messages)
+
+
+    def test_a_member_that_left_goes_on_from_its_checkpoint(self):
+        server, members = self.run_of(2, "sync.method=distro", "train.steps=4000")
+        while self.status()["step"] < 5:
+            pass
+        members["member1"].signal(signal.SIGINT)
+        self.assertEqual(members["member1"].finish(), -signal.SIGINT, members["member1"].messages)
+        self.join("member1").wait_for("continues from its checkpoint after step ")
+        server.wait_for("member 1", server.messages.index("is left"))
+        self.assertEqual(len(self.status()["members"]), 2)
 
 
 def nats_server_of(parent):
@@ -114,7 +125,7 @@ def nats_server_of(parent):
 
 
 class Doors(HostsCase):
-    """Who is let in, and what a member may say."""
+    """Who is admitted, and what a member may send."""
 
     def keys(self, *arguments):
         done = subprocess.run([BINARY, "keys", *arguments[:1], f"{self.folder}/serve", *arguments[1:]],
@@ -122,9 +133,9 @@ class Doors(HostsCase):
         return done.stdout.strip()
 
     def assert_refused(self, one, status, *texts):
-        self.assertEqual(one.finish(), status, one.said)
+        self.assertEqual(one.finish(), status, one.messages)
         for text in texts:
-            self.assertIn(text, one.said)
+            self.assertIn(text, one.messages)
 
     def test_fields_of_the_run_cannot_be_set_by_members(self):
         self.serve("train.workers=2")
@@ -157,7 +168,7 @@ class Doors(HostsCase):
     def test_an_expired_token_admits_nobody(self):
         server = self.serve("train.workers=2", options=("--token-days", "1e-9"))
         self.assert_refused(self.join("member0"), 1, "expired")
-        self.assertNotIn("member 0", server.said)
+        self.assertNotIn("member 0", server.messages)
 
     def test_a_run_folder_of_something_else_is_not_touched(self):
         self.serve("train.workers=2")
@@ -180,7 +191,7 @@ class Doors(HostsCase):
         other = self.join("other", f"data.dir={self.folder}/nowhere")
         self.assert_complete(server, own=own, other=other)
         self.assertFalse((self.folder / "own" / "data").exists())
-        self.assertIn("nowhere does not exist; the run's data is received into", other.said)
+        self.assertIn("nowhere does not exist; the run's data is received into", other.messages)
         recorded = json.loads((self.folder / "other" / "data" / "prepare.json").read_text())
         self.assertEqual(recorded["inputs"], [])
 

@@ -18,7 +18,7 @@ CHROMIUM = shutil.which("chromium")
 class Page(HostsCase):
     def open_page(self, running):
         running.wait_for("live page: ")
-        found = re.search(r"live page: http://([\w.]+):(\d+)/", running.said)
+        found = re.search(r"live page: http://([\w.]+):(\d+)/", running.messages)
         self.host, self.port = found[1], int(found[2])
 
     def get(self, path):
@@ -45,7 +45,7 @@ class Page(HostsCase):
 
     def stop(self, running):
         running.signal(signal.SIGINT)
-        self.assertEqual(running.finish(), -signal.SIGINT, running.said)
+        self.assertEqual(running.finish(), -signal.SIGINT, running.messages)
 
     def test_shows_a_run_of_threads_beside_its_plan(self):
         running = self.train("train.workers=2", "train.steps=1000000", "sync.method=distro", "eval.every=5")
@@ -77,11 +77,12 @@ class Page(HostsCase):
     def test_the_bits_of_a_run_are_those_without_a_page(self):
         fields = ("train.workers=2", "train.steps=12", "sync.method=distro")
         running = self.train(*fields)
-        self.assertEqual(running.finish(), 0, running.said)
+        self.assertEqual(running.finish(), 0, running.messages)
         self.assertEqual(self.summary("run")["digest"], self.trained_digest(*fields))
 
     def test_shows_a_served_run_with_its_members_and_rounds(self):
-        server = self.serve("train.workers=2", "train.steps=100000", "sync.method=distro", options=("--page", "0"))
+        server = self.serve("train.workers=2", "train.steps=100000", "sync.method=distro", "eval.every=2",
+                            options=("--page", "0"))
         self.open_page(server)
         state = self.state_where(lambda state: state["waits_for"])
         self.assertIn("0 of the 2", state["waits_for"])
@@ -94,11 +95,15 @@ class Page(HostsCase):
             self.assertGreater(round["seconds"], 0)
         sent = state["bytes_per_step"]["sent"]
         self.assertLessEqual(0.9 * sent["measured"], sent["predicted"])
+        state = self.state_where(
+            lambda state: len(state["loss"]["train"]["step"]) > 1 and state["loss"]["validation"])
+        for curve in (state["loss"]["train"], *state["loss"]["validation"].values()):
+            self.assertLess(abs(curve["value"][0] - 5.55), 0.5, "ln 258 = 5.55 is knowing nothing")
         members[1].signal(signal.SIGINT)
         state = self.state_where(
             lambda state: any(member["doing"] == "left" for member in state["members"]))
         (why,) = (member["why"] for member in state["members"] if member["doing"] == "left")
-        self.assertIn("goodbye", why)
+        self.assertIn("left the run", why)
         text = json.dumps(state)
         self.assertNotIn(self.ready["token"], text)
 

@@ -26,6 +26,12 @@ SHAPES = {
         "model.hidden=512", "model.layers=10", "model.heads=8", "model.vocab=8192",
         "train.batch=2", "train.microbatch=1", "train.sequence=256", "optim.method=galore",
         "optim.gradients=projected"],
+    "everything in few bits": [
+        "model.hidden=512", "model.layers=12", "model.heads=8", "model.vocab=16384",
+        "train.batch=1", "train.sequence=1024", "train.precision=bf16", "train.weights=bf16",
+        "train.update=layer", "optim.clip=0", "model.recompute=block", "model.block_inputs=bf16",
+        "optim.method=galore", "galore.rank=64", "optim.gradients=projected", "optim.state=8bit",
+        "optim.bases=8bit"],
 }
 
 

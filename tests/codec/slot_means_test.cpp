@@ -54,7 +54,7 @@ Sent means_of(SlotMeans& means, const std::vector<Sent>& members, int tile_slots
     means.add(sent.slots.data(), sent.values.data(), static_cast<uint32_t>(sent.slots.size()));
   }
   Sent out;
-  out.slots.resize(static_cast<size_t>(tile_slots + SlotMeans::kRoom));
+  out.slots.resize(static_cast<size_t>(tile_slots + SlotMeans::kPadding));
   out.values.resize(out.slots.size());
   const auto divisor = static_cast<uint32_t>(of_all ? members.size() : 0);
   const uint32_t count = means.take(tile_slots, divisor, out.slots.data(), out.values.data());

@@ -228,7 +228,7 @@ TEST(SparseMalformed, EachIsRefused) {
   EXPECT_FALSE(accepted(one_tile(1, false, 0b00000000, 2), tiles)) << "a gap without an end";
   EXPECT_FALSE(accepted(one_tile(1, false, 0b00110000, 2), tiles)) << "a gap of 9";
   EXPECT_FALSE(accepted(one_tile(1, false, 0b00011000, 2), tiles)) << "the gap takes the last slot";
-  EXPECT_FALSE(accepted(one_tile(15, false, 0b00000001, 2), tiles)) << "a gap that is cut off";
+  EXPECT_FALSE(accepted(one_tile(15, false, 0b00000001, 2), tiles)) << "a truncated gap";
   // Partial tiles: a 0 bit and a count in one bit, which cannot represent 2.
   ASSERT_TRUE(accepted(one_tile(0, true, 0b00, 0), tiles));
   EXPECT_EQ(tiles.counts[0], 0u);

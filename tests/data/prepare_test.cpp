@@ -306,13 +306,13 @@ TEST_F(Prepare, AVocabularySmallerThanTheCharactersSaysHowLargeItMustBe) {
 
 TEST_F(Prepare, WhatWasPreparedOtherwiseIsNamed) {
   run();
-  EXPECT_TRUE(prepared_otherwise(data_).empty());
+  EXPECT_TRUE(preparation_changes(data_).empty());
   config::DataSection other = data_;
   other.vocabulary_size += 1;
-  ASSERT_EQ(prepared_otherwise(other).size(), 1u);
-  EXPECT_THAT(prepared_otherwise(other)[0], HasSubstr("data.vocabulary_size was"));
+  ASSERT_EQ(preparation_changes(other).size(), 1u);
+  EXPECT_THAT(preparation_changes(other)[0], HasSubstr("data.vocabulary_size was"));
   other.text = {"no such file.txt"};
-  EXPECT_TRUE(prepared_otherwise(other).empty()) << "the text may be on another machine";
+  EXPECT_TRUE(preparation_changes(other).empty()) << "the text may be on another machine";
 }
 
 TEST_F(Prepare, NoTextIsWrongUse) {

@@ -142,7 +142,7 @@ TEST(RecordShard, TruncatedOrMixedShardsAreRefused) {
   writer.add_document(std::vector<int32_t>{1, 2, 3});
   writer.commit();
   EXPECT_THAT(error_of([&] { TokenSet::open(folder, 1, true); }),
-              HasSubstr("some shards of its folder hold records and some do not"));
+              HasSubstr("some shards there hold records and some do not"));
   fs::remove(folder / shard_name(2));
   fs::resize_file(folder / shard_name(1), fs::file_size(folder / shard_name(1)) - 1);
   EXPECT_THAT(error_of([&] { TokenSet::open(folder, 1, true); }),

@@ -82,7 +82,7 @@ TEST(Shard, EveryTruncationIsNoticed) {
     fs::resize_file(path, size);
     const std::string error = error_of([&] { const ShardReader shard(path); });
     EXPECT_THAT(error, AllOf(HasSubstr(path.string()),
-                             HasSubstr(size == 0 ? "is foreign" : "is truncated")));
+                             HasSubstr(size == 0 ? "is not a Thinwire shard" : "is truncated")));
   }
 }
 
@@ -93,7 +93,7 @@ TEST(Shard, EveryAlteredByteIsNoticed) {
   for (uint64_t offset = 0; offset < good.size(); ++offset) {
     overwrite(path, offset, 0xA5);
     const std::string error = error_of([&] { ShardReader(path).verify(); });
-    EXPECT_THAT(error, HasSubstr(offset < 12 ? "is foreign" : "is altered")) << offset;
+    EXPECT_THAT(error, HasSubstr(offset < 12 ? "is not a" : "is altered")) << offset;
     overwrite(path, offset, static_cast<uint8_t>(good[offset]));
   }
 }

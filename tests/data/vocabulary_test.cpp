@@ -81,7 +81,7 @@ RC_GTEST_PROP(Encoder, GivesWhatTheVocabularyGives, (uint64_t seed)) {
   }
 }
 
-TEST(Encoder, AgreesWithAForeignModelThatNormalises) {
+TEST(Encoder, AgreesWithAnImportedModelThatNormalises) {
   const fs::path model = tests::shared_data("tok/sentencepiece/test_model.model");
   if (!fs::exists(model)) GTEST_SKIP() << model << " is absent";
   const auto vocabulary = Vocabulary::load_file(model);
@@ -139,7 +139,7 @@ TEST(Vocabulary, AFolderWithoutOneIsAnError) {
   EXPECT_THAT(error_of([&] { Vocabulary::load(folder); }), HasSubstr(kSentencePieceFile));
 }
 
-TEST(Vocabulary, AForeignJsonFileIsAnError) {
+TEST(Vocabulary, AJsonFileOfAnotherFormatIsAnError) {
   const fs::path file = scratch_folder() / kByteFile;
   for (const char* content : {"", "[]", "{}", "{\"vocabulary\": 7}", "not json"}) {
     write_file(file, content);

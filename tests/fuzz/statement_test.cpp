@@ -26,16 +26,18 @@ void damage(Bytes& input, Rng& rng) {
 }
 
 Bytes statement(Rng& rng) {
-  const std::vector<Message> messages = {Hello{{}, Position{3, {}}, 2.5},
+  const std::vector<Message> messages = {JoinRequest{{}, Position{3, {}}, 2.5},
                                          Report{1, Position{3, {}}, AgreedDigest{2, 9}},
                                          Offer{1, 4, 0, 2, {}, 100, 0.5},
-                                         Goodbye{1},
+                                         LeaveNotice{1},
                                          SnapshotReady{{1, 8, {}, 100}, {2, 9}, {}},
                                          Supply{1, {{1, 2}, {3}}},
                                          Misconduct{1, "bad"},
                                          AskRecords{1, 5},
                                          AskSnapshot{1},
-                                         Refuse{{}, "no"}};
+                                         Refuse{{}, "no"},
+                                         Lacking{},
+                                         Loss{1, 7, "set", 2.5, 100}};
   return encode_statement({rng.bits(), {}, rng.bits(), messages[rng.below(messages.size())]},
                           ZeroSigner());
 }

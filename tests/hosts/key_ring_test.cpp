@@ -92,6 +92,28 @@ TEST(KeyRing, ComesBackFromItsFileAndSaysWhenItWasChanged) {
   EXPECT_TRUE(load_key_ring(folder).tokens[0].revoked);
 }
 
+TEST(KeyRing, RingsOfOneRunAreMergedWhateverTheirOrder) {
+  const PublicKey token = fresh_key();
+  KeyRing here = ring_with({.key = token});
+  KeyRing there = here;
+  ASSERT_EQ(here.enrol(token, fresh_key(), kNow), "");
+  ASSERT_EQ(there.enrol(token, fresh_key(), kNow), "");
+  there.tokens.push_back({.key = fresh_key()});
+  here.tokens[0].revoked = true;
+  EXPECT_EQ(here.beyond(here), KeyRing{});
+  const KeyRing reports = here.beyond(there);
+  EXPECT_EQ(reports.tokens.size(), 1u) << "revoked here only";
+  EXPECT_EQ(reports.keys.size(), 1u);
+  KeyRing both = there;
+  both.merge(reports);
+  EXPECT_EQ(here.beyond(both), KeyRing{});
+  EXPECT_TRUE(both.tokens[0].revoked);
+  both.merge(there);
+  EXPECT_TRUE(both.tokens[0].revoked) << "nothing is taken back";
+  EXPECT_EQ(both.keys.size(), 2u);
+  EXPECT_EQ(both.tokens.size(), 2u);
+}
+
 TEST(KeyRing, ADamagedFileIsNamed) {
   const fs::path folder = test_folder();
   write_file(folder / "keys.json", R"({"format": "thinwire-keys", "version": 1, "tokens": [1]})");

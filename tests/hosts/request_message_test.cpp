@@ -11,16 +11,16 @@ namespace {
 class RequestMessage : public testing::Test {
  protected:
   Request request() const {
-    return {Ask::kResult, make_nonce(), coordinator->key(), asker->key(), {1, 2, 3}};
+    return {RequestKind::kResult, make_nonce(), coordinator->key(), requester->key(), {1, 2, 3}};
   }
 
   const std::unique_ptr<Signer> coordinator = make_signer(make_seed());
-  const std::unique_ptr<Signer> asker = make_signer(make_seed());
+  const std::unique_ptr<Signer> requester = make_signer(make_seed());
 };
 
 TEST_F(RequestMessage, RequestsAndAnswersAreReadAsTheyWereWritten) {
   const Request asked = request();
-  const auto read = decode_request(encode_request(asked, *asker), coordinator->key());
+  const auto read = decode_request(encode_request(asked, *requester), coordinator->key());
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(*read, asked);
   const Answer given{asked.nonce, false, {4, 5}};
@@ -30,17 +30,18 @@ TEST_F(RequestMessage, RequestsAndAnswersAreReadAsTheyWereWritten) {
 }
 
 TEST_F(RequestMessage, ARequestForAnotherRunIsRefused) {
-  const Bytes bytes = encode_request(request(), *asker);
-  EXPECT_FALSE(decode_request(bytes, asker->key()));
+  const Bytes bytes = encode_request(request(), *requester);
+  EXPECT_FALSE(decode_request(bytes, requester->key()));
 }
 
 TEST_F(RequestMessage, OnlyTheAskerSignsItsRequestAndOnlyTheCoordinatorAnswers) {
   EXPECT_FALSE(decode_request(encode_request(request(), *coordinator), coordinator->key()));
-  EXPECT_FALSE(decode_answer(encode_answer({make_nonce(), true, {}}, *asker), coordinator->key()));
+  EXPECT_FALSE(
+      decode_answer(encode_answer({make_nonce(), true, {}}, *requester), coordinator->key()));
 }
 
 TEST_F(RequestMessage, AChangedOrShortenedMessageIsRefused) {
-  const Bytes whole = encode_request(request(), *asker);
+  const Bytes whole = encode_request(request(), *requester);
   for (size_t i = 0; i < whole.size(); ++i) {
     Bytes changed = whole;
     changed[i] ^= 1;
@@ -50,7 +51,7 @@ TEST_F(RequestMessage, AChangedOrShortenedMessageIsRefused) {
 }
 
 TEST_F(RequestMessage, AnotherProtocolVersionIsNamed) {
-  Bytes bytes = encode_request(request(), *asker);
+  Bytes bytes = encode_request(request(), *requester);
   bytes[4] = kProtocolVersion + 1;
   const auto read = decode_request(bytes, coordinator->key());
   ASSERT_FALSE(read);

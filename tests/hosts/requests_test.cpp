@@ -72,29 +72,29 @@ TEST(RequestServer, AnswersWithWhatWasAsked) {
   });
   const auto own = make_signer(make_seed());
   RequestClient client(world.guest(), world.run(), *own);
-  EXPECT_EQ(client.ask(Ask::kProbe, {1, 2}, kPatience).value_or(Bytes{}), Bytes({1, 2}));
-  const auto all = client.ask_all(Ask::kProbe, {{1}, {2}, {3}}, kPatience);
+  EXPECT_EQ(client.ask(RequestKind::kProbe, {1, 2}, kPatience).value_or(Bytes{}), Bytes({1, 2}));
+  const auto all = client.ask_all(RequestKind::kProbe, {{1}, {2}, {3}}, kPatience);
   ASSERT_TRUE(all);
   EXPECT_THAT(*all, ElementsAre(Bytes{1}, Bytes{2}, Bytes{3}));
 }
 
 TEST(RequestServer, ARefusalComesWithItsReason) {
   RequestWorld world([](RequestServer& requests, const RequestServer::IncomingRequest& incoming) {
-    requests.refuse(incoming, "no room");
+    requests.refuse(incoming, "no space");
   });
   const auto own = make_signer(make_seed());
   RequestClient client(world.guest(), world.run(), *own);
-  const auto answer = client.ask(Ask::kEnrol, {}, kPatience);
+  const auto answer = client.ask(RequestKind::kEnrol, {}, kPatience);
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().kind, FailureKind::kRefused);
-  EXPECT_EQ(answer.error().message, "no room");
+  EXPECT_EQ(answer.error().message, "no space");
 }
 
 TEST(RequestServer, ARequestIsRepeatedUntilItIsAnswered) {
   RequestWorld world(echo, {.lose = 0.5, .duplicate = 0.3});
   const auto own = make_signer(make_seed());
   RequestClient client(world.guest(), world.run(), *own);
-  EXPECT_EQ(client.ask(Ask::kProbe, {7}, kPatience).value_or(Bytes{}), Bytes{7});
+  EXPECT_EQ(client.ask(RequestKind::kProbe, {7}, kPatience).value_or(Bytes{}), Bytes{7});
 }
 
 TEST(RequestServer, AnAnswerThatAnotherSignsIsNone) {
@@ -102,7 +102,7 @@ TEST(RequestServer, AnAnswerThatAnotherSignsIsNone) {
   RequestWorld world(echo);
   const auto own = make_signer(make_seed());
   RequestClient client(world.guest(), another->key(), *own);
-  const auto answer = client.ask(Ask::kProbe, {}, 0.2);
+  const auto answer = client.ask(RequestKind::kProbe, {}, 0.2);
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().kind, FailureKind::kDeadline);
 }

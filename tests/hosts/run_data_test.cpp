@@ -33,7 +33,7 @@ class RunData : public testing::Test {
     fetched_.clear();
     Reception reception;
     reception.fetch = [&](const transport::BlobId& blob) {
-      if (fetched_.size() == until) throw Error("cut off");
+      if (fetched_.size() == until) throw Error("disconnected");
       fetched_.insert(blob);
       return blobs_.at(blob);
     };

@@ -7,7 +7,7 @@ namespace thinwire::hosts {
 namespace {
 
 using membership::Phase;
-using page::Doing;
+using page::ActivityKind;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -26,51 +26,51 @@ class MemberNowTest : public testing::Test {
     state_.members.resize(3);
     for (membership::Member& member : state_.members) member.phase = Phase::kActive;
     state_.open = {opening(4, {0, 1, 2}), opening(5, {0, 1, 2})};
-    for (int id = 0; id < 3; ++id) news_[id].heard_at = 90;
+    for (int id = 0; id < 3; ++id) reports_[id].silent_s = 10;
   }
-  page::MemberNow now(int id) const { return member_now(id, state_, news_, 100); }
+  page::MemberNow now(int id) const { return member_now(id, state_, reports_); }
 
   membership::State state_;
-  std::map<int, serve::MemberNews> news_;
+  std::map<int, serve::LatestReport> reports_;
 };
 
 TEST_F(MemberNowTest, ComputesTheFirstRoundThatItHasNotOffered) {
-  EXPECT_EQ(now(0).doing, Doing::kComputing);
+  EXPECT_EQ(now(0).activity, ActivityKind::kComputing);
   EXPECT_EQ(now(0).round, 4u);
-  news_[0].offered = 4;
-  news_[0].arrived = 4;
-  EXPECT_EQ(now(0).doing, Doing::kComputing) << "while round 4 is collected";
+  reports_[0].offered = 4;
+  reports_[0].arrived = 4;
+  EXPECT_EQ(now(0).activity, ActivityKind::kComputing) << "while round 4 is collected";
   EXPECT_EQ(now(0).round, 5u);
 }
 
 TEST_F(MemberNowTest, SendsUntilItsContributionIsHere) {
-  news_[0].offered = 5;
-  news_[0].arrived = 4;
-  EXPECT_EQ(now(0).doing, Doing::kSending);
+  reports_[0].offered = 5;
+  reports_[0].arrived = 4;
+  EXPECT_EQ(now(0).activity, ActivityKind::kSending);
 }
 
 TEST_F(MemberNowTest, WaitsForThoseWhoHaveNotCome) {
-  news_[0].offered = news_[0].arrived = 5;
-  news_[2].offered = news_[2].arrived = 4;
-  EXPECT_EQ(now(0).doing, Doing::kWaiting);
+  reports_[0].offered = reports_[0].arrived = 5;
+  reports_[2].offered = reports_[2].arrived = 4;
+  EXPECT_EQ(now(0).activity, ActivityKind::kWaiting);
   EXPECT_EQ(now(0).why, "waits for member 1 in round 4");
-  news_[2].arrived = std::nullopt;
+  reports_[2].arrived = std::nullopt;
   EXPECT_EQ(now(0).why, "waits for members 1, 2 in round 4");
 }
 
 TEST_F(MemberNowTest, SaysWhySomebodyIsAway) {
   state_.members[0].phase = Phase::kLost;
-  EXPECT_EQ(now(0).doing, Doing::kLost);
+  EXPECT_EQ(now(0).activity, ActivityKind::kLost);
   EXPECT_EQ(now(0).why, "silent for 10.0 s");
   state_.members[0].phase = Phase::kExcluded;
   state_.members[0].offences = 3;
   EXPECT_EQ(now(0).why, "excluded after 3 offences");
   state_.members[0].phase = Phase::kLate;
-  EXPECT_EQ(now(0).doing, Doing::kCatchingUp);
+  EXPECT_EQ(now(0).activity, ActivityKind::kCatchingUp);
   state_.members[0].phase = Phase::kLeft;
-  EXPECT_EQ(now(0).doing, Doing::kLeft);
-  news_.clear();
-  EXPECT_THAT(now(1).why, HasSubstr("not heard"));
+  EXPECT_EQ(now(0).activity, ActivityKind::kLeft);
+  reports_.clear();
+  EXPECT_THAT(now(1).why, HasSubstr("no message"));
 }
 
 class RunWatchTest : public testing::Test {
@@ -93,21 +93,50 @@ class RunWatchTest : public testing::Test {
 
   config::Recipe recipe_;
   page::LiveRun page_{{}, [] { return 0.0; }};
-  RunWatch watch_{recipe_, page_};
+  RunWatch watch_{recipe_, {"validation"}, page_};
 };
+
+TEST_F(RunWatchTest, ShowsLossesOnceTheirRoundIsClosed) {
+  recipe_.train.steps = 6;
+  watch_.record(opened(4), false, 10);  // its step completes 5 steps
+  for (const int member : {0, 1}) {
+    watch_.add_loss({member, 4, "validation", 2.0 + member, 100});
+    watch_.add_loss({member, 5, "", 4.0 + member, 100});
+  }
+  EXPECT_TRUE(page_.state().train.points().empty());
+  watch_.record(closed(4, {}), false, 11);
+  page::PageState state = page_.state();
+  ASSERT_EQ(state.train.points().size(), 1u);
+  EXPECT_EQ(state.train.points()[0].step, 5);
+  EXPECT_DOUBLE_EQ(state.train.points()[0].value, 4.5);
+  ASSERT_EQ(state.validation["validation"].points().size(), 1u);
+  EXPECT_DOUBLE_EQ(state.validation["validation"].points()[0].value, 2.5);
+}
+
+TEST_F(RunWatchTest, ShowsTheLastEvaluationOnceAllHaveReportedIt) {
+  recipe_.train.steps = 5;
+  watch_.record(opened(4), false, 10);
+  watch_.record(closed(4, {}), false, 11);
+  watch_.add_loss({0, 5, "validation", 2, 100});
+  EXPECT_TRUE(page_.state().validation.empty());
+  watch_.add_loss({1, 5, "validation", 3, 300});
+  page::PageState state = page_.state();
+  ASSERT_EQ(state.validation["validation"].points().size(), 1u);
+  EXPECT_DOUBLE_EQ(state.validation["validation"].points()[0].value, 2.75);
+}
 
 TEST_F(RunWatchTest, ListsRoundsWithWhatCountedAndWhoWasMissing) {
   watch_.record(opened(3), false, 10);
   watch_.record(closed(3, {1}), false, 12.5);
-  const page::Picture picture = page_.picture();
-  ASSERT_EQ(picture.rounds.size(), 1u);
-  const page::ClosedRound& round = picture.rounds.front();
+  const page::PageState state = page_.state();
+  ASSERT_EQ(state.rounds.size(), 1u);
+  const page::ClosedRound& round = state.rounds.front();
   EXPECT_EQ(round.round, 3u);
   EXPECT_EQ(round.seconds, 2.5);
   EXPECT_EQ(round.bytes, (std::map<int, uint64_t>{{0, 140}}));
   EXPECT_THAT(round.missing, ElementsAre(1));
-  ASSERT_EQ(picture.faults.size(), 1u);
-  EXPECT_EQ(picture.faults.front().text, "round 3 was closed without member 1");
+  ASSERT_EQ(state.faults.size(), 1u);
+  EXPECT_EQ(state.faults.front().text, "round 3 was closed without member 1");
 }
 
 TEST_F(RunWatchTest, KnowsNoTimesAndNoFaultsOfWhatWasBefore) {
@@ -115,11 +144,11 @@ TEST_F(RunWatchTest, KnowsNoTimesAndNoFaultsOfWhatWasBefore) {
   watch_.record(closed(3, {1}), true, 10);
   watch_.record(opened(4), true, 10);
   watch_.record(closed(4, {1}), false, 12);
-  const page::Picture picture = page_.picture();
-  ASSERT_EQ(picture.rounds.size(), 2u);
-  EXPECT_FALSE(picture.rounds[0].seconds);
-  EXPECT_FALSE(picture.rounds[1].seconds) << "nobody knows when it opened";
-  EXPECT_EQ(picture.faults.size(), 1u);
+  const page::PageState state = page_.state();
+  ASSERT_EQ(state.rounds.size(), 2u);
+  EXPECT_FALSE(state.rounds[0].seconds);
+  EXPECT_FALSE(state.rounds[1].seconds) << "nobody knows when it opened";
+  EXPECT_EQ(state.faults.size(), 1u);
 }
 
 TEST_F(RunWatchTest, TellsFaultsFromMembersThatComeAndGo) {
@@ -127,12 +156,12 @@ TEST_F(RunWatchTest, TellsFaultsFromMembersThatComeAndGo) {
   record.changes = {membership::PhaseChange{0, Phase::kActive, {}},
                     membership::PhaseChange{1, Phase::kLost, {}}, membership::Offence{1}};
   watch_.record(record, false, 10);
-  const page::Picture picture = page_.picture();
-  ASSERT_EQ(picture.messages.size(), 1u);
-  EXPECT_EQ(picture.messages.front().text, "member 0 is active");
-  ASSERT_EQ(picture.faults.size(), 2u);
-  EXPECT_EQ(picture.faults.front().text, "member 1 is lost");
-  EXPECT_EQ(picture.faults.front().member, 1);
+  const page::PageState state = page_.state();
+  ASSERT_EQ(state.messages.size(), 1u);
+  EXPECT_EQ(state.messages.front().text, "member 0 is active");
+  ASSERT_EQ(state.faults.size(), 2u);
+  EXPECT_EQ(state.faults.front().text, "member 1 is lost");
+  EXPECT_EQ(state.faults.front().member, 1);
 }
 
 }  // namespace

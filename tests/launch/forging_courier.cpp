@@ -16,9 +16,9 @@ bool unchecked(const PublicKey&, std::span<const uint8_t>, const Signature&) { r
 ForgingCourier::ForgingCourier(std::unique_ptr<Courier> to, const Signer& signer, uint64_t run,
                                Forge forge)
     : PassingCourier(std::move(to)), signer_(signer), run_(run), forge_(std::move(forge)) {
-  others_ =
-      subscribe("", serve::kMembersTopic,
-                [this](const std::string& from, const Bytes& statement) { hear(from, statement); });
+  others_ = subscribe(
+      "", serve::kMembersTopic,
+      [this](const std::string& from, const Bytes& statement) { receive(from, statement); });
 }
 
 transport::BlobId ForgingCourier::put(std::shared_ptr<const Bytes> blob,
@@ -30,15 +30,15 @@ transport::BlobId ForgingCourier::put(std::shared_ptr<const Bytes> blob,
   return PassingCourier::put(std::move(blob), priority, std::move(done));
 }
 
-void ForgingCourier::hear(const std::string& from, const Bytes& statement) {
-  const auto heard = membership::decode_statement(statement, run_, unchecked);
-  if (!heard || heard->author == signer_.key()) return;
-  const auto* offer = std::get_if<membership::Offer>(&heard->message);
+void ForgingCourier::receive(const std::string& from, const Bytes& statement) {
+  const auto received = membership::decode_statement(statement, run_, unchecked);
+  if (!received || received->author == signer_.key()) return;
+  const auto* offer = std::get_if<membership::Offer>(&received->message);
   if (offer == nullptr) return;
   const Operation operation{offer->round, offer->epoch, offer->fragment};
   {
     const std::lock_guard lock(board_->mutex);
-    if (!board_->others.try_emplace(operation, Heard{offer->member, nullptr}).second) return;
+    if (!board_->others.try_emplace(operation, Received{offer->member, nullptr}).second) return;
   }
   get({offer->payload, offer->bytes}, {from}, transport::Priority::kRound,
       [board = board_, operation](Result<Bytes> bytes) {
@@ -70,15 +70,15 @@ std::shared_ptr<const Bytes> ForgingCourier::forged(const membership::Offer& off
 }
 
 void ForgingCourier::publish(const std::string& topic, Bytes statement) {
-  auto said = membership::decode_statement(statement, run_, unchecked);
-  auto* offer = said ? std::get_if<membership::Offer>(&said->message) : nullptr;
+  auto decoded = membership::decode_statement(statement, run_, unchecked);
+  auto* offer = decoded ? std::get_if<membership::Offer>(&decoded->message) : nullptr;
   if (offer == nullptr) return PassingCourier::publish(topic, std::move(statement));
   const auto instead = forged(*offer);
   if (!instead) return;  // the member repeats it
   const transport::BlobId id = transport::blob_id(*instead);
   offer->payload = id.name;
   offer->bytes = id.bytes;
-  PassingCourier::publish(topic, membership::encode_statement(*said, signer_));
+  PassingCourier::publish(topic, membership::encode_statement(*decoded, signer_));
 }
 
 }  // namespace thinwire::launch

@@ -40,7 +40,7 @@ class ForgingCourier final : public PassingCourier {
 
  private:
   using Operation = std::tuple<uint64_t, uint32_t, uint32_t>;  // round, epoch, fragment
-  struct Heard {
+  struct Received {
     int member = -1;
     std::shared_ptr<const Bytes> payload;
   };
@@ -48,11 +48,11 @@ class ForgingCourier final : public PassingCourier {
   struct Board {
     std::mutex mutex;
     std::map<Sha256, std::shared_ptr<const Bytes>> own;
-    std::map<Operation, Heard> others;
+    std::map<Operation, Received> others;
     std::map<Operation, std::shared_ptr<const Bytes>> forged;
   };
 
-  void hear(const std::string& from, const Bytes& statement);
+  void receive(const std::string& from, const Bytes& statement);
   // Nothing if it cannot be made yet.
   std::shared_ptr<const Bytes> forged(const membership::Offer& offer);
 

@@ -100,7 +100,7 @@ TEST_P(HostedAttacks, LeaveTheLossAndTheOffenderIsNamed) {
     const auto run = attacked(kind);
     const double lost = loss(*run, false);
     expect_excluded(*run, kOffender);
-    const std::string why = run->host().news().at(run->id_of(kOffender)).refused;
+    const std::string why = run->host().reports().at(run->id_of(kOffender)).refused;
     EXPECT_NE(why, "");
     EXPECT_NEAR(lost, clean, 0.02 * clean);
     std::cout << GetParam() << ", " << name_of(kind) << ": loss " << lost << ", clean " << clean

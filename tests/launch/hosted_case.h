@@ -31,7 +31,7 @@ class HostedCase : public testing::TestWithParam<Variant> {
                                        "sync.timeout_s=" + std::to_string(timeout_s),
                                        "train.steps=" + std::to_string(steps)};
     const std::string method(GetParam().method->name);
-    if (GetParam().method->trains_apart) fields.push_back(method + ".sync_every=6");
+    if (GetParam().method->local_updates) fields.push_back(method + ".sync_every=6");
     recipe_ = variant_recipe(GetParam(), folder_, fields, workers);
     options_.timeout_s = timeout_s;
     options_.snapshot_every = 5;
@@ -42,7 +42,7 @@ class HostedCase : public testing::TestWithParam<Variant> {
     }
     return why_not_.empty();
   }
-  // Of members that came to the end; all the same.
+  // Of members that finished the run; all the same.
   void expect_agreement(HostedRun& run, const std::vector<int>& members) const {
     std::vector<uint64_t> digests;
     for (const int number : members) {
@@ -62,6 +62,17 @@ class HostedCase : public testing::TestWithParam<Variant> {
   }
   static auto has_members(size_t number) {
     return [number](const membership::State& state) { return state.members.size() == number; };
+  }
+  // A member joins while the two that the run begins with are held at an early step.
+  void expect_agreement_with_a_joiner() {
+    HostedRun run(recipe_, folder_, options_);
+    run.hold_at(8);
+    for (const int number : {0, 1}) run.start(number);
+    run.wait_until(begun());
+    run.start(2);
+    run.wait_until(has_members(3));
+    run.release();
+    expect_agreement(run, {0, 1, 2});
   }
 
   fs::path folder_;

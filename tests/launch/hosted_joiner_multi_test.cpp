@@ -2,10 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/launch/hosted_case.h"
+#include "thinwire/launch/train.h"
 
 namespace thinwire::launch {
 namespace {
@@ -17,14 +21,7 @@ class HostedMembers : public HostedCase {};
 
 TEST_P(HostedMembers, AJoinerEndsWithTheBitsOfTheOthers) {
   if (!prepare(60)) GTEST_SKIP() << why_not_;
-  HostedRun run(recipe_, folder_, options_);
-  run.hold_at(8);
-  for (const int number : {0, 1}) run.start(number);
-  run.wait_until(begun());
-  run.start(2);
-  run.wait_until(has_members(3));
-  run.release();
-  expect_agreement(run, {0, 1, 2});
+  expect_agreement_with_a_joiner();
 }
 
 // The run has as many workers as members, so that it begins with all of them: where two suffice, a
@@ -55,7 +52,7 @@ TEST_P(HostedMembers, ACoordinatorGoesOnWithThoseItTookForLost) {
   run.race_clock(true);
   run.wait_until([before](const State& state) {
     return std::ranges::any_of(state.members,
-                               [&](const auto& member) { return member.told > before; });
+                               [&](const auto& member) { return member.phase_since > before; });
   });
   run.race_clock(false);
   run.release();
@@ -115,6 +112,25 @@ TEST_P(HostedJoiner, BeginsWithASnapshotOfTheRun) {
   expect_agreement(run, {0, 1, 2});
 }
 
+// What it had in flight when it left is in its checkpoint.
+TEST_P(HostedJoiner, GoesOnFromItsOwnCheckpointWhenItReturns) {
+  ASSERT_TRUE(prepare(80, kPatient, 3)) << why_not_;
+  options_.snapshot_every = 0;
+  HostedRun run(recipe_, folder_, options_);
+  run.hold_at(8);
+  for (const int number : {0, 1, 2}) run.start(number);
+  run.wait_until([](const State& state) { return state.next_step > 8; });
+  EXPECT_EQ(run.leave(2).outcome, member::MemberOutcome::kLeft);
+  run.wait_until([](const State& state) { return count(state, Phase::kLeft) == 1; });
+  EXPECT_EQ(run.snapshots_fetched(), 3);
+  run.start(2);
+  run.wait_until([](const State& state) { return count(state, Phase::kLeft) == 0; });
+  run.release();
+  expect_agreement(run, {0, 1, 2});
+  EXPECT_EQ(run.snapshots_fetched(), 3) << "it needs none";
+  EXPECT_EQ(run.fresh_starts(), 0) << "of replicas, because their bits were others";
+}
+
 // In its snapshot a round is in flight to which it contributed itself.
 TEST_P(HostedJoiner, FollowsItsOwnRoundsWhenItReturnsToASnapshot) {
   ASSERT_TRUE(prepare(80, kPatient, 3)) << why_not_;
@@ -126,6 +142,7 @@ TEST_P(HostedJoiner, FollowsItsOwnRoundsWhenItReturnsToASnapshot) {
   EXPECT_GT(run.newest_snapshot(), 0u);
   EXPECT_EQ(run.leave(2).outcome, member::MemberOutcome::kLeft);
   run.wait_until([](const State& state) { return count(state, Phase::kLeft) == 1; });
+  fs::remove_all(folder_ / "member2" / "checkpoints");
   run.start(2);
   run.wait_until([](const State& state) { return count(state, Phase::kLeft) == 0; });
   // Until then it may begin with an older snapshot, which the records of its former life name.
@@ -143,8 +160,31 @@ TEST_P(HostedJoiner, TakesTheTimeThatItIsToTakeForARow) {
   for (const int number : {0, 1}) run.start(number);
   expect_agreement(run, {0, 1});
   const double rows = static_cast<double>(recipe_.train.batch) / 2;
-  for (const auto& [member, news] : run.host().news()) {
-    EXPECT_GE(news.step_seconds, rows * kRowSeconds) << "member " << member;
+  for (const auto& [member, report] : run.host().reports()) {
+    EXPECT_GE(report.step_seconds, rows * kRowSeconds) << "member " << member;
+  }
+}
+
+TEST_P(HostedJoiner, ReportsLossesWhoseMeanIsThatOfARunInOneProcess) {
+  ASSERT_TRUE(prepare(12)) << why_not_;
+  const auto expected = train(recipe_, {}).summary.val_loss;
+  HostedRun run(recipe_, folder_, options_);
+  for (const int number : {0, 1}) run.start(number);
+  expect_agreement(run, {0, 1});
+  run.wait_until_over();                                  // the last report came behind the losses
+  std::map<std::string, std::pair<double, double>> sums;  // of losses and tokens
+  std::set<uint64_t> steps;
+  for (const membership::Loss& loss : run.losses()) {
+    if (loss.set == membership::Loss::kTraining) steps.insert(loss.step);
+    if (loss.set == membership::Loss::kTraining || loss.step != 12) continue;
+    auto& [sum, tokens] = sums[loss.set];
+    sum += loss.mean * static_cast<double>(loss.tokens);
+    tokens += static_cast<double>(loss.tokens);
+  }
+  EXPECT_EQ(steps.size(), run.plan().rounds());
+  ASSERT_EQ(sums.size(), expected.size());
+  for (const auto& [set, sum] : sums) {
+    EXPECT_NEAR(sum.first / sum.second, expected.at(set), 1e-6) << set;
   }
 }
 

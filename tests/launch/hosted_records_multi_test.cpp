@@ -34,14 +34,7 @@ TEST_P(HostedRecords, GiveTheBitsOfThreads) {
 TEST_P(HostedRecords, AJoinerEndsWithTheBitsOfTheOthers) {
   ASSERT_TRUE(prepare(60)) << why_not_;
   recipe_.train.sequence = 48;
-  HostedRun run(recipe_, folder_, options_);
-  run.hold_at(8);
-  for (const int number : {0, 1}) run.start(number);
-  run.wait_until(begun());
-  run.start(2);
-  run.wait_until(has_members(3));
-  run.release();
-  expect_agreement(run, {0, 1, 2});
+  expect_agreement_with_a_joiner();
 }
 
 INSTANTIATE_TEST_SUITE_P(Methods, HostedRecords,

@@ -98,6 +98,17 @@ HostedRun::HostedRun(const config::Recipe& recipe, fs::path folder, membership::
     }
     changed_.notify_all();
   };
+  hooks.loss = [this](const membership::Loss& loss) {
+    const std::lock_guard lock(mutex_);
+    losses_.push_back(loss);
+  };
+  hooks.record = [this](const membership::Record& record, bool) {
+    if (!record.closing) return;
+    const std::lock_guard lock(mutex_);
+    for (const Commit& commit : record.closing->commits) {
+      committed_.insert(committed_.end(), commit.contributions.begin(), commit.contributions.end());
+    }
+  };
   host_ = std::make_unique<serve::CoordinatorHost>(
       *courier_, *signer_, *plan_,
       serve::HostOptions{options_, beginning_.founding, false, std::move(hooks)});
@@ -152,7 +163,7 @@ void HostedRun::release() {
 
 void HostedRun::wait_if_held(const member::Activity& activity, int64_t step,
                              const std::atomic<bool>& stop) {
-  if (activity.doing != member::Doing::kTraining || activity.step < step) return;
+  if (activity.kind != member::ActivityKind::kTraining || activity.step < step) return;
   std::unique_lock lock(mutex_);
   while (held_at_ && !stop) changed_.wait_for(lock, kLookAgain);
 }
@@ -190,15 +201,14 @@ void HostedRun::start(int number, std::unique_ptr<Participant> member) {
   member::MemberOptions options{resolved_, beginning_.founding, 0, &member->stop, {}};
   options.recipe.run.dir = (folder_ / ("member" + std::to_string(number))).string();
   options.row_seconds = row_seconds_;
-  options.hooks.say = [this](const std::string& text) {
+  options.hooks.message = [this](const std::string& text) {
     if (text.starts_with("starts over")) ++fresh_starts_;
   };
-  if (held_at_) {
-    options.hooks.activity = [this, step = *held_at_,
-                              own = member.get()](const member::Activity& activity) {
-      wait_if_held(activity, step, own->stop);
-    };
-  }
+  options.hooks.activity = [this, step = held_at_,
+                            own = member.get()](const member::Activity& activity) {
+    if (activity.kind == member::ActivityKind::kFetching) ++snapshots_fetched_;
+    if (step) wait_if_held(activity, *step, own->stop);
+  };
   member->thread = std::thread([own = member.get(), options = std::move(options)] {
     try {
       own->result = member::run_member(*own->courier, *own->signer, options);
@@ -245,7 +255,7 @@ std::string HostedRun::description() const {
     text += fmt::format(", round {} open in epoch {}", opening.round, opening.epoch);
   }
   for (const membership::Member& member : state_.members) {
-    text += fmt::format(", a member {} since record {}", name_of(member.phase), member.told);
+    text += fmt::format(", a member {} since record {}", name_of(member.phase), member.phase_since);
   }
   return text;
 }
@@ -253,13 +263,31 @@ std::string HostedRun::description() const {
 void HostedRun::wait_until_caught_up(int member) {
   wait_until([this, member](const membership::State& state) {
     if (!state.knows(member)) return false;
-    const uint64_t told = state.members[static_cast<size_t>(member)].told;
-    return host_->news()[member].position >= std::max(state.last_closing, told);
+    const uint64_t phase_since = state.members[static_cast<size_t>(member)].phase_since;
+    return host_->reports()[member].position >= std::max(state.last_closing, phase_since);
   });
 }
 
 int HostedRun::id_of(int number) {
   return host_->state().find(participant(number).signer->key()).value();
+}
+
+// They are one chunk each.
+void HostedRun::lose_payloads() {
+  const membership::State state = host_->state();
+  const std::lock_guard lock(mutex_);
+  for (const Contribution& one : committed_) {
+    const PublicKey& key = state.members[static_cast<size_t>(one.member)].key;
+    std::promise<void> dropped;
+    courier_->drop(one.payload, transport::participant_name(key),
+                   [&dropped](const Result<void>&) { dropped.set_value(); });
+    dropped.get_future().wait();
+  }
+}
+
+std::vector<membership::Loss> HostedRun::losses() {
+  const std::lock_guard lock(mutex_);
+  return losses_;
 }
 
 size_t HostedRun::largest_roster() {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tests/launch/forging_courier.h"
+#include "thinwire/base/commit.h"
 #include "thinwire/base/file.h"
 #include "thinwire/base/signature.h"
 #include "thinwire/config/recipe.h"
@@ -68,6 +69,12 @@ class HostedRun {
   int id_of(int number);
   // How often a replica has had to start over.
   int fresh_starts() const { return fresh_starts_; }
+  // The store loses all payloads that were committed so far.
+  void lose_payloads();
+  // How often a member has begun with a snapshot.
+  int snapshots_fetched() const { return snapshots_fetched_; }
+  // What members have reported of their losses.
+  std::vector<membership::Loss> losses();
   // The most members that any round so far opened with, and the newest snapshot.
   size_t largest_roster();
   uint64_t newest_snapshot();
@@ -113,11 +120,14 @@ class HostedRun {
   std::condition_variable changed_;
   membership::State state_;
   size_t largest_roster_ = 0;
+  std::vector<Contribution> committed_;
+  std::vector<membership::Loss> losses_;
   std::optional<int64_t> held_at_;
   double row_seconds_ = 0;
   std::atomic<bool> stop_host_ = false;
   std::atomic<bool> clock_races_ = false;
   std::atomic<int> fresh_starts_ = 0;
+  std::atomic<int> snapshots_fetched_ = 0;
   std::thread host_thread_;
   std::map<int, std::unique_ptr<Participant>> members_;
 };

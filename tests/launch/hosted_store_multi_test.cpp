@@ -22,6 +22,21 @@ TEST_P(HostedStore, TheHostPutsBackTheRecordsThatItLost) {
   expect_agreement(run, {0, 1});
 }
 
+// There are no snapshots, so a joiner needs all of them.
+TEST_P(HostedStore, MembersPutBackThePayloadsThatItLost) {
+  ASSERT_TRUE(prepare(60)) << why_not_;
+  options_.snapshot_every = 0;
+  HostedRun run(recipe_, folder_, options_);
+  run.hold_at(8);
+  for (const int number : {0, 1}) run.start(number);
+  run.wait_until([](const State& state) { return state.next_round > 4; });
+  run.lose_payloads();
+  run.start(2);
+  run.wait_until_caught_up(2);
+  run.release();
+  expect_agreement(run, {0, 1, 2});
+}
+
 INSTANTIATE_TEST_SUITE_P(Methods, HostedStore, testing::ValuesIn(variants_named({"distro"})),
                          [](const auto& test) { return test.param.name; });
 

@@ -65,12 +65,12 @@ TEST_F(Interruption, AnEvaluationIsLeftAtOnceAndDoneWhenTheRunGoesOn) {
                                      "llama.intermediate=512"};
   const config::Recipe recipe = tiny_recipe(folder_, fields);
   std::atomic<bool> stop = false;
-  std::thread asker([&] {
+  std::thread requester([&] {
     while (!checkpoint::is_checkpoint(checkpoint(6))) std::this_thread::yield();
     stop = true;
   });
   const TrainResult stopped = train(recipe, {.stop = &stop});
-  asker.join();
+  requester.join();
   EXPECT_EQ(stopped.outcome, Outcome::kStopped);
   EXPECT_EQ(stopped.step, 6) << "its checkpoint was there before it was evaluated";
   EXPECT_LT(history().evals.size(), 2u);

@@ -61,6 +61,36 @@ TEST_F(LayerUpdates, ARunMayChangeBetweenBothEnds) {
   EXPECT_EQ(train(tiny_recipe(folder_, layer), {}).summary.digest, whole.summary.digest);
 }
 
+// The smallest of everything, of a single worker: resumed after every step around two renewals.
+TEST_F(LayerUpdates, WithEverythingInFewBitsAResumedRunHasTheSameBits) {
+  const std::vector<std::string> thin = {"train.workers=1",       "train.update=layer",
+                                         "optim.clip=0",          "train.precision=bf16",
+                                         "train.weights=bf16",    "optim.state=8bit",
+                                         "model.recompute=block", "model.block_inputs=bf16",
+                                         "checkpoint.every=1",    "checkpoint.keep=100"};
+  const std::vector<std::vector<std::string>> optimizers = {
+      {"optim.method=galore", "galore.rank=8", "galore.refresh=4", "optim.gradients=projected",
+       "optim.bases=8bit"},
+      {"optim.method=apollo", "apollo.rank=1", "apollo.scaling=tensor", "apollo.refresh=4",
+       "optim.bases=8bit"},
+      {"optim.method=scale"}};
+  for (const std::vector<std::string>& optimizer : optimizers) {
+    std::vector<std::string> fields = thin;
+    fields.insert(fields.end(), optimizer.begin(), optimizer.end());
+    const TrainResult whole = run(fields);
+    EXPECT_LT(whole.summary.val_loss.at("validation"), 5.6);
+    const fs::path from = folder_ / std::to_string(runs_);
+    for (const int64_t step : {1, 3, 4, 5, 7, 8}) {
+      const fs::path copy = folder_ / fmt::format("{}-{}", runs_, step);
+      copy_run(from, copy, step);
+      std::vector<std::string> again = fields;
+      again.insert(again.end(), {"run.dir=" + copy.string(), "eval.rows=8"});
+      EXPECT_EQ(train(tiny_recipe(folder_, again), {}).summary.digest, whole.summary.digest)
+          << optimizer[0] << " resumed after step " << step;
+    }
+  }
+}
+
 TEST_F(LayerUpdates, AGradientThatIsNotFiniteEndsTheRunWithTheLastCheckpointWhole) {
   const std::vector<std::string> fields = {
       "optim.clip=0",   "optim.lr=1e6",       "schedule.warmup=0", "schedule.kind=constant",

@@ -144,7 +144,7 @@ TEST(Notes, DamageIsRefusedAndNamed) {
   // Lengths are checked before anything is allocated.
   Bytes bytes = encode_note(checkpoint());
   bytes[21 + 3] = 0x7f;  // entries of the first list
-  EXPECT_THAT(refusal(bytes), testing::HasSubstr("a list is cut off"));
+  EXPECT_THAT(refusal(bytes), testing::HasSubstr("a list is truncated"));
   CheckpointNote elsewhere = checkpoint();
   elsewhere.stored[0].dtype = DType::kI64;
   EXPECT_THAT(refusal(encode_note(elsewhere)), testing::HasSubstr("state of an unknown type"));

@@ -26,7 +26,7 @@ struct Pair {
   std::vector<std::string> overrides() const {
     std::vector<std::string> fields = {"optim.method=" + std::string(optimizer->name),
                                        "sync.method=" + std::string(method->name)};
-    if (method->trains_apart) fields.push_back(std::string(method->name) + ".sync_every=4");
+    if (method->local_updates) fields.push_back(std::string(method->name) + ".sync_every=4");
     // The method's own update would otherwise replace the optimizer.
     if (method->name == "distro") {
       fields.push_back("distro.update=" + std::string(optimizer->name));
@@ -59,10 +59,15 @@ void append_renewals(std::vector<Pair>& pairs) {
   add("natural_galore", "Rotated", {"refresh=3", "history=4", "moments=rotate"});
   add("natural_galore", "Cleared",
       {"refresh=3", "sides=two", "history=5", "at_refresh=clear", "damping_is=relative"});
-  pairs.push_back({&method::find_optimizer("galore"),
-                   &method::find_method("diloco"),
-                   "Projected",
-                   {"optim.gradients=projected", "galore.refresh=3"}});
+  const std::vector<std::string> projected = {"optim.gradients=projected", "galore.refresh=3"};
+  std::vector<std::string> thin = projected;
+  thin.insert(thin.end(),
+              {"optim.state=8bit", "optim.bases=8bit", "train.update=layer", "optim.clip=0",
+               "train.precision=bf16", "model.recompute=block", "model.block_inputs=bf16"});
+  const auto& galore = method::find_optimizer("galore");
+  const auto& diloco = method::find_method("diloco");
+  pairs.push_back({&galore, &diloco, "Projected", projected});
+  pairs.push_back({&galore, &diloco, "Thin", thin});
   add("apollo", "Redrawn", {"refresh=3"});
   add("apollo", "Mini", {"refresh=4", "rank=1", "scaling=tensor", "scale=11.3"});
   add("fira", "Rotated", {"refresh=3", "moments=rotate"});
@@ -101,15 +106,21 @@ void append_formats(std::vector<Pair>& pairs) {
       }
     }
   }
-  // Weights in bf16, and state in 8 bits.
+  // Weights in bf16, and state and bases in 8 bits.
   for (const method::OptimizerSpec* optimizer : method::all_optimizers()) {
     Pair pair = {optimizer, &method::find_method("allreduce"), "_bf16Weights"};
-    pair.options = {"train.weights=bf16", "train.precision=bf16"};
-    if (optimizer->name != "scale") pair.options.emplace_back("optim.state=8bit");
+    pair.options = {"train.weights=bf16", "train.precision=bf16", "optim.state=8bit"};
     if (optimizer->name == "adamw") {
       pair.options.insert(pair.options.end(), {"train.update=layer", "optim.clip_by=previous"});
     }
-    narrow.push_back(pair);
+    Pair with_bases = pair;
+    with_bases.options.emplace_back("optim.bases=8bit");
+    try {
+      keeps_optimizer(with_bases);
+      narrow.push_back(with_bases);
+    } catch (const UsageError&) {  // the optimizer has no bases
+      narrow.push_back(pair);
+    }
   }
   pairs.insert(pairs.end(), narrow.begin(), narrow.end());
 }

@@ -31,8 +31,9 @@ class PassingCourier : public transport::Courier {
     to_->publish(topic, std::move(statement));
   }
   std::unique_ptr<transport::Subscription> subscribe(const std::string& from,
-                                                     const std::string& topic, Hear hear) override {
-    return to_->subscribe(from, topic, std::move(hear));
+                                                     const std::string& topic,
+                                                     OnStatement on_statement) override {
+    return to_->subscribe(from, topic, std::move(on_statement));
   }
   void append(const std::string& stream, uint64_t expected_last, Bytes record,
               Appended appended) override {

@@ -176,7 +176,7 @@ TEST_F(TwoRanks, ADamagedNoteEndsTheRunWithAReason) {
   };
   network_->hub(1)->note(0, Bytes{1, 2, 3});
   EXPECT_THAT(reason(), testing::HasSubstr("a damaged note came from the process of worker 1: a "
-                                           "note of kind 1: it is cut off"));
+                                           "note of kind 1: it is truncated"));
 }
 
 TEST_F(TwoRanks, ARankSpeaksForItsOwnWorkersOnly) {

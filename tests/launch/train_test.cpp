@@ -142,17 +142,19 @@ TEST_F(Train, AnotherRecipeInTheSameFolderIsRefusedByName) {
 
 TEST(InitialParameters, AreGivenToEveryWorkerAndThenFreed) {
   const tensor::Layout layout({{"w", {20}, TensorRole::kMatrix, 0}});
-  tensor::Arena first(layout), second(layout);
   auto values = std::make_shared<tensor::Arena>(layout);
   const std::weak_ptr<tensor::Arena> alive = values;
   values->all()[12] = 6;
+  const float* const memory = std::as_const(*values).all().data();
   train::InitialParameters initial(std::move(values), 2);
-  initial.copy_to(first);
+  const tensor::Arena first = initial.take();
   EXPECT_FALSE(alive.expired());
-  initial.copy_to(second);
+  const tensor::Arena second = initial.take();
   EXPECT_TRUE(alive.expired());
   EXPECT_EQ(first.all()[12], 6);
+  EXPECT_NE(first.all().data(), memory);
   EXPECT_EQ(second.all()[12], 6);
+  EXPECT_EQ(second.all().data(), memory);
 }
 
 TEST_F(Train, FolderThatHoldsSomethingElseIsLeftAlone) {
@@ -185,6 +187,13 @@ TEST_F(Train, MoreThreadsThanCoresIsWrongUse) {
     train(tiny_recipe(folder_, {"train.threads=" + std::to_string(available_cores() + 1)}), {});
   });
   EXPECT_THAT(message, HasSubstr("[train] threads"));
+}
+
+TEST_F(Train, AQuorumNeedsACoordinator) {
+  const config::Recipe recipe = tiny_recipe(folder_, {"sync.quorum=0.6"});
+  EXPECT_THAT(tests::error_of([&] { train(recipe, {}); }),
+              HasSubstr("[sync] quorum must be 1 without a coordinator, got 0.6"));
+  EXPECT_FALSE(fs::exists(recipe.run.dir));
 }
 
 TEST_F(Train, VocabularySmallerThanTheDataIsWrongUse) {
@@ -258,14 +267,14 @@ TEST_F(Train, StopAtAStepWhoseCheckpointIsDueIsAnOrderlyEnd) {
   const events::Summary whole =
       train(tiny_recipe(folder_, {"run.dir=" + (folder_ / "whole").string()}), {}).summary;
   std::atomic<bool> stop = false;
-  std::thread asker([&] {
+  std::thread requester([&] {
     const fs::path first = folder_ / "run" / "checkpoints" / checkpoint::checkpoint_name(1);
     while (!fs::exists(first)) std::this_thread::yield();
     stop = true;
   });
   const TrainResult stopped =
       train(tiny_recipe(folder_, {"checkpoint.every=1", "checkpoint.keep=100"}), {.stop = &stop});
-  asker.join();
+  requester.join();
   if (stopped.outcome == Outcome::kStopped) {
     EXPECT_TRUE(fs::exists(folder_ / "run" / "checkpoints" /
                            checkpoint::checkpoint_name(static_cast<uint64_t>(stopped.step))));

@@ -2,14 +2,18 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/member/written_ledger.h"
 #include "thinwire/base/clock.h"
+#include "thinwire/membership/ledger.h"
+#include "thinwire/membership/message_codec.h"
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/serve/coordinator_host.h"
@@ -22,16 +26,19 @@ namespace {
 using membership::Phase;
 using membership::PhaseChange;
 
-constexpr double kPatienceSeconds = 60;
+constexpr double kTimeoutSeconds = 60;
 
 // A follower, and a store whose ledger the test writes.
 class FollowerCase : public testing::Test {
  protected:
   // For the member with this id. Reports are too rare to matter here.
-  void follow(int member) {
+  void follow(int member, const std::optional<Place>& checkpoint = {}) {
     signer_ = signer_of(static_cast<uint8_t>(100 + member));
     courier_ = network_.connect(transport::participant_name(signer_->key()));
-    follower_.emplace(*courier_, *signer_, plan_, FollowerSettings{ledger_.founding, 1e6});
+    FollowerSettings settings{ledger_.founding, 1e6};
+    settings.stop = &stop_;
+    settings.checkpoint = checkpoint;
+    follower_.emplace(*courier_, *signer_, plan_, std::move(settings));
   }
   void append(const Bytes& record) {
     store_->append(serve::kLedgerStream, last_++, record,
@@ -51,6 +58,20 @@ class FollowerCase : public testing::Test {
     return stored;
   }
 
+  // The store has it no longer, and somebody says so.
+  void lose(const Bytes& blob, uint8_t who) {
+    const Sha256 name = transport::blob_id(blob).name;
+    store_->drop(name, courier_->self(), [](const Result<void>&) {});
+    network_.run();
+    EXPECT_FALSE(is_stored(blob));
+    const auto signer = signer_of(who);
+    store_->publish(
+        serve::kMembersTopic,
+        membership::encode_statement(
+            {ledger_.founding.run, signer->key(), ++said_, membership::Lacking{name}}, *signer));
+    network_.run();
+  }
+
   WrittenLedger ledger_;
   transport::MemoryNetwork network_{{}};
   const std::unique_ptr<transport::Courier> store_ = network_.connect("store");
@@ -59,8 +80,10 @@ class FollowerCase : public testing::Test {
   const membership::RecipePlan plan_{recipe_, method::tensors_of(recipe_)};
   std::unique_ptr<Signer> signer_;
   std::unique_ptr<transport::Courier> courier_;
+  std::atomic<bool> stop_ = false;
   std::optional<Follower> follower_;
   uint64_t last_ = 0;
+  uint64_t said_ = 0;
 };
 
 TEST_F(FollowerCase, DoesNotBeginInAHistoryThatIsGone) {
@@ -90,10 +113,80 @@ TEST_F(FollowerCase, LeavesASnapshotThatItIsNoLongerToBeginWith) {
   const auto beginning = follower_->wait_beginning();
   ASSERT_TRUE(beginning);
   append(ledger_.add({PhaseChange{0, Phase::kCatchingUp, 0}}));
-  EXPECT_FALSE(follower_->is_obsolete(*beginning)) << "told the same twice";
+  EXPECT_FALSE(follower_->is_obsolete(*beginning)) << "assigned the same twice";
   append(ledger_.admit(1));
   append(ledger_.add({membership::Snapshot{1, 2, {}, 10}, PhaseChange{0, Phase::kCatchingUp, 2}}));
   EXPECT_TRUE(follower_->is_obsolete(*beginning));
+}
+
+// A wait that is over at once ends well even if the member is to stop.
+TEST_F(FollowerCase, BeginsOnlyOnceItHasReadTheWholeLedger) {
+  append(ledger_.found());
+  for (const int member : {0, 1}) append(ledger_.admit(member));
+  append(ledger_.add({PhaseChange{1, Phase::kCatchingUp, 0}}));
+  append(ledger_.add({membership::Snapshot{0, 2, {}, 10}, PhaseChange{1, Phase::kCatchingUp, 2}}));
+  stop_ = true;
+  follow(1);
+  while (network_.step()) {
+    const auto beginning = follower_->wait_beginning();
+    if (!beginning) continue;
+    EXPECT_EQ(beginning->sequence, 2u);
+  }
+  EXPECT_TRUE(follower_->wait_beginning());
+}
+
+TEST_F(FollowerCase, GoesOnFromItsCheckpointIfItIsOfThisHistory) {
+  append(ledger_.found());
+  append(ledger_.admit(0));
+  append(ledger_.open(0, 0));
+  const Bytes closing = ledger_.close(0);
+  append(closing);
+  const Bytes opening = ledger_.open(1, 0);
+  append(opening);
+  stop_ = true;
+  const Place place{
+      {4, membership::record_hash(closing)}, 1, 2, {5, membership::record_hash(opening)}};
+  Place other = place;
+  other.opened.hash = {};
+  for (const Place& one : {other, place}) {
+    courier_.reset();
+    follow(0, one);
+    network_.run();
+    const auto beginning = follower_->wait_beginning();
+    ASSERT_EQ(beginning.has_value(), one == place);
+    if (!beginning) {
+      follower_.reset();
+      continue;
+    }
+    EXPECT_TRUE(beginning->checkpoint);
+    EXPECT_TRUE(follower_->begin(*beginning, 2));
+  }
+}
+
+// The first one is of a round whose digest nobody agrees on.
+TEST_F(FollowerCase, MakesAnotherSnapshotWhenItIsAskedAgain) {
+  follow(0);
+  append(ledger_.found());
+  append(ledger_.admit(0));
+  append(ledger_.add({PhaseChange{0, Phase::kCatchingUp, 0}}));
+  const auto beginning = follower_->wait_beginning();
+  ASSERT_TRUE(beginning);
+  ASSERT_TRUE(follower_->begin(*beginning, 0));
+  append(ledger_.open(0, 0));
+  append(ledger_.close(0));
+  follower_->digest(1, 42);
+  for (const uint64_t number : {1, 2}) {
+    EXPECT_FALSE(follower_->wants_snapshot(1));
+    const auto coordinator = signer_of(1);
+    store_->publish(serve::kCoordinatorsTopic,
+                    membership::encode_statement({ledger_.founding.run, coordinator->key(), number,
+                                                  membership::AskSnapshot{0}},
+                                                 *coordinator));
+    network_.run();
+    EXPECT_TRUE(follower_->wants_snapshot(1)) << "request " << number;
+    follower_->store_snapshot(1, {1, 2, 3});
+    network_.run();
+  }
 }
 
 // Not only with the next report, which is hours away here.
@@ -108,8 +201,40 @@ TEST_F(FollowerCase, GivesTheStoreAgainSoonWhatItHadNoRoomFor) {
   EXPECT_FALSE(is_stored(payload));
   network_.set_disk_bytes(std::numeric_limits<uint64_t>::max());
   const Stopwatch watch;
-  while (!is_stored(payload) && watch.seconds() < kPatienceSeconds) continue;
+  while (!is_stored(payload) && watch.seconds() < kTimeoutSeconds) continue;
   EXPECT_TRUE(is_stored(payload));
+}
+
+// What a member has offered in round 0, which is closed.
+class OfferedPayload : public FollowerCase {
+ protected:
+  void SetUp() override {
+    follow(0);
+    append(ledger_.found());
+    for (const int member : {0, 1}) append(ledger_.admit(member));
+    append(ledger_.open(0, 0));
+    follower_->offer(0, 0, payload_, 0);
+    network_.run();
+    EXPECT_TRUE(is_stored(payload_));
+    append(ledger_.close(0));
+  }
+
+  static constexpr uint64_t kClosing = 5;  // its record
+  const Bytes payload_ = {1, 2, 3};
+};
+
+TEST_F(OfferedPayload, IsPutBackForAMemberThatLacksIt) {
+  lose(payload_, 150);
+  EXPECT_FALSE(is_stored(payload_)) << "for somebody who is no member";
+  lose(payload_, 101);
+  EXPECT_TRUE(is_stored(payload_));
+}
+
+TEST_F(OfferedPayload, IsKeptUntilTheOlderSnapshotCoversItsRound) {
+  append(ledger_.add({membership::Snapshot{1, kClosing, {}, 10}}));
+  append(ledger_.add({membership::Snapshot{1, kClosing + 1, {}, 10}}));
+  lose(payload_, 101);
+  EXPECT_FALSE(is_stored(payload_));
 }
 
 }  // namespace

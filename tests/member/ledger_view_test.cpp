@@ -36,13 +36,13 @@ TEST(LedgerView, SaysWhichRoundIsOpenedAnew) {
   LedgerView view(ledger.founding);
   for (const Bytes& record : {ledger.found(), ledger.admit(0), ledger.open(0, 0)}) {
     EXPECT_EQ(view.take(record), Taken::kApplied);
-    EXPECT_FALSE(view.opened_anew());
+    EXPECT_FALSE(view.reopened());
   }
   EXPECT_EQ(view.take(ledger.open(0, 1)), Taken::kApplied);
-  EXPECT_EQ(view.opened_anew(), 0u);
+  EXPECT_EQ(view.reopened(), 0u);
   EXPECT_EQ(view.round(0)->opening.epoch, 1u);
   EXPECT_EQ(view.take(ledger.close(0)), Taken::kApplied);
-  EXPECT_FALSE(view.opened_anew());
+  EXPECT_FALSE(view.reopened());
 }
 
 TEST(LedgerView, IgnoresJunkRepetitionsAndOtherRuns) {
@@ -78,7 +78,7 @@ TEST(LedgerView, GivesTheRecordsThatAStoreLost) {
   for (const Bytes& record : records) view.take(record);
   EXPECT_EQ(view.records_from(2, 1 << 20), std::vector<Bytes>({records[1], records[2]}));
   EXPECT_EQ(view.records_from(1, records[0].size() + 4), std::vector<Bytes>({records[0]}))
-      << "as many as there is room for";
+      << "as many as fit";
   EXPECT_TRUE(view.records_from(4, 1 << 20).empty());
 }
 

@@ -1,4 +1,4 @@
-// A coordinator beside a store that answers at once, for tests that say themselves what members do.
+// A coordinator and a store that answers at once, for tests that give the members' messages.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,15 +28,15 @@ class CoordinatorCase : public testing::Test {
   // The run after its founding, with `count` members in round 0.
   void begin(int count) {
     coordinator_ = make(0, false);
-    tell({StoreConnected{ledger_.last()}});
-    for (int member = 0; member < count; ++member) tell({Hello{key(member), {}, 0}});
+    deliver({StoreConnected{ledger_.last()}});
+    for (int member = 0; member < count; ++member) deliver({JoinRequest{key(member), {}, 0}});
     wait(2);
     for (int member = 0; member < count; ++member) report(member);
     ASSERT_EQ(state().next_round, 1u);
   }
 
-  // Everything the coordinator wants is done at once, and it hears of it.
-  void tell(std::vector<Input> inputs) {
+  // Every action of the coordinator is carried out and reported to it at once.
+  void deliver(std::vector<Input> inputs) {
     while (!inputs.empty()) {
       const std::vector<Action> actions = coordinator_->tick(inputs, now_);
       inputs.clear();
@@ -65,16 +65,16 @@ class CoordinatorCase : public testing::Test {
   // Calls it once, at the end.
   void sleep(double seconds) {
     now_ += seconds;
-    tell({Acknowledged{}});  // of nothing that anybody waits for
+    deliver({Acknowledged{}});  // of nothing that anybody waits for
   }
 
   void report(int member, std::optional<AgreedDigest> digest = {}) {
-    tell({Report{member, state().position, digest}});
+    deliver({Report{member, state().position, digest}});
   }
   void offer(int member, uint64_t round, double seconds = 0, uint64_t payload = 0) {
     const Sha256 hash = hash_of(payload > 0 ? payload : 100 * round + member);
-    tell({Offer{member, round, state().epoch, 0, hash, 10, seconds}});
-    tell({Acknowledged{hash}});
+    deliver({Offer{member, round, state().epoch, 0, hash, 10, seconds}});
+    deliver({Acknowledged{hash}});
   }
 
   const State& state() const { return coordinator_->state(); }

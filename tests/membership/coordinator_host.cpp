@@ -55,15 +55,15 @@ void CoordinatorHost::stop() {
 }
 
 void CoordinatorHost::on_connected(uint64_t last) {
-  hear(StoreConnected{last});
+  receive(StoreConnected{last});
   network_.read_from(*this, std::min(last, machine_->state().position.sequence));
 }
 
-void CoordinatorHost::on_disconnected() { hear(StoreDisconnected()); }
+void CoordinatorHost::on_disconnected() { receive(StoreDisconnected()); }
 
-void CoordinatorHost::on_record(const Bytes& record) { hear(RecordRead{record}); }
+void CoordinatorHost::on_record(const Bytes& record) { receive(RecordRead{record}); }
 
-void CoordinatorHost::hear(const Input& input) {
+void CoordinatorHost::receive(const Input& input) {
   for (const Action& action : machine_->tick({&input, 1}, network_.now())) carry_out(action);
 }
 
@@ -81,7 +81,7 @@ void CoordinatorHost::carry_out(const Action& action) {
   } else if (const auto* ask = std::get_if<AskStored>(&action)) {
     network_.to_store(*this, [this, payload = ask->payload] {
       if (!network_.blobs().contains(payload)) return;
-      network_.to_host(*this, [this, payload] { hear(Acknowledged{payload}); });
+      network_.to_host(*this, [this, payload] { receive(Acknowledged{payload}); });
     });
   } else if (std::holds_alternative<Reread>(action)) {
     network_.to_store(*this, [this] { network_.read_from(*this, 0); });

@@ -18,10 +18,10 @@ class Outage : public CoordinatorCase {
   // record of before.
   uint64_t pass() {
     begin(3);
-    tell({StoreDisconnected{}});
-    tell({StoreConnected{ledger_.last()}});
+    deliver({StoreDisconnected{}});
+    deliver({StoreConnected{ledger_.last()}});
     const uint64_t last = ledger_.last();
-    tell({Goodbye{2}});
+    deliver({LeaveNotice{2}});
     return last;
   }
 };
@@ -47,7 +47,7 @@ TEST_F(Ledger, AStandbyTakesOverAndTheFirstOneYields) {
     stream.emplace_back(RecordRead{*ledger_.read(at)});
   for (int one = 0; one < 3; ++one) stream.emplace_back(Report{one, state().position, {}});
   standby->tick(stream, now_);
-  standby->tick(std::vector<Input>{Goodbye{2}}, now_ + 2);
+  standby->tick(std::vector<Input>{LeaveNotice{2}}, now_ + 2);
   for (double at = 3; at <= 13; ++at) EXPECT_TRUE(standby->tick({}, now_ + at).empty());
   const std::vector<Action> actions = standby->tick({}, now_ + 15);
   ASSERT_EQ(actions.size(), 1u);
@@ -56,16 +56,16 @@ TEST_F(Ledger, AStandbyTakesOverAndTheFirstOneYields) {
   standby->tick(std::vector<Input>{RecordRead{append.record}}, now_ + 15);
   EXPECT_TRUE(standby->leads());
 
-  tell({Goodbye{1}});  // the first one is refused, for it does not know the record
+  deliver({LeaveNotice{1}});  // the first one is refused, for it does not know the record
   EXPECT_EQ(ledger_.last(), append.expected_last + 1);
-  tell({RecordRead{append.record}});
+  deliver({RecordRead{append.record}});
   EXPECT_FALSE(coordinator_->leads());
   EXPECT_EQ(state(), standby->state());
 }
 
 TEST_F(Ledger, AnAppendWithoutAnswerIsRepeatedAsItWas) {
   begin(3);
-  const auto first = coordinator_->tick(std::vector<Input>{Goodbye{1}}, now_);
+  const auto first = coordinator_->tick(std::vector<Input>{LeaveNotice{1}}, now_);
   ASSERT_EQ(first.size(), 1u);
   EXPECT_TRUE(coordinator_->tick({}, now_ + 2).empty());
   const auto second = coordinator_->tick({}, now_ + 3);
@@ -77,7 +77,7 @@ TEST_F(Ledger, AnAppendWithoutAnswerIsRepeatedAsItWas) {
 TEST_F(Ledger, WhatTheStoreLostMembersGiveBack) {
   begin(3);
   ledger_.sync();
-  tell({Goodbye{2}});
+  deliver({LeaveNotice{2}});
   const std::vector<Bytes> lost = ledger_.cut_power();
   ASSERT_EQ(lost.size(), 1u);
   const Position before = state().position;
@@ -85,14 +85,14 @@ TEST_F(Ledger, WhatTheStoreLostMembersGiveBack) {
   std::vector<Input> stream = {StoreConnected{ledger_.last()}};
   for (uint64_t at = 1; at <= ledger_.last(); ++at)
     stream.emplace_back(RecordRead{*ledger_.read(at)});
-  tell(stream);
-  tell({Report{1, state().position, {}}});
-  tell({Report{0, before, {}}});
+  deliver(stream);
+  deliver({Report{1, state().position, {}}});
+  deliver({Report{0, before, {}}});
   ASSERT_FALSE(asked_.empty());
   const auto asked = std::get<AskRecords>(asked_.back());
   EXPECT_EQ(asked.member, 0);
   EXPECT_EQ(asked.first, before.sequence);
-  tell({Supply{0, lost}});
+  deliver({Supply{0, lost}});
   EXPECT_EQ(state().position, before);
   EXPECT_EQ(*ledger_.read(ledger_.last()), lost.front());
 }
@@ -101,25 +101,25 @@ TEST_F(Ledger, WhoDoesNotSupplyWhatItClaimsIsIgnored) {
   begin(3);
   const uint64_t last = ledger_.last();
   const Position claimed{last + 5, hash_of(98)};
-  tell({Goodbye{0}, Report{1, claimed, {}}, Report{2, claimed, {}}});
+  deliver({LeaveNotice{0}, Report{1, claimed, {}}, Report{2, claimed, {}}});
   for (double waited = 0; waited < 24; waited += 0.5) {
     wait(0.5);
-    tell({Report{1, claimed, {}}, Report{2, claimed, {}}});
+    deliver({Report{1, claimed, {}}, Report{2, claimed, {}}});
     ASSERT_EQ(ledger_.last(), last);
   }
   wait(1);
-  tell({Report{1, claimed, {}}, Report{2, claimed, {}}});
+  deliver({Report{1, claimed, {}}, Report{2, claimed, {}}});
   EXPECT_EQ(member(0).phase, Phase::kLeft);
   EXPECT_EQ(member(1).phase, Phase::kCatchingUp);  // it has nothing of use
   EXPECT_EQ(member(1).snapshot, 0u);
-  tell({Hello{key(3), {}, 0}});
+  deliver({JoinRequest{key(3), {}, 0}});
   EXPECT_EQ(state().members.size(), 4u);  // and nobody waits for it any more
 }
 
 TEST_F(Ledger, AllThatClaimLostRecordsAreAskedInTurn) {
   begin(3);
   const uint64_t last = ledger_.last();
-  tell({Report{0, Position{last + 1, hash_of(97)}, {}}, Report{1, Position{last + 9, {}}, {}}});
+  deliver({Report{0, Position{last + 1, hash_of(97)}, {}}, Report{1, Position{last + 9, {}}, {}}});
   asked_.clear();
   for (int i = 0; i < 4; ++i) wait(0.5);
   std::vector<int> asked;
@@ -133,7 +133,7 @@ TEST_F(Outage, NothingNewIsWrittenBeforeMembersSaidWhatTheyHave) {
   wait(2);
   EXPECT_EQ(ledger_.last(), last);
   report(1);
-  EXPECT_EQ(ledger_.last(), last);  // the one that leaves has not said how far it is
+  EXPECT_EQ(ledger_.last(), last);  // the one that leaves has not reported its position
   wait(25);
   EXPECT_GT(ledger_.last(), last);
 }
@@ -165,11 +165,11 @@ TEST_F(Ledger, RecordsOfStrangersDoNotCount) {
   record.writer = signers_[2].key();
   record.changes = {Offence{0}};
   const Position before = state().position;
-  tell({RecordRead{encode_record(record, signers_[2])}});
+  deliver({RecordRead{encode_record(record, signers_[2])}});
   EXPECT_EQ(state().position, before);
   Bytes forged = encode_record(record, signers_[2]);
   std::ranges::copy(signers_[0].key().bytes, forged.begin() + 46);
-  tell({RecordRead{forged}});
+  deliver({RecordRead{forged}});
   EXPECT_EQ(state().position, before);
 }
 

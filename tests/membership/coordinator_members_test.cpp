@@ -16,7 +16,7 @@ TEST_F(Members, NobodyIsAdmittedOnceTheRunIsComplete) {
     for (int member = 0; member < 3; ++member) offer(member, round);
   }
   ASSERT_TRUE(state().finished);
-  tell({Hello{key(3), {}, 0}});
+  deliver({JoinRequest{key(3), {}, 0}});
   wait(1);
   EXPECT_EQ(state().members.size(), 3u);
   EXPECT_EQ(refusals_, std::vector<std::string>{"the run is complete"});
@@ -29,17 +29,17 @@ TEST_F(Members, ACoordinatorThatStartsAgainLeadsAtOnce) {
   for (uint64_t record = 1; record <= ledger_.last(); ++record) {
     inputs.emplace_back(RecordRead{*ledger_.read(record)});
   }
-  tell(inputs);
+  deliver(inputs);
   EXPECT_TRUE(coordinator_->leads());
   coordinator_ = make(1, false);
-  tell(inputs);
+  deliver(inputs);
   EXPECT_FALSE(coordinator_->leads()) << "another one was there before it";
 }
 
 TEST_F(Members, OffersThatDoNotFitAreRefused) {
   begin(3);
   const auto refused = [this](const Offer& offer) {
-    tell({offer});
+    deliver({offer});
     return refusals_.empty() ? "" : refusals_.back();
   };
   EXPECT_THAT(refused({0, 5, 0, 0, {}, 10, 0}), HasSubstr("round 5 is not open"));
@@ -54,7 +54,7 @@ TEST_F(Members, OffersThatDoNotFitAreRefused) {
 TEST_F(Members, WhoLeavesOrIsSilentHoldsNobodyUp) {
   begin(3);
   offer(0, 0);
-  tell({Goodbye{1}});
+  deliver({LeaveNotice{1}});
   EXPECT_EQ(member(1).phase, Phase::kLeft);
   EXPECT_FALSE(last_record().closing);
   wait(20);
@@ -68,20 +68,52 @@ TEST_F(Members, WhoLeavesOrIsSilentHoldsNobodyUp) {
 TEST_F(Members, AReturningOneKeepsItsIdAndReplaysWhatItMissed) {
   begin(3);
   const Position before = state().position;
-  tell({Goodbye{2}});
+  deliver({LeaveNotice{2}});
   offer(0, 0);
   offer(1, 0);
-  tell({Hello{key(2), before, 0}});
+  deliver({JoinRequest{key(2), before, 0}});
   EXPECT_EQ(state().members.size(), 3u);
   EXPECT_EQ(member(2).phase, Phase::kCatchingUp);
   EXPECT_EQ(member(2).snapshot, std::nullopt);
+}
+
+// With a checkpoint from before the round that is open.
+TEST_F(Members, AnActiveOneThatStartsAgainBehindIsNotWaitedFor) {
+  begin(3);
+  const Position before = state().position;
+  for (int one = 0; one < 3; ++one) offer(one, 0);
+  deliver({JoinRequest{key(1), state().position, 0}});
+  EXPECT_EQ(member(1).phase, Phase::kActive) << "it goes on in the round that is open";
+  deliver({JoinRequest{key(2), before, 0}});
+  EXPECT_EQ(member(2).phase, Phase::kLate);
+  for (int one = 0; one < 2; ++one) offer(one, 1);
+  ASSERT_TRUE(last_record().closing);
+  EXPECT_EQ(last_record().closing->missing, std::vector{2});
+  report(2);
+  for (int one = 0; one < 2; ++one) offer(one, 2);
+  EXPECT_EQ(member(2).phase, Phase::kActive);
+}
+
+TEST_F(Members, ALostOneThatStartsAgainBehindIsNotWaitedFor) {
+  begin(3);
+  const Position before = state().position;
+  for (int one = 0; one < 3; ++one) offer(one, 0);
+  wait(20);
+  for (int one = 0; one < 2; ++one) report(one);
+  wait(6);
+  ASSERT_EQ(member(2).phase, Phase::kLost);
+  deliver({JoinRequest{key(2), before, 0}});
+  ASSERT_EQ(member(2).phase, Phase::kCatchingUp);
+  for (int one = 0; one < 2; ++one) offer(one, 1);
+  ASSERT_TRUE(last_record().closing);
+  EXPECT_EQ(last_record().closing->missing, std::vector{2});
 }
 
 TEST_F(Members, OneOfAnotherHistoryBeginsAnew) {
   begin(3);
   Position other = state().position;
   other.hash = hash_of(99);
-  tell({Report{1, other, {}}});
+  deliver({Report{1, other, {}}});
   EXPECT_EQ(member(1).phase, Phase::kCatchingUp);
   EXPECT_EQ(member(1).snapshot, 0u);
 }
@@ -97,14 +129,14 @@ TEST_F(Members, TheMinorityOfDigestsBeginsAnew) {
   EXPECT_EQ(member(2).snapshot, 0u);
 }
 
-// Else the others would begin anew for ever, and always differ again.
+// Else the others would start over for ever, and always differ again.
 TEST_F(Members, AWrongDigestOfAFewIsOutvoted) {
   begin(3);
   for (int one = 0; one < 3; ++one) offer(one, 0);
-  for (int one = 1; one < 3; ++one) tell({Goodbye{one}});
+  for (int one = 1; one < 3; ++one) deliver({LeaveNotice{one}});
   report(0, AgreedDigest{0, 5});
   ASSERT_EQ(state().agreed_digests.at(0), 5u);
-  for (int one = 1; one < 3; ++one) tell({Hello{key(one), state().position, 0}});
+  for (int one = 1; one < 3; ++one) deliver({JoinRequest{key(one), state().position, 0}});
   for (int one = 1; one < 3; ++one) report(one, AgreedDigest{0, 6});
   for (int one = 0; one < 3; ++one) offer(one, 1);  // round 2 opens with all of them
   EXPECT_EQ(state().agreed_digests.at(0), 6u);
@@ -115,12 +147,12 @@ TEST_F(Members, AWrongDigestOfAFewIsOutvoted) {
 
 TEST_F(Members, AnOffenderIsExcludedForGood) {
   begin(3);
-  tell({Misconduct{1, "not finite"}});
-  tell({Misconduct{1, "not finite"}});
+  deliver({Misconduct{1, "not finite"}});
+  deliver({Misconduct{1, "not finite"}});
   EXPECT_EQ(member(1).phase, Phase::kActive);
-  tell({Misconduct{1, "not finite"}});
+  deliver({Misconduct{1, "not finite"}});
   EXPECT_EQ(member(1).phase, Phase::kExcluded);
-  tell({Hello{key(1), {}, 0}});
+  deliver({JoinRequest{key(1), {}, 0}});
   EXPECT_THAT(refusals_.back(), HasSubstr("excluded"));
   offer(0, 0);
   offer(2, 0);
@@ -133,10 +165,10 @@ TEST_F(Members, ALinkThatCannotCatchUpIsToldTheFigures) {
     wait(10);
     for (int one = 0; one < 3; ++one) offer(one, round);
   }
-  tell({Hello{key(3), {}, 2}});  // 30 bytes in 10 s are 3 a second
+  deliver({JoinRequest{key(3), {}, 2}});  // 30 bytes in 10 s are 3 a second
   EXPECT_EQ(member(3).phase, Phase::kWaiting);
   EXPECT_THAT(refusals_.back(), HasSubstr("2 B a second, but the run produces 3 B a second"));
-  tell({Hello{key(3), {}, 4}});
+  deliver({JoinRequest{key(3), {}, 4}});
   EXPECT_EQ(member(3).phase, Phase::kCatchingUp);
 }
 
@@ -147,13 +179,13 @@ TEST_F(Members, ASnapshotCountsOnceItsDigestIsAgreedOn) {
   ASSERT_TRUE(std::holds_alternative<AskSnapshot>(asked_.back()));
   const uint64_t at = state().position.sequence;
   const Sha256 record = state().position.hash;
-  tell({SnapshotReady{{0, at, hash_of(60), 500}, {0, 5}, record}});
+  deliver({SnapshotReady{{0, at, hash_of(60), 500}, {0, 5}, record}});
   EXPECT_FALSE(state().snapshots.contains(at));
   report(0, AgreedDigest{0, 5});
   report(1, AgreedDigest{0, 5});
   EXPECT_TRUE(state().snapshots.at(at).holders.contains(0));
   const Sha256 next = state().position.hash;
-  tell({SnapshotReady{{2, at + 1, hash_of(61), 500}, {0, 6}, next}});
+  deliver({SnapshotReady{{2, at + 1, hash_of(61), 500}, {0, 6}, next}});
   EXPECT_FALSE(state().snapshots.contains(at + 1));
 }
 
@@ -164,25 +196,25 @@ TEST_F(Members, ASnapshotOfAnotherHistoryDoesNotCount) {
   const uint64_t at = state().position.sequence;
   for (int one = 0; one < 3; ++one) report(one, AgreedDigest{0, 5});
   ASSERT_TRUE(state().agreed_digests.contains(0));
-  tell({SnapshotReady{{0, at, hash_of(60), 500}, {0, 5}, hash_of(61)}});
+  deliver({SnapshotReady{{0, at, hash_of(60), 500}, {0, 5}, hash_of(61)}});
   EXPECT_FALSE(state().snapshots.contains(at));
 }
 
 // Otherwise nothing would happen until it says so once more.
 TEST_F(Members, APositionCountsOnceItsRecordIsRead) {
   coordinator_ = make(0, false);
-  tell({StoreConnected{0}});
-  for (int one = 0; one < 3; ++one) tell({Hello{key(one), {}, 0}});
+  deliver({StoreConnected{0}});
+  for (int one = 0; one < 3; ++one) deliver({JoinRequest{key(one), {}, 0}});
   wait(2);
   for (int one = 0; one < 2; ++one) report(one);
   // The record of an admission is on its way, and member 2 has read it already.
-  const std::vector<Input> hello{Hello{key(3), {}, 0}};
-  const std::vector<Action> actions = coordinator_->tick(hello, now_);
+  const std::vector<Input> join{JoinRequest{key(3), {}, 0}};
+  const std::vector<Action> actions = coordinator_->tick(join, now_);
   const Bytes record = std::get<Append>(actions.back()).record;
-  tell({Report{2, Position{state().position.sequence + 1, record_hash(record)}, {}}});
+  deliver({Report{2, Position{state().position.sequence + 1, record_hash(record)}, {}}});
   EXPECT_EQ(state().next_round, 0u);
   ASSERT_EQ(ledger_.append(state().position.sequence, record), LedgerStore::Outcome::kStored);
-  tell({RecordRead{record}});
+  deliver({RecordRead{record}});
   EXPECT_EQ(state().next_round, 1u);
 }
 

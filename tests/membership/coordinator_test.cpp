@@ -19,8 +19,8 @@ std::vector<int> roster(const Opening& opening) {
 
 TEST_F(Rounds, TheFirstOpensWhenTheWorkersAreThere) {
   coordinator_ = make(0, false);
-  tell({StoreConnected{0}});
-  for (int one = 0; one < 3; ++one) tell({Hello{key(one), {}, 0}});
+  deliver({StoreConnected{0}});
+  for (int one = 0; one < 3; ++one) deliver({JoinRequest{key(one), {}, 0}});
   wait(2);
   report(0);
   report(1);
@@ -48,10 +48,10 @@ TEST_F(Rounds, TheNextOpensInTheRecordThatClosesOne) {
 TEST_F(Rounds, OnlyBytesThatTheStoreHasAreCommitted) {
   begin(3);
   for (int one = 0; one < 3; ++one) {
-    tell({Offer{one, 0, 0, 0, hash_of(50 + one), 10, 0}});
+    deliver({Offer{one, 0, 0, 0, hash_of(50 + one), 10, 0}});
   }
   EXPECT_FALSE(last_record().closing);
-  for (uint64_t one = 0; one < 3; ++one) tell({Acknowledged{hash_of(50 + one)}});
+  for (uint64_t one = 0; one < 3; ++one) deliver({Acknowledged{hash_of(50 + one)}});
   EXPECT_TRUE(last_record().closing);
 }
 
@@ -74,7 +74,7 @@ TEST_F(Rounds, AnAbsentMemberIsNotWaitedFor) {
   begin(3);
   offer(0, 0);
   offer(1, 0);
-  wait(5);  // member 2 was last heard 5 s ago
+  wait(5);  // the last message of member 2 arrived 5 s ago
   EXPECT_FALSE(last_record().closing);
   wait(0.5);
   ASSERT_TRUE(last_record().closing);
@@ -87,7 +87,7 @@ TEST_F(Rounds, AMemberWhoseConnectionEndedIsAbsentAtOnce) {
   begin(3);
   offer(0, 0);
   offer(1, 0);
-  tell({Departed{key(2)}});
+  deliver({Departed{key(2)}});
   wait(0.5);
   EXPECT_FALSE(last_record().closing) << "the deadline is 1 s";
   wait(0.5);
@@ -99,7 +99,7 @@ TEST_F(Rounds, AMemberThatIsHeardOverAnotherConnectionIsPresent) {
   begin(3);
   offer(0, 0);
   offer(1, 0);
-  tell({Departed{key(2)}, Departed{key(9)}});
+  deliver({Departed{key(2)}, Departed{key(9)}});
   report(2);
   wait(4);
   EXPECT_FALSE(last_record().closing);
@@ -132,7 +132,7 @@ TEST_F(Rounds, ASlowMemberIsWaitedForBesideAnAbsentOne) {
   EXPECT_EQ(last_record().closing->missing, std::vector{3});
 }
 
-// The few that are left might be the ones that are cut off.
+// The few that are left might be on the smaller side of a partition.
 TEST_F(Rounds, AMinorityWaitsForThoseThatAreAbsent) {
   begin(3);
   offer(0, 0);
@@ -148,13 +148,13 @@ TEST_F(Rounds, AMinorityWaitsForThoseThatAreAbsent) {
 // The store has had no record that it could have lost.
 TEST_F(Rounds, ARunThatBeginsWaitsForNobodyWhoMayHaveRecords) {
   coordinator_ = make(0, false);
-  tell({StoreConnected{ledger_.last()}});
-  for (int one = 0; one < 3; ++one) tell({Hello{key(one), {}, 0}});
+  deliver({StoreConnected{ledger_.last()}});
+  for (int one = 0; one < 3; ++one) deliver({JoinRequest{key(one), {}, 0}});
   for (int one = 0; one < 3; ++one) report(one);
   EXPECT_EQ(state().next_round, 1u);
 }
 
-// Nobody can be heard while the coordinator's machine sleeps; then they are heard one by one.
+// No message arrives while the coordinator's machine sleeps; then they arrive one by one.
 TEST_F(Rounds, WhoeverSleepsTakesNobodyForAbsentOrLost) {
   begin(3);
   offer(0, 0);
@@ -207,26 +207,26 @@ TEST_F(Rounds, ALateContributionCountsAtItsFragmentsNextTurn) {
   offer(0, 0);
   offer(1, 0);
   wait(2);
-  tell({Offer{2, 0, 0, 0, hash_of(77), 10, 0}});
-  tell({Acknowledged{hash_of(77)}});
+  deliver({Offer{2, 0, 0, 0, hash_of(77), 10, 0}});
+  deliver({Acknowledged{hash_of(77)}});
   offer(0, 1);
   offer(1, 1);
   const Commit commit = last_record().closing->commits.front();
   ASSERT_EQ(commit.contributions.size(), 3u);
   EXPECT_EQ(commit.contributions[2].round, 0u);
   EXPECT_EQ(commit.contributions[2].payload, hash_of(77));
-  tell({Offer{2, 0, 0, 0, hash_of(77), 10, 0}});
+  deliver({Offer{2, 0, 0, 0, hash_of(77), 10, 0}});
   EXPECT_THAT(refusals_.back(), HasSubstr("round 0 is not open"));  // and never again
 }
 
 TEST_F(Rounds, AnOfferForTheNextOneWaitsUntilItIsOpen) {
   begin(3);
   const Offer early{0, 1, 0, 0, hash_of(77), 10, 0};
-  tell({early});
+  deliver({early});
   for (int one = 0; one < 3; ++one) offer(one, 0);
   ASSERT_EQ(state().open.front().round, 1u);
   EXPECT_EQ(std::get<AskStored>(asked_.back()).payload, hash_of(77));
-  tell({Acknowledged{hash_of(77)}});
+  deliver({Acknowledged{hash_of(77)}});
   offer(1, 1);
   offer(2, 1);
   ASSERT_TRUE(last_record().closing);
@@ -237,14 +237,14 @@ TEST_F(Rounds, AnOfferForTheNextOneWaitsUntilItIsOpen) {
 
 TEST_F(Rounds, AnOfferForOneThatOpensAnewWaitsUntilThat) {
   begin(3);
-  tell({Hello{key(3), {}, 0}});
+  deliver({JoinRequest{key(3), {}, 0}});
   report(3);
   ASSERT_EQ(state().open.front().epoch, 0u);
-  tell({Offer{3, 0, 1, 0, hash_of(77), 10, 0}});
+  deliver({Offer{3, 0, 1, 0, hash_of(77), 10, 0}});
   EXPECT_TRUE(refusals_.empty());
-  for (int one = 0; one < 3; ++one) tell({Goodbye{one}});
+  for (int one = 0; one < 3; ++one) deliver({LeaveNotice{one}});
   ASSERT_EQ(state().open.front().epoch, 1u);
-  tell({Acknowledged{hash_of(77)}});
+  deliver({Acknowledged{hash_of(77)}});
   ASSERT_TRUE(last_record().closing);
   EXPECT_EQ(last_record().closing->round, 0u);
 }
@@ -252,9 +252,9 @@ TEST_F(Rounds, AnOfferForOneThatOpensAnewWaitsUntilThat) {
 TEST_F(Rounds, AnOfferThatCountedMayBeRepeated) {
   begin(3);
   for (int one = 0; one < 3; ++one) offer(one, 0);
-  tell({Offer{1, 0, 0, 0, hash_of(1), 10, 0}});
+  deliver({Offer{1, 0, 0, 0, hash_of(1), 10, 0}});
   EXPECT_TRUE(refusals_.empty());
-  tell({Offer{1, 0, 0, 0, hash_of(77), 10, 0}});
+  deliver({Offer{1, 0, 0, 0, hash_of(77), 10, 0}});
   EXPECT_EQ(refusals_.size(), 1u) << "that is another one";
 }
 
@@ -289,7 +289,7 @@ TEST_F(Rounds, ThoseOfItsRosterWhoComeBackGoOnWithIt) {
 
 TEST_F(Rounds, ADesertedOneOpensAnewForWhoeverIsThere) {
   begin(3);
-  tell({Hello{key(3), {}, 0}});
+  deliver({JoinRequest{key(3), {}, 0}});
   report(3);
   wait(20);
   report(3);
@@ -304,14 +304,14 @@ TEST_F(Rounds, ADesertedOneOpensAnewForWhoeverIsThere) {
 
 TEST_F(Rounds, OneOpenedAnewStaysWithThoseWhoStartOverForIt) {
   begin(3);
-  tell({Hello{key(3), {}, 0}, Hello{key(4), {}, 0}});
+  deliver({JoinRequest{key(3), {}, 0}, JoinRequest{key(4), {}, 0}});
   report(3);
   wait(20);
   report(3);
   wait(6);  // the others are silent
   report(3);
   ASSERT_EQ(roster(state().open.front()), std::vector{3});
-  tell({Report{3, {}, {}}});  // it had followed the round
+  deliver({Report{3, {}, {}}});  // it had followed the round
   EXPECT_EQ(member(3).phase, Phase::kCatchingUp);
   EXPECT_EQ(member(3).snapshot, 0u);
   report(4);

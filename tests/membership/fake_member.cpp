@@ -55,7 +55,8 @@ void FakeMember::start(bool disk) {
   ++process_;
   running = true;
   stage_.network.update_connections();
-  stage_.say(*this, Hello{key_, replica_ ? std::optional(replica_->position) : std::nullopt, 0});
+  stage_.send(*this,
+              JoinRequest{key_, replica_ ? std::optional(replica_->position) : std::nullopt, 0});
   keep_reporting(process_);
 }
 
@@ -66,7 +67,7 @@ void FakeMember::stop() {
 }
 
 void FakeMember::leave() {
-  if (const auto self = id()) stage_.say(*this, Goodbye{*self});
+  if (const auto self = id()) stage_.send(*this, LeaveNotice{*self});
   stage_.network.after(1, [this, process = process_] {
     if (process == process_) stop();
   });
@@ -79,17 +80,17 @@ void FakeMember::flip_a_bit() {
 }
 
 void FakeMember::on_connected(uint64_t last) {
-  // The last record that both have once more: it tells whether the store's ledger is this one.
+  // Reads the last record that both have again, to see whether the store's ledger is this one.
   const uint64_t both = std::min(last, state_.position.sequence);
   stage_.network.read_from(*this, both > 0 ? both - 1 : 0);
   fetching_.clear();
   give_back();
   report();
   follow_own_phase();
-  go_on();
+  proceed();
 }
 
-// What the store has lost, and has room for, it gets back.
+// Stores what the store has lost again, if it has space.
 void FakeMember::give_back() {
   stage_.network.to_store(*this, [this] {
     bool all = true;
@@ -110,7 +111,7 @@ void FakeMember::on_record(const Bytes& bytes) {
   decoded_.push_back(record);
   hashes_.push_back(hash);
   follow_own_phase();
-  go_on();
+  proceed();
 }
 
 // The store's ledger is another one than the one known here, from record `fork` on at the latest:
@@ -129,7 +130,7 @@ void FakeMember::discard_from(uint64_t fork) {
   for (size_t i = 0; i < decoded_.size(); ++i) (void)state_.apply(decoded_[i], hashes_[i]);
 }
 
-void FakeMember::go_on() {
+void FakeMember::proceed() {
   apply_records();
   train();
 }
@@ -138,10 +139,10 @@ void FakeMember::report() {
   const auto position = replica_ ? std::optional(replica_->position) : std::nullopt;
   const auto self = id();
   if (!self || is_gone(state_.members[static_cast<size_t>(*self)].phase)) {
-    stage_.say(*this, Hello{key_, position, 0});
+    stage_.send(*this, JoinRequest{key_, position, 0});
     return;
   }
-  stage_.say(*this, Report{*self, position, replica_ ? replica_->digest : std::nullopt});
+  stage_.send(*this, Report{*self, position, replica_ ? replica_->digest : std::nullopt});
   for (const auto& [key, payload] : computed_) {
     if (state_.opening(key.round) != nullptr ||
         state_.overdue.contains({*self, key.round, key.fragment})) {
@@ -163,17 +164,17 @@ void FakeMember::follow_own_phase() {
   const auto self = id();
   if (!self) return;
   const Member& own = state_.members[static_cast<size_t>(*self)];
-  if (own.phase != Phase::kCatchingUp || !own.snapshot || own.told <= begun_with_) return;
-  if (replica_ && replica_->position.sequence >= own.told) return;
+  if (own.phase != Phase::kCatchingUp || !own.snapshot || own.phase_since <= begun_with_) return;
+  if (replica_ && replica_->position.sequence >= own.phase_since) return;
   const auto held = state_.snapshots.find(*own.snapshot);
   if (held == state_.snapshots.end()) return;  // of long ago; a later record says otherwise
-  begun_with_ = own.told;
+  begun_with_ = own.phase_since;
   replica_.reset();
   const Sha256 content = held->second.content;
-  fetch(content, [this, content, told = own.told] {
-    if (begun_with_ != told || replica_) return;
+  fetch(content, [this, content, phase_since = own.phase_since] {
+    if (begun_with_ != phase_since || replica_) return;
     replica_ = stage_.snapshots.at(content);
-    go_on();
+    proceed();
   });
 }
 
@@ -218,7 +219,7 @@ bool FakeMember::has_payloads(const Closing& closing) {
       all = false;
       if (!fetching_.insert(one.payload).second) continue;
       fetch(one.payload, [this, payload = one.payload] {
-        if (fetching_.erase(payload) > 0) go_on();
+        if (fetching_.erase(payload) > 0) proceed();
       });
     }
   }
@@ -276,8 +277,8 @@ void FakeMember::offer(const OperationKey& key) {
   if (!self) return;
   const Sha256 payload = computed_.at(key);
   stage_.network.to_store(*this, [this, payload] { stage_.network.put(payload); });
-  stage_.say(*this, Offer{*self, key.round, key.epoch, key.fragment, payload, kPayloadBytes,
-                          computing_.at(key)});
+  stage_.send(*this, Offer{*self, key.round, key.epoch, key.fragment, payload, kPayloadBytes,
+                           computing_.at(key)});
 }
 
 void FakeMember::on_ask_records(uint64_t first) {
@@ -287,7 +288,7 @@ void FakeMember::on_ask_records(uint64_t first) {
   for (uint64_t at = first; at <= replica_->position.sequence; ++at) {
     supply.records.push_back(records_[at - 1]);
   }
-  if (!supply.records.empty()) stage_.say(*this, supply);
+  if (!supply.records.empty()) stage_.send(*this, supply);
 }
 
 void FakeMember::on_ask_snapshot() {
@@ -300,7 +301,7 @@ void FakeMember::on_ask_snapshot() {
                             *replica_->digest,
                             replica_->position.hash};
   stage_.network.to_store(*this, [this, content, ready] {
-    if (stage_.network.put(content)) stage_.say(*this, ready);
+    if (stage_.network.put(content)) stage_.send(*this, ready);
   });
 }
 

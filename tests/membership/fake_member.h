@@ -27,7 +27,7 @@ struct Stage {
   Network& network;
   const Options& options;
   uint64_t overlap = 0;
-  std::function<void(Host& from, const Input&)> say;           // to all coordinators
+  std::function<void(Host& from, const Input&)> send;          // to all coordinators
   std::function<void(int member, const Replica&)> on_applied;  // a replica has gone one record on
   std::function<void(int member)> on_discarded;  // a replica of another history is given up
   std::map<Sha256, Replica> snapshots;           // contents, by hash
@@ -40,7 +40,7 @@ class FakeMember final : public Host {
   // Its process begins; with `disk` with what it had.
   void start(bool disk);
   void stop();
-  void leave();  // says goodbye, and stops
+  void leave();  // announces it, and stops
   void flip_a_bit();
   void on_connected(uint64_t last) override;
   void on_record(const Bytes& record) override;
@@ -55,7 +55,7 @@ class FakeMember final : public Host {
 
  private:
   void give_back();
-  void go_on();
+  void proceed();
   void report();
   void keep_reporting(uint64_t process);
   void follow_own_phase();
@@ -79,7 +79,7 @@ class FakeMember final : public Host {
   std::vector<Sha256> hashes_;
   std::optional<Replica> replica_;
   std::set<Sha256> blobs_;
-  uint64_t begun_with_ = 0;  // the record that told it to begin with a snapshot
+  uint64_t begun_with_ = 0;  // the record that assigned it a snapshot to begin with
   // Of its process.
   uint64_t process_ = 0;
   std::map<OperationKey, Sha256> computed_;   // its payloads

@@ -56,7 +56,7 @@ TEST(LedgerRecord, DamageIsRefusedAndNamed) {
   bytes = good;
   bytes.push_back(0);
   EXPECT_THAT(refusal(bytes), testing::HasSubstr("bytes follow its end"));
-  EXPECT_THAT(refusal(std::span(good).first(20)), testing::HasSubstr("cut off"));
+  EXPECT_THAT(refusal(std::span(good).first(20)), testing::HasSubstr("truncated"));
 }
 
 TEST(LedgerRecord, NoPartOfItDecodes) {

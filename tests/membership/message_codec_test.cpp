@@ -32,16 +32,18 @@ Sha256 hash_of(std::string_view text) { return sha256(as_bytes(text)); }
 std::vector<Message> all_messages() {
   const Position position{12, hash_of("record")};
   const AgreedDigest digest{5, 0xfedcba9876543210};
-  return {Hello{signer().key(), position, 1.25e6},
+  return {JoinRequest{signer().key(), position, 1.25e6},
           Report{3, position, digest},
           Offer{3, 6, 2, 9, hash_of("payload"), 4096, 0.75},
-          Goodbye{3},
+          LeaveNotice{3},
           SnapshotReady{{3, 11, hash_of("snapshot"), 1 << 20}, digest, hash_of("record")},
           Supply{3, {{1, 2, 3}, {}, {4}}},
           Misconduct{4, "its payload does not decode"},
           AskRecords{3, 8},
           AskSnapshot{3},
-          Refuse{signer().key(), "the run is full"}};
+          Refuse{signer().key(), "the run is full"},
+          Lacking{hash_of("payload")},
+          Loss{3, 40, "validation", 2.25, 4096}};
 }
 
 Bytes encode(const Message& message) {
@@ -62,7 +64,7 @@ TEST(Statement, IsReadAsItWasSaid) {
 
 TEST(Statement, WithoutItsOptionalParts) {
   for (const Message& message :
-       {Message(Hello{signer().key(), std::nullopt, 0}),
+       {Message(JoinRequest{signer().key(), std::nullopt, 0}),
         Message(Report{0, std::nullopt, std::nullopt}), Message(Supply{0, {}})}) {
     const Bytes bytes = encode(message);
     const auto statement = decode_statement(bytes, kRun, verify);
@@ -93,7 +95,7 @@ TEST(Statement, HasTheBytesThatAreDescribed) {
   EXPECT_EQ(bytes, expected);
 }
 
-TEST(Statement, CutOffOrTooLongIsRefused) {
+TEST(Statement, TruncatedOrTooLongIsRefused) {
   for (const Message& message : all_messages()) {
     Bytes bytes = encode(message);
     for (size_t size = 0; size < bytes.size(); ++size) {
@@ -116,7 +118,7 @@ TEST(Statement, AlteredAnywhereIsRefused) {
 }
 
 TEST(Statement, OfAnotherRunIsStale) {
-  const auto statement = decode_statement(encode(Goodbye{3}), kRun + 1, verify);
+  const auto statement = decode_statement(encode(LeaveNotice{3}), kRun + 1, verify);
   ASSERT_FALSE(statement);
   EXPECT_EQ(statement.error().kind, FailureKind::kStaleRound);
 }
@@ -131,7 +133,7 @@ TEST(Statement, InAnothersNameIsRefused) {
     }
   };
   const Pretender pretender;
-  const Bytes bytes = encode_statement({kRun, pretender.key(), 1, Goodbye{3}}, pretender);
+  const Bytes bytes = encode_statement({kRun, pretender.key(), 1, LeaveNotice{3}}, pretender);
   EXPECT_FALSE(decode_statement(bytes, kRun, verify));
 }
 
@@ -139,7 +141,7 @@ TEST(Statement, AmountsAreNumbersOfAtLeastZero) {
   const auto accepts_all = [](const PublicKey&, std::span<const uint8_t>, const Signature&) {
     return true;
   };
-  Bytes bytes = encode(Hello{signer().key(), std::nullopt, 8});
+  Bytes bytes = encode(JoinRequest{signer().key(), std::nullopt, 8});
   const size_t at = bytes.size() - sizeof(Signature::bytes) - sizeof(double);
   for (const double wrong :
        {-1.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
@@ -152,14 +154,14 @@ TEST(Statement, AmountsAreNumbersOfAtLeastZero) {
 
 TEST(Statement, OnlyCoordinatorsAskRefuseAndAccuse) {
   std::vector<bool> coordinators;
-  std::vector<int> speakers;
+  std::vector<int> senders;
   for (const Message& message : all_messages()) {
-    coordinators.push_back(is_coordinators(message));
-    speakers.push_back(speaker(message));
+    coordinators.push_back(is_from_coordinator(message));
+    senders.push_back(sender(message));
   }
   EXPECT_THAT(coordinators, testing::ElementsAre(false, false, false, false, false, false, true,
-                                                 true, true, true));
-  EXPECT_THAT(speakers, testing::ElementsAre(-1, 3, 3, 3, 3, 3, -1, -1, -1, -1));
+                                                 true, true, true, false, false));
+  EXPECT_THAT(senders, testing::ElementsAre(-1, 3, 3, 3, 3, 3, -1, -1, -1, -1, -1, 3));
 }
 
 TEST(StatementNumbers, Ascend) {

@@ -73,7 +73,7 @@ class Network {
   void restart_store(double seconds, bool loses);
   bool lost_anything() const { return lost_anything_; }
 
-  // Called with each record that is stored, before anybody hears of it.
+  // Called with each record that is stored, before it is announced.
   std::function<void(const Bytes&)> on_stored;
 
  private:

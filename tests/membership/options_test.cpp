@@ -42,5 +42,16 @@ TEST(Options, NameWhatIsWrong) {
             "max_offences must be at least 1, got 0");
 }
 
+TEST(Options, AreThoseOfTheRecipe) {
+  config::SyncSection sync;
+  sync.timeout_s = 90;
+  sync.quorum = 0.75;
+  sync.shares = config::RowShares::kSpeed;
+  const Options options = options_of(sync);
+  EXPECT_EQ(options.timeout_s, 90);
+  EXPECT_EQ(options.quorum, 0.75);
+  EXPECT_EQ(options.shares, config::RowShares::kSpeed);
+}
+
 }  // namespace
 }  // namespace thinwire::membership

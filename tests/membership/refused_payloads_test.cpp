@@ -24,9 +24,9 @@ TEST_F(RefusedPayloads, ARefusedPayloadIsAnOffenceAndNobodyWaitsForIt) {
   const Offer bad = bad_one(1);
   offer(0, 0);
   offer(2, 0);
-  tell({bad});
+  deliver({bad});
   EXPECT_EQ(state().last_closing, 0u);
-  tell({PayloadRefused{bad, "it is not finite"}});
+  deliver({PayloadRefused{bad, "it is not finite"}});
   EXPECT_THAT(refusals_.back(), HasSubstr("it is not finite"));
   EXPECT_EQ(last_record().closing->missing, std::vector{1});
   EXPECT_EQ(member(1).offences, 1u);
@@ -37,8 +37,8 @@ TEST_F(RefusedPayloads, ARoundOfWhichNothingCountsOpensAnew) {
   begin(3);
   for (const int one : {0, 1, 2}) {
     const Offer bad = bad_one(one);
-    tell({bad});
-    tell({PayloadRefused{bad, "it is not finite"}});
+    deliver({bad});
+    deliver({PayloadRefused{bad, "it is not finite"}});
   }
   EXPECT_EQ(state().last_closing, 0u);
   ASSERT_FALSE(state().open.empty());
@@ -53,21 +53,21 @@ TEST_F(RefusedPayloads, ARoundOfWhichNothingCountsOpensAnew) {
 TEST_F(RefusedPayloads, AnotherPayloadInPlaceOfARefusedOneIsRefused) {
   begin(3);
   const Offer bad = bad_one(1);
-  tell({bad});
-  tell({PayloadRefused{bad, "it is not finite"}});
+  deliver({bad});
+  deliver({PayloadRefused{bad, "it is not finite"}});
   offer(1, 0);
   EXPECT_THAT(refusals_.back(), HasSubstr("another one of this member was refused"));
-  tell({bad, Acknowledged{bad.payload}});
+  deliver({bad, Acknowledged{bad.payload}});
   EXPECT_EQ(member(1).offences, 1u);
 }
 
 TEST_F(RefusedPayloads, AnAcknowledgementMayBeOfOneMembersOfferOnly) {
   begin(3);
   const Sha256 same = hash_of(5);
-  for (const int one : {0, 1, 2}) tell({Offer{one, 0, state().epoch, 0, same, 10, 0}});
-  tell({Acknowledged{same, 0}, Acknowledged{same, 2}});
+  for (const int one : {0, 1, 2}) deliver({Offer{one, 0, state().epoch, 0, same, 10, 0}});
+  deliver({Acknowledged{same, 0}, Acknowledged{same, 2}});
   EXPECT_EQ(state().last_closing, 0u);
-  tell({Acknowledged{same, 1}});
+  deliver({Acknowledged{same, 1}});
   EXPECT_GT(state().last_closing, 0u);
 }
 

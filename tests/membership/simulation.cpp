@@ -10,7 +10,7 @@ namespace thinwire::membership {
 namespace {
 
 constexpr double kFaultsUntilSeconds = 120;
-constexpr double kPatienceSeconds = 1500;  // of virtual time, once faults have ended
+constexpr double kTimeoutSeconds = 1500;  // of virtual time, once faults have ended
 constexpr int kMinMembers = 3;
 constexpr double kDepartureSeconds = 0.3;  // until it is known that a connection has ended
 
@@ -31,10 +31,10 @@ Simulation::Simulation(uint64_t seed)
   stage_.snapshots[weights] = Replica{{}, weights, {}, false};
   network_.put(weights);
   network_.sync();
-  stage_.say = [this](Host& from, const Input& input) {
+  stage_.send = [this](Host& from, const Input& input) {
     network_.to_store(from, [this, input] {
       for (auto& one : coordinators_) {
-        network_.to_host(*one, [host = one.get(), input] { host->hear(input); });
+        network_.to_host(*one, [host = one.get(), input] { host->receive(input); });
       }
     });
   };
@@ -91,7 +91,7 @@ Outcome Simulation::run() {
   plan_faults(kFaultsUntilSeconds);
   network_.run(kFaultsUntilSeconds, [this] { return !outcome_.violation.empty(); });
   end_faults();
-  network_.run(kFaultsUntilSeconds + kPatienceSeconds,
+  network_.run(kFaultsUntilSeconds + kTimeoutSeconds,
                [this] { return is_done() || !outcome_.violation.empty(); });
   outcome_.seconds = network_.now();
   outcome_.finished = is_done();
@@ -125,7 +125,7 @@ void Simulation::fault() {
       if (!host->running) host->start();
     });
   } else {
-    ++outcome_.counts["coordinator cut off"];
+    ++outcome_.counts["coordinator disconnected"];
     host->linked = false;
     network_.update_connections();
     network_.after(seconds, [this, host] {
@@ -153,7 +153,7 @@ void Simulation::member_fault(FakeMember& member) {
       tell_departed(member);
       return back();
     case 2:
-      ++outcome_.counts["member cut off"];
+      ++outcome_.counts["member disconnected"];
       member.linked = false;
       network_.update_connections();
       tell_departed(member);
@@ -169,7 +169,7 @@ void Simulation::member_fault(FakeMember& member) {
       if (const auto id = member.id(); id && rng_.below(4) == 0 && running_members() > 4) {
         ++outcome_.counts["misconduct"];
         for (auto& one : coordinators_) {
-          if (one->running) one->hear(Misconduct{*id, "a payload that does not decode"});
+          if (one->running) one->receive(Misconduct{*id, "a payload that does not decode"});
         }
       } else if (rng_.below(2) == 0) {
         ++outcome_.counts["bit flipped"];
@@ -178,11 +178,11 @@ void Simulation::member_fault(FakeMember& member) {
   }
 }
 
-// It may be back by then, and have been heard.
+// It may be back by then, and have sent messages.
 void Simulation::tell_departed(const FakeMember& member) {
   network_.after(kDepartureSeconds, [this, key = member.key()] {
     for (auto& one : coordinators_) {
-      if (one->running) one->hear(Departed{key});
+      if (one->running) one->receive(Departed{key});
     }
   });
 }
@@ -296,7 +296,7 @@ std::string Simulation::describe() const {
     const Member& known = state.members[static_cast<size_t>(*id)];
     text +=
         fmt::format("member {} {} (record {}), knows {}, has {}; ", *id, name_of(known.phase),
-                    known.told, one->state().position.sequence,
+                    known.phase_since, one->state().position.sequence,
                     one->replica() ? static_cast<int64_t>(one->replica()->position.sequence) : -1);
   }
   return text;

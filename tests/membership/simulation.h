@@ -47,7 +47,7 @@ class CoordinatorHost final : public Host {
                   bool standby, std::function<void(const Action&)> ask_member);
   void start();
   void stop();
-  void hear(const Input& input);
+  void receive(const Input& input);
   void on_connected(uint64_t last) override;
   void on_disconnected() override;
   void on_record(const Bytes& record) override;

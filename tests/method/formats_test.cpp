@@ -11,6 +11,7 @@
 #include "thinwire/method/ignored.h"
 #include "thinwire/method/memory/memory.h"
 #include "thinwire/method/method.h"
+#include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::method {
@@ -70,6 +71,53 @@ TEST(Formats, TakeTheirBytes) {
       bytes({"train.precision=bf16", "train.weights=bf16", "optim.state=8bit"});
   EXPECT_EQ(weights, 2 * n);
   EXPECT_NEAR(state, 2 * n * 65 / 64, 0.01 * n);
+}
+
+TEST(Formats, OfBasesHaveAFieldOfTheirOwn) {
+  const auto state = [](const char* bases) {
+    const config::Recipe used =
+        recipe({"optim.method=galore", "galore.rank=64", std::string("optim.bases=") + bases});
+    return optimizer_bytes(used, tensors_of(used));
+  };
+  double values = 0;
+  const config::Recipe used = recipe({"optim.method=galore", "galore.rank=64"});
+  for (const TensorSpec& tensor : tensors_of(used)) {
+    if (!tensor.is_hidden_matrix()) continue;
+    values += 64.0 * static_cast<double>(std::min(tensor.shape[0], tensor.shape[1]));
+  }
+  EXPECT_EQ(state("fp32") - state("bf16"), 2 * values);
+  EXPECT_EQ(state("fp32") - state("8bit"), 3 * values - values / 64);
+}
+
+TEST(Formats, OfBasesNeedAnOptimizerThatHasSome) {
+  for (const OptimizerSpec* optimizer : all_optimizers()) {
+    const std::string name(optimizer->name);
+    const std::string message = tests::error_of([&] {
+      load_recipe({}, std::vector{"optim.method=" + name, std::string("optim.bases=8bit")});
+    });
+    if (name == "adamw" || name == "muon" || name == "scale") {
+      EXPECT_THAT(message,
+                  HasSubstr("[optim] bases = \"8bit\" needs an optimizer that keeps bases of "
+                            "subspaces (apollo, fira, galore, natural_galore), got method = \"" +
+                            name + "\"; choose one of them or bases = \"fp32\""));
+    } else {
+      EXPECT_EQ(message, tests::kNoError);
+    }
+  }
+}
+
+TEST(Formats, OfBlockInputsNeedBlocksThatAreRecomputedInBf16) {
+  const auto refusal = [](std::vector<std::string> fields) {
+    fields.emplace_back("model.block_inputs=bf16");
+    return tests::error_of([&] { load_recipe({}, fields); });
+  };
+  EXPECT_THAT(
+      refusal({"train.precision=bf16"}),
+      HasSubstr("[model] block_inputs = \"bf16\" needs recompute = \"block\", got \"none\""));
+  EXPECT_THAT(refusal({"model.recompute=block", "train.precision=auto"}),
+              HasSubstr("[model] block_inputs = \"bf16\" needs train.precision = \"bf16\", got "
+                        "\"auto\""));
+  EXPECT_EQ(refusal({"model.recompute=block", "train.precision=bf16"}), tests::kNoError);
 }
 
 TEST(Formats, OfStateAreIgnoredWithoutAnOptimizer) {

@@ -118,9 +118,10 @@ TEST_P(ArchitectureContract, WhatIsComputedAgainHasTheSameBits) {
 }
 
 TEST_P(ArchitectureContract, TakesTheMemoryItSays) {
-  for (const char* recompute : {"none", "attention", "block"}) {
+  for (const std::string recompute : {"none", "attention", "block", "block from bf16"}) {
     method::ModelSpec model = section();
-    model.recompute = recompute;
+    model.recompute = recompute.substr(0, recompute.find(' '));
+    if (recompute != model.recompute) model.block_inputs = "bf16";
     const auto tiny = this->tiny(model);
     const auto bytes = [&](int64_t rows) {
       return static_cast<double>(tiny->make(Precision::kFp32, rows, kSequence)->activation_bytes());
@@ -140,6 +141,7 @@ TEST_P(ArchitectureContract, WeightsAreReadNoMoreOnceTheirGradientIsHandedOver) 
       for (const bool tied : {false, true}) {
         method::ModelSpec model = section();
         model.recompute = recompute;
+        if (!tied) model.block_inputs = "bf16";
         model.tied = tied;
         const auto tiny = this->tiny(model);
         const auto made = tiny->make(precision, kRows, kSequence);

@@ -112,6 +112,40 @@ TEST_P(LlamaTest, WhatIsComputedAgainHasTheSameBitsInLessMemory) {
   }
 }
 
+// In fp32 nothing is rounded.
+TEST_P(LlamaTest, BlocksAreRecomputedFromRoundedInputsInLessMemory) {
+  tiny_.model.layers = 5;
+  tiny_.model.recompute = "block";
+  TinyModel deep(tiny_.model, 2);
+  init_parameters(deep.params, deep.model, 5);
+  const auto exact = deep.make(GetParam(), kRows, kSequence);
+  const double loss = exact->loss_and_gradients(tokens_, kRows, 0.5f, deep.gradients);
+  const auto all = std::as_const(deep.gradients).all();
+  const std::vector<float> expected(all.begin(), all.end());
+  deep.model.block_inputs = "bf16";
+  const auto rounded = deep.make(GetParam(), kRows, kSequence);
+  for (int pass = 0; pass < 2; ++pass) {
+    deep.clear_gradients();
+    EXPECT_EQ(rounded->loss_and_gradients(tokens_, kRows, 0.5f, deep.gradients), loss);
+    double difference = 0, square = 0;
+    for (size_t i = 0; i < expected.size(); ++i) {
+      difference += std::pow(all[i] - expected[i], 2);
+      square += std::pow(expected[i], 2);
+    }
+    const double error = std::sqrt(difference / square);
+    if (GetParam() == Precision::kFp32) {
+      EXPECT_EQ(error, 0);
+    } else {
+      EXPECT_GT(error, 0);
+      EXPECT_LT(error, 2e-2);  // as with products in bf16
+    }
+  }
+  const double saved = GetParam() == Precision::kFp32 ? 0 : 4 * 2;  // four blocks' halves
+  const double values = kRows * kSequence * static_cast<double>(deep.model.hidden);
+  EXPECT_GE(static_cast<double>(exact->activation_bytes()),
+            static_cast<double>(rounded->activation_bytes()) + saved * values);
+}
+
 TEST_P(LlamaTest, LossAloneIsTheSameNumber) {
   const double alone = llama_->loss(tokens_, kRows);
   EXPECT_EQ(alone, llama_->loss_and_gradients(tokens_, kRows, 1.0f, tiny_.gradients));
@@ -168,12 +202,12 @@ TEST_P(LlamaTest, AShorterSequenceIsTheBeginningOfALongerOne) {
 }
 
 TEST_P(LlamaTest, GroupsEndFromTheHeadToTheEmbeddingInTheLastPass) {
-  std::vector<int> heard;
-  tensor::WholeGradients sink(tiny_.gradients, [&](int group) { heard.push_back(group); });
+  std::vector<int> ended;
+  tensor::WholeGradients sink(tiny_.gradients, [&](int group) { ended.push_back(group); });
   llama_->loss_and_gradients(tokens_, kRows, 1.0f, sink, {.first = true, .last = false});
-  EXPECT_TRUE(heard.empty());
+  EXPECT_TRUE(ended.empty());
   llama_->loss_and_gradients(tokens_, kRows, 1.0f, sink, {.first = false, .last = true});
-  EXPECT_THAT(heard, ElementsAre(2, 1, 0, kEmbeddingGroup));
+  EXPECT_THAT(ended, ElementsAre(2, 1, 0, kEmbeddingGroup));
 }
 
 TEST_P(LlamaTest, AGroupsGradientsAreCompleteWhenItEnds) {

@@ -117,6 +117,18 @@ TEST_P(LlamaTorch, WhatIsComputedAgainHasTheSameBitsInLessMemory) {
   }
 }
 
+TEST_P(LlamaTorch, BlocksAreRecomputedFromRoundedInputs) {
+  method::ModelSpec deep = section(false, 2);
+  deep.layers = 3;
+  deep.recompute = "block";
+  TorchModel exact(GetParam(), deep);
+  const double loss = exact.step(tokens_);
+  deep.block_inputs = "bf16";
+  TorchModel rounded(GetParam(), deep);
+  EXPECT_EQ(rounded.step(tokens_), loss);
+  EXPECT_LE(worst_error(rounded.tiny, exact.tiny), GetParam() == Precision::kFp32 ? 0 : 2e-2);
+}
+
 TEST_P(LlamaTorch, MicrobatchesAddUpToTheBatch) {
   TorchModel whole(GetParam(), section(false, 4)), parts(GetParam(), section(false, 4));
   const double loss = whole.step(tokens_);
@@ -140,10 +152,10 @@ TEST_P(LlamaTorch, RefreshTakesNewParametersOver) {
 
 TEST_P(LlamaTorch, AGroupsGradientsAreCompleteWhenItEnds) {
   TorchModel torch(GetParam(), section(false, 4));
-  std::vector<int> heard;
+  std::vector<int> ended;
   std::vector<std::pair<size_t, std::vector<float>>> seen;
   tensor::WholeGradients sink(torch.tiny.gradients, [&](int group) {
-    heard.push_back(group);
+    ended.push_back(group);
     for (size_t i = 0; i < torch.tiny.layout.size(); ++i) {
       if (gradient_group(torch.tiny.layout.specs()[i], 2) != group) continue;
       const auto values = torch.tiny.gradients.tensor(i);
@@ -151,7 +163,7 @@ TEST_P(LlamaTorch, AGroupsGradientsAreCompleteWhenItEnds) {
     }
   });
   torch.backend->loss_and_gradients(tokens_, kRows, kScale, sink, {});
-  EXPECT_THAT(heard, ElementsAre(2, 1, 0, kEmbeddingGroup));
+  EXPECT_THAT(ended, ElementsAre(2, 1, 0, kEmbeddingGroup));
   ASSERT_EQ(seen.size(), torch.tiny.layout.size());
   for (const auto& [index, values] : seen) {
     const auto last = torch.tiny.gradients.tensor(index);

@@ -108,8 +108,8 @@ TEST_F(ScorerTest, RefusesWhatCannotBeScored) {
   EXPECT_THAT([&] { score({all, 1}); }, ThrowsMessage<Error>(HasSubstr("it may have 151")));
   EXPECT_THAT([&] { score({all.first(5), 5}); }, ThrowsMessage<Error>(HasSubstr("from 5 on")));
   EXPECT_THAT([&] { score({all.first(5), 0}); }, ThrowsMessage<Error>(HasSubstr("from 0 on")));
-  const std::vector<int32_t> foreign = {1, 67};
-  EXPECT_THAT([&] { score({foreign, 1}); }, ThrowsMessage<Error>(HasSubstr("token 67")));
+  const std::vector<int32_t> out_of_range = {1, 67};
+  EXPECT_THAT([&] { score({out_of_range, 1}); }, ThrowsMessage<Error>(HasSubstr("token 67")));
 }
 
 }  // namespace

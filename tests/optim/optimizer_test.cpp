@@ -43,23 +43,29 @@ TEST(Optimizers, HaveFactsAndArithmeticOfTheSameNames) {
 
 struct Case {
   const method::OptimizerSpec* optimizer;
-  StateFormat state;
+  StateFormat state, bases;
   std::vector<std::string> overrides() const {
     return {fmt::format("optim.method={}", optimizer->name),
-            fmt::format("optim.state={}", name_of(state))};
+            fmt::format("optim.state={}", name_of(state)),
+            fmt::format("optim.bases={}", name_of(bases))};
   }
 };
 
-// Every optimizer in the table, in every format in which it keeps state.
+// Every optimizer in the table, in every format in which it keeps state, and bases in each.
 std::vector<Case> every_case() {
   std::vector<Case> cases;
   for (const method::OptimizerSpec* optimizer : method::all_optimizers()) {
-    for (const StateFormat state : {StateFormat::kF32, StateFormat::kBf16, StateFormat::k8Bit}) {
-      const Case one = {optimizer, state};
+    constexpr StateFormat kF32 = StateFormat::kF32, k8Bit = StateFormat::k8Bit;
+    for (const auto& [state, bases] : {std::pair(kF32, kF32),
+                                       {StateFormat::kBf16, kF32},
+                                       {k8Bit, kF32},
+                                       {kF32, StateFormat::kBf16},
+                                       {k8Bit, k8Bit}}) {
+      const Case one = {optimizer, state, bases};
       try {
         options_of(one.overrides());
         cases.push_back(one);
-      } catch (const UsageError&) {  // the optimizer has no state that could be kept so
+      } catch (const UsageError&) {  // the optimizer has no bases
       }
     }
   }
@@ -75,8 +81,8 @@ class EveryOptimizer : public testing::TestWithParam<Case> {
     return {{"embed", {40, 9}, TensorRole::kEmbedding},
             {"wide", {33, 65}, TensorRole::kMatrix, 0},
             {"norm", {77}, TensorRole::kNorm, 0},
-            {"tall", {50, 17}, TensorRole::kMatrix, 1},
-            {"head", {40, 9}, TensorRole::kHead}};
+            {"tall", {150, 17}, TensorRole::kMatrix, 1},
+            {"head", {140, 9}, TensorRole::kHead}};
   }
 
   const tensor::Layout layout_{model()};
@@ -84,8 +90,8 @@ class EveryOptimizer : public testing::TestWithParam<Case> {
 
 INSTANTIATE_TEST_SUITE_P(Table, EveryOptimizer, testing::ValuesIn(every_case()),
                          [](const auto& one) {
-                           return fmt::format("{}_{}", one.param.optimizer->name,
-                                              name_of(one.param.state));
+                           return fmt::format("{}_{}_{}", one.param.optimizer->name,
+                                              name_of(one.param.state), name_of(one.param.bases));
                          });
 
 TEST_P(EveryOptimizer, HoldsTheStateThatItsFactsPredict) {
@@ -170,6 +176,27 @@ TEST_P(EveryOptimizer, RoundsTheParametersIntoACopyThatGoesOutOfDateWithTheNextW
   EXPECT_TRUE(params.is_current(copy.data()));
   params.tensor(0)[0] = 1;
   EXPECT_FALSE(params.is_current(copy.data()));
+}
+
+TEST(Scale, StepsOfTheLastLayersRowsDoNotDependOnOtherRows) {
+  constexpr int64_t kFew = 64, kColumns = 9;
+  for (const char* state : {"optim.state=fp32", "optim.state=8bit"}) {
+    std::vector<std::vector<float>> heads;
+    for (const int64_t rows : {int64_t{140}, kFew}) {
+      const tensor::Layout layout({{"head", {rows, kColumns}, TensorRole::kHead}});
+      const auto optimizer = make_optimizer(options_of({"optim.method=scale", state}), layout);
+      ThreadPool threads(2);
+      tensor::Arena params(layout), grads(layout);
+      for (uint64_t step = 0; step < 3; ++step) {
+        fill(grads, step);
+        optimizer->step(params, grads, {step, 0.01f}, threads);
+      }
+      const std::span<const float> first = params.tensor(0).first(kFew * kColumns);
+      heads.emplace_back(first.begin(), first.end());
+    }
+    EXPECT_EQ(heads[0], heads[1]) << state;
+    EXPECT_NE(heads[0][kFew * kColumns - 1], 0);
+  }
 }
 
 TEST(GlobalNorm, IsTheRootOfTheSumOfSquares) {

@@ -28,7 +28,7 @@ class LiveRunTest : public testing::Test {
     facts.predicted = {1000, 1000, false};
     return facts;
   }
-  Json shown() const { return parse_json<Json>(print_picture(run_.picture())); }
+  Json shown() const { return parse_json<Json>(print_page_state(run_.state())); }
 
   void step(int64_t number, double loss) {
     events::StepEvent event;
@@ -37,7 +37,7 @@ class LiveRunTest : public testing::Test {
     event.bytes_sent = 900;
     event.bytes_received = 800;
     event.seconds = {{"compute", 3}, {"exchange", 1}};
-    run_.hear(event);
+    run_.on_event(event);
   }
 
   double now_ = 1000;
@@ -63,9 +63,9 @@ TEST_F(LiveRunTest, FollowsStepsAndEvaluations) {
     now_ += 4;
     step(number, 5.0 - static_cast<double>(number));
   }
-  run_.hear(events::EvalEvent{3, "validation", 2.5});
-  run_.hear(events::EvalEvent{3, "arc_easy.acc", 0.25, 0, true});
-  run_.hear(events::MessageEvent{3, "a checkpoint"});
+  run_.on_event(events::EvalEvent{3, "validation", 2.5});
+  run_.on_event(events::EvalEvent{3, "arc_easy.acc", 0.25, 0, true});
+  run_.on_event(events::MessageEvent{3, "a checkpoint"});
   const Json json = shown();
   EXPECT_EQ(json["step"], 3);
   EXPECT_EQ(json["step_s"], 4);
@@ -86,7 +86,7 @@ TEST_F(LiveRunTest, CountsEarlierStepsButTakesNoPaceFromThem) {
   earlier.bytes_sent = 500;
   earlier.time = 10;
   earlier.seconds = {{"compute", 1000}};
-  run_.hear(earlier);
+  run_.on_event(earlier);
   const Json json = shown();
   EXPECT_EQ(json["step"], 40);
   EXPECT_EQ(json["bytes_per_step"]["sent"]["measured"], 500);
@@ -96,7 +96,7 @@ TEST_F(LiveRunTest, CountsEarlierStepsButTakesNoPaceFromThem) {
 
 TEST_F(LiveRunTest, PutsAWorkersPartsOnItsTimeLine) {
   now_ += 4;
-  run_.hear(events::WorkerStep{1, 1, 3, 1});
+  run_.on_event(events::WorkerStep{1, 1, 3, 1});
   const Json json = shown();
   ASSERT_EQ(json["members"].size(), 1u);
   const Json& member = json["members"][0];
@@ -122,20 +122,20 @@ TEST_F(LiveRunTest, TakesThePaceOfAServedRunFromItsRounds) {
   EXPECT_EQ(shown()["left_s"], 2 * 94);
 }
 
-MemberNow member(int id, Doing doing, const std::string& why = "") {
+MemberNow member(int id, ActivityKind activity, const std::string& why = "") {
   MemberNow now;
   now.id = id;
-  now.doing = doing;
+  now.activity = activity;
   now.why = why;
   return now;
 }
 
 TEST_F(LiveRunTest, CountsTimeBetweenLooksAsWhatAMemberDidBefore) {
-  run_.show({member(0, Doing::kComputing)});
+  run_.show({member(0, ActivityKind::kComputing)});
   now_ += 1;
-  run_.show({member(0, Doing::kWaiting, "waits for member 1 in round 3")});
+  run_.show({member(0, ActivityKind::kWaiting, "waits for member 1 in round 3")});
   now_ += 0.5;
-  run_.show({member(0, Doing::kWaiting, "waits for member 1 in round 3")});
+  run_.show({member(0, ActivityKind::kWaiting, "waits for member 1 in round 3")});
   const Json shows = shown()["members"][0];
   EXPECT_EQ(shows["doing"], "waiting");
   EXPECT_EQ(shows["why"], "waits for member 1 in round 3");
@@ -173,11 +173,11 @@ TEST_F(LiveRunTest, KeepsTheLatestFaults) {
 }
 
 TEST_F(LiveRunTest, PrintsHostileNamesInPlainCharacters) {
-  MemberNow hostile = member(0, Doing::kLost, "\x1b[2J\x7f <script>");
+  MemberNow hostile = member(0, ActivityKind::kLost, "\x1b[2J\x7f <script>");
   hostile.name = "\xff\xfe \xe2\x80\xae";
   run_.show({hostile});
   step(1, std::numeric_limits<double>::infinity());
-  const std::string text = print_picture(run_.picture());
+  const std::string text = print_page_state(run_.state());
   for (const char c : text) ASSERT_TRUE(c >= ' ' && c <= '~') << static_cast<int>(c);
   EXPECT_THAT(text, HasSubstr("\\u001b[2J"));
   EXPECT_THAT(text, HasSubstr("\\u202e"));
@@ -186,11 +186,11 @@ TEST_F(LiveRunTest, PrintsHostileNamesInPlainCharacters) {
 
 TEST_F(LiveRunTest, PrintsTheTimeLinesOfTheFirstMembersOnly) {
   std::vector<MemberNow> many;
-  for (int id = 0; id < 200; ++id) many.push_back(member(id, Doing::kComputing));
+  for (int id = 0; id < 200; ++id) many.push_back(member(id, ActivityKind::kComputing));
   run_.show(many);
   now_ += 1000;
   run_.show(many);
-  const std::string text = print_picture(run_.picture());
+  const std::string text = print_page_state(run_.state());
   const Json members = parse_json<Json>(text)["members"];
   EXPECT_EQ(members.size(), 200u);
   EXPECT_TRUE(members[63].contains("time_line"));

@@ -22,7 +22,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-// A client that says exactly what it is told to.
+// A client that sends exactly the given text.
 class Client {
  public:
   explicit Client(int port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
@@ -38,12 +38,12 @@ class Client {
 
   bool is_open() const { return is_open_; }
   // False once the server has closed the connection.
-  bool say(const std::string& text) const {
+  bool send(const std::string& text) const {
     return ::send(socket_, text.data(), text.size(), MSG_NOSIGNAL) ==
            static_cast<ssize_t>(text.size());
   }
   // All that comes until the server closes the connection.
-  std::string hear() const {
+  std::string read_answer() const {
     std::string all;
     std::array<char, 4096> buffer{};
     for (;;) {
@@ -70,8 +70,8 @@ class PageServerTest : public testing::Test {
   }
   std::string ask(const std::string& request) const {
     const Client client(server_->port());
-    EXPECT_TRUE(client.say(request));
-    return client.hear();
+    EXPECT_TRUE(client.send(request));
+    return client.read_answer();
   }
   std::string get(const std::string& path, const std::string& host = "127.0.0.1") const {
     return ask(fmt::format("GET {} HTTP/1.1\r\nHost: {}\r\n\r\n", path, host));
@@ -128,12 +128,12 @@ TEST_F(PageServerTest, ReadsNoMoreThanARequestMayHave) {
   std::string many_headers = "GET / HTTP/1.1\r\nHost: localhost\r\n";
   while (many_headers.size() < 2 * kMaxRequestBytes) many_headers += "X-One: more\r\n";
   EXPECT_THAT(ask(many_headers + "\r\n"), Not(HasSubstr("200 OK")));
-  EXPECT_THAT(get("/state.json"), HasSubstr("200 OK")) << "it goes on";
+  EXPECT_THAT(get("/state.json"), HasSubstr("200 OK")) << "it continues";
 }
 
 TEST_F(PageServerTest, ServesOthersBesideClientsThatSayNothing) {
   const Client silent(server_->port()), half(server_->port());
-  EXPECT_TRUE(half.say("GET / HTTP/1.1\r\nHo"));
+  EXPECT_TRUE(half.send("GET / HTTP/1.1\r\nHo"));
   EXPECT_THAT(get("/state.json"), HasSubstr("200 OK"));
 }
 
@@ -149,10 +149,10 @@ TEST_F(PageServerTest, EndsAtOnceWhateverClientsDo) {
   std::vector<std::unique_ptr<Client>> crowd;
   for (size_t i = 0; i < kMaxConnections; ++i) {
     crowd.push_back(std::make_unique<Client>(server_->port()));
-    EXPECT_TRUE(crowd.back()->say("GET / HT"));
+    EXPECT_TRUE(crowd.back()->send("GET / HT"));
   }
   server_.reset();
-  for (const auto& one : crowd) EXPECT_EQ(one->hear(), "");
+  for (const auto& one : crowd) EXPECT_EQ(one->read_answer(), "");
 }
 
 TEST_F(PageServerTest, SaysWhyItCannotListen) {
@@ -171,8 +171,8 @@ TEST_F(PageServerTest, SaysWhyItCannotListen) {
 TEST_F(PageServerTest, AFailureOfTheStateIsNoFailureOfTheServer) {
   const PageServer broken({}, []() -> std::string { throw Error("a secret path"); });
   const Client client(broken.port());
-  EXPECT_TRUE(client.say("GET /state.json HTTP/1.1\r\nHost: localhost\r\n\r\n"));
-  const std::string answer = client.hear();
+  EXPECT_TRUE(client.send("GET /state.json HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+  const std::string answer = client.read_answer();
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 500"));
   EXPECT_THAT(answer, Not(HasSubstr("secret")));
 }

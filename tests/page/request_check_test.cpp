@@ -13,7 +13,7 @@ TEST(RequestCheck, TakesAddressesAndOwnNames) {
   }
 }
 
-TEST(RequestCheck, RefusesNamesThatAForeignSiteMayHaveMade) {
+TEST(RequestCheck, RefusesNamesThatAnotherSiteMayHaveMade) {
   for (const char* host :
        {"", ":8080", "example.com", "example.com:8080", "127.0.0.1.example.com",
         "attic.example.com", "localhost.example.com", "[::1", "[example.com]", "0x7f000001"}) {

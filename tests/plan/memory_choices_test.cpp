@@ -55,8 +55,8 @@ TEST(MemoryChoices, NeedWhatTheCheckBeforeARunSays) {
 TEST(MemoryChoices, BeginWithTheRecipeItselfAndWithWhatChangesNothing) {
   const std::vector<MemoryChoice> all = choices();
   EXPECT_THAT(all.front().fields, IsEmpty());
-  EXPECT_TRUE(std::ranges::is_sorted(all, {}, &MemoryChoice::concession));
-  EXPECT_EQ(all[1].concession, 0);
+  EXPECT_TRUE(std::ranges::is_sorted(all, {}, &MemoryChoice::quality_cost));
+  EXPECT_EQ(all[1].quality_cost, 0);
   EXPECT_EQ(all[1].flops, all[0].flops);
 }
 
@@ -76,6 +76,20 @@ TEST(MemoryChoices, TheBestWithinALimitIsOneOfEachOptimizerThatFits) {
   EXPECT_THAT(names, Contains("galore, rank 64"));
   EXPECT_THAT(best_within(all, smallest(all).bytes() * 0.99), IsEmpty());
   EXPECT_EQ(best_within(all, smallest(all).bytes()).size(), 1u);
+}
+
+TEST(MemoryChoices, EndWithEverythingInFewBits) {
+  const std::vector<MemoryChoice> all = choices({"optim.clip=0"});
+  const std::vector<std::string> fields = smallest(all).fields;
+  for (const char* field : {"train.weights=bf16", "optim.state=8bit", "model.block_inputs=bf16",
+                            "train.update=layer"}) {
+    EXPECT_THAT(fields, Contains(field));
+  }
+  const auto galore = std::ranges::find_if(all, [](const MemoryChoice& one) {
+    return one.optimizer.starts_with("galore") &&
+           std::ranges::find(one.fields, "optim.bases=8bit") != one.fields.end();
+  });
+  EXPECT_NE(galore, all.end());
 }
 
 TEST(MemoryChoices, LeaveOutWhatTheRecipeRulesOut) {

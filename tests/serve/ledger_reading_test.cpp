@@ -46,14 +46,14 @@ class LedgerReadings : public testing::Test {
     if (const auto* read = std::get_if<ReadRecord>(&arrival)) {
       if (!reading_.is_current(*read)) return;
       const auto record = membership::decode_record(read->bytes);
-      reading_.took(read->sequence, record ? record->sequence : 0, inputs_);
+      reading_.processed(read->sequence, record ? record->sequence : 0, inputs_);
     } else if (const auto* end = std::get_if<StreamEnd>(&arrival)) {
       reading_.take(*end, inputs_);
     } else if (const auto* refused = std::get_if<RefusedAppend>(&arrival)) {
       reading_.take(*refused);
     }
   }
-  // What the store had when it was said to be connected last.
+  // What the store had when it was last reported as connected.
   uint64_t connected_with() const {
     const auto* connected = std::get_if<StoreConnected>(&inputs_.back());
     return connected == nullptr ? 0 : connected->last;

@@ -99,7 +99,7 @@ class DeviceRun {
     for (size_t i = 0; i < layout_.size(); ++i) {
       codec::quantise(tiles_.shapes()[i], i, format, taken);
     }
-    if (options_.feedback) device_.put_back(taken, momentum);
+    if (options_.feedback) device_.add_back(taken, momentum);
     Bytes same;
     codec::begin_payload(id, same);
     codec::encode_sparse(tiles_.shapes(), format, taken, same);

@@ -88,9 +88,9 @@ TEST(LinearCrossEntropy, FactorsOfOneChangeNoBit) {
   EXPECT_EQ(with, without);
 }
 
-class LinearCrossEntropyBf16 : public OnEachBf16Way {};
-INSTANTIATE_TEST_SUITE_P(Ways, LinearCrossEntropyBf16, testing::ValuesIn(kBf16Ways),
-                         [](const auto& way) { return name_of(way.param); });
+class LinearCrossEntropyBf16 : public OnEachBf16Kernel {};
+INSTANTIATE_TEST_SUITE_P(Ways, LinearCrossEntropyBf16, testing::ValuesIn(kBf16Kernels),
+                         [](const auto& kernel) { return name_of(kernel.param); });
 
 TEST_P(LinearCrossEntropyBf16, EqualsTheReference) {
   expect_equal_to_reference<Bf16>(1, 1);

@@ -192,10 +192,10 @@ TEST_P(Tiles, CoefficientsAreBlendedIntoTheMomentum) {
   Values workspace(static_cast<size_t>(dct.workspace_size()));
   Values momentum = before;
   // Neither leftovers in the workspace nor prefetching change anything.
-  const SoonNeeded fetched = {tile.data(), before.data(), h() * w()};
-  for (const SoonNeeded& soon : {SoonNeeded(), fetched}) {
+  const PrefetchHints fetched = {tile.data(), before.data(), h() * w()};
+  for (const PrefetchHints& prefetch : {PrefetchHints(), fetched}) {
     momentum = before;
-    dct.accumulate(tile.data(), w(), {0.75f, 0.3f}, momentum.data(), workspace.data(), soon);
+    dct.accumulate(tile.data(), w(), {0.75f, 0.3f}, momentum.data(), workspace.data(), prefetch);
     EXPECT_EQ(momentum, expected);
     std::ranges::fill(workspace, std::numeric_limits<float>::infinity());
   }

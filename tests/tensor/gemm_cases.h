@@ -65,22 +65,25 @@ void expect_equal_to_reference(const Gemm<In, Out>& gemm_under_test, double boun
 }
 
 // Every way of computing bf16 products, each made the one that gemm() uses.
-inline constexpr Bf16Way kBf16Ways[] = {Bf16Way::kNative, Bf16Way::kWidened, Bf16Way::kPacked};
+inline constexpr Bf16Kernel kBf16Kernels[] = {Bf16Kernel::kNative, Bf16Kernel::kWidened,
+                                              Bf16Kernel::kPacked};
 
-inline const char* name_of(Bf16Way way) {
-  return way == Bf16Way::kNative ? "native" : way == Bf16Way::kWidened ? "widened" : "packed";
+inline const char* name_of(Bf16Kernel kernel) {
+  return kernel == Bf16Kernel::kNative    ? "native"
+         : kernel == Bf16Kernel::kWidened ? "widened"
+                                          : "packed";
 }
 
-class OnEachBf16Way : public testing::TestWithParam<Bf16Way> {
+class OnEachBf16Kernel : public testing::TestWithParam<Bf16Kernel> {
  protected:
   void SetUp() override {
-    if (!has_bf16_way(GetParam())) {
+    if (!has_bf16_kernel(GetParam())) {
       GTEST_SKIP() << "no " << name_of(GetParam())
                    << " bf16 products: this processor or this build lacks them";
     }
-    use_bf16_way_for_test(GetParam());
+    use_bf16_kernel_for_test(GetParam());
   }
-  void TearDown() override { use_bf16_way_for_test(std::nullopt); }
+  void TearDown() override { use_bf16_kernel_for_test(std::nullopt); }
 };
 
 }  // namespace thinwire::tensor

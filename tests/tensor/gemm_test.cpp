@@ -18,9 +18,9 @@ TEST(Gemm, Fp32EqualsTheReference) {
 // Half of the distance between neighbours in bf16: sums are rounded once.
 constexpr double kOneRounding = 0x1p-8 * 1.001;
 
-class Bf16Gemm : public OnEachBf16Way {};
-INSTANTIATE_TEST_SUITE_P(Ways, Bf16Gemm, testing::ValuesIn(kBf16Ways),
-                         [](const auto& way) { return name_of(way.param); });
+class Bf16Gemm : public OnEachBf16Kernel {};
+INSTANTIATE_TEST_SUITE_P(Ways, Bf16Gemm, testing::ValuesIn(kBf16Kernels),
+                         [](const auto& kernel) { return name_of(kernel.param); });
 
 TEST_P(Bf16Gemm, EqualsTheReference) {
   expect_equal_to_reference<Bf16, Bf16>([](auto... arguments) { gemm(arguments...); },

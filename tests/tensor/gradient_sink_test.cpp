@@ -54,13 +54,13 @@ TEST(WholeGradients, FirstPassReplacesLaterOnesAddAndARangeOpenedAgainAdds) {
 TEST(WholeGradients, TellsOfGroupsInTheLastPassAlone) {
   const Layout layout(specs());
   Arena arena(layout);
-  std::vector<int> heard;
-  WholeGradients sink(arena, [&](int group) { heard.push_back(group); });
+  std::vector<int> ended;
+  WholeGradients sink(arena, [&](int group) { ended.push_back(group); });
   sink.begin({.first = true, .last = false}, nullptr);
   sink.end_group(1);
   sink.begin({.first = false, .last = true}, nullptr);
   sink.end_group(7);
-  EXPECT_THAT(heard, ElementsAre(7));
+  EXPECT_THAT(ended, ElementsAre(7));
 }
 
 TEST(StreamedGradients, HandsOverEachTensorOfACompleteRangeOutOfTheSameMemory) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <string>
 #include <type_traits>
@@ -140,9 +141,14 @@ TYPED_TEST(KernelTest, SwigluBackwardEqualsFiniteDifferences) {
     });
     const Matrix out = reference::swiglu(width, widen(gate_up));
     std::vector<T> again(kRows * width);
+    auto others = gate_up;
     this->kernel_.swiglu_backward(kRows, width, gate_up.data(), dout.data(), again.data());
     EXPECT_LT(error(gate_up, expected), kBound<T>);
     EXPECT_LT(error(again, out), kBound<T>);
+    auto replaced = dout;
+    this->kernel_.swiglu_backward(kRows, width, others.data(), replaced.data(), replaced.data());
+    EXPECT_EQ(widen(others), widen(gate_up));
+    EXPECT_EQ(widen(replaced), widen(again));
   }
 }
 
@@ -243,6 +249,10 @@ TYPED_TEST(KernelTest, CrossEntropyFollowsLogitsThatGrowBeyondAnyFirstGuess) {
   const float value =
       this->kernel_.cross_entropy(kVocabulary, spent.data(), kTarget, got.data(), &denominator);
   EXPECT_NEAR(value, std::log(total) + 300.0 - logits[kTarget], 1e-4);
+  spent = logits;
+  T* const in_place = reinterpret_cast<T*>(spent.data());
+  this->kernel_.cross_entropy(kVocabulary, spent.data(), kTarget, in_place, &denominator);
+  EXPECT_EQ(std::memcmp(in_place, got.data(), got.size() * sizeof(T)), 0);
   Matrix expected;
   for (const float logit : logits) {
     expected.push_back(denominator * std::exp(logit - 300.0) / total);

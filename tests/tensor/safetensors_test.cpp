@@ -205,8 +205,8 @@ TEST(Safetensors, EveryFlippedByteGivesAReaderOrAnError) {
   EXPECT_GT(refused, 300);
 }
 
-TEST(Safetensors, RefusesForeignFiles) {
-  const fs::path path = temp_file("foreign");
+TEST(Safetensors, RefusesFilesOfOtherFormats) {
+  const fs::path path = temp_file("other_format");
   overwrite(path, "");
   EXPECT_THAT(open_error(path), HasSubstr("not a safetensors file"));
   overwrite(path, "%PDF-1.7 is another format altogether");

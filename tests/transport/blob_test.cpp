@@ -75,7 +75,7 @@ TEST(Blob, LikeChunksAreAskedForOnce) {
   EXPECT_EQ(assembly.take(), *zeros);
 }
 
-TEST(Blob, AlteredForeignAndMisplacedChunksAreRefused) {
+TEST(Blob, AlteredUnknownAndMisplacedChunksAreRefused) {
   const BlobChunks blob(std::make_shared<const Bytes>(random_bytes(2 * kMaxMessageBytes, 1)));
   const Chunk names = blob.chunks().back();
   BlobAssembly assembly(blob.id());

@@ -40,10 +40,10 @@ namespace {
 
 using testing::ElementsAre;
 
-using Said = std::pair<std::string, Bytes>;
+using Statement = std::pair<std::string, Bytes>;
 using Record = std::pair<uint64_t, Bytes>;
 
-Courier::Hear into(Mail<Said>& mail) {
+Courier::OnStatement into(Mail<Statement>& mail) {
   return [&mail](const std::string& from, Bytes bytes) { mail.add({from, std::move(bytes)}); };
 }
 
@@ -139,7 +139,7 @@ TEST_P(CourierContract, WhatIsUrgentOvertakesBulk) {
 TEST_P(CourierContract, StatementsReachThoseWhoListen) {
   const auto here = world_->connect("here");
   const auto there = world_->connect("there");
-  Mail<Said> everything, mine, offers;
+  Mail<Statement> everything, mine, offers;
   const auto all = there->subscribe("", "", into(everything));
   const auto of_here = there->subscribe("here", "", into(mine));
   const auto on_offers = there->subscribe("", "offers", into(offers));
@@ -151,15 +151,15 @@ TEST_P(CourierContract, StatementsReachThoseWhoListen) {
   ASSERT_TRUE(world_->wait(everything, 3));
   ASSERT_TRUE(world_->wait(mine, 2));
   ASSERT_TRUE(world_->wait(offers, 2));
-  EXPECT_THAT(everything.all(),
-              ElementsAre(Said("there", {'a'}), Said("here", {'b'}), Said("here", {})));
-  EXPECT_THAT(mine.all(), ElementsAre(Said("here", {'b'}), Said("here", {})));
-  EXPECT_THAT(offers.all(), ElementsAre(Said("there", {'a'}), Said("here", {'b'})));
+  EXPECT_THAT(everything.all(), ElementsAre(Statement("there", {'a'}), Statement("here", {'b'}),
+                                            Statement("here", {})));
+  EXPECT_THAT(mine.all(), ElementsAre(Statement("here", {'b'}), Statement("here", {})));
+  EXPECT_THAT(offers.all(), ElementsAre(Statement("there", {'a'}), Statement("here", {'b'})));
 }
 
 TEST_P(CourierContract, NothingIsHeardAfterASubscriptionEnds) {
   const auto here = world_->connect("here");
-  Mail<Said> ended, kept;
+  Mail<Statement> ended, kept;
   auto ending = here->subscribe("", "", into(ended));
   const auto keeping = here->subscribe("", "", into(kept));
   ending.reset();
@@ -170,14 +170,14 @@ TEST_P(CourierContract, NothingIsHeardAfterASubscriptionEnds) {
 
 TEST_P(CourierContract, ASubscriptionMayEndItself) {
   const auto here = world_->connect("here");
-  Mail<Said> heard;
+  Mail<Statement> received;
   std::unique_ptr<Subscription> own;
   own = here->subscribe("", "", [&](const std::string& from, Bytes bytes) {
     own.reset();
-    heard.add({from, std::move(bytes)});
+    received.add({from, std::move(bytes)});
   });
   here->publish("topic", bytes_of("x"));
-  EXPECT_TRUE(world_->wait(heard, 1));
+  EXPECT_TRUE(world_->wait(received, 1));
 }
 
 TEST_P(CourierContract, RecordsAreAppendedOnlyBehindTheOneExpected) {

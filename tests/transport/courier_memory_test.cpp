@@ -34,8 +34,8 @@ INSTANTIATE_TEST_SUITE_P(Couriers, CourierContract,
                              [] { return std::unique_ptr<CourierWorld>(new MemoryWorld); }}),
                          [](const auto& kind) { return kind.param.name; });
 
-// Every participant stores a blob, says so, fetches what others say, and appends; what each heard
-// is the trace.
+// Every participant stores a blob, announces it, fetches what others announce, and appends; what
+// each received is the trace.
 uint64_t trace_of(uint64_t seed) {
   MemoryWorld world({.seed = seed,
                      .faults = {.statement_delay_s = 1,
@@ -46,18 +46,19 @@ uint64_t trace_of(uint64_t seed) {
                                 .reconnect_s = 0.7}});
   std::string trace;
   std::vector<std::unique_ptr<Courier>> couriers;
-  std::vector<std::unique_ptr<Subscription>> ears;
+  std::vector<std::unique_ptr<Subscription>> subscriptions;
   for (const std::string name : {"a", "b", "c"}) {
     couriers.push_back(world.connect(name));
     Courier* self = couriers.back().get();
-    ears.push_back(self->subscribe("", "has", [&, self](const std::string& from, const Bytes& x) {
-      const auto blob = random_bytes(600000, x.front());
-      self->get(blob_id(blob), {from}, Priority::kRound, [&, self](const Result<Bytes>& got) {
-        trace += fmt::format("{} got {} at {:.6f}\n", self->self(), got.has_value(),
-                             world.network.now());
-      });
-    }));
-    ears.push_back(self->read("ledger", 1, [&, self](uint64_t sequence, const Bytes&) {
+    subscriptions.push_back(
+        self->subscribe("", "has", [&, self](const std::string& from, const Bytes& x) {
+          const auto blob = random_bytes(600000, x.front());
+          self->get(blob_id(blob), {from}, Priority::kRound, [&, self](const Result<Bytes>& got) {
+            trace += fmt::format("{} got {} at {:.6f}\n", self->self(), got.has_value(),
+                                 world.network.now());
+          });
+        }));
+    subscriptions.push_back(self->read("ledger", 1, [&, self](uint64_t sequence, const Bytes&) {
       trace += fmt::format("{} read {} at {:.6f}\n", self->self(), sequence, world.network.now());
     }));
   }
@@ -181,18 +182,18 @@ TEST(MemoryNetwork, AFullDiskRefusesAndKeepsWhatItHas) {
 TEST(MemoryNetwork, StatementsAreLostDoubledAndOvertaken) {
   MemoryWorld world({.faults = {.statement_delay_s = 5, .lose = 0.3, .duplicate = 0.3}});
   const auto here = world.connect("here");
-  std::vector<int> heard;
-  const auto ear = here->subscribe(
-      "", "", [&](const std::string&, const Bytes& bytes) { heard.push_back(bytes.front()); });
+  std::vector<int> received;
+  const auto subscription = here->subscribe(
+      "", "", [&](const std::string&, const Bytes& bytes) { received.push_back(bytes.front()); });
   for (uint8_t i = 0; i < 100; ++i) here->publish("topic", {i});
   world.network.run();
-  EXPECT_FALSE(std::ranges::is_sorted(heard));
-  std::ranges::sort(heard);
-  EXPECT_NE(std::ranges::adjacent_find(heard), heard.end());
-  const auto doubled = std::ranges::unique(heard);
-  heard.erase(doubled.begin(), doubled.end());
-  EXPECT_LT(heard.size(), 85u);
-  EXPECT_GT(heard.size(), 55u);
+  EXPECT_FALSE(std::ranges::is_sorted(received));
+  std::ranges::sort(received);
+  EXPECT_NE(std::ranges::adjacent_find(received), received.end());
+  const auto doubled = std::ranges::unique(received);
+  received.erase(doubled.begin(), doubled.end());
+  EXPECT_LT(received.size(), 85u);
+  EXPECT_GT(received.size(), 55u);
 }
 
 // A reader that was away reads what it missed, once and in order.

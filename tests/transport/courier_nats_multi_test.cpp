@@ -41,12 +41,12 @@ TEST(NatsServer, NothingAcknowledgedIsLostByKill) {
     ASSERT_TRUE(put(run, *here, blobs.back()));
     ASSERT_EQ(append(run, *here, "ledger", kills, "record").value_or(0), kills + 1);
     Mail<bool> stored;
-    const auto under_way = std::make_shared<const Bytes>(random_bytes(8'000'000, 77 + kills));
-    here->put(under_way, Priority::kBulk,
+    const auto in_progress = std::make_shared<const Bytes>(random_bytes(8'000'000, 77 + kills));
+    here->put(in_progress, Priority::kBulk,
               [&](const Result<void>& done) { stored.add(done.has_value()); });
     run.server().signal(SIGKILL);
     while (run.server().alive()) usleep(1000);
-    run.server().revive();
+    run.server().restart_if_ended();
     EXPECT_EQ(run.server().port(), port);
     ASSERT_TRUE(run.wait(stored, 1));
     EXPECT_THAT(stored.all(), testing::ElementsAre(true));

@@ -25,6 +25,41 @@ TEST(JoinToken, OneStringHoldsEverything) {
   EXPECT_EQ(*decoded, token());
 }
 
+JoinToken cluster_token() {
+  JoinToken made = token();
+  made.more_addresses = {"b.example:4222", "c.example:4222"};
+  made.pass = "eyJ0.eyJq-_.AbC";
+  return made;
+}
+
+TEST(JoinToken, ThatOfAClusterHoldsAPassAndAllAddresses) {
+  for (const bool own_authority : {true, false}) {
+    JoinToken made = cluster_token();
+    if (!own_authority) made.authority.clear();
+    const std::string text = encode_join_token(made);
+    EXPECT_EQ(text.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"), text.npos);
+    const auto decoded = decode_join_token(text);
+    ASSERT_TRUE(decoded) << decoded.error().message;
+    EXPECT_EQ(*decoded, made);
+    EXPECT_FALSE(decode_join_token("TW1" + text.substr(3))) << "as a token of the other kind";
+  }
+  EXPECT_FALSE(decode_join_token("TW2" + encode_join_token(token()).substr(3)));
+}
+
+TEST(JoinToken, PassesAndAddressesOfAClusterThatCannotBeAreErrors) {
+  for (const char* pass : {"x", "a.b", "a.b.c.d", "a.b.c\n", "a.b.\x1b"}) {
+    JoinToken wrong = cluster_token();
+    wrong.pass = pass;
+    EXPECT_THROW(encode_join_token(wrong), UsageError) << pass;
+  }
+  JoinToken wrong = cluster_token();
+  wrong.more_addresses[1] = "host";
+  EXPECT_THROW(encode_join_token(wrong), UsageError);
+  wrong = cluster_token();
+  wrong.more_addresses.resize(64, "host:1");
+  EXPECT_THROW(encode_join_token(wrong), UsageError);
+}
+
 TEST(JoinToken, BrokenLinesDoNotMatter) {
   std::string text = encode_join_token(token());
   text.insert(80, "\r\n  ");

@@ -29,6 +29,21 @@ TEST(NatsAnswers, OnlyHeadersOfTheServerAloneAnnounceARecord) {
   EXPECT_FALSE(announced_sequence(message, "run-log-ledger"));
 }
 
+TEST(NatsAnswers, NothingStoredIsANoticeOfTheServers) {
+  const std::string_view unavailable = R"({"error":{"err_code":10008}})";
+  const std::string_view elected =
+      R"({"type":"io.nats.jetstream.advisory.v1.stream_leader_elected"})";
+  NatsMessage message;
+  message.body.assign(unavailable.begin(), unavailable.end());
+  EXPECT_TRUE(is_untaken(message));
+  message.stream = {"run-blobs"};
+  EXPECT_FALSE(is_untaken(message));
+  message.body.assign(elected.begin(), elected.end());
+  EXPECT_FALSE(is_election(message));
+  message.stream.clear();
+  EXPECT_TRUE(is_election(message));
+}
+
 TEST(NatsAnswers, SubjectsOfAnyShapeAreRead) {
   EXPECT_EQ(number_of("_INBOX.me.abc.12"), 12u);
   EXPECT_FALSE(number_of("_INBOX.me.abc."));
@@ -41,10 +56,10 @@ TEST(NatsAnswers, SubjectsOfAnyShapeAreRead) {
 // A member can have the server send what it stored to any subject (Threats).
 TEST(NatsAnswers, NobodySaysWhatComesOutOfAStore) {
   NatsMessage message;
-  message.subject = "run.say.server.departure";
-  EXPECT_EQ(speaker_of(message), "server");
+  message.subject = "thinwire.server.departure";
+  EXPECT_EQ(author_of_message(message), "server");
   message.stream = {"run-blobs"};
-  EXPECT_EQ(speaker_of(message), "");
+  EXPECT_EQ(author_of_message(message), "");
 }
 
 }  // namespace

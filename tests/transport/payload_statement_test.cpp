@@ -57,7 +57,7 @@ TEST(PayloadStatement, EveryAlteredByteIsNoticed) {
 }
 
 // Another member has signed it, or nobody of that number takes part.
-TEST(PayloadStatement, ForgedAndForeignSendersAreRefused) {
+TEST(PayloadStatement, ForgedAndUnknownSendersAreRefused) {
   const Golden given = golden();
   const auto other = make_signer(make_seed());
   EXPECT_FALSE(decode_payload_statement(given.bytes, only(3, other->key()), kMost));

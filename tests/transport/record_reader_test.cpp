@@ -42,7 +42,7 @@ TEST(RecordReader, StopsAtTheEndUntilItIsToLookAgain) {
   EXPECT_THAT(asked(reader), ElementsAre(1));
   reader.missing(1);
   EXPECT_THAT(asked(reader), IsEmpty());
-  reader.look_again();
+  reader.expect_more();
   EXPECT_THAT(asked(reader), ElementsAre(1));
 }
 
@@ -50,10 +50,10 @@ TEST(RecordReader, WhatIsHeardNeedsNoAsking) {
   RecordReader reader(1);
   asked(reader);
   reader.missing(1);
-  reader.heard(1, {});
+  reader.announced(1, {});
   EXPECT_THAT(taken(reader), ElementsAre(1));
   EXPECT_THAT(asked(reader), IsEmpty());
-  reader.heard(4, {});
+  reader.announced(4, {});
   EXPECT_THAT(asked(reader), ElementsAre(2)) << "2 and 3 were missed";
 }
 
@@ -67,7 +67,7 @@ TEST(RecordReader, ReadsEverythingOnceWhateverHappens) {
     for (int event = 0; event < 3000; ++event) {
       if (last < 100 && rng.below(4) == 0) {
         ++last;
-        if (rng.below(2) == 0) reader.heard(last, {});
+        if (rng.below(2) == 0) reader.announced(last, {});
       }
       for (const uint64_t sequence : asked(reader)) open.push_back(sequence);
       if (!open.empty() && rng.below(2) == 0) {
@@ -82,8 +82,8 @@ TEST(RecordReader, ReadsEverythingOnceWhateverHappens) {
           reader.missing(sequence);
         }
       }
-      if (rng.below(20) == 0) reader.look_again();
-      if (rng.below(100) == 0) reader.start_again();
+      if (rng.below(20) == 0) reader.expect_more();
+      if (rng.below(100) == 0) reader.forget_requests();
       for (const uint64_t sequence : taken(reader)) ASSERT_EQ(sequence, next++);
     }
     EXPECT_EQ(next, 101u) << seed;

@@ -1,4 +1,5 @@
-// What somebody may try who reaches the server, with no key, a foreign one, or one of a member.
+// What an attacker may try who reaches the server without a key, with an unknown key, or with a
+// member's key.
 // docs/security.md names each.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
@@ -61,12 +62,12 @@ struct Intruder {
   Intruder(NatsRun& run, const std::string& name) {
     auto made = connect_nats(
         run.options(name).target,
-        {[this](NatsMessage message) { heard.add(std::move(message)); }, [](bool) {},
+        {[this](NatsMessage message) { received.add(std::move(message)); }, [](bool) {},
          [this](std::string text) { refused.add(std::move(text)); }, [](const std::string&) {}});
     EXPECT_TRUE(made) << made.error().message;
     connection = std::move(*made);
   }
-  Mail<NatsMessage> heard;
+  Mail<NatsMessage> received;
   Mail<std::string> refused;
   std::unique_ptr<NatsConnection> connection;
 };
@@ -138,18 +139,18 @@ TEST(Threats, AMemberCannotPublishUnderAnothersName) {
   run.add("member", NatsRole::kMember);
   Intruder member(run, "member");
   const NatsSubjects subjects("run");
-  const std::vector<std::string> foreign = {subjects.chunk("here", std::string(64, 'a')),
-                                            subjects.statement("here", "offers"),
-                                            subjects.record("ledger"),
-                                            subjects.stored_record("ledger"),
-                                            subjects.purge(subjects.chunk_store()),
-                                            "$JS.API.STREAM.DELETE.run-log-ledger",
-                                            "other-run.say.member.offers",
-                                            "_INBOX.here.1"};
-  for (size_t i = 0; i < foreign.size(); ++i) {
-    ASSERT_TRUE(member.connection->publish(foreign[i], "", {}, {}));
-    ASSERT_TRUE(run.wait(member.refused, i + 1)) << foreign[i];
-    EXPECT_THAT(member.refused.all()[i], HasSubstr(foreign[i]));
+  const std::vector<std::string> subjects_of_others = {subjects.chunk("here", std::string(64, 'a')),
+                                                       subjects.statement("here", "offers"),
+                                                       subjects.record("ledger"),
+                                                       subjects.stored_record("ledger"),
+                                                       subjects.purge(subjects.chunk_store()),
+                                                       "$JS.API.STREAM.DELETE.run-log-ledger",
+                                                       "other-run.say.member.offers",
+                                                       "_INBOX.here.1"};
+  for (size_t i = 0; i < subjects_of_others.size(); ++i) {
+    ASSERT_TRUE(member.connection->publish(subjects_of_others[i], "", {}, {}));
+    ASSERT_TRUE(run.wait(member.refused, i + 1)) << subjects_of_others[i];
+    EXPECT_THAT(member.refused.all()[i], HasSubstr(subjects_of_others[i]));
   }
 }
 
@@ -225,7 +226,7 @@ TEST(Threats, AnAnnouncedRecordThatIsNotStoredIsNotRead) {
       subjects.chunk("member", chunk), "_INBOX.member.x",
       {{"Nats-Stream", subjects.record_store("ledger")}, {"Nats-Sequence", "2"}},
       bytes_of("forged")));
-  ASSERT_TRUE(run.wait(intruder.heard, 1));
+  ASSERT_TRUE(run.wait(intruder.received, 1));
   ASSERT_TRUE(intruder.connection->publish(subjects.get_chunk("member", chunk),
                                            subjects.stored_record("ledger"), {}, {}));
   ASSERT_TRUE(append(run, *here, "ledger", 1, "also true"));
@@ -243,7 +244,7 @@ TEST(Threats, AnAlteredChunkIsNotTaken) {
   ASSERT_TRUE(
       intruder.connection->publish(NatsSubjects("run").chunk("member", to_hex(blob_id(blob).name)),
                                    "_INBOX.member.x", {}, random_bytes(1000, 2)));
-  ASSERT_TRUE(run.wait(intruder.heard, 1));
+  ASSERT_TRUE(run.wait(intruder.received, 1));
   const auto here = run.connect("here");
   const auto altered = get(run, *here, blob_id(blob), {"member"});
   ASSERT_FALSE(altered);
@@ -263,7 +264,7 @@ TEST(Threats, AStoredChunkCannotBeReplaced) {
   ASSERT_TRUE(
       intruder.connection->publish(NatsSubjects("run").chunk("here", to_hex(blob_id(blob).name)),
                                    "_INBOX.here.x", {}, random_bytes(1000, 2)));
-  ASSERT_TRUE(run.wait(intruder.heard, 1));
+  ASSERT_TRUE(run.wait(intruder.received, 1));
   EXPECT_TRUE(get(run, *here, blob_id(blob), {"here"}));
 }
 

@@ -1,7 +1,8 @@
 // A commit: the record of which contributions an operation of a run includes. All members read the
 // same record instead of each deciding for itself. No member applies any part of an operation
 // before its commit. A member that lacks a payload fetches it by its hash. A member whose
-// contribution is not listed puts it back or starts over, depending on its method.
+// contribution is not listed restores it to its local state or starts over, depending on its
+// method.
 #pragma once
 
 #include <bit>

@@ -21,14 +21,14 @@ class UsageError : public Error {
   using Error::Error;
 };
 
-// Why something that the network should have done did not happen.
+// Why an operation over the network failed.
 enum class FailureKind {
   kLostPeer,
   kDeadline,
   kCorruptPayload,
   kStaleRound,
   kAborted,
-  kRefused,  // by the side that was asked: not allowed, too large, no room
+  kRefused,  // by the other side: not allowed, too large, no space
 };
 
 struct Failure {

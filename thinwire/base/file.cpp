@@ -19,13 +19,13 @@ namespace {
 
 constexpr size_t kBufferBytes = size_t{1} << 20;
 
-[[noreturn]] void throw_system_error(std::string_view doing, const fs::path& path) {
-  throw Error(fmt::format("cannot {} {}: {}", doing, path.string(), std::strerror(errno)));
+[[noreturn]] void throw_system_error(std::string_view action, const fs::path& path) {
+  throw Error(fmt::format("cannot {} {}: {}", action, path.string(), std::strerror(errno)));
 }
 
-void check_status(const std::error_code& status, std::string_view doing, const fs::path& path) {
+void check_status(const std::error_code& status, std::string_view action, const fs::path& path) {
   if (!status) return;
-  throw Error(fmt::format("cannot {} {}: {}", doing, path.string(), status.message()));
+  throw Error(fmt::format("cannot {} {}: {}", action, path.string(), status.message()));
 }
 
 void make_directories(const fs::path& path) {
@@ -153,6 +153,18 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   return *this;
+}
+
+void MappedFile::release(std::span<const uint8_t> part) const {
+  if (part.empty()) return;
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  // The mapping begins with a page.
+  const auto first = static_cast<size_t>(part.data() - data_);
+  const size_t begin = (first + page - 1) / page * page;
+  const size_t end = (first + part.size()) / page * page;
+  if (begin >= end) return;
+  // Only a hint, which cannot fail on a mapping that exists.
+  ::madvise(const_cast<uint8_t*>(data_) + begin, end - begin, MADV_DONTNEED);
 }
 
 uint64_t resident_memory_bytes() {

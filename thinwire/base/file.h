@@ -64,6 +64,9 @@ class MappedFile {
   MappedFile& operator=(MappedFile&& other) noexcept;
 
   std::span<const uint8_t> bytes() const { return {data_, size_}; }
+  // Says that a part of them was read for the last time for now: its whole pages no longer count as
+  // this process's memory. Reading it again gives the same bytes.
+  void release(std::span<const uint8_t> part) const;
 
  private:
   const uint8_t* data_ = nullptr;

@@ -16,7 +16,7 @@ static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_alw
               "set from a signal handler");
 
 // Where the signal is blocked, as in its own handler, it takes effect afterwards.
-void die_of(int signal) {
+void end_by_signal(int signal) {
   std::signal(signal, SIG_DFL);
   raise(signal);
 }
@@ -28,7 +28,7 @@ void on_signal(int signal) {
   caught.any = true;
   const bool second = caught.count.fetch_add(1) > 0;
   if (!second_ends || signal == SIGPIPE) return;
-  if (second) return die_of(signal);
+  if (second) return end_by_signal(signal);
   constexpr std::string_view kMessage = "\nstopping; a second interrupt stops at once\n";
   // Nothing can be done when the message cannot be shown.
   [[maybe_unused]] const auto written = write(STDERR_FILENO, kMessage.data(), kMessage.size());
@@ -59,7 +59,7 @@ void ignore_closed_pipes() {
 void reraise_caught_signal() {
   if (caught.first == 0) return;
   std::fflush(nullptr);
-  die_of(caught.first);
+  end_by_signal(caught.first);
 }
 
 }  // namespace thinwire

@@ -26,7 +26,7 @@ struct Interrupts {
 const Interrupts& interrupts();
 
 enum class SecondSignal {
-  kEnds,    // it ends the process at once; the message about the first signal says so
+  kEnds,    // it ends the process at once, as the message about the first signal says
   kCounts,  // it is only counted
 };
 

@@ -16,7 +16,7 @@ namespace thinwire {
 template <typename Value>
 Value parse_json(std::string_view text);
 
-// The same, but of a text that is not JSON a value that is_discarded().
+// The same, but a text that is not JSON gives a value that is_discarded().
 template <typename Value>
 Value try_parse_json(std::string_view text);
 

@@ -1,5 +1,5 @@
-// How much memory there is, and whether work that is about to begin fits into it: its size is
-// predicted and compared before anything large is allocated.
+// How much memory this machine has, and whether work that is about to begin fits into it: the need
+// is predicted and compared before anything large is allocated.
 #pragma once
 
 #include <string>

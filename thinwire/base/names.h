@@ -24,7 +24,7 @@ constexpr std::string_view name_of(E value) {
   return names_of(value)[static_cast<size_t>(value)];
 }
 
-// nullopt for a name that no value has.
+// nullopt if no value has this name.
 template <Named E>
 constexpr std::optional<E> value_named(std::string_view name) {
   const std::span<const std::string_view> names = names_of(E{});

@@ -1,5 +1,5 @@
 // Number formats in which weights and optimizer state are kept between steps (recipe fields
-// train.weights and optim.state; docs/memory.md). Arithmetic is fp32 in any case.
+// train.weights, optim.state and optim.bases; docs/memory.md). Arithmetic is fp32 in any case.
 #pragma once
 
 #include <cstdint>

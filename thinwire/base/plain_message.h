@@ -1,4 +1,4 @@
-// What an exception says, made readable. Our own errors are written for people; those of
+// The message of an exception, made readable. Our own errors are written for users; those of
 // std::filesystem ("filesystem error: cannot create directories: Not a directory [a/b]") and of the
 // allocator ("std::bad_alloc") are not.
 #pragma once

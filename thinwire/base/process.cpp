@@ -89,20 +89,20 @@ pid_t spawn(const std::vector<std::string>& command, int input, int output, bool
   if (::pipe2(ends, O_CLOEXEC) != 0) {
     throw Error(fmt::format("cannot run {}: {}", command[0], std::strerror(errno)));
   }
-  const Descriptor heard(ends[0], "a pipe");
-  std::optional<Descriptor> told(std::in_place, ends[1], "a pipe");
+  const Descriptor read_end(ends[0], "a pipe");
+  std::optional<Descriptor> write_end(std::in_place, ends[1], "a pipe");
   pid_t pid = -1;
   int error = 0;
   {
     const BlockedSignals blocked;
     const pid_t parent = ::getpid();
     pid = ::fork();
-    if (pid == 0) become({arguments.data(), input, output, own_group, parent, told->get()});
+    if (pid == 0) become({arguments.data(), input, output, own_group, parent, write_end->get()});
     error = pid < 0 ? errno : 0;
   }
-  told.reset();
+  write_end.reset();
   ssize_t got = 0;
-  while (pid > 0 && (got = ::read(heard.get(), &error, sizeof(error))) < 0 && errno == EINTR) {
+  while (pid > 0 && (got = ::read(read_end.get(), &error, sizeof(error))) < 0 && errno == EINTR) {
   }
   if (pid > 0 && got > 0) ::waitpid(pid, nullptr, 0);
   if (error != 0) throw Error(fmt::format("cannot run {}: {}", command[0], std::strerror(error)));

@@ -1,4 +1,4 @@
-// Plain facts about tensors: their names, their shapes, and where they are in memory.
+// What tensors are: their names, their shapes, and where they are in memory.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +57,7 @@ struct TensorSpec {
   int64_t count() const { return element_count(shape); }
   // Whether weight decay applies to it.
   bool decays() const { return thinwire::decays(role); }
-  // A matrix inside the transformer blocks, for which some optimizers have an update of its own.
+  // A matrix inside the transformer blocks; some optimizers have a separate update for these.
   bool is_hidden_matrix() const { return role == TensorRole::kMatrix; }
   // Whether it has one row per token of the vocabulary.
   bool is_vocabulary_sized() const {

@@ -146,13 +146,13 @@ double parts_named(std::span<const MemoryPart> parts,
 std::vector<HeldPart> held_parts(std::span<const MemoryPart> predicted, const tensor::Arena& params,
                                  const train::StepGradients& gradients, const model::Model& model,
                                  sync::Strategy& strategy) {
-  const auto arena = static_cast<double>(std::as_const(params).all().size_bytes());
+  const std::span<const uint8_t> own = params.bytes();
+  const auto arena = static_cast<double>(own.size());
   const double copy = params.rounded() == nullptr ? 0 : arena / 2;
   double state = strategy.shared() == nullptr ? 0 : arena;
   for (const StateTensor& part : strategy.state()) {
     // The worker's own weights are those of the model.
-    const bool weights = part.values.data() == std::as_const(params).all().data();
-    if (!weights) state += static_cast<double>(part.values.size_bytes());
+    if (part.bytes.data() != own.data()) state += static_cast<double>(part.bytes.size());
   }
   return {
       {"weights", parts_named(predicted, {"weights"}), arena + copy},

@@ -17,15 +17,15 @@ namespace thinwire::bench {
 struct SpeedOptions {
   int64_t steps = 5;   // timed steps
   int64_t warmup = 2;  // untimed steps before them
-  // File of batches of little-endian int32 tokens, used in turn; a batch is the worker's rows of
-  // sequence + 1 tokens. Empty: one random batch.
+  // File of batches of little-endian int32 tokens, used one after another; a batch is the worker's
+  // rows of sequence + 1 tokens. Empty: one random batch.
   fs::path tokens;
   // May be empty; called before each step with the number of steps done and of all steps, including
   // the warmup.
   std::function<void(int64_t done, int64_t all)> progress = {};
 };
 
-// A part of a step: how long it takes, and the work it cannot avoid.
+// A part of a step: how long it takes, and the least work that it has to do.
 struct TimedPart {
   std::string_view name;
   double seconds = 0;  // mean of the timed steps

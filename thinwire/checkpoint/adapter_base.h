@@ -15,7 +15,7 @@ inline constexpr const char* kAdapterBaseFile = "adapter_base.json";
 
 struct AdapterBase {
   uint64_t digest = 0;  // of the base's weights (digest_weights)
-  std::string model;    // the folder that it came from, as the recipe has it (train.init)
+  std::string model;    // the folder it was loaded from, as written in the recipe (train.init)
 };
 
 // Digest of all tensors in fp32, in the order of their layout; equal for equal weights, whatever

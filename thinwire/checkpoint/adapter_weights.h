@@ -1,5 +1,5 @@
-// The weights of a model whose run trained an adapter (method/adapters/adapter.h): its trained and
-// frozen tensors, and both together.
+// The weights of a model that was trained with an adapter (method/adapters/adapter.h): its trained
+// and frozen tensors, and both together.
 #pragma once
 
 #include "thinwire/base/threads.h"

@@ -103,7 +103,7 @@ Json read_meta_json(const fs::path& path, const std::string& text) {
     throw Error(fmt::format("{} was truncated or altered: it is not JSON", path.string()));
   }
   if (!json.is_object() || json.value("format", Json()) != kFormat) {
-    throw Error(fmt::format("{} is foreign: not a Thinwire checkpoint", path.string()));
+    throw Error(fmt::format("{} is not a Thinwire checkpoint", path.string()));
   }
   const uint64_t version = MetaParser(path, json).integer("version");
   if (version != kVersionWithoutData && version != kFormatVersion) {
@@ -119,7 +119,7 @@ std::string read_meta_text(const fs::path& path) {
                             kMetaFile));
   }
   if (fs::file_size(path) > kMaxMetaBytes) {
-    throw Error(fmt::format("{} is foreign: larger than any checkpoint's", path.string()));
+    throw Error(fmt::format("{} is not a Thinwire checkpoint: it is too large", path.string()));
   }
   return read_text_file(path);
 }
@@ -247,7 +247,7 @@ void CheckpointWriter::add_file(const fs::path& path, const std::string& name) {
   note(name, {source.bytes().size(), hash_bytes(source.bytes())});
 }
 
-void CheckpointWriter::commit(const CheckpointMeta& meta, int64_t keep, int64_t spared) {
+void CheckpointWriter::commit(const CheckpointMeta& meta, int64_t keep, int64_t pinned) {
   for (int worker = 0; worker < meta.workers; ++worker) {
     if (!files_.contains(worker_file(worker))) {
       throw Error(fmt::format("cannot complete {}: {} was not written", staged_.target().string(),
@@ -259,7 +259,7 @@ void CheckpointWriter::commit(const CheckpointMeta& meta, int64_t keep, int64_t 
   if (keep <= 0) return;
   auto others = list_checkpoints(staged_.target().parent_path());
   std::erase_if(others, [&](const fs::path& other) {
-    return other == staged_.target() || static_cast<int64_t>(*checkpoint_step(other)) == spared;
+    return other == staged_.target() || static_cast<int64_t>(*checkpoint_step(other)) == pinned;
   });
   const size_t kept = static_cast<size_t>(keep) - 1;
   for (size_t i = 0; i + kept < others.size(); ++i) remove_published(others[i]);

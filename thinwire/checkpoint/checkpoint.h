@@ -10,8 +10,8 @@
 //     recipe.toml                the resolved recipe
 //     vocabulary.model | .json   the vocabulary's file
 //
-// A checkpoint is written as step-00001000.partial, synced, and renamed, so a failure on the way
-// leaves the previous ones as they were. docs/formats.md describes the files.
+// A checkpoint is written as step-00001000.partial, synced, and renamed, so a failure in between
+// leaves the previous ones unchanged. docs/formats.md describes the files.
 #pragma once
 
 #include <cstdint>
@@ -51,7 +51,7 @@ struct CheckpointMeta {
   // older programs.
   std::map<std::string, uint64_t> data = {};
   int numerics_version = kNumericsVersion;
-  uint64_t ended_at = 0;  // steps after which the run had ended, before it got more; 0: never
+  uint64_t ended_at = 0;  // steps after which the run had ended, before it was extended; 0: never
   std::string method;     // sync.method; empty for imported weights
   int workers = 0;        // worker-NNNN files; 0 for imported weights
 };
@@ -79,10 +79,10 @@ class CheckpointWriter {
   void add_file(const fs::path& path, const std::string& name);
 
   // Makes the checkpoint appear, replacing one of the same step. Then deletes the oldest others
-  // until `keep` are left, counting this one, but never that of the step `spared`; keep 0 deletes
-  // none. meta.workers files of worker state must have been written. Must not be called while
-  // another thread still writes.
-  void commit(const CheckpointMeta& meta, int64_t keep, int64_t spared = -1);
+  // until `keep` are left, counting this one, but never that of step `pinned`; keep 0 deletes none.
+  // meta.workers files of worker state must have been written. Must not be called while another
+  // thread still writes.
+  void commit(const CheckpointMeta& meta, int64_t keep, int64_t pinned = -1);
 
  private:
   void note(const std::string& name, CheckpointFile file);
@@ -94,8 +94,8 @@ class CheckpointWriter {
 };
 
 // A checkpoint opened for reading. The constructor reads every file once and compares sizes, hashes
-// and the digest; errors name the file and say whether it is missing, truncated, altered or
-// foreign. All const members may be called from many threads.
+// and the digest; errors name the file and say whether it is missing, truncated, altered or not a
+// checkpoint. All const members may be called from many threads.
 class CheckpointReader {
  public:
   explicit CheckpointReader(const fs::path& folder);

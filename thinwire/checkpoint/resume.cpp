@@ -13,11 +13,11 @@ namespace {
 
 // The message begins with what differs and ends with what can be done.
 [[noreturn]] void refuse(const CheckpointReader& checkpoint, std::string_view difference,
-                         std::string_view way_out) {
+                         std::string_view remedy) {
   throw UsageError(
       fmt::format("{} belongs to another run: {}; {}, choose another run.dir (train.init = \"{}\" "
                   "starts from its weights), or pass --restart to start over",
-                  checkpoint.folder().string(), difference, way_out, checkpoint.folder().string()));
+                  checkpoint.folder().string(), difference, remedy, checkpoint.folder().string()));
 }
 
 void check_vocabulary(const CheckpointReader& checkpoint, const RunSources& now) {
@@ -83,7 +83,7 @@ config::Recipe recipe_of(const CheckpointReader& checkpoint) {
 
 }  // namespace
 
-std::optional<fs::path> sound_before(const fs::path& folder) {
+std::optional<fs::path> newest_intact_before(const fs::path& folder) {
   std::vector<fs::path> all = list_checkpoints(folder.parent_path());
   std::ranges::reverse(all);
   const auto damaged = std::ranges::find(all, folder);
@@ -101,7 +101,7 @@ std::unique_ptr<CheckpointReader> open_newest(const fs::path& folder) {
   try {
     return std::make_unique<CheckpointReader>(folder);
   } catch (const Error& damage) {
-    const auto sound = sound_before(folder);
+    const auto sound = newest_intact_before(folder);
     if (!sound) {
       throw Error(fmt::format("{}\nno older checkpoint of the run is intact; --restart starts over",
                               damage.what()));

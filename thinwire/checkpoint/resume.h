@@ -13,7 +13,7 @@
 namespace thinwire::checkpoint {
 
 // The newest intact checkpoint older than `folder`, if there is one.
-std::optional<fs::path> sound_before(const fs::path& folder);
+std::optional<fs::path> newest_intact_before(const fs::path& folder);
 
 // Opens a run's newest checkpoint. If it is damaged, the Error says so, names the newest intact
 // older one, and says how to resume from it.

@@ -28,6 +28,8 @@ constexpr std::array kRules = {
     ResumeRule{"run.dir", OnChange::kSameBits},
     ResumeRule{"data.*", OnChange::kData},
     ResumeRule{"model.recompute", OnChange::kSameBits},
+    ResumeRule{"model.block_inputs", OnChange::kOtherBits,
+               "blocks are recomputed from inputs that are rounded, or no longer rounded"},
     ResumeRule{"train.launcher", OnChange::kSameBits},
     ResumeRule{"sync.timeout_s", OnChange::kSameBits},
     ResumeRule{"eval.every", OnChange::kSameBits},
@@ -77,15 +79,15 @@ const ResumeRule* find_rule(const config::Recipe& recipe, std::string_view field
 }
 
 // What a recipe identifies.
-enum class Whose : uint8_t {
+enum class IdentityOf : uint8_t {
   kFolder,  // a run's results: data and machine belong to it
   kRun,     // a run that machines of different kinds share; the data counts by its digests
 };
 
 // Sets fields that do not count to a fixed value: texts empty, the rest as in `defaults`.
 void drop(const config::Recipe& recipe, config::Recipe& copy, config::Recipe& defaults,
-          Whose whose) {
-  const bool shared = whose == Whose::kRun;
+          IdentityOf whose) {
+  const bool shared = whose == IdentityOf::kRun;
   const auto visit = [&](const std::string& name, const config::Field& field,
                          const config::Field& by_default) {
     const ResumeRule* rule = find_rule(recipe, name);
@@ -103,7 +105,7 @@ void drop(const config::Recipe& recipe, config::Recipe& copy, config::Recipe& de
   config::visit_fields(copy, defaults, visit);
 }
 
-std::string identity(const config::Recipe& recipe, Whose whose) {
+std::string identity(const config::Recipe& recipe, IdentityOf whose) {
   config::Recipe copy = recipe;
   config::Recipe defaults = method::load_recipe({}, {});
   drop(recipe, copy, defaults, whose);
@@ -132,10 +134,12 @@ RecipeChanges compare_recipes(const config::Recipe& before, const config::Recipe
   return changes;
 }
 
-std::string run_identity(const config::Recipe& recipe) { return identity(recipe, Whose::kFolder); }
+std::string run_identity(const config::Recipe& recipe) {
+  return identity(recipe, IdentityOf::kFolder);
+}
 
 uint64_t new_run_id(const RunSources& sources, int numerics_version) {
-  uint64_t id = hash_bytes(as_bytes(identity(sources.recipe, Whose::kRun)));
+  uint64_t id = hash_bytes(as_bytes(identity(sources.recipe, IdentityOf::kRun)));
   for (const uint64_t part : {sources.vocabulary_digest, sources.data.at("train"),
                               static_cast<uint64_t>(numerics_version)}) {
     id = derive_seed(id, part);

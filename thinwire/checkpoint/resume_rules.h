@@ -45,7 +45,7 @@ RecipeChanges compare_recipes(const config::Recipe& before, const config::Recipe
 // by a later version leaves the identity of older runs unchanged.
 std::string run_identity(const config::Recipe& recipe);
 
-// The digest of each token set, by name (data/shard.h).
+// The digest of each token set (data/shard.h), by name.
 using DataDigests = std::map<std::string, uint64_t>;
 
 // What a run is made from.

@@ -11,7 +11,7 @@ CLI::App* add_command(CLI::App& parent, const std::string& name, const std::stri
 
 void add_quiet_flag(CLI::App* command) {
   command->add_flag_callback(
-      "-q,--quiet", [] { events::be_quiet(); }, "Show only errors and the result, no progress");
+      "-q,--quiet", [] { events::set_quiet(); }, "Show only errors and the result, no progress");
 }
 
 void add_commands(CLI::App& app) {

@@ -23,7 +23,7 @@ config::Recipe load_run_recipe(const std::filesystem::path& path,
   } else if (!recipe.train.init.empty()) {
     method::check_choices(recipe);
     events::print_message(fmt::format(
-        "[train] init: there is no {} here, so the model is taken to be what [model] says",
+        "[train] init: there is no {} here, so the model is assumed to be as [model] describes it",
         recipe.train.init));
   }
   return recipe;

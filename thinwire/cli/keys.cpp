@@ -6,9 +6,11 @@
 #include <memory>
 #include <string>
 
+#include "thinwire/base/error.h"
 #include "thinwire/base/names.h"
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
+#include "thinwire/hosts/cluster_accounts.h"
 #include "thinwire/hosts/keys_of_run.h"
 #include "thinwire/report/table.h"
 
@@ -17,6 +19,7 @@ namespace {
 
 struct KeysArguments {
   std::string folder;
+  std::string account;
   std::string role = "member";
   double days = 7;
   bool single_use = false;
@@ -37,6 +40,15 @@ void revoke(const KeysArguments& arguments) {
   fmt::print("{}\n", hosts::revoke_keys(arguments.folder, arguments.id));
 }
 
+void add_account(const KeysArguments& arguments) {
+  if (arguments.folder.empty()) throw UsageError("FOLDER must not be empty");
+  const auto [configuration, key] = hosts::add_account(arguments.folder, arguments.account);
+  fmt::print(
+      "{}: include it in the configuration of every server of the cluster, and reload them\n"
+      "{}: thinwire serve --nats URL,… --creds {}\n",
+      configuration.string(), key.string(), key.string());
+}
+
 CLI::App* add_action(CLI::App& keys, const std::shared_ptr<KeysArguments>& arguments,
                      const std::string& name, const std::string& help,
                      void (*act)(const KeysArguments&)) {
@@ -51,8 +63,10 @@ CLI::App* add_action(CLI::App& keys, const std::shared_ptr<KeysArguments>& argum
 }  // namespace
 
 void add_keys(CLI::App& app) {
-  auto* command = add_command(
-      app, "keys", "Lists, issues and revokes the tokens and keys of a run that is served here");
+  auto* command = add_command(app, "keys",
+                              "Lists, issues and revokes the tokens and keys of a run that is "
+                              "served here, and makes accounts "
+                              "of clusters");
   command->require_subcommand(1);
   const auto arguments = std::make_shared<KeysArguments>();
   add_action(*command, arguments, "list", "Lists tokens and enrolled keys", list);
@@ -61,14 +75,22 @@ void add_keys(CLI::App& app) {
   issuing->add_option("--role", arguments->role, "Role of those who enrol with it (default member)")
       ->check(one_of({"member", "observer"}));
   add_number(*issuing, "--days", arguments->days, {0, 36500},
-             "How many days it admits newcomers; 0: for ever");
-  issuing->add_flag("--single-use", arguments->single_use, "It admits one newcomer only");
+             "Days for which it is valid; 0: without limit");
+  issuing->add_flag("--single-use", arguments->single_use, "It enrols a single key");
   auto* revoking = add_action(
       *command, arguments, "revoke",
-      "Revokes a token or key and shuts out its owner, at once if the run is being served", revoke);
+      "Revokes a token or key; if the run is being served, its owner is disconnected at once",
+      revoke);
   revoking
       ->add_option("id", arguments->id, "The id that `thinwire keys list` shows, or its beginning")
       ->required();
+  auto* account =
+      add_command(*command, "account",
+                  "Adds an account for runs to a NATS cluster, and its operator if it has none");
+  account->add_option("folder", arguments->folder, "Folder for the operator's and accounts' keys")
+      ->required();
+  account->add_option("name", arguments->account, "Name of the account")->required();
+  account->callback([arguments] { add_account(*arguments); });
 }
 
 }  // namespace thinwire::cli

@@ -49,7 +49,7 @@ page::LiveRun* LivePage::open(const std::string& command, const config::Recipe& 
   if (!address_) return nullptr;
   run_.emplace(page::RunFacts{command, recipe.run.name, recipe.sync.method, recipe.train.workers,
                               recipe.train.steps, first_step, rounds, predict(recipe)});
-  server_.emplace(*address_, [this] { return page::print_picture(run_->picture()); });
+  server_.emplace(*address_, [this] { return page::print_page_state(run_->state()); });
   events::print_message(
       fmt::format("live page: http://{}/",
                   hosts::far_address({address_->host, address_->port}, server_->port())));

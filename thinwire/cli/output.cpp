@@ -19,7 +19,7 @@ namespace {
     std::raise(SIGPIPE);
   }
   throw Error(fmt::format("cannot write to standard output: {}",
-                          error == 0 ? "not all of it was taken" : std::strerror(error)));
+                          error == 0 ? "only part of it was accepted" : std::strerror(error)));
 }
 
 void flush() {

@@ -12,7 +12,8 @@ namespace thinwire::cli {
 // system's reason if not everything printed, by whatever means, could be written to stdout.
 int with_checked_output(const std::function<int()>& command);
 
-// Shows text immediately, for output that comes bit by bit. Throws Error if it cannot be written.
+// Shows text immediately, for output that is produced piece by piece. Throws Error if it cannot be
+// written.
 void write_output(std::string_view text);
 
 }  // namespace thinwire::cli

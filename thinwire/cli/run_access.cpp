@@ -19,6 +19,15 @@ void add_access(CLI::App& command, AccessArguments& arguments) {
       ->check(existing_file());
 }
 
+void add_machine_arguments(CLI::App& command, MachineArguments& arguments) {
+  add_access(command, arguments.access);
+  command.add_option("overrides", arguments.overrides,
+                     "This machine's own recipe fields, table.field=value: run.dir, data.dir, "
+                     "train.threads, train.device, train.precision, log.*, links.*");
+  add_quantity(command, "--memory", arguments.memory_bytes, kAmount, "B",
+               "Most memory that the run may use on this machine; 0: no limit");
+}
+
 hosts::Access access_of(const AccessArguments& arguments) {
   (void)hosts::parse_endpoint("address", arguments.address);
   return hosts::parse_access(arguments.address, arguments.token, arguments.ca);

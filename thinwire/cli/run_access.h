@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "thinwire/hosts/access.h"
 
@@ -17,8 +18,17 @@ struct AccessArguments {
   std::string ca;
 };
 
+// Of commands that take part in a run from this machine, or check whether it could.
+struct MachineArguments {
+  AccessArguments access;
+  std::vector<std::string> overrides;  // table.field=value
+  double memory_bytes = 0;             // 0: no limit
+};
+
 // The positional HOST:PORT, --token and --ca.
 void add_access(CLI::App& command, AccessArguments& arguments);
+// The same, this machine's own recipe fields, and --memory.
+void add_machine_arguments(CLI::App& command, MachineArguments& arguments);
 // Throws UsageError as hosts::parse_access does.
 hosts::Access access_of(const AccessArguments& arguments);
 

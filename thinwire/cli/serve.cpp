@@ -3,6 +3,7 @@
 
 #include <CLI/App.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,14 +25,37 @@ struct ServeArguments {
   std::vector<std::string> overrides;
   hosts::ServeOptions options;
   std::string ready_file;
+  std::string nats;
+  std::string creds;
+  std::string ca;
   std::string page;
 };
+
+// The cluster that is to be used, if one is given.
+std::optional<hosts::ClusterOptions> cluster_of(const ServeArguments& arguments) {
+  if (arguments.nats.empty()) {
+    if (arguments.creds.empty() && arguments.ca.empty()) return std::nullopt;
+    throw UsageError(fmt::format("{} is for a cluster: name its servers with --nats",
+                                 arguments.creds.empty() ? "--ca" : "--creds"));
+  }
+  if (arguments.creds.empty()) {
+    throw UsageError("--nats needs --creds, the file with the key of the cluster's account");
+  }
+  const hosts::ServeOptions defaults;
+  if (arguments.options.listen != defaults.listen || !arguments.options.address.empty()) {
+    throw UsageError(
+        "--listen and --address are for a server of the run's own; with --nats, members connect to "
+        "the cluster");
+  }
+  return hosts::ClusterOptions{arguments.nats, arguments.creds, arguments.ca};
+}
 
 void run_serve(const ServeArguments& arguments) {
   LivePage page(arguments.page);
   const config::Recipe recipe = load_given_recipe(arguments.recipe, arguments.overrides);
   hosts::ServeOptions options = arguments.options;
   options.ready_file = arguments.ready_file;
+  options.cluster = cluster_of(arguments);
   options.stop = &interrupts().any;
   options.on_start = [] { catch_interrupts(); };
   options.watch = [&page](const config::Recipe& resolved, uint64_t rounds) {
@@ -40,7 +64,7 @@ void run_serve(const ServeArguments& arguments) {
   const hosts::ServeResult result = hosts::serve_run(recipe, options);
   if (result.outcome == hosts::ServeOutcome::kStopped) {
     throw Interrupted(
-        fmt::format("stopped serving in round {}; the same command goes on with it", result.round));
+        fmt::format("stopped serving in round {}; the same command resumes it", result.round));
   }
   if (result.outcome == hosts::ServeOutcome::kAlreadyFinished) {
     events::print_message(fmt::format("{} is finished already", recipe.run.dir));
@@ -65,10 +89,21 @@ void add_serve(CLI::App& app) {
   command->add_option("--address", options.address,
                       "HOST:PORT at which members reach it, if different, e.g. behind a router "
                       "(default: as --listen)");
+  command->add_option("--nats", arguments->nats,
+                      "Servers of a NATS cluster to use instead of one of its own: URL[,URL…]");
+  command
+      ->add_option("--creds", arguments->creds,
+                   "File with the key of the cluster's account that carries the run")
+      ->check(existing_file());
+  command
+      ->add_option("--ca", arguments->ca,
+                   "File with the certificate of the authority of the cluster's servers (default: "
+                   "those that this machine trusts)")
+      ->check(existing_file());
   command->add_option("--ready-file", arguments->ready_file,
                       "File to write once members may join: address, token and ca as JSON");
   add_number(*command, "--token-days", options.token_days, {0, 36500},
-             "How many days the token admits newcomers; 0: for ever");
+             "Days for which the token is valid; 0: without limit");
   add_page_option(*command, arguments->page);
   add_quiet_flag(command);
   command->callback([arguments] { run_serve(*arguments); });

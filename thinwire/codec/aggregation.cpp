@@ -57,11 +57,4 @@ Aggregation::Aggregation(const AggregateOptions& options, std::span<const float>
   rule_.prepare(options, magnitudes, terms_);
 }
 
-double median_of(std::vector<double> values) {
-  assert(!values.empty());
-  std::ranges::sort(values);
-  const size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
 }  // namespace thinwire::codec

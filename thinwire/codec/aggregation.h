@@ -1,7 +1,7 @@
 // How the contributions of several members become one, so that a few that are wrong, or meant to do
 // harm, move the result little (recipe field sync.aggregate; docs/aggregation.md). A rule is one
-// file and one line of the table in aggregation.cpp. The mean is not in it: it is formed on the way
-// (transport/communicator.h), or where the values are decoded.
+// file and one line of the table in aggregation.cpp. The mean is not in that table: the transport
+// forms it (transport/communicator.h), or the code that decodes the values.
 //
 // Every replica computes a rule for itself from the same bytes, in fp32 with a fixed order of
 // operations, and norms in fp64; so all of them get the same bits.
@@ -17,7 +17,7 @@
 
 namespace thinwire::codec {
 
-// What is measured of a contribution before it counts.
+// What is measured about a contribution before it is counted.
 struct Magnitude {
   double squares = 0;  // the sum of them
   int64_t values = 0;  // that are not zero
@@ -30,7 +30,7 @@ struct Magnitude {
 // Adds values, one after another.
 void measure(std::span<const float> values, Magnitude& magnitude);
 
-// What a rule derives from the contributions as a whole. By member, in the order of the
+// What a rule derives from all contributions together; indexed by member, in the order of the
 // contributions.
 struct AggregationTerms {
   std::vector<float> weights;  // above 0, adding up to 1
@@ -50,7 +50,7 @@ struct AggregationPiece {
 
 struct AggregationRule {
   Aggregate name;
-  std::string_view sentence;  // for people
+  std::string_view sentence;  // shown to users
   // Completes terms that hold the weights. There is at least one member.
   void (*prepare)(const AggregateOptions& options, std::span<const Magnitude> magnitudes,
                   AggregationTerms& terms);
@@ -77,8 +77,5 @@ class Aggregation {
   const AggregationRule& rule_;
   AggregationTerms terms_;
 };
-
-// The median; the mean of the middle two of an even number. At least one value.
-double median_of(std::vector<double> values);
 
 }  // namespace thinwire::codec

@@ -13,7 +13,7 @@
 
 namespace thinwire::codec {
 
-// Writes into memory that has room for 8 bytes more than the bits need.
+// Writes into a buffer that must extend 8 bytes beyond what the bits need.
 class BitWriter {
  public:
   explicit BitWriter(uint8_t* out) : out_(out) {}
@@ -41,9 +41,9 @@ class BitWriter {
   // first 2^b - range values take b - 1 bits, the others b, the last of which follows the rest.
   void put_below(uint32_t value, uint32_t range) {
     const int bits = std::bit_width(range - 1);
-    const uint32_t spared = (1u << bits) - range;
-    if (value < spared) return put(value, bits - 1);
-    const uint32_t moved = value + spared;
+    const uint32_t short_codes = (1u << bits) - range;
+    if (value < short_codes) return put(value, bits - 1);
+    const uint32_t moved = value + short_codes;
     put(moved >> 1 | (moved & 1) << (bits == 0 ? 0 : bits - 1), bits);
   }
 
@@ -118,11 +118,11 @@ class BitReader {
     const int bits = std::bit_width(range - 1);
     if (bits == 0) return 0;
     refill();
-    const uint32_t spared = (1u << bits) - range;
+    const uint32_t short_codes = (1u << bits) - range;
     const auto head = static_cast<uint32_t>(word_ & ((uint64_t{1} << (bits - 1)) - 1));
     const auto last = static_cast<uint32_t>(word_ >> (bits - 1) & 1);
-    skip(head < spared ? bits - 1 : bits);
-    return head < spared ? head : (head << 1 | last) - spared;
+    skip(head < short_codes ? bits - 1 : bits);
+    return head < short_codes ? head : (head << 1 | last) - short_codes;
   }
 
   // Bytes read so far, a partly read one included.

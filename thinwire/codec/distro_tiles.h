@@ -80,15 +80,15 @@ class DistroTiles {
     });
   }
 
-  // Where in an arena a thread that works on `tile` of a segment will be soon, for prefetching: the
-  // offset of as many elements as a tile has, or -1. In memory stored tile by tile this is the next
+  // What a thread that works on `tile` of a segment should prefetch from an arena: the offset of as
+  // many elements as a tile has, or -1 for nothing. In memory stored tile by tile this is the next
   // tile. In tensors it is a contiguous piece of the next row of tiles, as far into that row as
   // `tile` is into its own, so that memory is read from front to back and a row of tiles has
   // arrived when it is needed.
-  int64_t soon_by_tile(size_t segment, size_t next, int64_t tile) const {
+  int64_t prefetch_by_tile(size_t segment, size_t next, int64_t tile) const {
     return ahead(segment, next, tile + 1);
   }
-  int64_t soon_by_row(size_t segment, size_t next, int64_t tile) const {
+  int64_t prefetch_by_row(size_t segment, size_t next, int64_t tile) const {
     return ahead(segment, next, tile + plan_.tensors[segments_[segment].tensor].grid_columns());
   }
 

@@ -1,3 +1,4 @@
+#include "thinwire/base/median.h"
 #include "thinwire/codec/aggregation_rules.h"
 
 namespace thinwire::codec {

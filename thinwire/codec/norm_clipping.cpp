@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "thinwire/base/median.h"
 #include "thinwire/base/simd.h"
 #include "thinwire/codec/aggregation_rules.h"
 
@@ -41,7 +42,7 @@ void combine(const AggregationTerms& terms, const AggregationPiece& piece, float
 
 const AggregationRule kNormClipping = {
     .name = Aggregate::kNormClipping,
-    .sentence = "the mean, after norms above the median norm were cut to it",
+    .sentence = "the mean, after norms above the median norm are scaled down to it",
     .prepare = prepare,
     .combine = combine,
 };

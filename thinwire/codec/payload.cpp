@@ -56,7 +56,7 @@ Result<std::span<const uint8_t>> open_payload(std::span<const uint8_t> payload,
   const auto sum = reader.get<uint64_t>();
   if (!reader.ok()) return corrupt(expected, "shorter than a header");
   if (!std::equal(magic.begin(), magic.end(), kMagic.begin())) {
-    return corrupt(expected, "it does not begin as a payload does");
+    return corrupt(expected, "it does not begin like a payload");
   }
   if (version != kVersion) {
     return corrupt(expected, fmt::format("version {}, this program reads {}", version, kVersion));

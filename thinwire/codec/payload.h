@@ -15,7 +15,7 @@ namespace thinwire::codec {
 // Values of the header's field `method`.
 enum class PayloadMethod : uint16_t { kDistro = 1, kSparseLoco = 2 };
 
-// Where a payload belongs; sender and receiver must agree on all of it.
+// What a payload belongs to; sender and receiver must agree on every field.
 struct PayloadId {
   PayloadMethod method = PayloadMethod::kDistro;
   uint64_t run = 0;

@@ -1,4 +1,4 @@
-// What a payload holds, without applying it: for whoever decides whether it may count. Each
+// What a payload holds, without applying it: for the code that decides whether it may count. Each
 // algorithm that exchanges payloads has a reader that uses the same codec as its strategy; a new
 // one is a line of the table in payload_reader.cpp.
 #pragma once
@@ -16,7 +16,7 @@ namespace thinwire::codec {
 
 struct PayloadContent {
   Magnitude magnitude;            // of its values; finite
-  std::span<const uint8_t> body;  // the payload without what only says where it belongs
+  std::span<const uint8_t> body;  // the payload without its header
 };
 
 // Used by one thread.
@@ -24,8 +24,8 @@ class PayloadReader {
  public:
   virtual ~PayloadReader() = default;
   // A payload of an operation: `id` says where it must belong (its method is the reader's), and it
-  // may have at most `max_bytes`. kCorruptPayload or kStaleRound, with the reason, for what a
-  // strategy could not apply, or has a value that is not finite.
+  // may have at most `max_bytes`. Fails with kCorruptPayload or kStaleRound and the reason if a
+  // strategy could not apply it, or if a value is not finite.
   virtual Result<PayloadContent> read(std::span<const uint8_t> payload, PayloadId id,
                                       uint64_t max_bytes) = 0;
   // Whether members multiply what they send by their weight in the round.

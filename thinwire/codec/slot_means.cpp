@@ -91,7 +91,7 @@ HWY_EXPORT(divide);
 }  // namespace
 
 SlotMeans::SlotMeans(int slots)
-    : sums_(static_cast<size_t>(slots + kRoom)),
+    : sums_(static_cast<size_t>(slots + kPadding)),
       senders_(sums_.size()),
       found_sums_(sums_.size()),
       found_senders_(sums_.size()),

@@ -1,5 +1,5 @@
-// The mean of what members (fewer than 65536) sent of a tile, slot by slot. Every sum is formed in
-// the order in which members are added, with one rounding each, so all instruction sets give the
+// The mean, slot by slot, of what members (fewer than 65536) sent for a tile. Every sum is formed
+// in the order in which members are added, with one rounding each, so all instruction sets give the
 // same bits.
 #pragma once
 
@@ -11,7 +11,7 @@ namespace thinwire::codec {
 // One object per thread: it owns the workspace.
 class SlotMeans {
  public:
-  static constexpr int kRoom = 16;  // elements that a vector may write after the last one
+  static constexpr int kPadding = 16;  // elements that a vector may write after the last one
 
   // For tiles of at most `slots` slots.
   explicit SlotMeans(int slots);
@@ -21,7 +21,8 @@ class SlotMeans {
 
   // Writes the slots below `tile_slots` that anyone sent, in ascending order, and their sums
   // divided by `members` or, if that is 0, by the number of members that sent the slot. Returns how
-  // many there are; both outputs need room for tile_slots + kRoom. All sums are zero afterwards.
+  // many there are; both outputs need space for tile_slots + kPadding elements. All sums are zero
+  // afterwards.
   uint32_t take(int tile_slots, uint32_t members, uint16_t* slots, float* means);
 
  private:

@@ -35,12 +35,12 @@ float round_half_even(float x) {
   return (x + kShift) - kShift;
 }
 
-// How the slots of a segment are encoded, and the room they need.
+// How the slots of a segment are encoded, and how many bytes they need.
 struct SlotCode {
   int parameter = 0;
   bool partial = false;
   int64_t entries = 0;
-  size_t room = 0;  // bytes, at least
+  size_t bytes = 0;  // at least
 };
 
 // The parameter is floor(log2(mean gap)), which makes gaps * (1 + r) + sum / 2^r smallest.
@@ -63,7 +63,7 @@ SlotCode choose_code(const SparseShape& shape, const SparseSegment& segment,
   }
   const int64_t bits = gaps * (1 + code.parameter) + (sum >> code.parameter) +
                        segment.tiles * (1 + kMaxCountBits + kMaxSlotBits);
-  code.room = static_cast<size_t>(bits / 8 + 1) + 8;
+  code.bytes = static_cast<size_t>(bits / 8 + 1) + 8;
   return code;
 }
 
@@ -138,7 +138,7 @@ uint32_t encode_segment(const SparseShape& shape, const SparseSegment& segment, 
                         const SparseTiles& tiles, Bytes& out) {
   const SlotCode code = choose_code(shape, segment, tiles);
   const size_t of_values = value_bytes(format, code.entries);
-  out.resize(code.room + of_values + 8);
+  out.resize(code.bytes + of_values + 8);
   uint8_t* const values = write_slots(shape, segment, tiles, code, out.data());
   write_values(shape, segment, format, tiles, values);
   out.resize(static_cast<size_t>(values - out.data()) + of_values);

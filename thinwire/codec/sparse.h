@@ -29,7 +29,7 @@ struct SparseShape {
   int64_t first_kept = 0;
 };
 
-// Of every tensor, or part of one, of a plan.
+// The shapes of every tensor, or part of one, in a plan.
 std::vector<SparseShape> shapes_of(const method::TilePlan& plan);
 
 // Tiles of one tensor that are encoded together: as many as together send at most 4096 slots, and
@@ -41,8 +41,8 @@ struct SparseSegment {
 };
 std::vector<SparseSegment> cut_segments(std::span<const SparseShape> shapes);
 
-// What one member sends of all tensors. Tile t of a tensor has count[first_tile + t] entries, which
-// begin at first_kept + t * kept in `slots` and `values`.
+// What one member sends for all tensors. Tile t of a tensor has count[first_tile + t] entries,
+// which begin at first_kept + t * kept in `slots` and `values`.
 struct SparseTiles {
   explicit SparseTiles(std::span<const SparseShape> shapes);
 
@@ -53,9 +53,9 @@ struct SparseTiles {
   std::vector<float> highs;      // by tensor; kTwoBit: the higher magnitude, or 0
 };
 
-// Replaces the values of tensor `index` by what a receiver gets in `format`, and sets its scale.
-// Finite values only. bf16 rounds to nearest even; int8: scale = bf16(max |c| / 127), q = c / scale
-// rounded half to even; 1 bit: scale = bf16(mean |c|), q = the sign; 2 bits: as below.
+// Replaces the values of tensor `index` by what a receiver decodes from `format`, and sets its
+// scale. Finite values only. bf16 rounds to nearest even; int8: scale = bf16(max |c| / 127), q = c
+// / scale rounded half to even; 1 bit: scale = bf16(mean |c|), q = the sign; 2 bits: as below.
 void quantise(const SparseShape& shape, size_t index, ValueFormat format, SparseTiles& tiles);
 // For tensors first, first + 1 ... that share their two magnitudes: bf16 of the mean |c| of those
 // values that are at most the mean of all, and of those that are above it.

@@ -180,7 +180,7 @@ Result<void> SparseMessage::open(std::span<const uint8_t> bytes) {
     part.partial = (entry & kPartialTiles) != 0;
     part.values = {};
   }
-  if (!reader.ok()) return corrupt("it is cut off");
+  if (!reader.ok()) return corrupt("it is truncated");
   if (!reader.at_end()) return corrupt("bytes left over after the last tensor");
   return {};
 }
@@ -206,7 +206,7 @@ Result<void> SparseMessage::decode_one(size_t index) {
   if (!part.partial) {
     set_counts(segment);
     if (!read_alone(limit, kept, segment.tiles, stream)) {
-      return corrupt(segment, "slots are out of range or cut off");
+      return corrupt(segment, "slots are out of range or truncated");
     }
     return finish(index, stream.reader, segment.tiles * kept);
   }
@@ -219,7 +219,7 @@ Result<void> SparseMessage::decode_one(size_t index) {
     }
     stream.slots = slots_.data() + shape.first_kept + tile * shape.kept;
     if (count > 0 && !read_alone(limit, count, 1, stream)) {
-      return corrupt(segment, "slots are out of range or cut off");
+      return corrupt(segment, "slots are out of range or truncated");
     }
     counts_[static_cast<size_t>(shape.first_tile + tile)] = count;
     total += count;
@@ -261,7 +261,7 @@ void SparseMessage::set_counts(const SparseSegment& segment) {
 Result<void> SparseMessage::finish(size_t index, BitReader& reader, int64_t total) {
   const SparseSegment& segment = segments_[index];
   Part& part = parts_[index];
-  if (reader.past_end()) return corrupt(segment, "it is cut off");
+  if (reader.past_end()) return corrupt(segment, "it is truncated");
   if (!reader.clean_tail()) return corrupt(segment, "bits left over after the slots");
   part.values = part.bytes.subspan(reader.bytes());
   if (part.values.size() != value_bytes(format_, total)) {

@@ -1,5 +1,5 @@
-// Sparse messages as rows of values, zeros included, for what compares members coordinate by
-// coordinate (codec/aggregation.h).
+// Sparse messages as dense rows of values, zeros included, for code that compares members
+// coordinate by coordinate (codec/aggregation.h).
 #pragma once
 
 #include <cstdint>

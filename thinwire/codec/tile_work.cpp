@@ -21,8 +21,8 @@ class PlacedTileWork final : public TileWork {
     taking_->take(gradients, gain, momentum, sent);
   }
 
-  void put_back(const SparseTiles& sent, tensor::Arena& momentum) override {
-    taking_->put_back(sent, momentum);
+  void add_back(const SparseTiles& sent, tensor::Arena& momentum) override {
+    taking_->add_back(sent, momentum);
   }
 
   void step(std::span<const SparseMessage> messages, const TileStep& step,

@@ -1,6 +1,6 @@
-// What DisTrO does with all tiles of a model (docs/methods/distro.md), where the parameters are: on
-// a GPU if an arena has its copy there, else on the CPU. Both give the same bits, with any number
-// of threads; payloads are packed and unpacked on the CPU.
+// What DisTrO does with all tiles of a model (docs/methods/distro.md), on the device that holds the
+// parameters: a GPU if an arena has a copy there, else the CPU. Both give the same bits, with any
+// number of threads; payloads are packed and unpacked on the CPU.
 #pragma once
 
 #include <memory>
@@ -36,7 +36,7 @@ class TileWork {
                     SparseTiles& sent) = 0;
   // With feedback: adds to the momentum what the last take() moved to `sent`, minus the values that
   // `sent` holds now.
-  virtual void put_back(const SparseTiles& sent, tensor::Arena& momentum) = 0;
+  virtual void add_back(const SparseTiles& sent, tensor::Arena& momentum) = 0;
   // Updates `target` by the aggregate of the decoded messages, ordered by member. On a GPU only the
   // mean can be formed; throws Error for anything else.
   virtual void step(std::span<const SparseMessage> messages, const TileStep& step,

@@ -129,7 +129,7 @@ void DeviceTileWork::take(const tensor::Arena& gradients, float gain, tensor::Ar
                     sent.values.begin());
 }
 
-void DeviceTileWork::put_back(const SparseTiles& sent, tensor::Arena& momentum) {
+void DeviceTileWork::add_back(const SparseTiles& sent, tensor::Arena& momentum) {
   Entries& taken = entries_of(1);
   std::ranges::transform(taken.values.host() | std::views::take(sent.values.size()), sent.values,
                          taken.values.host().begin(), std::minus<>());

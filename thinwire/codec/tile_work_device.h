@@ -37,7 +37,7 @@ class DeviceTileWork final : public TileWork {
 
   void take(const tensor::Arena& gradients, float gain, tensor::Arena& momentum,
             SparseTiles& sent) override;
-  void put_back(const SparseTiles& sent, tensor::Arena& momentum) override;
+  void add_back(const SparseTiles& sent, tensor::Arena& momentum) override;
   void step(std::span<const SparseMessage> messages, const TileStep& step,
             tensor::Arena& target) override;
 

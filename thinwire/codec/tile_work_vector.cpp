@@ -70,7 +70,7 @@ VectorTileWork::TakeMemory::TakeMemory(const DistroTiles& tiles)
 VectorTileWork::StepMemory::StepMemory(const DistroTiles& tiles)
     : received(static_cast<size_t>(tiles.max_slots())),
       means(tiles.max_slots()),
-      slots(static_cast<size_t>(tiles.max_slots() + SlotMeans::kRoom)),
+      slots(static_cast<size_t>(tiles.max_slots() + SlotMeans::kPadding)),
       values(slots.size()),
       transform(make_float_buffer(std::max<int64_t>(tiles.workspace_size(), 1))) {}
 
@@ -82,11 +82,11 @@ void VectorTileWork::take(const tensor::Arena& gradients, float gain, tensor::Ar
   tiles_.for_each_segment(threads_, [&](size_t segment, size_t next, int thread) {
     const SparseSegment& part = tiles_.segments()[segment];
     for (int64_t tile = part.first_tile; tile < part.first_tile + part.tiles; ++tile) {
-      const tensor::SoonNeeded soon = {
-          place_in(gradients.all(), tiles_.soon_by_row(segment, next, tile)),
-          place_in(all, tiles_.soon_by_tile(segment, next, tile)),
+      const tensor::PrefetchHints prefetch = {
+          place_in(gradients.all(), tiles_.prefetch_by_row(segment, next, tile)),
+          place_in(all, tiles_.prefetch_by_tile(segment, next, tile)),
           tiles_.kind(part.tensor).slots()};
-      take_from_tile(gradients, gain, momentum, sent, part.tensor, tile, soon,
+      take_from_tile(gradients, gain, momentum, sent, part.tensor, tile, prefetch,
                      taking_[static_cast<size_t>(thread)]);
     }
   });
@@ -95,7 +95,7 @@ void VectorTileWork::take(const tensor::Arena& gradients, float gain, tensor::Ar
 
 void VectorTileWork::take_from_tile(const tensor::Arena& gradients, float gain,
                                     tensor::Arena& momentum_arena, SparseTiles& sent, size_t tensor,
-                                    int64_t tile, const tensor::SoonNeeded& soon,
+                                    int64_t tile, const tensor::PrefetchHints& prefetch,
                                     TakeMemory& memory) {
   const TileKind& kind = tiles_.kind(tensor);
   const SparseShape& shape = tiles_.shapes()[tensor];
@@ -104,7 +104,7 @@ void VectorTileWork::take_from_tile(const tensor::Arena& gradients, float gain,
   const tensor::Blend blend = {static_cast<float>(options_.decay), gain};
   float* momentum = momentum_arena.tensor(tensor).data() + tile * kind.slots();
   if (options_.transform == method::DistroTransform::kDct) {
-    kind.dct.accumulate(gradient, place.stride, blend, momentum, memory.transform.get(), soon);
+    kind.dct.accumulate(gradient, place.stride, blend, momentum, memory.transform.get(), prefetch);
   } else {
     blend_tile(gradient, place.stride, kind, blend, momentum);
   }
@@ -115,15 +115,15 @@ void VectorTileWork::take_from_tile(const tensor::Arena& gradients, float gain,
   sent.counts[index] = static_cast<uint32_t>(taken);
 }
 
-void VectorTileWork::put_back(const SparseTiles& sent, tensor::Arena& momentum) {
+void VectorTileWork::add_back(const SparseTiles& sent, tensor::Arena& momentum) {
   threads_.for_each(static_cast<int64_t>(tiles_.shapes().size()), [&](int64_t index) {
     const auto tensor = static_cast<size_t>(index);
-    put_back(sent, tensor, momentum.tensor(tensor));
+    add_back(sent, tensor, momentum.tensor(tensor));
   });
 }
 
 // Adds back what quantisation keeps from the receivers.
-void VectorTileWork::put_back(const SparseTiles& sent, size_t tensor,
+void VectorTileWork::add_back(const SparseTiles& sent, size_t tensor,
                               std::span<float> momentum) const {
   const SparseShape& shape = tiles_.shapes()[tensor];
   const TopK& top_k = taking_.front().top_k[tiles_.kind_index(tensor)];
@@ -153,14 +153,14 @@ void VectorTileWork::step_segment(size_t segment, size_t next,
   memory.read.assign(messages.size(), 0);
   memory.rows.begin(messages.size());
   for (int64_t tile = part.first_tile; tile < part.first_tile + part.tiles; ++tile) {
-    const int64_t ahead = tiles_.soon_by_row(segment, next, tile);
-    const tensor::SoonNeeded soon = {place_in(target, ahead), nullptr,
-                                     tiles_.kind(part.tensor).slots()};
+    const int64_t ahead = tiles_.prefetch_by_row(segment, next, tile);
+    const tensor::PrefetchHints prefetch = {place_in(target, ahead), nullptr,
+                                            tiles_.kind(part.tensor).slots()};
     const Aggregate aggregate =
         step.aggregation == nullptr
             ? aggregate_tile(segment, tile, messages, memory)
             : aggregate_tile(segment, tile, messages, *step.aggregation, memory);
-    step_tile(part.tensor, tile, aggregate, step, target, soon, memory);
+    step_tile(part.tensor, tile, aggregate, step, target, prefetch, memory);
   }
 }
 
@@ -207,14 +207,14 @@ VectorTileWork::Aggregate VectorTileWork::aggregate_tile(size_t segment, int64_t
 
 void VectorTileWork::step_tile(size_t tensor, int64_t tile, const Aggregate& aggregate,
                                const TileStep& step, std::span<float> target,
-                               const tensor::SoonNeeded& soon, StepMemory& memory) const {
+                               const tensor::PrefetchHints& prefetch, StepMemory& memory) const {
   const TileKind& kind = tiles_.kind(tensor);
   const TilePlace place = tiles_.place(tensor, tile);
   float* params = target.data() + place.offset;
   const float shrink = step.shrink[tensor];
   if (step.update == TileUpdate::kSign && options_.transform == method::DistroTransform::kDct) {
     return kind.dct.step(aggregate.slots, aggregate.values, {shrink, step.learning_rate}, params,
-                         place.stride, memory.transform.get(), soon);
+                         place.stride, memory.transform.get(), prefetch);
   }
   int64_t stride = 0;
   const float* update = tile_update(tensor, aggregate, memory, stride);

@@ -20,7 +20,7 @@ class VectorTileWork final : public TileWork {
 
   void take(const tensor::Arena& gradients, float gain, tensor::Arena& momentum,
             SparseTiles& sent) override;
-  void put_back(const SparseTiles& sent, tensor::Arena& momentum) override;
+  void add_back(const SparseTiles& sent, tensor::Arena& momentum) override;
   void step(std::span<const SparseMessage> messages, const TileStep& step,
             tensor::Arena& target) override;
 
@@ -50,8 +50,8 @@ class VectorTileWork final : public TileWork {
 
   void take_from_tile(const tensor::Arena& gradients, float gain, tensor::Arena& momentum,
                       SparseTiles& sent, size_t tensor, int64_t tile,
-                      const tensor::SoonNeeded& soon, TakeMemory& memory);
-  void put_back(const SparseTiles& sent, size_t tensor, std::span<float> momentum) const;
+                      const tensor::PrefetchHints& prefetch, TakeMemory& memory);
+  void add_back(const SparseTiles& sent, size_t tensor, std::span<float> momentum) const;
   // `next` is the thread's segment after this one.
   void step_segment(size_t segment, size_t next, std::span<const SparseMessage> messages,
                     const TileStep& step, std::span<float> target, StepMemory& memory) const;
@@ -62,7 +62,8 @@ class VectorTileWork final : public TileWork {
   Aggregate aggregate_tile(size_t segment, int64_t tile, std::span<const SparseMessage> messages,
                            const Aggregation& aggregation, StepMemory& memory) const;
   void step_tile(size_t tensor, int64_t tile, const Aggregate& aggregate, const TileStep& step,
-                 std::span<float> target, const tensor::SoonNeeded& soon, StepMemory& memory) const;
+                 std::span<float> target, const tensor::PrefetchHints& prefetch,
+                 StepMemory& memory) const;
   // The aggregate in the parameters' domain: rows `stride` apart.
   const float* tile_update(size_t tensor, const Aggregate& aggregate, StepMemory& memory,
                            int64_t& stride) const;

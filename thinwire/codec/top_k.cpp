@@ -18,7 +18,7 @@
 #define THINWIRE_CODEC_TOP_K_ONCE
 namespace thinwire::codec {
 
-constexpr int kVectorRoom = 64;  // elements of the widest vector, and a few more
+constexpr int kVectorPadding = 64;  // elements of the widest vector, and a few more
 constexpr uint64_t kReciprocal = uint64_t{1} << 40;  // divides numbers below 2^16 by up to 2^16
 constexpr uint64_t reciprocal(int of) {
   return (kReciprocal + static_cast<uint64_t>(of) - 1) / static_cast<uint64_t>(of);
@@ -33,9 +33,9 @@ struct TopK::Workspace {
         by_rows(reciprocal(tile_rows)),
         by_columns(reciprocal(tile_columns)),
         row_words((columns + 63) / 64),
-        maxima(static_cast<size_t>(groups + kVectorRoom)),
+        maxima(static_cast<size_t>(groups + kVectorPadding)),
         marks((size() + 63) / 64),
-        candidates(size() + kVectorRoom),
+        candidates(size() + kVectorPadding),
         bits(candidates.size()),
         chosen(rows * row_words),
         ordered(candidates.size()) {}

@@ -3,7 +3,7 @@
 // right length.
 //
 //   fp8   E4M3 without infinities (Micikevicius et al. 2022, arXiv 2209.05433), 448 at the scale
-//   fp4   E3M0: 0 and the scale times 2^-6 ... 2^0, as Streaming DiLoCo has it (Douillard et al.
+//   fp4   E3M0: 0 and the scale times 2^-6 ... 2^0, as in Streaming DiLoCo (Douillard et al.
 //         2025, arXiv 2501.18512)
 //   int2  half the mean magnitude, or twice
 #pragma once

@@ -35,7 +35,7 @@ struct NamedTarget {
   uint8_t& operator*() const { return *value; }
 };
 
-// Where a field's value lives.
+// The variable that holds a field's value.
 using FieldTarget = std::variant<int64_t*, double*, bool*, std::string*, StringList*, NamedTarget>;
 
 struct Field {

@@ -18,7 +18,8 @@ struct ModelSection : SectionOf<ModelSection> {
   int64_t heads = 4;
   bool tied = false;  // output head shares the embedding
   double init_std = 0.02;
-  std::string recompute = "none";  // none | attention | block: what a backward pass recomputes
+  std::string recompute = "none";     // none | attention | block: what a backward pass recomputes
+  std::string block_inputs = "fp32";  // fp32 | bf16: how it keeps what it recomputes a block from
   void describe(Fields& fields) override;
 };
 

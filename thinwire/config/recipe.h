@@ -59,6 +59,7 @@ struct OptimSection final : SectionOf<OptimSection> {
   double clip = 1.0;  // largest gradient norm; 0: no clipping
   ClipBy clip_by = ClipBy::kStep;
   StateFormat state = StateFormat::kF32;
+  StateFormat bases = StateFormat::kF32;
   GradientCoordinates gradients = GradientCoordinates::kWhole;
   void describe(Fields& fields) override;
 };
@@ -114,8 +115,8 @@ struct Recipe {
   LogSection log;
   LinksSection links;
   MethodSections methods;
-  // What the recipe's author should know, one sentence each: names in it that have changed since.
-  // Not part of the recipe's content.
+  // Notices for the recipe's author, one sentence each, about names that have changed. Not part of
+  // the recipe's content.
   StringList notices;
   // The fields, as "table.field", that its file or an override sets, except those set to a value
   // that means "derive it". Not part of the recipe's content either.

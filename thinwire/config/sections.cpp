@@ -24,7 +24,7 @@ void DataSection::describe(Fields& fields) {
               "The field of a .jsonl line that holds the document's text.");
   fields.choice("records", records, {"text", "prompts", "chats"},
                 "What .jsonl lines hold: a text; a prompt and its answer, of which only the answer "
-                "is learnt; or a chat, of which only what the assistant says is.");
+                "is learnt; or a chat, of which only the assistant's messages are.");
   fields.text("prompt_field", prompt_field, "With records = prompts: the field with the prompt.");
   fields.text("answer_field", answer_field,
               "With records = prompts: the field with the answer; empty means completion or "
@@ -85,6 +85,10 @@ void ModelSection::describe(Fields& fields) {
       "What the backward pass recomputes instead of keeping it from the forward pass: nothing; "
       "every block's queries, keys, values and attention; or everything in a block but its input. "
       "Recomputing saves memory and gives the same gradients, bit for bit.");
+  fields.choice(
+      "block_inputs", block_inputs, {"fp32", "bf16"},
+      "Number format in which recompute = \"block\" keeps the inputs of blocks; bf16 "
+      "halves them, and blocks are recomputed from rounded inputs. The loss is the same.");
 }
 
 void AdapterSection::describe(Fields& fields) {
@@ -163,6 +167,9 @@ void OptimSection::describe(Fields& fields) {
                 "Number format in which running means of gradients and of their squares are kept "
                 "between steps; 8bit is floating-point numbers of 8 bits in blocks that share an "
                 "exponent. Below fp32 they are rounded stochastically.");
+  fields.choice("bases", bases,
+                "The same for the bases and projections of low-rank optimizers (apollo, fira, "
+                "galore, natural_galore).");
   fields.choice("gradients", gradients,
                 "How gradients of matrices that the optimizer projects (galore, natural_galore) "
                 "are formed: whole, or projected in the backward pass, so that they are whole only "
@@ -193,10 +200,11 @@ void SyncSection::describe(Fields& fields) {
   fields.choice("shares", shares,
                 "With a method whose workers train independently: how a step's rows are divided "
                 "among them, equally or by the speed that each worker showed in recent rounds.");
-  fields.choice("aggregate", aggregate,
-                "How the workers' contributions become one: their mean; the mean after norms above "
-                "the median norm were cut to it; the mean of each coordinate without its smallest "
-                "and largest values; or the sign that most workers have there.");
+  fields.choice(
+      "aggregate", aggregate,
+      "How the workers' contributions become one: their mean; the mean after norms above "
+      "the median norm are scaled down to it; the mean of each coordinate without its smallest "
+      "and largest values; or the sign that most workers have there.");
   fields.number(
       "trim", trim, "", 0, 0.5,
       "With aggregate = trimmed_mean: share of the workers whose values are left out of a "
@@ -207,6 +215,10 @@ void SyncSection::describe(Fields& fields) {
   fields.number_above("timeout_s", timeout_s, "s", 0, 1e6,
                       "How long a worker waits for the others before the step fails; all other "
                       "time limits derive from it.");
+  fields.number_above(
+      "quorum", quorum, "", 0.5, 1,
+      "With `thinwire serve`: the share of a round's rows with which it closes without members "
+      "that are slower than the others; 1 waits for everyone who is there.");
 }
 
 void EvalSection::describe(Fields& fields) {

@@ -25,6 +25,7 @@ struct SyncSection final : SectionOf<SyncSection> {
   double trim = 0.1;        // with aggregate = trimmed_mean
   StringList absent;        // "MEMBER=FIRST-LAST": rounds without that worker
   double timeout_s = 1800;  // all waits for other workers derive from this
+  double quorum = 1;        // of members on many hosts
   bool clustered() const { return within != "none"; }
   AggregateOptions aggregation() const { return {aggregate, trim}; }
   void describe(Fields& fields) override;

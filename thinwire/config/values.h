@@ -11,7 +11,7 @@
 
 namespace thinwire::config {
 
-// Something that no field accepts, e.g. a date; says what it is.
+// A value of a type that no field accepts, e.g. a date; holds a description of it.
 struct Unusable {
   std::string kind;
 };

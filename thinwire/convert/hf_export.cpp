@@ -35,7 +35,7 @@ bool names(const HfJson& ids, int32_t id) {
   return ids == id;
 }
 
-// How a model is exported, beside how it was imported.
+// How a model is exported, compared with how it was imported.
 class Description {
  public:
   Description(const LoadedModel& loaded, DType dtype)

@@ -1,6 +1,5 @@
-// config.json of Hugging Face's LlamaForCausalLM, and what the other families that Thinwire
-// computes as the architecture llama have in common with it. Each of them is one file beside this
-// one.
+// config.json of Hugging Face's LlamaForCausalLM, and what it has in common with the other families
+// that Thinwire computes as the architecture llama. Each family has a file in this folder.
 #pragma once
 
 #include <cstdint>

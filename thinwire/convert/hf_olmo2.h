@@ -1,5 +1,6 @@
 // config.json of Hugging Face's Olmo2ForCausalLM (OLMo Team 2024, arXiv 2501.00656): a Llama that
-// norms what its branches add instead of what they read, and all queries and keys of a token.
+// normalizes the outputs of its branches instead of their inputs, and all queries and keys of a
+// token together.
 #pragma once
 
 #include "thinwire/convert/hf_architectures.h"

@@ -1,6 +1,6 @@
 // config.json of Hugging Face's Qwen2ForCausalLM (Qwen Team 2024, arXiv 2407.10671), a Llama with
 // biases on queries, keys and values, and Qwen3ForCausalLM (2025, arXiv 2505.09388), a Llama that
-// norms the queries and keys of each head.
+// normalizes the queries and keys of each head.
 #pragma once
 
 #include "thinwire/convert/hf_architectures.h"

@@ -116,16 +116,16 @@ RopeSpec read_rope(const HfFields& config, int64_t positions) {
   RopeSpec spec;
   spec.theta = config.number("rope_theta", spec.theta);
   const double theta = spec.theta;
-  bool said = false;
+  bool found = false;
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     const std::optional<HfFields> rope = config.object(key);
     if (!rope || config.find(key)->empty()) continue;
     const RopeSpec one = read_object(config, *rope, theta, positions);
-    if (said && one != spec) {
+    if (found && one != spec) {
       config.refuse("rope_scaling and rope_parameters contradict each other");
     }
     spec = one;
-    said = true;
+    found = true;
   }
   return spec;
 }

@@ -149,10 +149,10 @@ std::vector<std::string> write_tokenizer(const fs::path& dir, const data::Vocabu
   HfJson config = print_tokenizer_config(vocabulary, now.sequence, now.begin);
   std::vector<std::string> notes;
   if (own || origin.contains(kTokenizerJson)) {
-    const std::string came =
+    const std::string imported =
         own ? data::tokenizer_json_in(vocabulary.stored_text()) : text_of(origin, kTokenizerJson);
     const bool same = (origin.empty() ? vocabulary.begin() : before.begin) == now.begin;
-    write_file(dir / kTokenizerJson, same ? came : with_begin(came, vocabulary, now.begin));
+    write_file(dir / kTokenizerJson, same ? imported : with_begin(imported, vocabulary, now.begin));
   } else if (const auto json = print_tokenizer_json(vocabulary, now.begin,
                                                     tokens_beside(origin, vocabulary.size()))) {
     write_file(dir / kTokenizerJson, *json);

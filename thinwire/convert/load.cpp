@@ -109,7 +109,7 @@ std::unique_ptr<checkpoint::CheckpointReader> open_run(const fs::path& path) {
   try {
     return std::make_unique<checkpoint::CheckpointReader>(*newest);
   } catch (const Error& damage) {
-    const auto sound = checkpoint::sound_before(*newest);
+    const auto sound = checkpoint::newest_intact_before(*newest);
     throw Error(sound ? fmt::format("{}\nthe newest one that can be read is {}; name it instead of "
                                     "the run",
                                     damage.what(), sound->string())

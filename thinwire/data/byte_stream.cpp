@@ -38,8 +38,8 @@ class PlainStream final : public ByteStream {
   const fs::path& path() const { return path_; }
 
  private:
-  [[noreturn]] void fail(const char* doing) const {
-    throw Error(fmt::format("cannot {} {}: {}", doing, path_.string(), std::strerror(errno)));
+  [[noreturn]] void fail(const char* action) const {
+    throw Error(fmt::format("cannot {} {}: {}", action, path_.string(), std::strerror(errno)));
   }
 
   struct Close {
@@ -105,8 +105,8 @@ class GzipStream final : public CompressedStream {
     state_.next_in = reinterpret_cast<Bytef*>(unread_.data());
     state_.avail_in = static_cast<uInt>(unread_.size());
     state_.next_out = reinterpret_cast<Bytef*>(out.data());
-    const auto room = static_cast<uInt>(std::min(out.size(), kInputBytes));
-    state_.avail_out = room;
+    const auto capacity = static_cast<uInt>(std::min(out.size(), kInputBytes));
+    state_.avail_out = capacity;
     const int status = inflate(&state_, Z_NO_FLUSH);
     if (status != Z_OK && status != Z_STREAM_END) {
       fail(fmt::format("is damaged ({})", state_.msg != nullptr ? state_.msg : "no progress"));
@@ -114,7 +114,7 @@ class GzipStream final : public CompressedStream {
     unread_ = unread_.last(state_.avail_in);
     inside_ = status != Z_STREAM_END;
     if (status == Z_STREAM_END) inflateReset(&state_);
-    return room - state_.avail_out;
+    return capacity - state_.avail_out;
   }
 
  private:
@@ -133,13 +133,13 @@ class Bzip2Stream final : public CompressedStream {
     state_.next_in = unread_.data();
     state_.avail_in = static_cast<unsigned>(unread_.size());
     state_.next_out = out.data();
-    const auto room = static_cast<unsigned>(std::min(out.size(), kInputBytes));
-    state_.avail_out = room;
+    const auto capacity = static_cast<unsigned>(std::min(out.size(), kInputBytes));
+    state_.avail_out = capacity;
     const int status = BZ2_bzDecompress(&state_);
     if (status != BZ_OK && status != BZ_STREAM_END) fail(fmt::format("is damaged ({})", status));
     unread_ = unread_.last(state_.avail_in);
     inside_ = status != BZ_STREAM_END;
-    const size_t written = room - state_.avail_out;
+    const size_t written = capacity - state_.avail_out;
     if (status == BZ_STREAM_END) {
       BZ2_bzDecompressEnd(&state_);
       begin();

@@ -17,7 +17,7 @@ struct Line {
   uint64_t number = 0;  // counted from 1
   bool begins = true;   // the piece begins the line
   bool ends = true;     // and ends it
-  std::string fault;    // why it is not text, if the reader is to mark faults; else empty
+  std::string fault;    // why it is not text, if the reader marks faults; else empty
 };
 
 class LineReader {
@@ -28,7 +28,7 @@ class LineReader {
              bool mark_faults = false);
 
   // False at the end of the file. For anything that is not text it throws Error naming the file and
-  // the byte (counted uncompressed), unless faults are to be marked.
+  // the byte (counted uncompressed), unless the reader marks faults.
   bool next(Line& line);
   uint64_t consumed() const { return stream_->consumed(); }
   uint64_t replaced() const { return replaced_; }

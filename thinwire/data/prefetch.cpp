@@ -8,7 +8,7 @@ namespace thinwire::data {
 
 Prefetcher::Prefetcher(const Rows& rows, uint64_t first_step, Order order, size_t depth)
     : rows_(rows), order_(std::move(order)), depth_(depth) {
-  if (depth == 0) throw Error("a prefetcher needs room for at least 1 step");
+  if (depth == 0) throw Error("a prefetcher needs a depth of at least 1 step");
   thread_ = std::thread([this, first_step] { loop(first_step); });
 }
 

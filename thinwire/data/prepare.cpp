@@ -321,7 +321,7 @@ fs::path set_folder(const fs::path& folder, const std::string& name) {
 
 PrepareSummary read_prepared(const fs::path& folder) { return load_record(folder).summary; }
 
-std::vector<std::string> prepared_otherwise(const config::DataSection& data) {
+std::vector<std::string> preparation_changes(const config::DataSection& data) {
   if (data.text.empty()) return {};
   try {
     return differences(load_record(data.dir), make_record(data));

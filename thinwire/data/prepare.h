@@ -68,9 +68,9 @@ PrepareSummary prepare(const config::DataSection& data, const PrepareOptions& op
 // What prepare.json of a prepared folder says. Throws Error when there is none or it is damaged.
 PrepareSummary read_prepared(const fs::path& folder);
 
-// How the preparation of data.dir differs from what `data` says, one line for each difference.
-// Empty if nothing can be compared because data.text is not set or no longer exists.
-std::vector<std::string> prepared_otherwise(const config::DataSection& data);
+// The differences between the settings with which data.dir was prepared and those in `data`, one
+// line each. Empty if nothing can be compared because data.text is not set or no longer exists.
+std::vector<std::string> preparation_changes(const config::DataSection& data);
 
 // The folder of a set's shards in a prepared folder: train/, or validation/<name>/.
 fs::path set_folder(const fs::path& folder, const std::string& name);

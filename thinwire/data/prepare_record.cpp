@@ -237,8 +237,8 @@ PrepareRecord load_record(const fs::path& folder) {
   try {
     const Json json = parse_json<Json>(read_text_file(file));
     if (json.at("format") != kFormat || json.at("version") != kVersion) {
-      throw Error(fmt::format("{} is foreign: expected format {}, version {}; {}", file.string(),
-                              kFormat, kVersion, kAgain));
+      throw Error(fmt::format("{} has another format: expected format {}, version {}; {}",
+                              file.string(), kFormat, kVersion, kAgain));
     }
     PrepareRecord record = read_record(json);
     record.summary.folder = folder;

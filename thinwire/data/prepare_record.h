@@ -24,8 +24,8 @@ struct PrepareRecord {
 // Settings and inputs of a preparation that is about to begin.
 PrepareRecord make_record(const config::DataSection& data);
 
-// Why a folder prepared as `old` says cannot be used for `wanted`: one line for each difference;
-// empty if it can.
+// Why a folder prepared as described by `old` cannot be used for `wanted`: one line for each
+// difference; empty if it can.
 std::vector<std::string> differences(const PrepareRecord& old, const PrepareRecord& wanted);
 
 std::string print_record(const PrepareRecord& record);

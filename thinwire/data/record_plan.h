@@ -1,11 +1,11 @@
 // How the records of a token set become rows. A row has sequence + 1 tokens, as in rows.h, and
 // holds whole records, one after the other, then padding (token 0). The loss of a prediction counts
-// if its target is a token to be learnt; the first token of a record is never a target, because
-// what comes before it is another record.
+// if its target is a token to learn; the first token of a record is never a target, because what
+// comes before it is another record.
 //
 // With packing, a row takes the next records in the set's order for as long as they fit; without, a
-// row is one record. Records longer than a row are truncated or skipped, as asked; so is what has
-// nothing to be learnt (any more).
+// row is one record. Records longer than a row are truncated or skipped, as asked; so are records
+// without any token to learn, also if truncation removed them.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +57,7 @@ class RecordPlan {
   uint64_t filled_ = 0;           // tokens of the last row
   uint64_t long_ = 0;             // records longer than a row
   bool truncates_;
-  uint64_t empty_ = 0;  // records with nothing to be learnt
+  uint64_t empty_ = 0;  // records without a token to learn
 };
 
 }  // namespace thinwire::data

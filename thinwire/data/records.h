@@ -1,9 +1,9 @@
 // Records to learn answers from: prompts with an answer, and chats. A record becomes one text and
-// the parts of it that are to be learnt.
+// the parts of it to learn.
 //
-// A prompt and its answer follow each other as they are, without anything between them. A chat is
-// rendered by a template (chat/chat_template.h); what the assistant says is learnt, but for
-// messages with "weight": 0 (as in OpenAI's format).
+// A prompt is followed directly by its answer, without anything in between. A chat is rendered by a
+// template (chat/chat_template.h); what the assistant says is learnt, but for messages with
+// "weight": 0 (as in OpenAI's format).
 #pragma once
 
 #include <cstddef>

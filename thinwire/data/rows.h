@@ -20,7 +20,7 @@ namespace thinwire::data {
 struct RowOptions {
   RecordOptions records = {};
   // Set: rows say where documents begin. A record begins with its first token, a document of text
-  // with this one: the EOS of the document before it, behind which generation begins too.
+  // with this one: the EOS of the document before it, after which generation begins too.
   std::optional<int32_t> begin = {};
 };
 

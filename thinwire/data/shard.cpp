@@ -38,7 +38,7 @@ Bytes encode_header(const ShardHeader& header) {
 ShardHeader decode_header(const fs::path& path, std::span<const uint8_t> bytes) {
   const auto magic = bytes.first(std::min(bytes.size(), kMagic.size()));
   if (!std::ranges::equal(magic, as_bytes(kMagic).first(magic.size())) || magic.empty()) {
-    refuse(path, "is foreign: it does not begin like a Thinwire shard");
+    refuse(path, "is not a Thinwire shard: it does not begin like one");
   }
   if (bytes.size() < kShardHeaderBytes) {
     refuse(path, fmt::format("is truncated: {} bytes, fewer than a shard's header", bytes.size()));
@@ -46,8 +46,9 @@ ShardHeader decode_header(const fs::path& path, std::span<const uint8_t> bytes) 
   ByteReader in(bytes.subspan(kMagic.size()));
   const auto version = in.get<uint32_t>();
   if (version != kTextVersion && version != kRecordsVersion) {
-    refuse(path, fmt::format("is foreign: shard version {}, this program reads {} and {}", version,
-                             kTextVersion, kRecordsVersion));
+    refuse(path,
+           fmt::format("is not a shard that this program reads: its version is {}, not {} or {}",
+                       version, kTextVersion, kRecordsVersion));
   }
   ShardHeader header;
   header.token_bytes = in.get<uint32_t>();
@@ -61,8 +62,8 @@ ShardHeader decode_header(const fs::path& path, std::span<const uint8_t> bytes) 
   }
   header.records = version == kRecordsVersion;
   if ((header.token_bytes != 2 && header.token_bytes != 4) || flags != (header.records ? 1U : 0U)) {
-    refuse(path,
-           fmt::format("is foreign: {} bytes a token, flags {:#x}", header.token_bytes, flags));
+    refuse(path, fmt::format("is not a valid shard: {} bytes a token, flags {:#x}",
+                             header.token_bytes, flags));
   }
   return header;
 }
@@ -205,7 +206,8 @@ TokenSet TokenSet::open(const fs::path& folder, uint64_t vocabulary_digest, bool
                       to_hex(shard.header().vocabulary_digest), to_hex(vocabulary_digest)));
     }
     if (shard.header().records != set.records()) {
-      refuse(shard.path(), "is foreign: some shards of its folder hold records and some do not");
+      refuse(shard.path(),
+             "does not match its folder: some shards there hold records and some do not");
     }
     if (verify) shard.verify();
     set.starts_.push_back(set.starts_.back() + shard.tokens());

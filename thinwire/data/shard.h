@@ -2,8 +2,8 @@
 //   magic "TWSHARD1" · u32 version · u32 bytes a token (2 or 4) · u64 tokens · u64 documents ·
 //   u64 vocabulary digest · u64 hash of what follows the header · u64 flags · u64 hash of the
 //   header so far · tokens
-// Version 1, flags 0: text. Version 2, flags 1: records, of which only some tokens are to be
-// learnt; behind the tokens follow a bit for each token and the length of each record (u32).
+// Version 1, flags 0: text. Version 2, flags 1: records, of which only some tokens are learnt;
+// after the tokens come a bit for each token and the length of each record (u32).
 #pragma once
 
 #include <cstdint>
@@ -39,13 +39,13 @@ class ShardWriter {
 
   // Throws Error when a token is outside the vocabulary.
   void add_document(std::span<const int32_t> tokens);
-  // A record: learnt[i] says whether token i is to be learnt. A shard holds either documents or
+  // A record: learnt[i] says whether token i counts in the loss. A shard holds either documents or
   // records.
   void add_record(std::span<const int32_t> tokens, const std::vector<bool>& learnt);
   uint64_t tokens() const { return header_.tokens; }
   uint64_t documents() const { return header_.documents; }
   void commit();
-  // After commit(): XXH3 of the bytes behind the header.
+  // After commit(): XXH3 of the bytes after the header.
   uint64_t payload_hash() const { return header_.payload_hash; }
 
  private:
@@ -71,8 +71,8 @@ class ShardReader {
   void verify() const;
   // Tokens [first, first + out.size()); throws Error if that reaches past the end.
   void read(uint64_t first, std::span<int32_t> out) const;
-  // Of records only: whether a token is to be learnt, and the tokens of each record. lengths()
-  // throws Error unless they add up to tokens().
+  // Only for records: whether a token counts in the loss, and the number of tokens of each record.
+  // lengths() throws Error unless they add up to tokens().
   bool learnt(uint64_t token) const;
   std::vector<uint32_t> lengths() const;
 
@@ -97,7 +97,7 @@ class TokenSet {
   uint64_t digest() const;
   const std::vector<ShardReader>& shards() const { return shards_; }
   const fs::path& folder() const { return folder_; }
-  // Whether the shards hold records; then, whether token `token` of the set is to be learnt.
+  // Whether the shards hold records; if so, whether token `token` of the set counts in the loss.
   bool records() const { return !shards_.empty() && shards_.front().header().records; }
   bool learnt(uint64_t token) const;
   void read(uint64_t first, std::span<int32_t> out) const;

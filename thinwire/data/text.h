@@ -1,4 +1,4 @@
-// Documents out of files, streaming: .txt and .jsonl, each also .gz, .bz2 or .zst; folders are
+// Documents read from files, streaming: .txt and .jsonl, each also .gz, .bz2 or .zst; folders are
 // walked recursively in sorted order and only files with these endings are taken. Memory stays
 // bounded by the largest document, which is at most max_document_bytes, whatever the input.
 #pragma once
@@ -55,9 +55,9 @@ struct SkippedLines {
   void add(const SkippedLines& later);
 };
 
-// The files that the paths (files or folders) stand for, in reading order. Throws Error for a path
-// that does not exist, a file with an unknown ending, a folder without any readable file, and a
-// file that is listed twice.
+// The files named by the paths, which may be files or folders, in reading order. Throws Error for a
+// path that does not exist, a file with an unknown ending, a folder without any readable file, and
+// a file that is listed twice.
 std::vector<InputFile> list_inputs(const std::vector<std::string>& paths);
 
 // One file with any ending; throws Error when it does not exist.
@@ -79,7 +79,7 @@ class DocumentSource {
   // The next document; nullopt at the end. An input file without any document is an Error, and so,
   // at the end, are files with the same text.
   std::optional<std::string> next();
-  // The parts of the document returned last that are to be learnt, in order; of records only.
+  // The parts of the last returned document to learn, in order; only for records.
   const std::vector<TextPart>& learnt() const;
 
   // Progress in bytes of the files as stored on disk.

@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kAgain = "run `thinwire prepare --force` with the recipe";
 
 // Refuses shards that the record does not list: they would be trained on unnoticed.
-void refuse_strays(const fs::path& folder, const PrepareSummary& summary) {
+void refuse_unlisted(const fs::path& folder, const PrepareSummary& summary) {
   std::set<fs::path> named;
   for (const SetSummary& set : summary.sets) {
     for (uint64_t number = 0; number < set.shards; ++number) {
@@ -58,7 +58,7 @@ void check_prepared(const TokenSet& tokens, const SetSummary& set, const fs::pat
 std::map<std::string, TokenSet> open_sets(const fs::path& folder, uint64_t vocabulary_digest,
                                           uint64_t hashed_at_once) {
   const PrepareRecord record = load_record(folder);
-  refuse_strays(folder, record.summary);
+  refuse_unlisted(folder, record.summary);
   std::map<std::string, TokenSet> sets;
   uint64_t bytes = 0;
   for (const SetSummary& set : record.summary.sets) {

@@ -51,8 +51,8 @@ class Vocabulary {
   // The bytes a token stands for inside a text (BOS, EOS and other control tokens: none). They need
   // not be complete UTF-8. Throws Error when the token is outside the vocabulary.
   virtual std::string piece(int32_t token) const = 0;
-  // A token's name in the vocabulary's file, e.g. "</s>"; bytes have no names. And the token with a
-  // given name, -1 if there is none.
+  // A token's name in the vocabulary's file, e.g. "</s>" (bytes have no names), and the token with
+  // a given name, or -1.
   virtual std::string name(int32_t token) const = 0;
   virtual int32_t find(std::string_view name) const = 0;
   // Whether encoding puts a space before a text, which decoding must remove.
@@ -67,7 +67,7 @@ class Vocabulary {
 
   // Bytes that are not UTF-8 (a byte token without the rest of its character) become U+FFFD.
   std::string decode(std::span<const int32_t> tokens) const;
-  // Hash of stored_text(), by which shards of another vocabulary are recognised.
+  // Hash of stored_text(), stored in shards so that those of another vocabulary are recognised.
   uint64_t digest() const { return digest_; }
   const fs::path& file() const { return file_; }
 

@@ -34,7 +34,7 @@ struct MetricSum {
 // the items have choices.
 void check_metrics(const std::vector<std::string>& names, bool chooses);
 
-// The likeliest choice: the first, if several are.
+// The likeliest choice; the first of several that are equally likely.
 size_t likeliest(const std::vector<model::Score>& scores);
 // The likeliest choice relative to its length in characters.
 size_t likeliest_norm(const Item& item, const std::vector<model::Score>& scores);

@@ -1,5 +1,6 @@
-// Evaluation tasks: TOML files that say where a data set's records are and how each becomes texts
-// to score. tasks/ has those that come with the program; docs/evaluation.md explains the fields.
+// Evaluation tasks: TOML files that say where a data set's records are and how each record becomes
+// texts to score. tasks/ has those shipped with the program; docs/evaluation.md explains the
+// fields.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Receives what a run records, as it is recorded: the events of events.jsonl, and each worker's own
-// part of every step, of which the log keeps only the mean over the workers.
+// Receives what a run records while it is recorded: the events of events.jsonl, and each worker's
+// own part of every step, of which the log keeps only the mean over the workers.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,10 @@ struct WorkerStep {
 class Listener {
  public:
   virtual ~Listener() = default;
-  virtual void hear(const StepEvent& event) = 0;
-  virtual void hear(const EvalEvent& event) = 0;
-  virtual void hear(const MessageEvent& event) = 0;
-  virtual void hear(const WorkerStep& part) = 0;
+  virtual void on_event(const StepEvent& event) = 0;
+  virtual void on_event(const EvalEvent& event) = 0;
+  virtual void on_event(const MessageEvent& event) = 0;
+  virtual void on_event(const WorkerStep& part) = 0;
 };
 
 }  // namespace thinwire::events

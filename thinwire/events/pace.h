@@ -1,5 +1,5 @@
-// How fast a run goes at present: the mean over what it did last, from which the time left follows.
-// Terminals and the live page have the same figures because both have them from here.
+// How fast a run goes at present: the mean over its latest steps, from which the time left follows.
+// Terminals and the live page show the same figures because both use this class.
 #pragma once
 
 #include <cstddef>

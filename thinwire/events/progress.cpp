@@ -235,9 +235,9 @@ std::string Progress::plain_line() const {
 }
 
 // Fields that do not fit are dropped, the last ones first, then the time left; the bar takes the
-// remaining room. The last column stays free, because a full line would wrap.
+// remaining width. The last column stays free, because a full line would wrap.
 std::string Progress::live_line() const {
-  const int room = columns_of(options_.file) - 1;
+  const int width = columns_of(options_.file) - 1;
   std::vector<Styled> head = {{label_, kBold}};
   std::vector<Styled> tail;
   append_field({"", count_text()}, tail);
@@ -246,15 +246,15 @@ std::string Progress::live_line() const {
   for (const ProgressField& field : fields_) {
     std::vector<Styled> longer = tail;
     append_field(field, longer);
-    if (width_of(head) + width_of(longer) + left_width > room) break;
+    if (width_of(head) + width_of(longer) + left_width > width) break;
     tail = std::move(longer);
   }
-  if (width_of(head) + width_of(tail) + left_width <= room && !left.empty()) {
+  if (width_of(head) + width_of(tail) + left_width <= width && !left.empty()) {
     append_field({"", left}, tail);
   }
-  const int spare = room - width_of(head) - width_of(tail) - static_cast<int>(kGap.size());
+  const int spare = width - width_of(head) - width_of(tail) - static_cast<int>(kGap.size());
   if (spare < 0) {
-    return first_columns(rendered(head, false) + rendered(tail, false), room);
+    return first_columns(rendered(head, false) + rendered(tail, false), width);
   }
   if (total_ > 0 && spare >= kNarrowestBar) {
     const double fraction = static_cast<double>(done_) / static_cast<double>(total_);
@@ -264,7 +264,7 @@ std::string Progress::live_line() const {
   return rendered(head, colour_) + rendered(tail, colour_);
 }
 
-void be_quiet() {
+void set_quiet() {
   const std::lock_guard lock(screen().mutex);
   screen().quiet = true;
 }

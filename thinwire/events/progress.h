@@ -83,6 +83,6 @@ class Progress {
 void print_message(std::string_view text);
 
 // From here on neither progress nor messages are shown: for --quiet.
-void be_quiet();
+void set_quiet();
 
 }  // namespace thinwire::events

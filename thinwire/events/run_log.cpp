@@ -17,8 +17,8 @@
 namespace thinwire::events {
 namespace {
 
-[[noreturn]] void throw_system_error(std::string_view doing, const fs::path& path, int error) {
-  throw Error(fmt::format("cannot {} {}: {}", doing, path.string(), std::strerror(error)));
+[[noreturn]] void throw_system_error(std::string_view action, const fs::path& path, int error) {
+  throw Error(fmt::format("cannot {} {}: {}", action, path.string(), std::strerror(error)));
 }
 
 std::string_view text_of(const MappedFile& file) {

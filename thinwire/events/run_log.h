@@ -5,7 +5,7 @@
 //
 // Each line is handed to the system by one write call on a file opened for appending, so a crash of
 // the process loses nothing already written and readers see whole lines; sync() guards against a
-// crash of the machine. An incomplete last line is cut off when the log is opened again.
+// crash of the machine. An incomplete last line is removed when the log is opened again.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +47,7 @@ struct EvalEvent {
   bool score = false;
 };
 
-// Anything worth knowing without numbers: resumed, checkpoint written, replica healed.
+// An event described by text alone: resumed, checkpoint written, replica healed.
 struct MessageEvent {
   int64_t step = 0;
   std::string text;

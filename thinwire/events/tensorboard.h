@@ -21,8 +21,8 @@ namespace thinwire::events {
 // reason.
 class TensorBoardWriter {
  public:
-  // Creates the folder if needed and a new file events.out.tfevents.* in it, which tells
-  // TensorBoard to discard what the folder's earlier files say about first_step and later steps.
+  // Creates the folder if needed and a new file events.out.tfevents.* in it, which makes
+  // TensorBoard discard values for first_step and later steps in the folder's earlier files.
   explicit TensorBoardWriter(const fs::path& folder, int64_t first_step = 1);
   ~TensorBoardWriter();
   TensorBoardWriter(const TensorBoardWriter&) = delete;

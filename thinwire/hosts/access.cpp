@@ -17,24 +17,28 @@ namespace thinwire::hosts {
 namespace {
 
 constexpr int kTries = 4;
-constexpr std::chrono::milliseconds kBetweenTries(500);
+constexpr std::chrono::milliseconds kRetryInterval(500);
 
-Result<std::unique_ptr<transport::Courier>> try_once(const Access& access, const Seed& seed) {
-  const transport::NatsOptions options{
-      .target = {{access.address}, access.authority, seed, kPatienceSeconds},
+Result<std::unique_ptr<transport::Courier>> try_once(const Access& access, const Identity& as) {
+  transport::NatsOptions options{
+      .target = {access.servers, access.authority, as.seed, kTimeoutSeconds, as.pass},
       .run = access.run,
-      .self = transport::participant_name(make_signer(seed)->key()),
+      .self = transport::participant_name(make_signer(as.seed)->key()),
       .max_blob_bytes = kMaxBlobBytes};
+  if (!access.newcomer.pass.empty()) {  // a cluster
+    options.target.server_name = "";
+    options.settle_s = kSettleSeconds;
+  }
   return transport::connect_nats_courier(options);
 }
 
 // While a server reloads its users, it refuses connections that are just being made.
-Result<std::unique_ptr<transport::Courier>> reach(const Access& access, const Seed& seed) {
-  auto courier = try_once(access, seed);
+Result<std::unique_ptr<transport::Courier>> reach(const Access& access, const Identity& as) {
+  auto courier = try_once(access, as);
   for (int tries = 1; tries < kTries; ++tries) {
     if (courier || courier.error().kind != FailureKind::kRefused) break;
-    std::this_thread::sleep_for(kBetweenTries);
-    courier = try_once(access, seed);
+    std::this_thread::sleep_for(kRetryInterval);
+    courier = try_once(access, as);
   }
   return courier;
 }
@@ -44,13 +48,13 @@ Result<std::unique_ptr<transport::Courier>> reach(const Access& access, const Se
       fmt::format("cannot reach the run at {}: {}; check the address, that `thinwire serve` runs "
                   "there, and that "
                   "the port is open from here",
-                  access.address, failure.message));
+                  access.address(), failure.message));
 }
 
 }  // namespace
 
 Access parse_access(const std::string& address, const std::string& token, const fs::path& ca) {
-  const Result<transport::JoinToken> decoded = transport::decode_join_token(token);
+  Result<transport::JoinToken> decoded = transport::decode_join_token(token);
   if (!decoded) throw UsageError("--token: " + decoded.error().message);
   const auto founder = transport::decode_public_key(transport::NKeyKind::kUser, decoded->run);
   if (!founder) {
@@ -66,23 +70,34 @@ Access parse_access(const std::string& address, const std::string& token, const 
       throw UsageError(fmt::format("--ca {}: {}", ca.string(), problem.what()));
     }
   }
-  return {address.empty() ? decoded->address : address, std::move(authority), decoded->run,
-          *founder, decoded->secret};
+  std::vector<std::string> servers = std::move(decoded->more_addresses);
+  servers.insert(servers.begin(), decoded->address);
+  if (!address.empty()) {
+    std::erase(servers, address);
+    servers.insert(servers.begin(), address);
+    // A run's own server has one address, for which the caller may have another one.
+    if (decoded->pass.empty()) servers.resize(1);
+  }
+  return {std::move(servers),
+          std::move(authority),
+          decoded->run,
+          *founder,
+          {decoded->secret, std::move(decoded->pass)}};
 }
 
-std::unique_ptr<transport::Courier> connect(const Access& access, const Seed& seed) {
-  auto courier = reach(access, seed);
+std::unique_ptr<transport::Courier> connect(const Access& access, const Identity& as) {
+  auto courier = reach(access, as);
   if (courier) return std::move(*courier);
   if (courier.error().kind != FailureKind::kRefused) throw_unreachable(access, courier.error());
   throw Error(
       fmt::format("{} does not accept the token (it may have expired, been used or been revoked), "
                   "or is not the "
                   "server that the token is for: {}",
-                  access.address, courier.error().message));
+                  access.address(), courier.error().message));
 }
 
-std::unique_ptr<transport::Courier> try_connect(const Access& access, const Seed& seed) {
-  auto courier = reach(access, seed);
+std::unique_ptr<transport::Courier> try_connect(const Access& access, const Identity& as) {
+  auto courier = reach(access, as);
   if (courier) return std::move(*courier);
   if (courier.error().kind == FailureKind::kRefused) return nullptr;
   throw_unreachable(access, courier.error());
@@ -99,17 +114,17 @@ Bytes fetch_blob(transport::Courier& courier, const transport::BlobId& blob,
       fmt::format("cannot fetch {} from the run: {}", to_hex(blob.name), bytes.error().message));
 }
 
-RunDescription fetch_description(transport::Courier& courier, const Access& access) {
+RunDescription fetch_description(transport::Courier& courier, const PublicKey& founder) {
   Waiting<Bytes> first;
   const auto setter = first.setter();
   const auto reading = courier.read(kEntryStream, 1, [&](uint64_t sequence, Bytes record) {
     if (sequence == 1) setter(Result<Bytes>(std::move(record)));
   });
-  const Result<Bytes> entry = first.wait_for(kPatienceSeconds);
+  const Result<Bytes> entry = first.wait_for(kTimeoutSeconds);
   if (!entry) throw Error("the run has no description: " + entry.error().message);
-  const auto id = decode_entry(*entry, access.founder);
+  const auto id = decode_entry(*entry, founder);
   if (!id) throw Error(id.error().message);
-  const Bytes bytes = fetch_blob(courier, *id, access.founder, nullptr);
+  const Bytes bytes = fetch_blob(courier, *id, founder, nullptr);
   Result<RunDescription> description = decode_description(bytes);
   if (!description) throw Error(description.error().message);
   return std::move(*description);

@@ -1,11 +1,12 @@
-// How to reach a run from outside: its address, the authority that vouches for its server, and a
-// token. Everything throws on failure, with messages meant for users.
+// How to reach a run from outside: its address, the authority that signed its server's certificate,
+// and a token. All functions throw on failure, with messages meant for users.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "thinwire/base/file.h"
 #include "thinwire/base/signature.h"
@@ -14,36 +15,45 @@
 
 namespace thinwire::hosts {
 
-// How long to wait for a server or a coordinator that does not answer before giving up.
-inline constexpr double kPatienceSeconds = 30;
-// No blob of a run is longer: snapshots are the longest.
+// How long to wait for an answer of a server or a coordinator before giving up.
+inline constexpr double kTimeoutSeconds = 30;
+// Within this time all servers of a cluster have what one of them has stored.
+inline constexpr double kSettleSeconds = 1;
+// Largest size of a blob of a run; snapshots are the largest blobs.
 inline constexpr uint64_t kMaxBlobBytes = uint64_t{1} << 38;
 
-struct Access {
-  std::string address;    // HOST:PORT
-  std::string authority;  // certificate, PEM
-  std::string run;        // the run's courier name
-  PublicKey founder;      // the key from which that name is made
-  Seed secret{};          // the token's
+// As whom somebody connects.
+struct Identity {
+  Seed seed{};
+  std::string pass;  // of a cluster (transport/nats/nats_jwt.h); empty: the server knows the key
 };
 
-// Throws UsageError for a malformed or truncated token, or for a file without a certificate. Empty
-// `address`: the token's; empty `ca`: the token's authority.
+struct Access {
+  std::vector<std::string> servers;  // HOST:PORT
+  std::string authority;             // certificate, PEM; empty: those that the system trusts
+  std::string run;                   // the run's courier name
+  PublicKey founder;                 // the key that this name is derived from
+  Identity newcomer;                 // the token's
+  const std::string& address() const { return servers.front(); }
+};
+
+// Throws UsageError for a malformed or truncated token, or for a file without a certificate.
+// `address` is tried beside those of the token; empty `ca`: the token's authority.
 Access parse_access(const std::string& address, const std::string& token, const fs::path& ca);
 
-// Connects as the owner of `seed`. Throws Error, saying what may be the cause, when the server
-// refuses or nobody answers for kPatienceSeconds.
-std::unique_ptr<transport::Courier> connect(const Access& access, const Seed& seed);
+// Connects. Throws Error, saying what may be the cause, when the server
+// refuses or nobody answers for kTimeoutSeconds.
+std::unique_ptr<transport::Courier> connect(const Access& access, const Identity& as);
 
-// Like connect, but null if the server refuses this key because it does not know it, or no longer
-// does.
-std::unique_ptr<transport::Courier> try_connect(const Access& access, const Seed& seed);
+// Like connect, but null if the server refuses this identity because it does not know it, or no
+// longer does.
+std::unique_ptr<transport::Courier> try_connect(const Access& access, const Identity& as);
 
-// Fetches a blob from those who stored it; throws Error if that fails or `stop` is set.
+// Fetches a blob from its holder; throws Error if that fails or `stop` is set.
 Bytes fetch_blob(transport::Courier& courier, const transport::BlobId& blob,
                  const PublicKey& holder, const std::atomic<bool>* stop);
 
-// The run's description, as its founder signed it. For members' couriers.
-RunDescription fetch_description(transport::Courier& courier, const Access& access);
+// The run's description, as its founder signed it. Not for newcomers' couriers.
+RunDescription fetch_description(transport::Courier& courier, const PublicKey& founder);
 
 }  // namespace thinwire::hosts

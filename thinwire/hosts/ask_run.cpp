@@ -14,20 +14,20 @@ namespace {
 
 constexpr int64_t kTimedSteps = 5;
 
-// A connection made with a token, whose owner does not enrol a key.
-class Inquirer {
+// A connection made with a token, without enrolling a key.
+class TokenConnection {
  public:
-  explicit Inquirer(const Access& access)
+  explicit TokenConnection(const Access& access)
       : access_(access),
-        signer_(make_signer(access.secret)),
-        courier_(connect(access, access.secret)),
+        signer_(make_signer(access.newcomer.seed)),
+        courier_(connect(access, access.newcomer)),
         requests_(*courier_, access.founder, *signer_) {}
 
   RequestClient& requests() { return requests_; }
-  std::string ask(Ask what) {
-    const Result<Bytes> answer = requests_.ask(what, {}, kPatienceSeconds);
+  std::string ask(RequestKind what) {
+    const Result<Bytes> answer = requests_.ask(what, {}, kTimeoutSeconds);
     if (answer) return {answer->begin(), answer->end()};
-    throw Error(fmt::format("the run at {}: {}", access_.address, answer.error().message));
+    throw Error(fmt::format("the run at {}: {}", access_.address(), answer.error().message));
   }
 
  private:
@@ -40,18 +40,19 @@ class Inquirer {
 }  // namespace
 
 RunStatus ask_status(const Access& access) {
-  Inquirer inquirer(access);
-  Result<RunStatus> status = read_status(inquirer.ask(Ask::kStatus));
+  TokenConnection connection(access);
+  Result<RunStatus> status = read_status(connection.ask(RequestKind::kStatus));
   if (!status) throw Error(status.error().message);
   return std::move(*status);
 }
 
-std::vector<std::string> examine(const Access& access, const std::vector<std::string>& overrides,
-                                 double memory_bytes) {
+std::vector<std::string> diagnose(const Access& access, const std::vector<std::string>& overrides,
+                                  double memory_bytes) {
   check_local_overrides(overrides);
-  Inquirer inquirer(access);
-  const config::Recipe recipe = member_recipe(inquirer.ask(Ask::kRecipe), overrides, {}, {});
-  const Result<LinkReport> link = measure_link(inquirer.requests());
+  TokenConnection connection(access);
+  const config::Recipe recipe =
+      member_recipe(connection.ask(RequestKind::kRecipe), overrides, {}, {});
+  const Result<LinkReport> link = measure_link(connection.requests());
   if (!link) throw Error("the link to the run cannot be measured: " + link.error().message);
   return describe(check_self(recipe, *link, kTimedSteps, memory_bytes), recipe);
 }

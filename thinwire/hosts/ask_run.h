@@ -1,4 +1,4 @@
-// What the holder of a token may ask of a run without becoming a member.
+// What the holder of a token may request from a run without becoming a member.
 #pragma once
 
 #include <string>
@@ -14,10 +14,10 @@ namespace thinwire::hosts {
 
 RunStatus ask_status(const Access& access);
 
-// The checks of `thinwire doctor` (self_check.h), in lines for people. `overrides` as for joining;
-// `memory_bytes`: the most memory that the run may take here; 0: all there is. Throws UsageError if
-// the run does not fit this machine.
-std::vector<std::string> examine(const Access& access, const std::vector<std::string>& overrides,
-                                 double memory_bytes);
+// The checks of `thinwire doctor` (self_check.h), as lines to print. `overrides` as for joining;
+// `memory_bytes`: most memory that the run may use here; 0: no limit. Throws UsageError if the run
+// does not fit this machine.
+std::vector<std::string> diagnose(const Access& access, const std::vector<std::string>& overrides,
+                                  double memory_bytes);
 
 }  // namespace thinwire::hosts

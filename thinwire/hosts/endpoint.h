@@ -13,8 +13,8 @@ struct Endpoint {
 // Throws UsageError that names the option for anything but HOST:PORT with a port from 0 to 65535.
 Endpoint parse_endpoint(const std::string& option, const std::string& text);
 
-// The address of a server that listens at `listen` with this actual port: as this machine reaches
-// it (near), and as others may (far). If it listens on all addresses, the latter is this machine's
+// The address of a server that listens at `listen` with this actual port: for use on this machine
+// (near), and for use on others (far). If it listens on all addresses, the latter is this machine's
 // name.
 std::string near_address(const Endpoint& listen, int port);
 std::string far_address(const Endpoint& listen, int port);

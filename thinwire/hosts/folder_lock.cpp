@@ -16,11 +16,11 @@
 namespace thinwire::hosts {
 namespace {
 
-constexpr std::chrono::milliseconds kLook(10);
+constexpr std::chrono::milliseconds kPollInterval(10);
 
 }  // namespace
 
-FolderLock::FolderLock(const fs::path& file, double patience_s, const std::string& held,
+FolderLock::FolderLock(const fs::path& file, double timeout_s, const std::string& held,
                        Inherited inherited) {
   const int kept = inherited == Inherited::kYes ? 0 : O_CLOEXEC;
   file_ = ::open(file.c_str(), O_RDWR | O_CREAT | kept, 0600);
@@ -28,11 +28,11 @@ FolderLock::FolderLock(const fs::path& file, double patience_s, const std::strin
     throw Error(fmt::format("cannot create {}: {}", file.string(), std::strerror(errno)));
   const Stopwatch watch;
   while (::flock(file_, LOCK_EX | LOCK_NB) != 0) {
-    if (watch.seconds() > patience_s) {
+    if (watch.seconds() > timeout_s) {
       ::close(file_);
       throw Error(held);
     }
-    std::this_thread::sleep_for(kLook);
+    std::this_thread::sleep_for(kPollInterval);
   }
 }
 

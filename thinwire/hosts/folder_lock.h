@@ -1,4 +1,4 @@
-// A lock that one process holds at most until it ends, however it ends.
+// A lock that at most one process holds, and that is released when the process ends in any way.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@ namespace thinwire::hosts {
 
 enum class Inherited : bool {
   kNo,
-  kYes,  // child processes hold it, too: it is free once they have ended as well
+  kYes,  // child processes hold it, too: it is released once they have ended as well
 };
 
 class FolderLock {
  public:
-  // Waits up to `patience_s` for another holder to end; then throws Error with `held`, which says
-  // what it would mean. Throws Error, too, if the file cannot be created.
-  FolderLock(const fs::path& file, double patience_s, const std::string& held,
+  // Waits up to `timeout_s` for another holder to release it; then throws Error with the message
+  // `held`. Throws Error, too, if the file cannot be created.
+  FolderLock(const fs::path& file, double timeout_s, const std::string& held,
              Inherited inherited = Inherited::kNo);
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;

@@ -10,7 +10,7 @@
 #include "thinwire/base/units.h"
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/events/progress.h"
-#include "thinwire/hosts/activity_news.h"
+#include "thinwire/hosts/activity_display.h"
 #include "thinwire/hosts/folder_lock.h"
 #include "thinwire/hosts/requests.h"
 #include "thinwire/hosts/run_data.h"
@@ -25,6 +25,7 @@ namespace {
 
 constexpr const char* kOwnFolder = "member";  // of run.dir; only its owner may read it
 constexpr const char* kKeyFile = "key";
+constexpr const char* kPassFile = "pass";  // on a cluster
 constexpr const char* kLockFile = "lock";
 constexpr const char* kDataFolder = "data";
 constexpr double kUploadSeconds = 600;  // for a shard to reach the store
@@ -43,10 +44,10 @@ void check_folder(const fs::path& folder) {
                   folder.string()));
 }
 
-// A member that is being admitted, and then is one.
-class Guest {
+// The connection of a member, which first has to be admitted.
+class MemberConnection {
  public:
-  Guest(const JoinOptions& options, fs::path folder)
+  MemberConnection(const JoinOptions& options, fs::path folder)
       : options_(options), folder_(std::move(folder)) {
     enter();
     requests_.emplace(*courier_, options.access.founder, *signer_);
@@ -59,7 +60,8 @@ class Guest {
  private:
   fs::path own() const { return folder_ / kOwnFolder; }
   void enter();
-  void enrol(transport::Courier& courier);
+  // The pass that the key has from now on.
+  std::string enrol(transport::Courier& courier);
 
   const JoinOptions& options_;
   const fs::path folder_;
@@ -69,40 +71,42 @@ class Guest {
   std::optional<RequestClient> requests_;  // ends first
 };
 
-// With its own key if the server knows it, else with the token, with which it enrols the key.
-void Guest::enter() {
+// Connects with its own key if the server knows it, else with the token, and enrols the key.
+void MemberConnection::enter() {
   const Access& access = options_.access;
   const bool returns = fs::exists(own() / kKeyFile);
   std::unique_ptr<transport::Courier> as_newcomer;
-  if (!returns) as_newcomer = connect(access, access.secret);  // before anything is written
+  if (!returns) as_newcomer = connect(access, access.newcomer);  // before anything is written
   make_private_folder(own());
   lock_.emplace(own() / kLockFile, 0,
                 fmt::format("another process is a member of the run in {}", folder_.string()));
-  const Seed seed = load_or_make_seed(own() / kKeyFile);
-  signer_ = make_signer(seed);
-  if (returns) courier_ = try_connect(access, seed);
+  Identity self{load_or_make_seed(own() / kKeyFile), {}};
+  if (fs::exists(own() / kPassFile)) self.pass = read_text_file(own() / kPassFile);
+  signer_ = make_signer(self.seed);
+  if (returns) courier_ = try_connect(access, self);
   if (courier_) return;
-  if (!as_newcomer) as_newcomer = connect(access, access.secret);
-  enrol(*as_newcomer);
-  courier_ = connect(access, seed);
+  if (!as_newcomer) as_newcomer = connect(access, access.newcomer);
+  self.pass = enrol(*as_newcomer);
+  if (!self.pass.empty()) write_file(own() / kPassFile, self.pass);
+  courier_ = connect(access, self);
 }
 
-void Guest::enrol(transport::Courier& courier) {
+std::string MemberConnection::enrol(transport::Courier& courier) {
   RequestClient client(courier, options_.access.founder, *signer_);
-  const Result<Bytes> enrolled = client.ask(Ask::kEnrol, {}, kPatienceSeconds);
-  if (enrolled) return;
-  throw Error(fmt::format("the run at {} does not admit this machine: {}", options_.access.address,
-                          enrolled.error().message));
+  const Result<Bytes> enrolled = client.ask(RequestKind::kEnrol, {}, kTimeoutSeconds);
+  if (enrolled) return {enrolled->begin(), enrolled->end()};
+  throw Error(fmt::format("the run at {} does not admit this machine: {}",
+                          options_.access.address(), enrolled.error().message));
 }
 
-void receive(Guest& guest, const JoinOptions& options, const RunDescription& description,
-             const fs::path& folder) {
+void receive(MemberConnection& connection, const JoinOptions& options,
+             const RunDescription& description, const fs::path& folder) {
   std::optional<events::Progress> shown;
   const auto fetch = [&](const transport::BlobId& blob) {
-    const auto asked = guest.requests().ask(
-        Ask::kData, Bytes(blob.name.bytes.begin(), blob.name.bytes.end()), kUploadSeconds);
+    const auto asked = connection.requests().ask(
+        RequestKind::kData, Bytes(blob.name.bytes.begin(), blob.name.bytes.end()), kUploadSeconds);
     if (!asked) throw Error("the run's data cannot be fetched: " + asked.error().message);
-    return fetch_blob(guest.courier(), blob, options.access.founder, options.stop);
+    return fetch_blob(connection.courier(), blob, options.access.founder, options.stop);
   };
   receive_data(folder, description, {fetch, [&](uint64_t done, uint64_t all) {
                                        if (!shown) {
@@ -114,8 +118,9 @@ void receive(Guest& guest, const JoinOptions& options, const RunDescription& des
 }
 
 // The folder with the run's data: this machine's own, or where it was received.
-fs::path find_data(Guest& guest, const JoinOptions& options, const RunDescription& description,
-                   const config::Recipe& local, const fs::path& folder) {
+fs::path find_data(MemberConnection& connection, const JoinOptions& options,
+                   const RunDescription& description, const config::Recipe& local,
+                   const fs::path& folder) {
   fs::path received = folder / kDataFolder;
   if (local.given.contains("data.dir")) {
     const std::string why_not = differs_from(local.data.dir, description);
@@ -127,7 +132,7 @@ fs::path find_data(Guest& guest, const JoinOptions& options, const RunDescriptio
   events::print_message(fmt::format("receives {} of data into {}",
                                     format_bytes(static_cast<double>(description.data_bytes())),
                                     received.string()));
-  receive(guest, options, description, received);
+  receive(connection, options, description, received);
   if (const std::string why = differs_from(received, description); !why.empty()) {
     throw Error(
         fmt::format("{} {}, although it was received from the run", received.string(), why));
@@ -135,8 +140,9 @@ fs::path find_data(Guest& guest, const JoinOptions& options, const RunDescriptio
   return received;
 }
 
-SelfCheck check_machine(Guest& guest, const JoinOptions& options, const config::Recipe& recipe) {
-  const Result<LinkReport> link = measure_link(guest.requests());
+SelfCheck check_machine(MemberConnection& connection, const JoinOptions& options,
+                        const config::Recipe& recipe) {
+  const Result<LinkReport> link = measure_link(connection.requests());
   if (!link) throw Error("the link to the run cannot be measured: " + link.error().message);
   SelfCheck check = check_self(recipe, *link, 1, options.memory_bytes);
   for (const std::string& line : describe(check, recipe)) events::print_message("  " + line);
@@ -144,11 +150,11 @@ SelfCheck check_machine(Guest& guest, const JoinOptions& options, const config::
 }
 
 // It does not matter if the summary does not arrive: the run's digest is in the ledger.
-void report_result(Guest& guest, const events::Summary& summary) {
+void report_result(MemberConnection& connection, const events::Summary& summary) {
   const std::string text = events::print_summary(summary);
   const auto bytes = as_bytes(text);
-  const auto taken =
-      guest.requests().ask(Ask::kResult, Bytes(bytes.begin(), bytes.end()), kPatienceSeconds);
+  const auto taken = connection.requests().ask(RequestKind::kResult,
+                                               Bytes(bytes.begin(), bytes.end()), kTimeoutSeconds);
   if (taken) return;
   events::print_message("the coordinator did not accept this member's result: " +
                         taken.error().message);
@@ -161,33 +167,34 @@ JoinResult join_run(const JoinOptions& options) {
   const config::Recipe local = method::load_recipe({}, options.overrides);
   const fs::path folder = folder_of(options.access, local);
   check_folder(folder);
-  events::print_message(fmt::format("joins the run at {}", options.access.address));
-  Guest guest(options, folder);
+  events::print_message(fmt::format("joins the run at {}", options.access.address()));
+  MemberConnection connection(options, folder);
   if (options.on_start) options.on_start();
-  const RunDescription description = fetch_description(guest.courier(), options.access);
-  const fs::path data = find_data(guest, options, description, local, folder);
+  const RunDescription description =
+      fetch_description(connection.courier(), options.access.founder);
+  const fs::path data = find_data(connection, options, description, local, folder);
   const config::Recipe recipe = member_recipe(description.recipe, options.overrides, folder, data);
-  const SelfCheck check = check_machine(guest, options, recipe);
+  const SelfCheck check = check_machine(connection, options, recipe);
   const fs::path recipe_file = folder / checkpoint::kRecipeFile;
   if (!fs::exists(recipe_file)) write_file(recipe_file, config::print_recipe(recipe));
-  ActivityNews news;
+  ActivityDisplay display;
   member::MemberOptions member;
   member.recipe = recipe;
   member.founding = description.founding;
   member.down_bytes_s = check.link.down_bytes_s;
   member.row_seconds = options.row_seconds;
   member.stop = options.stop;
-  member.hooks.activity = [&](const member::Activity& activity) { news.tell(activity); };
-  member.hooks.say = [](const std::string& text) { events::print_message(text); };
+  member.hooks.activity = [&](const member::Activity& activity) { display.show(activity); };
+  member.hooks.message = [](const std::string& text) { events::print_message(text); };
   const member::MemberResult result =
-      member::run_member(guest.courier(), guest.signer(), std::move(member));
+      member::run_member(connection.courier(), connection.signer(), std::move(member));
   if (result.outcome == member::MemberOutcome::kRefused) {
     throw Error("the run does not let this member take part: " + result.why);
   }
   if (result.outcome == member::MemberOutcome::kLeft) {
     return {JoinOutcome::kLeft, folder, result.steps, {}};
   }
-  report_result(guest, result.summary);
+  report_result(connection, result.summary);
   return {JoinOutcome::kFinished, folder, result.steps, result.summary};
 }
 

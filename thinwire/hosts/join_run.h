@@ -17,9 +17,9 @@ namespace thinwire::hosts {
 struct JoinOptions {
   Access access;
   std::vector<std::string> overrides;       // fields that belong to a machine (shared_recipe.h)
-  double memory_bytes = 0;                  // the most that the run may take here; 0: what there is
+  double memory_bytes = 0;                  // most memory that the run may use here; 0: no limit
   double row_seconds = 0;                   // as MemberOptions (member/member.h)
-  const std::atomic<bool>* stop = nullptr;  // set from outside: leave in order
+  const std::atomic<bool>* stop = nullptr;  // set from outside: leave cleanly
   std::function<void()> on_start = {};      // from here on `stop` is checked
 };
 
@@ -29,15 +29,15 @@ struct JoinResult {
   JoinOutcome outcome = JoinOutcome::kFinished;
   fs::path folder;          // run.dir
   int64_t steps = 0;        // that this member's replica has completed
-  events::Summary summary;  // also in run.dir/summary.json; empty where it left
+  events::Summary summary;  // also in run.dir/summary.json; empty if it left
 };
 
-// Enrols a key of its own, which stays in run.dir/member/, receives the recipe, the vocabulary and
-// the data, checks this machine, and trains until the run is complete. The same call rejoins the
-// run after any interruption. run.dir is runs/joined-ID by default, where ID is the beginning of
-// the run's name. Throws UsageError for fields that belong to the run, for a folder that holds
-// something else, and for a run that does not fit this machine; Error if the run cannot be reached
-// or does not admit this member, and for whatever run_member (member/member.h) throws.
+// Creates a key, which is stored in run.dir/member/, and enrols it, receives the recipe, the
+// vocabulary and the data, checks this machine, and trains until the run is complete. The same call
+// rejoins the run after any interruption. run.dir is runs/joined-ID by default, where ID is the
+// beginning of the run's name. Throws UsageError for fields that belong to the run, for a folder
+// that holds something else, and for a run that does not fit this machine; Error if the run cannot
+// be reached or does not admit this member, and for whatever run_member (member/member.h) throws.
 JoinResult join_run(const JoinOptions& options);
 
 }  // namespace thinwire::hosts

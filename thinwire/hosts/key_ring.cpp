@@ -24,7 +24,8 @@ constexpr const char* kFormat = "thinwire-keys";
 constexpr int kVersion = 1;
 constexpr size_t kIdBegin = 1;  // every key's text begins with U
 constexpr size_t kIdLength = 10;
-constexpr double kLockPatienceSeconds = 10;
+constexpr double kLockTimeoutSeconds = 10;
+constexpr int kIndent = 2;
 
 PublicKey read_key(const Json& json) {
   const auto key =
@@ -56,7 +57,40 @@ Json print(const EnrolledKey& key) {
           {"revoked", key.revoked}};
 }
 
-KeyRing parse(const Json& json) {
+// Takes in an entry of another ring, or that it is revoked there.
+template <typename Entry>
+void take_in(std::vector<Entry>& entries, const Entry& other) {
+  const auto known = std::ranges::find(entries, other.key, &Entry::key);
+  if (known == entries.end()) {
+    entries.push_back(other);
+  } else {
+    known->revoked = known->revoked || other.revoked;
+  }
+}
+
+// Those of `entries` that `others` would take in.
+template <typename Entry>
+std::vector<Entry> news(const std::vector<Entry>& entries, const std::vector<Entry>& others) {
+  std::vector<Entry> news;
+  for (const Entry& entry : entries) {
+    const auto known = std::ranges::find(others, entry.key, &Entry::key);
+    if (known == others.end() || (entry.revoked && !known->revoked)) news.push_back(entry);
+  }
+  return news;
+}
+
+}  // namespace
+
+std::string print_key_ring(const KeyRing& ring, int indent) {
+  Json tokens = Json::array(), keys = Json::array();
+  for (const IssuedToken& token : ring.tokens) tokens.push_back(print(token));
+  for (const EnrolledKey& key : ring.keys) keys.push_back(print(key));
+  const Json all = {{"format", kFormat}, {"version", kVersion}, {"tokens", tokens}, {"keys", keys}};
+  return print_json(all, {.indent = indent});
+}
+
+KeyRing read_key_ring(std::string_view text) {
+  const auto json = parse_json<Json>(text);
   if (json.at("format") != kFormat || json.at("version") != kVersion) {
     throw Error("another format or version");
   }
@@ -71,16 +105,6 @@ KeyRing parse(const Json& json) {
   }
   return ring;
 }
-
-void store(const KeyRing& ring, const fs::path& run_folder) {
-  Json tokens = Json::array(), keys = Json::array();
-  for (const IssuedToken& token : ring.tokens) tokens.push_back(print(token));
-  for (const EnrolledKey& key : ring.keys) keys.push_back(print(key));
-  const Json all = {{"format", kFormat}, {"version", kVersion}, {"tokens", tokens}, {"keys", keys}};
-  write_file(run_folder / kFile, print_json(all, {.indent = 2}) + "\n");
-}
-
-}  // namespace
 
 std::string key_id(const PublicKey& key) {
   return transport::participant_name(key).substr(kIdBegin, kIdLength);
@@ -117,6 +141,15 @@ size_t KeyRing::revoke(std::string_view id) {
   return count;
 }
 
+void KeyRing::merge(const KeyRing& other) {
+  for (const IssuedToken& token : other.tokens) take_in(tokens, token);
+  for (const EnrolledKey& key : other.keys) take_in(keys, key);
+}
+
+KeyRing KeyRing::beyond(const KeyRing& other) const {
+  return {news(tokens, other.tokens), news(keys, other.keys)};
+}
+
 std::vector<transport::NatsUser> KeyRing::users() const {
   using transport::NatsRole;
   std::vector<transport::NatsUser> users;
@@ -135,7 +168,7 @@ KeyRing load_key_ring(const fs::path& run_folder) {
   const fs::path file = run_folder / kFile;
   if (!fs::exists(file)) return {};
   try {
-    return parse(parse_json<Json>(read_text_file(file)));
+    return read_key_ring(read_text_file(file));
   } catch (const std::exception& problem) {
     throw Error(fmt::format("{} is damaged: {}", file.string(), problem.what()));
   }
@@ -143,11 +176,11 @@ KeyRing load_key_ring(const fs::path& run_folder) {
 
 void update_key_ring(const fs::path& run_folder, const std::function<void(KeyRing&)>& change) {
   const FolderLock lock(
-      run_folder / kLock, kLockPatienceSeconds,
+      run_folder / kLock, kLockTimeoutSeconds,
       fmt::format("another process is changing {}", (run_folder / kFile).string()));
   KeyRing ring = load_key_ring(run_folder);
   change(ring);
-  store(ring, run_folder);
+  write_file(run_folder / kFile, print_key_ring(ring, kIndent) + "\n");
 }
 
 uint64_t key_ring_stamp(const fs::path& run_folder) {

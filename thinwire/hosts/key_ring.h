@@ -22,7 +22,7 @@ enum class Role : uint8_t { kMember, kObserver };
 inline constexpr std::string_view kRoleNames[] = {"member", "observer"};
 constexpr std::span<const std::string_view> names_of(Role) { return kRoleNames; }
 
-// A secret with which a newcomer connects to enrol a key of its own. Times are seconds since 1970.
+// A secret with which a newcomer connects in order to enrol its key. Times are seconds since 1970.
 struct IssuedToken {
   PublicKey key;
   Role role = Role::kMember;
@@ -47,12 +47,17 @@ struct KeyRing {
   std::vector<EnrolledKey> keys;    // in order of enrolment
   bool operator==(const KeyRing&) const = default;
 
-  // Enrols a key with a token. Returns why not, as a sentence, or an empty string; a key that is
-  // enrolled already stays as it is. A revoked key cannot enrol again.
+  // Enrols a key with a token. Returns the reason for a refusal, as a sentence, or an empty string;
+  // a key that is enrolled already is left unchanged. A revoked key cannot enrol again.
   std::string enrol(const PublicKey& token, const PublicKey& key, int64_t now);
   // Revokes the tokens and keys whose id begins with `id`, and the keys enrolled with these tokens.
   // Returns how many there were.
   size_t revoke(std::string_view id);
+  // Takes in what another ring of the same run has in addition. What one of them has revoked is
+  // revoked.
+  void merge(const KeyRing& other);
+  // What `other` would take in from this ring.
+  KeyRing beyond(const KeyRing& other) const;
   // The server's users besides the coordinator. A used-up token stays a user, so that its owner can
   // repeat a request whose answer was lost.
   std::vector<transport::NatsUser> users() const;
@@ -61,14 +66,18 @@ struct KeyRing {
 // The first characters of a key's text that differ between keys, as `thinwire keys` shows them.
 std::string key_id(const PublicKey& key);
 
+// A ring as text, and back. Reading throws an exception for text that is none.
+std::string print_key_ring(const KeyRing& ring, int indent);
+KeyRing read_key_ring(std::string_view text);
+
 // An empty ring if there is none yet. Throws Error for a damaged file.
 KeyRing load_key_ring(const fs::path& run_folder);
 
-// Loads the ring, lets `change` change it, and stores it; nobody else changes it meanwhile.
+// Loads the ring, applies `change`, and stores it, while a lock keeps other processes from changing
+// it.
 void update_key_ring(const fs::path& run_folder, const std::function<void(KeyRing&)>& change);
 
-// A stamp of the file's current version, different from all earlier ones: it changes whenever the
-// ring is stored.
+// Identifies the current version of the file: the value changes whenever the ring is stored.
 uint64_t key_ring_stamp(const fs::path& run_folder);
 
 }  // namespace thinwire::hosts

@@ -8,8 +8,8 @@
 #include "thinwire/base/clock.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
+#include "thinwire/hosts/entrance.h"
 #include "thinwire/hosts/served_run.h"
-#include "thinwire/transport/nats/join_token.h"
 #include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
@@ -28,7 +28,7 @@ std::string date(int64_t seconds) {
 }
 
 void check_served(const fs::path& run_folder) {
-  if (fs::exists(run_folder / kServerFolder / kAddressFile)) return;
+  if (is_on_cluster(run_folder / kServerFolder).has_value()) return;
   throw UsageError(fmt::format("{} is not the folder of a run that `thinwire serve` has served",
                                run_folder.string()));
 }
@@ -68,24 +68,45 @@ report::Table list_keys(const fs::path& run_folder) {
 
 std::string issue_token(const fs::path& run_folder, Role role, double days, bool single_use) {
   check_served(run_folder);
-  const fs::path server = run_folder / kServerFolder;
   const Seed secret = make_seed();
   const Seed coordinator = coordinator_seed(run_folder);
-  const transport::JoinToken token{read_text_file(server / kAddressFile),
-                                   transport::participant_name(make_signer(coordinator)->key()),
-                                   read_text_file(server / kAuthorityFile), secret};
-  std::string text = transport::encode_join_token(token);
+  const int64_t now = unix_now();
+  const int64_t expires = days > 0 ? now + static_cast<int64_t>(days * kDaySeconds) : 0;
+  std::string text =
+      token_text(load_entrance(run_folder / kServerFolder),
+                 transport::participant_name(make_signer(coordinator)->key()), secret, expires);
   update_key_ring(run_folder, [&](KeyRing& ring) {
-    const int64_t now = unix_now();
-    ring.tokens.push_back({make_signer(secret)->key(), role, now,
-                           days > 0 ? now + static_cast<int64_t>(days * kDaySeconds) : 0,
-                           single_use, false});
+    ring.tokens.push_back({make_signer(secret)->key(), role, now, expires, single_use, false});
   });
   return text;
 }
 
+namespace {
+
+// On a cluster, servers go by passes, and only those who have the operator's key take them back.
+std::string beside_revoking(const fs::path& run_folder, const KeyRing& before) {
+  const Entrance entrance = load_entrance(run_folder / kServerFolder);
+  if (!entrance.account) return "";
+  const KeyRing revoked = load_key_ring(run_folder).beyond(before);
+  std::string text =
+      "; it does not take part any more. What it can read ends once the cluster's admin revokes it "
+      "there, too:";
+  const auto add = [&](const PublicKey& key) {
+    text += fmt::format(
+        "\n  nsc revocations add-user --account {} --user-public-key {}",
+        transport::encode_public_key(transport::NKeyKind::kAccount, entrance.account->account),
+        transport::participant_name(key));
+  };
+  for (const IssuedToken& token : revoked.tokens) add(token.key);
+  for (const EnrolledKey& key : revoked.keys) add(key.key);
+  return text;
+}
+
+}  // namespace
+
 std::string revoke_keys(const fs::path& run_folder, const std::string& id) {
   check_served(run_folder);
+  const KeyRing before = load_key_ring(run_folder);
   size_t count = 0;
   update_key_ring(run_folder, [&](KeyRing& ring) {
     const auto matches = [&](const auto& one) { return key_id(one.key).starts_with(id); };
@@ -99,9 +120,10 @@ std::string revoke_keys(const fs::path& run_folder, const std::string& id) {
     }
     count = ring.revoke(id);
   });
-  return count > 1 ? fmt::format("revoked the token and {}",
-                                 counted(static_cast<int64_t>(count - 1), "key"))
-                   : "revoked";
+  const std::string done = count > 1 ? fmt::format("revoked the token and {}",
+                                                   counted(static_cast<int64_t>(count - 1), "key"))
+                                     : "revoked";
+  return done + beside_revoking(run_folder, before);
 }
 
 }  // namespace thinwire::hosts

@@ -1,5 +1,6 @@
-// Changes who may take part in a run that is served from a folder, while it is served or not: the
-// library behind `thinwire keys`. A coordinator that serves the run notices within a second.
+// Changes who may take part in a run that is served from a folder, whether or not it is being
+// served now: the library behind `thinwire keys`. A coordinator that serves the run notices within
+// a second.
 #pragma once
 
 #include <string>
@@ -15,11 +16,12 @@ namespace thinwire::hosts {
 // Tokens and enrolled keys: id, what it is, role, since when, until when, state.
 report::Table list_keys(const fs::path& run_folder);
 
-// A new token, valid for `days` (0: for ever), as text.
+// A new token, valid for `days` (0: without limit), as text.
 std::string issue_token(const fs::path& run_folder, Role role, double days, bool single_use);
 
 // Revokes the token or key whose id is or begins with `id`, and the keys enrolled with the token.
-// Returns what was done, as a sentence. Throws UsageError if none or several match.
+// Returns what was done, as a sentence, and on a cluster what its admin has to do. Throws
+// UsageError if none or several match.
 std::string revoke_keys(const fs::path& run_folder, const std::string& id);
 
 }  // namespace thinwire::hosts

@@ -1,4 +1,4 @@
-// What the members of a complete run report, gathered into the run's summary.
+// The results that the members of a complete run report, combined into the run's summary.
 #pragma once
 
 #include <cstdint>

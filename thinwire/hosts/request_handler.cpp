@@ -13,7 +13,10 @@ namespace thinwire::hosts {
 namespace {
 
 constexpr uint32_t kMaxProbeBytes = 192 << 10;
-constexpr double kUploadLookSeconds = 0.02;
+constexpr double kUploadPollSeconds = 0.02;
+// Those who ask repeat it until they are answered (requests.cpp).
+constexpr double kStandbySeconds = 3;
+constexpr double kForgetSeconds = 60;
 
 Bytes bytes_of(std::string_view text) {
   const auto bytes = as_bytes(text);
@@ -28,44 +31,57 @@ std::shared_ptr<const Bytes> read_bytes(const fs::path& file) {
 }  // namespace
 
 RequestHandler::RequestHandler(transport::Courier& courier, const Signer& coordinator,
-                               const std::map<Sha256, fs::path>& files, Duties duties)
+                               const std::map<Sha256, fs::path>& files, Callbacks callbacks)
     : courier_(courier),
       files_(files),
-      duties_(std::move(duties)),
+      callbacks_(std::move(callbacks)),
       requests_(courier, coordinator) {}
 
-void RequestHandler::attend(double patience_s) {
+void RequestHandler::serve_pending(double timeout_s) {
   for (const RequestServer::IncomingRequest& incoming :
-       requests_.take(uploads_.empty() ? patience_s : std::min(patience_s, kUploadLookSeconds))) {
-    answer(incoming);
+       requests_.take(uploads_.empty() ? timeout_s : std::min(timeout_s, kUploadPollSeconds))) {
+    if (is_due(incoming)) answer(incoming);
   }
   finish_uploads();
 }
 
+// Every coordinator takes results, because each writes a summary.
+bool RequestHandler::is_due(const RequestServer::IncomingRequest& incoming) {
+  if (callbacks_.leads() || incoming.request.what == RequestKind::kResult) return true;
+  const double now = monotonic_seconds();
+  std::erase_if(left_to_others_,
+                [&](const auto& one) { return now - one.second > kForgetSeconds; });
+  const auto [first, fresh] = left_to_others_.emplace(incoming.request.nonce, now);
+  return !fresh && now - first->second >= kStandbySeconds;
+}
+
 void RequestHandler::answer(const RequestServer::IncomingRequest& incoming) {
+  if (callbacks_.is_revoked(incoming.request.requester)) {
+    return requests_.refuse(incoming, "the key was revoked");
+  }
   switch (incoming.request.what) {
-    case Ask::kEnrol:
+    case RequestKind::kEnrol:
       return enrol(incoming);
-    case Ask::kStatus:
-      return requests_.grant(incoming, bytes_of(duties_.status()));
-    case Ask::kProbe:
+    case RequestKind::kStatus:
+      return requests_.grant(incoming, bytes_of(callbacks_.status()));
+    case RequestKind::kProbe:
       return answer_probe(incoming);
-    case Ask::kData:
+    case RequestKind::kData:
       return provide(incoming);
-    case Ask::kResult:
+    case RequestKind::kResult:
       return take_result(incoming);
-    case Ask::kRecipe:
-      return requests_.grant(incoming, bytes_of(duties_.recipe()));
+    case RequestKind::kRecipe:
+      return requests_.grant(incoming, bytes_of(callbacks_.recipe()));
   }
 }
 
-// The server lets nobody publish under another's name, so the name says which token it is.
+// The server prevents publishing under another's name, so the name identifies the token.
 void RequestHandler::enrol(const RequestServer::IncomingRequest& incoming) {
   const auto token = transport::decode_public_key(transport::NKeyKind::kUser, incoming.name);
   if (!token) return;
-  const std::string why_not = duties_.enrol(*token, incoming.request.asker);
-  if (!why_not.empty()) return requests_.refuse(incoming, why_not);
-  requests_.grant(incoming, {});
+  const Result<std::string> pass = callbacks_.enrol(*token, incoming.request.requester);
+  if (!pass) return requests_.refuse(incoming, pass.error().message);
+  requests_.grant(incoming, bytes_of(*pass));
 }
 
 void RequestHandler::answer_probe(const RequestServer::IncomingRequest& incoming) {
@@ -92,8 +108,8 @@ void RequestHandler::provide(const RequestServer::IncomingRequest& incoming) {
     return requests_.refuse(incoming, "this is not a file of the run's data");
   }
   if (provided_.contains(name)) return requests_.grant(incoming, {});
-  const auto under_way = std::ranges::find(uploads_, name, &Upload::name);
-  if (under_way != uploads_.end()) return under_way->incoming.push_back(incoming);
+  const auto in_progress = std::ranges::find(uploads_, name, &Upload::name);
+  if (in_progress != uploads_.end()) return in_progress->incoming.push_back(incoming);
   Upload& upload = uploads_.emplace_back(Upload{name, {}, {incoming}});
   courier_.put(read_bytes(file->second), transport::Priority::kBulk, upload.stored.setter());
 }
@@ -120,9 +136,10 @@ void RequestHandler::finish_uploads() {
 void RequestHandler::take_result(const RequestServer::IncomingRequest& incoming) {
   const Bytes& body = incoming.request.body;
   try {
-    duties_.result(incoming.request.asker,
-                   events::parse_summary({reinterpret_cast<const char*>(body.data()), body.size()},
-                                         "the member's result"));
+    callbacks_.result(
+        incoming.request.requester,
+        events::parse_summary({reinterpret_cast<const char*>(body.data()), body.size()},
+                              "the member's result"));
   } catch (const Error& problem) {
     return requests_.refuse(incoming, problem.what());
   }

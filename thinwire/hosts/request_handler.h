@@ -1,4 +1,4 @@
-// Answers what participants ask of a run's coordinator (request_message.h).
+// Answers the requests of participants to a run's coordinator (request_message.h).
 #pragma once
 
 #include <functional>
@@ -21,22 +21,26 @@ namespace thinwire::hosts {
 // Used by one thread.
 class RequestHandler {
  public:
-  struct Duties {
-    // Enrols a key for a newcomer that is connected with a token's key. Returns why not, or an
-    // empty string once the server knows the key.
-    std::function<std::string(const PublicKey& token, const PublicKey& key)> enrol;
+  struct Callbacks {
+    // Enrols a key for a newcomer that is connected with a token's key. Once the server knows the
+    // key, returns the pass that it has on a cluster; a failure says why not.
+    std::function<Result<std::string>(const PublicKey& token, const PublicKey& key)> enrol;
     std::function<std::string()> status;  // one line of JSON
     std::function<std::string()> recipe;  // its text
     // The result of a member whose run is complete.
     std::function<void(const PublicKey& member, const events::Summary& summary)> result;
+    // Whether this coordinator answers at once. A standby answers what nobody else does.
+    std::function<bool()> leads;
+    // Nobody answers whoever has this key.
+    std::function<bool(const PublicKey& key)> is_revoked;
   };
 
-  // `files`: what may be asked for, by blob name. All references must outlive it.
+  // `files`: the files that may be requested, by blob name. All references must outlive it.
   RequestHandler(transport::Courier& courier, const Signer& coordinator,
-                 const std::map<Sha256, fs::path>& files, Duties duties);
+                 const std::map<Sha256, fs::path>& files, Callbacks callbacks);
 
-  // Answers what has been asked; waits up to `patience_s` for something.
-  void attend(double patience_s);
+  // Answers the requests received so far; waits up to `timeout_s` for one.
+  void serve_pending(double timeout_s);
 
  private:
   struct Upload {
@@ -45,6 +49,7 @@ class RequestHandler {
     std::vector<RequestServer::IncomingRequest> incoming;
   };
 
+  bool is_due(const RequestServer::IncomingRequest& incoming);
   void answer(const RequestServer::IncomingRequest& incoming);
   void enrol(const RequestServer::IncomingRequest& incoming);
   void answer_probe(const RequestServer::IncomingRequest& incoming);
@@ -54,9 +59,10 @@ class RequestHandler {
 
   transport::Courier& courier_;
   const std::map<Sha256, fs::path>& files_;
-  const Duties duties_;
+  const Callbacks callbacks_;
   std::set<Sha256> provided_;
   std::list<Upload> uploads_;
+  std::map<Nonce, double> left_to_others_;  // since when
   RequestServer requests_;
 };
 

@@ -67,7 +67,7 @@ tl::unexpected<Failure> malformed(const char* what) {
 
 tl::unexpected<Failure> forged(const char* what) {
   return fail(FailureKind::kCorruptPayload,
-              fmt::format("a {} that is not signed by whom it should be", what));
+              fmt::format("a {} without the expected signature", what));
 }
 
 }  // namespace
@@ -79,16 +79,16 @@ Nonce make_nonce() {
   return nonce;
 }
 
-Bytes encode_request(const Request& request, const Signer& asker) {
+Bytes encode_request(const Request& request, const Signer& requester) {
   Bytes bytes;
   ByteWriter out(bytes);
   begin(out, kRequestMagic);
   out.put(static_cast<uint8_t>(request.what));
   out.put_bytes(request.nonce);
   out.put_bytes(request.run.bytes);
-  out.put_bytes(request.asker.bytes);
+  out.put_bytes(request.requester.bytes);
   out.put_bytes(request.body);
-  sign(bytes, asker);
+  sign(bytes, requester);
   return bytes;
 }
 
@@ -109,15 +109,15 @@ Result<Request> decode_request(std::span<const uint8_t> bytes, const PublicKey& 
   ByteReader in(envelope->content);
   Request request;
   const auto what = in.get<uint8_t>();
-  request.what = static_cast<Ask>(what);
+  request.what = static_cast<RequestKind>(what);
   request.nonce = get_array<sizeof(Nonce)>(in);
   request.run.bytes = get_array<32>(in);
-  request.asker.bytes = get_array<32>(in);
+  request.requester.bytes = get_array<32>(in);
   request.body = rest(in);
-  const bool known =
-      what >= static_cast<uint8_t>(Ask::kEnrol) && what <= static_cast<uint8_t>(Ask::kRecipe);
+  const bool known = what >= static_cast<uint8_t>(RequestKind::kEnrol) &&
+                     what <= static_cast<uint8_t>(RequestKind::kRecipe);
   if (!in.ok() || !known) return malformed("request");
-  if (request.run != run || !verify(request.asker, envelope->signed_, envelope->signature)) {
+  if (request.run != run || !verify(request.requester, envelope->signed_, envelope->signature)) {
     return forged("request");
   }
   return request;

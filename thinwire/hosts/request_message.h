@@ -1,7 +1,7 @@
-// Requests to a run's coordinator and its answers: with these a newcomer enrols its key, asks for
-// the run's status, measures its link, asks for data, and reports its result. Requests are signed
-// by the asker's own key and answers by the coordinator's, so the server that carries them can
-// neither forge nor swap them. docs/formats.md, "Requests and answers".
+// Requests to a run's coordinator and its answers: with these a newcomer enrols its key, requests
+// the run's status and data, measures its link, and reports its result. Requests are signed with
+// the requester's key and answers with the coordinator's, so the server that carries them can
+// neither forge nor exchange them. docs/formats.md, "Requests and answers".
 #pragma once
 
 #include <array>
@@ -15,19 +15,19 @@
 
 namespace thinwire::hosts {
 
-// The version of everything that the participants of a run say to each other. Raised with any
-// change that another version would not understand.
+// The version of the protocol between the participants of a run. Raised with every incompatible
+// change.
 inline constexpr int kProtocolVersion = 1;
 
 // The topic of requests. An answer's topic is the name of the participant that asked.
 inline constexpr const char* kRequestTopic = "requests";
 
-enum class Ask : uint8_t {
-  kEnrol = 1,   // admit the asker's key to the server; body empty. Answer: empty
+enum class RequestKind : uint8_t {
+  kEnrol = 1,   // admit the requester's key; body empty. Answer: its pass on a cluster, or empty
   kStatus = 2,  // body empty. Answer: JSON (run_status.h)
   kProbe = 3,  // body: u32 bytes wanted, then padding. Answer: f64 Unix time, padded to that length
   kData = 4,  // store a blob of the description; body: its SHA-256. Answer: empty, once it is there
-  kResult = 5,  // body: the asker's summary.json. Answer: empty
+  kResult = 5,  // body: the requester's summary.json. Answer: empty
   kRecipe = 6,  // body empty. Answer: the recipe as in the run's description
 };
 
@@ -36,10 +36,10 @@ using Nonce = std::array<uint8_t, 16>;
 Nonce make_nonce();
 
 struct Request {
-  Ask what = Ask::kStatus;
+  RequestKind what = RequestKind::kStatus;
   Nonce nonce{};
-  PublicKey run;    // the founding coordinator's
-  PublicKey asker;  // who signed it
+  PublicKey run;        // the founding coordinator's
+  PublicKey requester;  // who signed it
   Bytes body;
   bool operator==(const Request&) const = default;
 };
@@ -51,8 +51,8 @@ struct Answer {
   bool operator==(const Answer&) const = default;
 };
 
-// The key of `asker` must be request.asker.
-Bytes encode_request(const Request& request, const Signer& asker);
+// The key of `requester` must be request.requester.
+Bytes encode_request(const Request& request, const Signer& requester);
 Bytes encode_answer(const Answer& answer, const Signer& coordinator);
 
 // Total: any bytes give a message that is signed as it says, or kCorruptPayload with a reason.

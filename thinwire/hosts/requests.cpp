@@ -19,10 +19,10 @@ RequestServer::RequestServer(transport::Courier& courier, const Signer& coordina
     : courier_(courier), coordinator_(coordinator) {
   subscription_ = courier.subscribe(
       "", kRequestTopic,
-      [this](const std::string& from, const Bytes& statement) { hear(from, statement); });
+      [this](const std::string& from, const Bytes& statement) { receive(from, statement); });
 }
 
-void RequestServer::hear(const std::string& from, const Bytes& statement) {
+void RequestServer::receive(const std::string& from, const Bytes& statement) {
   Result<Request> request = decode_request(statement, coordinator_.key());
   if (!request) return;
   const std::lock_guard lock(mutex_);
@@ -31,13 +31,13 @@ void RequestServer::hear(const std::string& from, const Bytes& statement) {
   });
   if (repeated || waiting_.size() >= kMaxWaiting) return;
   waiting_.push_back({from, std::move(*request)});
-  came_.notify_one();
+  arrived_.notify_one();
 }
 
-std::vector<RequestServer::IncomingRequest> RequestServer::take(double patience_s) {
+std::vector<RequestServer::IncomingRequest> RequestServer::take(double timeout_s) {
   std::unique_lock lock(mutex_);
-  came_.wait_for(lock, std::chrono::duration<double>(patience_s),
-                 [&] { return !waiting_.empty(); });
+  arrived_.wait_for(lock, std::chrono::duration<double>(timeout_s),
+                    [&] { return !waiting_.empty(); });
   std::vector<IncomingRequest> all(std::make_move_iterator(waiting_.begin()),
                                    std::make_move_iterator(waiting_.end()));
   waiting_.clear();
@@ -59,11 +59,12 @@ void RequestServer::answer(const IncomingRequest& incoming, const Answer& answer
 
 RequestClient::RequestClient(transport::Courier& courier, const PublicKey& run, const Signer& own)
     : courier_(courier), run_(run), own_(own) {
-  subscription_ = courier.subscribe(
-      "", courier.self(), [this](const std::string&, const Bytes& statement) { hear(statement); });
+  subscription_ =
+      courier.subscribe("", courier.self(),
+                        [this](const std::string&, const Bytes& statement) { receive(statement); });
 }
 
-void RequestClient::hear(const Bytes& statement) {
+void RequestClient::receive(const Bytes& statement) {
   Result<Answer> answer = decode_answer(statement, run_);
   if (!answer) return;
   const std::lock_guard lock(mutex_);
@@ -92,7 +93,7 @@ void RequestClient::send_unanswered() {
   for (Bytes& statement : statements) courier_.publish(kRequestTopic, std::move(statement));
 }
 
-Result<Bytes> RequestClient::ask(Ask what, Bytes body, double timeout_s) {
+Result<Bytes> RequestClient::ask(RequestKind what, Bytes body, double timeout_s) {
   std::vector<Bytes> bodies;
   bodies.push_back(std::move(body));
   auto answers = ask_all(what, std::move(bodies), timeout_s);
@@ -100,7 +101,7 @@ Result<Bytes> RequestClient::ask(Ask what, Bytes body, double timeout_s) {
   return std::move(answers->front());
 }
 
-Result<std::vector<Bytes>> RequestClient::ask_all(Ask what, std::vector<Bytes> bodies,
+Result<std::vector<Bytes>> RequestClient::ask_all(RequestKind what, std::vector<Bytes> bodies,
                                                   double timeout_s) {
   std::vector<Nonce> nonces;
   {

@@ -18,8 +18,8 @@
 
 namespace thinwire::hosts {
 
-// The coordinator's end. Requests are queued as they come in; one thread takes and answers them.
-// Requests beyond kMaxWaiting are dropped, since those who ask repeat them.
+// The coordinator's end. Requests are queued as they arrive; one thread takes and answers them.
+// Requests beyond kMaxWaiting are dropped, since clients repeat them.
 class RequestServer {
  public:
   static constexpr size_t kMaxWaiting = 1024;
@@ -32,21 +32,21 @@ class RequestServer {
   // Both must outlive it. `coordinator` is the run's founding key.
   RequestServer(transport::Courier& courier, const Signer& coordinator);
 
-  // The requests that have come in since the last call, in order; waits up to `patience_s` for one
+  // The requests that have arrived since the last call, in order; waits up to `timeout_s` for one
   // if there is none. One that was repeated before it was taken is listed once.
-  std::vector<IncomingRequest> take(double patience_s);
+  std::vector<IncomingRequest> take(double timeout_s);
   // Throws Error if `body` is longer than a message may be.
   void grant(const IncomingRequest& incoming, Bytes body);
   void refuse(const IncomingRequest& incoming, const std::string& why);
 
  private:
-  void hear(const std::string& from, const Bytes& statement);
+  void receive(const std::string& from, const Bytes& statement);
   void answer(const IncomingRequest& incoming, const Answer& answer);
 
   transport::Courier& courier_;
   const Signer& coordinator_;
   std::mutex mutex_;
-  std::condition_variable came_;
+  std::condition_variable arrived_;
   std::deque<IncomingRequest> waiting_;
   std::unique_ptr<transport::Subscription> subscription_;  // ends first
 };
@@ -57,14 +57,14 @@ class RequestClient {
   // Both must outlive it.
   RequestClient(transport::Courier& courier, const PublicKey& run, const Signer& own);
 
-  // Asks, and asks again until an answer comes. kRefused with the coordinator's reason; kDeadline
-  // if nobody answers within `timeout_s`.
-  Result<Bytes> ask(Ask what, Bytes body, double timeout_s);
+  // Sends a request, and repeats it until it is answered. kRefused with the coordinator's reason;
+  // kDeadline if there is no answer within `timeout_s`.
+  Result<Bytes> ask(RequestKind what, Bytes body, double timeout_s);
   // Several requests of one kind at once; their answers in the same order, or the first failure.
-  Result<std::vector<Bytes>> ask_all(Ask what, std::vector<Bytes> bodies, double timeout_s);
+  Result<std::vector<Bytes>> ask_all(RequestKind what, std::vector<Bytes> bodies, double timeout_s);
 
  private:
-  void hear(const Bytes& statement);
+  void receive(const Bytes& statement);
   bool await(double seconds);
   void send_unanswered();
 

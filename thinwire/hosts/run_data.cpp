@@ -102,10 +102,10 @@ void receive_data(const fs::path& folder, const RunDescription& description,
   const std::vector<DataFile> files = data_files(description);
   const uint64_t all = description.data_bytes() + description.vocabulary.blob.bytes;
   uint64_t done = 0;
-  const auto tell = [&] {
+  const auto show_progress = [&] {
     if (reception.progress) reception.progress(done, all);
   };
-  tell();
+  show_progress();
   for (const DataFile& one : files) {
     const fs::path file = folder / one.file;
     if (!is_there(file, one.blob)) {
@@ -116,7 +116,7 @@ void receive_data(const fs::path& folder, const RunDescription& description,
       out.commit();
     }
     done += one.blob.bytes;
-    tell();
+    show_progress();
   }
   write_file(folder / data::kRecordFile, prepare_json(description));
 }

@@ -1,6 +1,6 @@
 // The data of a run: described by the coordinator, checked or received by members. A member uses a
-// prepared folder of its own if it holds exactly the run's tokens; otherwise it receives them file
-// by file, keeps what it has when it is interrupted, and checks everything.
+// prepared folder on its own disk if it holds exactly the run's tokens; otherwise it receives them
+// file by file, keeps complete files when it is interrupted, and checks everything.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace thinwire::hosts {
 
-// A shard travels as one blob, which sender and receiver hold in memory.
+// A shard is sent as one blob, which sender and receiver hold in memory.
 inline constexpr uint64_t kMaxShardBytes = uint64_t{1} << 30;
 
 DescribedVocabulary describe_vocabulary(const data::Vocabulary& vocabulary);
@@ -39,7 +39,7 @@ std::vector<DataFile> data_files(const RunDescription& description);
 std::string differs_from(const fs::path& folder, const RunDescription& description);
 
 struct Reception {
-  // Gives the bytes of a blob, checked; throws what ends the reception.
+  // Returns the bytes of a blob, checked; its exceptions end the reception.
   std::function<Bytes(const transport::BlobId& blob)> fetch;
   // Called before the first file and after each one; may be empty.
   std::function<void(uint64_t done_bytes, uint64_t all_bytes)> progress;

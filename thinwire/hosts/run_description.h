@@ -1,6 +1,6 @@
-// What a joiner receives: everything that makes it the same run on every host. The description is a
-// blob of the coordinator's; the stream kEntryStream has one record, the entry point, in which the
-// coordinator signs the description's name. docs/formats.md, "Run descriptions".
+// What a joining member receives: everything that must be the same on every host. The description
+// is a blob stored by the coordinator; the stream kEntryStream has one record, the entry point, in
+// which the coordinator signs the description's name. docs/formats.md, "Run descriptions".
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,7 @@ struct DescribedVocabulary {
 
 struct RunDescription {
   int numerics = 0;    // version (checkpoint/checkpoint.h)
-  std::string recipe;  // TOML, without what belongs to a machine (shared_recipe.h)
+  std::string recipe;  // TOML, without the fields that belong to a machine (shared_recipe.h)
   membership::Founding founding;
   DescribedVocabulary vocabulary;
   std::vector<DescribedSet> sets;  // "train" first
@@ -56,9 +56,9 @@ struct RunDescription {
 
 Bytes encode_description(const RunDescription& description);
 
-// Total. kCorruptPayload for what is not a description; kRefused, saying which versions, for one of
-// another protocol or other numerics. Names of sets and files are checked, so that they can be used
-// as names in a folder.
+// Total. kCorruptPayload for bytes that are not a description; kRefused, naming the versions, for
+// another protocol or numerics version. Names of sets and files are checked, so that they can be
+// used as names in a folder.
 Result<RunDescription> decode_description(std::span<const uint8_t> bytes);
 
 // The entry point: names the description, signed by the founding coordinator.

@@ -1,6 +1,7 @@
 #include "thinwire/hosts/run_status.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -31,37 +32,44 @@ MemberStatus read_member(const Json& json) {
 }
 
 std::string why_none_is_open(const membership::State& state, uint64_t workers) {
-  if (state.finished || !state.open.empty()) return "";
+  if (!state.open.empty()) return "";
   if (state.next_round > 0) return "members: none that could train is present";
   const auto here = std::ranges::count_if(
       state.members, [](const membership::Member& member) { return !is_gone(member.phase); });
   return fmt::format("members: {} of the {} that the run begins with are present", here, workers);
 }
 
+// Members that a finished run is still served for.
+std::string why_not_over(const std::vector<int>& unfinished) {
+  if (unfinished.empty()) return "";
+  return fmt::format("member{} {} to fetch the final weights", unfinished.size() > 1 ? "s" : "",
+                     fmt::join(unfinished, ", "));
+}
+
 MemberStatus member_status(int id, const membership::Member& member, const membership::State& state,
-                           const std::map<int, serve::MemberNews>& news, double now) {
+                           const std::map<int, serve::LatestReport>& reports) {
   MemberStatus status{.id = id,
                       .key = key_id(member.key),
                       .phase = std::string(name_of(member.phase)),
                       .rows_per_second = member.rows_per_second,
                       .offences = member.offences,
                       .refused = {}};
-  const auto heard = news.find(id);
+  const auto report = reports.find(id);
   status.behind = state.position.sequence;
-  if (heard == news.end()) return status;
-  status.silent_s = std::max(now - heard->second.heard_at, 0.0);
-  status.step_s = heard->second.step_seconds;
-  status.refused = heard->second.refused;
-  status.behind -= std::min(heard->second.position, state.position.sequence);
+  if (report == reports.end()) return status;
+  status.silent_s = report->second.silent_s;
+  status.step_s = report->second.step_seconds;
+  status.refused = report->second.refused;
+  status.behind -= std::min(report->second.position, state.position.sequence);
   return status;
 }
 
 }  // namespace
 
 RunStatus status_of(const config::Recipe& recipe, const serve::CoordinatorHost& host,
-                    uint64_t rounds, double now) {
+                    uint64_t rounds) {
   const membership::State state = host.state();
-  const auto news = host.news();
+  const auto reports = host.reports();
   RunStatus status;
   status.name = recipe.run.name;
   status.method = recipe.sync.method;
@@ -70,11 +78,13 @@ RunStatus status_of(const config::Recipe& recipe, const serve::CoordinatorHost& 
   status.step = state.open.empty() ? state.next_step : state.open.front().first_step;
   status.steps = static_cast<uint64_t>(recipe.train.steps);
   status.finished = state.finished;
-  status.waits_for = why_none_is_open(state, static_cast<uint64_t>(recipe.train.workers));
+  status.waits_for = state.finished
+                         ? why_not_over(host.unfinished())
+                         : why_none_is_open(state, static_cast<uint64_t>(recipe.train.workers));
   if (const auto digest = host.final_digest()) status.digest = to_hex(*digest);
   for (size_t id = 0; id < state.members.size(); ++id) {
     status.members.push_back(
-        member_status(static_cast<int>(id), state.members[id], state, news, now));
+        member_status(static_cast<int>(id), state.members[id], state, reports));
   }
   return status;
 }
@@ -115,7 +125,7 @@ std::vector<std::string> describe(const RunStatus& status) {
   report::Table table{{{"member"},
                        {"key", true},
                        {"phase", true},
-                       {"heard"},
+                       {"last seen"},
                        {"computes"},
                        {"behind"},
                        {"offences"}},

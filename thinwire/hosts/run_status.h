@@ -1,4 +1,4 @@
-// The state of a run, for people and scripts: what `thinwire status` shows.
+// The state of a run, for users and scripts: what `thinwire status` shows.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,13 @@ struct MemberStatus {
   int id = 0;
   std::string key;             // its id among the run's keys (key_ring.h)
   std::string phase;           // docs/hosts.md, "Phases of a member"
-  double silent_s = -1;        // since it was last heard; -1: not since the coordinator started
-  double step_s = 0;           // that it last took to compute its rows; 0: not known
+  double silent_s = -1;        // since its last message; -1: none since the coordinator started
+  double step_s = 0;           // its latest time to compute its rows; 0: not known
   double rows_per_second = 0;  // 0: not known
   uint64_t behind = 0;         // records of the ledger that it has not reported as applied
   uint64_t offences = 0;
-  std::string refused;  // why its last payload that was refused must not count; empty: none was
+  std::string
+      refused;  // the reason why its last refused payload does not count; empty: none was refused
 };
 
 struct RunStatus {
@@ -38,15 +39,14 @@ struct RunStatus {
   std::vector<MemberStatus> members;
 };
 
-// `now`: seconds of the clock of CoordinatorHost::tick.
 RunStatus status_of(const config::Recipe& recipe, const serve::CoordinatorHost& host,
-                    uint64_t rounds, double now);
+                    uint64_t rounds);
 
 // One line of JSON, and back. Reading is total: kCorruptPayload for anything else.
 std::string print_status(const RunStatus& status);
 Result<RunStatus> read_status(std::string_view text);
 
-// In lines for people.
+// As lines to print.
 std::vector<std::string> describe(const RunStatus& status);
 
 }  // namespace thinwire::hosts

@@ -18,7 +18,7 @@ namespace thinwire::hosts {
 namespace {
 
 using membership::Phase;
-using page::Doing;
+using page::ActivityKind;
 
 constexpr size_t kNamed = 4;  // members that are waited for
 
@@ -27,16 +27,16 @@ bool takes_part(const membership::Opening& opening, int member) {
          opening.roster.end();
 }
 
-bool has_arrived(const std::map<int, serve::MemberNews>& news, int member, uint64_t round) {
-  const auto one = news.find(member);
-  return one != news.end() && one->second.arrived && *one->second.arrived >= round;
+bool has_arrived(const std::map<int, serve::LatestReport>& reports, int member, uint64_t round) {
+  const auto one = reports.find(member);
+  return one != reports.end() && one->second.arrived && *one->second.arrived >= round;
 }
 
 std::string waits_for(const membership::Opening& opening,
-                      const std::map<int, serve::MemberNews>& news) {
+                      const std::map<int, serve::LatestReport>& reports) {
   std::vector<std::string> missing;
   for (const membership::Share& share : opening.roster) {
-    if (has_arrived(news, share.member, opening.round)) continue;
+    if (has_arrived(reports, share.member, opening.round)) continue;
     missing.push_back(std::to_string(share.member));
   }
   if (missing.empty()) return fmt::format("waits for round {} to be closed", opening.round);
@@ -47,21 +47,22 @@ std::string waits_for(const membership::Opening& opening,
                      fmt::join(missing, ", "), more, opening.round);
 }
 
-std::string silence(const serve::MemberNews* news, double now) {
-  if (news == nullptr) return "not heard since the coordinator started";
-  return fmt::format("silent for {}", format_seconds(std::max(now - news->heard_at, 0.0)));
+std::string silence(const serve::LatestReport* report) {
+  if (report == nullptr) return "no message since the coordinator started";
+  return fmt::format("silent for {}", format_seconds(report->silent_s));
 }
 
 // Of a member that has rows in rounds.
 void describe_active(page::MemberNow& member, const membership::State& state,
-                     const std::map<int, serve::MemberNews>& all, const serve::MemberNews& news) {
-  member.doing = Doing::kWaiting;
+                     const std::map<int, serve::LatestReport>& all,
+                     const serve::LatestReport& report) {
+  member.activity = ActivityKind::kWaiting;
   const membership::Opening* oldest = nullptr;
   for (const membership::Opening& opening : state.open) {
     if (!takes_part(opening, member.id)) continue;
     if (oldest == nullptr) oldest = &opening;
-    if (news.offered && *news.offered >= opening.round) continue;
-    member.doing = Doing::kComputing;
+    if (report.offered && *report.offered >= opening.round) continue;
+    member.activity = ActivityKind::kComputing;
     member.round = opening.round;
     return;
   }
@@ -70,31 +71,31 @@ void describe_active(page::MemberNow& member, const membership::State& state,
     return;
   }
   member.round = oldest->round;
-  if (!has_arrived(all, member.id, *news.offered)) {
-    member.doing = Doing::kSending;
+  if (!has_arrived(all, member.id, *report.offered)) {
+    member.activity = ActivityKind::kSending;
     return;
   }
   member.why = waits_for(*oldest, all);
 }
 
-Doing doing_of(Phase phase) {
+ActivityKind activity_of(Phase phase) {
   switch (phase) {
     case Phase::kWaiting:
     case Phase::kActive:
-      return Doing::kWaiting;
+      return ActivityKind::kWaiting;
     case Phase::kCatchingUp:
     case Phase::kLate:
-      return Doing::kCatchingUp;
+      return ActivityKind::kCatchingUp;
     case Phase::kLeft:
-      return Doing::kLeft;
+      return ActivityKind::kLeft;
     case Phase::kLost:
     case Phase::kExcluded:
       break;
   }
-  return Doing::kLost;
+  return ActivityKind::kLost;
 }
 
-std::string why_in(Phase phase, const serve::MemberNews* news, uint64_t offences, double now) {
+std::string why_in(Phase phase, const serve::LatestReport* report, uint64_t offences) {
   switch (phase) {
     case Phase::kWaiting:
       return "admitted; there is nothing to begin with yet, or its link cannot keep up";
@@ -103,9 +104,9 @@ std::string why_in(Phase phase, const serve::MemberNews* news, uint64_t offences
     case Phase::kLate:
       return "missed its last round; it has no rows until it has caught up";
     case Phase::kLeft:
-      return "said goodbye; it may return";
+      return "left the run; it may return";
     case Phase::kLost:
-      return silence(news, now);
+      return silence(report);
     case Phase::kExcluded:
       return fmt::format("excluded after {}", counted(offences, "offence"));
     case Phase::kActive:
@@ -117,25 +118,25 @@ std::string why_in(Phase phase, const serve::MemberNews* news, uint64_t offences
 }  // namespace
 
 page::MemberNow member_now(int id, const membership::State& state,
-                           const std::map<int, serve::MemberNews>& news, double now) {
+                           const std::map<int, serve::LatestReport>& reports) {
   const membership::Member& member = state.members[static_cast<size_t>(id)];
-  const auto found = news.find(id);
-  const serve::MemberNews* own = found == news.end() ? nullptr : &found->second;
+  const auto found = reports.find(id);
+  const serve::LatestReport* own = found == reports.end() ? nullptr : &found->second;
   page::MemberNow shown;
   shown.id = id;
   shown.name = key_id(member.key);
   shown.offences = member.offences;
-  shown.doing = doing_of(member.phase);
-  shown.why = why_in(member.phase, own, member.offences, now);
+  shown.activity = activity_of(member.phase);
+  shown.why = why_in(member.phase, own, member.offences);
   if (own != nullptr) {
     shown.compute_s = own->step_seconds;
     shown.down_bytes_s = own->down_bytes_s;
   }
   if (member.phase != Phase::kActive) return shown;
   if (own == nullptr) {
-    shown.why = silence(own, now);
+    shown.why = silence(own);
   } else {
-    describe_active(shown, state, news, *own);
+    describe_active(shown, state, reports, *own);
   }
   return shown;
 }
@@ -145,13 +146,34 @@ void RunWatch::record(const membership::Record& record, bool earlier, double now
     for (const membership::Change& change : record.changes) {
       if (const auto* phase = std::get_if<membership::PhaseChange>(&change)) note(*phase);
       if (const auto* offence = std::get_if<membership::Offence>(&change)) {
-        page_.add_fault(offence->member, fmt::format("member {} offended", offence->member));
+        page_.add_fault(offence->member,
+                        fmt::format("member {} committed an offence", offence->member));
       }
     }
   }
   if (record.closing) close(*record.closing, earlier, now);
   for (const membership::Opening& opening : record.openings) {
     open_[opening.round] = {opening, now, earlier};
+    newest_step_ = static_cast<int64_t>(opening.first_step + opening.steps.size());
+    newest_roster_ = opening.roster.size();
+  }
+}
+
+void RunWatch::add_loss(const membership::Loss& loss) {
+  losses_.add(loss, newest_step_);
+  const bool is_last = static_cast<int64_t>(loss.step) == recipe_.train.steps;
+  if (!is_last || loss.set == membership::Loss::kTraining) return;
+  if (losses_.reports(loss.set, recipe_.train.steps) < newest_roster_) return;
+  show(losses_.take(loss.set, recipe_.train.steps));
+}
+
+void RunWatch::show(const std::vector<LossBoard::Point>& losses) {
+  for (const LossBoard::Point& point : losses) {
+    if (point.set == membership::Loss::kTraining) {
+      page_.add_train_loss(point.step, point.loss);
+    } else {
+      page_.on_event(events::EvalEvent{.step = point.step, .name = point.set, .loss = point.loss});
+    }
   }
 }
 
@@ -174,6 +196,9 @@ void RunWatch::close(const membership::Closing& closing, bool earlier, double no
   round.missing = closing.missing;
   open_.erase(found);
   page_.close(round);
+  // Whoever contributed has been through the evaluations before the round's last step.
+  const int64_t end = round.first_step + round.steps;
+  show(losses_.take_all(end, end - 1));
   if (earlier) return;
   for (const int member : closing.missing) {
     page_.add_fault(member,
@@ -186,18 +211,18 @@ void RunWatch::note(const membership::PhaseChange& change) {
   const bool is_fault = change.phase == Phase::kLate || change.phase == Phase::kLost ||
                         change.phase == Phase::kExcluded;
   if (is_fault) return page_.add_fault(change.member, text);
-  page_.hear(events::MessageEvent{0, text});
+  page_.on_event(events::MessageEvent{0, text});
 }
 
-void RunWatch::look(const serve::CoordinatorHost& host, double now) {
+void RunWatch::update(const serve::CoordinatorHost& host) {
   const membership::State state = host.state();
-  const auto news = host.news();
+  const auto reports = host.reports();
   std::vector<page::MemberNow> members;
   for (int id = 0; std::cmp_less(id, state.members.size()); ++id) {
-    members.push_back(member_now(id, state, news, now));
+    members.push_back(member_now(id, state, reports));
   }
   page_.show(members);
-  const RunStatus status = status_of(recipe_, host, 0, now);
+  const RunStatus status = status_of(recipe_, host, 0);
   page_.show_place(static_cast<int64_t>(status.step), status.round, status.waits_for);
   if (state.finished) page_.finish();
 }

@@ -1,13 +1,16 @@
 // What the live page of a served run shows (page/live_run.h), from what the coordinator knows: the
-// ledger, and what members were last heard to say.
+// ledger, and the latest reports of members.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "thinwire/config/recipe.h"
+#include "thinwire/hosts/loss_board.h"
 #include "thinwire/membership/record.h"
 #include "thinwire/membership/state.h"
 #include "thinwire/page/live_run.h"
@@ -15,25 +18,30 @@
 
 namespace thinwire::hosts {
 
-// What member `id` does now. `now`: seconds of the clock of CoordinatorHost::tick. An active member
-// computes until it announces its contribution to the first round in which it has rows, sends it
-// until the coordinator has it, and then waits for those who have not come so far.
+// What member `id` does now. An active member computes until it announces its contribution to the
+// first round in which it has rows, sends it until the coordinator has it, and then waits for the
+// members that are still missing.
 page::MemberNow member_now(int id, const membership::State& state,
-                           const std::map<int, serve::MemberNews>& news, double now);
+                           const std::map<int, serve::LatestReport>& reports);
 
-// Takes what happens and tells the page.
+// Receives what happens and updates the page.
 class RunWatch {
  public:
-  // `recipe`: resolved. All references must outlive it.
-  RunWatch(const config::Recipe& recipe, page::LiveRun& page) : recipe_(recipe), page_(page) {}
+  // `recipe`: resolved; `sets`: the names of the validation sets. All references must outlive it.
+  RunWatch(const config::Recipe& recipe, std::set<std::string> sets, page::LiveRun& page)
+      : recipe_(recipe), page_(page), losses_(std::move(sets)) {}
 
   // Called by the thread that ticks the coordinator: CoordinatorHost's hook of the same name.
-  // `now` as for member_now.
+  // `now`: seconds of any clock.
   void record(const membership::Record& record, bool earlier, double now);
+  // On the same thread, likewise. A round's training loss is shown once it is closed, when all who
+  // counted have reported it, and so are evaluations before it; the last one once all members of
+  // the last round have.
+  void add_loss(const membership::Loss& loss);
   // From any one thread, several times a second.
-  void look(const serve::CoordinatorHost& host, double now);
-  // What is told to the coordinator's terminal: any thread.
-  void say(const std::string& text) { page_.add_fault({}, text); }
+  void update(const serve::CoordinatorHost& host);
+  // A message shown on the coordinator's terminal. Any thread.
+  void add_message(const std::string& text) { page_.add_fault({}, text); }
 
  private:
   struct Opened {
@@ -44,10 +52,14 @@ class RunWatch {
 
   void close(const membership::Closing& closing, bool earlier, double now);
   void note(const membership::PhaseChange& change);
+  void show(const std::vector<LossBoard::Point>& losses);
 
   const config::Recipe& recipe_;
   page::LiveRun& page_;
   std::map<uint64_t, Opened> open_;  // rounds
+  LossBoard losses_;
+  int64_t newest_step_ = 0;   // the last one of the rounds that have opened
+  size_t newest_roster_ = 0;  // of the round opened last
 };
 
 }  // namespace thinwire::hosts

@@ -3,14 +3,19 @@
 
 #include "thinwire/base/file.h"
 #include "thinwire/base/signature.h"
+#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
 
 // Creates the folder if there is none, and gives access to its owner only.
 void make_private_folder(const fs::path& folder);
 
-// The secret in `file`, which is in a private folder; made and stored there if there is none yet,
-// as the text of an NKey seed. Throws Error if the file holds something else.
-Seed load_or_make_seed(const fs::path& file);
+// The secret in `file`, which is in a private folder, as the text of an NKey seed. Throws Error if
+// the file is not there or holds something else.
+Seed load_seed(const fs::path& file, transport::NKeyKind kind = transport::NKeyKind::kUser);
+void store_seed(const fs::path& file, const Seed& seed,
+                transport::NKeyKind kind = transport::NKeyKind::kUser);
+// The same as load_seed; made and stored there if there is none yet.
+Seed load_or_make_seed(const fs::path& file, transport::NKeyKind kind = transport::NKeyKind::kUser);
 
 }  // namespace thinwire::hosts

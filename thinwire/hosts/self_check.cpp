@@ -44,8 +44,8 @@ struct Timed {
 
 Result<Timed> time_probes(RequestClient& client, const Probe& probe, size_t count) {
   const Stopwatch watch;
-  const auto answers =
-      client.ask_all(Ask::kProbe, std::vector<Bytes>(count, probe_body(probe)), kPatienceSeconds);
+  const auto answers = client.ask_all(
+      RequestKind::kProbe, std::vector<Bytes>(count, probe_body(probe)), kTimeoutSeconds);
   if (!answers) return tl::unexpected(answers.error());
   ByteReader in(answers->back());
   const auto time = in.get<double>();
@@ -82,7 +82,7 @@ void add_warnings(SelfCheck& check, const config::Recipe& recipe) {
   if (check.transfer_s > std::max(check.step_s, 1e-3)) {
     warn(fmt::format(
         "the link takes {} for what {} exchanges in a step, which takes {} to compute "
-        "here: the others will wait for this member, or go on without it",
+        "here: the others will wait for this member, or continue without it",
         format_seconds(check.transfer_s), recipe.sync.method, format_seconds(check.step_s)));
   }
 }

@@ -1,5 +1,5 @@
 // What a machine checks before it joins a run: its link, whether its clock is right, whether the
-// run fits into its memory, how fast it takes a step, and what the run will demand of it.
+// run fits into its memory, how fast it computes a step, and what the run requires of it.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ struct LinkReport {
   double round_trip_s = 0;
   double up_bytes_s = 0;
   double down_bytes_s = 0;
-  double clock_ahead_s = 0;  // this machine's clock, against the coordinator's
+  double clock_ahead_s = 0;  // this machine's clock relative to the coordinator's
 };
 
-// Asks the coordinator for answers of several sizes for about a second. The coordinator's own link
-// limits the result.
+// Requests answers of several sizes from the coordinator for about a second. The coordinator's own
+// link limits the result.
 Result<LinkReport> measure_link(RequestClient& client);
 
 struct SelfCheck {
@@ -28,7 +28,7 @@ struct SelfCheck {
   double needed_bytes = 0;
   double free_bytes = 0;  // 0: unknown
   double step_s = 0;      // of one worker's rows of a step
-  // What the run demands, per training step on average.
+  // What the run requires, per training step on average.
   double sent_bytes = 0;
   double received_bytes = 0;
   double transfer_s = 0;              // over this link
@@ -36,12 +36,12 @@ struct SelfCheck {
 };
 
 // `recipe`: resolved, with this machine's own fields. `steps`: timed training steps. `cap_bytes`:
-// the most memory that the run may take here; 0: what the machine has. Throws UsageError if the run
+// most memory that the run may use here; 0: what the machine has. Throws UsageError if the run
 // cannot fit.
 SelfCheck check_self(const config::Recipe& recipe, const LinkReport& link, int64_t steps,
                      double cap_bytes);
 
-// The report in lines for people, warnings last.
+// The report as lines to print, warnings last.
 std::vector<std::string> describe(const SelfCheck& check, const config::Recipe& recipe);
 
 }  // namespace thinwire::hosts

@@ -10,6 +10,8 @@
 #include "thinwire/checkpoint/resume_rules.h"
 #include "thinwire/data/token_sets.h"
 #include "thinwire/data/vocabulary.h"
+#include "thinwire/hosts/cluster.h"
+#include "thinwire/hosts/entrance.h"
 #include "thinwire/hosts/run_data.h"
 #include "thinwire/hosts/secrets.h"
 #include "thinwire/hosts/shared_recipe.h"
@@ -39,18 +41,25 @@ void resolve(config::Recipe& recipe, const data::Vocabulary& vocabulary) {
   train::resolve(recipe, vocabulary);
 }
 
+// What differs between two recipes of a run, in one sentence.
+std::string differences_of(const RunDescription& before, const std::string& origin,
+                           const config::Recipe& now) {
+  const auto differences = shared_differences(
+      config::parse_recipe(before.recipe, origin, {}, method::method_sections()), now);
+  return fmt::format("{}", fmt::join(differences, "; "));
+}
+
 // The run's description as it was founded. A later start must describe the same run.
 RunDescription founded(const config::Recipe& recipe, const RunDescription& now) {
   const fs::path file = fs::path(recipe.run.dir) / kDescriptionFile;
   const std::string text = read_text_file(file);
   Result<RunDescription> before = decode_description(as_bytes(text));
   if (!before) throw Error(fmt::format("{}: {}", file.string(), before.error().message));
-  const auto differences = shared_differences(
-      config::parse_recipe(before->recipe, file.string(), {}, method::method_sections()), recipe);
+  const std::string differences = differences_of(*before, file.string(), recipe);
   if (!differences.empty()) {
     throw UsageError(
         fmt::format("{} holds a run of another recipe: {}; set it back, or choose another run.dir",
-                    recipe.run.dir, fmt::join(differences, "; ")));
+                    recipe.run.dir, differences));
   }
   if (before->sets != now.sets || before->vocabulary != now.vocabulary) {
     throw UsageError(fmt::format(
@@ -61,7 +70,18 @@ RunDescription founded(const config::Recipe& recipe, const RunDescription& now) 
   return std::move(*before);
 }
 
-// Makes the folder the run's, and its key if it has none yet.
+void check_servers(const fs::path& folder, bool on_cluster) {
+  const auto before = is_on_cluster(folder / kServerFolder);
+  if (!before || *before == on_cluster) return;
+  throw UsageError(
+      fmt::format("the run in {} {}; serve it in the same way, or choose another "
+                  "run.dir",
+                  folder.string(),
+                  on_cluster ? "has a server of its own, without --nats"
+                             : "is on a cluster, with --nats and --creds"));
+}
+
+// Makes the folder the run's.
 void take_folder(ServedRun& run, const fs::path& folder) {
   const fs::path server = folder / kServerFolder;
   if (fs::exists(folder) && !fs::is_empty(folder) && !fs::exists(server)) {
@@ -74,7 +94,14 @@ void take_folder(ServedRun& run, const fs::path& folder) {
   run.lock = std::make_unique<FolderLock>(
       server / kLockFile, kServerEndsSeconds,
       fmt::format("another process serves the run in {}", folder.string()), Inherited::kYes);
-  run.seed = coordinator_seed(folder);
+}
+
+// Makes the coordinator's key, unless the folder has one.
+void make_key(const fs::path& folder, const std::optional<transport::AccountKey>& account,
+              uint64_t run, const std::string& name) {
+  const fs::path file = folder / kServerFolder / kKeyFile;
+  if (fs::exists(file)) return;
+  store_seed(file, account ? coordinators_seed(*account, run, name) : make_seed());
 }
 
 RunDescription describe_run(const config::Recipe& recipe, const data::Vocabulary& vocabulary,
@@ -123,10 +150,11 @@ void store_description(const ServedRun& run, const config::Recipe& recipe) {
 }  // namespace
 
 Seed coordinator_seed(const fs::path& run_folder) {
-  return load_or_make_seed(run_folder / kServerFolder / kKeyFile);
+  return load_seed(run_folder / kServerFolder / kKeyFile);
 }
 
-ServedRun open_served_run(config::Recipe recipe) {
+ServedRun open_served_run(config::Recipe recipe,
+                          const std::optional<transport::AccountKey>& account) {
   member::check_hosted(recipe);
   const auto vocabulary = data::Vocabulary::load(recipe.data.dir);
   resolve(recipe, *vocabulary);
@@ -134,16 +162,30 @@ ServedRun open_served_run(config::Recipe recipe) {
   ServedRun run;
   run.description = describe_run(recipe, *vocabulary, sets);
   const fs::path folder = recipe.run.dir;
+  const uint64_t id = run_id(recipe, *vocabulary, sets);
   take_folder(run, folder);
+  check_servers(folder, account.has_value());
+  make_key(folder, account, id, recipe.run.name);
+  run.seed = coordinator_seed(folder);
   const bool is_founded = fs::exists(folder / kDescriptionFile);
   if (is_founded) run.description = founded(recipe, run.description);
-  found(run, recipe, *vocabulary, run_id(recipe, *vocabulary, sets));
+  found(run, recipe, *vocabulary, id);
   if (!is_founded) store_description(run, recipe);
   for (const DataFile& one : data_files(run.description)) {
     run.files.emplace(one.blob.name, fs::path(recipe.data.dir) / one.file);
   }
   run.recipe = std::move(recipe);
   return run;
+}
+
+void check_same_run(const ServedRun& run, const RunDescription& founded) {
+  if (founded == run.description) return;
+  const std::string differences = differences_of(founded, "the run's recipe", run.recipe);
+  throw UsageError(fmt::format(
+      "the cluster has a run called {} that is not quite the same: {}; set it back, or choose "
+      "another run.name",
+      run.recipe.run.name,
+      differences.empty() ? "its data or initial weights are others" : differences));
 }
 
 }  // namespace thinwire::hosts

@@ -1,13 +1,15 @@
-// The run that a coordinator serves, as its folder has it: founded once, then the same at every
+// The run that a coordinator serves, as stored in its folder: founded once, then the same at every
 // start.
 //
 // run.dir: recipe.toml (as resolved), description.json (what members receive), keys.json
-// (key_ring.h), server/, which only its owner may read (coordinator.key, token, and what
-// transport/nats/nats_server.h keeps there), and summary.json at the end.
+// (key_ring.h), server/, which only its owner may read (coordinator.key, token, what entrance.h
+// keeps there, and of a server of its own what transport/nats/nats_server.h does), and summary.json
+// at the end.
 #pragma once
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "thinwire/base/file.h"
@@ -16,17 +18,17 @@
 #include "thinwire/config/recipe.h"
 #include "thinwire/hosts/folder_lock.h"
 #include "thinwire/hosts/run_description.h"
+#include "thinwire/transport/nats/nats_jwt.h"
 
 namespace thinwire::hosts {
 
 // Files of the server's folder, beside those of the server itself.
 inline constexpr const char* kServerFolder = "server";
-inline constexpr const char* kAddressFile = "address";  // at which members reach it
-inline constexpr const char* kTokenFile = "token";      // the seed of the ready file's token
+inline constexpr const char* kTokenFile = "token";  // the seed of the ready file's token
 inline constexpr const char* kAuthorityFile = "authority.pem";
 
 // The coordinator's secret of a run that has been founded in a folder. Throws Error if it is
-// damaged.
+// damaged or is not there.
 Seed coordinator_seed(const fs::path& run_folder);
 
 struct ServedRun {
@@ -40,10 +42,15 @@ struct ServedRun {
   std::map<Sha256, fs::path> files;      // vocabulary and shards, by blob name
 };
 
-// Founds the run of a recipe in recipe.run.dir, or finds it there. Throws UsageError if the recipe
-// cannot be a run of many hosts, if the folder holds something else or a run with another recipe
-// (naming the fields) or other data; Error if the data is not prepared, or if another process
-// serves the run.
-ServedRun open_served_run(config::Recipe recipe);
+// Founds the run of a recipe in recipe.run.dir, or finds it there. `account`: of the cluster that
+// carries it; nothing: it has a server of its own. All coordinators of a run on an account have the
+// same key. Throws UsageError if the recipe cannot be a run of many hosts, if the folder holds
+// something else or a run with another recipe (naming the fields), other data or other servers;
+// Error if the data is not prepared, or if another process serves the run.
+ServedRun open_served_run(config::Recipe recipe,
+                          const std::optional<transport::AccountKey>& account);
+
+// Throws UsageError, naming the fields, unless a run that has been founded elsewhere is this one.
+void check_same_run(const ServedRun& run, const RunDescription& founded);
 
 }  // namespace thinwire::hosts

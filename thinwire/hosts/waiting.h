@@ -1,4 +1,4 @@
-// Waits for the one answer of a courier's request.
+// Waits for the answer to a request to a courier.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@ namespace thinwire::hosts {
 template <typename T>
 class Waiting {
  public:
-  // What the courier calls; it may be called more than once and outlive this object.
+  // The callback for the courier; it may be called more than once and outlive this object.
   std::function<void(Result<T>)> setter() const {
     return [state = state_](Result<T> result) {
       if (!state->set.exchange(true)) state->promise.set_value(std::move(result));
@@ -25,9 +25,9 @@ class Waiting {
   bool ready() const {
     return future_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
   }
-  // kAborted once `stop` is set, which may be null; it is noticed within kLook.
+  // kAborted once `stop` is set, which may be null; it is noticed within kPollInterval.
   Result<T> wait(const std::atomic<bool>* stop) {
-    while (future_.wait_for(kLook) != std::future_status::ready) {
+    while (future_.wait_for(kPollInterval) != std::future_status::ready) {
       if (stop != nullptr && *stop) return fail(FailureKind::kAborted, "it was interrupted");
     }
     return future_.get();
@@ -40,7 +40,7 @@ class Waiting {
   }
 
  private:
-  static constexpr std::chrono::milliseconds kLook{100};
+  static constexpr std::chrono::milliseconds kPollInterval{100};
   struct State {
     std::promise<Result<T>> promise;
     std::atomic<bool> set = false;

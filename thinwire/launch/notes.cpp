@@ -72,7 +72,7 @@ class NoteReader {
   template <typename T>
   void list(std::vector<T>& values) {
     const auto count = reader_.get<uint64_t>();
-    if (count > reader_.remaining() / sizeof(T)) return refuse("a list is cut off");
+    if (count > reader_.remaining() / sizeof(T)) return refuse("a list is truncated");
     const auto bytes = reader_.get_bytes(count * sizeof(T));
     values.resize(count);
     if (count > 0) std::memcpy(values.data(), bytes.data(), bytes.size());
@@ -88,7 +88,7 @@ class NoteReader {
   size_t count(size_t bytes) {
     const auto items = reader_.get<uint32_t>();
     if (items <= reader_.remaining() / bytes) return items;
-    refuse("a list is cut off");
+    refuse("a list is truncated");
     return 0;
   }
   void refuse(const char* why) {
@@ -97,7 +97,7 @@ class NoteReader {
   // What is wrong with the note, or null.
   const char* wrong() const {
     if (wrong_ != nullptr) return wrong_;
-    if (!reader_.ok()) return "it is cut off";
+    if (!reader_.ok()) return "it is truncated";
     return reader_.at_end() ? nullptr : "bytes follow its end";
   }
 

@@ -1,5 +1,5 @@
-// Notes: what the ranks of a job send each other besides the members' operations, in frames of
-// their own kind (transport/frame.h): how the run begins, parts of what it records, where it stops.
+// Notes: what the ranks of a job send each other besides the members' operations, in a separate
+// kind of frame (transport/frame.h): how the run begins, parts of what it records, where it stops.
 // docs/formats.md describes every byte.
 #pragma once
 
@@ -13,12 +13,12 @@
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
 #include "thinwire/checkpoint/best_loss.h"
-#include "thinwire/checkpoint/meeting.h"
+#include "thinwire/checkpoint/checkpoint_collector.h"
 #include "thinwire/train/collector.h"
 
 namespace thinwire::launch {
 
-// From the leader: what it found in the run folder, sent before the others may look there.
+// From the leader: what it found in the run folder, sent before the others may read the folder.
 struct StartNote {
   bool finished = false;               // there is nothing to train
   std::string checkpoint;              // to resume from; empty: a new run

@@ -52,15 +52,15 @@ class Ranks::LeaderSink final : public train::RunSink {
   LeaderSink(Ranks& ranks, train::RunSink& folder)
       : ranks_(ranks),
         folder_(folder),
-        taker_([&](int from, const Bytes& note) { ranks.take_part(from, note, folder); },
-               [&](const std::string& reason) { ranks.abort(reason); }) {
-    const std::lock_guard lock(ranks.taker_mutex_);
-    ranks.taker_ = &taker_;
+        writer_([&](int from, const Bytes& note) { ranks.take_part(from, note, folder); },
+                [&](const std::string& reason) { ranks.abort(reason); }) {
+    const std::lock_guard lock(ranks.writer_mutex_);
+    ranks.writer_ = &writer_;
     ranks.folder_ = &folder;
   }
   ~LeaderSink() override {
-    const std::lock_guard lock(ranks_.taker_mutex_);
-    ranks_.taker_ = nullptr;
+    const std::lock_guard lock(ranks_.writer_mutex_);
+    ranks_.writer_ = nullptr;
   }
   LeaderSink(const LeaderSink&) = delete;
   LeaderSink& operator=(const LeaderSink&) = delete;
@@ -75,7 +75,7 @@ class Ranks::LeaderSink final : public train::RunSink {
   }
 
   void add_checkpoint(int64_t step, int worker, const checkpoint::WorkerState& state) override {
-    taker_.wait_until_taken(came_before_last(step));
+    writer_.wait_until_taken(added_before_last(step));
     folder_.add_checkpoint(step, worker, state);
   }
 
@@ -89,11 +89,11 @@ class Ranks::LeaderSink final : public train::RunSink {
 
  private:
   // Number of parts that had arrived before the previous checkpoint.
-  uint64_t came_before_last(int64_t step) {
+  uint64_t added_before_last(int64_t step) {
     const std::lock_guard lock(mutex_);
     if (step > step_) {
       step_ = step;
-      before_last_ = std::exchange(before_this_, taker_.added());
+      before_last_ = std::exchange(before_this_, writer_.added());
     }
     return before_last_;
   }
@@ -104,7 +104,7 @@ class Ranks::LeaderSink final : public train::RunSink {
   int64_t step_ = -1;  // of the newest checkpoint
   uint64_t before_this_ = 0;
   uint64_t before_last_ = 0;
-  PartWriter taker_;
+  PartWriter writer_;
 };
 
 Ranks::Ranks(int workers, std::unique_ptr<transport::MpiJob> job, const std::atomic<bool>* stop)
@@ -138,8 +138,8 @@ void Ranks::note_all(const Note& note) {
 }
 
 Ranks::Start Ranks::await_broadcast() {
-  const auto heard = hub().wait_until([this] { return start_known_.load(); });
-  if (!heard) throw Error(heard.error().message);
+  const auto started = hub().wait_until([this] { return start_known_.load(); });
+  if (!started) throw Error(started.error().message);
   return start_;
 }
 
@@ -149,11 +149,12 @@ std::unique_ptr<train::RunSink> Ranks::leader_sink(train::RunSink& folder) {
   return sink;
 }
 
-// Called on the thread that moves the frames; anything that may wait for a disk goes to the taker.
+// Called on the thread that moves the frames; anything that may wait for a disk is left to the
+// writer.
 void Ranks::take_note(int from, Bytes note) {
   if (leads() && is_part(note)) {
-    const std::lock_guard lock(taker_mutex_);
-    if (taker_ != nullptr) taker_->add(from, std::move(note));
+    const std::lock_guard lock(writer_mutex_);
+    if (writer_ != nullptr) writer_->add(from, std::move(note));
     return;
   }
   const Result<Note> known = decode_note(note);
@@ -201,9 +202,9 @@ void Ranks::take_part(int from, const Bytes& note, train::RunSink& sink) {
   }
 }
 
-int64_t Ranks::come_to(train::Agreement& agreement, int64_t point) {
+int64_t Ranks::reach(train::Agreement& agreement, int64_t point) {
   while (true) {
-    if (const auto agreed = agreement.come_to(point)) return *agreed;
+    if (const auto agreed = agreement.reach(point)) return *agreed;
     const auto known = hub().wait_until([&] { return agreement.may_pass(point); });
     if (!known) throw train::Aborted(known.error().message);
   }
@@ -216,11 +217,11 @@ bool Ranks::stops_before(int64_t point) {
       leads() ? ask_for_stop() : hub().note(kLeader, encode_note(StopRequestNote()));
     }
   }
-  return point >= come_to(stop_point_.agreement, point);
+  return point >= reach(stop_point_.agreement, point);
 }
 
 bool Ranks::checkpoint_due(int64_t completed) {
-  const int64_t agreed = come_to(checkpoint_step_.agreement, completed);
+  const int64_t agreed = reach(checkpoint_step_.agreement, completed);
   if (leads()) ask_for_checkpoint(completed);
   return agreed == completed;
 }

@@ -12,7 +12,7 @@
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/clock.h"
 #include "thinwire/launch/notes.h"
-#include "thinwire/launch/part_taker.h"
+#include "thinwire/launch/part_writer.h"
 #include "thinwire/train/run_sink.h"
 #include "thinwire/transport/mpi.h"
 
@@ -46,7 +46,7 @@ class Ranks {
   // how much piles up.
   std::unique_ptr<train::RunSink> leader_sink(train::RunSink& folder);
   // As RunSink::stops_before, on every rank: the leader asks how far the others are, and they wait
-  // before their next step until it has told them where to stop. Throws Aborted.
+  // before their next step until it has answered where to stop. Throws Aborted.
   bool stops_before(int64_t point);
   // As RunSink::checkpoint_due. Once the leader's folder needs a checkpoint, the leader asks in the
   // same way; the others train for about another second before they wait for the answer. Throws
@@ -55,7 +55,7 @@ class Ranks {
   // Leader: waits until all parts of all ranks have arrived. Throws Error if that can no longer
   // happen.
   void wait_for_parts();
-  // Others: a sink that passes everything on to the leader. all_handed_in() then tells the leader
+  // Others: a sink that forwards everything to the leader. all_handed_in() then informs the leader
   // that nothing more follows.
   std::unique_ptr<train::RunSink> remote_sink();
   void all_handed_in();
@@ -84,9 +84,9 @@ class Ranks {
     int64_t agreed() const { return latest + margin + 1; }
   };
   // Called on reaching a point; waits while it may not be passed. Returns the agreed point.
-  int64_t come_to(train::Agreement& agreement, int64_t point);
+  int64_t reach(train::Agreement& agreement, int64_t point);
   // Leader, with agreement_mutex_ held: asks the others how far they are, and receives the answers;
-  // true after the last one, when all must be told the agreed point.
+  // true after the last answer, when the agreed point must be sent to all.
   bool ask(Poll& poll, const Note& question);
   bool count_answer(Poll& poll, int64_t latest);
   void take_answer(int from, const Note& note);
@@ -95,9 +95,9 @@ class Ranks {
   void ask_for_checkpoint(int64_t completed);
 
   const int workers_;
-  std::mutex taker_mutex_;
-  PartWriter* taker_ = nullptr;  // leader: its sink's; null without one
-  Start start_;                  // others: as broadcast
+  std::mutex writer_mutex_;
+  PartWriter* writer_ = nullptr;  // leader: its sink's; null without one
+  Start start_;                   // others: as broadcast
   std::atomic<bool> start_known_ = false;
   const std::atomic<bool>* stop_;
   std::mutex agreement_mutex_;

@@ -18,7 +18,7 @@ namespace {
 // How the workers of this process ended.
 class Ending {
  public:
-  void came_to(const train::RunEnd& end) {
+  void reached(const train::RunEnd& end) {
     const std::lock_guard lock(mutex_);
     end_ = end;
   }
@@ -49,7 +49,7 @@ void run_worker(const train::RunContext& context, transport::Communicator& commu
       worker;  // it leaves the run when destroyed, after the reason is known
   try {
     worker.emplace(context, communicator);
-    ending.came_to(worker->run());
+    ending.reached(worker->run());
   } catch (const train::Aborted&) {
     ending.aborted(std::current_exception());
   } catch (const std::exception& error) {

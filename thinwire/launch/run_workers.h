@@ -10,7 +10,7 @@
 namespace thinwire::launch {
 
 // Runs a worker for each of the communicators and waits for all. The first failure ends the run for
-// everybody and is rethrown; throws Aborted if a worker in another process ended the run.
+// all workers and is rethrown; throws Aborted if a worker in another process ended the run.
 train::RunEnd run_workers(const train::RunContext& context,
                           std::span<const std::unique_ptr<transport::Communicator>> communicators);
 

@@ -65,9 +65,9 @@ void warn_of_names_and_ignored(const config::Recipe& recipe) {
 
 // The prepared data is used even if the text is elsewhere; without this notice, a difference from
 // the recipe would go unnoticed.
-void say_prepared_otherwise(const config::DataSection& data) {
+void report_preparation_changes(const config::DataSection& data) {
   constexpr size_t kNamed = 3;
-  std::vector<std::string> reasons = data::prepared_otherwise(data);
+  std::vector<std::string> reasons = data::preparation_changes(data);
   if (reasons.empty()) return;
   if (reasons.size() > kNamed) {
     const std::string more = fmt::format("{} more", reasons.size() - kNamed);
@@ -78,6 +78,14 @@ void say_prepared_otherwise(const config::DataSection& data) {
       fmt::format("{} is used as it was prepared, not as the recipe says now ({}); `thinwire "
                   "prepare --force` prepares it again",
                   data.dir, fmt::join(reasons, "; ")));
+}
+
+void refuse_quorum(const config::SyncSection& sync) {
+  if (sync.quorum == 1) return;
+  throw UsageError(
+      fmt::format("[sync] quorum must be 1 without a coordinator, got {:g}: threads and ranks wait "
+                  "for all workers; `thinwire serve` closes rounds with a quorum",
+                  sync.quorum));
 }
 
 // Null if links are not simulated.
@@ -119,7 +127,7 @@ struct Recording {
 
   report::Recorder recorder;
   train::Collector collector;
-  checkpoint::CheckpointMeeting checkpoints;
+  checkpoint::CheckpointCollector checkpoints;
   train::FolderSink sink;
 };
 
@@ -169,7 +177,8 @@ void report_early_end(const config::Recipe& recipe, const train::RunEnd& end,
                                recipe.eval.watch, end.best.loss, end.best.step, end.best.since));
 }
 
-// Finds out where to start; done by the process that has the folder, which then tells the others.
+// Finds out where to start; done by the process that has the folder, which then broadcasts it to
+// the others.
 Ranks::Start find_start(const config::Recipe& recipe, const checkpoint::RunFolder* folder,
                         Ranks* ranks) {
   if (folder == nullptr) return ranks->await_broadcast();
@@ -200,7 +209,7 @@ void begin_recording(std::optional<Recording>& recording, const config::Recipe& 
   if (const data::RecordPlan* const records = corpus.rows.records()) {
     events::print_message("  " + records->description());
   }
-  const bool anew = !from.resume && fs::exists(folder.log());
+  const bool starts_over = !from.resume && fs::exists(folder.log());
   const checkpoint::BestLoss best = best_checkpoint(folder, from.first_step, recipe.eval.watch);
   recording.emplace(
       recipe, folder, from.first_step, options.stop, listener,
@@ -213,7 +222,7 @@ void begin_recording(std::optional<Recording>& recording, const config::Recipe& 
         from.first_step,
         fmt::format("resuming {} after step {}", folder.path().string(), from.first_step));
   }
-  if (anew) {
+  if (starts_over) {
     recording->recorder.message(
         0, fmt::format("{} has no checkpoint yet; starting over", folder.path().string()));
   }
@@ -237,7 +246,7 @@ void open_folder(std::optional<checkpoint::RunFolder>& folder, const config::Rec
                  bool restart) {
   warn_of_names_and_ignored(recipe);
   folder.emplace(recipe, restart);
-  say_prepared_otherwise(recipe.data);
+  report_preparation_changes(recipe.data);
 }
 
 TrainResult already_finished(const config::Recipe& recipe,
@@ -260,6 +269,7 @@ TrainResult record_end(const config::Recipe& recipe, const checkpoint::RunFolder
 
 // `ranks` is null if all workers are threads of this process.
 TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks* ranks) {
+  refuse_quorum(recipe.sync);
   const auto vocabulary = data::Vocabulary::load(recipe.data.dir);
   take_model(recipe, options.restart);
   train::resolve(recipe, *vocabulary);

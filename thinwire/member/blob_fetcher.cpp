@@ -14,8 +14,9 @@ namespace thinwire::member {
 struct BlobFetcher::Shared {
   struct Entry {
     std::shared_ptr<const Bytes> blob;  // null: not here
-    bool under_way = false;
+    bool in_progress = false;
     double failed_at = 0;  // 0: it may be asked for at once
+    bool lost = false;     // nobody had it
   };
   std::mutex mutex;
   std::condition_variable changed;
@@ -38,15 +39,16 @@ void BlobFetcher::start(const transport::BlobId& id, const std::vector<std::stri
   {
     const std::lock_guard lock(shared_->mutex);
     Shared::Entry& entry = shared_->entries[id];
-    if (entry.blob != nullptr || entry.under_way) return;
+    if (entry.blob != nullptr || entry.in_progress) return;
     if (entry.failed_at > 0 && monotonic_seconds() - entry.failed_at < retry_s_) return;
-    entry.under_way = true;
+    entry.in_progress = true;
   }
   courier_.get(id, holders, priority, [shared = shared_, id](Result<Bytes> bytes) {
     const std::lock_guard lock(shared->mutex);
     const auto entry = shared->entries.find(id);
     if (entry == shared->entries.end()) return;  // forgotten
-    entry->second.under_way = false;
+    entry->second.in_progress = false;
+    entry->second.lost = !bytes && bytes.error().kind == FailureKind::kLostPeer;
     if (bytes) {
       entry->second.blob = std::make_shared<const Bytes>(std::move(*bytes));
     } else {
@@ -62,15 +64,30 @@ Result<std::shared_ptr<const Bytes>> BlobFetcher::wait(const transport::BlobId& 
                                                        const std::vector<std::string>& holders,
                                                        transport::Priority priority,
                                                        const std::function<bool()>& gives_up) {
-  const std::chrono::duration<double> look_again(std::min(retry_s_, 0.25));
+  const std::chrono::duration<double> expect_more(std::min(retry_s_, 0.25));
   while (true) {
     start(id, holders, priority);
     std::unique_lock lock(shared_->mutex);
     const auto is_here = [&] { return shared_->entries[id].blob != nullptr; };
-    if (shared_->changed.wait_for(lock, look_again, is_here)) return shared_->entries[id].blob;
+    if (shared_->changed.wait_for(lock, expect_more, is_here)) return shared_->entries[id].blob;
     lock.unlock();
     if (gives_up()) return fail(FailureKind::kAborted, "nobody waits for this blob any more");
   }
+}
+
+bool BlobFetcher::lacks(const transport::BlobId& id) const {
+  const std::lock_guard lock(shared_->mutex);
+  const auto entry = shared_->entries.find(id);
+  return entry != shared_->entries.end() && entry->second.lost;
+}
+
+std::vector<transport::BlobId> BlobFetcher::lacking() const {
+  const std::lock_guard lock(shared_->mutex);
+  std::vector<transport::BlobId> lacking;
+  for (const auto& [id, entry] : shared_->entries) {
+    if (entry.lost) lacking.push_back(id);
+  }
+  return lacking;
 }
 
 void BlobFetcher::forget(const transport::BlobId& id) {

@@ -1,5 +1,6 @@
-// Blobs that a member needs: fetched ahead as soon as the need is known, and waited for when they
-// are used. Network failures are no failures here: a blob that did not come is asked for again.
+// Blobs that a member needs: fetching starts as soon as the need is known, and the member waits
+// when it uses them. Network failures are not reported: a blob that did not arrive is requested
+// again.
 #pragma once
 
 #include <functional>
@@ -17,16 +18,16 @@ namespace thinwire::member {
 // Thread-safe.
 class BlobFetcher {
  public:
-  // Asks again for what did not come: at once if there was no answer in time, else after `retry_s`
-  // seconds.
+  // Requests again what did not arrive: at once if there was no answer in time, else after
+  // `retry_s` seconds.
   BlobFetcher(transport::Courier& courier, double retry_s);
   ~BlobFetcher();
   BlobFetcher(const BlobFetcher&) = delete;
   BlobFetcher& operator=(const BlobFetcher&) = delete;
 
-  // A blob that is here already, because this member made it.
+  // Adds a blob that this member made itself.
   void keep(const transport::BlobId& id, std::shared_ptr<const Bytes> blob);
-  // Asks for it unless it is here or under way.
+  // Requests it unless it is here or in flight.
   void start(const transport::BlobId& id, const std::vector<std::string>& holders,
              transport::Priority priority);
   // Starts, and waits until it is here; kAborted once gives_up() is true, which it notices within a
@@ -35,6 +36,10 @@ class BlobFetcher {
                                             const std::vector<std::string>& holders,
                                             transport::Priority priority,
                                             const std::function<bool()>& gives_up);
+  // Whether it is asked for, and nobody who answered last had it.
+  bool lacks(const transport::BlobId& id) const;
+  // All such blobs.
+  std::vector<transport::BlobId> lacking() const;
   // Frees its memory.
   void forget(const transport::BlobId& id);
 

@@ -1,18 +1,19 @@
 // A communicator whose operations are decided by the ledger: contributions are blobs, announced by
-// offers; an operation is over when a round's closing lists what counts; and everybody fetches
-// exactly that. A member that follows past rounds gets the same answers from the ledger as those
-// who were there.
+// offers; an operation is complete when a round's closing lists the contributions that count; and
+// every member fetches exactly these. A member that follows past rounds gets the same results from
+// the ledger as the members that took part.
 //
 // Sums. Every member fetches all contributions and forms the whole sum itself, in fp32 and in the
 // order of the commit, with the arithmetic of transport/coded_sum.h; so the bits are those of the
 // other transports. A member receives members - 1 times the encoded buffer; if each member summed
-// one chunk, it would receive it only 2 (members - 1) / members times. Where the commit leaves
-// somebody out, the sum is scaled up to a mean over those that it lists (committed_sum.h).
+// one chunk, it would receive it only 2 (members - 1) / members times. If the commit leaves members
+// out, the sum is scaled up to a mean over those that it lists (committed_sum.h).
 //
 // A member that is in a round's roster but does not contribute to one of its operations offers an
-// empty payload, which the commit lists and nobody reads: the coordinator then knows that it need
-// not wait. So does a replica for rounds that were in flight in the snapshot it began with: it did
-// not compute them, and if they are still open, nobody else may be there to close them.
+// empty payload, which the commit lists and no member reads: the coordinator then knows that it
+// need not wait. A replica does the same for rounds that were in flight in the snapshot it began
+// with: it did not compute them, and if they are still open, there may be no other member to close
+// them.
 #pragma once
 
 #include <algorithm>
@@ -46,8 +47,8 @@ class CommittedCommunicator final : public transport::Communicator {
 
   // This member spent `seconds` computing a step of a round of the ledger.
   void computed(uint64_t round, double seconds);
-  // It has completed all steps of a round of the ledger. Operations of this round that it did not
-  // start, because nobody contributes to them, are offered nothing.
+  // It has completed all steps of a round of the ledger. Makes empty offers for operations of this
+  // round that it did not start, because no member contributes to them.
   void completed(uint64_t round);
 
   int rank() const override { return id_; }

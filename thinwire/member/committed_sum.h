@@ -1,4 +1,4 @@
-// The sum that a commit gives, formed by every member itself (committed_communicator.h).
+// The sum determined by a commit, formed locally by every member (committed_communicator.h).
 #pragma once
 
 #include <span>
@@ -12,11 +12,11 @@
 
 namespace thinwire::member {
 
-// What a sum over those that a commit lists is multiplied by, so that it is still a mean: members
-// weight what they send by their share of the rows of all contributors, and the commit may leave
-// some out. That is the rows of all contributors over those of the listed ones; exactly 1 if
-// nobody is left out, and 1 if nobody is listed. `from` as for Communicator::start_all_reduce;
-// empty: the whole roster.
+// The factor that turns a sum over the members listed by a commit into a mean: members weight what
+// they send by their share of the rows of all contributors, and the commit may leave some out. It
+// is the number of rows of all contributors divided by that of the listed ones; exactly 1 if none
+// is left out, and 1 if none is listed. `from` as for Communicator::start_all_reduce; empty: the
+// whole roster.
 float mean_factor(const membership::Opening& opening, const transport::Contributors& from,
                   const std::vector<transport::Delivery>& listed);
 

@@ -8,6 +8,7 @@
 
 #include "thinwire/base/clock.h"
 #include "thinwire/member/follower_impl.h"
+#include "thinwire/membership/catch_up.h"
 #include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::member {
@@ -15,7 +16,7 @@ namespace {
 
 using membership::Phase;
 
-constexpr std::chrono::milliseconds kLookAtStop(200);
+constexpr std::chrono::milliseconds kStopPollInterval(200);
 
 tl::unexpected<Failure> over() {
   return fail(FailureKind::kAborted, "this member's replica ends here");
@@ -23,12 +24,21 @@ tl::unexpected<Failure> over() {
 
 }  // namespace
 
+// A member that is to stop lingers for a moment.
+bool Follower::Impl::ended() {
+  if (given_up_ || starts_over_) return true;
+  if (!stopped()) return false;
+  const double now = monotonic_seconds();
+  if (!stopped_at_) stopped_at_ = now;
+  return now - *stopped_at_ >= std::min(kMostLingeringSeconds, times_.report_s());
+}
+
 bool Follower::Impl::wait(Lock& lock, const std::function<bool()>& ready) {
   while (!ready()) {
     if (ended()) return false;
-    changed_.wait_for(lock, kLookAtStop);
+    changed_.wait_for(lock, kStopPollInterval);
   }
-  return !ended();
+  return !given_up_ && !starts_over_;
 }
 
 const membership::Member* Follower::Impl::own() const {
@@ -38,20 +48,21 @@ const membership::Member* Follower::Impl::own() const {
 
 Result<Beginning> Follower::Impl::wait_beginning() {
   Lock lock(mutex_);
-  const auto can_begin = [this] {
-    const membership::Member* member = own();
-    return member != nullptr && member->phase == Phase::kCatchingUp && member->snapshot &&
-           view_.state().snapshots.contains(*member->snapshot);
-  };
   while (!refused_ && !can_begin()) {
     if (stopped()) return over();
-    changed_.wait_for(lock, kLookAtStop);
+    if (checkpoint_ && has_read_all() && own() != nullptr && !takes_checkpoint()) {
+      checkpoint_.reset();  // the coordinator hears that it needs a snapshot
+      send_soon();
+    }
+    changed_.wait_for(lock, kStopPollInterval);
   }
   if (refused_) return fail(FailureKind::kRefused, *refused_);
+  starts_over_.reset();
+  if (takes_checkpoint()) return Beginning{checkpoint_->closed.sequence, true, {}, {}};
   const uint64_t sequence = *own()->snapshot;
   const membership::State& state = view_.state();
   const membership::HeldSnapshot& held = state.snapshots.at(sequence);
-  Beginning beginning{sequence, {held.content, held.bytes}, {}};
+  Beginning beginning{sequence, false, {held.content, held.bytes}, {}};
   for (const int holder : held.holders) {
     const PublicKey& key = state.members[static_cast<size_t>(holder)].key;
     beginning.holders.push_back(transport::participant_name(key));
@@ -59,31 +70,50 @@ Result<Beginning> Follower::Impl::wait_beginning() {
   for (const PublicKey& key : state.founding->coordinators) {
     if (sequence == 0) beginning.holders.push_back(transport::participant_name(key));
   }
-  starts_over_.reset();
   return beginning;
+}
+
+// The coordinator has taken note of it, and it is clear with what it begins.
+bool Follower::Impl::can_begin() const {
+  const membership::Member* member = own();
+  if (!has_read_all() || member == nullptr) return false;
+  if (is_gone(member->phase) || member->phase == Phase::kWaiting) return false;
+  if (takes_checkpoint()) return true;
+  return member->phase == Phase::kCatchingUp && member->snapshot &&
+         view_.state().snapshots.contains(*member->snapshot);
+}
+
+bool Follower::Impl::takes_checkpoint() const {
+  if (!checkpoint_ || !continues(view_, *checkpoint_)) return false;
+  return !membership::plan_catch_up(view_.state(), &checkpoint_->closed).snapshot;
 }
 
 bool Follower::Impl::is_obsolete(const Beginning& beginning) const {
   if (starts_over_) return true;
   const membership::Member* member = own();
+  if (beginning.checkpoint) return member == nullptr || !takes_checkpoint();
   return member == nullptr || (member->snapshot && *member->snapshot != beginning.sequence);
 }
 
 bool Follower::Impl::begin(const Beginning& beginning, int64_t completed) {
   const std::lock_guard lock(mutex_);
   if (is_obsolete(beginning)) return false;
-  begun_told_ = own()->told;
+  begun_by_ = own()->phase_since;
   has_replica_ = true;
   given_up_ = false;
   replica_ = view_.position(beginning.sequence);
+  behind_ = beginning.checkpoint;
   completed_ = completed;
   awaited_.reset();
-  handed_out_ = 0;
+  handed_out_ = beginning.checkpoint ? checkpoint_->begun : 0;
+  checkpoint_.reset();
   digest_.reset();
   digest_steps_ = -1;
+  loss_sum_ = 0;
+  loss_tokens_ = 0;
   snapshot_asked_ = false;
   snapshot_.reset();
-  speak_soon();
+  send_soon();
   return true;
 }
 
@@ -96,7 +126,7 @@ void Follower::Impl::end() {
     fetcher_.forget({offered.offer.payload, offered.offer.bytes});
   }
   offers_.clear();
-  speak_soon();
+  send_soon();
 }
 
 Result<membership::Opening> Follower::Impl::opening(uint64_t round) {
@@ -114,12 +144,12 @@ Result<Commit> Follower::Impl::commit(uint64_t round, uint32_t fragment) {
   };
   if (!closed()) {
     awaited_ = round;
-    speak_soon();
+    send_soon();
     std::vector<int> missing;
     const std::string text = waiting_text(round, missing);
     const int64_t step = completed_;
     lock.unlock();
-    show({Doing::kWaiting, round, step, std::move(missing), text});
+    show({ActivityKind::kWaiting, round, step, std::move(missing), text});
     lock.lock();
   }
   const bool there = wait(lock, closed);
@@ -135,9 +165,10 @@ Result<Commit> Follower::Impl::commit(uint64_t round, uint32_t fragment) {
 std::string Follower::Impl::waiting_text(uint64_t round, std::vector<int>& missing) const {
   const LedgerRound* entry = view_.round(round);
   if (entry == nullptr) return fmt::format("waits for round {} to open", round);
-  const auto heard = offers_heard_.find(round);
+  const auto received = offers_received_.find(round);
   for (const membership::Share& share : entry->opening.roster) {
-    const bool offered = heard != offers_heard_.end() && heard->second.contains(share.member);
+    const bool offered =
+        received != offers_received_.end() && received->second.contains(share.member);
     if (!offered && own_id() != share.member) missing.push_back(share.member);
   }
   if (missing.empty()) return fmt::format("waits for the coordinator to close round {}", round);
@@ -159,15 +190,16 @@ Result<std::vector<std::shared_ptr<const Bytes>>> Follower::Impl::payloads(const
       holders[{one.payload, one.bytes}].push_back(transport::participant_name(key));
     }
   }
-  const auto gives_up = [this] {
-    const std::lock_guard lock(mutex_);
-    return ended();
-  };
   for (const auto& [id, names] : holders) fetcher_.start(id, names, priority);
   std::vector<std::shared_ptr<const Bytes>> payloads;
   for (const Contribution& one : commit.contributions) {
     const transport::BlobId id{one.payload, one.bytes};
-    auto payload = fetcher_.wait(id, holders.at(id), priority, gives_up);
+    auto payload = fetcher_.wait(id, holders.at(id), priority, [&, said = false]() mutable {
+      const std::lock_guard lock(mutex_);
+      if (!said && fetcher_.lacks(id)) send_soon();
+      said = said || fetcher_.lacks(id);
+      return ended();
+    });
     if (!payload) return tl::unexpected(payload.error());
     payloads.push_back(*payload);
   }
@@ -175,12 +207,12 @@ Result<std::vector<std::shared_ptr<const Bytes>>> Follower::Impl::payloads(const
   return payloads;
 }
 
-void Follower::Impl::rest(double seconds) {
+void Follower::Impl::pause_for(double seconds) {
   Lock lock(mutex_);
   const Stopwatch watch;
   while (!ended() && watch.seconds() < seconds) {
     const std::chrono::duration<double> left(seconds - watch.seconds());
-    changed_.wait_for(lock, std::min<std::chrono::duration<double>>(left, kLookAtStop));
+    changed_.wait_for(lock, std::min<std::chrono::duration<double>>(left, kStopPollInterval));
   }
 }
 
@@ -191,8 +223,8 @@ void Follower::Impl::completed(int64_t steps) {
     completed_ = steps;
     const membership::Member* member = own();
     const bool trains = member != nullptr && member->phase == Phase::kActive;
-    if (!trains) speak_soon();
-    activity = {trains ? Doing::kTraining : Doing::kCatchingUp,
+    if (!trains) send_soon();
+    activity = {trains ? ActivityKind::kTraining : ActivityKind::kCatchingUp,
                 view_.state().next_round,
                 steps,
                 {},
@@ -206,7 +238,7 @@ void Follower::Impl::digest(int64_t steps, uint64_t digest) {
   if (!plan_.ends_after(static_cast<uint64_t>(steps))) return;
   digest_ = {plan_.round_of(static_cast<uint64_t>(steps) - 1), digest};
   digest_steps_ = steps;
-  speak_soon();
+  send_soon();
 }
 
 // Whether the replica has applied every record there is: it has done all steps that are open, or
@@ -219,10 +251,11 @@ bool Follower::Impl::caught_up() const {
 }
 
 std::optional<membership::Position> Follower::Impl::position() {
-  if (!has_replica_) return std::nullopt;
+  if (!has_replica_) return checkpoint_ ? std::optional(checkpoint_->closed) : std::nullopt;
   const membership::Member* member = own();
   const bool active = member != nullptr && member->phase == Phase::kActive;
-  if (active || caught_up()) replica_ = view_.state().position;
+  if (caught_up()) behind_ = false;
+  if (!behind_ && (active || caught_up())) replica_ = view_.state().position;
   return replica_;
 }
 
@@ -230,16 +263,21 @@ std::optional<membership::Position> Follower::Impl::position() {
 void Follower::Impl::follow_own_phase() {
   const membership::Member* member = own();
   if (member == nullptr) return;
-  if (member->phase == Phase::kExcluded) refused_ = "it offended too often and is excluded";
+  if (member->phase == Phase::kExcluded) refused_ = "it is excluded after too many offences";
   if (has_replica_ && member->phase == Phase::kCatchingUp && member->snapshot &&
-      member->told > begun_told_) {
+      member->phase_since > begun_by_) {
     starts_over_ =
-        fmt::format("the coordinator asks it to begin anew, with snapshot {}", *member->snapshot);
+        fmt::format("the coordinator asks it to start over from snapshot {}", *member->snapshot);
   }
   if (refused_ && !starts_over_) starts_over_ = refused_;
-  if (has_replica_ && view_.opened_anew() && *view_.opened_anew() < handed_out_) {
-    starts_over_ = fmt::format("round {} was opened anew with other members", *view_.opened_anew());
+  if (has_replica_ && view_.reopened() && *view_.reopened() < handed_out_) {
+    starts_over_ = fmt::format("round {} was reopened with other members", *view_.reopened());
   }
+}
+
+std::optional<Place> Follower::Impl::place(int64_t steps) const {
+  const std::lock_guard lock(mutex_);
+  return place_of(view_, plan_, static_cast<uint64_t>(steps));
 }
 
 bool Follower::Impl::wants_snapshot(int64_t steps) const {
@@ -251,7 +289,7 @@ bool Follower::Impl::wants_snapshot(int64_t steps) const {
 void Follower::Impl::show(const Activity& activity) {
   if (!settings_.hooks.activity) return;
   const std::string text =
-      fmt::format("{} {} {}", static_cast<int>(activity.doing), activity.step, activity.text);
+      fmt::format("{} {} {}", static_cast<int>(activity.kind), activity.step, activity.text);
   const std::lock_guard lock(showing_);
   if (text == shown_) return;
   shown_ = text;
@@ -287,7 +325,7 @@ void Follower::end_waits() {
   impl_->given_up_ = true;
   impl_->changed_.notify_all();
 }
-void Follower::say_goodbye(double seconds) { impl_->say_goodbye(seconds); }
+void Follower::announce_leaving(double seconds) { impl_->announce_leaving(seconds); }
 int Follower::id() const {
   const std::lock_guard lock(impl_->mutex_);
   return impl_->own_id().value_or(-1);
@@ -302,12 +340,19 @@ Result<std::vector<std::shared_ptr<const Bytes>>> Follower::payloads(const Commi
 void Follower::offer(uint64_t round, uint32_t fragment, Bytes payload, double seconds) {
   impl_->offer(round, fragment, std::move(payload), seconds);
 }
-void Follower::rest(double seconds) { impl_->rest(seconds); }
+void Follower::pause_for(double seconds) { impl_->pause_for(seconds); }
 void Follower::completed(int64_t steps) { impl_->completed(steps); }
+void Follower::trained(int64_t steps, double loss_sum, int64_t tokens) {
+  impl_->trained(steps, loss_sum, tokens);
+}
+void Follower::evaluated(int64_t steps, const std::string& set, double loss_sum, int64_t tokens) {
+  impl_->evaluated(steps, set, loss_sum, tokens);
+}
 void Follower::digest(int64_t steps, uint64_t digest) { impl_->digest(steps, digest); }
+std::optional<Place> Follower::place(int64_t steps) const { return impl_->place(steps); }
 bool Follower::wants_snapshot(int64_t steps) const { return impl_->wants_snapshot(steps); }
-void Follower::give_snapshot(int64_t steps, Bytes content) {
-  impl_->give_snapshot(steps, std::move(content));
+void Follower::store_snapshot(int64_t steps, Bytes content) {
+  impl_->store_snapshot(steps, std::move(content));
 }
 
 }  // namespace thinwire::member

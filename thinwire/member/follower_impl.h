@@ -1,5 +1,5 @@
-// The inside of a Follower (follower.h): what its two sources share, the waiting (follower.cpp) and
-// the speaking (speaking.cpp).
+// The internals of a Follower (follower.h), shared by its two sources: waiting (follower.cpp) and
+// reporting (reporting.cpp).
 #pragma once
 
 #include <condition_variable>
@@ -16,6 +16,7 @@
 
 #include "thinwire/member/blob_fetcher.h"
 #include "thinwire/member/follower.h"
+#include "thinwire/member/kept_payloads.h"
 #include "thinwire/member/ledger_view.h"
 #include "thinwire/membership/message_codec.h"
 #include "thinwire/membership/options.h"
@@ -40,15 +41,18 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
   Result<membership::Opening> opening(uint64_t round);
   Result<thinwire::Commit> commit(uint64_t round, uint32_t fragment);
   Result<std::vector<std::shared_ptr<const Bytes>>> payloads(const Commit& commit);
-  void rest(double seconds);
+  void pause_for(double seconds);
   void completed(int64_t steps);
   void digest(int64_t steps, uint64_t digest);
+  std::optional<Place> place(int64_t steps) const;
   bool wants_snapshot(int64_t steps) const;
 
-  // --- speaking (speaking.cpp)
+  // --- reporting (reporting.cpp)
+  void trained(int64_t steps, double loss_sum, int64_t tokens);
+  void evaluated(int64_t steps, const std::string& set, double loss_sum, int64_t tokens);
   void offer(uint64_t round, uint32_t fragment, Bytes payload, double seconds);
-  void give_snapshot(int64_t steps, Bytes content);
-  void say_goodbye(double seconds);
+  void store_snapshot(int64_t steps, Bytes content);
+  void announce_leaving(double seconds);
 
   bool stopped() const { return settings_.stop != nullptr && *settings_.stop; }
 
@@ -71,29 +75,37 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
   };
 
   // With the lock held:
-  bool ended() const { return given_up_ || starts_over_.has_value() || stopped(); }
-  // Waits until `ready` or the replica is to end; false: it is.
+  bool ended();
+  // Waits until `ready`; returns false if the replica has to end.
   bool wait(Lock& lock, const std::function<bool()>& ready);
   const membership::Member* own() const;
   bool caught_up() const;
+  // Whether everything was read that the ledger's stream had when it was opened.
+  bool has_read_all() const { return end_ && read_ >= *end_; }
+  bool takes_checkpoint() const;
+  bool can_begin() const;
   std::optional<membership::Position> position();
   void follow_own_phase();
   void drop_closed_offers();
-  void speak_soon() {
-    speaks_now_ = true;
-    speak_.notify_all();
+  void forget_kept();
+  void send_soon() {
+    sends_now_ = true;
+    wake_.notify_all();
   }
   std::vector<membership::Message> repeated();
-  double silent_s() const;
+  double idle_s() const;
   void store_again(Lock& lock);
 
-  void take_record(const Bytes& record);
-  void hear(const Bytes& bytes);
+  void take_record(uint64_t place, const Bytes& record);
+  void receive(const Bytes& bytes);
+  void receive_offer(const Bytes& bytes);
+  void add_back(const Sha256& payload);
   void answer(const membership::Message& message);
   void read_ledger();
-  void fall_silent();
-  void speak_loop();
-  void say(const std::vector<membership::Message>& messages);
+  void ask_for_end();
+  void stop_sending();
+  void send_loop();
+  void send(const std::vector<membership::Message>& messages);
   void store(std::pair<uint64_t, uint32_t> name, const std::shared_ptr<const Bytes>& blob);
   void show(const Activity& activity);
   std::string waiting_text(uint64_t round, std::vector<int>& missing) const;
@@ -105,34 +117,44 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
   const membership::Options times_;
   const double retry_s_;  // after the store or a holder refused
   BlobFetcher fetcher_;
-  membership::ReplayWindow heard_;
+  membership::ReplayWindow received_;
 
+  std::optional<Place> checkpoint_;  // with which it may begin
   bool has_replica_ = false;
-  membership::Position replica_;                    // how far it is known to have come
-  uint64_t begun_told_ = 0;                         // the record that told it to begin
-  int64_t completed_ = 0;                           // steps
-  std::optional<uint64_t> awaited_;                 // the round whose commit the worker waits for
-  uint64_t handed_out_ = 0;                         // rounds that the worker may have begun
+  bool behind_ = false;               // it goes on from a checkpoint and has not caught up yet
+  std::optional<double> stopped_at_;  // when that was noticed
+  membership::Position replica_;      // the position it is known to have reached
+  uint64_t begun_by_ = 0;             // the record that made it begin
+  int64_t completed_ = 0;             // steps
+  std::optional<uint64_t> awaited_;   // the round whose commit the worker waits for
+  uint64_t handed_out_ = 0;           // rounds that the worker may have begun
   std::optional<membership::AgreedDigest> digest_;  // after the last round that ended
   int64_t digest_steps_ = -1;
+  double loss_sum_ = 0;  // of training in this round
+  int64_t loss_tokens_ = 0;
   bool snapshot_asked_ = false;
-  std::optional<membership::SnapshotReady> snapshot_;  // stored, and not in the ledger yet
+  std::optional<membership::SnapshotReady> snapshot_;  // stored, but not in the ledger yet
   std::map<std::pair<uint64_t, uint32_t>, Offered> offers_;
-  std::map<uint64_t, std::map<int, int>> offers_heard_;  // by round and member, for people
+  KeptPayloads kept_;
+  std::map<Sha256, double> stored_again_at_;                // of those put back a moment ago
+  std::map<uint64_t, std::map<int, int>> offers_received_;  // by round and member, for display
 
-  std::condition_variable speak_;
-  bool speaks_now_ = true;
+  std::condition_variable wake_;
+  bool sends_now_ = true;
   bool reads_again_ = false;
+  uint64_t read_ = 0;            // the last place of the stream that was read
+  std::optional<uint64_t> end_;  // of the stream, when it was opened; none: not known yet
+  bool asks_for_end_ = false;    // once more
   bool closing_ = false;
-  std::mutex speaking_;  // of numbers and their order on the wire
+  std::mutex sending_;  // keeps statements in the order of their numbers
   membership::StatementNumbers numbers_;
   std::mutex showing_;
   std::string shown_;
 
   std::unique_ptr<transport::Subscription> ledger_;
   std::unique_ptr<transport::Subscription> statements_;
-  std::unique_ptr<transport::Subscription> offers_of_others_;
-  std::thread speaker_;
+  std::unique_ptr<transport::Subscription> statements_of_others_;
+  std::thread sender_;
 };
 
 }  // namespace thinwire::member

@@ -65,7 +65,7 @@ class LedgerRounds final : public train::RoundSource {
   void computed(const Round& round, uint64_t rows, double seconds) override {
     if (rows == 0) return;
     const double least = static_cast<double>(rows) * source_.pace.row_seconds;
-    if (seconds < least) source_.follower.rest(least - seconds);
+    if (seconds < least) source_.follower.pause_for(least - seconds);
     communicator_.computed(source_.plan.round_of(round.step), std::max(seconds, least));
   }
   Result<bool> completed(const Round& round) override {

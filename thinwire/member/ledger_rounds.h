@@ -1,5 +1,5 @@
-// A worker's rounds as the ledger has them (train/round_source.h): who takes part, with which rows,
-// and at which learning rate. A round is waited for until it is open.
+// A worker's rounds from the ledger (train/round_source.h): who takes part, with which rows, and at
+// which learning rate. Waits for rounds that are not open yet.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@ namespace thinwire::member {
 
 struct LedgerPace {
   int64_t steps = 0;       // of the run
-  double row_seconds = 0;  // a step takes at least so long for each of this member's rows
+  double row_seconds = 0;  // least time of a step for each of this member's rows
 };
 
-// Everything referred to must outlive it. Its functions throw train::Aborted once the replica is to
-// end (Follower).
+// Everything referred to must outlive it. Its functions throw train::Aborted once the replica has
+// to end (Follower).
 std::unique_ptr<train::RoundSource> ledger_rounds(uint64_t run, Follower& follower,
                                                   CommittedCommunicator& communicator,
                                                   const membership::RecipePlan& plan,

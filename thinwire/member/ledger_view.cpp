@@ -40,12 +40,12 @@ LedgerView::Taken LedgerView::reset() {
   hashes_.resize(1);
   tail_.clear();
   rounds_.clear();
-  opened_anew_.reset();
+  reopened_.reset();
   return Taken::kForked;
 }
 
 void LedgerView::note(const membership::Record& record) {
-  opened_anew_.reset();
+  reopened_.reset();
   if (record.closing) {
     LedgerRound& round = rounds_.at(record.closing->round);
     round.closing = record.closing;
@@ -53,8 +53,9 @@ void LedgerView::note(const membership::Record& record) {
   }
   for (const membership::Opening& opening : record.openings) {
     const auto [round, fresh] = rounds_.try_emplace(opening.round);
-    if (!fresh && !opened_anew_) opened_anew_ = opening.round;
+    if (!fresh && !reopened_) reopened_ = opening.round;
     round->second.opening = opening;
+    round->second.opened_at = record.sequence;
   }
   const bool has_snapshot =
       std::ranges::any_of(record.changes, [](const membership::Change& change) {

@@ -1,5 +1,5 @@
-// The ledger as a member reads it: its state, and each round with what was decided about it, back
-// to those that nobody can replay any more.
+// The ledger as read by a member: its state, and each round with the decisions about it, back to
+// the oldest that can still be replayed.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,9 @@
 namespace thinwire::member {
 
 struct LedgerRound {
-  membership::Opening opening;  // the last one, if it was opened anew
+  membership::Opening opening;  // the latest one, if the round was reopened
   std::optional<membership::Closing> closing;
+  uint64_t opened_at = 0;  // the opening's record
   uint64_t closed_at = 0;  // the closing's record
 };
 
@@ -29,17 +30,17 @@ class LedgerView {
 
   enum class Taken : uint8_t {
     kApplied,
-    kIgnored,  // known already, or nothing that a coordinator of the run wrote
+    kIgnored,  // known already, or not written by a coordinator of the run
     kForked,   // the stream's history differs from the one read; this view is now empty
   };
   // Takes the stream's next message.
   Taken take(const Bytes& bytes);
 
   const membership::State& state() const { return state_; }
-  // Null before it is opened, and long after nobody can replay it.
+  // Null before it is opened, and some time after it can no longer be replayed.
   const LedgerRound* round(uint64_t number) const;
-  // The oldest round that the last record opened anew, if it did.
-  const std::optional<uint64_t>& opened_anew() const { return opened_anew_; }
+  // The oldest round that the last record reopened, if any.
+  const std::optional<uint64_t>& reopened() const { return reopened_; }
   // The place of a record that was read.
   membership::Position position(uint64_t sequence) const { return {sequence, hashes_[sequence]}; }
   // Whether this place is in the history that was read.
@@ -58,7 +59,7 @@ class LedgerView {
   std::vector<Sha256> hashes_ = std::vector<Sha256>(1);  // by sequence
   std::deque<Bytes> tail_;                               // the last records
   std::map<uint64_t, LedgerRound> rounds_;
-  std::optional<uint64_t> opened_anew_;
+  std::optional<uint64_t> reopened_;
 };
 
 }  // namespace thinwire::member

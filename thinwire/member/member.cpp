@@ -6,11 +6,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
 #include "thinwire/base/threads.h"
-#include "thinwire/checkpoint/meeting.h"
+#include "thinwire/checkpoint/checkpoint_collector.h"
 #include "thinwire/checkpoint/run_folder.h"
 #include "thinwire/data/vocabulary.h"
 #include "thinwire/member/blob_fetcher.h"
@@ -18,29 +19,33 @@
 #include "thinwire/member/follower.h"
 #include "thinwire/member/ledger_rounds.h"
 #include "thinwire/member/member_sink.h"
+#include "thinwire/member/own_checkpoint.h"
 #include "thinwire/member/snapshot.h"
 #include "thinwire/membership/run_plan.h"
 #include "thinwire/method/architectures/architectures.h"
-#include "thinwire/method/registry.h"
 #include "thinwire/report/recorder.h"
 #include "thinwire/report/summarise.h"
 #include "thinwire/train/collector.h"
 #include "thinwire/train/corpus.h"
 #include "thinwire/train/initial_model.h"
+#include "thinwire/train/params_digest.h"
 #include "thinwire/train/resolve.h"
 #include "thinwire/train/worker.h"
 
 namespace thinwire::member {
 namespace {
 
-// How long saying goodbye may take.
-double goodbye_s(const config::Recipe& recipe) { return std::min(5.0, recipe.sync.timeout_s / 40); }
+// How long announcing that it leaves may take.
+double leaving_s(const config::Recipe& recipe) { return std::min(5.0, recipe.sync.timeout_s / 40); }
 
-void refuse(std::string_view field, std::string_view right, std::string_view value,
-            std::string_view why) {
-  throw UsageError(
-      fmt::format("{} must be {} for members on many hosts, got {}: {}", field, right, value, why));
-}
+// What a worker begins with.
+struct Replica {
+  int64_t completed = 0;  // training steps
+  std::shared_ptr<tensor::Arena> weights;
+  // The rest of its state: from this member's checkpoint, or else the consensus of a snapshot.
+  std::unique_ptr<checkpoint::CheckpointReader> checkpoint;
+  std::map<std::string, std::vector<float>> consensus;
+};
 
 // Everything that stays the same while replicas come and go.
 class Membership {
@@ -64,15 +69,19 @@ class Membership {
       return {MemberOutcome::kFinished, recipe_.train.steps, digest, std::move(summary), ""};
     }
     folder_.begin(recipe_);
-    Follower follower(courier_, signer_, plan_,
-                      {options_.founding, recipe_.sync.timeout_s, options_.down_bytes_s,
-                       options_.stop, options_.hooks});
+    auto own = open_own_checkpoint(folder_.checkpoints(), options_.founding.run,
+                                   recipe_.train.steps, [this](const auto& text) { notify(text); });
+    Follower follower(
+        courier_, signer_, plan_,
+        {options_.founding, recipe_.sync.timeout_s, options_.down_bytes_s, options_.stop,
+         options_.hooks, own ? std::optional(own->place) : std::nullopt});
+    if (own) checkpoint_ = std::move(own->reader);
     try {
       MemberResult result = live(follower);
-      follower.say_goodbye(goodbye_s(recipe_));
+      follower.announce_leaving(leaving_s(recipe_));
       return result;
     } catch (...) {
-      follower.say_goodbye(goodbye_s(recipe_));
+      follower.announce_leaving(leaving_s(recipe_));
       throw;
     }
   }
@@ -88,7 +97,7 @@ class Membership {
   // One replica after another, until one has finished the run.
   MemberResult live(Follower& follower) {
     while (true) {
-      show({Doing::kAsking, 0, 0, {}, "asks to take part"});
+      show({ActivityKind::kAsking, 0, 0, {}, "asks to take part"});
       const auto beginning = follower.wait_beginning();
       if (!beginning && beginning.error().kind == FailureKind::kRefused) {
         return {MemberOutcome::kRefused, 0, 0, {}, beginning.error().message};
@@ -100,9 +109,37 @@ class Membership {
     }
   }
 
-  // With one snapshot; nothing if the replica has to start over, or if the member is to stop.
+  // With one beginning; nothing if the replica has to start over, or if the member is to stop.
   std::optional<MemberResult> live(Follower& follower, const Beginning& beginning) {
-    show({Doing::kFetching, 0, 0, {}, fmt::format("fetches snapshot {}", beginning.sequence)});
+    auto replica = beginning.checkpoint ? read_checkpoint() : fetch(follower, beginning);
+    checkpoint_.reset();  // it is older than what follows
+    if (!replica || !follower.begin(beginning, replica->completed)) return std::nullopt;
+    std::optional<MemberResult> result;
+    try {
+      result = train(follower, *std::move(replica));
+    } catch (const train::Aborted&) {
+      if (const auto why = follower.starts_over()) notify(fmt::format("starts over: {}", *why));
+    }
+    follower.end();
+    return result;
+  }
+
+  std::optional<Replica> read_checkpoint() {
+    Replica replica;
+    replica.completed = static_cast<int64_t>(checkpoint_->meta().step);
+    replica.weights = std::make_shared<tensor::Arena>(layout_);
+    checkpoint_->read_weights(*replica.weights);
+    replica.checkpoint = std::move(checkpoint_);
+    notify(fmt::format("continues from its checkpoint after step {}", replica.completed));
+    return replica;
+  }
+
+  std::optional<Replica> fetch(Follower& follower, const Beginning& beginning) {
+    show({ActivityKind::kFetching,
+          0,
+          0,
+          {},
+          fmt::format("fetches snapshot {}", beginning.sequence)});
     const auto blob =
         fetcher_.wait(beginning.content, beginning.holders, transport::Priority::kBulk,
                       [&] { return follower.stopped() || follower.is_obsolete(beginning); });
@@ -111,15 +148,12 @@ class Membership {
     auto snapshot = decode_snapshot(**blob);
     if (!snapshot) throw Error(snapshot.error().message);
     check(*snapshot);
-    if (!follower.begin(beginning, snapshot->completed)) return std::nullopt;
-    std::optional<MemberResult> result;
-    try {
-      result = train(follower, *std::move(snapshot));
-    } catch (const train::Aborted&) {
-      if (const auto why = follower.starts_over()) say(fmt::format("starts over: {}", *why));
-    }
-    follower.end();
-    return result;
+    Replica replica;
+    replica.completed = snapshot->completed;
+    replica.weights = std::make_shared<tensor::Arena>(layout_);
+    std::ranges::copy(snapshot->weights, replica.weights->all().begin());
+    replica.consensus = std::move(snapshot->consensus);
+    return replica;
   }
 
   void check(const RunSnapshot& snapshot) const {
@@ -130,56 +164,67 @@ class Membership {
     throw Error("the snapshot that the coordinator names is not one of this run");
   }
 
-  MemberResult train(Follower& follower, RunSnapshot snapshot) {
-    auto weights = std::make_shared<tensor::Arena>(layout_);
-    std::ranges::copy(snapshot.weights, weights->all().begin());
-    snapshot.weights = {};
-    train::InitialParameters initial(std::move(weights), 1);
-    report::Recorder recorder(recipe_, folder_.path(), snapshot.completed);
+  // The first round of the ledger to which a replica contributes: with its checkpoint also what it
+  // had in flight.
+  uint64_t first_round(const Replica& replica) const {
+    const auto completed = static_cast<uint64_t>(replica.completed);
+    if (replica.completed == recipe_.train.steps) return plan_.rounds();
+    return replica.checkpoint ? plan_.settled_rounds(completed) : plan_.round_of(completed);
+  }
+
+  MemberResult train(Follower& follower, Replica replica) {
+    ThreadPool threads(1);
+    const uint64_t first_digest =
+        train::bytes_digest(std::as_const(*replica.weights).bytes(), threads);
+    train::InitialParameters initial(std::move(replica.weights), 1);
+    auto evaluated = replica.checkpoint ? evaluated_at(folder_.log(), replica.completed)
+                                        : std::set<std::string>();
+    report::Recorder recorder(recipe_, folder_.path(), replica.completed);
     train::Collector collector(recorder);
-    checkpoint::CheckpointMeeting checkpoints(
+    checkpoint::CheckpointCollector checkpoints(
         folder_.checkpoints(), recipe_.checkpoint.keep,
         {options_.founding.run, corpus_.digests, 0, recipe_.sync.method,
          config::print_recipe(recipe_), vocabulary_->file(),
          recipe_.train.batch * recipe_.train.sequence, train::origin_files(recipe_, "")});
     MemberSink sink(recipe_, options_.founding.run, follower, collector, checkpoints);
     CorePermits cores(std::max(available_cores(), static_cast<int>(recipe_.train.threads)));
-    const bool ended = snapshot.completed == recipe_.train.steps;
-    const uint64_t first_round =
-        ended ? plan_.rounds() : plan_.round_of(static_cast<uint64_t>(snapshot.completed));
-    CommittedCommunicator communicator(follower, plan_, follower.id(), first_round);
+    CommittedCommunicator communicator(follower, plan_, follower.id(), first_round(replica));
     const train::MakeRounds make_rounds = [&](const config::Recipe&, uint64_t run,
                                               transport::Communicator&, PermitHold&) {
       return ledger_rounds(run, follower, communicator, plan_,
                            {recipe_.train.steps, options_.row_seconds});
     };
+    const bool joins = replica.completed > 0 && !replica.checkpoint;
     const train::RunContext context{recipe_,
                                     layout_,
                                     initial,
                                     options_.founding.run,
-                                    snapshot.completed,
+                                    replica.completed,
                                     corpus_.rows,
                                     corpus_.validation,
                                     cores,
                                     sink,
-                                    nullptr,
+                                    replica.checkpoint.get(),
                                     nullptr,
                                     0,
-                                    {},
+                                    std::move(evaluated),
                                     {},
                                     make_rounds,
-                                    snapshot.completed == 0 ? nullptr : &snapshot.consensus};
+                                    joins ? &replica.consensus : nullptr,
+                                    {},
+                                    {},
+                                    MemberSink::kOnlyWorker};
     train::RunEnd end;
     try {
       end = train::Worker(context, communicator).run();
     } catch (...) {
-      completed_ = sink.completed(snapshot.completed);
+      completed_ = sink.completed(replica.completed);
       throw;
     }
     completed_ = end.steps;
     recorder.sync();
     if (!end.finished) throw train::Aborted("stopped");
-    const uint64_t digest = sink.last_digest().value_or(0);
+    const uint64_t digest = sink.last_digest().value_or(first_digest);
     const events::Summary summary = report::summarise(recipe_, recorder, digest);
     events::write_summary(folder_.summary(), summary);
     return {MemberOutcome::kFinished, end.steps, digest, summary, ""};
@@ -188,8 +233,8 @@ class Membership {
   void show(const Activity& activity) const {
     if (options_.hooks.activity) options_.hooks.activity(activity);
   }
-  void say(const std::string& text) const {
-    if (options_.hooks.say) options_.hooks.say(text);
+  void notify(const std::string& text) const {
+    if (options_.hooks.message) options_.hooks.message(text);
   }
 
   const MemberOptions options_;
@@ -202,55 +247,11 @@ class Membership {
   BlobFetcher fetcher_;
   transport::Courier& courier_;
   const Signer& signer_;
-  int64_t completed_ = 0;  // steps, when a replica last stopped
+  std::unique_ptr<checkpoint::CheckpointReader> checkpoint_;  // to begin with
+  int64_t completed_ = 0;                                     // steps, when a replica last stopped
 };
 
 }  // namespace
-
-void check_hosted(const config::Recipe& recipe) {
-  if (recipe.sync.clustered()) {
-    refuse("[sync] within", "\"none\"", fmt::format("\"{}\"", recipe.sync.within),
-           "the members of a cluster cannot exchange among themselves there");
-  }
-  const method::Method& method = method::find_method(recipe.sync.method);
-  if (recipe.train.update == config::UpdateTime::kLayer && !method.trains_apart) {
-    refuse("[train] update", "\"step\"", "\"layer\"",
-           "the sum of a layer is needed before that of the next one is sent, and a round closes "
-           "with all of them");
-  }
-  if (recipe.train.weights != WeightFormat::kF32) {
-    refuse("[train] weights", "\"fp32\"", fmt::format("\"{}\"", name_of(recipe.train.weights)),
-           "snapshots hold fp32");
-  }
-  if (recipe.optim.state != StateFormat::kF32) {
-    refuse("[optim] state", "\"fp32\"", fmt::format("\"{}\"", name_of(recipe.optim.state)),
-           "snapshots hold fp32");
-  }
-  if (recipe.adapter.kind != "none") {
-    refuse("[adapter] kind", "\"none\"", fmt::format("\"{}\"", recipe.adapter.kind),
-           "members receive the tensors that are trained, and not yet those that are frozen");
-  }
-  if (!recipe.sync.absent.empty()) {
-    refuse("[sync] absent", "empty", fmt::format("{} entries", recipe.sync.absent.size()),
-           "members come and go by themselves there");
-  }
-  if (!recipe.eval.tasks.empty()) {
-    refuse("[eval] tasks", "empty", fmt::format("{} tasks", recipe.eval.tasks.size()),
-           "members evaluate their own rows there, and score no tasks");
-  }
-  if (recipe.eval.patience > 0) {
-    refuse("[eval] patience", "0", fmt::to_string(recipe.eval.patience),
-           "members evaluate their own rows there, so none knows the loss of all");
-  }
-  if (recipe.checkpoint.best) {
-    refuse("[checkpoint] best", "false", "true",
-           "members evaluate their own rows there, so none knows the loss of all");
-  }
-  if (recipe.links.step_s > 0) {
-    refuse("[links] step_s", "0", fmt::format("{:g}", recipe.links.step_s),
-           "the virtual clocks of all workers must be in one process");
-  }
-}
 
 MemberResult run_member(transport::Courier& courier, const Signer& signer, MemberOptions options) {
   return Membership(courier, signer, std::move(options)).take_part();

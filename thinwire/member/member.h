@@ -2,14 +2,14 @@
 // docs/hosts.md.
 //
 // A member needs the run's recipe, vocabulary and data on its own disk, and a courier whose name is
-// that of its key (transport::participant_name). Everything else it gets from the ledger: when it
+// that of its key (transport::participant_name). It learns everything else from the ledger: when it
 // takes part, with which rows, what counts, and which snapshot to begin with. It holds no more than
 // what a worker of `thinwire train` holds, and writes the same run folder: log, checkpoints by the
 // recipe's rules, summary. Its losses are over its own rows.
 //
 // A member that cannot go on with its replica (it differs from the others', its round was opened
 // anew, it fell too far behind) starts over from a snapshot by itself. One that returns after its
-// process ended does so, too.
+// process ended goes on from its newest checkpoint where it can, and else does so, too.
 #pragma once
 
 #include <atomic>
@@ -26,17 +26,17 @@
 
 namespace thinwire::member {
 
-enum class Doing : uint8_t {
-  kAsking,      // has said hello and is not in the ledger yet
-  kFetching,    // gets a snapshot
-  kCatchingUp,  // goes through past rounds
+enum class ActivityKind : uint8_t {
+  kAsking,      // has sent a join request and is not in the ledger yet
+  kFetching,    // fetches a snapshot
+  kCatchingUp,  // follows past rounds
   kTraining,
   kWaiting,  // for others, or for a round to open
   kLeaving,
 };
 
 struct Activity {
-  Doing doing = Doing::kAsking;
+  ActivityKind kind = ActivityKind::kAsking;
   uint64_t round = 0;          // of the ledger, where there is one
   int64_t step = 0;            // training steps that its replica has completed
   std::vector<int> waits_for;  // with kWaiting: members whose contributions are missing
@@ -47,8 +47,8 @@ struct Activity {
 struct MemberHooks {
   // Called whenever it changes.
   std::function<void(const Activity& activity)> activity;
-  // Something that people should know: it was refused, it starts over.
-  std::function<void(const std::string& text)> say;
+  // A message for the user: it was refused, it starts over.
+  std::function<void(const std::string& text)> message;
 };
 
 struct MemberOptions {
@@ -57,15 +57,15 @@ struct MemberOptions {
   config::Recipe recipe;
   membership::Founding founding;            // of the run; another ledger's is not followed
   double down_bytes_s = 0;                  // as measured; 0: not known
-  const std::atomic<bool>* stop = nullptr;  // set from outside: leave in order; may be null
+  const std::atomic<bool>* stop = nullptr;  // set from outside: leave cleanly; may be null
   MemberHooks hooks = {};
-  double row_seconds = 0;  // it takes at least so long for each of its rows; 0: as fast as it can
+  double row_seconds = 0;  // least time for each of its rows; 0: as fast as possible
 };
 
 enum class MemberOutcome : uint8_t {
   kFinished,  // the run is complete, and so is this member's replica
   kLeft,      // `stop` was set
-  kRefused,   // it may not join, or not any more; `why` says why
+  kRefused,   // it may not join, or no longer; `why` gives the reason
 };
 
 struct MemberResult {
@@ -83,7 +83,8 @@ void check_hosted(const config::Recipe& recipe);
 // Takes part until the run is complete or `options.stop` is set. Waits as long as it takes for the
 // network and for others: an unreachable server is no failure. Throws UsageError as check_hosted
 // does and for recipes that do not fit the machine, the data or the folder; Error for anything that
-// fails here, such as a full disk or a loss that is not finite. Before it throws, it says goodbye.
+// fails here, such as a full disk or a loss that is not finite. Before it throws, it announces that
+// it leaves.
 MemberResult run_member(transport::Courier& courier, const Signer& signer, MemberOptions options);
 
 }  // namespace thinwire::member

@@ -1,5 +1,5 @@
-// Where a member's worker hands in what it records: its own log and checkpoints, digests for the
-// coordinator, and snapshots for members that join.
+// Receives what a member's worker records: writes its log and checkpoints, reports digests to the
+// coordinator, and makes snapshots for members that join.
 #pragma once
 
 #include <atomic>
@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "thinwire/checkpoint/meeting.h"
+#include "thinwire/checkpoint/checkpoint_collector.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/member/follower.h"
 #include "thinwire/train/collector.h"
@@ -15,12 +15,16 @@
 
 namespace thinwire::member {
 
-// Used by the worker's thread. The record is this member's alone: its losses are over its own rows.
+// Used by the worker's thread. The record covers this member alone: its losses are over its own
+// rows.
 class MemberSink final : public train::RunSink {
  public:
+  // Under which a member's own parts are recorded.
+  static constexpr int kOnlyWorker = 0;
+
   // Everything referred to must outlive it.
   MemberSink(const config::Recipe& recipe, uint64_t run, Follower& follower,
-             train::Collector& collector, checkpoint::CheckpointMeeting& checkpoints)
+             train::Collector& collector, checkpoint::CheckpointCollector& checkpoints)
       : recipe_(recipe),
         run_(run),
         follower_(follower),
@@ -48,7 +52,7 @@ class MemberSink final : public train::RunSink {
   const uint64_t run_;
   Follower& follower_;
   train::Collector& collector_;
-  checkpoint::CheckpointMeeting& checkpoints_;
+  checkpoint::CheckpointCollector& checkpoints_;
   std::optional<int64_t> completed_;
   std::optional<uint64_t> digest_;
 };

@@ -1,5 +1,5 @@
-// What a run of many hosts begins with: its initial weights, as snapshot 0, and the founding record
-// that names them.
+// What a run of many hosts begins with: its initial weights as snapshot 0, and the founding record,
+// which names them.
 #pragma once
 
 #include <cstdint>

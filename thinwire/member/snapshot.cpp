@@ -22,7 +22,7 @@ void put_values(ByteWriter& writer, std::span<const float> values) {
   writer.put_bytes(as_bytes(values));
 }
 
-// False for values that are cut off or not finite.
+// False for values that are truncated or not finite.
 bool get_values(ByteReader& reader, std::vector<float>& values) {
   const auto count = reader.get<uint64_t>();
   if (!reader.ok() || count > reader.remaining() / sizeof(float)) return false;
@@ -64,17 +64,17 @@ Result<RunSnapshot> decode_snapshot(std::span<const uint8_t> bytes) {
   snapshot.completed = reader.get<int64_t>();
   if (snapshot.completed < 0) return corrupt("its steps are below 0");
   if (!get_values(reader, snapshot.weights))
-    return corrupt("its weights are cut off or not finite");
+    return corrupt("its weights are truncated or not finite");
   const auto parts = reader.get<uint32_t>();
   for (uint32_t part = 0; reader.ok() && part < parts; ++part) {
     const std::string name = reader.get_string();
     std::vector<float> values;
-    if (!get_values(reader, values)) return corrupt("its state is cut off or not finite");
+    if (!get_values(reader, values)) return corrupt("its state is truncated or not finite");
     if (!snapshot.consensus.emplace(name, std::move(values)).second) {
       return corrupt("it has a part twice");
     }
   }
-  if (!reader.at_end()) return corrupt(reader.ok() ? "bytes follow its end" : "it is cut off");
+  if (!reader.at_end()) return corrupt(reader.ok() ? "bytes follow its end" : "it is truncated");
   return snapshot;
 }
 

@@ -20,10 +20,10 @@ uint64_t bytes_behind(const State& state, uint64_t sequence) {
 
 CatchUp plan_catch_up(const State& state, const Position* position) {
   const auto& [sequence, snapshot] = *state.snapshots.rbegin();
-  const CatchUp anew{sequence, snapshot.bytes + bytes_behind(state, sequence)};
-  if (position == nullptr || position->sequence < state.replayable_from()) return anew;
+  const CatchUp from_snapshot{sequence, snapshot.bytes + bytes_behind(state, sequence)};
+  if (position == nullptr || position->sequence < state.replayable_from()) return from_snapshot;
   const CatchUp replay{std::nullopt, bytes_behind(state, position->sequence)};
-  return replay.bytes <= anew.bytes ? replay : anew;
+  return replay.bytes <= from_snapshot.bytes ? replay : from_snapshot;
 }
 
 std::string too_slow(const State& state, const CatchUp& plan, double down_bytes_s, double round_s) {

@@ -28,13 +28,12 @@ Coordinator::Coordinator(const RunPlan& plan, const Options& options, const Sign
 }
 
 std::vector<Action> Coordinator::tick(std::span<const Input> inputs, double now) {
-  now_ = called_at_ ? now_ + std::min(now - *called_at_, options_.retry_s()) : now;
-  called_at_ = now;
+  now_ = clock_.at(now);
   for (const Input& input : inputs) {
-    std::visit([this](const auto& one) { hear(one); }, input);
+    std::visit([this](const auto& one) { receive(one); }, input);
   }
   if (connected_) {
-    go_on();
+    proceed();
   } else {
     actions_.clear();
   }
@@ -57,9 +56,9 @@ Result<State> Coordinator::replay(std::span<const Bytes> records, Verify verify)
   return state;
 }
 
-// --- going on
+// --- deciding
 
-void Coordinator::go_on() {
+void Coordinator::proceed() {
   if (pending_) {
     if (now_ - pending_->sent < options_.retry_s()) return;
     pending_->sent = now_;
@@ -81,12 +80,12 @@ void Coordinator::go_on() {
 }
 
 // Whether a new record may be written. A store that was disconnected may have lost its last
-// records, so members that may have them are heard first; a run that begins has none. Whoever is
-// connected reads every record, so once most members have said what they have, those that are
-// absent hardly have more.
+// records, so members that may have them must report first; a run that begins has none. Every
+// connected member reads every record, so once most members have reported what they have, those
+// that are absent are unlikely to have more.
 bool Coordinator::settled() {
   if (state_.position.sequence == 0) return true;
-  disbelieve_empty_claims();
+  discard_unproven_claims();
   if (!claims_.empty()) {
     ask_for_lost_records();
     return false;
@@ -106,10 +105,9 @@ bool Coordinator::settled() {
          waited >= options_.silence_s();
 }
 
-// A member that has not supplied what it claims to have is on a history that nobody can continue:
-// it has nothing usable. Members keep reporting how far they are, so the claim must not count
-// again.
-void Coordinator::disbelieve_empty_claims() {
+// A member that has not supplied what it claims to have is on a history that cannot be continued:
+// it has nothing usable. Members keep reporting their positions, so the claim must not count again.
+void Coordinator::discard_unproven_claims() {
   for (auto claim = claims_.begin(); claim != claims_.end();) {
     if (now_ - claim->second.since < options_.silence_s()) {
       ++claim;
@@ -121,8 +119,8 @@ void Coordinator::disbelieve_empty_claims() {
   }
 }
 
-// One member after another, so that one that has nothing does not keep the others from being asked;
-// the member that claims most comes first.
+// Asks one member after another, so that one that has nothing does not block the others; the member
+// that claims most is asked first.
 void Coordinator::ask_for_lost_records() {
   if (now_ - asked_at_ < options_.settle_s() / 2) return;
   const auto next = std::ranges::min_element(claims_, {}, [](const auto& claim) {
@@ -142,7 +140,7 @@ void Coordinator::decide() {
     for (const Refuse& refusal : decision.refusals()) {
       if (leads_) actions_.emplace_back(refusal);
       if (const auto member = state_.find(refusal.key)) {
-        observed_.members.at(*member).said_hello = false;
+        observed_.members.at(*member).join_requested = false;
       } else if (state_.finished) {
         observed_.newcomers.erase(refusal.key);
       }
@@ -189,18 +187,18 @@ void Coordinator::ask_for_snapshot() {
 
 // --- records
 
-void Coordinator::hear(const StoreConnected& connected) {
+void Coordinator::receive(const StoreConnected& connected) {
   connected_ = now_;
   store_was_empty_ = connected.last == 0 && state_.position.sequence == 0;
   store_last_ = connected.last;
   pending_.reset();
   due_since_.reset();
-  claims_.clear();  // members say again how far they are
+  claims_.clear();  // members report their positions again
   distrusted_.clear();
   for (auto& [member, seen] : observed_.members) {
     seen.reported = false;
     seen.departed = false;
-    seen.at = now_;  // nobody could be heard meanwhile
+    seen.at = now_;  // no message could arrive meanwhile
   }
   for (auto& [operation, arrival] : observed_.offers) {
     arrival.stored = false;
@@ -209,9 +207,9 @@ void Coordinator::hear(const StoreConnected& connected) {
   }
 }
 
-void Coordinator::hear(const StoreDisconnected&) { connected_.reset(); }
+void Coordinator::receive(const StoreDisconnected&) { connected_.reset(); }
 
-void Coordinator::hear(const RecordRead& read) {
+void Coordinator::receive(const RecordRead& read) {
   const Result<Record> record = decode_record(read.record);
   if (!record || !is_authentic(read.record, *record, verify_)) return;
   const Sha256 hash = record_hash(read.record);
@@ -252,7 +250,7 @@ void Coordinator::apply(const Record& record, const Bytes& bytes, const Sha256& 
     if (pending_->own) leads_ = pending_->hash == hash;
     pending_.reset();
   } else if (record.writer != signer_.key()) {
-    leads_ = false;  // a record of its own that it did not wait for is from before it started again
+    leads_ = false;  // its own record that it did not wait for was written before it restarted
   }
   due_since_.reset();
   settle_claims();
@@ -280,15 +278,16 @@ void Coordinator::forget_what_is_recorded(const Record& record) {
     const auto id = static_cast<int>(observed_.members.size());
     Seen& fresh = observed_.members[id];
     fresh.at = now_;
-    const auto hello = observed_.newcomers.find(state_.members[static_cast<size_t>(id)].key);
-    if (hello == observed_.newcomers.end()) continue;
+    const auto join = observed_.newcomers.find(state_.members[static_cast<size_t>(id)].key);
+    if (join == observed_.newcomers.end()) continue;
     fresh.reported = true;
-    fresh.down_bytes_s = hello->second.down_bytes_s;
-    observed_.newcomers.erase(hello);
+    fresh.down_bytes_s = join->second.down_bytes_s;
+    observed_.newcomers.erase(join);
   }
   for (const Change& change : record.changes) {
     if (const auto* moved = std::get_if<PhaseChange>(&change)) {
-      observed_.members[moved->member].said_hello = false;
+      observed_.members[moved->member].join_requested = false;
+      observed_.members[moved->member].behind = false;
     } else if (const auto* offence = std::get_if<Offence>(&change)) {
       uint64_t& open = observed_.members[offence->member].offences;
       open -= open > 0 ? 1 : 0;

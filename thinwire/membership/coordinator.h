@@ -1,11 +1,11 @@
-// Keeps a run together: who takes part, which rounds are open, which contributions count. A pure
+// Decides who takes part in a run, which rounds are open, and which contributions count. A pure
 // state machine: messages and the time go in, actions come out, and the same inputs give the same
 // actions. It has no clock, no thread and no network; docs/hosts.md says what it does and why.
 //
-// A decision takes effect only when it comes back as a record of the ledger. So if a run has
-// several coordinators, at most one of them prevails, it does not matter which, and any can be
-// lost: a standby is a coordinator that waits a while before it acts. A new one needs only the
-// ledger; members repeat whatever was not recorded yet.
+// A decision takes effect only when it is read back as a record of the ledger. So if a run has
+// several coordinators, at most one of them prevails, no matter which, and any can be lost: a
+// standby is a coordinator that waits for some time before it acts. A new coordinator needs only
+// the ledger; members repeat whatever is not recorded yet.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "thinwire/base/signature.h"
+#include "thinwire/membership/awake_clock.h"
 #include "thinwire/membership/ledger.h"
 #include "thinwire/membership/messages.h"
 #include "thinwire/membership/observed.h"
@@ -29,15 +30,15 @@ namespace thinwire::membership {
 class Coordinator {
  public:
   // All references must outlive it. If the ledger is empty, `founding` goes into the first record;
-  // it lists the signer's key. A standby acts once something has been due for takeover_s and nobody
-  // has recorded it. Throws UsageError for invalid options.
+  // it lists the signer's key. A standby acts once a decision has been due for takeover_s and no
+  // other coordinator has recorded it. Throws UsageError for invalid options.
   Coordinator(const RunPlan& plan, const Options& options, const Signer& signer, Verify verify,
               Founding founding, bool standby);
 
   // Takes what happened since the last tick, in order, and returns what to do. Call it whenever
   // something happens, and at least every retry_s. `now`: seconds of a clock that never goes back.
-  // If it is called later than that, the machine was asleep, and the time beyond counts for
-  // nothing: the others were not silent, they could not be heard.
+  // If it is called later than that, the machine was asleep, and the excess time is ignored: the
+  // members were not silent, they could not be received.
   std::vector<Action> tick(std::span<const Input> inputs, double now);
 
   const State& state() const { return state_; }
@@ -57,24 +58,24 @@ class Coordinator {
     bool own = false;  // false: a record that a member supplied
   };
   struct Claim {
-    Position position;  // the member says that it applied this record, which is missing here
+    Position position;  // the member claims to have applied this record, which is missing here
     double since = 0;
-    double asked = 0;  // when the member was last asked for it; 0: not yet
+    double asked = 0;  // when it was last requested from the member; 0: not yet
   };
 
-  void hear(const Hello& hello);
-  void hear(const Report& report);
-  void hear(const Offer& offer);
-  void hear(const Goodbye& goodbye);
-  void hear(const SnapshotReady& ready);
-  void hear(const Supply& supply);
-  void hear(const Misconduct& misconduct);
-  void hear(const Acknowledged& acknowledged);
-  void hear(const PayloadRefused& refused);
-  void hear(const StoreConnected& connected);
-  void hear(const Departed& departed);
-  void hear(const StoreDisconnected&);
-  void hear(const RecordRead& read);
+  void receive(const JoinRequest& join);
+  void receive(const Report& report);
+  void receive(const Offer& offer);
+  void receive(const LeaveNotice& notice);
+  void receive(const SnapshotReady& ready);
+  void receive(const Supply& supply);
+  void receive(const Misconduct& misconduct);
+  void receive(const Acknowledged& acknowledged);
+  void receive(const PayloadRefused& refused);
+  void receive(const StoreConnected& connected);
+  void receive(const Departed& departed);
+  void receive(const StoreDisconnected&);
+  void receive(const RecordRead& read);
 
   Seen* seen(int member);
   void take_position(int member, const std::optional<Position>& position);
@@ -88,9 +89,9 @@ class Coordinator {
   void forget_what_is_recorded(const Record& record);
   void reset();
 
-  void go_on();
+  void proceed();
   bool settled();
-  void disbelieve_empty_claims();
+  void discard_unproven_claims();
   void ask_for_lost_records();
   void decide();
   void append(Bytes record, bool own);
@@ -107,8 +108,8 @@ class Coordinator {
   std::deque<Bytes> tail_;      // the last records, to restore what the store loses
   Observed observed_;
   std::map<int, Claim> claims_;
-  // Members that did not supply what they claimed. Their further claims do not count until the
-  // store has been reconnected, because it loses nothing before that.
+  // Members that did not supply what they claimed to have. Their further claims do not count until
+  // the store is reconnected, because it loses nothing before that.
   std::set<int> distrusted_;
   std::optional<Closing> last_closing_;  // that was read since it started
   std::optional<double> connected_;
@@ -118,10 +119,10 @@ class Coordinator {
   std::optional<Pending> pending_;
   std::optional<double> due_since_;  // since when something due has gone unrecorded
   double closed_at_ = 0;
-  double asked_at_ = 0;  // when records were last asked for
+  double asked_at_ = 0;  // when records were last requested
   double snapshot_asked_ = 0;
-  std::optional<double> called_at_;  // by the clock of tick()
-  double now_ = 0;                   // likewise, without the time that it slept
+  AwakeClock clock_{options_.retry_s()};
+  double now_ = 0;
   std::vector<Action> actions_;
 };
 

@@ -26,7 +26,7 @@ AgreedDigest most_frequent(const std::map<int, AgreedDigest>& reports) {
 Record Decision::run() {
   if (state_.finished) {
     for (const auto& [member, seen] : observed_.members) let_return(member, seen);
-    for (const auto& [key, hello] : observed_.newcomers) {
+    for (const auto& [key, join] : observed_.newcomers) {
       refusals_.push_back({key, "the run is complete"});
     }
     return std::move(record_);
@@ -45,11 +45,11 @@ Record Decision::run() {
 
 void Decision::admit() {
   auto id = static_cast<int>(state_.members.size());
-  for (const auto& [key, hello] : observed_.newcomers) {
+  for (const auto& [key, join] : observed_.newcomers) {
     if (state_.find(key)) continue;
     record_.changes.emplace_back(Admission{id, key});
     const std::string why =
-        too_slow(state_, plan_catch_up(state_, nullptr), hello.down_bytes_s, observed_.round_s);
+        too_slow(state_, plan_catch_up(state_, nullptr), join.down_bytes_s, observed_.round_s);
     if (why.empty()) {
       start_catching_up(id, nullptr);
     } else {
@@ -69,19 +69,19 @@ void Decision::follow(int member, const Seen& seen) {
   }
 }
 
-// Tells a member how to catch up if it has come back, or cannot catch up as it was told.
+// Decides how a member catches up if it has returned, or cannot catch up as decided before.
 void Decision::let_return(int member, const Seen& seen) {
   const Phase now = phase(member);
   const Member& known = state_.members[static_cast<size_t>(member)];
   const Position* position = seen.position ? &*seen.position : nullptr;
-  const bool heard = now_ - seen.at < options_.silence_s() && !seen.leaves;
-  if (now == Phase::kWaiting || (now == Phase::kLeft && seen.said_hello) ||
-      (now == Phase::kLost && heard)) {
+  const bool responds = now_ - seen.at < options_.silence_s() && !seen.leaves;
+  if (now == Phase::kWaiting || (now == Phase::kLeft && seen.join_requested) ||
+      (now == Phase::kLost && responds)) {
     const std::string why =
         too_slow(state_, plan_catch_up(state_, position), seen.down_bytes_s, observed_.round_s);
     if (why.empty()) {
       start_catching_up(member, position);
-    } else if (seen.said_hello) {
+    } else if (seen.join_requested) {
       refusals_.push_back({known.key, why});
     }
     return;
@@ -91,7 +91,9 @@ void Decision::let_return(int member, const Seen& seen) {
   // kept.
   const bool behind = position == nullptr || position->sequence < state_.replayable_from();
   const bool served = known.snapshot && state_.snapshots.contains(*known.snapshot);
-  if (behind && !served) start_catching_up(member, position);
+  if (behind && !served) return start_catching_up(member, position);
+  // It started again and goes on from where it had been: nobody waits until it has caught up.
+  if (now == Phase::kActive && seen.behind) set_phase(member, Phase::kLate);
 }
 
 void Decision::start_catching_up(int member, const Position* position) {
@@ -108,7 +110,7 @@ void Decision::count_offences(int member, const Seen& seen) {
 }
 
 // Snapshots of states whose digest is the agreed one. At most one new snapshot per record, so that
-// the previous newest one, which members may be told to begin with, stays.
+// the previous newest one, which members may have been assigned to begin with, is kept.
 void Decision::take_snapshots() {
   std::optional<uint64_t> fresh;
   for (const auto& [member, seen] : observed_.members) {
@@ -167,8 +169,8 @@ bool Decision::caught_up(int member) const {
   if (phases_.contains(member) || (now != Phase::kLate && now != Phase::kCatchingUp)) return false;
   const auto seen = observed_.members.find(member);
   if (seen == observed_.members.end() || !seen->second.position) return false;
-  const uint64_t told = state_.members[static_cast<size_t>(member)].told;
-  return seen->second.position->sequence >= std::max(state_.last_closing, told);
+  const uint64_t phase_since = state_.members[static_cast<size_t>(member)].phase_since;
+  return seen->second.position->sequence >= std::max(state_.last_closing, phase_since);
 }
 
 Phase Decision::phase(int member) const {

@@ -1,5 +1,5 @@
-// The decisions of a coordinator: derives the next record from what the ledger says and what has
-// been heard since. A pure function.
+// The decisions of a coordinator: derives the next record from the ledger's state and what has been
+// received since. A pure function.
 #pragma once
 
 #include <map>
@@ -22,7 +22,7 @@ class Decision {
            const Observed& observed, double now)
       : plan_(plan), options_(options), state_(state), observed_(observed), now_(now) {}
 
-  // What to record now, as a record that has no place in the chain yet.
+  // What to record now, as a record without its position in the chain.
   Record run();
   // Set by run(): requests that cannot be granted.
   const std::vector<Refuse>& refusals() const { return refusals_; }
@@ -44,6 +44,7 @@ class Decision {
   bool can_close() const;
   bool has_arrived(int member) const;
   bool was_refused(int member) const;
+  bool has_replica(int member) const;
   bool is_awaited(int member) const;
   bool is_absent(int member) const;
   const Arrival* contribution(int member, uint64_t round, uint32_t epoch, uint32_t fragment) const;

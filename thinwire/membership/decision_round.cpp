@@ -45,12 +45,18 @@ bool Decision::was_refused(int member) const {
   });
 }
 
-// Whether a round waits for it: it is active, or was lost during the round and has come back with
-// its replica.
+// Whether it is active, or was lost and has come back with its replica.
+bool Decision::has_replica(int member) const {
+  const bool kept = !state_.members[static_cast<size_t>(member)].snapshot;
+  return phase(member) == Phase::kActive || (phase(member) == Phase::kCatchingUp && kept);
+}
+
+// Whether a round waits for it: its replica has come as far as the round.
 bool Decision::is_awaited(int member) const {
-  if (was_refused(member)) return false;
-  const bool has_replica = !state_.members[static_cast<size_t>(member)].snapshot;
-  return phase(member) == Phase::kActive || (phase(member) == Phase::kCatchingUp && has_replica);
+  if (was_refused(member) || !has_replica(member)) return false;
+  const std::optional<Position>& position = observed_.members.at(member).position;
+  const bool is_there = position && position->sequence >= state_.last_closing;
+  return phase(member) == Phase::kActive || is_there;
 }
 
 // Whether it seems to be gone, although it is not yet lost.
@@ -176,14 +182,14 @@ std::vector<int> Decision::next_roster() const {
   return members;
 }
 
-// It changes with the roster. A round that is opened anew has another roster than before, or none
-// of the previous members is present.
+// It changes with the roster. A round that is reopened has another roster than before, or none of
+// the previous members is present.
 uint32_t Decision::next_epoch(const std::vector<int>& members) const {
   if (state_.next_round == 0) return 0;
   if (state_.open.empty()) return state_.epoch + 1;
   const Opening& last = state_.open.back();
-  const bool anew = !record_.closing && is_deserted(state_.open.front());
-  return last.epoch + (anew || !same_members(last.roster, members) ? 1 : 0);
+  const bool reopened = !record_.closing && is_deserted(state_.open.front());
+  return last.epoch + (reopened || !same_members(last.roster, members) ? 1 : 0);
 }
 
 void Decision::open(uint64_t number, uint32_t epoch, const std::vector<int>& members) {
@@ -222,9 +228,9 @@ std::vector<float> Decision::speeds_of(const std::vector<int>& members) const {
 uint64_t Decision::active_since(int member, const Opening& opening) const {
   const Opening* before = state_.open.empty() ? nullptr : &state_.open.back();
   if (!record_.openings.empty()) before = &record_.openings.back();
-  const bool came_back = !state_.open.empty() && is_awaited(member) && has_arrived(member);
-  const bool goes_on = phase(member) == Phase::kActive || came_back;
-  if (before == nullptr || before->round + 1 != opening.round || !goes_on) {
+  const bool returned = !state_.open.empty() && has_replica(member) && has_arrived(member);
+  const bool continues = phase(member) == Phase::kActive || returned;
+  if (before == nullptr || before->round + 1 != opening.round || !continues) {
     return opening.first_step;
   }
   const auto stays = std::ranges::find(before->roster, member, &Share::member);

@@ -80,7 +80,7 @@ class FieldReader {
   bool ok() const { return problem_.empty() && reader_.ok(); }
   std::string_view problem() const {
     if (!problem_.empty()) return problem_;
-    return reader_.at_end() ? "" : reader_.ok() ? "bytes follow its end" : "it is cut off";
+    return reader_.at_end() ? "" : reader_.ok() ? "bytes follow its end" : "it is truncated";
   }
 
  private:

@@ -153,7 +153,7 @@ Bytes encode_record(const Record& record, const Signer& signer) {
 
 Result<Record> decode_record(std::span<const uint8_t> bytes) {
   constexpr size_t kHead = kMagic.size() + sizeof(kVersion);
-  if (bytes.size() < kHead + kSignatureBytes) return corrupt("it is cut off");
+  if (bytes.size() < kHead + kSignatureBytes) return corrupt("it is truncated");
   ByteReader head(bytes.first(kHead));
   const auto magic = head.get_bytes(kMagic.size());
   if (!std::ranges::equal(magic, as_bytes(kMagic))) return corrupt("it does not begin with TWLR");

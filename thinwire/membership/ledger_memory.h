@@ -1,4 +1,4 @@
-// A ledger in memory, for simulations. It can fail in the ways that a remote store can.
+// A ledger in memory, for simulations. It can fail in the same ways as a remote store.
 #pragma once
 
 #include <vector>

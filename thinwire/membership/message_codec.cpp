@@ -46,10 +46,10 @@ void text_field(Io& io, std::string& text) {
 }
 
 template <typename Io>
-void fields(Io& io, Hello& hello) {
-  io.field(hello.key.bytes);
-  if (io.present(hello.position)) fields(io, *hello.position);
-  amount_field(io, hello.down_bytes_s);
+void fields(Io& io, JoinRequest& join) {
+  io.field(join.key.bytes);
+  if (io.present(join.position)) fields(io, *join.position);
+  amount_field(io, join.down_bytes_s);
 }
 
 template <typename Io>
@@ -71,8 +71,8 @@ void fields(Io& io, Offer& offer) {
 }
 
 template <typename Io>
-void fields(Io& io, Goodbye& goodbye) {
-  member_field(io, goodbye.member);
+void fields(Io& io, LeaveNotice& notice) {
+  member_field(io, notice.member);
 }
 
 template <typename Io>
@@ -113,6 +113,20 @@ void fields(Io& io, Refuse& refuse) {
 }
 
 template <typename Io>
+void fields(Io& io, Lacking& lacking) {
+  io.field(lacking.payload.bytes);
+}
+
+template <typename Io>
+void fields(Io& io, Loss& loss) {
+  member_field(io, loss.member);
+  io.field(loss.step);
+  text_field(io, loss.set);
+  amount_field(io, loss.mean);
+  io.field(loss.tokens);
+}
+
+template <typename Io>
 void fields(Io& io, Statement& statement) {
   io.field(statement.run);
   io.field(statement.author.bytes);
@@ -142,7 +156,7 @@ Bytes encode_statement(const Statement& statement, const Signer& signer) {
 }
 
 Result<Statement> decode_statement(std::span<const uint8_t> bytes, uint64_t run, Verify verify) {
-  if (bytes.size() < kHeadBytes + kSignatureBytes) return corrupt("it is cut off");
+  if (bytes.size() < kHeadBytes + kSignatureBytes) return corrupt("it is truncated");
   ByteReader head(bytes.first(kHeadBytes));
   if (!std::ranges::equal(head.get_bytes(kMagic.size()), as_bytes(kMagic))) {
     return corrupt("it does not begin with TWMS");
@@ -163,20 +177,21 @@ Result<Statement> decode_statement(std::span<const uint8_t> bytes, uint64_t run,
   return statement;
 }
 
-bool is_coordinators(const Message& message) {
+bool is_from_coordinator(const Message& message) {
   return std::holds_alternative<Misconduct>(message) ||
          std::holds_alternative<AskRecords>(message) ||
          std::holds_alternative<AskSnapshot>(message) || std::holds_alternative<Refuse>(message);
 }
 
-int speaker(const Message& message) {
+int sender(const Message& message) {
   return std::visit(
       [](const auto& one) {
         using Kind = std::decay_t<decltype(one)>;
         if constexpr (std::is_same_v<Kind, SnapshotReady>) {
           return one.snapshot.member;
         } else if constexpr (std::is_same_v<Kind, Report> || std::is_same_v<Kind, Offer> ||
-                             std::is_same_v<Kind, Goodbye> || std::is_same_v<Kind, Supply>) {
+                             std::is_same_v<Kind, LeaveNotice> || std::is_same_v<Kind, Supply> ||
+                             std::is_same_v<Kind, Loss>) {
           return one.member;
         } else {
           return -1;
@@ -191,18 +206,18 @@ uint64_t StatementNumbers::next() {
 }
 
 bool ReplayWindow::is_new(const PublicKey& author, uint64_t number) {
-  const auto [entry, first] = authors_.try_emplace(author, Heard{number, 1});
+  const auto [entry, first] = authors_.try_emplace(author, Received{number, 1});
   if (first) return true;
-  Heard& heard = entry->second;
-  if (number > heard.newest) {
-    const uint64_t ahead = number - heard.newest;
-    heard.bits = (ahead < kWidth ? heard.bits << ahead : 0) | 1;
-    heard.newest = number;
+  Received& received = entry->second;
+  if (number > received.newest) {
+    const uint64_t ahead = number - received.newest;
+    received.bits = (ahead < kWidth ? received.bits << ahead : 0) | 1;
+    received.newest = number;
     return true;
   }
-  const uint64_t behind = heard.newest - number;
-  if (behind >= kWidth || (heard.bits >> behind & 1) != 0) return false;
-  heard.bits |= uint64_t{1} << behind;
+  const uint64_t behind = received.newest - number;
+  if (behind >= kWidth || (received.bits >> behind & 1) != 0) return false;
+  received.bits |= uint64_t{1} << behind;
   return true;
 }
 

@@ -1,9 +1,9 @@
-// Statements: what members and coordinators say to each other besides the ledger, as signed bytes.
-// docs/formats.md, "Statements".
+// Statements: the messages that members and coordinators send each other besides the ledger, as
+// signed bytes. docs/formats.md, "Statements".
 //
-// Statements may be lost, arrive twice, or be repeated by whoever heard them. Each says which run
-// it belongs to and carries its author's next number, by which a receiver recognises those it has
-// heard before (ReplayWindow).
+// Statements may be lost, arrive twice, or be replayed by anyone who received them. Each names its
+// run and carries its author's next number, by which a receiver recognises those it has received
+// before (ReplayWindow).
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,10 @@
 
 namespace thinwire::membership {
 
-// The first six are said by members, the others by coordinators.
-using Message = std::variant<Hello, Report, Offer, Goodbye, SnapshotReady, Supply, Misconduct,
-                             AskRecords, AskSnapshot, Refuse>;
+// The first six and Loss are said by members, Lacking by members and coordinators, the others by
+// coordinators.
+using Message = std::variant<JoinRequest, Report, Offer, LeaveNotice, SnapshotReady, Supply,
+                             Misconduct, AskRecords, AskSnapshot, Refuse, Lacking, Loss>;
 
 struct Statement {
   uint64_t run = 0;
@@ -38,11 +39,11 @@ Bytes encode_statement(const Statement& statement, const Signer& signer);
 // did not sign is kCorruptPayload.
 Result<Statement> decode_statement(std::span<const uint8_t> bytes, uint64_t run, Verify verify);
 
-// Whether only coordinators may say this.
-bool is_coordinators(const Message& message);
-// The member in whose name it is said; -1 for a Hello, which names a key, and for what coordinators
-// say. The receiver compares that member's key with the author's.
-int speaker(const Message& message);
+// Whether only coordinators may send this.
+bool is_from_coordinator(const Message& message);
+// The member in whose name it is said; -1 for a JoinRequest, which names a key, for Lacking, and
+// for what coordinators say. The receiver compares that member's key with the author's.
+int sender(const Message& message);
 
 // The number of an author's next statement. Numbers begin with the microseconds since 1970, so they
 // also ascend from one process to the next, as long as the machine's clock does. Not thread-safe.
@@ -54,21 +55,21 @@ class StatementNumbers {
   uint64_t last_ = 0;
 };
 
-// Recognises statements that were heard before, or that are older than the kWidth newest of their
-// author. Not thread-safe.
+// Recognises statements that were received before, or that are older than the kWidth newest of
+// their author. Not thread-safe.
 class ReplayWindow {
  public:
   static constexpr uint64_t kWidth = 64;
 
-  // Whether it is heard for the first time; the caller has verified the signature.
+  // Whether it is received for the first time; the caller has verified the signature.
   bool is_new(const PublicKey& author, uint64_t number);
 
  private:
-  struct Heard {
+  struct Received {
     uint64_t newest = 0;
-    uint64_t bits = 0;  // bit i: newest - i was heard
+    uint64_t bits = 0;  // bit i: newest - i was received
   };
-  std::map<PublicKey, Heard> authors_;
+  std::map<PublicKey, Received> authors_;
 };
 
 }  // namespace thinwire::membership

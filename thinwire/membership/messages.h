@@ -17,8 +17,8 @@ namespace thinwire::membership {
 
 // --- from members; each also shows that the member is present
 
-// A process that takes part, or wants to, has started, restarted or come back.
-struct Hello {
+// A process that takes part, or asks to, has started, restarted or returned.
+struct JoinRequest {
   PublicKey key;
   std::optional<Position> position;  // of its replica; none: it has nothing
   double down_bytes_s = 0;           // as measured; 0: not known
@@ -30,7 +30,7 @@ struct Report {
   // The member's digest of weights after the last round it applied, if any.
   std::optional<AgreedDigest> digest;
 };
-// A contribution; the member has handed its bytes to the store.
+// A contribution, whose bytes the member has stored.
 struct Offer {
   int member = 0;
   uint64_t round = 0;
@@ -40,8 +40,18 @@ struct Offer {
   uint64_t bytes = 0;
   double seconds = 0;  // spent computing the round's rows; 0: not measured
 };
-// The member leaves in an orderly way.
-struct Goodbye {
+// The mean loss over rows of the member's own, for display: of training in the steps of a round,
+// the last of which is the `step`-th, or of an evaluation after `step` steps.
+struct Loss {
+  static constexpr const char* kTraining = "";
+  int member = 0;
+  uint64_t step = 0;
+  std::string set;  // kTraining, or the name of a validation set
+  double mean = 0;  // nats per token
+  uint64_t tokens = 0;
+};
+// The member leaves cleanly.
+struct LeaveNotice {
   int member = 0;
 };
 // The member has made a snapshot, and the store has acknowledged it.
@@ -55,10 +65,16 @@ struct Supply {
   int member = 0;
   std::vector<Bytes> records;
 };
-// Reported by whoever checks contributions: a payload does not decode, is out of bounds, ...
+// Reported by the code that checks contributions: a payload does not decode, is out of bounds, ...
 struct Misconduct {
   int member = 0;
   std::string what;
+};
+
+// Of members and coordinators: the author needs this payload, and the store, which had it, has it
+// no longer. Whoever offered it stores it again.
+struct Lacking {
+  Sha256 payload;
 };
 
 // --- from the store
@@ -66,33 +82,34 @@ struct Misconduct {
 // These bytes are stored safely, and may count.
 struct Acknowledged {
   Sha256 payload;
-  int member = -1;  // whose offer of them; -1: anybody's
+  int member = -1;  // the member that offered them; -1: any
 };
-// What a member offered was looked at and must not count: an offence. Its operation is not waited
-// for any more.
+// An offered payload was checked and must not count: an offence. Its operation no longer waits for
+// it.
 struct PayloadRefused {
   Offer offer;
-  std::string why;  // text for people
+  std::string why;  // shown to users
 };
 // The store is connected (again), and `last` is its last record. Actions are carried out on this
 // connection or not at all: nothing sent before the connection was lost may arrive after this.
 struct StoreConnected {
   uint64_t last = 0;
 };
-// The store says that a connection of whoever has this key has ended. It may already be back.
+// The store reports that a connection of this key's owner has ended. It may already be connected
+// again.
 struct Departed {
   PublicKey key;
 };
-// The store is gone. The coordinator asks for nothing until it is back.
+// The store is disconnected. The coordinator requests nothing until it is connected again.
 struct StoreDisconnected {};
 // The next record of the stream.
 struct RecordRead {
   Bytes record;
 };
 
-using Input =
-    std::variant<Hello, Report, Offer, Goodbye, SnapshotReady, Supply, Misconduct, Acknowledged,
-                 PayloadRefused, StoreConnected, Departed, StoreDisconnected, RecordRead>;
+using Input = std::variant<JoinRequest, Report, Offer, LeaveNotice, SnapshotReady, Supply,
+                           Misconduct, Acknowledged, PayloadRefused, StoreConnected, Departed,
+                           StoreDisconnected, RecordRead>;
 
 // --- actions
 
@@ -102,7 +119,7 @@ struct Append {
   uint64_t expected_last = 0;
   Bytes record;
 };
-// Ask whether the store holds these bytes. It answers with Acknowledged, once it does.
+// Ask whether the store holds these bytes. The answer is Acknowledged, once it does.
 struct AskStored {
   Sha256 payload;
 };
@@ -117,7 +134,7 @@ struct AskRecords {
 struct AskSnapshot {
   int member = 0;
 };
-// The request of `key` is refused; `why` is text for people.
+// The request of `key` is refused; `why` is shown to users.
 struct Refuse {
   PublicKey key;
   std::string why;

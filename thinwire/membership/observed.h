@@ -1,5 +1,5 @@
-// What a coordinator has heard that is not in the ledger yet. It is lost when the coordinator ends:
-// members repeat all of it to the next one.
+// What a coordinator has received that is not in the ledger yet. It is lost when the coordinator
+// ends: members send all of it again to the next one.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,16 @@ namespace thinwire::membership {
 
 // Times are seconds of the caller's clock.
 struct Seen {
-  double at = 0;                     // when the member was last heard
+  double at = 0;                     // when the member's last message arrived
   bool reported = false;             // its position, since the store was last connected
   std::optional<Position> position;  // on the ledger's chain; none: it has nothing usable
   std::optional<AgreedDigest> digest;
   double down_bytes_s = 0;
-  bool departed = false;    // its connection has ended since it was last heard
-  bool said_hello = false;  // Hello since the last decision about it
-  bool leaves = false;      // Goodbye since its last Hello
-  uint64_t offences = 0;    // not recorded yet
+  bool departed = false;        // its connection has ended since its last message
+  bool join_requested = false;  // a JoinRequest since the last decision about it
+  bool behind = false;          // likewise, with a replica from before the last closing
+  bool leaves = false;          // a LeaveNotice since its last JoinRequest
+  uint64_t offences = 0;        // not recorded yet
   std::optional<SnapshotReady> snapshot;
 };
 
@@ -35,7 +36,7 @@ struct Arrival {
 
 struct Observed {
   std::map<int, Seen> members;
-  std::map<PublicKey, Hello> newcomers;
+  std::map<PublicKey, JoinRequest> newcomers;
   std::map<Overdue, Arrival> offers;
   std::map<Overdue, Offer> early;  // for rounds that may open with the next record
   double front_since = 0;          // when the oldest open round became the oldest

@@ -6,16 +6,10 @@
 #include <cmath>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/median.h"
 
 namespace thinwire::membership {
 namespace {
-
-// `values` must not be empty.
-double median(std::vector<double>& values) {
-  std::ranges::sort(values);
-  const size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
 
 void require(bool holds, std::string_view field, std::string_view right, double value) {
   if (!holds) throw UsageError(fmt::format("{} must be {}, got {}", field, right, value));
@@ -30,10 +24,18 @@ void Options::check() const {
   require(max_offences >= 1, "max_offences", "at least 1", static_cast<double>(max_offences));
 }
 
+Options options_of(const config::SyncSection& sync) {
+  Options options;
+  options.timeout_s = sync.timeout_s;
+  options.quorum = sync.quorum;
+  options.shares = sync.shares;
+  return options;
+}
+
 double deadline_s(const Options& options, std::vector<double> arrivals) {
-  const double middle = median(arrivals);
+  const double middle = median_of(arrivals);
   for (double& arrival : arrivals) arrival = std::abs(arrival - middle);
-  const double grace = std::max(options.spread * median(arrivals), options.min_grace_s());
+  const double grace = std::max(options.spread * median_of(arrivals), options.min_grace_s());
   return std::min(middle + grace, options.timeout_s);
 }
 

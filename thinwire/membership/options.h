@@ -10,10 +10,10 @@ namespace thinwire::membership {
 
 struct Options {
   double timeout_s = 1800;  // as sync.timeout_s: a round closes without members that take longer
-  // The share of a round's rows, above 0 and at most 1, that closes it before the
-  // timeout once the others are past the deadline (deadline_s). 1: nobody who is present is left
-  // out. Members that are absent are left out past the deadline once half of the rows have arrived,
-  // or the quorum if that is less.
+  // The share of a round's rows, above 0 and at most 1, that closes it before the timeout once the
+  // others are past the deadline (deadline_s). 1: no member that is present is left out. Members
+  // that are absent are left out past the deadline once half of the rows have arrived, or the
+  // quorum if that is less.
   double quorum = 1;
   double spread = 4;  // k of the deadline median + k * MAD of the arrivals
   // A late contribution counts when its fragment is next exchanged. If false, it is dropped.
@@ -29,6 +29,8 @@ struct Options {
   double retry_s() const { return timeout_s / 40; }   // an unanswered append is repeated
   double absent_s() const { return timeout_s / 20; }  // a member silent for longer is absent
   double silence_s() const { return timeout_s / 4; }  // a member silent this long is lost
+  // A complete run is served for members that lack its end, until they have been silent this long.
+  double linger_s() const { return timeout_s / 2; }
   // A standby takes over from a coordinator silent this long.
   double takeover_s() const { return timeout_s / 8; }
   // Once the store is back, members that are present report their positions within this time.
@@ -36,6 +38,9 @@ struct Options {
   // Minimum time beyond the median, however close together the arrivals were.
   double min_grace_s() const { return timeout_s / 100; }
 };
+
+// Those of a run with this recipe.
+Options options_of(const config::SyncSection& sync);
 
 // When a round closes with a quorum, in seconds since it opened: median + max(spread * MAD,
 // min_grace_s), at most timeout_s. `arrivals`: of the contributions so far, in seconds since it

@@ -1,7 +1,7 @@
 // The records of a run's ledger: the coordinator's decisions, in order. Records are signed and form
-// a chain by their hashes. They are all that outlasts a coordinator: whoever applies them one after
-// another (membership/state.h) knows who takes part, which rows each member takes, and which
-// contributions count.
+// a chain by their hashes. Nothing else outlasts a coordinator: applying them one after another
+// (membership/state.h) gives the members that take part, the rows that each takes, and the
+// contributions that count.
 #pragma once
 
 #include <array>
@@ -22,13 +22,13 @@
 namespace thinwire::membership {
 
 enum class Phase : uint8_t {
-  kWaiting,     // admitted, but there is nothing to begin with yet, or its link cannot keep up
+  kWaiting,     // admitted, but there is no snapshot to begin with yet, or its link is too slow
   kCatchingUp,  // fetches a snapshot or replays the rounds it missed; has no rows
   kActive,      // in the rosters of rounds that open
   kLate,        // missed its last round; has no rows until it has caught up
-  kLeft,        // said goodbye; may return
-  kLost,        // was silent too long; may return
-  kExcluded,    // offended too often; may not return
+  kLeft,        // left cleanly; may return
+  kLost,        // was silent for too long; may return
+  kExcluded,    // committed too many offences; may not return
 };
 inline constexpr std::array<std::string_view, 7> kPhaseNames = {
     "waiting", "catching up", "active", "late", "left", "lost", "excluded"};

@@ -1,9 +1,9 @@
 // What a run does, round by round, regardless of who takes part: it follows from the recipe; a
 // coordinator writes it into the ledger, and members read it there.
 //
-// A round of the ledger ends where operations open, with all that open there. A method whose
-// fragments are exchanged one after another therefore has several rounds of the ledger in each
-// round of its own (schedule/rounds.h), whose number the steps of all of them carry.
+// A round of the ledger ends where operations open, and contains all that open there. A method
+// whose fragments are exchanged one after another therefore has several rounds of the ledger in
+// each round of its own (schedule/rounds.h), whose number the steps of all of them carry.
 #pragma once
 
 #include <compare>
@@ -65,8 +65,8 @@ class RecipePlan final : public RunPlan {
     uint64_t bytes = 0;  // the most that a contribution may have
   };
   std::optional<OperationName> operation_of(uint64_t round, uint32_t fragment) const;
-  // How many rounds, counted from the first, have nothing in flight any more once `completed` steps
-  // are done: every result of theirs has been awaited.
+  // How many rounds, counted from the first, have nothing in flight once `completed` steps are
+  // done: all of their results have been awaited.
   uint64_t settled_rounds(uint64_t completed) const;
 
  private:

@@ -68,7 +68,7 @@ class Applier {
       return refuse(fmt::format("there is no snapshot {}", *change.snapshot));
     }
     member.phase = change.phase;
-    member.told = record_.sequence;
+    member.phase_since = record_.sequence;
     member.snapshot = change.snapshot;
     return {};
   }
@@ -117,7 +117,7 @@ class Applier {
 
   Result<void> apply(const Closing& closing) {
     if (state_.open.empty() || state_.open.front().round != closing.round) {
-      return refuse(fmt::format("round {} is closed out of turn", closing.round));
+      return refuse(fmt::format("round {} is closed out of order", closing.round));
     }
     const Opening opening = std::move(state_.open.front());
     state_.open.pop_front();
@@ -218,20 +218,20 @@ class Applier {
     return {};
   }
 
-  // The next round, or an open one anew under a later epoch, with all that opened after it.
+  // The next round, or an open round reopened in a later epoch, with all opened after it.
   Result<void> place(const Opening& opening) {
-    const bool anew = opening.round < state_.next_round;
-    if (anew) {
+    const bool reopened = opening.round < state_.next_round;
+    if (reopened) {
       const Opening* old = state_.opening(opening.round);
       if (old == nullptr || old->epoch >= opening.epoch || old->first_step != opening.first_step) {
-        return refuse(fmt::format("round {} cannot be opened anew", opening.round));
+        return refuse(fmt::format("round {} cannot be reopened", opening.round));
       }
       while (!state_.open.empty() && state_.open.back().round >= opening.round) {
         state_.open.pop_back();
       }
     } else if (opening.round != state_.next_round || opening.first_step != state_.next_step ||
                state_.epoch > opening.epoch || (!state_.open.empty() && state_.open.back().last)) {
-      return refuse(fmt::format("round {} opens out of turn", opening.round));
+      return refuse(fmt::format("round {} opens out of order", opening.round));
     }
     state_.next_round = opening.round + 1;
     state_.next_step = opening.first_step + opening.steps.size();

@@ -1,5 +1,5 @@
-// What a run's ledger says so far: a pure function of its records, the same for the coordinator,
-// its standbys and every member. Nothing in it comes from a clock or a message.
+// The state of a run according to its ledger: a pure function of the records, the same for the
+// coordinator, its standbys and every member. Nothing in it comes from a clock or a message.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace thinwire::membership {
 
-// How far someone has applied the ledger.
+// Up to which record a participant has applied the ledger.
 struct Position {
   uint64_t sequence = 0;
   Sha256 hash;  // of record `sequence`; zeros for 0
@@ -25,7 +25,7 @@ struct Position {
 struct Member {
   PublicKey key;
   Phase phase = Phase::kWaiting;
-  uint64_t told = 0;                 // sequence of the record that put it into this phase
+  uint64_t phase_since = 0;          // sequence of the record that began this phase
   std::optional<uint64_t> snapshot;  // the one it begins with while catching up
   float rows_per_second = 0;         // 0: not known
   uint64_t offences = 0;
@@ -39,7 +39,7 @@ struct HeldSnapshot {
   bool operator==(const HeldSnapshot&) const = default;
 };
 
-// A contribution that a round was closed without.
+// A contribution that was missing when its round was closed.
 struct Overdue {
   int member = 0;
   uint64_t round = 0;
@@ -76,7 +76,7 @@ struct State {
   // Applies the next record, which has this hash. Returns kCorruptPayload and changes nothing if it
   // cannot follow: it has another place in the chain or an unknown writer, or contradicts what is
   // known: a contribution that is counted twice, is from outside the roster or has the wrong
-  // weight; a round out of turn; rows assigned to nobody or to several. The caller has checked
+  // weight; a round out of order; rows assigned to no member or to several. The caller has checked
   // signatures.
   Result<void> apply(const Record& record, const Sha256& hash);
 

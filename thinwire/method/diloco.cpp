@@ -218,7 +218,7 @@ constexpr std::array<Method, sizeof...(kPreset)> methods_of(std::index_sequence<
                  .traffic = PresetFacts<kPreset>::traffic,
                  .state = PresetFacts<kPreset>::state,
                  .sync_every = PresetFacts<kPreset>::sync_every,
-                 .trains_apart = true,
+                 .local_updates = true,
                  .algorithm = kAlgorithm,
                  .operations = PresetFacts<kPreset>::operations}...};
 }

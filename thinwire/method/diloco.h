@@ -57,7 +57,7 @@ struct DilocoOptions final : config::SectionOf<DilocoOptions> {
   bool eager() const { return overlap == Overlap::kEager; }
   // Largest number of a fragment's sums in flight between two of its sends.
   int64_t in_flight() const;
-  // Number of buffers of the model's size for pseudo-gradients; 0 if nothing stays in flight.
+  // Number of buffers of the model's size for pseudo-gradients; 0 if none stay in flight.
   int64_t buffers() const;
   // Whether pseudo-gradients pass through a buffer within a step although none stays in flight.
   // Otherwise they overwrite the worker's own weights, which the step replaces with the shared ones

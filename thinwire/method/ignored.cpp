@@ -59,7 +59,8 @@ void add_data(const config::DataSection& data, std::vector<Rule>& rules) {
 
 // Fields of [model] that the architecture does not have, and the tables of the others.
 void add_model(config::ModelSection model, std::vector<Rule>& rules) {
-  constexpr std::array<std::string_view, 3> kCommon = {"architecture", "init_std", "recompute"};
+  constexpr std::array<std::string_view, 4> kCommon = {"architecture", "init_std", "recompute",
+                                                       "block_inputs"};
   const Architecture& architecture = find_architecture(model.architecture);
   const auto has = [](std::span<const std::string_view> names, const std::string& name) {
     return std::ranges::find(names, name) != names.end();
@@ -94,6 +95,7 @@ void add_optimizers(const config::Recipe& recipe, std::vector<Rule>& rules) {
   if (!none.empty()) {
     rules.push_back({"optim.method", none});
     rules.push_back({"optim.state", none});
+    rules.push_back({"optim.bases", none});
   }
   const OptimizerSpec* chosen = &find_optimizer(recipe.optim.method);
   for (const OptimizerSpec* optimizer : all_optimizers()) {

@@ -10,7 +10,7 @@ StateBytes optimizer_state(const config::Recipe& recipe, std::span<const TensorS
   StateBytes bytes;
   for (const TensorSpec& tensor : tensors) {
     for (const StatePiece& piece : options.spec->state(options, tensor)) {
-      const StateFormat format = format_of(options.state, piece);
+      const StateFormat format = format_of(options, piece);
       const auto size = static_cast<double>(state_bytes(format, element_count(piece.shape)));
       (piece.agreement == Agreement::kConsensus ? bytes.consensus : bytes.local) += size;
     }

@@ -62,7 +62,7 @@ struct Method {
   // Number of training steps in a round.
   int64_t (*sync_every)(const config::Recipe& recipe) = every_step;
   // Whether workers, or clusters of them, train their own weights between synchronisations.
-  bool trains_apart = false;
+  bool local_updates = false;
   // The strategy in sync/registry.cpp that implements it; presets of one algorithm share it.
   std::string_view algorithm = name;
   // The method's own operations that open after a training step (operations.h). Null: after every
@@ -70,7 +70,7 @@ struct Method {
   std::vector<Operation> (*operations)(const config::Recipe& recipe,
                                        std::span<const TensorSpec> tensors, int64_t step) = nullptr;
   // Whether it takes gradients one after another during the backward pass, with train.update =
-  // layer. Where workers train apart, the method inside their clusters decides.
+  // layer. Where workers take local steps, the method inside their clusters decides.
   bool streams = false;
   // Whether it changes weights only through the optimizer, which can keep them in bf16.
   bool keeps_bf16_weights = false;

@@ -72,10 +72,10 @@ config::MethodSections method_sections() {
 
 namespace {
 
-std::string apart_methods() {
+std::string local_update_methods() {
   std::vector<std::string_view> names;
   for (const Method* method : all_methods()) {
-    if (method->trains_apart) names.push_back(method->name);
+    if (method->local_updates) names.push_back(method->name);
   }
   return fmt::format("a method whose workers train independently ({})", fmt::join(names, ", "));
 }
@@ -89,13 +89,13 @@ void check_clusters(const config::Recipe& recipe) {
     if (sync.clusters == 0) return;
     throw UsageError(fmt::format(
         "[sync] clusters = {} needs within = \"allreduce\" or \"distro\", got \"none\", and {}",
-        sync.clusters, apart_methods()));
+        sync.clusters, local_update_methods()));
   }
-  if (!find_method(sync.method).trains_apart) {
+  if (!find_method(sync.method).local_updates) {
     throw UsageError(fmt::format(
         "[sync] within = \"{}\" needs {} and {}, got method = \"{}\", which synchronises all "
         "workers every step",
-        sync.within, apart_methods(), range, sync.method));
+        sync.within, local_update_methods(), range, sync.method));
   }
   if (sync.clusters == 0) {
     throw UsageError(fmt::format("[sync] within = \"{}\" needs {}, got none", sync.within, range));
@@ -110,10 +110,10 @@ void check_clusters(const config::Recipe& recipe) {
 void check_sync_fields(const config::Recipe& recipe) {
   check_clusters(recipe);
   const config::SyncSection& sync = recipe.sync;
-  if (find_method(sync.method).trains_apart) return;
+  if (find_method(sync.method).local_updates) return;
   const std::string needs =
       fmt::format("needs {}, got method = \"{}\", which synchronises all of them every step",
-                  apart_methods(), sync.method);
+                  local_update_methods(), sync.method);
   if (sync.shares != config::RowShares::kEqual) {
     throw UsageError(
         fmt::format("[sync] shares = \"{}\" {}: there are no rounds of independent steps over "

@@ -155,7 +155,7 @@ const Method kSparseLoco = {
     .traffic = traffic,
     .state = state,
     .sync_every = sync_every,
-    .trains_apart = true,
+    .local_updates = true,
     .operations = operations,
 };
 

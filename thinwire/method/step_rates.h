@@ -1,5 +1,5 @@
-// The learning rates of a run's steps, as its recipe and its adapter have them: a pure function,
-// shared by whoever opens rounds (train/open_round.h, membership/run_plan.h).
+// The learning rates of a run's steps, determined by its recipe and its adapter: a pure function,
+// shared by all code that opens rounds (train/open_round.h, membership/run_plan.h).
 #pragma once
 
 #include <cstdint>

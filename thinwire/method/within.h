@@ -34,7 +34,7 @@ Traffic add_broadcast(const Traffic& of_round, const config::Recipe& recipe, dou
                       int members);
 // The group that exchanges in outer steps: all members, or the clusters' first members.
 Group across(const config::SyncSection& sync);
-// The operation that passes the outcome of `operation` from each cluster's first worker to the
+// The operation that broadcasts the result of `operation` from each cluster's first worker to the
 // others.
 Operation broadcast_of(const Operation& operation, uint64_t elements);
 

@@ -1,5 +1,5 @@
 // A batch of rows as input to a model: what each position reads, what it should predict, how much
-// its loss counts, and which positions before it it sees.
+// its loss counts, and which earlier positions it may attend to.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ struct Examples {
   int64_t rows = 0;
 };
 
-// What else may be known of the rows x sequence predictions of rows of tokens.
+// Optional marks on the rows x sequence predictions of rows of tokens.
 struct RowMarks {
   // Finite factors for each prediction's loss and its gradient; empty: all 1.
   std::span<const float> weights = {};
-  // Not 0 where a document begins, whose positions see nothing before it in the row; empty: each
-  // row is one document.
+  // Not 0 where a document begins; its positions see nothing before it in the row. Empty: each row
+  // is one document.
   std::span<const uint8_t> begins = {};
 };
 

@@ -1,9 +1,27 @@
-// The operations of CpuOps around a branch of a block: biases, norms of columns, and the addition
-// to the residual stream.
+// The operations of CpuOps around a branch of a block: biases, norms of columns, the addition to
+// the residual stream, and keeping the latter as an operand.
 #include "thinwire/base/bf16.h"
 #include "thinwire/model/cpu_ops.h"
 
 namespace thinwire::model {
+
+template <typename T>
+void CpuOps<T>::keep(Slot x, Slot kept) {
+  const int64_t c = width(x);
+  over_tokens([&](int64_t first, int64_t count) {
+    tensor::kernels<T>().store_rows(count, c, nullptr, floats(x) + first * c, c,
+                                    operands(kept) + first * c, c);
+  });
+}
+
+template <typename T>
+void CpuOps<T>::restore(Slot kept, Slot x) {
+  const int64_t c = width(x);
+  over_tokens([&](int64_t first, int64_t count) {
+    tensor::kernels<T>().load_rows(count, c, nullptr, operands(kept) + first * c, c,
+                                   floats(x) + first * c, c);
+  });
+}
 
 template <typename T>
 void CpuOps<T>::add_branch(Slot x, Slot branch, Slot sum, Slot out) {
@@ -96,6 +114,8 @@ void CpuOps<T>::norm_columns_backward(const NormColumns& norm, const PreNormSlot
 
 // NOLINTBEGIN(bugprone-macro-parentheses): a type takes no parentheses
 #define THINWIRE_INSTANTIATE(T)                                                                 \
+  template void CpuOps<T>::keep(Slot, Slot);                                                    \
+  template void CpuOps<T>::restore(Slot, Slot);                                                 \
   template void CpuOps<T>::add_branch(Slot, Slot, Slot, Slot);                                  \
   template void CpuOps<T>::add_branch_backward(Slot, Slot, Slot, Slot, Slot);                   \
   template void CpuOps<T>::add_bias(const Bias&, Slot);                                         \

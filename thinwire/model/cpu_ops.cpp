@@ -18,7 +18,7 @@ constexpr bool kIsFloat = std::is_same_v<T, float>;
 template <typename T>
 class CpuOps<T>::Copy {
  public:
-  // kept: the same arena if it is to know the copy (Arena::keep_rounded), else null.
+  // kept: the same arena if the copy is to be registered with it (Arena::keep_rounded), else null.
   Copy(const tensor::Arena& params, tensor::Arena* kept, ThreadPool& threads)
       : params_(params), kept_(kept), threads_(threads), values_(params.layout().total()) {
     if constexpr (!kIsFloat<T>) {

@@ -36,6 +36,8 @@ class CpuOps : public Ops {
 
   void embed(int64_t table, Slot x) override;
   void add_norm(Slot x, Slot branch, int64_t weight, const NormSlots& saved, Slot out) override;
+  void keep(Slot x, Slot kept) override;
+  void restore(Slot kept, Slot x) override;
   void add_branch(Slot x, Slot branch, Slot sum, Slot out) override;
   void linear(const Linear& linear, Slot x, Slot y) override;
   void add_bias(const Bias& bias, Slot y) override;
@@ -74,7 +76,7 @@ class CpuOps : public Ops {
          ThreadPool* row_threads, int64_t max_tokens, int64_t positions);
 
   void begin_tokens(const int32_t* inputs, int64_t count);
-  // Makes sure that the rotary table is the one for texts of `length` tokens.
+  // Ensures that the rotary table is the one for texts of `length` tokens.
   void fit_rope(int64_t length);
   float* floats(Slot slot) { return static_cast<float*>(slots_[slot].data()); }
   T* operands(Slot slot) { return static_cast<T*>(slots_[slot].data()); }
@@ -97,7 +99,7 @@ class CpuOps : public Ops {
     tensor::AlignedBuffer<uint8_t> bytes;
     void* data() { return bytes.data(); }
   };
-  // A copy of the parameters rounded to T, which the optimizer may keep up to date.
+  // A copy of the parameters rounded to T, which the optimizer may update.
   class Copy;
 
   Slot add_slot(int64_t width, size_t value_bytes);

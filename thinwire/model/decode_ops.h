@@ -37,8 +37,8 @@ class DecodeOps final : public CpuOps<float> {
   // on it; those in the cache remain what they were, as in transformers.
   void grow_to(int64_t length) { fit_rope(length); }
 
-  // The next tokens, one after another in these segments. A segment sees what the cache holds of
-  // the positions before its own: what earlier segments and earlier calls put there last.
+  // The next tokens, one after another in these segments. A segment sees what the cache holds for
+  // the positions before its own: what earlier segments and earlier calls last stored there.
   void begin_tokens(std::span<const int32_t> tokens, std::vector<Segment> segments);
 
   void attention(int64_t layer, const tensor::AttentionShape& shape,

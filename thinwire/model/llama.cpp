@@ -21,6 +21,8 @@ class LlamaGraph final : public Graph {
              Purpose purpose)
       : ops_(ops),
         recompute_(parse_recompute(model.recompute)),
+        rounds_inputs_(recompute_ == Recompute::kBlock && model.block_inputs == "bf16" &&
+                       purpose == Purpose::kTraining),
         options_(model.options<method::LlamaOptions>()),
         shape_(shape_of(model)),
         after_(options_.norm_place == method::NormPlace::kAfter),
@@ -52,7 +54,7 @@ class LlamaGraph final : public Graph {
     end_group(static_cast<int>(layers()));
     for (int64_t layer = layers() - 1; layer >= 0; --layer) {
       // The shared slots still hold the last block's.
-      if (recompute_ != Recompute::kNone && layer + 1 < layers()) recompute(layer);
+      if (recompute_ != Recompute::kNone && !is_last(layer)) recompute(layer);
       backward_mlp(layer);
       backward_attention(layer);
       drop(saved(layer));
@@ -153,6 +155,7 @@ class LlamaGraph final : public Graph {
 
   int64_t width() const { return weights_[0].gate_up.inputs(); }
   int64_t layers() const { return static_cast<int64_t>(weights_.size()); }
+  bool is_last(int64_t layer) const { return layer + 1 == layers(); }
   // Without a backward pass all blocks use the first one's slots.
   const Saved& saved(int64_t layer) const { return saved_[keep_ ? static_cast<size_t>(layer) : 0]; }
 
@@ -165,7 +168,8 @@ class LlamaGraph final : public Graph {
     const auto entry = [&] { return after_ ? NormSlots{ops_.stream(c), kNoSlot} : norm(); };
     for (int64_t layer = 0; layer < (trains ? layers() : 1); ++layer) {
       Saved block = layer == 0 ? Saved{} : saved_[0];
-      block.attention_norm = entry();
+      if (layer == 0 || !rounds_inputs_) block.attention_norm = entry();
+      if (rounds_inputs_) inputs_NC_.push_back(is_last(layer) ? kNoSlot : ops_.operand(c));
       if (layer == 0 || recompute_ == Recompute::kNone) plan_attention_slots(block);
       if (layer == 0 || recompute_ != Recompute::kBlock) {
         block.mlp_norm = trains ? entry() : block.attention_norm;
@@ -181,7 +185,7 @@ class LlamaGraph final : public Graph {
     hidden_NC_ = ops_.operand(c);
     branch_NC_ = ops_.operand(c);
     inner_NF_ = ops_.operand(f);
-    if (trains) plan_gradients(c, f);
+    if (trains) plan_gradients(c);
   }
 
   int64_t widest_norm(const method::ModelSpec& model) const {
@@ -199,8 +203,7 @@ class LlamaGraph final : public Graph {
                     ops_.stream(keys.statistic + keys.groups)};
   }
 
-  void plan_gradients(int64_t c, int64_t f) {
-    dinner_NF_ = ops_.operand(f);
+  void plan_gradients(int64_t c) {
     dx_NC_ = ops_.stream(c);
     dx_rounded_NC_ = ops_.rounded(dx_NC_);
     dattended_NC_ = shape_.width() == c ? branch_NC_ : ops_.operand(shape_.width());
@@ -232,6 +235,9 @@ class LlamaGraph final : public Graph {
   void forward_block(int64_t layer, Slot x, Slot branch) {
     const Weights& block = weights_[static_cast<size_t>(layer)];
     enter(x, branch, block.attention_norm, saved(layer).attention_norm);
+    if (keep_ && rounds_inputs_ && !is_last(layer)) {
+      ops_.keep(saved(layer).attention_norm.x_NC, inputs_NC_[static_cast<size_t>(layer)]);
+    }
     attend(layer);
     forward_gate_up(layer);
     forward_down(layer);
@@ -274,6 +280,11 @@ class LlamaGraph final : public Graph {
   // Restores the shared slots to what this block's forward pass left there.
   void recompute(int64_t layer) {
     const NormSlots& norm = saved(layer).attention_norm;
+    if (rounds_inputs_) {
+      const Slot input = inputs_NC_[static_cast<size_t>(layer)];
+      ops_.restore(input, norm.x_NC);
+      ops_.drop({input});
+    }
     enter(norm.x_NC, kNoSlot, weights_[static_cast<size_t>(layer)].attention_norm, norm);
     attend(layer);
     if (recompute_ != Recompute::kBlock) return;
@@ -285,11 +296,11 @@ class LlamaGraph final : public Graph {
     const Weights& block = weights_[static_cast<size_t>(layer)];
     const Saved& slots = saved(layer);
     leave_backward(block.mlp_norm, slots.raw_mlp);
-    ops_.linear_backward_input(block.down, dbranch_NC_, dinner_NF_);
-    ops_.swiglu_backward(slots.gate_up_N2F, dinner_NF_, inner_NF_);
+    ops_.linear_backward_input(block.down, dbranch_NC_, inner_NF_);
+    ops_.swiglu_backward(slots.gate_up_N2F, inner_NF_, inner_NF_);
     ops_.linear_backward_weight(block.down, dbranch_NC_, inner_NF_);
     ops_.bias_backward(block.down_bias, dbranch_NC_);
-    ops_.drop({dinner_NF_, inner_NF_});
+    ops_.drop({inner_NF_});
     ops_.linear_backward_input(block.gate_up, slots.gate_up_N2F, branch_NC_);
     enter_backward(slots.mlp_norm, block.mlp_norm);
     ops_.linear_backward_weight(block.gate_up, slots.gate_up_N2F, hidden_NC_);
@@ -326,6 +337,7 @@ class LlamaGraph final : public Graph {
 
   Ops& ops_;
   const Recompute recompute_;
+  const bool rounds_inputs_;  // those of blocks are kept as operands, and one is a stream at a time
   const method::LlamaOptions options_;
   const tensor::AttentionShape shape_;  // but for the window
   const bool after_;                    // norms come after the branches
@@ -333,12 +345,12 @@ class LlamaGraph final : public Graph {
   const int64_t head_;            // the embedding when tied
   std::vector<Weights> weights_;  // for each block
   std::vector<Saved> saved_;      // likewise; only one when decoding
+  std::vector<Slot> inputs_NC_;   // likewise; only if they are rounded
   bool keep_ = false;
   NormSlots final_{};
   Slot hidden_NC_ = kNoSlot;      // output of a norm
   Slot branch_NC_ = kNoSlot;      // what a branch adds to the residual stream; gradients of hidden_
-  Slot inner_NF_ = kNoSlot;       // the MLP's hidden layer
-  Slot dinner_NF_ = kNoSlot;      // its gradient
+  Slot inner_NF_ = kNoSlot;       // the MLP's hidden layer; its gradient
   Slot dx_NC_ = kNoSlot;          // gradient of the residual stream
   Slot dx_rounded_NC_ = kNoSlot;  // as an operand
   Slot dattended_NC_ = kNoSlot;   // gradient of the heads' output

@@ -16,7 +16,7 @@
 
 namespace thinwire::model {
 
-// model.recompute determines how many slots there are.
+// model.recompute and model.block_inputs determine which slots there are.
 std::unique_ptr<Graph> make_llama(Ops& ops, const method::ModelSpec& model,
                                   const tensor::Layout& layout, Purpose purpose);
 

@@ -80,7 +80,7 @@ class Ops {
   virtual void begin_batch(const Batch& batch, bool keep) = 0;
   // Sets where the batch's gradients go, as a pass of a step.
   virtual void begin_gradients(tensor::GradientSink& sink, tensor::Pass pass) = 0;
-  // Says that the slots' values are no longer needed.
+  // The slots' values are no longer needed.
   virtual void drop(std::initializer_list<Slot> slots) = 0;
 
   // Forward.
@@ -89,13 +89,16 @@ class Ops {
   // saved.x = x + branch (kNoSlot: x), out = rmsnorm(saved.x) * weight. saved.x may be x.
   virtual void add_norm(Slot x_NC, Slot branch_NC, int64_t weight, const NormSlots& saved,
                         Slot out_NC) = 0;
+  // kept = x, as an operand, and back.
+  virtual void keep(Slot x_NC, Slot kept_NC) = 0;
+  virtual void restore(Slot kept_NC, Slot x_NC) = 0;
   // sum = x + branch (kNoSlot: x), which may be x; out = sum, as an operand.
   virtual void add_branch(Slot x_NC, Slot branch_NC, Slot sum_NC, Slot out_NC) = 0;
   // y = x W^T
   virtual void linear(const Linear& linear, Slot x_NI, Slot y_NO) = 0;
   // y += bias
   virtual void add_bias(const Bias& bias, Slot y_NO) = 0;
-  // Replaces the columns by their norm.
+  // Replaces the columns by their normalized values.
   virtual void norm_columns(const NormColumns& norm, Slot x_NW, const PreNormSlots& saved) = 0;
   // Causal attention of block `layer`, with rotary positions, within each of the batch's documents.
   virtual void attention(int64_t layer, const tensor::AttentionShape& shape,
@@ -125,7 +128,7 @@ class Ops {
   // Replaces queries, keys and values by their gradients.
   virtual void attention_backward(const tensor::AttentionShape& shape, const AttentionSlots& slots,
                                   Slot dout_NC) = 0;
-  // Replaces gate and up by their gradients, and writes the output again.
+  // Replaces gate and up by their gradients, and writes the output again, which may replace dout.
   virtual void swiglu_backward(Slot gate_up_N2F, Slot dout_NF, Slot out_NF) = 0;
   // dtable[token] += dx, which completes the table's gradient.
   virtual void embed_backward(Slot dx_NC, int64_t table) = 0;

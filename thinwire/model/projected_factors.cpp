@@ -11,7 +11,7 @@ namespace thinwire::model {
 namespace {
 
 template <typename T>
-T* room(std::vector<T>& buffer, int64_t count) {
+T* resized(std::vector<T>& buffer, int64_t count) {
   buffer.resize(std::max(buffer.size(), static_cast<size_t>(count)));
   return buffer.data();
 }
@@ -23,13 +23,13 @@ Factor<T> ProjectedFactors<T>::project(ThreadPool& threads, const float* basis, 
                                        int64_t tokens, const Factor<T>& factor,
                                        std::vector<T>& out_NR) {
   if (basis == nullptr) return factor;
-  T* const out = room(out_NR, tokens * rank);
+  T* const out = resized(out_NR, tokens * rank);
   const T* rows;
   if constexpr (std::is_same_v<T, float>) {
     rows = basis;
   } else {
     const int64_t count = rank * factor.width;
-    T* const rounded = room(basis_, count);
+    T* const rounded = resized(basis_, count);
     tensor::kernels<T>().store_rows(1, count, nullptr, basis, count, rounded, count);
     rows = rounded;
   }

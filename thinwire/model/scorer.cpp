@@ -70,14 +70,14 @@ struct Scorer::Plan {
 
   int64_t rows() const { return std::ssize(tokens); }
 
-  // Rows [first, first + count), cut where a text does not go on.
+  // Rows [first, first + count), divided where a text does not continue.
   std::vector<Segment> segments(int64_t first, int64_t count) const {
     std::vector<Segment> cut;
     for (int64_t row = 0; row < count; ++row) {
       const int64_t position = positions[static_cast<size_t>(first + row)];
-      const bool goes_on = !cut.empty() && position == cut.back().position + cut.back().count &&
-                           cut.back().count < DecodeOps::kChunk;
-      if (goes_on) {
+      const bool continues = !cut.empty() && position == cut.back().position + cut.back().count &&
+                             cut.back().count < DecodeOps::kChunk;
+      if (continues) {
         ++cut.back().count;
       } else {
         cut.push_back({row, 1, position});

@@ -1,8 +1,8 @@
-// Log-likelihoods of texts under a language model, many at a time. Texts that begin alike share
-// what they have in common: they are sorted by their tokens, so each computes only what differs
-// from the one before it, and finds the keys and values of the rest in the cache (decode_ops.h).
-// Logits are computed for the predictions that are asked for and no others. fp32; computes on the
-// calling thread and its pool.
+// Log-likelihoods of texts under a language model, many at a time. Texts with a common beginning
+// share its computation: they are sorted by their tokens, so each computes only what differs from
+// the one before it, and finds the keys and values of the rest in the cache (decode_ops.h). Logits
+// are computed only for the predictions that are requested. fp32; computes on the calling thread
+// and its pool.
 #pragma once
 
 #include <cstdint>
@@ -45,11 +45,11 @@ class Scorer {
   struct Request;
 
   void check(std::span<const ScoredText> texts) const;
-  // Computes rows [first, first + count) of the plan, and what is asked of them.
+  // Computes rows [first, first + count) of the plan, and what is requested of them.
   void compute(const Plan& plan, int64_t first, int64_t count, std::span<Score> scores);
   // Adds the answers to these requests, which are ordered by row.
   void answer(std::span<const Request> requests, int64_t first_row, std::span<Score> scores);
-  // The answers to what is asked of one row's logits, which are overwritten.
+  // The answers to the requests for one row's logits, which are overwritten.
   void answer_row(std::span<const Request> asked, float* logits, std::span<Score> answers) const;
 
   const int64_t vocabulary_, context_, max_tokens_, logit_rows_;

@@ -37,8 +37,8 @@ class TorchAttention {
   // keep: backward() follows.
   void begin_batch(const Batch& batch, bool keep);
 
-  // Rotates qkv in place and returns the heads' output [N, C]. What backward() needs is kept under
-  // `key`, a slot, until drop().
+  // Rotates qkv in place and returns the heads' output [N, C]. What backward() needs is stored
+  // under `key`, a slot, until drop().
   at::Tensor forward(int key, const tensor::AttentionShape& shape, const at::Tensor& qkv_NW);
   // Returns the gradients [N, W] of qkv as it was before forward().
   at::Tensor backward(int key, const tensor::AttentionShape& shape, const at::Tensor& dout_NC);

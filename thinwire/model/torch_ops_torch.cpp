@@ -100,10 +100,11 @@ class TorchOps final : public Ops {
            tokens_);
   }
 
+  void keep(Slot x, Slot kept) override { fresh(kept).copy_(value(x)); }
+  void restore(Slot kept, Slot x) override { fresh(x).copy_(value(kept)); }
   void add_branch(Slot x, Slot branch, Slot sum, Slot out) override {
     const at::Tensor from = value(x);  // its slot may now be overwritten
-    const at::Tensor to = fresh(sum);
-    to.copy_(from);
+    const at::Tensor to = fresh(sum).copy_(from);
     if (branch != kNoSlot) to.add_(value(branch));
     fresh(out).copy_(to);
   }
@@ -222,7 +223,7 @@ class TorchOps final : public Ops {
 
   void swiglu_backward(Slot gate_up, Slot dout, Slot out) override {
     launch(tensor::SwiGluBackward<T>{width(out), data<T>(value(gate_up)), data<T>(value(dout)),
-                                     data<T>(fresh(out))},
+                                     data<T>(fitting(out))},
            tokens_);
   }
 

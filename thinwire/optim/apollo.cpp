@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "thinwire/base/rng.h"
@@ -27,10 +28,10 @@ class Apollo final : public LowRankOptimizer {
  private:
   void update_matrix(const TensorUpdate& tensor, const LowRankShape& shape,
                      const OptimizerStep& step, ThreadPool& threads) override {
-    const std::span<float> projection = piece(tensor.tensor, 2);
     const Bases held = bases(tensor.tensor, shape);
     if (due(tensor.tensor, step.number) || !held.present()) {
-      draw(projection, tensor.tensor, shape, step);
+      draw(held.left.empty() ? held.right : held.left, tensor.tensor, shape, step);
+      keep_bases(tensor.tensor, shape, step.number, threads);
     }
     subspace().project(shape, held, tensor.gradient, step.gradient_scale, core(shape), threads);
     const std::vector<float> before = norms(shape, threads);
@@ -38,15 +39,12 @@ class Apollo final : public LowRankOptimizer {
                     threads);
     std::vector<float> scales = norms(shape, threads);
     for (size_t i = 0; i < scales.size(); ++i) scales[i] /= before[i] + kAboveZero;
-    scale_gradient(tensor, shape, step, scales, threads);
-    const double norm = global_norm(full(shape), threads);
-    const float limit = limit_growth(norm, apollo_.growth, piece(tensor.tensor, 3)[0]);
-    move(tensor, step, apollo_.scale * limit, threads);
+    step_along_gradient(tensor, shape, step, std::move(scales), threads);
   }
 
   void draw(std::span<float> projection, size_t tensor, const LowRankShape& shape,
             const OptimizerStep& step) const {
-    Rng rng(seed(tensor), turns(tensor, step));
+    Rng rng(seed(tensor), renewals(tensor, step));
     const double deviation = 1 / std::sqrt(static_cast<double>(shape.rank));
     for (float& value : projection) value = static_cast<float>(deviation * rng.normal());
   }
@@ -65,14 +63,21 @@ class Apollo final : public LowRankOptimizer {
     return norms;
   }
 
-  // The gradient times its channels' scales, into full.
-  void scale_gradient(const TensorUpdate& tensor, const LowRankShape& shape,
-                      const OptimizerStep& step, std::vector<float>& scales, ThreadPool& threads) {
+  // A step along the gradient times its channels' scales, within the limit of growth.
+  void step_along_gradient(const TensorUpdate& tensor, const LowRankShape& shape,
+                           const OptimizerStep& step, std::vector<float> scales,
+                           ThreadPool& threads) {
     for (float& value : scales) value *= step.gradient_scale;
     if (scales.size() == 1)
       scales.resize(static_cast<size_t>(std::max(shape.rows, shape.columns)), scales[0]);
-    std::ranges::copy(tensor.gradient, full(shape).begin());
-    scale_channels(full(shape), shape.columns, channel(shape), scales, threads);
+    const ValuesAt direction = [&](int64_t at, int64_t count, float* room) {
+      scaled_elements(tensor.gradient, shape.columns, channel(shape), scales, at, count, room);
+      return room;
+    };
+    const int64_t count = shape.rows * shape.columns;
+    const double norm = global_norm(count, direction, threads);
+    const float limit = limit_growth(norm, apollo_.growth, piece(tensor.tensor, 3)[0]);
+    move(tensor, step, apollo_.scale * limit, {0, count}, direction, threads);
   }
 
   ApolloOptions apollo_;

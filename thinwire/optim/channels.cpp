@@ -83,6 +83,23 @@ void scale_channels(std::span<float> matrix, int64_t columns, Channel channel,
   });
 }
 
+void scaled_elements(std::span<const float> matrix, int64_t columns, Channel channel,
+                     std::span<const float> factors, int64_t at, int64_t count, float* out) {
+  const int64_t end = at + count;
+  while (at < end) {
+    const int64_t row = at / columns;
+    const int64_t part = std::min(end, (row + 1) * columns) - at;
+    std::copy_n(matrix.data() + at, part, out);
+    if (channel == Channel::kRow) {
+      multiply_all(out, part, factors[static_cast<size_t>(row)]);
+    } else {
+      multiply_each(out, factors.data() + at % columns, part);
+    }
+    at += part;
+    out += part;
+  }
+}
+
 float limit_growth(double norm, double growth, float& last) {
   double factor = 1;
   if (last > 0 && norm > growth * static_cast<double>(last)) {

@@ -21,6 +21,11 @@ void channel_norms(std::span<const float> matrix, int64_t columns, Channel chann
 void scale_channels(std::span<float> matrix, int64_t columns, Channel channel,
                     std::span<const float> factors, ThreadPool& threads);
 
+// Writes the elements [at, at + count) of the matrix, each multiplied by its channel's factor, to
+// `out`.
+void scaled_elements(std::span<const float> matrix, int64_t columns, Channel channel,
+                     std::span<const float> factors, int64_t at, int64_t count, float* out);
+
 // Returns the factor <= 1 that limits a step of this norm to `growth` times `last`, the norm of the
 // previous step (Fira, Chen et al. 2024, arXiv 2410.01623, section 4.3). Sets `last` to the
 // limited norm. If `last` is 0, nothing is limited.

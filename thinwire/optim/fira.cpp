@@ -45,7 +45,16 @@ class Fira final : public LowRankOptimizer {
     const double norm = global_norm(full(shape), threads);
     const float limit = limit_growth(norm, fira_.growth, piece(tensor.tensor, 3)[0]);
     subspace().lift(shape, bases, core(shape), full(shape), threads, limit);
-    move(tensor, step, fira_.scale, threads);
+    move(
+        tensor, step, fira_.scale, {0, shape.rows * shape.columns},
+        [&](int64_t at, int64_t, float*) { return full_.data() + at; }, threads);
+  }
+
+  // Memory for a matrix of the tensor's shape.
+  std::span<float> full(const LowRankShape& shape) {
+    const auto count = static_cast<size_t>(shape.rows * shape.columns);
+    full_.resize(std::max(full_.size(), count));
+    return std::span(full_).first(count);
   }
 
   // full = G - P R, of the core R.
@@ -71,6 +80,7 @@ class Fira final : public LowRankOptimizer {
   }
 
   FiraOptions fira_;
+  std::vector<float> full_;
 };
 
 }  // namespace

@@ -23,8 +23,7 @@ class Galore final : public LowRankOptimizer {
     const Bases bases = take_core(tensor, shape, step, threads);
     adamw_direction(options(), step, core(shape), piece(tensor.tensor, 0), piece(tensor.tensor, 1),
                     threads);
-    subspace().lift(shape, bases, core(shape), full(shape), threads);
-    move(tensor, step, galore_.scale, threads);
+    move_in_subspace(tensor, shape, bases, step, galore_.scale, threads);
   }
 
   GaloreOptions galore_;

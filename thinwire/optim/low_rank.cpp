@@ -5,6 +5,7 @@
 #include "thinwire/base/rng.h"
 #include "thinwire/base/simd.h"
 #include "thinwire/optim/adamw.h"
+#include "thinwire/optim/products.h"
 
 namespace thinwire::optim {
 namespace {
@@ -32,7 +33,7 @@ THINWIRE_CLONES void scaled_copy(const float* __restrict from, float* __restrict
   for (int64_t i = 0; i < count; ++i) to[i] = from[i] * factor;
 }
 
-std::span<float> room(std::vector<float>& buffer, int64_t count) {
+std::span<float> resized(std::vector<float>& buffer, int64_t count) {
   buffer.resize(std::max(buffer.size(), static_cast<size_t>(count)));
   return std::span(buffer).first(static_cast<size_t>(count));
 }
@@ -71,9 +72,35 @@ void LowRankOptimizer::project(size_t tensor, uint64_t step, std::span<const flo
   subspace_.project(shapes_[tensor], now, whole, 1, projected, threads);
 }
 
+LowRankOptimizer::BasisPieces LowRankOptimizer::basis_pieces(size_t tensor,
+                                                             const LowRankShape& shape) {
+  const StateValues basis = piece(tensor, 2);
+  if (shape.projects_rows()) return {basis, std::nullopt};
+  return {std::nullopt, basis};
+}
+
 Bases LowRankOptimizer::bases(size_t tensor, const LowRankShape& shape) {
-  const std::span<float> basis = piece(tensor, 2);
-  return shape.projects_rows() ? Bases{basis, {}} : Bases{{}, basis};
+  const auto held = [](const std::optional<StateValues>& piece, std::vector<float>& copy) {
+    if (!piece) return std::span<float>();
+    if (piece->is_exact()) return std::span<float>(*piece);
+    const std::span<float> values = resized(copy, piece->size());
+    piece->read(0, piece->size(), values.data());
+    return values;
+  };
+  const auto [left, right] = basis_pieces(tensor, shape);
+  return {held(left, left_), held(right, right_)};
+}
+
+void LowRankOptimizer::keep_bases(size_t tensor, const LowRankShape& shape, uint64_t step,
+                                  ThreadPool& threads) {
+  const auto keep = [&](const std::optional<StateValues>& piece, std::vector<float>& copy) {
+    if (!piece || piece->is_exact()) return;
+    piece->keep_all(resized(copy, piece->size()), step, threads);
+    piece->read(0, piece->size(), copy.data());
+  };
+  const auto [left, right] = basis_pieces(tensor, shape);
+  keep(left, left_);
+  keep(right, right_);
 }
 
 void LowRankOptimizer::change_bases(size_t tensor, const LowRankShape& shape, const Bases& before,
@@ -102,6 +129,7 @@ Bases LowRankOptimizer::renew(size_t tensor, uint64_t step, std::span<const floa
   left_before_.assign(held.left.begin(), held.left.end());
   right_before_.assign(held.right.begin(), held.right.end());
   subspace_.refresh(shape, held, whole, seed(tensor), threads);
+  keep_bases(tensor, shape, step, threads);
   if (present) change_bases(tensor, shape, {left_before_, right_before_}, held, step, threads);
   return held;
 }
@@ -127,21 +155,35 @@ uint64_t LowRankOptimizer::seed(size_t tensor) const {
 }
 
 void LowRankOptimizer::move(const TensorUpdate& tensor, const OptimizerStep& step, double scale,
+                            const Elements& elements, const ValuesAt& direction,
                             ThreadPool& threads) {
   const double lr = step.learning_rate;
   const auto shrink = static_cast<float>(1 - lr * options().weight_decay);
   const auto rate = static_cast<float>(lr * scale);
-  update_pieces(options(), step, tensor, threads, [&](float* params, int64_t at, int64_t count) {
-    step_along(params, full_.data() + at, count, shrink, rate);
+  update_pieces(options(), step, tensor, elements, threads,
+                [&](float* params, int64_t at, int64_t count) {
+                  alignas(64) float values[kPiece];
+                  step_along(params, direction(at, count, values), count, shrink, rate);
+                });
+}
+
+void LowRankOptimizer::move_in_subspace(const TensorUpdate& tensor, const LowRankShape& shape,
+                                        const Bases& bases, const OptimizerStep& step, double scale,
+                                        ThreadPool& threads) {
+  const auto [left, right] = subspace_.factors(shape, bases, core(shape), threads);
+  for_bands(shape.rows, [&](int64_t first, int64_t rows) {
+    const Elements band = {first * shape.columns, rows * shape.columns};
+    float* const values = resized(band_, band.count).data();
+    multiply({left + first * shape.rank, right, nullptr, values, shape.rank, shape.columns}, rows,
+             threads);
+    move(
+        tensor, step, scale, band,
+        [&](int64_t at, int64_t, float*) { return values + (at - band.begin); }, threads);
   });
 }
 
 std::span<float> LowRankOptimizer::core(const LowRankShape& shape) {
-  return room(core_, element_count(shape.core()));
-}
-
-std::span<float> LowRankOptimizer::full(const LowRankShape& shape) {
-  return room(full_, shape.rows * shape.columns);
+  return resized(core_, element_count(shape.core()));
 }
 
 }  // namespace thinwire::optim

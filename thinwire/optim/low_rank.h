@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -30,8 +31,19 @@ class LowRankOptimizer : public Optimizer {
   virtual void update_matrix(const TensorUpdate& tensor, const method::LowRankShape& shape,
                              const OptimizerStep& step, ThreadPool& threads) = 0;
 
-  // The bases of a matrix, which its state holds; by default piece 2, of its one projected side.
-  virtual Bases bases(size_t tensor, const method::LowRankShape& shape);
+  // The pieces of a matrix's state that hold its bases; by default piece 2, of its one projected
+  // side.
+  struct BasisPieces {
+    std::optional<StateValues> left, right;
+  };
+  virtual BasisPieces basis_pieces(size_t tensor, const method::LowRankShape& shape);
+  // The bases of a matrix: the state itself, or where that is not fp32 a copy, valid until the next
+  // call for another tensor.
+  Bases bases(size_t tensor, const method::LowRankShape& shape);
+  // To be called after what bases() returned was changed: rounds it into the state, and the bases
+  // become what is kept there.
+  void keep_bases(size_t tensor, const method::LowRankShape& shape, uint64_t step,
+                  ThreadPool& threads);
   // Converts the rest of a matrix's state from the old bases to the new ones; by default both
   // moments, if they rotate.
   virtual void change_bases(size_t tensor, const method::LowRankShape& shape, const Bases& before,
@@ -43,19 +55,22 @@ class LowRankOptimizer : public Optimizer {
   // Whether this tensor's subspace is renewed in this step.
   bool due(size_t tensor, uint64_t step) const { return plan_.due(tensor, step); }
   // The number of steps so far in which it was renewed.
-  uint64_t turns(size_t tensor, const OptimizerStep& step) const {
-    return plan_.turns(tensor, step.number);
+  uint64_t renewals(size_t tensor, const OptimizerStep& step) const {
+    return plan_.renewals(tensor, step.number);
   }
   // A seed that differs between tensors and between runs.
   uint64_t seed(size_t tensor) const;
 
-  // p = p (1 - lr wd) - lr * scale * full
+  // p = p (1 - lr wd) - lr * scale * direction
   void move(const TensorUpdate& tensor, const OptimizerStep& step, double scale,
-            ThreadPool& threads);
+            const Elements& elements, const ValuesAt& direction, ThreadPool& threads);
+  // The same along P core Q^T of core(shape).
+  void move_in_subspace(const TensorUpdate& tensor, const method::LowRankShape& shape,
+                        const Bases& bases, const OptimizerStep& step, double scale,
+                        ThreadPool& threads);
 
-  // Memory for a step: a core, and a matrix of the tensor's shape.
+  // Memory for the core of a step.
   std::span<float> core(const method::LowRankShape& shape);
-  std::span<float> full(const method::LowRankShape& shape);
   Subspace& subspace() { return subspace_; }
 
  private:
@@ -68,7 +83,8 @@ class LowRankOptimizer : public Optimizer {
   method::Moments moments_;
   method::RefreshPlan plan_;
   Subspace subspace_;
-  std::vector<float> core_, full_, left_before_, right_before_;
+  std::vector<float> core_, band_, left_before_, right_before_;
+  std::vector<float> left_, right_;  // copies of bases that are not kept in fp32
 };
 
 }  // namespace thinwire::optim

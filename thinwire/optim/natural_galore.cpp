@@ -30,13 +30,12 @@ class NaturalGalore final : public LowRankOptimizer {
   GradientHistory history(size_t tensor) {
     return {piece(tensor, 2), piece(tensor, 3), natural_.history};
   }
-  Bases bases(size_t tensor, const LowRankShape& shape) override {
+  BasisPieces basis_pieces(size_t tensor, const LowRankShape& shape) override {
     constexpr size_t kFirst = 4;
-    Bases held;
-    if (shape.projects_rows()) held.left = piece(tensor, kFirst);
-    if (shape.projects_columns())
-      held.right = piece(tensor, held.left.empty() ? kFirst : kFirst + 1);
-    return held;
+    BasisPieces pieces;
+    if (shape.projects_rows()) pieces.left = piece(tensor, kFirst);
+    if (shape.projects_columns()) pieces.right = piece(tensor, pieces.left ? kFirst + 1 : kFirst);
+    return pieces;
   }
 
   void update_matrix(const TensorUpdate& tensor, const LowRankShape& shape,
@@ -50,8 +49,7 @@ class NaturalGalore final : public LowRankOptimizer {
     const double damping = damping_of(past);
     if (damping > 0) past.natural_gradient(place, damping, gradient, threads);
     adamw_direction(options(), step, gradient, m(index), v(index), threads);
-    subspace().lift(shape, held, gradient, full(shape), threads);
-    move(tensor, step, natural_.scale, threads);
+    move_in_subspace(tensor, shape, held, step, natural_.scale, threads);
   }
 
   // Moments and history.

@@ -10,7 +10,7 @@
 namespace thinwire::optim {
 namespace {
 
-constexpr int64_t kNormBlock = 4096;
+constexpr int64_t kBandRows = kStateBlock;
 constexpr int kNormLanes = 16;
 
 // Lane i sums the elements whose index is i modulo 16; the lanes are added in order. The graph of
@@ -70,19 +70,33 @@ void for_pieces(int64_t size, ThreadPool& threads,
   });
 }
 
+void for_bands(int64_t rows, const std::function<void(int64_t first, int64_t count)>& change) {
+  for (int64_t first = 0; first < rows; first += kBandRows) {
+    change(first, std::min(kBandRows, rows - first));
+  }
+}
+
 void update_pieces(const method::OptimizerOptions& options, const OptimizerStep& step,
                    const TensorUpdate& tensor, ThreadPool& threads,
                    const std::function<void(float* params, int64_t begin, int64_t count)>& change) {
+  const auto count = static_cast<int64_t>(std::max(tensor.params.size(), tensor.stored.size()));
+  update_pieces(options, step, tensor, {0, count}, threads, change);
+}
+
+void update_pieces(const method::OptimizerOptions& options, const OptimizerStep& step,
+                   const TensorUpdate& tensor, const Elements& elements, ThreadPool& threads,
+                   const std::function<void(float* params, int64_t begin, int64_t count)>& change) {
   if (!tensor.stored.empty()) {
     const StateValues weights(tensor.stored, {options.seed, 0, tensor.tensor});
-    return for_pieces(weights.size(), threads, [&](int64_t at, int64_t count) {
+    return for_pieces(elements.count, threads, [&](int64_t from, int64_t count) {
+      const int64_t at = elements.begin + from;
       StatePart part(weights, at, count);
       change(part.values(), at, count);
       part.keep(step.number);
     });
   }
-  const auto size = static_cast<int64_t>(tensor.params.size());
-  for_pieces(size, threads, [&](int64_t at, int64_t count) {
+  for_pieces(elements.count, threads, [&](int64_t from, int64_t count) {
+    const int64_t at = elements.begin + from;
     float* const params = tensor.params.data() + at;
     change(params, at, count);
     if (tensor.rounded != nullptr) {
@@ -92,12 +106,18 @@ void update_pieces(const method::OptimizerOptions& options, const OptimizerStep&
 }
 
 double global_norm(std::span<const float> values, ThreadPool& threads) {
-  const auto count = static_cast<int64_t>(values.size());
+  return global_norm(
+      static_cast<int64_t>(values.size()),
+      [&](int64_t at, int64_t, float*) { return values.data() + at; }, threads);
+}
+
+double global_norm(int64_t count, const ValuesAt& values, ThreadPool& threads) {
   std::vector<double> blocks(static_cast<size_t>((count + kNormBlock - 1) / kNormBlock));
   threads.for_each(static_cast<int64_t>(blocks.size()), [&](int64_t block) {
     const int64_t begin = block * kNormBlock;
-    blocks[static_cast<size_t>(block)] =
-        sum_of_squares(values.data() + begin, std::min(kNormBlock, count - begin));
+    const int64_t size = std::min(kNormBlock, count - begin);
+    alignas(64) float room[kNormBlock];
+    blocks[static_cast<size_t>(block)] = sum_of_squares(values(begin, size, room), size);
   });
   double sum = 0;
   for (const double block : blocks) sum += block;

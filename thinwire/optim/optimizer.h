@@ -70,7 +70,7 @@ class Optimizer {
 
   // Everything that must be saved besides the step number. The spans stay valid.
   std::vector<OptimizerState> state() { return memory_.all(); }
-  // Resets the state to what it is before the first step: zeros, unless an optimizer starts
+  // Resets the state to its value before the first step: zeros, unless an optimizer starts
   // differently.
   virtual void reset() { memory_.clear(); }
 
@@ -97,6 +97,14 @@ std::span<const OptimizerEntry> all_optimizers();
 std::unique_ptr<Optimizer> make_optimizer(const method::OptimizerOptions& options,
                                           const tensor::Layout& layout);
 
+// Consecutive elements of a tensor; `begin` is a multiple of kStateBlock.
+struct Elements {
+  int64_t begin = 0;
+  int64_t count = 0;
+};
+// Values [at, at + count) of a tensor: where they are, or `room` once they have been written there.
+using ValuesAt = std::function<const float*(int64_t at, int64_t count, float* room)>;
+
 // Calls change(begin, count) for pieces of `size` elements that fit the L1 cache (kPiece), on all
 // threads.
 void for_pieces(int64_t size, ThreadPool& threads,
@@ -107,9 +115,19 @@ void for_pieces(int64_t size, ThreadPool& threads,
 void update_pieces(const method::OptimizerOptions& options, const OptimizerStep& step,
                    const TensorUpdate& tensor, ThreadPool& threads,
                    const std::function<void(float* params, int64_t begin, int64_t count)>& change);
+// The same for some of its elements.
+void update_pieces(const method::OptimizerOptions& options, const OptimizerStep& step,
+                   const TensorUpdate& tensor, const Elements& elements, ThreadPool& threads,
+                   const std::function<void(float* params, int64_t begin, int64_t count)>& change);
+// Calls change(first, count) for one band of a matrix's rows after the other, so that what is
+// computed for its step takes memory for a band. Bands begin at multiples of kStateBlock.
+void for_bands(int64_t rows, const std::function<void(int64_t first, int64_t count)>& change);
 
 // sqrt of the sum of squares, in an order fixed by position alone (not by threads or vector width).
 double global_norm(std::span<const float> values, ThreadPool& threads);
+// The same of `count` values that are computed; there is room for kNormBlock of them.
+inline constexpr int64_t kNormBlock = 4096;
+double global_norm(int64_t count, const ValuesAt& values, ThreadPool& threads);
 // The factor that brings a gradient of this norm to at most `clip` (0: never): min(1, clip / (norm
 // + 1e-6)).
 float clip_scale(double norm, double clip);

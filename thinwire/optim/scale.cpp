@@ -13,7 +13,6 @@ namespace thinwire::optim {
 namespace {
 
 constexpr float kLeast = 1e-8f;  // root mean square
-constexpr int64_t kGrain = 1024;
 
 THINWIRE_CLONES void average(float* __restrict mean, const float* __restrict gradient,
                              int64_t count, float beta, float keep) {
@@ -43,37 +42,51 @@ class Scale final : public Optimizer {
                    piece(tensor.tensor, 1), step, threads);
       return;
     }
-    if (!method::is_last_layer(options(), known)) {
-      const bool embeds = known.role == TensorRole::kEmbedding;
-      return step_matrix(tensor, tensor.gradient, step.gradient_scale,
-                         embeds ? Channel::kColumn : Channel::kRow, step, threads);
-    }
-    const std::span<float> mean = piece(tensor.tensor, 0);
-    const auto beta = static_cast<float>(scale_.momentum);
-    const float keep = static_cast<float>(1 - scale_.momentum) * step.gradient_scale;
-    threads.for_ranges(
-        static_cast<int64_t>(mean.size()), kGrain, [&](int64_t begin, int64_t end, int) {
-          average(mean.data() + begin, tensor.gradient.data() + begin, end - begin, beta, keep);
-        });
-    step_matrix(tensor, mean, 1, Channel::kRow, step, threads);
+    if (method::is_last_layer(options(), known)) return step_last_layer(tensor, step, threads);
+    const bool embeds = known.role == TensorRole::kEmbedding;
+    step_matrix(tensor, {0, known.count()}, tensor.gradient.data(), step.gradient_scale,
+                embeds ? Channel::kColumn : Channel::kRow, step, threads);
   }
 
  private:
-  void step_matrix(const TensorUpdate& tensor, std::span<const float> direction, float factor,
-                   Channel channel, const OptimizerStep& step, ThreadPool& threads) {
+  // In bands, so that a mean that is not kept in fp32 is widened a band at a time.
+  void step_last_layer(const TensorUpdate& tensor, const OptimizerStep& step, ThreadPool& threads) {
+    const StateValues mean = piece(tensor.tensor, 0);
     const int64_t columns = spec(tensor.tensor).shape.back();
-    const int64_t rows = spec(tensor.tensor).count() / columns;
+    const auto beta = static_cast<float>(scale_.momentum);
+    const float keep = static_cast<float>(1 - scale_.momentum) * step.gradient_scale;
+    for_bands(mean.size() / columns, [&](int64_t first, int64_t rows) {
+      const Elements band = {first * columns, rows * columns};
+      band_.resize(static_cast<size_t>(band.count));
+      for_pieces(band.count, threads, [&](int64_t from, int64_t count) {
+        const int64_t at = band.begin + from;
+        float* const values = mean.read(at, count, band_.data() + from);
+        average(values, tensor.gradient.data() + at, count, beta, keep);
+        mean.keep(at, count, values, step.number);
+      });
+      const float* const values = mean.is_exact() ? mean.data() + band.begin : band_.data();
+      step_matrix(tensor, band, values, 1, Channel::kRow, step, threads);
+    });
+  }
+
+  // A step of whole rows of the tensor along `direction`, which has as many elements.
+  void step_matrix(const TensorUpdate& tensor, const Elements& elements, const float* direction,
+                   float factor, Channel channel, const OptimizerStep& step, ThreadPool& threads) {
+    const int64_t columns = spec(tensor.tensor).shape.back();
+    const int64_t rows = elements.count / columns;
     const bool by_row = channel == Channel::kRow;
     std::vector<float> rates(static_cast<size_t>(by_row ? rows : columns));
-    channel_norms(direction, columns, channel, rates, threads);
+    channel_norms({direction, static_cast<size_t>(elements.count)}, columns, channel, rates,
+                  threads);
     const float root = std::sqrt(static_cast<float>(by_row ? columns : rows));
     for (float& rate : rates) {
       rate = step.learning_rate * factor / std::max(factor * rate / root, kLeast);
     }
     const auto shrink = static_cast<float>(1 - step.learning_rate * options().weight_decay);
-    update_pieces(options(), step, tensor, threads, [&](float* params, int64_t at, int64_t count) {
-      move(params, direction.data(), rates, columns, by_row, at, count, shrink);
-    });
+    update_pieces(
+        options(), step, tensor, elements, threads, [&](float* params, int64_t at, int64_t count) {
+          move(params, direction, rates, columns, by_row, at - elements.begin, count, shrink);
+        });
   }
 
   // Elements [at, at + count), a row's part after the other; p begins at the first of them.
@@ -94,6 +107,7 @@ class Scale final : public Optimizer {
   }
 
   method::ScaleOptions scale_;
+  std::vector<float> band_;
 };
 
 }  // namespace

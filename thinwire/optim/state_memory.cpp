@@ -33,7 +33,7 @@ StateMemory::StateMemory(const method::OptimizerOptions& options, const tensor::
     for (const method::StatePiece& piece : options.spec->state(options, spec)) {
       auto group = std::ranges::find(groups_, piece.name, &Group::name);
       if (group == groups_.end()) {
-        const StateFormat format = format_of(options.state, piece);
+        const StateFormat format = format_of(options, piece);
         group = groups_.insert(group, {piece.name, piece.agreement, piece.kind, format});
       }
       const int64_t count = element_count(piece.shape);

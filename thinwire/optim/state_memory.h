@@ -23,7 +23,7 @@ namespace thinwire::optim {
 using OptimizerState = StateTensor;
 
 // Initially zero. All pieces with the same name are next to each other, in the order of the
-// parameters and in the format that the options say.
+// parameters and in the format given by the options.
 class StateMemory {
  public:
   StateMemory(const method::OptimizerOptions& options, const tensor::Layout& params);

@@ -6,19 +6,19 @@
 
 namespace thinwire::optim {
 
-float* StateValues::read(int64_t at, int64_t count, float* room) const {
+float* StateValues::read(int64_t at, int64_t count, float* scratch) const {
   assert(at % kStateBlock == 0);
   switch (format_) {
     case StateFormat::kF32:
       return exact_ + at;
     case StateFormat::kBf16:
-      tensor::widen(bf16_ + at, count, room);
+      tensor::widen(bf16_ + at, count, scratch);
       break;
     case StateFormat::k8Bit:
-      tensor::decode_blocks(code_, codes_ + at, exponents_ + at / kStateBlock, count, room);
+      tensor::decode_blocks(code_, codes_ + at, exponents_ + at / kStateBlock, count, scratch);
       break;
   }
-  return room;
+  return scratch;
 }
 
 void StateValues::keep(int64_t at, int64_t count, const float* values, uint64_t step) const {

@@ -59,8 +59,8 @@ class StateValues {
   float& operator[](size_t index) const { return std::span<float>(*this)[index]; }
 
   // The values [at, at + count), `at` a multiple of kStateBlock: in place if they are kept in fp32,
-  // else in `room`.
-  float* read(int64_t at, int64_t count, float* room) const;
+  // else in `scratch`.
+  float* read(int64_t at, int64_t count, float* scratch) const;
   // Stores what read() returned, as changed since, rounded with the random bits of `step`. Throws
   // Error if a value cannot be encoded because it is not finite.
   void keep(int64_t at, int64_t count, const float* values, uint64_t step) const;
@@ -84,7 +84,7 @@ class StateValues {
 class StatePart {
  public:
   StatePart(const StateValues& from, int64_t at, int64_t count)
-      : from_(from), at_(at), count_(count), values_(from.read(at, count, room_)) {}
+      : from_(from), at_(at), count_(count), values_(from.read(at, count, scratch_)) {}
   StatePart(const StatePart&) = delete;
   StatePart& operator=(const StatePart&) = delete;
 
@@ -94,7 +94,7 @@ class StatePart {
  private:
   const StateValues& from_;
   int64_t at_, count_;
-  alignas(64) float room_[kPiece];
+  alignas(64) float scratch_[kPiece];
   float* values_;
 };
 

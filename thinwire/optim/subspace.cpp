@@ -15,7 +15,7 @@ using method::LowRankShape;
 constexpr uint64_t kLeftStream = 1;
 constexpr uint64_t kRightStream = 2;
 
-float* room(std::vector<float>& buffer, int64_t count) {
+float* resized(std::vector<float>& buffer, int64_t count) {
   buffer.resize(std::max(buffer.size(), static_cast<size_t>(count)));
   return buffer.data();
 }
@@ -38,7 +38,7 @@ bool Bases::present() const { return has_values(left.empty() ? right : left); }
 
 void Subspace::times_basis(const LowRankShape& shape, const float* gradient, const float* basis,
                            float factor, float* out, ThreadPool& threads) {
-  float* const columns_first = room(transposed_, shape.columns * shape.rank);
+  float* const columns_first = resized(transposed_, shape.columns * shape.rank);
   transpose(basis, shape.rank, shape.columns, columns_first, threads);
   multiply({gradient, columns_first, nullptr, out, shape.columns, shape.rank, factor}, shape.rows,
            threads);
@@ -57,30 +57,29 @@ void Subspace::project(const LowRankShape& shape, const Bases& bases,
     times_basis(shape, gradient.data(), bases.right.data(), factor, core.data(), threads);
     return;
   }
-  float* const half = room(half_, shape.rows * shape.rank);
+  float* const half = resized(half_, shape.rows * shape.rank);
   times_basis(shape, gradient.data(), bases.right.data(), 1, half, threads);
   multiply({bases.left.data(), half, nullptr, core.data(), shape.rows, shape.rank, factor},
            shape.rank, threads);
 }
 
+Subspace::Factors Subspace::factors(const LowRankShape& shape, const Bases& bases,
+                                    std::span<const float> core, ThreadPool& threads) {
+  if (bases.left.empty()) return {core.data(), bases.right.data()};
+  float* const vectors = resized(transposed_, shape.rows * shape.rank);
+  transpose(bases.left.data(), shape.rank, shape.rows, vectors, threads);
+  if (bases.right.empty()) return {vectors, core.data()};
+  float* const half = resized(half_, shape.rows * shape.rank);
+  multiply({vectors, core.data(), nullptr, half, shape.rank, shape.rank}, shape.rows, threads);
+  return {half, bases.right.data()};
+}
+
 void Subspace::lift(const LowRankShape& shape, const Bases& bases, std::span<const float> core,
                     std::span<float> full, ThreadPool& threads, float kept) {
   const float* const added = kept == 0 ? nullptr : full.data();
-  const float* left = core.data();  // [rows, rank], the core itself where rows are not projected
-  if (!bases.left.empty()) {
-    float* const vectors = room(transposed_, shape.rows * shape.rank);
-    transpose(bases.left.data(), shape.rank, shape.rows, vectors, threads);
-    if (bases.right.empty()) {
-      multiply({vectors, core.data(), added, full.data(), shape.rank, shape.columns, 1, kept},
-               shape.rows, threads);
-      return;
-    }
-    float* const half = room(half_, shape.rows * shape.rank);
-    multiply({vectors, core.data(), nullptr, half, shape.rank, shape.rank}, shape.rows, threads);
-    left = half;
-  }
-  multiply({left, bases.right.data(), added, full.data(), shape.rank, shape.columns, 1, kept},
-           shape.rows, threads);
+  const auto [left, right] = factors(shape, bases, core, threads);
+  multiply({left, right, added, full.data(), shape.rank, shape.columns, 1, kept}, shape.rows,
+           threads);
 }
 
 // The rows of left become those of (G right^T)^T, or where only rows are projected of
@@ -89,13 +88,13 @@ void Subspace::renew_left(const LowRankShape& shape, const Bases& bases, const f
                           uint64_t seed, ThreadPool& threads) {
   const float* right = bases.right.data();
   if (bases.right.empty()) {
-    float* const image = room(half_, shape.rank * shape.columns);
+    float* const image = resized(half_, shape.rank * shape.columns);
     multiply({bases.left.data(), gradient, nullptr, image, shape.rows, shape.columns}, shape.rank,
              threads);
     normalise({image, static_cast<size_t>(shape.rank * shape.columns)});
     right = image;
   }
-  float* const vectors = room(change_, shape.rows * shape.rank);
+  float* const vectors = resized(change_, shape.rows * shape.rank);
   times_basis(shape, gradient, right, 1, vectors, threads);
   transpose(vectors, shape.rows, shape.rank, bases.left.data(), threads);
   orthonormalise(bases.left, shape.rank, shape.rows, derive_seed(seed, kLeftStream));
@@ -107,10 +106,10 @@ void Subspace::renew_right(const LowRankShape& shape, const Bases& bases, const 
                            const float* gradient, uint64_t seed, ThreadPool& threads) {
   if (bases.left.empty()) {
     const int64_t count = shape.rows * shape.rank;
-    float* const image = room(half_, count);
+    float* const image = resized(half_, count);
     times_basis(shape, gradient, bases.right.data(), 1, image, threads);
     normalise({image, static_cast<size_t>(count)});
-    float* const rows_first = room(change_, count);
+    float* const rows_first = resized(change_, count);
     transpose(image, shape.rows, shape.rank, rows_first, threads);
     left = rows_first;
   }
@@ -139,8 +138,8 @@ void Subspace::refresh(const LowRankShape& shape, const Bases& bases,
 
 void Subspace::change_of_basis(int64_t rank, int64_t length, const float* before, const float* now,
                                bool squared, ThreadPool& threads) {
-  float* const columns_first = room(transposed_, length * rank);
-  float* const change = room(change_, rank * rank);
+  float* const columns_first = resized(transposed_, length * rank);
+  float* const change = resized(change_, rank * rank);
   transpose(before, rank, length, columns_first, threads);
   multiply({now, columns_first, nullptr, change, length, rank}, rank, threads);
   if (!squared) return;
@@ -151,7 +150,7 @@ void Subspace::rotate(const LowRankShape& shape, const Bases& before, const Base
                       bool squared, std::span<float> core, ThreadPool& threads) {
   const int64_t rank = shape.rank;
   const auto count = static_cast<int64_t>(core.size());
-  float* const rotated = room(half_, count);
+  float* const rotated = resized(half_, count);
   if (!now.left.empty()) {
     change_of_basis(rank, shape.rows, before.left.data(), now.left.data(), squared, threads);
     multiply({change_.data(), core.data(), nullptr, rotated, rank, count / rank}, rank, threads);
@@ -159,7 +158,7 @@ void Subspace::rotate(const LowRankShape& shape, const Bases& before, const Base
   }
   if (!now.right.empty()) {
     change_of_basis(rank, shape.columns, before.right.data(), now.right.data(), squared, threads);
-    float* const turned = room(transposed_, rank * rank);
+    float* const turned = resized(transposed_, rank * rank);
     transpose(change_.data(), rank, rank, turned, threads);
     multiply({core.data(), turned, nullptr, rotated, rank, rank}, count / rank, threads);
     std::copy_n(rotated, count, core.begin());

@@ -29,6 +29,15 @@ class Subspace {
                std::span<const float> gradient, float factor, std::span<float> core,
                ThreadPool& threads);
 
+  // The factors of P core Q^T = left [rows, rank] right [rank, columns]; with one side, of P core
+  // or core Q^T. Valid until the next call.
+  struct Factors {
+    const float* left;
+    const float* right;
+  };
+  Factors factors(const method::LowRankShape& shape, const Bases& bases,
+                  std::span<const float> core, ThreadPool& threads);
+
   // full [rows, columns] = P core Q^T + kept * full; with one side, P core or core Q^T replaces the
   // first term.
   void lift(const method::LowRankShape& shape, const Bases& bases, std::span<const float> core,

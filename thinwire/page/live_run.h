@@ -1,7 +1,7 @@
-// What the live page shows of a run, gathered while the run goes on. docs/page.md.
+// The state of a run that the live page shows, gathered during the run. docs/page.md.
 //
 // `thinwire train` feeds it as an events::Listener, with exactly what events.jsonl gets; `thinwire
-// serve` tells it what the coordinator knows of members and rounds. What is not known is left out
+// serve` reports what the coordinator knows about members and rounds. What is not known is left out
 // of the page.
 #pragma once
 
@@ -29,7 +29,7 @@ struct PredictedBytes {
   bool exact = true;  // false: upper bounds
 };
 
-// What is known before the run begins.
+// Facts that are known before the run begins.
 struct RunFacts {
   std::string command;  // "train" or "serve"
   std::string name;     // run.name
@@ -45,15 +45,15 @@ struct RunFacts {
 struct MemberNow {
   int id = 0;
   std::string name;
-  Doing doing = Doing::kTraining;
-  std::string why;    // what it waits for, or why it is lost; empty where there is nothing to say
-  int64_t step = -1;  // completed; -1: not known
+  ActivityKind activity = ActivityKind::kTraining;
+  std::string why;                // what it waits for, or why it is lost; may be empty
+  int64_t step = -1;              // completed; -1: not known
   std::optional<uint64_t> round;  // that it works on
   double compute_s = 0;           // of its last step or round
   double exchange_s = 0;
   double down_bytes_s = 0;  // of its link, as it measured it
   uint64_t offences = 0;
-  double doing_since = 0;  // set by LiveRun
+  double activity_since = 0;  // set by LiveRun
 };
 
 // A round that was closed.
@@ -73,15 +73,15 @@ struct Fault {
 };
 
 // Everything that the page shows, as a snapshot.
-struct Picture {
+struct PageState {
   RunFacts facts;
   double started = 0;  // seconds since 1970, as all times here
   double now = 0;
   bool finished = false;                  // all rounds are closed
   int64_t step = 0;                       // completed
   uint64_t round = 0;                     // the oldest open one
-  std::string waits_for;                  // why nothing goes on
-  std::optional<double> step_s;           // as events::Pace has it
+  std::string waits_for;                  // why no round is open
+  std::optional<double> step_s;           // as events::Pace gives it
   std::optional<events::StepEvent> last;  // the newest step's event
   std::map<std::string, double> phases;   // seconds of all steps of this process, by phase
   int64_t phase_steps = 0;                // the number of these steps
@@ -99,7 +99,7 @@ struct Picture {
   std::deque<Fault> messages;      // likewise
 };
 
-// Thread-safe; every call returns within microseconds, but for picture(), which copies.
+// Thread-safe. Every call returns within microseconds, except the one that copies the state.
 class LiveRun final : public events::Listener {
  public:
   static constexpr size_t kKept = 100;  // rounds, faults and messages
@@ -108,10 +108,10 @@ class LiveRun final : public events::Listener {
   explicit LiveRun(RunFacts facts, std::function<double()> clock = unix_seconds);
 
   // From `thinwire train`. Workers appear with their first step.
-  void hear(const events::StepEvent& event) override;
-  void hear(const events::EvalEvent& event) override;
-  void hear(const events::MessageEvent& event) override;
-  void hear(const events::WorkerStep& part) override;
+  void on_event(const events::StepEvent& event) override;
+  void on_event(const events::EvalEvent& event) override;
+  void on_event(const events::MessageEvent& event) override;
+  void on_event(const events::WorkerStep& part) override;
 
   // From `thinwire serve`. What the members do now; the time since the previous call is counted as
   // spent on it. A member that is not listed keeps its state.
@@ -119,22 +119,24 @@ class LiveRun final : public events::Listener {
   // The run's place: completed steps, the oldest open round, and why none is open.
   void show_place(int64_t step, uint64_t round, const std::string& waits_for);
   void close(const ClosedRound& round);
-  // `member`: whom it is about, if anybody.
+  // The mean training loss in the steps up to this one; steps ascend.
+  void add_train_loss(int64_t step, double loss);
+  // `member`: the member concerned, if any.
   void add_fault(std::optional<int> member, const std::string& text);
 
   void finish();
 
-  Picture picture() const;
+  PageState state() const;
 
  private:
   const std::function<double()> clock_;
   mutable std::mutex mutex_;
-  Picture picture_;
+  PageState state_;
   events::Pace pace_;
   double shown_at_ = 0;  // when show() was last called
 };
 
 // "/state.json": one line of JSON. docs/page.md lists the fields.
-std::string print_picture(const Picture& picture);
+std::string print_page_state(const PageState& state);
 
 }  // namespace thinwire::page

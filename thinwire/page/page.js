@@ -46,11 +46,11 @@ function showTiles(state) {
   tiles.push(tile("a step takes", seconds(state.step_s), "running for " + seconds(state.now - state.started)));
   if (state.round !== null) {
     const here = state.members.filter((member) => !["lost", "left"].includes(member.doing));
-    tiles.push(tile("members here", String(here.length), "of " + state.members.length + " that ever came"));
+    tiles.push(tile("members here", String(here.length), "of " + state.members.length + " that ever joined"));
     tiles.push(tile("closed rounds", String(state.closed_rounds), "of " + state.rounds));
   }
-  if (state.last_step) {
-    const learning = state.last_step.learning_rate;
+  if (state.loss.train.value.length > 0) {
+    const learning = state.last_step ? state.last_step.learning_rate : null;
     tiles.push(tile("training loss", loss(last(state.loss.train.value)),
                     learning === null ? "" : "learning rate " + learning.toExponential(2)));
   }
@@ -73,7 +73,7 @@ function showLoss(state) {
     element("li", {}, swatch(one.key), `${one.name} ${loss(last(one.value))}`)));
   at("no-loss").hidden = drawn.length > 0;
   at("no-loss").textContent = state.command === "serve"
-    ? "Members keep their losses in their own logs (events.jsonl); the coordinator does not see them."
+    ? "No member has reported a loss yet."
     : "No step is complete yet.";
   at("loss").hidden = drawn.length === 0;
   chart.show(series);
@@ -168,13 +168,13 @@ function show(state) {
   showLog("messages", state.messages);
 }
 
-let heard = false;
+let received = false;
 
 function showSilence() {
   at("state").textContent = "not reached";
   at("state").className = "badge lost";
   at("notice").hidden = false;
-  at("notice").textContent = heard
+  at("notice").textContent = received
     ? "The run has ended or cannot be reached from here; this is its last known state."
     : "The run cannot be reached from here.";
 }
@@ -193,7 +193,7 @@ async function poll() {
   if (document.hidden) return;
   const state = await ask();
   if (state === null) return showSilence();
-  heard = true;
+  received = true;
   show(state);
 }
 

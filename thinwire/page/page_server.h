@@ -4,7 +4,7 @@
 // elsewhere, and no other site's page may read it: no CORS header is sent, and a request must name
 // this server in its Host header (request_check.h). A connection serves one request, of at most
 // kMaxRequestBytes and within kRequestSeconds; beyond kMaxConnections, connections are closed at
-// once. So a hostile client can cost the run no more than a few sleeping threads.
+// once. So all that a hostile client can take from the run is a few sleeping threads.
 #pragma once
 
 #include <cstddef>

@@ -24,10 +24,10 @@ namespace thinwire::page {
 namespace {
 
 constexpr size_t kThreads = 3;
-constexpr int kLookMilliseconds = 100;  // between looks whether the server is to end
+constexpr int kPollMilliseconds = 100;  // between looks whether the server is to end
 constexpr int kNotFound = 404;
 constexpr int kWrongMethod = 405;
-constexpr int kForeignHost = 421;
+constexpr int kMisdirectedRequest = 421;
 constexpr int kBroken = 500;
 constexpr std::chrono::milliseconds kMoment(1);
 
@@ -67,7 +67,7 @@ class Connection final : public httplib::Stream {
   bool wait(short what) const {
     while (!ending_ && monotonic_seconds() < deadline_) {
       pollfd one{.fd = socket_, .events = what, .revents = 0};
-      if (::poll(&one, 1, kLookMilliseconds) > 0) return true;
+      if (::poll(&one, 1, kPollMilliseconds) > 0) return true;
     }
     return false;
   }
@@ -211,7 +211,7 @@ class PageServer::Impl {
 
   bool refuse(const httplib::Request& request, httplib::Response& response) const {
     if (!is_own_host(request.get_header_value("Host"), listen_, own_name_)) {
-      answer(response, kForeignHost, "this server goes by another name; use its IP address");
+      answer(response, kMisdirectedRequest, "this server goes by another name; use its IP address");
       return true;
     }
     if (request.method == "GET" || request.method == "HEAD") return false;

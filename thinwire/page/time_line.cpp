@@ -5,12 +5,12 @@
 
 namespace thinwire::page {
 
-void TimeLines::spend(size_t member, Doing doing, double from, double to) {
+void TimeLines::spend(size_t member, ActivityKind activity, double from, double to) {
   const double begin = std::max(from, start_);
-  if (static_cast<size_t>(doing) >= kTimedDoings || !(to > begin)) return;
+  if (static_cast<size_t>(activity) >= kTimedActivities || !(to > begin)) return;
   reach(to);
   if (member >= lines_.size()) lines_.resize(member + 1);
-  put(lines_[member], doing, begin - start_, to - start_);
+  put(lines_[member], activity, begin - start_, to - start_);
 }
 
 // Widens the buckets until the time is within the last one.
@@ -21,8 +21,8 @@ void TimeLines::reach(double time) {
       const size_t before = line.size();
       for (size_t i = 0; 2 * i < before; ++i) {
         Bucket sum = line[2 * i];
-        for (size_t doing = 0; doing < kTimedDoings && 2 * i + 1 < before; ++doing) {
-          sum[doing] += line[2 * i + 1][doing];
+        for (size_t activity = 0; activity < kTimedActivities && 2 * i + 1 < before; ++activity) {
+          sum[activity] += line[2 * i + 1][activity];
         }
         line[i] = sum;
       }
@@ -32,7 +32,8 @@ void TimeLines::reach(double time) {
 }
 
 // `from` and `to` count from the start.
-void TimeLines::put(std::vector<Bucket>& line, Doing doing, double from, double to) const {
+void TimeLines::put(std::vector<Bucket>& line, ActivityKind activity, double from,
+                    double to) const {
   const auto first = std::min(static_cast<size_t>(from / bucket_s_), kMost - 1);
   // A bucket that it only touches is not part of it.
   const auto end_bucket = static_cast<size_t>(std::ceil(to / bucket_s_));
@@ -41,7 +42,7 @@ void TimeLines::put(std::vector<Bucket>& line, Doing doing, double from, double 
   for (size_t i = first; i <= last; ++i) {
     const double begin = std::max(from, static_cast<double>(i) * bucket_s_);
     const double end = std::min(to, static_cast<double>(i + 1) * bucket_s_);
-    line[i][static_cast<size_t>(doing)] += static_cast<float>(std::max(end - begin, 0.0));
+    line[i][static_cast<size_t>(activity)] += static_cast<float>(std::max(end - begin, 0.0));
   }
 }
 

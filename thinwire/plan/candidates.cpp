@@ -15,8 +15,8 @@ namespace {
 struct Variation {
   const char* field;
   std::vector<std::string> values;
-  bool apart = false;       // only where workers train independently
-  const char* method = "";  // only of this one; empty: of all that have the field
+  bool local_updates_only = false;  // only where workers train independently
+  const char* method = "";          // only of this one; empty: of all that have the field
   // Another field and its value, without which the values make no sense; empty: none.
   const char* with = "";
   const char* with_value = "";
@@ -86,10 +86,10 @@ class Maker {
     }
     const config::Recipe plain = candidates_.all.back().recipe;
     for (const Variation& variation : variations()) {
-      if (variation.apart && !method.trains_apart) continue;
+      if (variation.local_updates_only && !method.local_updates) continue;
       if (*variation.method == 0 || name == variation.method) vary(name, plain, variation);
     }
-    if (clusters_ == 0 || !method.trains_apart || plain.sync.clustered()) return;
+    if (clusters_ == 0 || !method.local_updates || plain.sync.clustered()) return;
     try_setting(name, fmt::format("within = allreduce, clusters = {}", clusters_),
                 {"sync.within=allreduce", fmt::format("sync.clusters={}", clusters_)});
   }

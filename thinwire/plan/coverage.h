@@ -1,7 +1,7 @@
-// How far DisTrO ends behind AdamW with all-reduce, expected from runs of both on the same tokens.
-// The measured gaps follow coverage: how often one worker can send each coefficient of its momentum
-// in a run, whatever the number of workers. The runs are in coverage_runs.cpp, and the law is a
-// straight line through the logarithms of their gaps and coverages.
+// The expected gap in loss between DisTrO and AdamW with all-reduce, from runs of both on the same
+// tokens. The measured gaps follow coverage: how often one worker can send each coefficient of its
+// momentum in a run, whatever the number of workers. The runs are in coverage_runs.cpp, and the law
+// is a straight line through the logarithms of their gaps and coverages.
 #pragma once
 
 #include <cstdint>

@@ -25,10 +25,10 @@ const MemoryOption kAsGiven = {};
 
 // By how far published losses are behind AdamW's at equal tokens (docs/optimizers).
 Dimension optimizers(const config::Recipe& recipe) {
-  Dimension ways = {kAsGiven};
-  const auto add = [&](std::string name, std::vector<std::string> fields, int concession) {
+  Dimension chosen = {kAsGiven};
+  const auto add = [&](std::string name, std::vector<std::string> fields, int quality_cost) {
     if (name == recipe.optim.method) return;
-    ways.push_back({std::move(name), std::move(fields), concession});
+    chosen.push_back({std::move(name), std::move(fields), quality_cost});
   };
   add("adamw", {"optim.method=adamw"}, 1);
   add("muon", {"optim.method=muon"}, 1);
@@ -38,15 +38,15 @@ Dimension optimizers(const config::Recipe& recipe) {
       {"optim.method=apollo", "apollo.rank=1", "apollo.scaling=tensor", "apollo.scale=11.3"}, 4);
   for (const int64_t share : {4, 8, 16}) {
     const int64_t rank = std::max<int64_t>(recipe.model.hidden / share, 1);
-    const int concession = share == 4 ? 4 : share == 8 ? 5 : 6;
+    const int quality_cost = share == 4 ? 4 : share == 8 ? 5 : 6;
     add(fmt::format("galore, rank {}", rank),
-        {"optim.method=galore", fmt::format("galore.rank={}", rank)}, concession);
+        {"optim.method=galore", fmt::format("galore.rank={}", rank)}, quality_cost);
     add(fmt::format("natural_galore, both sides, rank {}", rank),
         {"optim.method=natural_galore", "natural_galore.sides=two",
          fmt::format("natural_galore.rank={}", rank)},
-        concession);
+        quality_cost);
   }
-  return ways;
+  return chosen;
 }
 
 Dimension gradients() {
@@ -62,7 +62,10 @@ Dimension gradients() {
 Dimension recomputation() {
   return {kAsGiven,
           {"recompute attention", {"model.recompute=attention"}, 0},
-          {"recompute blocks", {"model.recompute=block"}, 0}};
+          {"recompute blocks", {"model.recompute=block"}, 0},
+          {"recompute blocks from inputs in bf16",
+           {"model.recompute=block", "model.block_inputs=bf16"},
+           1}};
 }
 
 Dimension rows(const config::Recipe& recipe) {
@@ -84,10 +87,17 @@ Dimension sequences(const config::Recipe& recipe) {
 
 Dimension precisions(const config::Recipe& recipe) {
   const char* const other = recipe.train.precision == "bf16" ? "fp32" : "bf16";
-  const int concession = recipe.train.precision == "bf16" ? 0 : 1;
+  const int quality_cost = recipe.train.precision == "bf16" ? 0 : 1;
   return {
       kAsGiven,
-      {fmt::format("{} products", other), {fmt::format("train.precision={}", other)}, concession}};
+      {fmt::format("{} products", other), {fmt::format("train.precision={}", other)}, quality_cost},
+      {"bf16 weights", {"train.precision=bf16", "train.weights=bf16"}, quality_cost + 1}};
+}
+
+Dimension states() {
+  return {kAsGiven,
+          {"8-bit state", {"optim.state=8bit"}, 1},
+          {"8-bit state and bases", {"optim.state=8bit", "optim.bases=8bit"}, 2}};
 }
 
 class Maker {
@@ -103,10 +113,11 @@ class Maker {
   std::vector<MemoryChoice> make() {
     const config::Recipe given = method::load_recipe(path_, overrides_);
     own_ = given.optim.method;
-    dimensions_ = {gradients(), recomputation(), rows(given), sequences(given), precisions(given)};
+    dimensions_ = {gradients(),      recomputation(),   rows(given),
+                   sequences(given), precisions(given), states()};
     for (const MemoryOption& optimizer : optimizers(given)) load(optimizer);
     std::ranges::stable_sort(choices_, {}, [](const MemoryChoice& one) {
-      return std::tuple(one.concession, one.flops_per_token(), one.names.size(), one.bytes());
+      return std::tuple(one.quality_cost, one.flops_per_token(), one.names.size(), one.bytes());
     });
     return std::move(choices_);
   }
@@ -122,30 +133,30 @@ class Maker {
     } catch (const UsageError&) {
       return;
     }
-    std::vector<const MemoryOption*> ways = {&optimizer};
-    combine(ways);
+    std::vector<const MemoryOption*> chosen = {&optimizer};
+    combine(chosen);
   }
 
-  void combine(std::vector<const MemoryOption*>& ways) {
-    if (ways.size() > dimensions_.size()) return add(ways);
-    for (const MemoryOption& way : dimensions_[ways.size() - 1]) {
-      ways.push_back(&way);
-      combine(ways);
-      ways.pop_back();
+  void combine(std::vector<const MemoryOption*>& chosen) {
+    if (chosen.size() > dimensions_.size()) return add(chosen);
+    for (const MemoryOption& option : dimensions_[chosen.size() - 1]) {
+      chosen.push_back(&option);
+      combine(chosen);
+      chosen.pop_back();
     }
   }
 
   // A combination that the recipe's rules forbid is skipped.
-  void add(const std::vector<const MemoryOption*>& ways) {
+  void add(const std::vector<const MemoryOption*>& chosen) {
     MemoryChoice choice;
-    choice.optimizer = ways.front()->name.empty() ? own_ : ways.front()->name;
+    choice.optimizer = chosen.front()->name.empty() ? own_ : chosen.front()->name;
     choice.recipe = loaded_;
-    for (const MemoryOption* way : ways) {
-      choice.fields.insert(choice.fields.end(), way->fields.begin(), way->fields.end());
-      choice.concession += way->concession;
-      if (way == ways.front()) continue;
-      if (!way->name.empty()) choice.names.push_back(way->name);
-      for (const std::string& field : way->fields) set_field(choice.recipe, field);
+    for (const MemoryOption* option : chosen) {
+      choice.fields.insert(choice.fields.end(), option->fields.begin(), option->fields.end());
+      choice.quality_cost += option->quality_cost;
+      if (option == chosen.front()) continue;
+      if (!option->name.empty()) choice.names.push_back(option->name);
+      for (const std::string& field : option->fields) set_field(choice.recipe, field);
     }
     try {
       config::check_recipe(choice.recipe);

@@ -1,6 +1,6 @@
 // Ways to run a recipe in less memory: combinations of optimizer, rank, gradient storage,
-// recomputation, batch, sequence and precision, each with the parts of its memory, its bytes on the
-// wire and its work (docs/memory.md).
+// recomputation, batch, sequence, precision and number formats, each with the parts of its memory,
+// its bytes on the wire and its work (docs/memory.md).
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,18 @@
 
 namespace thinwire::plan {
 
-// One value of a dimension along which recipes are varied. A new way to save memory is a line in
-// the table of memory_choices.cpp.
+// One value of a dimension along which recipes are varied. A new option that saves memory is a line
+// in the table of memory_choices.cpp.
 struct MemoryOption {
   std::string name;                 // "galore, rank 64"; empty: as in the recipe
   std::vector<std::string> fields;  // that it sets, "table.field=value"
-  // What is given up of the result: 0 nothing, 1 next to nothing, more is worse.
-  int concession = 0;
+  // How much the result suffers: 0 not at all, 1 hardly, more is worse.
+  int quality_cost = 0;
 };
 
 struct MemoryChoice {
   std::string optimizer;            // with its rank
-  std::vector<std::string> names;   // of the other ways that differ from the recipe
+  std::vector<std::string> names;   // of the other options that differ from the recipe
   std::vector<std::string> fields;  // to be added to the recipe
   config::Recipe recipe;
   std::vector<MemoryPart> parts;  // of a process with one worker (method::memory_parts), program
@@ -33,15 +33,15 @@ struct MemoryChoice {
   double received_bytes = 0;
   double tokens = 0;     // of a member, per step
   double flops = 0;      // of a member's step, recomputation and the optimizer's products included
-  int concession = 0;    // the sum of its ways'
+  int quality_cost = 0;  // the sum over its options
   double bytes() const;  // sum of the parts
   double flops_per_token() const { return flops / tokens; }
 };
 
-// All combinations that thinwire train would accept, the best first: those that give up least of
-// the result, then those with the least work per token, the fewest changes and the least memory.
-// The recipe is the one at `path` with `overrides`; an unknown vocabulary counts as
-// plan::planned_model says. program_bytes: memory of the program itself, which is part of each.
+// All combinations that thinwire train would accept, the best first: those that affect the result
+// least, then those with the least work per token, the fewest changes and the least memory. The
+// recipe is the one at `path` with `overrides`; an unknown vocabulary counts as plan::planned_model
+// says. program_bytes: memory of the program itself, which is part of each.
 std::vector<MemoryChoice> memory_choices(const std::filesystem::path& path,
                                          std::span<const std::string> overrides,
                                          double program_bytes);

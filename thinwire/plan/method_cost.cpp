@@ -184,7 +184,7 @@ void fit_memory(MethodCost& cost, config::Recipe recipe, const PlannedModel& mod
   }
 }
 
-void add_bill(MethodCost& cost, std::span<const Member> members) {
+void add_price(MethodCost& cost, std::span<const Member> members) {
   const double hours = cost.seconds / kSecondsPerHour;
   for (const Member& member : members) {
     const auto count = static_cast<double>(member.count);
@@ -250,7 +250,7 @@ MethodCost method_cost(Candidate candidate, std::span<const Member> members,
                : run_seconds(demand.schedule, members, compute);
   cost.step_seconds = cost.seconds / steps;
   cost.utilization = mean_of_members(members, compute) / cost.step_seconds;
-  add_bill(cost, members);
+  add_price(cost, members);
   cost.memory.program = program_bytes;
   fit_memory(cost, recipe, model, demand.state, members);
   cost.loss = expected_loss(candidate, cost.sync_every,

@@ -14,7 +14,7 @@ namespace thinwire::plan {
 namespace {
 
 // Rounds of a longer run that are simulated, and how many of them it takes until rounds repeat.
-constexpr int64_t kPlayedRounds = 40;
+constexpr int64_t kSimulatedRounds = 40;
 constexpr int64_t kSettlingRounds = 24;
 
 // Members that behave alike.
@@ -42,10 +42,10 @@ struct InFlight {
   std::vector<double> arrival;
 };
 
-class Player {
+class RunSimulator {
  public:
-  Player(const RunSchedule& schedule, int64_t steps, std::span<const Member> members,
-         std::span<const double> compute)
+  RunSimulator(const RunSchedule& schedule, int64_t steps, std::span<const Member> members,
+               std::span<const double> compute)
       : schedule_(schedule),
         sends_{steps, schedule.every, static_cast<int64_t>(schedule.pieces.size())},
         inside_(clustered() ? static_cast<size_t>(schedule.clusters.count) : 0),
@@ -261,15 +261,15 @@ class Player {
 double run_seconds(const RunSchedule& schedule, std::span<const Member> members,
                    std::span<const double> compute) {
   const auto seconds_of = [&](int64_t steps) {
-    return Player(schedule, steps, members, compute).play();
+    return RunSimulator(schedule, steps, members, compute).play();
   };
   const int64_t rounds = (schedule.steps + schedule.every - 1) / schedule.every;
-  if (rounds <= kPlayedRounds) return seconds_of(schedule.steps);
-  const int64_t played = schedule.steps - (rounds - kPlayedRounds) * schedule.every;
+  if (rounds <= kSimulatedRounds) return seconds_of(schedule.steps);
+  const int64_t played = schedule.steps - (rounds - kSimulatedRounds) * schedule.every;
   const double seconds = seconds_of(played);
-  constexpr int64_t kSettled = kPlayedRounds - kSettlingRounds;
+  constexpr int64_t kSettled = kSimulatedRounds - kSettlingRounds;
   const double settled = seconds - seconds_of(played - kSettled * schedule.every);
-  return seconds + settled / kSettled * static_cast<double>(rounds - kPlayedRounds);
+  return seconds + settled / kSettled * static_cast<double>(rounds - kSimulatedRounds);
 }
 
 }  // namespace thinwire::plan

@@ -54,7 +54,7 @@ std::string result_legend(std::span<const FinishedRun> runs);
 std::vector<Column> exact_columns(const Measured& measured);
 std::vector<std::string> exact_cells(const events::Summary& summary, const Measured& measured);
 
-// One row per run. Runs are labelled by method if that tells them apart, else by name or folder.
+// One row per run. Runs are labelled by method if that distinguishes them, else by name or folder.
 Table compare_table(std::span<const FinishedRun> runs);
 Table exact_compare_table(std::span<const FinishedRun> runs);
 

@@ -42,7 +42,7 @@ std::string links_text(std::span<const FinishedRun> runs) {
 }
 
 template <typename Label>
-bool tells_apart(std::span<const FinishedRun> runs, Label&& label) {
+bool distinguishes(std::span<const FinishedRun> runs, Label&& label) {
   std::set<std::string> seen;
   for (const FinishedRun& run : runs) seen.insert(label(run));
   return seen.size() == runs.size();
@@ -76,8 +76,8 @@ Naming name_runs(std::span<const FinishedRun> runs) {
   const auto method = [](const FinishedRun& run) {
     return method_text(run.summary.method, run.summary.within);
   };
-  const bool by_method = tells_apart(runs, method);
-  const bool by_name = tells_apart(runs, name);
+  const bool by_method = distinguishes(runs, method);
+  const bool by_name = distinguishes(runs, name);
   if (!by_method) naming.columns.push_back({"run", true});
   naming.columns.push_back({"method", true});
   for (const FinishedRun& run : runs) {

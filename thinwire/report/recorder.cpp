@@ -48,7 +48,7 @@ Recorder::Recorder(const config::Recipe& recipe, const fs::path& folder, int64_t
 void Recorder::read_back(const events::RunHistory& history, int64_t resume_step) {
   const auto take = [this](const auto& event) {
     totals_.add(event);
-    if (listener_ != nullptr) listener_->hear(event);
+    if (listener_ != nullptr) listener_->on_event(event);
   };
   for (const events::StepEvent& event : history.steps) take(event);
   for (const events::EvalEvent& event : history.evals) take(event);

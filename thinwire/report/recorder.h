@@ -33,7 +33,7 @@ class Recorder {
   void evaluation(int64_t step, const std::string& name, double loss);
   // One worker's part of a step, before the step itself; it is not in the log.
   void worker_step(const events::WorkerStep& part) {
-    if (listener_ != nullptr) listener_->hear(part);
+    if (listener_ != nullptr) listener_->on_event(part);
   }
   // A task's metric, named "task.metric".
   void score(int64_t step, const std::string& name, double value);
@@ -55,7 +55,7 @@ class Recorder {
   template <typename Event>
   void write(const Event& event) {
     log_.write(event);
-    if (listener_ != nullptr) listener_->hear(event);
+    if (listener_ != nullptr) listener_->on_event(event);
   }
 
   const fs::path file_;  // of the log

@@ -95,9 +95,9 @@ class Sweep {
     if (end.ok() && finished(run)) return {RunState::kDone, ""};
     if (interrupts_ > 0) return {RunState::kStopped, ""};
     const std::string why = end.ok() ? "it ended without a summary.json" : end.describe();
-    const std::string said = last_line(run.log());
+    const std::string last = last_line(run.log());
     return {RunState::kFailed, fmt::format("{}{}{} (all it printed: {})", why,
-                                           said.empty() ? "" : ": ", said, run.log().string())};
+                                           last.empty() ? "" : ": ", last, run.log().string())};
   }
 
   void settle(size_t index, RunOutcome outcome) {

@@ -1,5 +1,5 @@
-// Which chunks in the store belong to something that somebody may still fetch. Blobs of one holder
-// may have chunks in common (of zeros, say), so a chunk may go only once nothing uses it.
+// Counts which chunks in the store belong to blobs that may still be fetched. Blobs of one holder
+// may share chunks (of zeros, for example), so a chunk may be deleted only once nothing uses it.
 #pragma once
 
 #include <cstddef>

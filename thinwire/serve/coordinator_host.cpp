@@ -11,14 +11,15 @@
 #include <vector>
 
 #include "thinwire/base/clock.h"
+#include "thinwire/membership/awake_clock.h"
 #include "thinwire/membership/coordinator.h"
 #include "thinwire/membership/ledger.h"
 #include "thinwire/membership/message_codec.h"
 #include "thinwire/serve/host_inbox.h"
+#include "thinwire/serve/latest_reports.h"
 #include "thinwire/serve/ledger_reading.h"
-#include "thinwire/serve/news_board.h"
-#include "thinwire/serve/payload_judge.h"
-#include "thinwire/serve/record_news.h"
+#include "thinwire/serve/payload_filter.h"
+#include "thinwire/serve/record_notifier.h"
 #include "thinwire/serve/store_cleaner.h"
 #include "thinwire/transport/nats/departure.h"
 #include "thinwire/transport/nats/nkey.h"
@@ -30,7 +31,7 @@ using membership::Input;
 using membership::Message;
 using membership::Offer;
 
-// Whose payload it is, and for what.
+// Which member's payload it is, and for which operation.
 using OfferName = std::tuple<Sha256, int, uint64_t, uint32_t, uint32_t>;
 
 OfferName name_of(const Offer& offer) {
@@ -58,17 +59,17 @@ class CoordinatorHost::Impl {
         signer_(signer),
         options_(checked(courier, signer, options)),
         overlap_(plan.overlap()),
-        judge_(options_.membership.takeover_s()),
+        filter_(options_.membership.takeover_s()),
         coordinator_(plan, options_.membership, signer, verify, options_.founding,
                      options_.standby),
         statements_(courier.subscribe("", kMembersTopic,
                                       [inbox = inbox_](const std::string&, Bytes statement) {
-                                        inbox->add(HeardStatement{std::move(statement)});
+                                        inbox->add(ReceivedStatement{std::move(statement)});
                                       })),
         departures_(courier.subscribe(transport::kServerParticipant, transport::kDepartureTopic,
                                       [inbox = inbox_](const std::string& from, Bytes statement) {
                                         if (from == transport::kServerParticipant) {
-                                          inbox->add(HeardDeparture{std::move(statement)});
+                                          inbox->add(ReceivedDeparture{std::move(statement)});
                                         }
                                       })) {
     reading_.begin();
@@ -85,22 +86,34 @@ class CoordinatorHost::Impl {
     const std::lock_guard lock(mutex_);
     return leads_;
   }
-  std::map<int, MemberNews> news() const {
+  std::map<int, LatestReport> reports() const {
     const std::lock_guard lock(mutex_);
-    return news_.all();
+    return reports_.all(awake_);
   }
-  bool over() const;
-  std::optional<uint64_t> final_digest() const;
+  std::vector<int> unfinished() const {
+    const std::lock_guard lock(mutex_);
+    return reports_.unfinished(state_, awake_, options_.membership.linger_s());
+  }
+  bool over() const {
+    const std::lock_guard lock(mutex_);
+    return state_.finished &&
+           reports_.unfinished(state_, awake_, options_.membership.linger_s()).empty();
+  }
+  std::optional<uint64_t> final_digest() const {
+    const std::lock_guard lock(mutex_);
+    return reports_.final_digest(state_);
+  }
 
  private:
   void decide();
-  void take(const HeardStatement& heard);
-  void take(const HeardDeparture& heard);
+  void take(const ReceivedStatement& received);
+  void take(const ReceivedDeparture& received);
   void take(ReadRecord read);
   void take(FetchedPayload fetched);
   void take(const StreamEnd& end) { reading_.take(end, inputs_); }
   void take(const RefusedAppend& refused) { reading_.take(refused); }
   void take(ListedSnapshot listed) { cleaner_.take(std::move(listed)); }
+  void take(ListedPayload listed) { cleaner_.take(std::move(listed)); }
   bool is_admissible(const membership::Statement& statement);
   void note(const Message& message);
   void note(const Offer& offer);
@@ -109,34 +122,35 @@ class CoordinatorHost::Impl {
   void act(const membership::Append& append);
   void act(const membership::AskStored& ask);
   void act(const membership::Reread&) { reading_.begin(); }
-  void act(const membership::AskRecords& ask) { say(ask); }
-  void act(const membership::AskSnapshot& ask) { say(ask); }
+  void act(const membership::AskRecords& ask) { send(ask); }
+  void act(const membership::AskSnapshot& ask) { send(ask); }
   void act(const membership::Refuse& refuse);
-  void say(Message message);
-  void tell(const std::string& text) const {
-    if (options_.hooks.say) options_.hooks.say(text);
+  void send(Message message);
+  void notify(const std::string& text) const {
+    if (options_.hooks.message) options_.hooks.message(text);
   }
 
   transport::Courier& courier_;
   const Signer& signer_;
   const HostOptions options_;
   const uint64_t overlap_;
-  PayloadJudge judge_;
+  PayloadFilter filter_;
   membership::Coordinator coordinator_;
-  membership::ReplayWindow heard_;
+  membership::ReplayWindow received_;
   membership::StatementNumbers numbers_;
-  double now_ = 0;
+  double now_ = 0;  // of the clock of tick()
+  membership::AwakeClock clock_{options_.membership.retry_s()};
   std::vector<Input> inputs_;
   bool records_wait_ = false;            // there are some among the inputs
   std::multimap<Sha256, Offer> offers_;  // of rounds that are open or open next, by payload
   std::set<OfferName> fetching_;
-  RecordNews records_{options_.hooks.record};
+  RecordNotifier records_{options_.hooks.record};
 
   mutable std::mutex mutex_;  // guards what follows, which other threads read
   membership::State state_;
   bool leads_ = false;
-  NewsBoard news_;
-  double clock_ = 0;
+  LatestReports reports_;
+  double awake_ = 0;  // now_ without what was slept
 
   // Callbacks may come until the subscriptions end, and those of requests even later.
   const std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
@@ -148,18 +162,23 @@ class CoordinatorHost::Impl {
 
 void CoordinatorHost::Impl::tick(double now) {
   now_ = now;
+  {
+    const std::lock_guard lock(mutex_);
+    awake_ = clock_.at(now);
+    reports_.begin(awake_);
+  }
   const uint64_t before = coordinator_.state().position.sequence;
   reading_.follow_connection(inputs_);
   for (Arrival& arrival : inbox_->take()) {
-    // A statement may be about what the records before it say.
-    if (records_wait_ && std::holds_alternative<HeardStatement>(arrival)) decide();
+    // A statement may refer to the records before it.
+    if (records_wait_ && std::holds_alternative<ReceivedStatement>(arrival)) decide();
     std::visit([this](auto& one) { take(std::move(one)); }, arrival);
   }
-  carry_out(judge_.tick(now));
+  carry_out(filter_.tick(awake_));
   decide();
   const membership::State& state = coordinator_.state();
-  judge_.forget_before(state.open.empty() ? state.next_round : state.open.front().round);
-  if (coordinator_.leads()) cleaner_.clean(state);
+  filter_.forget_before(state.open.empty() ? state.next_round : state.open.front().round);
+  if (coordinator_.leads() && reading_.is_complete()) cleaner_.clean(state);
   // The coordinator asks for those of the rounds that open next, too.
   std::erase_if(offers_, [&, next = state.next_round](const auto& offer) {
     const uint64_t round = offer.second.round;
@@ -170,10 +189,9 @@ void CoordinatorHost::Impl::tick(double now) {
     const std::lock_guard lock(mutex_);
     state_ = state;
     leads_ = coordinator_.leads();
-    clock_ = now;
   }
   if (state.position.sequence == before) return;
-  records_.tell(before, state.position.sequence);
+  records_.notify(before, state.position.sequence);
   if (options_.hooks.progress) options_.hooks.progress(state);
 }
 
@@ -194,13 +212,15 @@ void CoordinatorHost::Impl::take(ReadRecord read) {
     records_.read(*record);
   }
   inputs_.emplace_back(membership::RecordRead{std::move(read.bytes)});
-  reading_.took(read.sequence, record ? record->sequence : 0, inputs_);
+  reading_.processed(read.sequence, record ? record->sequence : 0, inputs_);
 }
 
-void CoordinatorHost::Impl::take(const HeardStatement& heard) {
-  auto statement = membership::decode_statement(heard.bytes, options_.founding.run, verify);
+void CoordinatorHost::Impl::take(const ReceivedStatement& received) {
+  auto statement = membership::decode_statement(received.bytes, options_.founding.run, verify);
   if (!statement || !is_admissible(*statement)) return;
   note(statement->message);
+  const auto* loss = std::get_if<membership::Loss>(&statement->message);
+  if (loss != nullptr && options_.hooks.loss) options_.hooks.loss(*loss);
   std::visit(
       [this](auto& one) {
         using Kind = std::decay_t<decltype(one)>;
@@ -209,37 +229,38 @@ void CoordinatorHost::Impl::take(const HeardStatement& heard) {
       statement->message);
 }
 
-void CoordinatorHost::Impl::take(const HeardDeparture& heard) {
-  if (const auto key = transport::departed(heard.bytes)) {
+void CoordinatorHost::Impl::take(const ReceivedDeparture& received) {
+  if (const auto key = transport::departed(received.bytes)) {
     inputs_.emplace_back(membership::Departed{*key});
   }
 }
 
-// Whether its author may say it.
+// Whether its author may send it.
 bool CoordinatorHost::Impl::is_admissible(const membership::Statement& statement) {
   const membership::State& state = coordinator_.state();
-  if (!heard_.is_new(statement.author, statement.number)) return false;
-  if (membership::is_coordinators(statement.message)) {
+  if (!received_.is_new(statement.author, statement.number)) return false;
+  if (membership::is_from_coordinator(statement.message)) {
     return std::holds_alternative<membership::Misconduct>(statement.message) && state.founding &&
            std::ranges::binary_search(state.founding->coordinators, statement.author);
   }
-  if (const auto* hello = std::get_if<membership::Hello>(&statement.message)) {
-    if (hello->key != statement.author) return false;
+  if (const auto* join = std::get_if<membership::JoinRequest>(&statement.message)) {
+    if (join->key != statement.author) return false;
     const std::string why =
-        options_.hooks.refuse ? options_.hooks.refuse(hello->key) : std::string();
-    if (!why.empty()) act(membership::Refuse{hello->key, why});
+        options_.hooks.refuse ? options_.hooks.refuse(join->key) : std::string();
+    if (!why.empty()) act(membership::Refuse{join->key, why});
     return why.empty();
   }
-  const int member = membership::speaker(statement.message);
+  const int member = membership::sender(statement.message);
   return state.knows(member) && state.members[static_cast<size_t>(member)].key == statement.author;
 }
 
 void CoordinatorHost::Impl::note(const Message& message) {
   const std::lock_guard lock(mutex_);
-  if (const auto* hello = std::get_if<membership::Hello>(&message)) news_.hear(*hello);
-  const int member = membership::speaker(message);
+  if (const auto* join = std::get_if<membership::JoinRequest>(&message)) reports_.receive(*join);
+  const int member = membership::sender(message);
   if (member < 0) return;
-  news_.hear(member, coordinator_.state().members[static_cast<size_t>(member)].key, message, now_);
+  reports_.receive(member, coordinator_.state().members[static_cast<size_t>(member)].key, message,
+                   awake_);
   if (const auto* offer = std::get_if<Offer>(&message)) note(*offer);
 }
 
@@ -250,14 +271,19 @@ void CoordinatorHost::Impl::note(const Offer& offer) {
       first, last, [&](const auto& one) { return name_of(one.second) == name_of(offer); });
   if (known) return;
   offers_.emplace(offer.payload, offer);
-  judge_.heard(offer);
+  filter_.offered(offer);
 }
 
 void CoordinatorHost::Impl::take(FetchedPayload fetched) {
   const Offer& offer = fetched.offer;
   fetching_.erase(name_of(offer));
-  if (!fetched.bytes) return;  // it is offered again
-  // A late one waits for nobody, as there may be nobody left to compare it with.
+  if (!fetched.bytes) {  // it will be offered again
+    if (fetched.bytes.error().kind == FailureKind::kLostPeer) {
+      send(membership::Lacking{offer.payload});
+    }
+    return;
+  }
+  // A late one does not wait for others, as there may be none left to compare it with.
   const membership::Opening* opening = coordinator_.state().opening(offer.round);
   const uint64_t weight = opening == nullptr ? 1 : weight_of(*opening, offer.member);
   const size_t roster = opening == nullptr || !options_.hooks.check ? 1 : opening->roster.size();
@@ -266,7 +292,7 @@ void CoordinatorHost::Impl::take(FetchedPayload fetched) {
     content = options_.hooks.check(offer, std::max<uint64_t>(weight, 1), *fetched.bytes);
   }
   cleaner_.offered(offer.round, courier_of(offer.member), *std::move(fetched.bytes));
-  carry_out(judge_.take(offer, content, roster, now_));
+  carry_out(filter_.take(offer, content, roster, awake_));
 }
 
 void CoordinatorHost::Impl::carry_out(const std::vector<Verdict>& verdicts) {
@@ -275,14 +301,14 @@ void CoordinatorHost::Impl::carry_out(const std::vector<Verdict>& verdicts) {
       inputs_.emplace_back(membership::Acknowledged{offer.payload, offer.member});
     } else {
       inputs_.emplace_back(membership::PayloadRefused{offer, why});
-      tell(fmt::format("member {}'s payload of round {} does not count: {}", offer.member,
-                       offer.round, why));
+      notify(fmt::format("member {}'s payload of round {} does not count: {}", offer.member,
+                         offer.round, why));
     }
     const std::lock_guard lock(mutex_);
     if (why.empty()) {
-      news_.arrived(offer);
+      reports_.arrived(offer);
     } else {
-      news_.refused(offer, why);
+      reports_.refused(offer, why);
     }
   }
 }
@@ -309,40 +335,15 @@ void CoordinatorHost::Impl::act(const membership::AskStored& ask) {
 }
 
 void CoordinatorHost::Impl::act(const membership::Refuse& refuse) {
-  tell(fmt::format("{} was refused: {}", transport::participant_name(refuse.key), refuse.why));
-  say(refuse);
+  notify(fmt::format("{} was refused: {}", transport::participant_name(refuse.key), refuse.why));
+  send(refuse);
 }
 
-void CoordinatorHost::Impl::say(Message message) {
+void CoordinatorHost::Impl::send(Message message) {
   courier_.publish(
       kCoordinatorsTopic,
       membership::encode_statement(
           {options_.founding.run, signer_.key(), numbers_.next(), std::move(message)}, signer_));
-}
-
-bool CoordinatorHost::Impl::over() const {
-  const std::lock_guard lock(mutex_);
-  if (!state_.finished) return false;
-  for (int member = 0; std::cmp_less(member, state_.members.size()); ++member) {
-    const membership::Phase phase = state_.members[static_cast<size_t>(member)].phase;
-    if (is_gone(phase) || phase == membership::Phase::kWaiting) continue;
-    const auto news = news_.all().find(member);
-    if (news == news_.all().end() || news->second.left) continue;
-    const bool silent = clock_ - news->second.heard_at >= options_.membership.silence_s();
-    if (!silent && news->second.position < state_.last_closing) return false;
-  }
-  return true;
-}
-
-std::optional<uint64_t> CoordinatorHost::Impl::final_digest() const {
-  const std::lock_guard lock(mutex_);
-  if (!state_.finished) return std::nullopt;
-  std::map<uint64_t, int> votes;
-  for (const auto& [member, news] : news_.all()) {
-    if (news.digest && news.digest->round + 1 == state_.next_round) ++votes[news.digest->digest];
-  }
-  if (votes.empty()) return std::nullopt;
-  return std::ranges::max_element(votes, {}, [](const auto& vote) { return vote.second; })->first;
 }
 
 CoordinatorHost::CoordinatorHost(transport::Courier& courier, const Signer& signer,
@@ -362,7 +363,8 @@ void CoordinatorHost::run(const std::atomic<bool>& stop) {
 
 membership::State CoordinatorHost::state() const { return impl_->state(); }
 bool CoordinatorHost::leads() const { return impl_->leads(); }
-std::map<int, MemberNews> CoordinatorHost::news() const { return impl_->news(); }
+std::map<int, LatestReport> CoordinatorHost::reports() const { return impl_->reports(); }
+std::vector<int> CoordinatorHost::unfinished() const { return impl_->unfinished(); }
 bool CoordinatorHost::over() const { return impl_->over(); }
 std::optional<uint64_t> CoordinatorHost::final_digest() const { return impl_->final_digest(); }
 

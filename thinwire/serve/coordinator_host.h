@@ -1,13 +1,13 @@
-// Runs a coordinator (membership/coordinator.h) over a courier: hears what members say, reads the
-// ledger, and carries out what the coordinator asks for. docs/hosts.md.
+// Runs a coordinator (membership/coordinator.h) over a courier: receives the members' statements,
+// reads the ledger, and carries out the coordinator's actions. docs/hosts.md.
 //
-// Names. Everybody's courier has the name that follows from its key (transport::participant_name),
-// so that whoever reads a key in the ledger knows whose blobs to ask for. Members make statements
-// on the topic kMembersTopic, coordinators on kCoordinatorsTopic; the ledger is the stream
-// kLedgerStream. membership/message_codec.h says what a statement looks like.
+// Names. Every participant's courier has a name derived from its key (transport::participant_name),
+// so that a key in the ledger tells whose blobs to request. Members publish statements on the topic
+// kMembersTopic, coordinators on kCoordinatorsTopic; the ledger is the stream kLedgerStream.
+// membership/message_codec.h defines statements.
 //
-// What is offered is fetched and checked before it can count, so a commit never names bytes that
-// nobody can get.
+// Offered payloads are fetched and checked before they can count, so a commit never names bytes
+// that cannot be fetched.
 #pragma once
 
 #include <atomic>
@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/signature.h"
@@ -36,19 +37,22 @@ inline constexpr const char* kLedgerStream = "ledger";
 
 // All of them may be empty. They are called on the thread that ticks, with no locks held.
 struct HostHooks {
-  // Why somebody who is no member yet may not become one, as text for people; empty: it may. Also
-  // asked of members that come back.
+  // The reason why the owner of a key may not become a member, shown to users; empty: it may. Also
+  // called for members that return.
   std::function<std::string(const PublicKey& key)> refuse;
-  // What is in a payload, or why it cannot be applied; empty: nothing is checked. A payload that is
-  // refused, by this or beside the others' (payload_judge.h), is an offence of its member.
+  // The content of a payload, or why it cannot be applied; empty: nothing is checked. A payload
+  // that is refused, by this check or in comparison with the others (payload_filter.h), is an
+  // offence of its member.
   PayloadCheck check;
-  // A record of the ledger was applied. `earlier`: it was there before this coordinator first
-  // decided something, so nothing is known of when.
+  // A record of the ledger was applied. `earlier`: it was written before this coordinator's first
+  // decision, so its time is not known.
   std::function<void(const membership::Record& record, bool earlier)> record;
   // A record was applied, and this is the state after it.
   std::function<void(const membership::State& state)> progress;
-  // Something happened that people should know: somebody was refused, a payload was bad.
-  std::function<void(const std::string& text)> say;
+  // A member has said what its loss is.
+  std::function<void(const membership::Loss& loss)> loss;
+  // A message for users: a participant or a payload was refused.
+  std::function<void(const std::string& text)> message;
 };
 
 struct HostOptions {
@@ -61,17 +65,18 @@ struct HostOptions {
   HostHooks hooks = {};
 };
 
-// What was last heard of a member, for people; it is not in the ledger.
-struct MemberNews {
-  double heard_at = 0;      // seconds of the clock of tick()
-  uint64_t position = 0;    // the record up to which its replica has come; 0: it has none
-  double step_seconds = 0;  // that it computed for its last contribution; 0: not known
+// A member's latest report, for display; it is not in the ledger.
+struct LatestReport {
+  double silent_s = 0;      // since it was heard, as of the last tick; none that the host slept
+  uint64_t position = 0;    // the last record that its replica has applied; 0: none
+  double step_seconds = 0;  // computing its last contribution; 0: not known
   std::optional<membership::AgreedDigest> digest;
   std::optional<uint64_t> offered;  // the newest round to which it has contributed
   std::optional<uint64_t> arrived;  // the newest one whose contribution is here and counts
   double down_bytes_s = 0;          // of its link, as it measured it; 0: not known
-  bool left = false;                // said goodbye last
-  std::string refused;  // why its last payload that was refused must not count; empty: none was
+  bool left = false;                // its last message was a LeaveNotice
+  std::string
+      refused;  // the reason why its last refused payload does not count; empty: none was refused
 };
 
 // tick() and run() belong to one thread; all other functions may be called from any thread.
@@ -85,9 +90,9 @@ class CoordinatorHost {
   CoordinatorHost(const CoordinatorHost&) = delete;
   CoordinatorHost& operator=(const CoordinatorHost&) = delete;
 
-  // Handles what has arrived since the last call and does what is due. Call it whenever something
-  // happens, and at least every options.membership.retry_s(). `now`: seconds of a clock that never
-  // goes back.
+  // Handles what has arrived since the last call and carries out what is due. Call it whenever
+  // something happens, and at least every options.membership.retry_s(). `now`: seconds of a clock
+  // that never goes back.
   void tick(double now);
   // Ticks by the monotonic clock, whenever something arrives or is due, until `stop` is set (which
   // it notices within a second) or the run is over().
@@ -98,11 +103,14 @@ class CoordinatorHost {
   // Whether this coordinator decides at present; false: it is a standby.
   bool leads() const;
   // By member id.
-  std::map<int, MemberNews> news() const;
-  // Whether the run is finished and every member that is still there has applied all of it.
+  std::map<int, LatestReport> reports() const;
+  // Members of a finished run that have not applied all of it and have not left, but for those that
+  // have been silent for options.membership.linger_s().
+  std::vector<int> unfinished() const;
+  // Whether the run is finished, and for everybody.
   bool over() const;
   // The digest of the weights after the last round, as most members reported it; the same number as
-  // in their summaries. Empty until somebody has.
+  // in their summaries. Empty until a member has reported it.
   std::optional<uint64_t> final_digest() const;
 
  private:

@@ -1,4 +1,4 @@
-// What a courier's thread hands to the thread that ticks a coordinator's host.
+// What a courier's thread passes to the thread that ticks a coordinator's host.
 #pragma once
 
 #include <chrono>
@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <variant>
 
@@ -16,15 +17,15 @@
 
 namespace thinwire::serve {
 
-struct HeardStatement {
+struct ReceivedStatement {
   Bytes bytes;
 };
-// What the network says about connections that ended (transport/nats/departure.h).
-struct HeardDeparture {
+// The network's statements about connections that ended (transport/nats/departure.h).
+struct ReceivedDeparture {
   Bytes bytes;
 };
 struct ReadRecord {
-  uint64_t reading;  // which subscription it is from
+  uint64_t reading;  // the subscription that it is from
   uint64_t sequence;
   Bytes bytes;
 };
@@ -34,21 +35,28 @@ struct FetchedPayload {
 };
 // The last sequence of the ledger's stream.
 struct StreamEnd {
-  uint64_t reading;  // the subscription when it was asked for
+  uint64_t reading;  // the subscription at the time of the request
   uint64_t known;    // what had been read by then
   Result<uint64_t> last;
 };
-// An append, because the stream's last sequence was not the expected one.
+// An append was refused because the stream's last sequence was not the expected one.
 struct RefusedAppend {
   uint64_t reading;
 };
-// The names of the chunks of a snapshot (store_cleaner.h), or why they cannot be had.
+// The names of the chunks of a snapshot (store_cleaner.h), or why they could not be fetched.
 struct ListedSnapshot {
   transport::BlobId content;
   Result<Bytes> list;
 };
-using Arrival = std::variant<HeardStatement, HeardDeparture, ReadRecord, FetchedPayload, StreamEnd,
-                             RefusedAppend, ListedSnapshot>;
+// The names of the chunks of a payload of a round that was closed, likewise.
+struct ListedPayload {
+  uint64_t round;
+  std::string holder;
+  transport::BlobId payload;
+  Result<Bytes> list;
+};
+using Arrival = std::variant<ReceivedStatement, ReceivedDeparture, ReadRecord, FetchedPayload,
+                             StreamEnd, RefusedAppend, ListedSnapshot, ListedPayload>;
 
 // Thread-safe.
 class Inbox {

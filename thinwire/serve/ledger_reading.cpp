@@ -19,12 +19,12 @@ void LedgerReading::begin() {
                           });
 }
 
-// The courier restores connections by itself; what was under way goes on.
+// The courier restores connections by itself; what was in flight continues.
 void LedgerReading::follow_connection(std::vector<membership::Input>& inputs) {
   const bool connected = courier_.connected();
   if (connected == std::exchange(connected_, connected)) return;
   if (connected) return ask_for_end();
-  told_ = false;
+  reported_ = false;
   end_.reset();
   inputs.emplace_back(membership::StoreDisconnected{});
 }
@@ -41,25 +41,25 @@ void LedgerReading::take(const StreamEnd& end, std::vector<membership::Input>& i
   if (!end.last) return ask_for_end();
   const bool lost = end.reading == reading_ && *end.last < end.known;
   if (lost) {
-    if (std::exchange(told_, false)) inputs.emplace_back(membership::StoreDisconnected{});
+    if (std::exchange(reported_, false)) inputs.emplace_back(membership::StoreDisconnected{});
     begin();
   }
-  if (told_) return;
+  if (reported_) return;
   end_ = *end.last;
-  tell_if_read(inputs);
+  report_if_read(inputs);
 }
 
-void LedgerReading::took(uint64_t place, uint64_t sequence,
-                         std::vector<membership::Input>& inputs) {
+void LedgerReading::processed(uint64_t place, uint64_t sequence,
+                              std::vector<membership::Input>& inputs) {
   last_ = place;
   last_record_ = std::max(last_record_, sequence);
-  tell_if_read(inputs);
+  report_if_read(inputs);
 }
 
-void LedgerReading::tell_if_read(std::vector<membership::Input>& inputs) {
+void LedgerReading::report_if_read(std::vector<membership::Input>& inputs) {
   if (!end_ || last_ < *end_) return;
   end_.reset();
-  told_ = true;
+  reported_ = true;
   inputs.emplace_back(membership::StoreConnected{last_record_});
 }
 
@@ -73,7 +73,7 @@ void LedgerReading::append(const Bytes& record) {
 }
 
 void LedgerReading::take(const RefusedAppend& refused) {
-  if (refused.reading == reading_ && told_) ask_for_end();
+  if (refused.reading == reading_ && reported_) ask_for_end();
 }
 
 }  // namespace thinwire::serve

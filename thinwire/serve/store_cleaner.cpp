@@ -9,7 +9,7 @@
 namespace thinwire::serve {
 namespace {
 
-// The newest two, and those that somebody was told to begin with.
+// The newest two, and those that members were assigned to begin with.
 std::set<uint64_t> needed_snapshots(const membership::State& state) {
   std::set<uint64_t> needed;
   for (const auto& [sequence, held] : state.snapshots) needed.insert(sequence);
@@ -26,26 +26,39 @@ void StoreCleaner::offered(uint64_t round, const std::string& holder, Bytes payl
   const transport::BlobChunks blob(std::make_shared<const Bytes>(std::move(payload)));
   std::vector<Sha256> names;
   for (const transport::Chunk& chunk : blob.chunks()) names.push_back(chunk.name);
+  payloads_known_[round].emplace(holder, blob.id().name);
   payloads_.offered(round, holder, names);
 }
 
 void StoreCleaner::read(const membership::Record& record) {
-  if (record.closing) payloads_.closed(record.closing->round, record.sequence);
+  if (record.closing) {
+    payloads_.closed(record.closing->round, record.sequence);
+    closed_.push_back({record.sequence, *record.closing});
+  }
   for (const membership::Change& change : record.changes) {
     const auto* snapshot = std::get_if<membership::Snapshot>(&change);
-    if (snapshot != nullptr) unplaced_.push_back(*snapshot);
+    if (snapshot == nullptr) continue;
+    unplaced_.push_back(*snapshot);
+    forget_old_closings(snapshot->sequence);
+  }
+}
+
+// Those before the snapshot that precedes the newest two, of which this is one.
+void StoreCleaner::forget_old_closings(uint64_t snapshot) {
+  newest_snapshots_.insert(snapshot);
+  if (newest_snapshots_.size() < 3) return;
+  while (newest_snapshots_.size() > 3) newest_snapshots_.erase(newest_snapshots_.begin());
+  while (!closed_.empty() && closed_.front().sequence <= *newest_snapshots_.begin()) {
+    closed_.pop_front();
   }
 }
 
 void StoreCleaner::clean(const membership::State& state) {
-  for (const membership::Snapshot& one : std::exchange(unplaced_, {})) {
-    if (!state.knows(one.member)) continue;  // of a history that is gone
-    const PublicKey& key = state.members[static_cast<size_t>(one.member)].key;
-    snapshots_.taken(one.sequence, {one.content, one.bytes}, transport::participant_name(key));
-  }
+  place_snapshots(state);
+  place_payloads(state);
   while (const auto unlisted = snapshots_.next_unlisted()) list(*unlisted);
   const std::set<uint64_t> needed = needed_snapshots(state);
-  if (!snapshots_.is_complete(needed)) return;
+  if (listing_ > 0 || !snapshots_.is_complete(needed)) return;
   std::vector<StoredChunk> spent = payloads_.take(state.replayable_from());
   for (StoredChunk& chunk : snapshots_.take(needed)) spent.push_back(std::move(chunk));
   for (const StoredChunk& chunk : spent) {
@@ -53,7 +66,54 @@ void StoreCleaner::clean(const membership::State& state) {
   }
 }
 
-void StoreCleaner::list(const SpentSnapshots::Unlisted& snapshot) {
+void StoreCleaner::place_snapshots(const membership::State& state) {
+  for (const membership::Snapshot& one : std::exchange(unplaced_, {})) {
+    if (!state.knows(one.member)) continue;  // of a history that is gone
+    const PublicKey& key = state.members[static_cast<size_t>(one.member)].key;
+    snapshots_.taken(one.sequence, {one.content, one.bytes}, transport::participant_name(key));
+  }
+}
+
+void StoreCleaner::place_payloads(const membership::State& state) {
+  for (const Closed& closed : std::exchange(closed_, {})) {
+    for (const Commit& commit : closed.closing.commits) {
+      for (const Contribution& one : commit.contributions) {
+        if (one.bytes == 0 || !state.knows(one.member)) continue;
+        const PublicKey& key = state.members[static_cast<size_t>(one.member)].key;
+        const std::string holder = transport::participant_name(key);
+        const auto known = payloads_known_.find(one.round);
+        const bool was_offered =
+            known != payloads_known_.end() && known->second.contains({holder, one.payload});
+        if (!was_offered) list(one.round, holder, {one.payload, one.bytes});
+      }
+    }
+  }
+  const uint64_t front = state.open.empty() ? state.next_round : state.open.front().round;
+  payloads_known_.erase(payloads_known_.begin(), payloads_known_.lower_bound(front));
+}
+
+void StoreCleaner::list(uint64_t round, const std::string& holder,
+                        const transport::BlobId& payload) {
+  const auto list = transport::list_of(payload);
+  if (!list) return payloads_.offered(round, holder, {payload.name});
+  ++listing_;
+  courier_.get(*list, {holder}, transport::Priority::kBulk,
+               [inbox = inbox_, round, holder, payload](Result<Bytes> bytes) {
+                 inbox->add(ListedPayload{round, holder, payload, std::move(bytes)});
+               });
+}
+
+void StoreCleaner::take(ListedPayload listed) {
+  --listing_;
+  if (listed.list) {
+    const auto list = std::make_shared<const Bytes>(*std::move(listed.list));
+    payloads_.offered(listed.round, listed.holder, transport::chunk_names(list));
+  } else if (listed.list.error().kind == FailureKind::kDeadline) {
+    list(listed.round, listed.holder, listed.payload);
+  }  // else nobody has it
+}
+
+void StoreCleaner::list(const UnusedSnapshots::Unlisted& snapshot) {
   const auto list = transport::list_of(snapshot.content);
   if (!list) return snapshots_.listed(snapshot.content, {snapshot.content.name});
   courier_.get(*list, snapshot.holders, transport::Priority::kBulk,

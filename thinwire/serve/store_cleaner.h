@@ -1,10 +1,17 @@
-// Frees the store of what nobody fetches any more: payloads that nobody replays, and snapshots that
-// nobody begins with. docs/hosts.md, "Snapshots".
+// Deletes what is no longer fetched from the store: payloads that are no longer replayed, and
+// snapshots that no member begins with. docs/hosts.md, "Snapshots".
+//
+// Payloads are known from offers, or else from the ledger: those that an earlier coordinator's host
+// saw, of rounds closed since the snapshot before the newest two. It dropped earlier ones itself.
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "thinwire/base/bytes.h"
@@ -12,8 +19,8 @@
 #include "thinwire/membership/state.h"
 #include "thinwire/serve/chunk_uses.h"
 #include "thinwire/serve/host_inbox.h"
-#include "thinwire/serve/spent_payloads.h"
-#include "thinwire/serve/spent_snapshots.h"
+#include "thinwire/serve/unused_payloads.h"
+#include "thinwire/serve/unused_snapshots.h"
 #include "thinwire/transport/courier/courier.h"
 
 namespace thinwire::serve {
@@ -21,28 +28,43 @@ namespace thinwire::serve {
 // Belongs to the thread that ticks the host.
 class StoreCleaner {
  public:
-  // What the courier answers goes to `inbox`, perhaps after this object has ended.
+  // The courier's answers go to `inbox`, perhaps after this object is destroyed.
   StoreCleaner(transport::Courier& courier, std::shared_ptr<Inbox> inbox)
       : courier_(courier), inbox_(std::move(inbox)) {}
 
   // A payload that was offered for a round and fetched.
   void offered(uint64_t round, const std::string& holder, Bytes payload);
-  // A record of the ledger; the same may be read again.
+  // A record of the ledger; the same record may be passed repeatedly.
   void read(const membership::Record& record);
   void take(ListedSnapshot listed);
-  // Drops what is spent according to the ledger's state.
+  void take(ListedPayload listed);
+  // Drops what is spent according to the state of the ledger, of which every record was read.
   void clean(const membership::State& state);
 
  private:
-  void list(const SpentSnapshots::Unlisted& snapshot);
+  struct Closed {
+    uint64_t sequence;  // of its record
+    membership::Closing closing;
+  };
+  using Holding = std::pair<std::string, Sha256>;  // who has a payload, and its name
+
+  void forget_old_closings(uint64_t snapshot);
+  void place_snapshots(const membership::State& state);
+  void place_payloads(const membership::State& state);
+  void list(const UnusedSnapshots::Unlisted& snapshot);
+  void list(uint64_t round, const std::string& holder, const transport::BlobId& payload);
 
   transport::Courier& courier_;
   const std::shared_ptr<Inbox> inbox_;
   ChunkUses uses_;
-  SpentPayloads payloads_{uses_};
-  SpentSnapshots snapshots_{uses_};
-  // What the ledger says of snapshots, until its state knows who their holders are.
+  UnusedPayloads payloads_{uses_};
+  UnusedSnapshots snapshots_{uses_};
+  // Snapshots in the ledger, until its state knows their holders.
   std::vector<membership::Snapshot> unplaced_;
+  std::deque<Closed> closed_;                             // whose payloads may not all be known
+  std::map<uint64_t, std::set<Holding>> payloads_known_;  // of open rounds, and those just closed
+  std::set<uint64_t> newest_snapshots_;                   // three
+  size_t listing_ = 0;  // payloads whose chunks are being asked for
 };
 
 }  // namespace thinwire::serve

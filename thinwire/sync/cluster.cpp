@@ -104,14 +104,15 @@ Result<void> Cluster::wait_all_reduce(const transport::Key& key, std::span<float
     auto done = sum_->wait(key, out, timeout_s);
     if (!done) return done;
   }
-  return spread(key, out, timeout_s);
+  return broadcast(key, out, timeout_s);
 }
 
 void Cluster::cancel(const transport::Key& key) {
   if (sum_) sum_->cancel(key);
 }
 
-Result<void> Cluster::spread(const transport::Key& key, std::span<float> values, double timeout_s) {
+Result<void> Cluster::broadcast(const transport::Key& key, std::span<float> values,
+                                double timeout_s) {
   if (clusters_.size(own_) == 1) return {};
   const bool leads = across_ != nullptr;
   transport::Key inside = key;

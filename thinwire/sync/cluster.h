@@ -1,6 +1,6 @@
-// A worker's place among clusters (method/clusters.h): the members with which it trains the same
+// A worker's position in clusters (method/clusters.h): the members with which it trains the same
 // weights, and sums over all clusters, for which only the first member of each cluster uses the
-// thin wire and then passes the result on to the others.
+// slow link and then broadcasts the result to the others.
 #pragma once
 
 #include <cstdint>
@@ -54,7 +54,7 @@ class Cluster {
   // workers.
   transport::Communicator* across() { return across_; }
   // Copies the values of the cluster's first worker to all its workers.
-  Result<void> spread(const transport::Key& key, std::span<float> values, double timeout_s);
+  Result<void> broadcast(const transport::Key& key, std::span<float> values, double timeout_s);
 
  private:
   float weight_since(const Round& round, uint64_t step, int cluster) const;

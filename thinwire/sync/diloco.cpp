@@ -9,9 +9,9 @@
 #include "thinwire/base/clock.h"
 #include "thinwire/codec/wire.h"
 #include "thinwire/schedule/fragments.h"
-#include "thinwire/sync/apart_strategy.h"
 #include "thinwire/sync/diloco_fragments.h"
 #include "thinwire/sync/diloco_outer_step.h"
+#include "thinwire/sync/local_update_strategy.h"
 
 namespace thinwire::sync {
 namespace {
@@ -31,10 +31,10 @@ struct FragmentState {
   std::deque<InFlight> in_flight;  // oldest first
 };
 
-class Diloco final : public ApartStrategy {
+class Diloco final : public LocalUpdateStrategy {
  public:
   Diloco(const Worker& worker, const method::DilocoOptions& options)
-      : ApartStrategy(worker),
+      : LocalUpdateStrategy(worker),
         options_(options),
         codec_(codec::wire_codec(options.wire)),
         step_(options, codec_, shared_, worker.params, worker.threads),
@@ -59,7 +59,7 @@ class Diloco final : public ApartStrategy {
   Diloco& operator=(const Diloco&) = delete;
 
   void restored(const Resumption& from) override {
-    ApartStrategy::restored(from);
+    LocalUpdateStrategy::restored(from);
     const auto completed = static_cast<int64_t>(from.next_step);
     for (size_t f = 0; f < fragments_.size(); ++f) {
       FragmentState& fragment = fragments_[f];
@@ -102,7 +102,7 @@ class Diloco final : public ApartStrategy {
   }
 
   std::vector<StateTensor> state() override {
-    std::vector<StateTensor> state = ApartStrategy::state();
+    std::vector<StateTensor> state = LocalUpdateStrategy::state();
     for (StateTensor& part : step_.state()) state.push_back(std::move(part));
     for (size_t i = 0; i < buffers_.size(); ++i) {
       state.emplace_back("local.sent." + std::to_string(i), buffers_[i], Agreement::kLocal);
@@ -215,7 +215,7 @@ class Diloco final : public ApartStrategy {
     if (sum.contributed && step_.keeps_error()) {
       const Result<bool> left_out = cluster_.left_out(sum.key, timeout);
       if (!left_out) return tl::unexpected(left_out.error());
-      if (*left_out) step_.put_back(fragment.place, mean);
+      if (*left_out) step_.add_back(fragment.place, mean);
     }
     return cluster_.wait_all_reduce(sum.key, mean, timeout);
   }

@@ -169,7 +169,7 @@ void OuterStep::sent_chunk(int64_t place, std::span<const float> gradient,
        received.data(), count);
 }
 
-void OuterStep::put_back(const DilocoFragment& fragment, std::span<const float> gradient) {
+void OuterStep::add_back(const DilocoFragment& fragment, std::span<const float> gradient) {
   threads_.for_ranges(fragment.count, kChunk, [&](int64_t begin, int64_t end, int) {
     std::array<float, kChunk> values;
     for (int64_t at = begin; at < end; at += kChunk) {

@@ -33,10 +33,10 @@ class OuterStep {
   // if the gradient is not finite.
   void sent(const DilocoFragment& fragment, std::span<const float> gradient,
             std::span<const float> late);
-  // What was sent as `gradient` was left out of its sum: adds it back to the error, if error
-  // feedback is on.
-  void put_back(const DilocoFragment& fragment, std::span<const float> gradient);
-  // Whether put_back() has anything to do.
+  // `gradient` was sent, but left out of its sum: adds it back to the error, if error feedback is
+  // on.
+  void add_back(const DilocoFragment& fragment, std::span<const float> gradient);
+  // Whether add_back() has anything to do.
   bool keeps_error() const { return !error_.empty(); }
   // Steps the shared weights along the mean of a fragment's pseudo-gradients.
   void apply(const DilocoFragment& fragment, std::span<const float> mean);

@@ -147,20 +147,20 @@ class Distro final : public Strategy {
     Round applied = round;
     applied.learning_rate = round.round_rate;
     auto done = applier_.apply(*deliveries, applied, worker_.params, worker_.gradients);
-    if (done) done = put_back_if_left_out(sent, *deliveries);
+    if (done) done = add_back_if_left_out(sent, *deliveries);
     if (!done) return tl::unexpected(done.error());
     return seconds;
   }
 
   // What a commit leaves out stays in the momentum, to be sent later; a stateless client has none.
-  Result<void> put_back_if_left_out(const InFlight& sent,
+  Result<void> add_back_if_left_out(const InFlight& sent,
                                     std::span<const transport::Delivery> committed) {
     if (stateless_ || sent.payload.empty()) return {};
     const int self = worker_.communicator.rank();
     const bool included =
         std::ranges::find(committed, self, &transport::Delivery::member) != committed.end();
     if (included) return {};
-    return encoder_.put_back(sent.payload, id(sent.round));
+    return encoder_.add_back(sent.payload, id(sent.round));
   }
 
   // The factor for the gradient or the local delta: this worker's weight relative to an equal share

@@ -1,7 +1,7 @@
 // DisTrO: every worker sends the largest DCT coefficients of its own momentum, and all apply the
 // mean of what was sent (docs/methods/distro.md; DisTrO report, 2024; DeMo, arXiv 2411.19870). No
-// gradient is summed over the workers and no optimizer state is synchronised. A round goes on with
-// the members whose payloads were committed.
+// gradient is summed over the workers and no optimizer state is synchronised. A round continues
+// with the members whose payloads were committed.
 #pragma once
 
 #include <memory>

@@ -25,9 +25,9 @@ class DistroApplier {
                 const tensor::Layout& layout, ThreadPool& threads);
 
   // Decodes the payloads, ordered by member, and updates `params`. `gradients` is overwritten if an
-  // optimizer makes the update. Nothing changes if a payload is refused; with a rule other than the
-  // mean only if all are, as the others go on without it. If the parameters are on a GPU, the work
-  // after decoding is done there, with the same bits.
+  // optimizer makes the update. If a payload is refused, nothing changes; with a rule other than
+  // the mean that holds only if all are refused, since otherwise the others are applied without it.
+  // If the parameters are on a GPU, the work after decoding is done there, with the same bits.
   Result<void> apply(std::span<const transport::Delivery> deliveries, const Round& round,
                      tensor::Arena& params, tensor::Arena& gradients);
 

@@ -20,7 +20,7 @@ Bytes DistroEncoder::encode(const tensor::Arena& gradients, float gain,
     const auto tensor = static_cast<size_t>(index);
     codec::quantise(tiles_.shapes()[tensor], tensor, options_.values, sent_);
   });
-  if (options_.feedback) work_->put_back(sent_, momentum_);
+  if (options_.feedback) work_->add_back(sent_, momentum_);
   Bytes payload;
   payload.reserve(static_cast<size_t>(
       method::distro_payload_bound(tiles_.plan(), value_bits(options_.values))));
@@ -30,7 +30,7 @@ Bytes DistroEncoder::encode(const tensor::Arena& gradients, float gain,
   return payload;
 }
 
-Result<void> DistroEncoder::put_back(std::span<const uint8_t> payload, const codec::PayloadId& id) {
+Result<void> DistroEncoder::add_back(std::span<const uint8_t> payload, const codec::PayloadId& id) {
   const auto body = codec::open_payload(payload, id);
   if (!body) return tl::unexpected(body.error());
   auto done = codec::decode_sparse(tiles_.shapes(), options_.values, *body, sent_);

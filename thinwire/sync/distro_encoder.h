@@ -25,7 +25,7 @@ class DistroEncoder {
 
   // Adds the values in one of this worker's own payloads back to the momentum; `id` is the one it
   // was encoded with. kCorruptPayload if it does not decode.
-  Result<void> put_back(std::span<const uint8_t> payload, const codec::PayloadId& id);
+  Result<void> add_back(std::span<const uint8_t> payload, const codec::PayloadId& id);
 
   std::span<float> momentum() { return momentum_.all(); }
 

@@ -1,10 +1,12 @@
 // The sum of what members contribute to an operation, weighted by their shares, by any rule of
 // sync.aggregate (docs/aggregation.md). The mean is an all_reduce. Any other rule needs every
-// contribution by itself: they are gathered, in the same number format, and each member aggregates
-// them itself, so it receives members - 1 times the coded buffer. The result is not encoded again.
+// single contribution: they are gathered, in the same number format, and each member aggregates
+// them locally, so it receives members - 1 times the encoded buffer. The result is not encoded
+// again.
 //
 // What cannot be decoded, has the wrong length or a value that is not finite is left out of a rule
-// other than the mean; everybody leaves out the same, and the weights of the rest add up to 1.
+// other than the mean; all members leave out the same contributions, and the weights of the rest
+// add up to 1.
 #pragma once
 
 #include <map>

@@ -6,18 +6,18 @@
 #include "thinwire/base/clock.h"
 #include "thinwire/codec/wire.h"
 #include "thinwire/schedule/fragments.h"
-#include "thinwire/sync/apart_strategy.h"
 #include "thinwire/sync/diloco_fragments.h"
 #include "thinwire/sync/diloco_outer_step.h"
+#include "thinwire/sync/local_update_strategy.h"
 #include "thinwire/sync/sparseloco_codec.h"
 
 namespace thinwire::sync {
 namespace {
 
-class SparseLoco final : public ApartStrategy {
+class SparseLoco final : public LocalUpdateStrategy {
  public:
   SparseLoco(const Worker& worker, const method::SparseLocoOptions& options)
-      : ApartStrategy(worker),
+      : LocalUpdateStrategy(worker),
         outer_(options.outer_options()),
         step_(outer_, codec::wire_codec(outer_.wire), shared_, worker.params, worker.threads),
         codec_(options, worker.spec.aggregate, worker.params.layout(), worker.threads),
@@ -41,7 +41,7 @@ class SparseLoco final : public ApartStrategy {
   }
 
   std::vector<StateTensor> state() override {
-    std::vector<StateTensor> state = ApartStrategy::state();
+    std::vector<StateTensor> state = LocalUpdateStrategy::state();
     for (StateTensor& part : step_.state()) state.push_back(std::move(part));
     state.emplace_back("local.error", codec_.error(), Agreement::kLocal);
     return state;
@@ -74,11 +74,11 @@ class SparseLoco final : public ApartStrategy {
       const bool left_out = std::ranges::find(*deliveries, across->rank(),
                                               &transport::Delivery::member) == deliveries->end();
       if (left_out && !payload.empty()) {
-        const auto kept = codec_.put_back(payload, id(round));
+        const auto kept = codec_.add_back(payload, id(round));
         if (!kept) return tl::unexpected(kept.error());
       }
     }
-    const auto done = wait([&] { return cluster_.spread(key, mean, timeout); });
+    const auto done = wait([&] { return cluster_.broadcast(key, mean, timeout); });
     if (!done) return tl::unexpected(done.error());
     return seconds;
   }

@@ -191,7 +191,7 @@ Result<void> SparseLocoCodec::decode(std::span<const uint8_t> payload, const cod
   return done ? message.decode(0, segments_.size()) : done;
 }
 
-Result<void> SparseLocoCodec::put_back(const Bytes& payload, const codec::PayloadId& id) {
+Result<void> SparseLocoCodec::add_back(const Bytes& payload, const codec::PayloadId& id) {
   if (received_.empty()) received_.emplace_back(shapes_, kFormat);
   auto done = decode(payload, id, received_.front());
   if (!done) return done;

@@ -22,8 +22,8 @@ namespace thinwire::sync {
 
 class SparseLocoCodec {
  public:
-  // The layout and the threads must outlive the codec.
-  // `aggregate`: by which rule sum() combines payloads.
+  // The layout and the threads must outlive the codec. `aggregate`: the rule by which sum()
+  // combines payloads.
   SparseLocoCodec(const method::SparseLocoOptions& options, const AggregateOptions& aggregate,
                   const tensor::Layout& layout, ThreadPool& threads);
 
@@ -34,13 +34,13 @@ class SparseLocoCodec {
 
   // out = the sum of weight * values over the payloads, in order, with one weight per payload, or
   // their aggregate by the rule. All payloads must belong to the round in `id`; the sender of each
-  // is its delivery's member. `out` has the length of an arena. One that does not decode is a
-  // failure; with a rule other than the mean only if none does, as it is left out then.
+  // is its delivery's member. `out` has the length of an arena. A payload that does not decode is a
+  // failure; with a rule other than the mean it is left out, and the failure is that none decodes.
   Result<void> sum(std::span<const transport::Delivery> deliveries, std::span<const float> weights,
                    const codec::PayloadId& id, std::span<float> out);
 
   // Adds the values of this worker's own payload from the round in `id` back to the error.
-  Result<void> put_back(const Bytes& payload, const codec::PayloadId& id);
+  Result<void> add_back(const Bytes& payload, const codec::PayloadId& id);
 
   std::span<float> error() { return error_.all(); }
 
@@ -54,7 +54,7 @@ class SparseLocoCodec {
   void gather(const tensor::Arena& shared, const tensor::Arena& params);
   void take_segment(const codec::SparseSegment& segment, std::vector<codec::TopK>& top_k);
   void quantise_tensor(size_t tensor);
-  // Decodes to received_; by payload, why it cannot be.
+  // Decodes into received_; returns for each payload why it cannot be decoded.
   std::vector<std::optional<Failure>> decode(std::span<const transport::Delivery> deliveries,
                                              const codec::PayloadId& id);
   void add_segment(size_t segment, std::span<const float> weights, std::span<float> sum) const;

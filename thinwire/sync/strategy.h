@@ -10,9 +10,9 @@
 //   after_step(round)             exchange, commit, update of the parameters
 // If gradients are streamed (method::GradientStore), as with train.update = layer, there are none
 // after the backward pass: during it the strategy gets each one by take_gradient, and updates the
-// parameters then. Only strategies of methods that allow it (method::Method::streams, trains_apart)
-// are asked to, or to project gradients.
-// The strategy is used by one thread; it may use the worker's thread pool.
+// parameters then. Only strategies of methods that allow it (method::Method::streams,
+// local_updates) are asked to, or to project gradients. The strategy is used by one thread; it may
+// use the worker's thread pool.
 #pragma once
 
 #include <cstddef>
@@ -72,8 +72,8 @@ struct Resumption {
   // next_step. Its last round was closed there, however short, and nothing was left in flight. 0:
   // it never ended.
   uint64_t ended_at = 0;
-  // The worker begins with a snapshot of the run: it has nothing of its own in flight, and follows
-  // what others have, even in rounds that list it as active.
+  // The worker begins with a snapshot of the run: it has nothing in flight itself, and follows what
+  // the others have in flight, even in rounds that list it as active.
   bool from_snapshot = false;
 };
 

@@ -4,7 +4,7 @@
 
 namespace thinwire::train {
 
-std::optional<int64_t> Agreement::come_to(int64_t point) {
+std::optional<int64_t> Agreement::reach(int64_t point) {
   const std::lock_guard lock(mutex_);
   if (point > limit_) return std::nullopt;
   latest_ = std::max(latest_, point);
@@ -29,7 +29,7 @@ void Agreement::settle(int64_t point) {
   limit_ = kNone;
 }
 
-void Agreement::all_came_to(int64_t point) {
+void Agreement::all_reached(int64_t point) {
   const std::lock_guard lock(mutex_);
   if (agreed_ <= point) agreed_ = kNone;
 }

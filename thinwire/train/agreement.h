@@ -19,7 +19,7 @@ class Agreement {
   // A worker has reached `point`. Returns the agreed point, or kNone if there is none yet. Returns
   // nullopt if the worker may not pass before that is known: it must call again once may_pass() is
   // true.
-  std::optional<int64_t> come_to(int64_t point);
+  std::optional<int64_t> reach(int64_t point);
   // Takes no lock.
   bool may_pass(int64_t point) const { return point <= limit_; }
 
@@ -31,7 +31,7 @@ class Agreement {
   int64_t promise(int64_t margin);
   void settle(int64_t point);
   // All have reached `point`: if it is the agreed one, the next agreement can begin.
-  void all_came_to(int64_t point);
+  void all_reached(int64_t point);
 
  private:
   std::mutex mutex_;

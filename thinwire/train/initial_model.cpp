@@ -22,7 +22,8 @@ namespace thinwire::train {
 namespace {
 
 constexpr std::string_view kModelTable = "model";
-constexpr std::array<std::string_view, 2> kRunsOwn = {"model.init_std", "model.recompute"};
+constexpr std::array<std::string_view, 3> kRunsOwn = {"model.init_std", "model.recompute",
+                                                      "model.block_inputs"};
 
 bool is_of_model(const std::string& name, const std::string& architecture) {
   const std::string_view table = std::string_view(name).substr(0, name.find('.'));
@@ -50,10 +51,10 @@ std::vector<std::string> complete(config::Recipe& recipe, config::Recipe origin)
       [&](const std::string& name, const config::Field& ours, const config::Field& theirs) {
         if (!is_of_model(name, origin.model.architecture)) return;
         if (leaves_open(recipe, name, ours)) return copy_value(theirs, ours);
-        const std::string said = config::print_value(ours);
+        const std::string given = config::print_value(ours);
         const std::string holds = config::print_value(theirs);
-        if (said == holds) return;
-        contradictions.push_back(fmt::format("{} = {} (the recipe says {})", name, holds, said));
+        if (given == holds) return;
+        contradictions.push_back(fmt::format("{} = {} (the recipe says {})", name, holds, given));
       });
   return contradictions;
 }

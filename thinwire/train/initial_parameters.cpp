@@ -156,9 +156,16 @@ void draw_factors(const config::Recipe& recipe, uint64_t draw, tensor::Arena& tr
   }
 }
 
-void InitialParameters::copy_to(tensor::Arena& params) {
-  params.assign(*values_);
+tensor::Arena InitialParameters::take() {
+  if (left_.load() == 1) {  // nobody else reads them any more
+    tensor::Arena own = std::move(*values_);
+    values_.reset();
+    return own;
+  }
+  tensor::Arena copy(values_->layout(), values_->format());
+  copy.assign(*values_);
   if (left_.fetch_sub(1) == 1) values_.reset();
+  return copy;
 }
 
 }  // namespace thinwire::train

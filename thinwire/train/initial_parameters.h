@@ -45,22 +45,22 @@ struct StartingWeights {
 StartingWeights starting_weights(const config::Recipe& recipe, const data::Vocabulary* vocabulary,
                                  const tensor::Layout& layout);
 
-// Draws all factors of a run with an adapter anew (method::initial_factor), from run.seed and
-// `draw`; the same everywhere.
+// Draws new values for all factors of a run with an adapter (method::initial_factor), from run.seed
+// and `draw`; the same everywhere.
 void draw_factors(const config::Recipe& recipe, uint64_t draw, tensor::Arena& trained);
 
-// The parameters with which the workers of a process begin. Their memory is freed once every worker
-// has its copy.
+// The parameters with which the workers of a process begin.
 class InitialParameters {
  public:
-  InitialParameters(std::shared_ptr<const tensor::Arena> values, int workers)
+  InitialParameters(std::shared_ptr<tensor::Arena> values, int workers)
       : values_(std::move(values)), left_(workers) {}
 
-  // Each worker calls this once, on its own thread.
-  void copy_to(tensor::Arena& params);
+  // Each worker calls this once, on its own thread. It gets a copy or, if all others have theirs,
+  // the values themselves: a process with one worker never holds its parameters twice.
+  tensor::Arena take();
 
  private:
-  std::shared_ptr<const tensor::Arena> values_;
+  std::shared_ptr<tensor::Arena> values_;
   std::atomic<int> left_;
 };
 

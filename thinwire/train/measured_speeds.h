@@ -1,7 +1,7 @@
 // What the workers know about each other's speeds, if the recipe divides rows by speed (sync.shares
 // = "speed"). At the end of every round of sync_every steps each worker sends how many rows per
 // second it computed in that round, before its pseudo-gradient. All collect these speeds one round
-// later, so that nobody waits for them, and divide the following round by them.
+// later, so that no worker waits for them, and divide the following round by them.
 // docs/methods/members.md.
 #pragma once
 

@@ -1,6 +1,6 @@
-// Where a worker gets its rounds from: the recipe, or whoever coordinates the run. A round is data
+// Where a worker gets its rounds from: the recipe, or the run's coordinator. A round is data
 // (base/round.h): who takes part, which rows each member takes, with what weight, and the learning
-// rate. A worker trains as its rounds say and works out none of this itself.
+// rate. A worker trains as its rounds say and computes none of this itself.
 #pragma once
 
 #include <cstdint>

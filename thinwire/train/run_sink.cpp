@@ -6,7 +6,7 @@
 
 namespace thinwire::train {
 
-FolderSink::FolderSink(Collector& collector, checkpoint::CheckpointMeeting& checkpoints,
+FolderSink::FolderSink(Collector& collector, checkpoint::CheckpointCollector& checkpoints,
                        const std::atomic<bool>* stop, double checkpoint_minutes)
     : collector_(collector),
       checkpoints_(checkpoints),
@@ -39,7 +39,7 @@ void FolderSink::add_checkpoint(int64_t step, int worker, const checkpoint::Work
   collector_.restart_clock();
   since_ = monotonic_seconds();
   written_ = step;
-  checkpoint_step_.all_came_to(step);
+  checkpoint_step_.all_reached(step);
 }
 
 void FolderSink::show_evaluation(int64_t step, const std::string& name, double fraction) {
@@ -48,7 +48,7 @@ void FolderSink::show_evaluation(int64_t step, const std::string& name, double f
 
 bool FolderSink::stops_before(int64_t point) {
   if (stop_ != nullptr && stop_->load()) stop_point_.settle_here();
-  return point >= *stop_point_.come_to(point);
+  return point >= *stop_point_.reach(point);
 }
 
 bool FolderSink::checkpoint_wanted() const {
@@ -57,7 +57,7 @@ bool FolderSink::checkpoint_wanted() const {
 
 // Reaches the point first, so that the agreed step is a later one.
 bool FolderSink::checkpoint_due(int64_t completed) {
-  const int64_t agreed = *checkpoint_step_.come_to(completed);
+  const int64_t agreed = *checkpoint_step_.reach(completed);
   if (checkpoint_wanted()) checkpoint_step_.settle_here();
   return agreed == completed;
 }

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "thinwire/checkpoint/best_loss.h"
-#include "thinwire/checkpoint/meeting.h"
+#include "thinwire/checkpoint/checkpoint_collector.h"
 #include "thinwire/train/agreement.h"
 #include "thinwire/train/collector.h"
 
@@ -24,8 +24,8 @@ constexpr int64_t point_before_step(int64_t completed) {
   return completed * kPointsPerStep + kPointsPerStep - 1;
 }
 
-// Thread-safe. Nobody waits for other workers here, except briefly if some are in other processes
-// and the run is to stop. Step numbers count completed steps.
+// Thread-safe. No call waits for other workers, except briefly if some are in other processes and
+// the run is being stopped. Step numbers count completed steps.
 class RunSink {
  public:
   virtual ~RunSink() = default;
@@ -56,7 +56,7 @@ class FolderSink final : public RunSink {
  public:
   // stop: set from outside to end the run; may be null. checkpoint_minutes 0: no checkpoints by
   // time.
-  FolderSink(Collector& collector, checkpoint::CheckpointMeeting& checkpoints,
+  FolderSink(Collector& collector, checkpoint::CheckpointCollector& checkpoints,
              const std::atomic<bool>* stop, double checkpoint_minutes);
   // From here on the best checkpoint by evaluations of this set is kept. best: what an existing
   // checkpoint has reached. Must be called before workers use the sink.
@@ -74,7 +74,7 @@ class FolderSink final : public RunSink {
 
  private:
   Collector& collector_;
-  checkpoint::CheckpointMeeting& checkpoints_;
+  checkpoint::CheckpointCollector& checkpoints_;
   const std::atomic<bool>* stop_;
   const double interval_s_;
   Agreement stop_point_;

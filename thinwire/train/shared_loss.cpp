@@ -24,7 +24,7 @@ Result<double> shared_loss(transport::Communicator& communicator, PermitHold& pe
     ByteReader reader(*one.payload);
     sum.loss_sum += reader.get<double>();
     sum.tokens += reader.get<int64_t>();
-    if (!reader.ok()) return fail(FailureKind::kCorruptPayload, "a loss is cut off");
+    if (!reader.ok()) return fail(FailureKind::kCorruptPayload, "a loss is truncated");
   }
   return sum.loss_sum / static_cast<double>(sum.tokens);
 }

@@ -71,7 +71,7 @@ Worker::Worker(const RunContext& context, transport::Communicator& communicator)
       max_rows_(rows_per_pass(recipe_.train)),
       threads_(static_cast<int>(recipe_.train.threads)),
       permits_(&context.cores, threads_.size()),
-      params_(context.layout, recipe_.train.weights),
+      params_(context.initial.take()),
       relora_(make_relora(context, params_)),
       gradients_(recipe_, context.layout),
       model_(model::make_model({method::ModelSpec(recipe_),
@@ -96,18 +96,18 @@ const tensor::Arena* Worker::frozen() const {
 }
 
 void Worker::restore() {
-  context_.initial.copy_to(params_);
   sync::share_params(params_, *strategy_);
   if (context_.resume != nullptr) {
+    const int own = context_.part.value_or(communicator_.rank());
     for (const StateTensor& part : all_state()) {
       if (part.agreement == sync::Agreement::kConsensus) {
         context_.resume->read_consensus(part);
       } else {
-        context_.resume->read_worker(communicator_.rank(), part);
+        context_.resume->read_worker(own, part);
       }
     }
     for (const sync::StateBytes& part : strategy_->in_flight()) {
-      *part.bytes = context_.resume->read_worker_bytes(communicator_.rank(), part.name);
+      *part.bytes = context_.resume->read_worker_bytes(own, part.name);
     }
   }
   if (context_.consensus != nullptr) take_consensus();

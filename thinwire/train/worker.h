@@ -51,7 +51,7 @@ struct RunContext {
   const checkpoint::CheckpointReader* resume =
       nullptr;  // the checkpoint to resume from; null: a new run
   std::shared_ptr<transport::SimulatedNetwork> simulation;  // null: links are not simulated
-  int64_t ended_at = 0;  // steps after which the run had ended, before it got more; 0: never
+  int64_t ended_at = 0;  // steps after which the run had ended, before it was extended; 0: never
   std::set<std::string> evaluated;  // evaluations after first_step that are already recorded
   checkpoint::BestLoss best;        // of the recorded evaluations of eval.watch
   MakeRounds make_rounds = recipe_rounds;
@@ -60,6 +60,7 @@ struct RunContext {
   const std::map<std::string, std::vector<float>>* consensus = nullptr;
   std::shared_ptr<const FrozenWeights> frozen = {};  // null: all tensors are trained
   std::span<const RunTask> tasks = {};               // that evaluations score as well
+  std::optional<int> part = {};  // of the checkpoint, which a worker takes; none: that of its rank
 };
 
 struct RunEnd {
@@ -101,7 +102,7 @@ class Worker {
                                                          model::Scorer& scorer, int64_t& passes);
   // Whether eval.patience is exhausted after the evaluation that produced the part.
   bool exhausts_patience(int64_t completed);
-  // Whether it shows progress and saves what all share.
+  // Whether it shows progress and saves the shared state.
   bool leads(const Round& round) const;
   // Swaps the params and the shared weights if they are separate.
   void swap_shared();

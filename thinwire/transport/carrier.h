@@ -34,17 +34,17 @@ class Carrier {
     std::span<const int> from;  // who contributes; empty: the whole group
   };
   // A member here starts an operation, ...
-  virtual void started(const Rendezvous& /*meeting*/, const Start& /*start*/) {}
+  virtual void started(const Rendezvous& /*rendezvous*/, const Start& /*start*/) {}
   // ... which can be collected once it is complete and this returns true, ...
   virtual bool arrived(Collective, const Operation&) const { return true; }
   // ... and is collected or given up by a member here, and in the end by all members here
   // (forgotten).
   virtual void taken(Collective, const Operation&, int /*member*/) {}
-  virtual void cancelled(const Rendezvous& /*meeting*/, Collective, const Operation&,
+  virtual void cancelled(const Rendezvous& /*rendezvous*/, Collective, const Operation&,
                          int /*member*/) {}
-  virtual void forgotten(const Rendezvous& /*meeting*/, Collective, const Operation&) {}
+  virtual void forgotten(const Rendezvous& /*rendezvous*/, Collective, const Operation&) {}
   // A member left the run.
-  virtual void left(const Rendezvous& /*meeting*/) {}
+  virtual void left(const Rendezvous& /*rendezvous*/) {}
 };
 
 }  // namespace thinwire::transport

@@ -1,7 +1,7 @@
-// Collective operations between the members of a run: all_gather, after which everybody has
-// everybody's payload, and all_reduce, after which everybody has the same sum. Both are started and
-// later waited for; in between they proceed on the transport's own thread while the caller
-// computes. Nothing is averaged in place: only a wait writes to the caller's memory.
+// Collective operations between the members of a run: all_gather, after which every member has
+// every member's payload, and all_reduce, after which every member has the same sum. Both are
+// started and later waited for; in between they proceed on the transport's own thread while the
+// caller computes. Nothing is averaged in place: only a wait writes to the caller's memory.
 //
 // Every member is given the same list of contributors to an operation. An inactive member follows
 // it: it starts the operation and waits like the others, but sends nothing.
@@ -75,8 +75,8 @@ class Communicator {
     start_all_reduce(key, values, codec, {});
   }
   // Waits for the commit of a sum and returns whether it leaves out what this member contributed,
-  // whose values are still unchanged at that point. Always false where a sum is formed from all
-  // contributions or not at all.
+  // whose values are still unchanged at that point. Always false with transports that form a sum
+  // from all contributions or not at all.
   virtual Result<bool> left_out(const Key& /*key*/, double /*timeout_s*/) { return false; }
   // Writes the sum to `out`, with the same bits for everyone. kLostPeer if a member left before all
   // had contributed and the sum was formed, kCorruptPayload if the codec refuses a contribution.

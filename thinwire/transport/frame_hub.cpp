@@ -55,8 +55,8 @@ void FrameHub::hand_out_notes() {
 
 Result<void> FrameHub::wait_until(const std::function<bool()>& ready) {
   Lock lock(mutex_);
-  changed_.wait(lock, [&] { return meeting_.aborted() || ready(); });
-  if (meeting_.aborted()) return tl::unexpected(*meeting_.aborted());
+  changed_.wait(lock, [&] { return rendezvous_.aborted() || ready(); });
+  if (rendezvous_.aborted()) return tl::unexpected(*rendezvous_.aborted());
   return {};
 }
 
@@ -71,7 +71,7 @@ Result<void> FrameHub::deliver(Frame frame) {
     const std::lock_guard lock(mutex_);
     if (is_note) {
       notes_.emplace_back(frame.head.from, std::move(frame.body));
-    } else if (auto taken = meeting_.deliver(std::move(frame)); !taken) {
+    } else if (auto taken = rendezvous_.deliver(std::move(frame)); !taken) {
       return taken;
     }
     changed_.notify_all();

@@ -59,7 +59,7 @@ class FrameHub final : public Hub {
 
 // Processes a frame from a process whose members are [first_sender, end_sender). `hubs` are those
 // of this process, of consecutive members. A frame that is damaged or cannot come from those
-// members ends the run: everybody fails with kAborted and a reason that says so.
+// members ends the run: all members fail with kAborted and that reason.
 void deliver_frame(std::span<const std::shared_ptr<FrameHub>> hubs, int first_sender,
                    int end_sender, Bytes bytes);
 

@@ -26,15 +26,15 @@ std::vector<int> members_below(int count) {
 }
 
 Hub::Hub(std::vector<int> members, std::vector<int> here, std::shared_ptr<Carrier> carrier)
-    : meeting_(std::move(members), std::move(here),
-               [to = carrier.get()](const FrameHead& head, std::span<const uint8_t> body) {
-                 to->send(head, body);
-               }),
+    : rendezvous_(std::move(members), std::move(here),
+                  [to = carrier.get()](const FrameHead& head, std::span<const uint8_t> body) {
+                    to->send(head, body);
+                  }),
       carrier_(std::move(carrier)) {}
 
 uint64_t Hub::group(const std::vector<int>& members) {
   const std::lock_guard lock(mutex_);
-  return meeting_.group(members);
+  return rendezvous_.group(members);
 }
 
 void Hub::offer(uint64_t group, int member, const Key& key, Bytes payload,
@@ -43,14 +43,14 @@ void Hub::offer(uint64_t group, int member, const Key& key, Bytes payload,
   const Operation operation{group, key};
   const bool contributes = from.empty() || std::ranges::binary_search(from, member);
   const uint64_t bytes = contributes ? payload.size() : 0;
-  meeting_.offer(operation, member, std::move(payload), from);
-  carrier_->started(meeting_, {.collective = Collective::kAllGather,
-                               .operation = operation,
-                               .member = member,
-                               .payload_bytes = bytes,
-                               .type = WireType::kF32,
-                               .values = 0,
-                               .from = from});
+  rendezvous_.offer(operation, member, std::move(payload), from);
+  carrier_->started(rendezvous_, {.collective = Collective::kAllGather,
+                                  .operation = operation,
+                                  .member = member,
+                                  .payload_bytes = bytes,
+                                  .type = WireType::kF32,
+                                  .values = 0,
+                                  .from = from});
   changed_.notify_all();
 }
 
@@ -59,13 +59,13 @@ Result<std::vector<Delivery>> Hub::collect(uint64_t group, int member, const Key
   const Deadline deadline(timeout_s);
   Lock lock(mutex_);
   const Operation operation{group, key};
-  if (!meeting_.offered(operation)) throw Error("wait_all_gather without start_all_gather");
-  auto failure = wait(lock, deadline, [&] { return meeting_.closed(operation); });
+  if (!rendezvous_.offered(operation)) throw Error("wait_all_gather without start_all_gather");
+  auto failure = wait(lock, deadline, [&] { return rendezvous_.closed(operation); });
   if (!failure) {
     failure = wait_for_carrier(lock, deadline, Collective::kAllGather, operation, member);
   }
   if (failure) return tl::unexpected(*failure);
-  auto list = meeting_.committed(operation);
+  auto list = rendezvous_.committed(operation);
   carrier_->taken(Collective::kAllGather, operation, member);
   finish_gather(operation, member);
   return list;
@@ -75,15 +75,15 @@ void Hub::contribute(uint64_t group, int member, const Key& key, std::span<const
                      const WireCodec& codec, const Contributors& from) {
   const std::lock_guard lock(mutex_);
   const Operation operation{group, key};
-  meeting_.contribute(operation, member, values, codec, from);
-  carrier_->started(meeting_, {.collective = Collective::kAllReduce,
-                               .operation = operation,
-                               .member = member,
-                               .payload_bytes = 0,
-                               .type = codec.type,
-                               .values = values.size(),
-                               .from = from});
-  if (meeting_.has_work()) on_work();
+  rendezvous_.contribute(operation, member, values, codec, from);
+  carrier_->started(rendezvous_, {.collective = Collective::kAllReduce,
+                                  .operation = operation,
+                                  .member = member,
+                                  .payload_bytes = 0,
+                                  .type = codec.type,
+                                  .values = values.size(),
+                                  .from = from});
+  if (rendezvous_.has_work()) on_work();
   changed_.notify_all();
 }
 
@@ -92,7 +92,7 @@ Result<void> Hub::sum(uint64_t group, int member, const Key& key, std::span<floa
   const Deadline deadline(timeout_s);
   Lock lock(mutex_);
   const Operation operation{group, key};
-  const std::shared_ptr<ChunkedSum> sum = meeting_.sum(operation);
+  const std::shared_ptr<ChunkedSum> sum = rendezvous_.sum(operation);
   if (sum == nullptr) throw Error("wait_all_reduce without start_all_reduce");
   auto failure = form(lock, deadline, operation, sum);
   if (!failure) {
@@ -120,12 +120,12 @@ void Hub::withdraw(uint64_t group, int member, const Key& key) {
   Lock lock(mutex_);
   const Operation operation{group, key};
   for (const Collective collective : {Collective::kAllGather, Collective::kAllReduce}) {
-    carrier_->cancelled(meeting_, collective, operation, member);
+    carrier_->cancelled(rendezvous_, collective, operation, member);
   }
   finish_gather(operation, member);
-  meeting_.withdraw(operation, member);
+  rendezvous_.withdraw(operation, member);
   changed_.notify_all();
-  if (const auto sum = meeting_.sum(operation)) {
+  if (const auto sum = rendezvous_.sum(operation)) {
     wait_for_readers(lock, *sum);
     finish_sum(operation, member);
   }
@@ -133,23 +133,23 @@ void Hub::withdraw(uint64_t group, int member, const Key& key) {
 
 void Hub::leave(int member) {
   Lock lock(mutex_);
-  if (!meeting_.present(member)) return;
+  if (!rendezvous_.present(member)) return;
   // While this waits, others may finish and remove sums, so it iterates over a copy.
-  const auto concerned = meeting_.sums_of(member);
-  meeting_.leave(member);
-  carrier_->left(meeting_);
+  const auto concerned = rendezvous_.sums_of(member);
+  rendezvous_.leave(member);
+  carrier_->left(rendezvous_);
   changed_.notify_all();
   for (const auto& sum : concerned) wait_for_readers(lock, *sum);
 }
 
 void Hub::abort(const std::string& reason) {
   const std::lock_guard lock(mutex_);
-  meeting_.abort(reason);
+  rendezvous_.abort(reason);
   changed_.notify_all();
 }
 
 bool Hub::work(Lock& lock, CodedSum& memory) {
-  auto work = meeting_.take_work();
+  auto work = rendezvous_.take_work();
   if (!work) return false;
   run(lock, std::move(work), memory);
   return true;
@@ -158,8 +158,8 @@ bool Hub::work(Lock& lock, CodedSum& memory) {
 std::optional<Failure> Hub::wait(Lock& lock, const Deadline& deadline,
                                  const std::function<bool()>& ready) {
   const bool in_time =
-      changed_.wait_until(lock, deadline.at, [&] { return meeting_.aborted() || ready(); });
-  if (meeting_.aborted()) return meeting_.aborted();
+      changed_.wait_until(lock, deadline.at, [&] { return rendezvous_.aborted() || ready(); });
+  if (rendezvous_.aborted()) return rendezvous_.aborted();
   if (in_time) return std::nullopt;
   return Failure{FailureKind::kDeadline,
                  fmt::format("no answer from all workers within {} s", deadline.timeout_s)};
@@ -182,21 +182,21 @@ std::optional<Failure> Hub::form(Lock& lock, const Deadline& deadline, const Ope
                                  const std::shared_ptr<ChunkedSum>& sum) {
   CodedSum memory;
   while (!sum->settled()) {
-    if (sum->has_task() && !meeting_.aborted()) {
+    if (sum->has_task() && !rendezvous_.aborted()) {
       run(lock, Rendezvous::take_work(operation, sum), memory);
       continue;
     }
     const auto more = [&] { return sum->settled() || sum->has_task(); };
     if (auto failure = wait(lock, deadline, more)) return failure;
   }
-  return meeting_.aborted() ? meeting_.aborted() : sum->failure();
+  return rendezvous_.aborted() ? rendezvous_.aborted() : sum->failure();
 }
 
 void Hub::run(Lock& lock, std::optional<Rendezvous::Work> work, CodedSum& memory) {
   lock.unlock();
   const Result<void> result = work->task.run(memory);
   lock.lock();
-  meeting_.finish_work(*work, result);
+  rendezvous_.finish_work(*work, result);
   if (work->sum->settled() || work->sum->readers() == 0) changed_.notify_all();
 }
 
@@ -205,14 +205,14 @@ void Hub::wait_for_readers(Lock& lock, const ChunkedSum& sum) {
 }
 
 void Hub::finish_gather(const Operation& operation, int member) {
-  if (!meeting_.finish_gather(operation, member)) return;
-  carrier_->forgotten(meeting_, Collective::kAllGather, operation);
+  if (!rendezvous_.finish_gather(operation, member)) return;
+  carrier_->forgotten(rendezvous_, Collective::kAllGather, operation);
   changed_.notify_all();
 }
 
 void Hub::finish_sum(const Operation& operation, int member) {
-  if (!meeting_.finish_sum(operation, member)) return;
-  carrier_->forgotten(meeting_, Collective::kAllReduce, operation);
+  if (!rendezvous_.finish_sum(operation, member)) return;
+  carrier_->forgotten(rendezvous_, Collective::kAllReduce, operation);
   changed_.notify_all();
 }
 

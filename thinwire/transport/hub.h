@@ -56,7 +56,7 @@ class Hub {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  Rendezvous meeting_;
+  Rendezvous rendezvous_;
 
  private:
   struct Deadline;

@@ -29,7 +29,7 @@ namespace {
 constexpr int kLast = 1;
 constexpr int kMore = 2;
 // How long the thread sleeps when there is nothing to do: a message may be late by this much.
-constexpr std::chrono::microseconds kNap(200);
+constexpr std::chrono::microseconds kPollInterval(200);
 
 // A frame to be sent, and when it was handed over.
 struct Queued {
@@ -132,7 +132,7 @@ class Job final : public MpiJob {
         MPI_Ibarrier(comm_, &all_done);
       }
       if (all_done != MPI_REQUEST_NULL) MPI_Test(&all_done, &over, MPI_STATUS_IGNORE);
-      if (!active && over == 0) nap();
+      if (!active && over == 0) wait_briefly();
     }
   }
 
@@ -224,9 +224,9 @@ class Job final : public MpiJob {
     return links_[static_cast<size_t>(first_member(rank))];
   }
 
-  void nap() {
+  void wait_briefly() {
     std::unique_lock lock(mutex_);
-    wake_.wait_for(lock, kNap, [this] { return !queue_.empty() || !inbox_.empty(); });
+    wake_.wait_for(lock, kPollInterval, [this] { return !queue_.empty() || !inbox_.empty(); });
   }
 
   const int members_;

@@ -1,6 +1,6 @@
 // Slows real traffic down to the speed of a link: computes when the bytes that a member hands over
-// have left, and when bytes that have come in count as arrived. A pure function of the times it is
-// given.
+// have been sent, and when bytes that were received count as arrived. Deterministic: it reads no
+// clock.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ class Pacer {
  public:
   explicit Pacer(const links::Link& link) : link_(link) {}
 
-  // Bytes that leave together: a few milliseconds of the link.
+  // How many bytes are sent as one piece: a few milliseconds' worth of the link.
   size_t piece_bytes() const;
   // When bytes handed over at `now` have left, after all earlier ones.
   double leave(double now, size_t bytes);

@@ -4,8 +4,8 @@
 // frames connect them.
 //
 // A pure state machine, driven by the calls of members here and by frames: it has no threads, no
-// clock and no wire, and sends frames to tell members elsewhere. Not thread-safe; Hub adds threads,
-// waiting and deadlines. Members are looked up by their ids in the run, which need not be
+// clock and no wire, and sends frames to notify members elsewhere. Not thread-safe; Hub adds
+// threads, waiting and deadlines. Members are looked up by their ids in the run, which need not be
 // consecutive.
 #pragma once
 
@@ -50,8 +50,8 @@ class Rendezvous {
   bool closed(const Operation& operation) const;
   // The final list, ordered by member, once closed.
   std::vector<Delivery> committed(const Operation& operation) const;
-  // A member here has taken the list, or gives it up. Returns true if nobody here needs it any
-  // more.
+  // A member here has taken the list, or gives it up. Returns true if no member here needs it any
+  // longer.
   bool finish_gather(const Operation& operation, int member);
 
   // --- all_reduce

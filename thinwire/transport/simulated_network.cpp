@@ -28,7 +28,7 @@ double SimulatedNetwork::clock(int member) const {
   return state(member).clock;
 }
 
-void SimulatedNetwork::started(const Rendezvous& meeting, const Start& start) {
+void SimulatedNetwork::started(const Rendezvous& rendezvous, const Start& start) {
   const std::lock_guard lock(mutex_);
   Pointer& transfer = transfers_[{start.collective, start.operation}];
   if (!transfer) {
@@ -41,7 +41,7 @@ void SimulatedNetwork::started(const Rendezvous& meeting, const Start& start) {
   transfer->values = start.values;
   transfer->from.assign(start.from.begin(), start.from.end());
   state(start.member).queue.push_back(transfer);
-  end_what_can(meeting);
+  end_what_can(rendezvous);
 }
 
 bool SimulatedNetwork::arrived(Collective collective, const Operation& operation) const {
@@ -55,51 +55,51 @@ void SimulatedNetwork::taken(Collective collective, const Operation& operation, 
   state(member).clock = std::max(state(member).clock, end);
 }
 
-void SimulatedNetwork::cancelled(const Rendezvous& meeting, Collective collective,
+void SimulatedNetwork::cancelled(const Rendezvous& rendezvous, Collective collective,
                                  const Operation& operation, int member) {
   const std::lock_guard lock(mutex_);
   const auto found = transfers_.find({collective, operation});
   if (found == transfers_.end()) return;
   std::erase(state(member).queue, found->second);
-  end_what_can(meeting);
+  end_what_can(rendezvous);
 }
 
-void SimulatedNetwork::forgotten(const Rendezvous& meeting, Collective collective,
+void SimulatedNetwork::forgotten(const Rendezvous& rendezvous, Collective collective,
                                  const Operation& operation) {
   const std::lock_guard lock(mutex_);
   const auto found = transfers_.find({collective, operation});
   if (found == transfers_.end()) return;
   for (State& one : states_) std::erase(one.queue, found->second);
   transfers_.erase(found);
-  end_what_can(meeting);
+  end_what_can(rendezvous);
 }
 
-void SimulatedNetwork::left(const Rendezvous& meeting) {
+void SimulatedNetwork::left(const Rendezvous& rendezvous) {
   const std::lock_guard lock(mutex_);
-  end_what_can(meeting);
+  end_what_can(rendezvous);
 }
 
 // An operation ends when all have started it and it is the first in the queue of each of its links.
-bool SimulatedNetwork::can_end(const Transfer& transfer, const Rendezvous& meeting) const {
-  return std::ranges::all_of(meeting.members(transfer.name.operation.group), [&](int member) {
+bool SimulatedNetwork::can_end(const Transfer& transfer, const Rendezvous& rendezvous) const {
+  return std::ranges::all_of(rendezvous.members(transfer.name.operation.group), [&](int member) {
     const auto& queue = state(member).queue;
     const auto waits = [&](const Pointer& one) { return one.get() == &transfer; };
     const bool first = std::ranges::none_of(queue, waits) || waits(queue.front());
-    return first && (transfer.started.contains(member) || !meeting.present(member));
+    return first && (transfer.started.contains(member) || !rendezvous.present(member));
   });
 }
 
-void SimulatedNetwork::end_what_can(const Rendezvous& meeting) {
+void SimulatedNetwork::end_what_can(const Rendezvous& rendezvous) {
   for (bool more = true; more;) {
     more = false;
     for (State& one : states_) {
       if (one.queue.empty()) continue;
       const Pointer transfer = one.queue.front();
-      if (!can_end(*transfer, meeting)) continue;
+      if (!can_end(*transfer, rendezvous)) continue;
       if (transfer->name.collective == Collective::kAllGather) {
         end_all_gather(*transfer);
       } else {
-        end_all_reduce(*transfer, meeting.members(transfer->name.operation.group));
+        end_all_reduce(*transfer, rendezvous.members(transfer->name.operation.group));
       }
       transfer->ended = more = true;
       for (State& other : states_) std::erase(other.queue, transfer);

@@ -27,7 +27,7 @@
 
 namespace thinwire::transport {
 
-// The carrier of a hub that has all members; the hub tells it what they do and who leaves.
+// The carrier of a hub that has all members; the hub notifies it of what they do and who leaves.
 // Thread-safe. Members are identified by their ids in the run.
 class SimulatedNetwork final : public Carrier {
  public:
@@ -39,16 +39,16 @@ class SimulatedNetwork final : public Carrier {
   // Seconds since the start.
   double clock(int member) const;
 
-  void started(const Rendezvous& meeting, const Start& start) override;
+  void started(const Rendezvous& rendezvous, const Start& start) override;
   // False while an earlier operation has not been started by all: until then its end is not known.
   bool arrived(Collective collective, const Operation& operation) const override;
   void taken(Collective collective, const Operation& operation, int member) override;
-  void cancelled(const Rendezvous& meeting, Collective collective, const Operation& operation,
+  void cancelled(const Rendezvous& rendezvous, Collective collective, const Operation& operation,
                  int member) override;
-  void forgotten(const Rendezvous& meeting, Collective collective,
+  void forgotten(const Rendezvous& rendezvous, Collective collective,
                  const Operation& operation) override;
   // Operations continue without the member.
-  void left(const Rendezvous& meeting) override;
+  void left(const Rendezvous& rendezvous) override;
 
  private:
   struct Name {
@@ -75,8 +75,8 @@ class SimulatedNetwork final : public Carrier {
     std::deque<Pointer> queue;  // started, not ended
   };
 
-  void end_what_can(const Rendezvous& meeting);
-  bool can_end(const Transfer& transfer, const Rendezvous& meeting) const;
+  void end_what_can(const Rendezvous& rendezvous);
+  bool can_end(const Transfer& transfer, const Rendezvous& rendezvous) const;
   void end_all_gather(Transfer& transfer);
   void end_all_reduce(Transfer& transfer, const std::vector<int>& members);
   // One round trip: by index in `members`, when each can begin, how much it sends in total, and how

@@ -42,7 +42,7 @@ nlohmann::ordered_json choice_json(const MemoryChoice& choice, double flops) {
   nlohmann::ordered_json json = {{"optimizer", choice.optimizer},
                                  {"ways", choice.names},
                                  {"fields", choice.fields},
-                                 {"concession", choice.concession},
+                                 {"concession", choice.quality_cost},
                                  {"memory_bytes", choice.bytes()},
                                  {"memory", parts},
                                  {"bytes_sent_per_step", choice.sent_bytes},

@@ -138,7 +138,7 @@ void print_coverage(const MethodPlan& plan) {
       law.most(), law.most(), law.runs());
 }
 
-// The methods without variations, and the recommended one: more curves could not be told apart.
+// The methods without variations, and the recommended one: more curves could not be distinguished.
 std::vector<size_t> drawn_costs(const MethodPlan& plan) {
   std::vector<size_t> drawn;
   for (size_t i = 0; i < plan.costs.size(); ++i) {

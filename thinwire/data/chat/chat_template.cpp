@@ -53,7 +53,7 @@ std::string template_in(const Json& config) {
 }
 
 // Leaves out assistant messages that are not to be learnt.
-tl::expected<std::vector<TextPart>, std::string> learnt_of(std::vector<TextPart> said,
+tl::expected<std::vector<TextPart>, std::string> learnt_of(std::vector<TextPart> marked,
                                                            const Json& messages) {
   std::vector<const Json*> answers;
   for (const Json& message : messages) {
@@ -64,15 +64,15 @@ tl::expected<std::vector<TextPart>, std::string> learnt_of(std::vector<TextPart>
   for (size_t i = 0; i < answers.size(); ++i) {
     if (answers[i]->value("weight", Json(1)) == 0) {
       all = false;
-    } else if (i < said.size()) {
-      learnt.push_back(said[i]);
+    } else if (i < marked.size()) {
+      learnt.push_back(marked[i]);
     }
   }
-  if (all) return said;
-  if (said.size() != answers.size()) {
+  if (all) return marked;
+  if (marked.size() != answers.size()) {
     return tl::unexpected(
         fmt::format("has {} answers, some with \"weight\": 0, but the chat template marks {}",
-                    answers.size(), said.size()));
+                    answers.size(), marked.size()));
   }
   return learnt;
 }

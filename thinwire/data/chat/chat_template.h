@@ -1,11 +1,12 @@
-// The template by which a chat becomes text, as transformers' apply_chat_template renders it with
-// tokenize=False, and which parts of that text the assistant says.
+// The template that renders a chat as text, as transformers' apply_chat_template does with
+// tokenize=False, and the parts of that text that are the assistant's.
 //
 // Templates are written in Jinja, of which template.h reads the part that chat templates of Llama,
-// Mistral, Qwen, SmolLM, OLMo and Zephyr use. Those with {% generation %} blocks say what the
-// assistant says (return_assistant_tokens_mask); of others it is what message i adds to the text of
-// the messages before it, rendered with add_generation_prompt. Where those texts are no beginnings
-// of each other, because the template changes what came before, the chat is an error.
+// Mistral, Qwen, SmolLM, OLMo and Zephyr use. Templates with {% generation %} blocks mark the
+// assistant's text (return_assistant_tokens_mask). With other templates it is what message i adds
+// to the text of the messages before it, rendered with add_generation_prompt. If the earlier text
+// is not a prefix of the later one, because the template renders earlier messages differently, the
+// chat is an error.
 #pragma once
 
 #include <memory>
@@ -28,7 +29,7 @@ class ChatTemplate {
   // that cannot be read.
   ChatTemplate(const std::string& source, std::string bos, std::string eos);
 
-  // Messages with roles and contents, and tools or null. Otherwise what is wrong.
+  // Renders messages with roles and contents, and tools or null. On failure: what is wrong.
   tl::expected<Record, std::string> render(const nlohmann::ordered_json& messages,
                                            const nlohmann::ordered_json& tools) const;
 

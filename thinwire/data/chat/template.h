@@ -4,8 +4,8 @@
 // Statements: if, for (with a condition, else, break, continue and loop), set (also of an attribute
 // of a namespace), generation. Expressions: literals, lists, dictionaries, attributes, items,
 // slices, arithmetic, ~, comparisons, in, not, and, or, "a if b else c", the filters, tests,
-// methods and functions listed in builtins.cpp. Everything else (macros, imports, the day's date)
-// is an error that names it: when the template is read, or when it is rendered and gets there.
+// methods and functions listed in builtins.cpp. Everything else (macros, imports, the current date)
+// is an error that names it, either when the template is read or when rendering reaches it.
 #pragma once
 
 #include <memory>

@@ -85,13 +85,13 @@ AddedTokens::AddedTokens(const JsonPart& list, const TextNormalizer* normalizer)
     const std::string looked_for = token.normalized && normalizer != nullptr
                                        ? normalizer->apply(token.content)
                                        : token.content;
-    (token.normalized ? normalized_ : as_it_came_).add(looked_for, id);
+    (token.normalized ? normalized_ : unnormalized_).add(looked_for, id);
   }
 }
 
 std::pair<int32_t, size_t> AddedTokens::longest(std::string_view text, bool normalized) const {
   std::pair<int32_t, size_t> found = {-1, 0};
-  (normalized ? normalized_ : as_it_came_).prefixes(text, [&](size_t bytes, int32_t token) {
+  (normalized ? normalized_ : unnormalized_).prefixes(text, [&](size_t bytes, int32_t token) {
     found = {token, bytes};
   });
   return found;

@@ -48,7 +48,7 @@ class AddedTokens {
   std::pair<int32_t, size_t> longest(std::string_view text, bool normalized) const;
 
   std::map<int32_t, AddedToken> tokens_;
-  PrefixTree as_it_came_;
+  PrefixTree unnormalized_;
   PrefixTree normalized_;
 };
 

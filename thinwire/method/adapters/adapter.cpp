@@ -19,13 +19,12 @@ namespace {
 
 constexpr std::array kKinds = {
     AdapterKind{"none", "All of the model is trained."},
-    AdapterKind{
-        "lora",
-        "Trains two low-rank factors beside each chosen matrix; the model itself is frozen."},
+    AdapterKind{"lora",
+                "Trains two low-rank factors for each chosen matrix; the model itself is frozen."},
     AdapterKind{.name = "relora",
                 .sentence =
                     "Like lora, but from time to time the factors are merged into their matrices "
-                    "and start anew, so that training from scratch reaches a high rank.",
+                    "and drawn again, so that training from scratch reaches a high rank.",
                 .merges = true},
     AdapterKind{.name = "low_rank",
                 .sentence = "Trains two low-rank factors in place of each chosen matrix, from "

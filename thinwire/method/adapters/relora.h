@@ -1,5 +1,5 @@
 // ReLoRA (Lialin et al. 2023, arXiv 2307.05695): every merge_every steps s B A is added to W, the
-// factors start anew, most of the optimizer's state of the factors is set to zero, and the learning
+// factors are drawn again, most of the factors' optimizer state is set to zero, and the learning
 // rate rises again. So the sum of many low-rank updates has a high rank. The merge itself is in
 // train/relora.h.
 #pragma once

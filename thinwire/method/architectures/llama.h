@@ -14,7 +14,7 @@
 
 namespace thinwire::method {
 
-// What an RMSNorm of queries and keys spans, before they are rotated.
+// What one RMSNorm of queries and keys covers; it is applied before they are rotated.
 enum class QkNorm : uint8_t {
   kNone,
   kHead,  // each head by itself, all with the same weight (Qwen3)

@@ -43,12 +43,17 @@ double blocks_bytes(const ModelSpec& model, double tokens, double operand) {
   const double attention = tokens * attention_bytes(model, operand);
   const double mlp = stream + branches +
                      tokens * operand * 2 * static_cast<double>(options_of(model).intermediate);
-  return layers * stream + (model.recompute == "none" ? layers : 1) * attention +
+  // Rounded inputs are kept beside one stream that they are widened into; the last block's is not
+  // needed.
+  const bool rounded = model.block_inputs == "bf16";
+  const double inputs =
+      rounded ? stream + (layers - 1) * tokens * operand * hidden : layers * stream;
+  return inputs + (model.recompute == "none" ? layers : 1) * attention +
          (model.recompute == "block" ? 1 : layers) * mlp;
 }
 
 // Buffers that all blocks share: the last norm's input, the gradient of the residual stream, a
-// norm's output, a branch, the MLP's inner layer with its gradient, the gradients of the heads'
+// norm's output, a branch, the MLP's inner layer or its gradient, the gradients of the heads'
 // output where that is not as wide as a branch and of a branch before its norm, and the batch
 // itself.
 double shared_bytes(const ModelSpec& model, double tokens, double operand) {
@@ -59,7 +64,7 @@ double shared_bytes(const ModelSpec& model, double tokens, double operand) {
   if (norms_after(model)) gradients += hidden;
   if (operand < kFloat) gradients += hidden;  // that of the stream, rounded
   return tokens *
-         (kFloat * (2 * hidden + 1) + operand * (2 * hidden + 2 * inner + gradients) + 4 * kFloat);
+         (kFloat * (2 * hidden + 1) + operand * (2 * hidden + inner + gradients) + 4 * kFloat);
 }
 
 // Elements of the largest product of matrices of these heights and a common width that lie side by

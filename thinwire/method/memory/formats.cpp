@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,21 +20,46 @@
 namespace thinwire::method {
 namespace {
 
-// Whether the optimizer has state of its own that may be kept in fewer bits than fp32; that of the
-// optimizer for the rest does not count.
-bool keeps_means(const config::Recipe& recipe) {
-  const OptimizerOptions options = optimizer_options(recipe);
-  const auto of_rest = [&](const StatePiece& piece) {
-    return options.spec->rest != nullptr &&
-           piece.name.starts_with(fmt::format("{}.", options.spec->rest->name));
-  };
-  ModelSpec model(recipe);
-  model.vocab = std::max<int64_t>(model.vocab, 1);  // may not be known yet, and does not matter
-  return std::ranges::any_of(tensors_of(model), [&](const TensorSpec& tensor) {
-    return std::ranges::any_of(options.spec->state(options, tensor), [&](const StatePiece& piece) {
-      return piece.kind != StateKind::kExact && !of_rest(piece);
+bool keeps_bases(const OptimizerSpec& optimizer, OptimizerOptions options,
+                 std::span<const TensorSpec> tensors) {
+  options.spec = &optimizer;
+  return std::ranges::any_of(tensors, [&](const TensorSpec& tensor) {
+    return std::ranges::any_of(optimizer.state(options, tensor), [](const StatePiece& piece) {
+      return piece.kind == StateKind::kBasis;
     });
   });
+}
+
+void check_bases(const config::Recipe& recipe) {
+  if (recipe.optim.bases == StateFormat::kF32) return;
+  ModelSpec model(recipe);
+  model.vocab = std::max<int64_t>(model.vocab, 1);  // may not be known yet, and does not matter
+  const std::vector<TensorSpec> tensors = tensors_of(model);
+  const OptimizerOptions options = optimizer_options(recipe);
+  if (keeps_bases(*options.spec, options, tensors)) return;
+  std::vector<std::string_view> able;
+  for (const OptimizerSpec* one : all_optimizers()) {
+    if (keeps_bases(*one, options, tensors)) able.push_back(one->name);
+  }
+  throw UsageError(
+      fmt::format("[optim] bases = \"{}\" needs an optimizer that keeps bases of subspaces ({}), "
+                  "got method = \"{}\"; choose one of them or bases = \"fp32\"",
+                  name_of(recipe.optim.bases), fmt::join(able, ", "), recipe.optim.method));
+}
+
+void check_block_inputs(const config::Recipe& recipe) {
+  if (recipe.model.block_inputs == "fp32") return;
+  if (recipe.model.recompute != "block") {
+    throw UsageError(
+        fmt::format("[model] block_inputs = \"bf16\" needs recompute = \"block\", got \"{}\": "
+                    "otherwise blocks keep more than their inputs",
+                    recipe.model.recompute));
+  }
+  if (recipe.train.precision == "bf16") return;
+  throw UsageError(
+      fmt::format("[model] block_inputs = \"bf16\" needs train.precision = \"bf16\", got \"{}\": "
+                  "they are rounded like what the matrix products read",
+                  recipe.train.precision));
 }
 
 std::string methods_that_keep_bf16() {
@@ -74,12 +100,8 @@ void check_weights(const config::Recipe& recipe) {
 
 void check_formats(const config::Recipe& recipe) {
   check_weights(recipe);
-  const config::OptimSection& optim = recipe.optim;
-  if (optim.state == StateFormat::kF32 || keeps_means(recipe)) return;
-  throw UsageError(
-      fmt::format("[optim] state = \"{}\" needs an optimizer that keeps running means of all "
-                  "matrices, got method = \"{}\", whose state is fp32; choose state = \"fp32\"",
-                  name_of(optim.state), optim.method));
+  check_bases(recipe);
+  check_block_inputs(recipe);
 }
 
 }  // namespace thinwire::method

@@ -1,5 +1,5 @@
-// What the number formats of weights and optimizer state (base/number_format.h) require of the rest
-// of a recipe.
+// What the number formats of weights, optimizer state (base/number_format.h) and the inputs of
+// blocks require from the rest of a recipe.
 #pragma once
 
 #include "thinwire/config/recipe.h"

@@ -22,8 +22,7 @@ double loss_bytes(const config::Recipe& recipe, double tokens, double operand) {
   const auto rows_per_thread = static_cast<double>(logit_rows(recipe.model.vocab));
   const double chunk =
       std::min(tokens, rows_per_thread * static_cast<double>(recipe.train.threads));
-  return chunk * (vocab * (kFloat + (operand < kFloat ? operand : 0)) +
-                  hidden * (kLogitParts * kFloat + operand));
+  return chunk * (vocab * kFloat + hidden * (kLogitParts * kFloat + operand));
 }
 
 int64_t frozen_elements(const config::Recipe& recipe) {

@@ -31,13 +31,13 @@ struct GradientMethod {
 GradientMethod gradient_method(const config::Recipe& recipe) {
   if (recipe.sync.clustered()) return {find_method(recipe.sync.within), "sync.within"};
   const Method& method = find_method(recipe.sync.method);
-  return {method.trains_apart ? kAllReduce : method, "sync.method"};
+  return {method.local_updates ? kAllReduce : method, "sync.method"};
 }
 
 std::string methods_that_stream() {
   std::vector<std::string_view> names;
   for (const Method* method : all_methods()) {
-    if (method->streams || method->trains_apart) names.push_back(method->name);
+    if (method->streams || method->local_updates) names.push_back(method->name);
   }
   return fmt::format("{}", fmt::join(names, ", "));
 }
@@ -121,7 +121,7 @@ void check_updates(const config::Recipe& recipe) {
 
 int64_t members_of_a_step(const config::Recipe& recipe) {
   const auto workers = static_cast<int>(recipe.train.workers);
-  if (!find_method(recipe.sync.method).trains_apart) return workers;
+  if (!find_method(recipe.sync.method).local_updates) return workers;
   const Clusters clusters = clusters_of(recipe.sync, workers);
   int largest = 1;
   for (int cluster = 0; cluster < clusters.count; ++cluster) {

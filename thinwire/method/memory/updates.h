@@ -1,5 +1,5 @@
-// What the recipe fields train.update and optim.clip_by require of the rest of a recipe, and how
-// much memory they cost.
+// What the recipe fields train.update and optim.clip_by require from the rest of a recipe, and how
+// much memory they need.
 #pragma once
 
 #include <cstdint>

@@ -18,7 +18,7 @@ std::vector<StatePiece> state(const OptimizerOptions& options, const TensorSpec&
   if (shape.rank == 0) return kAdamw.state(options, tensor);
   return {{"apollo.m", shape.core(), StateKind::kMean},
           {"apollo.v", shape.core(), StateKind::kSquares},
-          {"apollo.projection", shape.projects_rows() ? shape.left_basis() : shape.right_basis()},
+          {"apollo.projection", shape.one_basis(), StateKind::kBasis},
           {"apollo.norm", {1}}};
 }
 

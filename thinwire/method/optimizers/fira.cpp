@@ -18,7 +18,7 @@ std::vector<StatePiece> state(const OptimizerOptions& options, const TensorSpec&
   if (shape.rank == 0) return kAdamw.state(options, tensor);
   return {{"fira.m", shape.core(), StateKind::kMean},
           {"fira.v", shape.core(), StateKind::kSquares},
-          {"fira.basis", shape.projects_rows() ? shape.left_basis() : shape.right_basis()},
+          {"fira.basis", shape.one_basis(), StateKind::kBasis},
           {"fira.norm", {1}}};
 }
 

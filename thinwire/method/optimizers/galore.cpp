@@ -22,7 +22,7 @@ std::vector<StatePiece> state(const OptimizerOptions& options, const TensorSpec&
   if (shape.rank == 0) return kAdamw.state(options, tensor);
   return {{"galore.m", shape.core(), StateKind::kMean},
           {"galore.v", shape.core(), StateKind::kSquares},
-          {"galore.basis", shape.projects_rows() ? shape.left_basis() : shape.right_basis()}};
+          {"galore.basis", shape.one_basis(), StateKind::kBasis}};
 }
 
 }  // namespace

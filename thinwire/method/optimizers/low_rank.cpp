@@ -132,9 +132,9 @@ RefreshPlan::RefreshPlan(const LowRankFields& fields, std::span<const LowRankSha
     : every_(static_cast<uint64_t>(fields.refresh)), offsets_(shapes.size()) {
   const auto taken = static_cast<uint64_t>(
       std::ranges::count_if(shapes, [](const LowRankShape& shape) { return shape.rank > 0; }));
-  uint64_t turn = 0;
+  uint64_t matrices = 0;
   for (size_t tensor = 0; tensor < shapes.size(); ++tensor) {
-    if (shapes[tensor].rank > 0) offsets_[tensor] = turn++ * every_ / taken;
+    if (shapes[tensor].rank > 0) offsets_[tensor] = matrices++ * every_ / taken;
   }
 }
 
@@ -142,7 +142,7 @@ bool RefreshPlan::due(size_t tensor, uint64_t step) const {
   return step > 0 && (step + every_ - offsets_[tensor]) % every_ == 0;
 }
 
-uint64_t RefreshPlan::turns(size_t tensor, uint64_t step) const {
+uint64_t RefreshPlan::renewals(size_t tensor, uint64_t step) const {
   return (step + every_ - offsets_[tensor]) / every_;
 }
 

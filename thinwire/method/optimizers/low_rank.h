@@ -55,7 +55,7 @@ class RefreshPlan {
   // subspace that does not exist yet is created when it is first needed.
   bool due(size_t tensor, uint64_t step) const;
   // How often the tensor's subspace has been renewed up to and including this step.
-  uint64_t turns(size_t tensor, uint64_t step) const;
+  uint64_t renewals(size_t tensor, uint64_t step) const;
 
  private:
   uint64_t every_;

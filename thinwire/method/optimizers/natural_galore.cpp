@@ -29,8 +29,11 @@ std::vector<StatePiece> state(const OptimizerOptions& options, const TensorSpec&
                                     {"natural_galore.v", core, StateKind::kSquares},
                                     {"natural_galore.history", {history, core[0], core[1]}},
                                     {"natural_galore.products", {2, history, history}}};
-  if (shape.projects_rows()) pieces.push_back({"natural_galore.left", shape.left_basis()});
-  if (shape.projects_columns()) pieces.push_back({"natural_galore.right", shape.right_basis()});
+  const auto add = [&](std::string_view name, const Shape& basis) {
+    pieces.push_back({name, basis, StateKind::kBasis});
+  };
+  if (shape.projects_rows()) add("natural_galore.left", shape.left_basis());
+  if (shape.projects_columns()) add("natural_galore.right", shape.right_basis());
   return pieces;
 }
 

@@ -31,6 +31,7 @@ struct OptimizerOptions {
   bool tied = false;  // the model's head is its embedding
   uint64_t seed = 0;  // of the run
   StateFormat state = StateFormat::kF32;
+  StateFormat bases = StateFormat::kF32;
   bool projected = false;  // [optim] gradients
   std::map<std::string_view, std::shared_ptr<const config::Section>>
       sections;  // of all optimizers, by name
@@ -43,7 +44,8 @@ struct OptimizerOptions {
 
 // What a piece of state is, which says whether it may be kept in fewer bits than fp32.
 enum class StateKind : uint8_t {
-  kExact,    // always fp32: bases, histories, norms
+  kExact,    // always fp32: histories, norms
+  kBasis,    // basis vectors of a subspace, or a projection into one
   kMean,     // a running mean of gradients
   kSquares,  // a running mean of squares; steps are divided by its square root
 };
@@ -58,8 +60,9 @@ struct StatePiece {
   Agreement agreement = Agreement::kConsensus;
 };
 
-constexpr StateFormat format_of(StateFormat state, const StatePiece& piece) {
-  return piece.kind == StateKind::kExact ? StateFormat::kF32 : state;
+inline StateFormat format_of(const OptimizerOptions& options, const StatePiece& piece) {
+  if (piece.kind == StateKind::kExact) return StateFormat::kF32;
+  return piece.kind == StateKind::kBasis ? options.bases : options.state;
 }
 
 // What the sections of optimizers have in common.

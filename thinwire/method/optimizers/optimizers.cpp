@@ -62,6 +62,7 @@ OptimizerOptions optimizer_options(const config::Recipe& recipe) {
   options.tied = recipe.model.tied;
   options.seed = static_cast<uint64_t>(recipe.run.seed);
   options.state = recipe.optim.state;
+  options.bases = recipe.optim.bases;
   options.projected = recipe.optim.gradients == config::GradientCoordinates::kProjected;
   for (const OptimizerSpec* optimizer : kOptimizers) {
     options.sections[optimizer->name] =

@@ -14,7 +14,7 @@ std::vector<StatePiece> state(const OptimizerOptions& options, const TensorSpec&
     return kAdamw.state(options, tensor);
   }
   if (!is_last_layer(options, tensor)) return {};
-  return {{"scale.momentum", tensor.shape}};
+  return {{"scale.momentum", tensor.shape, StateKind::kMean}};
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ namespace HWY_NAMESPACE {
 namespace {
 
 void accumulate_tile(const DctTables& tables, const float* tile, int64_t stride, const Blend& blend,
-                     float* momentum, float* workspace, const SoonNeeded& soon) {
+                     float* momentum, float* workspace, const PrefetchHints& prefetch) {
   const D d;
   const int h = tables.rows.n;
   const int w = tables.columns.n;
@@ -56,20 +56,20 @@ void accumulate_tile(const DctTables& tables, const float* tile, int64_t stride,
     stride = wp;
   }
   // Columns become rows of coefficients, which are stored in whole groups.
-  Fetcher momentum_soon(soon.momentum, soon.count, wp / kLanes * calls_of(h));
+  Fetcher momentum_fetcher(prefetch.momentum, prefetch.count, wp / kLanes * calls_of(h));
   for_side(h, [&](auto n) HWY_ATTR {
     for (int64_t at = 0; at < wp; at += kLanes) {
-      forward<n>(tables.rows, tile + at, stride, momentum_soon, [&](int f, V* x) HWY_ATTR {
+      forward<n>(tables.rows, tile + at, stride, momentum_fetcher, [&](int f, V* x) HWY_ATTR {
         store_turned<group_of(n)>(x, turned + at * hp + f, hp);
       });
     }
   });
   const V decay = hn::Set(d, blend.decay);
   const V gain = hn::Set(d, blend.gain);
-  Fetcher values_soon(soon.values, soon.count, (h + kLanes - 1) / kLanes * calls_of(w));
+  Fetcher values_fetcher(prefetch.values, prefetch.count, (h + kLanes - 1) / kLanes * calls_of(w));
   for_side(w, [&](auto n) HWY_ATTR {
     for_columns(h, [&](int64_t at, auto lanes) HWY_ATTR {
-      forward<n>(tables.columns, turned + at, hp, values_soon, [&](int f, V* x) HWY_ATTR {
+      forward<n>(tables.columns, turned + at, hp, values_fetcher, [&](int f, V* x) HWY_ATTR {
         const int count = n > 0 ? group_of(n) : std::min(16, w - f);
         float* out = momentum + int64_t{f} * h + at;
         HWY_UNROLL(16)
@@ -143,14 +143,14 @@ void sum_few(const DctTables& tables, const Entries& entries, float* along) {
 // Computes the rows of the inverse along the columns, as long as in the workspace; returns the
 // fetcher, whose remaining calls of more() are for the inverse down the rows.
 Fetcher inverse_along(const DctTables& tables, const Entries& entries, float* along,
-                      const SoonNeeded& soon) {
+                      const PrefetchHints& prefetch) {
   const int64_t vectors = padded(tables.columns.n) / kLanes;
   const int64_t down = vectors * calls_of(tables.rows.n);
   if (entries.count <= 2 * tables.rows.n) {
     sum_few(tables, entries, along);
-    return {soon.values, soon.count, down};
+    return {prefetch.values, prefetch.count, down};
   }
-  Fetcher fetch(soon.values, soon.count, tables.rows.n + down);
+  Fetcher fetch(prefetch.values, prefetch.count, tables.rows.n + down);
   if (vectors % 8 == 0) {
     sum_rows<8>(tables, entries, along, fetch);
   } else if (vectors % 4 == 0) {
@@ -176,11 +176,11 @@ void inverse_tile(const DctTables& tables, const Entries& entries, float* worksp
 }
 
 void step_tile(const DctTables& tables, const Entries& entries, const SignStep& step, float* params,
-               int64_t stride, float* workspace, const SoonNeeded& soon) {
+               int64_t stride, float* workspace, const PrefetchHints& prefetch) {
   const D d;
   const int w = tables.columns.n;
   const int64_t wp = padded(w);
-  Fetcher fetch = inverse_along(tables, entries, workspace, soon);
+  Fetcher fetch = inverse_along(tables, entries, workspace, prefetch);
   const V shrink = hn::Set(d, step.shrink);
   const V up = hn::Set(d, step.length);
   const V down = hn::Neg(up);
@@ -227,8 +227,9 @@ int64_t TileDct::workspace_size() const {
 int64_t TileDct::row_stride() const { return padded(tables_->columns.n); }
 
 void TileDct::accumulate(const float* tile, int64_t stride, const Blend& blend, float* momentum,
-                         float* workspace, const SoonNeeded& soon) const {
-  HWY_DYNAMIC_DISPATCH(accumulate_tile)(*tables_, tile, stride, blend, momentum, workspace, soon);
+                         float* workspace, const PrefetchHints& prefetch) const {
+  HWY_DYNAMIC_DISPATCH(accumulate_tile)
+  (*tables_, tile, stride, blend, momentum, workspace, prefetch);
 }
 
 const float* TileDct::inverse(std::span<const uint16_t> slots, const float* values,
@@ -239,10 +240,11 @@ const float* TileDct::inverse(std::span<const uint16_t> slots, const float* valu
 }
 
 void TileDct::step(std::span<const uint16_t> slots, const float* values, const SignStep& step,
-                   float* params, int64_t stride, float* workspace, const SoonNeeded& soon) const {
+                   float* params, int64_t stride, float* workspace,
+                   const PrefetchHints& prefetch) const {
   HWY_DYNAMIC_DISPATCH(step_tile)
   (*tables_, {slots.data(), values, static_cast<int64_t>(slots.size())}, step, params, stride,
-   workspace, soon);
+   workspace, prefetch);
 }
 
 }  // namespace thinwire::tensor

@@ -34,9 +34,9 @@ struct SignStep {
   float length = 0;
 };
 
-// Addresses of elements that will be needed soon: they are prefetched into the cache while
-// something else is computed. A hint that changes no result; null: none.
-struct SoonNeeded {
+// Addresses of the elements that are needed next: they are prefetched into the cache during other
+// computation. Hints that change no result; null: none.
+struct PrefetchHints {
   const float* values = nullptr;    // tiles or parameters
   const float* momentum = nullptr;  // accumulate only
   int64_t count = 0;
@@ -58,7 +58,7 @@ class TileDct {
   // momentum[b * rows + a] for frequencies a (vertical) and b (horizontal). It is stored column by
   // column, which saves a transposition.
   void accumulate(const float* tile, int64_t stride, const Blend& blend, float* momentum,
-                  float* workspace, const SoonNeeded& soon = {}) const;
+                  float* workspace, const PrefetchHints& prefetch = {}) const;
 
   // The tile whose coefficients are zero except for values[i] at slot slots[i] = a * columns + b,
   // with strictly ascending slots. Returns its rows, row_stride() apart, inside the workspace.
@@ -68,7 +68,8 @@ class TileDct {
 
   // Steps the tile `params`, rows `stride` apart, by the sign of inverse(slots, values).
   void step(std::span<const uint16_t> slots, const float* values, const SignStep& step,
-            float* params, int64_t stride, float* workspace, const SoonNeeded& soon = {}) const;
+            float* params, int64_t stride, float* workspace,
+            const PrefetchHints& prefetch = {}) const;
 
  private:
   std::unique_ptr<const DctTables> tables_;

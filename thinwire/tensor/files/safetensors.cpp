@@ -249,15 +249,22 @@ void SafetensorsReader::read_f32(std::string_view name, std::span<float> out) co
   switch (view.dtype) {
     case DType::kF32:
       if (!out.empty()) std::memcpy(out.data(), view.data, out.size_bytes());
-      return;
+      break;
     case DType::kBf16:
-      return convert<Bf16>(view.data, out, to_float);
+      convert<Bf16>(view.data, out, to_float);
+      break;
     case DType::kF16:
-      return convert<uint16_t>(view.data, out, half_to_float);
+      convert<uint16_t>(view.data, out, half_to_float);
+      break;
     default:
       throw_bad(path_, fmt::format("tensor {} has dtype {}, a floating-point type expected", name,
                                    type_name(view.dtype)));
   }
+  release(view);
+}
+
+void SafetensorsReader::release(const TensorView& view) const {
+  file_.release({static_cast<const uint8_t*>(view.data), static_cast<size_t>(view.bytes())});
 }
 
 std::vector<float> SafetensorsReader::read_f32(std::string_view name) const {
@@ -278,6 +285,7 @@ void SafetensorsReader::read_bytes(std::string_view name, DType dtype,
                                  static_cast<int64_t>(out.size()) / dtype_bytes(dtype)));
   }
   if (!out.empty()) std::memcpy(out.data(), view.data, out.size());
+  release(view);
 }
 
 std::vector<int64_t> SafetensorsReader::read_integers(std::string_view name) const {
@@ -299,6 +307,7 @@ std::vector<int64_t> SafetensorsReader::read_integers(std::string_view name) con
       throw_bad(path_, fmt::format("tensor {} has dtype {}, an integer type expected", name,
                                    type_name(view.dtype)));
   }
+  release(view);
   return values;
 }
 

@@ -39,7 +39,8 @@ class SafetensorsReader {
   const Metadata& metadata() const { return metadata_; }
 
   // Copies a floating-point tensor (F32, F16, BF16) as fp32. Throws Error if it has another type or
-  // not as many elements as `out`.
+  // not as many elements as `out`. What was copied no longer takes memory in the mapping; so do the
+  // other functions that copy.
   void read_f32(std::string_view name, std::span<float> out) const;
   std::vector<float> read_f32(std::string_view name) const;
   // Copies a tensor of this type as it is stored. Throws Error if it has another type or size.
@@ -48,6 +49,8 @@ class SafetensorsReader {
   std::vector<int64_t> read_integers(std::string_view name) const;
 
  private:
+  void release(const TensorView& view) const;
+
   fs::path path_;
   MappedFile file_;
   std::map<std::string, TensorView, std::less<>> tensors_;

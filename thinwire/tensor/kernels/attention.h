@@ -75,7 +75,7 @@ void attention_backward(const AttentionShape& shape, const RopeTable& rope, int6
 // The inner part, for callers that cache rotated keys: `rows` <= kQueryBlock queries (rotated,
 // scaled by 1/sqrt(head_size)), the first of them at position `first`, against the keys and values
 // [positions, D] of what they see. out [rows, D] is not yet multiplied by inverse_sum; scores has
-// room for a tile (AttentionScratch).
+// space for a tile (AttentionScratch).
 void attend(const AttentionShape& shape, int64_t rows, int64_t first, const float* query,
             const float* key, const float* value, float* scores, float* out, float* inverse_sum,
             float* log_sum_exp);

@@ -30,17 +30,11 @@ LinearCrossEntropy<T>::LinearCrossEntropy(int64_t width, int64_t vocabulary, int
       losses_(chunk_),
       denominators_(chunk_),
       wide_(kDepthParts * chunk_ * width),
-      scaled_(chunk_ * width) {
-  if constexpr (!std::is_same_v<T, float>) rounded_ = AlignedBuffer<Bf16>(chunk_ * vocabulary);
-}
+      scaled_(chunk_ * width) {}
 
 template <typename T>
-T* LinearCrossEntropy<T>::dlogits() {
-  if constexpr (std::is_same_v<T, float>) {
-    return logits_.data();
-  } else {
-    return rounded_.data();
-  }
+int64_t LinearCrossEntropy<T>::dlogits_stride() const {
+  return std::is_same_v<T, float> ? vocabulary_ : 2 * vocabulary_;
 }
 
 template <typename T>
@@ -49,12 +43,12 @@ double LinearCrossEntropy<T>::chunk_loss(int64_t rows, const T* x, const T* weig
                                          bool gradients) {
   gemm(threads_, Transpose::kNo, Transpose::kYes, rows, vocabulary_, width_, x, width_, weight,
        width_, 0, logits_.data(), vocabulary_);
-  T* const gradient = gradients ? dlogits() : nullptr;
   threads_.for_ranges(rows, 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t r = begin; r < end; ++r) {
+      float* const row = logits_.data() + r * vocabulary_;
       losses_.data()[r] = kernels<T>().cross_entropy(
-          vocabulary_, logits_.data() + r * vocabulary_, targets[r],
-          gradients ? gradient + r * vocabulary_ : nullptr, denominators_.data() + r);
+          vocabulary_, row, targets[r], gradients ? reinterpret_cast<T*>(row) : nullptr,
+          denominators_.data() + r);
     }
   });
   double sum = 0;
@@ -78,8 +72,8 @@ void LinearCrossEntropy<T>::multiply_back(int64_t rows, const T* weight) {
     const int64_t begin = vocabulary_ * part / kDepthParts;
     const int64_t end = vocabulary_ * (part + 1) / kDepthParts;
     gemm(Transpose::kNo, Transpose::kNo, border(task % bands + 1) - top, c, end - begin,
-         static_cast<const T*>(dlogits()) + top * vocabulary_ + begin, vocabulary_,
-         weight + begin * c, c, 0, wide_.data() + part * size + top * c, c);
+         dlogits() + top * dlogits_stride() + begin, dlogits_stride(), weight + begin * c, c, 0,
+         wide_.data() + part * size + top * c, c);
   });
   threads_.for_ranges(size, 1024, [&](int64_t begin, int64_t end, int) {
     for (int64_t part = 1; part < kDepthParts; ++part) {
@@ -127,17 +121,17 @@ double LinearCrossEntropy<T>::loss_and_gradients(int64_t rows, const T* x, const
       kernel.store_rows(part, c, inverse, wide, c, scaled_.data() + begin * c, c);
     });
     if (dweight == nullptr) continue;
-    gemm(threads_, Transpose::kYes, Transpose::kNo, vocabulary_, c, count,
-         static_cast<const T*>(dlogits()), vocabulary_, static_cast<const T*>(scaled_.data()), c,
-         first == 0 ? keep : 1.0f, dweight, c);
+    gemm(threads_, Transpose::kYes, Transpose::kNo, vocabulary_, c, count, dlogits(),
+         dlogits_stride(), static_cast<const T*>(scaled_.data()), c, first == 0 ? keep : 1.0f,
+         dweight, c);
   }
   return sum;
 }
 
 template <typename T>
 size_t LinearCrossEntropy<T>::bytes() const {
-  return logits_.bytes() + rounded_.bytes() + losses_.bytes() + denominators_.bytes() +
-         wide_.bytes() + scaled_.bytes();
+  return logits_.bytes() + losses_.bytes() + denominators_.bytes() + wide_.bytes() +
+         scaled_.bytes();
 }
 
 template class LinearCrossEntropy<float>;

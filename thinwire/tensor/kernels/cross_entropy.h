@@ -37,14 +37,15 @@ class LinearCrossEntropy {
   // to be divided by its denominator.
   double chunk_loss(int64_t rows, const T* x, const T* weight, const int32_t* targets,
                     const float* factors, bool gradients);
-  T* dlogits();
+  // They replace the logits; in bf16 a row takes the first half of its logits' memory.
+  const T* dlogits() const { return reinterpret_cast<const T*>(logits_.data()); }
+  int64_t dlogits_stride() const;
   // wide_ = dlogits() weight of one chunk, each row still to be divided by its denominator.
   void multiply_back(int64_t rows, const T* weight);
 
   int64_t width_, vocabulary_, chunk_;
   ThreadPool& threads_;
   AlignedBuffer<float> logits_;                 // [chunk, V]
-  AlignedBuffer<Bf16> rounded_;                 // gradients of a chunk's logits if T is Bf16
   AlignedBuffer<float> losses_, denominators_;  // [chunk]
   AlignedBuffer<float> wide_;                   // [depth parts, chunk, C], in fp32
   AlignedBuffer<T> scaled_;                     // [chunk, C], rows of x

@@ -64,7 +64,8 @@ struct Kernels {
   // gates, then `width` ups.
   void (*swiglu)(int64_t rows, int64_t width, const T* gate_up_R2F, T* out_RF);
 
-  // Replaces gate_up by its gradient, given the gradient dout of `out`, and writes `out` again.
+  // Replaces gate_up by its gradient, given the gradient dout of `out`, and writes `out` again,
+  // which may be dout.
   void (*swiglu_backward)(int64_t rows, int64_t width, T* gate_up_R2F, const T* dout_RF, T* out_RF);
 
   // Rotary position embedding (Su et al. 2021, arXiv 2104.09864) in Hugging Face's half-split
@@ -114,7 +115,7 @@ struct Kernels {
   // Cross entropy of one row of logits with the token `target`, in nats, in one pass over memory.
   // If gradient is not null, denominator * (softmax(logits) - one_hot(target)) is written there;
   // dividing by the softmax's denominator is left to the caller. The logits are overwritten;
-  // gradient may be the logits.
+  // gradient may begin where they do.
   float (*cross_entropy)(int64_t vocabulary, float* logits_V, int64_t target, T* gradient_V,
                          float* denominator);
 

@@ -7,7 +7,7 @@
 namespace thinwire::tensor {
 namespace {
 
-constexpr double kTurn = 2 * std::numbers::pi;
+constexpr double kRotation = 2 * std::numbers::pi;
 
 // Only texts beyond the context change the base.
 double dynamic_theta(const RopeSpec& rope, int64_t head_size, int64_t length) {
@@ -19,16 +19,17 @@ double dynamic_theta(const RopeSpec& rope, int64_t head_size, int64_t length) {
 }
 
 double llama3(const RopeSpec& rope, double frequency) {
-  const double turns = static_cast<double>(rope.context) * frequency / kTurn;  // in the context
-  if (turns < rope.low_frequency) return frequency / rope.factor;
-  if (turns > rope.high_frequency) return frequency;
-  const double kept = (turns - rope.low_frequency) / (rope.high_frequency - rope.low_frequency);
+  const double rotations =
+      static_cast<double>(rope.context) * frequency / kRotation;  // in the context
+  if (rotations < rope.low_frequency) return frequency / rope.factor;
+  if (rotations > rope.high_frequency) return frequency;
+  const double kept = (rotations - rope.low_frequency) / (rope.high_frequency - rope.low_frequency);
   return (1 - kept) * frequency / rope.factor + kept * frequency;
 }
 
 // The pair that turns so often in the context, as a fraction.
-double yarn_pair(const RopeSpec& rope, double head_size, double turns) {
-  return head_size * std::log(static_cast<double>(rope.context) / (turns * kTurn)) /
+double yarn_pair(const RopeSpec& rope, double head_size, double rotations) {
+  return head_size * std::log(static_cast<double>(rope.context) / (rotations * kRotation)) /
          (2 * std::log(rope.theta));
 }
 

@@ -7,7 +7,8 @@
 //               (factor * length / context - (factor - 1))^(D / (D - 2))
 //     llama3    f_i, f_i / factor, or between them, by the wavelength 2 pi / f_i against the
 //               context (Llama Team 2024, arXiv 2407.21783)
-//     yarn      the same by how often the pair turns in the context; queries and keys are
+//     yarn      the same by the number of rotations of the pair in the context; queries and keys
+//     are
 //               multiplied by attention_factor (Peng et al. 2023, arXiv 2309.00071)
 #pragma once
 

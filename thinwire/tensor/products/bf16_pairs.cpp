@@ -37,8 +37,8 @@ void interleave(const uint16_t* first, const uint16_t* second, int64_t count, ui
 }
 
 // Transposes pairs of values: to[c, r] = from[r, c]. Strides are in values.
-void turn(int64_t rows, int64_t columns, const uint16_t* from, int64_t from_stride, uint16_t* to,
-          int64_t to_stride) {
+void transpose_pairs(int64_t rows, int64_t columns, const uint16_t* from, int64_t from_stride,
+                     uint16_t* to, int64_t to_stride) {
   int64_t c = 0;
 #if HWY_TARGET != HWY_SCALAR
   const hn::FixedTag<uint16_t, 8> values;
@@ -85,7 +85,7 @@ HWY_AFTER_NAMESPACE();
 namespace thinwire::tensor {
 
 HWY_EXPORT(interleave);
-HWY_EXPORT(turn);
+HWY_EXPORT(transpose_pairs);
 
 namespace {
 
@@ -106,7 +106,7 @@ void pack_pairs(Transpose transpose, int64_t depth, int64_t columns, const Bf16*
       (bits(B + i * ldb), bits(B + (i + 1) * ldb), columns, bits(to) + i * kPairColumns);
     }
   } else {
-    HWY_DYNAMIC_DISPATCH(turn)(columns, even / 2, bits(B), ldb, bits(to), kRow);
+    HWY_DYNAMIC_DISPATCH(transpose_pairs)(columns, even / 2, bits(B), ldb, bits(to), kRow);
   }
   if (depth == even) return;
   for (int64_t j = 0; j < columns; ++j) {
@@ -119,7 +119,8 @@ void pack_rows(Transpose transpose, int64_t rows, int64_t depth, const Bf16* A, 
                Bf16* to, int64_t stride, Bf16* pairs) {
   if (transpose == Transpose::kYes) {
     pack_pairs(Transpose::kNo, depth, rows, A, lda, pairs);
-    HWY_DYNAMIC_DISPATCH(turn)((depth + 1) / 2, rows, bits(pairs), kRow, bits(to), stride);
+    HWY_DYNAMIC_DISPATCH(transpose_pairs)
+    ((depth + 1) / 2, rows, bits(pairs), kRow, bits(to), stride);
     return;
   }
   for (int64_t r = 0; r < rows; ++r) {

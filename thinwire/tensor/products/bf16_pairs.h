@@ -19,7 +19,7 @@ void pack_pairs(Transpose transpose, int64_t depth, int64_t columns, const Bf16*
                 Bf16* to);
 
 // to[r, i] = op(A)[r, i] for up to kPairColumns rows of op(A), rows `stride` apart. An odd depth is
-// padded with zeros, for which `stride` must leave room. pairs: room for kPairColumns times the
+// padded with zeros, for which `stride` must leave space. pairs: space for kPairColumns times the
 // depth, rounded up to even.
 void pack_rows(Transpose transpose, int64_t rows, int64_t depth, const Bf16* A, int64_t lda,
                Bf16* to, int64_t stride, Bf16* pairs);

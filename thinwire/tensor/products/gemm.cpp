@@ -6,20 +6,20 @@ namespace {
 // Slabs begin at multiples of this many rows or columns.
 constexpr int64_t kSlabGrain = 16;
 
-std::optional<Bf16Way> way_for_test;
+std::optional<Bf16Kernel> kernel_for_test;
 
-Bf16Way first_bf16_way() {
-  if (has_bf16_way(Bf16Way::kNative)) return Bf16Way::kNative;
-  return has_bf16_way(Bf16Way::kWidened) ? Bf16Way::kWidened : Bf16Way::kPacked;
+Bf16Kernel first_bf16_kernel() {
+  if (has_bf16_kernel(Bf16Kernel::kNative)) return Bf16Kernel::kNative;
+  return has_bf16_kernel(Bf16Kernel::kWidened) ? Bf16Kernel::kWidened : Bf16Kernel::kPacked;
 }
 
 }  // namespace
 
-void use_bf16_way_for_test(std::optional<Bf16Way> way) { way_for_test = way; }
+void use_bf16_kernel_for_test(std::optional<Bf16Kernel> kernel) { kernel_for_test = kernel; }
 
-Bf16Way bf16_way() {
-  static const Bf16Way first = first_bf16_way();
-  return way_for_test.value_or(first);
+Bf16Kernel bf16_kernel() {
+  static const Bf16Kernel first = first_bf16_kernel();
+  return kernel_for_test.value_or(first);
 }
 
 template <typename In, typename Out>

@@ -31,23 +31,23 @@ template <typename In, typename Out>
 void gemm(ThreadPool& threads, Transpose a, Transpose b, int64_t m, int64_t n, int64_t k,
           const In* A, int64_t lda, const In* B, int64_t ldb, float beta, Out* C, int64_t ldc);
 
-// The ways of computing bf16 products; gemm() uses the first that is available.
-enum class Bf16Way : uint8_t {
+// The implementations of bf16 products; gemm() uses the first that is available.
+enum class Bf16Kernel : uint8_t {
   kNative,   // the CPU's bf16 instructions (AVX512-BF16, AMX), through LibTorch's oneDNN
   kWidened,  // fp32 products with LibTorch's BLAS, of operands widened block by block
   kPacked,   // our own kernel (gemm_packed.h)
 };
 
 // Whether this CPU and the libraries of this build support it.
-bool has_bf16_way(Bf16Way way);
+bool has_bf16_kernel(Bf16Kernel kernel);
 
 // Whether bf16 products are faster than fp32 ones.
-inline bool has_fast_bf16_gemm() { return has_bf16_way(Bf16Way::kNative); }
+inline bool has_fast_bf16_gemm() { return has_bf16_kernel(Bf16Kernel::kNative); }
 
-// For tests: makes gemm() use `way`, which must be available; nullopt restores the default. Must
+// For tests: makes gemm() use `kernel`, which must be available; nullopt restores the default. Must
 // not be called while products are being computed.
-void use_bf16_way_for_test(std::optional<Bf16Way> way);
-// The way that gemm() uses.
-Bf16Way bf16_way();
+void use_bf16_kernel_for_test(std::optional<Bf16Kernel> kernel);
+// The implementation that gemm() uses.
+Bf16Kernel bf16_kernel();
 
 }  // namespace thinwire::tensor

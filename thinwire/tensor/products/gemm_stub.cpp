@@ -19,6 +19,6 @@ void gemm(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const Bf16*
   gemm_packed(a, b, m, n, k, A, lda, B, ldb, beta, C, ldc);
 }
 
-bool has_bf16_way(Bf16Way way) { return way == Bf16Way::kPacked; }
+bool has_bf16_kernel(Bf16Kernel kernel) { return kernel == Bf16Kernel::kPacked; }
 
 }  // namespace thinwire::tensor

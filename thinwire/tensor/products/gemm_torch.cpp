@@ -91,10 +91,10 @@ template <typename Out>
 void gemm_bf16(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const Bf16* A,
                int64_t lda, const Bf16* B, int64_t ldb, float beta, Out* C, int64_t ldc) {
   if (m <= 0 || n <= 0) return;
-  const Bf16Way way = k > 0 ? bf16_way() : Bf16Way::kPacked;
-  const auto product = way == Bf16Way::kNative    ? gemm_bf16_native<Out>
-                       : way == Bf16Way::kWidened ? gemm_widened<Out>
-                                                  : gemm_packed<Bf16, Out>;
+  const Bf16Kernel kernel = k > 0 ? bf16_kernel() : Bf16Kernel::kPacked;
+  const auto product = kernel == Bf16Kernel::kNative    ? gemm_bf16_native<Out>
+                       : kernel == Bf16Kernel::kWidened ? gemm_widened<Out>
+                                                        : gemm_packed<Bf16, Out>;
   product(a, b, m, n, k, A, lda, B, ldb, beta, C, ldc);
 }
 
@@ -136,9 +136,9 @@ void gemm(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const Bf16*
   gemm_bf16(a, b, m, n, k, A, lda, B, ldb, beta, C, ldc);
 }
 
-bool has_bf16_way(Bf16Way way) {
-  if (way == Bf16Way::kNative) return has_native_bf16();
-  return way == Bf16Way::kPacked || sgemm_ != nullptr;
+bool has_bf16_kernel(Bf16Kernel kernel) {
+  if (kernel == Bf16Kernel::kNative) return has_native_bf16();
+  return kernel == Bf16Kernel::kPacked || sgemm_ != nullptr;
 }
 
 }  // namespace thinwire::tensor

@@ -1,5 +1,5 @@
-// bf16 products with LibTorch, one function for each way of gemm.h. Present only if the program is
-// built with LibTorch. All compute on the calling thread.
+// bf16 products with LibTorch, one function for each Bf16Kernel of gemm.h. Present only if the
+// program is built with LibTorch. All compute on the calling thread.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace thinwire::tensor {
 
 // As gemm() of gemm.h for Bf16 -> Bf16 and Bf16 -> float; m, n and k are positive.
 
-// Needs has_bf16_way(Bf16Way::kNative).
+// Needs has_bf16_kernel(Bf16Kernel::kNative).
 template <typename Out>
 void gemm_bf16_native(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const Bf16* A,
                       int64_t lda, const Bf16* B, int64_t ldb, float beta, Out* C, int64_t ldc);

@@ -1,6 +1,6 @@
 // Where a backward pass puts the gradients of the parameters. The sink says where each gradient is
-// computed and is told when it is complete, so a step can hold all gradients at once or one at a
-// time.
+// computed and is notified when it is complete, so a step can hold all gradients at once or one at
+// a time.
 //
 // Only a backend has both factors of a gradient dW = dy^T x; a sink never sees them. A sink opens
 // memory, and the backend computes the gradient there with its own products, in the memory of its

@@ -20,7 +20,7 @@ void ProjectedGradients::begin(Pass pass, const DevicePlace* device) {
   if (device != nullptr) gradients_.mirror_on(*device);
   if (!pass.first) return;
   opened_.assign(layout_.size(), false);
-  wholes_.clear();
+  forming_.clear();
   for (Whole& memory : memory_) memory.used = false;
 }
 
@@ -43,7 +43,7 @@ ProjectedGradients::Whole& ProjectedGradients::unused_whole(int64_t count) {
 
 OpenGradient ProjectedGradients::open(const GradientRange& range) {
   const size_t tensor = tensor_at(layout_, range.offset);
-  if (const auto whole = wholes_.find(tensor); whole != wholes_.end()) {
+  if (const auto whole = forming_.find(tensor); whole != forming_.end()) {
     return {values_of(whole->second->values, 0), 1.0f};
   }
   const GradientForm form = handlers_.form(tensor);
@@ -51,7 +51,7 @@ OpenGradient ProjectedGradients::open(const GradientRange& range) {
   const Projection projection = opened_[tensor] ? form.bases : form.in_pass();
   if (form.projected && !projection) {
     Whole& whole = unused_whole(range.count);
-    wholes_.emplace(tensor, &whole);
+    forming_.emplace(tensor, &whole);
     return {values_of(whole.values, 0), 0.0f};
   }
   const float keep = opened_[tensor] ? 1.0f : 0.0f;
@@ -61,15 +61,15 @@ OpenGradient ProjectedGradients::open(const GradientRange& range) {
 
 void ProjectedGradients::complete(const GradientRange& range) {
   const size_t tensor = tensor_at(layout_, range.offset);
-  const auto whole = wholes_.find(tensor);
-  if (whole == wholes_.end()) return;
+  const auto whole = forming_.find(tensor);
+  if (whole == forming_.end()) return;
   const bool waits = !pass_.last && handlers_.form(tensor).bases;
   if (waits) return;
   handlers_.project(tensor, std::as_const(whole->second->values).front(range.count),
                     gradients_.tensor(tensor));
   opened_[tensor] = true;
   whole->second->used = false;
-  wholes_.erase(whole);
+  forming_.erase(whole);
 }
 
 size_t ProjectedGradients::whole_bytes() const {

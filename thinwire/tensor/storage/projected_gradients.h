@@ -63,9 +63,9 @@ class ProjectedGradients final : public GradientSink {
   const Handlers handlers_;
   Pass pass_;
   const DevicePlace* device_ = nullptr;
-  std::vector<bool> opened_;         // by tensor: in this step
-  std::map<size_t, Whole*> wholes_;  // by tensor: those that are being formed
-  std::list<Whole> memory_;          // as many as were ever formed at once
+  std::vector<bool> opened_;          // by tensor: in this step
+  std::map<size_t, Whole*> forming_;  // by tensor: those that are being formed
+  std::list<Whole> memory_;           // as many as were ever formed at once
 };
 
 }  // namespace thinwire::tensor

@@ -1,5 +1,5 @@
-// Blobs: bytes of any length under a name derived from their content, so that whoever asks for a
-// name can check what arrives, no matter who sent it. See docs/formats.md, "Blobs".
+// Blobs: bytes of any length under a name derived from their content, so that the receiver can
+// check them, no matter who sent them. See docs/formats.md, "Blobs".
 //
 // A blob of up to kMaxMessageBytes is one chunk, and its name is its SHA-256. A longer blob is cut
 // into chunks of kMaxMessageBytes; the last chunk takes what is left. The SHA-256 hashes of the
@@ -19,7 +19,7 @@
 
 namespace thinwire::transport {
 
-// The most a single message carries: a chunk, a statement, a record.
+// The largest body of a message: a chunk, a statement, a record.
 inline constexpr size_t kMaxMessageBytes = 256 << 10;
 
 struct BlobId {
@@ -63,7 +63,7 @@ std::vector<Sha256> chunk_names(std::shared_ptr<const Bytes> list);
 // Assembles a blob from chunks in any order and checks each chunk on arrival. Not thread-safe.
 class BlobAssembly {
  public:
-  // Allocates memory only as chunks need it: id.bytes bytes once all lists of names are complete.
+  // Allocates memory only when chunks need it: id.bytes bytes once all lists of names are complete.
   explicit BlobAssembly(const BlobId& id);
 
   // Returns the name of a missing chunk that was not given out before, or nothing while other

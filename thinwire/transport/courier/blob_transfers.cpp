@@ -9,7 +9,7 @@
 namespace thinwire::transport {
 namespace {
 
-constexpr double kQuick = 0.25;  // seconds; if answers are faster, more may be under way
+constexpr double kQuick = 0.25;  // seconds; if answers are faster, more may be in flight
 constexpr double kSlow = 0.5;    // if they are slower, less
 constexpr size_t kMinWindow = 2;
 constexpr size_t kMaxWindow = 32;
@@ -51,7 +51,7 @@ void BlobTransfers::get(double now, const BlobId& id, std::vector<std::string> h
       std::ranges::find_if(gets_, [&](const auto& one) { return one.second.id == id; });
   if (same != gets_.end()) {
     Get& get = same->second;
-    get.gots.push_back(std::move(got));
+    get.callbacks.push_back(std::move(got));
     get.priority = std::min(get.priority, priority);
     for (std::string& holder : holders) {
       const bool known = std::ranges::find(get.holders, holder) != get.holders.end();
@@ -97,7 +97,7 @@ bool BlobTransfers::ask_next(double now) {
     if (!name) continue;
     // Different chunks start with different holders, so that all holders share the load.
     size_t holder = name->bytes[0] % get.holders.size();
-    if (const auto tried = get.in_vain.find(*name); tried != get.in_vain.end()) {
+    if (const auto tried = get.failed_holders.find(*name); tried != get.failed_holders.end()) {
       while (tried->second.contains(holder)) holder = (holder + 1) % get.holders.size();
     }
     const uint64_t ticket = ++last_number_;
@@ -118,6 +118,12 @@ std::optional<BlobTransfers::Flight> BlobTransfers::land(Lane& lane, uint64_t ti
   if (took < kQuick && full) lane.window = std::min(lane.window + 1, kMaxWindow);
   if (took > kSlow) lane.window = std::max(lane.window - 1, kMinWindow);
   return flight;
+}
+
+const Chunk* BlobTransfers::storing(uint64_t ticket) const {
+  const auto flight = up_.flights.find(ticket);
+  if (flight == up_.flights.end()) return nullptr;
+  return &puts_.at(flight->second.transfer).blob->chunks()[flight->second.place];
 }
 
 void BlobTransfers::stored(double now, uint64_t ticket, Result<void> result) {
@@ -142,12 +148,12 @@ void BlobTransfers::fetched(double now, uint64_t ticket, Result<Bytes> chunk) {
   const auto found = gets_.find(flight->transfer);
   Get& get = found->second;
   if (!chunk) {
-    asked_in_vain(*flight, chunk.error());
+    fetch_failed(*flight, chunk.error());
   } else if (!get.assembly.add(flight->name, *chunk)) {
-    asked_in_vain(*flight,
-                  {FailureKind::kCorruptPayload,
-                   fmt::format("chunk {} from {} has {} bytes that do not match its name",
-                               to_hex(flight->name), get.holders[flight->place], chunk->size())});
+    fetch_failed(*flight,
+                 {FailureKind::kCorruptPayload,
+                  fmt::format("chunk {} from {} has {} bytes that do not match its name",
+                              to_hex(flight->name), get.holders[flight->place], chunk->size())});
   } else if (get.assembly.complete()) {
     answer(get, get.assembly.take());
     gets_.erase(found);
@@ -155,13 +161,13 @@ void BlobTransfers::fetched(double now, uint64_t ticket, Result<Bytes> chunk) {
   pump(now);
 }
 
-// The next holder is asked. If there is none, what is said of the blob is what is known of all:
-// whoever did not answer may have it.
-void BlobTransfers::asked_in_vain(const Flight& flight, const Failure& failure) {
+// The next holder is asked. If there is none, the failure combines what is known about all holders:
+// one that did not answer may have the blob.
+void BlobTransfers::fetch_failed(const Flight& flight, const Failure& failure) {
   Get& get = gets_.at(flight.transfer);
   get.unanswered |= failure.kind == FailureKind::kDeadline;
   get.altered |= failure.kind == FailureKind::kCorruptPayload;
-  std::set<size_t>& tried = get.in_vain[flight.name];
+  std::set<size_t>& tried = get.failed_holders[flight.name];
   tried.insert(flight.place);
   if (tried.size() < get.holders.size()) {
     get.assembly.retry(flight.name);
@@ -195,7 +201,8 @@ void BlobTransfers::fail_get(uint64_t transfer, const Failure& failure) {
 }
 
 void BlobTransfers::answer(const Get& get, const Result<Bytes>& result) {
-  for (const Courier::Got& got : get.gots) answers_.emplace_back([got, result] { got(result); });
+  for (const Courier::Got& got : get.callbacks)
+    answers_.emplace_back([got, result] { got(result); });
 }
 
 void BlobTransfers::forget(Lane& lane, uint64_t transfer) {
@@ -233,7 +240,7 @@ void BlobTransfers::expire(double now) {
   }
   while (const auto ticket = late_ticket(down_, now)) {
     const Flight flight = *land(down_, *ticket, now);
-    asked_in_vain(flight, late("fetching a chunk"));
+    fetch_failed(flight, late("fetching a chunk"));
   }
   pump(now);
 }

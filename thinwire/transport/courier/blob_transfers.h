@@ -1,6 +1,6 @@
 // The blobs that one participant is storing and fetching: which chunk goes over the wire next, and
 // what its answer means. Both directions run at once. Each sends the highest priority first, chunk
-// by chunk; equal priorities go in the order of the requests. The number of chunks under way is
+// by chunk; equal priorities go in the order of the requests. The number of chunks in flight is
 // adjusted so that each is answered within a quarter to half a second: enough to fill lines with
 // long delays, with little queued ahead of an urgent chunk.
 //
@@ -44,13 +44,15 @@ class BlobTransfers {
   void get(double now, const BlobId& id, std::vector<std::string> holders, Priority priority,
            Courier::Got got);
 
+  // The chunk that a ticket is to store; null once it is answered.
+  const Chunk* storing(uint64_t ticket) const;
   // Answers from the wire. Those for tickets that are unknown or already finished are ignored.
   void stored(double now, uint64_t ticket, Result<void> result);
   // `chunk` is kLostPeer if the holder has no such chunk.
   void fetched(double now, uint64_t ticket, Result<Bytes> chunk);
-  // The connection is back: sends again whatever was under way.
+  // The connection is restored: sends everything again that was in flight.
   void resend(double now);
-  // Where an answer has taken too long: a put fails, and the next holder is asked for a chunk.
+  // Handles answers that are overdue: a put fails, and the next holder is asked for a chunk.
   void expire(double now);
   // The time of the next expire() that has something to do; infinity if there is none.
   double next_deadline() const;
@@ -72,11 +74,11 @@ class BlobTransfers {
     BlobId id;
     std::vector<std::string> holders;
     Priority priority;
-    std::vector<Courier::Got> gots;
+    std::vector<Courier::Got> callbacks;
     BlobAssembly assembly;
-    std::map<Sha256, std::set<size_t>> in_vain;  // holders that failed to supply a chunk
-    bool altered = false;                        // at least one holder gave altered bytes
-    bool unanswered = false;                     // at least one holder did not answer in time
+    std::map<Sha256, std::set<size_t>> failed_holders;  // holders that failed to supply a chunk
+    bool altered = false;                               // at least one holder gave altered bytes
+    bool unanswered = false;  // at least one holder did not answer in time
   };
   struct Flight {
     uint64_t transfer;
@@ -94,7 +96,7 @@ class BlobTransfers {
   bool send_next(double now);
   bool ask_next(double now);
   std::optional<Flight> land(Lane& lane, uint64_t ticket, double now);
-  void asked_in_vain(const Flight& flight, const Failure& failure);
+  void fetch_failed(const Flight& flight, const Failure& failure);
   Failure late(const char* what) const;
   void fail_put(uint64_t transfer, const Failure& failure);
   void fail_get(uint64_t transfer, const Failure& failure);

@@ -1,8 +1,8 @@
 // What carries a run between hosts. It carries three kinds of things: blobs (blob.h), which are
-// fetched by name; statements, which are small messages from one participant to whoever is
-// listening; and records, which are appended to streams in an order that is the same for everybody.
-// Payloads, sums and snapshots are blobs; offers, goodbyes and the like are statements about them;
-// a run's ledger is a stream.
+// fetched by name; statements, which are small messages from one participant to all current
+// subscribers; and records, which are appended to streams in an order that is the same for
+// everyone. Payloads, sums and snapshots are blobs; offers, leave notices and the like are
+// statements about them; a run's ledger is a stream.
 //
 // A participant is known by its name, a short text (is_courier_name). The network keeps
 // participants from publishing under each other's names, but it is not trusted: anything that
@@ -17,8 +17,8 @@
 // callback, and its subscriptions must end before it does.
 //
 // Failures of all calls: kDeadline, no answer within the courier's time-out, so it is unknown
-// whether the request was carried out; kRefused, not allowed, too long, or no room; kAborted, the
-// courier was closed. The courier restores lost connections, and what was under way continues.
+// whether the request was carried out; kRefused, not allowed, too long, or no space; kAborted, the
+// courier was closed. The courier restores lost connections, and what was in flight continues.
 #pragma once
 
 #include <cstdint>
@@ -62,7 +62,7 @@ class Courier {
   using Done = std::function<void(Result<void>)>;
   using Got = std::function<void(Result<Bytes>)>;
   using Appended = std::function<void(Result<uint64_t>)>;
-  using Hear = std::function<void(const std::string& from, Bytes statement)>;
+  using OnStatement = std::function<void(const std::string& from, Bytes statement)>;
   using Take = std::function<void(uint64_t sequence, Bytes record)>;
 
   virtual ~Courier() = default;
@@ -79,7 +79,7 @@ class Courier {
   // checked; if one is missing, altered, or not answered in time, the next holder is asked for it.
   // kLostPeer: nobody has it; kCorruptPayload: nobody has it unaltered; kDeadline: nobody who
   // answered has it. A blob that is being fetched already is fetched once, from all holders. Chunks
-  // that arrived are kept after a failure, for whoever asks for the same blob next. A blob longer
+  // that arrived are kept after a failure, for the next request for the same blob. A blob longer
   // than the courier's limit is refused before anything is allocated.
   virtual void get(const BlobId& id, std::vector<std::string> holders, Priority priority,
                    Got got) = 0;
@@ -87,15 +87,15 @@ class Courier {
   // is not there. BlobChunks::chunks() lists the chunks of a blob.
   virtual void drop(const Sha256& chunk, const std::string& holder, Done done) = 0;
 
-  // Sends to everyone who is listening at the moment. A statement may be lost, arrive twice, or
-  // arrive after a later one. Repeat one that must arrive until an answer shows that it did. Throws
+  // Sends to all current subscribers. A statement may be lost, arrive twice, or arrive after a
+  // later one. One that must arrive has to be repeated until an answer shows that it did. Throws
   // Error for more than kMaxMessageBytes.
   virtual void publish(const std::string& topic, Bytes statement) = 0;
-  // A participant's statements on a topic; if either is empty, it matches all. Hears statements
+  // A participant's statements on a topic; if either is empty, it matches all. Receives statements
   // made after the subscription has reached the network, which it has once any later request is
   // answered.
   virtual std::unique_ptr<Subscription> subscribe(const std::string& from, const std::string& topic,
-                                                  Hear hear) = 0;
+                                                  OnStatement on_statement) = 0;
 
   // Appends a record if the stream's last sequence is `expected_last` (0: the stream is empty).
   // Gives the new record's sequence once it is stored as durably as a blob. kStaleRound: the last

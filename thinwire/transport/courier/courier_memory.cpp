@@ -29,7 +29,7 @@ class MemoryCourier final : public Courier {
   void drop(const Sha256& chunk, const std::string& holder, Done done) override;
   void publish(const std::string& topic, Bytes statement) override;
   std::unique_ptr<Subscription> subscribe(const std::string& from, const std::string& topic,
-                                          Hear hear) override;
+                                          OnStatement on_statement) override;
   void append(const std::string& stream, uint64_t expected_last, Bytes record,
               Appended appended) override;
   void last(const std::string& stream, Appended answered) override;
@@ -94,18 +94,19 @@ void MemoryCourier::publish(const std::string& topic, Bytes statement) {
   check_message("a topic", topic, statement.size());
   const std::scoped_lock lock(server_->mutex);
   const size_t bytes = statement.size();
-  end_->send(bytes, [server = server_.get(), from = self(), topic, said = std::move(statement)] {
-    server->spread(from, topic, said);
+  end_->send(bytes, [server = server_.get(), from = self(), topic, sent = std::move(statement)] {
+    server->broadcast(from, topic, sent);
   });
 }
 
 std::unique_ptr<Subscription> MemoryCourier::subscribe(const std::string& from,
-                                                       const std::string& topic, Hear hear) {
-  auto listener = std::make_shared<MemoryParticipant::Hearing>(std::move(hear));
+                                                       const std::string& topic,
+                                                       OnStatement on_statement) {
+  auto listener = std::make_shared<MemoryParticipant::StatementListener>(std::move(on_statement));
   const std::scoped_lock lock(server_->mutex);
   const uint64_t number = ++server_->last_event;
-  end_->hearers.emplace(number, MemoryParticipant::Hearer{from, topic, listener});
-  return subscription(std::move(listener), &MemoryParticipant::hearers, number);
+  end_->subscribers.emplace(number, MemoryParticipant::StatementSubscriber{from, topic, listener});
+  return subscription(std::move(listener), &MemoryParticipant::subscribers, number);
 }
 
 void MemoryCourier::append(const std::string& stream, uint64_t expected_last, Bytes record,

@@ -4,7 +4,7 @@
 //
 // The model. Participants reach one server, each over its own connection. In each direction,
 // messages arrive in order, no faster than the link's rate, and later by its delay. A lost
-// connection loses whatever is under way in both directions. The server keeps everything that it
+// connection loses everything in flight in both directions. The server keeps everything that it
 // acknowledged, unless lose_records says otherwise.
 #pragma once
 
@@ -46,8 +46,8 @@ class MemoryNetwork {
   MemoryNetwork& operator=(const MemoryNetwork&) = delete;
 
   // Adds a participant; only one courier per name at a time. A rate of 0 means unlimited. What was
-  // stored under the name before is available again. The courier may outlive the network, but then
-  // nothing answers any more.
+  // stored under the name before is available again. The courier may outlive the network, but is
+  // then never answered.
   std::unique_ptr<Courier> connect(const std::string& name, const links::Link& link = {});
 
   // Virtual seconds since the start.
@@ -56,7 +56,8 @@ class MemoryNetwork {
   bool step();
   // Runs every event up to `time`, which is then the current time.
   void run_until(double time);
-  // Runs all events. Does not return while participants keep each other busy.
+  // Runs until no event is left, which may never be the case while participants keep each other
+  // busy.
   void run();
   // Schedules an event for the caller, to run with no locks held.
   void call_at(double time, std::function<void()> call);

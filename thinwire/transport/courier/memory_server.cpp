@@ -74,7 +74,8 @@ Result<uint64_t> MemoryServer::append(const std::string& stream, uint64_t expect
   records.push_back(record);
   for (const auto& [name, participant] : participants) {
     const auto reads = [&](const auto& one) { return one.second.stream == stream; };
-    if (std::ranges::any_of(participant->readers, reads)) participant->tell(stream, records.size());
+    if (std::ranges::any_of(participant->readers, reads))
+      participant->send_record(stream, records.size());
   }
   return records.size();
 }
@@ -87,14 +88,14 @@ void MemoryServer::lose_records(const std::string& stream, size_t count) {
   }
 }
 
-void MemoryServer::spread(const std::string& author, const std::string& topic,
-                          const Bytes& statement) {
+void MemoryServer::broadcast(const std::string& author, const std::string& topic,
+                             const Bytes& statement) {
   const MemoryFaults& faults = options.faults;
   for (const auto& [name, participant] : participants) {
-    for (const auto& [number, hearer] : participant->hearers) {
-      if (!hearer.wants(author, topic) || rng.uniform() < faults.lose) continue;
+    for (const auto& [number, subscriber] : participant->subscribers) {
+      if (!subscriber.wants(author, topic) || rng.uniform() < faults.lose) continue;
       for (int left = rng.uniform() < faults.duplicate ? 2 : 1; left > 0; --left) {
-        const auto arrive = [this, listener = hearer.listener, author, statement] {
+        const auto arrive = [this, listener = subscriber.listener, author, statement] {
           calls.emplace_back([=] { listener->call(author, statement); });
         };
         participant->receive(statement.size(), arrive, faults.statement_delay_s * rng.uniform());
@@ -159,7 +160,7 @@ void MemoryParticipant::close() {
   collect_answers();
   while (!asked_.empty()) answer(asked_.begin()->first, tl::unexpected(closed));
   if (expiry_) server_.events.erase(*expiry_);
-  hearers.clear();
+  subscribers.clear();
   readers.clear();
 }
 
@@ -227,11 +228,11 @@ void MemoryParticipant::answer(uint64_t number, const Result<uint64_t>& result) 
 void MemoryParticipant::catch_up(const std::string& stream, uint64_t first) {
   send(0, [this, stream, first] {
     const size_t records = server_.streams[stream].size();
-    for (uint64_t sequence = first; sequence <= records; ++sequence) tell(stream, sequence);
+    for (uint64_t sequence = first; sequence <= records; ++sequence) send_record(stream, sequence);
   });
 }
 
-void MemoryParticipant::tell(const std::string& stream, uint64_t sequence) {
+void MemoryParticipant::send_record(const std::string& stream, uint64_t sequence) {
   const Bytes& record = server_.streams[stream][sequence - 1];
   receive(record.size(), [this, stream, sequence, record] { take(stream, sequence, record); });
 }

@@ -40,7 +40,7 @@ struct MemoryServer {
   Result<uint64_t> append(const std::string& stream, uint64_t expected_last, const Bytes& record);
   // The last `count` records of a stream, or all it has.
   void lose_records(const std::string& stream, size_t count);
-  void spread(const std::string& author, const std::string& topic, const Bytes& statement);
+  void broadcast(const std::string& author, const std::string& topic, const Bytes& statement);
 
   const MemoryOptions options;
   std::mutex mutex;
@@ -56,14 +56,14 @@ struct MemoryServer {
   uint64_t disk_bytes = std::numeric_limits<uint64_t>::max();
 };
 
-// One end of a connection, with what its courier has under way.
+// One end of a connection, with what its courier has in flight.
 class MemoryParticipant final : public ChunkWire {
  public:
-  using Hearing = Listener<const std::string&, Bytes>;
+  using StatementListener = Listener<const std::string&, Bytes>;
   using Reading = Listener<uint64_t, Bytes>;
-  struct Hearer {
+  struct StatementSubscriber {
     std::string from, topic;
-    std::shared_ptr<Hearing> listener;
+    std::shared_ptr<StatementListener> listener;
     bool wants(const std::string& author, const std::string& what) const {
       return (from.empty() || from == author) && (topic.empty() || topic == what);
     }
@@ -99,9 +99,9 @@ class MemoryParticipant final : public ChunkWire {
   void ask(size_t bytes, std::function<Result<uint64_t>()> act, Courier::Appended answered);
   // Both send to this participant: the stream's records from `first` on, and one record of it.
   void catch_up(const std::string& stream, uint64_t first);
-  void tell(const std::string& stream, uint64_t sequence);
+  void send_record(const std::string& stream, uint64_t sequence);
 
-  std::map<uint64_t, Hearer> hearers;
+  std::map<uint64_t, StatementSubscriber> subscribers;
   std::map<uint64_t, Reader> readers;
   BlobTransfers transfers;
 

@@ -32,17 +32,17 @@ void RecordReader::missing(uint64_t sequence) {
   window_ = 1;
 }
 
-void RecordReader::heard(uint64_t sequence, Bytes record) {
+void RecordReader::announced(uint64_t sequence, Bytes record) {
   keep(sequence, std::move(record));
-  if (sequence > next_) look_again();  // those between were missed
+  if (sequence > next_) expect_more();  // those between were missed
 }
 
-void RecordReader::look_again() { at_end_ = false; }
+void RecordReader::expect_more() { at_end_ = false; }
 
-void RecordReader::start_again() {
+void RecordReader::forget_requests() {
   asked_.clear();
   window_ = 1;
-  look_again();
+  expect_more();
 }
 
 void RecordReader::keep(uint64_t sequence, Bytes record) {

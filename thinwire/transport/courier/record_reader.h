@@ -1,5 +1,5 @@
 // Reads a stream of records in order from answers and announcements that arrive in any order,
-// arrive twice, or never arrive. Decides which sequences to ask for and which record is next. A
+// arrive twice, or never arrive. Decides which sequences to request and which record is next. A
 // pure state machine; not thread-safe.
 #pragma once
 
@@ -17,19 +17,19 @@ class RecordReader {
  public:
   explicit RecordReader(uint64_t first) : next_(first) {}
 
-  // A sequence to ask for now; nothing if enough have been asked for or the stream has ended.
+  // A sequence to request now; nothing if enough have been requested or the stream has ended.
   std::optional<uint64_t> next_to_ask();
   // The outcome of asking for a sequence.
   void found(uint64_t sequence, Bytes record);
   void missing(uint64_t sequence);  // the stream has no such sequence yet
   void unanswered(uint64_t sequence) { asked_.erase(sequence); }
 
-  // A record that was just appended and arrived without being asked for.
-  void heard(uint64_t sequence, Bytes record);
+  // A record that was just appended, and was announced without being requested.
+  void announced(uint64_t sequence, Bytes record);
   // The stream may have more records than it had when its end was found.
-  void look_again();
-  // The connection was lost: nothing that was asked for will be answered.
-  void start_again();
+  void expect_more();
+  // The connection was lost: no request so far will be answered.
+  void forget_requests();
 
   // The next record, if it has arrived. Each record is returned once.
   std::optional<std::pair<uint64_t, Bytes>> take();

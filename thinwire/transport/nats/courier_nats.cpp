@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nats/nats.h>
 
 #include <algorithm>
@@ -12,7 +13,6 @@
 #include <utility>
 
 #include "thinwire/base/interrupt.h"
-#include "thinwire/transport/nats/certificates.h"
 #include "thinwire/transport/nats/nats_connection.h"
 #include "thinwire/transport/nats/nkey.h"
 
@@ -30,6 +30,7 @@ struct Sink {
   bool open = true;
   NatsConnection::Events events;
   std::unique_ptr<Signer> signer;
+  std::string pass;
   std::atomic<bool> unsendable = false;  // the last signature began with a zero byte
 };
 
@@ -105,16 +106,16 @@ void on_reconnect(natsConnection*, void* closure) {
 void on_error(natsConnection* connection, natsSubscription*, natsStatus status, void* closure) {
   const char* text = nullptr;
   natsConnection_GetLastError(connection, &text);
-  const std::string said = text == nullptr ? natsStatus_GetText(status) : text;
-  with_sink(closure, [&](const Sink& sink, uint64_t) { sink.events.refused(said); });
+  const std::string reason = text == nullptr ? natsStatus_GetText(status) : text;
+  with_sink(closure, [&](const Sink& sink, uint64_t) { sink.events.refused(reason); });
 }
 
 // The library tries to connect for ever unless the server rejects this side's identity.
 void on_closed(natsConnection* connection, void* closure) {
   const char* text = nullptr;
   const natsStatus status = natsConnection_GetLastError(connection, &text);
-  const std::string said = text == nullptr ? natsStatus_GetText(status) : text;
-  with_sink(closure, [&](const Sink& sink, uint64_t) { sink.events.shut_out(said); });
+  const std::string reason = text == nullptr ? natsStatus_GetText(status) : text;
+  with_sink(closure, [&](const Sink& sink, uint64_t) { sink.events.denied(reason); });
 }
 
 natsStatus on_nonce(char**, unsigned char** signature, int* length, const char* nonce,
@@ -132,6 +133,12 @@ natsStatus on_nonce(char**, unsigned char** signature, int* length, const char* 
     if (*signature != nullptr) std::memcpy(*signature, made.bytes.data(), made.bytes.size());
   });
   return *signature == nullptr ? NATS_ERR : NATS_OK;
+}
+
+natsStatus on_pass(char** pass, char**, void* closure) {
+  *pass = nullptr;
+  with_sink(closure, [&](const Sink& sink, uint64_t) { *pass = ::strdup(sink.pass.c_str()); });
+  return *pass == nullptr ? NATS_ERR : NATS_OK;
 }
 
 struct Free {
@@ -155,13 +162,35 @@ Failure failure_of(natsStatus status, const std::string& doing) {
   const bool nobody = status == NATS_NO_SERVER || status == NATS_TIMEOUT ||
                       status == NATS_IO_ERROR || status == NATS_CONNECTION_CLOSED ||
                       status == NATS_CONNECTION_DISCONNECTED;
-  const std::string said = more == nullptr ? "" : more;
-  return {
-      nobody ? FailureKind::kLostPeer : FailureKind::kRefused,
-      fmt::format("{}: {}{}{}", doing, natsStatus_GetText(status), said.empty() ? "" : ": ", said)};
+  const std::string reason = more == nullptr ? "" : more;
+  return {nobody ? FailureKind::kLostPeer : FailureKind::kRefused,
+          fmt::format("{}: {}{}{}", doing, natsStatus_GetText(status), reason.empty() ? "" : ": ",
+                      reason)};
 }
 
-Owned<natsOptions> options_of(const NatsTarget& target, const std::string& user, void* closure) {
+void take_identity(natsOptions* options, const Sink& sink, void* closure) {
+  if (sink.pass.empty()) {
+    const std::string user = encode_public_key(NKeyKind::kUser, sink.signer->key());
+    require(natsOptions_SetNKey(options, user.c_str(), on_nonce, closure), "take the identity");
+  } else {
+    require(natsOptions_SetUserCredentialsCallbacks(options, on_pass, closure, on_nonce, closure),
+            "take the identity");
+  }
+}
+
+void take_certificates(natsOptions* options, const NatsTarget& target) {
+  require(natsOptions_SetSecure(options, true), "use TLS");
+  if (!target.ca_pem.empty()) {
+    require(natsOptions_SetCATrustedCertificates(options, target.ca_pem.c_str()),
+            "take the CA's certificate");
+  }
+  if (!target.server_name.empty()) {
+    require(natsOptions_SetExpectedHostname(options, target.server_name.c_str()),
+            "check the server's name");
+  }
+}
+
+Owned<natsOptions> options_of(const NatsTarget& target, const Sink& sink, void* closure) {
   natsOptions* made = nullptr;
   require(natsOptions_Create(&made), "make options");
   Owned<natsOptions> options(made);
@@ -172,11 +201,8 @@ Owned<natsOptions> options_of(const NatsTarget& target, const std::string& user,
   const auto timeout_ms = static_cast<int64_t>(target.timeout_s * kMillisecond);
   require(natsOptions_SetServers(made, names.data(), static_cast<int>(names.size())),
           "take the servers' addresses");
-  require(natsOptions_SetSecure(made, true), "use TLS");
-  require(natsOptions_SetCATrustedCertificates(made, target.ca_pem.c_str()),
-          "take the CA's certificate");
-  require(natsOptions_SetExpectedHostname(made, kServerName), "check the server's name");
-  require(natsOptions_SetNKey(made, user.c_str(), on_nonce, closure), "take the identity");
+  take_certificates(made, target);
+  take_identity(made, sink, closure);
   natsOptions_SetTimeout(made, timeout_ms);
   natsOptions_SetPingInterval(made, std::max<int64_t>(timeout_ms / (kPingsUnanswered + 1), 1));
   natsOptions_SetMaxPingsOut(made, kPingsUnanswered);
@@ -253,9 +279,9 @@ Result<std::unique_ptr<NatsConnection>> connect_nats(const NatsTarget& target,
   const auto sink = std::make_shared<Sink>();
   sink->events = std::move(events);
   sink->signer = make_signer(target.identity);
-  const std::string user = encode_public_key(NKeyKind::kUser, sink->signer->key());
+  sink->pass = target.pass;
   const uint64_t number = sinks().add(sink);
-  const Owned<natsOptions> options = options_of(target, user, closure_of(number));
+  const Owned<natsOptions> options = options_of(target, *sink, closure_of(number));
   natsConnection* made = nullptr;
   natsStatus status = NATS_OK;
   do {
@@ -266,7 +292,8 @@ Result<std::unique_ptr<NatsConnection>> connect_nats(const NatsTarget& target,
     sinks().remove(number);
     const std::unique_lock lock(sink->gate);
     sink->open = false;
-    return tl::unexpected(failure_of(status, "connecting to " + target.servers.front()));
+    return tl::unexpected(
+        failure_of(status, fmt::format("connecting to {}", fmt::join(target.servers, ", "))));
   }
   return std::make_unique<LibraryConnection>(sink, number, Owned<natsConnection>(made));
 }

@@ -1,6 +1,6 @@
-// What a run's server says when a connection to it has ended (nats_config.h): a statement of
-// kServerParticipant on kDepartureTopic, in JSON, of which only the user is read. Only coordinators
-// hear it.
+// What a run's servers say when a connection to them has ended (NatsSubjects::departures): to a
+// courier, a statement of kServerParticipant on kDepartureTopic. It is in JSON, of which only the
+// user is read. Only coordinators hear it.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace thinwire::transport {
 
-// No participant has this name, because theirs follow from their keys (nkey.h).
+// No participant has this name, because their names are derived from their keys (nkey.h).
 inline constexpr const char* kServerParticipant = "server";
 inline constexpr const char* kDepartureTopic = "departure";
 

@@ -13,8 +13,15 @@ namespace {
 using nlohmann::json;
 
 // err_code of JetStream's errors.
+constexpr int64_t kNoPeers = 10005;
+constexpr int64_t kUnavailable = 10008;  // nobody leads
+constexpr int64_t kNotLeader = 10009;
+constexpr int64_t kOtherStore = 10058;
 constexpr int64_t kWrongLastSequence = 10071;
+constexpr int64_t kNoCluster = 10074;  // and more than one replica
 constexpr int64_t kSubjectHasOne = 10077;
+
+constexpr size_t kMaxFailureBytes = 1 << 10;
 
 json store(const std::string& name, const std::string& subject, const StoreLimits& limits) {
   return {{"name", name},
@@ -43,6 +50,12 @@ json parse(std::span<const uint8_t> bytes) {
                            (!error.contains("description") || error["description"].is_string()) &&
                            (!error.contains("err_code") || error["err_code"].is_number_integer());
   return well_formed ? answer : json(nullptr);
+}
+
+// 0: the answer is no failure, or has no code.
+int64_t error_code(const json& answer) {
+  const auto error = answer.find("error");
+  return error == answer.end() ? 0 : error->value("err_code", int64_t{0});
 }
 
 auto no_answer() { return fail(FailureKind::kRefused, "the server's answer cannot be understood"); }
@@ -74,15 +87,11 @@ std::string purge_request(const std::string& subject) {
 
 std::string get_request(uint64_t sequence) { return print_json(json{{"seq", sequence}}); }
 
-std::string last_request(const std::string& subject) {
-  return print_json(json{{"last_by_subj", subject}});
-}
-
 Result<uint64_t> parse_store_answer(std::span<const uint8_t> bytes) {
   const json answer = parse(bytes);
   if (answer.is_null()) return no_answer();
   if (answer.contains("error")) {
-    const int64_t code = answer["error"].value("err_code", int64_t{0});
+    const int64_t code = error_code(answer);
     if (code == kSubjectHasOne) return 0;
     return fail(code == kWrongLastSequence ? FailureKind::kStaleRound : FailureKind::kRefused,
                 refusal(answer));
@@ -90,6 +99,50 @@ Result<uint64_t> parse_store_answer(std::span<const uint8_t> bytes) {
   const auto sequence = answer.find("seq");
   if (sequence == answer.end() || !sequence->is_number_unsigned()) return no_answer();
   return sequence->get<uint64_t>();
+}
+
+Result<uint64_t> parse_last_sequence(std::span<const uint8_t> bytes) {
+  const json answer = parse(bytes);
+  if (answer.is_null()) return no_answer();
+  if (answer.contains("error")) return fail(FailureKind::kRefused, refusal(answer));
+  const auto state = answer.find("state");
+  if (state == answer.end() || !state->is_object()) return no_answer();
+  const auto sequence = state->find("last_seq");
+  if (sequence == state->end() || !sequence->is_number_unsigned()) return no_answer();
+  return sequence->get<uint64_t>();
+}
+
+Result<StoreMade> parse_made(std::span<const uint8_t> bytes) {
+  const json answer = parse(bytes);
+  if (answer.is_null()) return no_answer();
+  if (!answer.contains("error")) return StoreMade::kMade;
+  switch (error_code(answer)) {
+    case kOtherStore:
+      return StoreMade::kThereOtherwise;
+    case kNoPeers:
+      return StoreMade::kTooFewServers;
+    case kNoCluster:
+      return StoreMade::kNoCluster;
+    case kUnavailable:
+    case kNotLeader:
+      return StoreMade::kNotYet;
+    default:
+      return fail(FailureKind::kRefused, refusal(answer));
+  }
+}
+
+bool says_unavailable(std::span<const uint8_t> bytes) {
+  if (bytes.size() > kMaxFailureBytes) return false;
+  const json answer = parse(bytes);
+  if (answer.is_null()) return false;
+  const int64_t code = error_code(answer);
+  return code == kUnavailable || code == kNotLeader;
+}
+
+bool says_elected(std::span<const uint8_t> bytes) {
+  const json notice = parse(bytes);
+  return !notice.is_null() && notice.contains("type") &&
+         notice["type"] == "io.nats.jetstream.advisory.v1.stream_leader_elected";
 }
 
 Result<void> parse_answer(std::span<const uint8_t> bytes) {

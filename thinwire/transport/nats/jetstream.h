@@ -27,14 +27,29 @@ std::string record_store_request(const NatsSubjects& subjects, const std::string
 std::string purge_request(const std::string& subject);
 // Asks for the message with this sequence.
 std::string get_request(uint64_t sequence);
-// Asks for the last message under a subject.
-std::string last_request(const std::string& subject);
 
 // The answer to something published into a store: its sequence. kStaleRound if the last sequence
 // was not the expected one, kRefused for any other failure. A chunk that already exists counts as
 // stored.
 Result<uint64_t> parse_store_answer(std::span<const uint8_t> bytes);
+// The answer to a question about a store: the sequence of its last message, 0 if it has had none.
+Result<uint64_t> parse_last_sequence(std::span<const uint8_t> bytes);
 // The answer to the other requests; kRefused if it is a failure.
 Result<void> parse_answer(std::span<const uint8_t> bytes);
+
+// What became of a request to create a store.
+enum class StoreMade : uint8_t {
+  kMade,            // or it is there, exactly so
+  kThereOtherwise,  // one of this name is there with other properties
+  kTooFewServers,   // for so many replicas, as far as the cluster knows now
+  kNoCluster,       // there is one server, which keeps one replica
+  kNotYet,          // the cluster elects who decides
+};
+Result<StoreMade> parse_made(std::span<const uint8_t> bytes);
+
+// Whether an answer says that the servers cannot answer at the moment.
+bool says_unavailable(std::span<const uint8_t> bytes);
+// Whether it is the notice of NatsSubjects::elected.
+bool says_elected(std::span<const uint8_t> bytes);
 
 }  // namespace thinwire::transport

@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <functional>
-#include <limits>
 #include <map>
-#include <optional>
 #include <utility>
 
 #include "thinwire/base/clock.h"
@@ -13,7 +10,9 @@
 #include "thinwire/transport/courier/listener.h"
 #include "thinwire/transport/courier/record_reader.h"
 #include "thinwire/transport/nats/courier_nats.h"
+#include "thinwire/transport/nats/departure.h"
 #include "thinwire/transport/nats/nats_answers.h"
+#include "thinwire/transport/nats/nats_requests.h"
 #include "thinwire/transport/task_thread.h"
 
 namespace thinwire::transport {
@@ -21,15 +20,15 @@ namespace {
 
 constexpr double kPollShare = 0.25;  // of the time-out: how often a reader asks for what it missed
 
-using Hearing = Listener<const std::string&, Bytes>;
+using StatementListener = Listener<const std::string&, Bytes>;
 using Reading = Listener<uint64_t, Bytes>;
 
-std::string or_all(const std::string& name) { return name.empty() ? "*" : name; }
-
-std::string random_token() {
-  const Seed random = make_seed();
-  return to_hex(sha256(random)).substr(0, 32);
+std::shared_ptr<const Bytes> shared_text(std::string_view text) {
+  const auto bytes = as_bytes(text);
+  return std::make_shared<const Bytes>(bytes.begin(), bytes.end());
 }
+
+std::string or_all(const std::string& name) { return name.empty() ? "*" : name; }
 
 // Everything below `thread_` belongs to that thread.
 class JetstreamCourier final : public Courier, private ChunkWire {
@@ -37,7 +36,7 @@ class JetstreamCourier final : public Courier, private ChunkWire {
   explicit JetstreamCourier(const NatsOptions& options)
       : options_(options),
         subjects_(options.run),
-        inbox_(NatsSubjects::inbox(options.self) + "." + random_token()),
+        requests_(NatsSubjects::fresh_inbox(options.self), options.target.timeout_s),
         transfers_(*this, options.target.timeout_s, options.max_blob_bytes),
         thread_([this] { return after_task(); }) {}
   ~JetstreamCourier() override;
@@ -53,19 +52,13 @@ class JetstreamCourier final : public Courier, private ChunkWire {
   void drop(const Sha256& chunk, const std::string& holder, Done done) override;
   void publish(const std::string& topic, Bytes statement) override;
   std::unique_ptr<Subscription> subscribe(const std::string& from, const std::string& topic,
-                                          Hear hear) override;
+                                          OnStatement on_statement) override;
   void append(const std::string& stream, uint64_t expected_last, Bytes record,
               Appended appended) override;
   void last(const std::string& stream, Appended answered) override;
   std::unique_ptr<Subscription> read(const std::string& stream, uint64_t first, Take take) override;
 
  private:
-  using Answer = std::function<void(Result<NatsMessage>)>;
-  struct Pending {
-    std::string subject;
-    double deadline;
-    Answer answer;
-  };
   struct Reader {
     std::string stream;
     RecordReader reader;
@@ -76,32 +69,28 @@ class JetstreamCourier final : public Courier, private ChunkWire {
   void store(uint64_t ticket, const Chunk& chunk) override;
   void fetch(uint64_t ticket, const Sha256& name, const std::string& holder) override;
   void ask(const std::string& subject, const std::vector<NatsHeader>& headers,
-           std::span<const uint8_t> body, Answer answer);
-  void answer(uint64_t number, Result<NatsMessage> result);
-  void fail_pending(const Failure& failure, const std::function<bool(const Pending&)>& which);
+           std::shared_ptr<const Bytes> body, NatsRequests::Answer answer, double settle_s = 0);
   void take_message(NatsMessage message);
   void take_record(Reader& reader, NatsMessage message);
   void ask_records(uint64_t number);
   void link_changed(bool connected);
-  void server_refused(const std::string& text);
-  void be_shut_out(const std::string& text);
+  void forget_requests();
+  void be_denied(const std::string& text);
   double after_task();
   void expire(double now);
   void close();
 
   const NatsOptions options_;
   const NatsSubjects subjects_;
-  const std::string inbox_;
   std::atomic<bool> connected_ = false;
 
   std::unique_ptr<NatsConnection> connection_;
+  NatsRequests requests_;
   BlobTransfers transfers_;
-  uint64_t inbox_number_ = 0;  // of its subscription
-  uint64_t last_number_ = 0;
-  std::map<uint64_t, Pending> pending_;
-  std::map<uint64_t, std::shared_ptr<Hearing>> hearers_;  // by subscription
-  std::map<uint64_t, Reader> readers_;                    // by subscription
-  std::optional<Failure> shut_out_;                       // by the server
+  uint64_t inbox_number_ = 0;                                         // of its subscription
+  uint64_t elected_number_ = 0;                                       // likewise
+  std::map<uint64_t, std::shared_ptr<StatementListener>> listeners_;  // by subscription
+  std::map<uint64_t, Reader> readers_;                                // by subscription
   TaskThread thread_;
 };
 
@@ -114,8 +103,8 @@ void JetstreamCourier::close() {
   connection_.reset();
   const Failure closed{FailureKind::kAborted, "the courier was closed"};
   transfers_.close(closed);
-  fail_pending(closed, [](const Pending&) { return true; });
-  hearers_.clear();
+  requests_.fail_all(closed);
+  listeners_.clear();
   readers_.clear();
 }
 
@@ -128,15 +117,16 @@ Result<void> JetstreamCourier::open() {
         });
       },
       [this, post](bool connected) { post([this, connected] { link_changed(connected); }); },
-      [this, post](const std::string& text) { post([this, text] { server_refused(text); }); },
-      [this, post](const std::string& text) { post([this, text] { be_shut_out(text); }); }};
+      [this, post](const std::string& text) { post([this, text] { requests_.refused(text); }); },
+      [this, post](const std::string& text) { post([this, text] { be_denied(text); }); }};
   auto connection = connect_nats(options_.target, std::move(events));
   if (!connection) return tl::unexpected(connection.error());
   connected_ = true;
   const auto shared = std::make_shared<std::unique_ptr<NatsConnection>>(std::move(*connection));
   post([this, shared] {
     connection_ = std::move(*shared);
-    inbox_number_ = connection_->subscribe(inbox_ + ".*");
+    inbox_number_ = connection_->subscribe(requests_.inbox() + ".*");
+    elected_number_ = connection_->subscribe(NatsSubjects::elected("*"));
   });
   return {};
 }
@@ -160,33 +150,37 @@ void JetstreamCourier::get(const BlobId& id, std::vector<std::string> holders, P
 void JetstreamCourier::drop(const Sha256& chunk, const std::string& holder, Done done) {
   check_courier_name("a holder", holder);
   thread_.post([this, name = to_hex(chunk), holder, done = std::move(done)] {
-    const std::string request = purge_request(subjects_.chunk(holder, name));
-    ask(subjects_.purge(subjects_.chunk_store()), {}, as_bytes(request),
+    ask(subjects_.purge(subjects_.chunk_store()), {},
+        shared_text(purge_request(subjects_.chunk(holder, name))),
         [done](const Result<NatsMessage>& message) { done(parsed(message, parse_answer)); });
   });
 }
 
 void JetstreamCourier::publish(const std::string& topic, Bytes statement) {
   check_message("a topic", topic, statement.size());
-  const auto said = std::make_shared<const Bytes>(std::move(statement));
-  thread_.post([this, topic, said] {
+  const auto body = std::make_shared<const Bytes>(std::move(statement));
+  thread_.post([this, topic, body] {
     // What cannot be sent at the moment is lost, as statements may be.
-    if (connected_) (void)connection_->publish(subjects_.statement(self(), topic), "", {}, *said);
+    if (connected_) (void)connection_->publish(subjects_.statement(self(), topic), "", {}, *body);
   });
 }
 
 std::unique_ptr<Subscription> JetstreamCourier::subscribe(const std::string& from,
-                                                          const std::string& topic, Hear hear) {
-  auto listener = std::make_shared<Hearing>(std::move(hear));
-  thread_.post([this, subject = subjects_.statement(or_all(from), or_all(topic)), listener] {
-    hearers_.emplace(connection_->subscribe(subject), listener);
+                                                          const std::string& topic,
+                                                          OnStatement on_statement) {
+  auto listener = std::make_shared<StatementListener>(std::move(on_statement));
+  const bool servers_own = from == kServerParticipant && topic == kDepartureTopic;
+  const std::string announced =
+      servers_own ? NatsSubjects::departures() : subjects_.statement(or_all(from), or_all(topic));
+  thread_.post([this, subject = announced, listener] {
+    listeners_.emplace(connection_->subscribe(subject), listener);
   });
-  return std::make_unique<ListenerSubscription<Hearing>>(listener, [this, listener] {
+  return std::make_unique<ListenerSubscription<StatementListener>>(listener, [this, listener] {
     thread_.post([this, listener] {
-      const auto own = std::ranges::find(hearers_, listener, [](auto& one) { return one.second; });
-      if (own == hearers_.end()) return;
+      const auto own = std::ranges::find(listeners_, listener, [](auto& it) { return it.second; });
+      if (own == listeners_.end()) return;
       connection_->unsubscribe(own->first);
-      hearers_.erase(own);
+      listeners_.erase(own);
     });
   });
 }
@@ -197,7 +191,7 @@ void JetstreamCourier::append(const std::string& stream, uint64_t expected_last,
   const auto added = std::make_shared<const Bytes>(std::move(record));
   thread_.post([this, stream, expected_last, added, appended = std::move(appended)] {
     const NatsHeader expected{"Nats-Expected-Last-Sequence", std::to_string(expected_last)};
-    ask(subjects_.record(stream), {expected}, *added,
+    ask(subjects_.record(stream), {expected}, added,
         [appended](const Result<NatsMessage>& message) {
           appended(parsed(message, parse_store_answer));
         });
@@ -207,9 +201,10 @@ void JetstreamCourier::append(const std::string& stream, uint64_t expected_last,
 void JetstreamCourier::last(const std::string& stream, Appended answered) {
   check_courier_name("a stream", stream);
   thread_.post([this, stream, answered = std::move(answered)] {
-    ask(subjects_.get_record(stream), {}, as_bytes(last_request(subjects_.record(stream))),
-        [answered, store = subjects_.record_store(stream)](const Result<NatsMessage>& message) {
-          answered(message ? sequence_in(*message, store) : tl::unexpected(message.error()));
+    // Of the server that leads the store: others may not have its last records yet.
+    ask(subjects_.info(subjects_.record_store(stream)), {}, shared_text(""),
+        [answered](const Result<NatsMessage>& message) {
+          answered(parsed(message, parse_last_sequence));
         });
   });
 }
@@ -235,16 +230,23 @@ std::unique_ptr<Subscription> JetstreamCourier::read(const std::string& stream, 
 }
 
 void JetstreamCourier::store(uint64_t ticket, const Chunk& chunk) {
-  ask(subjects_.chunk(self(), to_hex(chunk.name)), {}, chunk.bytes,
-      [this, ticket](const Result<NatsMessage>& message) {
-        const auto stored = parsed(message, parse_store_answer);
-        transfers_.stored(monotonic_seconds(), ticket,
-                          stored ? Result<void>() : tl::unexpected(stored.error()));
-      });
+  const std::string subject = subjects_.chunk(self(), to_hex(chunk.name));
+  const auto send = [this, ticket, subject](const std::string& reply) -> Result<void> {
+    const Chunk* const still = transfers_.storing(ticket);
+    return still == nullptr ? Result<void>()
+                            : connection_->publish(subject, reply, {}, still->bytes);
+  };
+  requests_.ask(monotonic_seconds(), subject, connected_, send,
+                [this, ticket](const Result<NatsMessage>& message) {
+                  const auto stored = parsed(message, parse_store_answer);
+                  transfers_.stored(monotonic_seconds(), ticket,
+                                    stored ? Result<void>() : tl::unexpected(stored.error()));
+                });
 }
 
 void JetstreamCourier::fetch(uint64_t ticket, const Sha256& name, const std::string& holder) {
-  ask(subjects_.get_chunk(holder, to_hex(name)), {}, {},
+  ask(
+      subjects_.get_chunk(holder, to_hex(name)), {}, shared_text(""),
       [this, ticket, name, holder](Result<NatsMessage> message) {
         Result<Bytes> chunk;
         if (!message) {
@@ -256,52 +258,31 @@ void JetstreamCourier::fetch(uint64_t ticket, const Sha256& name, const std::str
           chunk = std::move(message->body);
         }
         transfers_.fetched(monotonic_seconds(), ticket, std::move(chunk));
-      });
+      },
+      options_.settle_s);
 }
 
 void JetstreamCourier::ask(const std::string& subject, const std::vector<NatsHeader>& headers,
-                           std::span<const uint8_t> body, Answer answer_to) {
-  const uint64_t number = ++last_number_;
-  const double deadline = monotonic_seconds() + options_.target.timeout_s;
-  pending_.emplace(number, Pending{subject, deadline, std::move(answer_to)});
-  // Posted, because answers must not come before this call has returned.
-  const auto refuse = [this, number](const Failure& failure) {
-    thread_.post([this, number, failure] { answer(number, tl::unexpected(failure)); });
+                           std::shared_ptr<const Bytes> body, NatsRequests::Answer answer,
+                           double settle_s) {
+  const auto send = [this, subject, headers, body = std::move(body)](const std::string& reply) {
+    return connection_->publish(subject, reply, headers, *body);
   };
-  if (shut_out_) return refuse(*shut_out_);
-  if (!connected_) return;
-  const std::string reply = inbox_ + "." + std::to_string(number);
-  const Result<void> sent = connection_->publish(subject, reply, headers, body);
-  if (!sent && sent.error().kind == FailureKind::kRefused) refuse(sent.error());
-}
-
-void JetstreamCourier::answer(uint64_t number, Result<NatsMessage> result) {
-  auto waiting = pending_.extract(number);
-  if (!waiting.empty()) waiting.mapped().answer(std::move(result));
-}
-
-void JetstreamCourier::fail_pending(const Failure& failure,
-                                    const std::function<bool(const Pending&)>& which) {
-  std::vector<uint64_t> numbers;
-  for (const auto& [number, pending] : pending_) {
-    if (which(pending)) numbers.push_back(number);
-  }
-  for (const uint64_t number : numbers) answer(number, tl::unexpected(failure));
+  requests_.ask(monotonic_seconds(), subject, connected_, send, std::move(answer), settle_s);
 }
 
 void JetstreamCourier::take_message(NatsMessage message) {
   if (message.subscription == inbox_number_) {
-    const auto number = number_of(message.subject);
-    if (!number) return;
-    if (has_status(message, "503")) {
-      return answer(*number, fail(FailureKind::kLostPeer, "no server has the stores of this run"));
-    }
-    return answer(*number, std::move(message));
+    return requests_.take(monotonic_seconds(), std::move(message));
   }
-  if (const auto hearer = hearers_.find(message.subscription); hearer != hearers_.end()) {
-    const std::shared_ptr<Hearing> listener = hearer->second;
-    listener->call(speaker_of(message), std::move(message.body));
+  if (message.subscription == elected_number_) {
+    // What was under way to the server that led before is lost.
+    if (is_election(message)) forget_requests();
     return;
+  }
+  if (const auto found = listeners_.find(message.subscription); found != listeners_.end()) {
+    const std::shared_ptr<StatementListener> listener = found->second;
+    return listener->call(author_of_message(message), std::move(message.body));
   }
   const auto reader = readers_.find(message.subscription);
   if (reader == readers_.end()) return;
@@ -311,8 +292,8 @@ void JetstreamCourier::take_message(NatsMessage message) {
 
 void JetstreamCourier::take_record(Reader& reader, NatsMessage message) {
   const auto sequence = announced_sequence(message, subjects_.record_store(reader.stream));
-  if (!sequence) return reader.reader.look_again();
-  reader.reader.heard(*sequence, std::move(message.body));
+  if (!sequence) return reader.reader.expect_more();
+  reader.reader.announced(*sequence, std::move(message.body));
 }
 
 // Hands out what is there and asks for more.
@@ -325,7 +306,7 @@ void JetstreamCourier::ask_records(uint64_t number) {
     reader.listener->call(record->first, std::move(record->second));
   }
   while (const auto sequence = reader.reader.next_to_ask()) {
-    ask(subjects_.get_record(reader.stream), {}, as_bytes(get_request(*sequence)),
+    ask(subjects_.get_record(reader.stream), {}, shared_text(get_request(*sequence)),
         [this, number, sequence = *sequence](Result<NatsMessage> message) {
           const auto still = readers_.find(number);
           if (still == readers_.end()) return;
@@ -344,35 +325,28 @@ void JetstreamCourier::ask_records(uint64_t number) {
 
 void JetstreamCourier::link_changed(bool connected) {
   connected_ = connected;
-  if (!connected) return;
+  if (connected) forget_requests();
+}
+
+void JetstreamCourier::forget_requests() {
   transfers_.resend(monotonic_seconds());
   for (auto& [number, reader] : readers_) {
-    reader.reader.start_again();
+    reader.reader.forget_requests();
     ask_records(number);
   }
 }
 
-void JetstreamCourier::server_refused(const std::string& text) {
-  // Permissions Violation for Publish to "SUBJECT"
-  fail_pending({FailureKind::kRefused, "the server says: " + text}, [&](const Pending& pending) {
-    return text.find("\"" + pending.subject + "\"") != std::string::npos;
-  });
-}
-
-void JetstreamCourier::be_shut_out(const std::string& text) {
+void JetstreamCourier::be_denied(const std::string& text) {
   connected_ = false;
-  shut_out_ = {FailureKind::kRefused, "the server no longer admits this member: " + text};
-  fail_pending(*shut_out_, [](const Pending&) { return true; });
+  requests_.fail_all({FailureKind::kRefused, "the server no longer admits this member: " + text});
 }
 
 void JetstreamCourier::expire(double now) {
-  const Failure late{FailureKind::kDeadline,
-                     fmt::format("the server did not answer in {:g} s", options_.target.timeout_s)};
-  fail_pending(late, [&](const Pending& pending) { return pending.deadline <= now; });
+  requests_.expire(now);
   transfers_.expire(now);
   for (auto& [number, reader] : readers_) {
     if (reader.poll_at > now) continue;
-    reader.reader.look_again();
+    reader.reader.expect_more();
     ask_records(number);
   }
 }
@@ -381,8 +355,7 @@ double JetstreamCourier::after_task() {
   const double now = monotonic_seconds();
   expire(now);
   for (const auto& call : transfers_.take_answers()) call();
-  double next = transfers_.next_deadline();
-  for (const auto& [number, pending] : pending_) next = std::min(next, pending.deadline);
+  double next = std::min(transfers_.next_deadline(), requests_.next());
   for (const auto& [number, reader] : readers_) next = std::min(next, reader.poll_at);
   return next;
 }

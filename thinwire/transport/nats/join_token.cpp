@@ -15,11 +15,14 @@
 namespace thinwire::transport {
 namespace {
 
-constexpr std::string_view kPrefix = "TW1";  // letters of base32, so that a double click takes all
+// Letters of base32, so that a double click takes all.
+constexpr std::string_view kPrefix = "TW1";         // of a run with a server of its own
+constexpr std::string_view kClusterPrefix = "TW2";  // of one on a cluster
 constexpr size_t kCheckBytes = 8;
 constexpr size_t kMaxText = 8 << 10;
 constexpr size_t kMaxHost = 255;
 constexpr int kMaxPort = 65535;
+constexpr size_t kMaxAddresses = 64;
 
 bool is_host(std::string_view host) {
   const auto fits = [](char c) {
@@ -38,32 +41,70 @@ bool is_address(std::string_view text) {
   return error == std::errc() && stop == end && port >= 1 && port <= kMaxPort;
 }
 
+// Three parts of base64url with points between them.
+bool is_pass(std::string_view text) {
+  const auto fits = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
+  };
+  return std::ranges::count(text, '.') == 2 && std::ranges::all_of(text, fits);
+}
+
 auto refused(std::string_view what) {
-  return fail(
-      FailureKind::kCorruptPayload,
-      fmt::format(
-          "this is not a join token: {}; one begins with {} and is made of letters and digits",
-          what, kPrefix));
+  return fail(FailureKind::kCorruptPayload,
+              fmt::format("this is not a join token: {}; one begins with {} or {} and is made of "
+                          "letters and digits",
+                          what, kPrefix, kClusterPrefix));
+}
+
+void check(const JoinToken& token) {
+  std::vector<std::string> addresses = {token.address};
+  addresses.insert(addresses.end(), token.more_addresses.begin(), token.more_addresses.end());
+  for (const std::string& address : addresses) {
+    if (is_address(address)) continue;
+    throw UsageError(fmt::format("an address must be HOST:PORT, got {:?}", address));
+  }
+  if (addresses.size() > kMaxAddresses) {
+    throw UsageError(
+        fmt::format("a token holds at most {} addresses, got {}", kMaxAddresses, addresses.size()));
+  }
+  check_courier_name("a run", token.run);
+  if (!token.pass.empty() && !is_pass(token.pass)) {
+    throw UsageError(fmt::format("a pass must be a JSON Web Token, got {:?}", token.pass));
+  }
+}
+
+// What only the token of a cluster holds. False: it cannot be.
+bool read_cluster(ByteReader& reader, JoinToken& token) {
+  const auto count = reader.get<uint32_t>();
+  if (count >= kMaxAddresses) return false;
+  for (uint32_t i = 0; i < count; ++i) token.more_addresses.push_back(reader.get_string());
+  token.pass = reader.get_string();
+  return std::ranges::all_of(token.more_addresses, is_address) && is_pass(token.pass);
 }
 
 }  // namespace
 
 std::string encode_join_token(const JoinToken& token) {
-  if (!is_address(token.address)) {
-    throw UsageError(fmt::format("an address must be HOST:PORT, got {:?}", token.address));
-  }
-  check_courier_name("a run", token.run);
+  check(token);
+  const bool cluster = !token.pass.empty();
   Bytes bytes;
   ByteWriter writer(bytes);
   writer.put_bytes(token.secret);
   writer.put_string(token.address);
   writer.put_string(token.run);
-  const Bytes authority = certificate_bytes(token.authority);
+  const bool trusts_system = cluster && token.authority.empty();
+  const Bytes authority = trusts_system ? Bytes() : certificate_bytes(token.authority);
   writer.put(static_cast<uint32_t>(authority.size()));
   writer.put_bytes(authority);
-  const Sha256 check = sha256(bytes);
-  writer.put_bytes(std::span(check.bytes).first(kCheckBytes));
-  return std::string(kPrefix) + encode_base32(bytes);
+  if (cluster) {
+    writer.put(static_cast<uint32_t>(token.more_addresses.size()));
+    for (const std::string& address : token.more_addresses) writer.put_string(address);
+    writer.put_string(token.pass);
+  }
+  const Sha256 hash = sha256(bytes);
+  writer.put_bytes(std::span(hash.bytes).first(kCheckBytes));
+  return std::string(cluster ? kClusterPrefix : kPrefix) + encode_base32(bytes);
 }
 
 Result<JoinToken> decode_join_token(std::string_view text) {
@@ -71,13 +112,14 @@ Result<JoinToken> decode_join_token(std::string_view text) {
   std::string letters;
   std::ranges::copy_if(text, std::back_inserter(letters),
                        [](char c) { return c != ' ' && c != '\t' && c != '\n' && c != '\r'; });
-  if (!letters.starts_with(kPrefix)) return refused("it begins differently");
+  const bool cluster = letters.starts_with(kClusterPrefix);
+  if (!cluster && !letters.starts_with(kPrefix)) return refused("it begins differently");
   const auto bytes = decode_base32(std::string_view(letters).substr(kPrefix.size()));
   if (!bytes || bytes->size() < kCheckBytes) return refused("some of it is missing or altered");
   const std::span<const uint8_t> all(*bytes);
   const auto content = all.first(all.size() - kCheckBytes);
-  const Sha256 check = sha256(content);
-  if (!std::ranges::equal(all.last(kCheckBytes), std::span(check.bytes).first(kCheckBytes))) {
+  const Sha256 hash = sha256(content);
+  if (!std::ranges::equal(all.last(kCheckBytes), std::span(hash.bytes).first(kCheckBytes))) {
     return refused("some of it is missing or altered");
   }
   ByteReader reader(content);
@@ -86,10 +128,14 @@ Result<JoinToken> decode_join_token(std::string_view text) {
   token.address = reader.get_string();
   token.run = reader.get_string();
   const auto authority = reader.get_bytes(reader.get<uint32_t>());
+  const bool reachable = !cluster || read_cluster(reader, token);
   if (!reader.at_end()) return refused("its parts have wrong lengths");
   std::ranges::copy(secret, token.secret.begin());
-  if (!is_address(token.address)) return refused("its address is not HOST:PORT");
+  if (!reachable || !is_address(token.address)) {
+    return refused("its addresses are not HOST:PORT, or its pass is invalid");
+  }
   if (!is_courier_name(token.run)) return refused("its run's name is invalid");
+  if (cluster && authority.empty()) return token;
   const auto pem = certificate_text(authority);
   if (!pem) return refused("its certificate is invalid");
   token.authority = *pem;

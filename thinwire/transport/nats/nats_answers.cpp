@@ -2,6 +2,8 @@
 
 #include <charconv>
 
+#include "thinwire/transport/nats/jetstream.h"
+
 namespace thinwire::transport {
 namespace {
 
@@ -20,16 +22,18 @@ bool has_status(const NatsMessage& message, std::string_view status) {
 
 bool is_missing(const NatsMessage& message) { return has_status(message, "404"); }
 
+bool is_untaken(const NatsMessage& message) {
+  return has_status(message, "503") || (message.stream.empty() && says_unavailable(message.body));
+}
+
+bool is_election(const NatsMessage& message) {
+  return message.stream.empty() && says_elected(message.body);
+}
+
 std::optional<uint64_t> announced_sequence(const NatsMessage& message, std::string_view store) {
   const bool own =
       message.stream.size() == 1 && message.sequence.size() == 1 && message.stream[0] == store;
   return own ? number_in(message.sequence[0]) : std::nullopt;
-}
-
-Result<uint64_t> sequence_in(const NatsMessage& message, std::string_view store) {
-  if (is_missing(message)) return 0;
-  if (const auto sequence = announced_sequence(message, store)) return *sequence;
-  return fail(FailureKind::kRefused, "the server does not say where its record is");
 }
 
 std::optional<uint64_t> number_of(const std::string& subject) {
@@ -43,7 +47,7 @@ std::string author_of(const std::string& subject) {
   return subject.substr(begin, end - begin);
 }
 
-std::string speaker_of(const NatsMessage& message) {
+std::string author_of_message(const NatsMessage& message) {
   return message.stream.empty() ? author_of(message.subject) : "";
 }
 

@@ -7,7 +7,6 @@
 #include "thinwire/base/json.h"
 #include "thinwire/base/sha256.h"
 #include "thinwire/transport/courier/courier.h"
-#include "thinwire/transport/nats/departure.h"
 #include "thinwire/transport/nats/jetstream.h"
 #include "thinwire/transport/nats/nkey.h"
 
@@ -15,7 +14,6 @@ namespace thinwire::transport {
 namespace {
 
 using nlohmann::json;
-using Subjects = std::vector<std::string>;
 
 // Go's notation of a duration.
 std::string duration(double seconds) { return fmt::format("{:.0f}ms", seconds * 1000); }
@@ -25,61 +23,18 @@ std::string duration(double seconds) { return fmt::format("{:.0f}ms", seconds * 
 constexpr const char* kRunAccount = "RUN";
 constexpr const char* kServerAccount = "SERVER";
 
-struct Permissions {
-  Subjects publish;
-  Subjects subscribe;
-  Subjects not_subscribe = {};
-};
-
-Subjects reading_records(const NatsSubjects& subjects, const Subjects& streams) {
-  Subjects all;
-  for (const std::string& stream : streams) all.push_back(subjects.get_record(stream));
-  return all;
-}
-
-Permissions permissions_of(const NatsUser& user, const NatsSubjects& subjects,
-                           const Subjects& streams) {
-  Permissions may;
-  const std::string& name = user.name;
-  may.subscribe = {NatsSubjects::inbox(name) + ".>"};
-  if (user.role == NatsRole::kNewcomer) {
-    may.publish = {subjects.statement(name, "*")};
-    may.subscribe.push_back(subjects.statement("*", name));
-    return may;
-  }
-  // It says from which addresses others connect.
-  const bool coordinates = user.role == NatsRole::kCoordinator;
-  if (!coordinates) may.not_subscribe = {subjects.statement(kServerParticipant, "*")};
-  may.publish = reading_records(subjects, streams);
-  may.subscribe.push_back(subjects.statement("*", "*"));
-  may.subscribe.push_back(subjects.stored_record("*"));
-  if (user.role == NatsRole::kObserver) return may;
-  may.publish.push_back(subjects.statement(name, "*"));
-  may.publish.push_back(subjects.chunk(name, "*"));
-  may.publish.push_back(subjects.get_chunk("*", "*"));
-  if (user.role == NatsRole::kMember) return may;
-  may.publish.push_back(subjects.purge(subjects.chunk_store()));
-  may.publish.push_back(subjects.create(subjects.chunk_store()));
-  for (const std::string& stream : streams) {
-    may.publish.push_back(subjects.create(subjects.record_store(stream)));
-    may.publish.push_back(subjects.record(stream));
-  }
-  return may;
-}
-
-json user_entry(const NatsUser& user, const NatsSubjects& subjects, const Subjects& streams) {
-  check_courier_name("a user", user.name);
-  const Permissions may = permissions_of(user, subjects, streams);
-  json subscribe = {{"allow", may.subscribe}};
-  if (!may.not_subscribe.empty()) subscribe["deny"] = may.not_subscribe;
+json user_entry(const NatsUser& user, const NatsSubjects& subjects,
+                const std::vector<std::string>& streams) {
+  const NatsPermissions may = permissions_of(user, subjects, streams);
   return {{"nkey", encode_public_key(NKeyKind::kUser, user.key)},
-          {"permissions", {{"publish", {{"allow", may.publish}}}, {"subscribe", subscribe}}}};
+          {"permissions",
+           {{"publish", {{"allow", may.publish}}}, {"subscribe", {{"allow", may.subscribe}}}}}};
 }
 
-json accounts(const json& users, const NatsSubjects& subjects) {
+json accounts(const json& users) {
   const std::string ended = "$SYS.ACCOUNT." + std::string(kRunAccount) + ".DISCONNECT";
   const json import = {{"stream", {{"account", kServerAccount}, {"subject", ended}}},
-                       {"to", subjects.statement(kServerParticipant, kDepartureTopic)}};
+                       {"to", NatsSubjects::departures()}};
   const json exported = {{"stream", ended}, {"accounts", json::array({kRunAccount})}};
   return {{kRunAccount,
            {{"jetstream", "enabled"}, {"users", users}, {"imports", json::array({import})}}},
@@ -118,7 +73,7 @@ std::string nats_configuration(const NatsSettings& settings, std::span<const Nat
                       {"key_file", (settings.folder / kServerKeyFile).string()},
                       {"timeout", limits.handshake_s}}},
                     {"authorization", {{"timeout", limits.handshake_s}}},
-                    {"accounts", accounts(entries, subjects)},
+                    {"accounts", accounts(entries)},
                     {"system_account", kServerAccount},
                     {"jetstream",
                      {{"store_dir", (settings.folder / kStoreFolder).string()},

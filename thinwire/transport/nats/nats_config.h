@@ -1,5 +1,4 @@
-// The configuration of a run's NATS server: who may do what, and how much. Pure. docs/security.md
-// says what each role is trusted with.
+// The configuration of a run's NATS server: who may do what, and how much. Pure.
 #pragma once
 
 #include <cstdint>
@@ -8,24 +7,9 @@
 #include <vector>
 
 #include "thinwire/base/file.h"
-#include "thinwire/base/signature.h"
+#include "thinwire/transport/nats/nats_permissions.h"
 
 namespace thinwire::transport {
-
-enum class NatsRole : uint8_t {
-  kCoordinator,  // makes and clears stores, appends records
-  kMember,       // publishes under its own name, reads everything in its run
-  kNewcomer,     // says who it is under its own name, hears what is addressed to it
-  kObserver,     // reads records and statements
-};
-
-struct NatsUser {
-  std::string name;  // a courier name
-  PublicKey key;
-  NatsRole role = NatsRole::kMember;
-  int64_t expires = 0;  // seconds since 1970; 0: never
-  bool revoked = false;
-};
 
 // The limits of one server.
 struct NatsLimits {

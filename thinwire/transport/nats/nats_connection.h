@@ -13,6 +13,7 @@
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/signature.h"
+#include "thinwire/transport/nats/certificates.h"
 
 namespace thinwire::transport {
 
@@ -37,10 +38,10 @@ class NatsConnection {
   struct Events {
     std::function<void(NatsMessage)> message;
     std::function<void(bool connected)> link;
-    // What the server says it does not allow, in its own words.
+    // The server refused something; its own message.
     std::function<void(std::string)> refused;
-    // The server no longer admits this side, and the connection stays closed; the reason why.
-    std::function<void(std::string)> shut_out;
+    // The server no longer admits this side, and the connection stays closed; the reason.
+    std::function<void(std::string)> denied;
   };
 
   // The destructor returns once no event is running.
@@ -58,14 +59,18 @@ class NatsConnection {
 // Which servers to reach, and as whom.
 struct NatsTarget {
   std::vector<std::string> servers;  // HOST:PORT
-  std::string ca_pem;                // the authority whose certificates are accepted, in PEM
-  Seed identity{};                   // seed of the user's NKey
-  double timeout_s = 30;             // after which a silent connection is given up
+  std::string ca_pem;  // an authority whose certificates are accepted, in PEM; empty: the system's
+  Seed identity{};     // seed of the user's NKey
+  double timeout_s = 30;  // after which a silent connection is closed
+  // The account's word that this user may connect (nats_jwt.h); empty: the servers know the key.
+  std::string pass = {};
+  // The name in the servers' certificates; empty: that of the address.
+  std::string server_name = kServerName;
 };
 
 // Connects, over TLS 1.2 or later. kRefused: one of the two sides does not accept the other;
-// kLostPeer: nobody answers. Calls ignore_closed_pipes(). Throws UsageError in a program that was
-// built without libnats.
+// kLostPeer: no answer. Calls ignore_closed_pipes(). Throws UsageError in a program that was built
+// without libnats.
 Result<std::unique_ptr<NatsConnection>> connect_nats(const NatsTarget& target,
                                                      NatsConnection::Events events);
 

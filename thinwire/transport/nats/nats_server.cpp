@@ -28,11 +28,11 @@ constexpr const char* kAuthorityKeyFile = "authority.key";
 constexpr int64_t kDay = 24 * 3600;
 constexpr int64_t kValidity = 3650 * kDay;
 constexpr size_t kLogShown = 2000;  // bytes
-constexpr std::chrono::milliseconds kLook(2);
+constexpr std::chrono::milliseconds kPollInterval(2);
 
 int64_t unix_time() { return static_cast<int64_t>(unix_seconds()); }
 
-// What it writes to its log about a configuration that it was told to read again.
+// What it logs about a reloaded configuration.
 constexpr std::string_view kReloaded = "Reloaded server configuration";
 constexpr std::string_view kNotReloaded = "Failed to reload server configuration";
 
@@ -65,19 +65,19 @@ std::vector<fs::path> port_files(const fs::path& folder) {
 }
 
 // True once ready() is.
-bool await(double patience_s, const std::function<bool()>& ready) {
+bool await(double timeout_s, const std::function<bool()>& ready) {
   const Stopwatch watch;
   while (!ready()) {
-    if (watch.seconds() > patience_s) return false;
-    std::this_thread::sleep_for(kLook);
+    if (watch.seconds() > timeout_s) return false;
+    std::this_thread::sleep_for(kPollInterval);
   }
   return true;
 }
 
 }  // namespace
 
-NatsServer::NatsServer(NatsSettings settings, std::vector<NatsUser> users, double patience_s)
-    : settings_(std::move(settings)), users_(std::move(users)), patience_s_(patience_s) {
+NatsServer::NatsServer(NatsSettings settings, std::vector<NatsUser> users, double timeout_s)
+    : settings_(std::move(settings)), users_(std::move(users)), timeout_s_(timeout_s) {
   if (!have_program(kProgram)) {
     throw UsageError("there is no nats-server: install the package nats-server");
   }
@@ -128,7 +128,7 @@ void NatsServer::start() {
 
 void NatsServer::await_ports() {
   std::optional<int> port;
-  const bool ready = await(patience_s_, [&] {
+  const bool ready = await(timeout_s_, [&] {
     if (const auto ended = process_->poll()) {
       fail_with_log("nats-server ended with " + ended->describe());
     }
@@ -137,8 +137,7 @@ void NatsServer::await_ports() {
   });
   if (!ready) {
     process_->signal(SIGKILL);
-    fail_with_log(
-        fmt::format("nats-server still accepts no connections after {:g} s", patience_s_));
+    fail_with_log(fmt::format("nats-server still accepts no connections after {:g} s", timeout_s_));
   }
   if (settings_.port == *port) return;
   settings_.port = *port;
@@ -162,7 +161,7 @@ void NatsServer::reload() {
   const size_t reloads = count_in(old_log, kReloaded);
   const size_t refusals = count_in(old_log, kNotReloaded);
   process_->signal(SIGHUP);
-  const bool done = await(patience_s_, [&] {
+  const bool done = await(timeout_s_, [&] {
     const std::string text = read_text_file(log);
     if (count_in(text, kNotReloaded) > refusals) {
       fail_with_log("nats-server refuses its configuration");
@@ -170,11 +169,11 @@ void NatsServer::reload() {
     return count_in(text, kReloaded) > reloads || !alive();
   });
   if (!done) {
-    fail_with_log(fmt::format("nats-server did not reload its users in {:g} s", patience_s_));
+    fail_with_log(fmt::format("nats-server did not reload its users in {:g} s", timeout_s_));
   }
 }
 
-void NatsServer::revive() {
+void NatsServer::restart_if_ended() {
   if (!alive()) start();
 }
 

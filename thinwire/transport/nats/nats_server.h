@@ -1,5 +1,5 @@
-// A nats-server as a child process: the server of a run when nobody provides one. Its folder holds
-// everything needed to restart it as it was: the run's authority and certificate, its
+// A nats-server as a child process: the server of a run if no other is given. Its folder holds
+// everything needed to restart it unchanged: the run's authority and certificate, its
 // configuration, its port and its store. docs/formats.md lists the files.
 #pragma once
 
@@ -19,9 +19,9 @@ namespace thinwire::transport {
 class NatsServer {
  public:
   // Starts the server; once this returns, it accepts connections. A port of 0 means the port that
-  // the folder's server had before, or else a free one. `patience_s` is how long starting and
+  // the folder's server had before, or else a free one. `timeout_s` is how long starting and
   // reloading may each take.
-  NatsServer(NatsSettings settings, std::vector<NatsUser> users, double patience_s);
+  NatsServer(NatsSettings settings, std::vector<NatsUser> users, double timeout_s);
   // Shuts the server down cleanly.
   ~NatsServer();
   NatsServer(const NatsServer&) = delete;
@@ -31,14 +31,15 @@ class NatsServer {
   // The certificate, in PEM, of the authority that signed the server's.
   const std::string& authority() const { return authority_; }
 
-  // Sets who may connect from now on. Those who no longer may lose their connections.
+  // Sets the users who may connect from now on. Those who are no longer listed lose their
+  // connections.
   void set_users(std::vector<NatsUser> users);
   // Removes users who have expired since. To be called from time to time.
   void expire_users();
 
   bool alive() { return !process_->poll(); }
   // Restarts the server if it has ended.
-  void revive();
+  void restart_if_ended();
   // For tests: sends the server a signal.
   void signal(int number) { process_->signal(number); }
 
@@ -52,7 +53,7 @@ class NatsServer {
 
   NatsSettings settings_;
   std::vector<NatsUser> users_;
-  const double patience_s_;
+  const double timeout_s_;
   std::string authority_;
   std::string configuration_;
   std::unique_ptr<Process> process_;

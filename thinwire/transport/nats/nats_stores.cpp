@@ -3,73 +3,146 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <functional>
+#include <memory>
 #include <mutex>
+#include <thread>
 #include <utility>
 
+#include "thinwire/base/clock.h"
 #include "thinwire/transport/nats/courier_nats.h"
+#include "thinwire/transport/nats/nats_answers.h"
 
 namespace thinwire::transport {
 namespace {
 
-// Answers to requests that are made one after another.
-class Answers {
+constexpr std::chrono::milliseconds kNotYetPause(250);  // while a cluster elects who decides
+constexpr double kAllServersSeconds = 5;  // in which a cluster that starts finds all its servers
+
+// Makes requests one after another.
+class Asker {
  public:
-  void add(Result<void> answer) {
-    const std::scoped_lock lock(mutex_);
-    answers_.push_back(std::move(answer));
-    arrived_.notify_one();
+  Asker() = default;
+  Asker(const Asker&) = delete;
+  Asker& operator=(const Asker&) = delete;
+  ~Asker() { connection_.reset(); }  // no answer comes after this
+
+  Result<void> connect(const NatsOptions& options) {
+    const auto refused = [this](const std::string& text) {
+      add(fail(FailureKind::kRefused, "the server says: " + text));
+    };
+    auto connection = connect_nats(
+        options.target,
+        {[this](NatsMessage message) { add(std::move(message)); }, [](bool) {}, refused, refused});
+    if (!connection) return tl::unexpected(connection.error());
+    connection_ = std::move(*connection);
+    inbox_ = NatsSubjects::fresh_inbox(options.self);
+    connection_->subscribe(inbox_);
+    return {};
   }
-  Result<void> wait(double seconds) {
+  Result<NatsMessage> ask(const std::string& subject, const std::string& request, double seconds) {
+    auto sent = connection_->publish(subject, inbox_, {}, as_bytes(request));
+    if (!sent) return tl::unexpected(sent.error());
     std::unique_lock lock(mutex_);
     const std::chrono::duration<double> patience(seconds);
     if (!arrived_.wait_for(lock, patience, [&] { return !answers_.empty(); })) {
       return fail(FailureKind::kDeadline,
                   fmt::format("the server did not answer in {:g} s", seconds));
     }
-    Result<void> answer = std::move(answers_.front());
+    Result<NatsMessage> answer = std::move(answers_.front());
     answers_.pop_front();
     return answer;
   }
 
  private:
+  void add(Result<NatsMessage> answer) {
+    const std::scoped_lock lock(mutex_);
+    answers_.push_back(std::move(answer));
+    arrived_.notify_one();
+  }
+
   std::mutex mutex_;
   std::condition_variable arrived_;
-  std::deque<Result<void>> answers_;
+  std::deque<Result<NatsMessage>> answers_;
+  std::string inbox_;
+  std::unique_ptr<NatsConnection> connection_;
 };
+
+// Asks until the servers decide.
+Result<StoreMade> create(Asker& requester, const std::string& subject, const std::string& request,
+                         double timeout_s) {
+  const Stopwatch watch;
+  while (true) {
+    const Result<NatsMessage> answer = requester.ask(subject, request, timeout_s);
+    const bool untaken = answer && has_status(*answer, "503");
+    Result<StoreMade> made =
+        untaken ? Result<StoreMade>(StoreMade::kNotYet) : parsed(answer, parse_made);
+    if (!made || *made != StoreMade::kNotYet) return made;
+    if (watch.seconds() > timeout_s) {
+      return fail(FailureKind::kDeadline,
+                  fmt::format("the servers have had no leader for {:g} s; is JetStream enabled for "
+                              "the account, and are most of its servers up?",
+                              timeout_s));
+    }
+    std::this_thread::sleep_for(kNotYetPause);
+  }
+}
+
+struct Store {
+  std::string name;
+  std::function<std::string(const StoreLimits& limits)> request;
+};
+
+std::vector<Store> stores_of(const NatsSubjects& subjects,
+                             const std::vector<std::string>& streams) {
+  std::vector<Store> stores;
+  stores.push_back({subjects.chunk_store(), [&subjects](const StoreLimits& limits) {
+                      return chunk_store_request(subjects, limits);
+                    }});
+  for (const std::string& stream : streams) {
+    check_courier_name("a stream", stream);
+    stores.push_back(
+        {subjects.record_store(stream), [&subjects, stream](const StoreLimits& limits) {
+           return record_store_request(subjects, stream, limits);
+         }});
+  }
+  return stores;
+}
 
 }  // namespace
 
-Result<void> create_nats_stores(const NatsOptions& options, const std::vector<std::string>& streams,
-                                const StoreLimits& limits) {
+Result<int> create_nats_stores(const NatsOptions& options, const std::vector<std::string>& streams,
+                               StoreLimits limits) {
   check_courier_name("a run", options.run);
   const NatsSubjects subjects(options.run);
-  std::vector<std::pair<std::string, std::string>> requests;  // store, request
-  requests.emplace_back(subjects.chunk_store(), chunk_store_request(subjects, limits));
-  for (const std::string& stream : streams) {
-    check_courier_name("a stream", stream);
-    requests.emplace_back(subjects.record_store(stream),
-                          record_store_request(subjects, stream, limits));
+  const std::vector<Store> stores = stores_of(subjects, streams);
+  Asker requester;
+  if (auto connected = requester.connect(options); !connected) {
+    return tl::unexpected(connected.error());
   }
-
-  Answers answers;
-  const auto refused = [&](const std::string& text) {
-    answers.add(fail(FailureKind::kRefused, "the server says: " + text));
-  };
-  auto connection = connect_nats(
-      options.target, {[&](const NatsMessage& message) { answers.add(parse_answer(message.body)); },
-                       [](bool) {}, refused, refused});
-  if (!connection) return tl::unexpected(connection.error());
-  const std::string inbox = NatsSubjects::inbox(options.self) + ".stores";
-  (*connection)->subscribe(inbox);
-  for (const auto& [store, request] : requests) {
-    auto sent = (*connection)->publish(subjects.create(store), inbox, {}, as_bytes(request));
-    if (!sent) return sent;
-    if (auto answer = answers.wait(options.target.timeout_s); !answer) {
-      return fail(answer.error().kind,
-                  fmt::format("making store {}: {}", store, answer.error().message));
+  const Stopwatch watch;
+  for (const Store& store : stores) {
+    while (true) {
+      const Result<StoreMade> made = create(requester, subjects.create(store.name),
+                                            store.request(limits), options.target.timeout_s);
+      if (!made) {
+        return fail(made.error().kind,
+                    fmt::format("making store {}: {}", store.name, made.error().message));
+      }
+      if (*made == StoreMade::kMade || *made == StoreMade::kThereOtherwise) break;
+      if (*made == StoreMade::kTooFewServers && watch.seconds() < kAllServersSeconds) {
+        std::this_thread::sleep_for(kNotYetPause);
+        continue;
+      }
+      limits.replicas =
+          *made == StoreMade::kNoCluster && limits.replicas > 1 ? 1 : limits.replicas - 1;
+      if (limits.replicas == 0) {
+        return fail(FailureKind::kRefused,
+                    fmt::format("making store {}: no server has room for it", store.name));
+      }
     }
   }
-  return {};
+  return limits.replicas;
 }
 
 }  // namespace thinwire::transport

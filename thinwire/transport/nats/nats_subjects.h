@@ -1,10 +1,11 @@
-// The subjects of a run on a NATS server: what couriers publish and hear, and what the server's
-// permissions are based on (nats_config.h). docs/formats.md, "Subjects".
+// The subjects of a run on a NATS server: what couriers publish and subscribe to, and the basis of
+// the server's permissions (nats_config.h). docs/formats.md, "Subjects".
 #pragma once
 
 #include <string>
 
 #include "thinwire/base/sha256.h"
+#include "thinwire/base/signature.h"
 
 namespace thinwire::transport {
 
@@ -36,10 +37,23 @@ class NatsSubjects {
     return "$JS.API.DIRECT.GET." + record_store(stream);
   }
   std::string create(const std::string& store) const { return "$JS.API.STREAM.CREATE." + store; }
+  std::string info(const std::string& store) const { return "$JS.API.STREAM.INFO." + store; }
   std::string purge(const std::string& store) const { return "$JS.API.STREAM.PURGE." + store; }
+
+  // Where a cluster says that another of its servers leads a store from now on.
+  static std::string elected(const std::string& store) {
+    return "$JS.EVENT.ADVISORY.STREAM.LEADER_ELECTED." + store;
+  }
+  // Where servers say whose connection has ended (departure.h). Accounts are made before runs, so
+  // it does not depend on the run.
+  static std::string departures() { return "thinwire.server.departure"; }
 
   // Everything below this subject is an answer to one participant.
   static std::string inbox(const std::string& name) { return "_INBOX." + name; }
+  // One for a single connection: a participant may have several.
+  static std::string fresh_inbox(const std::string& name) {
+    return inbox(name) + "." + to_hex(sha256(make_seed())).substr(0, 32);
+  }
 
  private:
   std::string run_;

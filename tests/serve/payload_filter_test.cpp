@@ -1,0 +1,145 @@
+#include "thinwire/serve/payload_filter.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "thinwire/base/rng.h"
+
+namespace thinwire::serve {
+namespace {
+
+constexpr double kPatience = 10;
+
+membership::Offer offer_of(int member, uint64_t round = 0) {
+  membership::Offer offer;
+  offer.member = member;
+  offer.round = round;
+  offer.payload.bytes[0] = static_cast<uint8_t>(member + 1);
+  return offer;
+}
+
+PayloadContent content(double norm, int values) {
+  PayloadContent content{norm, {}};
+  content.values.bytes[0] = static_cast<uint8_t>(values);
+  content.values.bytes[1] = static_cast<uint8_t>(values >> 8);
+  return content;
+}
+
+// By member, once judged.
+using Reasons = std::map<int, std::string>;
+
+void note(const std::vector<Verdict>& verdicts, Reasons& reasons) {
+  for (const Verdict& one : verdicts) {
+    EXPECT_TRUE(reasons.emplace(one.offer.member, one.why).second) << "judged twice";
+  }
+}
+
+// All members offer in order, with these norms.
+Reasons judged(const std::vector<double>& norms) {
+  PayloadFilter filter(kPatience);
+  Reasons reasons;
+  for (int member = 0; std::cmp_less(member, norms.size()); ++member) {
+    const membership::Offer offer = offer_of(member);
+    filter.offered(offer);
+    note(filter.take(offer, content(norms[static_cast<size_t>(member)], member), norms.size(), 0),
+         reasons);
+  }
+  return reasons;
+}
+
+TEST(PayloadFilter, ANormFarAboveTheOthersIsRefusedWhoeverIsFirst) {
+  for (size_t loud = 0; loud < 8; ++loud) {
+    std::vector<double> norms = {1, 1.2, 0.9, 1.1, 1, 0.8, 1.3, 1};
+    norms[loud] *= 100;
+    const Reasons reasons = judged(norms);
+    ASSERT_EQ(reasons.size(), 8u);
+    for (const auto& [member, why] : reasons) {
+      EXPECT_EQ(why.empty(), std::cmp_not_equal(member, loud)) << member << ": " << why;
+    }
+  }
+}
+
+TEST(PayloadFilter, MembersWhoseNormsDifferSeveralTimesAreHonest) {
+  for (const auto& [member, why] : judged({1, 2, 4, 8, 0.5, 0.25, 3, 9})) {
+    EXPECT_EQ(why, "") << member;
+  }
+}
+
+TEST(PayloadFilter, TwoMembersAreNotComparedWithEachOther) {
+  for (const auto& [member, why] : judged({1, 1000})) EXPECT_EQ(why, "") << member;
+}
+
+// Honest norms as exp(s * normal): the share of payloads that are refused all the same.
+TEST(PayloadFilter, RefusesHardlyAnyHonestMember) {
+  Rng rng(7, 1);
+  for (const double deviation : {0.1, 0.3, 0.5}) {
+    int refused = 0;
+    constexpr int kRounds = 3000;
+    for (int round = 0; round < kRounds; ++round) {
+      std::vector<double> norms;
+      for (int member = 0; member < 8; ++member) {
+        norms.push_back(std::exp(deviation * rng.normal()));
+      }
+      for (const auto& [member, why] : judged(norms)) refused += why.empty() ? 0 : 1;
+    }
+    EXPECT_LE(refused, 2) << "of " << 8 * kRounds << " with deviation " << deviation;
+  }
+}
+
+TEST(PayloadFilter, TheLaterOfTwoEqualPayloadsIsACopy) {
+  PayloadFilter filter(kPatience);
+  Reasons reasons;
+  for (const int member : {2, 0, 1}) filter.offered(offer_of(member));
+  // They arrive in another order than they were offered in.
+  note(filter.take(offer_of(1), content(1, 7), 3, 0), reasons);
+  note(filter.take(offer_of(0), content(1, 5), 3, 0), reasons);
+  note(filter.take(offer_of(2), content(1, 7), 3, 0), reasons);
+  EXPECT_EQ(reasons, (Reasons{{0, ""}, {1, "it is a copy of member 2's"}, {2, ""}}));
+}
+
+TEST(PayloadFilter, PayloadsOfNothingAreNoCopies) {
+  PayloadFilter filter(kPatience);
+  Reasons reasons;
+  for (const int member : {0, 1, 2, 3}) {
+    filter.offered(offer_of(member));
+    const auto nothing = member < 2 ? std::optional(content(0, 0)) : std::nullopt;
+    note(filter.take(offer_of(member), nothing, 4, 0), reasons);
+  }
+  EXPECT_EQ(reasons, (Reasons{{0, ""}, {1, ""}, {2, ""}, {3, ""}}));
+}
+
+TEST(PayloadFilter, APayloadThatComesAgainGetsItsVerdictAgain) {
+  PayloadFilter filter(kPatience);
+  EXPECT_TRUE(filter.take(offer_of(0), content(1, 0), 3, 0).empty());
+  EXPECT_TRUE(filter.take(offer_of(0), content(1, 0), 3, 0).empty());
+  const Failure failure{FailureKind::kCorruptPayload, "it is damaged"};
+  for (int times = 0; times < 2; ++times) {
+    const auto verdicts = filter.take(offer_of(1), tl::unexpected(failure), 3, 0);
+    ASSERT_EQ(verdicts.size(), 1u);
+    EXPECT_EQ(verdicts.front().why, "it is damaged");
+  }
+  EXPECT_EQ(filter.take(offer_of(2), content(1, 2), 3, 0).size(), 2u);
+  const auto again = filter.take(offer_of(0), content(1, 0), 3, 0);
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again.front().why, "");
+}
+
+TEST(PayloadFilter, WaitsForMoreThanHalfOfTheRosterAndNotForever) {
+  PayloadFilter filter(kPatience);
+  EXPECT_TRUE(filter.take(offer_of(0), content(1, 0), 8, 1).empty());
+  EXPECT_TRUE(filter.take(offer_of(1), content(1, 1), 8, 2).empty());
+  EXPECT_TRUE(filter.tick(10.5).empty());
+  EXPECT_EQ(filter.tick(11).size(), 2u);
+  EXPECT_TRUE(filter.tick(12).empty());
+  filter.forget_before(1);
+  EXPECT_EQ(filter.take(offer_of(0, 1), content(1, 0), 1, 13).size(), 1u);
+}
+
+}  // namespace
+}  // namespace thinwire::serve

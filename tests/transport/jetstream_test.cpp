@@ -1,0 +1,50 @@
+#include "thinwire/transport/nats/jetstream.h"
+
+#include <gtest/gtest.h>
+
+#include "thinwire/base/bytes.h"
+
+namespace thinwire::transport {
+namespace {
+
+Result<StoreMade> made(std::string_view text) { return parse_made(as_bytes(text)); }
+
+TEST(Jetstream, SaysWhatBecameOfAStore) {
+  EXPECT_EQ(made(R"({"config":{}})").value(), StoreMade::kMade);
+  EXPECT_EQ(made(R"({"error":{"err_code":10058}})").value(), StoreMade::kThereOtherwise);
+  EXPECT_EQ(made(R"({"error":{"err_code":10005}})").value(), StoreMade::kTooFewServers);
+  EXPECT_EQ(made(R"({"error":{"err_code":10074}})").value(), StoreMade::kNoCluster);
+  EXPECT_EQ(made(R"({"error":{"err_code":10008}})").value(), StoreMade::kNotYet);
+  const auto other = made(R"({"error":{"err_code":10047,"description":"no room"}})");
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().message, "the server says: no room");
+  EXPECT_FALSE(made("[]"));
+}
+
+TEST(Jetstream, ReadsTheLastSequenceOfAStore) {
+  const auto last = [](std::string_view text) { return parse_last_sequence(as_bytes(text)); };
+  EXPECT_EQ(last(R"({"state":{"last_seq":7}})").value(), 7u);
+  for (const char* text : {"", "{}", R"({"state":7})", R"({"state":{"last_seq":-1}})",
+                           R"({"error":{"err_code":10059}})"}) {
+    EXPECT_FALSE(last(text)) << text;
+  }
+}
+
+TEST(Jetstream, OnlyItsOwnNoticeSaysThatALeaderWasElected) {
+  const auto says = [](std::string_view text) { return says_elected(as_bytes(text)); };
+  EXPECT_TRUE(says(R"({"type":"io.nats.jetstream.advisory.v1.stream_leader_elected"})"));
+  EXPECT_FALSE(says(R"({"stream":"run-blobs","seq":1})")) << "the answer to a chunk";
+  EXPECT_FALSE(says(R"({"type":7})"));
+  EXPECT_FALSE(says(""));
+}
+
+TEST(Jetstream, KnowsAnAnswerOfServersThatCannotAnswer) {
+  const auto says = [](std::string_view text) { return says_unavailable(as_bytes(text)); };
+  EXPECT_TRUE(says(R"({"error":{"code":503,"err_code":10008}})"));
+  EXPECT_FALSE(says(R"({"error":{"code":503,"err_code":10077}})"));
+  EXPECT_FALSE(says(R"({"stream":"run-blobs","seq":1})"));
+  EXPECT_FALSE(says(""));
+}
+
+}  // namespace
+}  // namespace thinwire::transport

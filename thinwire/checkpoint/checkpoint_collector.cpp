@@ -1,0 +1,65 @@
+#include "thinwire/checkpoint/checkpoint_collector.h"
+
+#include <utility>
+
+namespace thinwire::checkpoint {
+
+struct CheckpointCollector::Pending {
+  Pending(const fs::path& folder, int64_t completed)
+      : writer(folder, static_cast<uint64_t>(completed)) {}
+
+  CheckpointWriter writer;
+  int64_t arrived = 0;
+};
+
+CheckpointCollector::CheckpointCollector(fs::path folder, int64_t keep, CheckpointStamp stamp)
+    : folder_(std::move(folder)), keep_(keep), stamp_(std::move(stamp)) {}
+
+CheckpointCollector::~CheckpointCollector() = default;
+
+std::shared_ptr<CheckpointCollector::Pending> CheckpointCollector::pending_at(int64_t completed) {
+  const std::lock_guard lock(mutex_);
+  auto& pending = pending_[completed];
+  if (!pending) pending = std::make_shared<Pending>(folder_, completed);
+  return pending;
+}
+
+bool CheckpointCollector::arrive(int64_t completed, int worker, const WorkerState& state) {
+  const auto pending = pending_at(completed);
+  if (state.first) {
+    pending->writer.write_weights(*state.params);
+    pending->writer.write_consensus(state.consensus);
+    pending->writer.add_text(kRecipeFile, stamp_.recipe);
+    pending->writer.add_file(stamp_.vocabulary);
+    for (const auto& [name, text] : stamp_.texts) pending->writer.add_text(name, text);
+  }
+  pending->writer.write_worker(worker, state.local, state.in_flight);
+
+  const std::lock_guard lock(mutex_);
+  if (++pending->arrived < state.members) return false;
+  CheckpointMeta meta;
+  meta.step = static_cast<uint64_t>(completed);
+  meta.tokens = static_cast<uint64_t>(completed * stamp_.tokens_per_step);
+  meta.run = stamp_.run_id;
+  meta.data = stamp_.data;
+  meta.ended_at = static_cast<uint64_t>(stamp_.ended_at);
+  meta.method = stamp_.method;
+  meta.workers = static_cast<int>(state.members);
+  pending->writer.commit(meta, keep_, best_);
+  pending_.erase(completed);
+  return true;
+}
+
+void CheckpointCollector::keep_best(int64_t completed) {
+  const std::lock_guard lock(mutex_);
+  best_ = completed;
+  const fs::path link = folder_.parent_path() / kBestLink;
+  const fs::path partial = link.string() + ".partial";
+  fs::remove(partial);
+  fs::create_directory_symlink(
+      folder_.filename() / checkpoint_name(static_cast<uint64_t>(completed)), partial);
+  fs::rename(partial, link);
+  sync_directory(link.parent_path());
+}
+
+}  // namespace thinwire::checkpoint

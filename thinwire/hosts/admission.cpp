@@ -1,0 +1,73 @@
+#include "thinwire/hosts/admission.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "thinwire/base/clock.h"
+#include "thinwire/hosts/secrets.h"
+#include "thinwire/hosts/served_run.h"
+
+namespace thinwire::hosts {
+namespace {
+
+constexpr double kDaySeconds = 24 * 3600;
+
+int64_t unix_now() { return static_cast<int64_t>(unix_seconds()); }
+
+}  // namespace
+
+Admission::Admission(fs::path run_folder, double token_days) : run_folder_(std::move(run_folder)) {
+  token_ = load_or_make_seed(run_folder_ / kServerFolder / kTokenFile);
+  const PublicKey key = make_signer(token_)->key();
+  update_key_ring(run_folder_, [&](KeyRing& ring) {
+    const auto known = std::ranges::find(ring.tokens, key, &IssuedToken::key);
+    if (known != ring.tokens.end()) {
+      token_expires_ = known->expires;
+      return;
+    }
+    const int64_t now = unix_now();
+    if (token_days > 0) token_expires_ = now + static_cast<int64_t>(token_days * kDaySeconds);
+    ring.tokens.push_back(
+        {.key = key, .role = Role::kMember, .issued = now, .expires = token_expires_});
+  });
+  load();
+}
+
+void Admission::load() {
+  stamp_ = key_ring_stamp(run_folder_);
+  ring_ = load_key_ring(run_folder_);
+  std::set<PublicKey> revoked;
+  for (const IssuedToken& token : ring_.tokens) {
+    if (token.revoked) revoked.insert(token.key);
+  }
+  for (const EnrolledKey& key : ring_.keys) {
+    if (key.revoked) revoked.insert(key.key);
+  }
+  const std::lock_guard lock(mutex_);
+  revoked_ = std::move(revoked);
+}
+
+bool Admission::update() {
+  if (key_ring_stamp(run_folder_) == stamp_) return false;
+  load();
+  return true;
+}
+
+Result<transport::NatsUser> Admission::enrol(const PublicKey& token, const PublicKey& key) {
+  std::string why_not;
+  update_key_ring(run_folder_,
+                  [&](KeyRing& ring) { why_not = ring.enrol(token, key, unix_now()); });
+  if (!why_not.empty()) return fail(FailureKind::kRefused, why_not);
+  const KeyRing ring = load_key_ring(run_folder_);
+  const auto users = ring.users();
+  return *std::ranges::find_if(users, [&](const transport::NatsUser& user) {
+    return user.key == key && user.role != transport::NatsRole::kNewcomer;
+  });
+}
+
+bool Admission::is_revoked(const PublicKey& key) const {
+  const std::lock_guard lock(mutex_);
+  return revoked_.contains(key);
+}
+
+}  // namespace thinwire::hosts

@@ -1,0 +1,51 @@
+// Who may take part in a run that is being served: the key ring in its folder, which changes while
+// it is served, and what follows from it.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "thinwire/base/error.h"
+#include "thinwire/base/file.h"
+#include "thinwire/base/signature.h"
+#include "thinwire/hosts/key_ring.h"
+#include "thinwire/transport/nats/nats_permissions.h"
+
+namespace thinwire::hosts {
+
+// Belongs to one thread but for is_revoked.
+class Admission {
+ public:
+  // Adds the token of the ready file to the ring, unless it is there; it admits as many as come
+  // within `token_days`, or for ever if 0.
+  Admission(fs::path run_folder, double token_days);
+
+  // The secret of that token, and when it expires: seconds since 1970; 0: never.
+  const Seed& token() const { return token_; }
+  int64_t token_expires() const { return token_expires_; }
+
+  // Whoever may connect, besides coordinators.
+  std::vector<transport::NatsUser> users() const { return ring_.users(); }
+  // Enrols a key with a token, and returns its user; kRefused with the reason why not.
+  Result<transport::NatsUser> enrol(const PublicKey& token, const PublicKey& key);
+  // Whether the ring has changed since the last call.
+  bool update();
+  // Any thread.
+  bool is_revoked(const PublicKey& key) const;
+
+ private:
+  void load();
+
+  const fs::path run_folder_;
+  Seed token_{};
+  int64_t token_expires_ = 0;
+  uint64_t stamp_ = 0;
+  KeyRing ring_;
+  mutable std::mutex mutex_;  // guards what follows
+  std::set<PublicKey> revoked_;
+};
+
+}  // namespace thinwire::hosts

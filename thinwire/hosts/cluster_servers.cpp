@@ -1,0 +1,47 @@
+#include "thinwire/hosts/access.h"
+#include "thinwire/hosts/run_description.h"
+#include "thinwire/hosts/run_servers.h"
+#include "thinwire/hosts/shared_keys.h"
+#include "thinwire/serve/coordinator_host.h"
+#include "thinwire/transport/nats/nkey.h"
+
+namespace thinwire::hosts {
+namespace {
+
+constexpr int kReplicas = 3;
+
+class ClusterServers final : public RunServers {
+ public:
+  ClusterServers(const ClusterOptions& options, const Seed& coordinator)
+      : entrance_(open_cluster(options)), seed_(coordinator) {}
+
+  transport::NatsTarget target() const override {
+    const PublicKey key = make_signer(seed_)->key();
+    const std::string name = transport::participant_name(key);
+    return {.servers = entrance_.servers,
+            .ca_pem = entrance_.authority,
+            .identity = seed_,
+            .timeout_s = kTimeoutSeconds,
+            .pass = pass_of(entrance_, name, {name, key, transport::NatsRole::kCoordinator}),
+            .server_name = ""};
+  }
+  const Entrance& entrance() const override { return entrance_; }
+  int replicas() const override { return kReplicas; }
+  std::vector<std::string> streams() const override {
+    return {serve::kLedgerStream, kEntryStream, kKeysStream};
+  }
+  void set_users(std::vector<transport::NatsUser> /*users*/) override {}
+  std::string look_after() override { return ""; }
+
+ private:
+  const Entrance entrance_;
+  const Seed seed_;
+};
+
+}  // namespace
+
+std::unique_ptr<RunServers> use_cluster(const ClusterOptions& options, const Seed& coordinator) {
+  return std::make_unique<ClusterServers>(options, coordinator);
+}
+
+}  // namespace thinwire::hosts

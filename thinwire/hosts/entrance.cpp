@@ -1,0 +1,109 @@
+#include "thinwire/hosts/entrance.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "thinwire/base/clock.h"
+#include "thinwire/base/error.h"
+#include "thinwire/base/json.h"
+#include "thinwire/hosts/run_description.h"
+#include "thinwire/hosts/served_run.h"
+#include "thinwire/hosts/shared_keys.h"
+#include "thinwire/serve/coordinator_host.h"
+#include "thinwire/transport/nats/certificates.h"
+#include "thinwire/transport/nats/join_token.h"
+#include "thinwire/transport/nats/nkey.h"
+
+namespace thinwire::hosts {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kClusterFile = "cluster.json";
+constexpr const char* kAddressFile = "address";  // of a run's own server
+
+std::string read_authority(const fs::path& file) {
+  if (file.empty()) return "";
+  std::string authority = read_text_file(file);
+  try {
+    (void)transport::certificate_bytes(authority);
+  } catch (const Error& problem) {
+    throw UsageError(fmt::format("--ca {}: {}", file.string(), problem.what()));
+  }
+  return authority;
+}
+
+ClusterOptions read_cluster(const fs::path& file) {
+  try {
+    const auto json = parse_json<Json>(read_text_file(file));
+    return {json.at("servers").get<std::string>(), json.at("creds").get<std::string>(),
+            json.at("ca").get<std::string>()};
+  } catch (const std::exception& problem) {
+    throw Error(fmt::format("{} is damaged: {}", file.string(), problem.what()));
+  }
+}
+
+// The same wherever it is read.
+std::string lasting(const fs::path& path) {
+  return path.empty() ? "" : fs::absolute(path).string();
+}
+
+}  // namespace
+
+Entrance open_cluster(const ClusterOptions& options) {
+  return {parse_servers(options.servers), read_authority(options.ca_file),
+          parse_account_key(read_text_file(options.key_file))};
+}
+
+std::optional<bool> is_on_cluster(const fs::path& server_folder) {
+  if (fs::exists(server_folder / kClusterFile)) return true;
+  if (fs::exists(server_folder / kAddressFile)) return false;
+  return std::nullopt;
+}
+
+void store_entrance(const fs::path& server_folder, const Entrance& entrance,
+                    const ClusterOptions& cluster) {
+  if (!entrance.account) {
+    write_file(server_folder / kAddressFile, entrance.servers.front());
+    return;  // the server itself has stored its authority
+  }
+  const Json json = {{"servers", cluster.servers},
+                     {"creds", lasting(cluster.key_file)},
+                     {"ca", lasting(cluster.ca_file)}};
+  write_file(server_folder / kClusterFile, print_json(json, {.indent = 2}) + "\n");
+}
+
+Entrance load_entrance(const fs::path& server_folder) {
+  if (fs::exists(server_folder / kClusterFile)) {
+    return open_cluster(read_cluster(server_folder / kClusterFile));
+  }
+  return {{read_text_file(server_folder / kAddressFile)},
+          read_text_file(server_folder / kAuthorityFile),
+          {}};
+}
+
+std::string pass_of(const Entrance& entrance, const std::string& run,
+                    const transport::NatsUser& user) {
+  if (!entrance.account) return "";
+  const auto now = static_cast<int64_t>(unix_seconds());
+  std::vector<std::string> streams = {serve::kLedgerStream, kEntryStream};
+  if (user.role == transport::NatsRole::kCoordinator) streams.emplace_back(kKeysStream);
+  return transport::user_pass(*entrance.account, run, streams, user, now);
+}
+
+std::string token_text(const Entrance& entrance, const std::string& run, const Seed& secret,
+                       int64_t expires) {
+  const PublicKey key = make_signer(secret)->key();
+  const transport::NatsUser newcomer{transport::participant_name(key), key,
+                                     transport::NatsRole::kNewcomer, expires};
+  return transport::encode_join_token(
+      {.address = entrance.servers.front(),
+       .run = run,
+       .authority = entrance.authority,
+       .secret = secret,
+       .more_addresses = {entrance.servers.begin() + 1, entrance.servers.end()},
+       .pass = pass_of(entrance, run, newcomer)});
+}
+
+}  // namespace thinwire::hosts

@@ -1,0 +1,78 @@
+#include <utility>
+
+#include "thinwire/base/clock.h"
+#include "thinwire/hosts/access.h"
+#include "thinwire/hosts/endpoint.h"
+#include "thinwire/hosts/run_description.h"
+#include "thinwire/hosts/run_servers.h"
+#include "thinwire/serve/coordinator_host.h"
+#include "thinwire/transport/nats/nats_server.h"
+#include "thinwire/transport/nats/nkey.h"
+
+namespace thinwire::hosts {
+namespace {
+
+constexpr double kExpiryPollSeconds = 20;  // between looks for users that have expired
+
+class OwnServer final : public RunServers {
+ public:
+  OwnServer(const OwnServerOptions& options, std::vector<transport::NatsUser> users)
+      : listen_(parse_endpoint("--listen", options.listen)),
+        seed_(options.coordinator),
+        key_(make_signer(seed_)->key()),
+        name_(transport::participant_name(key_)),
+        server_({.host = listen_.host,
+                 .port = listen_.port,
+                 .folder = options.folder,
+                 .run = name_,
+                 .streams = streams()},
+                with_coordinator(std::move(users)), kTimeoutSeconds),
+        entrance_{
+            {options.address.empty() ? far_address(listen_, server_.port()) : options.address},
+            server_.authority(),
+            {}} {}
+
+  transport::NatsTarget target() const override {
+    return {{near_address(listen_, server_.port())}, server_.authority(), seed_, kTimeoutSeconds};
+  }
+  const Entrance& entrance() const override { return entrance_; }
+  int replicas() const override { return 1; }
+  std::vector<std::string> streams() const override { return {serve::kLedgerStream, kEntryStream}; }
+  void set_users(std::vector<transport::NatsUser> users) override {
+    server_.set_users(with_coordinator(std::move(users)));
+  }
+
+  // Couriers reconnect by themselves once it is back.
+  std::string look_after() override {
+    if (monotonic_seconds() - users_checked_at_ >= kExpiryPollSeconds) {
+      users_checked_at_ = monotonic_seconds();
+      server_.expire_users();
+    }
+    if (server_.alive()) return "";
+    server_.restart_if_ended();
+    return "nats-server has ended; it is started again";
+  }
+
+ private:
+  std::vector<transport::NatsUser> with_coordinator(std::vector<transport::NatsUser> users) const {
+    users.push_back({name_, key_, transport::NatsRole::kCoordinator});
+    return users;
+  }
+
+  const Endpoint listen_;
+  const Seed seed_;
+  const PublicKey key_;
+  const std::string name_;
+  transport::NatsServer server_;
+  const Entrance entrance_;
+  double users_checked_at_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<RunServers> start_own_server(const OwnServerOptions& options,
+                                             std::vector<transport::NatsUser> users) {
+  return std::make_unique<OwnServer>(options, std::move(users));
+}
+
+}  // namespace thinwire::hosts

@@ -1,0 +1,52 @@
+// The servers of a run, as its coordinator uses them: a nats-server of its own, or a cluster that
+// is there already.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "thinwire/base/file.h"
+#include "thinwire/base/signature.h"
+#include "thinwire/hosts/cluster.h"
+#include "thinwire/hosts/entrance.h"
+#include "thinwire/transport/nats/nats_connection.h"
+#include "thinwire/transport/nats/nats_permissions.h"
+
+namespace thinwire::hosts {
+
+// Used by one thread.
+class RunServers {
+ public:
+  virtual ~RunServers() = default;
+
+  // How the coordinator connects.
+  virtual transport::NatsTarget target() const = 0;
+  // How everybody else does.
+  virtual const Entrance& entrance() const = 0;
+  // Of how many servers each keeps everything, if there are so many.
+  virtual int replicas() const = 0;
+  // The streams of the run, for records.
+  virtual std::vector<std::string> streams() const = 0;
+  // Who may connect from now on, besides the coordinator. A server of the run's own closes the
+  // connections of those who no longer may; a cluster goes by passes.
+  virtual void set_users(std::vector<transport::NatsUser> users) = 0;
+  // To be called several times a second. What people should know; empty: nothing.
+  virtual std::string look_after() = 0;
+};
+
+struct OwnServerOptions {
+  std::string listen;   // HOST:PORT, as of ServeOptions (serve_run.h)
+  std::string address;  // likewise
+  fs::path folder;
+  Seed coordinator{};
+};
+
+// Starts a server. Throws as transport::NatsServer does.
+std::unique_ptr<RunServers> start_own_server(const OwnServerOptions& options,
+                                             std::vector<transport::NatsUser> users);
+
+// Throws as open_cluster (entrance.h) does.
+std::unique_ptr<RunServers> use_cluster(const ClusterOptions& options, const Seed& coordinator);
+
+}  // namespace thinwire::hosts

@@ -1,0 +1,108 @@
+#include "thinwire/hosts/shared_keys.h"
+
+#include <algorithm>
+#include <exception>
+#include <string>
+
+namespace thinwire::hosts {
+namespace {
+
+constexpr std::string_view kMagic = "TWKR";
+constexpr uint16_t kVersion = 1;
+constexpr size_t kMaxEntries = 500;  // of a record, which may have kMaxMessageBytes
+
+Result<KeyRing> corrupt(const std::string& what) {
+  return fail(FailureKind::kCorruptPayload, "these are no keys of the run: " + what);
+}
+
+// The first entries; the others follow once these have been read back.
+void shorten(KeyRing& news) {
+  news.tokens.resize(std::min(news.tokens.size(), kMaxEntries));
+  news.keys.resize(std::min(news.keys.size(), kMaxEntries - news.tokens.size()));
+}
+
+}  // namespace
+
+Bytes encode_shared_keys(const KeyRing& news, const Signer& coordinators) {
+  Bytes bytes;
+  ByteWriter writer(bytes);
+  writer.put_bytes(as_bytes(kMagic));
+  writer.put(kVersion);
+  writer.put_string(print_key_ring(news, -1));
+  const Signature signature = coordinators.sign(bytes);
+  writer.put_bytes(signature.bytes);
+  return bytes;
+}
+
+Result<KeyRing> decode_shared_keys(std::span<const uint8_t> bytes, const PublicKey& coordinators) {
+  ByteReader reader(bytes);
+  const auto magic = reader.get_bytes(kMagic.size());
+  const auto version = reader.get<uint16_t>();
+  const std::string text = reader.get_string();
+  Signature signature;
+  const auto signed_by = reader.get_bytes(signature.bytes.size());
+  if (!reader.at_end()) return corrupt("their parts have wrong lengths");
+  std::ranges::copy(signed_by, signature.bytes.begin());
+  const auto content = bytes.first(bytes.size() - signature.bytes.size());
+  if (!std::ranges::equal(magic, as_bytes(kMagic)) || version != kVersion) {
+    return corrupt("another format or version");
+  }
+  if (!verify(coordinators, content, signature)) return corrupt("another key has signed them");
+  try {
+    return read_key_ring(text);
+  } catch (const std::exception& problem) {
+    return corrupt(problem.what());
+  }
+}
+
+SharedKeys::SharedKeys(transport::Courier& courier, const Signer& coordinators, fs::path run_folder)
+    : courier_(courier), coordinators_(coordinators), run_folder_(std::move(run_folder)) {
+  reading_ = courier.read(kKeysStream, 1, [inbox = inbox_](uint64_t sequence, Bytes record) {
+    const std::lock_guard lock(inbox->mutex);
+    inbox->records.emplace_back(sequence, std::move(record));
+  });
+}
+
+bool SharedKeys::serve_pending() {
+  if (const uint64_t stamp = key_ring_stamp(run_folder_); stamp != stamp_) {
+    stamp_ = stamp;
+    own_ = load_key_ring(run_folder_);
+  }
+  take_in();
+  return append_news();
+}
+
+void SharedKeys::take_in() {
+  std::deque<std::pair<uint64_t, Bytes>> records;
+  {
+    const std::lock_guard lock(inbox_->mutex);
+    records.swap(inbox_->records);
+  }
+  for (const auto& [sequence, bytes] : records) {
+    last_ = sequence;
+    const Result<KeyRing> news = decode_shared_keys(bytes, coordinators_.key());
+    if (news) shared_.merge(*news);
+  }
+  if (shared_.beyond(own_) == KeyRing{}) return;
+  update_key_ring(run_folder_, [this](KeyRing& ring) { ring.merge(shared_); });
+  own_.merge(shared_);
+}
+
+// If it is refused because another coordinator was faster, it goes again once that was read.
+bool SharedKeys::append_news() {
+  KeyRing news = own_.beyond(shared_);
+  if (news == KeyRing{}) return true;
+  {
+    const std::lock_guard lock(inbox_->mutex);
+    if (std::exchange(inbox_->appending, true)) return false;
+  }
+  shorten(news);
+  courier_.append(kKeysStream, last_, encode_shared_keys(news, coordinators_),
+                  [inbox = inbox_](const Result<uint64_t>&) {
+                    const std::lock_guard lock(inbox->mutex);
+                    inbox->appending = false;
+                  });
+  return false;
+}
+
+}  // namespace thinwire::hosts

@@ -1,0 +1,60 @@
+// Keeps the key ring of a run that may have several coordinators the same in the folders of all of
+// them: each appends what is new in its ring to the stream kKeysStream, signed by the key that they
+// share, and takes in what others have appended. docs/formats.md, "Keys of a run".
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <utility>
+
+#include "thinwire/base/bytes.h"
+#include "thinwire/base/error.h"
+#include "thinwire/base/file.h"
+#include "thinwire/base/signature.h"
+#include "thinwire/hosts/key_ring.h"
+#include "thinwire/transport/courier/courier.h"
+
+namespace thinwire::hosts {
+
+inline constexpr const char* kKeysStream = "keys";
+
+Bytes encode_shared_keys(const KeyRing& news, const Signer& coordinators);
+// Total. kCorruptPayload unless `coordinators` signed it.
+Result<KeyRing> decode_shared_keys(std::span<const uint8_t> bytes, const PublicKey& coordinators);
+
+// Used by one thread.
+class SharedKeys {
+ public:
+  // Both references must outlive it.
+  SharedKeys(transport::Courier& courier, const Signer& coordinators, fs::path run_folder);
+
+  // Takes in what has come, and appends what is new in the folder; true: nothing is. To be called
+  // several times a second; it waits for nobody.
+  bool serve_pending();
+
+ private:
+  // What the courier's thread brings, perhaps after this object has ended.
+  struct Inbox {
+    std::mutex mutex;
+    std::deque<std::pair<uint64_t, Bytes>> records;  // with their sequences
+    bool appending = false;
+  };
+
+  void take_in();
+  bool append_news();
+
+  transport::Courier& courier_;
+  const Signer& coordinators_;
+  const fs::path run_folder_;
+  uint64_t stamp_ = 0;
+  KeyRing own_;     // the folder's
+  KeyRing shared_;  // the stream's
+  uint64_t last_ = 0;
+  const std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
+  std::unique_ptr<transport::Subscription> reading_;
+};
+
+}  // namespace thinwire::hosts

@@ -1,0 +1,68 @@
+// Which recipes a run of many hosts cannot have.
+#include <fmt/format.h>
+
+#include "thinwire/base/error.h"
+#include "thinwire/member/member.h"
+#include "thinwire/method/registry.h"
+
+namespace thinwire::member {
+namespace {
+
+void refuse(std::string_view field, std::string_view right, std::string_view value,
+            std::string_view why) {
+  throw UsageError(
+      fmt::format("{} must be {} for members on many hosts, got {}: {}", field, right, value, why));
+}
+
+}  // namespace
+
+void check_hosted(const config::Recipe& recipe) {
+  if (recipe.sync.clustered()) {
+    refuse("[sync] within", "\"none\"", fmt::format("\"{}\"", recipe.sync.within),
+           "the members of a cluster cannot exchange among themselves there");
+  }
+  const method::Method& method = method::find_method(recipe.sync.method);
+  if (recipe.train.update == config::UpdateTime::kLayer && !method.local_updates) {
+    refuse("[train] update", "\"step\"", "\"layer\"",
+           "the sum of a layer is needed before that of the next one is sent, and a round closes "
+           "with all of them");
+  }
+  if (recipe.train.weights != WeightFormat::kF32) {
+    refuse("[train] weights", "\"fp32\"", fmt::format("\"{}\"", name_of(recipe.train.weights)),
+           "snapshots hold fp32");
+  }
+  if (recipe.optim.state != StateFormat::kF32) {
+    refuse("[optim] state", "\"fp32\"", fmt::format("\"{}\"", name_of(recipe.optim.state)),
+           "snapshots hold fp32");
+  }
+  if (recipe.optim.bases != StateFormat::kF32) {
+    refuse("[optim] bases", "\"fp32\"", fmt::format("\"{}\"", name_of(recipe.optim.bases)),
+           "snapshots hold fp32");
+  }
+  if (recipe.adapter.kind != "none") {
+    refuse("[adapter] kind", "\"none\"", fmt::format("\"{}\"", recipe.adapter.kind),
+           "members receive the tensors that are trained, and not yet those that are frozen");
+  }
+  if (!recipe.sync.absent.empty()) {
+    refuse("[sync] absent", "empty", fmt::format("{} entries", recipe.sync.absent.size()),
+           "members come and go by themselves there");
+  }
+  if (!recipe.eval.tasks.empty()) {
+    refuse("[eval] tasks", "empty", fmt::format("{} tasks", recipe.eval.tasks.size()),
+           "members evaluate their own rows there, and score no tasks");
+  }
+  if (recipe.eval.patience > 0) {
+    refuse("[eval] patience", "0", fmt::to_string(recipe.eval.patience),
+           "members evaluate their own rows there, so none knows the loss of all");
+  }
+  if (recipe.checkpoint.best) {
+    refuse("[checkpoint] best", "false", "true",
+           "members evaluate their own rows there, so none knows the loss of all");
+  }
+  if (recipe.links.step_s > 0) {
+    refuse("[links] step_s", "0", fmt::format("{:g}", recipe.links.step_s),
+           "the virtual clocks of all workers must be in one process");
+  }
+}
+
+}  // namespace thinwire::member

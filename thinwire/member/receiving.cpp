@@ -1,0 +1,137 @@
+// What a follower receives: records, and messages of coordinators and other members.
+#include <algorithm>
+
+#include "thinwire/base/clock.h"
+#include "thinwire/member/follower_impl.h"
+#include "thinwire/serve/coordinator_host.h"
+
+namespace thinwire::member {
+namespace {
+
+using membership::Message;
+
+// Others' offers are only displayed and decide nothing, so their signatures are not verified.
+bool unchecked(const PublicKey&, std::span<const uint8_t>, const Signature&) { return true; }
+
+}  // namespace
+
+void Follower::Impl::take_record(uint64_t place, const Bytes& record) {
+  const std::lock_guard lock(mutex_);
+  read_ = place;
+  changed_.notify_all();
+  const LedgerView::Taken taken = view_.take(record);
+  if (taken == LedgerView::Taken::kIgnored) return;
+  if (taken == LedgerView::Taken::kForked) {
+    starts_over_ = "the ledger is not the one read before";
+    reads_again_ = true;
+    send_soon();
+  } else {
+    follow_own_phase();
+    drop_closed_offers();
+    const membership::Member* member = own();
+    if (member == nullptr || member->phase != membership::Phase::kActive) send_soon();
+  }
+}
+
+void Follower::Impl::drop_closed_offers() {
+  const membership::State& state = view_.state();
+  const uint64_t front = state.open.empty() ? state.next_round : state.open.front().round;
+  std::erase_if(offers_, [&](const auto& offer) { return offer.first.first < front; });
+  std::erase_if(offers_received_, [&](const auto& round) { return round.first < front; });
+  forget_kept();
+  if (!snapshot_) return;
+  const auto held = state.snapshots.find(snapshot_->snapshot.sequence);
+  const bool known =
+      held != state.snapshots.end() && held->second.holders.contains(snapshot_->snapshot.member);
+  const bool obsolete = snapshot_->snapshot.sequence < state.replayable_from();
+  if (known || obsolete) snapshot_.reset();
+}
+
+// Payloads that nobody replays any more.
+void Follower::Impl::forget_kept() {
+  const membership::State& state = view_.state();
+  while (const auto round = kept_.oldest_round()) {
+    const LedgerRound* entry = view_.round(*round);
+    const bool long_closed = entry == nullptr && *round < state.next_round;
+    const bool covered =
+        entry != nullptr && entry->closing && entry->closed_at <= state.replayable_from();
+    if (!long_closed && !covered) return;
+    kept_.forget_before(*round + 1);
+  }
+}
+
+// Messages of other members.
+void Follower::Impl::receive_offer(const Bytes& bytes) {
+  auto statement = membership::decode_statement(bytes, settings_.founding.run, unchecked);
+  if (!statement) return;
+  if (const auto* offer = std::get_if<membership::Offer>(&statement->message)) {
+    const std::lock_guard lock(mutex_);
+    if (offer->round + 1 < view_.state().next_round + 8) {
+      ++offers_received_[offer->round][offer->member];
+    }
+  } else if (const auto* lacking = std::get_if<membership::Lacking>(&statement->message)) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!view_.state().find(statement->author) || !kept_.find(lacking->payload)) return;
+    }
+    if (!membership::decode_statement(bytes, settings_.founding.run, verify)) return;
+    add_back(lacking->payload);
+  }
+}
+
+// Stores a payload again that the store has lost, but not over and over, whoever asks.
+void Follower::Impl::add_back(const Sha256& payload) {
+  std::shared_ptr<const Bytes> blob;
+  {
+    const std::lock_guard lock(mutex_);
+    const double now = monotonic_seconds();
+    std::erase_if(stored_again_at_,
+                  [&](const auto& one) { return now - one.second >= times_.settle_s(); });
+    blob = kept_.find(payload);
+    if (blob == nullptr || !stored_again_at_.emplace(payload, now).second) return;
+  }
+  courier_.put(blob, transport::Priority::kCatchUp, [](const Result<void>&) {});
+}
+
+void Follower::Impl::receive(const Bytes& bytes) {
+  const auto statement = membership::decode_statement(bytes, settings_.founding.run, verify);
+  if (!statement) return;
+  const bool lacks = std::holds_alternative<membership::Lacking>(statement->message);
+  if (!lacks && !membership::is_from_coordinator(statement->message)) return;
+  if (!std::ranges::binary_search(settings_.founding.coordinators, statement->author)) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!received_.is_new(statement->author, statement->number)) return;
+  }
+  answer(statement->message);
+}
+
+void Follower::Impl::answer(const Message& message) {
+  Lock lock(mutex_);
+  if (const auto* refuse = std::get_if<membership::Refuse>(&message)) {
+    if (refuse->key != signer_.key()) return;
+    if (!own_id()) refused_ = refuse->why;
+    changed_.notify_all();
+    lock.unlock();
+    if (settings_.hooks.message) settings_.hooks.message("the coordinator refused: " + refuse->why);
+    return;
+  }
+  const auto id = own_id();
+  if (!id) return;
+  if (const auto* ask = std::get_if<membership::AskSnapshot>(&message)) {
+    // In place of one that is still announced: it is of a round whose digest nobody agreed on.
+    if (ask->member == *id) snapshot_asked_ = true;
+  } else if (const auto* records = std::get_if<membership::AskRecords>(&message)) {
+    if (records->member != *id) return;
+    constexpr size_t kHeadroom = 1 << 10;  // for the statement around them
+    membership::Supply supply{
+        *id, view_.records_from(records->first, transport::kMaxMessageBytes - kHeadroom)};
+    lock.unlock();
+    if (!supply.records.empty()) send({std::move(supply)});
+  } else if (const auto* lacking = std::get_if<membership::Lacking>(&message)) {
+    lock.unlock();
+    add_back(lacking->payload);
+  }
+}
+
+}  // namespace thinwire::member

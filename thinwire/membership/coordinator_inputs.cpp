@@ -1,0 +1,209 @@
+// How a coordinator handles the statements of members.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "thinwire/membership/coordinator.h"
+
+namespace thinwire::membership {
+
+// Null for a member that the ledger does not know; otherwise records that it is alive.
+Seen* Coordinator::seen(int member) {
+  const auto found = observed_.members.find(member);
+  if (found == observed_.members.end()) return nullptr;
+  found->second.at = now_;
+  found->second.departed = false;
+  return &found->second;
+}
+
+void Coordinator::receive(const JoinRequest& join) {
+  const std::optional<int> member = state_.find(join.key);
+  if (!member) {
+    observed_.newcomers[join.key] = join;
+    return;
+  }
+  if (state_.members[static_cast<size_t>(*member)].phase == Phase::kExcluded) {
+    actions_.emplace_back(Refuse{join.key, "it is excluded from this run"});
+    return;
+  }
+  Seen* one = seen(*member);
+  one->join_requested = true;
+  one->behind = join.position && join.position->sequence < state_.last_closing;
+  one->leaves = false;
+  one->down_bytes_s = join.down_bytes_s;
+  take_position(*member, join.position);
+}
+
+void Coordinator::receive(const Report& report) {
+  Seen* one = seen(report.member);
+  if (one == nullptr) return;
+  one->digest = report.digest;
+  take_position(report.member, report.position);
+}
+
+// A position on another history counts as none; one beyond the end of the ledger means that the
+// store lost records.
+void Coordinator::take_position(int member, const std::optional<Position>& position) {
+  Seen& one = observed_.members.at(member);
+  one.reported = true;
+  if (position && position->sequence >= hashes_.size()) {
+    if (distrusted_.contains(member)) return;
+    claims_.try_emplace(member, Claim{{}, now_}).first->second.position = *position;
+    return;
+  }
+  claims_.erase(member);
+  one.position = position;
+  if (position && position->hash != hashes_[position->sequence]) one.position.reset();
+}
+
+void Coordinator::receive(const Supply& supply) {
+  if (seen(supply.member) == nullptr) return;
+  if (pending_ || store_last_ != state_.position.sequence) return;
+  for (const Bytes& bytes : supply.records) {
+    const Result<Record> record = decode_record(bytes);
+    if (!record || record->sequence != state_.position.sequence + 1) continue;
+    State next = state_;
+    if (!is_authentic(bytes, *record, verify_) || !next.apply(*record, record_hash(bytes))) return;
+    append(bytes, false);
+    return;
+  }
+}
+
+std::string Coordinator::why_refused(const Offer& offer) const {
+  const Overdue name{offer.member, offer.round, offer.fragment};
+  OverdueTerms terms;
+  if (const Opening* opening = state_.opening(offer.round)) {
+    const auto operation =
+        std::ranges::find(opening->operations, offer.fragment, &PlannedOperation::fragment);
+    if (operation == opening->operations.end()) return "the round has no such fragment";
+    terms = {{state_.founding->run, opening->epoch, offer.round, offer.fragment},
+             weight_of(*opening, offer.member),
+             operation->max_bytes};
+    if (terms.weight == 0) return "the member is not in the round's roster";
+  } else if (const auto late = state_.overdue.find(name); late != state_.overdue.end()) {
+    terms = late->second;
+  } else {
+    return fmt::format("round {} is not open", offer.round);
+  }
+  if (offer.epoch != terms.operation.epoch) {
+    return fmt::format("round {} is of epoch {}, not {}", offer.round, terms.operation.epoch,
+                       offer.epoch);
+  }
+  if (offer.bytes > terms.max_bytes) {
+    return fmt::format("it has {} bytes, and may have {}", offer.bytes, terms.max_bytes);
+  }
+  const auto before = observed_.offers.find(name);
+  if (before == observed_.offers.end() || before->second.offer.epoch != offer.epoch ||
+      before->second.offer.payload == offer.payload) {
+    return "";
+  }
+  if (before->second.refused) return "another one of this member was refused";
+  return before->second.stored ? "there is another one of this member already" : "";
+}
+
+// Records and statements arrive by different routes, so a member may have read the record that
+// opens or reopens its round, and contributed to it, before the record is read here.
+bool Coordinator::is_early(const Offer& offer) const {
+  const Opening* opening = state_.opening(offer.round);
+  const bool reopened = opening != nullptr && offer.epoch == state_.epoch + 1;
+  const bool next = offer.round >= state_.next_round &&
+                    offer.round <= state_.next_round + plan_.overlap() &&
+                    offer.round < plan_.rounds();
+  if (!reopened && !next) return false;
+  const std::vector<PlannedOperation> operations = plan_.round(offer.round).operations;
+  return std::ranges::find(operations, offer.fragment, &PlannedOperation::fragment) !=
+         operations.end();
+}
+
+// A member repeats its offer until it has read that its round is closed.
+bool Coordinator::was_counted(const Offer& offer) const {
+  if (!last_closing_ || last_closing_->round != offer.round) return false;
+  return std::ranges::any_of(last_closing_->commits, [&](const Commit& commit) {
+    return commit.operation.fragment == offer.fragment &&
+           std::ranges::any_of(commit.contributions, [&](const Contribution& one) {
+             return one.member == offer.member && one.round == offer.round &&
+                    one.payload == offer.payload;
+           });
+  });
+}
+
+void Coordinator::take_early_offers() {
+  std::map<Overdue, Offer> still;
+  for (const auto& [name, offer] : std::exchange(observed_.early, {})) {
+    if (is_early(offer)) {
+      still.emplace(name, offer);
+    } else {
+      take_offer(offer);
+    }
+  }
+  observed_.early = std::move(still);
+}
+
+void Coordinator::receive(const Offer& offer) {
+  if (seen(offer.member) == nullptr || was_counted(offer)) return;
+  if (is_early(offer)) {
+    observed_.early[{offer.member, offer.round, offer.fragment}] = offer;
+  } else {
+    take_offer(offer);
+  }
+}
+
+void Coordinator::take_offer(const Offer& offer) {
+  const std::string why = why_refused(offer);
+  if (!why.empty()) {
+    actions_.emplace_back(
+        Refuse{state_.members[static_cast<size_t>(offer.member)].key,
+               fmt::format("its contribution to round {}: {}", offer.round, why)});
+    return;
+  }
+  Arrival& arrival = observed_.offers[{offer.member, offer.round, offer.fragment}];
+  const bool known = arrival.offer.payload == offer.payload && arrival.offer.epoch == offer.epoch;
+  if (known && (arrival.stored || arrival.refused)) return;
+  arrival = {offer, now_};
+  actions_.emplace_back(AskStored{offer.payload});
+}
+
+void Coordinator::receive(const LeaveNotice& notice) {
+  if (Seen* one = seen(notice.member)) one->leaves = true;
+}
+
+void Coordinator::receive(const Departed& departed) {
+  const std::optional<int> member = state_.find(departed.key);
+  if (member) observed_.members.at(*member).departed = true;
+}
+
+// A record's number alone does not identify a state: the store may have lost that record and have
+// another one in its place.
+void Coordinator::receive(const SnapshotReady& ready) {
+  Seen* one = seen(ready.snapshot.member);
+  const uint64_t at = ready.snapshot.sequence;
+  if (one != nullptr && at < hashes_.size() && hashes_[at] == ready.record) one->snapshot = ready;
+}
+
+void Coordinator::receive(const Misconduct& misconduct) {
+  if (Seen* one = seen(misconduct.member)) ++one->offences;
+}
+
+void Coordinator::receive(const Acknowledged& acknowledged) {
+  for (auto& [name, arrival] : observed_.offers) {
+    if (arrival.offer.payload != acknowledged.payload || arrival.stored || arrival.refused)
+      continue;
+    if (acknowledged.member >= 0 && acknowledged.member != name.member) continue;
+    arrival.stored = true;
+    arrival.at = now_;
+  }
+}
+
+void Coordinator::receive(const PayloadRefused& refused) {
+  const Offer& offer = refused.offer;
+  const auto found = observed_.offers.find({offer.member, offer.round, offer.fragment});
+  if (found == observed_.offers.end() || found->second.offer.payload != offer.payload) return;
+  if (std::exchange(found->second.refused, true)) return;
+  ++observed_.members.at(offer.member).offences;
+  actions_.emplace_back(
+      Refuse{state_.members[static_cast<size_t>(offer.member)].key,
+             fmt::format("its contribution to round {}: {}", offer.round, refused.why)});
+}
+
+}  // namespace thinwire::membership

@@ -1,0 +1,93 @@
+#include "thinwire/serve/latest_reports.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+namespace thinwire::serve {
+namespace {
+
+// Anyone with a token can make keys; beyond this number they are not remembered.
+constexpr size_t kMaxKeys = 4096;
+
+// Rounds overlap, so contributions need not come in their order.
+void advance(std::optional<uint64_t>& newest, uint64_t round) {
+  newest = std::max(newest.value_or(round), round);
+}
+
+}  // namespace
+
+void LatestReports::begin(double now) {
+  if (!began_) began_ = now;
+}
+
+void LatestReports::receive(const membership::JoinRequest& join) {
+  if (down_bytes_s_.size() == kMaxKeys && !down_bytes_s_.contains(join.key)) return;
+  down_bytes_s_[join.key] = join.down_bytes_s;
+}
+
+void LatestReports::receive(int member, const PublicKey& key, const membership::Message& message,
+                            double now) {
+  received_[member].at = now;
+  LatestReport& latest = received_[member].latest;
+  latest.left = std::holds_alternative<membership::LeaveNotice>(message);
+  if (const auto link = down_bytes_s_.find(key); link != down_bytes_s_.end()) {
+    latest.down_bytes_s = link->second;
+  }
+  if (const auto* report = std::get_if<membership::Report>(&message)) {
+    latest.position = report->position ? report->position->sequence : 0;
+    if (report->digest) latest.digest = report->digest;
+  } else if (const auto* offer = std::get_if<membership::Offer>(&message)) {
+    if (offer->seconds > 0) latest.step_seconds = offer->seconds;
+    advance(latest.offered, offer->round);
+  }
+}
+
+void LatestReports::arrived(const membership::Offer& offer) {
+  advance(received_[offer.member].latest.arrived, offer.round);
+}
+
+void LatestReports::refused(const membership::Offer& offer, const std::string& why) {
+  received_[offer.member].latest.refused = fmt::format("round {}: {}", offer.round, why);
+}
+
+std::map<int, LatestReport> LatestReports::all(double now) const {
+  std::map<int, LatestReport> all;
+  for (const auto& [member, received] : received_) {
+    LatestReport& latest = all[member] = received.latest;
+    latest.silent_s = now - received.at;
+  }
+  return all;
+}
+
+std::vector<int> LatestReports::unfinished(const membership::State& state, double now,
+                                           double linger_s) const {
+  using membership::Phase;
+  std::vector<int> unfinished;
+  if (!state.finished) return unfinished;
+  for (int member = 0; std::cmp_less(member, state.members.size()); ++member) {
+    const Phase phase = state.members[static_cast<size_t>(member)].phase;
+    if (phase == Phase::kLeft || phase == Phase::kExcluded || phase == Phase::kWaiting) continue;
+    const auto found = received_.find(member);
+    const Received received =
+        found == received_.end() ? Received{{}, began_.value_or(now)} : found->second;
+    const bool away = received.latest.left || now - received.at >= linger_s;
+    if (!away && received.latest.position < state.last_closing) unfinished.push_back(member);
+  }
+  return unfinished;
+}
+
+std::optional<uint64_t> LatestReports::final_digest(const membership::State& state) const {
+  if (!state.finished) return std::nullopt;
+  std::map<uint64_t, int> votes;
+  for (const auto& [member, received] : received_) {
+    const auto& digest = received.latest.digest;
+    if (digest && digest->round + 1 == state.next_round) ++votes[digest->digest];
+  }
+  if (votes.empty()) return std::nullopt;
+  return std::ranges::max_element(votes, {}, [](const auto& vote) { return vote.second; })->first;
+}
+
+}  // namespace thinwire::serve

@@ -1,0 +1,45 @@
+// The members' latest reports, for display; they are not in the ledger.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "thinwire/membership/message_codec.h"
+#include "thinwire/serve/coordinator_host.h"
+
+namespace thinwire::serve {
+
+// Not thread-safe. Times are seconds during which the coordinator's host was awake.
+class LatestReports {
+ public:
+  // It listens from now on; further calls change nothing.
+  void begin(double now);
+  // From the owner of this key, which need not be a member yet.
+  void receive(const membership::JoinRequest& join);
+  // `message` is from this member, whose key is `key`.
+  void receive(int member, const PublicKey& key, const membership::Message& message, double now);
+  // The contribution has arrived and counts.
+  void arrived(const membership::Offer& offer);
+  // The contribution does not count; `why` is shown to users.
+  void refused(const membership::Offer& offer, const std::string& why);
+
+  // By id.
+  std::map<int, LatestReport> all(double now) const;
+  // What CoordinatorHost has of these names.
+  std::vector<int> unfinished(const membership::State& state, double now, double linger_s) const;
+  std::optional<uint64_t> final_digest(const membership::State& state) const;
+
+ private:
+  struct Received {
+    LatestReport latest;  // without silent_s
+    double at = 0;
+  };
+  std::map<int, Received> received_;  // by member
+  std::optional<double> began_;
+  std::map<PublicKey, double> down_bytes_s_;
+};
+
+}  // namespace thinwire::serve

@@ -1,0 +1,100 @@
+#include "thinwire/serve/payload_filter.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "thinwire/base/median.h"
+
+namespace thinwire::serve {
+namespace {
+
+// What makes the MAD of a normal distribution its standard deviation.
+constexpr double kMadToDeviation = 1.4826;
+
+}  // namespace
+
+void PayloadFilter::offered(const membership::Offer& offer) {
+  operations_[name_of(offer)].order.try_emplace({offer.member, offer.payload}, ++offers_);
+}
+
+std::vector<Verdict> PayloadFilter::take(const membership::Offer& offer,
+                                         const Result<std::optional<PayloadContent>>& content,
+                                         size_t roster, double now) {
+  Operation& operation = operations_[name_of(offer)];
+  if (operation.held.empty()) operation.since = now;
+  std::vector<Verdict> verdicts;
+  const auto before = std::ranges::find_if(operation.held, [&](const Held& one) {
+    return one.offer.member == offer.member && one.offer.payload == offer.payload;
+  });
+  if (before != operation.held.end()) {
+    if (before->why) verdicts.push_back({offer, *before->why});
+    return verdicts;
+  }
+  if (content) {
+    operation.held.push_back({offer, *content});
+  } else {
+    operation.held.push_back({offer, std::nullopt, content.error().message});
+    verdicts.push_back({offer, content.error().message});
+  }
+  const size_t enough = std::min(roster, std::max(kMinCompared, roster / 2 + 1));
+  if (operation.held.size() >= enough) evaluate(operation, verdicts);
+  return verdicts;
+}
+
+std::vector<Verdict> PayloadFilter::tick(double now) {
+  std::vector<Verdict> verdicts;
+  for (auto& [name, operation] : operations_) {
+    if (operation.held.empty() || now - operation.since < timeout_s_) continue;
+    evaluate(operation, verdicts);
+  }
+  return verdicts;
+}
+
+void PayloadFilter::forget_before(uint64_t round) {
+  operations_.erase(operations_.begin(), operations_.lower_bound({round, 0, 0}));
+}
+
+void PayloadFilter::evaluate(Operation& operation, std::vector<Verdict>& verdicts) {
+  for (Held& held : operation.held) {
+    if (held.why) continue;
+    held.why = why_refused(operation, held);
+    verdicts.push_back({held.offer, *held.why});
+  }
+}
+
+std::string PayloadFilter::why_refused(const Operation& operation, const Held& held) {
+  if (!held.content || held.content->norm == 0) return "";
+  if (std::string copied = copied_from(operation, held); !copied.empty()) return copied;
+  std::vector<double> logs;
+  for (const Held& one : operation.held) {
+    if (one.content && one.content->norm > 0) logs.push_back(std::log(one.content->norm));
+  }
+  if (logs.size() < kMinCompared) return "";
+  const double middle = median_of(logs);
+  for (double& log : logs) log = std::abs(log - middle);
+  const double limit =
+      std::max(std::log(kNormRatio), kNormSpreads * kMadToDeviation * median_of(logs));
+  const double above = std::log(held.content->norm) - middle;
+  if (above <= limit) return "";
+  return fmt::format(
+      "its norm is {:.3g}, {:.3g} times the median {:.3g} of {} members', beyond "
+      "{:.3g} times",
+      held.content->norm, std::exp(above), std::exp(middle), logs.size(), std::exp(limit));
+}
+
+std::string PayloadFilter::copied_from(const Operation& operation, const Held& held) {
+  const auto order = [&](const Held& one) {
+    const auto found = operation.order.find({one.offer.member, one.offer.payload});
+    return found == operation.order.end() ? UINT64_MAX : found->second;
+  };
+  for (const Held& one : operation.held) {
+    if (one.offer.member == held.offer.member || !one.content) continue;
+    if (one.content->values != held.content->values || order(one) >= order(held)) continue;
+    return fmt::format("it is a copy of member {}'s", one.offer.member);
+  }
+  return "";
+}
+
+}  // namespace thinwire::serve

@@ -1,0 +1,91 @@
+// Decides which of the payloads offered for an operation may count, by comparing their contents
+// with each other. A pure state machine: contents and the time go in, verdicts come out.
+//
+// Rules, for the payloads of one operation:
+//   norm a payload is refused if its norm is so far above the others' that log norm - median
+//   exceeds
+//          max(ln kNormRatio, kNormSpreads * 1.4826 * MAD), median and MAD over the log norms of
+//          all that are here, itself included (Leys et al. 2013, "Detecting outliers: Do not use
+//          standard deviation around the mean, use absolute deviation around the median").
+//   copy   one is refused that has the same values as another member's that was offered before.
+// A payload whose values are all zero is subject to neither.
+//
+// With fewer than kMinCompared contents there is no majority to compare with, and no norm is
+// refused. So that the first payload is compared, too, payloads wait for a verdict until those of
+// more than half of the roster have arrived, but no longer than `timeout_s`.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "thinwire/base/error.h"
+#include "thinwire/base/sha256.h"
+#include "thinwire/membership/messages.h"
+
+namespace thinwire::serve {
+
+inline constexpr double kNormRatio = 10;
+inline constexpr double kNormSpreads = 6;
+inline constexpr size_t kMinCompared = 3;
+
+// What a check finds in a payload.
+struct PayloadContent {
+  double norm = 0;  // L2, of its values; finite
+  Sha256 values;    // the same for payloads that hold the same values
+};
+
+struct Verdict {
+  membership::Offer offer;
+  std::string why;  // the reason why it does not count, shown to users; empty: it counts
+};
+
+// Not thread-safe. Times are seconds of any clock that never goes back.
+class PayloadFilter {
+ public:
+  explicit PayloadFilter(double timeout_s) : timeout_s_(timeout_s) {}
+
+  // An offer was received; the order of these calls decides which was first.
+  void offered(const membership::Offer& offer);
+  // The payload of an offer has arrived with this content; none: it holds nothing to compare. A
+  // failure is its verdict. `roster`: the number of members that contribute to the operation. If
+  // the same payload arrives again, because it was requested again, its verdict is repeated if it
+  // has one.
+  std::vector<Verdict> take(const membership::Offer& offer,
+                            const Result<std::optional<PayloadContent>>& content, size_t roster,
+                            double now);
+  // Verdicts on payloads that have waited long enough.
+  std::vector<Verdict> tick(double now);
+  // Rounds before this one are no longer needed.
+  void forget_before(uint64_t round);
+
+ private:
+  using Name = std::tuple<uint64_t, uint32_t, uint32_t>;  // round, epoch, fragment
+  struct Held {
+    membership::Offer offer;
+    std::optional<PayloadContent> content;
+    std::optional<std::string> why = std::nullopt;  // its verdict; none: not judged yet
+  };
+  struct Operation {
+    std::map<std::pair<int, Sha256>, uint64_t> order;  // of offers, by member and payload
+    std::vector<Held> held;
+    double since = 0;  // when the first payload came
+  };
+
+  static Name name_of(const membership::Offer& offer) {
+    return {offer.round, offer.epoch, offer.fragment};
+  }
+  static void evaluate(Operation& operation, std::vector<Verdict>& verdicts);
+  static std::string why_refused(const Operation& operation, const Held& held);
+  static std::string copied_from(const Operation& operation, const Held& held);
+
+  const double timeout_s_;
+  uint64_t offers_ = 0;
+  std::map<Name, Operation> operations_;
+};
+
+}  // namespace thinwire::serve

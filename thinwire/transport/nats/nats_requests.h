@@ -1,0 +1,72 @@
+// The requests that a courier has made of its servers and that wait for their answers. While no
+// server has the store that a request is for, as when a cluster has just lost one that led it, the
+// request is repeated until its time-out. A pure state machine: it has no threads and no clock;
+// times are in seconds, from any clock that never goes back. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "thinwire/base/error.h"
+#include "thinwire/transport/nats/nats_connection.h"
+
+namespace thinwire::transport {
+
+class NatsRequests {
+ public:
+  // Publishes the request so that its answer goes to the subject `reply`.
+  using Send = std::function<Result<void>(const std::string& reply)>;
+  // Called exactly once, by one of the functions below but never by ask.
+  using Answer = std::function<void(Result<NatsMessage>)>;
+
+  // Answers come to subjects below `inbox`. An unanswered request fails after timeout_s.
+  NatsRequests(std::string inbox, double timeout_s);
+
+  const std::string& inbox() const { return inbox_; }
+
+  // Without a connection nothing is sent, and the request waits in vain. What a server does not
+  // have may be on its way to it from another one: the request is repeated for `settle_s`.
+  void ask(double now, const std::string& subject, bool connected, Send send, Answer answer,
+           double settle_s = 0);
+  // What came to a subject below the inbox.
+  void take(double now, NatsMessage message);
+  // The server's own words about what it does not allow.
+  void refused(const std::string& text);
+  // Fails what waits and everything that is asked for later.
+  void fail_all(const Failure& failure);
+  // Repeats what no server took, and fails what has waited too long.
+  void expire(double now);
+  // The time of the next expire() that has something to do; infinity if there is none.
+  double next() const;
+
+ private:
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
+
+  struct Waiting {
+    std::string subject;
+    Send send;
+    Answer answer;
+    double deadline;
+    double settled;         // when a server has what another one has
+    double again = kNever;  // when to send it again
+    bool untaken = false;   // no server has the store
+    std::optional<Failure> failure = {};
+  };
+
+  void send(uint64_t number, Waiting& waiting);
+  void answer(uint64_t number, Result<NatsMessage> result);
+  Failure late(const Waiting& waiting) const;
+
+  const std::string inbox_;
+  const double timeout_s_;
+  uint64_t last_number_ = 0;
+  std::map<uint64_t, Waiting> waiting_;
+  std::optional<Failure> failed_;  // fail_all was called
+};
+
+}  // namespace thinwire::transport
