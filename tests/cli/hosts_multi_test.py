@@ -34,8 +34,7 @@ class Hosts(HostsCase):
             pass
         members["late"] = self.join("late")
         server.wait_for("member 2")
-        after = len(server.messages)
-        server.wait_for("is active", after)
+        server.wait_for("is active", server.messages.index("member 2"))
         self.assertEqual(len(self.status()["members"]), 3)
         for one in members.values():
             one.signal(signal.SIGINT)
@@ -97,7 +96,6 @@ class Hosts(HostsCase):
         self.assert_complete(server, **members)
         self.assertEqual(server.messages.count("member 2"), 0, server.messages)
 
-
     def test_a_member_that_left_goes_on_from_its_checkpoint(self):
         server, members = self.run_of(2, "sync.method=distro", "train.steps=4000")
         while self.status()["step"] < 5:
@@ -105,7 +103,8 @@ class Hosts(HostsCase):
         members["member1"].signal(signal.SIGINT)
         self.assertEqual(members["member1"].finish(), -signal.SIGINT, members["member1"].messages)
         self.join("member1").wait_for("continues from its checkpoint after step ")
-        server.wait_for("member 1", server.messages.index("is left"))
+        server.wait_for("is left")
+        server.wait_for("is active", server.messages.index("is left"))
         self.assertEqual(len(self.status()["members"]), 2)
 
 
