@@ -8,12 +8,12 @@ from cluster_case import ClusterCase
 
 class OnACluster(ClusterCase):
     def test_a_standby_goes_on_with_the_run(self):
-        fields = ("train.workers=2", "sync.method=distro", "train.steps=120", "sync.timeout_s=40")
+        fields = ("train.workers=2", "sync.method=distro", "train.steps=600", "sync.timeout_s=40")
         first = self.serve(*fields)
         standby = self.serve(*fields, name="standby")
         standby.wait_for("stands by: another coordinator leads the run")
         members = {name: self.join(name) for name in ("member0", "member1")}
-        self.wait_for_step(5)
+        first.wait_for("is active")
         first.kill()
         standby.wait_for("goes on with the run")
         self.assertEqual(self.assert_agreement(standby=standby, **members), self.trained_digest(*fields))
@@ -43,10 +43,10 @@ class LosingAServer(ClusterCase):
     own_cluster = True
 
     def test_the_run_goes_on_when_the_server_that_leads_the_ledger_is_killed(self):
-        fields = ("train.workers=2", "sync.method=distro", "train.steps=120", "sync.timeout_s=120")
+        fields = ("train.workers=2", "sync.method=distro", "train.steps=600", "sync.timeout_s=120")
         server = self.serve(*fields)
         members = {name: self.join(name) for name in ("member0", "member1")}
-        self.wait_for_step(5)
+        server.wait_for("is active")
         self.cluster.kill(self.cluster.leader("-log-ledger"))
         self.assertEqual(self.assert_complete(server, **members), self.trained_digest(*fields))
 

@@ -40,10 +40,10 @@ class Coordinators(ClusterCase):
         member.kill()
 
     def test_a_coordinator_that_was_killed_goes_on_in_another_folder(self):
-        fields = (*self.fields_of_run, "train.steps=120")
+        fields = (*self.fields_of_run, "train.steps=600")
         server = self.serve(*fields)
         members = {name: self.join(name) for name in ("member0", "member1")}
-        self.wait_for_step(5)
+        server.wait_for("is active")
         server.kill()
         server = self.serve(*fields, name="elsewhere")
         self.assertEqual(self.assert_agreement(elsewhere=server, **members), self.trained_digest(*fields))

@@ -66,31 +66,28 @@ class Hosts(HostsCase):
             self.assertIn(what, done.stdout)
 
     def test_a_served_run_that_was_killed_goes_on_at_the_same_address(self):
-        fields = ("train.workers=2", "sync.method=distro", "train.steps=200")
+        fields = ("train.workers=2", "sync.method=distro", "train.steps=1000")
         server = self.serve(*fields)
         members = {name: self.join(name) for name in ("member0", "member1")}
         before = self.ready
-        while self.status()["step"] < 5:
-            pass
+        server.wait_for("is active")
         server.kill()
         server = self.serve(*fields)
         self.assertEqual(self.ready, before)
         self.assertEqual(self.assert_complete(server, **members), self.trained_digest(*fields))
 
     def test_a_nats_server_that_was_killed_is_started_again(self):
-        fields = ("train.workers=2", "sync.method=distro", "train.steps=200")
+        fields = ("train.workers=2", "sync.method=distro", "train.steps=1000")
         server = self.serve(*fields)
         members = {name: self.join(name) for name in ("member0", "member1")}
-        while self.status()["step"] < 5:
-            pass
+        server.wait_for("is active")
         os.kill(nats_server_of(server.process.pid), signal.SIGKILL)
         server.wait_for("nats-server has ended; it is started again")
         self.assertEqual(self.assert_complete(server, **members), self.trained_digest(*fields))
 
     def test_a_member_that_was_killed_returns_under_its_id(self):
-        server, members = self.run_of(2, "sync.method=distro", "train.steps=200", "sync.timeout_s=20")
-        while self.status()["step"] < 5:
-            pass
+        server, members = self.run_of(2, "sync.method=distro", "train.steps=1000", "sync.timeout_s=20")
+        server.wait_for("is active")
         members["member1"].kill()
         members["member1"] = self.join("member1")
         self.assert_complete(server, **members)

@@ -22,6 +22,20 @@ TEST_F(Members, NobodyIsAdmittedOnceTheRunIsComplete) {
   EXPECT_EQ(refusals_, std::vector<std::string>{"the run is complete"});
 }
 
+TEST_F(Members, WhoLeavesACompleteRunHasLeftForOtherCoordinatorsToo) {
+  begin(3);
+  for (uint64_t round = 0; round < 10; ++round) {
+    for (int member = 0; member < 3; ++member) offer(member, round);
+  }
+  deliver({Report{1, {}, {}}, LeaveNotice{1}});
+  EXPECT_EQ(member(1).phase, Phase::kLeft);
+  wait(200);
+  EXPECT_EQ(member(0).phase, Phase::kActive) << "silence is no loss any more";
+  deliver({JoinRequest{key(1), {}, 0}});
+  wait(1);
+  EXPECT_EQ(member(1).phase, Phase::kCatchingUp);
+}
+
 TEST_F(Members, ACoordinatorThatStartsAgainLeadsAtOnce) {
   begin(3);
   coordinator_ = make(0, false);

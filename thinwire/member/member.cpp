@@ -120,7 +120,8 @@ class Membership {
     } catch (const train::Aborted&) {
       if (const auto why = follower.starts_over()) notify(fmt::format("starts over: {}", *why));
     }
-    follower.end();
+    // One that has finished or is to stop announces with what it leaves.
+    if (!result && !follower.stopped()) follower.end();
     return result;
   }
 

@@ -25,7 +25,7 @@ AgreedDigest most_frequent(const std::map<int, AgreedDigest>& reports) {
 
 Record Decision::run() {
   if (state_.finished) {
-    for (const auto& [member, seen] : observed_.members) let_return(member, seen);
+    for (const auto& [member, seen] : observed_.members) follow(member, seen);
     for (const auto& [key, join] : observed_.newcomers) {
       refusals_.push_back({key, "the run is complete"});
     }
@@ -59,9 +59,10 @@ void Decision::admit() {
   }
 }
 
-// The new phase of a member that is present, or no longer is.
+// The new phase of a member that is present, or no longer is. After the last round silence is no
+// loss: nobody waits for the member any more.
 void Decision::follow(int member, const Seen& seen) {
-  const bool silent = now_ - seen.at >= options_.silence_s();
+  const bool silent = !state_.finished && now_ - seen.at >= options_.silence_s();
   if (!is_gone(phase(member)) && (seen.leaves || silent)) {
     set_phase(member, seen.leaves ? Phase::kLeft : Phase::kLost);
   } else {
