@@ -56,8 +56,8 @@ endif()
 
 # thinwire_precompile(<target> PRIVATE <header>...) compiles these headers once for all sources of
 # `target`; thinwire_precompile(<target> REUSE_FROM <other>) takes those of another. Only headers of
-# libraries, so that no edit recompiles everything. The presets tsan and tidy do without: they show
-# that files include what they use.
+# libraries, so that no edit recompiles everything. The preset tidy does without: it shows that files
+# include what they use.
 option(THINWIRE_PRECOMPILE "Compile headers of libraries once" ON)
 function(thinwire_precompile target)
   if(NOT THINWIRE_PRECOMPILE)

@@ -2,8 +2,7 @@
 #
 # With THINWIRE_GROUP on, replaces the list of C++ sources in <variable> by one that compiles the
 # same in about half of the time: sources that include several of them (tools/source_groups.py),
-# called after <name>. The presets tsan and tidy do without: tsan shows that each source includes
-# what it uses.
+# called after <name>. The preset tidy does without: it shows that each source includes what it uses.
 #
 # What collides is looked for when CMake runs. If an edit makes two sources of a group define the
 # same name, the compiler says so; choose another name, or run CMake again, which keeps them apart.

@@ -10,7 +10,7 @@
 #
 # COMPUTES: optimized more, because its loops run over tensors or texts. FREQUENT: so under the
 # sanitizers too, because nearly every test runs through it. PRECOMPILE: headers compiled once for
-# this layer and all layers that list none.
+# this layer; those of the first layer are for all that list none.
 function(thinwire_layer folder)
   cmake_parse_arguments(arg "COMPUTES;FREQUENT" "" "DEPENDS;LINK;LINK_PRIVATE;PRECOMPILE" ${ARGN})
   # Before the check, so that a folder's first source is noticed by the next build.
@@ -69,18 +69,14 @@ function(thinwire_layer folder)
     add_library(${target} STATIC ${sources})
     set(scope PUBLIC)
     target_link_libraries(${target} PRIVATE ${arg_LINK_PRIVATE})
-    if(arg_COMPUTES OR (arg_FREQUENT AND THINWIRE_SANITIZE))
+    if(arg_FREQUENT AND THINWIRE_SANITIZE)
+      set(arg_COMPUTES TRUE)
+    endif()
+    if(arg_COMPUTES)
       target_compile_options(${target} PRIVATE
                              "$<$<COMPILE_LANGUAGE:CXX>:${THINWIRE_COMPUTE_OPTIONS}>")
     endif()
-    # Under the sanitizers some layers are optimized and some not, and clang does not let those share.
-    if(NOT THINWIRE_SANITIZE)
-      if(arg_PRECOMPILE)
-        thinwire_precompile(${target} PRIVATE ${arg_PRECOMPILE})
-      else()
-        thinwire_precompile(${target} REUSE_FROM thinwire_base)
-      endif()
-    endif()
+    thinwire_layer_headers(${target} ${arg_COMPUTES} ${arg_PRECOMPILE})
   else()
     add_library(${target} INTERFACE)
     set(scope INTERFACE)
@@ -93,4 +89,26 @@ function(thinwire_layer folder)
     endif()
   endforeach()
   set_property(GLOBAL APPEND PROPERTY THINWIRE_LAYERS ${folder})
+endfunction()
+
+# Precompiles the headers that are listed, or else those of the first layer. Layers share them, but
+# under the sanitizers only those that are optimized alike: clang lets no others.
+function(thinwire_layer_headers target optimized)
+  set(alike all)
+  if(THINWIRE_SANITIZE)
+    set(alike ${optimized})
+  endif()
+  get_property(owner GLOBAL PROPERTY THINWIRE_HEADERS_OF_${alike})
+  get_property(headers GLOBAL PROPERTY THINWIRE_HEADERS)
+  if(ARGN)
+    set(headers ${ARGN})
+  elseif(owner)
+    thinwire_precompile(${target} REUSE_FROM ${owner})
+    return()
+  endif()
+  thinwire_precompile(${target} PRIVATE ${headers})
+  if(NOT owner)
+    set_property(GLOBAL PROPERTY THINWIRE_HEADERS_OF_${alike} ${target})
+    set_property(GLOBAL PROPERTY THINWIRE_HEADERS ${headers})
+  endif()
 endfunction()

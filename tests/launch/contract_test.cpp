@@ -7,6 +7,7 @@
 #include "tests/launch/copied_run.h"
 #include "tests/launch/method_variants.h"
 #include "tests/paths.h"
+#include "tests/sanitized.h"
 #include "tests/tiny_run.h"
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/launch/train.h"
@@ -61,9 +62,10 @@ TEST_P(Contract, ReplicasAgreeAndTheRunEnds) {
   }
 }
 
+// The sanitizers look at what resuming does, not at the bits: there a few steps suffice.
 TEST_P(Contract, ResumeIsBitwiseFromEveryStep) {
   const TrainResult whole = train(recipe({"checkpoint.every=1", "checkpoint.keep=100"}), {});
-  for (int64_t step = 1; step <= 12; ++step) {
+  for (int64_t step = 1; step <= 12; step += tests::kSanitized ? 4 : 1) {
     const fs::path copy = folder_ / ("from" + std::to_string(step));
     copy_run(folder_ / "run", copy, step);
     const TrainResult resumed = train(recipe({"run.dir=" + copy.string()}), {});
