@@ -1,52 +1,16 @@
 #include "thinwire/hosts/request_message.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include "thinwire/base/signed_message.h"
 
 namespace thinwire::hosts {
 namespace {
 
-constexpr std::string_view kRequestMagic = "TWRQ";
-constexpr std::string_view kAnswerMagic = "TWAN";
-
-void begin(ByteWriter& out, std::string_view magic) {
-  out.put_bytes(as_bytes(magic));
-  out.put(static_cast<uint16_t>(kProtocolVersion));
-}
-
-void sign(Bytes& bytes, const Signer& signer) {
-  const Signature signature = signer.sign(bytes);
-  ByteWriter(bytes).put_bytes(signature.bytes);
-}
-
-// What both kinds begin and end with: magic, version, signature.
-struct Envelope {
-  std::span<const uint8_t> content;  // between version and signature
-  std::span<const uint8_t> signed_;  // all before the signature
-  Signature signature;
-};
-
-Result<Envelope> open(std::span<const uint8_t> bytes, std::string_view magic) {
-  const size_t head = magic.size() + sizeof(uint16_t);
-  Envelope envelope;
-  const size_t tail = envelope.signature.bytes.size();
-  if (bytes.size() < head + tail ||
-      !std::ranges::equal(bytes.first(magic.size()), as_bytes(magic))) {
-    return fail(FailureKind::kCorruptPayload, "not a message between coordinator and participant");
-  }
-  ByteReader in(bytes.subspan(magic.size()));
-  const int version = in.get<uint16_t>();
-  if (version != kProtocolVersion) {
-    return fail(FailureKind::kCorruptPayload,
-                fmt::format("a message of protocol version {}; this program speaks version {}",
-                            version, kProtocolVersion));
-  }
-  envelope.signed_ = bytes.first(bytes.size() - tail);
-  envelope.content = envelope.signed_.subspan(head);
-  std::ranges::copy(bytes.last(tail), envelope.signature.bytes.begin());
-  return envelope;
-}
+constexpr MessageFormat kRequest{"TWRQ", kProtocolVersion, "a request"};
+constexpr MessageFormat kAnswer{"TWAN", kProtocolVersion, "an answer"};
+constexpr const char* kMalformed = "its fields are not those of its kind";
+constexpr const char* kForged = "it does not have the expected signature";
 
 template <size_t size>
 std::array<uint8_t, size> get_array(ByteReader& in) {
@@ -61,15 +25,6 @@ Bytes rest(ByteReader& in) {
   return {raw.begin(), raw.end()};
 }
 
-tl::unexpected<Failure> malformed(const char* what) {
-  return fail(FailureKind::kCorruptPayload, fmt::format("a malformed {}", what));
-}
-
-tl::unexpected<Failure> forged(const char* what) {
-  return fail(FailureKind::kCorruptPayload,
-              fmt::format("a {} without the expected signature", what));
-}
-
 }  // namespace
 
 Nonce make_nonce() {
@@ -82,31 +37,31 @@ Nonce make_nonce() {
 Bytes encode_request(const Request& request, const Signer& requester) {
   Bytes bytes;
   ByteWriter out(bytes);
-  begin(out, kRequestMagic);
+  begin_message(bytes, kRequest);
   out.put(static_cast<uint8_t>(request.what));
   out.put_bytes(request.nonce);
   out.put_bytes(request.run.bytes);
   out.put_bytes(request.requester.bytes);
   out.put_bytes(request.body);
-  sign(bytes, requester);
+  sign_message(bytes, requester);
   return bytes;
 }
 
 Bytes encode_answer(const Answer& answer, const Signer& coordinator) {
   Bytes bytes;
   ByteWriter out(bytes);
-  begin(out, kAnswerMagic);
+  begin_message(bytes, kAnswer);
   out.put(static_cast<uint8_t>(answer.granted));
   out.put_bytes(answer.nonce);
   out.put_bytes(answer.body);
-  sign(bytes, coordinator);
+  sign_message(bytes, coordinator);
   return bytes;
 }
 
 Result<Request> decode_request(std::span<const uint8_t> bytes, const PublicKey& run) {
-  const auto envelope = open(bytes, kRequestMagic);
-  if (!envelope) return tl::unexpected(envelope.error());
-  ByteReader in(envelope->content);
+  const auto message = open_message(bytes, kRequest);
+  if (!message) return tl::unexpected(message.error());
+  ByteReader in(message->content);
   Request request;
   const auto what = in.get<uint8_t>();
   request.what = static_cast<RequestKind>(what);
@@ -116,24 +71,26 @@ Result<Request> decode_request(std::span<const uint8_t> bytes, const PublicKey& 
   request.body = rest(in);
   const bool known = what >= static_cast<uint8_t>(RequestKind::kEnrol) &&
                      what <= static_cast<uint8_t>(RequestKind::kRecipe);
-  if (!in.ok() || !known) return malformed("request");
-  if (request.run != run || !verify(request.requester, envelope->signed_, envelope->signature)) {
-    return forged("request");
+  if (!in.ok() || !known) return not_a_message(kRequest, kMalformed);
+  if (request.run != run || !verify(request.requester, message->signed_part, message->signature)) {
+    return not_a_message(kRequest, kForged);
   }
   return request;
 }
 
 Result<Answer> decode_answer(std::span<const uint8_t> bytes, const PublicKey& run) {
-  const auto envelope = open(bytes, kAnswerMagic);
-  if (!envelope) return tl::unexpected(envelope.error());
-  ByteReader in(envelope->content);
+  const auto message = open_message(bytes, kAnswer);
+  if (!message) return tl::unexpected(message.error());
+  ByteReader in(message->content);
   Answer answer;
   const auto granted = in.get<uint8_t>();
   answer.granted = granted == 1;
   answer.nonce = get_array<sizeof(Nonce)>(in);
   answer.body = rest(in);
-  if (!in.ok() || granted > 1) return malformed("answer");
-  if (!verify(run, envelope->signed_, envelope->signature)) return forged("answer");
+  if (!in.ok() || granted > 1) return not_a_message(kAnswer, kMalformed);
+  if (!verify(run, message->signed_part, message->signature)) {
+    return not_a_message(kAnswer, kForged);
+  }
   return answer;
 }
 

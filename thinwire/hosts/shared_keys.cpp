@@ -4,16 +4,13 @@
 #include <exception>
 #include <string>
 
+#include "thinwire/base/signed_message.h"
+
 namespace thinwire::hosts {
 namespace {
 
-constexpr std::string_view kMagic = "TWKR";
-constexpr uint16_t kVersion = 1;
+constexpr MessageFormat kFormat{"TWKR", 1, "keys of the run"};
 constexpr size_t kMaxEntries = 500;  // of a record, which may have kMaxMessageBytes
-
-Result<KeyRing> corrupt(const std::string& what) {
-  return fail(FailureKind::kCorruptPayload, "these are no keys of the run: " + what);
-}
 
 // The first entries; the others follow once these have been read back.
 void shorten(KeyRing& news) {
@@ -25,33 +22,25 @@ void shorten(KeyRing& news) {
 
 Bytes encode_shared_keys(const KeyRing& news, const Signer& coordinators) {
   Bytes bytes;
-  ByteWriter writer(bytes);
-  writer.put_bytes(as_bytes(kMagic));
-  writer.put(kVersion);
-  writer.put_string(print_key_ring(news, -1));
-  const Signature signature = coordinators.sign(bytes);
-  writer.put_bytes(signature.bytes);
+  begin_message(bytes, kFormat);
+  ByteWriter(bytes).put_string(print_key_ring(news, -1));
+  sign_message(bytes, coordinators);
   return bytes;
 }
 
 Result<KeyRing> decode_shared_keys(std::span<const uint8_t> bytes, const PublicKey& coordinators) {
-  ByteReader reader(bytes);
-  const auto magic = reader.get_bytes(kMagic.size());
-  const auto version = reader.get<uint16_t>();
+  const Result<SignedMessage> message = open_message(bytes, kFormat);
+  if (!message) return tl::unexpected(message.error());
+  ByteReader reader(message->content);
   const std::string text = reader.get_string();
-  Signature signature;
-  const auto signed_by = reader.get_bytes(signature.bytes.size());
-  if (!reader.at_end()) return corrupt("their parts have wrong lengths");
-  std::ranges::copy(signed_by, signature.bytes.begin());
-  const auto content = bytes.first(bytes.size() - signature.bytes.size());
-  if (!std::ranges::equal(magic, as_bytes(kMagic)) || version != kVersion) {
-    return corrupt("another format or version");
+  if (!reader.at_end()) return not_a_message(kFormat, "their parts have wrong lengths");
+  if (!verify(coordinators, message->signed_part, message->signature)) {
+    return not_a_message(kFormat, "another key has signed them");
   }
-  if (!verify(coordinators, content, signature)) return corrupt("another key has signed them");
   try {
     return read_key_ring(text);
   } catch (const std::exception& problem) {
-    return corrupt(problem.what());
+    return not_a_message(kFormat, problem.what());
   }
 }
 

@@ -1,19 +1,16 @@
 #include "thinwire/membership/ledger.h"
 
-#include <fmt/format.h>
-
 #include <cassert>
 #include <cmath>
 #include <variant>
 
+#include "thinwire/base/signed_message.h"
 #include "thinwire/membership/field_io.h"
 
 namespace thinwire::membership {
 namespace {
 
-constexpr std::string_view kMagic = "TWLR";
-constexpr uint16_t kVersion = 1;
-constexpr size_t kSignatureBytes = sizeof(Signature::bytes);
+constexpr MessageFormat kFormat{"TWLR", 1, "a ledger record"};
 
 template <typename Io>
 void fields(Io& io, OperationKey& key) {
@@ -131,48 +128,32 @@ void fields(Io& io, Record& record) {
   for (Opening& opening : record.openings) fields(io, opening);
 }
 
-auto corrupt(std::string_view what) {
-  return fail(FailureKind::kCorruptPayload, fmt::format("not a ledger record: {}", what));
-}
-
 }  // namespace
 
 Bytes encode_record(const Record& record, const Signer& signer) {
   assert(signer.key() == record.writer);
   Bytes bytes;
-  ByteWriter writer(bytes);
-  writer.put_bytes(as_bytes(kMagic));
-  writer.put(kVersion);
+  begin_message(bytes, kFormat);
   Record copy = record;
   FieldWriter io(bytes);
   fields(io, copy);
-  const Signature signature = signer.sign(bytes);
-  writer.put_bytes(signature.bytes);
+  sign_message(bytes, signer);
   return bytes;
 }
 
 Result<Record> decode_record(std::span<const uint8_t> bytes) {
-  constexpr size_t kHead = kMagic.size() + sizeof(kVersion);
-  if (bytes.size() < kHead + kSignatureBytes) return corrupt("it is truncated");
-  ByteReader head(bytes.first(kHead));
-  const auto magic = head.get_bytes(kMagic.size());
-  if (!std::ranges::equal(magic, as_bytes(kMagic))) return corrupt("it does not begin with TWLR");
-  const auto version = head.get<uint16_t>();
-  if (version != kVersion) {
-    return corrupt(fmt::format("it is of version {}, this program's is {}", version, kVersion));
-  }
+  const Result<SignedMessage> message = open_message(bytes, kFormat);
+  if (!message) return tl::unexpected(message.error());
   Record record;
-  FieldReader io(bytes.subspan(kHead, bytes.size() - kHead - kSignatureBytes));
+  FieldReader io(message->content);
   fields(io, record);
-  if (!io.problem().empty()) return corrupt(io.problem());
+  if (!io.problem().empty()) return not_a_message(kFormat, io.problem());
   return record;
 }
 
 bool is_authentic(std::span<const uint8_t> bytes, const Record& record, Verify verify) {
-  Signature signature;
-  const auto last = bytes.last(kSignatureBytes);
-  std::ranges::copy(last, signature.bytes.begin());
-  return verify(record.writer, bytes.first(bytes.size() - kSignatureBytes), signature);
+  const Result<SignedMessage> message = open_message(bytes, kFormat);
+  return message && verify(record.writer, message->signed_part, message->signature);
 }
 
 Sha256 record_hash(std::span<const uint8_t> bytes) { return sha256(bytes); }

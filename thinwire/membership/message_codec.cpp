@@ -1,7 +1,5 @@
 #include "thinwire/membership/message_codec.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -9,15 +7,13 @@
 #include <type_traits>
 
 #include "thinwire/base/clock.h"
+#include "thinwire/base/signed_message.h"
 #include "thinwire/membership/field_io.h"
 
 namespace thinwire::membership {
 namespace {
 
-constexpr std::string_view kMagic = "TWMS";
-constexpr uint16_t kVersion = 1;
-constexpr size_t kHeadBytes = kMagic.size() + sizeof(kVersion);
-constexpr size_t kSignatureBytes = sizeof(Signature::bytes);
+constexpr MessageFormat kFormat{"TWMS", 1, "a statement"};
 
 // Values of at least 0, as speeds and durations are.
 template <typename Io>
@@ -135,44 +131,29 @@ void fields(Io& io, Statement& statement) {
   if (io.ok()) std::visit([&io](auto& one) { fields(io, one); }, statement.message);
 }
 
-auto corrupt(std::string_view what) {
-  return fail(FailureKind::kCorruptPayload, fmt::format("not a statement: {}", what));
-}
-
 }  // namespace
 
 Bytes encode_statement(const Statement& statement, const Signer& signer) {
   assert(signer.key() == statement.author);
   Bytes bytes;
-  ByteWriter writer(bytes);
-  writer.put_bytes(as_bytes(kMagic));
-  writer.put(kVersion);
+  begin_message(bytes, kFormat);
   Statement copy = statement;
   FieldWriter io(bytes);
   fields(io, copy);
-  const Signature signature = signer.sign(bytes);
-  writer.put_bytes(signature.bytes);
+  sign_message(bytes, signer);
   return bytes;
 }
 
 Result<Statement> decode_statement(std::span<const uint8_t> bytes, uint64_t run, Verify verify) {
-  if (bytes.size() < kHeadBytes + kSignatureBytes) return corrupt("it is truncated");
-  ByteReader head(bytes.first(kHeadBytes));
-  if (!std::ranges::equal(head.get_bytes(kMagic.size()), as_bytes(kMagic))) {
-    return corrupt("it does not begin with TWMS");
-  }
-  const auto version = head.get<uint16_t>();
-  if (version != kVersion) {
-    return corrupt(fmt::format("it is of version {}, this program's is {}", version, kVersion));
-  }
-  const auto content = bytes.first(bytes.size() - kSignatureBytes);
+  const Result<SignedMessage> message = open_message(bytes, kFormat);
+  if (!message) return tl::unexpected(message.error());
   Statement statement;
-  FieldReader io(content.subspan(kHeadBytes));
+  FieldReader io(message->content);
   fields(io, statement);
-  if (!io.problem().empty()) return corrupt(io.problem());
-  Signature signature;
-  std::ranges::copy(bytes.last(kSignatureBytes), signature.bytes.begin());
-  if (!verify(statement.author, content, signature)) return corrupt("its author did not sign it");
+  if (!io.problem().empty()) return not_a_message(kFormat, io.problem());
+  if (!verify(statement.author, message->signed_part, message->signature)) {
+    return not_a_message(kFormat, "its author did not sign it");
+  }
   if (statement.run != run) return fail(FailureKind::kStaleRound, "a statement of another run");
   return statement;
 }
