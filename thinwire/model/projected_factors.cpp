@@ -1,35 +1,25 @@
 #include "thinwire/model/projected_factors.h"
 
-#include <algorithm>
 #include <type_traits>
 
 #include "thinwire/base/bf16.h"
+#include "thinwire/base/scratch.h"
 #include "thinwire/tensor/kernels/kernels.h"
 #include "thinwire/tensor/products/gemm.h"
 
 namespace thinwire::model {
-namespace {
-
-template <typename T>
-T* resized(std::vector<T>& buffer, int64_t count) {
-  buffer.resize(std::max(buffer.size(), static_cast<size_t>(count)));
-  return buffer.data();
-}
-
-}  // namespace
-
 template <typename T>
 Factor<T> ProjectedFactors<T>::project(ThreadPool& threads, const float* basis, int64_t rank,
                                        int64_t tokens, const Factor<T>& factor,
                                        std::vector<T>& out_NR) {
   if (basis == nullptr) return factor;
-  T* const out = resized(out_NR, tokens * rank);
+  T* const out = scratch(out_NR, tokens * rank).data();
   const T* rows;
   if constexpr (std::is_same_v<T, float>) {
     rows = basis;
   } else {
     const int64_t count = rank * factor.width;
-    T* const rounded = resized(basis_, count);
+    T* const rounded = scratch(basis_, count).data();
     tensor::kernels<T>().store_rows(1, count, nullptr, basis, count, rounded, count);
     rows = rounded;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "thinwire/base/rng.h"
+#include "thinwire/base/scratch.h"
 #include "thinwire/base/simd.h"
 #include "thinwire/optim/adamw.h"
 #include "thinwire/optim/products.h"
@@ -31,11 +32,6 @@ THINWIRE_CLONES void step_along(float* __restrict p, const float* __restrict dir
 THINWIRE_CLONES void scaled_copy(const float* __restrict from, float* __restrict to, int64_t count,
                                  float factor) {
   for (int64_t i = 0; i < count; ++i) to[i] = from[i] * factor;
-}
-
-std::span<float> resized(std::vector<float>& buffer, int64_t count) {
-  buffer.resize(std::max(buffer.size(), static_cast<size_t>(count)));
-  return std::span(buffer).first(static_cast<size_t>(count));
 }
 
 }  // namespace
@@ -83,7 +79,7 @@ Bases LowRankOptimizer::bases(size_t tensor, const LowRankShape& shape) {
   const auto held = [](const std::optional<StateValues>& piece, std::vector<float>& copy) {
     if (!piece) return std::span<float>();
     if (piece->is_exact()) return std::span<float>(*piece);
-    const std::span<float> values = resized(copy, piece->size());
+    const std::span<float> values = scratch(copy, piece->size());
     piece->read(0, piece->size(), values.data());
     return values;
   };
@@ -95,7 +91,7 @@ void LowRankOptimizer::keep_bases(size_t tensor, const LowRankShape& shape, uint
                                   ThreadPool& threads) {
   const auto keep = [&](const std::optional<StateValues>& piece, std::vector<float>& copy) {
     if (!piece || piece->is_exact()) return;
-    piece->keep_all(resized(copy, piece->size()), step, threads);
+    piece->keep_all(scratch(copy, piece->size()), step, threads);
     piece->read(0, piece->size(), copy.data());
   };
   const auto [left, right] = basis_pieces(tensor, shape);
@@ -173,7 +169,7 @@ void LowRankOptimizer::move_in_subspace(const TensorUpdate& tensor, const LowRan
   const auto [left, right] = subspace_.factors(shape, bases, core(shape), threads);
   for_bands(shape.rows, [&](int64_t first, int64_t rows) {
     const Elements band = {first * shape.columns, rows * shape.columns};
-    float* const values = resized(band_, band.count).data();
+    float* const values = scratch(band_, band.count).data();
     multiply({left + first * shape.rank, right, nullptr, values, shape.rank, shape.columns}, rows,
              threads);
     move(
@@ -183,7 +179,7 @@ void LowRankOptimizer::move_in_subspace(const TensorUpdate& tensor, const LowRan
 }
 
 std::span<float> LowRankOptimizer::core(const LowRankShape& shape) {
-  return resized(core_, element_count(shape.core()));
+  return scratch(core_, element_count(shape.core()));
 }
 
 }  // namespace thinwire::optim

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "thinwire/base/rng.h"
+#include "thinwire/base/scratch.h"
 #include "thinwire/optim/orthonormal.h"
 #include "thinwire/optim/products.h"
 
@@ -14,11 +15,6 @@ using method::LowRankShape;
 
 constexpr uint64_t kLeftStream = 1;
 constexpr uint64_t kRightStream = 2;
-
-float* resized(std::vector<float>& buffer, int64_t count) {
-  buffer.resize(std::max(buffer.size(), static_cast<size_t>(count)));
-  return buffer.data();
-}
 
 bool has_values(std::span<const float> values) {
   return std::ranges::any_of(values, [](float value) { return value != 0; });
@@ -38,7 +34,7 @@ bool Bases::present() const { return has_values(left.empty() ? right : left); }
 
 void Subspace::times_basis(const LowRankShape& shape, const float* gradient, const float* basis,
                            float factor, float* out, ThreadPool& threads) {
-  float* const columns_first = resized(transposed_, shape.columns * shape.rank);
+  float* const columns_first = scratch(transposed_, shape.columns * shape.rank).data();
   transpose(basis, shape.rank, shape.columns, columns_first, threads);
   multiply({gradient, columns_first, nullptr, out, shape.columns, shape.rank, factor}, shape.rows,
            threads);
@@ -57,7 +53,7 @@ void Subspace::project(const LowRankShape& shape, const Bases& bases,
     times_basis(shape, gradient.data(), bases.right.data(), factor, core.data(), threads);
     return;
   }
-  float* const half = resized(half_, shape.rows * shape.rank);
+  float* const half = scratch(half_, shape.rows * shape.rank).data();
   times_basis(shape, gradient.data(), bases.right.data(), 1, half, threads);
   multiply({bases.left.data(), half, nullptr, core.data(), shape.rows, shape.rank, factor},
            shape.rank, threads);
@@ -66,10 +62,10 @@ void Subspace::project(const LowRankShape& shape, const Bases& bases,
 Subspace::Factors Subspace::factors(const LowRankShape& shape, const Bases& bases,
                                     std::span<const float> core, ThreadPool& threads) {
   if (bases.left.empty()) return {core.data(), bases.right.data()};
-  float* const vectors = resized(transposed_, shape.rows * shape.rank);
+  float* const vectors = scratch(transposed_, shape.rows * shape.rank).data();
   transpose(bases.left.data(), shape.rank, shape.rows, vectors, threads);
   if (bases.right.empty()) return {vectors, core.data()};
-  float* const half = resized(half_, shape.rows * shape.rank);
+  float* const half = scratch(half_, shape.rows * shape.rank).data();
   multiply({vectors, core.data(), nullptr, half, shape.rank, shape.rank}, shape.rows, threads);
   return {half, bases.right.data()};
 }
@@ -88,13 +84,13 @@ void Subspace::renew_left(const LowRankShape& shape, const Bases& bases, const f
                           uint64_t seed, ThreadPool& threads) {
   const float* right = bases.right.data();
   if (bases.right.empty()) {
-    float* const image = resized(half_, shape.rank * shape.columns);
+    float* const image = scratch(half_, shape.rank * shape.columns).data();
     multiply({bases.left.data(), gradient, nullptr, image, shape.rows, shape.columns}, shape.rank,
              threads);
     normalise({image, static_cast<size_t>(shape.rank * shape.columns)});
     right = image;
   }
-  float* const vectors = resized(change_, shape.rows * shape.rank);
+  float* const vectors = scratch(change_, shape.rows * shape.rank).data();
   times_basis(shape, gradient, right, 1, vectors, threads);
   transpose(vectors, shape.rows, shape.rank, bases.left.data(), threads);
   orthonormalise(bases.left, shape.rank, shape.rows, derive_seed(seed, kLeftStream));
@@ -106,10 +102,10 @@ void Subspace::renew_right(const LowRankShape& shape, const Bases& bases, const 
                            const float* gradient, uint64_t seed, ThreadPool& threads) {
   if (bases.left.empty()) {
     const int64_t count = shape.rows * shape.rank;
-    float* const image = resized(half_, count);
+    float* const image = scratch(half_, count).data();
     times_basis(shape, gradient, bases.right.data(), 1, image, threads);
     normalise({image, static_cast<size_t>(count)});
-    float* const rows_first = resized(change_, count);
+    float* const rows_first = scratch(change_, count).data();
     transpose(image, shape.rows, shape.rank, rows_first, threads);
     left = rows_first;
   }
@@ -138,8 +134,8 @@ void Subspace::refresh(const LowRankShape& shape, const Bases& bases,
 
 void Subspace::change_of_basis(int64_t rank, int64_t length, const float* before, const float* now,
                                bool squared, ThreadPool& threads) {
-  float* const columns_first = resized(transposed_, length * rank);
-  float* const change = resized(change_, rank * rank);
+  float* const columns_first = scratch(transposed_, length * rank).data();
+  float* const change = scratch(change_, rank * rank).data();
   transpose(before, rank, length, columns_first, threads);
   multiply({now, columns_first, nullptr, change, length, rank}, rank, threads);
   if (!squared) return;
@@ -150,7 +146,7 @@ void Subspace::rotate(const LowRankShape& shape, const Bases& before, const Base
                       bool squared, std::span<float> core, ThreadPool& threads) {
   const int64_t rank = shape.rank;
   const auto count = static_cast<int64_t>(core.size());
-  float* const rotated = resized(half_, count);
+  float* const rotated = scratch(half_, count).data();
   if (!now.left.empty()) {
     change_of_basis(rank, shape.rows, before.left.data(), now.left.data(), squared, threads);
     multiply({change_.data(), core.data(), nullptr, rotated, rank, count / rank}, rank, threads);
@@ -158,7 +154,7 @@ void Subspace::rotate(const LowRankShape& shape, const Bases& before, const Base
   }
   if (!now.right.empty()) {
     change_of_basis(rank, shape.columns, before.right.data(), now.right.data(), squared, threads);
-    float* const turned = resized(transposed_, rank * rank);
+    float* const turned = scratch(transposed_, rank * rank).data();
     transpose(change_.data(), rank, rank, turned, threads);
     multiply({core.data(), turned, nullptr, rotated, rank, rank}, count / rank, threads);
     std::copy_n(rotated, count, core.begin());
