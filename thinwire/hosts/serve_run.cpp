@@ -290,7 +290,7 @@ void Service::check_keys() {
 void Service::report_leader() {
   if (leads() == leads_) return;
   leads_ = !leads_;
-  const std::string message = leads_ ? "goes on with the run: no other coordinator does"
+  const std::string message = leads_ ? "takes over: no other coordinator leads the run"
                                      : "stands by: another coordinator leads the run";
   events::print_message(message);
   if (watch_) watch_->add_message(message);
