@@ -81,11 +81,11 @@ TEST_F(RunData, ADamagedFileIsReceivedAgain) {
 
 TEST_F(RunData, OtherTokensAreNoticed) {
   description_.sets.back().digest ^= 1;
-  EXPECT_THAT(differs_from(tokens_, description_), HasSubstr("has other tokens in its set"));
+  EXPECT_THAT(differs_from(tokens_, description_), HasSubstr("has different tokens in its set"));
   description_.sets.pop_back();
   EXPECT_EQ(differs_from(tokens_, description_), "has sets that the run does not have");
   description_.vocabulary.digest ^= 1;
-  EXPECT_EQ(differs_from(tokens_, description_), "has another vocabulary");
+  EXPECT_EQ(differs_from(tokens_, description_), "has a different vocabulary");
 }
 
 }  // namespace

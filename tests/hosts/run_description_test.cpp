@@ -54,7 +54,7 @@ TEST(RunDescription, OtherVersionsAreNamed) {
 }
 
 TEST(RunDescription, NamesCannotLeaveTheFolder) {
-  EXPECT_THAT(refusal("\"validation\"", "\"../../x\""), HasSubstr("impossible name"));
+  EXPECT_THAT(refusal("\"validation\"", "\"../../x\""), HasSubstr("invalid name"));
   EXPECT_THAT(refusal("vocabulary.json", "../x"), HasSubstr("vocabulary of an unknown kind"));
 }
 

@@ -83,9 +83,10 @@ HostedRun::HostedRun(const config::Recipe& recipe, fs::path folder, membership::
       signer_(signer_of(200)),
       courier_(network_.connect(transport::participant_name(signer_->key()))),
       plan_(std::make_unique<membership::RecipePlan>(resolved_, method::tensors_of(resolved_))),
-      beginning_(member::begin_run(resolved_, *vocabulary_, {}, kRun, {signer_->key()})) {
+      initial_state_(
+          member::make_initial_state(resolved_, *vocabulary_, {}, kRun, {signer_->key()})) {
   std::promise<void> stored;
-  courier_->put(beginning_.weights, transport::Priority::kBulk,
+  courier_->put(initial_state_.weights, transport::Priority::kBulk,
                 [&stored](const Result<void>&) { stored.set_value(); });
   stored.get_future().wait();
   serve::HostHooks hooks;
@@ -111,7 +112,7 @@ HostedRun::HostedRun(const config::Recipe& recipe, fs::path folder, membership::
   };
   host_ = std::make_unique<serve::CoordinatorHost>(
       *courier_, *signer_, *plan_,
-      serve::HostOptions{options_, beginning_.founding, false, std::move(hooks)});
+      serve::HostOptions{options_, initial_state_.founding, false, std::move(hooks)});
   host_thread_ = std::thread([this] { run_host(); });
 }
 
@@ -198,7 +199,7 @@ void HostedRun::start_forging(int number, ForgingCourier::Forge forge) {
 }
 
 void HostedRun::start(int number, std::unique_ptr<Participant> member) {
-  member::MemberOptions options{resolved_, beginning_.founding, 0, &member->stop, {}};
+  member::MemberOptions options{resolved_, initial_state_.founding, 0, &member->stop, {}};
   options.recipe.run.dir = (folder_ / ("member" + std::to_string(number))).string();
   options.row_seconds = row_seconds_;
   options.hooks.message = [this](const std::string& text) {

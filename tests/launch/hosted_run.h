@@ -20,8 +20,8 @@
 #include "thinwire/base/signature.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/data/vocabulary.h"
+#include "thinwire/member/initial_state.h"
 #include "thinwire/member/member.h"
-#include "thinwire/member/run_beginning.h"
 #include "thinwire/membership/run_plan.h"
 #include "thinwire/serve/coordinator_host.h"
 #include "thinwire/transport/courier/courier_memory.h"
@@ -114,7 +114,7 @@ class HostedRun {
   const std::unique_ptr<Signer> signer_;
   std::unique_ptr<transport::Courier> courier_;
   std::unique_ptr<membership::RecipePlan> plan_;
-  member::RunBeginning beginning_;
+  member::InitialState initial_state_;
   std::unique_ptr<serve::CoordinatorHost> host_;
   std::mutex mutex_;
   std::condition_variable changed_;

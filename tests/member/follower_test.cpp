@@ -91,18 +91,18 @@ TEST_F(FollowerCase, DoesNotBeginInAHistoryThatIsGone) {
   append(ledger_.found());
   for (const int member : {0, 1}) append(ledger_.admit(member));
   append(ledger_.add({membership::Snapshot{0, 2, {}, 10}, PhaseChange{1, Phase::kCatchingUp, 2}}));
-  const auto beginning = follower_->wait_beginning();
-  ASSERT_TRUE(beginning);
-  EXPECT_EQ(beginning->sequence, 2u);
-  EXPECT_FALSE(follower_->is_obsolete(*beginning));
+  const auto start = follower_->wait_start_state();
+  ASSERT_TRUE(start);
+  EXPECT_EQ(start->sequence, 2u);
+  EXPECT_FALSE(follower_->is_obsolete(*start));
 
   WrittenLedger other;  // the same but for the last record
   other.found();
   for (const int member : {0, 1}) other.admit(member);
   lose_last();
   for (const int member : {2, 3}) append(other.admit(member));
-  EXPECT_TRUE(follower_->is_obsolete(*beginning));
-  EXPECT_FALSE(follower_->begin(*beginning, 1));
+  EXPECT_TRUE(follower_->is_obsolete(*start));
+  EXPECT_FALSE(follower_->begin(*start, 1));
 }
 
 TEST_F(FollowerCase, LeavesASnapshotThatItIsNoLongerToBeginWith) {
@@ -110,13 +110,13 @@ TEST_F(FollowerCase, LeavesASnapshotThatItIsNoLongerToBeginWith) {
   append(ledger_.found());
   append(ledger_.admit(0));
   append(ledger_.add({PhaseChange{0, Phase::kCatchingUp, 0}}));
-  const auto beginning = follower_->wait_beginning();
-  ASSERT_TRUE(beginning);
+  const auto start = follower_->wait_start_state();
+  ASSERT_TRUE(start);
   append(ledger_.add({PhaseChange{0, Phase::kCatchingUp, 0}}));
-  EXPECT_FALSE(follower_->is_obsolete(*beginning)) << "assigned the same twice";
+  EXPECT_FALSE(follower_->is_obsolete(*start)) << "assigned the same twice";
   append(ledger_.admit(1));
   append(ledger_.add({membership::Snapshot{1, 2, {}, 10}, PhaseChange{0, Phase::kCatchingUp, 2}}));
-  EXPECT_TRUE(follower_->is_obsolete(*beginning));
+  EXPECT_TRUE(follower_->is_obsolete(*start));
 }
 
 // A wait that is over at once ends well even if the member is to stop.
@@ -128,11 +128,11 @@ TEST_F(FollowerCase, BeginsOnlyOnceItHasReadTheWholeLedger) {
   stop_ = true;
   follow(1);
   while (network_.step()) {
-    const auto beginning = follower_->wait_beginning();
-    if (!beginning) continue;
-    EXPECT_EQ(beginning->sequence, 2u);
+    const auto start = follower_->wait_start_state();
+    if (!start) continue;
+    EXPECT_EQ(start->sequence, 2u);
   }
-  EXPECT_TRUE(follower_->wait_beginning());
+  EXPECT_TRUE(follower_->wait_start_state());
 }
 
 TEST_F(FollowerCase, GoesOnFromItsCheckpointIfItIsOfThisHistory) {
@@ -152,14 +152,14 @@ TEST_F(FollowerCase, GoesOnFromItsCheckpointIfItIsOfThisHistory) {
     courier_.reset();
     follow(0, one);
     network_.run();
-    const auto beginning = follower_->wait_beginning();
-    ASSERT_EQ(beginning.has_value(), one == place);
-    if (!beginning) {
+    const auto start = follower_->wait_start_state();
+    ASSERT_EQ(start.has_value(), one == place);
+    if (!start) {
       follower_.reset();
       continue;
     }
-    EXPECT_TRUE(beginning->checkpoint);
-    EXPECT_TRUE(follower_->begin(*beginning, 2));
+    EXPECT_TRUE(start->checkpoint);
+    EXPECT_TRUE(follower_->begin(*start, 2));
   }
 }
 
@@ -169,9 +169,9 @@ TEST_F(FollowerCase, MakesAnotherSnapshotWhenItIsAskedAgain) {
   append(ledger_.found());
   append(ledger_.admit(0));
   append(ledger_.add({PhaseChange{0, Phase::kCatchingUp, 0}}));
-  const auto beginning = follower_->wait_beginning();
-  ASSERT_TRUE(beginning);
-  ASSERT_TRUE(follower_->begin(*beginning, 0));
+  const auto start = follower_->wait_start_state();
+  ASSERT_TRUE(start);
+  ASSERT_TRUE(follower_->begin(*start, 0));
   append(ledger_.open(0, 0));
   append(ledger_.close(0));
   follower_->digest(1, 42);

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "fake_signer.h"
+#include "memory_ledger.h"
 #include "simulation.h"
 #include "thinwire/membership/coordinator.h"
-#include "thinwire/membership/ledger_memory.h"
 
 namespace thinwire::membership {
 
@@ -43,7 +43,7 @@ class CoordinatorCase : public testing::Test {
       for (const Action& action : actions) {
         if (const auto* append = std::get_if<Append>(&action)) {
           if (ledger_.append(append->expected_last, append->record) ==
-              LedgerStore::Outcome::kStored) {
+              MemoryLedger::Outcome::kStored) {
             inputs.emplace_back(RecordRead{append->record});
           }
         } else if (const auto* refusal = std::get_if<Refuse>(&action)) {

@@ -52,7 +52,7 @@ TEST_F(Ledger, AStandbyTakesOverAndTheFirstOneYields) {
   const std::vector<Action> actions = standby->tick({}, now_ + 15);
   ASSERT_EQ(actions.size(), 1u);
   const auto append = std::get<Append>(actions.front());
-  EXPECT_EQ(ledger_.append(append.expected_last, append.record), LedgerStore::Outcome::kStored);
+  EXPECT_EQ(ledger_.append(append.expected_last, append.record), MemoryLedger::Outcome::kStored);
   standby->tick(std::vector<Input>{RecordRead{append.record}}, now_ + 15);
   EXPECT_TRUE(standby->leads());
 

@@ -227,7 +227,7 @@ TEST_F(Members, APositionCountsOnceItsRecordIsRead) {
   const Bytes record = std::get<Append>(actions.back()).record;
   deliver({Report{2, Position{state().position.sequence + 1, record_hash(record)}, {}}});
   EXPECT_EQ(state().next_round, 0u);
-  ASSERT_EQ(ledger_.append(state().position.sequence, record), LedgerStore::Outcome::kStored);
+  ASSERT_EQ(ledger_.append(state().position.sequence, record), MemoryLedger::Outcome::kStored);
   deliver({RecordRead{record}});
   EXPECT_EQ(state().next_round, 1u);
 }

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "memory_ledger.h"
 #include "sample_record.h"
-#include "thinwire/membership/ledger_memory.h"
 
 namespace thinwire::membership {
 namespace {
@@ -110,9 +110,9 @@ TEST(Signature, IsEd25519) {
 
 TEST(MemoryLedger, RefusesWhoeverDoesNotKnowTheLastRecord) {
   MemoryLedger ledger;
-  EXPECT_EQ(ledger.append(0, Bytes{1}), LedgerStore::Outcome::kStored);
-  EXPECT_EQ(ledger.append(0, Bytes{2}), LedgerStore::Outcome::kOutrun);
-  EXPECT_EQ(ledger.append(1, Bytes{3}), LedgerStore::Outcome::kStored);
+  EXPECT_EQ(ledger.append(0, Bytes{1}), MemoryLedger::Outcome::kStored);
+  EXPECT_EQ(ledger.append(0, Bytes{2}), MemoryLedger::Outcome::kOutrun);
+  EXPECT_EQ(ledger.append(1, Bytes{3}), MemoryLedger::Outcome::kStored);
   EXPECT_EQ(*ledger.read(2), Bytes{3});
   EXPECT_FALSE(ledger.read(3));
   EXPECT_FALSE(ledger.read(0));
@@ -124,7 +124,7 @@ TEST(MemoryLedger, LosesWithItsPowerWhatWasNotSynced) {
   ledger.sync();
   (void)ledger.append(1, Bytes{2});
   ledger.set_full(true);
-  EXPECT_EQ(ledger.append(2, Bytes{3}), LedgerStore::Outcome::kFailed);
+  EXPECT_EQ(ledger.append(2, Bytes{3}), MemoryLedger::Outcome::kFailed);
   EXPECT_EQ(ledger.cut_power(), std::vector<Bytes>{Bytes{2}});
   EXPECT_EQ(ledger.last(), 1u);
 }

@@ -72,7 +72,7 @@ bool Network::put(const Sha256& blob) {
 }
 
 void Network::append(const Append& append) {
-  if (ledger.append(append.expected_last, append.record) != LedgerStore::Outcome::kStored) return;
+  if (ledger.append(append.expected_last, append.record) != MemoryLedger::Outcome::kStored) return;
   if (on_stored) on_stored(append.record);
   for (Host* host : hosts_) push_records(*host);
 }

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "memory_ledger.h"
 #include "thinwire/base/rng.h"
-#include "thinwire/membership/ledger_memory.h"
 #include "thinwire/membership/messages.h"
 
 namespace thinwire::membership {

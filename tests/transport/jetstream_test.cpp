@@ -11,7 +11,7 @@ Result<StoreMade> made(std::string_view text) { return parse_made(as_bytes(text)
 
 TEST(Jetstream, SaysWhatBecameOfAStore) {
   EXPECT_EQ(made(R"({"config":{}})").value(), StoreMade::kMade);
-  EXPECT_EQ(made(R"({"error":{"err_code":10058}})").value(), StoreMade::kThereOtherwise);
+  EXPECT_EQ(made(R"({"error":{"err_code":10058}})").value(), StoreMade::kDiffers);
   EXPECT_EQ(made(R"({"error":{"err_code":10005}})").value(), StoreMade::kTooFewServers);
   EXPECT_EQ(made(R"({"error":{"err_code":10074}})").value(), StoreMade::kNoCluster);
   EXPECT_EQ(made(R"({"error":{"err_code":10008}})").value(), StoreMade::kNotYet);
@@ -31,7 +31,7 @@ TEST(Jetstream, ReadsTheLastSequenceOfAStore) {
 }
 
 TEST(Jetstream, OnlyItsOwnNoticeSaysThatALeaderWasElected) {
-  const auto says = [](std::string_view text) { return says_elected(as_bytes(text)); };
+  const auto says = [](std::string_view text) { return is_election_notice(as_bytes(text)); };
   EXPECT_TRUE(says(R"({"type":"io.nats.jetstream.advisory.v1.stream_leader_elected"})"));
   EXPECT_FALSE(says(R"({"stream":"run-blobs","seq":1})")) << "the answer to a chunk";
   EXPECT_FALSE(says(R"({"type":7})"));
@@ -39,7 +39,7 @@ TEST(Jetstream, OnlyItsOwnNoticeSaysThatALeaderWasElected) {
 }
 
 TEST(Jetstream, KnowsAnAnswerOfServersThatCannotAnswer) {
-  const auto says = [](std::string_view text) { return says_unavailable(as_bytes(text)); };
+  const auto says = [](std::string_view text) { return is_unavailable(as_bytes(text)); };
   EXPECT_TRUE(says(R"({"error":{"code":503,"err_code":10008}})"));
   EXPECT_FALSE(says(R"({"error":{"code":503,"err_code":10077}})"));
   EXPECT_FALSE(says(R"({"stream":"run-blobs","seq":1})"));

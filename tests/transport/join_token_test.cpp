@@ -28,7 +28,7 @@ TEST(JoinToken, OneStringHoldsEverything) {
 JoinToken cluster_token() {
   JoinToken made = token();
   made.more_addresses = {"b.example:4222", "c.example:4222"};
-  made.pass = "eyJ0.eyJq-_.AbC";
+  made.jwt = "eyJ0.eyJq-_.AbC";
   return made;
 }
 
@@ -47,10 +47,10 @@ TEST(JoinToken, ThatOfAClusterHoldsAPassAndAllAddresses) {
 }
 
 TEST(JoinToken, PassesAndAddressesOfAClusterThatCannotBeAreErrors) {
-  for (const char* pass : {"x", "a.b", "a.b.c.d", "a.b.c\n", "a.b.\x1b"}) {
+  for (const char* jwt : {"x", "a.b", "a.b.c.d", "a.b.c\n", "a.b.\x1b"}) {
     JoinToken wrong = cluster_token();
-    wrong.pass = pass;
-    EXPECT_THROW(encode_join_token(wrong), UsageError) << pass;
+    wrong.jwt = jwt;
+    EXPECT_THROW(encode_join_token(wrong), UsageError) << jwt;
   }
   JoinToken wrong = cluster_token();
   wrong.more_addresses[1] = "host";

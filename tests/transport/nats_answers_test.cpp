@@ -35,9 +35,9 @@ TEST(NatsAnswers, NothingStoredIsANoticeOfTheServers) {
       R"({"type":"io.nats.jetstream.advisory.v1.stream_leader_elected"})";
   NatsMessage message;
   message.body.assign(unavailable.begin(), unavailable.end());
-  EXPECT_TRUE(is_untaken(message));
+  EXPECT_TRUE(is_unserved(message));
   message.stream = {"run-blobs"};
-  EXPECT_FALSE(is_untaken(message));
+  EXPECT_FALSE(is_unserved(message));
   message.body.assign(elected.begin(), elected.end());
   EXPECT_FALSE(is_election(message));
   message.stream.clear();

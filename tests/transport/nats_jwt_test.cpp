@@ -37,8 +37,8 @@ Bytes decode(const std::string& text) {
   return bytes;
 }
 
-struct Pass {
-  explicit Pass(const std::string& text) {
+struct Jwt {
+  explicit Jwt(const std::string& text) {
     std::istringstream in(text);
     for (std::string part; std::getline(in, part, '.');) parts.push_back(part);
     signed_text = parts[0] + "." + parts[1];
@@ -74,18 +74,18 @@ TEST(Base64Url, AgreesWithTheStandard) {
   EXPECT_EQ(encode_base64url(Bytes{0xfb, 0xff}), "-_8");
 }
 
-TEST(NatsJwt, AUsersPassSaysWhatItMayAndTheAccountSignsIt) {
+TEST(NatsJwt, AUsersJwtSaysWhatItMayDoAndTheAccountSignsIt) {
   const AccountKey key = account();
   const NatsUser user = member();
-  const Pass pass(user_pass(key, "run", {"ledger"}, user, kNow));
-  EXPECT_TRUE(pass.is_signed_by(key.account));
-  EXPECT_EQ(decode(pass.parts[0]), decode(encode_base64url(as_bytes(std::string_view(
-                                       R"({"alg":"ed25519-nkey","typ":"JWT"})")))));
-  EXPECT_EQ(pass.claims["sub"], text_of(NKeyKind::kUser, user.key));
-  EXPECT_EQ(pass.claims["iss"], text_of(NKeyKind::kAccount, key.account));
-  EXPECT_EQ(pass.claims["iat"], kNow);
-  EXPECT_FALSE(pass.claims.contains("exp")) << "it lasts";
-  const json& about = pass.claims["nats"];
+  const Jwt jwt(user_jwt(key, "run", {"ledger"}, user, kNow));
+  EXPECT_TRUE(jwt.is_signed_by(key.account));
+  EXPECT_EQ(decode(jwt.parts[0]), decode(encode_base64url(as_bytes(
+                                      std::string_view(R"({"alg":"ed25519-nkey","typ":"JWT"})")))));
+  EXPECT_EQ(jwt.claims["sub"], text_of(NKeyKind::kUser, user.key));
+  EXPECT_EQ(jwt.claims["iss"], text_of(NKeyKind::kAccount, key.account));
+  EXPECT_EQ(jwt.claims["iat"], kNow);
+  EXPECT_FALSE(jwt.claims.contains("exp")) << "it lasts";
+  const json& about = jwt.claims["nats"];
   EXPECT_EQ(about["type"], "user");
   EXPECT_FALSE(about.contains("issuer_account"));
   EXPECT_THAT(about["pub"]["allow"], Contains("run.say.me.*"));
@@ -94,41 +94,41 @@ TEST(NatsJwt, AUsersPassSaysWhatItMayAndTheAccountSignsIt) {
   EXPECT_EQ(about["payload"], (256 << 10) + (4 << 10));
 }
 
-TEST(NatsJwt, ASigningKeyNamesItsAccountAndPassesExpire) {
+TEST(NatsJwt, ASigningKeyNamesItsAccountAndJwtsExpire) {
   AccountKey key = account();
   key.secret = make_seed();
   NatsUser user = member();
   user.expires = 2000;
-  const Pass pass(user_pass(key, "run", {}, user, kNow));
-  EXPECT_FALSE(pass.is_signed_by(key.account));
-  EXPECT_TRUE(pass.is_signed_by(make_signer(key.secret)->key()));
-  EXPECT_EQ(pass.claims["nats"]["issuer_account"], text_of(NKeyKind::kAccount, key.account));
-  EXPECT_EQ(pass.claims["exp"], 2000);
+  const Jwt jwt(user_jwt(key, "run", {}, user, kNow));
+  EXPECT_FALSE(jwt.is_signed_by(key.account));
+  EXPECT_TRUE(jwt.is_signed_by(make_signer(key.secret)->key()));
+  EXPECT_EQ(jwt.claims["nats"]["issuer_account"], text_of(NKeyKind::kAccount, key.account));
+  EXPECT_EQ(jwt.claims["exp"], 2000);
 }
 
 TEST(NatsJwt, NamesThatWouldBeOtherSubjectsAreErrors) {
   for (const char* name : {"", "*", ">", "a.b", "a b"}) {
     NatsUser user = member();
     user.name = name;
-    EXPECT_THROW(user_pass(account(), "run", {}, user, kNow), UsageError) << name;
-    EXPECT_THROW(user_pass(account(), name, {}, member(), kNow), UsageError) << name;
+    EXPECT_THROW(user_jwt(account(), "run", {}, user, kNow), UsageError) << name;
+    EXPECT_THROW(user_jwt(account(), name, {}, member(), kNow), UsageError) << name;
   }
 }
 
 TEST(NatsJwt, TheOperatorVouchesForItselfAndForAccounts) {
   const auto operator_key = make_signer(make_seed());
   const PublicKey system = account().account, runs = account().account;
-  const Pass own(operator_pass(*operator_key, system, kNow));
+  const Jwt own(operator_jwt(*operator_key, system, kNow));
   EXPECT_TRUE(own.is_signed_by(operator_key->key()));
   EXPECT_EQ(own.claims["sub"], own.claims["iss"]);
   EXPECT_EQ(own.claims["nats"]["system_account"], text_of(NKeyKind::kAccount, system));
-  const Pass of_runs(account_pass(*operator_key, "runs", runs, system, kNow));
+  const Jwt of_runs(account_jwt(*operator_key, "runs", runs, system, kNow));
   EXPECT_TRUE(of_runs.is_signed_by(operator_key->key()));
   EXPECT_EQ(of_runs.claims["nats"]["limits"]["disk_storage"], -1);
   const json& imported = of_runs.claims["nats"]["imports"][0];
   EXPECT_EQ(imported["local_subject"], "thinwire.server.departure");
   EXPECT_EQ(imported["account"], text_of(NKeyKind::kAccount, system));
-  const Pass of_system(system_account_pass(*operator_key, system, kNow));
+  const Jwt of_system(system_account_jwt(*operator_key, system, kNow));
   EXPECT_FALSE(of_system.claims["nats"]["limits"].contains("disk_storage"));
   EXPECT_EQ(of_system.claims["nats"]["exports"][0]["subject"], "$SYS.ACCOUNT.*.DISCONNECT");
 }

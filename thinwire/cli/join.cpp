@@ -43,9 +43,9 @@ void add_join(CLI::App& app) {
   const auto arguments = std::make_shared<JoinArguments>();
   add_machine_arguments(*command, arguments->machine);
   command
-      ->add_option("--row-seconds", arguments->row_seconds,
-                   "Least seconds for each row of a batch, which leaves the machine free for other "
-                   "work")
+      ->add_option(
+          "--row-seconds", arguments->row_seconds,
+          "Minimum seconds per row of a batch, which leaves the machine time for other work")
       ->check(CLI::NonNegativeNumber);
   add_quiet_flag(command);
   command->callback([arguments] { run_join(*arguments); });

@@ -65,8 +65,7 @@ CLI::App* add_action(CLI::App& keys, const std::shared_ptr<KeysArguments>& argum
 void add_keys(CLI::App& app) {
   auto* command = add_command(app, "keys",
                               "Lists, issues and revokes the tokens and keys of a run that is "
-                              "served here, and makes accounts "
-                              "of clusters");
+                              "served here; creates accounts on clusters");
   command->require_subcommand(1);
   const auto arguments = std::make_shared<KeysArguments>();
   add_action(*command, arguments, "list", "Lists tokens and enrolled keys", list);
@@ -76,13 +75,14 @@ void add_keys(CLI::App& app) {
       ->check(one_of({"member", "observer"}));
   add_number(*issuing, "--days", arguments->days, {0, 36500},
              "Days for which it is valid; 0: without limit");
-  issuing->add_flag("--single-use", arguments->single_use, "It enrols a single key");
+  issuing->add_flag("--single-use", arguments->single_use, "The token enrols one key only");
   auto* revoking = add_action(
       *command, arguments, "revoke",
       "Revokes a token or key; if the run is being served, its owner is disconnected at once",
       revoke);
   revoking
-      ->add_option("id", arguments->id, "The id that `thinwire keys list` shows, or its beginning")
+      ->add_option("id", arguments->id,
+                   "The id that `thinwire keys list` shows, or its first characters")
       ->required();
   auto* account =
       add_command(*command, "account",

@@ -36,7 +36,7 @@ class LivePage {
  private:
   std::optional<page::PageAddress> address_;
   std::optional<page::LiveRun> run_;
-  std::optional<page::PageServer> server_;  // ends first
+  std::optional<page::PageServer> server_;  // destroyed first
 };
 
 }  // namespace thinwire::cli

@@ -11,7 +11,7 @@ void add_access(CLI::App& command, AccessArguments& arguments) {
   command.add_option("address", arguments.address, "HOST:PORT of the run")->required();
   command
       .add_option("--token", arguments.token,
-                  "The token that `thinwire serve` or `thinwire keys` gave")
+                  "The token that `thinwire serve` or `thinwire keys` printed")
       ->required();
   command
       .add_option("--ca", arguments.ca,
@@ -25,7 +25,7 @@ void add_machine_arguments(CLI::App& command, MachineArguments& arguments) {
                      "This machine's own recipe fields, table.field=value: run.dir, data.dir, "
                      "train.threads, train.device, train.precision, log.*, links.*");
   add_quantity(command, "--memory", arguments.memory_bytes, kAmount, "B",
-               "Most memory that the run may use on this machine; 0: no limit");
+               "Maximum memory that the run may use on this machine; 0: no limit");
 }
 
 hosts::Access access_of(const AccessArguments& arguments) {

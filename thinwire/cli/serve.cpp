@@ -31,7 +31,7 @@ struct ServeArguments {
   std::string page;
 };
 
-// The cluster that is to be used, if one is given.
+// The cluster to use, if one is given.
 std::optional<hosts::ClusterOptions> cluster_of(const ServeArguments& arguments) {
   if (arguments.nats.empty()) {
     if (arguments.creds.empty() && arguments.ca.empty()) return std::nullopt;
@@ -67,7 +67,7 @@ void run_serve(const ServeArguments& arguments) {
         fmt::format("stopped serving in round {}; the same command resumes it", result.round));
   }
   if (result.outcome == hosts::ServeOutcome::kAlreadyFinished) {
-    events::print_message(fmt::format("{} is finished already", recipe.run.dir));
+    events::print_message(fmt::format("{} is already finished", recipe.run.dir));
   }
   print_run_result(result.summary, recipe.run.dir);
 }

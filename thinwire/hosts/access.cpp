@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "thinwire/base/error.h"
+#include "thinwire/hosts/cluster.h"
 #include "thinwire/hosts/waiting.h"
-#include "thinwire/transport/nats/certificates.h"
 #include "thinwire/transport/nats/courier_nats.h"
 #include "thinwire/transport/nats/join_token.h"
 #include "thinwire/transport/nats/nkey.h"
@@ -21,11 +21,11 @@ constexpr std::chrono::milliseconds kRetryInterval(500);
 
 Result<std::unique_ptr<transport::Courier>> try_once(const Access& access, const Identity& as) {
   transport::NatsOptions options{
-      .target = {access.servers, access.authority, as.seed, kTimeoutSeconds, as.pass},
+      .target = {access.servers, access.authority, as.seed, kTimeoutSeconds, as.jwt},
       .run = access.run,
       .self = transport::participant_name(make_signer(as.seed)->key()),
       .max_blob_bytes = kMaxBlobBytes};
-  if (!access.newcomer.pass.empty()) {  // a cluster
+  if (!access.newcomer.jwt.empty()) {  // a cluster
     options.target.server_name = "";
     options.settle_s = kSettleSeconds;
   }
@@ -61,28 +61,20 @@ Access parse_access(const std::string& address, const std::string& token, const 
     throw UsageError(fmt::format("--token: it is for '{}', which is not a run of `thinwire serve`",
                                  decoded->run));
   }
-  std::string authority = decoded->authority;
-  if (!ca.empty()) {
-    authority = read_text_file(ca);
-    try {
-      (void)transport::certificate_bytes(authority);
-    } catch (const Error& problem) {
-      throw UsageError(fmt::format("--ca {}: {}", ca.string(), problem.what()));
-    }
-  }
+  std::string authority = ca.empty() ? decoded->authority : read_authority(ca);
   std::vector<std::string> servers = std::move(decoded->more_addresses);
   servers.insert(servers.begin(), decoded->address);
   if (!address.empty()) {
     std::erase(servers, address);
     servers.insert(servers.begin(), address);
-    // A run's own server has one address, for which the caller may have another one.
-    if (decoded->pass.empty()) servers.resize(1);
+    // A run's own server has one address; the caller's replaces it.
+    if (decoded->jwt.empty()) servers.resize(1);
   }
   return {std::move(servers),
           std::move(authority),
           decoded->run,
           *founder,
-          {decoded->secret, std::move(decoded->pass)}};
+          {decoded->secret, std::move(decoded->jwt)}};
 }
 
 std::unique_ptr<transport::Courier> connect(const Access& access, const Identity& as) {

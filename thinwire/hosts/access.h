@@ -15,17 +15,17 @@
 
 namespace thinwire::hosts {
 
-// How long to wait for an answer of a server or a coordinator before giving up.
+// How long to wait for an answer from a server or a coordinator.
 inline constexpr double kTimeoutSeconds = 30;
 // Within this time all servers of a cluster have what one of them has stored.
 inline constexpr double kSettleSeconds = 1;
 // Largest size of a blob of a run; snapshots are the largest blobs.
 inline constexpr uint64_t kMaxBlobBytes = uint64_t{1} << 38;
 
-// As whom somebody connects.
+// Who connects.
 struct Identity {
   Seed seed{};
-  std::string pass;  // of a cluster (transport/nats/nats_jwt.h); empty: the server knows the key
+  std::string jwt;  // on a cluster (transport/nats/nats_jwt.h); empty: the server knows the key
 };
 
 struct Access {
@@ -38,22 +38,22 @@ struct Access {
 };
 
 // Throws UsageError for a malformed or truncated token, or for a file without a certificate.
-// `address` is tried beside those of the token; empty `ca`: the token's authority.
+// `address`, unless empty, is tried before the token's addresses on a cluster, and replaces the
+// token's on a run's own server. Empty `ca`: the token's authority.
 Access parse_access(const std::string& address, const std::string& token, const fs::path& ca);
 
-// Connects. Throws Error, saying what may be the cause, when the server
-// refuses or nobody answers for kTimeoutSeconds.
+// Connects. Throws Error with the likely cause if the server refuses or nobody answers for
+// kTimeoutSeconds.
 std::unique_ptr<transport::Courier> connect(const Access& access, const Identity& as);
 
-// Like connect, but null if the server refuses this identity because it does not know it, or no
-// longer does.
+// Like connect, but returns null if the server refuses this identity.
 std::unique_ptr<transport::Courier> try_connect(const Access& access, const Identity& as);
 
 // Fetches a blob from its holder; throws Error if that fails or `stop` is set.
 Bytes fetch_blob(transport::Courier& courier, const transport::BlobId& blob,
                  const PublicKey& holder, const std::atomic<bool>* stop);
 
-// The run's description, as its founder signed it. Not for newcomers' couriers.
+// The run's description, which its founder signed. A newcomer's courier may not read it.
 RunDescription fetch_description(transport::Courier& courier, const PublicKey& founder);
 
 }  // namespace thinwire::hosts

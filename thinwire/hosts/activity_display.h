@@ -1,5 +1,5 @@
-// What a member's terminal shows besides its progress: its current activity, and which members it
-// waits for, once this has lasted for a second.
+// What a member's terminal shows besides its progress: its activity, such as which members it waits
+// for, once that has lasted for a second.
 #pragma once
 
 #include <condition_variable>

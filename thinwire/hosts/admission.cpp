@@ -10,8 +10,6 @@
 namespace thinwire::hosts {
 namespace {
 
-constexpr double kDaySeconds = 24 * 3600;
-
 int64_t unix_now() { return static_cast<int64_t>(unix_seconds()); }
 
 }  // namespace
@@ -25,10 +23,8 @@ Admission::Admission(fs::path run_folder, double token_days) : run_folder_(std::
       token_expires_ = known->expires;
       return;
     }
-    const int64_t now = unix_now();
-    if (token_days > 0) token_expires_ = now + static_cast<int64_t>(token_days * kDaySeconds);
-    ring.tokens.push_back(
-        {.key = key, .role = Role::kMember, .issued = now, .expires = token_expires_});
+    ring.tokens.push_back(make_token(key, Role::kMember, token_days, unix_now()));
+    token_expires_ = ring.tokens.back().expires;
   });
   load();
 }

@@ -1,5 +1,5 @@
-// Who may take part in a run that is being served: the key ring in its folder, which changes while
-// it is served, and what follows from it.
+// Who may take part in a run that is being served, by the key ring in its folder, which may change
+// meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -16,20 +16,20 @@
 
 namespace thinwire::hosts {
 
-// Belongs to one thread but for is_revoked.
+// Used by one thread, except is_revoked.
 class Admission {
  public:
-  // Adds the token of the ready file to the ring, unless it is there; it admits as many as come
-  // within `token_days`, or for ever if 0.
+  // Adds the ready file's token to the ring unless it is there. The token admits any number of
+  // members for `token_days`; 0: without limit.
   Admission(fs::path run_folder, double token_days);
 
   // The secret of that token, and when it expires: seconds since 1970; 0: never.
   const Seed& token() const { return token_; }
   int64_t token_expires() const { return token_expires_; }
 
-  // Whoever may connect, besides coordinators.
+  // Who may connect, besides coordinators.
   std::vector<transport::NatsUser> users() const { return ring_.users(); }
-  // Enrols a key with a token, and returns its user; kRefused with the reason why not.
+  // Enrols a key with a token, and returns its user; kRefused with the reason.
   Result<transport::NatsUser> enrol(const PublicKey& token, const PublicKey& key);
   // Whether the ring has changed since the last call.
   bool update();

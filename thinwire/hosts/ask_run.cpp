@@ -34,7 +34,7 @@ class TokenConnection {
   const Access& access_;
   const std::unique_ptr<Signer> signer_;
   const std::unique_ptr<transport::Courier> courier_;
-  RequestClient requests_;  // ends first
+  RequestClient requests_;  // destroyed first
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/sha256.h"
 #include "thinwire/hosts/endpoint.h"
+#include "thinwire/transport/nats/certificates.h"
 #include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
@@ -17,7 +18,7 @@ namespace {
 using transport::NKeyKind;
 
 constexpr std::string_view kSchemes[] = {"tls://", "nats://"};
-constexpr const char* kUsualPort = ":4222";
+constexpr const char* kDefaultPort = ":4222";
 
 std::string parse_server(const std::string& url) {
   std::string address = url;
@@ -26,11 +27,11 @@ std::string parse_server(const std::string& url) {
   }
   if (address.find('@') != std::string::npos) {
     throw UsageError(
-        "--nats must not hold users or passwords: --creds says who may connect to the cluster");
+        "--nats must not contain users or passwords: --creds gives access to the cluster");
   }
   const size_t after_host = address.rfind(']');  // of an IPv6 address
   if (address.find(':', after_host == std::string::npos ? 0 : after_host) == std::string::npos) {
-    address += kUsualPort;
+    address += kDefaultPort;
   }
   const Endpoint endpoint = parse_endpoint("--nats", address);
   if (endpoint.port == 0) {
@@ -42,7 +43,7 @@ std::string parse_server(const std::string& url) {
 [[noreturn]] void throw_no_key(const std::string& what) {
   throw UsageError(fmt::format(
       "--creds: {}; the file must hold the seed of the account's key, which begins with SA, or of "
-      "one of its signing keys and, in another line, the account's public key, which begins with A "
+      "one of its signing keys and, on another line, the account's public key, which begins with A "
       "(docs/operations.md)",
       what));
 }
@@ -55,6 +56,17 @@ std::vector<std::string> parse_servers(const std::string& urls) {
   for (std::string url; std::getline(in, url, ',');) servers.push_back(parse_server(url));
   if (servers.empty()) throw UsageError("--nats must name at least one server as HOST:PORT");
   return servers;
+}
+
+std::string read_authority(const fs::path& ca_file) {
+  if (ca_file.empty()) return "";
+  std::string authority = read_text_file(ca_file);
+  try {
+    (void)transport::certificate_bytes(authority);
+  } catch (const Error& problem) {
+    throw UsageError(fmt::format("--ca {}: {}", ca_file.string(), problem.what()));
+  }
+  return authority;
 }
 
 transport::AccountKey parse_account_key(const std::string& text) {

@@ -1,4 +1,4 @@
-// A NATS cluster that is there already and carries runs: `thinwire serve --nats … --creds …`. It
+// An existing NATS cluster that carries runs: `thinwire serve --nats … --creds …`. It
 // is in operator mode: its servers know an operator, who vouches for an account, whose key admits
 // the participants of the account's runs (transport/nats/nats_jwt.h). docs/operations.md.
 #pragma once
@@ -23,14 +23,18 @@ struct ClusterOptions {
 // where there is none. Throws UsageError that names --nats for anything else.
 std::vector<std::string> parse_servers(const std::string& urls);
 
+// The certificate in the file of --ca, as PEM; empty if there is no file. Throws UsageError that
+// names --ca if the file does not hold one.
+std::string read_authority(const fs::path& ca_file);
+
 // The key of an account from the text of a file, which holds its seed (SA…), or that of one of its
 // signing keys and the account's public key (A…). What follows a # is a comment. Throws UsageError
 // that names --creds and says what the file should hold.
 transport::AccountKey parse_account_key(const std::string& text);
 std::string print_account_key(const transport::AccountKey& key, const std::string& comment);
 
-// The key of the coordinators of a run on an account: the same wherever one is started with this
-// account's key. `run`: its identity (checkpoint::new_run_id).
+// The key that all coordinators of a run on an account share, derived from the account's key.
+// `run`: its identity (checkpoint::new_run_id).
 Seed coordinators_seed(const transport::AccountKey& account, uint64_t run, const std::string& name);
 
 }  // namespace thinwire::hosts

@@ -57,16 +57,17 @@ std::string configuration(const Signer& operator_key,
   const auto now = static_cast<int64_t>(unix_seconds());
   const PublicKey system = accounts.at(kSystem).account;
   std::string text =
-      "# Whom the servers of a cluster admit. Written by `thinwire keys account`; each server's\n"
+      "# The operator and accounts of a cluster. Written by `thinwire keys account`; each "
+      "server's\n"
       "# configuration includes it.\n";
-  text += fmt::format("operator: \"{}\"\n", transport::operator_pass(operator_key, system, now));
+  text += fmt::format("operator: \"{}\"\n", transport::operator_jwt(operator_key, system, now));
   text += fmt::format("system_account: {}\nresolver: MEMORY\nresolver_preload: {{\n",
                       account_name(system));
   for (const auto& [name, key] : accounts) {
-    const std::string pass =
-        name == kSystem ? transport::system_account_pass(operator_key, system, now)
-                        : transport::account_pass(operator_key, name, key.account, system, now);
-    text += fmt::format("  {}: \"{}\"  # {}\n", account_name(key.account), pass, name);
+    const std::string jwt =
+        name == kSystem ? transport::system_account_jwt(operator_key, system, now)
+                        : transport::account_jwt(operator_key, name, key.account, system, now);
+    text += fmt::format("  {}: \"{}\"  # {}\n", account_name(key.account), jwt, name);
   }
   return text + "}\n";
 }
@@ -83,8 +84,9 @@ ClusterAccount add_account(const fs::path& folder, const std::string& name) {
   make_private_folder(folder);
   const Seed seed = load_or_make_seed(key_file(folder, kOperator), NKeyKind::kOperator);
   const fs::path system = key_file(folder, kSystem);
-  if (!fs::exists(system)) make_account_key(system, "The account to which servers report");
-  make_account_key(key, fmt::format("The account {}: who has this admits participants", name));
+  if (!fs::exists(system)) make_account_key(system, "The system account, to which servers report");
+  make_account_key(key,
+                   fmt::format("Account {}: whoever has this key can admit participants", name));
   const fs::path file = folder / kConfigurationFile;
   write_file(file, configuration(*make_signer(seed), load_accounts(folder)));
   return {file, key};

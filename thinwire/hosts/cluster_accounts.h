@@ -1,5 +1,5 @@
 // Sets up a NATS cluster to carry runs, for those who do not have NATS's own tool for it (nsc): an
-// operator, whom the cluster's servers believe, and accounts for runs. The library behind `thinwire
+// operator, whom the cluster's servers trust, and accounts for runs. The library behind `thinwire
 // keys account`; docs/operations.md.
 #pragma once
 
@@ -14,9 +14,9 @@ struct ClusterAccount {
   fs::path key;            // NAME.key, for `thinwire serve --creds`
 };
 
-// Adds an account to the operator whose keys are in `folder`, which is made, for its owner only, if
-// there is none yet. Throws UsageError for a name that is taken or is no courier name, and Error if
-// a key is damaged.
+// Adds an account to the operator whose keys are in `folder`; creates both, readable by their owner
+// only, if there are none yet. Throws UsageError for a name that is taken or is not a courier name,
+// and Error if a key is damaged.
 ClusterAccount add_account(const fs::path& folder, const std::string& name);
 
 }  // namespace thinwire::hosts

@@ -22,7 +22,7 @@ class ClusterServers final : public RunServers {
             .ca_pem = entrance_.authority,
             .identity = seed_,
             .timeout_s = kTimeoutSeconds,
-            .pass = pass_of(entrance_, name, {name, key, transport::NatsRole::kCoordinator}),
+            .jwt = jwt_of(entrance_, name, {name, key, transport::NatsRole::kCoordinator}),
             .server_name = ""};
   }
   const Entrance& entrance() const override { return entrance_; }
@@ -31,7 +31,7 @@ class ClusterServers final : public RunServers {
     return {serve::kLedgerStream, kEntryStream, kKeysStream};
   }
   void set_users(std::vector<transport::NatsUser> /*users*/) override {}
-  std::string look_after() override { return ""; }
+  std::string maintain() override { return ""; }
 
  private:
   const Entrance entrance_;

@@ -11,7 +11,6 @@
 #include "thinwire/hosts/served_run.h"
 #include "thinwire/hosts/shared_keys.h"
 #include "thinwire/serve/coordinator_host.h"
-#include "thinwire/transport/nats/certificates.h"
 #include "thinwire/transport/nats/join_token.h"
 #include "thinwire/transport/nats/nkey.h"
 
@@ -23,17 +22,6 @@ using Json = nlohmann::json;
 constexpr const char* kClusterFile = "cluster.json";
 constexpr const char* kAddressFile = "address";  // of a run's own server
 
-std::string read_authority(const fs::path& file) {
-  if (file.empty()) return "";
-  std::string authority = read_text_file(file);
-  try {
-    (void)transport::certificate_bytes(authority);
-  } catch (const Error& problem) {
-    throw UsageError(fmt::format("--ca {}: {}", file.string(), problem.what()));
-  }
-  return authority;
-}
-
 ClusterOptions read_cluster(const fs::path& file) {
   try {
     const auto json = parse_json<Json>(read_text_file(file));
@@ -44,8 +32,8 @@ ClusterOptions read_cluster(const fs::path& file) {
   }
 }
 
-// The same wherever it is read.
-std::string lasting(const fs::path& path) {
+// A path that holds in every working directory.
+std::string absolute_text(const fs::path& path) {
   return path.empty() ? "" : fs::absolute(path).string();
 }
 
@@ -69,8 +57,8 @@ void store_entrance(const fs::path& server_folder, const Entrance& entrance,
     return;  // the server itself has stored its authority
   }
   const Json json = {{"servers", cluster.servers},
-                     {"creds", lasting(cluster.key_file)},
-                     {"ca", lasting(cluster.ca_file)}};
+                     {"creds", absolute_text(cluster.key_file)},
+                     {"ca", absolute_text(cluster.ca_file)}};
   write_file(server_folder / kClusterFile, print_json(json, {.indent = 2}) + "\n");
 }
 
@@ -83,13 +71,13 @@ Entrance load_entrance(const fs::path& server_folder) {
           {}};
 }
 
-std::string pass_of(const Entrance& entrance, const std::string& run,
-                    const transport::NatsUser& user) {
+std::string jwt_of(const Entrance& entrance, const std::string& run,
+                   const transport::NatsUser& user) {
   if (!entrance.account) return "";
   const auto now = static_cast<int64_t>(unix_seconds());
   std::vector<std::string> streams = {serve::kLedgerStream, kEntryStream};
   if (user.role == transport::NatsRole::kCoordinator) streams.emplace_back(kKeysStream);
-  return transport::user_pass(*entrance.account, run, streams, user, now);
+  return transport::user_jwt(*entrance.account, run, streams, user, now);
 }
 
 std::string token_text(const Entrance& entrance, const std::string& run, const Seed& secret,
@@ -103,7 +91,7 @@ std::string token_text(const Entrance& entrance, const std::string& run, const S
        .authority = entrance.authority,
        .secret = secret,
        .more_addresses = {entrance.servers.begin() + 1, entrance.servers.end()},
-       .pass = pass_of(entrance, run, newcomer)});
+       .jwt = jwt_of(entrance, run, newcomer)});
 }
 
 }  // namespace thinwire::hosts

@@ -1,6 +1,5 @@
-// Where and how a run can be entered, as its folder has it: the addresses of its servers, and, on a
-// cluster, the account whose key admits its participants. docs/formats.md, "Folder of a run that is
-// served".
+// How participants reach a run, as stored in its folder: the addresses of its servers, and, on a
+// cluster, the account whose key admits them. docs/formats.md, "Folder of a run that is served".
 #pragma once
 
 #include <cstdint>
@@ -21,22 +20,22 @@ struct Entrance {
 };
 
 // Reads what ClusterOptions name. Throws UsageError as the functions of cluster.h do, and for a CA
-// file that is no certificate.
+// file that is not a certificate.
 Entrance open_cluster(const ClusterOptions& options);
 
 // Whether the run in a server's folder is on a cluster; nothing if it has not been served yet.
 std::optional<bool> is_on_cluster(const fs::path& server_folder);
 
-// Stores the entrance, and reads it again; the account's key stays in its own file. Throws Error if
-// a file is damaged or is not there, and UsageError as open_cluster does.
+// Stores the entrance, and loads it again; the account's key stays in its own file. Throws Error if
+// a file is damaged or missing, and UsageError as open_cluster does.
 void store_entrance(const fs::path& server_folder, const Entrance& entrance,
                     const ClusterOptions& cluster);
 Entrance load_entrance(const fs::path& server_folder);
 
-// The pass of a participant; empty where the server knows its key. `run`: the run's courier name;
+// A participant's JWT; empty for a run with a server of its own. `run`: the run's courier name;
 // `expires`: seconds since 1970, 0: never.
-std::string pass_of(const Entrance& entrance, const std::string& run,
-                    const transport::NatsUser& user);
+std::string jwt_of(const Entrance& entrance, const std::string& run,
+                   const transport::NatsUser& user);
 
 // The text of a token whose secret is `secret`.
 std::string token_text(const Entrance& entrance, const std::string& run, const Seed& secret,

@@ -9,13 +9,13 @@ namespace thinwire::hosts {
 
 enum class Inherited : bool {
   kNo,
-  kYes,  // child processes hold it, too: it is released once they have ended as well
+  kYes,  // child processes hold it, too: it is released once they have also ended
 };
 
 class FolderLock {
  public:
   // Waits up to `timeout_s` for another holder to release it; then throws Error with the message
-  // `held`. Throws Error, too, if the file cannot be created.
+  // `held`. Also throws Error if the file cannot be created.
   FolderLock(const fs::path& file, double timeout_s, const std::string& held,
              Inherited inherited = Inherited::kNo);
   ~FolderLock();

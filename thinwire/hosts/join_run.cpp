@@ -25,7 +25,7 @@ namespace {
 
 constexpr const char* kOwnFolder = "member";  // of run.dir; only its owner may read it
 constexpr const char* kKeyFile = "key";
-constexpr const char* kPassFile = "pass";  // on a cluster
+constexpr const char* kJwtFile = "pass";  // on a cluster
 constexpr const char* kLockFile = "lock";
 constexpr const char* kDataFolder = "data";
 constexpr double kUploadSeconds = 600;  // for a shard to reach the store
@@ -44,7 +44,7 @@ void check_folder(const fs::path& folder) {
                   folder.string()));
 }
 
-// The connection of a member, which first has to be admitted.
+// A member's connection; the constructor enrols its key if necessary.
 class MemberConnection {
  public:
   MemberConnection(const JoinOptions& options, fs::path folder)
@@ -60,7 +60,7 @@ class MemberConnection {
  private:
   fs::path own() const { return folder_ / kOwnFolder; }
   void enter();
-  // The pass that the key has from now on.
+  // Returns the key's JWT, or an empty string if the server itself knows the key.
   std::string enrol(transport::Courier& courier);
 
   const JoinOptions& options_;
@@ -68,7 +68,7 @@ class MemberConnection {
   std::optional<FolderLock> lock_;
   std::unique_ptr<Signer> signer_;
   std::unique_ptr<transport::Courier> courier_;
-  std::optional<RequestClient> requests_;  // ends first
+  std::optional<RequestClient> requests_;  // destroyed first
 };
 
 // Connects with its own key if the server knows it, else with the token, and enrols the key.
@@ -79,15 +79,15 @@ void MemberConnection::enter() {
   if (!returns) as_newcomer = connect(access, access.newcomer);  // before anything is written
   make_private_folder(own());
   lock_.emplace(own() / kLockFile, 0,
-                fmt::format("another process is a member of the run in {}", folder_.string()));
+                fmt::format("another `thinwire join` is using {}", folder_.string()));
   Identity self{load_or_make_seed(own() / kKeyFile), {}};
-  if (fs::exists(own() / kPassFile)) self.pass = read_text_file(own() / kPassFile);
+  if (fs::exists(own() / kJwtFile)) self.jwt = read_text_file(own() / kJwtFile);
   signer_ = make_signer(self.seed);
   if (returns) courier_ = try_connect(access, self);
   if (courier_) return;
   if (!as_newcomer) as_newcomer = connect(access, access.newcomer);
-  self.pass = enrol(*as_newcomer);
-  if (!self.pass.empty()) write_file(own() / kPassFile, self.pass);
+  self.jwt = enrol(*as_newcomer);
+  if (!self.jwt.empty()) write_file(own() / kJwtFile, self.jwt);
   courier_ = connect(access, self);
 }
 
@@ -189,7 +189,7 @@ JoinResult join_run(const JoinOptions& options) {
   const member::MemberResult result =
       member::run_member(connection.courier(), connection.signer(), std::move(member));
   if (result.outcome == member::MemberOutcome::kRefused) {
-    throw Error("the run does not let this member take part: " + result.why);
+    throw Error("the run refuses this member: " + result.why);
   }
   if (result.outcome == member::MemberOutcome::kLeft) {
     return {JoinOutcome::kLeft, folder, result.steps, {}};

@@ -20,7 +20,7 @@ struct JoinOptions {
   double memory_bytes = 0;                  // most memory that the run may use here; 0: no limit
   double row_seconds = 0;                   // as MemberOptions (member/member.h)
   const std::atomic<bool>* stop = nullptr;  // set from outside: leave cleanly
-  std::function<void()> on_start = {};      // from here on `stop` is checked
+  std::function<void()> on_start = {};      // called just before `stop` is first checked
 };
 
 enum class JoinOutcome : uint8_t { kFinished, kLeft };
@@ -28,16 +28,16 @@ enum class JoinOutcome : uint8_t { kFinished, kLeft };
 struct JoinResult {
   JoinOutcome outcome = JoinOutcome::kFinished;
   fs::path folder;          // run.dir
-  int64_t steps = 0;        // that this member's replica has completed
+  int64_t steps = 0;        // completed by this member's replica
   events::Summary summary;  // also in run.dir/summary.json; empty if it left
 };
 
 // Creates a key, which is stored in run.dir/member/, and enrols it, receives the recipe, the
 // vocabulary and the data, checks this machine, and trains until the run is complete. The same call
 // rejoins the run after any interruption. run.dir is runs/joined-ID by default, where ID is the
-// beginning of the run's name. Throws UsageError for fields that belong to the run, for a folder
-// that holds something else, and for a run that does not fit this machine; Error if the run cannot
-// be reached or does not admit this member, and for whatever run_member (member/member.h) throws.
+// start of the run's name. Throws UsageError for fields that belong to the run, for a folder that
+// holds something else, and for a run that does not fit this machine; Error if the run cannot be
+// reached or does not admit this member, and for whatever run_member (member/member.h) throws.
 JoinResult join_run(const JoinOptions& options);
 
 }  // namespace thinwire::hosts

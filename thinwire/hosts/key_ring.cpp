@@ -26,6 +26,7 @@ constexpr size_t kIdBegin = 1;  // every key's text begins with U
 constexpr size_t kIdLength = 10;
 constexpr double kLockTimeoutSeconds = 10;
 constexpr int kIndent = 2;
+constexpr double kDaySeconds = 24 * 3600;
 
 PublicKey read_key(const Json& json) {
   const auto key =
@@ -57,7 +58,7 @@ Json print(const EnrolledKey& key) {
           {"revoked", key.revoked}};
 }
 
-// Takes in an entry of another ring, or that it is revoked there.
+// Adds an entry of another ring; one that is known is revoked if it is revoked there.
 template <typename Entry>
 void take_in(std::vector<Entry>& entries, const Entry& other) {
   const auto known = std::ranges::find(entries, other.key, &Entry::key);
@@ -68,7 +69,7 @@ void take_in(std::vector<Entry>& entries, const Entry& other) {
   }
 }
 
-// Those of `entries` that `others` would take in.
+// Those of `entries` that take_in would add to `others` or revoke there.
 template <typename Entry>
 std::vector<Entry> news(const std::vector<Entry>& entries, const std::vector<Entry>& others) {
   std::vector<Entry> news;
@@ -104,6 +105,11 @@ KeyRing read_key_ring(std::string_view text) {
                          read_role(one.at("role")), one.at("enrolled"), one.at("revoked")});
   }
   return ring;
+}
+
+IssuedToken make_token(const PublicKey& key, Role role, double days, int64_t now) {
+  const int64_t expires = days > 0 ? now + static_cast<int64_t>(days * kDaySeconds) : 0;
+  return {.key = key, .role = role, .issued = now, .expires = expires};
 }
 
 std::string key_id(const PublicKey& key) {

@@ -1,7 +1,7 @@
-// Who may connect to a run's own server: the tokens that were issued, and the keys that newcomers
-// enrolled with them. Kept in run.dir/keys.json, which `thinwire serve` and `thinwire keys` both
-// change, one at a time. Holds public keys only, no secrets: a token's secret is printed once, when
-// it is issued. docs/formats.md, "Keys of a run"; docs/security.md.
+// Who may take part in a run: the tokens that were issued, and the keys that newcomers enrolled
+// with them. Kept in run.dir/keys.json, which `thinwire serve` and `thinwire keys` both change, one
+// at a time. Holds public keys only, no secrets: a token's secret is printed once, when it is
+// issued. docs/formats.md, "Folder of a run that is served"; docs/security.md.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +33,9 @@ struct IssuedToken {
   bool operator==(const IssuedToken&) const = default;
 };
 
+// A token issued at `now`, valid for `days`; 0: without limit.
+IssuedToken make_token(const PublicKey& key, Role role, double days, int64_t now);
+
 struct EnrolledKey {
   PublicKey key;
   PublicKey token;  // with which it was enrolled
@@ -53,10 +56,10 @@ struct KeyRing {
   // Revokes the tokens and keys whose id begins with `id`, and the keys enrolled with these tokens.
   // Returns how many there were.
   size_t revoke(std::string_view id);
-  // Takes in what another ring of the same run has in addition. What one of them has revoked is
+  // Adds what another ring of the same run has and this one lacks. What is revoked in either is
   // revoked.
   void merge(const KeyRing& other);
-  // What `other` would take in from this ring.
+  // What merging this ring would add to `other`.
   KeyRing beyond(const KeyRing& other) const;
   // The server's users besides the coordinator. A used-up token stays a user, so that its owner can
   // repeat a request whose answer was lost.
@@ -66,7 +69,7 @@ struct KeyRing {
 // The first characters of a key's text that differ between keys, as `thinwire keys` shows them.
 std::string key_id(const PublicKey& key);
 
-// A ring as text, and back. Reading throws an exception for text that is none.
+// A ring as text, and back. Reading throws an exception if the text is not a ring.
 std::string print_key_ring(const KeyRing& ring, int indent);
 KeyRing read_key_ring(std::string_view text);
 

@@ -15,8 +15,6 @@
 namespace thinwire::hosts {
 namespace {
 
-constexpr double kDaySeconds = 24 * 3600;
-
 int64_t unix_now() { return static_cast<int64_t>(unix_seconds()); }
 
 std::string date(int64_t seconds) {
@@ -70,27 +68,26 @@ std::string issue_token(const fs::path& run_folder, Role role, double days, bool
   check_served(run_folder);
   const Seed secret = make_seed();
   const Seed coordinator = coordinator_seed(run_folder);
-  const int64_t now = unix_now();
-  const int64_t expires = days > 0 ? now + static_cast<int64_t>(days * kDaySeconds) : 0;
-  std::string text =
-      token_text(load_entrance(run_folder / kServerFolder),
-                 transport::participant_name(make_signer(coordinator)->key()), secret, expires);
-  update_key_ring(run_folder, [&](KeyRing& ring) {
-    ring.tokens.push_back({make_signer(secret)->key(), role, now, expires, single_use, false});
-  });
+  IssuedToken token = make_token(make_signer(secret)->key(), role, days, unix_now());
+  token.single_use = single_use;
+  std::string text = token_text(load_entrance(run_folder / kServerFolder),
+                                transport::participant_name(make_signer(coordinator)->key()),
+                                secret, token.expires);
+  update_key_ring(run_folder, [&](KeyRing& ring) { ring.tokens.push_back(token); });
   return text;
 }
 
 namespace {
 
-// On a cluster, servers go by passes, and only those who have the operator's key take them back.
-std::string beside_revoking(const fs::path& run_folder, const KeyRing& before) {
+// On a cluster, JWTs decide who may connect, and only whoever has the operator's key can revoke
+// them.
+std::string cluster_revocations(const fs::path& run_folder, const KeyRing& before) {
   const Entrance entrance = load_entrance(run_folder / kServerFolder);
   if (!entrance.account) return "";
   const KeyRing revoked = load_key_ring(run_folder).beyond(before);
   std::string text =
-      "; it does not take part any more. What it can read ends once the cluster's admin revokes it "
-      "there, too:";
+      "; it no longer takes part. It can still read the run until the cluster's admin revokes its "
+      "JWT:";
   const auto add = [&](const PublicKey& key) {
     text += fmt::format(
         "\n  nsc revocations add-user --account {} --user-public-key {}",
@@ -114,16 +111,16 @@ std::string revoke_keys(const fs::path& run_folder, const std::string& id) {
         std::ranges::count_if(ring.tokens, matches) + std::ranges::count_if(ring.keys, matches);
     if (id.empty() || owners != 1) {
       throw UsageError(
-          fmt::format("id must be that of one token or key, '{}' begins {}; `thinwire "
-                      "keys list` shows them",
-                      id, owners == 0 ? "none" : fmt::format("{}", owners)));
+          fmt::format("'{}' is the start of {} ids; give that of one token or key from "
+                      "`thinwire keys list`",
+                      id, owners == 0 ? "no" : fmt::format("{}", owners)));
     }
     count = ring.revoke(id);
   });
   const std::string done = count > 1 ? fmt::format("revoked the token and {}",
                                                    counted(static_cast<int64_t>(count - 1), "key"))
                                      : "revoked";
-  return done + beside_revoking(run_folder, before);
+  return done + cluster_revocations(run_folder, before);
 }
 
 }  // namespace thinwire::hosts

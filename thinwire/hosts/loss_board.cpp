@@ -5,7 +5,8 @@
 namespace thinwire::hosts {
 namespace {
 
-// Of a worker's own weights, where they differ from the shared ones (train/worker_evaluation.cpp).
+// Ends the name of a set that is evaluated with a worker's own weights, where these differ from the
+// shared ones (train/worker_evaluation.cpp).
 constexpr const char* kOwnWeights = "_own";
 
 }  // namespace

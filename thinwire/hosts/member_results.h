@@ -18,7 +18,7 @@ class MemberResults {
 
   void add(const PublicKey& member, const events::Summary& summary) { all_[member] = summary; }
   bool has(const PublicKey& member) const { return all_.contains(member); }
-  // Of the final weights, as most members report it; nothing if none did.
+  // The digest of the final weights that most members reported; nothing if none did.
   std::optional<uint64_t> digest() const;
   // Losses, bytes and times are means over the members that reported; losses are NaN if none did.
   events::Summary summarise(uint64_t digest) const;

@@ -12,7 +12,7 @@
 namespace thinwire::hosts {
 namespace {
 
-constexpr double kExpiryPollSeconds = 20;  // between looks for users that have expired
+constexpr double kExpiryPollSeconds = 20;  // between checks for expired users
 
 class OwnServer final : public RunServers {
  public:
@@ -43,7 +43,7 @@ class OwnServer final : public RunServers {
   }
 
   // Couriers reconnect by themselves once it is back.
-  std::string look_after() override {
+  std::string maintain() override {
     if (monotonic_seconds() - users_checked_at_ >= kExpiryPollSeconds) {
       users_checked_at_ = monotonic_seconds();
       server_.expire_users();

@@ -9,9 +9,9 @@
 
 namespace thinwire::hosts {
 
-// At every start of a coordinator, whose courier and key these are; what is there already is not
-// stored twice. False: the run was founded before. Throws UsageError if that was another run
-// (check_same_run), and Error if the stores do not take it or `stop` is set, which may be null.
+// To be called at every start of a coordinator, with its own courier and key; nothing is stored
+// twice. Returns false if the run was founded before. Throws UsageError if that was another run
+// (check_same_run), and Error if storing fails or `stop`, which may be null, is set.
 bool publish_run(transport::Courier& courier, const Signer& coordinator, const ServedRun& run,
                  const std::atomic<bool>* stop);
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint32_t kMaxProbeBytes = 192 << 10;
 constexpr double kUploadPollSeconds = 0.02;
-// Those who ask repeat it until they are answered (requests.cpp).
+// A client repeats a request until it is answered (requests.cpp).
 constexpr double kStandbySeconds = 3;
 constexpr double kForgetSeconds = 60;
 
@@ -49,9 +49,9 @@ void RequestHandler::serve_pending(double timeout_s) {
 bool RequestHandler::is_due(const RequestServer::IncomingRequest& incoming) {
   if (callbacks_.leads() || incoming.request.what == RequestKind::kResult) return true;
   const double now = monotonic_seconds();
-  std::erase_if(left_to_others_,
+  std::erase_if(left_to_leader_,
                 [&](const auto& one) { return now - one.second > kForgetSeconds; });
-  const auto [first, fresh] = left_to_others_.emplace(incoming.request.nonce, now);
+  const auto [first, fresh] = left_to_leader_.emplace(incoming.request.nonce, now);
   return !fresh && now - first->second >= kStandbySeconds;
 }
 
@@ -79,9 +79,9 @@ void RequestHandler::answer(const RequestServer::IncomingRequest& incoming) {
 void RequestHandler::enrol(const RequestServer::IncomingRequest& incoming) {
   const auto token = transport::decode_public_key(transport::NKeyKind::kUser, incoming.name);
   if (!token) return;
-  const Result<std::string> pass = callbacks_.enrol(*token, incoming.request.requester);
-  if (!pass) return requests_.refuse(incoming, pass.error().message);
-  requests_.grant(incoming, bytes_of(*pass));
+  const Result<std::string> jwt = callbacks_.enrol(*token, incoming.request.requester);
+  if (!jwt) return requests_.refuse(incoming, jwt.error().message);
+  requests_.grant(incoming, bytes_of(*jwt));
 }
 
 void RequestHandler::answer_probe(const RequestServer::IncomingRequest& incoming) {
@@ -89,7 +89,7 @@ void RequestHandler::answer_probe(const RequestServer::IncomingRequest& incoming
   const auto wanted = in.get<uint32_t>();
   if (!in.ok() || wanted > kMaxProbeBytes) {
     return requests_.refuse(incoming,
-                            fmt::format("a probe asks for at most {} bytes", kMaxProbeBytes));
+                            fmt::format("a probe may ask for at most {} bytes", kMaxProbeBytes));
   }
   Bytes body;
   ByteWriter(body).put(unix_seconds());

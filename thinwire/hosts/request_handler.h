@@ -1,4 +1,4 @@
-// Answers the requests of participants to a run's coordinator (request_message.h).
+// Answers participants' requests to a run's coordinator (request_message.h).
 #pragma once
 
 #include <functional>
@@ -22,16 +22,17 @@ namespace thinwire::hosts {
 class RequestHandler {
  public:
   struct Callbacks {
-    // Enrols a key for a newcomer that is connected with a token's key. Once the server knows the
-    // key, returns the pass that it has on a cluster; a failure says why not.
+    // Enrols a key for a newcomer that is connected with a token's key. Returns, once the server
+    // knows the key, its JWT on a cluster and otherwise an empty string; a failure says why not.
     std::function<Result<std::string>(const PublicKey& token, const PublicKey& key)> enrol;
     std::function<std::string()> status;  // one line of JSON
     std::function<std::string()> recipe;  // its text
     // The result of a member whose run is complete.
     std::function<void(const PublicKey& member, const events::Summary& summary)> result;
-    // Whether this coordinator answers at once. A standby answers what nobody else does.
+    // Whether this coordinator leads, and so answers at once. A standby answers only requests that
+    // stay unanswered.
     std::function<bool()> leads;
-    // Nobody answers whoever has this key.
+    // Whether every request signed by this key is refused.
     std::function<bool(const PublicKey& key)> is_revoked;
   };
 
@@ -62,7 +63,7 @@ class RequestHandler {
   const Callbacks callbacks_;
   std::set<Sha256> provided_;
   std::list<Upload> uploads_;
-  std::map<Nonce, double> left_to_others_;  // since when
+  std::map<Nonce, double> left_to_leader_;  // requests, and when each first arrived
   RequestServer requests_;
 };
 

@@ -1,7 +1,7 @@
 // Requests to a run's coordinator and its answers: with these a newcomer enrols its key, requests
 // the run's status and data, measures its link, and reports its result. Requests are signed with
 // the requester's key and answers with the coordinator's, so the server that carries them can
-// neither forge nor exchange them. docs/formats.md, "Requests and answers".
+// neither forge nor swap them. docs/formats.md, "Requests and answers".
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ inline constexpr uint16_t kProtocolVersion = 1;
 inline constexpr const char* kRequestTopic = "requests";
 
 enum class RequestKind : uint8_t {
-  kEnrol = 1,   // admit the requester's key; body empty. Answer: its pass on a cluster, or empty
+  kEnrol = 1,   // admit the requester's key; body empty. Answer: its JWT on a cluster, or empty
   kStatus = 2,  // body empty. Answer: JSON (run_status.h)
   kProbe = 3,  // body: u32 bytes wanted, then padding. Answer: f64 Unix time, padded to that length
   kData = 4,  // store a blob of the description; body: its SHA-256. Answer: empty, once it is there
@@ -55,7 +55,7 @@ struct Answer {
 Bytes encode_request(const Request& request, const Signer& requester);
 Bytes encode_answer(const Answer& answer, const Signer& coordinator);
 
-// Total: any bytes give a message that is signed as it says, or kCorruptPayload with a reason.
+// Total: any bytes give a correctly signed message, or kCorruptPayload with a reason.
 Result<Request> decode_request(std::span<const uint8_t> bytes, const PublicKey& run);
 Result<Answer> decode_answer(std::span<const uint8_t> bytes, const PublicKey& run);
 

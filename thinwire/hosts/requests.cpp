@@ -125,7 +125,7 @@ Result<std::vector<Bytes>> RequestClient::ask_all(RequestKind what, std::vector<
     std::optional<Answer>& answer = questions_.at(nonce).answer;
     if (!answer) {
       return fail(FailureKind::kDeadline,
-                  fmt::format("the run's coordinator has not answered for {:g} s", timeout_s));
+                  fmt::format("the run's coordinator did not answer within {:g} s", timeout_s));
     }
     if (!answer->granted) {
       return fail(FailureKind::kRefused, std::string(answer->body.begin(), answer->body.end()));

@@ -25,7 +25,7 @@ class RequestServer {
   static constexpr size_t kMaxWaiting = 1024;
 
   struct IncomingRequest {
-    std::string name;  // under which it is connected: a token's, or its own
+    std::string name;  // of the sender's connection: a token's, or its own
     Request request;
   };
 
@@ -33,7 +33,7 @@ class RequestServer {
   RequestServer(transport::Courier& courier, const Signer& coordinator);
 
   // The requests that have arrived since the last call, in order; waits up to `timeout_s` for one
-  // if there is none. One that was repeated before it was taken is listed once.
+  // if there is none. One that was repeated in the meantime is listed once.
   std::vector<IncomingRequest> take(double timeout_s);
   // Throws Error if `body` is longer than a message may be.
   void grant(const IncomingRequest& incoming, Bytes body);
@@ -48,7 +48,7 @@ class RequestServer {
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::deque<IncomingRequest> waiting_;
-  std::unique_ptr<transport::Subscription> subscription_;  // ends first
+  std::unique_ptr<transport::Subscription> subscription_;  // destroyed first
 };
 
 // A participant's end. Used by one thread.
@@ -79,7 +79,7 @@ class RequestClient {
   std::mutex mutex_;
   std::condition_variable answered_;
   std::map<Nonce, Question> questions_;
-  std::unique_ptr<transport::Subscription> subscription_;  // ends first
+  std::unique_ptr<transport::Subscription> subscription_;  // destroyed first
 };
 
 }  // namespace thinwire::hosts

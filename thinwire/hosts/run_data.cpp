@@ -81,13 +81,13 @@ std::string differs_from(const fs::path& folder, const RunDescription& descripti
   if (!fs::is_directory(folder)) return "does not exist";
   try {
     const auto vocabulary = data::Vocabulary::load(folder);
-    if (vocabulary->digest() != description.vocabulary.digest) return "has another vocabulary";
+    if (vocabulary->digest() != description.vocabulary.digest) return "has a different vocabulary";
     const auto sets = data::open_sets(folder, vocabulary->digest());
     for (const DescribedSet& set : description.sets) {
       const auto own = sets.find(set.name);
       if (own == sets.end()) return fmt::format("has no set '{}'", set.name);
       if (own->second.digest() != set.digest) {
-        return fmt::format("has other tokens in its set '{}'", set.name);
+        return fmt::format("has different tokens in its set '{}'", set.name);
       }
     }
     if (sets.size() != description.sets.size()) return "has sets that the run does not have";

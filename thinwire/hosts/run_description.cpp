@@ -42,7 +42,7 @@ uint64_t read_digest(const Json& json) {
 Sha256 read_sha256(const Json& json) {
   const auto text = json.get<std::string>();
   Sha256 hash;
-  if (text.size() != 2 * hash.bytes.size()) throw Malformed{"a SHA-256 of another length"};
+  if (text.size() != 2 * hash.bytes.size()) throw Malformed{"a SHA-256 of the wrong length"};
   for (size_t i = 0; i < hash.bytes.size(); ++i) {
     std::from_chars(text.data() + 2 * i, text.data() + 2 * i + 2, hash.bytes[i], 16);
   }
@@ -70,7 +70,7 @@ Json print(const DescribedSet& set) {
 DescribedSet read_set(const Json& json) {
   DescribedSet set{json.at("name"),   read_digest(json.at("digest")), json.at("documents"),
                    json.at("tokens"), json.at("text_bytes"),          {}};
-  if (!transport::is_courier_name(set.name)) throw Malformed{"a set with an impossible name"};
+  if (!transport::is_courier_name(set.name)) throw Malformed{"a set with an invalid name"};
   for (const Json& shard : json.at("shards")) {
     set.shards.push_back({read_blob(shard.at("file")), read_digest(shard.at("hash"))});
   }
@@ -119,21 +119,22 @@ membership::Founding read_founding(const Json& json, std::string_view recipe) {
 }
 
 Result<RunDescription> read_description(const Json& json) {
-  if (json.at("format") != kFormat) throw Malformed{"it is of another format"};
+  if (json.at("format") != kFormat) throw Malformed{"it has a different format"};
   const int protocol = json.at("protocol");
   if (protocol != kProtocolVersion) {
     return fail(FailureKind::kRefused,
-                fmt::format("the run speaks protocol version {}, this program version {}: use the "
+                fmt::format("the run uses protocol version {}, this program version {}: use the "
                             "program that serves the run",
                             protocol, kProtocolVersion));
   }
   RunDescription description;
   description.numerics = json.at("numerics");
   if (description.numerics != checkpoint::kNumericsVersion) {
-    return fail(FailureKind::kRefused,
-                fmt::format("the run has numerics version {}, this program version {}: its weights "
-                            "would differ from the others'; use the program that serves the run",
-                            description.numerics, checkpoint::kNumericsVersion));
+    return fail(
+        FailureKind::kRefused,
+        fmt::format("the run has numerics version {}, this program version {}, whose weights "
+                    "would differ from the others'; use the program that serves the run",
+                    description.numerics, checkpoint::kNumericsVersion));
   }
   description.recipe = json.at("recipe");
   description.founding = read_founding(json.at("founding"), description.recipe);

@@ -20,7 +20,8 @@ class RunDisplay {
   explicit RunDisplay(const config::Recipe& recipe);
 
   // A record of the ledger, at `now`, in seconds of any clock; `earlier` as with serve::HostHooks.
-  // The time left is estimated from the rounds opened and closed since then.
+  // The time left is estimated from rounds opened and closed since this coordinator's first
+  // decision.
   void record(const membership::Record& record, bool earlier, double now);
   // Shows what has changed since the last call.
   void show(const membership::State& state);
@@ -30,7 +31,7 @@ class RunDisplay {
 
   const uint64_t steps_;
   std::vector<membership::Phase> phases_;  // as last shown
-  std::map<uint64_t, uint64_t> open_;      // of rounds, the step after their last one
+  std::map<uint64_t, uint64_t> open_;      // by round, the step after its last one
   events::Pace pace_;
   events::Progress progress_;
 };

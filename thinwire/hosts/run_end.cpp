@@ -25,7 +25,7 @@ void RunEnd::note(const membership::State& state) {
   }
 }
 
-std::string RunEnd::for_whom(const serve::CoordinatorHost& host) {
+std::string RunEnd::waiting_message(const serve::CoordinatorHost& host) {
   if (told_ || !host.final_digest()) return "";
   const std::vector<int> unfinished = host.unfinished();
   const membership::Options times = membership::options_of(recipe_.sync);
@@ -37,10 +37,10 @@ std::string RunEnd::for_whom(const serve::CoordinatorHost& host) {
   if (unfinished.empty() || !all_away) return "";
   told_ = true;
   return fmt::format(
-      "the run is complete; it is served on until member{} {} can have fetched the final weights, "
-      "for at most {}; Ctrl-C ends it now",
-      unfinished.size() > 1 ? "s" : "", fmt::join(unfinished, ", "),
-      format_seconds(times.linger_s()));
+      "the run is complete; it is still served, for at most {}, so that member{} {} can fetch the "
+      "final weights; Ctrl-C ends it now",
+      format_seconds(times.linger_s()), unfinished.size() > 1 ? "s" : "",
+      fmt::join(unfinished, ", "));
 }
 
 bool RunEnd::awaits_results(const serve::CoordinatorHost& host, double now) {

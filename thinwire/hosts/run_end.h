@@ -1,4 +1,4 @@
-// The end of a run that is served: for whom it is served on, whose results are waited for, and its
+// The end of a served run: which members it is still served for, whose results are awaited, and its
 // summary.
 #pragma once
 
@@ -16,24 +16,25 @@
 
 namespace thinwire::hosts {
 
-// note() is called by the coordinator's thread until the run is over, all else by another.
+// note() is called by the coordinator's thread until the run is over, everything else by one other
+// thread.
 class RunEnd {
  public:
   // `recipe`: resolved; it must outlive this.
   explicit RunEnd(const config::Recipe& recipe) : recipe_(recipe), results_(recipe) {}
 
-  // The members that are present once the run is finished report their results.
+  // Takes those that are present once the run is finished as the members whose results are awaited.
   void note(const membership::State& state);
   void add(const PublicKey& member, const events::Summary& summary) {
     results_.add(member, summary);
   }
-  // Once those that are there have the final weights, and others may still come for them: a
-  // sentence that says so, the first time; else empty.
-  std::string for_whom(const serve::CoordinatorHost& host);
-  // Once the run is over: whether somebody who is there has yet to report, or the digest is not
-  // known. `now`: seconds of any clock.
+  // A message, once: the members that are present have the final weights, and the run is still
+  // served for others. Otherwise empty.
+  std::string waiting_message(const serve::CoordinatorHost& host);
+  // Once the run is over: whether to keep waiting for results or for the digest, which ends some
+  // time after the last member that has yet to report was present. `now`: seconds of any clock.
   bool awaits_results(const serve::CoordinatorHost& host, double now);
-  // Of the final weights; nothing where nobody has said.
+  // The digest of the final weights; nothing if nobody has reported it.
   std::optional<uint64_t> digest(const serve::CoordinatorHost& host) const;
   events::Summary summarise(uint64_t digest) const { return results_.summarise(digest); }
 
@@ -42,7 +43,7 @@ class RunEnd {
   MemberResults results_;
   std::map<int, PublicKey> finishers_;
   bool told_ = false;
-  std::optional<double> quiet_since_;  // since when nobody is there who has yet to report
+  std::optional<double> quiet_since_;  // since when no member that has yet to report is present
 };
 
 }  // namespace thinwire::hosts

@@ -1,5 +1,5 @@
-// The servers of a run, as its coordinator uses them: a nats-server of its own, or a cluster that
-// is there already.
+// The servers of a run, as its coordinator uses them: a nats-server of its own, or an existing
+// cluster.
 #pragma once
 
 #include <memory>
@@ -24,15 +24,16 @@ class RunServers {
   virtual transport::NatsTarget target() const = 0;
   // How everybody else does.
   virtual const Entrance& entrance() const = 0;
-  // Of how many servers each keeps everything, if there are so many.
+  // How many servers keep a copy of everything, if there are that many.
   virtual int replicas() const = 0;
   // The streams of the run, for records.
   virtual std::vector<std::string> streams() const = 0;
   // Who may connect from now on, besides the coordinator. A server of the run's own closes the
-  // connections of those who no longer may; a cluster goes by passes.
+  // connections of everybody else. Does nothing on a cluster, where JWTs decide.
   virtual void set_users(std::vector<transport::NatsUser> users) = 0;
-  // To be called several times a second. What people should know; empty: nothing.
-  virtual std::string look_after() = 0;
+  // Restarts a server of the run's own if it has ended. To be called several times a second.
+  // Returns a message for the user; empty: none.
+  virtual std::string maintain() = 0;
 };
 
 struct OwnServerOptions {

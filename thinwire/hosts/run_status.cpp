@@ -33,13 +33,13 @@ MemberStatus read_member(const Json& json) {
 
 std::string why_none_is_open(const membership::State& state, uint64_t workers) {
   if (!state.open.empty()) return "";
-  if (state.next_round > 0) return "members: none that could train is present";
+  if (state.next_round > 0) return "members: none that can train is present";
   const auto here = std::ranges::count_if(
       state.members, [](const membership::Member& member) { return !is_gone(member.phase); });
   return fmt::format("members: {} of the {} that the run begins with are present", here, workers);
 }
 
-// Members that a finished run is still served for.
+// What a finished run still waits for.
 std::string why_not_over(const std::vector<int>& unfinished) {
   if (unfinished.empty()) return "";
   return fmt::format("member{} {} to fetch the final weights", unfinished.size() > 1 ? "s" : "",

@@ -22,8 +22,7 @@ struct MemberStatus {
   double rows_per_second = 0;  // 0: not known
   uint64_t behind = 0;         // records of the ledger that it has not reported as applied
   uint64_t offences = 0;
-  std::string
-      refused;  // the reason why its last refused payload does not count; empty: none was refused
+  std::string refused;  // why its last refused payload does not count; empty: none was refused
 };
 
 struct RunStatus {

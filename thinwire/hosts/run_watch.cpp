@@ -20,7 +20,7 @@ namespace {
 using membership::Phase;
 using page::ActivityKind;
 
-constexpr size_t kNamed = 4;  // members that are waited for
+constexpr size_t kNamed = 4;  // missing members that are listed by id
 
 bool takes_part(const membership::Opening& opening, int member) {
   return std::ranges::find(opening.roster, member, &membership::Share::member) !=
@@ -98,7 +98,7 @@ ActivityKind activity_of(Phase phase) {
 std::string why_in(Phase phase, const serve::LatestReport* report, uint64_t offences) {
   switch (phase) {
     case Phase::kWaiting:
-      return "admitted; there is nothing to begin with yet, or its link cannot keep up";
+      return "admitted; its link is too slow to catch up";
     case Phase::kCatchingUp:
       return "fetches a snapshot or replays the rounds that it missed";
     case Phase::kLate:
@@ -196,7 +196,7 @@ void RunWatch::close(const membership::Closing& closing, bool earlier, double no
   round.missing = closing.missing;
   open_.erase(found);
   page_.close(round);
-  // Whoever contributed has been through the evaluations before the round's last step.
+  // Everyone who contributed has finished the evaluations before the round's last step.
   const int64_t end = round.first_step + round.steps;
   show(losses_.take_all(end, end - 1));
   if (earlier) return;

@@ -24,7 +24,7 @@ namespace thinwire::hosts {
 page::MemberNow member_now(int id, const membership::State& state,
                            const std::map<int, serve::LatestReport>& reports);
 
-// Receives what happens and updates the page.
+// Updates the page with what happens in the run.
 class RunWatch {
  public:
   // `recipe`: resolved; `sets`: the names of the validation sets. All references must outlive it.
@@ -34,9 +34,9 @@ class RunWatch {
   // Called by the thread that ticks the coordinator: CoordinatorHost's hook of the same name.
   // `now`: seconds of any clock.
   void record(const membership::Record& record, bool earlier, double now);
-  // On the same thread, likewise. A round's training loss is shown once it is closed, when all who
-  // counted have reported it, and so are evaluations before it; the last one once all members of
-  // the last round have.
+  // Likewise, on the same thread. A round's training loss and the evaluations before its last step
+  // are shown once the round is closed, when everyone who contributed has reported them; the final
+  // evaluation once all members of the last round have reported it.
   void add_loss(const membership::Loss& loss);
   // From any one thread, several times a second.
   void update(const serve::CoordinatorHost& host);
@@ -58,7 +58,7 @@ class RunWatch {
   page::LiveRun& page_;
   std::map<uint64_t, Opened> open_;  // rounds
   LossBoard losses_;
-  int64_t newest_step_ = 0;   // the last one of the rounds that have opened
+  int64_t newest_step_ = 0;   // the last step of the rounds opened so far
   size_t newest_roster_ = 0;  // of the round opened last
 };
 

@@ -11,11 +11,11 @@ namespace thinwire::hosts {
 void make_private_folder(const fs::path& folder);
 
 // The secret in `file`, which is in a private folder, as the text of an NKey seed. Throws Error if
-// the file is not there or holds something else.
+// the file is missing or holds something else.
 Seed load_seed(const fs::path& file, transport::NKeyKind kind = transport::NKeyKind::kUser);
 void store_seed(const fs::path& file, const Seed& seed,
                 transport::NKeyKind kind = transport::NKeyKind::kUser);
-// The same as load_seed; made and stored there if there is none yet.
+// Like load_seed, but creates and stores a seed if the file is missing.
 Seed load_or_make_seed(const fs::path& file, transport::NKeyKind kind = transport::NKeyKind::kUser);
 
 }  // namespace thinwire::hosts

@@ -22,7 +22,7 @@ namespace {
 constexpr uint32_t kProbeBytes = 128 << 10;
 constexpr size_t kMaxProbes = 64;  // at once
 constexpr int kDelayProbes = 5;
-constexpr double kLongEnoughSeconds = 0.3;  // to tell a rate
+constexpr double kMinTimedSeconds = 0.3;  // to measure a rate
 constexpr double kClockToleranceSeconds = 60;
 
 struct Probe {
@@ -50,8 +50,7 @@ Result<Timed> time_probes(RequestClient& client, const Probe& probe, size_t coun
   ByteReader in(answers->back());
   const auto time = in.get<double>();
   if (!in.ok() || !std::isfinite(time)) {
-    return fail(FailureKind::kCorruptPayload,
-                "the coordinator answers a probe with something else");
+    return fail(FailureKind::kCorruptPayload, "the coordinator's answer to a probe is malformed");
   }
   return Timed{watch.seconds(), time};
 }
@@ -62,7 +61,7 @@ Result<double> rate_of(RequestClient& client, const Probe& probe, double round_t
     const auto timed = time_probes(client, probe, count);
     if (!timed) return tl::unexpected(timed.error());
     const double seconds = std::max(timed->seconds - round_trip_s, 1e-6);
-    if (timed->seconds >= kLongEnoughSeconds || count >= kMaxProbes) {
+    if (timed->seconds >= kMinTimedSeconds || count >= kMaxProbes) {
       return static_cast<double>(count) * kProbeBytes / seconds;
     }
   }

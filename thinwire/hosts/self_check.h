@@ -19,15 +19,15 @@ struct LinkReport {
   double clock_ahead_s = 0;  // this machine's clock relative to the coordinator's
 };
 
-// Requests answers of several sizes from the coordinator for about a second. The coordinator's own
-// link limits the result.
+// Exchanges messages with the coordinator for about a second. The coordinator's own link limits the
+// result.
 Result<LinkReport> measure_link(RequestClient& client);
 
 struct SelfCheck {
   LinkReport link;
   double needed_bytes = 0;
   double free_bytes = 0;  // 0: unknown
-  double step_s = 0;      // of one worker's rows of a step
+  double step_s = 0;      // to compute one worker's rows of a step
   // What the run requires, per training step on average.
   double sent_bytes = 0;
   double received_bytes = 0;

@@ -41,8 +41,8 @@
 namespace thinwire::hosts {
 namespace {
 
-constexpr double kPollSeconds = 0.2;  // between looks at the servers, the keys and `stop`
-constexpr double kProbeSeconds = 2;   // within which a coordinator that leads answers
+constexpr double kPollSeconds = 0.2;  // between checks of the servers, the keys and `stop`
+constexpr double kProbeSeconds = 2;   // within which a leading coordinator answers
 constexpr std::chrono::milliseconds kPause(20);
 
 std::set<std::string> validation_sets(const RunDescription& description) {
@@ -65,17 +65,17 @@ class Service {
  private:
   void start_servers();
   void connect();
-  bool somebody_leads();
+  bool another_leads();
   serve::PayloadCheck payload_check();
   void start_host();
   void start_requests();
   void coordinate();
-  void note_members(const membership::State& state);
+  void update_member_keys(const membership::State& state);
   void write_ready_file() const;
-  void look_after_servers();
+  void maintain_servers();
   void await_shared_keys();
   void check_keys();
-  void look_who_leads();
+  void report_leader();
   // A coordinator with a server of its own is the only one.
   bool leads() const { return !options_.cluster || host_->leads(); }
   Result<std::string> enrol(const PublicKey& token, const PublicKey& key);
@@ -97,9 +97,9 @@ class Service {
   std::unique_ptr<serve::CoordinatorHost> host_;
   std::unique_ptr<RequestHandler> requests_;
   RunEnd end_;
-  bool founded_now_ = false;        // not by an earlier start, or by another coordinator
-  bool leads_ = true;               // as last told
-  std::vector<PublicKey> members_;  // of the host's thread: by id
+  bool founded_now_ = false;            // by this start, not an earlier one or another coordinator
+  bool leads_ = true;                   // as last shown
+  std::vector<PublicKey> member_keys_;  // of the host's thread: by id
   std::atomic<bool> host_stop_ = false;
   std::atomic<bool> over_ = false;
   std::string host_failure_;  // of the host's thread until host_failed_
@@ -161,8 +161,8 @@ void Service::connect() {
   if (options_.cluster) shared_keys_.emplace(*courier_, *signer_, folder_);
 }
 
-// Asks as members do. Of several coordinators, the one that leads answers at once.
-bool Service::somebody_leads() {
+// Sends a request as members do: of several coordinators, the leading one answers at once.
+bool Service::another_leads() {
   if (!options_.cluster || founded_now_) return false;
   RequestClient client(*courier_, signer_->key(), *signer_);
   return client.ask(RequestKind::kProbe, Bytes(sizeof(uint32_t)), kProbeSeconds).has_value();
@@ -176,7 +176,7 @@ serve::PayloadCheck Service::payload_check() {
              const membership::Offer& offer, uint64_t weight,
              const Bytes& payload) -> Result<std::optional<serve::PayloadContent>> {
     const auto member = static_cast<size_t>(offer.member);
-    if (member < members_.size() && admission_.is_revoked(members_[member])) {
+    if (member < member_keys_.size() && admission_.is_revoked(member_keys_[member])) {
       return fail(FailureKind::kRefused, "its key was revoked");
     }
     return check(offer, weight, payload);
@@ -187,10 +187,10 @@ void Service::start_host() {
   serve::HostOptions options;
   options.membership = membership::options_of(run_.recipe.sync);
   options.founding = run_.description.founding;
-  options.standby = somebody_leads();
+  options.standby = another_leads();
   options.hooks.progress = [this](const membership::State& state) {
     display_.show(state);
-    note_members(state);
+    update_member_keys(state);
     if (!over_) end_.note(state);
   };
   options.hooks.refuse = [this](const PublicKey& key) -> std::string {
@@ -210,7 +210,7 @@ void Service::start_host() {
     if (watch_) watch_->record(record, earlier, now);
   };
   host_ = std::make_unique<serve::CoordinatorHost>(*courier_, *signer_, plan_, std::move(options));
-  host_->tick(monotonic_seconds());  // from then on it says whether it leads
+  host_->tick(monotonic_seconds());  // sets leads()
   host_thread_ = std::thread([this] { coordinate(); });
 }
 
@@ -243,11 +243,11 @@ void Service::coordinate() {
   }
 }
 
-// So that a member whose key is revoked is known by its id.
-void Service::note_members(const membership::State& state) {
-  if (state.members.size() < members_.size()) members_.clear();  // another history
-  for (size_t id = members_.size(); id < state.members.size(); ++id) {
-    members_.push_back(state.members[id].key);
+// Lets payload_check find a member's key by its id.
+void Service::update_member_keys(const membership::State& state) {
+  if (state.members.size() < member_keys_.size()) member_keys_.clear();  // another history
+  for (size_t id = member_keys_.size(); id < state.members.size(); ++id) {
+    member_keys_.push_back(state.members[id].key);
   }
 }
 
@@ -269,14 +269,14 @@ void Service::write_ready_file() const {
   events::print_message(fmt::format("  thinwire join {} --token {}", address, token));
 }
 
-void Service::look_after_servers() {
-  const std::string message = servers_->look_after();
+void Service::maintain_servers() {
+  const std::string message = servers_->maintain();
   if (message.empty()) return;
   events::print_message(message);
   if (watch_) watch_->add_message(message);
 }
 
-// Whichever coordinator a newcomer reaches knows the token of the ready file.
+// So that every coordinator that a newcomer may reach knows the token of the ready file.
 void Service::await_shared_keys() {
   if (!shared_keys_) return;
   while (!shared_keys_->serve_pending() && !stopped()) std::this_thread::sleep_for(kPause);
@@ -287,10 +287,10 @@ void Service::check_keys() {
   if (admission_.update()) servers_->set_users(admission_.users());
 }
 
-void Service::look_who_leads() {
+void Service::report_leader() {
   if (leads() == leads_) return;
   leads_ = !leads_;
-  const std::string message = leads_ ? "goes on with the run: no other coordinator does"
+  const std::string message = leads_ ? "takes over: no other coordinator leads the run"
                                      : "stands by: another coordinator leads the run";
   events::print_message(message);
   if (watch_) watch_->add_message(message);
@@ -301,7 +301,7 @@ Result<std::string> Service::enrol(const PublicKey& token, const PublicKey& key)
   const Result<transport::NatsUser> user = admission_.enrol(token, key);
   if (!user) return tl::unexpected(user.error());
   check_keys();
-  return pass_of(servers_->entrance(), name_, *user);
+  return jwt_of(servers_->entrance(), name_, *user);
 }
 
 ServeResult Service::serve() {
@@ -311,11 +311,11 @@ ServeResult Service::serve() {
   while (!stopped()) {
     requests_->serve_pending(kPollSeconds);
     if (watch_) watch_->update(*host_);
-    look_after_servers();
+    maintain_servers();
     check_keys();
-    look_who_leads();
+    report_leader();
     if (host_failed_) throw Error(host_failure_);
-    if (const std::string text = end_.for_whom(*host_); !text.empty()) {
+    if (const std::string text = end_.waiting_message(*host_); !text.empty()) {
       events::print_message(text);
     }
     if (over_ && !end_.awaits_results(*host_, monotonic_seconds())) return finish();
@@ -330,7 +330,7 @@ ServeResult Service::finish() {
   const auto digest = end_.digest(*host_);
   if (!digest) {
     throw Error(
-        "the run is complete, but no member that has its weights is there; start one, and "
+        "the run is complete, but no member that has its weights is present; start one, and "
         "repeat the command");
   }
   const events::Summary summary = end_.summarise(*digest);

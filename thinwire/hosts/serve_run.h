@@ -21,14 +21,14 @@ struct ServeOptions {
   std::string listen = "0.0.0.0:0";  // HOST:PORT; port 0: the one it had before, or a free one
   std::string address;               // HOST:PORT at which members reach it; empty: as it listens
   // Used instead of a server of its own. A second coordinator of the same run on the same cluster,
-  // in another folder, stands by: it goes on with the run if the first is gone.
+  // in another folder, stands by: it takes over the run if the first one is lost.
   std::optional<ClusterOptions> cluster;
   // Written once members may join: JSON with "address", "token", and "ca", the file that holds the
-  // certificate of the run's authority. Empty: none is written.
+  // certificate of the run's authority. Empty: not written.
   fs::path ready_file;
   double token_days = 30;  // how long the token of the ready file is valid; 0: without limit
   const std::atomic<bool>* stop = nullptr;  // set from outside: stop cleanly, to resume later
-  std::function<void()> on_start = {};      // from here on `stop` is checked
+  std::function<void()> on_start = {};      // called just before `stop` is first checked
   // Called with the resolved recipe and the number of rounds, before members may join. The object
   // that it returns receives the state of the run (run_watch.h) and must outlive the call. May be
   // empty.
@@ -39,13 +39,13 @@ enum class ServeOutcome : uint8_t { kFinished, kStopped, kAlreadyFinished };
 
 struct ServeResult {
   ServeOutcome outcome = ServeOutcome::kFinished;
-  uint64_t round = 0;       // the oldest open one, where it was stopped
+  uint64_t round = 0;       // the oldest open one when it was stopped
   events::Summary summary;  // also in run.dir/summary.json; empty if it was stopped
 };
 
 // Runs until the run is complete or `stop` is set; the same call resumes the run in recipe.run.dir,
-// at the same address and with the same tokens, however the last one ended. Throws UsageError and
-// Error as open_served_run (served_run.h) and open_cluster (entrance.h) do, UsageError for a
+// at the same address and with the same tokens, however the earlier call ended. Throws UsageError
+// and Error as open_served_run (served_run.h) and open_cluster (entrance.h) do, UsageError for a
 // malformed address, and Error if the server cannot be started or reached.
 ServeResult serve_run(config::Recipe recipe, const ServeOptions& options);
 

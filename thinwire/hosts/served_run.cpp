@@ -15,8 +15,8 @@
 #include "thinwire/hosts/run_data.h"
 #include "thinwire/hosts/secrets.h"
 #include "thinwire/hosts/shared_recipe.h"
+#include "thinwire/member/initial_state.h"
 #include "thinwire/member/member.h"
-#include "thinwire/member/run_beginning.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/train/initial_model.h"
 #include "thinwire/train/resolve.h"
@@ -27,11 +27,10 @@ namespace {
 constexpr const char* kDescriptionFile = "description.json";
 constexpr const char* kKeyFile = "coordinator.key";
 constexpr const char* kLockFile = "lock";
-constexpr double kServerEndsSeconds =
-    10;  // a server that has lost its parent ends within this time
+constexpr double kServerEndsSeconds = 10;  // a nats-server ends within this time after its parent
 
-// Fills in what depends on the prepared data. What belongs to a machine is each member's own
-// choice, and the coordinator does not train.
+// Fills in what depends on the prepared data. The fields of a machine get their defaults: they are
+// each member's own choice, and the coordinator does not train.
 void resolve(config::Recipe& recipe, const data::Vocabulary& vocabulary) {
   const config::TrainSection defaults;
   recipe.train.threads = defaults.threads;
@@ -63,7 +62,7 @@ RunDescription founded(const config::Recipe& recipe, const RunDescription& now) 
   }
   if (before->sets != now.sets || before->vocabulary != now.vocabulary) {
     throw UsageError(fmt::format(
-        "[data] dir: {} holds other tokens than those with which the run in {} began; set data.dir "
+        "[data] dir: {} does not hold the tokens with which the run in {} started; set data.dir "
         "to the data of the run, or choose another run.dir",
         recipe.data.dir, recipe.run.dir));
   }
@@ -73,15 +72,12 @@ RunDescription founded(const config::Recipe& recipe, const RunDescription& now) 
 void check_servers(const fs::path& folder, bool on_cluster) {
   const auto before = is_on_cluster(folder / kServerFolder);
   if (!before || *before == on_cluster) return;
-  throw UsageError(
-      fmt::format("the run in {} {}; serve it in the same way, or choose another "
-                  "run.dir",
-                  folder.string(),
-                  on_cluster ? "has a server of its own, without --nats"
-                             : "is on a cluster, with --nats and --creds"));
+  throw UsageError(fmt::format("the run in {} {}, or choose another run.dir", folder.string(),
+                               on_cluster ? "has a server of its own; serve it without --nats"
+                                          : "is on a cluster; serve it with --nats and --creds"));
 }
 
-// Makes the folder the run's.
+// Claims the folder for the run.
 void take_folder(ServedRun& run, const fs::path& folder) {
   const fs::path server = folder / kServerFolder;
   if (fs::exists(folder) && !fs::is_empty(folder) && !fs::exists(server)) {
@@ -126,17 +122,17 @@ uint64_t run_id(const config::Recipe& recipe, const data::Vocabulary& vocabulary
 void found(ServedRun& run, const config::Recipe& recipe, const data::Vocabulary& vocabulary,
            uint64_t id) {
   membership::Founding& founding = run.description.founding;
-  member::RunBeginning beginning =
-      member::begin_run(recipe, vocabulary, sha256(as_bytes(run.description.recipe)), id,
-                        {make_signer(run.seed)->key()});
-  if (!founding.coordinators.empty() && founding != beginning.founding) {
+  member::InitialState initial =
+      member::make_initial_state(recipe, vocabulary, sha256(as_bytes(run.description.recipe)), id,
+                                 {make_signer(run.seed)->key()});
+  if (!founding.coordinators.empty() && founding != initial.founding) {
     throw UsageError(
-        fmt::format("{} holds a run that began with other weights or with another "
+        fmt::format("{} holds a run that started with different weights or a different "
                     "coordinator.key; choose another run.dir",
                     recipe.run.dir));
   }
-  founding = std::move(beginning.founding);
-  run.weights = std::move(beginning.weights);
+  founding = std::move(initial.founding);
+  run.weights = std::move(initial.weights);
 }
 
 void store_description(const ServedRun& run, const config::Recipe& recipe) {
@@ -182,10 +178,9 @@ void check_same_run(const ServedRun& run, const RunDescription& founded) {
   if (founded == run.description) return;
   const std::string differences = differences_of(founded, "the run's recipe", run.recipe);
   throw UsageError(fmt::format(
-      "the cluster has a run called {} that is not quite the same: {}; set it back, or choose "
-      "another run.name",
+      "the cluster has a different run called {}: {}; undo the change, or choose another run.name",
       run.recipe.run.name,
-      differences.empty() ? "its data or initial weights are others" : differences));
+      differences.empty() ? "its data or initial weights differ" : differences));
 }
 
 }  // namespace thinwire::hosts

@@ -2,9 +2,9 @@
 // start.
 //
 // run.dir: recipe.toml (as resolved), description.json (what members receive), keys.json
-// (key_ring.h), server/, which only its owner may read (coordinator.key, token, what entrance.h
-// keeps there, and of a server of its own what transport/nats/nats_server.h does), and summary.json
-// at the end.
+// (key_ring.h), server/, which only its owner may read (coordinator.key, token, the files of
+// entrance.h and, for a server of the run's own, those of transport/nats/nats_server.h), and
+// summary.json at the end.
 #pragma once
 
 #include <map>
@@ -22,13 +22,13 @@
 
 namespace thinwire::hosts {
 
-// Files of the server's folder, beside those of the server itself.
+// Files in server/ besides those of the nats-server.
 inline constexpr const char* kServerFolder = "server";
 inline constexpr const char* kTokenFile = "token";  // the seed of the ready file's token
 inline constexpr const char* kAuthorityFile = "authority.pem";
 
 // The coordinator's secret of a run that has been founded in a folder. Throws Error if it is
-// damaged or is not there.
+// damaged or missing.
 Seed coordinator_seed(const fs::path& run_folder);
 
 struct ServedRun {
@@ -42,15 +42,16 @@ struct ServedRun {
   std::map<Sha256, fs::path> files;      // vocabulary and shards, by blob name
 };
 
-// Founds the run of a recipe in recipe.run.dir, or finds it there. `account`: of the cluster that
-// carries it; nothing: it has a server of its own. All coordinators of a run on an account have the
-// same key. Throws UsageError if the recipe cannot be a run of many hosts, if the folder holds
-// something else or a run with another recipe (naming the fields), other data or other servers;
-// Error if the data is not prepared, or if another process serves the run.
+// Founds the run of a recipe in recipe.run.dir, or opens the one founded there. `account`: of the
+// cluster that carries it; nothing: it has a server of its own. All coordinators of a run on an
+// account have the same key. Throws UsageError if the recipe cannot be a run of many hosts, if the
+// folder holds something else or a run with another recipe (naming the fields), other data or other
+// servers; Error if the data is not prepared, or if another process serves the run.
 ServedRun open_served_run(config::Recipe recipe,
                           const std::optional<transport::AccountKey>& account);
 
-// Throws UsageError, naming the fields, unless a run that has been founded elsewhere is this one.
+// Throws UsageError, naming the fields that differ, unless `founded`, by another coordinator,
+// describes this run.
 void check_same_run(const ServedRun& run, const RunDescription& founded);
 
 }  // namespace thinwire::hosts

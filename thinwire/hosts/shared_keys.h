@@ -1,6 +1,7 @@
 // Keeps the key ring of a run that may have several coordinators the same in the folders of all of
 // them: each appends what is new in its ring to the stream kKeysStream, signed by the key that they
-// share, and takes in what others have appended. docs/formats.md, "Keys of a run".
+// share, and adds what others have appended to its own. docs/formats.md, "Folder of a run that is
+// served".
 #pragma once
 
 #include <cstdint>
@@ -31,12 +32,12 @@ class SharedKeys {
   // Both references must outlive it.
   SharedKeys(transport::Courier& courier, const Signer& coordinators, fs::path run_folder);
 
-  // Takes in what has come, and appends what is new in the folder; true: nothing is. To be called
-  // several times a second; it waits for nobody.
+  // Merges what has arrived, and appends what is new in the folder; true: nothing is. To be called
+  // several times a second; it does not block.
   bool serve_pending();
 
  private:
-  // What the courier's thread brings, perhaps after this object has ended.
+  // Filled by the courier's thread, perhaps after this object is destroyed.
   struct Inbox {
     std::mutex mutex;
     std::deque<std::pair<uint64_t, Bytes>> records;  // with their sequences

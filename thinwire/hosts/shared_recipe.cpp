@@ -66,7 +66,7 @@ void refuse_control_characters(config::Recipe& recipe) {
 void refuse_paths(const config::Recipe& received) {
   for (const config::FieldChange& change : config::field_changes(shared_part(received), received)) {
     if (!covers(kReplaced, change.field)) continue;
-    throw UsageError(fmt::format("{}: it sets {} to {}, which a run of many hosts cannot have",
+    throw UsageError(fmt::format("{}: it sets {} to {}, which a received recipe may not do",
                                  kOrigin, change.field, change.now));
   }
 }

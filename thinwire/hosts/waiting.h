@@ -25,7 +25,7 @@ class Waiting {
   bool ready() const {
     return future_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
   }
-  // kAborted once `stop` is set, which may be null; it is noticed within kPollInterval.
+  // kAborted within kPollInterval after `stop`, which may be null, is set.
   Result<T> wait(const std::atomic<bool>* stop) {
     while (future_.wait_for(kPollInterval) != std::future_status::ready) {
       if (stop != nullptr && *stop) return fail(FailureKind::kAborted, "it was interrupted");

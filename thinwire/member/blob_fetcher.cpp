@@ -15,7 +15,7 @@ struct BlobFetcher::Shared {
   struct Entry {
     std::shared_ptr<const Bytes> blob;  // null: not here
     bool in_progress = false;
-    double failed_at = 0;  // 0: it may be asked for at once
+    double failed_at = 0;  // 0: it may be requested at once
     bool lost = false;     // nobody had it
   };
   std::mutex mutex;
@@ -52,7 +52,7 @@ void BlobFetcher::start(const transport::BlobId& id, const std::vector<std::stri
     if (bytes) {
       entry->second.blob = std::make_shared<const Bytes>(std::move(*bytes));
     } else {
-      // Whoever waited for an answer has waited long enough.
+      // A time-out has already waited long enough.
       const bool late = bytes.error().kind == FailureKind::kDeadline;
       entry->second.failed_at = late ? 0 : monotonic_seconds();
     }
@@ -71,7 +71,7 @@ Result<std::shared_ptr<const Bytes>> BlobFetcher::wait(const transport::BlobId& 
     const auto is_here = [&] { return shared_->entries[id].blob != nullptr; };
     if (shared_->changed.wait_for(lock, expect_more, is_here)) return shared_->entries[id].blob;
     lock.unlock();
-    if (gives_up()) return fail(FailureKind::kAborted, "nobody waits for this blob any more");
+    if (gives_up()) return fail(FailureKind::kAborted, "the blob is no longer needed");
   }
 }
 

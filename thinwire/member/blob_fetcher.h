@@ -18,8 +18,7 @@ namespace thinwire::member {
 // Thread-safe.
 class BlobFetcher {
  public:
-  // Requests again what did not arrive: at once if there was no answer in time, else after
-  // `retry_s` seconds.
+  // Repeats a failed request: at once after a time-out, otherwise after `retry_s` seconds.
   BlobFetcher(transport::Courier& courier, double retry_s);
   ~BlobFetcher();
   BlobFetcher(const BlobFetcher&) = delete;
@@ -27,16 +26,16 @@ class BlobFetcher {
 
   // Adds a blob that this member made itself.
   void keep(const transport::BlobId& id, std::shared_ptr<const Bytes> blob);
-  // Requests it unless it is here or in flight.
+  // Requests it unless it is already here or in flight.
   void start(const transport::BlobId& id, const std::vector<std::string>& holders,
              transport::Priority priority);
-  // Starts, and waits until it is here; kAborted once gives_up() is true, which it notices within a
-  // quarter of a second.
+  // Like start(), and waits until it is here; kAborted within a quarter of a second after
+  // gives_up() becomes true.
   Result<std::shared_ptr<const Bytes>> wait(const transport::BlobId& id,
                                             const std::vector<std::string>& holders,
                                             transport::Priority priority,
                                             const std::function<bool()>& gives_up);
-  // Whether it is asked for, and nobody who answered last had it.
+  // Whether the last request for it found nobody who has it.
   bool lacks(const transport::BlobId& id) const;
   // All such blobs.
   std::vector<transport::BlobId> lacking() const;

@@ -1,4 +1,4 @@
-// Which recipes a run of many hosts cannot have.
+// Refuses recipes that a run of many hosts does not support.
 #include <fmt/format.h>
 
 #include "thinwire/base/error.h"
@@ -19,13 +19,14 @@ void refuse(std::string_view field, std::string_view right, std::string_view val
 void check_hosted(const config::Recipe& recipe) {
   if (recipe.sync.clustered()) {
     refuse("[sync] within", "\"none\"", fmt::format("\"{}\"", recipe.sync.within),
-           "the members of a cluster cannot exchange among themselves there");
+           "members cannot form clusters yet");
   }
   const method::Method& method = method::find_method(recipe.sync.method);
   if (recipe.train.update == config::UpdateTime::kLayer && !method.local_updates) {
-    refuse("[train] update", "\"step\"", "\"layer\"",
-           "the sum of a layer is needed before that of the next one is sent, and a round closes "
-           "with all of them");
+    refuse(
+        "[train] update", "\"step\"", "\"layer\"",
+        "each layer's sum is needed before the next layer's is sent, but a round closes with all "
+        "of them at once");
   }
   if (recipe.train.weights != WeightFormat::kF32) {
     refuse("[train] weights", "\"fp32\"", fmt::format("\"{}\"", name_of(recipe.train.weights)),
@@ -41,27 +42,27 @@ void check_hosted(const config::Recipe& recipe) {
   }
   if (recipe.adapter.kind != "none") {
     refuse("[adapter] kind", "\"none\"", fmt::format("\"{}\"", recipe.adapter.kind),
-           "members receive the tensors that are trained, and not yet those that are frozen");
+           "members receive trained tensors only, not frozen ones");
   }
   if (!recipe.sync.absent.empty()) {
     refuse("[sync] absent", "empty", fmt::format("{} entries", recipe.sync.absent.size()),
-           "members come and go by themselves there");
+           "members join and leave by themselves");
   }
   if (!recipe.eval.tasks.empty()) {
     refuse("[eval] tasks", "empty", fmt::format("{} tasks", recipe.eval.tasks.size()),
-           "members evaluate their own rows there, and score no tasks");
+           "members evaluate only their own rows, and score no tasks");
   }
   if (recipe.eval.patience > 0) {
     refuse("[eval] patience", "0", fmt::to_string(recipe.eval.patience),
-           "members evaluate their own rows there, so none knows the loss of all");
+           "members evaluate only their own rows, so none knows the overall loss");
   }
   if (recipe.checkpoint.best) {
     refuse("[checkpoint] best", "false", "true",
-           "members evaluate their own rows there, so none knows the loss of all");
+           "members evaluate only their own rows, so none knows the overall loss");
   }
   if (recipe.links.step_s > 0) {
     refuse("[links] step_s", "0", fmt::format("{:g}", recipe.links.step_s),
-           "the virtual clocks of all workers must be in one process");
+           "simulated links need all workers in one process");
   }
 }
 

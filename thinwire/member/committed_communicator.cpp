@@ -33,26 +33,26 @@ CommittedCommunicator::Operation& CommittedCommunicator::start(
 }
 
 void CommittedCommunicator::completed(uint64_t round) {
-  for (; next_whole_ <= round; ++next_whole_) {
-    const auto opening = follower_.opening(next_whole_);
-    if (!opening) return;  // the replica ends
+  for (; next_incomplete_ <= round; ++next_incomplete_) {
+    const auto opening = follower_.opening(next_incomplete_);
+    if (!opening) return;  // the replica has ended
     for (const membership::PlannedOperation& operation : opening->operations) {
-      if (started_.contains({next_whole_, operation.fragment})) continue;
+      if (started_.contains({next_incomplete_, operation.fragment})) continue;
       transport::Key key;
       key.fragment = operation.fragment;
       Operation nothing;
-      nothing.round = next_whole_;
+      nothing.round = next_incomplete_;
       offer(key, nothing, {});
     }
   }
-  started_.erase(started_.begin(), started_.lower_bound({next_whole_, 0}));
+  started_.erase(started_.begin(), started_.lower_bound({next_incomplete_, 0}));
 }
 
 // Only members of the round's roster offer anything.
 void CommittedCommunicator::offer(const transport::Key& key, const Operation& operation,
                                   Bytes payload) {
   const auto opening = follower_.opening(operation.round);
-  if (!opening) return;  // the wait says so
+  if (!opening) return;  // waiting for the operation reports this
   if (std::ranges::find(opening->roster, id_, &membership::Share::member) ==
       opening->roster.end()) {
     return;
@@ -83,8 +83,8 @@ void CommittedCommunicator::start_all_reduce(const transport::Key& key,
 
 Result<Commit> CommittedCommunicator::commit(const transport::Key& key) {
   const auto operation = operations_.find(key);
-  if (operation == operations_.end()) throw Error("an operation is waited for and was not started");
-  completed(operation->second.round);  // all that it starts in this round, it has started
+  if (operation == operations_.end()) throw Error("an operation is awaited that was never started");
+  completed(operation->second.round);  // it has started all of its operations in this round
   return follower_.commit(operation->second.round, key.fragment);
 }
 

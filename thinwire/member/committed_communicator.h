@@ -11,8 +11,8 @@
 //
 // A member that is in a round's roster but does not contribute to one of its operations offers an
 // empty payload, which the commit lists and no member reads: the coordinator then knows that it
-// need not wait. A replica does the same for rounds that were in flight in the snapshot it began
-// with: it did not compute them, and if they are still open, there may be no other member to close
+// need not wait. A replica does the same for rounds that were in flight in the snapshot it started
+// from: it did not compute them, and if they are still open, there may be no other member to close
 // them.
 #pragma once
 
@@ -34,21 +34,21 @@ namespace thinwire::member {
 
 class CommittedCommunicator final : public transport::Communicator {
  public:
-  // `id`: this member's. `first_round`: of the ledger, the first that this replica computes. Both
-  // references must outlive it. Time-outs are not used: it waits for the ledger as long as the
-  // member lives.
+  // `id`: this member's. `first_round`: the ledger's first round that this replica computes. Both
+  // references must outlive it. Time-outs are ignored: it waits for the ledger as long as the
+  // replica lives.
   CommittedCommunicator(Follower& follower, const membership::RecipePlan& plan, int id,
                         uint64_t first_round)
       : follower_(follower),
         plan_(plan),
         id_(id),
         first_round_(first_round),
-        next_whole_(first_round - std::min(first_round, plan.overlap())) {}
+        next_incomplete_(first_round - std::min(first_round, plan.overlap())) {}
 
   // This member spent `seconds` computing a step of a round of the ledger.
   void computed(uint64_t round, double seconds);
-  // It has completed all steps of a round of the ledger. Makes empty offers for operations of this
-  // round that it did not start, because no member contributes to them.
+  // This member has completed all steps of a round of the ledger. Makes empty offers for operations
+  // of this round that it did not start.
   void completed(uint64_t round);
 
   int rank() const override { return id_; }
@@ -90,9 +90,9 @@ class CommittedCommunicator final : public transport::Communicator {
   const int id_;
   const uint64_t first_round_;
   std::map<transport::Key, Operation> operations_;
-  // Operations of rounds from next_whole_ on: the ledger's round, and the fragment.
+  // Operations of rounds from next_incomplete_ on: the ledger's round, and the fragment.
   std::set<std::pair<uint64_t, uint32_t>> started_;
-  uint64_t next_whole_;  // for all operations of earlier rounds something was offered, or nothing
+  uint64_t next_incomplete_;  // every operation of an earlier round has an offer, perhaps empty
   uint64_t computed_round_ = 0;
   double computed_s_ = 0;
   transport::TrafficCount traffic_;

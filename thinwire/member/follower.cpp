@@ -24,13 +24,13 @@ tl::unexpected<Failure> over() {
 
 }  // namespace
 
-// A member that is to stop lingers for a moment.
+// Waits continue for a moment after the member is told to stop.
 bool Follower::Impl::ended() {
   if (given_up_ || starts_over_) return true;
   if (!stopped()) return false;
   const double now = monotonic_seconds();
   if (!stopped_at_) stopped_at_ = now;
-  return now - *stopped_at_ >= std::min(kMostLingeringSeconds, times_.report_s());
+  return now - *stopped_at_ >= std::min(kMaxLingerSeconds, times_.report_s());
 }
 
 bool Follower::Impl::wait(Lock& lock, const std::function<bool()>& ready) {
@@ -46,35 +46,35 @@ const membership::Member* Follower::Impl::own() const {
   return id ? &view_.state().members[static_cast<size_t>(*id)] : nullptr;
 }
 
-Result<Beginning> Follower::Impl::wait_beginning() {
+Result<StartState> Follower::Impl::wait_start_state() {
   Lock lock(mutex_);
-  while (!refused_ && !can_begin()) {
+  while (!refused_ && !can_start()) {
     if (stopped()) return over();
     if (checkpoint_ && has_read_all() && own() != nullptr && !takes_checkpoint()) {
-      checkpoint_.reset();  // the coordinator hears that it needs a snapshot
+      checkpoint_.reset();  // without a position, the coordinator assigns it a snapshot
       send_soon();
     }
     changed_.wait_for(lock, kStopPollInterval);
   }
   if (refused_) return fail(FailureKind::kRefused, *refused_);
   starts_over_.reset();
-  if (takes_checkpoint()) return Beginning{checkpoint_->closed.sequence, true, {}, {}};
+  if (takes_checkpoint()) return StartState{checkpoint_->closed.sequence, true, {}, {}};
   const uint64_t sequence = *own()->snapshot;
   const membership::State& state = view_.state();
   const membership::HeldSnapshot& held = state.snapshots.at(sequence);
-  Beginning beginning{sequence, false, {held.content, held.bytes}, {}};
+  StartState start{sequence, false, {held.content, held.bytes}, {}};
   for (const int holder : held.holders) {
     const PublicKey& key = state.members[static_cast<size_t>(holder)].key;
-    beginning.holders.push_back(transport::participant_name(key));
+    start.holders.push_back(transport::participant_name(key));
   }
   for (const PublicKey& key : state.founding->coordinators) {
-    if (sequence == 0) beginning.holders.push_back(transport::participant_name(key));
+    if (sequence == 0) start.holders.push_back(transport::participant_name(key));
   }
-  return beginning;
+  return start;
 }
 
-// The coordinator has taken note of it, and it is clear with what it begins.
-bool Follower::Impl::can_begin() const {
+// Whether the ledger has this member, and says what it starts from.
+bool Follower::Impl::can_start() const {
   const membership::Member* member = own();
   if (!has_read_all() || member == nullptr) return false;
   if (is_gone(member->phase) || member->phase == Phase::kWaiting) return false;
@@ -88,24 +88,24 @@ bool Follower::Impl::takes_checkpoint() const {
   return !membership::plan_catch_up(view_.state(), &checkpoint_->closed).snapshot;
 }
 
-bool Follower::Impl::is_obsolete(const Beginning& beginning) const {
+bool Follower::Impl::is_obsolete(const StartState& start) const {
   if (starts_over_) return true;
   const membership::Member* member = own();
-  if (beginning.checkpoint) return member == nullptr || !takes_checkpoint();
-  return member == nullptr || (member->snapshot && *member->snapshot != beginning.sequence);
+  if (start.checkpoint) return member == nullptr || !takes_checkpoint();
+  return member == nullptr || (member->snapshot && *member->snapshot != start.sequence);
 }
 
-bool Follower::Impl::begin(const Beginning& beginning, int64_t completed) {
+bool Follower::Impl::begin(const StartState& start, int64_t completed) {
   const std::lock_guard lock(mutex_);
-  if (is_obsolete(beginning)) return false;
-  begun_by_ = own()->phase_since;
+  if (is_obsolete(start)) return false;
+  started_by_ = own()->phase_since;
   has_replica_ = true;
   given_up_ = false;
-  replica_ = view_.position(beginning.sequence);
-  behind_ = beginning.checkpoint;
+  replica_ = view_.position(start.sequence);
+  behind_ = start.checkpoint;
   completed_ = completed;
   awaited_.reset();
-  handed_out_ = beginning.checkpoint ? checkpoint_->begun : 0;
+  handed_out_ = start.checkpoint ? checkpoint_->begun : 0;
   checkpoint_.reset();
   digest_.reset();
   digest_steps_ = -1;
@@ -172,8 +172,8 @@ std::string Follower::Impl::waiting_text(uint64_t round, std::vector<int>& missi
     if (!offered && own_id() != share.member) missing.push_back(share.member);
   }
   if (missing.empty()) return fmt::format("waits for the coordinator to close round {}", round);
-  return fmt::format("waits in round {} for {} {}", round,
-                     missing.size() == 1 ? "member" : "members", fmt::join(missing, ", "));
+  return fmt::format("waits for {} {} in round {}", missing.size() == 1 ? "member" : "members",
+                     fmt::join(missing, ", "), round);
 }
 
 Result<std::vector<std::shared_ptr<const Bytes>>> Follower::Impl::payloads(const Commit& commit) {
@@ -241,8 +241,8 @@ void Follower::Impl::digest(int64_t steps, uint64_t digest) {
   send_soon();
 }
 
-// Whether the replica has applied every record there is: it has done all steps that are open, or
-// cannot do the next one before a round closes.
+// Whether the replica has applied every record: it has completed all open steps, or needs a round
+// to close before its next one.
 bool Follower::Impl::caught_up() const {
   if (static_cast<uint64_t>(completed_) == view_.state().next_step) return true;
   if (!awaited_) return false;
@@ -259,19 +259,18 @@ std::optional<membership::Position> Follower::Impl::position() {
   return replica_;
 }
 
-// What follows from the last record for this member.
+// Acts on what the last record says about this member.
 void Follower::Impl::follow_own_phase() {
   const membership::Member* member = own();
   if (member == nullptr) return;
   if (member->phase == Phase::kExcluded) refused_ = "it is excluded after too many offences";
   if (has_replica_ && member->phase == Phase::kCatchingUp && member->snapshot &&
-      member->phase_since > begun_by_) {
-    starts_over_ =
-        fmt::format("the coordinator asks it to start over from snapshot {}", *member->snapshot);
+      member->phase_since > started_by_) {
+    starts_over_ = fmt::format("the coordinator assigned it snapshot {}", *member->snapshot);
   }
   if (refused_ && !starts_over_) starts_over_ = refused_;
   if (has_replica_ && view_.reopened() && *view_.reopened() < handed_out_) {
-    starts_over_ = fmt::format("round {} was reopened with other members", *view_.reopened());
+    starts_over_ = fmt::format("round {} was reopened with different members", *view_.reopened());
   }
 }
 
@@ -306,13 +305,13 @@ Follower::Follower(transport::Courier& courier, const Signer& signer,
 
 Follower::~Follower() { impl_->close(); }
 
-Result<Beginning> Follower::wait_beginning() { return impl_->wait_beginning(); }
-bool Follower::is_obsolete(const Beginning& beginning) const {
+Result<StartState> Follower::wait_start_state() { return impl_->wait_start_state(); }
+bool Follower::is_obsolete(const StartState& start) const {
   const std::lock_guard lock(impl_->mutex_);
-  return impl_->is_obsolete(beginning);
+  return impl_->is_obsolete(start);
 }
-bool Follower::begin(const Beginning& beginning, int64_t completed) {
-  return impl_->begin(beginning, completed);
+bool Follower::begin(const StartState& start, int64_t completed) {
+  return impl_->begin(start, completed);
 }
 void Follower::end() { impl_->end(); }
 std::optional<std::string> Follower::starts_over() const {

@@ -1,6 +1,6 @@
-// Connects a member's replica with the run: follows the ledger, regularly reports the replica's
-// position and its offers to the coordinator, and lets the worker wait for decisions of others. One
-// object per member; docs/hosts.md.
+// Connects a member's replica to the run: follows the ledger, regularly reports the replica's
+// position and its offers to the coordinator, and makes the worker wait for decisions. One object
+// per member; docs/hosts.md.
 //
 // Threads. The courier's thread delivers records and statements; a separate thread sends to the
 // coordinator; the worker's threads wait. All functions are thread-safe, and none holds a lock
@@ -32,23 +32,23 @@ struct FollowerSettings {
   double down_bytes_s = 0;
   const std::atomic<bool>* stop = nullptr;
   MemberHooks hooks = {};
-  std::optional<Place> checkpoint = {};  // where this member's newest checkpoint stands
+  std::optional<Place> checkpoint = {};  // of this member's newest checkpoint
 };
 
-// What to begin with: this member's checkpoint, or a snapshot.
-struct Beginning {
-  uint64_t sequence = 0;  // the record up to which its state has come
+// What a replica starts from: this member's checkpoint, or a snapshot.
+struct StartState {
+  uint64_t sequence = 0;  // the last record that it includes
   bool checkpoint = false;
   transport::BlobId content;  // of the snapshot
   std::vector<std::string> holders;
 };
 
-// How long a member that is to stop still waits for what is decided, so that it can complete its
-// step and keep what it has: a fortieth of the time-out, at most this.
-inline constexpr double kMostLingeringSeconds = 5;
+// How long a member that is told to stop still waits for decisions, so that it can complete its
+// step and write a checkpoint: a fortieth of the time-out, at most this.
+inline constexpr double kMaxLingerSeconds = 5;
 
-// Waits fail with kAborted once the replica cannot go on (starts_over()), or soon after the member
-// is to stop.
+// Waits fail with kAborted once the replica has to start over (starts_over()), or soon after the
+// member is told to stop.
 class Follower {
  public:
   // Sends a join request at once. Everything referred to must outlive it.
@@ -59,20 +59,19 @@ class Follower {
   Follower(const Follower&) = delete;
   Follower& operator=(const Follower&) = delete;
 
-  // --- the replica's life
-  // Waits until the whole ledger was read and it is clear with what to begin. A checkpoint is taken
-  // once, where the ledger goes on from it and that is less to receive than a snapshot. kRefused:
-  // the member may not join.
-  Result<Beginning> wait_beginning();
-  // Whether the run no longer continues from there: the ledger turned out to be a different one, or
-  // it now names another snapshot.
-  bool is_obsolete(const Beginning& beginning) const;
-  // The replica holds this beginning, of `completed` training steps, and goes on from there.
-  // False, and nothing begins, if that is obsolete.
-  bool begin(const Beginning& beginning, int64_t completed);
-  // The replica is gone.
+  // --- the replica's life Waits until the whole ledger has been read and it is known what to start
+  // from. That is the checkpoint, once, if the ledger continues from it and replaying takes fewer
+  // bytes than a snapshot. kRefused: the member may not join.
+  Result<StartState> wait_start_state();
+  // Whether a replica can no longer start from this: the ledger's history has changed, or it now
+  // assigns another snapshot.
+  bool is_obsolete(const StartState& start) const;
+  // The replica has loaded this state, of `completed` training steps, and continues from it. Does
+  // nothing and returns false if the state is obsolete.
+  bool begin(const StartState& start, int64_t completed);
+  // The replica has been discarded.
   void end();
-  // Whether the replica's waits have ended because it has to start over, and why.
+  // Why the replica has to start over, which ends its waits; nothing if it need not.
   std::optional<std::string> starts_over() const;
   bool stopped() const;
   // Ends all waits of the replica; the next begin() allows new ones.
@@ -81,32 +80,34 @@ class Follower {
   // until the network has accepted this. Nothing is sent afterwards.
   void announce_leaving(double seconds);
 
-  // --- the worker's
+  // --- for the worker
   // This member's id; -1 before it has one.
   int id() const;
-  // Waits until the round is open, or was.
+  // Waits until the round has been opened.
   Result<membership::Opening> opening(uint64_t round);
   // Waits until the round is closed.
   Result<thinwire::Commit> commit(uint64_t round, uint32_t fragment);
-  // The payloads of a commit, in its order; waits until all are here.
+  // The payloads of a commit, in its order; waits until all have arrived.
   Result<std::vector<std::shared_ptr<const Bytes>>> payloads(const Commit& commit);
   // Stores `payload`, and offers it until its round is closed. `seconds`: spent computing the
   // round.
   void offer(uint64_t round, uint32_t fragment, Bytes payload, double seconds);
-  // Waits for so many seconds, or until the replica has to end.
+  // Waits for `seconds`, or until the replica has to end.
   void pause_for(double seconds);
   // The replica has completed `steps` steps.
   void completed(int64_t steps);
-  // Its loss in the step that was completed then, and in an evaluation: a sum over so many tokens.
+  // Its loss in the last of these steps, and in an evaluation after them: sums over `tokens`
+  // tokens.
   void trained(int64_t steps, double loss_sum, int64_t tokens);
   void evaluated(int64_t steps, const std::string& set, double loss_sum, int64_t tokens);
   // The digest of the weights after `steps` completed steps.
   void digest(int64_t steps, uint64_t digest);
-  // Where a checkpoint after `steps` completed steps stands; nothing: nobody could go on from it.
+  // The place of a checkpoint after `steps` completed steps; nothing if nobody could continue from
+  // it.
   std::optional<Place> place(int64_t steps) const;
   // Whether the coordinator wants a snapshot, and one can be made after `steps` completed steps.
   bool wants_snapshot(int64_t steps) const;
-  // Stores it, and announces it until the ledger has it.
+  // Stores the snapshot, and announces it until the ledger lists it.
   void store_snapshot(int64_t steps, Bytes content);
 
  private:

@@ -1,5 +1,5 @@
-// The internals of a Follower (follower.h), shared by its two sources: waiting (follower.cpp) and
-// reporting (reporting.cpp).
+// The internals of a Follower (follower.h), shared by its sources: waiting (follower.cpp),
+// reporting (reporting.cpp) and receiving (receiving.cpp).
 #pragma once
 
 #include <condition_variable>
@@ -34,9 +34,9 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
   void close();
 
   // --- waiting (follower.cpp)
-  Result<Beginning> wait_beginning();
-  bool is_obsolete(const Beginning& beginning) const;
-  bool begin(const Beginning& beginning, int64_t completed);
+  Result<StartState> wait_start_state();
+  bool is_obsolete(const StartState& start) const;
+  bool begin(const StartState& start, int64_t completed);
   void end();
   Result<membership::Opening> opening(uint64_t round);
   Result<thinwire::Commit> commit(uint64_t round, uint32_t fragment);
@@ -71,23 +71,23 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
     std::shared_ptr<const Bytes> blob;
     bool stored = false;
     bool storing = false;
-    double store_at = 0;  // not earlier; on the monotonic clock
+    double store_at = 0;  // the earliest time for it, on the monotonic clock
   };
 
   // With the lock held:
   bool ended();
-  // Waits until `ready`; returns false if the replica has to end.
+  // Waits until ready() is true; returns false if the replica has to end.
   bool wait(Lock& lock, const std::function<bool()>& ready);
   const membership::Member* own() const;
   bool caught_up() const;
-  // Whether everything was read that the ledger's stream had when it was opened.
+  // Whether everything has been read that the ledger's stream had when it was opened.
   bool has_read_all() const { return end_ && read_ >= *end_; }
   bool takes_checkpoint() const;
-  bool can_begin() const;
+  bool can_start() const;
   std::optional<membership::Position> position();
   void follow_own_phase();
   void drop_closed_offers();
-  void forget_kept();
+  void drop_kept_payloads();
   void send_soon() {
     sends_now_ = true;
     wake_.notify_all();
@@ -98,8 +98,8 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
 
   void take_record(uint64_t place, const Bytes& record);
   void receive(const Bytes& bytes);
-  void receive_offer(const Bytes& bytes);
-  void add_back(const Sha256& payload);
+  void receive_from_member(const Bytes& bytes);
+  void store_lost_again(const Sha256& payload);
   void answer(const membership::Message& message);
   void read_ledger();
   void ask_for_end();
@@ -119,15 +119,15 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
   BlobFetcher fetcher_;
   membership::ReplayWindow received_;
 
-  std::optional<Place> checkpoint_;  // with which it may begin
+  std::optional<Place> checkpoint_;  // from which it may start
   bool has_replica_ = false;
-  bool behind_ = false;               // it goes on from a checkpoint and has not caught up yet
-  std::optional<double> stopped_at_;  // when that was noticed
+  bool behind_ = false;               // it continues from a checkpoint and has not caught up yet
+  std::optional<double> stopped_at_;  // when the stop was noticed
   membership::Position replica_;      // the position it is known to have reached
-  uint64_t begun_by_ = 0;             // the record that made it begin
+  uint64_t started_by_ = 0;           // the record that assigned what it started from
   int64_t completed_ = 0;             // steps
   std::optional<uint64_t> awaited_;   // the round whose commit the worker waits for
-  uint64_t handed_out_ = 0;           // rounds that the worker may have begun
+  uint64_t handed_out_ = 0;           // the round after the last one given to the worker
   std::optional<membership::AgreedDigest> digest_;  // after the last round that ended
   int64_t digest_steps_ = -1;
   double loss_sum_ = 0;  // of training in this round
@@ -136,15 +136,15 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
   std::optional<membership::SnapshotReady> snapshot_;  // stored, but not in the ledger yet
   std::map<std::pair<uint64_t, uint32_t>, Offered> offers_;
   KeptPayloads kept_;
-  std::map<Sha256, double> stored_again_at_;                // of those put back a moment ago
+  std::map<Sha256, double> stored_again_at_;                // recently, by payload
   std::map<uint64_t, std::map<int, int>> offers_received_;  // by round and member, for display
 
   std::condition_variable wake_;
   bool sends_now_ = true;
   bool reads_again_ = false;
-  uint64_t read_ = 0;            // the last place of the stream that was read
+  uint64_t read_ = 0;            // the last place read in the stream
   std::optional<uint64_t> end_;  // of the stream, when it was opened; none: not known yet
-  bool asks_for_end_ = false;    // once more
+  bool asks_for_end_ = false;    // again
   bool closing_ = false;
   std::mutex sending_;  // keeps statements in the order of their numbers
   membership::StatementNumbers numbers_;

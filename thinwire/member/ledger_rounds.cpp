@@ -52,7 +52,8 @@ class LedgerRounds final : public train::RoundSource {
     return *round;
   }
 
-  // Rows of steps after the last one, or of steps that are no longer taken, are not used.
+  // Returns an empty round for steps after the last one and once the replica has ended; its rows
+  // are not used.
   Plan plan() const override {
     return [source = source_](int64_t step) {
       if (step >= source.pace.steps) return Round();

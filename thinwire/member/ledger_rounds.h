@@ -15,7 +15,7 @@ namespace thinwire::member {
 
 struct LedgerPace {
   int64_t steps = 0;       // of the run
-  double row_seconds = 0;  // least time of a step for each of this member's rows
+  double row_seconds = 0;  // minimum time per row of this member in a step
 };
 
 // Everything referred to must outlive it. Its functions throw train::Aborted once the replica has

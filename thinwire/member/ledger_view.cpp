@@ -10,8 +10,8 @@ namespace thinwire::member {
 namespace {
 
 constexpr size_t kTail = 4096;  // records
-// Rounds closed this many records before what can be replayed are forgotten: a replica that begins
-// with a snapshot looks back by only a few.
+// Rounds that were closed this many records before the oldest one that can be replayed are
+// forgotten: a replica that starts from a snapshot looks back only a few.
 constexpr uint64_t kKept = 256;
 
 }  // namespace

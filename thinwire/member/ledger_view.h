@@ -47,7 +47,7 @@ class LedgerView {
   bool has(const membership::Position& place) const {
     return place.sequence < hashes_.size() && hashes_[place.sequence] == place.hash;
   }
-  // The records from `first` on, as far as they are still kept, of at most `max_bytes`.
+  // The records from `first` on that are still kept, up to `max_bytes` in all.
   std::vector<Bytes> records_from(uint64_t first, size_t max_bytes) const;
 
  private:

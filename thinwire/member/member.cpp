@@ -38,7 +38,7 @@ namespace {
 // How long announcing that it leaves may take.
 double leaving_s(const config::Recipe& recipe) { return std::min(5.0, recipe.sync.timeout_s / 40); }
 
-// What a worker begins with.
+// What a worker starts from.
 struct Replica {
   int64_t completed = 0;  // training steps
   std::shared_ptr<tensor::Arena> weights;
@@ -98,22 +98,22 @@ class Membership {
   MemberResult live(Follower& follower) {
     while (true) {
       show({ActivityKind::kAsking, 0, 0, {}, "asks to take part"});
-      const auto beginning = follower.wait_beginning();
-      if (!beginning && beginning.error().kind == FailureKind::kRefused) {
-        return {MemberOutcome::kRefused, 0, 0, {}, beginning.error().message};
+      const auto start = follower.wait_start_state();
+      if (!start && start.error().kind == FailureKind::kRefused) {
+        return {MemberOutcome::kRefused, 0, 0, {}, start.error().message};
       }
       std::optional<MemberResult> result;
-      if (beginning) result = live(follower, *beginning);
+      if (start) result = live(follower, *start);
       if (result) return *std::move(result);
       if (follower.stopped()) return {MemberOutcome::kLeft, completed_, 0, {}, ""};
     }
   }
 
-  // With one beginning; nothing if the replica has to start over, or if the member is to stop.
-  std::optional<MemberResult> live(Follower& follower, const Beginning& beginning) {
-    auto replica = beginning.checkpoint ? read_checkpoint() : fetch(follower, beginning);
-    checkpoint_.reset();  // it is older than what follows
-    if (!replica || !follower.begin(beginning, replica->completed)) return std::nullopt;
+  // One replica; nothing if it has to start over, or if the member is told to stop.
+  std::optional<MemberResult> live(Follower& follower, const StartState& start) {
+    auto replica = start.checkpoint ? read_checkpoint() : fetch(follower, start);
+    checkpoint_.reset();  // outdated from now on
+    if (!replica || !follower.begin(start, replica->completed)) return std::nullopt;
     std::optional<MemberResult> result;
     try {
       result = train(follower, *std::move(replica));
@@ -135,16 +135,12 @@ class Membership {
     return replica;
   }
 
-  std::optional<Replica> fetch(Follower& follower, const Beginning& beginning) {
-    show({ActivityKind::kFetching,
-          0,
-          0,
-          {},
-          fmt::format("fetches snapshot {}", beginning.sequence)});
-    const auto blob =
-        fetcher_.wait(beginning.content, beginning.holders, transport::Priority::kBulk,
-                      [&] { return follower.stopped() || follower.is_obsolete(beginning); });
-    fetcher_.forget(beginning.content);
+  std::optional<Replica> fetch(Follower& follower, const StartState& start) {
+    show({ActivityKind::kFetching, 0, 0, {}, fmt::format("fetches snapshot {}", start.sequence)});
+    const auto blob = fetcher_.wait(start.content, start.holders, transport::Priority::kBulk, [&] {
+      return follower.stopped() || follower.is_obsolete(start);
+    });
+    fetcher_.forget(start.content);
     if (!blob) return std::nullopt;
     auto snapshot = decode_snapshot(**blob);
     if (!snapshot) throw Error(snapshot.error().message);
@@ -162,11 +158,11 @@ class Membership {
         snapshot.weights.size() == static_cast<size_t>(layout_.total())) {
       return;
     }
-    throw Error("the snapshot that the coordinator names is not one of this run");
+    throw Error("the snapshot that the coordinator assigned is not one of this run");
   }
 
-  // The first round of the ledger to which a replica contributes: with its checkpoint also what it
-  // had in flight.
+  // The ledger's first round to which a replica contributes; after a checkpoint, these include
+  // rounds that were in flight.
   uint64_t first_round(const Replica& replica) const {
     const auto completed = static_cast<uint64_t>(replica.completed);
     if (replica.completed == recipe_.train.steps) return plan_.rounds();
@@ -248,7 +244,7 @@ class Membership {
   BlobFetcher fetcher_;
   transport::Courier& courier_;
   const Signer& signer_;
-  std::unique_ptr<checkpoint::CheckpointReader> checkpoint_;  // to begin with
+  std::unique_ptr<checkpoint::CheckpointReader> checkpoint_;  // to start from
   int64_t completed_ = 0;                                     // steps, when a replica last stopped
 };
 

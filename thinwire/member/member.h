@@ -3,13 +3,13 @@
 //
 // A member needs the run's recipe, vocabulary and data on its own disk, and a courier whose name is
 // that of its key (transport::participant_name). It learns everything else from the ledger: when it
-// takes part, with which rows, what counts, and which snapshot to begin with. It holds no more than
+// takes part, with which rows, what counts, and which snapshot to start from. It holds no more than
 // what a worker of `thinwire train` holds, and writes the same run folder: log, checkpoints by the
 // recipe's rules, summary. Its losses are over its own rows.
 //
-// A member that cannot go on with its replica (it differs from the others', its round was opened
-// anew, it fell too far behind) starts over from a snapshot by itself. One that returns after its
-// process ended goes on from its newest checkpoint where it can, and else does so, too.
+// A member whose replica cannot continue (it differs from the others', its round was reopened, it
+// fell too far behind) starts over from a snapshot by itself. One that returns after its process
+// ended continues from its newest checkpoint if it can, and otherwise from a snapshot.
 #pragma once
 
 #include <atomic>
@@ -32,7 +32,6 @@ enum class ActivityKind : uint8_t {
   kCatchingUp,  // follows past rounds
   kTraining,
   kWaiting,  // for others, or for a round to open
-  kLeaving,
 };
 
 struct Activity {
@@ -52,20 +51,20 @@ struct MemberHooks {
 };
 
 struct MemberOptions {
-  // Resolved, as the run's, with this machine's own fields: run.dir, data.dir, train.threads,
+  // The run's recipe, resolved, with this machine's own fields: run.dir, data.dir, train.threads,
   // device and precision, [log], [links]. data.dir holds the run's vocabulary and tokens.
   config::Recipe recipe;
-  membership::Founding founding;            // of the run; another ledger's is not followed
+  membership::Founding founding;            // of the run; a ledger with another one is ignored
   double down_bytes_s = 0;                  // as measured; 0: not known
   const std::atomic<bool>* stop = nullptr;  // set from outside: leave cleanly; may be null
   MemberHooks hooks = {};
-  double row_seconds = 0;  // least time for each of its rows; 0: as fast as possible
+  double row_seconds = 0;  // minimum time per row; 0: as fast as possible
 };
 
 enum class MemberOutcome : uint8_t {
   kFinished,  // the run is complete, and so is this member's replica
   kLeft,      // `stop` was set
-  kRefused,   // it may not join, or no longer; `why` gives the reason
+  kRefused,   // it may not join, or not take part any longer; `why` says why
 };
 
 struct MemberResult {
@@ -76,12 +75,12 @@ struct MemberResult {
   std::string why;          // only with kRefused
 };
 
-// Refuses recipes that such a run cannot have: throws UsageError that names the field, its value
-// and what would be right. `thinwire serve` calls it before anything else.
+// Throws UsageError for recipes that such a run does not support, naming the field, its value and
+// what would be valid. `thinwire serve` calls it before anything else.
 void check_hosted(const config::Recipe& recipe);
 
 // Takes part until the run is complete or `options.stop` is set. Waits as long as it takes for the
-// network and for others: an unreachable server is no failure. Throws UsageError as check_hosted
+// network and for others: an unreachable server is not a failure. Throws UsageError as check_hosted
 // does and for recipes that do not fit the machine, the data or the folder; Error for anything that
 // fails here, such as a full disk or a loss that is not finite. Before it throws, it announces that
 // it leaves.

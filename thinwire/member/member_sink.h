@@ -19,7 +19,7 @@ namespace thinwire::member {
 // rows.
 class MemberSink final : public train::RunSink {
  public:
-  // Under which a member's own parts are recorded.
+  // The worker's id under which a member's own parts are recorded.
   static constexpr int kOnlyWorker = 0;
 
   // Everything referred to must outlive it.
@@ -42,9 +42,10 @@ class MemberSink final : public train::RunSink {
   bool stops_before(int64_t point) override;
   bool checkpoint_due(int64_t completed) override { return follower_.wants_snapshot(completed); }
 
-  // Training steps that the replica has completed, `first` where it began.
+  // Training steps that the replica has completed; `first`, where it started, if it has completed
+  // none since.
   int64_t completed(int64_t first) const { return completed_.value_or(first); }
-  // Of the weights when members last synchronised; nothing before.
+  // The digest of the weights when members last synchronised; nothing before.
   const std::optional<uint64_t>& last_digest() const { return digest_; }
 
  private:

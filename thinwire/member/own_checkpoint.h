@@ -1,4 +1,4 @@
-// A member's own newest checkpoint, with which it may go on when its process has ended.
+// A member's own newest checkpoint, from which it may continue after its process ended.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,13 @@ struct OwnCheckpoint {
   Place place;
 };
 
-// The newest of a folder of checkpoints, if it is of this run, of at most `steps` steps, and says
-// where in the ledger it stands. `notify` gets a message about a damaged one.
+// The newest checkpoint in a folder, if it is of this run and of at most `steps` steps, and holds
+// its place in the ledger. `notify` gets a message about a damaged one.
 std::optional<OwnCheckpoint> open_own_checkpoint(
     const fs::path& checkpoints, uint64_t run, int64_t steps,
     const std::function<void(const std::string& text)>& notify);
 
-// The evaluations after `step` steps that a log has already.
+// The evaluations after `step` steps that a log already has.
 std::set<std::string> evaluated_at(const fs::path& log, int64_t step);
 
 }  // namespace thinwire::member

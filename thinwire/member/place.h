@@ -1,5 +1,5 @@
-// Where in the ledger a member's checkpoint stands, so that it can go on from there when its
-// process has ended. docs/formats.md, "Checkpoints".
+// The place of a member's checkpoint in the ledger, so that the member can continue from it after
+// its process ended. docs/formats.md, "Checkpoint".
 #pragma once
 
 #include <cstdint>
@@ -13,31 +13,31 @@
 
 namespace thinwire::member {
 
-// The name under which a checkpoint has it, among what is in flight.
+// Its name in a checkpoint, among what is in flight.
 inline constexpr const char* kPlaceName = "place";
 
 struct Place {
-  // The record that closed the last round of which nothing is in flight, and how many rounds that
-  // are, counted from the first.
+  // The number of settled rounds, counted from the first: those of which nothing is in flight. And
+  // the record that closed the last of them.
   membership::Position closed;
   uint64_t settled = 0;
-  // How many rounds had begun, and the record that opened the last one of these.
+  // The number of rounds begun, and the record that opened the last of them.
   uint64_t begun = 0;
   membership::Position opened;
   bool operator==(const Place&) const = default;
 };
 
 Bytes encode_place(const Place& place);
-// Total: nothing for bytes that are no place.
+// Total: nothing for bytes that are not a place.
 std::optional<Place> decode_place(std::span<const uint8_t> bytes);
 
-// Of a replica that has completed `steps` steps of what the view says; nothing before the first
-// round is settled, or where the view does not have a round that it needs.
+// The place of a replica that has completed `steps` steps of the ledger in `view`; nothing before
+// the first round is settled, or if the view lacks a round that it needs.
 std::optional<Place> place_of(const LedgerView& view, const membership::RecipePlan& plan,
                               uint64_t steps);
 
-// Whether a replica can go on from there: the record is in the history that was read, later ones
-// can be replayed, and no round that it had begun was opened anew.
+// Whether a replica can continue from there: both records are in the history that was read, later
+// ones can be replayed, and none of the rounds in flight was reopened.
 bool continues(const LedgerView& view, const Place& place);
 
 }  // namespace thinwire::member

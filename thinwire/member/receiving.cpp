@@ -22,7 +22,7 @@ void Follower::Impl::take_record(uint64_t place, const Bytes& record) {
   const LedgerView::Taken taken = view_.take(record);
   if (taken == LedgerView::Taken::kIgnored) return;
   if (taken == LedgerView::Taken::kForked) {
-    starts_over_ = "the ledger is not the one read before";
+    starts_over_ = "the ledger's history changed";
     reads_again_ = true;
     send_soon();
   } else {
@@ -38,7 +38,7 @@ void Follower::Impl::drop_closed_offers() {
   const uint64_t front = state.open.empty() ? state.next_round : state.open.front().round;
   std::erase_if(offers_, [&](const auto& offer) { return offer.first.first < front; });
   std::erase_if(offers_received_, [&](const auto& round) { return round.first < front; });
-  forget_kept();
+  drop_kept_payloads();
   if (!snapshot_) return;
   const auto held = state.snapshots.find(snapshot_->snapshot.sequence);
   const bool known =
@@ -47,8 +47,8 @@ void Follower::Impl::drop_closed_offers() {
   if (known || obsolete) snapshot_.reset();
 }
 
-// Payloads that nobody replays any more.
-void Follower::Impl::forget_kept() {
+// Drops payloads that are no longer replayed.
+void Follower::Impl::drop_kept_payloads() {
   const membership::State& state = view_.state();
   while (const auto round = kept_.oldest_round()) {
     const LedgerRound* entry = view_.round(*round);
@@ -60,8 +60,8 @@ void Follower::Impl::forget_kept() {
   }
 }
 
-// Messages of other members.
-void Follower::Impl::receive_offer(const Bytes& bytes) {
+// Offers and requests for lost payloads, from other members.
+void Follower::Impl::receive_from_member(const Bytes& bytes) {
   auto statement = membership::decode_statement(bytes, settings_.founding.run, unchecked);
   if (!statement) return;
   if (const auto* offer = std::get_if<membership::Offer>(&statement->message)) {
@@ -75,12 +75,13 @@ void Follower::Impl::receive_offer(const Bytes& bytes) {
       if (!view_.state().find(statement->author) || !kept_.find(lacking->payload)) return;
     }
     if (!membership::decode_statement(bytes, settings_.founding.run, verify)) return;
-    add_back(lacking->payload);
+    store_lost_again(lacking->payload);
   }
 }
 
-// Stores a payload again that the store has lost, but not over and over, whoever asks.
-void Follower::Impl::add_back(const Sha256& payload) {
+// Stores a payload again that the store has lost, at most once per settle_s, however often it is
+// requested.
+void Follower::Impl::store_lost_again(const Sha256& payload) {
   std::shared_ptr<const Bytes> blob;
   {
     const std::lock_guard lock(mutex_);
@@ -119,7 +120,7 @@ void Follower::Impl::answer(const Message& message) {
   const auto id = own_id();
   if (!id) return;
   if (const auto* ask = std::get_if<membership::AskSnapshot>(&message)) {
-    // In place of one that is still announced: it is of a round whose digest nobody agreed on.
+    // It replaces one that is still announced, whose digest was not agreed on.
     if (ask->member == *id) snapshot_asked_ = true;
   } else if (const auto* records = std::get_if<membership::AskRecords>(&message)) {
     if (records->member != *id) return;
@@ -130,7 +131,7 @@ void Follower::Impl::answer(const Message& message) {
     if (!supply.records.empty()) send({std::move(supply)});
   } else if (const auto* lacking = std::get_if<membership::Lacking>(&message)) {
     lock.unlock();
-    add_back(lacking->payload);
+    store_lost_again(lacking->payload);
   }
 }
 

@@ -1,4 +1,4 @@
-// What a follower says.
+// What a follower sends: reports, offers, losses and snapshots.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,8 +16,8 @@ namespace {
 
 using membership::Message;
 
-constexpr uint64_t kMostKeptBytes = 64 << 20;
-constexpr size_t kMostLacking = 32;  // that are said at once
+constexpr uint64_t kMaxKeptBytes = 64 << 20;
+constexpr size_t kMaxLacking = 32;  // reported at a time
 
 membership::Options times_of(double timeout_s) {
   membership::Options options;
@@ -38,15 +38,15 @@ Follower::Impl::Impl(transport::Courier& courier, const Signer& signer,
       retry_s_(std::min(1.0, times_.settle_s())),
       fetcher_(courier, retry_s_),
       checkpoint_(settings_.checkpoint),
-      kept_(kMostKeptBytes) {}
+      kept_(kMaxKeptBytes) {}
 
 void Follower::Impl::start() {
   statements_ =
       courier_.subscribe("", serve::kCoordinatorsTopic,
                          [this](const std::string&, const Bytes& bytes) { receive(bytes); });
-  statements_of_others_ =
-      courier_.subscribe("", serve::kMembersTopic,
-                         [this](const std::string&, const Bytes& bytes) { receive_offer(bytes); });
+  statements_of_others_ = courier_.subscribe(
+      "", serve::kMembersTopic,
+      [this](const std::string&, const Bytes& bytes) { receive_from_member(bytes); });
   read_ledger();
   sender_ = std::thread([this] { send_loop(); });
 }
@@ -114,7 +114,7 @@ void Follower::Impl::send_loop() {
   }
 }
 
-// Until the next report, or until the store is asked for something or given it again.
+// The time until the next report, or until something is requested from the store or stored again.
 double Follower::Impl::idle_s() const {
   const double now = monotonic_seconds();
   double seconds = asks_for_end_ ? retry_s_ : times_.report_s();
@@ -141,7 +141,7 @@ std::vector<Message> Follower::Impl::repeated() {
   }
   if (snapshot_) messages.emplace_back(*snapshot_);
   const std::vector<transport::BlobId> lacking = fetcher_.lacking();
-  for (size_t i = 0; i < std::min(lacking.size(), kMostLacking); ++i) {
+  for (size_t i = 0; i < std::min(lacking.size(), kMaxLacking); ++i) {
     messages.emplace_back(membership::Lacking{lacking[i].name});
   }
   return messages;
@@ -157,7 +157,7 @@ void Follower::Impl::send(const std::vector<Message>& messages) {
   }
 }
 
-// Once for each round, as often as it offers something.
+// Reports once per round.
 void Follower::Impl::trained(int64_t steps, double loss_sum, int64_t tokens) {
   double sum = 0;
   int64_t over = 0;
@@ -214,14 +214,14 @@ void Follower::Impl::store(std::pair<uint64_t, uint32_t> name,
     if (offered == self->offers_.end()) return;
     offered->second.storing = false;
     offered->second.stored = stored.has_value();
-    // A time-out has taken its time already; a full disk is full a moment later, too.
+    // A time-out has already waited; a full disk will still be full a moment later.
     const bool refused = !stored && stored.error().kind != FailureKind::kDeadline;
     offered->second.store_at = refused ? monotonic_seconds() + self->retry_s_ : 0;
     self->send_soon();
   });
 }
 
-// Sends again what the store did not accept.
+// Stores again what the store did not accept.
 void Follower::Impl::store_again(Lock& lock) {
   std::vector<std::pair<std::pair<uint64_t, uint32_t>, std::shared_ptr<const Bytes>>> again;
   const double now = monotonic_seconds();
@@ -255,14 +255,15 @@ void Follower::Impl::store_snapshot(int64_t steps, Bytes content) {
     const auto self = weak.lock();
     if (!self || !stored) return;  // the coordinator asks again
     const std::lock_guard lock(self->mutex_);
-    if (!self->view_.has({ready.snapshot.sequence, ready.record})) return;  // it lost its history
+    if (!self->view_.has({ready.snapshot.sequence, ready.record}))
+      return;  // the history has changed
     self->snapshot_ = ready;
     self->send_soon();
   });
 }
 
-// The network carries what one participant sends in order, so once it has stored something sent
-// later, it has received this.
+// The network delivers one participant's messages in order, so once it has stored something sent
+// later, it has received these.
 void Follower::Impl::announce_leaving(double seconds) {
   stop_sending();
   Lock lock(mutex_);

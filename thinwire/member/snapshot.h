@@ -1,4 +1,4 @@
-// A snapshot: what a member needs to begin in the middle of a run, as bytes: the weights and the
+// A snapshot: what a member needs to start in the middle of a run, as bytes: the weights and the
 // state on which all replicas agree. docs/formats.md, "Snapshots".
 #pragma once
 

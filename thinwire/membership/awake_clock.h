@@ -1,5 +1,5 @@
-// A clock that counts only the time during which its machine was awake. Whoever sleeps hears
-// nobody, so that time must not count as others' silence.
+// A clock that counts only the time during which its machine was awake. A sleeping machine receives
+// nothing, so that time must not count as others' silence.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace thinwire::membership {
 // Not thread-safe.
 class AwakeClock {
  public:
-  // Of somebody who reads it at least every `longest_s` seconds while awake: between two readings,
+  // It is read at least every `longest_s` seconds while the machine is awake: between two readings,
   // time beyond that was slept.
   explicit AwakeClock(double longest_s) : longest_s_(longest_s) {}
 

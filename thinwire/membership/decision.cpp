@@ -88,12 +88,12 @@ void Decision::let_return(int member, const Seen& seen) {
     return;
   }
   if (is_gone(now) || !seen.reported) return;
-  // It started over or is on another history, or the snapshot it was to begin with is no longer
+  // It started over or is on another history, or the snapshot it was to start from is no longer
   // kept.
   const bool behind = position == nullptr || position->sequence < state_.replayable_from();
   const bool served = known.snapshot && state_.snapshots.contains(*known.snapshot);
   if (behind && !served) return start_catching_up(member, position);
-  // It started again and goes on from where it had been: nobody waits until it has caught up.
+  // It was restarted and continues from its checkpoint: nobody waits until it has caught up.
   if (now == Phase::kActive && seen.behind) set_phase(member, Phase::kLate);
 }
 
@@ -111,7 +111,7 @@ void Decision::count_offences(int member, const Seen& seen) {
 }
 
 // Snapshots of states whose digest is the agreed one. At most one new snapshot per record, so that
-// the previous newest one, which members may have been assigned to begin with, is kept.
+// the previous newest one, which members may have been assigned to start from, is kept.
 void Decision::take_snapshots() {
   std::optional<uint64_t> fresh;
   for (const auto& [member, seen] : observed_.members) {
@@ -162,8 +162,8 @@ void Decision::compare_digests() {
   }
 }
 
-// Whether it can train from the next round on: it has gone through the last closing and knows of
-// the phase it is in.
+// Whether it can train from the next round on: it has applied the last closing and the record that
+// set its phase.
 bool Decision::caught_up(int member) const {
   const Phase now = phase(member);
   if (now == Phase::kActive) return true;

@@ -8,7 +8,7 @@
 namespace thinwire::membership {
 namespace {
 
-// Share of a round's rows with which it closes without members that are absent.
+// Share of a round's rows that is enough to close it without absent members.
 constexpr double kEnoughWithoutAbsent = 0.5;
 
 // Whether two rosters have the same members.
@@ -35,7 +35,8 @@ bool Decision::has_arrived(int member) const {
   });
 }
 
-// Something that it offered for the oldest open round: nothing better comes.
+// Whether something that it offered for the oldest open round was refused: it will offer nothing
+// better.
 bool Decision::was_refused(int member) const {
   const Opening& opening = state_.open.front();
   return std::ranges::any_of(opening.operations, [&](const PlannedOperation& operation) {
@@ -51,7 +52,7 @@ bool Decision::has_replica(int member) const {
   return phase(member) == Phase::kActive || (phase(member) == Phase::kCatchingUp && kept);
 }
 
-// Whether a round waits for it: its replica has come as far as the round.
+// Whether the oldest open round waits for it: its replica has reached that round.
 bool Decision::is_awaited(int member) const {
   if (was_refused(member) || !has_replica(member)) return false;
   const std::optional<Position>& position = observed_.members.at(member).position;
@@ -148,8 +149,8 @@ void Decision::record_speeds(const Opening& opening) {
   }
 }
 
-// Whether nothing that counts has come from its roster, and no member that is present can still
-// send it. One that starts over can: once it is back at this round, it takes part in it.
+// Whether nothing that counts has arrived from its roster, and no member that is present can still
+// send it. One that starts over can, once it has reached this round again.
 bool Decision::is_deserted(const Opening& opening) const {
   return std::ranges::none_of(opening.roster, [this](const Share& share) {
     const bool may_come = !is_gone(phase(share.member)) && !was_refused(share.member);
@@ -173,7 +174,7 @@ void Decision::open_rounds() {
   }
 }
 
-// Who trains from the next round on: those that have caught up, as many as there are rows.
+// Who trains from the next round on: those that have caught up, at most as many as there are rows.
 std::vector<int> Decision::next_roster() const {
   std::vector<int> members;
   for (int member = 0; std::cmp_less(member, state_.members.size()); ++member) {
@@ -182,8 +183,7 @@ std::vector<int> Decision::next_roster() const {
   return members;
 }
 
-// It changes with the roster. A round that is reopened has another roster than before, or none of
-// the previous members is present.
+// It changes with the roster, and whenever a round is reopened.
 uint32_t Decision::next_epoch(const std::vector<int>& members) const {
   if (state_.next_round == 0) return 0;
   if (state_.open.empty()) return state_.epoch + 1;
@@ -210,7 +210,7 @@ void Decision::open(uint64_t number, uint32_t epoch, const std::vector<int>& mem
   record_.openings.push_back(std::move(opening));
 }
 
-// 0 where they are not known or do not count.
+// 0 where they are not known or not used.
 std::vector<float> Decision::speeds_of(const std::vector<int>& members) const {
   std::vector<float> speeds(members.size());
   if (options_.shares != config::RowShares::kSpeed) return speeds;
@@ -223,8 +223,8 @@ std::vector<float> Decision::speeds_of(const std::vector<int>& members) const {
   return speeds;
 }
 
-// As in the roster of the round before, for a member that was active in it, or was only taken for
-// lost: it has contributed to the oldest open round with the replica that it had before.
+// As in the roster of the round before, for a member that was active in it, or that was lost and
+// came back: it has contributed to the oldest open round with the replica that it had.
 uint64_t Decision::active_since(int member, const Opening& opening) const {
   const Opening* before = state_.open.empty() ? nullptr : &state_.open.back();
   if (!record_.openings.empty()) before = &record_.openings.back();

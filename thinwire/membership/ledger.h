@@ -1,5 +1,4 @@
-// The ledger of a run as bytes: how records are encoded for storing and sending (docs/formats.md),
-// and where they are kept.
+// The ledger of a run as bytes: how records are encoded for storing and sending (docs/formats.md).
 #pragma once
 
 #include <cstdint>
@@ -28,26 +27,5 @@ bool is_authentic(std::span<const uint8_t> bytes, const Record& record, Verify v
 
 // The hash by which the next record names this one as its predecessor.
 Sha256 record_hash(std::span<const uint8_t> bytes);
-
-// Where a ledger is kept: a stream of records that several may append to. Records are counted from
-// 1. An append names the last record that its writer knows of, so if two writers that do not know
-// of each other append, one is refused. Each implementation states its thread-safety.
-class LedgerStore {
- public:
-  enum class Outcome : uint8_t {
-    kStored,
-    kOutrun,   // refused: `expected_last` is not the last record
-    kUnknown,  // no answer; it may have been stored
-    kFailed,   // it was not stored: disk full, no connection
-  };
-
-  virtual ~LedgerStore() = default;
-  // Stores record `expected_last` + 1.
-  virtual Outcome append(uint64_t expected_last, std::span<const uint8_t> record) = 0;
-  // The number of the last record; 0 if there is none.
-  virtual uint64_t last() const = 0;
-  // kLostPeer if record `sequence` is not there.
-  virtual Result<Bytes> read(uint64_t sequence) const = 0;
-};
 
 }  // namespace thinwire::membership

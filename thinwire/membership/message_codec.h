@@ -19,8 +19,7 @@
 
 namespace thinwire::membership {
 
-// The first six and Loss are said by members, Lacking by members and coordinators, the others by
-// coordinators.
+// Members send the first six and Loss, members and coordinators Lacking, coordinators the others.
 using Message = std::variant<JoinRequest, Report, Offer, LeaveNotice, SnapshotReady, Supply,
                              Misconduct, AskRecords, AskSnapshot, Refuse, Lacking, Loss>;
 
@@ -41,11 +40,11 @@ Result<Statement> decode_statement(std::span<const uint8_t> bytes, uint64_t run,
 
 // Whether only coordinators may send this.
 bool is_from_coordinator(const Message& message);
-// The member in whose name it is said; -1 for a JoinRequest, which names a key, for Lacking, and
-// for what coordinators say. The receiver compares that member's key with the author's.
+// The member that it claims to be from; -1 for a JoinRequest, which names a key, for Lacking, and
+// for messages from coordinators. The receiver compares that member's key with the author's.
 int sender(const Message& message);
 
-// The number of an author's next statement. Numbers begin with the microseconds since 1970, so they
+// The number of an author's next statement. Numbers start at the microseconds since 1970, so they
 // also ascend from one process to the next, as long as the machine's clock does. Not thread-safe.
 class StatementNumbers {
  public:

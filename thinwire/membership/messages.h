@@ -17,13 +17,14 @@ namespace thinwire::membership {
 
 // --- from members; each also shows that the member is present
 
-// A process that takes part, or asks to, has started, restarted or returned.
+// Asks to take part: a member's process has started, restarted or returned.
 struct JoinRequest {
   PublicKey key;
   std::optional<Position> position;  // of its replica; none: it has nothing
   double down_bytes_s = 0;           // as measured; 0: not known
 };
-// Sent at least every report_s, and after each record that the member applied.
+// Sent at least every report_s and after each round; while the member catches up, also after each
+// record.
 struct Report {
   int member = 0;
   std::optional<Position> position;  // none: it has no replica (yet)
@@ -40,7 +41,7 @@ struct Offer {
   uint64_t bytes = 0;
   double seconds = 0;  // spent computing the round's rows; 0: not measured
 };
-// The mean loss over rows of the member's own, for display: of training in the steps of a round,
+// The mean loss over the member's own rows, for display: of training in the steps of a round,
 // the last of which is the `step`-th, or of an evaluation after `step` steps.
 struct Loss {
   static constexpr const char* kTraining = "";
@@ -71,8 +72,8 @@ struct Misconduct {
   std::string what;
 };
 
-// Of members and coordinators: the author needs this payload, and the store, which had it, has it
-// no longer. Whoever offered it stores it again.
+// Also from coordinators: the author needs this payload, which the store has lost. The member that
+// offered it stores it again.
 struct Lacking {
   Sha256 payload;
 };

@@ -22,7 +22,7 @@
 namespace thinwire::membership {
 
 enum class Phase : uint8_t {
-  kWaiting,     // admitted, but there is no snapshot to begin with yet, or its link is too slow
+  kWaiting,     // admitted, but its link is too slow to catch up
   kCatchingUp,  // fetches a snapshot or replays the rounds it missed; has no rows
   kActive,      // in the rosters of rounds that open
   kLate,        // missed its last round; has no rows until it has caught up
@@ -56,7 +56,7 @@ struct Admission {
 struct PhaseChange {
   int member = 0;
   Phase phase = Phase::kWaiting;
-  // With kCatchingUp: the snapshot it begins with; none: it replays the records it lacks.
+  // With kCatchingUp: the snapshot it starts from; none: it replays the records it lacks.
   std::optional<uint64_t> snapshot;
   bool operator==(const PhaseChange&) const = default;
 };

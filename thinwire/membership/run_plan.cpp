@@ -45,10 +45,11 @@ void RecipePlan::plan(std::span<const TensorSpec> tensors) {
     for (const method::Operation& operation : method::operations_after(recipe_, tensors, step)) {
       if (!is_of_method(operation)) continue;
       if (operation.group != method::Group::kAll) {
-        throw UsageError(fmt::format(
-            "[sync] within must be \"none\" for members on many hosts, got \"{}\": the members of "
-            "a cluster cannot exchange among themselves there",
-            recipe_.sync.within));
+        throw UsageError(
+            fmt::format("[sync] within must be \"none\" for members on many hosts, got \"{}\": "
+                        "members cannot form "
+                        "clusters yet",
+                        recipe_.sync.within));
       }
       current.operations.push_back({operation.fragment, operation.bytes});
       names_.push_back({operation.fragment, operation.round, rounds_.size()});
@@ -112,7 +113,7 @@ std::optional<uint64_t> RecipePlan::round_of_operation(uint64_t round, uint32_t 
   return found->round;
 }
 
-// Of a fragment, both numbers ascend with time.
+// For one fragment, the method's and the ledger's round numbers ascend together.
 std::optional<RecipePlan::OperationName> RecipePlan::operation_of(uint64_t round,
                                                                   uint32_t fragment) const {
   if (round >= rounds()) return std::nullopt;

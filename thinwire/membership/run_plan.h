@@ -24,7 +24,7 @@ namespace thinwire::membership {
 class RunPlan {
  public:
   virtual ~RunPlan() = default;
-  virtual uint64_t workers() const = 0;  // the number of members that the run begins with
+  virtual uint64_t workers() const = 0;  // the number of members that the run starts with
   virtual uint64_t batch() const = 0;    // rows per step, over all members
   // How many rounds may be open besides the oldest, that is, how many may have exchanges in flight
   // while members compute.
@@ -58,11 +58,11 @@ class RecipePlan final : public RunPlan {
   // The round that commits an operation, by the names that the method gives it (OperationKey::round
   // and fragment); nothing for an operation that the run does not have.
   std::optional<uint64_t> round_of_operation(uint64_t round, uint32_t fragment) const;
-  // What the method knows an operation of a round as; nothing if the round has none with this
+  // The method's name for an operation of a round; nothing if the round has none with this
   // fragment.
   struct OperationName {
     uint64_t round = 0;  // OperationKey::round
-    uint64_t bytes = 0;  // the most that a contribution may have
+    uint64_t bytes = 0;  // maximum size of a contribution
   };
   std::optional<OperationName> operation_of(uint64_t round, uint32_t fragment) const;
   // How many rounds, counted from the first, have nothing in flight once `completed` steps are

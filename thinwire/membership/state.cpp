@@ -27,7 +27,7 @@ class Applier {
     }
     if (!state_.founding) return refuse("the first record does not found the run");
     if (!std::ranges::binary_search(state_.founding->coordinators, record_.writer)) {
-      return refuse("its writer is no coordinator of this run");
+      return refuse("its writer is not a coordinator of this run");
     }
     if (record_.closing) {
       if (auto done = apply(*record_.closing); !done) return done;
@@ -50,7 +50,7 @@ class Applier {
   Result<void> apply(const Admission& admission) {
     if (!state_.founding) return refuse("a member of a run that is not founded");
     if (static_cast<size_t>(admission.member) != state_.members.size()) {
-      return refuse(fmt::format("member {} is admitted, the next one is {}", admission.member,
+      return refuse(fmt::format("member {} is admitted, but the next id is {}", admission.member,
                                 state_.members.size()));
     }
     if (state_.find(admission.key)) return refuse("a member is admitted twice");
@@ -162,8 +162,9 @@ class Applier {
         terms = found == state_.overdue.end() ? OverdueTerms() : found->second;
       }
       if (terms.weight == 0 || terms.weight != one.weight || one.bytes > terms.max_bytes) {
-        return refuse(fmt::format("member {}'s contribution of round {} does not fit", one.member,
-                                  one.round));
+        return refuse(
+            fmt::format("member {}'s contribution of round {} has the wrong weight or size",
+                        one.member, one.round));
       }
     }
     if (std::bit_cast<uint32_t>(commit.scale) !=
@@ -206,7 +207,7 @@ class Applier {
                                   opening.round));
       }
       if (state_.members[static_cast<size_t>(share.member)].phase != Phase::kActive) {
-        return refuse(fmt::format("member {} is in a roster and not active", share.member));
+        return refuse(fmt::format("member {} is in a roster but not active", share.member));
       }
       next = share.member + 1;
       row += share.rows.count;
@@ -258,7 +259,7 @@ Result<void> State::apply(const Record& record, const Sha256& hash) {
   }
   if (record.previous != position.hash) {
     return refuse(
-        fmt::format("record {} follows another record {}", record.sequence, position.sequence));
+        fmt::format("record {} follows a different record {}", record.sequence, position.sequence));
   }
   State next = *this;
   if (auto done = Applier(next, record).run(); !done) return done;

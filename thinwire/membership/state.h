@@ -26,7 +26,7 @@ struct Member {
   PublicKey key;
   Phase phase = Phase::kWaiting;
   uint64_t phase_since = 0;          // sequence of the record that began this phase
-  std::optional<uint64_t> snapshot;  // the one it begins with while catching up
+  std::optional<uint64_t> snapshot;  // the one it starts from while catching up
   float rows_per_second = 0;         // 0: not known
   uint64_t offences = 0;
   bool operator==(const Member&) const = default;

@@ -40,8 +40,8 @@ class LowRankOptimizer : public Optimizer {
   // The bases of a matrix: the state itself, or where that is not fp32 a copy, valid until the next
   // call for another tensor.
   Bases bases(size_t tensor, const method::LowRankShape& shape);
-  // To be called after what bases() returned was changed: rounds it into the state, and the bases
-  // become what is kept there.
+  // To be called after the bases that bases() returned were changed: stores them in the state,
+  // rounded, and gives them the stored values.
   void keep_bases(size_t tensor, const method::LowRankShape& shape, uint64_t step,
                   ThreadPool& threads);
   // Converts the rest of a matrix's state from the old bases to the new ones; by default both

@@ -32,7 +32,7 @@ struct OptimizerStep {
 struct TensorUpdate {
   size_t tensor = 0;                // its index in the layout
   std::span<float> params;          // row-major, without the gap after them
-  std::span<const float> gradient;  // with the shape that method::gradient_shape says
+  std::span<const float> gradient;  // of shape method::gradient_shape
   Bf16* rounded = nullptr;          // if not null, becomes the new params in bf16
   // Params that are kept in bf16 alone; `params` is then empty.
   std::span<Bf16> stored = {};
@@ -102,7 +102,8 @@ struct Elements {
   int64_t begin = 0;
   int64_t count = 0;
 };
-// Values [at, at + count) of a tensor: where they are, or `room` once they have been written there.
+// Returns values [at, at + count) of a tensor: where they are stored, or `room` after writing them
+// there.
 using ValuesAt = std::function<const float*(int64_t at, int64_t count, float* room)>;
 
 // Calls change(begin, count) for pieces of `size` elements that fit the L1 cache (kPiece), on all
@@ -119,13 +120,13 @@ void update_pieces(const method::OptimizerOptions& options, const OptimizerStep&
 void update_pieces(const method::OptimizerOptions& options, const OptimizerStep& step,
                    const TensorUpdate& tensor, const Elements& elements, ThreadPool& threads,
                    const std::function<void(float* params, int64_t begin, int64_t count)>& change);
-// Calls change(first, count) for one band of a matrix's rows after the other, so that what is
-// computed for its step takes memory for a band. Bands begin at multiples of kStateBlock.
+// Calls change(first, count) for one band of a matrix's rows after the other, so that a step needs
+// temporary memory for one band only. Bands begin at multiples of kStateBlock.
 void for_bands(int64_t rows, const std::function<void(int64_t first, int64_t count)>& change);
 
 // sqrt of the sum of squares, in an order fixed by position alone (not by threads or vector width).
 double global_norm(std::span<const float> values, ThreadPool& threads);
-// The same of `count` values that are computed; there is room for kNormBlock of them.
+// The same for `count` values that are computed in blocks of at most kNormBlock.
 inline constexpr int64_t kNormBlock = 4096;
 double global_norm(int64_t count, const ValuesAt& values, ThreadPool& threads);
 // The factor that brings a gradient of this norm to at most `clip` (0: never): min(1, clip / (norm

@@ -17,8 +17,8 @@ constexpr int64_t kRows = 8;
 constexpr int64_t kColumns = 2 * kLanes;
 constexpr int64_t kTile = 32;
 
-// `width` of the right matrix's columns from `column` on, one row of kColumns after the other, with
-// zeros after them.
+// Copies `width` of the right matrix's columns from `column` on to `panel`, row by row, each padded
+// with zeros to kColumns.
 void pack(const Product& p, int64_t column, int64_t width, float* panel) {
   for (int64_t k = 0; k < p.inner; ++k, panel += kColumns) {
     std::memcpy(panel, p.right + k * p.columns + column,
@@ -27,7 +27,7 @@ void pack(const Product& p, int64_t column, int64_t width, float* panel) {
   }
 }
 
-// Adds beta * added to alpha times a row's sums, of which the first `width` count.
+// Adds beta * added to alpha times a row's sums, of which the first `width` are used.
 void store(const Product& p, float* values, int64_t at, int64_t width) {
   if (p.added != nullptr) {
     for (int64_t i = 0; i < width; ++i) values[i] += p.beta * p.added[at + i];

@@ -89,7 +89,7 @@ class Scale final : public Optimizer {
         });
   }
 
-  // Elements [at, at + count), a row's part after the other; p begins at the first of them.
+  // Elements [at, at + count), row by row; p points to the first of them.
   static void move(float* p, const float* direction, const std::vector<float>& rates,
                    int64_t columns, bool by_row, int64_t at, int64_t count, float shrink) {
     const int64_t end = at + count;

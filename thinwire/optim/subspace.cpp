@@ -78,8 +78,8 @@ void Subspace::lift(const LowRankShape& shape, const Bases& bases, std::span<con
            threads);
 }
 
-// The rows of left become those of (G right^T)^T, or where only rows are projected of
-// (G (left G)^T)^T, orthonormalised.
+// Sets left to (G right^T)^T, or, where only rows are projected, to (G (left G)^T)^T, with its rows
+// orthonormalised.
 void Subspace::renew_left(const LowRankShape& shape, const Bases& bases, const float* gradient,
                           uint64_t seed, ThreadPool& threads) {
   const float* right = bases.right.data();
@@ -96,8 +96,8 @@ void Subspace::renew_left(const LowRankShape& shape, const Bases& bases, const f
   orthonormalise(bases.left, shape.rank, shape.rows, derive_seed(seed, kLeftStream));
 }
 
-// The rows of right become those of left G, or where only columns are projected of
-// (G right^T)^T G, orthonormalised.
+// Sets right to left G, or, where only columns are projected, to (G right^T)^T G, with its rows
+// orthonormalised.
 void Subspace::renew_right(const LowRankShape& shape, const Bases& bases, const float* left,
                            const float* gradient, uint64_t seed, ThreadPool& threads) {
   if (bases.left.empty()) {

@@ -141,7 +141,7 @@ class CoordinatorHost::Impl {
   double now_ = 0;  // of the clock of tick()
   membership::AwakeClock clock_{options_.membership.retry_s()};
   std::vector<Input> inputs_;
-  bool records_wait_ = false;            // there are some among the inputs
+  bool records_wait_ = false;            // there are records among the inputs
   std::multimap<Sha256, Offer> offers_;  // of rounds that are open or open next, by payload
   std::set<OfferName> fetching_;
   RecordNotifier records_{options_.hooks.record};
@@ -150,7 +150,7 @@ class CoordinatorHost::Impl {
   membership::State state_;
   bool leads_ = false;
   LatestReports reports_;
-  double awake_ = 0;  // now_ without what was slept
+  double awake_ = 0;  // now_ without the time slept
 
   // Callbacks may come until the subscriptions end, and those of requests even later.
   const std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
@@ -179,7 +179,7 @@ void CoordinatorHost::Impl::tick(double now) {
   const membership::State& state = coordinator_.state();
   filter_.forget_before(state.open.empty() ? state.next_round : state.open.front().round);
   if (coordinator_.leads() && reading_.is_complete()) cleaner_.clean(state);
-  // The coordinator asks for those of the rounds that open next, too.
+  // Also kept are those of the rounds that open next: the coordinator asks for these, too.
   std::erase_if(offers_, [&, next = state.next_round](const auto& offer) {
     const uint64_t round = offer.second.round;
     const bool is_next = round >= next && round <= next + overlap_;

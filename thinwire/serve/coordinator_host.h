@@ -49,7 +49,7 @@ struct HostHooks {
   std::function<void(const membership::Record& record, bool earlier)> record;
   // A record was applied, and this is the state after it.
   std::function<void(const membership::State& state)> progress;
-  // A member has said what its loss is.
+  // A member has reported its loss.
   std::function<void(const membership::Loss& loss)> loss;
   // A message for users: a participant or a payload was refused.
   std::function<void(const std::string& text)> message;
@@ -58,16 +58,16 @@ struct HostHooks {
 struct HostOptions {
   membership::Options membership;
   // Goes into the first record if the ledger is empty; lists this coordinator's key. Its weights
-  // (member/run_beginning.h) must be stored under this coordinator's name before the host starts.
+  // (member/initial_state.h) must be stored under this coordinator's name before the host starts.
   membership::Founding founding;
   // A standby acts once something has been due for takeover_s and nobody has recorded it.
   bool standby = false;
   HostHooks hooks = {};
 };
 
-// A member's latest report, for display; it is not in the ledger.
+// A member's latest report, which is not in the ledger.
 struct LatestReport {
-  double silent_s = 0;      // since it was heard, as of the last tick; none that the host slept
+  double silent_s = 0;      // since its last message, as of the last tick; without time slept
   uint64_t position = 0;    // the last record that its replica has applied; 0: none
   double step_seconds = 0;  // computing its last contribution; 0: not known
   std::optional<membership::AgreedDigest> digest;
@@ -75,8 +75,7 @@ struct LatestReport {
   std::optional<uint64_t> arrived;  // the newest one whose contribution is here and counts
   double down_bytes_s = 0;          // of its link, as it measured it; 0: not known
   bool left = false;                // its last message was a LeaveNotice
-  std::string
-      refused;  // the reason why its last refused payload does not count; empty: none was refused
+  std::string refused;  // why its last refused payload does not count; empty: none was refused
 };
 
 // tick() and run() belong to one thread; all other functions may be called from any thread.
@@ -104,10 +103,10 @@ class CoordinatorHost {
   bool leads() const;
   // By member id.
   std::map<int, LatestReport> reports() const;
-  // Members of a finished run that have not applied all of it and have not left, but for those that
+  // Members of a finished run that have not applied all of it and have not left, except those that
   // have been silent for options.membership.linger_s().
   std::vector<int> unfinished() const;
-  // Whether the run is finished, and for everybody.
+  // Whether the run is finished and unfinished() is empty.
   bool over() const;
   // The digest of the weights after the last round, as most members reported it; the same number as
   // in their summaries. Empty until a member has reported it.

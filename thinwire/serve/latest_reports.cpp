@@ -12,7 +12,7 @@ namespace {
 // Anyone with a token can make keys; beyond this number they are not remembered.
 constexpr size_t kMaxKeys = 4096;
 
-// Rounds overlap, so contributions need not come in their order.
+// Rounds overlap, so contributions may arrive out of order.
 void advance(std::optional<uint64_t>& newest, uint64_t round) {
   newest = std::max(newest.value_or(round), round);
 }

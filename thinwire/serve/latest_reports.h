@@ -1,4 +1,5 @@
-// The members' latest reports, for display; they are not in the ledger.
+// The members' latest reports, which are not in the ledger: for display, and to tell when a
+// finished run is over.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +16,9 @@ namespace thinwire::serve {
 // Not thread-safe. Times are seconds during which the coordinator's host was awake.
 class LatestReports {
  public:
-  // It listens from now on; further calls change nothing.
+  // Silence counts from now on; further calls change nothing.
   void begin(double now);
-  // From the owner of this key, which need not be a member yet.
+  // From the owner of join.key, who need not be a member yet.
   void receive(const membership::JoinRequest& join);
   // `message` is from this member, whose key is `key`.
   void receive(int member, const PublicKey& key, const membership::Message& message, double now);
@@ -28,7 +29,7 @@ class LatestReports {
 
   // By id.
   std::map<int, LatestReport> all(double now) const;
-  // What CoordinatorHost has of these names.
+  // As the functions of CoordinatorHost with these names.
   std::vector<int> unfinished(const membership::State& state, double now, double linger_s) const;
   std::optional<uint64_t> final_digest(const membership::State& state) const;
 

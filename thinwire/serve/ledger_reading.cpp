@@ -63,7 +63,8 @@ void LedgerReading::report_if_read(std::vector<membership::Input>& inputs) {
   inputs.emplace_back(membership::StoreConnected{last_record_});
 }
 
-// If it is refused because the stream has come further, what came brings the next decision.
+// If it is refused because the stream has grown, reading the new records leads to the next
+// decision.
 void LedgerReading::append(const Bytes& record) {
   courier_.append(kLedgerStream, last_, record,
                   [inbox = inbox_, reading = reading_](const Result<uint64_t>& appended) {

@@ -34,7 +34,7 @@ class LedgerReading {
   // The message at `place` in the stream was read and added to `inputs`: record `sequence` of the
   // ledger, or 0 if it is not a record.
   void processed(uint64_t place, uint64_t sequence, std::vector<membership::Input>& inputs);
-  // Whether everything that the store had when it was last connected was read.
+  // Whether everything that the store had when it was last connected has been read.
   bool is_complete() const { return reported_; }
   // False: it is from an earlier reading of the stream.
   bool is_current(const ReadRecord& read) const { return read.reading == reading_; }
@@ -53,9 +53,8 @@ class LedgerReading {
   bool reported_ = false;  // to the coordinator, that the store is connected
   uint64_t reading_ = 0;   // number of the stream's subscription
   uint64_t last_ = 0;
-  uint64_t last_record_ = 0;  // the newest record of this reading
-  std::optional<uint64_t>
-      end_;  // of the stream; the store counts as connected once it has been read up to here
+  uint64_t last_record_ = 0;     // the newest record of this reading
+  std::optional<uint64_t> end_;  // of the stream; read up to here, the store counts as connected
   std::unique_ptr<transport::Subscription> ledger_;
 };
 

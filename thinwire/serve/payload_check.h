@@ -13,7 +13,7 @@
 
 namespace thinwire::serve {
 
-// The content of a payload; none: nothing that could be compared. A failure says why the payload
+// The content of a payload; none: nothing to compare. A failure says why the payload
 // cannot be applied. `weight`: of its member in the round, above 0; if members multiply what they
 // send by it, the norm is divided by it, so that members with different numbers of rows can be
 // compared.

@@ -2,12 +2,11 @@
 // with each other. A pure state machine: contents and the time go in, verdicts come out.
 //
 // Rules, for the payloads of one operation:
-//   norm a payload is refused if its norm is so far above the others' that log norm - median
-//   exceeds
-//          max(ln kNormRatio, kNormSpreads * 1.4826 * MAD), median and MAD over the log norms of
-//          all that are here, itself included (Leys et al. 2013, "Detecting outliers: Do not use
+//   norm   a payload is refused if ln(norm) exceeds the median by more than max(ln kNormRatio,
+//          kNormSpreads * 1.4826 * MAD), with median and MAD over the ln(norm) of all payloads
+//          that have arrived, itself included (Leys et al. 2013, "Detecting outliers: Do not use
 //          standard deviation around the mean, use absolute deviation around the median").
-//   copy   one is refused that has the same values as another member's that was offered before.
+//   copy   a payload is refused if another member offered the same values before.
 // A payload whose values are all zero is subject to neither.
 //
 // With fewer than kMinCompared contents there is no majority to compare with, and no norm is
@@ -73,7 +72,7 @@ class PayloadFilter {
   struct Operation {
     std::map<std::pair<int, Sha256>, uint64_t> order;  // of offers, by member and payload
     std::vector<Held> held;
-    double since = 0;  // when the first payload came
+    double since = 0;  // when the first payload arrived
   };
 
   static Name name_of(const membership::Offer& offer) {

@@ -9,7 +9,7 @@
 namespace thinwire::serve {
 namespace {
 
-// The newest two, and those that members were assigned to begin with.
+// The newest two, and those that members were assigned to start from.
 std::set<uint64_t> needed_snapshots(const membership::State& state) {
   std::set<uint64_t> needed;
   for (const auto& [sequence, held] : state.snapshots) needed.insert(sequence);
@@ -43,7 +43,7 @@ void StoreCleaner::read(const membership::Record& record) {
   }
 }
 
-// Those before the snapshot that precedes the newest two, of which this is one.
+// Those before the snapshot that precedes the newest two; `snapshot` is a new one.
 void StoreCleaner::forget_old_closings(uint64_t snapshot) {
   newest_snapshots_.insert(snapshot);
   if (newest_snapshots_.size() < 3) return;

@@ -1,8 +1,9 @@
-// Deletes what is no longer fetched from the store: payloads that are no longer replayed, and
-// snapshots that no member begins with. docs/hosts.md, "Snapshots".
+// Deletes from the store what is no longer fetched: payloads that are no longer replayed, and
+// snapshots that no member may start from. docs/hosts.md, "Snapshots".
 //
-// Payloads are known from offers, or else from the ledger: those that an earlier coordinator's host
-// saw, of rounds closed since the snapshot before the newest two. It dropped earlier ones itself.
+// Payloads are known from offers. Those that an earlier coordinator's host received are known from
+// the ledger, for rounds closed since the snapshot before the newest two; that host deleted earlier
+// ones itself.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +39,8 @@ class StoreCleaner {
   void read(const membership::Record& record);
   void take(ListedSnapshot listed);
   void take(ListedPayload listed);
-  // Drops what is spent according to the state of the ledger, of which every record was read.
+  // Deletes what is no longer needed. `state`: of the ledger, of which every record has been passed
+  // to read().
   void clean(const membership::State& state);
 
  private:
@@ -64,7 +66,7 @@ class StoreCleaner {
   std::deque<Closed> closed_;                             // whose payloads may not all be known
   std::map<uint64_t, std::set<Holding>> payloads_known_;  // of open rounds, and those just closed
   std::set<uint64_t> newest_snapshots_;                   // three
-  size_t listing_ = 0;  // payloads whose chunks are being asked for
+  size_t listing_ = 0;  // payloads whose lists of chunks are being fetched
 };
 
 }  // namespace thinwire::serve

@@ -1,4 +1,4 @@
-// Finds snapshots that the store need no longer keep: all except those that members may begin with
+// Finds snapshots that the store need no longer keep: all except those that members may start from
 // and snapshot 0, the run's initial weights. A pure state machine.
 //
 // The chunks of a snapshot are known from the list of their names (transport::list_of), which is
@@ -40,7 +40,7 @@ class UnusedSnapshots {
   // Its list could not be fetched; next_unlisted() returns it again.
   void not_listed(const transport::BlobId& content);
 
-  // Whether the chunks of all snapshots that members may begin with are known.
+  // Whether the chunks of all `needed` snapshots are known.
   bool is_complete(const std::set<uint64_t>& needed) const;
   // Chunks of all snapshots but those needed; each is returned once.
   std::vector<StoredChunk> take(const std::set<uint64_t>& needed);

@@ -30,7 +30,7 @@ struct Sink {
   bool open = true;
   NatsConnection::Events events;
   std::unique_ptr<Signer> signer;
-  std::string pass;
+  std::string jwt;
   std::atomic<bool> unsendable = false;  // the last signature began with a zero byte
 };
 
@@ -121,7 +121,7 @@ void on_closed(natsConnection* connection, void* closure) {
 natsStatus on_nonce(char**, unsigned char** signature, int* length, const char* nonce,
                     void* closure) {
   *signature = nullptr;
-  if (nonce == nullptr) return NATS_ERR;  // a server that does not ask who one is
+  if (nonce == nullptr) return NATS_ERR;  // a server that does not authenticate its clients
   with_sink(closure, [&](Sink& sink, uint64_t) {
     const Signature made = sink.signer->sign(as_bytes(std::string_view(nonce)));
     // The library (3.4) treats bytes that begin with a zero as an empty text and sends no
@@ -135,10 +135,10 @@ natsStatus on_nonce(char**, unsigned char** signature, int* length, const char* 
   return *signature == nullptr ? NATS_ERR : NATS_OK;
 }
 
-natsStatus on_pass(char** pass, char**, void* closure) {
-  *pass = nullptr;
-  with_sink(closure, [&](const Sink& sink, uint64_t) { *pass = ::strdup(sink.pass.c_str()); });
-  return *pass == nullptr ? NATS_ERR : NATS_OK;
+natsStatus on_jwt(char** jwt, char**, void* closure) {
+  *jwt = nullptr;
+  with_sink(closure, [&](const Sink& sink, uint64_t) { *jwt = ::strdup(sink.jwt.c_str()); });
+  return *jwt == nullptr ? NATS_ERR : NATS_OK;
 }
 
 struct Free {
@@ -169,11 +169,11 @@ Failure failure_of(natsStatus status, const std::string& doing) {
 }
 
 void take_identity(natsOptions* options, const Sink& sink, void* closure) {
-  if (sink.pass.empty()) {
+  if (sink.jwt.empty()) {
     const std::string user = encode_public_key(NKeyKind::kUser, sink.signer->key());
     require(natsOptions_SetNKey(options, user.c_str(), on_nonce, closure), "take the identity");
   } else {
-    require(natsOptions_SetUserCredentialsCallbacks(options, on_pass, closure, on_nonce, closure),
+    require(natsOptions_SetUserCredentialsCallbacks(options, on_jwt, closure, on_nonce, closure),
             "take the identity");
   }
 }
@@ -275,11 +275,11 @@ class LibraryConnection final : public NatsConnection {
 
 Result<std::unique_ptr<NatsConnection>> connect_nats(const NatsTarget& target,
                                                      NatsConnection::Events events) {
-  ignore_closed_pipes();  // the library writes to connections without asking for no signal
+  ignore_closed_pipes();  // the library's writes to a closed connection raise SIGPIPE
   const auto sink = std::make_shared<Sink>();
   sink->events = std::move(events);
   sink->signer = make_signer(target.identity);
-  sink->pass = target.pass;
+  sink->jwt = target.jwt;
   const uint64_t number = sinks().add(sink);
   const Owned<natsOptions> options = options_of(target, *sink, closure_of(number));
   natsConnection* made = nullptr;

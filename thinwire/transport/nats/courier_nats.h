@@ -19,15 +19,15 @@ struct NatsOptions {
   std::string run;   // a courier name
   std::string self;  // the name by which the server knows the identity
   uint64_t max_blob_bytes = 1 << 30;
-  double settle_s = 0;  // in which all servers of a cluster have what one of them has stored
+  double settle_s = 0;  // within which all servers of a cluster have what one has stored
 };
 
 // Connects, and reconnects whenever the connection is lost. Failures as for connect_nats.
 Result<std::unique_ptr<Courier>> connect_nats_courier(const NatsOptions& options);
 
 // Creates the stores of a run, for chunks and for each of `streams`; for a coordinator. Existing
-// stores are left as they are. Where there are not enough servers for limits.replicas, it makes
-// fewer; returns how many. Failures as for connect_nats; kDeadline.
+// stores are left as they are. Returns the number of replicas: fewer than limits.replicas if there
+// are not enough servers. Failures as for connect_nats, and kDeadline.
 Result<int> create_nats_stores(const NatsOptions& options, const std::vector<std::string>& streams,
                                StoreLimits limits);
 

@@ -1,6 +1,6 @@
-// What a run's servers say when a connection to them has ended (NatsSubjects::departures): to a
-// courier, a statement of kServerParticipant on kDepartureTopic. It is in JSON, of which only the
-// user is read. Only coordinators hear it.
+// The servers' notice that a connection to them has ended (NatsSubjects::departures): for a
+// courier, a statement of kServerParticipant on kDepartureTopic. It is JSON, of which only the user
+// is read. Only coordinators receive it.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace thinwire::transport {
 inline constexpr const char* kServerParticipant = "server";
 inline constexpr const char* kDepartureTopic = "departure";
 
-// Whose connection has ended; the same participant may have another one. Total: nothing for
-// anything else.
+// Whose connection has ended; the same participant may have another one. Total: nothing for other
+// bytes.
 std::optional<PublicKey> departed(std::span<const uint8_t> statement);
 
 }  // namespace thinwire::transport

@@ -14,7 +14,7 @@ using nlohmann::json;
 
 // err_code of JetStream's errors.
 constexpr int64_t kNoPeers = 10005;
-constexpr int64_t kUnavailable = 10008;  // nobody leads
+constexpr int64_t kUnavailable = 10008;  // there is no leader
 constexpr int64_t kNotLeader = 10009;
 constexpr int64_t kOtherStore = 10058;
 constexpr int64_t kWrongLastSequence = 10071;
@@ -58,7 +58,7 @@ int64_t error_code(const json& answer) {
   return error == answer.end() ? 0 : error->value("err_code", int64_t{0});
 }
 
-auto no_answer() { return fail(FailureKind::kRefused, "the server's answer cannot be understood"); }
+auto no_answer() { return fail(FailureKind::kRefused, "the server's answer is malformed"); }
 
 }  // namespace
 
@@ -118,7 +118,7 @@ Result<StoreMade> parse_made(std::span<const uint8_t> bytes) {
   if (!answer.contains("error")) return StoreMade::kMade;
   switch (error_code(answer)) {
     case kOtherStore:
-      return StoreMade::kThereOtherwise;
+      return StoreMade::kDiffers;
     case kNoPeers:
       return StoreMade::kTooFewServers;
     case kNoCluster:
@@ -131,7 +131,7 @@ Result<StoreMade> parse_made(std::span<const uint8_t> bytes) {
   }
 }
 
-bool says_unavailable(std::span<const uint8_t> bytes) {
+bool is_unavailable(std::span<const uint8_t> bytes) {
   if (bytes.size() > kMaxFailureBytes) return false;
   const json answer = parse(bytes);
   if (answer.is_null()) return false;
@@ -139,7 +139,7 @@ bool says_unavailable(std::span<const uint8_t> bytes) {
   return code == kUnavailable || code == kNotLeader;
 }
 
-bool says_elected(std::span<const uint8_t> bytes) {
+bool is_election_notice(std::span<const uint8_t> bytes) {
   const json notice = parse(bytes);
   return !notice.is_null() && notice.contains("type") &&
          notice["type"] == "io.nats.jetstream.advisory.v1.stream_leader_elected";

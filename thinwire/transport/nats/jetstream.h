@@ -39,17 +39,17 @@ Result<void> parse_answer(std::span<const uint8_t> bytes);
 
 // What became of a request to create a store.
 enum class StoreMade : uint8_t {
-  kMade,            // or it is there, exactly so
-  kThereOtherwise,  // one of this name is there with other properties
-  kTooFewServers,   // for so many replicas, as far as the cluster knows now
-  kNoCluster,       // there is one server, which keeps one replica
-  kNotYet,          // the cluster elects who decides
+  kMade,           // or it exists with the same properties
+  kDiffers,        // a store of this name exists with different properties
+  kTooFewServers,  // for this many replicas, as far as the cluster knows now
+  kNoCluster,      // there is one server, which keeps one replica
+  kNotYet,         // the cluster is electing a leader
 };
 Result<StoreMade> parse_made(std::span<const uint8_t> bytes);
 
 // Whether an answer says that the servers cannot answer at the moment.
-bool says_unavailable(std::span<const uint8_t> bytes);
+bool is_unavailable(std::span<const uint8_t> bytes);
 // Whether it is the notice of NatsSubjects::elected.
-bool says_elected(std::span<const uint8_t> bytes);
+bool is_election_notice(std::span<const uint8_t> bytes);
 
 }  // namespace thinwire::transport

@@ -276,7 +276,7 @@ void JetstreamCourier::take_message(NatsMessage message) {
     return requests_.take(monotonic_seconds(), std::move(message));
   }
   if (message.subscription == elected_number_) {
-    // What was under way to the server that led before is lost.
+    // What was in flight to the previous leader is lost.
     if (is_election(message)) forget_requests();
     return;
   }
@@ -296,7 +296,7 @@ void JetstreamCourier::take_record(Reader& reader, NatsMessage message) {
   reader.reader.announced(*sequence, std::move(message.body));
 }
 
-// Hands out what is there and asks for more.
+// Delivers the records that have arrived and requests more.
 void JetstreamCourier::ask_records(uint64_t number) {
   const auto found = readers_.find(number);
   if (found == readers_.end()) return;
@@ -311,7 +311,7 @@ void JetstreamCourier::ask_records(uint64_t number) {
           const auto still = readers_.find(number);
           if (still == readers_.end()) return;
           RecordReader& records = still->second.reader;
-          // Without an answer, it is asked for again when the reader looks next.
+          // Without an answer, it is requested again at the reader's next poll.
           if (!message) return records.unanswered(sequence);
           if (is_missing(*message)) {
             records.missing(sequence);

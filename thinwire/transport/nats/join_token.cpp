@@ -15,7 +15,7 @@
 namespace thinwire::transport {
 namespace {
 
-// Letters of base32, so that a double click takes all.
+// Base32 digits, so that a double click selects the whole token.
 constexpr std::string_view kPrefix = "TW1";         // of a run with a server of its own
 constexpr std::string_view kClusterPrefix = "TW2";  // of one on a cluster
 constexpr size_t kCheckBytes = 8;
@@ -41,8 +41,8 @@ bool is_address(std::string_view text) {
   return error == std::errc() && stop == end && port >= 1 && port <= kMaxPort;
 }
 
-// Three parts of base64url with points between them.
-bool is_pass(std::string_view text) {
+// Three parts of base64url, separated by dots.
+bool is_jwt(std::string_view text) {
   const auto fits = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
            c == '_' || c == '.';
@@ -69,25 +69,25 @@ void check(const JoinToken& token) {
         fmt::format("a token holds at most {} addresses, got {}", kMaxAddresses, addresses.size()));
   }
   check_courier_name("a run", token.run);
-  if (!token.pass.empty() && !is_pass(token.pass)) {
-    throw UsageError(fmt::format("a pass must be a JSON Web Token, got {:?}", token.pass));
+  if (!token.jwt.empty() && !is_jwt(token.jwt)) {
+    throw UsageError(fmt::format("a JWT must be three parts of base64url, got {:?}", token.jwt));
   }
 }
 
-// What only the token of a cluster holds. False: it cannot be.
+// Reads what only a cluster's token holds. False: it is invalid.
 bool read_cluster(ByteReader& reader, JoinToken& token) {
   const auto count = reader.get<uint32_t>();
   if (count >= kMaxAddresses) return false;
   for (uint32_t i = 0; i < count; ++i) token.more_addresses.push_back(reader.get_string());
-  token.pass = reader.get_string();
-  return std::ranges::all_of(token.more_addresses, is_address) && is_pass(token.pass);
+  token.jwt = reader.get_string();
+  return std::ranges::all_of(token.more_addresses, is_address) && is_jwt(token.jwt);
 }
 
 }  // namespace
 
 std::string encode_join_token(const JoinToken& token) {
   check(token);
-  const bool cluster = !token.pass.empty();
+  const bool cluster = !token.jwt.empty();
   Bytes bytes;
   ByteWriter writer(bytes);
   writer.put_bytes(token.secret);
@@ -100,7 +100,7 @@ std::string encode_join_token(const JoinToken& token) {
   if (cluster) {
     writer.put(static_cast<uint32_t>(token.more_addresses.size()));
     for (const std::string& address : token.more_addresses) writer.put_string(address);
-    writer.put_string(token.pass);
+    writer.put_string(token.jwt);
   }
   const Sha256 hash = sha256(bytes);
   writer.put_bytes(std::span(hash.bytes).first(kCheckBytes));
@@ -132,7 +132,7 @@ Result<JoinToken> decode_join_token(std::string_view text) {
   if (!reader.at_end()) return refused("its parts have wrong lengths");
   std::ranges::copy(secret, token.secret.begin());
   if (!reachable || !is_address(token.address)) {
-    return refused("its addresses are not HOST:PORT, or its pass is invalid");
+    return refused("its addresses are not HOST:PORT, or its JWT is invalid");
   }
   if (!is_courier_name(token.run)) return refused("its run's name is invalid");
   if (cluster && authority.empty()) return token;

@@ -1,6 +1,6 @@
-// What somebody who may join a run is given: where its servers are, which authority vouches for
-// them, and a secret that admits newcomers. One printable string, to be kept like a password.
-// docs/formats.md, "Join tokens".
+// What somebody needs to join a run: where its servers are, which authority vouches for them, and a
+// secret that admits newcomers. One printable string, to be kept like a password. docs/formats.md,
+// "Join tokens".
 #pragma once
 
 #include <string>
@@ -20,14 +20,14 @@ struct JoinToken {
   // server has a user with this key for the token: when that user expires or is revoked, so is the
   // token.
   Seed secret{};
-  // Of a cluster: more addresses, and the pass with which the secret's key may connect
-  // (nats_jwt.h). Empty: it is a run's own server.
+  // On a cluster: more addresses, and the JWT with which the secret's key may connect (nats_jwt.h).
+  // Empty: the run has a server of its own.
   std::vector<std::string> more_addresses = {};
-  std::string pass = {};
+  std::string jwt = {};
   bool operator==(const JoinToken&) const = default;
 };
 
-// Throws UsageError for an invalid address, run or pass, Error if the authority is not a
+// Throws UsageError for an invalid address, run or JWT, Error if the authority is not a
 // certificate.
 std::string encode_join_token(const JoinToken& token);
 

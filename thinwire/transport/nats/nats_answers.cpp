@@ -22,12 +22,12 @@ bool has_status(const NatsMessage& message, std::string_view status) {
 
 bool is_missing(const NatsMessage& message) { return has_status(message, "404"); }
 
-bool is_untaken(const NatsMessage& message) {
-  return has_status(message, "503") || (message.stream.empty() && says_unavailable(message.body));
+bool is_unserved(const NatsMessage& message) {
+  return has_status(message, "503") || (message.stream.empty() && is_unavailable(message.body));
 }
 
 bool is_election(const NatsMessage& message) {
-  return message.stream.empty() && says_elected(message.body);
+  return message.stream.empty() && is_election_notice(message.body);
 }
 
 std::optional<uint64_t> announced_sequence(const NatsMessage& message, std::string_view store) {

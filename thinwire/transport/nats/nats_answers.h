@@ -17,8 +17,8 @@ namespace thinwire::transport {
 bool has_status(const NatsMessage& message, std::string_view status);
 // Whether the server reports that there is no such message.
 bool is_missing(const NatsMessage& message);
-// Whether no server takes the request at the moment.
-bool is_untaken(const NatsMessage& message);
+// Whether no server can handle the request at the moment.
+bool is_unserved(const NatsMessage& message);
 // Whether it is a cluster's notice that another server leads a store from now on.
 bool is_election(const NatsMessage& message);
 

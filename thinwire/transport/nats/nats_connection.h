@@ -40,7 +40,7 @@ class NatsConnection {
     std::function<void(bool connected)> link;
     // The server refused something; its own message.
     std::function<void(std::string)> refused;
-    // The server no longer admits this side, and the connection stays closed; the reason.
+    // The server no longer admits this client, and the connection stays closed; the reason.
     std::function<void(std::string)> denied;
   };
 
@@ -62,8 +62,8 @@ struct NatsTarget {
   std::string ca_pem;  // an authority whose certificates are accepted, in PEM; empty: the system's
   Seed identity{};     // seed of the user's NKey
   double timeout_s = 30;  // after which a silent connection is closed
-  // The account's word that this user may connect (nats_jwt.h); empty: the servers know the key.
-  std::string pass = {};
+  // The user's JWT (nats_jwt.h); empty: the servers know the key.
+  std::string jwt = {};
   // The name in the servers' certificates; empty: that of the address.
   std::string server_name = kServerName;
 };

@@ -26,9 +26,9 @@ std::string account_text(const PublicKey& key) {
   return encode_public_key(NKeyKind::kAccount, key);
 }
 
-// What all passes have in common. `subject`: whom it is about.
-std::string sign_pass(const Signer& signer, NKeyKind signer_kind, const std::string& subject,
-                      const std::string& name, int64_t now, int64_t expires, json about) {
+// What all JWTs have in common. `subject`: whom it is about.
+std::string sign_jwt(const Signer& signer, NKeyKind signer_kind, const std::string& subject,
+                     const std::string& name, int64_t now, int64_t expires, json about) {
   about["version"] = kVersion;
   json claims = {{"iat", now},
                  {"iss", encode_public_key(signer_kind, signer.key())},
@@ -56,8 +56,8 @@ std::string departures_of(const std::string& account) {
 
 }  // namespace
 
-std::string user_pass(const AccountKey& account, const std::string& run,
-                      const std::vector<std::string>& streams, const NatsUser& user, int64_t now) {
+std::string user_jwt(const AccountKey& account, const std::string& run,
+                     const std::vector<std::string>& streams, const NatsUser& user, int64_t now) {
   check_courier_name("a run", run);
   for (const std::string& stream : streams) check_courier_name("a stream", stream);
   const NatsPermissions may = permissions_of(user, NatsSubjects(run), streams);
@@ -69,29 +69,28 @@ std::string user_pass(const AccountKey& account, const std::string& run,
                 {"data", kUnlimited},
                 {"payload", kMaxMessageBytes + kMaxHeaderBytes}};
   if (signer->key() != account.account) about["issuer_account"] = account_text(account.account);
-  return sign_pass(*signer, NKeyKind::kAccount, encode_public_key(NKeyKind::kUser, user.key),
-                   user.name, now, user.expires, std::move(about));
+  return sign_jwt(*signer, NKeyKind::kAccount, encode_public_key(NKeyKind::kUser, user.key),
+                  user.name, now, user.expires, std::move(about));
 }
 
-std::string operator_pass(const Signer& operator_key, const PublicKey& system_account,
-                          int64_t now) {
-  return sign_pass(operator_key, NKeyKind::kOperator,
-                   encode_public_key(NKeyKind::kOperator, operator_key.key()), "thinwire", now, 0,
-                   {{"type", "operator"}, {"system_account", account_text(system_account)}});
+std::string operator_jwt(const Signer& operator_key, const PublicKey& system_account, int64_t now) {
+  return sign_jwt(operator_key, NKeyKind::kOperator,
+                  encode_public_key(NKeyKind::kOperator, operator_key.key()), "thinwire", now, 0,
+                  {{"type", "operator"}, {"system_account", account_text(system_account)}});
 }
 
-std::string system_account_pass(const Signer& operator_key, const PublicKey& account, int64_t now) {
+std::string system_account_jwt(const Signer& operator_key, const PublicKey& account, int64_t now) {
   const json exported = {{"name", "departures"},
                          {"subject", departures_of("*")},
                          {"type", "stream"},
                          {"account_token_position", 3}};
-  return sign_pass(
+  return sign_jwt(
       operator_key, NKeyKind::kOperator, account_text(account), "SYS", now, 0,
       {{"type", "account"}, {"limits", unlimited()}, {"exports", json::array({exported})}});
 }
 
-std::string account_pass(const Signer& operator_key, const std::string& name,
-                         const PublicKey& account, const PublicKey& system_account, int64_t now) {
+std::string account_jwt(const Signer& operator_key, const std::string& name,
+                        const PublicKey& account, const PublicKey& system_account, int64_t now) {
   const json imported = {{"name", "departures"},
                          {"subject", departures_of(account_text(account))},
                          {"account", account_text(system_account)},
@@ -101,8 +100,8 @@ std::string account_pass(const Signer& operator_key, const std::string& name,
   for (const char* what : {"mem_storage", "disk_storage", "streams", "consumer"}) {
     limits[what] = kUnlimited;
   }
-  return sign_pass(operator_key, NKeyKind::kOperator, account_text(account), name, now, 0,
-                   {{"type", "account"}, {"limits", limits}, {"imports", json::array({imported})}});
+  return sign_jwt(operator_key, NKeyKind::kOperator, account_text(account), name, now, 0,
+                  {{"type", "account"}, {"limits", limits}, {"imports", json::array({imported})}});
 }
 
 }  // namespace thinwire::transport

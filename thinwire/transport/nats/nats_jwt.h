@@ -1,6 +1,6 @@
-// Passes for the servers of a NATS cluster in operator mode: JSON Web Tokens (JWT) that an operator
-// or an account has signed with its NKey, as in github.com/nats-io/jwt, version 2. Servers know
-// the operator; it vouches for accounts, and an account's key for users. Pure; any thread.
+// JSON Web Tokens (JWT) for the servers of a NATS cluster in operator mode, signed by an operator
+// or an account with its NKey, as in github.com/nats-io/jwt, version 2. Servers trust the operator;
+// it vouches for accounts, and an account's key for users. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -19,18 +19,18 @@ struct AccountKey {
   bool operator==(const AccountKey&) const = default;
 };
 
-// A user's pass, which the servers accept until user.expires. `run` and `streams` as for
+// A user's JWT, which the servers accept until user.expires. `run` and `streams` as for
 // permissions_of; `now`: seconds since 1970. Throws UsageError for invalid names.
-std::string user_pass(const AccountKey& account, const std::string& run,
-                      const std::vector<std::string>& streams, const NatsUser& user, int64_t now);
+std::string user_jwt(const AccountKey& account, const std::string& run,
+                     const std::vector<std::string>& streams, const NatsUser& user, int64_t now);
 
-// The operator's own, signed by itself; names its system account, to which servers report.
-std::string operator_pass(const Signer& operator_key, const PublicKey& system_account, int64_t now);
-// Of the system account: lets each account hear whose connections to it have ended.
-std::string system_account_pass(const Signer& operator_key, const PublicKey& account, int64_t now);
-// Of an account for runs: streams without a limit of its own, and the system account's reports on
-// NatsSubjects::departures(). Its own key signs users.
-std::string account_pass(const Signer& operator_key, const std::string& name,
-                         const PublicKey& account, const PublicKey& system_account, int64_t now);
+// The operator's JWT, signed by itself; names its system account, to which servers report.
+std::string operator_jwt(const Signer& operator_key, const PublicKey& system_account, int64_t now);
+// The system account's JWT: exports to each account the notices of its connections that ended.
+std::string system_account_jwt(const Signer& operator_key, const PublicKey& account, int64_t now);
+// The JWT of an account for runs: JetStream without limits, and the system account's notices
+// imported as NatsSubjects::departures(). The account's own key signs users.
+std::string account_jwt(const Signer& operator_key, const std::string& name,
+                        const PublicKey& account, const PublicKey& system_account, int64_t now);
 
 }  // namespace thinwire::transport

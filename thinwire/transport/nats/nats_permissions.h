@@ -12,9 +12,9 @@
 namespace thinwire::transport {
 
 enum class NatsRole : uint8_t {
-  kCoordinator,  // makes and clears stores, appends records
+  kCoordinator,  // creates and purges stores, appends records
   kMember,       // publishes under its own name, reads everything in its run
-  kNewcomer,     // says who it is under its own name, hears what is addressed to it
+  kNewcomer,     // publishes under its own name, receives what is addressed to it
   kObserver,     // reads records and statements
 };
 
@@ -32,7 +32,7 @@ struct NatsPermissions {
   std::vector<std::string> subscribe;
 };
 
-// `streams`: all of the run that have records. Throws UsageError for an invalid name.
+// `streams`: all streams of the run. Throws UsageError for an invalid name.
 NatsPermissions permissions_of(const NatsUser& user, const NatsSubjects& subjects,
                                const std::vector<std::string>& streams);
 

@@ -44,8 +44,8 @@ void NatsRequests::take(double now, NatsMessage message) {
     waiting.again = now + kMissingSeconds;
     return;
   }
-  if (!is_untaken(message)) return answer(*number, std::move(message));
-  waiting.untaken = true;
+  if (!is_unserved(message)) return answer(*number, std::move(message));
+  waiting.unserved = true;
   waiting.again = now + kAgainSeconds;
 }
 
@@ -88,7 +88,7 @@ void NatsRequests::expire(double now) {
 }
 
 Failure NatsRequests::late(const Waiting& waiting) const {
-  if (waiting.untaken) {
+  if (waiting.unserved) {
     return {FailureKind::kDeadline,
             fmt::format("no server has had the run's stores for {:g} s", timeout_s_)};
   }

@@ -1,7 +1,7 @@
-// The requests that a courier has made of its servers and that wait for their answers. While no
-// server has the store that a request is for, as when a cluster has just lost one that led it, the
-// request is repeated until its time-out. A pure state machine: it has no threads and no clock;
-// times are in seconds, from any clock that never goes back. Not thread-safe.
+// A courier's requests to its servers that await answers. While no server has the store that a
+// request is for, as when a cluster has just lost the store's leader, the request is repeated until
+// its time-out. A pure state machine: it has no threads and no clock; times are in seconds, from
+// any clock that never goes back. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -29,17 +29,18 @@ class NatsRequests {
 
   const std::string& inbox() const { return inbox_; }
 
-  // Without a connection nothing is sent, and the request waits in vain. What a server does not
-  // have may be on its way to it from another one: the request is repeated for `settle_s`.
+  // Without a connection nothing is sent, and the request waits in vain. If the server lacks what
+  // is requested, the request is repeated for `settle_s`, because it may be on its way from another
+  // server.
   void ask(double now, const std::string& subject, bool connected, Send send, Answer answer,
            double settle_s = 0);
-  // What came to a subject below the inbox.
+  // A message on a subject below the inbox.
   void take(double now, NatsMessage message);
-  // The server's own words about what it does not allow.
+  // The server's message about something that it does not allow.
   void refused(const std::string& text);
-  // Fails what waits and everything that is asked for later.
+  // Fails all waiting requests and all later ones.
   void fail_all(const Failure& failure);
-  // Repeats what no server took, and fails what has waited too long.
+  // Repeats requests that no server could handle, and fails those that have waited too long.
   void expire(double now);
   // The time of the next expire() that has something to do; infinity if there is none.
   double next() const;
@@ -52,9 +53,9 @@ class NatsRequests {
     Send send;
     Answer answer;
     double deadline;
-    double settled;         // when a server has what another one has
+    double settled;         // when each server has what another one has stored
     double again = kNever;  // when to send it again
-    bool untaken = false;   // no server has the store
+    bool unserved = false;  // no server has the store
     std::optional<Failure> failure = {};
   };
 

@@ -16,8 +16,8 @@
 namespace thinwire::transport {
 namespace {
 
-constexpr std::chrono::milliseconds kNotYetPause(250);  // while a cluster elects who decides
-constexpr double kAllServersSeconds = 5;  // in which a cluster that starts finds all its servers
+constexpr std::chrono::milliseconds kNotYetPause(250);  // while a cluster elects a leader
+constexpr double kAllServersSeconds = 5;  // within which a starting cluster finds all its servers
 
 // Makes requests one after another.
 class Asker {
@@ -74,9 +74,9 @@ Result<StoreMade> create(Asker& requester, const std::string& subject, const std
   const Stopwatch watch;
   while (true) {
     const Result<NatsMessage> answer = requester.ask(subject, request, timeout_s);
-    const bool untaken = answer && has_status(*answer, "503");
+    const bool unserved = answer && has_status(*answer, "503");
     Result<StoreMade> made =
-        untaken ? Result<StoreMade>(StoreMade::kNotYet) : parsed(answer, parse_made);
+        unserved ? Result<StoreMade>(StoreMade::kNotYet) : parsed(answer, parse_made);
     if (!made || *made != StoreMade::kNotYet) return made;
     if (watch.seconds() > timeout_s) {
       return fail(FailureKind::kDeadline,
@@ -127,9 +127,9 @@ Result<int> create_nats_stores(const NatsOptions& options, const std::vector<std
                                             store.request(limits), options.target.timeout_s);
       if (!made) {
         return fail(made.error().kind,
-                    fmt::format("making store {}: {}", store.name, made.error().message));
+                    fmt::format("creating store {}: {}", store.name, made.error().message));
       }
-      if (*made == StoreMade::kMade || *made == StoreMade::kThereOtherwise) break;
+      if (*made == StoreMade::kMade || *made == StoreMade::kDiffers) break;
       if (*made == StoreMade::kTooFewServers && watch.seconds() < kAllServersSeconds) {
         std::this_thread::sleep_for(kNotYetPause);
         continue;
@@ -138,7 +138,7 @@ Result<int> create_nats_stores(const NatsOptions& options, const std::vector<std
           *made == StoreMade::kNoCluster && limits.replicas > 1 ? 1 : limits.replicas - 1;
       if (limits.replicas == 0) {
         return fail(FailureKind::kRefused,
-                    fmt::format("making store {}: no server has room for it", store.name));
+                    fmt::format("creating store {}: no server has room for it", store.name));
       }
     }
   }

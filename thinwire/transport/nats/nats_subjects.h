@@ -40,12 +40,12 @@ class NatsSubjects {
   std::string info(const std::string& store) const { return "$JS.API.STREAM.INFO." + store; }
   std::string purge(const std::string& store) const { return "$JS.API.STREAM.PURGE." + store; }
 
-  // Where a cluster says that another of its servers leads a store from now on.
+  // Where a cluster announces that another of its servers now leads a store.
   static std::string elected(const std::string& store) {
     return "$JS.EVENT.ADVISORY.STREAM.LEADER_ELECTED." + store;
   }
-  // Where servers say whose connection has ended (departure.h). Accounts are made before runs, so
-  // it does not depend on the run.
+  // Where servers announce whose connection has ended (departure.h). Accounts are made before runs,
+  // so it does not depend on the run.
   static std::string departures() { return "thinwire.server.departure"; }
 
   // Everything below this subject is an answer to one participant.

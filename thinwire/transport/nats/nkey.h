@@ -13,12 +13,7 @@
 namespace thinwire::transport {
 
 // The first byte of a public key. Its upper five bits are the first character of the text.
-enum class NKeyKind : uint8_t {
-  kAccount = 0,
-  kServer = 13 << 3,
-  kOperator = 14 << 3,
-  kUser = 20 << 3
-};
+enum class NKeyKind : uint8_t { kAccount = 0, kOperator = 14 << 3, kUser = 20 << 3 };
 
 std::string encode_public_key(NKeyKind kind, const PublicKey& key);
 std::string encode_seed(NKeyKind kind, const Seed& seed);

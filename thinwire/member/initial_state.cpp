@@ -1,4 +1,4 @@
-#include "thinwire/member/run_beginning.h"
+#include "thinwire/member/initial_state.h"
 
 #include <algorithm>
 #include <utility>
@@ -12,9 +12,9 @@
 
 namespace thinwire::member {
 
-RunBeginning begin_run(const config::Recipe& recipe, const data::Vocabulary& vocabulary,
-                       const Sha256& recipe_hash, uint64_t run,
-                       std::vector<PublicKey> coordinators) {
+InitialState make_initial_state(const config::Recipe& recipe, const data::Vocabulary& vocabulary,
+                                const Sha256& recipe_hash, uint64_t run,
+                                std::vector<PublicKey> coordinators) {
   check_hosted(recipe);
   const tensor::Layout layout(method::tensors_of(recipe));
   tensor::Arena weights(layout);

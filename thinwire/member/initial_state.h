@@ -1,4 +1,4 @@
-// What a run of many hosts begins with: its initial weights as snapshot 0, and the founding record,
+// What a run of many hosts starts from: its initial weights as snapshot 0, and the founding record,
 // which names them.
 #pragma once
 
@@ -14,19 +14,19 @@
 
 namespace thinwire::member {
 
-struct RunBeginning {
+struct InitialState {
   membership::Founding founding;
   // To be stored as a blob under the coordinator's name before the host starts.
   std::shared_ptr<const Bytes> weights;
 };
 
-// The weights are those with which `thinwire train` begins: from train.init, or at random from
+// The weights are those with which `thinwire train` starts: from train.init, or at random from
 // run.seed. `recipe`: resolved; `recipe_hash`: of what members receive; `run`: the run's identity
 // (checkpoint::new_run_id); `coordinators`: the keys whose records count, in any order. The same
 // arguments give the same bytes, so a coordinator that starts again founds the same run. Throws
 // UsageError as check_hosted (member/member.h) and train::set_initial_parameters do.
-RunBeginning begin_run(const config::Recipe& recipe, const data::Vocabulary& vocabulary,
-                       const Sha256& recipe_hash, uint64_t run,
-                       std::vector<PublicKey> coordinators);
+InitialState make_initial_state(const config::Recipe& recipe, const data::Vocabulary& vocabulary,
+                                const Sha256& recipe_hash, uint64_t run,
+                                std::vector<PublicKey> coordinators);
 
 }  // namespace thinwire::member

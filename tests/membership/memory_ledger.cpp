@@ -1,10 +1,11 @@
-#include "thinwire/membership/ledger_memory.h"
+#include "memory_ledger.h"
 
 #include <fmt/format.h>
 
 namespace thinwire::membership {
 
-LedgerStore::Outcome MemoryLedger::append(uint64_t expected_last, std::span<const uint8_t> record) {
+MemoryLedger::Outcome MemoryLedger::append(uint64_t expected_last,
+                                           std::span<const uint8_t> record) {
   if (full_) return Outcome::kFailed;
   if (expected_last != records_.size()) return Outcome::kOutrun;
   records_.emplace_back(record.begin(), record.end());
