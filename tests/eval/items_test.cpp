@@ -1,5 +1,6 @@
 #include "thinwire/eval/items.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -159,6 +160,56 @@ TEST_F(ItemsTest, WrongTasksAreRefused) {
   refuses(texts + "answer = \"{x}\"\n", "labels is missing");
   refuses(texts + "context = \"\"\n", "did you mean contexts?");
   refuses("contexts = [\"{q\"]\ncontinuations = [\"{a}\"]\n", "contexts: \"{q\"");
+}
+
+constexpr const char* kPlanFields =
+    "contexts = [\"{q}\\n\"]\nplan = \"{p}\"\nmetrics = [\"plan_graph\"]\n";
+
+TEST_F(ItemsTest, ATaskWithAPlanHasPromptsAndPlans) {
+  write("my.jsonl", R"j({"q": "Ask Ada", "p": "1. ask(\"Ada\")\n2. join()"})j"
+                    "\n"
+                    R"j({"q": "Nothing", "p": "1. join()<END_OF_PLAN>"})j");
+  const std::string file =
+      task_file(std::string(kPlanFields) + "stop = [\"<E\"]\nmax_tokens = 9\n");
+  const TaskItems items = read_items(find_task(file), folder_);
+  EXPECT_TRUE(items.items.empty());
+  ASSERT_EQ(items.plans.size(), 2u);
+  EXPECT_EQ(items.plans[0].prompt, "Ask Ada\n");
+  EXPECT_EQ(items.plans[0].reference.calls.size(), 2u);
+  EXPECT_EQ(items.plans[1].number, 1);
+  EXPECT_THAT(items.generation.stop, ElementsAre("<E"));
+  EXPECT_EQ(items.generation.max_tokens, 9);
+  EXPECT_EQ(read_items(find_task(file), folder_, 1).plans.size(), 1u);
+}
+
+TEST_F(ItemsTest, ARecordWithoutAPlanIsAnError) {
+  write("my.jsonl", R"j({"q": "Ask Ada", "p": "1. ask($4)"})j"
+                    "\n");
+  EXPECT_THAT([&] { read_items(find_task(task_file(kPlanFields)), folder_); },
+              ThrowsMessage<Error>(HasSubstr("my.jsonl: line 1: plan: call 1, ask: $4 refers to")));
+}
+
+TEST_F(ItemsTest, AListThatGivesNoneOrSeveralTextsIsNoPromptOrPlan) {
+  const std::string fields = "contexts = [\"{q[]}\"]\nplan = \"{p}\"\nmetrics = [\"plan_graph\"]\n";
+  for (const auto& [list, count] : {std::pair{"[]", "0"}, std::pair{R"(["a", "b"])", "2"}}) {
+    write("my.jsonl", fmt::format(R"j({{"q": {}, "p": "1. join()"}})j", list));
+    EXPECT_THAT([&] { read_items(find_task(task_file(fields)), folder_); },
+                ThrowsMessage<Error>(HasSubstr(fmt::format("contexts gives {} texts", count))));
+  }
+}
+
+TEST_F(ItemsTest, FieldsThatDoNotGoWithAPlanAreErrors) {
+  const auto expect_error = [&](const std::string& fields, const std::string& message) {
+    EXPECT_THAT([&] { find_task(task_file(fields)); },
+                ThrowsMessage<UsageError>(HasSubstr(message)));
+  };
+  const std::string plan = kPlanFields;
+  expect_error(plan + "answer = \"1\"\n", "answer is not for tasks with a plan");
+  expect_error(plan + "continuations = [\"x\"]\n", "continuations is not for tasks with a plan");
+  expect_error(plan + "stop = [\"\"]\n", "stop must be a list without empty texts");
+  expect_error(plan + "max_tokens = 0\n", "max_tokens must be >= 1");
+  expect_error("contexts = [\"a\", \"b\"]\nplan = \"{p}\"\n", "contexts must have one text");
+  expect_error("contexts = [\"a\"]\nplan = \"{p}\"\n", "metrics has 'acc'; plans have plan_graph");
 }
 
 }  // namespace

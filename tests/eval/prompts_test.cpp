@@ -91,5 +91,16 @@ TEST_F(PromptsTest, NamesACharacterWithoutTokens) {
               ThrowsMessage<Error>(HasSubstr("has no tokens for '\xC3\xA9'")));
 }
 
+TEST_F(PromptsTest, WhatPrecedesAGeneratedTextLeavesRoomForIt) {
+  const auto before = [&](const std::string& text, int64_t length, int32_t begin = kBegin) {
+    return Prompter(*bytes_, begin, length).generation_prompt(text, 3);
+  };
+  EXPECT_THAT(before("abc\n", 8), ElementsAre(kBegin, 'a', 'b', 'c', '\n'));
+  EXPECT_THAT(before("abc\n", 6), ElementsAre('b', 'c', '\n'));
+  EXPECT_THAT(before("", 6), ElementsAre(kBegin));
+  EXPECT_THAT(before("", 6, -1), ElementsAre(bytes_->bos()));
+  EXPECT_THAT([&] { before("abc", 3); }, ThrowsMessage<Error>(HasSubstr("leaves no room")));
+}
+
 }  // namespace
 }  // namespace thinwire::eval

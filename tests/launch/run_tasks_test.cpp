@@ -98,5 +98,13 @@ TEST_F(RunTasks, WhatIsWrongIsSaidBeforeTraining) {
   EXPECT_FALSE(fs::exists(folder_ / "run" / "events.jsonl"));
 }
 
+TEST_F(RunTasks, ATaskThatGeneratesTextIsRefused) {
+  write_file(folder_ / "words.jsonl", "{\"a\": \"1. join()\"}\n");
+  write_file(folder_ / "words.toml",
+             "[[source]]\nfile = \"words.jsonl\"\ncontexts = [\"thin\"]\nplan = \"{a}\"\n"
+             "metrics = [\"plan_graph\"]\n");
+  EXPECT_THAT(tests::error_of([&] { train(recipe({}), {}); }), HasSubstr("which generates text"));
+}
+
 }  // namespace
 }  // namespace thinwire::launch

@@ -24,6 +24,7 @@
 #include "thinwire/convert/load.h"
 #include "thinwire/data/text.h"
 #include "thinwire/eval/evaluate.h"
+#include "thinwire/eval/plan_evaluation.h"
 #include "thinwire/eval/task.h"
 #include "thinwire/eval/text_edits.h"
 #include "thinwire/events/progress.h"
@@ -87,8 +88,10 @@ struct Evaluated {
                       fmt::format("lower --context, which is {}", context)});
     if (!warning.empty()) events::print_message(warning);
     prompter.emplace(*loaded.vocabulary, loaded.begin, context);
-    scorer = model::make_scorer({loaded.model, *loaded.params, threads, context});
+    scorer = model::make_scorer(parts());
   }
+
+  model::DecoderParts parts() { return {loaded.model, *loaded.params, threads, context}; }
 
   convert::LoadedModel loaded;
   int64_t context;
@@ -123,6 +126,24 @@ TaskResult run_task(const eval::TaskItems& task, Evaluated& model, AtomicFile* i
     items->write(json_line(item_json(task, i, scores[i], prompts[i])));
   }
   return {task.task, eval::item_metrics(task, scores), std::ssize(task.items)};
+}
+
+TaskResult run_plans(const eval::TaskItems& task, Evaluated& model, AtomicFile* items) {
+  const auto decoder = model::make_decoder(model.parts());
+  TaskProgress progress(task.task);
+  const std::vector<eval::GeneratedPlan> plans =
+      eval::generate_plans(task, *model.prompter, *model.loaded.vocabulary, *decoder,
+                           [&](double fraction) { progress(fraction); });
+  for (size_t i = 0; items != nullptr && i < plans.size(); ++i) {
+    Json json = {{"task", task.task},
+                 {"item", task.plans[i].number},
+                 {"text", plans[i].text},
+                 {eval::kPlanGraph, plans[i].score.graph},
+                 {eval::kPlanExact, plans[i].score.exact}};
+    if (!plans[i].score.error.empty()) json["error"] = plans[i].score.error;
+    items->write(json_line(json));
+  }
+  return {task.task, eval::plan_metrics(task, plans), std::ssize(plans)};
 }
 
 TaskResult run_texts(const EvalArguments& arguments, Evaluated& model, AtomicFile* items) {
@@ -208,7 +229,8 @@ void run_eval(const EvalArguments& arguments) {
   for (const eval::TaskItems& task : tasks) {
     const Stopwatch watch;
     results.push_back(task.task == kPerplexity ? run_texts(arguments, model, written)
-                                               : run_task(task, model, written));
+                      : task.plans.empty()     ? run_task(task, model, written)
+                                               : run_plans(task, model, written));
     events::print_message(fmt::format("{}: {} in {}", task.task,
                                       counted(results.back().items, "item"),
                                       format_seconds(watch.seconds())));
@@ -250,7 +272,8 @@ void add_eval(CLI::App& app) {
   command->add_flag("--json", arguments->json, "Print JSON");
   command
       ->add_option("--items", arguments->items,
-                   "Write each item's log-likelihoods into this file, one JSON object per line")
+                   "Write each item's log-likelihoods, or its generated text, into this file, one "
+                   "JSON object per line")
       ->check(refuse_empty);
   add_count(*command, "--context", arguments->context, 1, kMaxTokens,
             "Maximum number of tokens that the model sees at once (default: the sequence length of "

@@ -10,7 +10,6 @@
 #include <limits>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +23,7 @@
 #include "thinwire/convert/load.h"
 #include "thinwire/data/vocabulary.h"
 #include "thinwire/events/progress.h"
+#include "thinwire/model/generation.h"
 #include "thinwire/model/registry.h"
 #include "thinwire/model/sampler.h"
 
@@ -124,8 +124,6 @@ void run_generate(const GenerateArguments& arguments) {
     throw Error(fmt::format("{} holds no vocabulary, so its tokens have no text", arguments.model));
   }
   const std::vector<int32_t> prompt = prompt_tokens(arguments, loaded);
-  // Rows of the embedding beyond the vocabulary are padding and stand for no text.
-  const auto pieces = static_cast<size_t>(loaded.vocabulary->size());
   const int64_t wanted = tokens_to_add(arguments, loaded, static_cast<int64_t>(prompt.size()));
   require_memory(arguments, loaded);
   ThreadPool threads(arguments.threads);
@@ -135,15 +133,12 @@ void run_generate(const GenerateArguments& arguments) {
   data::TextStream text(*loaded.vocabulary);
   for (const int32_t token : prompt) write_output(text.push(token));
   const Stopwatch watch;
-  std::span<const float> logits = decoder->prefill(prompt);
-  int64_t made = 0;
-  while (made < wanted) {
-    const int32_t token = sampler.next(logits.first(pieces));
-    ++made;
-    if (token == loaded.vocabulary->eos() && !arguments.ignore_end) break;
-    write_output(text.push(token));
-    if (made < wanted) logits = decoder->step(token);
-  }
+  const int64_t made = model::generate_tokens(
+      *decoder, sampler, prompt, {wanted, loaded.vocabulary->size()}, [&](int32_t token) {
+        if (token == loaded.vocabulary->eos() && !arguments.ignore_end) return false;
+        write_output(text.push(token));
+        return true;
+      });
   write_output(text.finish() + "\n");
   events::print_message(fmt::format("{}, {:.0f} tokens/s", counted(made, "token"),
                                     static_cast<double>(made) / watch.seconds()));

@@ -133,7 +133,8 @@ class ItemMaker {
         contexts_(templates(source.contexts)),
         continuations_(templates(source.continuations)),
         labels_(templates(source.labels)),
-        answer_(source.answer) {}
+        answer_(source.answer),
+        plan_(source.plan) {}
 
   Item make(const Json& record, const std::string& listed_answer) const {
     const std::vector<std::string> contexts = fill(contexts_, record);
@@ -151,13 +152,31 @@ class ItemMaker {
       if (text.empty()) throw Error(fmt::format("choice {} is empty", i));
       item.choices.push_back({context, " " + text, characters(text)});
     }
-    if (source_.chooses()) item.answer = find_answer(record, listed_answer, count);
+    if (source_.kind() == TaskKind::kChoices) {
+      item.answer = find_answer(record, listed_answer, count);
+    }
+    return item;
+  }
+
+  PlanItem make_plan(const Json& record) const {
+    PlanItem item;
+    item.prompt = clean(only("contexts", contexts_.front().fill(record)));
+    try {
+      item.reference = parse_plan(only("plan", plan_.fill(record)));
+    } catch (const Error& error) {
+      throw Error(fmt::format("plan: {}", error.what()));
+    }
     return item;
   }
 
  private:
   std::string clean(const std::string& text) const {
     return source_.wikihow ? clean_wikihow(text) : text;
+  }
+
+  static std::string only(const char* field, const std::vector<std::string>& texts) {
+    if (texts.size() == 1) return texts.front();
+    throw Error(fmt::format("{} gives {} texts; expected one", field, texts.size()));
   }
 
   static std::vector<std::string> fill(const std::vector<TextTemplate>& templates,
@@ -171,7 +190,7 @@ class ItemMaker {
 
   int64_t find_answer(const Json& record, const std::string& listed, size_t choices) const {
     const std::string answer =
-        source_.answer.empty() ? strip(listed) : answer_.fill(record).front();
+        source_.answer.empty() ? strip(listed) : only("answer", answer_.fill(record));
     const std::vector<std::string> labels = fill(labels_, record);
     if (labels.size() != choices) {
       throw Error(fmt::format("{} labels for {} choices", labels.size(), choices));
@@ -186,7 +205,7 @@ class ItemMaker {
 
   const TaskSource& source_;
   std::vector<TextTemplate> contexts_, continuations_, labels_;
-  TextTemplate answer_;
+  TextTemplate answer_, plan_;
 };
 
 }  // namespace
@@ -196,17 +215,24 @@ TaskItems read_items(const Task& task, const fs::path& folder, int64_t limit) {
   const ItemMaker maker(source);
   Records records(task.name, source, folder);
   TaskItems read{task.name, source.metrics, {}};
+  read.generation = {source.stop, source.max_tokens};
   Json record;
   std::string answer;
-  while ((limit == 0 || std::ssize(read.items) < limit) && records.next(record, answer)) {
+  int64_t count = 0;
+  for (; (limit == 0 || count < limit) && records.next(record, answer); ++count) {
     try {
-      read.items.push_back(maker.make(record, answer));
-      read.items.back().number = std::ssize(read.items) - 1;
+      if (source.kind() == TaskKind::kPlan) {
+        read.plans.push_back(maker.make_plan(record));
+        read.plans.back().number = count;
+      } else {
+        read.items.push_back(maker.make(record, answer));
+        read.items.back().number = count;
+      }
     } catch (const Error& error) {
       throw Error(fmt::format("task {}: {}: {}", task.name, records.place(), error.what()));
     }
   }
-  if (read.items.empty()) {
+  if (count == 0) {
     throw Error(fmt::format("task {}: {} has no records", task.name, records.place()));
   }
   return read;

@@ -1,4 +1,4 @@
-// The items of a task: each of its records as texts to score.
+// The items of a task: each of its records as texts to score, or as a prompt and the right plan.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "thinwire/base/file.h"
+#include "thinwire/eval/function_plan.h"
 #include "thinwire/eval/task.h"
 
 namespace thinwire::eval {
@@ -23,15 +24,28 @@ struct Item {
       -1;  // the right choice, from 0; -1: the only choice should be the likeliest text
 };
 
+struct PlanItem {
+  int64_t number = 0;  // of its record, from 0
+  std::string prompt;
+  FunctionPlan reference;
+};
+
+struct GenerationOptions {
+  std::vector<std::string> stop;
+  int64_t max_tokens = 0;
+};
+
 struct TaskItems {
   std::string task;
   std::vector<std::string> metrics;
-  std::vector<Item> items;
+  std::vector<Item> items;           // none if plans are generated
+  std::vector<PlanItem> plans = {};  // else none
+  GenerationOptions generation = {};
 };
 
 // The task's first `limit` records (0: all) in `folder`. Throws Error naming the folder or files
-// that are missing, or the file and line of a record that is damaged, lacks a field, or has no
-// answer among its labels.
+// that are missing, or the file and line of a record that is damaged, lacks a field, has no answer
+// among its labels, or whose plan is none.
 TaskItems read_items(const Task& task, const fs::path& folder, int64_t limit = 0);
 
 }  // namespace thinwire::eval

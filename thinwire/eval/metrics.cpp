@@ -16,8 +16,12 @@ namespace {
 
 constexpr std::array<const char*, 2> kOfChoices = {"acc", "acc_norm"};
 constexpr std::array<const char*, 2> kOfContinuations = {"acc", "perplexity"};
+constexpr std::array<const char*, 2> kOfPlans = {kPlanGraph, kPlanExact};
 
-bool is_accuracy(const std::string& name) { return name.starts_with("acc"); }
+// Whether a metric is a share of items.
+bool is_share(const std::string& name) {
+  return name.starts_with("acc") || name.starts_with("plan_");
+}
 
 bool is_right(const std::string& metric, const Item& item,
               const std::vector<model::Score>& scores) {
@@ -30,22 +34,25 @@ bool is_right(const std::string& metric, const Item& item,
 
 double MetricSum::value() const {
   const double mean = sum / weight;
-  if (is_accuracy(name)) return mean;
+  if (is_share(name)) return mean;
   return name == "bits_per_byte" ? -mean / std::numbers::ln2 : std::exp(-mean);
 }
 
 double MetricSum::standard_error() const {
-  if (!is_accuracy(name) || weight < 2) return std::numeric_limits<double>::quiet_NaN();
+  if (!is_share(name) || weight < 2) return std::numeric_limits<double>::quiet_NaN();
   const double mean = value();
   return std::sqrt(mean * (1 - mean) / (weight - 1));
 }
 
-void check_metrics(const std::vector<std::string>& names, bool chooses) {
-  const auto known = chooses ? std::span(kOfChoices) : std::span(kOfContinuations);
+void check_metrics(const std::vector<std::string>& names, TaskKind kind) {
+  const bool chooses = kind == TaskKind::kChoices, plans = kind == TaskKind::kPlan;
+  const auto known = std::span(chooses ? kOfChoices : plans ? kOfPlans : kOfContinuations);
   for (const std::string& name : names) {
     if (std::ranges::find(known, name) != known.end()) continue;
     throw UsageError(fmt::format("metrics has '{}'; {} have {}", name,
-                                 chooses ? "choices" : "continuations without an answer",
+                                 chooses ? "choices"
+                                 : plans ? "plans"
+                                         : "continuations without an answer",
                                  fmt::join(known, " and ")));
   }
 }
@@ -72,7 +79,7 @@ void add_item(const Item& item, const std::vector<model::Score>& scores,
               std::vector<MetricSum>& sums) {
   for (MetricSum& metric : sums) {
     metric.weight += 1;
-    if (is_accuracy(metric.name)) {
+    if (is_share(metric.name)) {
       metric.sum += is_right(metric.name, item, scores) ? 1 : 0;
     } else {
       metric.sum += scores.front().log_likelihood;

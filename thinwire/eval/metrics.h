@@ -3,6 +3,9 @@
 //                    share whose continuation is the likeliest token at each place
 //   acc_norm         the same by log-likelihood over the continuation's characters
 //   perplexity       exp(-mean log-likelihood of the continuations)
+// of generated plans, as TinyAgent does (plan_score.h):
+//   plan_graph       share of plans with the same tools and dependencies as the right one
+//   plan_exact       share of those with the same arguments in addition
 // and of whole texts, with sums over all texts:
 //   word_perplexity  exp(-log-likelihood / words)
 //   byte_perplexity  exp(-log-likelihood / bytes)
@@ -18,6 +21,9 @@
 
 namespace thinwire::eval {
 
+inline constexpr const char* kPlanGraph = "plan_graph";
+inline constexpr const char* kPlanExact = "plan_exact";
+
 // A metric's sum over some items. Sums over disjoint sets of items add up; the metric is a function
 // of sum / weight.
 struct MetricSum {
@@ -26,13 +32,13 @@ struct MetricSum {
   double weight = 0;
 
   double value() const;
-  // Standard error of the mean of an accuracy over `weight` items; NaN for other metrics.
+  // Standard error of a share (of acc, acc_norm, plan_graph, plan_exact) among `weight` items; NaN
+  // for other metrics.
   double standard_error() const;
 };
 
-// Throws UsageError for an unknown metric, and for one that does not apply: `chooses` says whether
-// the items have choices.
-void check_metrics(const std::vector<std::string>& names, bool chooses);
+// Throws UsageError for an unknown metric, and for one that does not apply to tasks of this kind.
+void check_metrics(const std::vector<std::string>& names, TaskKind kind);
 
 // The likeliest choice; the first of several that are equally likely.
 size_t likeliest(const std::vector<model::Score>& scores);

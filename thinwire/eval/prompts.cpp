@@ -85,6 +85,20 @@ Prompt Prompter::continuation(const std::string& context, const std::string& con
   return prompt;
 }
 
+Tokens Prompter::generation_prompt(const std::string& text, int64_t room) {
+  if (room >= context_) {
+    throw Error(fmt::format(
+        "a text of up to {} tokens leaves no room for its prompt in the context of {}; lower the "
+        "task's max_tokens, or set --context",
+        room, context_));
+  }
+  Tokens tokens = encode(text, true);
+  if (tokens.empty()) tokens.push_back(prefix());
+  const int64_t excess = std::ssize(tokens) - (context_ - room);
+  if (excess > 0) tokens.erase(tokens.begin(), tokens.begin() + excess);
+  return tokens;
+}
+
 std::vector<Prompt> Prompter::windows(const std::string& text) {
   Tokens tokens = encode(text, true);
   const int64_t all = std::ssize(tokens);

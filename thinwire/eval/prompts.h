@@ -33,6 +33,10 @@ class Prompter {
   // continuation that has no tokens or more than the context has.
   Prompt continuation(const std::string& context, const std::string& continuation);
 
+  // What precedes a text of at most `room` tokens to generate; never empty. Throws Error as above,
+  // and if `room` leaves nothing of the context.
+  std::vector<int32_t> generation_prompt(const std::string& text, int64_t room);
+
   // A whole text, in windows that each see one token of the one before (the last: a full window).
   // As in the harness, the token with which texts begin is itself predicted once, after itself.
   // Throws Error as above; a text without tokens has no windows.

@@ -17,6 +17,7 @@ namespace thinwire::eval {
 namespace {
 
 constexpr const char* kTable = "source";
+constexpr int64_t kMostTokens = 1'000'000;
 
 void check_templates(const TaskSource& source) {
   const auto check = [](const char* field, const std::string& text) {
@@ -30,23 +31,43 @@ void check_templates(const TaskSource& source) {
   for (const std::string& text : source.continuations) check("continuations", text);
   for (const std::string& text : source.labels) check("labels", text);
   check("answer", source.answer);
+  check("plan", source.plan);
+}
+
+// A source with a plan.
+void check_plan_source(const TaskSource& source) {
+  if (source.contexts.size() != 1) {
+    throw UsageError(fmt::format("contexts must have one text beside plan, the prompt, got {}",
+                                 source.contexts.size()));
+  }
+  for (const auto& [field, empty] :
+       {std::pair{"continuations", source.continuations.empty()},
+        std::pair{"labels", source.labels.empty()}, std::pair{"answer", source.answer.empty()},
+        std::pair{"answers_file", source.answers_file.empty()}}) {
+    if (!empty) throw UsageError(fmt::format("{} is not for tasks with a plan", field));
+  }
 }
 
 void check_source(const TaskSource& source) {
+  const TaskKind kind = source.kind();
   if (source.file.empty()) throw UsageError("file is missing: where the data is");
   for (const auto& [field, list] :
-       {std::pair{"contexts", &source.contexts}, std::pair{"continuations", &source.continuations},
-        std::pair{"metrics", &source.metrics}}) {
+       {std::pair{"contexts", &source.contexts}, std::pair{"metrics", &source.metrics}}) {
     if (list->empty()) throw UsageError(fmt::format("{} must not be empty", field));
+  }
+  if (kind == TaskKind::kPlan) {
+    check_plan_source(source);
+  } else if (source.continuations.empty()) {
+    throw UsageError("continuations must not be empty");
   }
   if (!source.answer.empty() && !source.answers_file.empty()) {
     throw UsageError("answer and answers_file are both given; one of them says what is right");
   }
-  if (source.chooses() && source.labels.empty()) {
+  if (kind == TaskKind::kChoices && source.labels.empty()) {
     throw UsageError("labels is missing: what an answer may be, in the choices' order");
   }
   check_templates(source);
-  check_metrics(source.metrics, source.chooses());
+  check_metrics(source.metrics, kind);
 }
 
 Task make_task(const std::string& name, const std::string& toml, const std::string& origin) {
@@ -77,7 +98,13 @@ void TaskSource::describe(config::Fields& fields) {
               "What is scored after the context and a space: a text for each choice, or one.");
   fields.list("labels", labels, "The choices' labels, in their order.");
   fields.text("answer", answer, "The label of the right choice.");
-  fields.list("metrics", metrics, "What is reported: acc, acc_norm, perplexity.");
+  fields.text("plan", plan,
+              "The right plan of function calls; the model generates one after the context.");
+  fields.list("stop", stop, "Texts that end a generated plan and do not belong to it.");
+  fields.integer("max_tokens", max_tokens, "tokens", 1, kMostTokens,
+                 "The most tokens of a generated plan.");
+  fields.list("metrics", metrics,
+              "What is reported: acc, acc_norm, perplexity; of plans plan_graph, plan_exact.");
   fields.flag("wikihow", wikihow, "Whether to remove the traces of WikiHow's mark-up from texts.");
 }
 

@@ -1,14 +1,22 @@
 // Evaluation tasks: TOML files that say where a data set's records are and how each record becomes
-// texts to score. tasks/ has those shipped with the program; docs/evaluation.md explains the
-// fields.
+// texts to score, or a prompt from which a model generates a plan. tasks/ has those shipped with
+// the program; docs/evaluation.md explains the fields.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "thinwire/config/fields.h"
 
 namespace thinwire::eval {
+
+// What a record becomes.
+enum class TaskKind {
+  kChoices,       // one of several continuations is right
+  kContinuation,  // one that the model should predict
+  kPlan,          // a plan of function calls that the model should generate (function_plan.h)
+};
 
 // One form in which a task's data may be: a table [[source]].
 struct TaskSource final : config::SectionOf<TaskSource> {
@@ -19,12 +27,17 @@ struct TaskSource final : config::SectionOf<TaskSource> {
   config::StringList continuations;  // likewise
   config::StringList labels;         // templates of what an answer may be, in the choices' order
   std::string answer;                // template of the label of the right choice
+  std::string plan;                  // template of the right plan; contexts has the prompt
+  config::StringList stop;           // texts that end a generated one
+  int64_t max_tokens = 256;          // of a generated text
   config::StringList metrics = {"acc", "acc_norm"};
   bool wikihow = false;  // clean_wikihow (text_edits.h)
   void describe(config::Fields& fields) override;
 
-  // Whether a choice is right, as opposed to a continuation that the model should predict.
-  bool chooses() const { return !answer.empty() || !answers_file.empty(); }
+  TaskKind kind() const {
+    if (!plan.empty()) return TaskKind::kPlan;
+    return answer.empty() && answers_file.empty() ? TaskKind::kContinuation : TaskKind::kChoices;
+  }
 };
 
 struct Task {

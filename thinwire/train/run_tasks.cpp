@@ -1,8 +1,11 @@
 #include "thinwire/train/run_tasks.h"
 
+#include <fmt/format.h>
+
 #include <string>
 #include <utility>
 
+#include "thinwire/base/error.h"
 #include "thinwire/convert/load.h"
 #include "thinwire/eval/task.h"
 
@@ -19,6 +22,10 @@ std::vector<RunTask> read_run_tasks(const config::Recipe& recipe,
   for (const std::string& name : recipe.eval.tasks) {
     eval::TaskItems items =
         eval::read_items(eval::find_task(name), recipe.eval.data, recipe.eval.limit);
+    if (!items.plans.empty()) {
+      throw UsageError(fmt::format(
+          "eval.tasks has {}, which generates text; only thinwire eval does that", name));
+    }
     std::vector<eval::ItemPrompts> prompts = eval::encode_items(items, prompter);
     tasks.push_back({std::move(items), std::move(prompts)});
   }

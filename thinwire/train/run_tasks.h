@@ -22,8 +22,9 @@ struct RunTask {
 };
 
 // Texts begin as convert::load_model will report for the run's checkpoints; `resumed` is the
-// checkpoint that it resumes, empty for a new run. Throws UsageError for an unknown task, and Error
-// for data that is missing, damaged, or does not fit the vocabulary or train.sequence.
+// checkpoint that it resumes, empty for a new run. Throws UsageError for an unknown task and one
+// that generates text, and Error for data that is missing, damaged, or does not fit the vocabulary
+// or train.sequence.
 std::vector<RunTask> read_run_tasks(const config::Recipe& recipe,
                                     const data::Vocabulary& vocabulary, const fs::path& resumed);
 
