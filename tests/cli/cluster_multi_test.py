@@ -15,7 +15,7 @@ class OnACluster(ClusterCase):
         members = {name: self.join(name) for name in ("member0", "member1")}
         first.wait_for("is active")
         first.kill()
-        standby.wait_for("goes on with the run")
+        standby.wait_for("takes over: no other coordinator leads the run")
         self.assertEqual(self.assert_agreement(standby=standby, **members), self.trained_digest(*fields))
 
     def test_what_is_not_the_clusters_is_refused(self):

@@ -23,7 +23,7 @@ class Coordinators(ClusterCase):
         members = {name: self.join(name) for name in ("member0", "member1")}
         self.assertEqual(self.assert_complete(server, **members), self.trained_digest(*fields))
 
-    def test_a_standby_admits_whom_nobody_else_does(self):
+    def test_a_token_that_a_standby_accepted_is_used(self):
         first = self.serve(*self.fields_of_run, "train.steps=3")
         token = self.keys("issue", "--single-use")
         standby = self.serve(*self.fields_of_run, "train.steps=3", name="standby")

@@ -41,8 +41,9 @@
 namespace thinwire::hosts {
 namespace {
 
-constexpr double kPollSeconds = 0.2;  // between checks of the servers, the keys and `stop`
-constexpr double kProbeSeconds = 2;   // within which a leading coordinator answers
+constexpr double kPollSeconds = 0.2;   // between checks of the servers, the keys and `stop`
+constexpr double kProbeSeconds = 2;    // within which a leading coordinator answers
+constexpr double kQuorumSeconds = 10;  // within which a cluster has elected a leader
 constexpr std::chrono::milliseconds kPause(20);
 
 std::set<std::string> validation_sets(const RunDescription& description) {
@@ -279,7 +280,15 @@ void Service::maintain_servers() {
 // So that every coordinator that a newcomer may reach knows the token of the ready file.
 void Service::await_shared_keys() {
   if (!shared_keys_) return;
-  while (!shared_keys_->serve_pending() && !stopped()) std::this_thread::sleep_for(kPause);
+  const Stopwatch watch;
+  bool reported = false;
+  while (!shared_keys_->serve_pending() && !stopped()) {
+    if (watch.seconds() > kQuorumSeconds && !std::exchange(reported, true)) {
+      events::print_message(
+          "waits for the cluster to store the run's keys; are most of its servers up?");
+    }
+    std::this_thread::sleep_for(kPause);
+  }
 }
 
 void Service::check_keys() {

@@ -1,0 +1,43 @@
+#include <gmock/gmock.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/errors.h"
+#include "tests/tiny_run.h"
+#include "thinwire/member/member.h"
+
+namespace thinwire::member {
+namespace {
+
+struct Refusal {
+  std::vector<std::string> overrides;
+  const char* message;
+};
+
+TEST(CheckHosted, RefusesWhatMembersCannotDoByName) {
+  const std::vector<Refusal> refusals = {
+      {{"sync.method=diloco", "sync.clusters=1", "sync.within=allreduce"},
+       "[sync] within must be \"none\" for members on many hosts, got \"allreduce\""},
+      {{"train.update=layer", "optim.clip_by=previous"}, "[train] update must be \"step\""},
+      {{"train.weights=bf16", "train.precision=bf16"}, "[train] weights must be \"fp32\""},
+      {{"optim.state=bf16"}, "[optim] state must be \"fp32\""},
+      {{"optim.method=galore", "optim.bases=8bit"}, "[optim] bases must be \"fp32\""},
+      {{"adapter.kind=low_rank"}, "[adapter] kind must be \"none\""},
+      {{"sync.method=diloco", "sync.absent=[\"1=2-3\"]"},
+       "[sync] absent must be empty for members on many hosts, got 1 entries"},
+      {{"eval.tasks=[\"piqa\"]", "eval.data=\"x\""}, "[eval] tasks must be empty"},
+      {{"eval.patience=2", "eval.every=4"}, "[eval] patience must be 0"},
+      {{"checkpoint.best=true", "eval.every=4", "checkpoint.every=4"},
+       "[checkpoint] best must be false"},
+      {{"links.step_s=1"}, "[links] step_s must be 0"}};
+  for (const Refusal& refusal : refusals) {
+    const config::Recipe recipe = tiny_recipe(test_folder(), refusal.overrides);
+    EXPECT_THAT(tests::error_of([&] { check_hosted(recipe); }),
+                testing::HasSubstr(refusal.message));
+  }
+  check_hosted(tiny_recipe(test_folder()));
+}
+
+}  // namespace
+}  // namespace thinwire::member
