@@ -79,7 +79,7 @@ class Plan(PlanCase):
         self.assertEqual(distro["loss"], methods["allreduce", ""]["loss"] + distro["gap"]["nats"])
         self.assertLess(distro["gap"]["low"], distro["gap"]["nats"])
         self.assertLess(distro["gap"]["nats"], distro["gap"]["high"])
-        self.assertRegex(distro["loss_basis"], r"\d runs of .* parameters, bench/results/")
+        self.assertRegex(distro["loss_basis"], r"\d runs of .* parameters, in bench/results: ")
         best = result["recommended"]
         self.assertIsNotNone(methods[best["method"], best["setting"]]["loss"])
         self.assertNotIn("512", best["setting"])
@@ -91,7 +91,7 @@ class Plan(PlanCase):
         self.assertRegex(done.stdout, r"\ndistro +70\.3 +0\.\d{3} +0\.\d{3} to 0\.\d{3}")
         self.assertIn("distro with overlap = 1", done.stdout)
         self.assertIn("no law for DisTrO with overlap = 1 without look_ahead", done.stdout)
-        self.assertRegex(done.stdout, r"From \d+ runs of .* parameters, bench/results/")
+        self.assertRegex(done.stdout, r"From \d+ runs of .* parameters, in bench/results: ")
 
     def test_the_speed_is_measured_where_nothing_says_it(self):
         done = self.plan(*RECIPE, "--members", "2", "--json")

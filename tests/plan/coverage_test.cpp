@@ -47,7 +47,7 @@ TEST(CoverageLaw, SaysNothingBeyondTheRuns) {
   EXPECT_NEAR(law.gap(runs[1].coverage())->nats, 0.4, kTolerance);
   EXPECT_FALSE(law.gap(0.99 * runs[0].coverage())) << "a shorter run than any";
   EXPECT_DOUBLE_EQ(law.gap(1000)->nats, law.gap(runs[2].coverage())->nats) << "a longer one";
-  EXPECT_EQ(law.runs(), "3 runs of 1.00 M to 2.00 M parameters, bench/results/a.md and b.md");
+  EXPECT_EQ(law.runs(), "3 runs of 1.00 M to 2.00 M parameters, in bench/results: a.md, b.md");
 }
 
 TEST(CoverageLaw, RestsOnReportsThatExist) {

@@ -58,8 +58,8 @@ std::string CoverageLaw::runs() const {
   for (const CoverageRun& run : runs_) {
     if (std::ranges::find(reports, run.report) == reports.end()) reports.push_back(run.report);
   }
-  return fmt::format("{} runs of {} parameters, bench/results/{}", runs_.size(), sizes,
-                     fmt::join(reports, " and "));
+  return fmt::format("{} runs of {} parameters, in bench/results: {}", runs_.size(), sizes,
+                     fmt::join(reports, ", "));
 }
 
 const CoverageLaw& coverage_law() {

@@ -53,7 +53,7 @@ class CoverageLaw {
   double least() const { return least_; }  // coverage
   double most() const { return most_; }
   const LineFit& line() const { return line_; }
-  // "10 runs of 0.393 M parameters, bench/results/2026-11-21-distro-loss.md"
+  // "10 runs of 386 k parameters, in bench/results: 2026-11-21-distro-loss.md"
   std::string runs() const;
 
  private:
