@@ -45,6 +45,14 @@ class FollowerCase : public testing::Test {
                    [](const Result<uint64_t>& done) { EXPECT_TRUE(done) << done.error().message; });
     network_.run();
   }
+  // Member 0, which the coordinator tells to start from the initial weights.
+  Result<StartState> follow_from_initial_weights() {
+    follow(0);
+    append(ledger_.found());
+    append(ledger_.admit(0));
+    append(ledger_.add({PhaseChange{0, Phase::kCatchingUp, 0}}));
+    return follower_->wait_start_state();
+  }
   // The last record never reached the disk.
   void lose_last() {
     network_.lose_records(serve::kLedgerStream, 1);
@@ -106,11 +114,7 @@ TEST_F(FollowerCase, DoesNotBeginInAHistoryThatIsGone) {
 }
 
 TEST_F(FollowerCase, LeavesASnapshotThatItIsNoLongerToBeginWith) {
-  follow(0);
-  append(ledger_.found());
-  append(ledger_.admit(0));
-  append(ledger_.add({PhaseChange{0, Phase::kCatchingUp, 0}}));
-  const auto start = follower_->wait_start_state();
+  const Result<StartState> start = follow_from_initial_weights();
   ASSERT_TRUE(start);
   append(ledger_.add({PhaseChange{0, Phase::kCatchingUp, 0}}));
   EXPECT_FALSE(follower_->is_obsolete(*start)) << "assigned the same twice";
@@ -165,11 +169,7 @@ TEST_F(FollowerCase, GoesOnFromItsCheckpointIfItIsOfThisHistory) {
 
 // The first one is of a round whose digest nobody agrees on.
 TEST_F(FollowerCase, MakesAnotherSnapshotWhenItIsAskedAgain) {
-  follow(0);
-  append(ledger_.found());
-  append(ledger_.admit(0));
-  append(ledger_.add({PhaseChange{0, Phase::kCatchingUp, 0}}));
-  const auto start = follower_->wait_start_state();
+  const Result<StartState> start = follow_from_initial_weights();
   ASSERT_TRUE(start);
   ASSERT_TRUE(follower_->begin(*start, 0));
   append(ledger_.open(0, 0));

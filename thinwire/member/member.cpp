@@ -120,7 +120,7 @@ class Membership {
     } catch (const train::Aborted&) {
       if (const auto why = follower.starts_over()) notify(fmt::format("starts over: {}", *why));
     }
-    // One that has finished or is to stop announces with what it leaves.
+    // One that has finished or is told to stop still reports its last state when it leaves.
     if (!result && !follower.stopped()) follower.end();
     return result;
   }
