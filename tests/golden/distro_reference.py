@@ -46,6 +46,9 @@ Definitions
               adamw  delta = decay*delta + g (no lr); ghat = iDCT(chat) feeds AdamW (betas .9/.95, eps 1e-8,
                      denominator sqrt(vhat)+eps, scalars formed in float64 and rounded once), whose own
                      decoupled decay on 2-D tensors is the only one
+              muon   2-D tensors: B = muon_momentum*B + iDCT(chat); theta -= lr * muon_scale * sqrt(longer side) *
+                     orthogonalised(B) of muon_reference.py, B first scaled by the power of two that brings its
+                     largest value to [1, 2); 1-D tensors: as sign
   stateless   The worker keeps no delta. From u = 0 it takes s local steps, each with the gradient at theta + u
               (clipped): sgd    u -= lr*g
                          sign   u -= lr*sign(g)
@@ -72,6 +75,7 @@ import numpy as np
 
 from aggregation_reference import aggregate
 from inputs import F32, bf16
+from muon_reference import orthogonalised
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,9 @@ class Options:
     values: str = "fp32"                  # fp32 | bf16 | int8 | 1bit
     feedback: bool = False
     aggregate: str = "mean_of_senders"    # mean_of_senders | mean_of_all
-    update: str = "sign"                  # sign | sgd | adamw
+    update: str = "sign"                  # sign | sgd | adamw | muon
+    muon_momentum: float = 0.9            # update = muon
+    muon_scale: float = 0.1               # update = muon
     rule: str = "mean"                    # or one of aggregation_reference.py
     trim: float = 0.1                     # trimmed_mean
     decay: float = 0.999
@@ -188,6 +194,12 @@ def clip_gradients(grads, clip):
     norm = math.sqrt(sum(float(np.sum(g.astype(np.float64) ** 2)) for g in grads.values()))
     coef = F32(min(1.0, clip / (norm + 1e-6))) if clip else F32(1)
     return {name: coef * g for name, g in grads.items()}, norm
+
+
+def with_exponent_0(x):
+    """Scaled by the power of two that brings the largest value to [1, 2)."""
+    largest = float(np.abs(x).max())
+    return np.ldexp(x, 1 - math.frexp(largest)[1]) if largest else x
 
 
 class Run:
@@ -296,6 +308,12 @@ class Run:
             theta = theta - lr * np.sign(update)
         elif opt.update == "sgd":
             theta = theta - update
+        elif opt.update == "muon" and theta.ndim < 2:
+            theta = theta - lr * np.sign(update)
+        elif opt.update == "muon":
+            self.m[name] = F32(opt.muon_momentum) * self.m[name] + update
+            size = F32(float(lr) * opt.muon_scale * math.sqrt(max(theta.shape)))
+            theta = theta - size * orthogonalised(with_exponent_0(self.m[name]), self.dtype)
         else:
             t, (b1, b2) = number + 1, opt.betas     # scalars in float64, then rounded once
             self.m[name] = F32(b1) * self.m[name] + F32(1 - b1) * update

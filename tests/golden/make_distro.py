@@ -81,6 +81,8 @@ VARIANTS = {
     "mean_of_all": (Options(aggregate="mean_of_all"), 20, TENSORS, {}),
     "sgd": (Options(update="sgd"), 20, TENSORS, {}),
     "adamw": (Options(update="adamw"), 20, TENSORS, {}),
+    "muon": (Options(update="muon"), 20, TENSORS, {}),
+    "muon_overlap": (Options(update="muon", overlap=1, muon_momentum=0.5, muon_scale=0.4), 20, TENSORS, {5: [1]}),
     "identity": (Options(transform="none"), 20, TENSORS, {}),
     "missing": (Options(), 20, TENSORS, {2: [1], 3: [1], 9: [1], 16: [1]}),
     "clip": (Options(clip=1.0), 20, TENSORS, {}),
@@ -100,11 +102,12 @@ VARIANTS = {
     "majority_vote": (Options(rule="majority_vote", k=96, aggregate="mean_of_all", update="sgd"), 20, TENSORS, {}),
 }
 # Variants whose gradients depend on the weights at which they are taken.
-PULL = {name: 2.0**-3 for name in VARIANTS if name.startswith(("overlap", "look_ahead", "stateless"))}
+PULL = {name: 2.0**-3 for name in VARIANTS if name.startswith(("overlap", "look_ahead", "stateless", "muon_overlap"))}
 # variant -> n; the seed is splitmix64(n). Found by --find-seeds.
 SEEDS = {
     "fp32": 41, "kfixed": 32, "bf16": 39, "int8": 17, "int8_feedback": 29, "1bit": 9, "1bit_feedback": 9,
-    "mean_of_all": 22, "sgd": 43, "adamw": 3, "identity": 12, "missing": 43, "clip": 21, "chunk64": 159,
+    "mean_of_all": 22, "sgd": 43, "adamw": 3, "muon": 4, "muon_overlap": 35,
+    "identity": 12, "missing": 43, "clip": 21, "chunk64": 159,
     "overlap": 11, "overlap_adamw": 1, "look_ahead": 55, "stateless": 45, "stateless_clip": 37, "stateless_sign": 24,
     "stateless_adamw": 3, "stateless_overlap": 46, "norm_clipping": 43, "trimmed_mean": 26, "majority_vote": 26,
 }
@@ -174,7 +177,8 @@ def trace(variant, seed, dct_dtype=np.float64):
                 payload_margins(p[name], opt, margins)
         for updates in applied if opt.update != "sgd" else []:
             for name in updates:
-                sign_margins(updates[name], margins)
+                if opt.update != "muon" or run.theta[name].ndim < 2:
+                    sign_margins(updates[name], margins)
         history.append({name: x.copy() for name, x in run.theta.items()})
         norms.append(norm)
         first = first or payloads
@@ -221,6 +225,8 @@ def write(variant):
             out[f"delta.{w}.{name}"] = run.delta[w][name]
         if opt.update == "adamw":
             out[f"adam_m.{name}"], out[f"adam_v.{name}"] = run.m[name], run.v[name]
+        if opt.update == "muon" and len(shape) == 2:
+            out[f"muon.{name}"] = run.m[name]
         sent = first[0][name]
         out[f"sent_idx.{name}"] = sent["idx"].astype(np.int32)
         out[f"sent_coef.{name}"], out[f"sent_val.{name}"] = sent["coef"], sent["val"]

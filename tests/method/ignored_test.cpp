@@ -44,6 +44,13 @@ TEST(IgnoredFields, AreTheOptimizersWhereDistroUpdates) {
   EXPECT_THAT(ignored({"sync.method=distro", "distro.update=adamw", "adamw.beta1=0.8"}), IsEmpty());
 }
 
+TEST(IgnoredFields, AreThoseOfDistrosOtherUpdates) {
+  EXPECT_THAT(ignored({"sync.method=distro", "distro.muon_scale=0.2"}),
+              ElementsAre("distro.muon_scale = 0.2 is ignored: distro.update is sign"));
+  EXPECT_THAT(ignored({"sync.method=distro", "distro.update=muon", "distro.muon_scale=0.2"}),
+              IsEmpty());
+}
+
 TEST(IgnoredFields, AreThoseOfOtherOptimizers) {
   EXPECT_THAT(ignored({"muon.lr=0.5"}),
               ElementsAre("muon.lr = 0.5 is ignored: optim.method is adamw"));

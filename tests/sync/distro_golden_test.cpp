@@ -61,14 +61,16 @@ class DistroGolden : public testing::TestWithParam<const char*> {
         "[adamw]\nbeta1 = {}\nbeta2 = {}\neps = {}\n[optim]\nweight_decay = {}\nclip = {}\n"
         "[distro]\nchunk = {}\nk = {}\nfixed_k = {}\ndecay = {}\nvalues = \"{}\"\nfeedback = {}\n"
         "aggregate = \"{}\"\nupdate = \"{}\"\ntransform = \"{}\"\nclient = \"{}\"\n"
-        "local_steps = {}\nlocal_update = \"{}\"\noverlap = {}\nlook_ahead = {}\n",
+        "local_steps = {}\nlocal_update = \"{}\"\noverlap = {}\nlook_ahead = {}\n"
+        "muon_momentum = {}\nmuon_scale = {}\n",
         robust ? print_json(trace_["rule"]) : "\"mean\"", print_json(trace_["steps"]),
         print_json(trace_["betas"][0]), print_json(trace_["betas"][1]), print_json(trace_["eps"]),
         print_json(trace_["wd"]), print_json(trace_["clip"]), print_json(trace_["chunk"]),
         print_json(trace_["k"]), text("k_rule") == "fixed", print_json(trace_["decay"]),
         text("values"), print_json(trace_["feedback"]), text("aggregate"), text("update"),
         text("transform"), text("client"), print_json(trace_["local_steps"]), text("local_update"),
-        print_json(trace_["overlap"]), print_json(trace_["look_ahead"]));
+        print_json(trace_["overlap"]), print_json(trace_["look_ahead"]),
+        trace_.value("muon_momentum", 0.9), trace_.value("muon_scale", 0.1));
   }
 
   // Momentum in the parameters' domain.
@@ -103,11 +105,12 @@ class DistroGolden : public testing::TestWithParam<const char*> {
 
 INSTANTIATE_TEST_SUITE_P(Traces, DistroGolden,
                          testing::Values("fp32", "kfixed", "bf16", "int8", "int8_feedback", "1bit",
-                                         "1bit_feedback", "mean_of_all", "sgd", "adamw", "identity",
-                                         "missing", "clip", "chunk64", "overlap", "overlap_adamw",
-                                         "look_ahead", "stateless", "stateless_clip",
-                                         "stateless_sign", "stateless_adamw", "stateless_overlap",
-                                         "norm_clipping", "trimmed_mean", "majority_vote"),
+                                         "1bit_feedback", "mean_of_all", "sgd", "adamw", "muon",
+                                         "muon_overlap", "identity", "missing", "clip", "chunk64",
+                                         "overlap", "overlap_adamw", "look_ahead", "stateless",
+                                         "stateless_clip", "stateless_sign", "stateless_adamw",
+                                         "stateless_overlap", "norm_clipping", "trimmed_mean",
+                                         "majority_vote"),
                          [](const auto& name) { return std::string(name.param); });
 
 TEST_P(DistroGolden, WeightsFollowTheTrace) {
@@ -160,6 +163,28 @@ TEST_P(DistroGolden, StateAndNormsFollowTheTrace) {
       EXPECT_THAT(state, Pointwise(FloatNear(kTolerance * std::max(largest, 1.0f)), expected))
           << name;
     }
+  }
+}
+
+class DistroMuonGolden : public DistroGolden {};
+
+INSTANTIATE_TEST_SUITE_P(Traces, DistroMuonGolden, testing::Values("muon", "muon_overlap"),
+                         [](const auto& name) { return std::string(name.param); });
+
+TEST_P(DistroMuonGolden, MomentumOfAggregatesFollowsTheTrace) {
+  HashedRun run(run_options());
+  for (const float rate : golden_.read_f32("lr")) ASSERT_TRUE(run.step(rate));
+  const tensor::Layout& layout = run.replicas().layout();
+  size_t begin = 0;
+  for (size_t tensor = 0; tensor < layout.size(); ++tensor) {
+    const TensorSpec& spec = layout.specs()[tensor];
+    if (!spec.is_hidden_matrix()) continue;
+    const auto size = static_cast<size_t>(spec.count());
+    const auto expected = golden_.read_f32("muon." + spec.name);
+    EXPECT_THAT(run.state(0, "distro.muon").subspan(begin, size),
+                Pointwise(FloatNear(kTolerance), expected))
+        << spec.name;
+    begin += static_cast<size_t>(padded_elements(spec.count()));
   }
 }
 

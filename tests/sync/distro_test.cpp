@@ -44,7 +44,7 @@ class ReplicasOf : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Distro, ReplicasOf, testing::Values(2, 3, 5, 8, 16, 32));
 
 TEST_P(ReplicasOf, AgreeBitForBitAfterEveryStep) {
-  for (const char* update : {"sign", "adamw", "sgd"}) {
+  for (const char* update : {"sign", "adamw", "sgd", "muon"}) {
     HashedRun run(small_run(GetParam(), fmt::format("update = \"{}\"\n", update)));
     for (int step = 0; step < 6; ++step) {
       ASSERT_TRUE(run.step(0.01f));

@@ -124,11 +124,25 @@ std::vector<Operation> operations(const config::Recipe& recipe, std::span<const 
 
 int64_t sync_every(const config::Recipe& recipe) { return distro(recipe).local_steps; }
 
+std::vector<StatePiece> muon_state(const OptimizerOptions& /*options*/, const TensorSpec& tensor) {
+  if (!tensor.is_hidden_matrix()) return {};
+  return {{"distro.muon", tensor.shape}};
+}
+
+double muon_bytes(std::span<const TensorSpec> tensors) {
+  double bytes = 0;
+  for (const TensorSpec& tensor : tensors) {
+    if (tensor.is_hidden_matrix()) bytes += sizeof(float) * static_cast<double>(tensor.count());
+  }
+  return bytes;
+}
+
 StateBytes state(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
   const DistroOptions& options = distro(recipe);
   const double arena = sizeof(float) * static_cast<double>(arena_elements(tensors));
   StateBytes bytes;
   if (options.update == DistroUpdate::kAdamW) bytes.consensus += optimizer_bytes(recipe, tensors);
+  if (options.update == DistroUpdate::kMuon) bytes.consensus += muon_bytes(tensors);
   if (!options.stateless()) bytes.local += arena;
   if (options.local_steps > 1) {
     bytes.consensus += arena;  // the shared weights, apart from the local ones
@@ -165,8 +179,13 @@ void DistroOptions::describe(config::Fields& fields) {
                 "Divide a slot's sum by the number of workers that sent it, or by the number of "
                 "all workers in the round.");
   fields.choice("update", update,
-                "What is done with the aggregate: a step of size lr by its sign, an AdamW step "
-                "with it as the gradient, or plain subtraction.");
+                "What is done with the aggregate: a step of size lr by its sign; an AdamW step "
+                "with it as the gradient; plain subtraction; or, for the matrices of the blocks, a "
+                "step along an orthogonalized momentum of the aggregates (the sign for the rest).");
+  fields.number("muon_momentum", muon_momentum, "", 0, 0.999'999'999,
+                "With update = muon: decay of the momentum of the aggregates, per step.");
+  fields.number("muon_scale", muon_scale, "", 0, 1e6,
+                "With update = muon: root mean square of a matrix's step, as a multiple of lr.");
   fields.choice("transform", transform,
                 "Basis in which the largest coefficients are chosen: the discrete cosine "
                 "transform, or the parameters themselves.");
@@ -213,6 +232,14 @@ double distro_entropy_bits(const TilePlan& plan, int value_bits) {
   }
   return bits;
 }
+
+const OptimizerSpec kDistroMuon = {
+    .name = "muon",
+    .sentence = "DisTrO's update of that name.",
+    .options = nullptr,
+    .check = nullptr,
+    .state = muon_state,
+};
 
 const Method kDistro = {
     .name = "distro",

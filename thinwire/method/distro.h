@@ -9,17 +9,18 @@
 #include "thinwire/base/tensor_view.h"
 #include "thinwire/base/value_format.h"
 #include "thinwire/config/fields.h"
+#include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/method/tiles.h"
 
 namespace thinwire::method {
 
 enum class DistroAggregate : uint8_t { kMeanOfSenders, kMeanOfAll };
-enum class DistroUpdate : uint8_t { kSign, kAdamW, kSgd };
+enum class DistroUpdate : uint8_t { kSign, kAdamW, kSgd, kMuon };
 enum class DistroTransform : uint8_t { kDct, kNone };
 enum class DistroClient : uint8_t { kStateful, kStateless };
 
 inline constexpr std::string_view kDistroAggregateNames[] = {"mean_of_senders", "mean_of_all"};
-inline constexpr std::string_view kDistroUpdateNames[] = {"sign", "adamw", "sgd"};
+inline constexpr std::string_view kDistroUpdateNames[] = {"sign", "adamw", "sgd", "muon"};
 inline constexpr std::string_view kDistroTransformNames[] = {"dct", "none"};
 inline constexpr std::string_view kDistroClientNames[] = {"stateful", "stateless"};
 
@@ -38,6 +39,8 @@ struct DistroOptions final : config::SectionOf<DistroOptions> {
   bool feedback = false;
   DistroAggregate aggregate = DistroAggregate::kMeanOfSenders;
   DistroUpdate update = DistroUpdate::kSign;
+  double muon_momentum = 0.9;
+  double muon_scale = 0.1;
   DistroTransform transform = DistroTransform::kDct;
   DistroClient client = DistroClient::kStateful;
   int64_t local_steps = 1;  // s
@@ -57,6 +60,10 @@ int64_t distro_payload_bound(const TilePlan& plan, int value_bits);
 // Lower bound on the mean number of bits of any code, if all choices of slots are equally likely:
 // the sum over tiles of log2 C(n, k) + k * value bits.
 double distro_entropy_bits(const TilePlan& plan, int value_bits);
+
+// What update = "muon" keeps: the matrices' momentum, equal on every replica. Not in the table of
+// optimizers, since it makes sense for DisTrO's aggregates alone.
+extern const OptimizerSpec kDistroMuon;
 
 struct Method;
 extern const Method kDistro;

@@ -108,6 +108,14 @@ void add_optimizers(const config::Recipe& recipe, std::vector<Rule>& rules) {
   }
 }
 
+void add_distro(const config::Recipe& recipe, std::vector<Rule>& rules) {
+  const DistroUpdate update = recipe.section<DistroOptions>("distro").update;
+  if (update == DistroUpdate::kMuon) return;
+  for (const char* field : {"distro.muon_momentum", "distro.muon_scale"}) {
+    rules.push_back({field, fmt::format("distro.update is {}", name_of(update))});
+  }
+}
+
 void add_adapter(const config::AdapterSection& adapter, std::vector<Rule>& rules) {
   const std::string why = "adapter.kind is " + adapter.kind;
   if (!find_adapter(adapter.kind).merges) rules.push_back({"relora.", why});
@@ -125,6 +133,7 @@ std::vector<Rule> rules_of(const config::Recipe& recipe) {
   add_data(recipe.data, rules);
   add_optimizers(recipe, rules);
   add_model(recipe.model, rules);
+  add_distro(recipe, rules);
   add_adapter(recipe.adapter, rules);
   if (recipe.optim.clip == 0) rules.push_back({"optim.clip_by", "optim.clip is 0"});
   if (recipe.eval.patience == 0 && !recipe.checkpoint.best) {

@@ -8,6 +8,7 @@
 
 #include "thinwire/codec/sparse_rows.h"
 #include "thinwire/sync/distro_encoder.h"
+#include "thinwire/sync/distro_muon.h"
 
 namespace thinwire::sync {
 namespace {
@@ -42,6 +43,7 @@ TileUpdate tile_update_of(method::DistroUpdate update) {
     case method::DistroUpdate::kSgd:
       return TileUpdate::kSubtract;
     case method::DistroUpdate::kAdamW:
+    case method::DistroUpdate::kMuon:
       break;
   }
   return TileUpdate::kStore;
@@ -61,7 +63,11 @@ DistroApplier::DistroApplier(const method::DistroOptions& options,
       threads_(threads),
       update_(tile_update_of(options.update)),
       work_(codec::make_tile_work(options, tiles, layout, threads)) {
-  if (update_ == TileUpdate::kStore) optimizer_ = optim::make_optimizer(optim, layout);
+  if (options.update == method::DistroUpdate::kAdamW) {
+    optimizer_ = optim::make_optimizer(optim, layout);
+  } else if (options.update == method::DistroUpdate::kMuon) {
+    optimizer_ = make_distro_muon(options, optim, layout);
+  }
 }
 
 Result<void> DistroApplier::apply(std::span<const transport::Delivery> deliveries,
