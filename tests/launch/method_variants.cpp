@@ -127,6 +127,7 @@ std::vector<Variant> all_variants() {
   variants.push_back({distro, "distro_overlap", {"distro.overlap=1"}});
   variants.push_back({distro, "distro_look_ahead", {"distro.overlap=1", "distro.look_ahead=true"}});
   variants.push_back({distro, "distro_adamw_overlap", {"distro.overlap=1", "distro.update=adamw"}});
+  variants.push_back({distro, "distro_muon_overlap", {"distro.overlap=1", "distro.update=muon"}});
   variants.push_back({distro, "distro_stateless", {stateless}});
   // The last of its rounds is shorter, and checkpoints fall into the middle of others.
   variants.push_back({distro, "distro_local_steps", {stateless, "distro.local_steps=5"}});

@@ -27,10 +27,8 @@ struct Pair {
     std::vector<std::string> fields = {"optim.method=" + std::string(optimizer->name),
                                        "sync.method=" + std::string(method->name)};
     if (method->local_updates) fields.push_back(std::string(method->name) + ".sync_every=4");
-    // The method's own update would otherwise replace the optimizer.
-    if (method->name == "distro") {
-      fields.push_back("distro.update=" + std::string(optimizer->name));
-    }
+    // DisTrO's other updates replace the optimizer; this one refuses all but AdamW.
+    if (method->name == "distro") fields.emplace_back("distro.update=adamw");
     fields.insert(fields.end(), options.begin(), options.end());
     return fields;
   }
