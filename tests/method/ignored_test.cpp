@@ -45,9 +45,9 @@ TEST(IgnoredFields, AreTheOptimizersWhereDistroUpdates) {
 }
 
 TEST(IgnoredFields, AreThoseOfDistrosOtherUpdates) {
-  EXPECT_THAT(ignored({"sync.method=distro", "distro.muon_scale=0.2"}),
-              ElementsAre("distro.muon_scale = 0.2 is ignored: distro.update is sign"));
-  EXPECT_THAT(ignored({"sync.method=distro", "distro.update=muon", "distro.muon_scale=0.2"}),
+  EXPECT_THAT(ignored({"sync.method=distro", "distro.muon_scale=0.3"}),
+              ElementsAre("distro.muon_scale = 0.3 is ignored: distro.update is sign"));
+  EXPECT_THAT(ignored({"sync.method=distro", "distro.update=muon", "distro.muon_scale=0.3"}),
               IsEmpty());
 }
 

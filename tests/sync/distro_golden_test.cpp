@@ -70,7 +70,7 @@ class DistroGolden : public testing::TestWithParam<const char*> {
         text("values"), print_json(trace_["feedback"]), text("aggregate"), text("update"),
         text("transform"), text("client"), print_json(trace_["local_steps"]), text("local_update"),
         print_json(trace_["overlap"]), print_json(trace_["look_ahead"]),
-        trace_.value("muon_momentum", 0.9), trace_.value("muon_scale", 0.1));
+        trace_.value("muon_momentum", 0.9), trace_.value("muon_scale", 0.2));
   }
 
   // Momentum in the parameters' domain.

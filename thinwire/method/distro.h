@@ -40,7 +40,7 @@ struct DistroOptions final : config::SectionOf<DistroOptions> {
   DistroAggregate aggregate = DistroAggregate::kMeanOfSenders;
   DistroUpdate update = DistroUpdate::kSign;
   double muon_momentum = 0.9;
-  double muon_scale = 0.1;
+  double muon_scale = 0.2;
   DistroTransform transform = DistroTransform::kDct;
   DistroClient client = DistroClient::kStateful;
   int64_t local_steps = 1;  // s
