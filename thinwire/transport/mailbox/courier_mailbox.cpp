@@ -76,7 +76,7 @@ class MailboxCourier final : public Courier, private ChunkWire {
     uint64_t ticket;
     Sha256 name;
     std::string holder;
-    double until;
+    double until;  // it counts as missing
   };
   // A request that waits for the folder to be there again.
   struct Waiting {
@@ -233,8 +233,8 @@ bool MailboxCourier::try_store(uint64_t ticket) {
 
 // What this participant stored itself is here, or nowhere.
 void MailboxCourier::fetch(uint64_t ticket, const Sha256& name, const std::string& holder) {
-  const double settles = monotonic_seconds() + (holder == self() ? 0 : options_.settle_s);
-  thread_.post([this, one = Fetch{ticket, name, holder, settles}] {
+  const double until = monotonic_seconds() + (holder == self() ? 0 : options_.settle_s);
+  thread_.post([this, one = Fetch{ticket, name, holder, until}] {
     if (!try_fetch(one)) fetches_.push_back(one);
   });
 }
