@@ -16,6 +16,7 @@
 #include "thinwire/transport/mailbox/mailbox_chunks.h"
 #include "thinwire/transport/mailbox/mailbox_place.h"
 #include "thinwire/transport/mailbox/mailbox_records.h"
+#include "thinwire/transport/nats/departure.h"
 #include "thinwire/transport/task_thread.h"
 
 namespace thinwire::transport {
@@ -130,6 +131,7 @@ void MailboxCourier::close() {
   drops_.write(unix_us());
   subscribers_.clear();
   readers_.clear();
+  if (options_.leaves_nothing) place_.remove_own();
 }
 
 BlobId MailboxCourier::put(std::shared_ptr<const Bytes> blob, Priority priority, Done done) {
@@ -276,6 +278,7 @@ void MailboxCourier::take_statements() {
                                [&](auto& one) { return one.second.wants(author, topic); });
   };
   for (StatementInbox::Found& found : inbox_.take(place_.participants(), wanted)) {
+    if (found.author == kServerParticipant) continue;  // there is no server that could say anything
     for (auto& [number, subscriber] : subscribers_) {
       if (subscriber.wants(found.author, found.text)) {
         subscriber.listener->call(found.author, found.content);

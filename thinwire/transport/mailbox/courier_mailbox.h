@@ -31,6 +31,7 @@ struct MailboxOptions {
   double settle_s = 5;  // for a chunk to arrive that has been announced
   uint64_t max_blob_bytes = 1 << 30;
   KeptStatements kept_statements = {};
+  bool leaves_nothing = false;  // removes its files when it is destroyed
 };
 
 // kLostPeer: there is no such folder; kRefused: it cannot be written to.

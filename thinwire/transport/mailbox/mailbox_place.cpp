@@ -89,6 +89,11 @@ void MailboxPlace::remove_partial_files() const {
   if (const auto own = of(self_, {})) remove_partial_files_in(*own, kDepth);
 }
 
+void MailboxPlace::remove_own() const {
+  std::error_code ignored;  // what is left does no harm
+  fs::remove_all(folder_ / run_ / self_, ignored);
+}
+
 std::string print_numbered(const NumberedName& name) {
   return fmt::format("{:0{}}-{}", name.number, kDigits, name.text);
 }

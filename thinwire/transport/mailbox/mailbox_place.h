@@ -47,6 +47,8 @@ class MailboxPlace {
   Result<SharedFolder> own(const std::vector<std::string>& below) const;
   // Removes what writing left unfinished in this participant's own folder when it was interrupted.
   void remove_partial_files() const;
+  // Removes everything in it, and the folder.
+  void remove_own() const;
 
  private:
   const fs::path folder_;
