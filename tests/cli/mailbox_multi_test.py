@@ -111,7 +111,7 @@ class Mailbox(HostsCase):
         self.assertEqual(self.assert_complete(server, **members), self.trained_digest(*fields))
 
     def test_a_member_that_was_killed_returns_under_its_id(self):
-        fields = ("train.workers=2", "sync.method=distro", "train.steps=150", "sync.timeout_s=20")
+        fields = ("train.workers=2", "sync.method=distro", "train.steps=80", "sync.timeout_s=20")
         server = self.serve(*fields)
         members = {name: self.join(name) for name in ("member0", "member1")}
         server.wait_for("is active")
@@ -121,7 +121,7 @@ class Mailbox(HostsCase):
         self.assertEqual(server.messages.count("member 2"), 0, server.messages)
 
     def test_a_coordinator_that_was_killed_goes_on(self):
-        fields = ("train.workers=2", "sync.method=distro", "train.steps=100")
+        fields = ("train.workers=2", "sync.method=distro", "train.steps=60")
         server = self.serve(*fields)
         members = {name: self.join(name) for name in ("member0", "member1")}
         before = self.ready

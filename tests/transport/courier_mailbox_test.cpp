@@ -10,6 +10,7 @@
 #include "mailbox_world.h"
 #include "tests/file_size_limit.h"
 #include "thinwire/transport/mailbox/mailbox_place.h"
+#include "thinwire/transport/nats/departure.h"
 
 namespace thinwire::transport {
 namespace {
@@ -281,6 +282,32 @@ TEST_F(Mailbox, NobodyButTheCoordinatorAppends) {
   ASSERT_TRUE(append(world_, *here, "ledger", 0, "one"));
   ASSERT_TRUE(world_.wait(read, 1));
   EXPECT_THAT(read.all(), ElementsAre("one"));
+}
+
+// Hosts believe servers that a connection has ended; here there is none.
+TEST_F(Mailbox, NobodySpeaksForAServer) {
+  const auto here = world_.connect("here");
+  Mail<std::string> said;
+  const auto listening = here->subscribe("", "", texts_into(said));
+  settle(*here);
+  world_.connect(kServerParticipant)->publish(kDepartureTopic, bytes_of("forged"));
+  while (statements_of(kServerParticipant).empty()) std::this_thread::yield();
+  world_.connect("there")->publish("topic", bytes_of("x"));
+  ASSERT_TRUE(world_.wait(said, 1));
+  EXPECT_THAT(said.all(), ElementsAre("there: x"));
+}
+
+TEST_F(Mailbox, AVisitorLeavesNothing) {
+  const auto here = world_.connect("here");
+  MailboxOptions options = world_.options("visitor");
+  options.leaves_nothing = true;
+  auto visitor = std::move(*open_mailbox_courier(options));
+  visitor->publish("topic", bytes_of("x"));
+  ASSERT_TRUE(put(world_, *visitor, random_bytes(10, 1)));
+  EXPECT_TRUE(fs::exists(world_.files_of("visitor")));
+  visitor.reset();
+  EXPECT_FALSE(fs::exists(world_.files_of("visitor")));
+  EXPECT_TRUE(fs::exists(world_.files_of("here")));
 }
 
 TEST_F(Mailbox, AParticipantGoesOnWhereItWas) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <deque>
+#include <limits>
 #include <map>
 #include <utility>
 #include <vector>
@@ -22,6 +23,9 @@
 namespace thinwire::transport {
 namespace {
 
+constexpr double kForever = std::numeric_limits<double>::infinity();
+constexpr double kPollShare = 10;   // times what a look into the folder takes, until the next
+constexpr double kLongestPoll = 1;  // seconds
 constexpr int kRecordsAtOnce = 64;  // that a reader takes before others have their turn
 
 using StatementListener = Listener<const std::string&, Bytes>;
@@ -96,6 +100,7 @@ class MailboxCourier final : public Courier, private ChunkWire {
   void take_records();
   void poll_soon() { poll_at_ = 0; }
   void poll();
+  void look();
   double after_task();
   void close();
 
@@ -299,9 +304,15 @@ void MailboxCourier::take_records() {
 }
 
 void MailboxCourier::poll() {
-  poll_at_ = monotonic_seconds() + options_.poll_s;
+  const Stopwatch watch;
+  poll_at_ = kForever;  // unless something below asks for another look at once
   connected_ = place_.usable();
-  if (!connected_) return;
+  if (connected_) look();
+  const double pause = std::min(kPollShare * watch.seconds(), kLongestPoll);
+  poll_at_ = std::min(poll_at_, monotonic_seconds() + std::max(pause, options_.poll_s));
+}
+
+void MailboxCourier::look() {
   std::erase_if(stores_, [this](uint64_t ticket) { return try_store(ticket); });
   std::erase_if(fetches_, [this](const Fetch& one) { return try_fetch(one); });
   drops_.carry_out();

@@ -27,8 +27,8 @@ struct MailboxOptions {
   std::string self;         // only one courier at a time may have this name
   std::string coordinator;  // the participant whose records count
   double timeout_s = 30;
-  double poll_s = 0.2;  // between looks into the folder
-  double settle_s = 5;  // for a chunk to arrive that has been announced
+  double poll_s = 0.02;  // between looks into the folder
+  double settle_s = 5;   // for a chunk to arrive that has been announced
   uint64_t max_blob_bytes = 1 << 30;
   KeptStatements kept_statements = {};
   bool leaves_nothing = false;  // removes its files when it is destroyed
