@@ -1,6 +1,8 @@
 """`thinwire serve --mailbox` and `thinwire join FOLDER`: members and coordinator exchange files, in one folder or in
 several that are synchronised with a delay."""
 
+import base64
+import hashlib
 import os
 import shutil
 import signal
@@ -63,6 +65,13 @@ def remove(path):
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
+
+
+def token_of(run):
+    """A token of this run with a secret of our own."""
+    content = os.urandom(32) + len(run).to_bytes(4, "little") + run.encode()
+    text = base64.b32encode(content + hashlib.sha256(content).digest()[:8]).decode()
+    return "TW3" + text.rstrip("=")
 
 
 class Mailbox(HostsCase):
@@ -154,13 +163,13 @@ class Mailbox(HostsCase):
         observer = self.keys("issue", "--role", "observer")
         self.assert_refused(self.join("member3", token=observer), 1, "not enrolled as a member's")
 
-    def test_another_runs_token_is_not_taken(self):
-        """A secret that the run does not know, and one of a run that is not served here."""
-        self.serve("train.workers=2")
-        done = subprocess.run([BINARY, "join", self.mailbox, "--token", self.ready["token"][:-5]],
-                              capture_output=True, text=True, timeout=PATIENCE)
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("--token", done.stderr)
+    def test_whoever_made_a_token_up_is_not_admitted(self):
+        server = self.serve("train.workers=2")
+        self.assert_refused(self.join("member0", token=self.ready["token"][:-5]), 2, "--token")
+        self.assertEqual(len(self.participants()), 1)
+        self.assert_refused(self.join("member0", token=token_of(self.participants()[0])), 1,
+                            "the token does not belong to this run")
+        self.assertNotIn("member 0", server.messages)
 
     def test_wrong_use_is_named(self):
         self.serve("train.workers=2")
