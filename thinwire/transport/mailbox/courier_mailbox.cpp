@@ -24,7 +24,7 @@ namespace thinwire::transport {
 namespace {
 
 constexpr double kForever = std::numeric_limits<double>::infinity();
-constexpr double kPollShare = 10;   // times what a look into the folder takes, until the next
+constexpr double kPollShare = 30;   // times what a look into the folder takes, until the next
 constexpr double kLongestPoll = 1;  // seconds
 constexpr int kRecordsAtOnce = 64;  // that a reader takes before others have their turn
 

@@ -1,12 +1,13 @@
 #include "thinwire/transport/mailbox/mailbox_statements.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace thinwire::transport {
 namespace {
 
-constexpr size_t kMaxFiles = 1 << 13;  // of one author that are considered; the newest
+constexpr size_t kMaxFiles = 1 << 13;  // of one author that are read at once; the newest
 constexpr int kMaxTries = 100;         // to read a file whole
 
 }  // namespace
@@ -64,19 +65,22 @@ void StatementInbox::take_from(const std::string& author, const Wanted& wanted,
   const auto folder = place_.of(author, {folder_});
   auto names = folder ? folder->names() : tl::unexpected(folder.error());
   if (!names) return;
-  std::erase_if(*names, [](const std::string& name) { return !parse_numbered(name); });
-  if (names->size() > kMaxFiles) names->erase(names->begin(), names->end() - kMaxFiles);
-  const auto before = std::exchange(seen_[author], {});
+  Author& known = authors_[author];
+  if (known.waiting.empty() && *names == known.names) return;
   for (const std::string& name : *names) {
-    const auto known = before.find(name);
-    Seen& seen = seen_[author][name];
-    if (known != before.end()) seen = known->second;
-    if (seen.done) continue;
-    const std::string text = parse_numbered(name)->text;
-    const auto file = wanted(author, text) ? folder->read(name, kMaxSealedBytes) : Bytes();
+    if (std::ranges::binary_search(known.names, name)) continue;
+    const auto parsed = parse_numbered(name);
+    if (parsed && wanted(author, parsed->text)) known.waiting.emplace(name, 0);
+  }
+  known.names = std::move(*names);
+  while (known.waiting.size() > kMaxFiles) known.waiting.erase(known.waiting.begin());
+  for (auto one = known.waiting.begin(); one != known.waiting.end();) {
+    auto& [name, tries] = *one;
+    const auto file = folder->read(name, kMaxSealedBytes);
     auto content = file ? unseal(*file) : std::nullopt;
-    seen.done = content || ++seen.tries >= kMaxTries || !wanted(author, text);
-    if (content) found.push_back({author, text, *std::move(content)});
+    const bool done = content || ++tries >= kMaxTries;
+    if (content) found.push_back({author, parse_numbered(name)->text, *std::move(content)});
+    one = done ? known.waiting.erase(one) : std::next(one);
   }
 }
 

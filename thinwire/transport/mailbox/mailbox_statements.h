@@ -60,16 +60,16 @@ class StatementInbox {
   std::vector<Found> take(const std::vector<std::string>& authors, const Wanted& wanted);
 
  private:
-  struct Seen {
-    bool done = false;
-    int tries = 0;  // to read it whole
+  struct Author {
+    std::vector<std::string> names;      // of all files that were there at the last call, sorted
+    std::map<std::string, int> waiting;  // to be whole; how often they were not
   };
 
   void take_from(const std::string& author, const Wanted& wanted, std::vector<Found>& found);
 
   const MailboxPlace& place_;
   const std::string folder_;
-  std::map<std::string, std::map<std::string, Seen>> seen_;  // by author and file name
+  std::map<std::string, Author> authors_;
 };
 
 }  // namespace thinwire::transport
