@@ -66,9 +66,11 @@ class HostsCase(unittest.TestCase):
               "train.sequence=16", "optim.lr=0.003", "schedule.warmup=2", "log.tensorboard=false",
               "sync.timeout_s=600"]
 
+    needs_server = True  # of NATS
+
     @classmethod
     def setUpClass(cls):
-        if not shutil.which("nats-server"):
+        if cls.needs_server and not shutil.which("nats-server"):
             raise unittest.SkipTest("there is no nats-server here")
         temporary = tempfile.TemporaryDirectory()
         cls.addClassCleanup(temporary.cleanup)
@@ -104,12 +106,20 @@ class HostsCase(unittest.TestCase):
         ready.unlink(missing_ok=True)
         server = self.start("serve", "recipe.toml", *self.fields, *fields, f"run.dir={self.folder}/serve",
                             "--listen", "127.0.0.1:0", "--ready-file", ready, *options)
-        server.wait_for("thinwire join")
-        self.ready = json.loads(ready.read_text())
+        self.wait_until_ready(server, ready)
         return server
 
-    def join(self, name, *fields, token=None):
-        return self.start("join", self.ready["address"], "--token", token or self.ready["token"],
+    def wait_until_ready(self, server, ready):
+        server.wait_for("thinwire join")
+        self.ready = json.loads(ready.read_text())
+
+    def assert_refused(self, one, status, *texts):
+        self.assertEqual(one.finish(), status, one.messages)
+        for text in texts:
+            self.assertIn(text, one.messages)
+
+    def join(self, name, *fields, token=None, address=None):
+        return self.start("join", address or self.ready["address"], "--token", token or self.ready["token"],
                           f"run.dir={self.folder}/{name}", *fields)
 
     def status(self):

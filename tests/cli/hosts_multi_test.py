@@ -128,11 +128,6 @@ class Doors(HostsCase):
                               capture_output=True, text=True, check=True, timeout=PATIENCE)
         return done.stdout.strip()
 
-    def assert_refused(self, one, status, *texts):
-        self.assertEqual(one.finish(), status, one.messages)
-        for text in texts:
-            self.assertIn(text, one.messages)
-
     def test_fields_of_the_run_cannot_be_set_by_members(self):
         self.serve("train.workers=2")
         self.assert_refused(self.join("member0", "optim.lr=1"), 2, "optim.lr belongs to the run", "train.threads")

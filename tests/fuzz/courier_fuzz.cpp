@@ -1,5 +1,6 @@
 // libFuzzer target of what comes from other hosts beside the ledger (preset fuzz): join tokens,
-// statements about payloads, answers of the server, and chunks of blobs. The first byte says which.
+// statements about payloads, answers of the server, chunks of blobs, and files of mailboxes. The
+// first byte says which.
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -7,6 +8,7 @@
 #include "target.h"
 #include "thinwire/transport/courier/blob.h"
 #include "thinwire/transport/courier/payload_statement.h"
+#include "thinwire/transport/mailbox/mailbox_place.h"
 #include "thinwire/transport/nats/jetstream.h"
 #include "thinwire/transport/nats/join_token.h"
 #include "thinwire/transport/nats/nkey.h"
@@ -60,13 +62,22 @@ void take_names(std::span<const uint8_t> bytes) {
   if (assembly.complete()) require(assembly.take().size() == length);
 }
 
+// The name and the content of a file in a mailbox.
+void take_file(std::string_view text) {
+  if (const auto name = parse_numbered(text)) require(print_numbered(*name) == text);
+  if (const auto sequence = parse_record_name(text)) require(record_name(*sequence) == text);
+  if (const auto content = unseal(thinwire::as_bytes(text))) {
+    require(std::ranges::equal(seal(*content), thinwire::as_bytes(text)));
+  }
+}
+
 }  // namespace
 
 FUZZ_TARGET(courier)(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::span<const uint8_t> bytes(data + 1, size - 1);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  switch (data[0] % 5) {
+  switch (data[0] % 6) {
     case 0:
       take_token(text);
       break;
@@ -80,8 +91,11 @@ FUZZ_TARGET(courier)(const uint8_t* data, size_t size) {
       (void)parse_store_answer(bytes);
       (void)parse_answer(bytes);
       break;
-    default:
+    case 4:
       take_names(bytes);
+      break;
+    default:
+      take_file(text);
   }
   return 0;
 }

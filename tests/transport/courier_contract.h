@@ -58,6 +58,10 @@ class CourierWorld {
   virtual ~CourierWorld() = default;
   // A participant that may do everything.
   virtual std::unique_ptr<Courier> connect(const std::string& name) = 0;
+  // Whether only "here" may append records and drop the chunks of others.
+  virtual bool has_one_coordinator() const { return false; }
+  // Waits until what was stored can be fetched by all.
+  virtual void spread() {}
   // Lets things happen until so many have come; false: they do not.
   virtual bool wait(MailBase& mail, size_t count) = 0;
 };

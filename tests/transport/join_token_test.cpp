@@ -46,6 +46,20 @@ TEST(JoinToken, ThatOfAClusterHoldsAPassAndAllAddresses) {
   EXPECT_FALSE(decode_join_token("TW2" + encode_join_token(token()).substr(3)));
 }
 
+TEST(JoinToken, ThatOfAMailboxHoldsTheRunAndTheSecret) {
+  const JoinToken made{"", "run-1", "", token().secret};
+  const std::string text = encode_join_token(made);
+  EXPECT_TRUE(text.starts_with("TW3"));
+  const auto decoded = decode_join_token(text);
+  ASSERT_TRUE(decoded) << decoded.error().message;
+  EXPECT_EQ(*decoded, made);
+  for (const char* prefix : {"TW1", "TW2"})
+    EXPECT_FALSE(decode_join_token(prefix + text.substr(3)));
+  EXPECT_FALSE(decode_join_token("TW3" + encode_join_token(token()).substr(3)));
+  EXPECT_FALSE(decode_join_token(text.substr(0, text.size() - 3)));
+  EXPECT_THROW(encode_join_token({"", "a b", "", made.secret}), UsageError);
+}
+
 TEST(JoinToken, PassesAndAddressesOfAClusterThatCannotBeAreErrors) {
   for (const char* jwt : {"x", "a.b", "a.b.c.d", "a.b.c\n", "a.b.\x1b"}) {
     JoinToken wrong = cluster_token();

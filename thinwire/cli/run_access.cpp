@@ -3,12 +3,14 @@
 #include <CLI/App.hpp>
 
 #include "thinwire/cli/options.h"
-#include "thinwire/hosts/endpoint.h"
 
 namespace thinwire::cli {
 
 void add_access(CLI::App& command, AccessArguments& arguments) {
-  command.add_option("address", arguments.address, "HOST:PORT of the run")->required();
+  command
+      .add_option("address", arguments.address,
+                  "HOST:PORT of the run, or the folder of its mailbox")
+      ->required();
   command
       .add_option("--token", arguments.token,
                   "The token that `thinwire serve` or `thinwire keys` printed")
@@ -29,7 +31,6 @@ void add_machine_arguments(CLI::App& command, MachineArguments& arguments) {
 }
 
 hosts::Access access_of(const AccessArguments& arguments) {
-  (void)hosts::parse_endpoint("address", arguments.address);
   return hosts::parse_access(arguments.address, arguments.token, arguments.ca);
 }
 

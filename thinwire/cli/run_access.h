@@ -25,7 +25,7 @@ struct MachineArguments {
   double memory_bytes = 0;             // 0: no limit
 };
 
-// The positional HOST:PORT, --token and --ca.
+// The positional HOST:PORT or folder, --token and --ca.
 void add_access(CLI::App& command, AccessArguments& arguments);
 // The same, this machine's own recipe fields, and --memory.
 void add_machine_arguments(CLI::App& command, MachineArguments& arguments);

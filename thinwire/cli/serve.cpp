@@ -29,7 +29,23 @@ struct ServeArguments {
   std::string creds;
   std::string ca;
   std::string page;
+  std::string mailbox;
 };
+
+void check_no_own_server(const ServeArguments& arguments, std::string_view instead) {
+  const hosts::ServeOptions defaults;
+  if (arguments.options.listen == defaults.listen && arguments.options.address.empty()) return;
+  throw UsageError(
+      fmt::format("--listen and --address are for a server of the run's own; with {}", instead));
+}
+
+void check_mailbox(const ServeArguments& arguments) {
+  if (arguments.mailbox.empty()) return;
+  check_no_own_server(arguments, "--mailbox, members and coordinator write files");
+  if (!arguments.nats.empty()) {
+    throw UsageError("--mailbox and --nats exclude each other: a run has a mailbox or a cluster");
+  }
+}
 
 // The cluster to use, if one is given.
 std::optional<hosts::ClusterOptions> cluster_of(const ServeArguments& arguments) {
@@ -41,12 +57,7 @@ std::optional<hosts::ClusterOptions> cluster_of(const ServeArguments& arguments)
   if (arguments.creds.empty()) {
     throw UsageError("--nats needs --creds, the file with the key of the cluster's account");
   }
-  const hosts::ServeOptions defaults;
-  if (arguments.options.listen != defaults.listen || !arguments.options.address.empty()) {
-    throw UsageError(
-        "--listen and --address are for a server of the run's own; with --nats, members connect to "
-        "the cluster");
-  }
+  check_no_own_server(arguments, "--nats, members connect to the cluster");
   return hosts::ClusterOptions{arguments.nats, arguments.creds, arguments.ca};
 }
 
@@ -55,7 +66,9 @@ void run_serve(const ServeArguments& arguments) {
   const config::Recipe recipe = load_given_recipe(arguments.recipe, arguments.overrides);
   hosts::ServeOptions options = arguments.options;
   options.ready_file = arguments.ready_file;
+  check_mailbox(arguments);
   options.cluster = cluster_of(arguments);
+  options.mailbox = arguments.mailbox;
   options.stop = &interrupts().any;
   options.on_start = [] { catch_interrupts(); };
   options.watch = [&page](const config::Recipe& resolved, uint64_t rounds) {
@@ -100,6 +113,11 @@ void add_serve(CLI::App& app) {
                    "File with the certificate of the authority of the cluster's servers (default: "
                    "those that this machine trusts)")
       ->check(existing_file());
+  command
+      ->add_option("--mailbox", arguments->mailbox,
+                   "Folder to use instead of a server; something else, such as Syncthing, keeps it "
+                   "the same on all machines")
+      ->check(existing_folder());
   command->add_option("--ready-file", arguments->ready_file,
                       "File to write once members may join: address, token and ca as JSON");
   add_number(*command, "--token-days", options.token_days, {0, 36500},

@@ -32,15 +32,17 @@ Admission::Admission(fs::path run_folder, double token_days) : run_folder_(std::
 void Admission::load() {
   stamp_ = key_ring_stamp(run_folder_);
   ring_ = load_key_ring(run_folder_);
-  std::set<PublicKey> revoked;
+  std::set<PublicKey> revoked, members;
   for (const IssuedToken& token : ring_.tokens) {
     if (token.revoked) revoked.insert(token.key);
   }
   for (const EnrolledKey& key : ring_.keys) {
     if (key.revoked) revoked.insert(key.key);
+    if (!key.revoked && key.role == Role::kMember) members.insert(key.key);
   }
   const std::lock_guard lock(mutex_);
   revoked_ = std::move(revoked);
+  members_ = std::move(members);
 }
 
 bool Admission::update() {
@@ -64,6 +66,18 @@ Result<transport::NatsUser> Admission::enrol(const PublicKey& token, const Publi
 bool Admission::is_revoked(const PublicKey& key) const {
   const std::lock_guard lock(mutex_);
   return revoked_.contains(key);
+}
+
+bool Admission::is_member(const PublicKey& key) const {
+  const std::lock_guard lock(mutex_);
+  return members_.contains(key);
+}
+
+bool Admission::is_known(const PublicKey& key) const {
+  return std::ranges::any_of(users(), [&](const transport::NatsUser& user) {
+    const bool expired = user.expires != 0 && user.expires <= unix_now();
+    return user.key == key && !user.revoked && !expired;
+  });
 }
 
 }  // namespace thinwire::hosts

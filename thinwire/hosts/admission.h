@@ -16,7 +16,7 @@
 
 namespace thinwire::hosts {
 
-// Used by one thread, except is_revoked.
+// Used by one thread, except for what says otherwise.
 class Admission {
  public:
   // Adds the ready file's token to the ring unless it is there. The token admits any number of
@@ -35,6 +35,10 @@ class Admission {
   bool update();
   // Any thread.
   bool is_revoked(const PublicKey& key) const;
+  // Any thread. Whether the key is enrolled as a member's and not revoked.
+  bool is_member(const PublicKey& key) const;
+  // Whether the key is enrolled, or a token's that is valid now.
+  bool is_known(const PublicKey& key) const;
 
  private:
   void load();
@@ -46,6 +50,7 @@ class Admission {
   KeyRing ring_;
   mutable std::mutex mutex_;  // guards what follows
   std::set<PublicKey> revoked_;
+  std::set<PublicKey> members_;
 };
 
 }  // namespace thinwire::hosts

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <optional>
 
 #include "thinwire/base/error.h"
 #include "thinwire/hosts/requests.h"
@@ -25,7 +26,7 @@ class TokenConnection {
 
   RequestClient& requests() { return requests_; }
   std::string ask(RequestKind what) {
-    const Result<Bytes> answer = requests_.ask(what, {}, kTimeoutSeconds);
+    const Result<Bytes> answer = requests_.ask(what, {}, access_.patience().answer_s);
     if (answer) return {answer->begin(), answer->end()};
     throw Error(fmt::format("the run at {}: {}", access_.address(), answer.error().message));
   }
@@ -52,9 +53,15 @@ std::vector<std::string> diagnose(const Access& access, const std::vector<std::s
   TokenConnection connection(access);
   const config::Recipe recipe =
       member_recipe(connection.ask(RequestKind::kRecipe), overrides, {}, {});
-  const Result<LinkReport> link = measure_link(connection.requests());
-  if (!link) throw Error("the link to the run cannot be measured: " + link.error().message);
-  return describe(check_self(recipe, *link, kTimedSteps, memory_bytes), recipe);
+  std::optional<LinkReport> link;
+  if (!access.mailbox) {
+    const Result<LinkReport> measured = measure_link(connection.requests());
+    if (!measured) {
+      throw Error("the link to the run cannot be measured: " + measured.error().message);
+    }
+    link = *measured;
+  }
+  return describe(check_self(recipe, link, kTimedSteps, memory_bytes), recipe);
 }
 
 }  // namespace thinwire::hosts

@@ -1,4 +1,5 @@
 #include "thinwire/hosts/access.h"
+#include "thinwire/hosts/nats_coordinator.h"
 #include "thinwire/hosts/run_description.h"
 #include "thinwire/hosts/run_servers.h"
 #include "thinwire/hosts/shared_keys.h"
@@ -15,21 +16,22 @@ class ClusterServers final : public RunServers {
   ClusterServers(const ClusterOptions& options, const Seed& coordinator)
       : entrance_(open_cluster(options)), seed_(coordinator) {}
 
-  transport::NatsTarget target() const override {
+  std::unique_ptr<transport::Courier> connect() override {
     const PublicKey key = make_signer(seed_)->key();
     const std::string name = transport::participant_name(key);
-    return {.servers = entrance_.servers,
-            .ca_pem = entrance_.authority,
-            .identity = seed_,
-            .timeout_s = kTimeoutSeconds,
-            .jwt = jwt_of(entrance_, name, {name, key, transport::NatsRole::kCoordinator}),
-            .server_name = ""};
+    return connect_coordinator(
+        {.target = {.servers = entrance_.servers,
+                    .ca_pem = entrance_.authority,
+                    .identity = seed_,
+                    .timeout_s = kTimeoutSeconds,
+                    .jwt = jwt_of(entrance_, name, {name, key, transport::NatsRole::kCoordinator}),
+                    .server_name = ""},
+         .name = name,
+         .streams = {serve::kLedgerStream, kEntryStream, kKeysStream},
+         .replicas = kReplicas,
+         .settle_s = kSettleSeconds});
   }
   const Entrance& entrance() const override { return entrance_; }
-  int replicas() const override { return kReplicas; }
-  std::vector<std::string> streams() const override {
-    return {serve::kLedgerStream, kEntryStream, kKeysStream};
-  }
   void set_users(std::vector<transport::NatsUser> /*users*/) override {}
   std::string maintain() override { return ""; }
 

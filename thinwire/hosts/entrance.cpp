@@ -21,6 +21,7 @@ using Json = nlohmann::json;
 
 constexpr const char* kClusterFile = "cluster.json";
 constexpr const char* kAddressFile = "address";  // of a run's own server
+constexpr const char* kMailboxFile = "mailbox";  // the path of its folder
 
 ClusterOptions read_cluster(const fs::path& file) {
   try {
@@ -44,15 +45,20 @@ Entrance open_cluster(const ClusterOptions& options) {
           parse_account_key(read_text_file(options.key_file))};
 }
 
-std::optional<bool> is_on_cluster(const fs::path& server_folder) {
-  if (fs::exists(server_folder / kClusterFile)) return true;
-  if (fs::exists(server_folder / kAddressFile)) return false;
+std::optional<Carrier> carrier_of(const fs::path& server_folder) {
+  if (fs::exists(server_folder / kClusterFile)) return Carrier::kCluster;
+  if (fs::exists(server_folder / kMailboxFile)) return Carrier::kMailbox;
+  if (fs::exists(server_folder / kAddressFile)) return Carrier::kOwnServer;
   return std::nullopt;
 }
 
 void store_entrance(const fs::path& server_folder, const Entrance& entrance,
                     const ClusterOptions& cluster) {
-  if (!entrance.account) {
+  if (entrance.carrier() == Carrier::kMailbox) {
+    write_file(server_folder / kMailboxFile, entrance.mailbox.string());
+    return;
+  }
+  if (entrance.carrier() == Carrier::kOwnServer) {
     write_file(server_folder / kAddressFile, entrance.servers.front());
     return;  // the server itself has stored its authority
   }
@@ -65,6 +71,9 @@ void store_entrance(const fs::path& server_folder, const Entrance& entrance,
 Entrance load_entrance(const fs::path& server_folder) {
   if (fs::exists(server_folder / kClusterFile)) {
     return open_cluster(read_cluster(server_folder / kClusterFile));
+  }
+  if (fs::exists(server_folder / kMailboxFile)) {
+    return {{}, "", {}, read_text_file(server_folder / kMailboxFile)};
   }
   return {{read_text_file(server_folder / kAddressFile)},
           read_text_file(server_folder / kAuthorityFile),
@@ -82,6 +91,9 @@ std::string jwt_of(const Entrance& entrance, const std::string& run,
 
 std::string token_text(const Entrance& entrance, const std::string& run, const Seed& secret,
                        int64_t expires) {
+  if (entrance.carrier() == Carrier::kMailbox) {
+    return transport::encode_join_token({"", run, "", secret});
+  }
   const PublicKey key = make_signer(secret)->key();
   const transport::NatsUser newcomer{transport::participant_name(key), key,
                                      transport::NatsRole::kNewcomer, expires};

@@ -1,5 +1,6 @@
 // How participants reach a run, as stored in its folder: the addresses of its servers, and, on a
-// cluster, the account whose key admits them. docs/formats.md, "Folder of a run that is served".
+// cluster, the account whose key admits them; or the folder of its mailbox. docs/formats.md,
+// "Folder of a run that is served".
 #pragma once
 
 #include <cstdint>
@@ -13,18 +14,27 @@
 
 namespace thinwire::hosts {
 
+// What carries a run between its hosts.
+enum class Carrier : uint8_t { kOwnServer, kCluster, kMailbox };
+
 struct Entrance {
-  std::vector<std::string> servers;  // HOST:PORT, at which members reach them
+  std::vector<std::string> servers;  // HOST:PORT, at which members reach them; none with a mailbox
   std::string authority;             // PEM; empty, on a cluster only: those that the system trusts
-  std::optional<transport::AccountKey> account;  // nothing: the run has a server of its own
+  std::optional<transport::AccountKey> account;  // on a cluster
+  fs::path mailbox = {};                         // on the coordinator's machine; empty: none
+
+  Carrier carrier() const {
+    if (!mailbox.empty()) return Carrier::kMailbox;
+    return account ? Carrier::kCluster : Carrier::kOwnServer;
+  }
 };
 
 // Reads what ClusterOptions name. Throws UsageError as the functions of cluster.h do, and for a CA
 // file that is not a certificate.
 Entrance open_cluster(const ClusterOptions& options);
 
-// Whether the run in a server's folder is on a cluster; nothing if it has not been served yet.
-std::optional<bool> is_on_cluster(const fs::path& server_folder);
+// What carries the run in a server's folder; nothing if it has not been served yet.
+std::optional<Carrier> carrier_of(const fs::path& server_folder);
 
 // Stores the entrance, and loads it again; the account's key stays in its own file. Throws Error if
 // a file is damaged or missing, and UsageError as open_cluster does.

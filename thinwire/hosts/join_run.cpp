@@ -11,6 +11,7 @@
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/hosts/activity_display.h"
+#include "thinwire/hosts/enrolment.h"
 #include "thinwire/hosts/folder_lock.h"
 #include "thinwire/hosts/requests.h"
 #include "thinwire/hosts/run_data.h"
@@ -25,7 +26,8 @@ namespace {
 
 constexpr const char* kOwnFolder = "member";  // of run.dir; only its owner may read it
 constexpr const char* kKeyFile = "key";
-constexpr const char* kJwtFile = "pass";  // on a cluster
+constexpr const char* kJwtFile = "pass";           // on a cluster
+constexpr const char* kEnrolledFile = "enrolled";  // with a mailbox: the run's name
 constexpr const char* kLockFile = "lock";
 constexpr const char* kDataFolder = "data";
 constexpr double kUploadSeconds = 600;  // for a shard to reach the store
@@ -49,7 +51,7 @@ class MemberConnection {
  public:
   MemberConnection(const JoinOptions& options, fs::path folder)
       : options_(options), folder_(std::move(folder)) {
-    enter();
+    options.access.mailbox ? enter_mailbox() : enter();
     requests_.emplace(*courier_, options.access.founder, *signer_);
   }
 
@@ -60,6 +62,8 @@ class MemberConnection {
  private:
   fs::path own() const { return folder_ / kOwnFolder; }
   void enter();
+  void enter_mailbox();
+  void lock_folder();
   // Returns the key's JWT, or an empty string if the server itself knows the key.
   std::string enrol(transport::Courier& courier);
 
@@ -77,9 +81,7 @@ void MemberConnection::enter() {
   const bool returns = fs::exists(own() / kKeyFile);
   std::unique_ptr<transport::Courier> as_newcomer;
   if (!returns) as_newcomer = connect(access, access.newcomer);  // before anything is written
-  make_private_folder(own());
-  lock_.emplace(own() / kLockFile, 0,
-                fmt::format("another `thinwire join` is using {}", folder_.string()));
+  lock_folder();
   Identity self{load_or_make_seed(own() / kKeyFile), {}};
   if (fs::exists(own() / kJwtFile)) self.jwt = read_text_file(own() / kJwtFile);
   signer_ = make_signer(self.seed);
@@ -91,12 +93,36 @@ void MemberConnection::enter() {
   courier_ = connect(access, self);
 }
 
+void MemberConnection::lock_folder() {
+  make_private_folder(own());
+  lock_.emplace(own() / kLockFile, 0,
+                fmt::format("another `thinwire join` is using {}", folder_.string()));
+}
+
+// Nobody knows there whether the key was enrolled before, but this folder.
+void MemberConnection::enter_mailbox() {
+  const Access& access = options_.access;
+  lock_folder();
+  const Identity self{load_or_make_seed(own() / kKeyFile), {}};
+  signer_ = make_signer(self.seed);
+  courier_ = connect(access, self);
+  const fs::path enrolled = own() / kEnrolledFile;
+  if (fs::exists(enrolled) && read_text_file(enrolled) == access.run) return;
+  events::print_message("waits for the coordinator to admit this machine");
+  (void)enrol(*courier_);
+  write_file(enrolled, access.run);
+}
+
 std::string MemberConnection::enrol(transport::Courier& courier) {
-  RequestClient client(courier, options_.access.founder, *signer_);
-  const Result<Bytes> enrolled = client.ask(RequestKind::kEnrol, {}, kTimeoutSeconds);
+  const Access& access = options_.access;
+  RequestClient client(courier, access.founder, *signer_);
+  const auto token = make_signer(access.newcomer.seed);
+  const Result<Bytes> enrolled =
+      client.ask(RequestKind::kEnrol, encode_enrolment(access.founder, signer_->key(), *token),
+                 access.patience().answer_s);
   if (enrolled) return {enrolled->begin(), enrolled->end()};
-  throw Error(fmt::format("the run at {} does not admit this machine: {}",
-                          options_.access.address(), enrolled.error().message));
+  throw Error(fmt::format("the run at {} does not admit this machine: {}", access.address(),
+                          enrolled.error().message));
 }
 
 void receive(MemberConnection& connection, const JoinOptions& options,
@@ -106,7 +132,8 @@ void receive(MemberConnection& connection, const JoinOptions& options,
     const auto asked = connection.requests().ask(
         RequestKind::kData, Bytes(blob.name.bytes.begin(), blob.name.bytes.end()), kUploadSeconds);
     if (!asked) throw Error("the run's data cannot be fetched: " + asked.error().message);
-    return fetch_blob(connection.courier(), blob, options.access.founder, options.stop);
+    return fetch_blob(connection.courier(), blob, options.access.founder, options.access.patience(),
+                      options.stop);
   };
   receive_data(folder, description, {fetch, [&](uint64_t done, uint64_t all) {
                                        if (!shown) {
@@ -142,19 +169,26 @@ fs::path find_data(MemberConnection& connection, const JoinOptions& options,
 
 SelfCheck check_machine(MemberConnection& connection, const JoinOptions& options,
                         const config::Recipe& recipe) {
-  const Result<LinkReport> link = measure_link(connection.requests());
-  if (!link) throw Error("the link to the run cannot be measured: " + link.error().message);
-  SelfCheck check = check_self(recipe, *link, 1, options.memory_bytes);
+  std::optional<LinkReport> link;
+  if (!options.access.mailbox) {
+    const Result<LinkReport> measured = measure_link(connection.requests());
+    if (!measured) {
+      throw Error("the link to the run cannot be measured: " + measured.error().message);
+    }
+    link = *measured;
+  }
+  SelfCheck check = check_self(recipe, link, 1, options.memory_bytes);
   for (const std::string& line : describe(check, recipe)) events::print_message("  " + line);
   return check;
 }
 
 // It does not matter if the summary does not arrive: the run's digest is in the ledger.
-void report_result(MemberConnection& connection, const events::Summary& summary) {
+void report_result(MemberConnection& connection, const JoinOptions& options,
+                   const events::Summary& summary) {
   const std::string text = events::print_summary(summary);
   const auto bytes = as_bytes(text);
-  const auto taken = connection.requests().ask(RequestKind::kResult,
-                                               Bytes(bytes.begin(), bytes.end()), kTimeoutSeconds);
+  const auto taken = connection.requests().ask(
+      RequestKind::kResult, Bytes(bytes.begin(), bytes.end()), options.access.patience().answer_s);
   if (taken) return;
   events::print_message("the coordinator did not accept this member's result: " +
                         taken.error().message);
@@ -171,7 +205,7 @@ JoinResult join_run(const JoinOptions& options) {
   MemberConnection connection(options, folder);
   if (options.on_start) options.on_start();
   const RunDescription description =
-      fetch_description(connection.courier(), options.access.founder);
+      fetch_description(connection.courier(), options.access.founder, options.access.patience());
   const fs::path data = find_data(connection, options, description, local, folder);
   const config::Recipe recipe = member_recipe(description.recipe, options.overrides, folder, data);
   const SelfCheck check = check_machine(connection, options, recipe);
@@ -181,7 +215,7 @@ JoinResult join_run(const JoinOptions& options) {
   member::MemberOptions member;
   member.recipe = recipe;
   member.founding = description.founding;
-  member.down_bytes_s = check.link.down_bytes_s;
+  member.down_bytes_s = check.link ? check.link->down_bytes_s : 0;
   member.row_seconds = options.row_seconds;
   member.stop = options.stop;
   member.hooks.activity = [&](const member::Activity& activity) { display.show(activity); };
@@ -194,7 +228,7 @@ JoinResult join_run(const JoinOptions& options) {
   if (result.outcome == member::MemberOutcome::kLeft) {
     return {JoinOutcome::kLeft, folder, result.steps, {}};
   }
-  report_result(connection, result.summary);
+  report_result(connection, options, result.summary);
   return {JoinOutcome::kFinished, folder, result.steps, result.summary};
 }
 

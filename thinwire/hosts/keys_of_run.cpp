@@ -26,7 +26,7 @@ std::string date(int64_t seconds) {
 }
 
 void check_served(const fs::path& run_folder) {
-  if (is_on_cluster(run_folder / kServerFolder).has_value()) return;
+  if (carrier_of(run_folder / kServerFolder).has_value()) return;
   throw UsageError(fmt::format("{} is not the folder of a run that `thinwire serve` has served",
                                run_folder.string()));
 }

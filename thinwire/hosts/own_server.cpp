@@ -3,6 +3,7 @@
 #include "thinwire/base/clock.h"
 #include "thinwire/hosts/access.h"
 #include "thinwire/hosts/endpoint.h"
+#include "thinwire/hosts/nats_coordinator.h"
 #include "thinwire/hosts/run_description.h"
 #include "thinwire/hosts/run_servers.h"
 #include "thinwire/serve/coordinator_host.h"
@@ -12,6 +13,7 @@
 namespace thinwire::hosts {
 namespace {
 
+const std::vector<std::string> kStreams = {serve::kLedgerStream, kEntryStream};
 constexpr double kExpiryPollSeconds = 20;  // between checks for expired users
 
 class OwnServer final : public RunServers {
@@ -25,19 +27,22 @@ class OwnServer final : public RunServers {
                  .port = listen_.port,
                  .folder = options.folder,
                  .run = name_,
-                 .streams = streams()},
+                 .streams = kStreams},
                 with_coordinator(std::move(users)), kTimeoutSeconds),
         entrance_{
             {options.address.empty() ? far_address(listen_, server_.port()) : options.address},
             server_.authority(),
             {}} {}
 
-  transport::NatsTarget target() const override {
-    return {{near_address(listen_, server_.port())}, server_.authority(), seed_, kTimeoutSeconds};
+  std::unique_ptr<transport::Courier> connect() override {
+    return connect_coordinator({.target = {{near_address(listen_, server_.port())},
+                                           server_.authority(),
+                                           seed_,
+                                           kTimeoutSeconds},
+                                .name = name_,
+                                .streams = kStreams});
   }
   const Entrance& entrance() const override { return entrance_; }
-  int replicas() const override { return 1; }
-  std::vector<std::string> streams() const override { return {serve::kLedgerStream, kEntryStream}; }
   void set_users(std::vector<transport::NatsUser> users) override {
     server_.set_users(with_coordinator(std::move(users)));
   }

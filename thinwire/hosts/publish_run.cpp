@@ -39,7 +39,7 @@ bool publish_run(transport::Courier& courier, const Signer& coordinator, const S
   if (result.error().kind != FailureKind::kStaleRound) {
     throw Error("cannot publish the run's description: " + result.error().message);
   }
-  check_same_run(run, fetch_description(courier, coordinator.key()));
+  check_same_run(run, fetch_description(courier, coordinator.key(), {}));
   return false;
 }
 

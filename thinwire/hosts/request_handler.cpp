@@ -7,6 +7,7 @@
 
 #include "thinwire/base/clock.h"
 #include "thinwire/base/error.h"
+#include "thinwire/hosts/enrolment.h"
 #include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
@@ -56,8 +57,8 @@ bool RequestHandler::is_due(const RequestServer::IncomingRequest& incoming) {
 }
 
 void RequestHandler::answer(const RequestServer::IncomingRequest& incoming) {
-  if (callbacks_.is_revoked(incoming.request.requester)) {
-    return requests_.refuse(incoming, "the key was revoked");
+  if (const std::string why = callbacks_.refusal(incoming.request); !why.empty()) {
+    return requests_.refuse(incoming, why);
   }
   switch (incoming.request.what) {
     case RequestKind::kEnrol:
@@ -75,9 +76,19 @@ void RequestHandler::answer(const RequestServer::IncomingRequest& incoming) {
   }
 }
 
-// The server prevents publishing under another's name, so the name identifies the token.
+// The token that a newcomer has. Where servers check names, it is connected under the token's.
+std::optional<PublicKey> RequestHandler::token_of(
+    const RequestServer::IncomingRequest& incoming) const {
+  if (callbacks_.names_are_checked) {
+    return transport::decode_public_key(transport::NKeyKind::kUser, incoming.name);
+  }
+  const Request& request = incoming.request;
+  const auto token = decode_enrolment(request.body, request.run, request.requester);
+  return token ? std::optional(*token) : std::nullopt;
+}
+
 void RequestHandler::enrol(const RequestServer::IncomingRequest& incoming) {
-  const auto token = transport::decode_public_key(transport::NKeyKind::kUser, incoming.name);
+  const auto token = token_of(incoming);
   if (!token) return;
   const Result<std::string> jwt = callbacks_.enrol(*token, incoming.request.requester);
   if (!jwt) return requests_.refuse(incoming, jwt.error().message);

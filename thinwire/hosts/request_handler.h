@@ -5,6 +5,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -22,8 +23,8 @@ namespace thinwire::hosts {
 class RequestHandler {
  public:
   struct Callbacks {
-    // Enrols a key for a newcomer that is connected with a token's key. Returns, once the server
-    // knows the key, its JWT on a cluster and otherwise an empty string; a failure says why not.
+    // Enrols a key for a newcomer that has a token. Returns, once the server knows the key, its JWT
+    // on a cluster and otherwise an empty string; a failure says why not.
     std::function<Result<std::string>(const PublicKey& token, const PublicKey& key)> enrol;
     std::function<std::string()> status;  // one line of JSON
     std::function<std::string()> recipe;  // its text
@@ -32,8 +33,11 @@ class RequestHandler {
     // Whether this coordinator leads, and so answers at once. A standby answers only requests that
     // stay unanswered.
     std::function<bool()> leads;
-    // Whether every request signed by this key is refused.
-    std::function<bool(const PublicKey& key)> is_revoked;
+    // Why a request is refused; empty: it is answered.
+    std::function<std::string(const Request& request)> refusal;
+    // Whether servers keep everybody from sending under another's name. Otherwise a newcomer has to
+    // prove that it has a token (enrolment.h).
+    bool names_are_checked = true;
   };
 
   // `files`: the files that may be requested, by blob name. All references must outlive it.
@@ -52,6 +56,7 @@ class RequestHandler {
 
   bool is_due(const RequestServer::IncomingRequest& incoming);
   void answer(const RequestServer::IncomingRequest& incoming);
+  std::optional<PublicKey> token_of(const RequestServer::IncomingRequest& incoming) const;
   void enrol(const RequestServer::IncomingRequest& incoming);
   void answer_probe(const RequestServer::IncomingRequest& incoming);
   void provide(const RequestServer::IncomingRequest& incoming);

@@ -23,7 +23,9 @@ inline constexpr uint16_t kProtocolVersion = 1;
 inline constexpr const char* kRequestTopic = "requests";
 
 enum class RequestKind : uint8_t {
-  kEnrol = 1,   // admit the requester's key; body empty. Answer: its JWT on a cluster, or empty
+  // Admit the requester's key; body empty, or an enrolment (enrolment.h). Answer: its JWT on a
+  // cluster, or empty.
+  kEnrol = 1,
   kStatus = 2,  // body empty. Answer: JSON (run_status.h)
   kProbe = 3,  // body: u32 bytes wanted, then padding. Answer: f64 Unix time, padded to that length
   kData = 4,  // store a blob of the description; body: its SHA-256. Answer: empty, once it is there

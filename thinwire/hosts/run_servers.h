@@ -1,5 +1,5 @@
-// The servers of a run, as its coordinator uses them: a nats-server of its own, or an existing
-// cluster.
+// What carries a run, as its coordinator uses it: a nats-server of its own, an existing cluster, or
+// a mailbox.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 #include "thinwire/base/signature.h"
 #include "thinwire/hosts/cluster.h"
 #include "thinwire/hosts/entrance.h"
-#include "thinwire/transport/nats/nats_connection.h"
+#include "thinwire/transport/courier/courier.h"
 #include "thinwire/transport/nats/nats_permissions.h"
 
 namespace thinwire::hosts {
@@ -20,16 +20,13 @@ class RunServers {
  public:
   virtual ~RunServers() = default;
 
-  // How the coordinator connects.
-  virtual transport::NatsTarget target() const = 0;
-  // How everybody else does.
+  // Connects the coordinator, once its stores are there. Throws Error if that fails.
+  virtual std::unique_ptr<transport::Courier> connect() = 0;
+  // How everybody else connects.
   virtual const Entrance& entrance() const = 0;
-  // How many servers keep a copy of everything, if there are that many.
-  virtual int replicas() const = 0;
-  // The streams of the run, for records.
-  virtual std::vector<std::string> streams() const = 0;
   // Who may connect from now on, besides the coordinator. A server of the run's own closes the
-  // connections of everybody else. Does nothing on a cluster, where JWTs decide.
+  // connections of everybody else. Does nothing on a cluster, where JWTs decide, and with a
+  // mailbox.
   virtual void set_users(std::vector<transport::NatsUser> users) = 0;
   // Restarts a server of the run's own if it has ended. To be called several times a second.
   // Returns a message for the user; empty: none.
@@ -46,6 +43,9 @@ struct OwnServerOptions {
 // Starts a server. Throws as transport::NatsServer does.
 std::unique_ptr<RunServers> start_own_server(const OwnServerOptions& options,
                                              std::vector<transport::NatsUser> users);
+
+// The folder of a mailbox. Throws UsageError if it is not there or cannot be written to.
+std::unique_ptr<RunServers> use_mailbox(const fs::path& folder, const Seed& coordinator);
 
 // Throws as open_cluster (entrance.h) does.
 std::unique_ptr<RunServers> use_cluster(const ClusterOptions& options, const Seed& coordinator);

@@ -69,14 +69,21 @@ Result<double> rate_of(RequestClient& client, const Probe& probe, double round_t
 
 std::string rate(double bytes_s) { return format_bytes(bytes_s) + "/s"; }
 
+std::string describe(const LinkReport& link) {
+  return fmt::format("link: {} round trip, {} up, {} down; clock {} {}",
+                     format_seconds(link.round_trip_s), rate(link.up_bytes_s),
+                     rate(link.down_bytes_s), format_seconds(std::abs(link.clock_ahead_s)),
+                     link.clock_ahead_s >= 0 ? "ahead" : "behind");
+}
+
 void add_warnings(SelfCheck& check, const config::Recipe& recipe) {
   const auto warn = [&](std::string text) { check.warnings.push_back(std::move(text)); };
-  if (std::abs(check.link.clock_ahead_s) > kClockToleranceSeconds) {
+  if (check.link && std::abs(check.link->clock_ahead_s) > kClockToleranceSeconds) {
     warn(
         fmt::format("this machine's clock is {} {} the coordinator's: certificates and tokens may "
                     "count as expired; set it (timedatectl)",
-                    format_seconds(std::abs(check.link.clock_ahead_s)),
-                    check.link.clock_ahead_s > 0 ? "ahead of" : "behind"));
+                    format_seconds(std::abs(check.link->clock_ahead_s)),
+                    check.link->clock_ahead_s > 0 ? "ahead of" : "behind"));
   }
   if (check.transfer_s > std::max(check.step_s, 1e-3)) {
     warn(fmt::format(
@@ -107,8 +114,8 @@ Result<LinkReport> measure_link(RequestClient& client) {
   return report;
 }
 
-SelfCheck check_self(const config::Recipe& recipe, const LinkReport& link, int64_t steps,
-                     double cap_bytes) {
+SelfCheck check_self(const config::Recipe& recipe, const std::optional<LinkReport>& link,
+                     int64_t steps, double cap_bytes) {
   SelfCheck check;
   check.link = link;
   const MemoryNeed need = method::run_memory(recipe, 1);
@@ -126,9 +133,11 @@ SelfCheck check_self(const config::Recipe& recipe, const LinkReport& link, int64
           .traffic(recipe, method::tensors_of(recipe), static_cast<int>(recipe.train.workers));
   check.sent_bytes = traffic.sent_bytes;
   check.received_bytes = traffic.received_bytes;
-  const links::Link line{8 * link.up_bytes_s, 8 * link.down_bytes_s, link.round_trip_s / 2, 0};
-  check.transfer_s = links::transfer_seconds(line, traffic.sent_bytes, traffic.received_bytes,
-                                             traffic.round_trips);
+  if (link) {
+    const links::Link line{8 * link->up_bytes_s, 8 * link->down_bytes_s, link->round_trip_s / 2, 0};
+    check.transfer_s = links::transfer_seconds(line, traffic.sent_bytes, traffic.received_bytes,
+                                               traffic.round_trips);
+  }
   check.step_s =
       bench::measure_speed(recipe, {.steps = steps, .warmup = 1, .tokens = {}}).median_seconds();
   add_warnings(check, recipe);
@@ -136,21 +145,19 @@ SelfCheck check_self(const config::Recipe& recipe, const LinkReport& link, int64
 }
 
 std::vector<std::string> describe(const SelfCheck& check, const config::Recipe& recipe) {
-  const LinkReport& link = check.link;
   std::vector<std::string> lines = {
-      fmt::format("link: {} round trip, {} up, {} down; clock {} {}",
-                  format_seconds(link.round_trip_s), rate(link.up_bytes_s), rate(link.down_bytes_s),
-                  format_seconds(std::abs(link.clock_ahead_s)),
-                  link.clock_ahead_s >= 0 ? "ahead" : "behind"),
+      check.link ? describe(*check.link) : "link: not measured; the run has a mailbox",
       fmt::format(
           "memory: about {} needed{}", format_bytes(check.needed_bytes),
           check.free_bytes > 0 ? fmt::format(", {} free", format_bytes(check.free_bytes)) : ""),
       fmt::format("speed: a step takes {} here with {}, {}", format_seconds(check.step_s),
                   counted(recipe.train.threads, "thread"), recipe.train.precision),
-      fmt::format("the run: {} of {} among {}; a step sends {} and receives {}, {} over this link",
-                  counted(recipe.train.steps, "step"), recipe.sync.method,
-                  counted(recipe.train.workers, "worker"), format_bytes(check.sent_bytes),
-                  format_bytes(check.received_bytes), format_seconds(check.transfer_s))};
+      fmt::format(
+          "the run: {} of {} among {}; a step sends {} and receives {}{}",
+          counted(recipe.train.steps, "step"), recipe.sync.method,
+          counted(recipe.train.workers, "worker"), format_bytes(check.sent_bytes),
+          format_bytes(check.received_bytes),
+          check.link ? fmt::format(", {} over this link", format_seconds(check.transfer_s)) : "")};
   for (const std::string& warning : check.warnings) lines.push_back("warning: " + warning);
   return lines;
 }

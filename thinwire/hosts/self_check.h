@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,22 +25,22 @@ struct LinkReport {
 Result<LinkReport> measure_link(RequestClient& client);
 
 struct SelfCheck {
-  LinkReport link;
+  std::optional<LinkReport> link;  // nothing: the run has a mailbox, and the link is not known
   double needed_bytes = 0;
   double free_bytes = 0;  // 0: unknown
   double step_s = 0;      // to compute one worker's rows of a step
   // What the run requires, per training step on average.
   double sent_bytes = 0;
   double received_bytes = 0;
-  double transfer_s = 0;              // over this link
+  double transfer_s = 0;              // over this link; 0: not known
   std::vector<std::string> warnings;  // a sentence each; empty: all is well
 };
 
 // `recipe`: resolved, with this machine's own fields. `steps`: timed training steps. `cap_bytes`:
 // most memory that the run may use here; 0: what the machine has. Throws UsageError if the run
 // cannot fit.
-SelfCheck check_self(const config::Recipe& recipe, const LinkReport& link, int64_t steps,
-                     double cap_bytes);
+SelfCheck check_self(const config::Recipe& recipe, const std::optional<LinkReport>& link,
+                     int64_t steps, double cap_bytes);
 
 // The report as lines to print, warnings last.
 std::vector<std::string> describe(const SelfCheck& check, const config::Recipe& recipe);

@@ -35,7 +35,6 @@
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/serve/coordinator_host.h"
 #include "thinwire/serve/payload_check.h"
-#include "thinwire/transport/nats/courier_nats.h"
 #include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
@@ -51,6 +50,11 @@ std::set<std::string> validation_sets(const RunDescription& description) {
   for (const DescribedSet& set : description.sets) names.insert(set.name);
   names.erase("train");
   return names;
+}
+
+Carrier carrier_given(const ServeOptions& options) {
+  if (options.cluster) return Carrier::kCluster;
+  return options.mailbox.empty() ? Carrier::kOwnServer : Carrier::kMailbox;
 }
 
 // Everything here belongs to the thread that constructs it, except the host's own thread.
@@ -79,6 +83,10 @@ class Service {
   void report_leader();
   // A coordinator with a server of its own is the only one.
   bool leads() const { return !options_.cluster || host_->leads(); }
+  // In a mailbox anybody may write anything, under any name.
+  bool has_mailbox() const { return !options_.mailbox.empty(); }
+  std::string why_no_member(const PublicKey& key) const;
+  std::string refusal(const Request& request) const;
   Result<std::string> enrol(const PublicKey& token, const PublicKey& key);
   bool stopped() const { return options_.stop != nullptr && *options_.stop; }
   ServeResult finish();
@@ -135,30 +143,23 @@ Service::~Service() {
 
 void Service::start_servers() {
   const fs::path folder = folder_ / kServerFolder;
-  servers_ = options_.cluster
-                 ? use_cluster(*options_.cluster, run_.seed)
-                 : start_own_server({options_.listen, options_.address, folder, run_.seed},
-                                    admission_.users());
+  switch (carrier_given(options_)) {
+    case Carrier::kOwnServer:
+      servers_ = start_own_server({options_.listen, options_.address, folder, run_.seed},
+                                  admission_.users());
+      break;
+    case Carrier::kCluster:
+      servers_ = use_cluster(*options_.cluster, run_.seed);
+      break;
+    case Carrier::kMailbox:
+      servers_ = use_mailbox(options_.mailbox, run_.seed);
+      break;
+  }
   store_entrance(folder, servers_->entrance(), options_.cluster.value_or(ClusterOptions()));
 }
 
 void Service::connect() {
-  const transport::NatsOptions options{.target = servers_->target(),
-                                       .run = name_,
-                                       .self = name_,
-                                       .max_blob_bytes = kMaxBlobBytes,
-                                       .settle_s = options_.cluster ? kSettleSeconds : 0};
-  const Result<int> replicas = transport::create_nats_stores(options, servers_->streams(),
-                                                             {.replicas = servers_->replicas()});
-  if (!replicas) throw Error("cannot set up the servers: " + replicas.error().message);
-  if (*replicas < servers_->replicas()) {
-    events::print_message(
-        fmt::format("the cluster has only {} for the run: losing one of them stops it",
-                    counted(int64_t{*replicas}, "server")));
-  }
-  auto courier = transport::connect_nats_courier(options);
-  if (!courier) throw Error("cannot reach the servers: " + courier.error().message);
-  courier_ = std::move(*courier);
+  courier_ = servers_->connect();
   if (options_.cluster) shared_keys_.emplace(*courier_, *signer_, folder_);
 }
 
@@ -194,9 +195,7 @@ void Service::start_host() {
     update_member_keys(state);
     if (!over_) end_.note(state);
   };
-  options.hooks.refuse = [this](const PublicKey& key) -> std::string {
-    return admission_.is_revoked(key) ? "its key was revoked" : "";
-  };
+  options.hooks.refuse = [this](const PublicKey& key) { return why_no_member(key); };
   options.hooks.check = payload_check();
   options.hooks.message = [this](const std::string& text) {
     events::print_message(text);
@@ -225,8 +224,24 @@ void Service::start_requests() {
           [this](const PublicKey& member, const events::Summary& summary) {
             end_.add(member, summary);
           },
-          [this] { return leads(); },
-          [this](const PublicKey& key) { return admission_.is_revoked(key); }});
+          [this] { return leads(); }, [this](const Request& request) { return refusal(request); },
+          !has_mailbox()});
+}
+
+// Of those that send a join request; also called by the host's thread.
+std::string Service::why_no_member(const PublicKey& key) const {
+  if (admission_.is_revoked(key)) return "its key was revoked";
+  if (has_mailbox() && !admission_.is_member(key)) return "its key is not enrolled as a member's";
+  return "";
+}
+
+std::string Service::refusal(const Request& request) const {
+  if (admission_.is_revoked(request.requester)) return "the key was revoked";
+  const bool newcomer = request.what == RequestKind::kEnrol;
+  if (has_mailbox() && !newcomer && !admission_.is_known(request.requester)) {
+    return "the key or token is not valid for the run";
+  }
+  return "";
 }
 
 // After the end it continues to listen, to know which members are still present.
@@ -254,19 +269,21 @@ void Service::update_member_keys(const membership::State& state) {
 
 void Service::write_ready_file() const {
   const Entrance& entrance = servers_->entrance();
-  const std::string& address = entrance.servers.front();
+  const std::string address = has_mailbox() ? entrance.mailbox.string() : entrance.servers.front();
   const std::string token =
       token_text(entrance, name_, admission_.token(), admission_.token_expires());
   if (!options_.ready_file.empty()) {
-    const fs::path ca =
-        options_.cluster ? options_.cluster->ca_file : folder_ / kServerFolder / kAuthorityFile;
+    fs::path ca = folder_ / kServerFolder / kAuthorityFile;
+    if (options_.cluster) ca = options_.cluster->ca_file;
+    if (has_mailbox()) ca.clear();
     const nlohmann::json ready = {{"address", address},
                                   {"token", token},
                                   {"ca", ca.empty() ? "" : fs::absolute(ca).string()}};
     write_file(options_.ready_file, print_json(ready, {.indent = 2}) + "\n");
   }
-  events::print_message(
-      fmt::format("{} is served at {}; members join with", run_.recipe.run.name, address));
+  events::print_message(fmt::format(
+      "{} is served at {}; members join with{}", run_.recipe.run.name, address,
+      has_mailbox() ? ", where the folder's path on their machine stands for this one" : ""));
   events::print_message(fmt::format("  thinwire join {} --token {}", address, token));
 }
 
@@ -347,6 +364,14 @@ ServeResult Service::finish() {
   return {ServeOutcome::kFinished, plan_.rounds(), summary};
 }
 
+// Before anything is written.
+void check_mailbox(const fs::path& folder) {
+  std::error_code unreadable;
+  if (folder.empty() || fs::is_directory(folder, unreadable)) return;
+  throw UsageError(fmt::format("--mailbox: {} is not a folder; create it, or mount what it is on",
+                               folder.string()));
+}
+
 }  // namespace
 
 ServeResult serve_run(config::Recipe recipe, const ServeOptions& options) {
@@ -354,8 +379,9 @@ ServeResult serve_run(config::Recipe recipe, const ServeOptions& options) {
   if (!options.address.empty()) (void)parse_endpoint("--address", options.address);
   std::optional<transport::AccountKey> account;
   if (options.cluster) account = open_cluster(*options.cluster).account;
+  check_mailbox(options.mailbox);
   const fs::path summary = fs::path(recipe.run.dir) / "summary.json";
-  ServedRun run = open_served_run(std::move(recipe), account);
+  ServedRun run = open_served_run(std::move(recipe), carrier_given(options), account);
   if (fs::exists(summary)) {
     return {ServeOutcome::kAlreadyFinished, 0, events::read_summary(summary)};
   }

@@ -1,6 +1,6 @@
-// Serves a run of many hosts: starts a nats-server of its own or uses a cluster, hands out what
-// members need, admits them, and coordinates the run to its end. The library behind `thinwire
-// serve`; docs/hosts.md, docs/operations.md.
+// Serves a run of many hosts: starts a nats-server of its own or uses a cluster or a mailbox, hands
+// out what members need, admits them, and coordinates the run to its end. The library behind
+// `thinwire serve`; docs/hosts.md, docs/operations.md.
 #pragma once
 
 #include <atomic>
@@ -23,8 +23,12 @@ struct ServeOptions {
   // Used instead of a server of its own. A second coordinator of the same run on the same cluster,
   // in another folder, stands by: it takes over the run if the first one is lost.
   std::optional<ClusterOptions> cluster;
-  // Written once members may join: JSON with "address", "token", and "ca", the file that holds the
-  // certificate of the run's authority. Empty: not written.
+  // Used instead of servers: a folder that something else synchronises with the members'
+  // (transport/mailbox/courier_mailbox.h). Empty: none.
+  fs::path mailbox = {};
+  // Written once members may join: JSON with "address", which with a mailbox is its folder,
+  // "token", and "ca", the file that holds the certificate of the run's authority. Empty: not
+  // written.
   fs::path ready_file;
   double token_days = 30;  // how long the token of the ready file is valid; 0: without limit
   const std::atomic<bool>* stop = nullptr;  // set from outside: stop cleanly, to resume later

@@ -11,7 +11,6 @@
 #include "thinwire/data/token_sets.h"
 #include "thinwire/data/vocabulary.h"
 #include "thinwire/hosts/cluster.h"
-#include "thinwire/hosts/entrance.h"
 #include "thinwire/hosts/run_data.h"
 #include "thinwire/hosts/secrets.h"
 #include "thinwire/hosts/shared_recipe.h"
@@ -69,12 +68,23 @@ RunDescription founded(const config::Recipe& recipe, const RunDescription& now) 
   return std::move(*before);
 }
 
-void check_servers(const fs::path& folder, bool on_cluster) {
-  const auto before = is_on_cluster(folder / kServerFolder);
-  if (!before || *before == on_cluster) return;
+std::string_view how_served(Carrier carrier) {
+  switch (carrier) {
+    case Carrier::kOwnServer:
+      return "has a server of its own; serve it without --nats and --mailbox";
+    case Carrier::kCluster:
+      return "is on a cluster; serve it with --nats and --creds";
+    case Carrier::kMailbox:
+      return "has a mailbox; serve it with --mailbox";
+  }
+  return "";
+}
+
+void check_carrier(const fs::path& folder, Carrier carrier) {
+  const auto before = carrier_of(folder / kServerFolder);
+  if (!before || *before == carrier) return;
   throw UsageError(fmt::format("the run in {} {}, or choose another run.dir", folder.string(),
-                               on_cluster ? "has a server of its own; serve it without --nats"
-                                          : "is on a cluster; serve it with --nats and --creds"));
+                               how_served(*before)));
 }
 
 // Claims the folder for the run.
@@ -149,7 +159,7 @@ Seed coordinator_seed(const fs::path& run_folder) {
   return load_seed(run_folder / kServerFolder / kKeyFile);
 }
 
-ServedRun open_served_run(config::Recipe recipe,
+ServedRun open_served_run(config::Recipe recipe, Carrier carrier,
                           const std::optional<transport::AccountKey>& account) {
   member::check_hosted(recipe);
   const auto vocabulary = data::Vocabulary::load(recipe.data.dir);
@@ -160,7 +170,7 @@ ServedRun open_served_run(config::Recipe recipe,
   const fs::path folder = recipe.run.dir;
   const uint64_t id = run_id(recipe, *vocabulary, sets);
   take_folder(run, folder);
-  check_servers(folder, account.has_value());
+  check_carrier(folder, carrier);
   make_key(folder, account, id, recipe.run.name);
   run.seed = coordinator_seed(folder);
   const bool is_founded = fs::exists(folder / kDescriptionFile);

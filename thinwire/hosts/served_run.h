@@ -16,6 +16,7 @@
 #include "thinwire/base/sha256.h"
 #include "thinwire/base/signature.h"
 #include "thinwire/config/recipe.h"
+#include "thinwire/hosts/entrance.h"
 #include "thinwire/hosts/folder_lock.h"
 #include "thinwire/hosts/run_description.h"
 #include "thinwire/transport/nats/nats_jwt.h"
@@ -42,12 +43,12 @@ struct ServedRun {
   std::map<Sha256, fs::path> files;      // vocabulary and shards, by blob name
 };
 
-// Founds the run of a recipe in recipe.run.dir, or opens the one founded there. `account`: of the
-// cluster that carries it; nothing: it has a server of its own. All coordinators of a run on an
+// Founds the run of a recipe in recipe.run.dir, or opens the one founded there. `carrier`: what
+// carries it; `account`: the cluster's, if it is one. All coordinators of a run on an
 // account have the same key. Throws UsageError if the recipe cannot be a run of many hosts, if the
 // folder holds something else or a run with another recipe (naming the fields), other data or other
 // servers; Error if the data is not prepared, or if another process serves the run.
-ServedRun open_served_run(config::Recipe recipe,
+ServedRun open_served_run(config::Recipe recipe, Carrier carrier,
                           const std::optional<transport::AccountKey>& account);
 
 // Throws UsageError, naming the fields that differ, unless `founded`, by another coordinator,

@@ -18,6 +18,7 @@ namespace {
 // Base32 digits, so that a double click selects the whole token.
 constexpr std::string_view kPrefix = "TW1";         // of a run with a server of its own
 constexpr std::string_view kClusterPrefix = "TW2";  // of one on a cluster
+constexpr std::string_view kMailboxPrefix = "TW3";  // of one with a mailbox
 constexpr size_t kCheckBytes = 8;
 constexpr size_t kMaxText = 8 << 10;
 constexpr size_t kMaxHost = 255;
@@ -52,12 +53,19 @@ bool is_jwt(std::string_view text) {
 
 auto refused(std::string_view what) {
   return fail(FailureKind::kCorruptPayload,
-              fmt::format("this is not a join token: {}; one begins with {} or {} and is made of "
-                          "letters and digits",
-                          what, kPrefix, kClusterPrefix));
+              fmt::format("this is not a join token: {}; one begins with {}, {} or {} and is made "
+                          "of letters and digits",
+                          what, kPrefix, kClusterPrefix, kMailboxPrefix));
+}
+
+bool is_of_mailbox(const JoinToken& token) {
+  return token.address.empty() && token.more_addresses.empty() && token.authority.empty() &&
+         token.jwt.empty();
 }
 
 void check(const JoinToken& token) {
+  check_courier_name("a run", token.run);
+  if (is_of_mailbox(token)) return;
   std::vector<std::string> addresses = {token.address};
   addresses.insert(addresses.end(), token.more_addresses.begin(), token.more_addresses.end());
   for (const std::string& address : addresses) {
@@ -68,7 +76,6 @@ void check(const JoinToken& token) {
     throw UsageError(
         fmt::format("a token holds at most {} addresses, got {}", kMaxAddresses, addresses.size()));
   }
-  check_courier_name("a run", token.run);
   if (!token.jwt.empty() && !is_jwt(token.jwt)) {
     throw UsageError(fmt::format("a JWT must be three parts of base64url, got {:?}", token.jwt));
   }
@@ -83,45 +90,7 @@ bool read_cluster(ByteReader& reader, JoinToken& token) {
   return std::ranges::all_of(token.more_addresses, is_address) && is_jwt(token.jwt);
 }
 
-}  // namespace
-
-std::string encode_join_token(const JoinToken& token) {
-  check(token);
-  const bool cluster = !token.jwt.empty();
-  Bytes bytes;
-  ByteWriter writer(bytes);
-  writer.put_bytes(token.secret);
-  writer.put_string(token.address);
-  writer.put_string(token.run);
-  const bool trusts_system = cluster && token.authority.empty();
-  const Bytes authority = trusts_system ? Bytes() : certificate_bytes(token.authority);
-  writer.put(static_cast<uint32_t>(authority.size()));
-  writer.put_bytes(authority);
-  if (cluster) {
-    writer.put(static_cast<uint32_t>(token.more_addresses.size()));
-    for (const std::string& address : token.more_addresses) writer.put_string(address);
-    writer.put_string(token.jwt);
-  }
-  const Sha256 hash = sha256(bytes);
-  writer.put_bytes(std::span(hash.bytes).first(kCheckBytes));
-  return std::string(cluster ? kClusterPrefix : kPrefix) + encode_base32(bytes);
-}
-
-Result<JoinToken> decode_join_token(std::string_view text) {
-  if (text.size() > kMaxText) return refused(fmt::format("it has {} characters", text.size()));
-  std::string letters;
-  std::ranges::copy_if(text, std::back_inserter(letters),
-                       [](char c) { return c != ' ' && c != '\t' && c != '\n' && c != '\r'; });
-  const bool cluster = letters.starts_with(kClusterPrefix);
-  if (!cluster && !letters.starts_with(kPrefix)) return refused("it begins differently");
-  const auto bytes = decode_base32(std::string_view(letters).substr(kPrefix.size()));
-  if (!bytes || bytes->size() < kCheckBytes) return refused("some of it is missing or altered");
-  const std::span<const uint8_t> all(*bytes);
-  const auto content = all.first(all.size() - kCheckBytes);
-  const Sha256 hash = sha256(content);
-  if (!std::ranges::equal(all.last(kCheckBytes), std::span(hash.bytes).first(kCheckBytes))) {
-    return refused("some of it is missing or altered");
-  }
+Result<JoinToken> read_token(std::span<const uint8_t> content, bool cluster) {
   ByteReader reader(content);
   JoinToken token;
   const auto secret = reader.get_bytes(token.secret.size());
@@ -140,6 +109,70 @@ Result<JoinToken> decode_join_token(std::string_view text) {
   if (!pem) return refused("its certificate is invalid");
   token.authority = *pem;
   return token;
+}
+
+Result<JoinToken> read_mailbox_token(std::span<const uint8_t> content) {
+  ByteReader reader(content);
+  JoinToken token;
+  const auto secret = reader.get_bytes(token.secret.size());
+  token.run = reader.get_string();
+  if (!reader.at_end()) return refused("its parts have wrong lengths");
+  std::ranges::copy(secret, token.secret.begin());
+  if (!is_courier_name(token.run)) return refused("its run's name is invalid");
+  return token;
+}
+
+std::string with_check(std::string_view prefix, Bytes bytes) {
+  const Sha256 hash = sha256(bytes);
+  ByteWriter(bytes).put_bytes(std::span(hash.bytes).first(kCheckBytes));
+  return std::string(prefix) + encode_base32(bytes);
+}
+
+}  // namespace
+
+std::string encode_join_token(const JoinToken& token) {
+  check(token);
+  const bool cluster = !token.jwt.empty();
+  Bytes bytes;
+  ByteWriter writer(bytes);
+  writer.put_bytes(token.secret);
+  if (is_of_mailbox(token)) {
+    writer.put_string(token.run);
+    return with_check(kMailboxPrefix, std::move(bytes));
+  }
+  writer.put_string(token.address);
+  writer.put_string(token.run);
+  const bool trusts_system = cluster && token.authority.empty();
+  const Bytes authority = trusts_system ? Bytes() : certificate_bytes(token.authority);
+  writer.put(static_cast<uint32_t>(authority.size()));
+  writer.put_bytes(authority);
+  if (cluster) {
+    writer.put(static_cast<uint32_t>(token.more_addresses.size()));
+    for (const std::string& address : token.more_addresses) writer.put_string(address);
+    writer.put_string(token.jwt);
+  }
+  return with_check(cluster ? kClusterPrefix : kPrefix, std::move(bytes));
+}
+
+Result<JoinToken> decode_join_token(std::string_view text) {
+  if (text.size() > kMaxText) return refused(fmt::format("it has {} characters", text.size()));
+  std::string letters;
+  std::ranges::copy_if(text, std::back_inserter(letters),
+                       [](char c) { return c != ' ' && c != '\t' && c != '\n' && c != '\r'; });
+  const bool cluster = letters.starts_with(kClusterPrefix);
+  const bool mailbox = letters.starts_with(kMailboxPrefix);
+  if (!cluster && !mailbox && !letters.starts_with(kPrefix)) {
+    return refused("it begins differently");
+  }
+  const auto bytes = decode_base32(std::string_view(letters).substr(kPrefix.size()));
+  if (!bytes || bytes->size() < kCheckBytes) return refused("some of it is missing or altered");
+  const std::span<const uint8_t> all(*bytes);
+  const auto content = all.first(all.size() - kCheckBytes);
+  const Sha256 hash = sha256(content);
+  if (!std::ranges::equal(all.last(kCheckBytes), std::span(hash.bytes).first(kCheckBytes))) {
+    return refused("some of it is missing or altered");
+  }
+  return mailbox ? read_mailbox_token(content) : read_token(content, cluster);
 }
 
 }  // namespace thinwire::transport

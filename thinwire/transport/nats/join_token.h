@@ -13,9 +13,10 @@
 namespace thinwire::transport {
 
 struct JoinToken {
-  std::string address;    // HOST:PORT
+  std::string address;    // HOST:PORT; empty: the run has a mailbox instead of servers
   std::string run;        // a courier name
-  std::string authority;  // certificate, PEM; on a cluster, empty: those that the system trusts
+  std::string authority;  // certificate, PEM; on a cluster, empty: those that the system trusts;
+                          // empty for a mailbox
   // The seed of the key with which a newcomer connects; it never crosses the wire. A run's own
   // server has a user with this key for the token: when that user expires or is revoked, so is the
   // token.

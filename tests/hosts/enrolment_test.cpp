@@ -1,0 +1,50 @@
+#include "thinwire/hosts/enrolment.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+
+namespace thinwire::hosts {
+namespace {
+
+class Enrolment : public testing::Test {
+ protected:
+  const std::unique_ptr<Signer> token_ = make_signer({1}), run_ = make_signer({2}),
+                                key_ = make_signer({3}), other_ = make_signer({4});
+  const Bytes bytes_ = encode_enrolment(run_->key(), key_->key(), *token_);
+};
+
+TEST_F(Enrolment, SaysWhichTokenItsAuthorHas) {
+  const auto token = decode_enrolment(bytes_, run_->key(), key_->key());
+  ASSERT_TRUE(token) << token.error().message;
+  EXPECT_EQ(*token, token_->key());
+}
+
+// Whoever sees it cannot enrol another key with it, or the same one in another run.
+TEST_F(Enrolment, IsOfOneKeyInOneRun) {
+  EXPECT_FALSE(decode_enrolment(bytes_, run_->key(), other_->key()));
+  EXPECT_FALSE(decode_enrolment(bytes_, other_->key(), key_->key()));
+}
+
+TEST_F(Enrolment, IsSignedByTheToken) {
+  Bytes forged = encode_enrolment(run_->key(), key_->key(), *other_);
+  constexpr size_t kTokenAt = 6;  // behind magic and version
+  std::copy_n(bytes_.begin() + kTokenAt, 32, forged.begin() + kTokenAt);
+  EXPECT_FALSE(decode_enrolment(forged, run_->key(), key_->key()));
+}
+
+TEST_F(Enrolment, NothingElseIsOne) {
+  EXPECT_FALSE(decode_enrolment({}, run_->key(), key_->key()));
+  for (size_t size = 0; size < bytes_.size(); ++size) {
+    EXPECT_FALSE(decode_enrolment(std::span(bytes_).first(size), run_->key(), key_->key()));
+  }
+  for (size_t at = 0; at < bytes_.size(); ++at) {
+    Bytes altered = bytes_;
+    altered[at] ^= 1;
+    EXPECT_FALSE(decode_enrolment(altered, run_->key(), key_->key())) << at;
+  }
+}
+
+}  // namespace
+}  // namespace thinwire::hosts
