@@ -29,6 +29,9 @@ CASES = {
     "allreduce": ["sync.method=allreduce"],
 }
 ALL_REDUCE_STEPS = 10  # they take long
+ASKED = 100  # rounds after which the coordinator asks a member for a snapshot
+AFTER = 30  # steps in which it goes up
+SNAPSHOT_SHARE = 0.4  # of --row-seconds, so that 130 steps do not take too long
 
 
 def median(values):
@@ -46,6 +49,7 @@ class Steps:
         self.steps = steps[SETTLING:]
         self.ends = [event["time"] for event in steps[SETTLING - 1:]]
         self.seconds = [after - before for before, after in zip(self.ends, self.ends[1:])]
+        self.working = [seconds - step["seconds"]["exchange"] for seconds, step in zip(self.seconds, self.steps)]
 
     def mean(self, field):
         return sum(step[field] for step in self.steps) / len(self.steps)
@@ -96,6 +100,21 @@ class Bench:
                 figures["turn"].append(down[0][0] - up[0][1])
         return figures
 
+    def during_snapshot(self):
+        """Seconds of a step by DisTrO before and while a member's snapshot goes up."""
+        members = self.arguments.members
+        steps, links, digest = self.train("snapshot", [
+            *MODEL, *CASES["distro"], f"train.workers={members}", f"train.batch={ROWS * members}",
+            f"train.steps={ASKED + AFTER}"], SNAPSHOT_SHARE * self.arguments.row_seconds)
+        own = steps[0]
+        begun = own.ends[ASKED - SETTLING - 1]
+        uploads = [one for link in links for one in link.transfers(link.UP, SNAPSHOT_GAP) if one[0] > begun]
+        begin, end, moved = max(uploads, key=lambda one: one[2])
+        spans = list(zip(own.ends, own.ends[1:]))
+        return {"digest": digest, "bytes": moved, "upload_seconds": end - begin,
+                "before": [after - before for before, after in spans if after < begin],
+                "during": [after - before for before, after in spans if before < end and after > begin]}
+
     def compare(self, name):
         members = self.arguments.members
         count = ALL_REDUCE_STEPS if name == "allreduce" else self.arguments.steps
@@ -107,7 +126,7 @@ class Bench:
         own, links, digest = self.train(folder + "-shaped", fields, row_seconds)
         if digest != free_digest:
             self.wrong.append(f"{name}: digest {free_digest} over links without limits, {digest} over shaped ones")
-        plan = self.plan(fields, median(free[0].seconds))
+        plan = self.plan(fields, median(free[0].working))
         begin, end = own[0].ends[0], own[0].ends[-1]
         steps = len(own[0].seconds)
         figures = {"digest": digest, "unlimited": free[0].seconds, "shaped": own[0].seconds, "plan": plan,
@@ -119,8 +138,8 @@ class Bench:
         return figures
 
     def plan(self, fields, seconds):
-        """What `thinwire plan` says a step takes in the middle of the run, if one without links takes
-        `seconds`."""
+        """What `thinwire plan` says a step takes in the middle of the run, if one takes `seconds` without what
+        it waits for others."""
         given = dict(field.split("=") for field in fields)
         method, tokens = given["sync.method"], ROWS * int(given["train.sequence"]) / seconds
 
