@@ -35,6 +35,11 @@ TEST(TransferSeconds, LostBytesTravelAgain) {
   EXPECT_DOUBLE_EQ(transfer_seconds(lossy, 1e6, 0, 0), 1.0);
 }
 
+TEST(StoredSeconds, TakesOneDirectionAfterTheOther) {
+  EXPECT_DOUBLE_EQ(stored_seconds(kHome, 1e6, 20e6, 0), 0.8 + 1.6);
+  EXPECT_DOUBLE_EQ(stored_seconds(kHome, 1e6, 20e6, 1), 0.8 + 1.6 + 6 * 0.02);
+}
+
 config::LinksSection section_with(config::StringList members) {
   config::LinksSection section;
   section.step_s = 2;

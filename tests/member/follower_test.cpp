@@ -205,6 +205,68 @@ TEST_F(FollowerCase, GivesTheStoreAgainSoonWhatItHadNoRoomFor) {
   EXPECT_TRUE(is_stored(payload));
 }
 
+// Rounds 0 and 1, each with an operation to which members 0 and 1 contribute; the worker of member
+// 0 has begun round 0.
+class ClosedRound : public FollowerCase {
+ protected:
+  void SetUp() override {
+    const Result<StartState> start = follow_from_initial_weights();
+    append(ledger_.admit(1));
+    append(ledger_.add({PhaseChange{0, Phase::kActive, {}}, PhaseChange{1, Phase::kActive, {}}}, {},
+                       {opening(0), opening(1)}));
+    ASSERT_TRUE(start && follower_->begin(*start, 0));
+    ASSERT_TRUE(follower_->opening(0));
+    other_->put(std::make_shared<const Bytes>(payload_), transport::Priority::kRound,
+                [](const Result<void>&) {});
+    network_.run();
+  }
+  static membership::Opening opening(uint64_t round) {
+    membership::Opening opening;
+    opening.round = round;
+    opening.first_step = round;
+    opening.steps = {{0.5f, 0.5f}};
+    opening.operations = {{0, 100}};
+    opening.roster = {{0, {0, 4}, 0}, {1, {4, 4}, 0}};
+    return opening;
+  }
+  Commit close(uint64_t round) {
+    Commit commit;
+    commit.operation = {ledger_.founding.run, 0, round, 0};
+    const transport::BlobId id = transport::blob_id(payload_);
+    commit.contributions = {{1, round, id.name, id.bytes, 4}};
+    commit.scale = commit_scale(commit.contributions);
+    append(ledger_.add({}, membership::Closing{round, {commit}, {0}}));
+    return commit;
+  }
+  void drop_payload() {
+    store_->drop(transport::blob_id(payload_).name, other_->self(), [](const Result<void>&) {});
+    network_.run();
+  }
+
+  const std::unique_ptr<transport::Courier> other_ =
+      network_.connect(transport::participant_name(member_key(1)));
+  const Bytes payload_ = {1, 2, 3};
+};
+
+// While the worker computes: when it waits, its next payload is on its way up.
+TEST_F(ClosedRound, IsFetchedBeforeTheWorkerWaitsForIt) {
+  const Commit commit = close(0);
+  drop_payload();
+  stop_ = true;  // does not wait for long
+  const auto payloads = follower_->payloads(commit);
+  ASSERT_TRUE(payloads) << payloads.error().message;
+  EXPECT_EQ(*payloads->front(), payload_);
+}
+
+TEST_F(ClosedRound, IsNotFetchedBeforeTheWorkerHasBegunIt) {
+  close(0);
+  const Commit commit = close(1);
+  drop_payload();
+  follower_->end();  // forgets what was fetched for round 0
+  stop_ = true;
+  EXPECT_FALSE(follower_->payloads(commit));
+}
+
 // What a member has offered in round 0, which is closed.
 class OfferedPayload : public FollowerCase {
  protected:

@@ -333,6 +333,22 @@ TEST(Members, OfASiteShareItsLine) {
   EXPECT_TRUE(shared.up);
   members[1].site = "lab";
   EXPECT_EQ(slowest_line(members, exchange).seconds, 0);
+  const double stored = slowest_line(members, {1e6, 3e6, 1, true}).seconds;
+  EXPECT_DOUBLE_EQ(stored, 4 * (0.8 + 0.24) + 6 * 0.01);  // a server is elsewhere
+}
+
+TEST(MethodCost, OnManyHostsSumsAreGatheredAndStoredFirst) {
+  Member member = machine(4, 1e12, 10e6);
+  member.link.delay_s = 0;
+  const std::vector<Member> members = {member};
+  const auto candidates = make_candidates("", kRecipe, 4).all;
+  Candidate candidate = *std::ranges::find(candidates, "allreduce", &Candidate::method);
+  candidate.hosts = true;
+  const MethodCost cost = method_cost(candidate, members, {}, 0);
+  EXPECT_DOUBLE_EQ(cost.received_bytes, 3 * cost.sent_bytes);
+  const double seconds = 8 * (cost.sent_bytes / 10e6 + cost.received_bytes / 100e6) / 0.95;
+  EXPECT_NEAR(cost.line_seconds, seconds, 1e-9);
+  EXPECT_NEAR(cost.step_seconds, cost.compute_seconds + seconds, 1e-9);
 }
 
 TEST(Members, SpeedIsGivenOnce) {

@@ -102,6 +102,35 @@ TEST(RunSeconds, ClustersMeetInsideEveryStepAndAcrossByTheirFirstMembers) {
   EXPECT_NEAR(run_seconds(schedule, sites, slower), (14 + 13) / 2.0, 1e-9);
 }
 
+TEST(RunSeconds, StoredPayloadsComeDownAfterTheSlowestUpload) {
+  std::vector<Member> members = {group(3), group(1)};
+  RunSchedule schedule = schedule_of(4, 2, 1, 0, {{100, 300}});
+  schedule.stored = true;
+  EXPECT_DOUBLE_EQ(run_seconds(schedule, members, std::vector<double>{1, 1}), 2 * (1 + 1 + 0.3));
+  members[1].link.up_bit_s = 400;
+  EXPECT_DOUBLE_EQ(run_seconds(schedule, members, std::vector<double>{1, 1}), 2 * (1 + 2 + 0.3));
+  members[1] = group(1, 0.5);
+  // Half a second each until the last byte is there, acknowledged and offered; then, for this
+  // member alone, for the decision, the request and the answer.
+  schedule.steps = 1;
+  const double others = 1 + 1 + 1.5 + 0.3;
+  EXPECT_DOUBLE_EQ(run_seconds(schedule, members, std::vector<double>{1, 1}), others + 1.5 / 4);
+}
+
+TEST(RunSeconds, StoredPayloadsOfASiteCrossItsLineBothWays) {
+  RunSchedule schedule = schedule_of(4, 1, 1, 0, {{100, 300}});
+  schedule.stored = true;
+  const std::vector<Member> members = {group(4, 0, "lab")};
+  EXPECT_DOUBLE_EQ(run_seconds(schedule, members, std::vector<double>{1}), 1 + 4 + 1.2);
+}
+
+TEST(RunSeconds, StoredPayloadsAreHiddenByOverlap) {
+  const std::vector<Member> members = {group(4)};
+  RunSchedule schedule = schedule_of(4, 3, 1, 1, {{50, 300}});
+  schedule.stored = true;
+  EXPECT_DOUBLE_EQ(run_seconds(schedule, members, std::vector<double>{1}), 3 + 0.5 + 0.3);
+}
+
 TEST(RunSeconds, MembersOfASiteShareItsLine) {
   std::vector<Member> members = {group(2, 0, "lab"), group(2)};
   const RunSchedule schedule = schedule_of(4, 1, 1, 0, {{100, 300}});

@@ -77,6 +77,7 @@ class Needs(ToolCase):
         self.assert_names(RELEASE + "thinwire", "bench/plan_against_runs")
         self.assert_names(RELEASE + "thinwire", "bench/memory")
         self.assert_names(RELEASE + "thinwire", "bench/soak")
+        self.assert_names(RELEASE + "thinwire", "bench/links")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,7 +27,9 @@ struct Asked {
 // Only notes what is asked for; the tests answer.
 class NotedWire final : public ChunkWire {
  public:
-  void store(uint64_t, const Chunk&) override {}
+  void store(uint64_t ticket, const Chunk& chunk) override {
+    stored.push_back({ticket, chunk.bytes.size()});
+  }
   void fetch(uint64_t ticket, const Sha256& name, const std::string& holder) override {
     asked.push_back({ticket, name, holder});
   }
@@ -36,6 +39,11 @@ class NotedWire final : public ChunkWire {
     return names;
   }
   std::vector<Asked> asked;
+  struct Stored {
+    uint64_t ticket;
+    size_t bytes;
+  };
+  std::vector<Stored> stored;
 };
 
 class BlobFetches : public testing::Test {
@@ -99,6 +107,73 @@ TEST_F(BlobFetches, FailOnceNobodyHasAnswered) {
   ASSERT_EQ(answers_.size(), 1u);
   EXPECT_EQ(answers_.front().error().kind, FailureKind::kDeadline);
   EXPECT_EQ(wire_.asked.size(), 2u) << "each holder is asked once";
+}
+
+class BlobStores : public testing::Test {
+ protected:
+  void put(size_t bytes, Priority priority) {
+    auto blob = std::make_shared<const Bytes>(bytes);
+    transfers_.put(now_, std::make_shared<const BlobChunks>(blob), priority,
+                   [this](Result<void> done) { answers_ += done.has_value() ? 1 : 0; });
+  }
+  // Answers the oldest chunk that is in flight.
+  void answer_after(double seconds) {
+    now_ += seconds;
+    transfers_.stored(now_, wire_.stored[answered_++].ticket, {});
+    for (const auto& answer : transfers_.take_answers()) answer();
+  }
+  size_t in_flight() const { return wire_.stored.size() - answered_; }
+
+  NotedWire wire_;
+  BlobTransfers transfers_{wire_, kTimeout, 1 << 30};
+  double now_ = 0;
+  size_t answered_ = 0;
+  int answers_ = 0;
+};
+
+TEST_F(BlobStores, BulkPausesForThePayloadOfARound) {
+  put(4 * kMaxMessageBytes, Priority::kBulk);
+  EXPECT_EQ(in_flight(), 1U) << "before it is known how thin the line is";
+  put(100, Priority::kRound);
+  ASSERT_EQ(in_flight(), 2U);
+  EXPECT_EQ(wire_.stored.back().bytes, 100U);
+  answer_after(0.21);  // the bulk's
+  EXPECT_EQ(in_flight(), 1U) << "the round's is still being sent";
+  answer_after(0.01);
+  EXPECT_EQ(answers_, 1);
+  EXPECT_EQ(in_flight(), 0U) << "its offer goes first";
+  EXPECT_DOUBLE_EQ(transfers_.next_deadline(), now_ + 0.05);
+  transfers_.expire(now_ + 0.05);
+  EXPECT_EQ(in_flight(), 1U) << "the bulk goes on";
+  while (in_flight() > 0) answer_after(0.21);
+  EXPECT_EQ(answers_, 2);
+}
+
+TEST_F(BlobStores, BulkOnAThinLineIsOneChunkAtATime) {
+  put(40 * kMaxMessageBytes, Priority::kBulk);
+  for (int i = 0; i < 20; ++i) {
+    answer_after(0.21);
+    EXPECT_EQ(in_flight(), 1U);
+  }
+}
+
+TEST_F(BlobStores, BulkFillsAFastLineAndGivesWayWhenItSlowsDown) {
+  put(100 * kMaxMessageBytes, Priority::kBulk);
+  for (int i = 0; i < 10; ++i) answer_after(0.001);
+  EXPECT_GT(in_flight(), 5U);
+  while (in_flight() > 1) answer_after(0.3);
+  EXPECT_LT(wire_.stored.size(), 90U);
+}
+
+TEST_F(BlobStores, SendEverythingAgainAndFailWhatIsOverdue) {
+  put(4 * kMaxMessageBytes, Priority::kBulk);
+  put(100, Priority::kRound);
+  transfers_.resend(1);
+  EXPECT_EQ(wire_.stored.size(), 4U);
+  transfers_.expire(kTimeout);
+  for (const auto& answer : transfers_.take_answers()) answer();
+  EXPECT_EQ(answers_, 0);
+  EXPECT_EQ(transfers_.next_deadline(), std::numeric_limits<double>::infinity());
 }
 
 }  // namespace

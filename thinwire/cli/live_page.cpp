@@ -3,20 +3,23 @@
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
+#include <utility>
 
 #include "thinwire/base/error.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/hosts/endpoint.h"
 #include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/hosted.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::cli {
 namespace {
 
-page::PredictedBytes predict(const config::Recipe& recipe) {
-  const method::Traffic traffic =
-      method::find_method(recipe.sync.method)
-          .traffic(recipe, method::tensors_of(recipe), static_cast<int>(recipe.train.workers));
+page::PredictedBytes predict(const config::Recipe& recipe, bool hosts) {
+  const auto workers = static_cast<int>(recipe.train.workers);
+  method::Traffic traffic =
+      method::find_method(recipe.sync.method).traffic(recipe, method::tensors_of(recipe), workers);
+  if (hosts) traffic = method::hosted_traffic(std::move(traffic), workers);
   return {traffic.sent_bytes, traffic.received_bytes, traffic.exact};
 }
 
@@ -48,7 +51,8 @@ page::LiveRun* LivePage::open(const std::string& command, const config::Recipe& 
                               int64_t first_step, std::optional<uint64_t> rounds) {
   if (!address_) return nullptr;
   run_.emplace(page::RunFacts{command, recipe.run.name, recipe.sync.method, recipe.train.workers,
-                              recipe.train.steps, first_step, rounds, predict(recipe)});
+                              recipe.train.steps, first_step, rounds,
+                              predict(recipe, rounds.has_value())});
   server_.emplace(*address_, [this] { return page::print_page_state(run_->state()); });
   events::print_message(
       fmt::format("live page: http://{}/",

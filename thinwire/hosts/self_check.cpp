@@ -13,6 +13,7 @@
 #include "thinwire/hosts/access.h"
 #include "thinwire/links/links.h"
 #include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/hosted.h"
 #include "thinwire/method/memory/run_memory.h"
 #include "thinwire/method/registry.h"
 
@@ -128,15 +129,16 @@ SelfCheck check_self(const config::Recipe& recipe, const std::optional<LinkRepor
   if (std::string warning = check_memory(need); !warning.empty()) {
     check.warnings.push_back(std::move(warning));
   }
-  const method::Traffic traffic =
-      method::find_method(recipe.sync.method)
-          .traffic(recipe, method::tensors_of(recipe), static_cast<int>(recipe.train.workers));
+  const auto workers = static_cast<int>(recipe.train.workers);
+  const method::Traffic traffic = method::hosted_traffic(
+      method::find_method(recipe.sync.method).traffic(recipe, method::tensors_of(recipe), workers),
+      workers);
   check.sent_bytes = traffic.sent_bytes;
   check.received_bytes = traffic.received_bytes;
   if (link) {
     const links::Link line{8 * link->up_bytes_s, 8 * link->down_bytes_s, link->round_trip_s / 2, 0};
-    check.transfer_s = links::transfer_seconds(line, traffic.sent_bytes, traffic.received_bytes,
-                                               traffic.round_trips);
+    check.transfer_s = links::stored_seconds(line, traffic.sent_bytes, traffic.received_bytes,
+                                             traffic.round_trips);
   }
   check.step_s =
       bench::measure_speed(recipe, {.steps = steps, .warmup = 1, .tokens = {}}).median_seconds();

@@ -161,7 +161,7 @@ Seed coordinator_seed(const fs::path& run_folder) {
 
 ServedRun open_served_run(config::Recipe recipe, Carrier carrier,
                           const std::optional<transport::AccountKey>& account) {
-  member::check_hosted(recipe);
+  check_servable(recipe);
   const auto vocabulary = data::Vocabulary::load(recipe.data.dir);
   resolve(recipe, *vocabulary);
   const auto sets = data::open_sets(recipe.data.dir, vocabulary->digest());

@@ -10,6 +10,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/config/changes.h"
+#include "thinwire/member/member.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::hosts {
@@ -78,6 +79,8 @@ bool is_machine_local(std::string_view field) { return covers(kLocal, field); }
 std::string shared_recipe_text(const config::Recipe& resolved) {
   return config::print_recipe(shared_part(resolved));
 }
+
+void check_servable(const config::Recipe& recipe) { member::check_hosted(recipe); }
 
 std::vector<std::string> shared_differences(const config::Recipe& before,
                                             const config::Recipe& now) {

@@ -19,6 +19,9 @@ bool is_machine_local(std::string_view field);
 // their defaults and no paths in it: [data] is replaced by digests, train.init by snapshot 0.
 std::string shared_recipe_text(const config::Recipe& resolved);
 
+// Throws UsageError for recipes that runs of many hosts do not support (member::check_hosted).
+void check_servable(const config::Recipe& recipe);
+
 // What differs between the shared parts of two resolved recipes: "optim.lr was 0.1, is 0.2".
 std::vector<std::string> shared_differences(const config::Recipe& before,
                                             const config::Recipe& now);

@@ -37,6 +37,12 @@ double transfer_seconds(const Link& link, double bytes_sent, double bytes_receiv
          round_trips * link.delay_s;
 }
 
+double stored_seconds(const Link& link, double bytes_sent, double bytes_received,
+                      double round_trips) {
+  return up_seconds(link, bytes_sent) + down_seconds(link, bytes_received) +
+         round_trips * (kStoringDelays + kFetchingDelays) * link.delay_s;
+}
+
 std::vector<Member> members_of(const config::LinksSection& section, int members) {
   std::vector<config::LinksSection> sections(static_cast<size_t>(members), section);
   for (const std::string& entry : section.members) {

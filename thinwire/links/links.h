@@ -25,6 +25,15 @@ double down_seconds(const Link& link, double bytes);
 double transfer_seconds(const Link& link, double bytes_sent, double bytes_received,
                         double round_trips);
 
+// The same over a server that stores what all have sent before anybody fetches it (docs/hosts.md):
+// the time of one direction after that of the other. A member's last byte takes a delay to arrive,
+// to be acknowledged and to be offered; then the decision, the request and the answer each take
+// one.
+inline constexpr double kStoringDelays = 3;
+inline constexpr double kFetchingDelays = 3;
+double stored_seconds(const Link& link, double bytes_sent, double bytes_received,
+                      double round_trips);
+
 // A member of a simulated run.
 struct Member {
   Link link;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "thinwire/base/clock.h"
 #include "thinwire/member/follower_impl.h"
@@ -126,6 +127,7 @@ void Follower::Impl::end() {
     fetcher_.forget({offered.offer.payload, offered.offer.bytes});
   }
   offers_.clear();
+  for (const transport::BlobId& id : std::exchange(early_, {})) fetcher_.forget(id);
   send_soon();
 }
 
@@ -176,8 +178,17 @@ std::string Follower::Impl::waiting_text(uint64_t round, std::vector<int>& missi
                      fmt::join(missing, ", "), round);
 }
 
+Follower::Impl::Holders Follower::Impl::holders_of(const Commit& commit) const {
+  Holders holders;
+  for (const Contribution& one : commit.contributions) {
+    const PublicKey& key = view_.state().members[static_cast<size_t>(one.member)].key;
+    holders[{one.payload, one.bytes}].push_back(transport::participant_name(key));
+  }
+  return holders;
+}
+
 Result<std::vector<std::shared_ptr<const Bytes>>> Follower::Impl::payloads(const Commit& commit) {
-  std::map<transport::BlobId, std::vector<std::string>> holders;
+  Holders holders;
   auto priority = transport::Priority::kRound;
   {
     const std::lock_guard lock(mutex_);
@@ -185,10 +196,7 @@ Result<std::vector<std::shared_ptr<const Bytes>>> Follower::Impl::payloads(const
     if (member != nullptr && member->phase == Phase::kCatchingUp) {
       priority = transport::Priority::kCatchUp;
     }
-    for (const Contribution& one : commit.contributions) {
-      const PublicKey& key = view_.state().members[static_cast<size_t>(one.member)].key;
-      holders[{one.payload, one.bytes}].push_back(transport::participant_name(key));
-    }
+    holders = holders_of(commit);
   }
   for (const auto& [id, names] : holders) fetcher_.start(id, names, priority);
   std::vector<std::shared_ptr<const Bytes>> payloads;
@@ -203,7 +211,11 @@ Result<std::vector<std::shared_ptr<const Bytes>>> Follower::Impl::payloads(const
     if (!payload) return tl::unexpected(payload.error());
     payloads.push_back(*payload);
   }
-  for (const auto& [id, names] : holders) fetcher_.forget(id);
+  const std::lock_guard lock(mutex_);
+  for (const auto& [id, names] : holders) {
+    early_.erase(id);
+    fetcher_.forget(id);
+  }
   return payloads;
 }
 

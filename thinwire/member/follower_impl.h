@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -74,6 +75,8 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
     double store_at = 0;  // the earliest time for it, on the monotonic clock
   };
 
+  using Holders = std::map<transport::BlobId, std::vector<std::string>>;
+
   // With the lock held:
   bool ended();
   // Waits until ready() is true; returns false if the replica has to end.
@@ -97,6 +100,10 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
   void store_again(Lock& lock);
 
   void take_record(uint64_t place, const Bytes& record);
+  // The payloads of the rounds that the worker has begun and `record` has closed, with who has
+  // them.
+  Holders closed_by(const Bytes& record) const;
+  Holders holders_of(const Commit& commit) const;
   void receive(const Bytes& bytes);
   void receive_from_member(const Bytes& bytes);
   void store_lost_again(const Sha256& payload);
@@ -135,6 +142,7 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
   bool snapshot_asked_ = false;
   std::optional<membership::SnapshotReady> snapshot_;  // stored, but not in the ledger yet
   std::map<std::pair<uint64_t, uint32_t>, Offered> offers_;
+  std::set<transport::BlobId> early_;  // payloads fetched before the worker waits for them
   KeptPayloads kept_;
   std::map<Sha256, double> stored_again_at_;                // recently, by payload
   std::map<uint64_t, std::map<int, int>> offers_received_;  // by round and member, for display

@@ -1,8 +1,10 @@
 // What a follower receives: records, and messages of coordinators and other members.
 #include <algorithm>
+#include <utility>
 
 #include "thinwire/base/clock.h"
 #include "thinwire/member/follower_impl.h"
+#include "thinwire/membership/ledger.h"
 #include "thinwire/serve/coordinator_host.h"
 
 namespace thinwire::member {
@@ -15,8 +17,10 @@ bool unchecked(const PublicKey&, std::span<const uint8_t>, const Signature&) { r
 
 }  // namespace
 
+// Payloads are fetched while the worker may still be computing a later round. When it waits for
+// them, its next payload is on its way up, and requests would queue behind that.
 void Follower::Impl::take_record(uint64_t place, const Bytes& record) {
-  const std::lock_guard lock(mutex_);
+  Lock lock(mutex_);
   read_ = place;
   changed_.notify_all();
   const LedgerView::Taken taken = view_.take(record);
@@ -25,12 +29,33 @@ void Follower::Impl::take_record(uint64_t place, const Bytes& record) {
     starts_over_ = "the ledger's history changed";
     reads_again_ = true;
     send_soon();
-  } else {
-    follow_own_phase();
-    drop_closed_offers();
-    const membership::Member* member = own();
-    if (member == nullptr || member->phase != membership::Phase::kActive) send_soon();
+    return;
   }
+  follow_own_phase();
+  drop_closed_offers();
+  const membership::Member* member = own();
+  if (member == nullptr || member->phase != membership::Phase::kActive) send_soon();
+  const Holders closed = closed_by(record);
+  for (const auto& [id, names] : closed) early_.insert(id);
+  lock.unlock();
+  for (const auto& [id, names] : closed) fetcher_.start(id, names, transport::Priority::kRound);
+  lock.lock();
+  for (const auto& [id, names] : closed) {
+    if (!early_.contains(id)) fetcher_.forget(id);  // the worker was quicker, or the replica ended
+  }
+}
+
+Follower::Impl::Holders Follower::Impl::closed_by(const Bytes& record) const {
+  const membership::Member* member = own();
+  const bool trains =
+      has_replica_ && member != nullptr && member->phase == membership::Phase::kActive;
+  const auto read = membership::decode_record(record);
+  if (!trains || !read || !read->closing || read->closing->round >= handed_out_) return {};
+  Holders closed;
+  for (const Commit& commit : read->closing->commits) {
+    for (auto& [id, names] : holders_of(commit)) closed[id] = std::move(names);
+  }
+  return closed;
 }
 
 void Follower::Impl::drop_closed_offers() {

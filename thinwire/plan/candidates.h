@@ -19,6 +19,7 @@ struct Candidate {
   std::string setting;    // how it differs from the recipe, "overlap = 1"; may be empty
   config::Recipe recipe;  // the recipe that would run
   std::optional<SyncSchedule> simulated;  // set if it is only simulated
+  bool hosts = false;                     // members join a run that `thinwire serve` serves
 };
 
 struct LeftOut {

@@ -127,11 +127,15 @@ LineTime slowest_line(std::span<const Member> members, const Exchange& exchange)
   for (size_t i = 0; i < members.size(); ++i) {
     const Member& member = members[i];
     const int64_t here = sharing_line(members, member);
-    if (member.count == 0 || here == all) continue;  // nobody is here, or nobody is elsewhere
+    if (member.count == 0) continue;
+    if (here == all && !exchange.stored) continue;  // nobody is elsewhere
     const double up = static_cast<double>(here) * exchange.sent_bytes;
-    const double down = static_cast<double>(here) * exchange.received_bytes *
-                        static_cast<double>(all - here) / static_cast<double>(all - 1);
-    const double seconds = links::transfer_seconds(member.link, up, down, exchange.round_trips);
+    const double elsewhere = exchange.stored || all == 1
+                                 ? 1
+                                 : static_cast<double>(all - here) / static_cast<double>(all - 1);
+    const double down = static_cast<double>(here) * exchange.received_bytes * elsewhere;
+    const auto time = exchange.stored ? links::stored_seconds : links::transfer_seconds;
+    const double seconds = time(member.link, up, down, exchange.round_trips);
     if (seconds <= slowest.seconds) continue;
     slowest = {seconds, i, up / member.link.up_bit_s >= down / member.link.down_bit_s};
   }

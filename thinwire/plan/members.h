@@ -59,6 +59,7 @@ struct Exchange {
   double sent_bytes = 0;
   double received_bytes = 0;
   double round_trips = 0;  // dependent exchanges
+  bool stored = false;     // by a server, which all of it crosses lines to (RunSchedule::stored)
 };
 
 // The line on which an exchange takes longest.

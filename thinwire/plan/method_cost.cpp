@@ -8,6 +8,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
 #include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/hosted.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/method/within.h"
 #include "thinwire/plan/run_time.h"
@@ -17,6 +18,9 @@ namespace {
 
 constexpr double kBitsPerByte = 8;
 constexpr double kSecondsPerHour = 3600;
+// The share of a line that carries payloads on many hosts; headers of Ethernet, IP, TCP, TLS and
+// NATS take the rest (bench/results/2026-11-23-links.md).
+constexpr double kPayloadShare = 0.95;
 constexpr int64_t kByteVocabulary = 258;  // bytes, end and beginning of a document
 
 // What a candidate needs of lines and memory, whether it can run or is only simulated.
@@ -40,9 +44,11 @@ void add_inside(RunSchedule& schedule, const config::Recipe& recipe, const Plann
   }
 }
 
-Demand demand_of(const config::Recipe& recipe, const PlannedModel& model, int64_t members) {
+Demand demand_of(const config::Recipe& recipe, const PlannedModel& model, int64_t members,
+                 bool hosts) {
   const method::Method& method = method::find_method(recipe.sync.method);
-  const method::Traffic traffic = method.traffic(recipe, model.tensors, static_cast<int>(members));
+  method::Traffic traffic = method.traffic(recipe, model.tensors, static_cast<int>(members));
+  if (hosts) traffic = method::hosted_traffic(std::move(traffic), static_cast<int>(members));
   Demand demand{traffic.sent_bytes,
                 traffic.received_bytes,
                 traffic.exact,
@@ -61,6 +67,7 @@ Demand demand_of(const config::Recipe& recipe, const PlannedModel& model, int64_
   }
   schedule.clusters = method::clusters_of(recipe.sync, static_cast<int>(members));
   schedule.relay = recipe.train.launcher != "mpi";
+  schedule.stored = hosts;
   add_inside(schedule, recipe, model);
   return demand;
 }
@@ -124,8 +131,8 @@ LineTime slowest_piece(std::span<const Member> members, const RunSchedule& sched
   }
   LineTime slowest;
   for (const method::Piece& piece : schedule.pieces) {
-    const LineTime line =
-        slowest_line(taking_part, {piece.sent_bytes, piece.received_bytes, piece.round_trips});
+    const LineTime line = slowest_line(
+        taking_part, {piece.sent_bytes, piece.received_bytes, piece.round_trips, schedule.stored});
     if (line.seconds > slowest.seconds) slowest = line;
   }
   return slowest;
@@ -193,6 +200,13 @@ void add_price(MethodCost& cost, std::span<const Member> members) {
   }
 }
 
+void keep_payload_share(std::vector<Member>& members) {
+  for (Member& member : members) {
+    member.link.up_bit_s *= kPayloadShare;
+    member.link.down_bit_s *= kPayloadShare;
+  }
+}
+
 }  // namespace
 
 PlannedModel planned_model(config::Recipe& recipe) {
@@ -212,9 +226,11 @@ std::string MethodCost::name() const {
   return setting.empty() ? method : fmt::format("{} with {}", method, setting);
 }
 
-MethodCost method_cost(Candidate candidate, std::span<const Member> members,
+MethodCost method_cost(Candidate candidate, std::span<const Member> given,
                        std::span<const MethodLaw> own_laws, double program_bytes) {
   config::Recipe& recipe = candidate.recipe;
+  std::vector<Member> members(given.begin(), given.end());
+  if (candidate.hosts) keep_payload_share(members);
   const PlannedModel model = planned_model(recipe);
   const int64_t count = member_count(members);
   if (count > recipe.train.batch) {
@@ -224,7 +240,7 @@ MethodCost method_cost(Candidate candidate, std::span<const Member> members,
   const auto& schedule = candidate.simulated;
   const Demand demand =
       schedule ? demand_of(*schedule, model, static_cast<double>(recipe.model.layers), count)
-               : demand_of(recipe, model, count);
+               : demand_of(recipe, model, count, candidate.hosts);
   const std::vector<double> compute =
       compute_seconds(members, static_cast<double>(rows_of(recipe, count) * recipe.train.sequence),
                       model.flops_per_token);

@@ -200,6 +200,7 @@ class RunSimulator {
     std::vector<double> ready = clocks(places);
     const double others = member_count(places) - 1;
     if (others < 1) return ready;
+    if (schedule_.stored) return store(places, ready, piece);
     const auto round_trips = std::max<int64_t>(1, std::llround(piece.round_trips));
     const bool copied = !schedule_.relay && round_trips == 1;
     const double up =
@@ -210,6 +211,35 @@ class RunSimulator {
           places, ready, [&](size_t) { return up; }, [&](size_t) { return pair; });
     }
     return ready;
+  }
+
+  // The same where everything is stored before anybody fetches it.
+  std::vector<double> store(const Places& places, const std::vector<double>& ready,
+                            const method::Piece& piece) {
+    std::map<size_t, double> members;  // behind each line
+    for (size_t i = 0; i < places.size(); ++i) {
+      const Place& place = places_[places[i]];
+      links::Line& line = lines_[place.line].line;
+      members[place.line] += lines_[place.line].shared ? place.count : 1;
+      line.up_free = std::max(line.up_free, ready[i]);
+    }
+    double closed = 0;  // when the coordinator closes the round
+    for (const auto& [number, count] : members) {
+      links::Line& line = lines_[number].line;
+      line.up_free += links::up_seconds(line.link, count * piece.sent_bytes);
+      closed = std::max(closed, line.up_free + links::kStoringDelays * line.link.delay_s);
+    }
+    for (const auto& [number, count] : members) {
+      links::Line& line = lines_[number].line;
+      const double begin = std::max(line.down_free, closed);
+      line.down_free = begin + links::down_seconds(line.link, count * piece.received_bytes);
+    }
+    std::vector<double> end;
+    for (const size_t place : places) {
+      const links::Line& line = lines_[places_[place].line].line;
+      end.push_back(line.down_free + links::kFetchingDelays * line.link.delay_s);
+    }
+    return end;
   }
 
   // `up`: bytes that a member of a place sends; `each`: those of them that every other member

@@ -23,6 +23,9 @@ struct RunSchedule {
   std::vector<method::Piece> inside;  // every step, by cluster; empty: nothing
   int64_t inside_overlap = 0;
   bool relay = true;  // a relay passes a payload on to all; else its sender sends it to each
+  // On many hosts (docs/hosts.md): a server stores everything, and nobody fetches anything before
+  // all have sent. Members of one site receive each other's payloads over their line, too.
+  bool stored = false;
 };
 
 // Seconds of the whole run, including the transfers at its end; compute[i] is the computation of a

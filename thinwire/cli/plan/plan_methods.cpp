@@ -18,6 +18,7 @@
 #include "thinwire/cli/plan/plan_speed.h"
 #include "thinwire/config/table_list.h"
 #include "thinwire/config/values.h"
+#include "thinwire/hosts/shared_recipe.h"
 
 namespace thinwire::cli {
 namespace {
@@ -32,6 +33,7 @@ struct PlanMethodsArguments {
   std::vector<const CLI::Option*> member_options;
   std::string constants;
   double tolerance = 0.05;
+  bool hosts = false;
   std::string save;
   PlanOutput output;
 };
@@ -122,6 +124,25 @@ plan::Candidates candidates_of(const PlanMethodsArguments& arguments,
   }
 }
 
+// Without the candidates that members on many hosts cannot run, and the schedules that nothing
+// runs.
+void keep_hosted(plan::Candidates& candidates) {
+  std::vector<plan::Candidate> hosted;
+  for (plan::Candidate& candidate : candidates.all) {
+    if (candidate.simulated) continue;
+    try {
+      hosts::check_servable(candidate.recipe);
+      candidate.hosts = true;
+      hosted.push_back(std::move(candidate));
+    } catch (const UsageError& error) {
+      if (candidate.setting.empty()) {
+        candidates.left_out.push_back({candidate.method, error.what()});
+      }
+    }
+  }
+  candidates.all = std::move(hosted);
+}
+
 MethodPlan make_plan(PlanMethodsArguments arguments) {
   if (arguments.recipe.find('=') != std::string::npos) {
     arguments.overrides.insert(arguments.overrides.begin(), arguments.recipe);
@@ -134,6 +155,7 @@ MethodPlan make_plan(PlanMethodsArguments arguments) {
   plan.members = members_of(arguments, plan.recipe, plan.model);
   if (!arguments.constants.empty()) plan.laws = plan::load_laws(arguments.constants);
   plan.candidates = candidates_of(arguments, plan.members);
+  if (arguments.hosts) keep_hosted(plan.candidates);
   for (const plan::Candidate& candidate : plan.candidates.all) {
     plan.costs.push_back(plan::method_cost(candidate, plan.members, plan.laws, plan.program_bytes));
   }
@@ -215,6 +237,8 @@ void add_plan_methods(CLI::App& plan) {
                   "File that lists the members (docs/planner.md), or a number of equal members; "
                   "default train.workers");
   add_member_options(plan, *arguments);
+  plan.add_flag("--hosts", arguments->hosts,
+                "Members join a run that thinwire serve serves (docs/hosts.md)");
   plan.add_option("--constants", arguments->constants,
                   "Laws that thinwire plan fit --save wrote, instead of the paper's")
       ->check(existing_file());

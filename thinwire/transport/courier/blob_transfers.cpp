@@ -9,10 +9,8 @@
 namespace thinwire::transport {
 namespace {
 
-constexpr double kQuick = 0.25;  // seconds; if answers are faster, more may be in flight
-constexpr double kSlow = 0.5;    // if they are slower, less
-constexpr size_t kMinWindow = 2;
 constexpr size_t kMaxWindow = 32;
+constexpr double kBulkPause = 0.05;  // seconds
 constexpr size_t kPartialsKept = 4;
 
 // The transfers in the order in which they go.
@@ -74,16 +72,18 @@ void BlobTransfers::get(double now, const BlobId& id, std::vector<std::string> h
 void BlobTransfers::pump(double now) {
   // Requests first: they are small, and their answers do not compete with what is sent.
   while (down_.flights.size() < down_.window && ask_next(now)) continue;
-  while (up_.flights.size() < up_.window && send_next(now)) continue;
+  while (up_.flights.size() < up_.window && send_next(up_, now)) continue;
+  if (!up_.flights.empty() || now < bulk_from_) return;
+  while (bulk_up_.flights.size() < bulk_up_.window && send_next(bulk_up_, now)) continue;
 }
 
-bool BlobTransfers::send_next(double now) {
+bool BlobTransfers::send_next(Lane& lane, double now) {
   for (auto* one : by_priority(puts_)) {
     auto& [transfer, put] = *one;
-    if (put.next == put.blob->chunks().size()) continue;
+    if (&up_of(put) != &lane || put.next == put.blob->chunks().size()) continue;
     const Chunk& chunk = put.blob->chunks()[put.next];
     const uint64_t ticket = ++last_number_;
-    up_.flights.emplace(ticket, Flight{transfer, chunk.name, put.next++, now, now + timeout_s_});
+    lane.flights.emplace(ticket, Flight{transfer, chunk.name, put.next++, now, now + timeout_s_});
     wire_.store(ticket, chunk);
     return true;
   }
@@ -115,19 +115,27 @@ std::optional<BlobTransfers::Flight> BlobTransfers::land(Lane& lane, uint64_t ti
   const bool full = lane.flights.size() >= lane.window;
   lane.flights.erase(found);
   const double took = now - flight.sent;
-  if (took < kQuick && full) lane.window = std::min(lane.window + 1, kMaxWindow);
-  if (took > kSlow) lane.window = std::max(lane.window - 1, kMinWindow);
+  if (took < lane.quick_s && full) lane.window = std::min(lane.window + 1, kMaxWindow);
+  if (took > lane.slow_s) lane.window = std::max(lane.window - 1, lane.least);
   return flight;
 }
 
 const Chunk* BlobTransfers::storing(uint64_t ticket) const {
-  const auto flight = up_.flights.find(ticket);
-  if (flight == up_.flights.end()) return nullptr;
-  return &puts_.at(flight->second.transfer).blob->chunks()[flight->second.place];
+  for (const Lane* lane : {&up_, &bulk_up_}) {
+    const auto flight = lane->flights.find(ticket);
+    if (flight == lane->flights.end()) continue;
+    return &puts_.at(flight->second.transfer).blob->chunks()[flight->second.place];
+  }
+  return nullptr;
 }
 
 void BlobTransfers::stored(double now, uint64_t ticket, Result<void> result) {
-  const std::optional<Flight> flight = land(up_, ticket, now);
+  std::optional<Flight> flight = land(up_, ticket, now);
+  if (flight) {
+    bulk_from_ = now + kBulkPause;
+  } else {
+    flight = land(bulk_up_, ticket, now);
+  }
   if (!flight) return;
   if (!result) {
     fail_put(flight->transfer, result.error());
@@ -185,7 +193,7 @@ void BlobTransfers::fetch_failed(const Flight& flight, const Failure& failure) {
 
 void BlobTransfers::fail_put(uint64_t transfer, const Failure& failure) {
   const auto found = puts_.find(transfer);
-  forget(up_, transfer);
+  forget(up_of(found->second), transfer);
   answers_.emplace_back(
       [done = std::move(found->second.done), failure] { done(tl::unexpected(failure)); });
   puts_.erase(found);
@@ -210,11 +218,13 @@ void BlobTransfers::forget(Lane& lane, uint64_t transfer) {
 }
 
 void BlobTransfers::resend(double now) {
-  for (auto& [ticket, flight] : std::exchange(up_.flights, {})) {
-    flight.sent = now;
-    const uint64_t fresh = ++last_number_;
-    up_.flights.emplace(fresh, flight);
-    wire_.store(fresh, puts_.at(flight.transfer).blob->chunks()[flight.place]);
+  for (Lane* lane : {&up_, &bulk_up_}) {
+    for (auto& [ticket, flight] : std::exchange(lane->flights, {})) {
+      flight.sent = now;
+      const uint64_t fresh = ++last_number_;
+      lane->flights.emplace(fresh, flight);
+      wire_.store(fresh, puts_.at(flight.transfer).blob->chunks()[flight.place]);
+    }
   }
   for (auto& [ticket, flight] : std::exchange(down_.flights, {})) {
     flight.sent = now;
@@ -235,8 +245,10 @@ Failure BlobTransfers::late(const char* what) const {
 }
 
 void BlobTransfers::expire(double now) {
-  while (const auto ticket = late_ticket(up_, now)) {
-    fail_put(up_.flights.at(*ticket).transfer, late("storing a chunk"));
+  for (const Lane* lane : {&up_, &bulk_up_}) {
+    while (const auto ticket = late_ticket(*lane, now)) {
+      fail_put(lane->flights.at(*ticket).transfer, late("storing a chunk"));
+    }
   }
   while (const auto ticket = late_ticket(down_, now)) {
     const Flight flight = *land(down_, *ticket, now);
@@ -247,10 +259,11 @@ void BlobTransfers::expire(double now) {
 
 double BlobTransfers::next_deadline() const {
   double next = std::numeric_limits<double>::infinity();
-  for (const Lane* lane : {&up_, &down_}) {
+  for (const Lane* lane : {&up_, &bulk_up_, &down_}) {
     for (const auto& [ticket, flight] : lane->flights) next = std::min(next, flight.deadline);
   }
-  return next;
+  const bool bulk_waits = up_.flights.empty() && bulk_up_.flights.empty() && !puts_.empty();
+  return bulk_waits ? std::min(next, bulk_from_) : next;
 }
 
 void BlobTransfers::close(const Failure& failure) {

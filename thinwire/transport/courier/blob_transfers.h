@@ -2,7 +2,10 @@
 // what its answer means. Both directions run at once. Each sends the highest priority first, chunk
 // by chunk; equal priorities go in the order of the requests. The number of chunks in flight is
 // adjusted so that each is answered within a quarter to half a second: enough to fill lines with
-// long delays, with little queued ahead of an urgent chunk.
+// long delays, with little queued ahead of an urgent chunk. Bulk that is stored, such as a
+// snapshot, lies before the payloads of rounds on a line that is often thin: it pauses while they
+// are sent and for a moment afterwards, so that their offers go first, and half as much of it is in
+// flight.
 //
 // A pure state machine, the same for every courier. It has no threads and no clock; times are in
 // seconds, from any clock that never goes back. Not thread-safe.
@@ -87,13 +90,19 @@ class BlobTransfers {
     double sent;
     double deadline;
   };
+  // How many chunks are in flight: more if answers take less than `quick_s` seconds, fewer if they
+  // take more than `slow_s`.
   struct Lane {
-    std::map<uint64_t, Flight> flights;  // by ticket
-    size_t window = 2;
+    double quick_s = 0.25;
+    double slow_s = 0.5;
+    size_t least = 2;
+    size_t window = least;
+    std::map<uint64_t, Flight> flights = {};  // by ticket
   };
 
   void pump(double now);
-  bool send_next(double now);
+  bool send_next(Lane& lane, double now);
+  Lane& up_of(const Put& put) { return put.priority == Priority::kBulk ? bulk_up_ : up_; }
   bool ask_next(double now);
   std::optional<Flight> land(Lane& lane, uint64_t ticket, double now);
   void fetch_failed(const Flight& flight, const Failure& failure);
@@ -111,6 +120,8 @@ class BlobTransfers {
   std::map<uint64_t, Put> puts_;
   std::map<uint64_t, Get> gets_;
   Lane up_, down_;
+  double bulk_from_ = 0;  // when bulk may go on
+  Lane bulk_up_{.quick_s = 0.125, .slow_s = 0.25, .least = 1};
   std::deque<std::pair<BlobId, BlobAssembly>> partial_;  // from fetches that failed
   std::deque<std::function<void()>> answers_;
 };

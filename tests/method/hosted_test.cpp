@@ -1,0 +1,51 @@
+#include "thinwire/method/hosted.h"
+
+#include <gtest/gtest.h>
+
+#include "thinwire/method/allreduce.h"
+#include "thinwire/method/diloco.h"
+#include "thinwire/method/distro.h"
+#include "thinwire/method/registry.h"
+
+namespace thinwire::method {
+namespace {
+
+const std::vector<TensorSpec> kTensors = {{"a", {3, 7}}, {"b", {5}}, {"c", {16}}};
+
+Traffic hosted(const std::string& name, const std::vector<std::string>& overrides, int members) {
+  const Method& method = find_method(name);
+  return hosted_traffic(method.traffic(load_recipe("", overrides), kTensors, members), members);
+}
+
+TEST(HostedTraffic, OfASumIsOneContributionUpAndTheOthersDown) {
+  for (const int members : {2, 3, 8}) {
+    const Traffic traffic = hosted("allreduce", {"allreduce.wire=fp32"}, members);
+    EXPECT_DOUBLE_EQ(traffic.sent_bytes, 4 * 64);
+    EXPECT_DOUBLE_EQ(traffic.received_bytes, 4 * 64 * (members - 1));
+    EXPECT_EQ(traffic.round_trips, 1);
+  }
+}
+
+TEST(HostedTraffic, OfASumEverySoManyStepsIsThatOfItsPieces) {
+  const Traffic traffic =
+      hosted("diloco", {"sync.method=diloco", "diloco.sync_every=10", "diloco.wire=fp32"}, 4);
+  EXPECT_DOUBLE_EQ(traffic.sent_bytes, 4 * 64 / 10.0);
+  EXPECT_DOUBLE_EQ(traffic.received_bytes, 3 * traffic.sent_bytes);
+  ASSERT_EQ(traffic.pieces.size(), 1U);
+  EXPECT_DOUBLE_EQ(traffic.pieces[0].sent_bytes, 4 * 64);
+  EXPECT_DOUBLE_EQ(traffic.pieces[0].received_bytes, 3 * 4 * 64);
+  EXPECT_EQ(traffic.pieces[0].round_trips, 1);
+}
+
+TEST(HostedTraffic, OfGatheredPayloadsIsTheSame) {
+  const Traffic before = kDistro.traffic(load_recipe("", {}), kTensors, 4);
+  const Traffic traffic = hosted("distro", {}, 4);
+  EXPECT_EQ(traffic.sent_bytes, before.sent_bytes);
+  EXPECT_EQ(traffic.received_bytes, before.received_bytes);
+  EXPECT_EQ(traffic.round_trips, before.round_trips);
+}
+
+TEST(HostedTraffic, OfOneMemberIsNothing) { EXPECT_EQ(hosted("allreduce", {}, 1).sent_bytes, 0); }
+
+}  // namespace
+}  // namespace thinwire::method
