@@ -27,6 +27,7 @@ train::StepPart part() {
   part.synchronised = true;
   part.digest = 13;
   part.state_digest = 14;
+  part.pairs = {17, 18, 19.5, -20};
   return part;
 }
 
@@ -92,6 +93,10 @@ TEST(Notes, FieldsArriveInTheirPlaces) {
   EXPECT_TRUE(got.synchronised);
   EXPECT_EQ(got.digest, 13u);
   EXPECT_EQ(got.state_digest, 14u);
+  EXPECT_EQ(got.pairs.pairs, 17);
+  EXPECT_EQ(got.pairs.right, 18);
+  EXPECT_EQ(got.pairs.chosen, 19.5);
+  EXPECT_EQ(got.pairs.rejected, -20);
 
   const auto state = std::get<CheckpointNote>(*decode_note(encode_note(checkpoint())));
   EXPECT_EQ(state.members, 4);
