@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/data/scratch.h"
 #include "thinwire/data/chat/chat_template.h"
@@ -37,8 +40,8 @@ tl::expected<Record, std::string> read(const std::string& line, bool with_templa
 // The chosen text, the rejected one, and what is learnt of both, each followed by |.
 std::string shown(const tl::expected<Record, std::string>& record) {
   if (!record) return record.error();
-  std::string text = record->text.substr(0, record->rejected) + "|" +
-                     record->text.substr(record->rejected) + "|";
+  std::string text =
+      record->text.substr(0, record->rejected) + "|" + record->text.substr(record->rejected) + "|";
   for (const auto& [begin, end] : record->learnt) {
     text += record->text.substr(begin, end - begin) + "|";
   }
@@ -88,10 +91,16 @@ TEST(Preferences, WhatIsWrongWithALineIsSaid) {
                                "rejected": [{"role": "user", "content": "y"}])";
   EXPECT_EQ(fault("{" + chats + "}"),
             "has no message of role \"assistant\" to learn (in \"rejected\")");
-  EXPECT_THAT(fault(R"({"prompt": "a", )" + chats + "}"), HasSubstr("something else as \"prompt\""));
+  EXPECT_THAT(fault(R"({"prompt": "a", )" + chats + "}"),
+              HasSubstr("something else as \"prompt\""));
   EXPECT_EQ(shown(read("{" + chats + "}", false)), "holds chats: there is no template");
   EXPECT_EQ(fault(R"({"prompt": "a", "chosen": "b\u0000", "rejected": "c"})"),
             "holds a NUL character: it is not text");
+}
+
+TokenSet training_set(const fs::path& folder) {
+  auto sets = open_sets(folder, Vocabulary::load(folder)->digest());
+  return std::move(sets.at("train"));
 }
 
 class PreferencePairs : public testing::Test {
@@ -101,8 +110,9 @@ class PreferencePairs : public testing::Test {
     std::string lines;
     for (size_t i = 0; i < lengths.size(); ++i) {
       const auto [chosen, rejected] = lengths[i];
-      lines += fmt::format("{{\"prompt\": \"{}\", \"chosen\": \"{:a<{}}\", \"rejected\": \"{:b<{}}\"}}\n",
-                           i, "", chosen, "", rejected);
+      lines += fmt::format(
+          "{{\"prompt\": \"{}\", \"chosen\": \"{:a<{}}\", \"rejected\": \"{:b<{}}\"}}\n", i, "",
+          chosen, "", rejected);
     }
     write_file(folder_ / "pairs.jsonl", lines);
     config::DataSection data;
@@ -113,7 +123,7 @@ class PreferencePairs : public testing::Test {
     data.validation_fraction = 0;
     data.shard_tokens = 20;
     summary_ = prepare(data, {.threads = 1});
-    return open_sets(data.dir, Vocabulary::load(data.dir)->digest()).at("train");
+    return training_set(data.dir);
   }
 
   const fs::path folder_ = scratch_folder();
@@ -128,33 +138,31 @@ TEST_F(PreferencePairs, AreWrittenTogetherAndCountedOnce) {
   EXPECT_EQ(set.documents(), 6u);
   EXPECT_GT(set.shards().size(), 1u);
   for (const ShardReader& shard : set.shards()) EXPECT_EQ(shard.lengths().size() % 2, 0u);
-  // The prompt, the answer and EOS, of which the prompt is not learnt.
-  EXPECT_EQ(set.shards().front().lengths()[0], 4u);
-  EXPECT_EQ(set.shards().front().lengths()[1], 5u);
-  EXPECT_FALSE(set.learnt(0));
-  EXPECT_TRUE(set.learnt(1));
-  EXPECT_TRUE(set.learnt(3));
-  EXPECT_FALSE(set.learnt(4));
+  // What begins a text, the prompt, the answer and EOS, of which the last two are learnt.
+  EXPECT_EQ(set.shards().front().lengths()[0], 5u);
+  EXPECT_EQ(set.shards().front().lengths()[1], 6u);
+  for (const uint64_t token : {0, 1, 5, 6}) EXPECT_FALSE(set.learnt(token)) << token;
+  for (const uint64_t token : {2, 4, 7, 10}) EXPECT_TRUE(set.learnt(token)) << token;
   EXPECT_THAT(describe_shard(set.shards().front().path()), HasSubstr("version       3"));
 }
 
 TEST_F(PreferencePairs, ARowHoldsBothAnswersEachByItself) {
   const TokenSet set = prepare_pairs({{2, 3}, {4, 1}, {1, 1}});
-  const Rows rows = Rows::ordered(set, 10);
+  const Rows rows = Rows::ordered(set, 12);
   ASSERT_EQ(rows.count(), 3u);
   const std::vector<uint64_t> first = {0};
   const RowBlock block = rows.read(first);
-  EXPECT_EQ(block.weights, (std::vector<float>{1, 1, 1, 0, 1, 1, 1, 1, 0, 0}));
-  EXPECT_EQ(block.begins, (std::vector<uint8_t>{1, 0, 0, 0, 1, 0, 0, 0, 0, 1}));
+  EXPECT_EQ(block.weights, (std::vector<float>{0, 1, 1, 1, 0, 0, 1, 1, 1, 1, 0, 0}));
+  EXPECT_EQ(block.begins, (std::vector<uint8_t>{1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1}));
   EXPECT_EQ(rows.counted(0), 1);
   EXPECT_EQ(rows.pairs_of(2).first, 2u);
   EXPECT_EQ(rows.pairs_of(2).count, 1u);
-  EXPECT_EQ(rows.records()->description(), "3 pairs in 3 rows, 18 of 24 tokens learnt");
+  EXPECT_EQ(rows.records()->description(), "3 pairs in 3 rows, 18 of 30 tokens learnt");
 }
 
 TEST_F(PreferencePairs, PackingNeverDividesAPair) {
   const TokenSet set = prepare_pairs({{2, 3}, {4, 1}, {1, 1}, {3, 3}});
-  for (int64_t sequence = 9; sequence < 40; ++sequence) {
+  for (int64_t sequence = 11; sequence < 40; ++sequence) {
     const Rows rows(set, sequence, 7, {.records = {.packing = true}});
     uint64_t pairs = 0;
     for (uint64_t i = 0; i < rows.count(); ++i) {
@@ -173,7 +181,7 @@ TEST_F(PreferencePairs, PackingNeverDividesAPair) {
 TEST_F(PreferencePairs, LongPairsAreAnErrorSkippedOrTruncated) {
   const TokenSet set = prepare_pairs({{2, 2}, {30, 4}, {20, 20}});
   EXPECT_THAT(error_of([&] { Rows(set, 15, 1); }),
-              AllOf(HasSubstr("2 of the 3 pairs of answers"), HasSubstr("the longest has 44")));
+              AllOf(HasSubstr("2 of the 3 pairs of answers"), HasSubstr("the longest has 46")));
   const Rows skipped = Rows::ordered(set, 15, {.records = {.too_long = LongRecords::kSkip}});
   EXPECT_EQ(skipped.count(), 1u);
   const Rows cut = Rows::ordered(set, 15, {.records = {.too_long = LongRecords::kTruncate}});
@@ -182,15 +190,17 @@ TEST_F(PreferencePairs, LongPairsAreAnErrorSkippedOrTruncated) {
     const std::vector<uint64_t> index = {row};
     return cut.read(index).begins;
   };
-  // 32 + 6 tokens become 10 + 6, 22 + 22 become 8 + 8.
-  EXPECT_EQ(begins(1)[10], 1);
+  // 33 + 7 tokens become 9 + 7, 23 + 23 become 8 + 8.
+  EXPECT_EQ(begins(1)[9], 1);
   EXPECT_EQ(std::ranges::count(begins(1), 1), 2);
   EXPECT_EQ(begins(2)[8], 1);
 }
 
 TEST_F(PreferencePairs, APairIsSkippedIfNothingIsLeftOfAnAnswer) {
   std::string lines = R"({"prompt": "long prompt", "chosen": "b", "rejected": "c"})";
-  lines += "\n" R"({"prompt": "a", "chosen": "b", "rejected": "c"})";
+  lines +=
+      "\n"
+      R"({"prompt": "a", "chosen": "b", "rejected": "c"})";
   write_file(folder_ / "more.jsonl", lines);
   config::DataSection data;
   data.dir = (folder_ / "tokens").string();
@@ -199,7 +209,7 @@ TEST_F(PreferencePairs, APairIsSkippedIfNothingIsLeftOfAnAnswer) {
   data.vocabulary = "byte";
   data.validation_fraction = 0;
   prepare(data, {.threads = 1});
-  const TokenSet set = open_sets(data.dir, Vocabulary::load(data.dir)->digest()).at("train");
+  const TokenSet set = training_set(data.dir);
   const Rows rows = Rows::ordered(set, 15, {.records = {.too_long = LongRecords::kTruncate}});
   EXPECT_EQ(rows.count(), 1u);
   EXPECT_THAT(rows.records()->description(), HasSubstr("1 with nothing to learn"));

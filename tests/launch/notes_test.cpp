@@ -115,7 +115,7 @@ TEST(Notes, BytesAreAsDocumented) {
                    3, 0, 0, 0, 0, 0, 0,   0}));
   EXPECT_EQ(encode_note(CompleteNote()), (Bytes{4}));
   EXPECT_EQ(encode_note(StopAtNote{258}), (Bytes{8, 2, 1, 0, 0, 0, 0, 0, 0}));
-  EXPECT_EQ(encode_note(StepNote{1, 2, part()}).size(), 1 + 8 + 4 + 16 * 8 + 1u);
+  EXPECT_EQ(encode_note(StepNote{1, 2, part()}).size(), 1 + 8 + 4 + 20 * 8 + 1u);
   const CheckpointNote small = {1, 2, 4, {{"m", {1.0f}}}, {{"p", {9}}}, {{"c", DType::kU8, {7}}}};
   EXPECT_EQ(encode_note(small),
             (Bytes{3, 1, 0, 0, 0, 0, 0, 0, 0,   2, 0,    0,    0,  //

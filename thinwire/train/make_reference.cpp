@@ -100,6 +100,11 @@ void check_model(const config::Recipe& recipe, const Set& set, uint64_t model) {
       recipe.train.init, set.file.string()));
 }
 
+// Shown once, by the process that keeps the files.
+void show(const ReferenceParts& parts, const std::string& text) {
+  if (parts.writes) events::print_message(text);
+}
+
 class Computation {
  public:
   Computation(const ReferenceParts& parts, StartingWeights& weights, ThreadPool& threads)
@@ -120,9 +125,8 @@ class Computation {
       const double now = monotonic_seconds();
       if (now - shown > kShownEvery) {
         shown = now;
-        events::print_message(
-            fmt::format("reference of {}: {:.0f} %", name,
-                        100 * static_cast<double>(set.rows) / static_cast<double>(set.used.count)));
+        const double done = static_cast<double>(set.rows) / static_cast<double>(set.used.count);
+        show(parts_, fmt::format("reference of {}: {:.0f} %", name, 100 * done));
       }
       if (now - written < kWrittenEvery && !set.complete()) continue;
       written = now;
@@ -152,16 +156,16 @@ void complete(const ReferenceParts& parts, StartingWeights& weights, ThreadPool&
     check_model(parts.recipe, set, model);
     rows += set.used.count - set.rows;
   }
-  events::print_message(
-      fmt::format("computing the reference, the log-likelihoods of {} with the model at the start",
-                  counted(rows, "row")));
+  show(parts,
+       fmt::format("computing the reference, the log-likelihoods of {} with the model at the start",
+                   counted(rows, "row")));
   const Stopwatch watch;
   Computation computation(parts, weights, threads);
   for (auto& [name, set] : sets) {
     set.known.model = model;
     computation.complete(name, set);
   }
-  events::print_message(fmt::format("computed in {}", format_seconds(watch.seconds())));
+  show(parts, fmt::format("computed in {}", format_seconds(watch.seconds())));
 }
 
 }  // namespace
