@@ -64,6 +64,8 @@ Recipe random_recipe() {
   if (recipe.data.dir.empty()) recipe.data.dir = "x";
   recipe.data.validation_text = {"kjv=" + *any_text() + "x"};
   if (recipe.data.vocabulary != "sentencepiece") recipe.data.vocabulary_model = "";
+  if (recipe.train.init.empty()) recipe.train.init = "x";  // as preferences need
+  if (recipe.preference.loss != PreferenceLoss::kSigmoid) recipe.preference.label_smoothing = 0;
   recipe.model.heads = *rc::gen::inRange(1, 20);
   recipe.model.hidden = recipe.model.heads * 2 * *rc::gen::inRange(1, 20);
   recipe.train.batch = recipe.train.workers + recipe.train.microbatch;

@@ -66,7 +66,20 @@ TEST_F(RunLogTest, ReadsBackEveryFieldOfAStep) {
   EXPECT_EQ(read.bytes_sent, 2800);
   EXPECT_EQ(read.bytes_received, 8400);
   EXPECT_EQ(read.seconds, written.seconds);
+  EXPECT_FALSE(read.rewards);
   EXPECT_FALSE(history.torn);
+}
+
+TEST_F(RunLogTest, ReadsBackTheRewardsOfPairs) {
+  StepEvent written = step(1);
+  written.rewards = {0.75, 0.5, 0.125, -0.375};
+  RunLog(file_).write(written);
+  const RunHistory history = read_run_log(file_);
+  ASSERT_TRUE(history.steps.at(0).rewards);
+  for (const RewardField& field : kRewardFields) {
+    EXPECT_EQ((*history.steps[0].rewards).*field.value, (*written.rewards).*field.value)
+        << field.name;
+  }
 }
 
 TEST_F(RunLogTest, ReadsBackEvaluationsAndMessagesAndLeavesOutOtherEvents) {

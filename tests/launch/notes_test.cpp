@@ -27,6 +27,7 @@ train::StepPart part() {
   part.synchronised = true;
   part.digest = 13;
   part.state_digest = 14;
+  part.pairs = {17, 18, 19.5, -20};
   return part;
 }
 
@@ -92,6 +93,10 @@ TEST(Notes, FieldsArriveInTheirPlaces) {
   EXPECT_TRUE(got.synchronised);
   EXPECT_EQ(got.digest, 13u);
   EXPECT_EQ(got.state_digest, 14u);
+  EXPECT_EQ(got.pairs.pairs, 17);
+  EXPECT_EQ(got.pairs.right, 18);
+  EXPECT_EQ(got.pairs.chosen, 19.5);
+  EXPECT_EQ(got.pairs.rejected, -20);
 
   const auto state = std::get<CheckpointNote>(*decode_note(encode_note(checkpoint())));
   EXPECT_EQ(state.members, 4);
@@ -110,7 +115,7 @@ TEST(Notes, BytesAreAsDocumented) {
                    3, 0, 0, 0, 0, 0, 0,   0}));
   EXPECT_EQ(encode_note(CompleteNote()), (Bytes{4}));
   EXPECT_EQ(encode_note(StopAtNote{258}), (Bytes{8, 2, 1, 0, 0, 0, 0, 0, 0}));
-  EXPECT_EQ(encode_note(StepNote{1, 2, part()}).size(), 1 + 8 + 4 + 16 * 8 + 1u);
+  EXPECT_EQ(encode_note(StepNote{1, 2, part()}).size(), 1 + 8 + 4 + 20 * 8 + 1u);
   const CheckpointNote small = {1, 2, 4, {{"m", {1.0f}}}, {{"p", {9}}}, {{"c", DType::kU8, {7}}}};
   EXPECT_EQ(encode_note(small),
             (Bytes{3, 1, 0, 0, 0, 0, 0, 0, 0,   2, 0,    0,    0,  //

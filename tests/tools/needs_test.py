@@ -66,7 +66,7 @@ class Needs(ToolCase):
     def test_checks_name_the_command_that_installs_their_programs(self):
         self.assert_names(SETUP, "tools/check_format.py")
         self.assert_names(SETUP, "tools/run_tidy.py")
-        self.assert_names(SETUP, "tools/parquet_to_jsonl.py", "a.parquet", "--out", "a.jsonl")
+        self.assert_names(SETUP, "tools/tables_to_jsonl.py", "a.parquet", "--out", "a.jsonl")
 
     def test_benchmarks_name_the_command_that_builds_their_program(self):
         self.python.write_text("#!/bin/sh\n")  # misses no package

@@ -85,6 +85,35 @@ TEST(Collector, FollowsTheRosterOfTheRound) {
   EXPECT_EQ(collector.add_evaluation(3, "validation", 20, loss), 2.0);
 }
 
+TEST(Collector, TakesTheMeansOfPairsOverPairs) {
+  const fs::path folder = test_folder();
+  const config::Recipe recipe = tiny_recipe(folder, {"model.vocab=258"});
+  report::Recorder recorder(recipe, folder, 0);
+  Collector collector(recorder);
+  StepPart part;
+  part.members = 2;
+  part.tokens = 100;
+  part.loss_sum = 1.5;
+  part.pairs = {3, 3, 0.5, -1};
+  collector.add_step(1, 0, part);
+  part.loss_sum = 0.5;
+  part.pairs = {1, 0, -0.25, 0.25};
+  collector.add_step(1, 1, part);
+  EvalPart loss{1, 6, 3};
+  loss.pairs = {4, 1, 2, 1};
+  EXPECT_EQ(collector.add_evaluation(1, "validation", 0, loss), 2.0);
+  collector.sync();
+  const events::RunHistory history = events::read_run_log(folder / "events.jsonl");
+  EXPECT_EQ(history.steps.at(0).loss, 0.5);
+  EXPECT_EQ(history.steps.at(0).rewards->accuracy, 0.75);
+  EXPECT_EQ(history.steps.at(0).rewards->chosen, 0.0625);
+  EXPECT_EQ(history.steps.at(0).rewards->margin, 0.25);
+  ASSERT_EQ(history.evals.size(), 5u) << "four scores, then the loss";
+  EXPECT_EQ(history.evals.at(0).name, "validation.accuracy");
+  EXPECT_EQ(history.evals.at(0).loss, 0.25);
+  EXPECT_TRUE(history.evals.at(0).score);
+}
+
 TEST(Collector, LetsReplicasDifferBetweenSynchronisations) {
   StepPart part;
   part.members = 2;

@@ -82,7 +82,7 @@ void RunFolder::check_recipe(const config::Recipe& recipe) {
 void RunFolder::begin(const config::Recipe& recipe) {
   fs::remove(summary());
   if (restart_) {
-    for (const char* part : {"checkpoints", "best", "tensorboard", "events.jsonl"}) {
+    for (const char* part : {"checkpoints", "best", "tensorboard", "reference", "events.jsonl"}) {
       fs::remove_all(path_ / part);
     }
   }

@@ -66,6 +66,17 @@ void check_train(const TrainSection& train) {
   require(tokens < kMaxTokens, "[train] steps * batch * sequence must be < 2^62, got {}", tokens);
 }
 
+void check_preference(const Recipe& recipe) {
+  if (recipe.data.records != "preferences") return;
+  require(!recipe.train.init.empty(),
+          "[data] records = \"preferences\" needs [train] init: preferences are learnt against the "
+          "model that training starts from");
+  const PreferenceSection& preference = recipe.preference;
+  require(preference.loss == PreferenceLoss::kSigmoid || preference.label_smoothing == 0,
+          "[preference] label_smoothing = {:g} needs loss = \"sigmoid\", got \"{}\"",
+          preference.label_smoothing, name_of(preference.loss));
+}
+
 void check_absent(const SyncSection& sync, int64_t workers) {
   const std::vector<Absence> absences = absences_of(sync, workers);
   require(absences.empty() || !sync.clustered(),
@@ -129,6 +140,7 @@ void check_recipe(const Recipe& recipe) {
   check_run(recipe.run);
   check_data(recipe.data);
   check_train(recipe.train);
+  check_preference(recipe);
   check_absent(recipe.sync, recipe.train.workers);
   check_links(recipe.links, recipe.train.launcher);
   check_tasks(recipe);

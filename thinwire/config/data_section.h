@@ -13,7 +13,7 @@ struct DataSection final : SectionOf<DataSection> {
   StringList text;                  // source files or folders
   StringList validation_text;       // further validation sets, "name=path"
   std::string text_field = "text";  // the field of .jsonl lines that holds the document
-  std::string records = "text";     // text | prompts | chats: what .jsonl lines hold
+  std::string records = "text";     // text | prompts | chats | preferences: of .jsonl lines
   std::string prompt_field = "prompt";
   std::string answer_field;  // empty: completion, or else answer
   std::string messages_field = "messages";

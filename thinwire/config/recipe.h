@@ -19,6 +19,7 @@
 #include "thinwire/config/fields.h"
 #include "thinwire/config/links_section.h"
 #include "thinwire/config/model_section.h"
+#include "thinwire/config/preference_section.h"
 #include "thinwire/config/record_choices.h"
 #include "thinwire/config/schedule_section.h"
 #include "thinwire/config/sync_section.h"
@@ -107,6 +108,7 @@ struct Recipe {
   ModelSection model;
   AdapterSection adapter;
   TrainSection train;
+  PreferenceSection preference;
   OptimSection optim;
   ScheduleSection schedule;
   SyncSection sync;

@@ -22,19 +22,23 @@ void DataSection::describe(Fields& fields) {
               "Additional validation sets, each written as name=path.");
   fields.text("text_field", text_field,
               "The field of a .jsonl line that holds the document's text.");
-  fields.choice("records", records, {"text", "prompts", "chats"},
+  fields.choice("records", records, {"text", "prompts", "chats", "preferences"},
                 "What .jsonl lines hold: a text; a prompt and its answer, of which only the answer "
-                "is learnt; or a chat, of which only the assistant's messages are.");
-  fields.text("prompt_field", prompt_field, "With records = prompts: the field with the prompt.");
+                "is learnt; a chat, of which only the assistant's messages are; or a prompt with a "
+                "preferred and a rejected answer ([preference]).");
+  fields.text("prompt_field", prompt_field,
+              "With records = prompts or preferences: the field with the prompt.");
   fields.text("answer_field", answer_field,
               "With records = prompts: the field with the answer; empty means completion or "
               "answer, whichever a line has.");
   fields.text("messages_field", messages_field,
               "With records = chats: the field with the list of messages, each with role and "
               "content.");
-  fields.text("chat_template", chat_template,
-              "With records = chats: a file with the Jinja template that turns a chat into text; "
-              "empty means the one that comes with data.vocabulary_model.");
+  fields.text(
+      "chat_template", chat_template,
+      "With records = chats or preferences: a file with the Jinja template that turns a chat into "
+      "text; "
+      "empty means the one that comes with data.vocabulary_model.");
   fields.choice(
       "document", document, {"blank_line", "entry", "line", "file"},
       "What ends a document in a .txt file: a blank line, a blank line before a line that "
@@ -137,17 +141,29 @@ void TrainSection::describe(Fields& fields) {
                 "tensor's during the backward pass as soon as its own is, so that gradients are "
                 "never held all at once.");
   fields.flag("packing", packing,
-              "With data.records other than text: whether a row holds as many records as fit, one "
-              "after the other, or only one; the rest is padding.");
+              "With data.records other than text: whether a row holds as many records (or pairs of "
+              "answers) as fit, one after the other, or only one; the rest is padding.");
   fields.flag("separate_documents", separate_documents,
               "Whether attention ends with each document or record, so that none sees those before "
               "it in its row.");
   fields.choice("long_records", long_records,
-                "With data.records other than text: what to do with a record of more than sequence "
-                "+ 1 tokens: stop with an error, keep its first tokens, or leave it out.");
+                "With data.records other than text: what to do with a record (or pair of answers) "
+                "of more than sequence + 1 tokens: stop with an error, keep its first tokens, or "
+                "leave it out.");
   fields.text("init", init,
               "Checkpoint or Hugging Face folder whose model the run starts from: its weights, and "
               "what [model] leaves out; empty means random weights.");
+}
+
+void PreferenceSection::describe(Fields& fields) {
+  fields.number_above("beta", beta, "", 0, 1e6,
+                      "How strongly the trained model is held to the one it started from: a reward "
+                      "is beta times the logarithm of how much likelier an answer has become.");
+  fields.choice("loss", loss,
+                "The loss of a pair of answers: DPO's, -log sigmoid of the difference of their "
+                "rewards, or IPO's, with likelihoods per token.");
+  fields.number("label_smoothing", label_smoothing, "", 0, 0.5,
+                "With loss = sigmoid: the share of pairs assumed to be labelled the wrong way.");
 }
 
 void OptimSection::describe(Fields& fields) {

@@ -63,7 +63,9 @@ LoadedModel load_checkpoint(const checkpoint::CheckpointReader& reader, const fs
   const config::Recipe recipe = recipe_of(reader);
   LoadedModel loaded;
   loaded.model = method::ModelSpec(recipe);
-  loaded.sequence = recipe.train.sequence;
+  // A row of preferences is two texts.
+  const bool pairs = recipe.data.records == "preferences";
+  loaded.sequence = pairs ? (recipe.train.sequence + 1) / 2 : recipe.train.sequence;
   loaded.vocabulary = load_vocabulary(folder);
   loaded.origin = load_origin(folder);
   if (loaded.vocabulary != nullptr) {

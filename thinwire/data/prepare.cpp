@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "thinwire/base/clock.h"
@@ -160,9 +161,10 @@ class Preparation {
   struct Item {
     std::string text;
     SetWriter* set;
-    std::vector<TextPart> learnt_text;  // of a record
+    Record record;  // if it is one; without its text
     std::vector<int32_t> tokens = {};
     std::vector<bool> learnt = {};  // of a record: of its tokens
+    size_t chosen_tokens = 0;       // of a pair: of the chosen answer with its prompt
   };
 
   void write_training(PrepareSummary& summary) {
@@ -213,7 +215,7 @@ class Preparation {
     uint64_t batch_bytes = 0;
     for (uint64_t number = 0; auto document = source.next(); ++number) {
       batch_bytes += document->size();
-      batch.push_back({std::move(*document), choose(number), source.learnt()});
+      batch.push_back({std::move(*document), choose(number), source.record()});
       if (batch_bytes < kBatchBytes) continue;
       write_batch(batch);
       batch_bytes = 0;
@@ -225,15 +227,30 @@ class Preparation {
     summary.skipped.add(source.skipped());
   }
 
-  // A chat begins and ends as its template says. Everything else ends with EOS; a prompt begins as
-  // the vocabulary says.
   void encode(Item& item, Encoder& encoder) const {
-    if (data_.records == "prompts" && vocabulary_->begin() >= 0) {
+    const size_t rejected = item.record.rejected;
+    if (rejected == 0) return encode_text(item, {0, item.text.size()}, encoder);
+    encode_text(item, {0, rejected}, encoder);
+    item.chosen_tokens = item.tokens.size();
+    encode_text(item, {rejected, item.text.size()}, encoder);
+  }
+
+  // Appends the tokens of a part of the item's text. A chat begins and ends as its template says.
+  // Everything else ends with EOS; a prompt begins as the vocabulary says.
+  void encode_text(Item& item, TextPart part, Encoder& encoder) const {
+    const bool begins = text_.records != nullptr && !item.record.templated;
+    if (begins && vocabulary_->begin() >= 0) {
       item.tokens.push_back(vocabulary_->begin());
       item.learnt.push_back(false);
     }
-    encoder.encode(item.text, item.learnt_text, item.tokens, item.learnt);
-    if (data_.records == "chats") return;
+    std::vector<TextPart> learnt;
+    for (const TextPart& one : item.record.learnt) {
+      if (one.begin < part.begin || one.begin >= part.end) continue;
+      learnt.push_back({one.begin - part.begin, one.end - part.begin});
+    }
+    const auto text = std::string_view(item.text).substr(part.begin, part.end - part.begin);
+    encoder.encode(text, learnt, item.tokens, item.learnt);
+    if (item.record.templated) return;
     item.tokens.push_back(vocabulary_->eos());
     item.learnt.push_back(true);
   }
@@ -247,7 +264,8 @@ class Preparation {
       }
     });
     for (const Item& item : batch) {
-      item.set->add(item.tokens, item.text.size(), text_.records ? &item.learnt : nullptr);
+      item.set->add(item.tokens, item.text.size(), text_.records ? &item.learnt : nullptr,
+                    item.chosen_tokens);
     }
     batch.clear();
   }

@@ -164,7 +164,7 @@ PrepareRecord make_record(const config::DataSection& data) {
   }
   if (!data.vocabulary_model.empty())
     record.inputs.push_back(describe_input(data.vocabulary_model));
-  if (data.records == "chats") {
+  if (data.records == "chats" || data.records == "preferences") {
     for (const fs::path& file : chat_template_files(data)) {
       record.inputs.push_back(describe_input(file));
     }

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
+#include <utility>
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
@@ -17,25 +19,32 @@ int64_t count_learnt(const ShardReader& shard, uint64_t first, uint64_t length) 
   return learnt;
 }
 
+// The tokens to keep of two records that are longer than `width` together.
+std::pair<uint64_t, uint64_t> truncated(uint64_t first, uint64_t second, uint64_t width) {
+  const uint64_t shorter = std::min({first, second, width / 2});
+  const uint64_t longer = width - shorter;
+  if (first <= second) return {shorter, std::min(second, longer)};
+  return {std::min(first, longer), shorter};
+}
+
 }  // namespace
 
 RecordPlan::RecordPlan(const TokenSet& tokens, int64_t sequence, const RecordOptions& options)
     : tokens_(&tokens),
+      unit_(tokens.pairs() ? 2 : 1),
       width_(static_cast<uint64_t>(sequence) + 1),
       truncates_(options.too_long == config::LongRecords::kTruncate) {
   uint64_t shard_begin = 0;
   uint64_t longest = 0;
   for (const ShardReader& shard : tokens.shards()) {
     uint64_t first = 0;
-    for (const uint32_t length : shard.lengths()) {
-      longest = std::max<uint64_t>(longest, length);
-      const bool too_long = length > width_;
-      long_ += too_long ? 1 : 0;
-      if (!too_long || truncates_) {
-        const auto kept = static_cast<uint32_t>(std::min<uint64_t>(length, width_));
-        place({shard_begin + first, kept}, count_learnt(shard, first, kept), options);
-      }
-      first += length;
+    const std::vector<uint32_t> lengths = shard.lengths();
+    for (size_t i = 0; i < lengths.size(); i += unit_) {
+      Group group{std::span(lengths).subspan(i, unit_)};
+      for (const uint32_t length : group.lengths) group.tokens += length;
+      longest = std::max(longest, group.tokens);
+      add(shard, shard_begin, first, group, options);
+      first += group.tokens;
     }
     shard_begin += shard.tokens();
   }
@@ -43,33 +52,60 @@ RecordPlan::RecordPlan(const TokenSet& tokens, int64_t sequence, const RecordOpt
   begins_.push_back(records_.size());
   if (!records_.empty()) return;
   throw Error(fmt::format(
-      "{} has no record that fits train.sequence = {} with something to learn: {} longer, {} with "
+      "{} has no {} that fits train.sequence = {} with something to learn: {} longer, {} with "
       "nothing to learn; use a longer sequence",
-      tokens.folder().string(), sequence, long_, empty_));
+      tokens.folder().string(), pairs() ? "pair of answers" : "record", sequence, long_, empty_));
+}
+
+void RecordPlan::add(const ShardReader& shard, uint64_t shard_begin, uint64_t first,
+                     const Group& group, const RecordOptions& options) {
+  const bool too_long = group.tokens > width_;
+  long_ += too_long ? 1 : 0;
+  if (too_long && !truncates_) return;
+  uint64_t kept[2] = {std::min<uint64_t>(group.lengths[0], width_), 0};
+  if (pairs()) {
+    kept[1] = group.lengths[1];
+    if (too_long) std::tie(kept[0], kept[1]) = truncated(group.lengths[0], kept[1], width_);
+  }
+  Placed placed[2];
+  int64_t learnt = 0;
+  bool empty = false;
+  for (size_t i = 0; i < unit_; ++i) {
+    placed[i] = {shard_begin + first, static_cast<uint32_t>(kept[i])};
+    const int64_t of_this = count_learnt(shard, first, kept[i]);
+    learnt += of_this;
+    empty = empty || of_this == 0;
+    first += group.lengths[i];
+  }
+  place(std::span<const Placed>(placed).first(unit_), empty ? 0 : learnt, options);
 }
 
 void RecordPlan::refuse_long(uint64_t longest) const {
   throw Error(fmt::format(
-      "{} of the {} records in {} are longer than a row of train.sequence + 1 = {} tokens, the "
+      "{} of the {} {} in {} are longer than a row of train.sequence + 1 = {} tokens, the "
       "longest has {}; use a longer sequence, or train.long_records = \"truncate\" (which keeps "
       "their first tokens) or \"skip\"",
-      long_, tokens_->documents(), tokens_->folder().string(), width_, longest));
+      long_, tokens_->documents() / unit_, pairs() ? "pairs of answers" : "records",
+      tokens_->folder().string(), width_, longest));
 }
 
-void RecordPlan::place(const Placed& record, int64_t learnt, const RecordOptions& options) {
+void RecordPlan::place(std::span<const Placed> group, int64_t learnt,
+                       const RecordOptions& options) {
   if (learnt == 0) {
     ++empty_;
     return;
   }
-  const bool fits = options.packing && !begins_.empty() && filled_ + record.length <= width_;
+  uint64_t length = 0;
+  for (const Placed& record : group) length += record.length;
+  const bool fits = options.packing && !begins_.empty() && filled_ + length <= width_;
   if (!fits) {
     begins_.push_back(records_.size());
     counted_.push_back(0);
     filled_ = 0;
   }
-  records_.push_back(record);
+  records_.insert(records_.end(), group.begin(), group.end());
   counted_.back() += learnt;
-  filled_ += record.length;
+  filled_ += length;
 }
 
 void RecordPlan::read(uint64_t place, std::span<int32_t> tokens, std::span<float> weights,
@@ -105,7 +141,8 @@ std::string RecordPlan::description() const {
   uint64_t kept = 0;
   for (const Placed& record : records_) kept += record.length;
   std::string text =
-      fmt::format("{} in {}, {} of {} tokens learnt", thinwire::counted(records_.size(), "record"),
+      fmt::format("{} in {}, {} of {} tokens learnt",
+                  thinwire::counted(records_.size() / unit_, pairs() ? "pair" : "record"),
                   thinwire::counted(rows(), "row"), learnt, kept);
   if (long_ > 0) {
     text += fmt::format("; {} longer than a row {}", long_, truncates_ ? "truncated" : "skipped");

@@ -6,6 +6,10 @@
 // With packing, a row takes the next records in the set's order for as long as they fit; without, a
 // row is one record. Records longer than a row are truncated or skipped, as asked; so are records
 // without any token to learn, also if truncation removed them.
+//
+// Pairs are placed like single records, so a row holds both answers of a pair or none: the chosen
+// one and, behind it, the rejected one, each with its prompt. If they are longer than a row
+// together and are to be truncated, the longer one is first, down to half a row, then both.
 #pragma once
 
 #include <cstdint>
@@ -35,9 +39,22 @@ class RecordPlan {
   // Thread-safe.
   void read(uint64_t place, std::span<int32_t> tokens, std::span<float> weights,
             std::span<uint8_t> begins = {}) const;
-  // Predictions of row `place` that count, at least 1.
-  int64_t counted(uint64_t place) const { return counted_[place]; }
-  // "812 records in 240 rows, 31000 of 58200 tokens learnt; 3 longer than a row skipped"
+  // Predictions of row `place` that count, or of pairs the pairs; at least 1.
+  int64_t counted(uint64_t place) const {
+    return pairs() ? static_cast<int64_t>(pairs_of(place).count) : counted_[place];
+  }
+  bool pairs() const { return unit_ == 2; }
+  // The pairs of row `place`, as they are numbered in the plan. Each has two documents in the row
+  // (`begins` of read()), one after the other.
+  struct PairRange {
+    uint64_t first = 0;
+    uint64_t count = 0;
+  };
+  PairRange pairs_of(uint64_t place) const {
+    return {begins_[place] / 2, (begins_[place + 1] - begins_[place]) / 2};
+  }
+  // "812 records in 240 rows, 31000 of 58200 tokens learnt; 3 longer than a row skipped"; of pairs
+  // "406 pairs in ..."
   std::string description() const;
 
  private:
@@ -46,18 +63,28 @@ class RecordPlan {
     uint32_t length;  // tokens, after truncation
   };
 
-  void place(const Placed& record, int64_t learnt, const RecordOptions& options);
+  // A record or pair of the set with `tokens` tokens in all.
+  struct Group {
+    std::span<const uint32_t> lengths;
+    uint64_t tokens = 0;
+  };
+  // Places as much of a group as is to be kept; its first token is `first` of the shard, and
+  // `shard_begin` + `first` of the set.
+  void add(const ShardReader& shard, uint64_t shard_begin, uint64_t first, const Group& group,
+           const RecordOptions& options);
+  void place(std::span<const Placed> group, int64_t learnt, const RecordOptions& options);
   void refuse_long(uint64_t longest) const;
 
   const TokenSet* tokens_;
+  size_t unit_;     // records that belong together: 2 of a pair, else 1
   uint64_t width_;  // tokens of a row
   std::vector<Placed> records_;
   std::vector<uint64_t> begins_;  // the first record of each row, then the number of records
   std::vector<int64_t> counted_;  // of each row
   uint64_t filled_ = 0;           // tokens of the last row
-  uint64_t long_ = 0;             // records longer than a row
+  uint64_t long_ = 0;             // records or pairs longer than a row
   bool truncates_;
-  uint64_t empty_ = 0;  // records without a token to learn
+  uint64_t empty_ = 0;  // records without a token to learn, and pairs with such an answer
 };
 
 }  // namespace thinwire::data

@@ -1,9 +1,9 @@
-// Records to learn answers from: prompts with an answer, and chats. A record becomes one text and
-// the parts of it to learn.
+// Records to learn answers from: prompts with an answer, chats, and pairs of answers to a prompt. A
+// record becomes one text and the parts of it to learn; a pair becomes two, one behind the other.
 //
 // A prompt is followed directly by its answer, without anything in between. A chat is rendered by a
 // template (chat/chat_template.h); what the assistant says is learnt, but for messages with
-// "weight": 0 (as in OpenAI's format).
+// "weight": 0 (as in OpenAI's format). A pair (preferences.h) has either kind of answer.
 #pragma once
 
 #include <cstddef>
@@ -29,15 +29,21 @@ struct TextPart {
 
 struct Record {
   std::string text;
-  std::vector<TextPart> learnt;
+  std::vector<TextPart> learnt;  // in order
+  bool templated = false;        // a template has put before and after it what belongs there
+  // Of a pair: where in `text` the rejected answer's prompt begins, behind the chosen answer; else
+  // 0.
+  size_t rejected = 0;
 };
 
 // Thread-safe.
 class RecordReader {
  public:
-  // chat: of data.records = "chats", else null.
-  RecordReader(const config::DataSection& data, std::shared_ptr<const ChatTemplate> chat)
-      : data_(data), chat_(std::move(chat)) {}
+  // chat: null with data.records = "prompts", and for preferences if there is none that can be
+  // used, because of chat_fault: they may be of text alone.
+  RecordReader(const config::DataSection& data, std::shared_ptr<const ChatTemplate> chat,
+               std::string chat_fault = {})
+      : data_(data), chat_(std::move(chat)), chat_fault_(std::move(chat_fault)) {}
 
   // A line of a .jsonl file; otherwise what is wrong with it, as in "line 3 <is not JSON>".
   tl::expected<Record, std::string> read(std::string_view line) const;
@@ -45,6 +51,7 @@ class RecordReader {
  private:
   const config::DataSection data_;
   const std::shared_ptr<const ChatTemplate> chat_;
+  const std::string chat_fault_;
 };
 
 // Reads what data.records says; null for text. Throws Error, naming what is supported, for chats

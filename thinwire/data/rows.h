@@ -20,7 +20,8 @@ namespace thinwire::data {
 struct RowOptions {
   RecordOptions records = {};
   // Set: rows say where documents begin. A record begins with its first token, a document of text
-  // with this one: the EOS of the document before it, after which generation begins too.
+  // with this one: the EOS of the document before it, after which generation begins too. Rows of
+  // pairs always say it.
   std::optional<int32_t> begin = {};
 };
 
@@ -50,8 +51,11 @@ class Rows {
   RowBlock read(std::span<const uint64_t> indices) const;
   // Whether predictions have weights; without them all count.
   bool weighted() const { return records_ != nullptr; }
-  // Predictions of row `index` that count, at least 1.
+  // Predictions of row `index` that count, or of pairs the pairs; at least 1.
   int64_t counted(uint64_t index) const;
+  // Whether rows hold pairs of answers; if so, those of row `index`.
+  bool pairs() const { return records_ != nullptr && records_->pairs(); }
+  RecordPlan::PairRange pairs_of(uint64_t index) const { return records_->pairs_of(place(index)); }
   // Null unless the rows are of records.
   const RecordPlan* records() const { return records_.get(); }
 

@@ -18,9 +18,10 @@ class SetWriter {
   SetWriter(std::string name, fs::path folder, const Vocabulary& vocabulary, int64_t shard_tokens);
 
   // A shard holds whole documents; a document of more than shard_tokens gets a shard of its own.
-  // learnt: of a record, as ShardWriter::add_record takes it; null: a document.
+  // learnt: of a record, as ShardWriter::add_record takes it; null: a document. chosen: of a pair,
+  // as ShardWriter::add_pair takes it; 0: no pair. A pair counts as one document.
   void add(std::span<const int32_t> tokens, uint64_t text_bytes,
-           const std::vector<bool>* learnt = nullptr);
+           const std::vector<bool>* learnt = nullptr, size_t chosen = 0);
   // Completes the last shard.
   SetSummary finish();
 

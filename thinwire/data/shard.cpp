@@ -13,20 +13,32 @@ namespace {
 constexpr std::string_view kMagic = "TWSHARD1";
 constexpr uint32_t kTextVersion = 1;
 constexpr uint32_t kRecordsVersion = 2;
+constexpr uint32_t kPairsVersion = 3;
+constexpr uint64_t kRecordsFlag = 1;
+constexpr uint64_t kPairsFlag = 2;
 constexpr uint64_t kHashedHeaderBytes = kShardHeaderBytes - sizeof(uint64_t);
+
+uint32_t version_of(const ShardHeader& header) {
+  if (header.pairs) return kPairsVersion;
+  return header.records ? kRecordsVersion : kTextVersion;
+}
+
+uint64_t flags_of(const ShardHeader& header) {
+  return (header.records ? kRecordsFlag : 0) | (header.pairs ? kPairsFlag : 0);
+}
 
 Bytes encode_header(const ShardHeader& header) {
   Bytes bytes;
   bytes.reserve(kShardHeaderBytes);
   ByteWriter out(bytes);
   out.put_bytes(as_bytes(kMagic));
-  out.put(header.records ? kRecordsVersion : kTextVersion);
+  out.put(version_of(header));
   out.put(header.token_bytes);
   out.put(header.tokens);
   out.put(header.documents);
   out.put(header.vocabulary_digest);
   out.put(header.payload_hash);
-  out.put(uint64_t{header.records ? 1U : 0U});  // flags
+  out.put(flags_of(header));
   out.put(hash_bytes(bytes));
   return bytes;
 }
@@ -45,10 +57,10 @@ ShardHeader decode_header(const fs::path& path, std::span<const uint8_t> bytes) 
   }
   ByteReader in(bytes.subspan(kMagic.size()));
   const auto version = in.get<uint32_t>();
-  if (version != kTextVersion && version != kRecordsVersion) {
+  if (version < kTextVersion || version > kPairsVersion) {
     refuse(path,
-           fmt::format("is not a shard that this program reads: its version is {}, not {} or {}",
-                       version, kTextVersion, kRecordsVersion));
+           fmt::format("is not a shard that this program reads: its version is {}, not {} to {}",
+                       version, kTextVersion, kPairsVersion));
   }
   ShardHeader header;
   header.token_bytes = in.get<uint32_t>();
@@ -60,10 +72,14 @@ ShardHeader decode_header(const fs::path& path, std::span<const uint8_t> bytes) 
   if (in.get<uint64_t>() != hash_bytes(bytes.first(kHashedHeaderBytes))) {
     refuse(path, "is altered: its header does not match the header's hash");
   }
-  header.records = version == kRecordsVersion;
-  if ((header.token_bytes != 2 && header.token_bytes != 4) || flags != (header.records ? 1U : 0U)) {
+  header.records = version != kTextVersion;
+  header.pairs = version == kPairsVersion;
+  if ((header.token_bytes != 2 && header.token_bytes != 4) || flags != flags_of(header)) {
     refuse(path, fmt::format("is not a valid shard: {} bytes a token, flags {:#x}",
                              header.token_bytes, flags));
+  }
+  if (header.pairs && header.documents % 2 != 0) {
+    refuse(path, fmt::format("is not a valid shard: {} records in pairs", header.documents));
   }
   return header;
 }
@@ -132,6 +148,14 @@ void ShardWriter::add_record(std::span<const int32_t> tokens, const std::vector<
   add_document(tokens);
   learnt_.insert(learnt_.end(), learnt.begin(), learnt.end());
   lengths_.push_back(static_cast<uint32_t>(tokens.size()));
+}
+
+void ShardWriter::add_pair(std::span<const int32_t> tokens, const std::vector<bool>& learnt,
+                           size_t chosen) {
+  header_.pairs = true;
+  const auto border = learnt.begin() + static_cast<std::ptrdiff_t>(chosen);
+  add_record(tokens.first(chosen), {learnt.begin(), border});
+  add_record(tokens.subspan(chosen), {border, learnt.end()});
 }
 
 void ShardWriter::commit() {
@@ -205,9 +229,10 @@ TokenSet TokenSet::open(const fs::path& folder, uint64_t vocabulary_digest, bool
                       "{}; run `thinwire prepare` again",
                       to_hex(shard.header().vocabulary_digest), to_hex(vocabulary_digest)));
     }
-    if (shard.header().records != set.records()) {
-      refuse(shard.path(),
-             "does not match its folder: some shards there hold records and some do not");
+    if (shard.header().records != set.records() || shard.header().pairs != set.pairs()) {
+      refuse(shard.path(), fmt::format("does not match its folder: some shards there hold {} and "
+                                       "some do not",
+                                       shard.header().pairs || set.pairs() ? "pairs" : "records"));
     }
     if (verify) shard.verify();
     set.starts_.push_back(set.starts_.back() + shard.tokens());

@@ -3,7 +3,8 @@
 //   u64 vocabulary digest · u64 hash of what follows the header · u64 flags · u64 hash of the
 //   header so far · tokens
 // Version 1, flags 0: text. Version 2, flags 1: records, of which only some tokens are learnt;
-// after the tokens come a bit for each token and the length of each record (u32).
+// after the tokens come a bit for each token and the length of each record (u32). Version 3, flags
+// 3: the same, and every two records are a pair, the chosen answer and the rejected one.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +26,7 @@ struct ShardHeader {
   uint64_t vocabulary_digest = 0;
   uint64_t payload_hash = 0;
   bool records = false;  // with a mask and the records' lengths
+  bool pairs = false;    // records that are pairs; `documents` counts both of a pair
 
   uint64_t mask_bytes() const { return records ? tokens / 8 + (tokens % 8 == 0 ? 0 : 1) : 0; }
 };
@@ -42,6 +44,9 @@ class ShardWriter {
   // A record: learnt[i] says whether token i counts in the loss. A shard holds either documents or
   // records.
   void add_record(std::span<const int32_t> tokens, const std::vector<bool>& learnt);
+  // Two records that belong together, of which the first has `chosen` of the tokens. A shard holds
+  // either single records or pairs.
+  void add_pair(std::span<const int32_t> tokens, const std::vector<bool>& learnt, size_t chosen);
   uint64_t tokens() const { return header_.tokens; }
   uint64_t documents() const { return header_.documents; }
   void commit();
@@ -87,8 +92,8 @@ class ShardReader {
 class TokenSet {
  public:
   // Throws Error if there is no shard, or if a shard is missing in the sequence of numbers,
-  // damaged, made with another vocabulary, or if some hold records and some do not. verify: check
-  // the tokens' hash too.
+  // damaged, made with another vocabulary, or if some hold records (or pairs) and some do not.
+  // verify: check the tokens' hash too.
   static TokenSet open(const fs::path& folder, uint64_t vocabulary_digest, bool verify);
 
   uint64_t tokens() const { return starts_.back(); }
@@ -99,6 +104,7 @@ class TokenSet {
   const fs::path& folder() const { return folder_; }
   // Whether the shards hold records; if so, whether token `token` of the set counts in the loss.
   bool records() const { return !shards_.empty() && shards_.front().header().records; }
+  bool pairs() const { return !shards_.empty() && shards_.front().header().pairs; }
   bool learnt(uint64_t token) const;
   void read(uint64_t first, std::span<int32_t> out) const;
 

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <tl/expected.hpp>
+#include <utility>
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
@@ -106,10 +107,10 @@ class TextSplitter final : public Splitter {
 
 class JsonSplitter final : public Splitter {
  public:
-  // Sets `learnt` with each record that it returns.
+  // Sets `record` with the text of each record that it returns.
   JsonSplitter(const fs::path& path, const TextOptions& options, SkippedLines& skipped,
-               std::vector<TextPart>& learnt)
-      : path_(path), options_(options), skipped_(skipped), learnt_(learnt) {}
+               Record& record)
+      : path_(path), options_(options), skipped_(skipped), record_(record) {}
 
   std::string add(const Line& line) override {
     if (!line.begins) return {};  // the rest of a line that was skipped for its length
@@ -153,14 +154,14 @@ class JsonSplitter final : public Splitter {
   tl::expected<std::string, std::string> record_of(std::string_view line) {
     auto record = options_.records->read(line);
     if (!record) return tl::unexpected(record.error());
-    learnt_ = std::move(record->learnt);
-    return std::move(record->text);
+    record_ = std::move(*record);
+    return std::exchange(record_.text, {});
   }
 
   const fs::path& path_;
   const TextOptions& options_;
   SkippedLines& skipped_;
-  std::vector<TextPart>& learnt_;
+  Record& record_;
 };
 
 }  // namespace
@@ -227,7 +228,7 @@ class DocumentSource::Impl {
   uint64_t replaced() const { return replaced_ + (reader_ ? reader_->replaced() : 0); }
   uint64_t text_bytes() const { return text_bytes_; }
   const SkippedLines& skipped() const { return skipped_; }
-  const std::vector<TextPart>& learnt() const { return learnt_; }
+  const Record& record() const { return record_; }
 
  private:
   bool open_next() {
@@ -241,7 +242,7 @@ class DocumentSource::Impl {
     if (content_ending(path) == ".jsonl") {
       reader_ = std::make_unique<LineReader>(path, options_.max_document_bytes,
                                              options_.replace_invalid, options_.skip_bad_lines);
-      splitter_ = std::make_unique<JsonSplitter>(path, options_, skipped_, learnt_);
+      splitter_ = std::make_unique<JsonSplitter>(path, options_, skipped_, record_);
     } else if (options_.records != nullptr) {
       throw Error(
           fmt::format("{} holds text, but data.records asks for records: lines of a .jsonl "
@@ -290,7 +291,7 @@ class DocumentSource::Impl {
   std::unique_ptr<Splitter> splitter_;
   Line line_;
   TextDigests digests_;  // of the files before it
-  std::vector<TextPart> learnt_;
+  Record record_;
   bool found_ = false;  // the open file held a document
   uint64_t total_bytes_ = 0;
   uint64_t finished_bytes_ = 0;
@@ -309,7 +310,7 @@ uint64_t DocumentSource::bytes_read() const { return impl_->bytes_read(); }
 uint64_t DocumentSource::total_bytes() const { return impl_->total_bytes(); }
 uint64_t DocumentSource::replaced() const { return impl_->replaced(); }
 uint64_t DocumentSource::text_bytes() const { return impl_->text_bytes(); }
-const std::vector<TextPart>& DocumentSource::learnt() const { return impl_->learnt(); }
+const Record& DocumentSource::record() const { return impl_->record(); }
 const SkippedLines& DocumentSource::skipped() const { return impl_->skipped(); }
 
 }  // namespace thinwire::data

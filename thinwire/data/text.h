@@ -79,8 +79,8 @@ class DocumentSource {
   // The next document; nullopt at the end. An input file without any document is an Error, and so,
   // at the end, are files with the same text.
   std::optional<std::string> next();
-  // The parts of the last returned document to learn, in order; only for records.
-  const std::vector<TextPart>& learnt() const;
+  // What is known of the last returned document; only for records. Its text is empty.
+  const Record& record() const;
 
   // Progress in bytes of the files as stored on disk.
   uint64_t bytes_read() const;

@@ -18,6 +18,7 @@ class JsonFields {
   // Throws Error if `object` is not an object. Both arguments must outlive this.
   JsonFields(const Json& object, std::string_view origin);
 
+  bool has(const std::string& key) const { return object_.contains(key); }
   // A number; null reads as NaN.
   double number(const std::string& key) const;
   int64_t integer(const std::string& key) const;

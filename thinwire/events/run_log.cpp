@@ -87,6 +87,13 @@ StepEvent step_event(const JsonFields& fields, const std::string& origin) {
   for (const auto& phase : seconds.items()) {
     event.seconds.emplace_back(phase.key(), phases.number(phase.key()));
   }
+  if (fields.has("rewards")) {
+    const JsonFields rewards(fields.object("rewards"), origin);
+    event.rewards.emplace();
+    for (const RewardField& field : kRewardFields) {
+      (*event.rewards).*field.value = rewards.number(field.name);
+    }
+  }
   return event;
 }
 
@@ -130,7 +137,7 @@ void RunLog::open(int flags) {
 void RunLog::write(const StepEvent& event) {
   Json seconds = Json::object();
   for (const auto& [phase, value] : event.seconds) seconds[phase] = value;
-  write("step", {{"step", event.step},
+  Json record = {{"step", event.step},
                  {"loss", event.loss},
                  {"learning_rate", event.learning_rate},
                  {"gradient_norm", event.gradient_norm},
@@ -139,7 +146,13 @@ void RunLog::write(const StepEvent& event) {
                  {"model_flops_per_second", event.model_flops_per_second},
                  {"bytes_sent", event.bytes_sent},
                  {"bytes_received", event.bytes_received},
-                 {"seconds", std::move(seconds)}});
+                 {"seconds", std::move(seconds)}};
+  if (event.rewards) {
+    for (const RewardField& field : kRewardFields) {
+      record["rewards"][field.name] = (*event.rewards).*field.value;
+    }
+  }
+  write("step", record);
 }
 
 void RunLog::write(const EvalEvent& event) {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <mutex>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,10 +23,30 @@ namespace thinwire::events {
 // Seconds of one step by phase, e.g. {"data", .1}, {"compute", .7}, {"exchange", .2}.
 using PhaseSeconds = std::vector<std::pair<std::string, double>>;
 
+// Of pairs of answers (recipe table [preference]): means over the pairs. An answer's reward is beta
+// times the difference between its log-likelihoods with the model trained and the model at the
+// start.
+struct Rewards {
+  double accuracy = 0;  // share of pairs whose chosen answer has the larger reward
+  double margin = 0;    // chosen - rejected
+  double chosen = 0;
+  double rejected = 0;
+};
+
+// A name that logs and curves have for each of them.
+struct RewardField {
+  const char* name;
+  double Rewards::*value;
+};
+inline constexpr RewardField kRewardFields[] = {{"accuracy", &Rewards::accuracy},
+                                                {"margin", &Rewards::margin},
+                                                {"chosen", &Rewards::chosen},
+                                                {"rejected", &Rewards::rejected}};
+
 // One optimizer step over all workers.
 struct StepEvent {
   int64_t step = 0;
-  double loss = 0;  // mean over the step's tokens, nats
+  double loss = 0;  // mean over the step's tokens, nats; of pairs of answers, over the pairs
   double learning_rate = 0;
   double gradient_norm = 0;  // before clipping
   int64_t tokens = 0;        // of this step, all workers together
@@ -35,6 +56,7 @@ struct StepEvent {
   double bytes_received = 0;
   PhaseSeconds seconds;
   double time = 0;  // seconds since 1970, when it was written; set only by reading
+  std::optional<Rewards> rewards = {};  // only of pairs of answers
 };
 
 // The loss on one named validation set after `step` steps, or a score: a task's metric, named

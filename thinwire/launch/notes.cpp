@@ -107,10 +107,18 @@ class NoteReader {
 };
 
 // The fields of notes in their order, for both writing (const) and reading.
+template <typename Pairs, typename Visit>
+void pair_fields(Pairs& pairs, Visit& visit) {
+  visit(pairs.pairs);
+  visit(pairs.right);
+  visit(pairs.chosen);
+  visit(pairs.rejected);
+}
+
 template <typename Part, typename Visit>
 void step_fields(Part& part, Visit& visit) {
   // A new member of StepPart belongs here and in docs/formats.md.
-  static_assert(sizeof(train::StepPart) == 17 * 8);
+  static_assert(sizeof(train::StepPart) == 21 * 8);
   visit(part.members);
   visit(part.loss_sum);
   visit(part.tokens);
@@ -128,6 +136,7 @@ void step_fields(Part& part, Visit& visit) {
   visit(part.synchronised);
   visit(part.digest);
   visit(part.state_digest);
+  pair_fields(part.pairs, visit);
 }
 
 template <typename AnyNote, typename Visit>
@@ -145,7 +154,7 @@ void fields(AnyNote& note, Visit& visit) {
     visit(note.worker);
     step_fields(note.part, visit);
   } else if constexpr (std::is_same_v<T, EvaluationNote>) {
-    static_assert(sizeof(train::EvalPart) == 4 * 8);
+    static_assert(sizeof(train::EvalPart) == 8 * 8);
     visit(note.step);
     visit(note.worker);
     visit(note.name);
@@ -153,6 +162,7 @@ void fields(AnyNote& note, Visit& visit) {
     visit(note.part.loss_sum);
     visit(note.part.tokens);
     visit(note.part.score);
+    pair_fields(note.part.pairs, visit);
   } else if constexpr (std::is_same_v<T, StopAnswerNote> || std::is_same_v<T, StopAtNote>) {
     visit(note.point);
   } else if constexpr (std::is_same_v<T, CheckpointAskNote>) {

@@ -32,6 +32,7 @@
 #include "thinwire/report/summarise.h"
 #include "thinwire/train/corpus.h"
 #include "thinwire/train/initial_model.h"
+#include "thinwire/train/make_reference.h"
 #include "thinwire/train/params_digest.h"
 #include "thinwire/train/resolve.h"
 #include "thinwire/train/run_tasks.h"
@@ -267,6 +268,20 @@ TrainResult record_end(const config::Recipe& recipe, const checkpoint::RunFolder
   return {Outcome::kFinished, end.steps, summary};
 }
 
+// What preferences are learnt against; null without them. All ranks compute what they cannot read,
+// and the one with the folder keeps it.
+std::shared_ptr<const train::Reference> find_reference(
+    const config::Recipe& recipe, const train::Corpus& corpus, const tensor::Layout& layout,
+    const data::Vocabulary& vocabulary, const Beginning& from, int workers_here, bool writes) {
+  const int wanted = workers_here * static_cast<int>(recipe.train.threads);
+  return train::make_reference({recipe, corpus, layout, recipe.run.dir, writes,
+                                from.resume != nullptr,
+                                std::max(1, std::min(available_cores(), wanted)), [&] {
+                                  if (from.resume == nullptr) return from.weights;
+                                  return train::starting_weights(recipe, &vocabulary, layout);
+                                }});
+}
+
 // `ranks` is null if all workers are threads of this process.
 TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks* ranks) {
   refuse_quorum(recipe.sync);
@@ -295,6 +310,9 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
   if (ranks != nullptr) {
     sinks.between = folder ? ranks->leader_sink(sinks.recording->sink) : ranks->remote_sink();
   }
+  const auto reference =
+      find_reference(recipe, corpus, layout, *vocabulary, from, workers_here, folder.has_value());
+  if (sinks.recording) sinks.recording->recorder.restart_clock();
   CorePermits cores(std::max(available_cores(), static_cast<int>(recipe.train.threads)));
   ThreadPool threads(1);
   const uint64_t first_digest =
@@ -317,7 +335,9 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
                                   train::recipe_rounds,
                                   nullptr,
                                   from.weights.frozen,
-                                  tasks};
+                                  tasks,
+                                  {},
+                                  reference};
   if (options.on_start) options.on_start();
   const train::RunEnd end = run_workers(
       context, ranks == nullptr ? local_communicators(context) : ranks->make_communicators());

@@ -49,9 +49,14 @@ void add_data(const config::DataSection& data, std::vector<Rule>& rules) {
   const auto ignore = [&](std::initializer_list<const char*> fields) {
     for (const char* field : fields) rules.push_back({field, records});
   };
-  if (data.records != "prompts") ignore({"data.prompt_field", "data.answer_field"});
-  if (data.records != "chats") ignore({"data.messages_field", "data.chat_template"});
+  const bool prompts = data.records == "prompts", chats = data.records == "chats";
+  const bool pairs = data.records == "preferences";
+  if (!prompts) ignore({"data.answer_field"});
+  if (!prompts && !pairs) ignore({"data.prompt_field"});
+  if (!chats) ignore({"data.messages_field"});
+  if (!chats && !pairs) ignore({"data.chat_template"});
   if (data.records != "text") ignore({"data.document", "data.text_field"});
+  if (!pairs) ignore({"preference."});
   if (data.validation_fraction == 0) {
     rules.push_back({"data.validation_block", "data.validation_fraction is 0"});
   }

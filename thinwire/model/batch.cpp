@@ -72,6 +72,19 @@ void Batch::weigh(std::span<const float> weights) {
   weights_.assign(weights.begin(), weights.end());
 }
 
+void Batch::reweigh(std::span<const float> factors) {
+  if (factors.size() != documents_.size()) {
+    throw Error(
+        fmt::format("{} factors for a batch of {} documents", factors.size(), documents_.size()));
+  }
+  if (weights_.empty()) weights_.assign(static_cast<size_t>(tokens()), 1.0F);
+  for (size_t i = 0; i < factors.size(); ++i) {
+    const auto first = static_cast<size_t>(documents_[i].first);
+    const auto count = static_cast<size_t>(documents_[i].count);
+    for (float& weight : std::span(weights_).subspan(first, count)) weight *= factors[i];
+  }
+}
+
 void Batch::load(const Examples& examples) {
   const auto count = static_cast<int64_t>(examples.inputs.size());
   const int64_t rows = examples.rows;
@@ -98,6 +111,16 @@ void Batch::load(const Examples& examples) {
   std::copy(examples.targets.begin(), examples.targets.end(), targets_.begin());
   weigh(examples.weights);
   divide({});
+}
+
+void sum_by_document(const Batch& batch, std::span<const float> values, std::span<double> sums) {
+  for (size_t i = 0; i < sums.size(); ++i) {
+    const Document& document = batch.documents()[i];
+    sums[i] = 0;
+    for (int64_t at = 0; at < document.count; ++at) {
+      sums[i] += values[static_cast<size_t>(document.first + at)];
+    }
+  }
 }
 
 void check_tokens(std::span<const int32_t> tokens, int64_t vocabulary) {

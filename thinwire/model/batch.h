@@ -46,6 +46,10 @@ class Batch {
   // The same from Examples; Error also for a weight that is not finite.
   void load(const Examples& examples);
 
+  // Multiplies the weights of each document's positions by its factor. Throws Error unless there is
+  // one factor for each document.
+  void reweigh(std::span<const float> factors);
+
   int64_t max_tokens() const { return max_rows_ * max_sequence_; }
   int64_t rows() const { return rows_; }
   int64_t sequence() const { return sequence_; }
@@ -74,6 +78,9 @@ class Batch {
   std::vector<float> weights_;
   std::vector<Document> documents_;
 };
+
+// sums[i]: of the values of document i's positions.
+void sum_by_document(const Batch& batch, std::span<const float> values, std::span<double> sums);
 
 // Throws Error naming the first token outside [0, vocabulary) and its index.
 void check_tokens(std::span<const int32_t> tokens, int64_t vocabulary);

@@ -352,6 +352,15 @@ void CpuOps<T>::cross_entropy(Slot x, int64_t weight) {
 }
 
 template <typename T>
+void CpuOps<T>::document_losses(Slot x, int64_t weight, std::span<double> losses) {
+  const TimedScope timed(times_.head);
+  losses_N_.resize(static_cast<size_t>(max_tokens_));
+  loss_ = head_->loss(tokens_, operands(x), weights().at(weight), batch_->targets(),
+                      batch_->weights(), losses_N_.data());
+  sum_by_document(*batch_, losses_N_, losses);
+}
+
+template <typename T>
 void CpuOps<T>::cross_entropy_gradients(Slot x, int64_t weight, float scale, Slot dx) {
   const TimedScope timed(times_.head);
   tensor::OpenGradient to;
@@ -363,8 +372,9 @@ void CpuOps<T>::cross_entropy_gradients(Slot x, int64_t weight, float scale, Slo
 template <typename T>
 size_t CpuOps<T>::bytes() const {
   size_t sum = factors_.bytes() + (rope_ ? rope_->bytes() : 0) + dnorm_.bytes() +
-               (head_ ? head_->bytes() : 0) + (copy_ ? copy_->bytes() : 0) +
-               (frozen_copy_ ? frozen_copy_->bytes() : 0) + (adapters_ ? adapters_->bytes() : 0);
+               (head_ ? head_->bytes() : 0) + losses_N_.capacity() * sizeof(float) +
+               (copy_ ? copy_->bytes() : 0) + (frozen_copy_ ? frozen_copy_->bytes() : 0) +
+               (adapters_ ? adapters_->bytes() : 0);
   for (const Values& values : slots_) sum += values.bytes.bytes();
   for (const auto& scratch : scratch_) sum += scratch.bytes();
   return sum;

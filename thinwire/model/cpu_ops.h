@@ -63,6 +63,8 @@ class CpuOps : public Ops {
   void cross_entropy(Slot x, int64_t weight) override;
   void cross_entropy_gradients(Slot x, int64_t weight, float scale, Slot dx) override;
   double loss() override { return loss_; }
+  void document_losses(Slot x, int64_t weight, std::span<double> losses) override;
+  void take_weights(const Batch&) override {}  // they are read where they are
 
   void refresh() override;
   void refresh_frozen() override;
@@ -142,6 +144,7 @@ class CpuOps : public Ops {
   const Batch* batch_ = nullptr;
   tensor::GradientSink* sink_ = nullptr;
   double loss_ = 0;
+  std::vector<float> losses_N_;  // where document_losses() is used
   PassTimes times_;
 };
 

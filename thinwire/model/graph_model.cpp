@@ -60,26 +60,41 @@ PassTimes GraphModel::times() const {
   return times;
 }
 
-double GraphModel::batch_loss() {
+double GraphModel::batch_loss(DocumentLoss* loss) {
   const TimedScope timed(seconds_);
   ops_->begin_batch(batch(), false);
   graph_->forward(false);
+  if (loss != nullptr) return document_loss(*loss);
   const Head head = graph_->head();
   ops_->cross_entropy(head.x_NC, head.weight);
   return ops_->loss();
 }
 
+double GraphModel::document_loss(DocumentLoss& loss) {
+  const Head head = graph_->head();
+  losses_.resize(batch().documents().size());
+  factors_.resize(losses_.size());
+  ops_->document_losses(head.x_NC, head.weight, losses_);
+  return loss.form(batch(), losses_, factors_);
+}
+
 double GraphModel::batch_gradients(float gradient_scale, tensor::GradientSink& sink,
-                                   tensor::Pass pass) {
+                                   tensor::Pass pass, DocumentLoss* loss) {
   const TimedScope timed(seconds_);
   ops_->begin_batch(batch(), true);
   ops_->begin_gradients(sink, pass);
   graph_->forward(true);
   const Head head = graph_->head();
+  double formed = 0;
+  if (loss != nullptr) {
+    formed = document_loss(*loss);
+    batch().reweigh(factors_);
+    ops_->take_weights(batch());
+  }
   ops_->cross_entropy_gradients(head.x_NC, head.weight, gradient_scale, head.dx_NC);
   if (!tied_ && is_trained(head_.offset)) sink.complete(head_);
   graph_->backward([&](int group) { end_group(sink, group); });
-  return ops_->loss();
+  return loss == nullptr ? ops_->loss() : formed;
 }
 
 // The graph numbers groups by the model's blocks, a sink by those with trained tensors.

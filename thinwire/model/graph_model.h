@@ -22,9 +22,11 @@ class GraphModel final : public Model {
   size_t activation_bytes() const override { return ops_->bytes() + batch().bytes(); }
 
  private:
-  double batch_gradients(float gradient_scale, tensor::GradientSink& sink,
-                         tensor::Pass pass) override;
-  double batch_loss() override;
+  double batch_gradients(float gradient_scale, tensor::GradientSink& sink, tensor::Pass pass,
+                         DocumentLoss* loss) override;
+  double batch_loss(DocumentLoss* loss) override;
+  // The loss of the documents, from the head's input; afterwards factors_ has its derivatives.
+  double document_loss(DocumentLoss& loss);
 
   // Reports the group to the sink if it has trained tensors.
   void end_group(tensor::GradientSink& sink, int group) const;
@@ -38,7 +40,9 @@ class GraphModel final : public Model {
   const bool tied_;                   // it is the embedding, and trained
   const tensor::StreamSize stream_size_;
   const bool timed_;
-  double seconds_ = 0;  // of all passes
+  double seconds_ = 0;          // of all passes
+  std::vector<double> losses_;  // of the documents of a batch
+  std::vector<float> factors_;  // of their positions
 };
 
 }  // namespace thinwire::model

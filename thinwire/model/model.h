@@ -16,6 +16,7 @@
 #include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/architectures/model_spec.h"
 #include "thinwire/model/batch.h"
+#include "thinwire/model/document_loss.h"
 #include "thinwire/tensor/storage/arena.h"
 #include "thinwire/tensor/storage/device.h"
 #include "thinwire/tensor/storage/gradient_sink.h"
@@ -86,7 +87,14 @@ class Model {
                             tensor::GradientSink& sink, tensor::Pass pass,
                             const RowMarks& marks = {}) {
     batch_.load(tokens, rows, marks);
-    return batch_gradients(gradient_scale, sink, pass);
+    return batch_gradients(gradient_scale, sink, pass, nullptr);
+  }
+  // The same for a loss of the rows' documents, which it returns.
+  double loss_and_gradients(std::span<const int32_t> tokens, int64_t rows, float gradient_scale,
+                            tensor::GradientSink& sink, tensor::Pass pass, const RowMarks& marks,
+                            DocumentLoss& loss) {
+    batch_.load(tokens, rows, marks);
+    return batch_gradients(gradient_scale, sink, pass, &loss);
   }
   // Adds the gradients to those in the arena, or replaces these.
   double loss_and_gradients(std::span<const int32_t> tokens, int64_t rows, float gradient_scale,
@@ -106,11 +114,16 @@ class Model {
   // The same number as loss_and_gradients returns, bit for bit.
   double loss(std::span<const int32_t> tokens, int64_t rows, const RowMarks& marks = {}) {
     batch_.load(tokens, rows, marks);
-    return batch_loss();
+    return batch_loss(nullptr);
+  }
+  double loss(std::span<const int32_t> tokens, int64_t rows, const RowMarks& marks,
+              DocumentLoss& loss) {
+    batch_.load(tokens, rows, marks);
+    return batch_loss(&loss);
   }
   double loss(const Examples& examples) {
     batch_.load(examples);
-    return batch_loss();
+    return batch_loss(nullptr);
   }
 
   // Call this after the parameters have changed: makes the bf16 copies again, unless the optimizer
@@ -130,15 +143,16 @@ class Model {
       : batch_(parts.max_rows, parts.sequence, parts.model.vocab) {}
 
   const Batch& batch() const { return batch_; }
-  // For the loaded batch.
+  Batch& batch() { return batch_; }
+  // For the loaded batch; loss null: the sum over its positions.
   virtual double batch_gradients(float gradient_scale, tensor::GradientSink& sink,
-                                 tensor::Pass pass) = 0;
-  virtual double batch_loss() = 0;
+                                 tensor::Pass pass, DocumentLoss* loss) = 0;
+  virtual double batch_loss(DocumentLoss* loss) = 0;
 
  private:
   double arena_gradients(float gradient_scale, tensor::Arena& gradients, Gradients mode) {
     tensor::WholeGradients sink(gradients);
-    return batch_gradients(gradient_scale, sink, {.first = mode == Gradients::kReplace});
+    return batch_gradients(gradient_scale, sink, {.first = mode == Gradients::kReplace}, nullptr);
   }
 
   Batch batch_;

@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 
 #include "thinwire/base/rope.h"
 #include "thinwire/model/batch.h"
@@ -140,6 +141,10 @@ class Ops {
   virtual void cross_entropy_gradients(Slot x_NC, int64_t weight, float scale, Slot dx_NC) = 0;
   // The loss of the last of these calls, in nats.
   virtual double loss() = 0;
+  // As cross_entropy(), but the loss of each of the batch's documents.
+  virtual void document_losses(Slot x_NC, int64_t weight, std::span<double> losses) = 0;
+  // The weights of the batch's positions have changed since it began.
+  virtual void take_weights(const Batch& batch) = 0;
 
   // As the functions of the same name in Model.
   virtual void refresh() = 0;

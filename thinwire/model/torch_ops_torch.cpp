@@ -69,6 +69,11 @@ class TorchOps final : public Ops {
     attention_.begin_batch(batch, keep);
     inputs_N_ = to_device(batch.inputs(), tokens_, at::kInt);
     targets_N_ = to_device(batch.targets(), tokens_, at::kInt);
+    take_weights(batch);
+    batch_ = &batch;
+  }
+
+  void take_weights(const Batch& batch) override {
     weights_N_ = batch.weights() == nullptr ? at::Tensor() : to_device(batch.weights(), tokens_);
   }
 
@@ -241,6 +246,11 @@ class TorchOps final : public Ops {
     head(x, weight, scale, dx);
   }
   double loss() override { return losses_.sum(at::kDouble).template item<double>(); }
+  void document_losses(Slot x, int64_t weight, std::span<double> losses) override {
+    cross_entropy(x, weight);
+    const at::Tensor host = losses_.cpu();
+    sum_by_document(*batch_, {data<float>(host), static_cast<size_t>(tokens_)}, losses);
+  }
 
   void refresh() override { params_.refresh(); }
   void refresh_frozen() override { params_.refresh_frozen(); }
@@ -384,7 +394,8 @@ class TorchOps final : public Ops {
   tensor::GradientSink* sink_ = nullptr;  // of the current pass
   TorchAttention<T> attention_;
   at::Tensor inputs_N_, targets_N_, weights_N_, losses_;  // of the current batch
-  int64_t tokens_ = 0;                                    // of the current batch
+  const Batch* batch_ = nullptr;                          // the current one
+  int64_t tokens_ = 0;                                    // its tokens
   size_t max_bytes_ = 0;
 };
 

@@ -85,6 +85,11 @@ void Curves::add(const events::StepEvent& event, double mean_loss) {
     writer_.scalar(one.tag, event.step, event.*one.field, time);
   }
   writer_.scalar(kMeanLossTag, event.step, mean_loss, time);
+  if (!event.rewards) return;
+  for (const events::RewardField& field : events::kRewardFields) {
+    writer_.scalar(std::string("rewards/") + field.name, event.step, (*event.rewards).*field.value,
+                   time);
+  }
 }
 
 void Curves::add(const events::EvalEvent& event) {

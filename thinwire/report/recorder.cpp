@@ -85,6 +85,10 @@ void Recorder::show(const events::StepEvent& event) {
       {"sent", format_bytes(totals_.bytes_sent_per_step())},
       {"received", format_bytes(totals_.bytes_received_per_step())},
       {"lr", fmt::format("{:.2e}", event.learning_rate)}};
+  if (event.rewards) {
+    fields.push_back({"accuracy", fmt::format("{:.2f}", event.rewards->accuracy)});
+    fields.push_back({"margin", fmt::format("{:.3f}", event.rewards->margin)});
+  }
   if (totals_.simulated_seconds() > 0) {
     fields.push_back({"over links", format_seconds(totals_.simulated_seconds())});
   }

@@ -13,6 +13,19 @@
 
 namespace thinwire::train {
 
+void PairSums::add(const PairSums& other) {
+  pairs += other.pairs;
+  right += other.right;
+  chosen += other.chosen;
+  rejected += other.rejected;
+}
+
+events::Rewards PairSums::means() const {
+  const auto count = static_cast<double>(pairs);
+  return {static_cast<double>(right) / count, (chosen - rejected) / count, chosen / count,
+          rejected / count};
+}
+
 void Collector::add_step(int64_t step, int worker, const StepPart& part) {
   const std::lock_guard lock(mutex_);
   recorder_.worker_step(
@@ -54,6 +67,7 @@ void Collector::complete_step(int64_t step, const Parts<StepPart>& parts) {
     sum.loss_sum += part.loss_sum;
     sum.tokens += part.tokens;
     sum.uncounted += part.uncounted;
+    sum.pairs.add(part.pairs);
     trained += part.tokens > 0 ? 1 : 0;
     sum.gradient_norm += part.gradient_norm;
     sum.bytes_sent += part.bytes_sent;
@@ -69,7 +83,9 @@ void Collector::complete_step(int64_t step, const Parts<StepPart>& parts) {
   const auto workers = static_cast<double>(parts.size());
   events::StepEvent event;
   event.step = step;
-  event.loss = sum.loss_sum / static_cast<double>(sum.tokens - sum.uncounted);
+  const int64_t counted = sum.pairs.pairs > 0 ? sum.pairs.pairs : sum.tokens - sum.uncounted;
+  event.loss = sum.loss_sum / static_cast<double>(counted);
+  if (sum.pairs.pairs > 0) event.rewards = sum.pairs.means();
   event.learning_rate = first.learning_rate;
   event.gradient_norm = sum.gradient_norm / trained;
   event.tokens = sum.tokens;
@@ -97,6 +113,7 @@ std::optional<double> Collector::add_evaluation(int64_t step, const std::string&
   for (const auto& [member, one] : parts) {
     sum.loss_sum += one.loss_sum;
     sum.tokens += one.tokens;
+    sum.pairs.add(one.pairs);
   }
   const double value = part.score ? record_score(step, name, sum) : record_loss(step, name, sum);
   recorder_.restart_clock();
@@ -110,6 +127,12 @@ double Collector::record_loss(int64_t step, const std::string& name, const EvalP
     throw Error(
         fmt::format("step {}: the loss on {} is {}; lower optim.lr or raise schedule.warmup", step,
                     name, loss));
+  }
+  if (sum.pairs.pairs > 0) {
+    const events::Rewards rewards = sum.pairs.means();
+    for (const events::RewardField& field : events::kRewardFields) {
+      recorder_.score(step, fmt::format("{}.{}", name, field.name), rewards.*field.value);
+    }
   }
   recorder_.evaluation(step, name, loss);
   return loss;

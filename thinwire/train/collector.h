@@ -14,10 +14,22 @@
 
 namespace thinwire::train {
 
+// Sums over pairs of answers (events::Rewards).
+struct PairSums {
+  int64_t pairs = 0;
+  int64_t right = 0;  // whose chosen answer has the larger reward
+  double chosen = 0;  // rewards
+  double rejected = 0;
+
+  void add(const PairSums& other);
+  // Of at least one pair.
+  events::Rewards means() const;
+};
+
 // One worker's part of one step.
 struct StepPart {
   int64_t members = 0;  // in the round's roster: the number of parts of the step
-  double loss_sum = 0;  // over its tokens that count
+  double loss_sum = 0;  // over its tokens that count, or over its pairs of answers
   int64_t tokens = 0;
   int64_t uncounted = 0;  // of them, those whose loss does not count
   double learning_rate = 0;
@@ -34,15 +46,17 @@ struct StepPart {
   uint64_t digest = 0;  // of the parameters, where synchronised
   // The same for the state that replicas agree on, if it was digested.
   uint64_t state_digest = 0;
+  PairSums pairs;  // none unless preferences are learnt
 };
 
 struct EvalPart {
   int64_t members = 0;  // as in StepPart
   double loss_sum = 0;
-  int64_t tokens = 0;  // whose loss counts
+  int64_t tokens = 0;  // whose loss counts; of pairs of answers, the pairs
   // True for a task's metric (eval::MetricSum), named "task.metric": its sum and weight take the
   // place of loss_sum and tokens.
   bool score = false;
+  PairSums pairs = {};  // as in StepPart
 };
 
 // Thread-safe.

@@ -1,10 +1,14 @@
 // The tokens that a run trains and evaluates on.
 #pragma once
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
 
+#include "thinwire/base/error.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/data/rows.h"
@@ -22,6 +26,7 @@ struct Corpus {
              derive_seed(static_cast<uint64_t>(recipe.run.seed), "data"),
              row_options(recipe, vocabulary)) {
     for (const auto& [name, tokens] : sets) {
+      check_pairs(recipe, tokens);
       digests.emplace(name, tokens.digest());
       if (name == "train") continue;
       validation.emplace(name, data::Rows::ordered(tokens, recipe.train.sequence,
@@ -36,10 +41,26 @@ struct Corpus {
     return options;
   }
 
+  // Throws UsageError if only one of the recipe and the data is about pairs of answers.
+  static void check_pairs(const config::Recipe& recipe, const data::TokenSet& tokens) {
+    const bool wanted = recipe.data.records == "preferences";
+    if (wanted == tokens.pairs()) return;
+    throw UsageError(fmt::format(
+        "[data] records = \"{}\", but {} holds {}; `thinwire prepare --force` prepares it again",
+        recipe.data.records, tokens.folder().string(),
+        wanted ? "no pairs of answers" : "pairs of answers (records = \"preferences\")"));
+  }
+
   std::map<std::string, data::TokenSet> sets;
   data::Rows rows;
   std::map<std::string, data::Rows> validation;
   std::map<std::string, uint64_t> digests;
 };
+
+// Rows of a validation set that evaluations use, spread over the whole set.
+inline uint64_t evaluated_rows(const config::EvalSection& eval, const data::Rows& rows) {
+  const auto wanted = static_cast<uint64_t>(eval.rows);
+  return wanted == 0 ? rows.count() : std::min(wanted, rows.count());
+}
 
 }  // namespace thinwire::train

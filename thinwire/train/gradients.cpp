@@ -18,6 +18,11 @@ std::vector<TensorSpec> kept_tensors(const config::Recipe& recipe, const tensor:
 
 }  // namespace
 
+int64_t rows_per_pass(const config::TrainSection& train) {
+  const int64_t largest_share = (train.batch + train.workers - 1) / train.workers;
+  return train.microbatch == 0 ? largest_share : std::min(train.microbatch, largest_share);
+}
+
 double accumulate_gradients(model::Model& model, const StepRows& step, tensor::GradientSink& sink) {
   const int64_t width = step.sequence + 1;
   const int64_t rows = static_cast<int64_t>(step.tokens.size()) / width;
@@ -32,10 +37,13 @@ double accumulate_gradients(model::Model& model, const StepRows& step, tensor::G
       return values.subspan(static_cast<size_t>(first * of_a_row),
                             static_cast<size_t>(count * of_a_row));
     };
-    loss += model.loss_and_gradients(
-        piece(step.tokens, width), count, scale, sink,
-        {.first = first == 0, .last = first + count == rows},
-        {piece(step.marks.weights, step.sequence), piece(step.marks.begins, step.sequence)});
+    const auto tokens = piece(step.tokens, width);
+    const tensor::Pass pass = {.first = first == 0, .last = first + count == rows};
+    const model::RowMarks marks = {piece(step.marks.weights, step.sequence),
+                                   piece(step.marks.begins, step.sequence)};
+    loss += step.loss == nullptr
+                ? model.loss_and_gradients(tokens, count, scale, sink, pass, marks)
+                : model.loss_and_gradients(tokens, count, scale, sink, pass, marks, *step.loss);
   }
   return loss;
 }

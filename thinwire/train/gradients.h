@@ -22,14 +22,19 @@ struct StepRows {
   int64_t sequence = 0;
   int64_t max_rows = 0;        // that go through the model in a pass
   model::RowMarks marks = {};  // weights: 0 or 1
-  // Predictions that count in a row of the step, the mean over the rows of all workers; 0: all.
+  // Predictions that count in a row of the step, or pairs of answers, the mean over the rows of all
+  // workers; 0: all.
   double counted_a_row = 0;
+  model::DocumentLoss* loss = nullptr;  // null: the sum over the predictions that count
 };
+
+// Rows that a worker's model takes in a pass.
+int64_t rows_per_pass(const config::TrainSection& train);
 
 // Gives the sink the gradients of the sum of the losses that count, divided by the number of rows
 // and counted_a_row, and returns that sum in nats. So a mean of all workers' gradients, weighted by
 // their rows, is the gradient of the mean loss over all predictions of the step that count, however
-// the rows are divided among workers and passes.
+// the rows are divided among workers and passes. With a loss of documents the same holds for pairs.
 double accumulate_gradients(model::Model& model, const StepRows& step, tensor::GradientSink& sink);
 
 // What happens to a worker's gradients: they are kept until the end of the step, whole or

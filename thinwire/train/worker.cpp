@@ -24,13 +24,15 @@
 namespace thinwire::train {
 namespace {
 
-int64_t rows_per_pass(const config::TrainSection& train) {
-  const int64_t largest_share = (train.batch + train.workers - 1) / train.workers;
-  return train.microbatch == 0 ? largest_share : std::min(train.microbatch, largest_share);
-}
-
 bool is_due(int64_t completed, int64_t every, int64_t steps) {
   return completed == steps || (every > 0 && completed % every == 0);
+}
+
+std::vector<uint64_t> rows_of(const Round& round, int member) {
+  const RowRange range = round.member(member).rows;
+  std::vector<uint64_t> rows(range.count);
+  std::iota(rows.begin(), rows.end(), range.first);
+  return rows;
 }
 
 // Ends its source's waits when destroyed.
@@ -139,10 +141,7 @@ Round Worker::last_round(int64_t completed) const {
 
 data::Prefetcher::Order Worker::order() const {
   return [plan = rounds_->plan(), self = communicator_.rank()](uint64_t step) {
-    const RowRange mine = plan(static_cast<int64_t>(step)).member(self).rows;
-    std::vector<uint64_t> rows(mine.count);
-    std::iota(rows.begin(), rows.end(), mine.first);
-    return rows;
+    return rows_of(plan(static_cast<int64_t>(step)), self);
   };
 }
 
@@ -205,12 +204,20 @@ void Worker::compute_gradients(const Round& round, const data::Batch& batch, Ste
   const Stopwatch computing;
   if (strategy_->before_step(round)) model_->refresh();
   if (batch.rows > 0) {
+    std::optional<PairLoss> pair_loss;
+    if (context_.reference) {
+      pair_loss.emplace(
+          recipe_.preference,
+          context_.reference->of("train", context_.rows, rows_of(round, communicator_.rank())));
+    }
     part.loss_sum = gradients_.compute({batch.tokens,
                                         recipe_.train.sequence,
                                         max_rows_,
                                         {batch.weights, batch.begins},
-                                        counted_a_row(round)},
+                                        counted_a_row(round),
+                                        pair_loss ? &*pair_loss : nullptr},
                                        *model_, *strategy_, round);
+    if (pair_loss) part.pairs = pair_loss->sums();
     part.uncounted = static_cast<int64_t>(std::ranges::count(batch.weights, 0.0F));
   }
   part.compute_s = computing.seconds();

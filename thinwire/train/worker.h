@@ -22,6 +22,7 @@
 #include "thinwire/tensor/storage/arena.h"
 #include "thinwire/train/gradients.h"
 #include "thinwire/train/initial_parameters.h"
+#include "thinwire/train/reference.h"
 #include "thinwire/train/relora.h"
 #include "thinwire/train/round_source.h"
 #include "thinwire/train/run_sink.h"
@@ -61,6 +62,7 @@ struct RunContext {
   std::shared_ptr<const FrozenWeights> frozen = {};  // null: all tensors are trained
   std::span<const RunTask> tasks = {};               // that evaluations score as well
   std::optional<int> part = {};  // of the checkpoint, which a worker takes; none: that of its rank
+  std::shared_ptr<const Reference> reference = {};  // null unless preferences are learnt
 };
 
 struct RunEnd {
@@ -94,8 +96,9 @@ class Worker {
   // Returns false if the run was stopped meanwhile.
   bool evaluate(int64_t completed);
   bool evaluate_sets(int64_t completed, const std::string& suffix, int64_t& passes);
-  std::optional<EvalPart> evaluate_rows(int64_t completed, const std::string& name,
-                                        const data::Rows& rows, int64_t& passes);
+  // suffix: of the name under which it is shown.
+  std::optional<EvalPart> evaluate_rows(int64_t completed, const std::string& set,
+                                        const std::string& suffix, int64_t& passes);
   bool evaluate_tasks(int64_t completed, int64_t& passes);
   // Null if the run was stopped meanwhile.
   std::optional<std::vector<eval::MetricSum>> score_task(int64_t completed, const RunTask& task,

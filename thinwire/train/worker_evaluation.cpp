@@ -7,6 +7,7 @@
 
 #include "thinwire/method/architectures/model_spec.h"
 #include "thinwire/model/registry.h"
+#include "thinwire/train/corpus.h"
 #include "thinwire/train/open_round.h"
 #include "thinwire/train/shared_loss.h"
 #include "thinwire/train/worker.h"
@@ -26,7 +27,7 @@ bool Worker::evaluate_sets(int64_t completed, const std::string& suffix, int64_t
   for (const auto& [set, rows] : context_.validation) {
     const std::string name = set + suffix;
     if (completed == context_.first_step && context_.evaluated.contains(name)) continue;
-    const std::optional<EvalPart> part = evaluate_rows(completed, name, rows, passes);
+    const std::optional<EvalPart> part = evaluate_rows(completed, set, suffix, passes);
     if (!part) return false;
     if (name == recipe_.eval.watch) watched_ = part;
     if (!last_round(completed).has(communicator_.rank())) continue;
@@ -85,10 +86,10 @@ bool Worker::exhausts_patience(int64_t completed) {
   return best_.exhausts(recipe_.eval.patience);
 }
 
-std::optional<EvalPart> Worker::evaluate_rows(int64_t completed, const std::string& name,
-                                              const data::Rows& rows, int64_t& passes) {
-  const auto wanted = static_cast<uint64_t>(recipe_.eval.rows);
-  const uint64_t all = wanted == 0 ? rows.count() : std::min(wanted, rows.count());
+std::optional<EvalPart> Worker::evaluate_rows(int64_t completed, const std::string& set,
+                                              const std::string& suffix, int64_t& passes) {
+  const data::Rows& rows = context_.validation.at(set);
+  const uint64_t all = evaluated_rows(recipe_.eval, rows);
   const Round round = last_round(completed);
   const RowRange mine = share_of(round, communicator_.rank(), all);
   EvalPart part{.members = round.size()};
@@ -96,7 +97,7 @@ std::optional<EvalPart> Worker::evaluate_rows(int64_t completed, const std::stri
     if (context_.sink.stops_before(point_before_pass(completed, passes))) return std::nullopt;
     if (leads(round)) {
       const double fraction = static_cast<double>(done) / static_cast<double>(mine.count);
-      context_.sink.show_evaluation(completed, name, fraction);
+      context_.sink.show_evaluation(completed, set + suffix, fraction);
     }
     std::vector<uint64_t> places(std::min(static_cast<uint64_t>(max_rows_), mine.count - done));
     for (uint64_t& place : places) {
@@ -105,7 +106,14 @@ std::optional<EvalPart> Worker::evaluate_rows(int64_t completed, const std::stri
       part.tokens += rows.counted(place);
     }
     const data::RowBlock block = rows.read(places);
-    part.loss_sum += model_->loss(block.tokens, std::ssize(places), {block.weights, block.begins});
+    const model::RowMarks marks = {block.weights, block.begins};
+    if (context_.reference) {
+      PairLoss loss(recipe_.preference, context_.reference->of(set, rows, places));
+      part.loss_sum += model_->loss(block.tokens, std::ssize(places), marks, loss);
+      part.pairs.add(loss.sums());
+    } else {
+      part.loss_sum += model_->loss(block.tokens, std::ssize(places), marks);
+    }
   }
   return part;
 }

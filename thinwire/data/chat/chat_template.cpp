@@ -120,7 +120,7 @@ tl::expected<Record, std::string> ChatTemplate::render(const Json& messages,
     }
     auto learnt = learnt_of(std::move(whole.generated), messages);
     if (!learnt) return tl::unexpected(learnt.error());
-    return Record{std::move(whole.text), std::move(*learnt)};
+    return Record{std::move(whole.text), std::move(*learnt), true};
   } catch (const Error& error) {
     return tl::unexpected(fmt::format("cannot be rendered: {}", error.what()));
   }
@@ -144,8 +144,9 @@ std::shared_ptr<const ChatTemplate> find_chat_template(const config::DataSection
   }
   if (source.empty()) {
     throw Error(fmt::format(
-        "data.records = \"chats\" needs a chat template, and {} has none: neither {} nor "
+        "data.records = \"{}\" needs a chat template, and {} has none: neither {} nor "
         "chat_template in {}; set data.chat_template to a file with one",
+        data.records,
         data.vocabulary_model.empty() ? "a vocabulary trained on the text" : folder.string(),
         kTemplateFile, kConfigFile));
   }

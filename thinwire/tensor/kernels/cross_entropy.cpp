@@ -84,12 +84,15 @@ void LinearCrossEntropy<T>::multiply_back(int64_t rows, const T* weight) {
 
 template <typename T>
 double LinearCrossEntropy<T>::loss(int64_t rows, const T* x, const T* weight,
-                                   const int32_t* targets, const float* factors) {
+                                   const int32_t* targets, const float* factors, float* losses) {
   double sum = 0;
   for (int64_t first = 0; first < rows; first += chunk_) {
     const int64_t count = std::min(chunk_, rows - first);
-    sum += chunk_loss(count, x + first * width_, weight, targets + first,
-                      factors == nullptr ? nullptr : factors + first, false);
+    const float* const row_factors = factors == nullptr ? nullptr : factors + first;
+    sum += chunk_loss(count, x + first * width_, weight, targets + first, row_factors, false);
+    for (int64_t r = 0; losses != nullptr && r < count; ++r) {
+      losses[first + r] = losses_.data()[r] * (row_factors == nullptr ? 1 : row_factors[r]);
+    }
   }
   return sum;
 }

@@ -19,9 +19,9 @@ class LinearCrossEntropy {
   LinearCrossEntropy(int64_t width, int64_t vocabulary, int64_t max_rows, ThreadPool& threads);
 
   // Sum over the rows of the cross entropy with their targets, in nats, each multiplied by the
-  // row's factor (null: no factors).
+  // row's factor (null: no factors). losses_N, unless null, receives each row's part of it.
   double loss(int64_t rows, const T* x_NC, const T* weight_VC, const int32_t* targets_N,
-              const float* factors_N);
+              const float* factors_N, float* losses_N = nullptr);
 
   // Returns the same number, and writes dx = scale * d(loss)/dx and dweight = scale *
   // d(loss)/dweight + keep * dweight (keep 0: the old values are not read; dweight null: not

@@ -9,15 +9,20 @@ from tool_case import TOOLS, ToolCase
 
 try:
     import pyarrow
-    from pyarrow import parquet
+    from pyarrow import feather, ipc, parquet
 except ImportError as error:
     ABSENT = f"not installed: {error.name} (requirements-test.txt lists what this test needs)"
 else:
     ABSENT = None
 
 
+def feather_of(path, table):
+    feather.write_feather(table, path)
+    return path
+
+
 @unittest.skipIf(ABSENT, ABSENT)
-class ParquetToJsonl(ToolCase):
+class TablesToJsonl(ToolCase):
     def write_table(self, name, **columns):
         path = self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -25,7 +30,7 @@ class ParquetToJsonl(ToolCase):
         return path
 
     def convert(self, *arguments, out="out.jsonl"):
-        command = [sys.executable, TOOLS / "parquet_to_jsonl.py", *arguments, "--out", self.root / out]
+        command = [sys.executable, TOOLS / "tables_to_jsonl.py", *arguments, "--out", self.root / out]
         return subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
 
     def rows(self, name="out.jsonl"):
@@ -34,7 +39,7 @@ class ParquetToJsonl(ToolCase):
     def assert_refused(self, message, *arguments, **options):
         done = self.convert(*arguments, **options)
         self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertTrue(done.stderr.startswith("parquet_to_jsonl"), done.stderr)
+        self.assertTrue(done.stderr.startswith("tables_to_jsonl"), done.stderr)
         self.assertIn(message, done.stderr)
         self.assertEqual([path.name for path in self.root.iterdir() if "out" in path.name], [])
 
@@ -53,6 +58,26 @@ class ParquetToJsonl(ToolCase):
         lines = gzip.open(self.root / "out.jsonl.gz", "rt").read().splitlines()
         self.assertEqual([json.loads(line) for line in lines], [{"text": "one"}, {"text": "two"}])
 
+    def test_arrow_files_of_either_format(self):
+        table = pyarrow.table({"text": [f"text {i}" for i in range(3000)], "raw": [b"\x00"] * 3000})
+        with ipc.new_stream(self.root / "stream.arrow", table.schema) as writer:
+            writer.write_table(table)
+        with ipc.new_file(self.root / "file.arrow", table.schema) as writer:
+            writer.write_table(table, max_chunksize=1700)
+        feather.write_feather(table, self.root / "packed.feather", compression="lz4")
+        for name in ("stream.arrow", "file.arrow", "packed.feather"):
+            with self.subTest(name=name):
+                done = self.convert(self.root / name, "--columns", "text")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(self.rows(), [{"text": text} for text in table["text"].to_pylist()])
+
+    def test_a_folder_of_all_kinds(self):
+        self.write_table("in/b.parquet", text=["two"])
+        feather.write_feather(pyarrow.table({"text": ["one"]}), self.root / "in/a.feather")
+        (self.root / "in/README.md").write_text("not a table")
+        self.convert(self.root / "in")
+        self.assertEqual(self.rows(), [{"text": "one"}, {"text": "two"}])
+
     def test_lists_records_and_dates(self):
         self.write_table("a.parquet", c=[{"label": ["A", "B"]}], day=[date(2024, 2, 3)], none=[None])
         self.convert(self.root / "a.parquet")
@@ -69,7 +94,23 @@ class ParquetToJsonl(ToolCase):
         path.write_bytes(path.read_bytes()[:-20])
         self.assert_refused("a.parquet", path)
         (self.root / "empty").mkdir()
-        self.assert_refused("holds no file ending in .parquet", self.root / "empty")
+        self.assert_refused("holds no file ending in .parquet, .arrow, .feather", self.root / "empty")
+        (self.root / "table.csv").write_text("text\n")
+        self.assert_refused("ends in none of", self.root / "table.csv")
+
+    def test_damaged_arrow_files_are_named_and_leave_nothing(self):
+        table = pyarrow.table({"text": ["x" * 100] * 5000})
+        path = self.root / "a.arrow"
+        with ipc.new_stream(path, table.schema) as writer:
+            writer.write_table(table)
+        path.write_bytes(path.read_bytes()[:-20000])
+        self.assert_refused("a.arrow", path)
+        path.write_bytes(b"ARROW1 but no more")
+        self.assert_refused("a.arrow", path)
+        path.write_bytes(b"")
+        self.assert_refused("a.arrow", path)
+        self.assert_refused("has no column title; it has text",
+                            feather_of(self.root / "b.feather", table), "--columns", "title")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Makes JSON lines of Parquet files, for `data.text` of a recipe and for evaluation tasks.
+"""Makes JSON lines of Parquet and Arrow files, for `data.text` of a recipe and for evaluation tasks.
 
-    .venv/bin/python tools/parquet_to_jsonl.py PARQUET... --out FILE.jsonl [--columns text,title] [--rename content=text]
+    .venv/bin/python tools/tables_to_jsonl.py TABLES... --out FILE.jsonl [--columns text,title] [--rename content=text]
 
-PARQUET are files or folders of them, read in sorted order. Only the named columns are read (default: all); --rename
-OLD=NEW renames one, as data.text_field is "text" unless the recipe says otherwise. Lists and records become JSON's. FILE
-may end in .gz; it appears only when it is complete. Memory stays bounded: rows are read in batches.
+TABLES are files, or folders of them, read in sorted order: .parquet, and Arrow IPC as .arrow or .feather, in the file
+format (Feather 2) or the stream format (as the package datasets writes). Only the named columns are converted (default:
+all); --rename OLD=NEW renames one, as data.text_field is "text" unless the recipe says otherwise. Lists and records
+become JSON's. FILE may end in .gz; it appears only when it is complete. Memory stays bounded: rows are read in batches.
 """
 
 import argparse
@@ -19,10 +20,11 @@ from pathlib import Path
 import needs
 
 BATCH_ROWS = 1024
+ENDINGS = (".parquet", ".arrow", ".feather")
 
 
 def fail(message):
-    sys.exit(f"parquet_to_jsonl: {message}")
+    sys.exit(f"tables_to_jsonl: {message}")
 
 
 def find_files(paths):
@@ -30,9 +32,11 @@ def find_files(paths):
     for path in map(Path, paths):
         if not path.exists():
             fail(f"there is no file or folder {path}")
-        inside = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
+        inside = [path]
+        if path.is_dir():
+            inside = sorted(file for file in path.rglob("*") if file.suffix in ENDINGS and file.is_file())
         if not inside:
-            fail(f"{path} holds no file ending in .parquet")
+            fail(f"{path} holds no file ending in {', '.join(ENDINGS)}")
         files += inside
     return files
 
@@ -51,15 +55,32 @@ def plain(value):
     raise TypeError(f"holds {type(value).__name__}, which JSON lacks; leave the column out with --columns")
 
 
-def convert(file, columns, names, out, parquet):
+def batches(file, columns, pyarrow):
+    """The names of all columns of a file, and its rows with the named ones, in batches."""
+    if file.suffix not in ENDINGS:
+        fail(f"{file} ends in none of {', '.join(ENDINGS)}")
+    if file.suffix == ".parquet":
+        table = pyarrow.parquet.ParquetFile(file)
+        return table.schema_arrow.names, table.iter_batches(batch_size=BATCH_ROWS, columns=columns)
+    source = pyarrow.memory_map(str(file))
+    if source.read(6) == b"ARROW1":
+        reader = pyarrow.ipc.open_file(source)
+        wholes = (reader.get_batch(i) for i in range(reader.num_record_batches))
+    else:
+        source.seek(0)
+        reader = wholes = pyarrow.ipc.open_stream(source)
+    parts = (whole.slice(first, BATCH_ROWS) for whole in wholes for first in range(0, whole.num_rows, BATCH_ROWS))
+    return reader.schema.names, (part.select(columns) if columns else part for part in parts)
+
+
+def convert(file, columns, names, out, pyarrow):
     """Writes the rows of one file; returns their number."""
-    table = parquet.ParquetFile(file)
-    known = table.schema_arrow.names
+    known, parts = batches(file, columns, pyarrow)
     for column in columns or ():
         if column not in known:
             fail(f"{file} has no column {column}; it has {', '.join(known)}")
     rows = 0
-    for batch in table.iter_batches(batch_size=BATCH_ROWS, columns=columns):
+    for batch in parts:
         for row in batch.to_pylist():
             renamed = {names.get(name, name): value for name, value in row.items()}
             if len(renamed) < len(row):
@@ -71,14 +92,15 @@ def convert(file, columns, names, out, parquet):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parquet", nargs="+")
+    parser.add_argument("tables", nargs="+")
     parser.add_argument("--out", required=True, type=Path)
     parser.add_argument("--columns", type=lambda text: text.split(","))
     parser.add_argument("--rename", action="append", default=[])
     args = parser.parse_args()
     needs.packages("pyarrow")
     import pyarrow
-    from pyarrow import parquet
+    import pyarrow.ipc
+    import pyarrow.parquet
 
     if not args.out.name.endswith((".jsonl", ".jsonl.gz")):
         fail(f"--out must end in .jsonl or .jsonl.gz, got {args.out}")
@@ -88,8 +110,8 @@ def main():
     rows, file = 0, None
     try:
         with opener(partial, "wt", encoding="utf-8") as out:
-            for file in find_files(args.parquet):
-                rows += convert(file, args.columns, names, out, parquet)
+            for file in find_files(args.tables):
+                rows += convert(file, args.columns, names, out, pyarrow)
         os.replace(partial, args.out)
     except (pyarrow.ArrowException, OSError, TypeError) as error:
         fail(f"{file or args.out}: {str(error).splitlines()[0]}")
