@@ -1,5 +1,6 @@
 // Runs on pairs of answers: by several methods, optimizers and adapters, interrupted, packed, and
 // what they keep of the model that they began with.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -62,7 +63,7 @@ std::vector<std::string> pair_fields(const fs::path& folder, const std::string& 
 }
 
 // Removes what a run did after `step` steps, its last checkpoints and summary.
-void cut(const fs::path& run, std::vector<uint64_t> later) {
+void cut(const fs::path& run, const std::vector<uint64_t>& later) {
   fs::remove(run / "summary.json");
   for (const uint64_t step : later) {
     fs::remove_all(run / "checkpoints" / checkpoint::checkpoint_name(step));

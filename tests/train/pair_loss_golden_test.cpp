@@ -88,7 +88,7 @@ class GoldenPairs : public testing::Test {
     for (size_t i = 0; i < tiny->layout.size(); ++i) {
       const std::string tensor = tiny->layout.specs()[i].name;
       EXPECT_LT(model::relative_error(std::as_const(tiny->gradients).tensor(i),
-                                      trace_.read_f32(name + ".grad." + tensor)),
+                                      trace_.read_f32(fmt::format("{}.grad.{}", name, tensor))),
                 tolerance)
           << tensor;
     }
