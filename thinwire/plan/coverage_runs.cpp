@@ -10,8 +10,8 @@ constexpr std::string_view kLoss = "2026-11-21-distro-loss.md";
 constexpr std::string_view kCoverage = "2026-11-22-distro-coverage.md";
 constexpr std::string_view kUpdates = "2026-11-23-distro-updates.md";
 
-// Parameters, steps, k, slots, gap. Eight workers; four where the gap is 0.912 or 0.223, thirty-two
-// where it is 0.849.
+// Parameters, steps, k, slots, gap. Eight workers; four with 172 k parameters and where the gap is
+// 0.912, thirty-two where it is 0.849.
 constexpr std::array kRuns = {
     CoverageRun{385'856, 1200, 1, 4096, 1.000, kLoss},
     CoverageRun{385'856, 1200, 3, 4096, 0.773, kLoss},
@@ -24,6 +24,9 @@ constexpr std::array kRuns = {
     CoverageRun{385'856, 12'000, 3, 4096, 0.255, kCoverage},
     CoverageRun{385'856, 12'000, 24, 4096, 0.057, kCoverage},
     CoverageRun{172'352, 5000, 3, 4096, 0.223, kUpdates},
+    CoverageRun{172'352, 5000, 3, 4096, 0.246, kUpdates},
+    CoverageRun{172'352, 5000, 24, 4096, 0.066, kUpdates},
+    CoverageRun{172'352, 5000, 24, 4096, 0.053, kUpdates},
 };
 
 }  // namespace
