@@ -37,6 +37,7 @@ TEST(LearningRate, IsDefinedWhenEveryStepIsWarmup) {
   for (int64_t step = 0; step < 4; ++step) {
     EXPECT_EQ(learning_rate(schedule, 1.0, 4, step), 0.25 * static_cast<double>(step + 1));
   }
+  EXPECT_EQ(learning_rate(schedule, 1.0, 4, 4), 1.0);
 }
 
 }  // namespace

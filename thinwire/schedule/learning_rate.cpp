@@ -33,6 +33,7 @@ double learning_rate(const config::ScheduleSection& schedule, double peak, int64
   if (step < schedule.warmup) {
     return peak * static_cast<double>(step + 1) / static_cast<double>(schedule.warmup);
   }
+  if (schedule.warmup == steps) return peak;
   return after_warmup(schedule, peak, steps, step);
 }
 

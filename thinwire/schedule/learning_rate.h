@@ -8,7 +8,8 @@
 
 namespace thinwire::schedule {
 
-// step in [0, steps). Warmup: peak * (step + 1) / warmup. Then by kind, with progress
+// step in [0, steps]; `steps` itself is asked for when a run has taken all steps, and used by none.
+// Warmup: peak * (step + 1) / warmup. Then by kind, with progress
 // p = (step - warmup) / (steps - warmup) and final = peak * final_ratio:
 //   cosine    final + (peak - final) * (1 + cos(pi * p)) / 2
 //   linear    peak + (final - peak) * p
