@@ -149,6 +149,23 @@ TEST_F(BlobStores, BulkPausesForThePayloadOfARound) {
   EXPECT_EQ(answers_, 2);
 }
 
+TEST_F(BlobStores, BulkArrivesHoweverOftenPayloadsAreSent) {
+  put(100, Priority::kRound);
+  bool arrived = false;
+  const auto bulk = std::make_shared<const Bytes>(3 * kMaxMessageBytes);
+  transfers_.put(now_, std::make_shared<const BlobChunks>(bulk), Priority::kBulk,
+                 [&](const Result<void>& done) { arrived = done.has_value(); });
+  ASSERT_EQ(in_flight(), 1U);
+  int rounds = 0;
+  while (!arrived && rounds < 200) {
+    put(100, Priority::kRound);
+    answer_after(0.02);  // the next one is in flight already
+    ++rounds;
+  }
+  EXPECT_LT(rounds, 100);
+  EXPECT_GT(rounds, 30) << "chunks go one by one, long after each other";
+}
+
 TEST_F(BlobStores, BulkOnAThinLineIsOneChunkAtATime) {
   put(40 * kMaxMessageBytes, Priority::kBulk);
   for (int i = 0; i < 20; ++i) {

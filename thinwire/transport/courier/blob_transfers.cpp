@@ -11,6 +11,7 @@ namespace {
 
 constexpr size_t kMaxWindow = 32;
 constexpr double kBulkPause = 0.05;  // seconds
+constexpr double kBulkShare = 8;     // bulk waits at most so many times what a chunk of it takes
 constexpr size_t kPartialsKept = 4;
 
 // The transfers in the order in which they go.
@@ -29,6 +30,7 @@ BlobTransfers::BlobTransfers(ChunkWire& wire, double timeout_s, uint64_t max_blo
 
 void BlobTransfers::put(double now, std::shared_ptr<const BlobChunks> blob, Priority priority,
                         Courier::Done done) {
+  if (priority == Priority::kBulk && !stores_bulk()) bulk_since_ = now;
   puts_.emplace(++last_number_, Put{std::move(blob), priority, std::move(done)});
   pump(now);
 }
@@ -73,8 +75,18 @@ void BlobTransfers::pump(double now) {
   // Requests first: they are small, and their answers do not compete with what is sent.
   while (down_.flights.size() < down_.window && ask_next(now)) continue;
   while (up_.flights.size() < up_.window && send_next(up_, now)) continue;
+  if (bulk_up_.flights.empty() && now >= bulk_turn()) (void)send_next(bulk_up_, now);
   if (!up_.flights.empty() || now < bulk_from_) return;
   while (bulk_up_.flights.size() < bulk_up_.window && send_next(bulk_up_, now)) continue;
+}
+
+bool BlobTransfers::stores_bulk() const {
+  return std::ranges::any_of(
+      puts_, [](const auto& one) { return one.second.priority == Priority::kBulk; });
+}
+
+double BlobTransfers::bulk_turn() const {
+  return bulk_since_ + std::max(kBulkPause, kBulkShare * bulk_took_);
 }
 
 bool BlobTransfers::send_next(Lane& lane, double now) {
@@ -135,6 +147,10 @@ void BlobTransfers::stored(double now, uint64_t ticket, Result<void> result) {
     bulk_from_ = now + kBulkPause;
   } else {
     flight = land(bulk_up_, ticket, now);
+    if (flight) {
+      bulk_took_ = now - flight->sent;
+      bulk_since_ = now;
+    }
   }
   if (!flight) return;
   if (!result) {
@@ -262,8 +278,8 @@ double BlobTransfers::next_deadline() const {
   for (const Lane* lane : {&up_, &bulk_up_, &down_}) {
     for (const auto& [ticket, flight] : lane->flights) next = std::min(next, flight.deadline);
   }
-  const bool bulk_waits = up_.flights.empty() && bulk_up_.flights.empty() && !puts_.empty();
-  return bulk_waits ? std::min(next, bulk_from_) : next;
+  if (!bulk_up_.flights.empty() || !stores_bulk()) return next;
+  return std::min({next, bulk_turn(), up_.flights.empty() ? bulk_from_ : next});
 }
 
 void BlobTransfers::close(const Failure& failure) {

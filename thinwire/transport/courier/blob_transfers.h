@@ -5,7 +5,8 @@
 // long delays, with little queued ahead of an urgent chunk. Bulk that is stored, such as a
 // snapshot, lies before the payloads of rounds on a line that is often thin: it pauses while they
 // are sent and for a moment afterwards, so that their offers go first, and half as much of it is in
-// flight.
+// flight. One chunk of it goes in between whenever it has waited for eight times as long as its
+// last one took, so that it arrives however often payloads are sent.
 //
 // A pure state machine, the same for every courier. It has no threads and no clock; times are in
 // seconds, from any clock that never goes back. Not thread-safe.
@@ -102,6 +103,9 @@ class BlobTransfers {
 
   void pump(double now);
   bool send_next(Lane& lane, double now);
+  bool stores_bulk() const;
+  // When a chunk of bulk goes even if payloads are being sent.
+  double bulk_turn() const;
   Lane& up_of(const Put& put) { return put.priority == Priority::kBulk ? bulk_up_ : up_; }
   bool ask_next(double now);
   std::optional<Flight> land(Lane& lane, uint64_t ticket, double now);
@@ -120,7 +124,9 @@ class BlobTransfers {
   std::map<uint64_t, Put> puts_;
   std::map<uint64_t, Get> gets_;
   Lane up_, down_;
-  double bulk_from_ = 0;  // when bulk may go on
+  double bulk_from_ = 0;   // when bulk may go on after a payload
+  double bulk_since_ = 0;  // when it began, or the last of its chunks was answered
+  double bulk_took_ = 0;   // seconds that this chunk took
   Lane bulk_up_{.quick_s = 0.125, .slow_s = 0.25, .least = 1};
   std::deque<std::pair<BlobId, BlobAssembly>> partial_;  // from fetches that failed
   std::deque<std::function<void()>> answers_;
