@@ -84,7 +84,10 @@ TEST_F(RenamedFields, AnOldRunGoesOnByOldAndByNewNames) {
     EXPECT_THAT(log, Not(HasSubstr("is now called")));
     const std::string recipe = read_text_file(folder_ / "run" / kRecipeFile);
     EXPECT_THAT(recipe, HasSubstr("[adamw]\nbeta1 = 0.8\n"));
-    EXPECT_THAT(recipe, Not(HasSubstr("muon_momentum")));
+    const size_t optim = recipe.find("[optim]\n") + 1;
+    const std::string table = recipe.substr(optim, recipe.find("\n[", optim) - optim);
+    EXPECT_THAT(table, HasSubstr("method = "));
+    EXPECT_THAT(table, Not(HasSubstr("muon_momentum")));
   }
 }
 
