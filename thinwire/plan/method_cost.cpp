@@ -226,26 +226,26 @@ std::string MethodCost::name() const {
   return setting.empty() ? method : fmt::format("{} with {}", method, setting);
 }
 
-MethodCost method_cost(Candidate candidate, std::span<const Member> given,
+MethodCost method_cost(Candidate candidate, std::span<const Member> members,
                        std::span<const MethodLaw> own_laws, double program_bytes) {
   config::Recipe& recipe = candidate.recipe;
-  std::vector<Member> members(given.begin(), given.end());
-  if (candidate.hosts) keep_payload_share(members);
+  std::vector<Member> machines(members.begin(), members.end());
+  if (candidate.hosts) keep_payload_share(machines);
   const PlannedModel model = planned_model(recipe);
-  const int64_t count = member_count(members);
+  const int64_t count = member_count(machines);
   if (count > recipe.train.batch) {
     throw UsageError(
-        fmt::format("[train] batch must be >= the {} members, got {}", count, recipe.train.batch));
+        fmt::format("[train] batch must be >= the {} machines, got {}", count, recipe.train.batch));
   }
   const auto& schedule = candidate.simulated;
   const Demand demand =
       schedule ? demand_of(*schedule, model, static_cast<double>(recipe.model.layers), count)
                : demand_of(recipe, model, count, candidate.hosts);
   const std::vector<double> compute =
-      compute_seconds(members, static_cast<double>(rows_of(recipe, count) * recipe.train.sequence),
+      compute_seconds(machines, static_cast<double>(rows_of(recipe, count) * recipe.train.sequence),
                       model.flops_per_token);
   const auto slowest = std::ranges::max_element(compute);
-  const LineTime line = slowest_piece(members, demand.schedule);
+  const LineTime line = slowest_piece(machines, demand.schedule);
 
   MethodCost cost;
   cost.method = candidate.method;
@@ -263,15 +263,15 @@ MethodCost method_cost(Candidate candidate, std::span<const Member> given,
   cost.seconds =
       schedule ? steps * simulated_step(*schedule, model, static_cast<int>(recipe.model.layers),
                                         *slowest, line.seconds * pieces)
-               : run_seconds(demand.schedule, members, compute);
+               : run_seconds(demand.schedule, machines, compute);
   cost.step_seconds = cost.seconds / steps;
-  cost.utilization = mean_of_members(members, compute) / cost.step_seconds;
-  add_price(cost, members);
+  cost.utilization = mean_of_members(machines, compute) / cost.step_seconds;
+  add_price(cost, machines);
   cost.memory.program = program_bytes;
-  fit_memory(cost, recipe, model, demand.state, members);
+  fit_memory(cost, recipe, model, demand.state, machines);
   cost.loss = expected_loss(candidate, cost.sync_every,
                             {model.tensors, model.parameters, model.non_embedding}, own_laws);
-  cost.bottleneck = bottleneck(cost, members, static_cast<size_t>(slowest - compute.begin()), line);
+  cost.bottleneck = bottleneck(cost, machines, static_cast<size_t>(slowest - compute.begin()), line);
   return cost;
 }
 
