@@ -235,7 +235,7 @@ MethodCost method_cost(Candidate candidate, std::span<const Member> members,
   const int64_t count = member_count(machines);
   if (count > recipe.train.batch) {
     throw UsageError(
-        fmt::format("[train] batch must be >= the {} machines, got {}", count, recipe.train.batch));
+        fmt::format("[train] batch must be >= the {} members, got {}", count, recipe.train.batch));
   }
   const auto& schedule = candidate.simulated;
   const Demand demand =
@@ -271,7 +271,8 @@ MethodCost method_cost(Candidate candidate, std::span<const Member> members,
   fit_memory(cost, recipe, model, demand.state, machines);
   cost.loss = expected_loss(candidate, cost.sync_every,
                             {model.tensors, model.parameters, model.non_embedding}, own_laws);
-  cost.bottleneck = bottleneck(cost, machines, static_cast<size_t>(slowest - compute.begin()), line);
+  cost.bottleneck =
+      bottleneck(cost, machines, static_cast<size_t>(slowest - compute.begin()), line);
   return cost;
 }
 
