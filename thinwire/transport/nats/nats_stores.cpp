@@ -1,11 +1,14 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -18,6 +21,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kNotYetPause(250);  // while a cluster elects a leader
 constexpr double kAllServersSeconds = 5;  // within which a starting cluster finds all its servers
+// After which a request is made again: a cluster whose leaders change may leave one unanswered.
+constexpr double kResendSeconds = 5;
 
 // Makes requests one after another.
 class Asker {
@@ -37,21 +42,23 @@ class Asker {
     if (!connection) return tl::unexpected(connection.error());
     connection_ = std::move(*connection);
     inbox_ = NatsSubjects::fresh_inbox(options.self);
-    connection_->subscribe(inbox_);
+    connection_->subscribe(inbox_ + ".*");
     return {};
   }
-  Result<NatsMessage> ask(const std::string& subject, const std::string& request, double seconds) {
-    auto sent = connection_->publish(subject, inbox_, {}, as_bytes(request));
+  // The answer to this request; a late one to an earlier request is dropped. Nothing: none came.
+  std::optional<Result<NatsMessage>> ask(const std::string& subject, const std::string& request,
+                                         double seconds) {
+    const std::string reply = fmt::format("{}.{}", inbox_, ++requests_);
+    auto sent = connection_->publish(subject, reply, {}, as_bytes(request));
     if (!sent) return tl::unexpected(sent.error());
     std::unique_lock lock(mutex_);
-    const std::chrono::duration<double> patience(seconds);
-    if (!arrived_.wait_for(lock, patience, [&] { return !answers_.empty(); })) {
-      return fail(FailureKind::kDeadline,
-                  fmt::format("the server did not answer in {:g} s", seconds));
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+    while (arrived_.wait_until(lock, deadline, [&] { return !answers_.empty(); })) {
+      Result<NatsMessage> answer = std::move(answers_.front());
+      answers_.pop_front();
+      if (!answer || answer->subject == reply) return answer;
     }
-    Result<NatsMessage> answer = std::move(answers_.front());
-    answers_.pop_front();
-    return answer;
+    return std::nullopt;
   }
 
  private:
@@ -65,20 +72,25 @@ class Asker {
   std::condition_variable arrived_;
   std::deque<Result<NatsMessage>> answers_;
   std::string inbox_;
+  int64_t requests_ = 0;
   std::unique_ptr<NatsConnection> connection_;
 };
 
-// Asks until the servers decide.
+// Asks until the servers decide. Asking twice makes no second store.
 Result<StoreMade> create(Asker& requester, const std::string& subject, const std::string& request,
                          double timeout_s) {
   const Stopwatch watch;
   while (true) {
-    const Result<NatsMessage> answer = requester.ask(subject, request, timeout_s);
-    const bool unserved = answer && has_status(*answer, "503");
-    Result<StoreMade> made =
-        unserved ? Result<StoreMade>(StoreMade::kNotYet) : parsed(answer, parse_made);
+    const double left = std::max(timeout_s - watch.seconds(), 0.0);
+    const auto answer = requester.ask(subject, request, std::min(left, kResendSeconds));
+    const bool unserved = answer && *answer && has_status(**answer, "503");
+    Result<StoreMade> made = answer && !unserved ? parsed(*answer, parse_made) : StoreMade::kNotYet;
     if (!made || *made != StoreMade::kNotYet) return made;
-    if (watch.seconds() > timeout_s) {
+    if (watch.seconds() >= timeout_s) {
+      if (!answer) {
+        return fail(FailureKind::kDeadline,
+                    fmt::format("the server did not answer in {:g} s", timeout_s));
+      }
       return fail(FailureKind::kDeadline,
                   fmt::format("the servers have had no leader for {:g} s; is JetStream enabled for "
                               "the account, and are most of its servers up?",
