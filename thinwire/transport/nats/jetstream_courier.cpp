@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "thinwire/base/clock.h"
+#include "thinwire/transport/courier/blob_tasks.h"
 #include "thinwire/transport/courier/blob_transfers.h"
 #include "thinwire/transport/courier/listener.h"
 #include "thinwire/transport/courier/record_reader.h"
@@ -47,8 +48,13 @@ class JetstreamCourier final : public Courier, private ChunkWire {
 
   const std::string& self() const override { return options_.self; }
   bool connected() const override { return connected_; }
-  BlobId put(std::shared_ptr<const Bytes> blob, Priority priority, Done done) override;
-  void get(const BlobId& id, std::vector<std::string> holders, Priority priority, Got got) override;
+  BlobId put(std::shared_ptr<const Bytes> blob, Priority priority, Done done) override {
+    return post_put(thread_, transfers_, std::move(blob), priority, std::move(done));
+  }
+  void get(const BlobId& id, std::vector<std::string> holders, Priority priority,
+           Got got) override {
+    post_get(thread_, transfers_, id, std::move(holders), priority, std::move(got));
+  }
   void drop(const Sha256& chunk, const std::string& holder, Done done) override;
   void publish(const std::string& topic, Bytes statement) override;
   std::unique_ptr<Subscription> subscribe(const std::string& from, const std::string& topic,
@@ -129,22 +135,6 @@ Result<void> JetstreamCourier::open() {
     elected_number_ = connection_->subscribe(NatsSubjects::elected("*"));
   });
   return {};
-}
-
-BlobId JetstreamCourier::put(std::shared_ptr<const Bytes> blob, Priority priority, Done done) {
-  auto chunks = std::make_shared<const BlobChunks>(std::move(blob));
-  thread_.post([this, chunks, priority, done = std::move(done)] {
-    transfers_.put(monotonic_seconds(), chunks, priority, done);
-  });
-  return chunks->id();
-}
-
-void JetstreamCourier::get(const BlobId& id, std::vector<std::string> holders, Priority priority,
-                           Got got) {
-  for (const std::string& holder : holders) check_courier_name("a holder", holder);
-  thread_.post([this, id, holders = std::move(holders), priority, got = std::move(got)] {
-    transfers_.get(monotonic_seconds(), id, holders, priority, got);
-  });
 }
 
 void JetstreamCourier::drop(const Sha256& chunk, const std::string& holder, Done done) {
