@@ -130,11 +130,9 @@ std::vector<StatePiece> muon_state(const OptimizerOptions& /*options*/, const Te
 }
 
 double muon_bytes(std::span<const TensorSpec> tensors) {
-  double bytes = 0;
-  for (const TensorSpec& tensor : tensors) {
-    if (tensor.is_hidden_matrix()) bytes += sizeof(float) * static_cast<double>(tensor.count());
-  }
-  return bytes;
+  OptimizerOptions muon;
+  muon.spec = &kDistroMuon;
+  return optimizer_state(muon, tensors).consensus;
 }
 
 StateBytes state(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {

@@ -5,8 +5,7 @@
 
 namespace thinwire::method {
 
-StateBytes optimizer_state(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
-  const OptimizerOptions options = optimizer_options(recipe);
+StateBytes optimizer_state(const OptimizerOptions& options, std::span<const TensorSpec> tensors) {
   StateBytes bytes;
   for (const TensorSpec& tensor : tensors) {
     for (const StatePiece& piece : options.spec->state(options, tensor)) {
@@ -16,6 +15,10 @@ StateBytes optimizer_state(const config::Recipe& recipe, std::span<const TensorS
     }
   }
   return bytes;
+}
+
+StateBytes optimizer_state(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
+  return optimizer_state(optimizer_options(recipe), tensors);
 }
 
 double optimizer_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {

@@ -11,6 +11,7 @@
 #include "thinwire/base/tensor_view.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/method/operations.h"
+#include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/schedule/rounds.h"
 
 namespace thinwire::method {
@@ -81,6 +82,7 @@ Traffic per_step(const Traffic& of_round, const schedule::Rounds& rounds);
 
 // State of the recipe's optimizer on replicas that are all fed the same gradients.
 StateBytes optimizer_state(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
+StateBytes optimizer_state(const OptimizerOptions& options, std::span<const TensorSpec> tensors);
 // The same in total, whether or not replicas agree on it.
 double optimizer_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
 

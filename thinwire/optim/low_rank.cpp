@@ -24,11 +24,6 @@ std::vector<LowRankShape> shapes_of(const tensor::Layout& layout,
   return shapes;
 }
 
-THINWIRE_CLONES void step_along(float* __restrict p, const float* __restrict direction,
-                                int64_t count, float shrink, float rate) {
-  for (int64_t i = 0; i < count; ++i) p[i] = p[i] * shrink - rate * direction[i];
-}
-
 THINWIRE_CLONES void scaled_copy(const float* __restrict from, float* __restrict to, int64_t count,
                                  float factor) {
   for (int64_t i = 0; i < count; ++i) to[i] = from[i] * factor;

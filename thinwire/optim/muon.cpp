@@ -25,11 +25,6 @@ THINWIRE_CLONES void look_ahead(float* __restrict momentum, const float* __restr
   }
 }
 
-THINWIRE_CLONES void move(float* __restrict p, const float* __restrict direction, int64_t count,
-                          float shrink, float rate) {
-  for (int64_t i = 0; i < count; ++i) p[i] = p[i] * shrink - rate * direction[i];
-}
-
 class Muon final : public Optimizer {
  public:
   Muon(const method::OptimizerOptions& options, const tensor::Layout& layout)
@@ -71,7 +66,7 @@ class Muon final : public Optimizer {
     const double scale = kScale * std::sqrt(static_cast<double>(std::max(rows, columns)));
     const auto shrink = static_cast<float>(1 - rate * options().weight_decay);
     update_pieces(options(), step, tensor, threads, [&](float* params, int64_t at, int64_t count) {
-      move(params, direction.data() + at, count, shrink, static_cast<float>(rate * scale));
+      step_along(params, direction.data() + at, count, shrink, static_cast<float>(rate * scale));
     });
   }
 

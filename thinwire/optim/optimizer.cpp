@@ -63,6 +63,11 @@ void Optimizer::step(tensor::Arena& params, const tensor::Arena& grads, const Op
   if (params.rounded() != nullptr) params.set_rounded_current();
 }
 
+THINWIRE_CLONES void step_along(float* __restrict p, const float* __restrict direction,
+                                int64_t count, float shrink, float rate) {
+  for (int64_t i = 0; i < count; ++i) p[i] = p[i] * shrink - rate * direction[i];
+}
+
 void for_pieces(int64_t size, ThreadPool& threads,
                 const std::function<void(int64_t begin, int64_t count)>& change) {
   threads.for_ranges(size, kPiece, [&](int64_t begin, int64_t end, int) {

@@ -106,6 +106,9 @@ struct Elements {
 // there.
 using ValuesAt = std::function<const float*(int64_t at, int64_t count, float* room)>;
 
+// p = p shrink - rate direction
+void step_along(float* p, const float* direction, int64_t count, float shrink, float rate);
+
 // Calls change(begin, count) for pieces of `size` elements that fit the L1 cache (kPiece), on all
 // threads.
 void for_pieces(int64_t size, ThreadPool& threads,

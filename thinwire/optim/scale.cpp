@@ -20,14 +20,9 @@ THINWIRE_CLONES void average(float* __restrict mean, const float* __restrict gra
 }
 
 // p = p shrink - rates * direction, with a rate for each element.
-THINWIRE_CLONES void step_along(float* __restrict p, const float* __restrict direction,
-                                const float* __restrict rates, int64_t count, float shrink) {
+THINWIRE_CLONES void step_along_each(float* __restrict p, const float* __restrict direction,
+                                     const float* __restrict rates, int64_t count, float shrink) {
   for (int64_t i = 0; i < count; ++i) p[i] = p[i] * shrink - rates[i] * direction[i];
-}
-
-THINWIRE_CLONES void step_along_all(float* __restrict p, const float* __restrict direction,
-                                    float rate, int64_t count, float shrink) {
-  for (int64_t i = 0; i < count; ++i) p[i] = p[i] * shrink - rate * direction[i];
 }
 
 class Scale final : public Optimizer {
@@ -97,9 +92,9 @@ class Scale final : public Optimizer {
       const int64_t row = at / columns;
       const int64_t part = std::min(end, (row + 1) * columns) - at;
       if (by_row) {
-        step_along_all(p, direction + at, rates[static_cast<size_t>(row)], part, shrink);
+        step_along(p, direction + at, part, shrink, rates[static_cast<size_t>(row)]);
       } else {
-        step_along(p, direction + at, rates.data() + at % columns, part, shrink);
+        step_along_each(p, direction + at, rates.data() + at % columns, part, shrink);
       }
       p += part;
       at += part;

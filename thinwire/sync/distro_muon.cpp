@@ -17,11 +17,6 @@ THINWIRE_CLONES void add_to_mean(float* __restrict momentum, const float* __rest
   for (int64_t i = 0; i < count; ++i) momentum[i] = mu * momentum[i] + aggregate[i];
 }
 
-THINWIRE_CLONES void move(float* __restrict p, const float* __restrict direction, int64_t count,
-                          float shrink, float rate) {
-  for (int64_t i = 0; i < count; ++i) p[i] = p[i] * shrink - rate * direction[i];
-}
-
 THINWIRE_CLONES void move_by_sign(float* __restrict p, const float* __restrict aggregate,
                                   int64_t count, float shrink, float rate) {
   for (int64_t i = 0; i < count; ++i) {
@@ -80,7 +75,7 @@ class DistroMuon final : public optim::Optimizer {
     const double size = scale_ * std::sqrt(static_cast<double>(std::max(rows, columns)));
     const auto rate = static_cast<float>(step.learning_rate * size);
     update_pieces(options(), step, tensor, threads, [&](float* params, int64_t at, int64_t count) {
-      move(params, direction_.data() + at, count, shrink, rate);
+      optim::step_along(params, direction_.data() + at, count, shrink, rate);
     });
   }
 
