@@ -62,6 +62,28 @@ TEST(ExpectedLoss, IsUnknownWithSettingsOfDistroThatNoRunHad) {
   EXPECT_TRUE(loss_of(candidate_of("distro", {"overlap=1", "look_ahead=true"})).nats);
 }
 
+TEST(ExpectedLoss, OfDistroWithMuonIsAtMostThatWithSign) {
+  const ExpectedLoss sign = loss_of(candidate_of("distro", {}));
+  const ExpectedLoss muon = loss_of(candidate_of("distro", {"update=muon"}));
+  ASSERT_TRUE(muon.gap);
+  EXPECT_EQ(muon.nats, sign.nats);
+  EXPECT_EQ(muon.gap->range.low, 0);
+  EXPECT_EQ(muon.gap->range.high, sign.gap->range.high);
+  EXPECT_THAT(muon.basis, HasSubstr(std::string(kMuonBound)));
+  const ExpectedLoss below = loss_of(candidate_of("distro", {"update=muon", "k=8"}));
+  EXPECT_FALSE(below.nats);
+  EXPECT_THAT(below.basis, HasSubstr("below the 3.6 of DisTrO's runs with update = muon"));
+  for (const std::vector<std::string>& fields : {std::vector<std::string>{"muon_momentum=0.95"},
+                                                 {"muon_scale=0.4"},
+                                                 {"overlap=1", "look_ahead=true"}}) {
+    std::vector<std::string> all = fields;
+    all.push_back("update=muon");
+    const ExpectedLoss loss = loss_of(candidate_of("distro", all));
+    EXPECT_FALSE(loss.nats) << fields.front();
+    EXPECT_THAT(loss.basis, HasSubstr("no law for DisTrO with")) << fields.front();
+  }
+}
+
 TEST(ExpectedLoss, IsUnknownOfRunsShorterThanAnyByDistro) {
   const ExpectedLoss loss = loss_of(candidate_of("distro", {"k=1", "train.steps=100"}));
   EXPECT_FALSE(loss.nats);

@@ -30,6 +30,10 @@ constexpr int64_t kMaxSparseSteps = 250;
 
 constexpr double kMinDecay = 0.99;  // of DisTrO's runs
 constexpr double kMaxDecay = 0.999;
+// Of its runs with update = muon.
+constexpr double kMuonMomentum = 0.9;
+constexpr double kMinMuonScale = 0.1;
+constexpr double kMaxMuonScale = 0.2;
 
 ExpectedLoss unknown(std::string why) { return {.basis = std::move(why)}; }
 
@@ -50,10 +54,23 @@ ExpectedLoss of_local_sgd(int64_t sync_every, const LossModel& model,
           .basis = "local SGD's law"};
 }
 
+std::string unlike_muon_runs(const method::DistroOptions& options) {
+  if (options.overlap > 0) return "update = muon and overlap";
+  if (options.muon_momentum != kMuonMomentum) {
+    return fmt::format("muon_momentum = {}", options.muon_momentum);
+  }
+  if (options.muon_scale < kMinMuonScale || options.muon_scale > kMaxMuonScale) {
+    return fmt::format("muon_scale = {}", options.muon_scale);
+  }
+  return {};
+}
+
 // Which of DisTrO's settings no run of the law had; empty if all had them.
 std::string unlike_runs(const method::DistroOptions& options) {
   if (options.stateless()) return "client = stateless";
-  if (options.update != method::DistroUpdate::kSign) {
+  if (options.update == method::DistroUpdate::kMuon) {
+    if (std::string unlike = unlike_muon_runs(options); !unlike.empty()) return unlike;
+  } else if (options.update != method::DistroUpdate::kSign) {
     return fmt::format("update = {}", name_of(options.update));
   }
   if (options.transform != method::DistroTransform::kDct) return "transform = none";
@@ -72,22 +89,26 @@ ExpectedLoss of_distro(const config::Recipe& recipe, const LossModel& model,
   const double covered = coverage(options, model.tensors, rounds.count());
   const CoverageLaw& law = coverage_law();
   const std::string unlike = unlike_runs(options);
-  const auto gap = unlike.empty() ? law.gap(covered) : std::nullopt;
+  const bool muon = options.update == method::DistroUpdate::kMuon;
+  const double least = muon ? kLeastMuonCoverage : law.least();
+  auto gap = unlike.empty() && covered >= least ? law.gap(covered) : std::nullopt;
   ExpectedLoss loss;
   loss.coverage = covered;
   if (!unlike.empty()) {
     loss.basis = fmt::format("no law for DisTrO with {}", unlike);
   } else if (!gap) {
-    loss.basis =
-        fmt::format("coverage {:.2g} is below the {:.2g} of DisTrO's runs", covered, law.least());
+    loss.basis = fmt::format("coverage {:.2g} is below the {:.2g} of DisTrO's runs{}", covered,
+                             least, muon ? " with update = muon" : "");
   } else {
     loss = of_all_reduce(model, own);
     loss.coverage = covered;
+    if (muon) gap->range.low = 0;
     loss.gap = gap;
     *loss.nats += gap->nats;
     loss.basis += fmt::format(" + {:.3f}, {:.3f} to {:.3f} in 95 % of runs, at coverage {:.3g}: {}",
                               gap->nats, gap->range.low, gap->range.high,
                               std::min(covered, law.most()), law.runs());
+    if (muon) loss.basis += fmt::format("; {}", kMuonBound);
   }
   return loss;
 }

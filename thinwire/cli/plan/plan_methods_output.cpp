@@ -121,9 +121,11 @@ void print_coverage(const MethodPlan& plan) {
                        {"behind\nall-reduce"},
                        {"95 % of runs,\nor why it is unknown", true}},
                       {}};
+  bool bounds = false;
   for (const plan::MethodCost& cost : plan.costs) {
     if (cost.loss.coverage == 0) continue;
     const auto& gap = cost.loss.gap;
+    bounds |= gap && gap->range.low == 0;
     table.rows.push_back(
         {label(cost), fmt::format("{:.3g}", cost.loss.coverage),
          gap ? report::number_cell(gap->nats, 3) : "unknown",
@@ -136,6 +138,7 @@ void print_coverage(const MethodPlan& plan) {
       "Coverage: how often a worker can send each coefficient in the run; above {:.0f} it "
       "counts as {:.0f}. From {}.\n",
       law.most(), law.most(), law.runs());
+  if (bounds) fmt::print("A range from 0: {}.\n", plan::kMuonBound);
 }
 
 // The methods without variations, and the recommended one: more curves could not be distinguished.
