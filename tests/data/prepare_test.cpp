@@ -134,6 +134,7 @@ TEST_F(Prepare, TheSecondTimeNothingIsDone) {
   const auto written = fs::last_write_time(fs::path(data_.dir) / kSentencePieceFile);
   const PrepareSummary summary = run();
   EXPECT_TRUE(summary.already_prepared);
+  EXPECT_EQ(summary.unit, "document");
   EXPECT_EQ(summary.sets[0].documents, 360u);
   EXPECT_EQ(fs::last_write_time(fs::path(data_.dir) / kSentencePieceFile), written);
 }

@@ -170,7 +170,8 @@ TEST(PrepareRecords, WritesAnswersAndTheirEndAsLearnt) {
   const auto data = prompts_in(folder,
                                "{\"prompt\": \"ab\", \"completion\": \"cd\"}\n"
                                "{\"prompt\": \"e\", \"completion\": \"f\"}\n");
-  prepare(data, {.threads = 1});
+  EXPECT_EQ(prepare(data, {.threads = 1}).unit, "record");
+  EXPECT_EQ(read_prepared(data.dir).unit, "record");
   const ShardReader shard(fs::path(data.dir) / "train" / shard_name(0));
   EXPECT_EQ(shard.lengths(), (std::vector<uint32_t>{6, 4}));
   std::vector<int32_t> first(1);

@@ -62,9 +62,9 @@ class PhaseProgress {
   std::set<std::string> named_;  // lines already named, since several phases skip each
 };
 
-void print_set(const data::SetSummary& set) {
-  fmt::print("{:<14} {}, {}, {:.2f} bytes a token, {}\n", set.name,
-             counted(set.documents, "document"), counted(set.tokens, "token"),
+void print_set(const data::SetSummary& set, const std::string& unit) {
+  fmt::print("{:<14} {}, {}, {:.2f} bytes a token, {}\n", set.name, counted(set.documents, unit),
+             counted(set.tokens, "token"),
              static_cast<double>(set.text_bytes) / static_cast<double>(set.tokens),
              counted(set.shards, "shard"));
 }
@@ -83,7 +83,7 @@ void print_result(const data::PrepareSummary& summary) {
   fmt::print("{:<14} {}\n", "folder", summary.folder.string());
   fmt::print("{:<14} {}, {} tokens\n", "vocabulary", summary.vocabulary_file,
              summary.vocabulary_size);
-  for (const data::SetSummary& set : summary.sets) print_set(set);
+  for (const data::SetSummary& set : summary.sets) print_set(set, summary.unit);
   fmt::print("{:<14} {} in {}\n", "replaced", counted(summary.replaced, "invalid UTF-8 sequence"),
              counted(summary.input_files, "input file"));
   print_skipped(summary.skipped);

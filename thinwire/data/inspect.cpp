@@ -104,7 +104,7 @@ std::string describe_prepared(const fs::path& folder) {
     text += fmt::format("              {}\n", line);
   for (const SetSummary& set : summary.sets) {
     text += fmt::format("set           {}: {}, {}, {} bytes a token, {}\n", set.name,
-                        counted(set.documents, "document"), counted(set.tokens, "token"),
+                        counted(set.documents, summary.unit), counted(set.tokens, "token"),
                         ratio(set.text_bytes, set.tokens), counted(set.shards, "shard"));
   }
   for (const InputFile& input : record.inputs) {

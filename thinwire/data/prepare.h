@@ -22,8 +22,8 @@
 namespace thinwire::data {
 
 struct SetSummary {
-  std::string name;  // "train", "validation", ...
-  uint64_t documents = 0;
+  std::string name;         // "train", "validation", ...
+  uint64_t documents = 0;   // or records, or pairs
   uint64_t tokens = 0;      // EOS included
   uint64_t text_bytes = 0;  // UTF-8 bytes of the documents
   uint64_t shards = 0;
@@ -39,7 +39,8 @@ struct PrepareSummary {
   uint64_t replaced = 0;  // invalid UTF-8 pieces that became U+FFFD
   SkippedLines skipped;   // under data.bad_lines = "skip"
   uint64_t input_files = 0;
-  std::vector<SetSummary> sets;  // train first
+  std::string unit = "document";  // of a set: or "record", or "pair" of preferences
+  std::vector<SetSummary> sets;   // train first
 };
 
 struct PrepareProgress {

@@ -116,6 +116,12 @@ Json read_settings(const Json& settings) {
   return settings.get<Json::object_t>();
 }
 
+// What data.records = "text", ... counts.
+std::string unit_of(const std::string& records) {
+  if (records == "text") return "document";
+  return records == "preferences" ? "pair" : "record";
+}
+
 PrepareRecord read_record(const Json& json) {
   PrepareRecord record;
   record.settings = read_settings(json.at("settings"));
@@ -125,6 +131,7 @@ PrepareRecord read_record(const Json& json) {
   }
   const Json& vocabulary = json.at("vocabulary");
   record.vocabulary_digest = parse_hash(vocabulary.at("digest"));
+  record.summary.unit = unit_of(setting(record, "records"));
   record.summary.vocabulary_file = vocabulary.at("file");
   record.summary.vocabulary_size = vocabulary.at("size");
   record.summary.replaced = json.at("replaced");
@@ -170,6 +177,7 @@ PrepareRecord make_record(const config::DataSection& data) {
     }
   }
   record.summary.input_files = record.inputs.size();
+  record.summary.unit = unit_of(data.records);
   return record;
 }
 
