@@ -6,7 +6,7 @@ namespace thinwire {
 
 int gradient_group(const TensorSpec& tensor, int layers) {
   if (tensor.layer >= 0) return tensor.layer;
-  return tensor.role == TensorRole::kEmbedding ? kEmbeddingGroup : layers;
+  return tensor.is_of_embedding() ? kEmbeddingGroup : layers;
 }
 
 std::vector<GradientGroup> gradient_groups(std::span<const TensorSpec> tensors) {

@@ -35,11 +35,11 @@ inline int64_t dtype_bytes(DType dtype) {
 
 // What a parameter is for; optimizers, weight decay and payloads treat these differently.
 enum class TensorRole : uint8_t {
-  kEmbedding,  // [vocabulary, width]
+  kEmbedding,  // [vocabulary, width], or a table of positions
   kMatrix,     // of a matrix product inside a block
   kNorm,       // the scale or the offset of a norm
   kBias,       // added to a product's outputs
-  kHead,       // [vocabulary, width], unless tied to the embedding
+  kHead,       // [vocabulary, width], unless tied to the embedding; matrices of a classifier
 };
 
 // Weight decay does not apply to norms and biases.
@@ -47,18 +47,27 @@ constexpr bool decays(TensorRole role) {
   return role != TensorRole::kNorm && role != TensorRole::kBias;
 }
 
+// TensorSpec::layer of tensors outside the blocks: those that turn tokens into the blocks' input,
+// besides tables (which say so by their role), and all others.
+inline constexpr int kEmbeddingLayer = -2;
+inline constexpr int kNoLayer = -1;
+
 // One parameter of a model before any memory exists for it.
 struct TensorSpec {
   std::string name;  // Hugging Face name
   Shape shape;       // row-major; matrices are [out features, in features]
   TensorRole role = TensorRole::kMatrix;
-  int layer = -1;  // its transformer block; -1 for embedding, final norm and head
+  int layer = kNoLayer;  // its transformer block, from 0 on; else as above
 
   int64_t count() const { return element_count(shape); }
   // Whether weight decay applies to it.
   bool decays() const { return thinwire::decays(role); }
   // A matrix inside the transformer blocks; some optimizers have a separate update for these.
   bool is_hidden_matrix() const { return role == TensorRole::kMatrix; }
+  // Whether it belongs to what turns tokens into the blocks' input.
+  bool is_of_embedding() const {
+    return role == TensorRole::kEmbedding || layer == kEmbeddingLayer;
+  }
   // Whether it has one row per token of the vocabulary.
   bool is_vocabulary_sized() const {
     return role == TensorRole::kEmbedding || role == TensorRole::kHead;

@@ -292,7 +292,7 @@ std::vector<int64_t> fragments_of(std::span<const TensorSpec> tensors, int64_t f
     if (tensor.layer >= 0) {
       fragments.push_back(tensor.layer % count);
     } else {
-      fragments.push_back(tensor.role == TensorRole::kEmbedding ? 0 : count - 1);
+      fragments.push_back(tensor.is_of_embedding() ? 0 : count - 1);
     }
   }
   return fragments;

@@ -78,6 +78,11 @@ struct Architecture {
   // Values that the decoder's cache holds per token: keys and values of all blocks.
   double (*kept_per_token)(const ModelSpec& model);
   int64_t (*head_size)(const ModelSpec& model);  // width of an attention head
+  // Rows of the last product: the vocabulary's size, or an encoder's classes.
+  int64_t (*outputs)(const ModelSpec& model);
+  // Attention sees the whole text, and the model predicts its class (data.records = "labels")
+  // instead of the next token.
+  bool encodes = false;
 };
 
 }  // namespace thinwire::method

@@ -183,6 +183,8 @@ double kept_per_token(const ModelSpec& model) {
 
 int64_t head_size(const ModelSpec& model) { return LlamaHeads(model).size; }
 
+int64_t outputs(const ModelSpec& model) { return model.vocab; }
+
 }  // namespace
 
 const Architecture kLlama = {
@@ -201,6 +203,7 @@ const Architecture kLlama = {
     .memory = llama_memory,
     .kept_per_token = kept_per_token,
     .head_size = head_size,
+    .outputs = outputs,
 };
 
 }  // namespace thinwire::method

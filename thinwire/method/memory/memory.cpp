@@ -17,9 +17,10 @@ constexpr double kPackBytes =
 
 // One chunk of logits, their gradient, and what the products back to the model's width need.
 double loss_bytes(const config::Recipe& recipe, double tokens, double operand) {
-  const auto vocab = static_cast<double>(recipe.model.vocab);
+  const int64_t outputs = find_architecture(recipe.model.architecture).outputs(ModelSpec(recipe));
+  const auto vocab = static_cast<double>(outputs);
   const auto hidden = static_cast<double>(recipe.model.hidden);
-  const auto rows_per_thread = static_cast<double>(logit_rows(recipe.model.vocab));
+  const auto rows_per_thread = static_cast<double>(logit_rows(outputs));
   const double chunk =
       std::min(tokens, rows_per_thread * static_cast<double>(recipe.train.threads));
   return chunk * (vocab * kFloat + hidden * (kLogitParts * kFloat + operand));
