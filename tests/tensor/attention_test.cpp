@@ -62,18 +62,21 @@ TYPED_TEST(AttentionTest, EqualsTheReference) {
   for (const Case& c :
        {Case{{2, 2, 8}, 1}, Case{{4, 2, 16}, 64}, Case{{3, 1, 6}, 65}, Case{{2, 2, 32}, 150},
         Case{{2, 1, 4}, 1100}, Case{{2, 2, 8, 1}, 70}, Case{{4, 2, 16, 5}, 64},
-        Case{{2, 1, 6, 65}, 200}, Case{{2, 1, 4, 400}, 1100}, Case{{1, 1, 4, 700}, 1300}}) {
+        Case{{2, 1, 6, 65}, 200}, Case{{2, 1, 4, 400}, 1100}, Case{{1, 1, 4, 700}, 1300},
+        Case{{2, 2, 8, 0, false}, 1}, Case{{4, 2, 6, 0, false}, 150},
+        Case{{2, 1, 4, 0, false}, 1100}}) {
     const auto qkv = random_values<TypeParam>(c.sequence * c.shape.qkv_width(), 1);
     this->forward(c, qkv);
     const Matrix expected = reference::attention(c.shape, kTheta, c.sequence, widen(qkv));
     EXPECT_LT(error(this->out_, expected), kBound<TypeParam>)
-        << c.sequence << " positions, window " << c.shape.window;
+        << c.sequence << " positions, window " << c.shape.window << ", causal " << c.shape.causal;
   }
 }
 
 TYPED_TEST(AttentionTest, GradientsEqualFiniteDifferences) {
-  for (const Case& c : {Case{{2, 2, 4}, 9}, Case{{4, 2, 2}, 7}, Case{{2, 1, 2}, 67},
-                        Case{{2, 1, 4, 3}, 11}, Case{{2, 2, 2, 20}, 67}}) {
+  for (const Case& c :
+       {Case{{2, 2, 4}, 9}, Case{{4, 2, 2}, 7}, Case{{2, 1, 2}, 67}, Case{{2, 1, 4, 3}, 11},
+        Case{{2, 2, 2, 20}, 67}, Case{{2, 1, 4, 0, false}, 11}, Case{{2, 2, 2, 0, false}, 67}}) {
     const auto qkv = random_values<TypeParam>(c.sequence * c.shape.qkv_width(), 1);
     const auto dout = random_values<TypeParam>(c.sequence * c.shape.width(), 2);
     this->forward(c, qkv);
@@ -81,13 +84,15 @@ TYPED_TEST(AttentionTest, GradientsEqualFiniteDifferences) {
       return dot(reference::attention(c.shape, kTheta, c.sequence, at), widen(dout));
     });
     EXPECT_LT(error(this->backward(c, qkv, dout), expected), 2 * kBound<TypeParam>)
-        << c.sequence << " positions, window " << c.shape.window;
+        << c.sequence << " positions, window " << c.shape.window << ", causal " << c.shape.causal;
   }
 }
 
 TYPED_TEST(AttentionTest, GradientsAcrossBlocksOfKeysEqualDirectionalDerivatives) {
-  for (const int64_t window : {0, 60, 600}) {
-    const Case c{{2, 1, 4, window}, 2 * kKeyBlock + 70};
+  for (const AttentionShape& shape :
+       {AttentionShape{2, 1, 4, 0}, AttentionShape{2, 1, 4, 60}, AttentionShape{2, 1, 4, 600},
+        AttentionShape{2, 1, 4, 0, false}}) {
+    const Case c{shape, 2 * kKeyBlock + 70};
     const int64_t width = c.shape.qkv_width();
     const auto qkv = random_values<TypeParam>(c.sequence * width, 1);
     const auto dout = random_values<TypeParam>(c.sequence * c.shape.width(), 2);
@@ -106,7 +111,8 @@ TYPED_TEST(AttentionTest, GradientsAcrossBlocksOfKeysEqualDirectionalDerivatives
       });
       EXPECT_NEAR(dot(gradient, direction), slope[0],
                   2 * kBound<TypeParam> * std::sqrt(dot(gradient, gradient)))
-          << "positions from " << first << ", window " << window;
+          << "positions from " << first << ", window " << shape.window << ", causal "
+          << shape.causal;
     }
   }
 }

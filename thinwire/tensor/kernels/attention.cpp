@@ -65,13 +65,14 @@ void load_output_gradient(const AttentionShape& shape, int64_t sequence, const T
 }
 
 // Adds the mutual gradient contributions of the queries [first, first + rows) and the kKeyBlock
-// keys from `key` on, or up to the diagonal. The first tile of queries sets dquery.
-void backward_tile(const AttentionShape& shape, int64_t first, int64_t rows, int64_t key,
-                   const float* log_sum_exp, AttentionScratch& s) {
+// keys from `key` on, or those that they see. The first tile of queries sets dquery.
+void backward_tile(const AttentionShape& shape, int64_t sequence, int64_t first, int64_t rows,
+                   int64_t key, const float* log_sum_exp, AttentionScratch& s) {
   const int64_t d = shape.head_size;
   const bool sets = key <= shape.first_seen(first);
   constexpr Transpose kNo = Transpose::kNo, kYes = Transpose::kYes;
-  const int64_t columns = std::min(kKeyBlock, first + rows - key), stride = columns + kTilePad;
+  const int64_t columns = std::min(kKeyBlock, shape.seen_end(first + rows, sequence) - key);
+  const int64_t stride = columns + kTilePad;
   float* const p = s.scores.data();
   float* const dp = s.dscores.data();
   const float* const queries = s.query.data() + first * d;
@@ -79,9 +80,9 @@ void backward_tile(const AttentionShape& shape, int64_t first, int64_t rows, int
   const float* const keys = s.key.data() + key * d;
   gemm(kNo, kNo, rows, columns, d, queries, d, s.key_t.data() + key, s.stride, 0, p, stride);
   gemm(kNo, kNo, rows, columns, d, doutput, d, s.value_t.data() + key, s.stride, 0, dp, stride);
-  kernels<float>().causal_softmax_backward(rows, columns, first + 1 - key, shape.reach(),
-                                           log_sum_exp + first, s.row_dots.data() + first, p, dp,
-                                           stride);
+  kernels<float>().causal_softmax_backward(rows, columns, shape.visible(first, key, columns),
+                                           shape.reach(), log_sum_exp + first,
+                                           s.row_dots.data() + first, p, dp, stride);
   gemm(kYes, kNo, columns, d, rows, p, stride, doutput, d, 1, s.dvalue.data() + key * d, d);
   gemm(kYes, kNo, columns, d, rows, dp, stride, queries, d, 1, s.dkey.data() + key * d, d);
   gemm(kNo, kNo, rows, d, columns, dp, stride, keys, d, sets ? 0.0f : 1.0f,
@@ -97,19 +98,20 @@ void backward_head(const AttentionShape& shape, const RopeTable& rope, int64_t s
   load_queries<T>(shape, rope, 0, sequence, query, s);
   load_output_gradient<T>(shape, sequence, out, dout, s);
   for (int64_t key = 0; key < sequence; key += kKeyBlock) {
-    for (int64_t first = key; first < sequence; first += kQueryBlock) {
+    for (int64_t first = shape.causal ? key : 0; first < sequence; first += kQueryBlock) {
       if (shape.first_seen(first) >= key + kKeyBlock) break;
-      backward_tile(shape, first, std::min(kQueryBlock, sequence - first), key, log_sum_exp, s);
+      backward_tile(shape, sequence, first, std::min(kQueryBlock, sequence - first), key,
+                    log_sum_exp, s);
     }
   }
   kernels<T>().rotate_store(Rotation::kInverse, sequence, d, rope.cosine(0), rope.sine(0),
                             shape.score_scale(), s.dquery.data(), d, query, shape.qkv_width());
 }
 
-// attend() of attention.h.
-void attend_keys(const AttentionShape& shape, int64_t rows, int64_t first, const float* query,
-                 const KeyOperand& key, const float* value, float* scores, float* out,
-                 float* inverse_sum, float* log_sum_exp) {
+// attend() of attention.h, of queries that see positions before `end`.
+void attend_keys(const AttentionShape& shape, int64_t rows, int64_t first, int64_t end,
+                 const float* query, const KeyOperand& key, const float* value, float* scores,
+                 float* out, float* inverse_sum, float* log_sum_exp) {
   assert(rows <= kQueryBlock);
   const int64_t head_size = shape.head_size, begin = shape.first_seen(first);
   const Kernels<float>& kernel = kernels<float>();
@@ -118,12 +120,12 @@ void attend_keys(const AttentionShape& shape, int64_t rows, int64_t first, const
   float rescale[kQueryBlock];
   std::fill_n(sum, rows, 0.0f);
   std::fill_n(largest, rows, -std::numeric_limits<float>::infinity());
-  for (int64_t at = begin; at < first + rows; at += kKeyBlock) {
-    const int64_t columns = std::min(kKeyBlock, first + rows - at), stride = columns + kTilePad;
+  for (int64_t at = begin; at < end; at += kKeyBlock) {
+    const int64_t columns = std::min(kKeyBlock, end - at), stride = columns + kTilePad;
     gemm(Transpose::kNo, key.transpose, rows, columns, head_size, query, head_size, key.at(at),
          key.stride, 0, scores, stride);
-    kernel.causal_softmax_tile(rows, columns, first + 1 - at, shape.reach(), scores, stride,
-                               largest, sum, rescale);
+    kernel.causal_softmax_tile(rows, columns, shape.visible(first, at, columns), shape.reach(),
+                               scores, stride, largest, sum, rescale);
     if (at > begin) kernel.load_rows(rows, head_size, rescale, out, head_size, out, head_size);
     gemm(Transpose::kNo, Transpose::kNo, rows, head_size, columns, scores, stride,
          value + at * head_size, head_size, at == begin ? 0.0f : 1.0f, out, head_size);
@@ -168,8 +170,8 @@ size_t AttentionScratch::bytes() const {
 void attend(const AttentionShape& shape, int64_t rows, int64_t first, const float* query,
             const float* key, const float* value, float* scores, float* out, float* inverse_sum,
             float* log_sum_exp) {
-  attend_keys(shape, rows, first, query, {key, shape.head_size, Transpose::kYes}, value, scores,
-              out, inverse_sum, log_sum_exp);
+  attend_keys(shape, rows, first, first + rows, query, {key, shape.head_size, Transpose::kYes},
+              value, scores, out, inverse_sum, log_sum_exp);
 }
 
 template <typename T>
@@ -182,7 +184,7 @@ void attention_forward(const AttentionShape& shape, const RopeTable& rope, int64
     for (int64_t first = 0; first < sequence; first += kQueryBlock) {
       const int64_t rows = std::min(kQueryBlock, sequence - first);
       load_queries<T>(shape, rope, first, rows, qkv + head * d, scratch);
-      attend_keys(shape, rows, first, scratch.query.data(),
+      attend_keys(shape, rows, first, shape.seen_end(first + rows, sequence), scratch.query.data(),
                   {scratch.key_t.data(), scratch.stride, Transpose::kNo}, scratch.value.data(),
                   scratch.scores.data(), scratch.output.data(), scratch.inverse_sum.data(),
                   log_sum_exp + head * sequence + first);

@@ -1,9 +1,10 @@
-// Causal attention with rotary positions and grouped queries, to all earlier positions or to a
-// sliding window of them, forward and backward, in memory linear in the sequence: a block of query
-// rows goes through the keys that it sees in tiles whose scores stay in the L2 cache, the logarithm
-// of the softmax's denominator is kept, and the backward pass recomputes the probabilities (Dao et
-// al. 2022, arXiv 2205.14135). One call computes one row of the batch and one key/value head with
-// all query heads that share it, on the calling thread; calls are independent of each other.
+// Attention with rotary positions and grouped queries, to all earlier positions, to a sliding
+// window of them, or to all positions, forward and backward, in memory linear in the sequence: a
+// block of query rows goes through the keys that it sees in tiles whose scores stay in the L2
+// cache, the logarithm of the softmax's denominator is kept, and the backward pass recomputes the
+// probabilities (Dao et al. 2022, arXiv 2205.14135). One call computes one row of the batch and one
+// key/value head with all query heads that share it, on the calling thread; calls are independent
+// of each other.
 //
 // Shape suffixes: T positions, H query heads, G key/value heads, D head size.
 #pragma once
@@ -24,6 +25,7 @@ struct AttentionShape {
   int64_t kv_heads = 0;   // divides heads
   int64_t head_size = 0;  // even
   int64_t window = 0;     // a position sees itself and window - 1 before it; 0: all before it
+  bool causal = true;     // false: a position sees all others, and window is 0
 
   // 1 / sqrt(head_size), the factor for the queries.
   float score_scale() const;
@@ -34,6 +36,12 @@ struct AttentionShape {
   // The first position that `position` sees.
   int64_t first_seen(int64_t position) const {
     return window == 0 ? 0 : std::max<int64_t>(0, position - window + 1);
+  }
+  // The end of the positions that those before `end` see in a text of `sequence`.
+  int64_t seen_end(int64_t end, int64_t sequence) const { return causal ? end : sequence; }
+  // Of `columns` keys from `key` on, those that query `first` sees, as the kernels take it.
+  int64_t visible(int64_t first, int64_t key, int64_t columns) const {
+    return causal ? first + 1 - key : columns;
   }
   // Width of a token's queries, keys and values together.
   int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_size; }
@@ -72,10 +80,10 @@ void attention_backward(const AttentionShape& shape, const RopeTable& rope, int6
                         int64_t kv_head, T* qkv_TW, const T* out, const T* dout,
                         const float* log_sum_exp, AttentionScratch& scratch);
 
-// The inner part, for callers that cache rotated keys: `rows` <= kQueryBlock queries (rotated,
-// scaled by 1/sqrt(head_size)), the first of them at position `first`, against the keys and values
-// [positions, D] of what they see. out [rows, D] is not yet multiplied by inverse_sum; scores has
-// space for a tile (AttentionScratch).
+// The inner part of causal attention, for callers that cache rotated keys: `rows` <= kQueryBlock
+// queries (rotated, scaled by 1/sqrt(head_size)), the first of them at position `first`, against
+// the keys and values [positions, D] of what they see. out [rows, D] is not yet multiplied by
+// inverse_sum; scores has space for a tile (AttentionScratch).
 void attend(const AttentionShape& shape, int64_t rows, int64_t first, const float* query,
             const float* key, const float* value, float* scores, float* out, float* inverse_sum,
             float* log_sum_exp);

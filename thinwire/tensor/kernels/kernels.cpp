@@ -13,6 +13,7 @@
 #define HWY_TARGET_INCLUDE "thinwire/tensor/kernels/kernels.cpp"
 #include <hwy/foreach_target.h>
 
+#include "thinwire/tensor/kernels/encoder-inl.h"
 #include "thinwire/tensor/kernels/norm_groups-inl.h"
 #include "thinwire/tensor/kernels/simd-inl.h"
 
@@ -331,6 +332,11 @@ Kernels<T> table() {
           add_delta<T>,
           swiglu<T>,
           swiglu_backward<T>,
+          layer_norm<T>,
+          layer_norm_again<T>,
+          layer_norm_backward<T>,
+          gelu<T>,
+          gelu_backward<T>,
           rotate<T, float>,
           rotate<float, T>,
           copy_rows<T, float>,

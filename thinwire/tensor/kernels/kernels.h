@@ -68,6 +68,34 @@ struct Kernels {
   // which may be dout.
   void (*swiglu_backward)(int64_t rows, int64_t width, T* gate_up_R2F, const T* dout_RF, T* out_RF);
 
+  // Residual addition and LayerNorm (Ba et al. 2016, arXiv 1607.06450), of which the result is the
+  // residual stream:
+  //     sum = x + delta,  normed = (sum - mean(sum)) * rstd,  rstd = 1 / sqrt(variance(sum) + eps)
+  //     y = normed * weight + bias,  out = y, rounded to T
+  // delta may be null (sum = x). y may be x.
+  void (*layer_norm)(int64_t rows, int64_t width, const float* x_RW, const T* delta_RW,
+                     const float* weight_W, const float* bias_W, float eps, float* normed_RW,
+                     float* rstd_R, float* y_RW, T* out_RW);
+  // y and out again.
+  void (*layer_norm_again)(int64_t rows, int64_t width, const float* normed_RW,
+                           const float* weight_W, const float* bias_W, float* y_RW, T* out_RW);
+  // Backward pass: with dy = dx + dout, dx becomes the gradient of sum,
+  //     rstd * (weight * dy - mean(weight * dy) - normed * mean(weight * dy * normed)),
+  // also rounded to T in dx_copy (null: not needed), and
+  //     dweight += dy * normed,  dbias += dy.
+  // Also writes `out` again.
+  void (*layer_norm_backward)(int64_t rows, int64_t width, const float* normed_RW,
+                              const float* rstd_R, const float* weight_W, const float* bias_W,
+                              const T* dout_RW, float* dx_RW, T* dx_copy_RW, float* dweight_W,
+                              float* dbias_W, T* out_RW);
+
+  // GELU (Hendrycks and Gimpel 2016, arXiv 1606.08415), not its approximation by tanh: out = x *
+  // the cumulative probability of x under the normal distribution.
+  void (*gelu)(int64_t count, const T* x, T* out);
+  // Replaces x by its gradient, given the gradient dout of `out`, and writes `out` again, which may
+  // be dout.
+  void (*gelu_backward)(int64_t count, T* x, const T* dout, T* out);
+
   // Rotary position embedding (Su et al. 2021, arXiv 2104.09864) in Hugging Face's half-split
   // layout: the pair (x[i], x[i + width/2]) of the row at position p is rotated by p *
   // theta^(-2i/width). cosine and sine are tables [R, width/2] that begin at the first row's

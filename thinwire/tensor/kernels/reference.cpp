@@ -50,6 +50,28 @@ Matrix rmsnorm(int64_t width, const Matrix& x, const Matrix& weight, double eps)
   return out;
 }
 
+Matrix layer_norm(int64_t width, const Matrix& x, const Matrix& weight, const Matrix& bias,
+                  double eps) {
+  Matrix out(x.size());
+  for (size_t row = 0; row < x.size(); row += width) {
+    double mean = 0, variance = 0;
+    for (int64_t i = 0; i < width; ++i) mean += x[row + i] / static_cast<double>(width);
+    for (int64_t i = 0; i < width; ++i) {
+      variance += (x[row + i] - mean) * (x[row + i] - mean) / static_cast<double>(width);
+    }
+    for (int64_t i = 0; i < width; ++i) {
+      out[row + i] = (x[row + i] - mean) / std::sqrt(variance + eps) * weight[i] + bias[i];
+    }
+  }
+  return out;
+}
+
+Matrix gelu(const Matrix& x) {
+  Matrix out = x;
+  for (double& value : out) value *= 0.5 * (1 + std::erf(value / std::sqrt(2.0)));
+  return out;
+}
+
 Matrix swiglu(int64_t width, const Matrix& gate_up) {
   Matrix out(gate_up.size() / 2);
   for (size_t i = 0; i < out.size(); ++i) {
@@ -75,12 +97,13 @@ Matrix attention(const AttentionShape& shape, double theta, int64_t sequence, co
       const auto query = rotated(&qkv[t * width + head * d], d, t, theta);
       std::vector<double> weights;
       double total = 0;
-      for (int64_t s = shape.first_seen(t); s <= t; ++s) {
+      const int64_t end = shape.seen_end(t + 1, sequence);
+      for (int64_t s = shape.first_seen(t); s < end; ++s) {
         weights.push_back(std::exp(dot(query.data(), keys[s].data(), d) / std::sqrt(1.0 * d)));
         total += weights.back();
       }
       const int64_t first = shape.first_seen(t);
-      for (int64_t s = first; s <= t; ++s) {
+      for (int64_t s = first; s < end; ++s) {
         for (int64_t i = 0; i < d; ++i) {
           out[t * shape.width() + head * d + i] +=
               weights[s - first] / total * qkv[s * width + value_column + i];

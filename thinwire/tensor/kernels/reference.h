@@ -18,6 +18,9 @@ Matrix gemm(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const Mat
             const Matrix& B);
 
 Matrix rmsnorm(int64_t width, const Matrix& x, const Matrix& weight, double eps);
+Matrix layer_norm(int64_t width, const Matrix& x, const Matrix& weight, const Matrix& bias,
+                  double eps);
+Matrix gelu(const Matrix& x);
 Matrix swiglu(int64_t width, const Matrix& gate_up);
 
 // One row of the batch: qkv [T, W] -> out [T, H D].
