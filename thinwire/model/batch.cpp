@@ -113,6 +113,27 @@ void Batch::load(const Examples& examples) {
   divide({});
 }
 
+ClassTargets class_targets(const Batch& batch, int64_t count) {
+  ClassTargets all;
+  for (const Document& document : batch.documents()) {
+    const int64_t last = document.first + document.count - 1;
+    const float weight = batch.weights() == nullptr ? 1 : batch.weights()[last];
+    if (weight == 0) continue;
+    const int32_t label = batch.targets()[last];
+    if (label >= count) {
+      throw Error(
+          fmt::format("a text is of class {}, but the model distinguishes {} ([roberta] "
+                      "labels), from 0 to {}",
+                      label, count, count - 1));
+    }
+    all.first.push_back(document.first);
+    all.classes.push_back(label);
+    all.weights.push_back(weight);
+  }
+  if (all.first.empty()) throw Error("a batch without a labelled text");
+  return all;
+}
+
 void sum_by_document(const Batch& batch, std::span<const float> values, std::span<double> sums) {
   for (size_t i = 0; i < sums.size(); ++i) {
     const Document& document = batch.documents()[i];

@@ -79,6 +79,17 @@ class Batch {
   std::vector<Document> documents_;
 };
 
+// The classes of a batch's labelled documents: those whose last position has a weight other than 0.
+// Its target is the class. They are in order.
+struct ClassTargets {
+  std::vector<int64_t> first;  // position of each document
+  std::vector<int32_t> classes;
+  std::vector<float> weights;
+};
+
+// Throws Error for a class that is not below `count`, and if no document is labelled.
+ClassTargets class_targets(const Batch& batch, int64_t count);
+
 // sums[i]: of the values of document i's positions.
 void sum_by_document(const Batch& batch, std::span<const float> values, std::span<double> sums);
 

@@ -6,6 +6,7 @@
 
 #include "thinwire/base/clock.h"
 #include "thinwire/method/adapters/adapter.h"
+#include "thinwire/method/architectures/architectures.h"
 
 namespace thinwire::model {
 namespace {
@@ -81,8 +82,9 @@ CpuOps<T>::CpuOps(const ModelParts& parts)
     adapters_ = std::make_unique<AdapterProducts<T>>(
         parts.adapter.rank, method::factor_scale(parts.adapter), max_tokens_, threads_);
   }
-  head_ = std::make_unique<tensor::LinearCrossEntropy<T>>(parts.model.hidden, parts.model.vocab,
-                                                          max_tokens_, threads_);
+  outputs_ = method::find_architecture(parts.model.architecture).outputs(parts.model);
+  head_ = std::make_unique<tensor::LinearCrossEntropy<T>>(parts.model.hidden, outputs_, max_tokens_,
+                                                          threads_);
   vocabulary_ = parts.model.vocab;
 }
 
@@ -122,12 +124,12 @@ std::pair<const tensor::Arena&, int64_t> CpuOps<T>::storage_of(int64_t offset) c
 }
 
 template <typename T>
-const float* CpuOps<T>::vector(int64_t offset, int64_t count) {
+const float* CpuOps<T>::vector(int64_t offset, int64_t count, std::vector<float>& storage) {
   const auto [arena, first] = storage_of(offset);
   if (arena.format() == WeightFormat::kF32) return arena.all().data() + first;
-  vector_.resize(static_cast<size_t>(count));
-  arena.read(first, vector_);
-  return vector_.data();
+  storage.resize(static_cast<size_t>(count));
+  arena.read(first, storage);
+  return storage.data();
 }
 
 template <typename T>
@@ -182,6 +184,7 @@ void CpuOps<T>::fit_rope(int64_t length) {
 template <typename T>
 void CpuOps<T>::begin_batch(const Batch& batch, bool) {
   batch_ = &batch;
+  selected_.reset();
   fit_rope(batch.sequence());
   begin_tokens(batch.inputs(), batch.tokens());
 }
@@ -342,31 +345,6 @@ void CpuOps<T>::embed_backward(Slot dx, int64_t table) {
     });
   }
   sink_->complete(range);
-}
-
-template <typename T>
-void CpuOps<T>::cross_entropy(Slot x, int64_t weight) {
-  const TimedScope timed(times_.head);
-  loss_ =
-      head_->loss(tokens_, operands(x), weights().at(weight), batch_->targets(), batch_->weights());
-}
-
-template <typename T>
-void CpuOps<T>::document_losses(Slot x, int64_t weight, std::span<double> losses) {
-  const TimedScope timed(times_.head);
-  losses_N_.resize(static_cast<size_t>(max_tokens_));
-  loss_ = head_->loss(tokens_, operands(x), weights().at(weight), batch_->targets(),
-                      batch_->weights(), losses_N_.data());
-  sum_by_document(*batch_, losses_N_, losses);
-}
-
-template <typename T>
-void CpuOps<T>::cross_entropy_gradients(Slot x, int64_t weight, float scale, Slot dx) {
-  const TimedScope timed(times_.head);
-  tensor::OpenGradient to;
-  if (is_trained(weight)) to = sink_->open({weight, vocabulary_ * width(x)});
-  loss_ = head_->loss_and_gradients(tokens_, operands(x), weights().at(weight), batch_->targets(),
-                                    batch_->weights(), scale, operands(dx), to.keep, to.values);
 }
 
 template <typename T>

@@ -42,6 +42,14 @@ class CpuOps : public Ops {
   void linear(const Linear& linear, Slot x, Slot y) override;
   void add_bias(const Bias& bias, Slot y) override;
   void norm_columns(const NormColumns& norm, Slot x, const PreNormSlots& saved) override;
+  void add_positions(const PositionTables& tables, Slot x) override;
+  void layer_norm(const LayerNorm& norm, Slot x, Slot branch, const LayerNormSlots& saved, Slot y,
+                  Slot out) override;
+  void layer_norm_again(const LayerNorm& norm, const LayerNormSlots& saved, Slot y,
+                        Slot out) override;
+  void gelu(Slot x, Slot out) override;
+  void tanh(Slot x) override;
+  void select_first(Slot x, Slot out) override;
   void attention(int64_t layer, const tensor::AttentionShape& shape,
                  const AttentionSlots& slots) override;
   void swiglu(Slot gate_up, Slot out) override;
@@ -59,11 +67,18 @@ class CpuOps : public Ops {
                           Slot dout) override;
   void swiglu_backward(Slot gate_up, Slot dout, Slot out) override;
   void embed_backward(Slot dx, int64_t table) override;
+  void positions_backward(Slot dx, const PositionTables& tables) override;
+  void layer_norm_backward(const LayerNorm& norm, const LayerNormSlots& saved, Slot dout, Slot dx,
+                           Slot dx_rounded, Slot out) override;
+  void gelu_backward(Slot x, Slot dout, Slot out) override;
+  void tanh_backward(Slot y, Slot dout) override;
+  void select_first_backward(Slot dout, Slot dx) override;
 
-  void cross_entropy(Slot x, int64_t weight) override;
-  void cross_entropy_gradients(Slot x, int64_t weight, float scale, Slot dx) override;
+  void cross_entropy(const Head& head) override;
+  void cross_entropy_gradients(const Head& head, float scale) override;
   double loss() override { return loss_; }
-  void document_losses(Slot x, int64_t weight, std::span<double> losses) override;
+  void document_losses(const Head& head, std::span<double> losses) override;
+  void head_logits(const Head& head, std::span<float> out) override;
   void take_weights(const Batch&) override {}  // they are read where they are
 
   void refresh() override;
@@ -122,13 +137,24 @@ class CpuOps : public Ops {
   // The arena of a parameter, and where in it the parameter is.
   std::pair<const tensor::Arena&, int64_t> storage_of(int64_t offset) const;
   // A norm's weight or a bias in fp32, valid until the next call.
-  const float* vector(int64_t offset, int64_t count);
+  const float* vector(int64_t offset, int64_t count) { return vector(offset, count, vector_); }
+  // The same, valid until the next call with this storage.
+  const float* vector(int64_t offset, int64_t count, std::vector<float>& storage);
+
+  // The gradient of the range is the sum over the threads of these columns of dnorm_, whose rows
+  // are twice as wide.
+  void complete_sum(const tensor::GradientRange& range, int64_t column);
+  // The targets of the last product, and their weights.
+  const int32_t* targets() const;
+  const float* target_weights() const;
+  // The bias of the last product in fp32; null if it has none.
+  const float* head_bias(const Head& head);
 
   // Opens the gradient of a range that is summed piece by piece; zeroed if it was not there before.
   float* open_accumulator(const tensor::GradientRange& range);
 
   const int64_t max_tokens_, positions_;
-  int64_t vocabulary_ = 0;
+  int64_t vocabulary_ = 0, outputs_ = 0;
   float norm_eps_ = 0;
   const tensor::Arena& params_;
   const tensor::Arena* const frozen_;
@@ -138,10 +164,11 @@ class CpuOps : public Ops {
   std::unique_ptr<AdapterProducts<T>> adapters_;  // null if there are none
   std::unique_ptr<tensor::LinearCrossEntropy<T>> head_;
   tensor::AlignedBuffer<float> dnorm_;  // a norm weight's gradient for each thread
-  std::vector<float> vector_;           // where parameters are kept in bf16
+  std::vector<float> vector_, bias_;    // where parameters are kept in bf16
   ProjectedFactors<T> factors_;
   const int32_t* inputs_ = nullptr;  // of the current batch
   const Batch* batch_ = nullptr;
+  std::optional<ClassTargets> selected_;  // after select_first()
   tensor::GradientSink* sink_ = nullptr;
   double loss_ = 0;
   std::vector<float> losses_N_;  // where document_losses() is used

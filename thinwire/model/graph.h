@@ -20,13 +20,6 @@ enum class Purpose : uint8_t {
 
 using EndGroup = std::function<void(int group)>;
 
-// The last product and its slots.
-struct Head {
-  int64_t weight;  // [vocabulary, C] in the arena
-  Slot x_NC;       // its input: the result of forward()
-  Slot dx_NC;      // where backward() expects the input's gradient
-};
-
 class Graph {
  public:
   Graph() = default;

@@ -48,7 +48,7 @@ GraphModel::GraphModel(const ModelParts& parts, std::unique_ptr<Ops> ops, MakeGr
       layers_(static_cast<int>(parts.model.layers)),
       ops_(std::move(ops)),
       graph_(make(*ops_, parts.model, layout_, Purpose::kTraining)),
-      head_{graph_->head().weight, parts.model.vocab * parts.model.hidden},
+      head_{graph_->head().weight, graph_->head().outputs * parts.model.hidden},
       tied_(is_trained(head_.offset) && is_embedding(layout_, head_.offset)),
       stream_size_(stream_size_of(*graph_, layout_, head_, tied_)),
       timed_(!parts.placement) {}
@@ -66,15 +66,25 @@ double GraphModel::batch_loss(DocumentLoss* loss) {
   graph_->forward(false);
   if (loss != nullptr) return document_loss(*loss);
   const Head head = graph_->head();
-  ops_->cross_entropy(head.x_NC, head.weight);
+  ops_->cross_entropy(head);
   return ops_->loss();
+}
+
+std::vector<float> GraphModel::batch_logits() {
+  ops_->begin_batch(batch(), false);
+  graph_->forward(false);
+  const Head head = graph_->head();
+  std::vector<float> out(class_targets(batch(), head.outputs).first.size() *
+                         static_cast<size_t>(head.outputs));
+  ops_->head_logits(head, out);
+  return out;
 }
 
 double GraphModel::document_loss(DocumentLoss& loss) {
   const Head head = graph_->head();
   losses_.resize(batch().documents().size());
   factors_.resize(losses_.size());
-  ops_->document_losses(head.x_NC, head.weight, losses_);
+  ops_->document_losses(head, losses_);
   return loss.form(batch(), losses_, factors_);
 }
 
@@ -91,7 +101,7 @@ double GraphModel::batch_gradients(float gradient_scale, tensor::GradientSink& s
     batch().reweigh(factors_);
     ops_->take_weights(batch());
   }
-  ops_->cross_entropy_gradients(head.x_NC, head.weight, gradient_scale, head.dx_NC);
+  ops_->cross_entropy_gradients(head, gradient_scale);
   if (!tied_ && is_trained(head_.offset)) sink.complete(head_);
   graph_->backward([&](int group) { end_group(sink, group); });
   return loss == nullptr ? ops_->loss() : formed;

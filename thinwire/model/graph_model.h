@@ -25,6 +25,7 @@ class GraphModel final : public Model {
   double batch_gradients(float gradient_scale, tensor::GradientSink& sink, tensor::Pass pass,
                          DocumentLoss* loss) override;
   double batch_loss(DocumentLoss* loss) override;
+  std::vector<float> batch_logits() override;
   // The loss of the documents, from the head's input; afterwards factors_ has its derivatives.
   double document_loss(DocumentLoss& loss);
 

@@ -28,7 +28,8 @@ class LlamaGraph final : public Graph {
         after_(options_.norm_place == method::NormPlace::kAfter),
         embedding_(offset(layout, "model.embed_tokens")),
         final_norm_(offset(layout, "model.norm")),
-        head_(model.tied ? embedding_ : offset(layout, "lm_head")) {
+        head_(model.tied ? embedding_ : offset(layout, "lm_head")),
+        vocabulary_(model.vocab) {
     for (int64_t layer = 0; layer < model.layers; ++layer) {
       weights_.push_back(
           weights_of(layout, options_, shape_, fmt::format("model.layers.{}.", layer)));
@@ -64,7 +65,7 @@ class LlamaGraph final : public Graph {
     end_group(kEmbeddingGroup);
   }
 
-  Head head() const override { return {head_, hidden_NC_, branch_NC_}; }
+  Head head() const override { return {head_, vocabulary_, hidden_NC_, branch_NC_}; }
 
   std::vector<const Linear*> products() const override {
     std::vector<const Linear*> all;
@@ -342,7 +343,8 @@ class LlamaGraph final : public Graph {
   const tensor::AttentionShape shape_;  // but for the window
   const bool after_;                    // norms come after the branches
   const int64_t embedding_, final_norm_;
-  const int64_t head_;            // the embedding when tied
+  const int64_t head_;  // the embedding when tied
+  const int64_t vocabulary_;
   std::vector<Weights> weights_;  // for each block
   std::vector<Saved> saved_;      // likewise; only one when decoding
   std::vector<Slot> inputs_NC_;   // likewise; only if they are rounded

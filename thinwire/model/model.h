@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "thinwire/base/threads.h"
 #include "thinwire/method/adapters/adapter.h"
@@ -126,6 +127,13 @@ class Model {
     return batch_loss(nullptr);
   }
 
+  // Of an encoder: the logits [documents, classes] of the labelled documents (class_targets()).
+  std::vector<float> class_logits(std::span<const int32_t> tokens, int64_t rows,
+                                  const RowMarks& marks = {}) {
+    batch_.load(tokens, rows, marks);
+    return batch_logits();
+  }
+
   // Call this after the parameters have changed: makes the bf16 copies again, unless the optimizer
   // has already done so (Arena::rounded).
   virtual void refresh() = 0;
@@ -148,6 +156,7 @@ class Model {
   virtual double batch_gradients(float gradient_scale, tensor::GradientSink& sink,
                                  tensor::Pass pass, DocumentLoss* loss) = 0;
   virtual double batch_loss(DocumentLoss* loss) = 0;
+  virtual std::vector<float> batch_logits() = 0;
 
  private:
   double arena_gradients(float gradient_scale, tensor::Arena& gradients, Gradients mode) {

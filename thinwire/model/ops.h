@@ -53,6 +53,35 @@ struct PreNormSlots {
   Slot rstd_NG;  // a stream
 };
 
+// A LayerNorm whose result is the residual stream.
+struct LayerNorm {
+  int64_t weight, bias;  // in the arena
+};
+
+// What its backward pass needs: its input, centered and divided by its standard deviation, and 1 /
+// that deviation.
+struct LayerNormSlots {
+  Slot normed_NC, rstd_N;  // streams
+};
+
+// The tables, besides that of tokens, that become a token's input: that of positions, of which the
+// token at position i of its document takes row first + i, and that of token types, of which every
+// token takes row 0.
+struct PositionTables {
+  int64_t positions, position_rows, first;
+  int64_t types, type_rows;
+};
+
+// The last product and its slots.
+struct Head {
+  int64_t weight;          // [outputs, C] in the arena
+  int64_t outputs;         // the vocabulary's size, or classes
+  Slot x_NC;               // its input: the result of Graph::forward()
+  Slot dx_NC;              // where Graph::backward() expects the input's gradient
+  int64_t bias = kNoBias;  // [outputs] in the arena
+  static constexpr int64_t kNoBias = -1;
+};
+
 // What attention reads and writes.
 struct AttentionSlots {
   Slot qkv_NW, out_NC;  // operands
@@ -101,7 +130,21 @@ class Ops {
   virtual void add_bias(const Bias& bias, Slot y_NO) = 0;
   // Replaces the columns by their normalized values.
   virtual void norm_columns(const NormColumns& norm, Slot x_NW, const PreNormSlots& saved) = 0;
-  // Causal attention of block `layer`, with rotary positions, within each of the batch's documents.
+  // x += the rows of the tables.
+  virtual void add_positions(const PositionTables& tables, Slot x_NC) = 0;
+  // y = layernorm(x + branch) (kNoSlot: x), out = y as an operand. y may be x.
+  virtual void layer_norm(const LayerNorm& norm, Slot x_NC, Slot branch_NC,
+                          const LayerNormSlots& saved, Slot y_NC, Slot out_NC) = 0;
+  // y and out again.
+  virtual void layer_norm_again(const LayerNorm& norm, const LayerNormSlots& saved, Slot y_NC,
+                                Slot out_NC) = 0;
+  virtual void gelu(Slot x_NF, Slot out_NF) = 0;
+  // x = tanh(x)
+  virtual void tanh(Slot x_NC) = 0;
+  // out = the rows of x of the first positions of the batch's labelled documents (class_targets());
+  // the operations that follow work on these rows instead of all tokens.
+  virtual void select_first(Slot x_NC, Slot out_DC) = 0;
+  // Attention of block `layer`, with rotary positions, within each of the batch's documents.
   virtual void attention(int64_t layer, const tensor::AttentionShape& shape,
                          const AttentionSlots& slots) = 0;
   // out = silu(gate) * up
@@ -134,15 +177,31 @@ class Ops {
   // dtable[token] += dx, which completes the table's gradient.
   virtual void embed_backward(Slot dx_NC, int64_t table) = 0;
 
-  // The last product [vocabulary, C] and its cross entropy with the batch's targets and weights.
-  virtual void cross_entropy(Slot x_NC, int64_t weight) = 0;
-  // The same, plus dx and the weight's gradient of scale * loss; the caller completes the latter,
-  // which embed_backward may have to add to.
-  virtual void cross_entropy_gradients(Slot x_NC, int64_t weight, float scale, Slot dx_NC) = 0;
+  virtual void positions_backward(Slot dx_NC, const PositionTables& tables) = 0;
+  // With dy = dx + dout, dx becomes the gradient of the norm's input; also computes it as an
+  // operand, the output again, and the gradients of weight and bias, which are then complete.
+  virtual void layer_norm_backward(const LayerNorm& norm, const LayerNormSlots& saved, Slot dout_NC,
+                                   Slot dx_NC, Slot dx_rounded_NC, Slot out_NC) = 0;
+  // Replaces x by its gradient, and writes the output again, which may replace dout.
+  virtual void gelu_backward(Slot x_NF, Slot dout_NF, Slot out_NF) = 0;
+  // Replaces dout by the gradient of what tanh() made y of.
+  virtual void tanh_backward(Slot y_NC, Slot dout_NC) = 0;
+  // dx = the gradients of the rows that select_first() took, 0 in all others; operations work on
+  // all tokens again.
+  virtual void select_first_backward(Slot dout_DC, Slot dx_NC) = 0;
+
+  // The last product and its cross entropy with the batch's targets and weights, or after
+  // select_first() with the classes of the documents.
+  virtual void cross_entropy(const Head& head) = 0;
+  // The same, plus dx, the gradient of the bias, and the weight's gradient of scale * loss; the
+  // caller completes the latter, which embed_backward may have to add to.
+  virtual void cross_entropy_gradients(const Head& head, float scale) = 0;
+  // The last product, with its bias, in fp32: a row after the other.
+  virtual void head_logits(const Head& head, std::span<float> out) = 0;
   // The loss of the last of these calls, in nats.
   virtual double loss() = 0;
   // As cross_entropy(), but the loss of each of the batch's documents.
-  virtual void document_losses(Slot x_NC, int64_t weight, std::span<double> losses) = 0;
+  virtual void document_losses(const Head& head, std::span<double> losses) = 0;
   // The weights of the batch's positions have changed since it began.
   virtual void take_weights(const Batch& batch) = 0;
 

@@ -13,6 +13,7 @@
 #include "thinwire/model/decode_ops.h"
 #include "thinwire/model/graph_model.h"
 #include "thinwire/model/llama.h"
+#include "thinwire/model/roberta.h"
 #include "thinwire/model/torch_ops.h"
 
 namespace thinwire::model {
@@ -20,6 +21,7 @@ namespace {
 
 constexpr std::array kModels = {
     ModelEntry{"llama", make_llama, true},
+    ModelEntry{"roberta", make_roberta, false},
 };
 
 const ModelEntry& find_model(const method::ModelSpec& model) {

@@ -127,9 +127,9 @@ class TorchAttention<T>::State {
                {}};
     const at::Tensor seen = mask_of(shape);
     const std::optional<at::Tensor> mask = seen.defined() ? std::optional(seen) : std::nullopt;
-    a.out = at::scaled_dot_product_attention(a.q, for_queries(shape, a.k), for_queries(shape, a.v),
-                                             mask, 0.0, /*is_causal=*/!mask.has_value(),
-                                             static_cast<double>(shape.score_scale()));
+    a.out = at::scaled_dot_product_attention(
+        a.q, for_queries(shape, a.k), for_queries(shape, a.v), mask, 0.0,
+        /*is_causal=*/shape.causal && !mask.has_value(), static_cast<double>(shape.score_scale()));
     return a;
   }
 
@@ -150,7 +150,8 @@ class TorchAttention<T>::State {
     const bool windowed = shape.reach() < sequence_;
     if (!windowed && !same_document_.defined()) return {};
     if (!mask_.defined() || mask_.size(-1) != sequence_ || masked_ != shape.window) {
-      mask_ = at::ones({sequence_, sequence_}, cosine_.options().dtype(at::kBool)).tril();
+      mask_ = at::ones({sequence_, sequence_}, cosine_.options().dtype(at::kBool));
+      if (shape.causal) mask_ = mask_.tril();
       if (windowed) mask_ = mask_.triu(1 - shape.window);
       if (same_document_.defined()) mask_ = mask_.logical_and(same_document_);
       masked_ = shape.window;

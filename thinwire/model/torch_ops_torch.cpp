@@ -4,7 +4,10 @@
 #include <ATen/ops/embedding_dense_backward.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/gelu_backward.h>
 #include <ATen/ops/mm.h>
+#include <ATen/ops/tanh_backward.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 
@@ -15,9 +18,11 @@
 #include <vector>
 
 #include "thinwire/base/error.h"
+#include "thinwire/method/architectures/architectures.h"
 #include "thinwire/model/torch_adapters.h"
 #include "thinwire/model/torch_arithmetic.h"
 #include "thinwire/model/torch_attention.h"
+#include "thinwire/model/torch_encoder.h"
 #include "thinwire/model/torch_ops.h"
 #include "thinwire/model/torch_parameters.h"
 #include "thinwire/tensor/kernels/launch.h"
@@ -41,6 +46,7 @@ class TorchOps final : public Ops {
         fp32_(at::TensorOptions(at::kFloat).device(torch_device(place_))),
         operand_(fp32_.dtype(kIsFloat ? at::kFloat : at::kBFloat16)),
         vocabulary_(parts.model.vocab),
+        outputs_(method::find_architecture(parts.model.architecture).outputs(parts.model)),
         params_(parts),
         adapters_(parts.adapter, params_),
         threads_(parts.threads),
@@ -140,6 +146,41 @@ class TorchOps final : public Ops {
         tokens_);
   }
 
+  void add_positions(const PositionTables& tables, Slot x) override {
+    const at::Tensor rows = table(tables.positions, tables.position_rows, x);
+    value(x).add_(rows.index_select(0, positions_of(tables)));
+    value(x).add_(table(tables.types, tables.type_rows, x).select(0, 0));
+  }
+
+  void layer_norm(const LayerNorm& norm, Slot x, Slot branch, const LayerNormSlots& saved, Slot y,
+                  Slot out) override {
+    const TorchNormed normed =
+        torch_layer_norm(branch == kNoSlot ? value(x) : value(x).add(value(branch)), norm_eps_);
+    value(saved.normed_NC) = normed.normed_NC;
+    value(saved.rstd_N) = normed.rstd_N1;
+    layer_norm_again(norm, saved, y, out);
+  }
+
+  void layer_norm_again(const LayerNorm& norm, const LayerNormSlots& saved, Slot y,
+                        Slot out) override {
+    const int64_t c = width(out);
+    value(y) =
+        scaled_and_shifted(value(saved.normed_NC), vector(norm.weight, c), vector(norm.bias, c));
+    fresh(out).copy_(value(y));
+  }
+
+  void gelu(Slot x, Slot out) override { fresh(out).copy_(at::gelu(value(x))); }
+  void tanh(Slot x) override { value(x) = value(x).tanh(); }
+
+  void select_first(Slot x, Slot out) override {
+    const ClassTargets selected = class_targets(*batch_, outputs_);
+    tokens_ = static_cast<int64_t>(selected.first.size());
+    selected_D_ = to_device(selected.first.data(), tokens_, at::kLong);
+    targets_N_ = to_device(selected.classes.data(), tokens_, at::kInt);
+    weights_N_ = to_device(selected.weights.data(), tokens_);
+    fresh(out).copy_(value(x).index_select(0, selected_D_));
+  }
+
   void attention(int64_t, const tensor::AttentionShape& shape,
                  const AttentionSlots& slots) override {
     value(slots.out_NC) = attention_.forward(slots.qkv_NW, shape, value(slots.qkv_NW));
@@ -233,21 +274,54 @@ class TorchOps final : public Ops {
   }
 
   void embed_backward(Slot dx, int64_t table) override {
-    if (!is_trained(table)) return;
-    const tensor::GradientRange range = {table, vocabulary_ * width(dx)};
-    sum_in(sink_->open(range), vocabulary_, width(dx))
-        .add_(at::embedding_dense_backward(value(dx), inputs_N_, vocabulary_, -1, false));
-    sink_->complete(range);
+    add_rows(table, vocabulary_, dx, inputs_N_);
   }
 
-  void cross_entropy(Slot x, int64_t weight) override { head(x, weight, 0, kNoSlot); }
-  void cross_entropy_gradients(Slot x, int64_t weight, float scale, Slot dx) override {
-    fresh(dx);
-    head(x, weight, scale, dx);
+  void positions_backward(Slot dx, const PositionTables& tables) override {
+    add_rows(tables.types, tables.type_rows, dx, at::zeros({tokens_}, inputs_N_.options()));
+    add_rows(tables.positions, tables.position_rows, dx, positions_of(tables));
+  }
+
+  void layer_norm_backward(const LayerNorm& norm, const LayerNormSlots& saved, Slot dout, Slot dx,
+                           Slot dx_rounded, Slot out) override {
+    const int64_t c = width(dx);
+    const at::Tensor normed = value(saved.normed_NC);
+    const at::Tensor dy = value(dx).add(value(dout)), weight = vector(norm.weight, c);
+    sum_vector({norm.weight, c}, dy.mul(normed).sum(0));
+    sum_vector({norm.bias, c}, dy.sum(0));
+    value(dx) = torch_layer_norm_backward({normed, value(saved.rstd_N)}, weight, dy);
+    if constexpr (!kIsFloat) fitting(dx_rounded).copy_(value(dx));
+    fitting(out).copy_(scaled_and_shifted(normed, weight, vector(norm.bias, c)));
+  }
+
+  void gelu_backward(Slot x, Slot dout, Slot out) override {
+    const at::Tensor before = value(x), gradient = value(dout);
+    value(x) = at::gelu_backward(gradient, before);
+    value(out) = at::gelu(before);
+  }
+
+  void tanh_backward(Slot y, Slot dout) override {
+    value(dout) = at::tanh_backward(value(dout), value(y));
+  }
+
+  void select_first_backward(Slot dout, Slot dx) override {
+    tokens_ = batch_->tokens();
+    fresh(dx).zero_().index_copy_(0, selected_D_, value(dout));
+  }
+
+  void cross_entropy(const Head& head) override { compute_losses(head, 0, false); }
+  void cross_entropy_gradients(const Head& head, float scale) override {
+    fresh(head.dx_NC);
+    compute_losses(head, scale, true);
+  }
+  void head_logits(const Head& head, std::span<float> out) override {
+    const at::Tensor weight = params_.matrix(head.weight, head.outputs, width(head.x_NC));
+    const at::Tensor logits = add_head_bias(head, at::mm(value(head.x_NC), weight.t()));
+    at::from_blob(out.data(), {tokens_, head.outputs}, at::TensorOptions(at::kFloat)).copy_(logits);
   }
   double loss() override { return losses_.sum(at::kDouble).template item<double>(); }
-  void document_losses(Slot x, int64_t weight, std::span<double> losses) override {
-    cross_entropy(x, weight);
+  void document_losses(const Head& head, std::span<double> losses) override {
+    cross_entropy(head);
     const at::Tensor host = losses_.cpu();
     sum_by_document(*batch_, {data<float>(host), static_cast<size_t>(tokens_)}, losses);
   }
@@ -316,6 +390,28 @@ class TorchOps final : public Ops {
     return at::mm(factor, host.to(operand_.device(), kIsFloat ? at::kFloat : at::kBFloat16).t());
   }
 
+  // The gradient of a table of which each token took the row of this number; it is then complete.
+  void add_rows(int64_t table, int64_t rows, Slot dx, const at::Tensor& row_N) {
+    if (!is_trained(table)) return;
+    const tensor::GradientRange range = {table, rows * width(dx)};
+    sum_in(sink_->open(range), rows, width(dx))
+        .add_(at::embedding_dense_backward(value(dx), row_N, rows, -1, false));
+    sink_->complete(range);
+  }
+  void sum_vector(const tensor::GradientRange& range, const at::Tensor& gradient) {
+    if (!is_trained(range.offset)) return;
+    sum_in(sink_->open(range), 1, range.count).add_(gradient);
+    sink_->complete(range);
+  }
+
+  at::Tensor table(int64_t offset, int64_t rows, Slot like) const {
+    return at::from_blob(const_cast<float*>(params_.values(offset)), {rows, width(like)}, fp32_);
+  }
+  // Of each token, the row of the table of positions.
+  at::Tensor positions_of(const PositionTables& tables) {
+    return torch_positions(*batch_, tables.first).to(fp32_.device());
+  }
+
   // Parameters in fp32.
   at::Tensor vector(int64_t offset, int64_t count) const {
     return at::from_blob(const_cast<float*>(params_.values(offset)), {count}, fp32_);
@@ -345,30 +441,39 @@ class TorchOps final : public Ops {
     }
   }
 
-  // Computes the losses and, if dx is a slot, their gradients for x (there) and for the weight.
-  void head(Slot x, int64_t offset, float scale, Slot dx) {
+  at::Tensor add_head_bias(const Head& head, const at::Tensor& logits) {
+    if (head.bias != Head::kNoBias) logits.add_(vector(head.bias, head.outputs));
+    return logits;
+  }
+
+  // Computes the losses and, if wanted, their gradients for the head's input, weight and bias.
+  void compute_losses(const Head& head, float scale, bool gradients) {
     count_bytes();
-    const bool gradients = dx != kNoSlot;
-    const int64_t c = width(x);
-    const at::Tensor weight = params_.matrix(offset, vocabulary_, c);
+    const int64_t c = width(head.x_NC), outputs = head.outputs;
+    const at::Tensor weight = params_.matrix(head.weight, outputs, c);
     losses_ = at::empty({tokens_}, fp32_);
-    at::Tensor dweight;
-    const tensor::GradientRange range = {offset, vocabulary_ * c};
-    if (gradients && is_trained(offset)) dweight = sum_in(sink_->open(range), vocabulary_, c);
+    at::Tensor dweight, dbias;
+    const tensor::GradientRange bias = {head.bias, outputs};
+    if (gradients && is_trained(head.weight)) {
+      dweight = sum_in(sink_->open({head.weight, outputs * c}), outputs, c);
+    }
+    const bool biased = gradients && head.bias != Head::kNoBias && is_trained(head.bias);
+    if (biased) dbias = sum_in(sink_->open(bias), 1, outputs);
     for (int64_t first = 0; first < tokens_; first += head_chunk_) {
       const int64_t count = std::min(head_chunk_, tokens_ - first);
-      const at::Tensor hidden = value(x).narrow(0, first, count);
-      const at::Tensor logits = at::mm(hidden, weight.t());
+      const at::Tensor hidden = value(head.x_NC).narrow(0, first, count);
+      const at::Tensor logits = add_head_bias(head, at::mm(hidden, weight.t()));
       const float* const factors = weights_N_.defined() ? data<float>(weights_N_) + first : nullptr;
-      launch(
-          tensor::CrossEntropy<T>{vocabulary_, data<int32_t>(targets_N_) + first, factors,
-                                  gradients, scale, data<T>(logits), data<float>(losses_) + first},
-          count);
+      launch(tensor::CrossEntropy<T>{outputs, data<int32_t>(targets_N_) + first, factors, gradients,
+                                     scale, data<T>(logits), data<float>(losses_) + first},
+             count);
       if (!gradients) continue;
-      at::Tensor branch = value(dx).narrow(0, first, count);
+      at::Tensor branch = value(head.dx_NC).narrow(0, first, count);
       at::mm_out(branch, logits, weight);
       if (dweight.defined()) add_product(dweight, logits, hidden);
+      if (biased) dbias.add_(logits.sum(0, false, at::kFloat));
     }
+    if (biased) sink_->complete(bias);
   }
 
   // Counts what is held at the end of the forward pass, where it is largest.
@@ -383,7 +488,7 @@ class TorchOps final : public Ops {
 
   const tensor::DevicePlace place_;
   const at::TensorOptions fp32_, operand_;
-  const int64_t vocabulary_;
+  const int64_t vocabulary_, outputs_;
   TorchParameters params_;
   const TorchAdapters adapters_;
   ThreadPool& threads_;
@@ -394,6 +499,7 @@ class TorchOps final : public Ops {
   tensor::GradientSink* sink_ = nullptr;  // of the current pass
   TorchAttention<T> attention_;
   at::Tensor inputs_N_, targets_N_, weights_N_, losses_;  // of the current batch
+  at::Tensor selected_D_;                                 // after select_first()
   const Batch* batch_ = nullptr;                          // the current one
   int64_t tokens_ = 0;                                    // its tokens
   size_t max_bytes_ = 0;

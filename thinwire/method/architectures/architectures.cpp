@@ -10,12 +10,14 @@
 #include "thinwire/config/values.h"
 #include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/architectures/llama.h"
+#include "thinwire/method/architectures/roberta.h"
 
 namespace thinwire::method {
 namespace {
 
 constexpr std::array kArchitectures = {
     &kLlama,
+    &kRoberta,
 };
 
 // Parameters of the products.

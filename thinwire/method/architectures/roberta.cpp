@@ -135,7 +135,8 @@ PassMemory roberta_memory(const ModelSpec& model, const PassShape& pass) {
              f = static_cast<double>(own(model).intermediate);
   const double stream = kFp32Bytes * (c + 1);  // what a norm keeps
   const bool rounded = model.recompute == "block" && model.block_inputs == "bf16";
-  const double inputs = rounded ? stream + layers * operand * c : (layers + 1) * stream;
+  const double inputs = kFp32Bytes * (layers + 1) + (rounded ? kFp32Bytes * c + layers * operand * c
+                                                             : (layers + 1) * kFp32Bytes * c);
   const double attention = operand * 4 * c + kFp32Bytes * static_cast<double>(model.heads);
   const double rest = stream + operand * f;  // of the norm after attention, and the GELU layer
   const double blocks = inputs + (model.recompute == "none" ? layers : 1) * attention +

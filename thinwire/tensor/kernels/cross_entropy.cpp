@@ -40,12 +40,13 @@ int64_t LinearCrossEntropy<T>::dlogits_stride() const {
 template <typename T>
 double LinearCrossEntropy<T>::chunk_loss(int64_t rows, const T* x, const T* weight,
                                          const int32_t* targets, const float* factors,
-                                         bool gradients) {
+                                         const float* bias, bool gradients) {
   gemm(threads_, Transpose::kNo, Transpose::kYes, rows, vocabulary_, width_, x, width_, weight,
        width_, 0, logits_.data(), vocabulary_);
   threads_.for_ranges(rows, 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t r = begin; r < end; ++r) {
       float* const row = logits_.data() + r * vocabulary_;
+      if (bias != nullptr) kernels<float>().add(vocabulary_, bias, row);
       losses_.data()[r] = kernels<T>().cross_entropy(
           vocabulary_, row, targets[r], gradients ? reinterpret_cast<T*>(row) : nullptr,
           denominators_.data() + r);
@@ -84,12 +85,13 @@ void LinearCrossEntropy<T>::multiply_back(int64_t rows, const T* weight) {
 
 template <typename T>
 double LinearCrossEntropy<T>::loss(int64_t rows, const T* x, const T* weight,
-                                   const int32_t* targets, const float* factors, float* losses) {
+                                   const int32_t* targets, const float* factors, float* losses,
+                                   const float* bias) {
   double sum = 0;
   for (int64_t first = 0; first < rows; first += chunk_) {
     const int64_t count = std::min(chunk_, rows - first);
     const float* const row_factors = factors == nullptr ? nullptr : factors + first;
-    sum += chunk_loss(count, x + first * width_, weight, targets + first, row_factors, false);
+    sum += chunk_loss(count, x + first * width_, weight, targets + first, row_factors, bias, false);
     for (int64_t r = 0; losses != nullptr && r < count; ++r) {
       losses[first + r] = losses_.data()[r] * (row_factors == nullptr ? 1 : row_factors[r]);
     }
@@ -100,14 +102,16 @@ double LinearCrossEntropy<T>::loss(int64_t rows, const T* x, const T* weight,
 template <typename T>
 double LinearCrossEntropy<T>::loss_and_gradients(int64_t rows, const T* x, const T* weight,
                                                  const int32_t* targets, const float* factors,
-                                                 float scale, T* dx, float keep, float* dweight) {
+                                                 float scale, T* dx, float keep, float* dweight,
+                                                 const float* bias) {
   const Kernels<T>& kernel = kernels<T>();
   const int64_t c = width_;
   double sum = 0;
+  bias_gradient_.assign(bias == nullptr ? 0 : static_cast<size_t>(vocabulary_), 0.0f);
   for (int64_t first = 0; first < rows; first += chunk_) {
     const int64_t count = std::min(chunk_, rows - first);
     const float* const row_factors = factors == nullptr ? nullptr : factors + first;
-    sum += chunk_loss(count, x + first * c, weight, targets + first, row_factors, true);
+    sum += chunk_loss(count, x + first * c, weight, targets + first, row_factors, bias, true);
     multiply_back(count, weight);
     // Applies the denominators that the rows of the logits' gradients lack, on the narrow side of
     // both products.
@@ -123,12 +127,28 @@ double LinearCrossEntropy<T>::loss_and_gradients(int64_t rows, const T* x, const
       kernel.load_rows(part, c, nullptr, x + at, c, wide, c);
       kernel.store_rows(part, c, inverse, wide, c, scaled_.data() + begin * c, c);
     });
+    if (bias != nullptr) sum_bias_gradient(count);
     if (dweight == nullptr) continue;
     gemm(threads_, Transpose::kYes, Transpose::kNo, vocabulary_, c, count, dlogits(),
          dlogits_stride(), static_cast<const T*>(scaled_.data()), c, first == 0 ? keep : 1.0f,
          dweight, c);
   }
   return sum;
+}
+
+template <typename T>
+void LinearCrossEntropy<T>::sum_bias_gradient(int64_t rows) {
+  std::vector<float> row(bias_gradient_.size());
+  for (int64_t r = 0; r < rows; ++r) {
+    kernels<T>().load_rows(1, vocabulary_, denominators_.data() + r,
+                           dlogits() + r * dlogits_stride(), vocabulary_, row.data(), vocabulary_);
+    kernels<float>().add(vocabulary_, row.data(), bias_gradient_.data());
+  }
+}
+
+template <typename T>
+void LinearCrossEntropy<T>::add_bias_gradient(float* dbias) const {
+  kernels<float>().add(static_cast<int64_t>(bias_gradient_.size()), bias_gradient_.data(), dbias);
 }
 
 template <typename T>

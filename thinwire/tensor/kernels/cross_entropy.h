@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "thinwire/base/bf16.h"
 #include "thinwire/base/threads.h"
@@ -12,7 +13,8 @@
 
 namespace thinwire::tensor {
 
-// logits = x weight^T. T is the type of the operands; logits and losses are fp32, their sum double.
+// logits = x weight^T + bias (null: none). T is the type of the operands; logits and losses are
+// fp32, their sum double.
 template <typename T>
 class LinearCrossEntropy {
  public:
@@ -21,14 +23,16 @@ class LinearCrossEntropy {
   // Sum over the rows of the cross entropy with their targets, in nats, each multiplied by the
   // row's factor (null: no factors). losses_N, unless null, receives each row's part of it.
   double loss(int64_t rows, const T* x_NC, const T* weight_VC, const int32_t* targets_N,
-              const float* factors_N, float* losses_N = nullptr);
+              const float* factors_N, float* losses_N = nullptr, const float* bias_V = nullptr);
 
   // Returns the same number, and writes dx = scale * d(loss)/dx and dweight = scale *
   // d(loss)/dweight + keep * dweight (keep 0: the old values are not read; dweight null: not
   // computed).
   double loss_and_gradients(int64_t rows, const T* x_NC, const T* weight_VC,
                             const int32_t* targets_N, const float* factors_N, float scale, T* dx_NC,
-                            float keep, float* dweight_VC);
+                            float keep, float* dweight_VC, const float* bias_V = nullptr);
+  // Adds scale * d(loss)/dbias of the last call with a bias.
+  void add_bias_gradient(float* dbias_V) const;
 
   size_t bytes() const;
 
@@ -36,7 +40,9 @@ class LinearCrossEntropy {
   // The loss of one chunk and, if wanted, the gradients of its logits in dlogits(), each row still
   // to be divided by its denominator.
   double chunk_loss(int64_t rows, const T* x, const T* weight, const int32_t* targets,
-                    const float* factors, bool gradients);
+                    const float* factors, const float* bias, bool gradients);
+  // bias_gradient_ += the rows of dlogits(), each multiplied by its entry in denominators_.
+  void sum_bias_gradient(int64_t rows);
   // They replace the logits; in bf16 a row takes the first half of its logits' memory.
   const T* dlogits() const { return reinterpret_cast<const T*>(logits_.data()); }
   int64_t dlogits_stride() const;
@@ -49,6 +55,7 @@ class LinearCrossEntropy {
   AlignedBuffer<float> losses_, denominators_;  // [chunk]
   AlignedBuffer<float> wide_;                   // [depth parts, chunk, C], in fp32
   AlignedBuffer<T> scaled_;                     // [chunk, C], rows of x
+  std::vector<float> bias_gradient_;            // [V]; empty without a bias
 };
 
 }  // namespace thinwire::tensor
