@@ -38,14 +38,16 @@ void CpuOps<T>::document_losses(const Head& head, std::span<double> losses) {
 
 template <typename T>
 void CpuOps<T>::cross_entropy_gradients(const Head& head, float scale) {
-  {
-    const TimedScope timed(times_.head);
-    tensor::OpenGradient to;
-    if (is_trained(head.weight)) to = sink_->open({head.weight, head.outputs * width(head.x_NC)});
-    loss_ = head_->loss_and_gradients(tokens_, operands(head.x_NC), weights().at(head.weight),
-                                      targets(), target_weights(), scale, operands(head.dx_NC),
-                                      to.keep, to.values, head_bias(head));
-  }
+  const TimedScope timed(times_.head);
+  tensor::OpenGradient to;
+  if (is_trained(head.weight)) to = sink_->open({head.weight, head.outputs * width(head.x_NC)});
+  loss_ = head_->loss_and_gradients(tokens_, operands(head.x_NC), weights().at(head.weight),
+                                    targets(), target_weights(), scale, operands(head.dx_NC),
+                                    to.keep, to.values, head_bias(head));
+}
+
+template <typename T>
+void CpuOps<T>::head_bias_backward(const Head& head) {
   if (head.bias == Head::kNoBias || !is_trained(head.bias)) return;
   const tensor::GradientRange range = {head.bias, head.outputs};
   head_->add_bias_gradient(open_accumulator(range));
@@ -71,6 +73,7 @@ void CpuOps<T>::head_logits(const Head& head, std::span<float> out) {
   template void CpuOps<T>::cross_entropy(const Head&);                      \
   template void CpuOps<T>::document_losses(const Head&, std::span<double>); \
   template void CpuOps<T>::cross_entropy_gradients(const Head&, float);     \
+  template void CpuOps<T>::head_bias_backward(const Head&);                 \
   template void CpuOps<T>::head_logits(const Head&, std::span<float>)
 // NOLINTEND(bugprone-macro-parentheses)
 THINWIRE_INSTANTIATE(float);

@@ -76,6 +76,7 @@ class CpuOps : public Ops {
 
   void cross_entropy(const Head& head) override;
   void cross_entropy_gradients(const Head& head, float scale) override;
+  void head_bias_backward(const Head& head) override;
   double loss() override { return loss_; }
   void document_losses(const Head& head, std::span<double> losses) override;
   void head_logits(const Head& head, std::span<float> out) override;

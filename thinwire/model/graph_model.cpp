@@ -103,6 +103,7 @@ double GraphModel::batch_gradients(float gradient_scale, tensor::GradientSink& s
   }
   ops_->cross_entropy_gradients(head, gradient_scale);
   if (!tied_ && is_trained(head_.offset)) sink.complete(head_);
+  ops_->head_bias_backward(head);
   graph_->backward([&](int group) { end_group(sink, group); });
   return loss == nullptr ? ops_->loss() : formed;
 }

@@ -193,9 +193,11 @@ class Ops {
   // The last product and its cross entropy with the batch's targets and weights, or after
   // select_first() with the classes of the documents.
   virtual void cross_entropy(const Head& head) = 0;
-  // The same, plus dx, the gradient of the bias, and the weight's gradient of scale * loss; the
-  // caller completes the latter, which embed_backward may have to add to.
+  // The same, plus dx and the weight's gradient of scale * loss; the caller completes the latter,
+  // which embed_backward may have to add to.
   virtual void cross_entropy_gradients(const Head& head, float scale) = 0;
+  // The gradient of the head's bias, if it has one, which is then complete.
+  virtual void head_bias_backward(const Head& head) = 0;
   // The last product, with its bias, in fp32: a row after the other.
   virtual void head_logits(const Head& head, std::span<float> out) = 0;
   // The loss of the last of these calls, in nats.

@@ -65,9 +65,9 @@ class RobertaGraph final : public Graph {
 
   void backward(const EndGroup& end_group) override {
     ops_.tanh_backward(pooled_DC_, dpooled_DC_);
+    ops_.linear_backward_input(dense_, dpooled_DC_, pooled_DC_);
     ops_.linear_backward_weight(dense_, dpooled_DC_, first_DC_);
     ops_.bias_backward(dense_bias_, dpooled_DC_);
-    ops_.linear_backward_input(dense_, dpooled_DC_, pooled_DC_);
     ops_.select_first_backward(pooled_DC_, branch_NC_);
     end_group(static_cast<int>(layers_));
     ops_.clear(dx_NC_);

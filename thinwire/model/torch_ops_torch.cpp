@@ -314,6 +314,9 @@ class TorchOps final : public Ops {
     fresh(head.dx_NC);
     compute_losses(head, scale, true);
   }
+  void head_bias_backward(const Head& head) override {
+    if (head.bias != Head::kNoBias) sum_vector({head.bias, head.outputs}, dbias_);
+  }
   void head_logits(const Head& head, std::span<float> out) override {
     const at::Tensor weight = params_.matrix(head.weight, head.outputs, width(head.x_NC));
     const at::Tensor logits = add_head_bias(head, at::mm(value(head.x_NC), weight.t()));
@@ -452,13 +455,11 @@ class TorchOps final : public Ops {
     const int64_t c = width(head.x_NC), outputs = head.outputs;
     const at::Tensor weight = params_.matrix(head.weight, outputs, c);
     losses_ = at::empty({tokens_}, fp32_);
-    at::Tensor dweight, dbias;
-    const tensor::GradientRange bias = {head.bias, outputs};
+    at::Tensor dweight;
+    dbias_ = at::zeros({outputs}, fp32_);
     if (gradients && is_trained(head.weight)) {
       dweight = sum_in(sink_->open({head.weight, outputs * c}), outputs, c);
     }
-    const bool biased = gradients && head.bias != Head::kNoBias && is_trained(head.bias);
-    if (biased) dbias = sum_in(sink_->open(bias), 1, outputs);
     for (int64_t first = 0; first < tokens_; first += head_chunk_) {
       const int64_t count = std::min(head_chunk_, tokens_ - first);
       const at::Tensor hidden = value(head.x_NC).narrow(0, first, count);
@@ -471,9 +472,8 @@ class TorchOps final : public Ops {
       at::Tensor branch = value(head.dx_NC).narrow(0, first, count);
       at::mm_out(branch, logits, weight);
       if (dweight.defined()) add_product(dweight, logits, hidden);
-      if (biased) dbias.add_(logits.sum(0, false, at::kFloat));
+      if (head.bias != Head::kNoBias) dbias_.add_(logits.sum(0, false, at::kFloat));
     }
-    if (biased) sink_->complete(bias);
   }
 
   // Counts what is held at the end of the forward pass, where it is largest.
@@ -500,6 +500,7 @@ class TorchOps final : public Ops {
   TorchAttention<T> attention_;
   at::Tensor inputs_N_, targets_N_, weights_N_, losses_;  // of the current batch
   at::Tensor selected_D_;                                 // after select_first()
+  at::Tensor dbias_;                                      // of the head
   const Batch* batch_ = nullptr;                          // the current one
   int64_t tokens_ = 0;                                    // its tokens
   size_t max_bytes_ = 0;

@@ -1,0 +1,172 @@
+// RoBERTa with several texts in a row, as labelled records lie there.
+#include "thinwire/model/roberta.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "tests/model/tiny_model.h"
+#include "thinwire/base/error.h"
+#include "thinwire/method/architectures/roberta.h"
+#include "thinwire/method/registry.h"
+#include "thinwire/model/registry.h"
+
+namespace thinwire::model {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+constexpr int64_t kSequence = 12;
+
+method::ModelSpec roberta() {
+  const std::vector<std::string> fields = {"model.architecture=roberta",
+                                           "model.vocab=67",
+                                           "model.hidden=48",
+                                           "model.layers=3",
+                                           "model.heads=4",
+                                           "model.init_std=0.15",
+                                           "roberta.labels=3",
+                                           "roberta.positions=12"};
+  return method::ModelSpec(method::load_recipe({}, fields));
+}
+
+// Two rows: texts of 5 and 4 tokens, each followed by its class, and one of 9 tokens and padding.
+struct Rows {
+  std::vector<int32_t> tokens = {0, 11, 12, 13, 2, 1, 0,  21, 22, 2, 2, 0, 0,  //
+                                 0, 31, 32, 33, 2, 2, 34, 35, 2,  0, 0, 0, 0};
+  std::vector<float> weights = {0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0,  //
+                                0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0};
+  std::vector<uint8_t> begins = {1, 0, 0, 0, 0, 1, 1, 0, 0, 0, 1, 1,  //
+                                 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0};
+  RowMarks marks() const { return {weights, begins}; }
+};
+
+// A random model, on our own backend or on LibTorch's.
+struct Subject {
+  explicit Subject(const Placement& place = {}, Precision precision = Precision::kFp32)
+      : tiny(roberta(), 2) {
+    init_parameters(tiny.params, tiny.model, 5);
+    model = make_model(
+        {tiny.model, precision, tiny.layout, tiny.params, tiny.threads, 2, kSequence, place});
+  }
+  double step(const Rows& rows) {
+    tensor::WholeGradients sink(tiny.gradients);
+    return model->loss_and_gradients(rows.tokens, 2, 0.5f, sink, {.first = true}, rows.marks());
+  }
+
+  TinyModel tiny;
+  std::unique_ptr<Model> model;
+};
+
+TEST(Roberta, PredictsTheClassOfEachTextByItself) {
+  const Rows rows;
+  Subject together;
+  const std::vector<float> logits = together.model->class_logits(rows.tokens, 2, rows.marks());
+  ASSERT_EQ(logits.size(), 9u);
+  // One text in a row without marks: everything before the last token.
+  const std::vector<std::vector<int32_t>> alone = {
+      {0, 11, 12, 13, 2, 1}, {0, 21, 22, 2, 2}, {0, 31, 32, 33, 2, 2, 34, 35, 2, 0}};
+  double loss = 0;
+  for (size_t i = 0; i < alone.size(); ++i) {
+    const std::vector<float> expected = together.model->class_logits(alone[i], 1);
+    for (size_t c = 0; c < 3; ++c) EXPECT_NEAR(logits[3 * i + c], expected[c], 1e-5) << i;
+    loss += together.model->loss(alone[i], 1);
+  }
+  EXPECT_NEAR(together.model->loss(rows.tokens, 2, rows.marks()), loss, 1e-5);
+}
+
+TEST(Roberta, TheLossIsTheCrossEntropyOfTheLogits) {
+  const Rows rows;
+  Subject subject;
+  const std::vector<float> logits = subject.model->class_logits(rows.tokens, 2, rows.marks());
+  const std::vector<size_t> classes = {1, 2, 0};
+  double expected = 0;
+  for (size_t i = 0; i < classes.size(); ++i) {
+    double sum = 0;
+    for (size_t c = 0; c < 3; ++c) sum += std::exp(double{logits[3 * i + c]});
+    expected += std::log(sum) - logits[3 * i + classes[i]];
+  }
+  EXPECT_NEAR(subject.model->loss(rows.tokens, 2, rows.marks()), expected, 1e-5);
+}
+
+TEST(Roberta, DoesNotSeeTheClassItPredicts) {
+  Rows rows;
+  Subject subject;
+  const std::vector<float> before = subject.model->class_logits(rows.tokens, 2, rows.marks());
+  rows.tokens[5] = 0;   // the class of the first text,
+  rows.tokens[25] = 7;  // and padding
+  EXPECT_EQ(subject.model->class_logits(rows.tokens, 2, rows.marks()), before);
+  rows.tokens[1] = 7;  // but its words matter
+  EXPECT_NE(subject.model->class_logits(rows.tokens, 2, rows.marks()), before);
+}
+
+TEST(Roberta, GradientsOfPackedTextsAreTheSlopesOfTheLoss) {
+  const Rows rows;
+  Subject subject;
+  subject.step(rows);
+  for (size_t i = 0; i < subject.tiny.layout.size(); ++i) {
+    const std::string& name = subject.tiny.layout.specs()[i].name;
+    if (name.ends_with("self.key.bias")) continue;  // 0, but for rounding
+    const auto gradient = std::as_const(subject.tiny.gradients).tensor(i);
+    const double length =
+        std::sqrt(std::inner_product(gradient.begin(), gradient.end(), gradient.begin(), 0.0));
+    ASSERT_GT(length, 0) << name;
+    const std::vector<float> before(subject.tiny.params.tensor(i).begin(),
+                                    subject.tiny.params.tensor(i).end());
+    const auto loss_at = [&](double step) {
+      for (size_t j = 0; j < before.size(); ++j) {
+        subject.tiny.params.tensor(i)[j] =
+            before[j] + static_cast<float>(step * gradient[j] / length);
+      }
+      return 0.5 * subject.model->loss(rows.tokens, 2, rows.marks());
+    };
+    constexpr double kStep = 1e-2;
+    EXPECT_NEAR((loss_at(kStep) - loss_at(-kStep)) / (2 * kStep), length, 0.02 * length) << name;
+    loss_at(0);
+  }
+}
+
+TEST(Roberta, LibTorchComputesTheSame) {
+  try {
+    parse_device("torch_cpu");
+  } catch (const Error& error) {
+    GTEST_SKIP() << error.what();
+  }
+  for (const auto& [precision, bound] :
+       {std::pair{Precision::kFp32, 2e-5}, std::pair{Precision::kBf16, 0.08}}) {
+    const Rows rows;
+    Subject ours({}, precision), torch(tensor::DevicePlace{}, precision);
+    EXPECT_NEAR(torch.step(rows), ours.step(rows), bound * 10);
+    for (size_t i = 0; i < ours.tiny.layout.size(); ++i) {
+      const std::string& name = ours.tiny.layout.specs()[i].name;
+      if (name.ends_with("self.key.bias")) continue;  // 0, but for rounding
+      const auto a = std::as_const(ours.tiny.gradients).tensor(i);
+      const auto b = std::as_const(torch.tiny.gradients).tensor(i);
+      double difference = 0, size = 0;
+      for (size_t j = 0; j < a.size(); ++j) {
+        difference += (a[j] - b[j]) * (a[j] - b[j]);
+        size += a[j] * a[j];
+      }
+      EXPECT_LT(std::sqrt(difference), bound * std::sqrt(size) + 1e-5)
+          << name;
+    }
+    const auto expected = ours.model->class_logits(rows.tokens, 2, rows.marks());
+    const auto logits = torch.model->class_logits(rows.tokens, 2, rows.marks());
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(logits[i], expected[i], 10 * bound);
+  }
+}
+
+TEST(Roberta, RefusesClassesThatItDoesNotHave) {
+  Rows rows;
+  rows.tokens[5] = 3;
+  Subject subject;
+  EXPECT_THAT([&] { subject.model->loss(rows.tokens, 2, rows.marks()); },
+              ThrowsMessage<Error>(HasSubstr("a text is of class 3, but the model distinguishes 3 "
+                                             "([roberta] labels), from 0 to 2")));
+}
+
+}  // namespace
+}  // namespace thinwire::model
