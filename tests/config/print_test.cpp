@@ -63,6 +63,7 @@ Recipe random_recipe() {
   if (recipe.run.dir.empty()) recipe.run.dir = "x";
   if (recipe.data.dir.empty()) recipe.data.dir = "x";
   recipe.data.validation_text = {"kjv=" + *any_text() + "x"};
+  recipe.data.labels = {*any_text() + "0", *any_text() + "1"};
   if (recipe.data.vocabulary != "sentencepiece") recipe.data.vocabulary_model = "";
   if (recipe.train.init.empty()) recipe.train.init = "x";  // as preferences need
   if (recipe.preference.loss != PreferenceLoss::kSigmoid) recipe.preference.label_smoothing = 0;

@@ -42,7 +42,9 @@ std::vector<Subject> subjects() {
   for (const method::Architecture* architecture : method::all_architectures()) {
     all.push_back({architecture, std::string(architecture->name)});
     // An encoder predicts the row's last token as its class.
-    if (architecture->encodes) all.back().options = {all.back().name + ".labels=67"};
+    if (architecture->encodes) {
+      all.back().options = {all.back().name + ".labels=67", "data.records=labels"};
+    }
   }
   const auto llama = [&](const char* name, std::vector<std::string> options) {
     all.push_back({&method::kLlama, name, std::move(options)});

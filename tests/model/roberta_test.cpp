@@ -29,7 +29,9 @@ method::ModelSpec roberta() {
                                            "model.heads=4",
                                            "model.init_std=0.15",
                                            "roberta.labels=3",
-                                           "roberta.positions=12"};
+                                           "roberta.positions=12",
+                                           "data.records=labels",
+                                           "train.sequence=12"};
   return method::ModelSpec(method::load_recipe({}, fields));
 }
 
@@ -150,8 +152,7 @@ TEST(Roberta, LibTorchComputesTheSame) {
         difference += (a[j] - b[j]) * (a[j] - b[j]);
         size += a[j] * a[j];
       }
-      EXPECT_LT(std::sqrt(difference), bound * std::sqrt(size) + 1e-5)
-          << name;
+      EXPECT_LT(std::sqrt(difference), bound * std::sqrt(size) + 1e-5) << name;
     }
     const auto expected = ours.model->class_logits(rows.tokens, 2, rows.marks());
     const auto logits = torch.model->class_logits(rows.tokens, 2, rows.marks());

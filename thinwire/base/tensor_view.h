@@ -68,7 +68,8 @@ struct TensorSpec {
   bool is_of_embedding() const {
     return role == TensorRole::kEmbedding || layer == kEmbeddingLayer;
   }
-  // Whether it has one row per token of the vocabulary.
+  // Whether it has one row per token of the vocabulary, or in an encoder also per position or
+  // class.
   bool is_vocabulary_sized() const {
     return role == TensorRole::kEmbedding || role == TensorRole::kHead;
   }

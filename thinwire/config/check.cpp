@@ -48,6 +48,10 @@ void check_data(const DataSection& data) {
             "train and validation)",
             set.substr(0, equals));
   }
+  const std::set<std::string> classes(data.labels.begin(), data.labels.end());
+  require(classes.size() == data.labels.size() && data.labels.size() != 1,
+          "[data] labels must be at least two different names, got '{}'",
+          fmt::join(data.labels, "', '"));
   require(data.vocabulary == "sentencepiece" || data.vocabulary_model.empty(),
           "[data] vocabulary_model = '{}' needs vocabulary = sentencepiece, got {}",
           data.vocabulary_model, data.vocabulary);

@@ -13,10 +13,13 @@ struct DataSection final : SectionOf<DataSection> {
   StringList text;                  // source files or folders
   StringList validation_text;       // further validation sets, "name=path"
   std::string text_field = "text";  // the field of .jsonl lines that holds the document
-  std::string records = "text";     // text | prompts | chats | preferences: of .jsonl lines
+  std::string records = "text";  // text | prompts | chats | preferences | labels: of .jsonl lines
   std::string prompt_field = "prompt";
   std::string answer_field;  // empty: completion, or else answer
   std::string messages_field = "messages";
+  std::string pair_field = "text_pair";
+  std::string label_field = "label";
+  StringList labels;          // names of the classes, in order; empty: labels are numbers
   std::string chat_template;  // a .jinja file; empty: the tokenizer's own
   std::string document =
       "blank_line";  // what ends a document in .txt: blank_line | entry | line | file

@@ -228,11 +228,30 @@ class Preparation {
   }
 
   void encode(Item& item, Encoder& encoder) const {
+    if (item.record.label) return encode_labelled(item, encoder);
     const size_t rejected = item.record.rejected;
     if (rejected == 0) return encode_text(item, {0, item.text.size()}, encoder);
     encode_text(item, {0, rejected}, encoder);
     item.chosen_tokens = item.tokens.size();
     encode_text(item, {rejected, item.text.size()}, encoder);
+  }
+
+  // As RoBERTa reads it: <s> text </s>, or <s> text </s></s> second text </s>; then the class,
+  // which alone is learnt.
+  void encode_labelled(Item& item, Encoder& encoder) const {
+    const int32_t eos = vocabulary_->eos();
+    if (vocabulary_->begin() >= 0) item.tokens.push_back(vocabulary_->begin());
+    const std::string_view text = item.text;
+    const std::optional<size_t> second = item.record.second;
+    encoder.encode(text.substr(0, second.value_or(text.size())), item.tokens);
+    if (second) {
+      item.tokens.insert(item.tokens.end(), 2, eos);
+      encoder.encode(text.substr(*second), item.tokens);
+    }
+    item.tokens.push_back(eos);
+    item.tokens.push_back(*item.record.label);
+    item.learnt.assign(item.tokens.size(), false);
+    item.learnt.back() = true;
   }
 
   // Appends the tokens of a part of the item's text. A chat begins and ends as its template says.
@@ -265,7 +284,7 @@ class Preparation {
     });
     for (const Item& item : batch) {
       item.set->add(item.tokens, item.text.size(), text_.records ? &item.learnt : nullptr,
-                    item.chosen_tokens);
+                    item.chosen_tokens, item.record.label.has_value());
     }
     batch.clear();
   }

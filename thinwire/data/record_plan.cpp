@@ -12,6 +12,9 @@
 namespace thinwire::data {
 namespace {
 
+// Of a text with a class: its end and the class.
+constexpr size_t kEndTokens = 2;
+
 // Tokens of [1, length) of a record that are to be learnt.
 int64_t count_learnt(const ShardReader& shard, uint64_t first, uint64_t length) {
   int64_t learnt = 0;
@@ -71,8 +74,8 @@ void RecordPlan::add(const ShardReader& shard, uint64_t shard_begin, uint64_t fi
   int64_t learnt = 0;
   bool empty = false;
   for (size_t i = 0; i < unit_; ++i) {
-    placed[i] = {shard_begin + first, static_cast<uint32_t>(kept[i])};
-    const int64_t of_this = count_learnt(shard, first, kept[i]);
+    placed[i] = {shard_begin + first, static_cast<uint32_t>(kept[i]), group.lengths[i]};
+    const int64_t of_this = labelled() ? 1 : count_learnt(shard, first, kept[i]);
     learnt += of_this;
     empty = empty || of_this == 0;
     first += group.lengths[i];
@@ -125,14 +128,24 @@ void RecordPlan::read(uint64_t place, std::span<int32_t> tokens, std::span<float
   for (uint64_t i = begins_.at(place); i < begins_.at(place + 1); ++i) {
     const Placed& record = records_[i];
     begin(at);
-    tokens_->read(record.first, tokens.subspan(at, record.length));
-    for (uint32_t token = 1; token < record.length; ++token) {
+    read_record(record, tokens.subspan(at, record.length));
+    if (labelled()) {
+      weights[at + record.length - 2] = 1;
+      begin(at + record.length - 1);
+    }
+    for (uint32_t token = 1; token < record.length && !labelled(); ++token) {
       if (tokens_->learnt(record.first + token)) weights[at + token - 1] = 1;
     }
     at += record.length;
   }
   begin(at);
   std::ranges::fill(tokens.subspan(at), 0);
+}
+
+void RecordPlan::read_record(const Placed& record, std::span<int32_t> tokens) const {
+  tokens_->read(record.first, tokens);
+  if (!labelled() || record.length == record.whole) return;
+  tokens_->read(record.first + record.whole - kEndTokens, tokens.last(kEndTokens));
 }
 
 std::string RecordPlan::description() const {

@@ -10,6 +10,10 @@
 // Pairs are placed like single records, so a row holds both answers of a pair or none: the chosen
 // one and, behind it, the rejected one, each with its prompt. If they are longer than a row
 // together and are to be truncated, the longer one is first, down to half a row, then both.
+//
+// A text with a class keeps its last two tokens, its end and the class, when it is truncated. The
+// class lies in the row behind the token that predicts it, and there it begins a document, so that
+// an encoder, which sees whole documents, does not see it.
 #pragma once
 
 #include <cstdint>
@@ -44,6 +48,8 @@ class RecordPlan {
     return pairs() ? static_cast<int64_t>(pairs_of(place).count) : counted_[place];
   }
   bool pairs() const { return unit_ == 2; }
+  // Whether records are texts with a class.
+  bool labelled() const { return tokens_->labelled(); }
   // The pairs of row `place`, as they are numbered in the plan. Each has two documents in the row
   // (`begins` of read()), one after the other.
   struct PairRange {
@@ -61,6 +67,7 @@ class RecordPlan {
   struct Placed {
     uint64_t first;   // token of the set
     uint32_t length;  // tokens, after truncation
+    uint32_t whole;   // and before
   };
 
   // A record or pair of the set with `tokens` tokens in all.
@@ -74,6 +81,8 @@ class RecordPlan {
            const RecordOptions& options);
   void place(std::span<const Placed> group, int64_t learnt, const RecordOptions& options);
   void refuse_long(uint64_t longest) const;
+  // The tokens of a record that are kept.
+  void read_record(const Placed& record, std::span<int32_t> tokens) const;
 
   const TokenSet* tokens_;
   size_t unit_;     // records that belong together: 2 of a pair, else 1

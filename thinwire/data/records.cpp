@@ -8,6 +8,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
 #include "thinwire/data/chat/chat_template.h"
+#include "thinwire/data/labels.h"
 #include "thinwire/data/preferences.h"
 #include "thinwire/data/record_json.h"
 
@@ -63,6 +64,7 @@ Read RecordReader::read(std::string_view line) const {
   if (!json.is_object()) return wrong("is not a JSON object");
   if (data_.records == "preferences")
     return without_nul(read_preference(json, data_, {chat_.get(), chat_fault_}));
+  if (data_.records == "labels") return without_nul(read_labelled(json, data_));
   const bool prompts = data_.records == "prompts";
   const std::string& other = prompts ? data_.messages_field : data_.prompt_field;
   if (json.contains(other) && !json.contains(prompts ? data_.prompt_field : data_.messages_field)) {
@@ -79,7 +81,8 @@ std::shared_ptr<const RecordReader> make_record_reader(const config::DataSection
   std::shared_ptr<const ChatTemplate> chat;
   std::string fault;
   try {
-    if (data.records != "prompts") chat = find_chat_template(data);
+    const bool chats = data.records == "chats" || data.records == "preferences";
+    if (chats) chat = find_chat_template(data);
   } catch (const Error& error) {
     if (data.records == "chats") throw;
     fault = error.what();

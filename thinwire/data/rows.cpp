@@ -13,7 +13,7 @@ Rows::Rows(const TokenSet& tokens, int64_t sequence, uint64_t seed, const RowOpt
   if (tokens.records()) {
     records_ = std::make_shared<RecordPlan>(tokens, sequence, options.records);
     count_ = records_->rows();
-    if (records_->pairs()) begin_ = begin_.value_or(0);
+    if (records_->pairs() || records_->labelled()) begin_ = begin_.value_or(0);
     return;
   }
   const uint64_t predictions = tokens.tokens() == 0 ? 0 : tokens.tokens() - 1;

@@ -21,7 +21,7 @@ struct RowOptions {
   RecordOptions records = {};
   // Set: rows say where documents begin. A record begins with its first token, a document of text
   // with this one: the EOS of the document before it, after which generation begins too. Rows of
-  // pairs always say it.
+  // pairs, and of texts with a class, always say it.
   std::optional<int32_t> begin = {};
 };
 
@@ -56,6 +56,8 @@ class Rows {
   // Whether rows hold pairs of answers; if so, those of row `index`.
   bool pairs() const { return records_ != nullptr && records_->pairs(); }
   RecordPlan::PairRange pairs_of(uint64_t index) const { return records_->pairs_of(place(index)); }
+  // Whether rows hold texts with a class.
+  bool labelled() const { return records_ != nullptr && records_->labelled(); }
   // Null unless the rows are of records.
   const RecordPlan* records() const { return records_.get(); }
 

@@ -19,9 +19,10 @@ class SetWriter {
 
   // A shard holds whole documents; a document of more than shard_tokens gets a shard of its own.
   // learnt: of a record, as ShardWriter::add_record takes it; null: a document. chosen: of a pair,
-  // as ShardWriter::add_pair takes it; 0: no pair. A pair counts as one document.
+  // as ShardWriter::add_pair takes it; 0: no pair. A pair counts as one document. labelled: the
+  // last token is the class.
   void add(std::span<const int32_t> tokens, uint64_t text_bytes,
-           const std::vector<bool>* learnt = nullptr, size_t chosen = 0);
+           const std::vector<bool>* learnt = nullptr, size_t chosen = 0, bool labelled = false);
   // Completes the last shard.
   SetSummary finish();
 

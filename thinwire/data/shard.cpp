@@ -14,17 +14,15 @@ constexpr std::string_view kMagic = "TWSHARD1";
 constexpr uint32_t kTextVersion = 1;
 constexpr uint32_t kRecordsVersion = 2;
 constexpr uint32_t kPairsVersion = 3;
+constexpr uint32_t kLabelledVersion = 4;
 constexpr uint64_t kRecordsFlag = 1;
 constexpr uint64_t kPairsFlag = 2;
+constexpr uint64_t kLabelledFlag = 4;
 constexpr uint64_t kHashedHeaderBytes = kShardHeaderBytes - sizeof(uint64_t);
 
-uint32_t version_of(const ShardHeader& header) {
-  if (header.pairs) return kPairsVersion;
-  return header.records ? kRecordsVersion : kTextVersion;
-}
-
 uint64_t flags_of(const ShardHeader& header) {
-  return (header.records ? kRecordsFlag : 0) | (header.pairs ? kPairsFlag : 0);
+  return (header.records ? kRecordsFlag : 0) | (header.pairs ? kPairsFlag : 0) |
+         (header.labelled ? kLabelledFlag : 0);
 }
 
 Bytes encode_header(const ShardHeader& header) {
@@ -32,7 +30,7 @@ Bytes encode_header(const ShardHeader& header) {
   bytes.reserve(kShardHeaderBytes);
   ByteWriter out(bytes);
   out.put_bytes(as_bytes(kMagic));
-  out.put(version_of(header));
+  out.put(header.version());
   out.put(header.token_bytes);
   out.put(header.tokens);
   out.put(header.documents);
@@ -57,10 +55,10 @@ ShardHeader decode_header(const fs::path& path, std::span<const uint8_t> bytes) 
   }
   ByteReader in(bytes.subspan(kMagic.size()));
   const auto version = in.get<uint32_t>();
-  if (version < kTextVersion || version > kPairsVersion) {
+  if (version < kTextVersion || version > kLabelledVersion) {
     refuse(path,
            fmt::format("is not a shard that this program reads: its version is {}, not {} to {}",
-                       version, kTextVersion, kPairsVersion));
+                       version, kTextVersion, kLabelledVersion));
   }
   ShardHeader header;
   header.token_bytes = in.get<uint32_t>();
@@ -74,6 +72,7 @@ ShardHeader decode_header(const fs::path& path, std::span<const uint8_t> bytes) 
   }
   header.records = version != kTextVersion;
   header.pairs = version == kPairsVersion;
+  header.labelled = version == kLabelledVersion;
   if ((header.token_bytes != 2 && header.token_bytes != 4) || flags != flags_of(header)) {
     refuse(path, fmt::format("is not a valid shard: {} bytes a token, flags {:#x}",
                              header.token_bytes, flags));
@@ -117,6 +116,12 @@ void widen(std::span<const uint8_t> bytes, std::span<int32_t> out) {
 
 }  // namespace
 
+uint32_t ShardHeader::version() const {
+  if (labelled) return kLabelledVersion;
+  if (pairs) return kPairsVersion;
+  return records ? kRecordsVersion : kTextVersion;
+}
+
 ShardWriter::ShardWriter(const fs::path& path, uint64_t vocabulary_digest, int64_t vocabulary_size)
     : file_(path), vocabulary_size_(vocabulary_size) {
   header_.token_bytes = vocabulary_size <= 65536 ? 2 : 4;
@@ -156,6 +161,13 @@ void ShardWriter::add_pair(std::span<const int32_t> tokens, const std::vector<bo
   const auto border = learnt.begin() + static_cast<std::ptrdiff_t>(chosen);
   add_record(tokens.first(chosen), {learnt.begin(), border});
   add_record(tokens.subspan(chosen), {border, learnt.end()});
+}
+
+void ShardWriter::add_labelled(std::span<const int32_t> tokens) {
+  header_.labelled = true;
+  std::vector<bool> learnt(tokens.size(), false);
+  learnt.back() = true;
+  add_record(tokens, learnt);
 }
 
 void ShardWriter::commit() {
@@ -229,10 +241,15 @@ TokenSet TokenSet::open(const fs::path& folder, uint64_t vocabulary_digest, bool
                       "{}; run `thinwire prepare` again",
                       to_hex(shard.header().vocabulary_digest), to_hex(vocabulary_digest)));
     }
-    if (shard.header().records != set.records() || shard.header().pairs != set.pairs()) {
+    const ShardHeader& first = set.shards_.front().header();
+    if (shard.header().version() != first.version()) {
+      const bool labelled = shard.header().labelled || first.labelled;
+      const bool pairs = shard.header().pairs || first.pairs;
       refuse(shard.path(), fmt::format("does not match its folder: some shards there hold {} and "
                                        "some do not",
-                                       shard.header().pairs || set.pairs() ? "pairs" : "records"));
+                                       labelled ? "texts with a class"
+                                       : pairs  ? "pairs"
+                                                : "records"));
     }
     if (verify) shard.verify();
     set.starts_.push_back(set.starts_.back() + shard.tokens());

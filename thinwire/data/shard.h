@@ -4,7 +4,8 @@
 //   header so far · tokens
 // Version 1, flags 0: text. Version 2, flags 1: records, of which only some tokens are learnt;
 // after the tokens come a bit for each token and the length of each record (u32). Version 3, flags
-// 3: the same, and every two records are a pair, the chosen answer and the rejected one.
+// 3: the same, and every two records are a pair, the chosen answer and the rejected one. Version 4,
+// flags 5: records that are texts with their class as the last token, the only one that is learnt.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +26,11 @@ struct ShardHeader {
   uint64_t documents = 0;
   uint64_t vocabulary_digest = 0;
   uint64_t payload_hash = 0;
-  bool records = false;  // with a mask and the records' lengths
-  bool pairs = false;    // records that are pairs; `documents` counts both of a pair
+  bool records = false;   // with a mask and the records' lengths
+  bool pairs = false;     // records that are pairs; `documents` counts both of a pair
+  bool labelled = false;  // records that are texts with a class
+
+  uint32_t version() const;
 
   uint64_t mask_bytes() const { return records ? tokens / 8 + (tokens % 8 == 0 ? 0 : 1) : 0; }
 };
@@ -47,6 +51,8 @@ class ShardWriter {
   // Two records that belong together, of which the first has `chosen` of the tokens. A shard holds
   // either single records or pairs.
   void add_pair(std::span<const int32_t> tokens, const std::vector<bool>& learnt, size_t chosen);
+  // A text and, as the last token, its class. A shard holds nothing else then.
+  void add_labelled(std::span<const int32_t> tokens);
   uint64_t tokens() const { return header_.tokens; }
   uint64_t documents() const { return header_.documents; }
   void commit();
@@ -105,6 +111,7 @@ class TokenSet {
   // Whether the shards hold records; if so, whether token `token` of the set counts in the loss.
   bool records() const { return !shards_.empty() && shards_.front().header().records; }
   bool pairs() const { return !shards_.empty() && shards_.front().header().pairs; }
+  bool labelled() const { return !shards_.empty() && shards_.front().header().labelled; }
   bool learnt(uint64_t token) const;
   void read(uint64_t first, std::span<int32_t> out) const;
 

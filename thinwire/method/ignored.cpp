@@ -50,12 +50,14 @@ void add_data(const config::DataSection& data, std::vector<Rule>& rules) {
     for (const char* field : fields) rules.push_back({field, records});
   };
   const bool prompts = data.records == "prompts", chats = data.records == "chats";
-  const bool pairs = data.records == "preferences";
+  const bool pairs = data.records == "preferences", labels = data.records == "labels";
   if (!prompts) ignore({"data.answer_field"});
   if (!prompts && !pairs) ignore({"data.prompt_field"});
   if (!chats) ignore({"data.messages_field"});
   if (!chats && !pairs) ignore({"data.chat_template"});
-  if (data.records != "text") ignore({"data.document", "data.text_field"});
+  if (!labels) ignore({"data.pair_field", "data.label_field", "data.labels"});
+  if (data.records != "text") ignore({"data.document"});
+  if (data.records != "text" && !labels) ignore({"data.text_field"});
   if (!pairs) ignore({"preference."});
   if (data.validation_fraction == 0) {
     rules.push_back({"data.validation_block", "data.validation_fraction is 0"});

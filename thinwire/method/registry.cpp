@@ -127,6 +127,41 @@ void check_sync_fields(const config::Recipe& recipe) {
   }
 }
 
+// An encoder learns classes and nothing else, and nothing else learns them.
+void check_encoder(const config::Recipe& recipe) {
+  const Architecture& architecture = find_architecture(recipe.model.architecture);
+  const bool labels = recipe.data.records == "labels";
+  if (labels && !architecture.encodes) {
+    throw UsageError(
+        fmt::format("[data] records = \"labels\" needs an encoder, [model] architecture = "
+                    "\"roberta\", got \"{}\"",
+                    architecture.name));
+  }
+  if (!labels && architecture.encodes) {
+    throw UsageError(
+        fmt::format("[model] architecture = \"{}\" learns the classes of texts: it needs [data] "
+                    "records = \"labels\", got \"{}\"",
+                    architecture.name, recipe.data.records));
+  }
+  if (!architecture.encodes) return;
+  const int64_t positions = architecture.positions(ModelSpec(recipe));
+  if (recipe.train.sequence > positions) {
+    throw UsageError(fmt::format("[train] sequence must be <= [{}] positions = {}, got {}",
+                                 architecture.name, positions, recipe.train.sequence));
+  }
+  const auto classes = static_cast<size_t>(architecture.outputs(ModelSpec(recipe)));
+  if (recipe.data.labels.size() > classes) {
+    throw UsageError(fmt::format("[{}] labels = {}, but [data] labels names {} classes",
+                                 architecture.name, classes, recipe.data.labels.size()));
+  }
+  if (!recipe.eval.tasks.empty()) {
+    throw UsageError(fmt::format(
+        "[eval] tasks score the likelihood of texts, which [model] architecture = \"{}\" does not "
+        "give; data.validation_text names sets whose accuracy is measured",
+        architecture.name));
+  }
+}
+
 }  // namespace
 
 config::Recipe load_recipe(const std::filesystem::path& path,
@@ -138,6 +173,7 @@ config::Recipe load_recipe(const std::filesystem::path& path,
 
 void check_choices(const config::Recipe& recipe) {
   find_architecture(recipe.model.architecture).check(ModelSpec(recipe));
+  check_encoder(recipe);
   check_sync_fields(recipe);
   check_aggregate(recipe);
   find_method(recipe.sync.method).check(recipe);

@@ -26,7 +26,7 @@ struct Corpus {
              derive_seed(static_cast<uint64_t>(recipe.run.seed), "data"),
              row_options(recipe, vocabulary)) {
     for (const auto& [name, tokens] : sets) {
-      check_pairs(recipe, tokens);
+      check_kind(recipe, tokens);
       digests.emplace(name, tokens.digest());
       if (name == "train") continue;
       validation.emplace(name, data::Rows::ordered(tokens, recipe.train.sequence,
@@ -41,14 +41,20 @@ struct Corpus {
     return options;
   }
 
-  // Throws UsageError if only one of the recipe and the data is about pairs of answers.
-  static void check_pairs(const config::Recipe& recipe, const data::TokenSet& tokens) {
-    const bool wanted = recipe.data.records == "preferences";
-    if (wanted == tokens.pairs()) return;
-    throw UsageError(fmt::format(
-        "[data] records = \"{}\", but {} holds {}; `thinwire prepare --force` prepares it again",
-        recipe.data.records, tokens.folder().string(),
-        wanted ? "no pairs of answers" : "pairs of answers (records = \"preferences\")"));
+  // Throws UsageError if only one of the recipe and the data is about pairs of answers, or about
+  // texts with a class.
+  static void check_kind(const config::Recipe& recipe, const data::TokenSet& tokens) {
+    const std::string& wanted = recipe.data.records;
+    const auto refuse = [&](const char* held) {
+      throw UsageError(fmt::format(
+          "[data] records = \"{}\", but {} holds {}; `thinwire prepare --force` prepares it again",
+          wanted, tokens.folder().string(), held));
+    };
+    const bool pairs = wanted == "preferences", labels = wanted == "labels";
+    if (tokens.pairs() && !pairs) refuse("pairs of answers (records = \"preferences\")");
+    if (tokens.labelled() && !labels) refuse("texts with a class (records = \"labels\")");
+    if (!tokens.pairs() && pairs) refuse("no pairs of answers");
+    if (!tokens.labelled() && labels) refuse("no texts with a class");
   }
 
   std::map<std::string, data::TokenSet> sets;

@@ -83,6 +83,8 @@ struct Architecture {
   // Attention sees the whole text, and the model predicts its class (data.records = "labels")
   // instead of the next token.
   bool encodes = false;
+  // The longest text; null: any.
+  int64_t (*positions)(const ModelSpec& model) = nullptr;
 };
 
 }  // namespace thinwire::method

@@ -159,6 +159,8 @@ PassMemory roberta_memory(const ModelSpec& model, const PassShape& pass) {
 
 double nothing_kept(const ModelSpec&) { return 0; }  // it does not generate
 
+int64_t roberta_positions(const ModelSpec& model) { return own(model).positions; }
+
 int64_t roberta_outputs(const ModelSpec& model) { return own(model).labels; }
 
 }  // namespace
@@ -208,6 +210,7 @@ const Architecture kRoberta = {
     .head_size = roberta_head_size,
     .outputs = roberta_outputs,
     .encodes = true,
+    .positions = roberta_positions,
 };
 
 }  // namespace thinwire::method

@@ -1,0 +1,64 @@
+#include "thinwire/data/labels.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "thinwire/base/json.h"
+#include "thinwire/data/record_json.h"
+
+namespace thinwire::data {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+tl::expected<int32_t, std::string> class_number(const Json& label, int64_t count) {
+  if (!label.is_number_integer() || label < 0 || label >= count) {
+    return wrong(fmt::format("has the class {}; classes are whole numbers from 0 to {}",
+                             print_json(label), count - 1));
+  }
+  return label.get<int32_t>();
+}
+
+tl::expected<int32_t, std::string> class_of(const Json& json, const config::DataSection& data) {
+  const auto label = json.find(data.label_field);
+  if (label == json.end()) {
+    return wrong(fmt::format("has no field \"{}\" (data.label_field)", data.label_field));
+  }
+  const int64_t count = data.labels.empty() ? kMostClasses : std::ssize(data.labels);
+  if (!label->is_string()) return class_number(*label, count);
+  const auto name = std::ranges::find(data.labels, label->get<std::string>());
+  if (name == data.labels.end()) {
+    return wrong(
+        data.labels.empty()
+            ? fmt::format("has the class {}; data.labels gives classes names", print_json(*label))
+            : fmt::format("has the class {}, which is not in data.labels = {}", print_json(*label),
+                          fmt::join(data.labels, ", ")));
+  }
+  return static_cast<int32_t>(name - data.labels.begin());
+}
+
+}  // namespace
+
+tl::expected<Record, std::string> read_labelled(const Json& json, const config::DataSection& data) {
+  const auto text = text_of(json, data.text_field, "data.text_field");
+  if (!text) return wrong(text.error());
+  if (is_blank_text(*text)) return wrong(fmt::format("has an empty \"{}\"", data.text_field));
+  const auto label = class_of(json, data);
+  if (!label) return wrong(label.error());
+  Record record;
+  record.text = *text;
+  record.label = *label;
+  const auto pair = json.find(data.pair_field);
+  if (pair == json.end() || pair->is_null()) return record;
+  const auto second = text_of(json, data.pair_field, "data.pair_field");
+  if (!second) return wrong(second.error());
+  if (is_blank_text(*second)) return wrong(fmt::format("has an empty \"{}\"", data.pair_field));
+  record.second = record.text.size();
+  record.text += *second;
+  return record;
+}
+
+}  // namespace thinwire::data
