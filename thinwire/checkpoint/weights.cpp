@@ -77,9 +77,10 @@ void read_weights(const TensorFiles& files, tensor::Arena& params, const TensorP
   const auto specs = params.layout().specs();
   for (size_t i = 0; i < specs.size(); ++i) {
     if (progress) progress(i, specs.size());
-    params.fill_tensor(i, [&](std::span<float> values) {
-      files.at(specs[i].name)->read_f32(specs[i].name, values);
-    });
+    const auto file = files.find(specs[i].name);
+    if (file == files.end()) continue;
+    params.fill_tensor(
+        i, [&](std::span<float> values) { file->second->read_f32(specs[i].name, values); });
   }
   if (progress) progress(specs.size(), specs.size());
 }

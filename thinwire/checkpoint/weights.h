@@ -28,7 +28,8 @@ void check_weights(const fs::path& origin, const TensorFiles& files,
 // exception that it throws ends the work.
 using TensorProgress = std::function<void(size_t done, size_t all)>;
 
-// Fills every tensor of the arena (from fp32, fp16 or bf16), after check_weights.
+// Fills every tensor of the arena (from fp32, fp16 or bf16), after check_weights; tensors that no
+// file has stay as they are.
 void read_weights(const TensorFiles& files, tensor::Arena& params,
                   const TensorProgress& progress = {});
 

@@ -19,12 +19,13 @@ struct ImportArguments {
   std::string hf_dir;
   std::string out_dir;
   std::string base;
+  int64_t labels = 0;
 };
 
 void run_import(const ImportArguments& arguments) {
   for (const std::string& note :
        convert::import_hf(arguments.hf_dir, arguments.out_dir, show_tensors("reading"),
-                          show_tensors("writing"), arguments.base)) {
+                          show_tensors("writing"), arguments.base, arguments.labels)) {
     events::print_message(note);
   }
   fmt::print("{}\n", arguments.out_dir);
@@ -46,6 +47,11 @@ void add_import(CLI::App& app) {
       ->required()
       ->check(refuse_empty);
   add_base(*command, arguments->base);
+  command
+      ->add_option("--labels", arguments->labels,
+                   "For an encoder without a classification head: draw one for this many classes")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{2}, int64_t{1} << 16));
   add_quiet_flag(command);
   command->callback([arguments] { run_import(*arguments); });
 }

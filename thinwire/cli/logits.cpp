@@ -1,5 +1,5 @@
-// thinwire logits: what a model predicts after every token of a text, for comparison with other
-// programs.
+// thinwire logits: what a model predicts after every token of a text, or an encoder of the whole
+// text, for comparison with other programs.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -20,8 +20,10 @@
 #include "thinwire/cli/options.h"
 #include "thinwire/cli/output.h"
 #include "thinwire/convert/load.h"
+#include "thinwire/data/labels.h"
 #include "thinwire/data/vocabulary.h"
 #include "thinwire/events/progress.h"
+#include "thinwire/method/architectures/architectures.h"
 #include "thinwire/model/batch.h"
 #include "thinwire/model/registry.h"
 #include "thinwire/tensor/files/safetensors.h"
@@ -31,7 +33,7 @@ namespace {
 
 struct LogitsArguments {
   std::string model;
-  std::optional<std::string> text;
+  std::optional<std::string> text, pair;
   std::string tokens;
   std::string out;
   int threads = available_cores();
@@ -55,12 +57,19 @@ std::vector<int32_t> parse_tokens(const std::string& list) {
   }
 }
 
+bool encodes(const convert::LoadedModel& loaded) {
+  return method::find_architecture(loaded.model.architecture).encodes;
+}
+
 std::vector<int32_t> tokens_of(const LogitsArguments& arguments,
                                const convert::LoadedModel& loaded) {
   if (!arguments.tokens.empty()) return parse_tokens(arguments.tokens);
   if (loaded.vocabulary == nullptr) {
     throw Error(fmt::format("{} holds no vocabulary, so --text has no tokens; give --tokens",
                             arguments.model));
+  }
+  if (encodes(loaded)) {
+    return data::encode_classified(*loaded.vocabulary, *arguments.text, arguments.pair);
   }
   std::vector<int32_t> tokens = loaded.vocabulary->encode(*arguments.text);
   if (loaded.begin >= 0) tokens.insert(tokens.begin(), loaded.begin);
@@ -73,16 +82,41 @@ std::string json_number(float value) {
   return std::isfinite(value) ? fmt::format("{}", value) : "null";
 }
 
+std::string row_text(std::span<const float> logits) {
+  std::string row;
+  for (const float logit : logits) row += (row.empty() ? "[" : ", ") + json_number(logit);
+  return row + "]";
+}
+
 void print_json(model::Decoder& decoder, std::span<const int32_t> tokens) {
   write_output(fmt::format("{{\"tokens\": [{}], \"logits\": [", fmt::join(tokens, ", ")));
   const char* between = "\n";
   decoder.prefill_each(tokens, [&](std::span<const float> logits) {
-    std::string row;
-    for (const float logit : logits) row += (row.empty() ? "[" : ", ") + json_number(logit);
-    write_output(between + row + "]");
+    write_output(between + row_text(logits));
     between = ",\n";
   });
   write_output("]}\n");
+}
+
+// An encoder's one row: of the classes.
+void run_classes(const LogitsArguments& arguments, const convert::LoadedModel& loaded,
+                 std::vector<int32_t> tokens) {
+  ThreadPool threads(arguments.threads);
+  const auto length = static_cast<int64_t>(tokens.size());
+  const auto model = model::make_model(
+      {loaded.model, model::Precision::kFp32, *loaded.layout, *loaded.params, threads, 1, length});
+  const std::string list = fmt::format("{}", fmt::join(tokens, ", "));
+  tokens.push_back(0);  // in the place of the class, which is not looked at
+  const std::vector<float> logits = model->class_logits(tokens, 1);
+  if (arguments.out.empty()) {
+    return write_output(
+        fmt::format("{{\"tokens\": [{}], \"logits\": [\n{}]}}\n", list, row_text(logits)));
+  }
+  tensor::SafetensorsWriter writer(arguments.out, {{"logits", {1, std::ssize(logits)}}},
+                                   DType::kF32, {{"tokens", fmt::format("[{}]", list)}});
+  writer.write(logits);
+  writer.commit();
+  events::print_message(fmt::format("{} tokens, {} logits", length, logits.size()));
 }
 
 void write_safetensors(const std::string& path, model::Decoder& decoder,
@@ -99,8 +133,12 @@ void run_logits(const LogitsArguments& arguments) {
     throw UsageError("logits needs one of --text and --tokens");
   }
   const convert::LoadedModel loaded = convert::load_model(arguments.model);
+  if (arguments.pair && !encodes(loaded)) {
+    throw UsageError("--text-pair is for encoders, which read two texts at once");
+  }
   const std::vector<int32_t> tokens = tokens_of(arguments, loaded);
   model::check_tokens(tokens, loaded.model.vocab);  // before anything is written
+  if (encodes(loaded)) return run_classes(arguments, loaded, tokens);
   const auto length = static_cast<int64_t>(tokens.size());
   const std::string warning = check_memory(
       {"the logits", model::decoder_memory(loaded.model, length, arguments.threads), ""});
@@ -121,8 +159,10 @@ std::string refuse_other_files(const std::string& name) {
 }  // namespace
 
 void add_logits(CLI::App& app) {
-  auto* command =
-      add_command(app, "logits", "Writes what a model predicts after every token of a text");
+  auto* command = add_command(
+      app, "logits",
+      "Writes what a model predicts after every token of a text, or an encoder of a text's "
+      "class");
   const auto arguments = std::make_shared<LogitsArguments>();
   command
       ->add_option("model", arguments->model,
@@ -132,6 +172,8 @@ void add_logits(CLI::App& app) {
   auto* text =
       command->add_option("--text", arguments->text,
                           "The text; the model's begin token is put before it, as generate does");
+  command->add_option("--text-pair", arguments->pair, "Of an encoder: the second text")
+      ->needs(text);
   command
       ->add_option("--tokens", arguments->tokens, "Token ids instead, as they are: 1,15043,29991")
       ->excludes(text);

@@ -15,10 +15,12 @@
 #include "thinwire/checkpoint/weights.h"
 #include "thinwire/convert/hf_config.h"
 #include "thinwire/convert/hf_folder.h"
+#include "thinwire/convert/hf_roberta.h"
 #include "thinwire/convert/hf_tokenizer.h"
 #include "thinwire/convert/hf_tokenizer_json.h"
 #include "thinwire/convert/peft.h"
 #include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/roberta.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::convert {
@@ -91,6 +93,7 @@ config::Recipe imported_recipe(const HfConfig& config) {
   recipe.run.name = "imported";
   method::set_model(recipe, config.model);
   recipe.train.sequence = config.sequence;
+  if (method::find_architecture(config.model.architecture).encodes) recipe.data.records = "labels";
   return recipe;
 }
 
@@ -102,22 +105,60 @@ HfConfig read_config(const fs::path& hf_dir) {
   return read_hf_config(hf_dir / kConfigFile);
 }
 
+// Whether an encoder is to get a new head; throws Error if it needs one, UsageError if it has one.
+bool draws_head(const fs::path& hf_dir, const method::ModelSpec& model, const HfWeights& weights,
+                int64_t labels) {
+  const bool encodes = method::find_architecture(model.architecture).encodes;
+  const bool lacks = encodes && !weights.has_head(model);
+  if (lacks && labels == 0) {
+    throw Error(
+        fmt::format("{} has no classification head; `thinwire import {} OUT --labels N` "
+                    "draws one for N classes",
+                    hf_dir.string(), hf_dir.string()));
+  }
+  if (!lacks && labels != 0) {
+    throw UsageError(fmt::format(
+        "--labels = {}: {} {}", labels, hf_dir.string(),
+        encodes ? "has a classification head; only an encoder without one gets a new one"
+                : "is no encoder, and only encoders have a classification head"));
+  }
+  return lacks;
+}
+
+// Initial values, always the same, for the tensors that the files lack.
+void draw_head(LoadedModel& loaded, const checkpoint::TensorFiles& files) {
+  const method::Architecture& architecture = method::find_architecture(loaded.model.architecture);
+  const auto specs = loaded.layout->specs();
+  for (size_t i = 0; i < specs.size(); ++i) {
+    if (files.contains(specs[i].name)) continue;
+    const method::InitialValues initial = architecture.initial(loaded.model, specs[i]);
+    tensor::draw_normal(*loaded.params, i, /*seed=*/0, initial.mean, initial.deviation);
+  }
+}
+
 }  // namespace
 
 bool is_hf_folder(const fs::path& folder) { return fs::is_regular_file(folder / kConfigFile); }
 
 config::Recipe describe_hf(const fs::path& hf_dir) { return imported_recipe(read_config(hf_dir)); }
 
-LoadedModel load_hf(const fs::path& hf_dir, const checkpoint::TensorProgress& progress) {
-  const HfConfig config = read_config(hf_dir);
+LoadedModel load_hf(const fs::path& hf_dir, const checkpoint::TensorProgress& progress,
+                    int64_t labels) {
+  HfConfig config = read_config(hf_dir);
   const HfWeights weights(hf_dir);
+  const bool draws = draws_head(hf_dir, config.model, weights, labels);
   const checkpoint::TensorFiles files = weights.select(config.model);
   LoadedModel loaded;
+  loaded.origin = read_origin(hf_dir);
+  if (draws) {
+    config.model.options<method::RobertaOptions>().labels = labels;
+    loaded.origin[kConfigFile] = with_classes(loaded.origin.at(kConfigFile), labels);
+  }
   loaded.model = config.model;
   loaded.sequence = config.sequence;
-  loaded.origin = read_origin(hf_dir);
   loaded.vocabulary = load_hf_vocabulary(hf_dir, config.model.vocab);
   allocate_params(loaded, hf_dir);
+  if (draws) draw_head(loaded, files);
   checkpoint::read_weights(files, *loaded.params, progress);
   require_finite(hf_dir, *loaded.params);
   if (loaded.vocabulary != nullptr) {
@@ -128,10 +169,10 @@ LoadedModel load_hf(const fs::path& hf_dir, const checkpoint::TensorProgress& pr
 
 Notes import_hf(const fs::path& hf_dir, const fs::path& out_dir,
                 const checkpoint::TensorProgress& reading,
-                const checkpoint::TensorProgress& writing, const fs::path& base) {
+                const checkpoint::TensorProgress& writing, const fs::path& base, int64_t labels) {
   checkpoint::require_absent(out_dir);
   const LoadedModel loaded =
-      is_peft_folder(hf_dir) ? load_model(hf_dir, base) : load_hf(hf_dir, reading);
+      is_peft_folder(hf_dir) ? load_model(hf_dir, base) : load_hf(hf_dir, reading, labels);
   checkpoint::CheckpointWriter writer(out_dir);
   writer.write_weights(*loaded.params, writing);
   writer.add_text(
@@ -139,6 +180,9 @@ Notes import_hf(const fs::path& hf_dir, const fs::path& out_dir,
       config::print_recipe(imported_recipe({loaded.model, loaded.sequence, {}, nullptr})));
   writer.add_text(kOriginFile, print_origin(loaded.origin));
   Notes notes = add_vocabulary(hf_dir, loaded, writer);
+  if (method::find_architecture(loaded.model.architecture).encodes) {
+    notes.emplace_back("Training uses no dropout, whatever config.json says.");
+  }
   writer.commit({}, 0);
   return notes;
 }

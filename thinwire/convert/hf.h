@@ -27,16 +27,19 @@ Notes export_hf(const fs::path& source, const fs::path& out_dir, DType dtype,
 // train.init, generate and export. Throws Error naming the file and what is wrong: a model_type
 // that Thinwire does not compute (hf_architectures.h), a field of config.json that it does not
 // understand, missing, extra or misshaped tensors. A PEFT folder is merged into its base
-// (convert/peft.h).
+// (convert/peft.h). labels: of an encoder without a classification head, the classes of the head
+// that is drawn for it; 0: it must have one.
 Notes import_hf(const fs::path& hf_dir, const fs::path& out_dir,
                 const checkpoint::TensorProgress& reading = {},
-                const checkpoint::TensorProgress& writing = {}, const fs::path& base = {});
+                const checkpoint::TensorProgress& writing = {}, const fs::path& base = {},
+                int64_t labels = 0);
 
 // Whether the folder has a config.json.
 bool is_hf_folder(const fs::path& folder);
 
-// Loads the folder as it is, for load_model.
-LoadedModel load_hf(const fs::path& hf_dir, const checkpoint::TensorProgress& progress = {});
+// Loads the folder as it is, for load_model. labels: as for import_hf.
+LoadedModel load_hf(const fs::path& hf_dir, const checkpoint::TensorProgress& progress = {},
+                    int64_t labels = 0);
 
 // What its config.json says, for describe_model.
 config::Recipe describe_hf(const fs::path& hf_dir);

@@ -13,13 +13,14 @@
 #include "thinwire/convert/hf_mistral.h"
 #include "thinwire/convert/hf_olmo2.h"
 #include "thinwire/convert/hf_qwen.h"
+#include "thinwire/convert/hf_roberta.h"
 
 namespace thinwire::convert {
 namespace {
 
 // A model that several hold is exported as the first.
 constexpr std::array kArchitectures = {
-    &kHfLlama, &kHfMistral, &kHfQwen2, &kHfQwen3, &kHfOlmo2,
+    &kHfLlama, &kHfMistral, &kHfQwen2, &kHfQwen3, &kHfOlmo2, &kHfRoberta,
 };
 
 bool is_named(const HfFields& fields, const HfArchitecture& architecture) {

@@ -9,6 +9,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
 #include "thinwire/convert/hf_architectures.h"
+#include "thinwire/method/architectures/architectures.h"
 
 namespace thinwire::convert {
 namespace {
@@ -118,6 +119,8 @@ HfConfig parse_hf_config(const std::string& text, const fs::path& path) {
   result.model.architecture = architecture.name;
   result.sequence =
       fields.find_count("max_position_embeddings", kMaxSequence).value_or(architecture.positions);
+  const method::Architecture& computed = method::find_architecture(architecture.name);
+  if (computed.encodes) result.sequence = computed.positions(result.model);
   result.bos = read_bos(fields);
   result.form = &architecture;
   fields.refuse_others(kHarmless);
@@ -128,7 +131,9 @@ HfJson print_hf_config(const HfConfig& config, const SpecialTokens& tokens, DTyp
   const HfArchitecture& form =
       config.form != nullptr ? *config.form : hf_architecture_of(config.model);
   HfJson json = form.print(config, dtype == DType::kBf16 ? "bfloat16" : "float32");
-  json.update(special_ids(tokens));
+  HfJson ids = special_ids(tokens);
+  if (json.contains("pad_token_id")) ids.erase("pad_token_id");
+  json.update(ids);
   return json;
 }
 

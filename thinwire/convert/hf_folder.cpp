@@ -8,6 +8,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
+#include "thinwire/convert/hf_roberta.h"
 #include "thinwire/method/architectures/architectures.h"
 
 namespace thinwire::convert {
@@ -52,6 +53,9 @@ std::string name_of(TensorRole role, method::ModelSpec model) {
   return {};
 }
 
+// Of an encoder: its classifier.
+bool is_of_head(const TensorSpec& tensor) { return tensor.layer == kNoLayer; }
+
 }  // namespace
 
 HfWeights::HfWeights(const fs::path& folder) : folder_(folder) {
@@ -79,9 +83,27 @@ void HfWeights::open_shards(const fs::path& index) {
   }
 }
 
+bool HfWeights::has_head(const method::ModelSpec& model) const {
+  return std::ranges::any_of(method::tensors_of(model), [&](const TensorSpec& tensor) {
+    return is_of_head(tensor) && files_.contains(tensor.name);
+  });
+}
+
+checkpoint::TensorFiles HfWeights::select_encoder(const method::ModelSpec& model,
+                                                  checkpoint::TensorFiles selected) const {
+  std::erase_if(selected, [](const auto& file) { return is_left_out(file.first); });
+  std::vector<TensorSpec> expected = method::tensors_of(model);
+  if (!has_head(model)) std::erase_if(expected, is_of_head);
+  checkpoint::check_weights(folder_, selected, expected);
+  return selected;
+}
+
 checkpoint::TensorFiles HfWeights::select(const method::ModelSpec& model) const {
   checkpoint::TensorFiles selected = files_;
   std::erase_if(selected, [](const auto& file) { return file.first.ends_with(kRotaryBuffer); });
+  if (method::find_architecture(model.architecture).encodes) {
+    return select_encoder(model, std::move(selected));
+  }
   const auto head = selected.find(name_of(TensorRole::kHead, model));
   const auto embedding = selected.find(name_of(TensorRole::kEmbedding, model));
   if (model.tied && head != selected.end() && embedding != selected.end()) {

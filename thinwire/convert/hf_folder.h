@@ -17,11 +17,16 @@ class HfWeights {
 
   // Throws Error unless the tensors are exactly those of the model. Two kinds do not count as
   // extra: rotary frequencies, which old checkpoints store although they follow from the
-  // configuration, and the head of a tied model if it equals the embedding.
+  // configuration, and the head of a tied model if it equals the embedding. An encoder may have
+  // other heads, which are left out, or none (has_head).
   checkpoint::TensorFiles select(const method::ModelSpec& model) const;
+  // Whether there is a tensor of the head of this encoder.
+  bool has_head(const method::ModelSpec& model) const;
 
  private:
   void open_shards(const fs::path& index);
+  checkpoint::TensorFiles select_encoder(const method::ModelSpec& model,
+                                         checkpoint::TensorFiles selected) const;
 
   fs::path folder_;
   std::map<std::string, tensor::SafetensorsReader> shards_;  // by file name

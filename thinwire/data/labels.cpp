@@ -61,4 +61,13 @@ tl::expected<Record, std::string> read_labelled(const Json& json, const config::
   return record;
 }
 
+std::vector<int32_t> encode_classified(const Vocabulary& vocabulary, std::string_view text,
+                                       const std::optional<std::string>& second) {
+  return classified_tokens(vocabulary, text, second,
+                           [&](std::string_view part, std::vector<int32_t>& tokens) {
+                             const std::vector<int32_t> own = vocabulary.encode(part);
+                             tokens.insert(tokens.end(), own.begin(), own.end());
+                           });
+}
+
 }  // namespace thinwire::data

@@ -14,6 +14,7 @@
 #include "thinwire/base/interrupt.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/data/encoder.h"
+#include "thinwire/data/labels.h"
 #include "thinwire/data/partial_folder.h"
 #include "thinwire/data/prepare_record.h"
 #include "thinwire/data/records.h"
@@ -236,19 +237,15 @@ class Preparation {
     encode_text(item, {rejected, item.text.size()}, encoder);
   }
 
-  // As RoBERTa reads it: <s> text </s>, or <s> text </s></s> second text </s>; then the class,
-  // which alone is learnt.
+  // The text, then the class, which alone is learnt.
   void encode_labelled(Item& item, Encoder& encoder) const {
-    const int32_t eos = vocabulary_->eos();
-    if (vocabulary_->begin() >= 0) item.tokens.push_back(vocabulary_->begin());
     const std::string_view text = item.text;
-    const std::optional<size_t> second = item.record.second;
-    encoder.encode(text.substr(0, second.value_or(text.size())), item.tokens);
-    if (second) {
-      item.tokens.insert(item.tokens.end(), 2, eos);
-      encoder.encode(text.substr(*second), item.tokens);
-    }
-    item.tokens.push_back(eos);
+    const size_t end = item.record.second.value_or(text.size());
+    std::optional<std::string_view> second;
+    if (item.record.second) second = text.substr(end);
+    item.tokens = classified_tokens(
+        *vocabulary_, text.substr(0, end), second,
+        [&](std::string_view part, std::vector<int32_t>& tokens) { encoder.encode(part, tokens); });
     item.tokens.push_back(*item.record.label);
     item.learnt.assign(item.tokens.size(), false);
     item.learnt.back() = true;

@@ -50,13 +50,7 @@ void init_parameters(tensor::Arena& params, const method::ModelSpec& model, uint
   for (size_t i = 0; i < params.layout().size(); ++i) {
     const TensorSpec& spec = params.layout().specs()[i];
     const method::InitialValues initial = architecture.initial(model, spec);
-    params.fill_tensor(i, [&](std::span<float> values) {
-      Rng rng(derive_seed(seed, spec.name), 0);
-      for (float& value : values) {
-        const double deviation = initial.deviation == 0 ? 0 : initial.deviation * rng.normal();
-        value = static_cast<float>(initial.mean + deviation);
-      }
-    });
+    tensor::draw_normal(params, i, seed, initial.mean, initial.deviation);
   }
 }
 

@@ -14,7 +14,7 @@ namespace {
 // The post-processor's part that puts tokens around texts, if there is such.
 std::optional<JsonPart> find_template(const JsonPart& part) {
   const std::string type = part.text_at("type");
-  if (type == "TemplateProcessing") return part;
+  if (type == "TemplateProcessing" || type == "RobertaProcessing") return part;
   if (type == "ByteLevel") return std::nullopt;  // about places of tokens in the text
   if (type == "Sequence") {
     for (const JsonPart& step : part.at("processors").items()) {
@@ -24,7 +24,7 @@ std::optional<JsonPart> find_template(const JsonPart& part) {
   }
   part.refuse(
       "has the type \"{}\", which is not supported; supported post-processors: Sequence, "
-      "ByteLevel, TemplateProcessing",
+      "ByteLevel, TemplateProcessing, RobertaProcessing",
       type);
 }
 
@@ -73,6 +73,13 @@ void Tokenizer::read_begin(const JsonPart& file) {
   const auto processor = file.find("post_processor");
   const auto rule = processor ? find_template(*processor) : std::nullopt;
   if (!rule) return;
+  if (rule->text_at("type") == "RobertaProcessing") {
+    const std::vector<JsonPart> begin = rule->at("cls").items();
+    if (begin.size() != 2) rule->refuse("has a \"cls\" that is not a token and its id");
+    begin_ = find(begin.front().text());
+    if (begin_ < 0) begin.front().refuse("is \"{}\", which is not a token", begin.front().text());
+    return;
+  }
   const std::vector<JsonPart> single = rule->at("single").items();
   if (single.empty()) return;
   const auto first = single.front().find("SpecialToken");

@@ -8,6 +8,7 @@
 #include "thinwire/base/block_sizes.h"
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/rng.h"
 #include "thinwire/tensor/kernels/number_formats.h"
 
 namespace thinwire::tensor {
@@ -143,6 +144,15 @@ void Arena::clear() {
 
 TensorView Arena::view(size_t index) {
   return {tensor(index).data(), layout_->specs()[index].shape, DType::kF32, Device::kCpu};
+}
+
+void draw_normal(Arena& arena, size_t index, uint64_t seed, double mean, double deviation) {
+  arena.fill_tensor(index, [&](std::span<float> values) {
+    Rng rng(derive_seed(seed, arena.layout().specs()[index].name), 0);
+    for (float& value : values) {
+      value = static_cast<float>(mean + (deviation == 0 ? 0 : deviation * rng.normal()));
+    }
+  });
 }
 
 }  // namespace thinwire::tensor

@@ -137,4 +137,8 @@ class Arena {
   bool rounded_current_ = false;
 };
 
+// Fills a tensor with normally distributed values. Every tensor has its own random stream, so the
+// values depend only on seed, name and shape. deviation 0: all values are the mean.
+void draw_normal(Arena& arena, size_t index, uint64_t seed, double mean, double deviation);
+
 }  // namespace thinwire::tensor

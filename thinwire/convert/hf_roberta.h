@@ -1,0 +1,23 @@
+// config.json of Hugging Face's RobertaForSequenceClassification, and of RobertaForMaskedLM, in
+// which RoBERTa is published (Liu et al. 2019, arXiv 1907.11692): the same encoder under another
+// head.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "thinwire/base/file.h"
+#include "thinwire/convert/hf_architectures.h"
+
+namespace thinwire::convert {
+
+extern const HfArchitecture kHfRoberta;
+
+// Whether the encoder's folder may hold this tensor, which the model here does not have: another
+// head, or what transformers once stored beside the weights.
+bool is_left_out(const std::string& tensor);
+
+// The text of config.json for a model with a new head for this many classes.
+std::string with_classes(const std::string& config, int64_t labels);
+
+}  // namespace thinwire::convert
