@@ -115,6 +115,16 @@ void pair_fields(Pairs& pairs, Visit& visit) {
   visit(pairs.rejected);
 }
 
+template <typename Classes, typename Visit>
+void class_fields(Classes& classes, Visit& visit) {
+  visit(classes.classes);
+  visit(classes.texts);
+  visit(classes.right);
+  visit(classes.true_positive);
+  visit(classes.false_positive);
+  visit(classes.false_negative);
+}
+
 template <typename Part, typename Visit>
 void step_fields(Part& part, Visit& visit) {
   // A new member of StepPart belongs here and in docs/formats.md.
@@ -154,7 +164,7 @@ void fields(AnyNote& note, Visit& visit) {
     visit(note.worker);
     step_fields(note.part, visit);
   } else if constexpr (std::is_same_v<T, EvaluationNote>) {
-    static_assert(sizeof(train::EvalPart) == 8 * 8);
+    static_assert(sizeof(train::EvalPart) == 14 * 8);
     visit(note.step);
     visit(note.worker);
     visit(note.name);
@@ -163,6 +173,7 @@ void fields(AnyNote& note, Visit& visit) {
     visit(note.part.tokens);
     visit(note.part.score);
     pair_fields(note.part.pairs, visit);
+    class_fields(note.part.classes, visit);
   } else if constexpr (std::is_same_v<T, StopAnswerNote> || std::is_same_v<T, StopAtNote>) {
     visit(note.point);
   } else if constexpr (std::is_same_v<T, CheckpointAskNote>) {

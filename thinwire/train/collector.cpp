@@ -114,6 +114,7 @@ std::optional<double> Collector::add_evaluation(int64_t step, const std::string&
     sum.loss_sum += one.loss_sum;
     sum.tokens += one.tokens;
     sum.pairs.add(one.pairs);
+    sum.classes.add(one.classes);
   }
   const double value = part.score ? record_score(step, name, sum) : record_loss(step, name, sum);
   recorder_.restart_clock();
@@ -132,6 +133,11 @@ double Collector::record_loss(int64_t step, const std::string& name, const EvalP
     const events::Rewards rewards = sum.pairs.means();
     for (const events::RewardField& field : events::kRewardFields) {
       recorder_.score(step, fmt::format("{}.{}", name, field.name), rewards.*field.value);
+    }
+  }
+  if (sum.classes.texts > 0) {
+    for (const auto& [metric, value] : sum.classes.metrics()) {
+      recorder_.score(step, fmt::format("{}.{}", name, metric), value);
     }
   }
   recorder_.evaluation(step, name, loss);

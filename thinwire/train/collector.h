@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "thinwire/eval/class_metrics.h"
 #include "thinwire/report/recorder.h"
 
 namespace thinwire::train {
@@ -56,7 +57,8 @@ struct EvalPart {
   // True for a task's metric (eval::MetricSum), named "task.metric": its sum and weight take the
   // place of loss_sum and tokens.
   bool score = false;
-  PairSums pairs = {};  // as in StepPart
+  PairSums pairs = {};             // as in StepPart
+  eval::ClassCounts classes = {};  // none unless classes are learnt
 };
 
 // Thread-safe.

@@ -13,6 +13,26 @@
 #include "thinwire/train/worker.h"
 
 namespace thinwire::train {
+namespace {
+
+// Adds the texts of rows, given the logits [texts, classes].
+void add_classes(const data::RowBlock& block, int64_t sequence, std::span<const float> logits,
+                 EvalPart& part) {
+  std::vector<int64_t> truths;
+  for (size_t i = 0; i < block.weights.size(); ++i) {
+    const size_t row = i / static_cast<size_t>(sequence);
+    if (block.weights[i] != 0) truths.push_back(block.tokens[i + row + 1]);
+  }
+  const size_t classes = logits.size() / truths.size();
+  part.classes.classes = static_cast<int64_t>(classes);
+  for (size_t text = 0; text < truths.size(); ++text) {
+    const auto own = logits.subspan(text * classes, classes);
+    part.loss_sum += eval::class_loss(own, truths[text]);
+    part.classes.add(truths[text], eval::likeliest_class(own));
+  }
+}
+
+}  // namespace
 
 bool Worker::evaluate(int64_t completed) {
   int64_t passes = 0;
@@ -111,6 +131,9 @@ std::optional<EvalPart> Worker::evaluate_rows(int64_t completed, const std::stri
       PairLoss loss(recipe_.preference, context_.reference->of(set, rows, places));
       part.loss_sum += model_->loss(block.tokens, std::ssize(places), marks, loss);
       part.pairs.add(loss.sums());
+    } else if (rows.labelled()) {
+      add_classes(block, rows.sequence(),
+                  model_->class_logits(block.tokens, std::ssize(places), marks), part);
     } else {
       part.loss_sum += model_->loss(block.tokens, std::ssize(places), marks);
     }
