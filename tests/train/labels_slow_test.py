@@ -135,6 +135,7 @@ wire = "fp32"
         for step, loss in zip(steps, expected):
             self.assertAlmostEqual(step["loss"], loss, delta=2e-4 + 2e-3 * loss)
         self.check_metrics(model)
+        self.check_evaluation()
 
     def check_metrics(self, model):
         summary = json.loads((self.root / "run" / "summary.json").read_text())
@@ -150,6 +151,24 @@ wire = "fp32"
         for name, value in expected.items():
             self.assertAlmostEqual(summary["scores"][f"dev.{name}"], value, places=6)
         self.assertAlmostEqual(summary["val_loss"]["dev"], result.loss.item(), delta=5e-3 * result.loss.item())
+
+    def check_evaluation(self):
+        """`thinwire eval` of a GLUE task and of an exported folder gives the metrics of the run."""
+        data = self.root / "glue" / "mrpc"
+        data.mkdir(parents=True)
+        (data / "dev.jsonl").write_text((self.root / "dev.jsonl").read_text())
+        self.run_thinwire("export", self.root / "run", self.root / "exported")
+        scores = json.loads((self.root / "run" / "summary.json").read_text())["scores"]
+        for model in ("run", "exported"):
+            tasks = json.loads(self.run_thinwire("eval", self.root / model, "mrpc", "--data", data.parent, "--json",
+                                                 "--items", self.root / "items.jsonl"))["tasks"]
+            self.assertEqual(tasks["mrpc"]["items"], len(self.held_out))
+            for metric in ("acc", "f1"):
+                self.assertAlmostEqual(tasks["mrpc"][metric], scores[f"dev.{metric}"], places=6)
+        items = [json.loads(line) for line in (self.root / "items.jsonl").read_text().splitlines()]
+        self.assertEqual([item["answer"] for item in items], [text["label"] for text in self.held_out])
+        status, message = thinwire(THINWIRE, "eval", self.root / "run", "lambada", "--data", data.parent)
+        self.assertNotEqual(status, 0)
 
     def test_packed_texts_do_not_see_each_other(self):
         recipe = self.recipe()

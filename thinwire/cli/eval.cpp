@@ -23,11 +23,13 @@
 #include "thinwire/cli/options.h"
 #include "thinwire/convert/load.h"
 #include "thinwire/data/text.h"
+#include "thinwire/eval/class_evaluation.h"
 #include "thinwire/eval/evaluate.h"
 #include "thinwire/eval/plan_evaluation.h"
 #include "thinwire/eval/task.h"
 #include "thinwire/eval/text_edits.h"
 #include "thinwire/events/progress.h"
+#include "thinwire/method/architectures/architectures.h"
 #include "thinwire/model/registry.h"
 #include "thinwire/report/table.h"
 
@@ -83,12 +85,17 @@ struct Evaluated {
     if (loaded.vocabulary == nullptr) {
       throw Error(fmt::format("{} holds no vocabulary, so no text can be scored", arguments.model));
     }
+    if (encodes()) return;
     const std::string warning =
         check_memory({"evaluating", model::decoder_memory(loaded.model, context, arguments.threads),
                       fmt::format("lower --context, which is {}", context)});
     if (!warning.empty()) events::print_message(warning);
     prompter.emplace(*loaded.vocabulary, loaded.begin, context);
     scorer = model::make_scorer(parts());
+  }
+  bool encodes() const { return architecture().encodes; }
+  const method::Architecture& architecture() const {
+    return method::find_architecture(loaded.model.architecture);
   }
 
   model::DecoderParts parts() { return {loaded.model, *loaded.params, threads, context}; }
@@ -144,6 +151,33 @@ TaskResult run_plans(const eval::TaskItems& task, Evaluated& model, AtomicFile* 
     items->write(json_line(json));
   }
   return {task.task, eval::plan_metrics(task, plans), std::ssize(plans)};
+}
+
+TaskResult run_classes(const eval::TaskItems& task, Evaluated& model, AtomicFile* items) {
+  const int64_t longest = model.architecture().positions(model.loaded.model);
+  const auto encoder =
+      model::make_model({model.loaded.model, model::Precision::kFp32, *model.loaded.layout,
+                         *model.loaded.params, model.threads, 1, longest});
+  TaskProgress progress(task.task);
+  const std::vector<std::vector<float>> logits =
+      eval::classify(task, *model.loaded.vocabulary, longest, *encoder,
+                     [&](double fraction) { progress(fraction); });
+  for (size_t i = 0; items != nullptr && i < logits.size(); ++i) {
+    items->write(json_line(Json{{"task", task.task},
+                                {"item", task.texts[i].number},
+                                {"answer", task.texts[i].truth},
+                                {"logits", logits[i]}}));
+  }
+  return {task.task, eval::class_metrics(task, logits), std::ssize(logits)};
+}
+
+// Throws UsageError for a task that the model cannot do.
+void check_kind(const eval::TaskItems& task, const Evaluated& model) {
+  if (!task.texts.empty() == model.encodes()) return;
+  throw UsageError(fmt::format(
+      "task {} {}", task.task,
+      model.encodes() ? "needs a model that predicts text, and this one is an encoder"
+                      : "needs an encoder (model.architecture = roberta), which predicts classes"));
 }
 
 TaskResult run_texts(const EvalArguments& arguments, Evaluated& model, AtomicFile* items) {
@@ -225,10 +259,12 @@ void run_eval(const EvalArguments& arguments) {
   if (!arguments.items.empty()) items.emplace(arguments.items);
   AtomicFile* const written = items ? &*items : nullptr;
   Evaluated model(arguments);
+  for (const eval::TaskItems& task : tasks) check_kind(task, model);
   std::vector<TaskResult> results;
   for (const eval::TaskItems& task : tasks) {
     const Stopwatch watch;
     results.push_back(task.task == kPerplexity ? run_texts(arguments, model, written)
+                      : !task.texts.empty()    ? run_classes(task, model, written)
                       : task.plans.empty()     ? run_task(task, model, written)
                                                : run_plans(task, model, written));
     events::print_message(fmt::format("{}: {} in {}", task.task,
@@ -256,7 +292,7 @@ void add_eval(CLI::App& app) {
       ->required();
   command
       ->add_option("--data", arguments->data,
-                   "Folder with the data sets: arc/, hellaswag/, openbookqa/, piqa/, ...")
+                   "Folder with the data sets: arc/, hellaswag/, openbookqa/, piqa/, mrpc/, ...")
       ->capture_default_str();
   command
       ->add_option("--text", arguments->texts,
@@ -271,9 +307,10 @@ void add_eval(CLI::App& app) {
             "Only the first items of each task");
   command->add_flag("--json", arguments->json, "Print JSON");
   command
-      ->add_option("--items", arguments->items,
-                   "Write each item's log-likelihoods, or its generated text, into this file, one "
-                   "JSON object per line")
+      ->add_option(
+          "--items", arguments->items,
+          "Write each item's log-likelihoods, generated text or logits into this file, one "
+          "JSON object per line")
       ->check(refuse_empty);
   add_count(*command, "--context", arguments->context, 1, kMaxTokens,
             "Maximum number of tokens that the model sees at once (default: the sequence length of "

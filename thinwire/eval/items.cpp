@@ -169,6 +169,18 @@ class ItemMaker {
     return item;
   }
 
+  ClassItem make_class(const Json& record) const {
+    const std::vector<std::string> texts = fill(contexts_, record);
+    if (texts.size() != contexts_.size()) {
+      throw Error(fmt::format("{} texts for {} contexts", texts.size(), contexts_.size()));
+    }
+    ClassItem item;
+    item.text = texts.front();
+    if (texts.size() == 2) item.second = texts.back();
+    item.truth = find_answer(record, {}, labels_.size());
+    return item;
+  }
+
  private:
   std::string clean(const std::string& text) const {
     return source_.wikihow ? clean_wikihow(text) : text;
@@ -224,6 +236,9 @@ TaskItems read_items(const Task& task, const fs::path& folder, int64_t limit) {
       if (source.kind() == TaskKind::kPlan) {
         read.plans.push_back(maker.make_plan(record));
         read.plans.back().number = count;
+      } else if (source.kind() == TaskKind::kClass) {
+        read.texts.push_back(maker.make_class(record));
+        read.texts.back().number = count;
       } else {
         read.items.push_back(maker.make(record, answer));
         read.items.back().number = count;

@@ -1,7 +1,9 @@
-// The items of a task: each of its records as texts to score, or as a prompt and the right plan.
+// The items of a task: each of its records as texts to score, as a prompt and the right plan, or as
+// a text and its class.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +32,13 @@ struct PlanItem {
   FunctionPlan reference;
 };
 
+struct ClassItem {
+  int64_t number = 0;  // of its record, from 0
+  std::string text;
+  std::optional<std::string> second;
+  int64_t truth = 0;  // its class, from 0
+};
+
 struct GenerationOptions {
   std::vector<std::string> stop;
   int64_t max_tokens = 0;
@@ -38,8 +47,10 @@ struct GenerationOptions {
 struct TaskItems {
   std::string task;
   std::vector<std::string> metrics;
-  std::vector<Item> items;           // none if plans are generated
-  std::vector<PlanItem> plans = {};  // else none
+  // Of one of these kinds only.
+  std::vector<Item> items;
+  std::vector<PlanItem> plans = {};
+  std::vector<ClassItem> texts = {};
   GenerationOptions generation = {};
 };
 

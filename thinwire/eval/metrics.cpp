@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <span>
 
 #include "thinwire/base/error.h"
 
@@ -17,6 +18,27 @@ namespace {
 constexpr std::array<const char*, 2> kOfChoices = {"acc", "acc_norm"};
 constexpr std::array<const char*, 2> kOfContinuations = {"acc", "perplexity"};
 constexpr std::array<const char*, 2> kOfPlans = {kPlanGraph, kPlanExact};
+constexpr std::array<const char*, 3> kOfClasses = {"acc", "f1", "mcc"};
+
+// The metrics of a kind of tasks, and what errors call these.
+struct KnownMetrics {
+  std::span<const char* const> names;
+  const char* of;
+};
+
+KnownMetrics known_metrics(TaskKind kind) {
+  switch (kind) {
+    case TaskKind::kChoices:
+      return {kOfChoices, "choices"};
+    case TaskKind::kPlan:
+      return {kOfPlans, "plans"};
+    case TaskKind::kClass:
+      return {kOfClasses, "classes"};
+    case TaskKind::kContinuation:
+      break;
+  }
+  return {kOfContinuations, "continuations without an answer"};
+}
 
 // Whether a metric is a share of items.
 bool is_share(const std::string& name) {
@@ -34,7 +56,7 @@ bool is_right(const std::string& metric, const Item& item,
 
 double MetricSum::value() const {
   const double mean = sum / weight;
-  if (is_share(name)) return mean;
+  if (is_share(name) || name == "f1" || name == "mcc") return mean;
   return name == "bits_per_byte" ? -mean / std::numbers::ln2 : std::exp(-mean);
 }
 
@@ -45,15 +67,11 @@ double MetricSum::standard_error() const {
 }
 
 void check_metrics(const std::vector<std::string>& names, TaskKind kind) {
-  const bool chooses = kind == TaskKind::kChoices, plans = kind == TaskKind::kPlan;
-  const auto known = std::span(chooses ? kOfChoices : plans ? kOfPlans : kOfContinuations);
+  const KnownMetrics known = known_metrics(kind);
   for (const std::string& name : names) {
-    if (std::ranges::find(known, name) != known.end()) continue;
-    throw UsageError(fmt::format("metrics has '{}'; {} have {}", name,
-                                 chooses ? "choices"
-                                 : plans ? "plans"
-                                         : "continuations without an answer",
-                                 fmt::join(known, " and ")));
+    if (std::ranges::find(known.names, name) != known.names.end()) continue;
+    throw UsageError(fmt::format("metrics has '{}'; {} have {}", name, known.of,
+                                 fmt::join(known.names, " and ")));
   }
 }
 

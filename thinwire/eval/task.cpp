@@ -57,13 +57,20 @@ void check_source(const TaskSource& source) {
   }
   if (kind == TaskKind::kPlan) {
     check_plan_source(source);
+  } else if (kind == TaskKind::kClass) {
+    if (source.contexts.size() > 2) {
+      throw UsageError(fmt::format(
+          "contexts must have one text or two for a model to classify, got {}; choices need "
+          "continuations",
+          source.contexts.size()));
+    }
   } else if (source.continuations.empty()) {
     throw UsageError("continuations must not be empty");
   }
   if (!source.answer.empty() && !source.answers_file.empty()) {
     throw UsageError("answer and answers_file are both given; one of them says what is right");
   }
-  if (kind == TaskKind::kChoices && source.labels.empty()) {
+  if ((kind == TaskKind::kChoices || kind == TaskKind::kClass) && source.labels.empty()) {
     throw UsageError("labels is missing: what an answer may be, in the choices' order");
   }
   check_templates(source);
@@ -93,7 +100,10 @@ void TaskSource::describe(config::Fields& fields) {
               "a JSON object.");
   fields.text("answers_file", answers_file,
               "A file with the label of each record's right choice, one a line.");
-  fields.list("contexts", contexts, "What precedes the choices: one text, or one for each.");
+  fields.list(
+      "contexts", contexts,
+      "What precedes the choices: one text, or one for each. Without continuations: the text, or "
+      "the two texts, whose class an encoder predicts.");
   fields.list("continuations", continuations,
               "What is scored after the context and a space: a text for each choice, or one.");
   fields.list("labels", labels, "The choices' labels, in their order.");
@@ -103,8 +113,10 @@ void TaskSource::describe(config::Fields& fields) {
   fields.list("stop", stop, "Texts that end a generated plan and do not belong to it.");
   fields.integer("max_tokens", max_tokens, "tokens", 1, kMostTokens,
                  "The most tokens of a generated plan.");
-  fields.list("metrics", metrics,
-              "What is reported: acc, acc_norm, perplexity; of plans plan_graph, plan_exact.");
+  fields.list(
+      "metrics", metrics,
+      "What is reported: acc, acc_norm, perplexity; of plans plan_graph, plan_exact; of classes "
+      "acc, f1, mcc.");
   fields.flag("wikihow", wikihow, "Whether to remove the traces of WikiHow's mark-up from texts.");
 }
 

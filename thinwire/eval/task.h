@@ -16,6 +16,7 @@ enum class TaskKind {
   kChoices,       // one of several continuations is right
   kContinuation,  // one that the model should predict
   kPlan,          // a plan of function calls that the model should generate (function_plan.h)
+  kClass,         // a text, or two, of which an encoder predicts the class
 };
 
 // One form in which a task's data may be: a table [[source]].
@@ -23,7 +24,8 @@ struct TaskSource final : config::SectionOf<TaskSource> {
   std::string file;             // in the folder of the data
   config::StringList lines;     // names of a record's lines; empty: a line is a JSON object
   std::string answers_file;     // has each record's answer on a line of its own
-  config::StringList contexts;  // templates (text_template.h): one for all choices, or one each
+  config::StringList contexts;  // templates (text_template.h): one for all choices, or one each;
+                                // without continuations the texts to classify
   config::StringList continuations;  // likewise
   config::StringList labels;         // templates of what an answer may be, in the choices' order
   std::string answer;                // template of the label of the right choice
@@ -36,6 +38,7 @@ struct TaskSource final : config::SectionOf<TaskSource> {
 
   TaskKind kind() const {
     if (!plan.empty()) return TaskKind::kPlan;
+    if (!answer.empty() && continuations.empty()) return TaskKind::kClass;
     return answer.empty() && answers_file.empty() ? TaskKind::kContinuation : TaskKind::kChoices;
   }
 };

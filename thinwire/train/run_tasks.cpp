@@ -26,6 +26,9 @@ std::vector<RunTask> read_run_tasks(const config::Recipe& recipe,
       throw UsageError(fmt::format(
           "eval.tasks has {}, which generates text; only thinwire eval does that", name));
     }
+    if (!items.texts.empty()) {
+      throw UsageError(fmt::format("eval.tasks has {}, which needs an encoder", name));
+    }
     std::vector<eval::ItemPrompts> prompts = eval::encode_items(items, prompter);
     tasks.push_back({std::move(items), std::move(prompts)});
   }
