@@ -29,11 +29,14 @@
 namespace thinwire::bench {
 namespace {
 
+// Any of them may be a target, so an encoder's are classes.
 std::vector<int32_t> random_tokens(const config::Recipe& recipe, int64_t count) {
+  const auto bound = static_cast<uint64_t>(
+      method::find_architecture(recipe.model.architecture).outputs(method::ModelSpec(recipe)));
   Rng rng(derive_seed(static_cast<uint64_t>(recipe.run.seed), "speed"), 0);
   std::vector<int32_t> tokens(static_cast<size_t>(count));
   for (int32_t& token : tokens) {
-    token = static_cast<int32_t>(rng.below(static_cast<uint64_t>(recipe.model.vocab)));
+    token = static_cast<int32_t>(rng.below(bound));
   }
   return tokens;
 }
