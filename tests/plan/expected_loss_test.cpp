@@ -46,6 +46,15 @@ TEST(ExpectedLoss, OfDistroIsAllReducesPlusTheGapAtItsCoverage) {
   EXPECT_THAT(loss.basis, HasSubstr(coverage_law().runs()));
 }
 
+TEST(ExpectedLoss, OfClassesIsUnknown) {
+  for (const char* method : {"allreduce", "distro", "diloco"}) {
+    const ExpectedLoss loss =
+        loss_of(candidate_of(method, {"data.records=labels", "model.architecture=roberta"}));
+    EXPECT_FALSE(loss.nats) << method;
+    EXPECT_EQ(loss.basis, "no law for classes; those known are of text");
+  }
+}
+
 TEST(ExpectedLoss, OfDistroFallsWithKAndSteps) {
   const double few = *loss_of(candidate_of("distro", {"k=3"})).nats;
   EXPECT_LT(*loss_of(candidate_of("distro", {"k=24"})).nats, few);

@@ -164,6 +164,13 @@ ExpectedLoss of_method(const Candidate& candidate, int64_t sync_every, const Los
 ExpectedLoss expected_loss(const Candidate& candidate, int64_t sync_every, const LossModel& model,
                            std::span<const MethodLaw> own) {
   ExpectedLoss loss = of_method(candidate, sync_every, model, own);
+  const std::string& records = candidate.recipe.data.records;
+  if (records == "labels" || records == "preferences") {
+    loss.nats.reset();
+    loss.gap.reset();
+    loss.basis = fmt::format("no law for {}; those known are of text",
+                             records == "labels" ? "classes" : "preferences");
+  }
   if (const MethodLaw* law = find_law(own, candidate.method)) {
     loss.nats = law->loss(model.non_embedding, static_cast<double>(sync_every));
     loss.basis = "own runs";
