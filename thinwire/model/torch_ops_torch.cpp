@@ -1,7 +1,6 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/addmm.h>
-#include <ATen/ops/embedding_dense_backward.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/gelu.h>
@@ -23,6 +22,7 @@
 #include "thinwire/model/torch_arithmetic.h"
 #include "thinwire/model/torch_attention.h"
 #include "thinwire/model/torch_encoder.h"
+#include "thinwire/model/torch_gradients.h"
 #include "thinwire/model/torch_ops.h"
 #include "thinwire/model/torch_parameters.h"
 #include "thinwire/tensor/kernels/launch.h"
@@ -52,6 +52,7 @@ class TorchOps final : public Ops {
         threads_(parts.threads),
         positions_(parts.sequence),
         head_chunk_(head_chunk),
+        gradients_(place_),
         attention_(place_, parts.threads) {
     choose_torch_arithmetic();
   }
@@ -84,8 +85,7 @@ class TorchOps final : public Ops {
   }
 
   void begin_gradients(tensor::GradientSink& sink, tensor::Pass pass) override {
-    sink_ = &sink;
-    sink.begin(pass, &place_);
+    gradients_.begin(sink, pass);
   }
 
   void drop(std::initializer_list<Slot> slots) override {
@@ -203,10 +203,7 @@ class TorchOps final : public Ops {
                                       data<T>(value(dout)), data<float>(value(dx)), rounded_NC,
                                       data<float>(dweight_BC), data<T>(fitting(out))},
            blocks);
-    if (!is_trained(weight)) return;
-    const tensor::GradientRange range = {weight, c};
-    sum_in(sink_->open(range), 1, c).add_(dweight_BC.sum(0));
-    sink_->complete(range);
+    gradients_.add_vector({weight, c}, dweight_BC.sum(0));
   }
 
   void add_branch_backward(Slot sum, Slot dout, Slot dx, Slot dx_rounded, Slot out) override {
@@ -227,18 +224,13 @@ class TorchOps final : public Ops {
             data<float>(value(saved.rstd_NG)) + norm.statistic, params_.values(norm.weight),
             data<T>(value(dout)) + norm.column, data<T>(to) + norm.column, data<float>(dweight_BW)},
         blocks);
-    if (!is_trained(norm.weight)) return;
-    const tensor::GradientRange range = {norm.weight, norm.width};
-    sum_in(sink_->open(range), 1, norm.width).add_(dweight_BW.sum(0));
-    sink_->complete(range);
+    gradients_.add_vector({norm.weight, norm.width}, dweight_BW.sum(0));
   }
 
   void bias_backward(const Bias& bias, Slot dy) override {
     for (const Bias::Part& part : bias.parts()) {
-      if (!is_trained(part.range.offset)) continue;
       const at::Tensor columns = value(dy).narrow(1, part.column, part.range.count);
-      sum_in(sink_->open(part.range), 1, part.range.count).add_(columns.sum(0, false, at::kFloat));
-      sink_->complete(part.range);
+      gradients_.add_vector(part.range, columns.sum(0, false, at::kFloat));
     }
   }
 
@@ -254,12 +246,11 @@ class TorchOps final : public Ops {
   }
 
   void linear_backward_weight(const Linear& linear, Slot dy, Slot x) override {
-    for (const Linear::Part& part : linear.gradient_parts(*sink_)) {
-      if (!is_trained(part.offset)) continue;
-      add_gradient(part.offset, value(dy).narrow(1, part.column, part.outputs), value(x));
+    for (const Linear::Part& part : linear.gradient_parts(gradients_.sink())) {
+      gradients_.add_matrix(part.offset, value(dy).narrow(1, part.column, part.outputs), value(x));
     }
     adapters_.backward_weight(linear, value(dy), value(x),
-                              std::bind_front(&TorchOps::add_gradient, this));
+                              std::bind_front(&TorchGradients<T>::add_matrix, &gradients_));
   }
 
   void attention_backward(const tensor::AttentionShape& shape, const AttentionSlots& slots,
@@ -274,12 +265,13 @@ class TorchOps final : public Ops {
   }
 
   void embed_backward(Slot dx, int64_t table) override {
-    add_rows(table, vocabulary_, dx, inputs_N_);
+    gradients_.add_rows(table, vocabulary_, value(dx), inputs_N_);
   }
 
   void positions_backward(Slot dx, const PositionTables& tables) override {
-    add_rows(tables.types, tables.type_rows, dx, at::zeros({tokens_}, inputs_N_.options()));
-    add_rows(tables.positions, tables.position_rows, dx, positions_of(tables));
+    gradients_.add_rows(tables.types, tables.type_rows, value(dx),
+                        at::zeros({tokens_}, inputs_N_.options()));
+    gradients_.add_rows(tables.positions, tables.position_rows, value(dx), positions_of(tables));
   }
 
   void layer_norm_backward(const LayerNorm& norm, const LayerNormSlots& saved, Slot dout, Slot dx,
@@ -287,8 +279,8 @@ class TorchOps final : public Ops {
     const int64_t c = width(dx);
     const at::Tensor normed = value(saved.normed_NC);
     const at::Tensor dy = value(dx).add(value(dout)), weight = vector(norm.weight, c);
-    sum_vector({norm.weight, c}, dy.mul(normed).sum(0));
-    sum_vector({norm.bias, c}, dy.sum(0));
+    gradients_.add_vector({norm.weight, c}, dy.mul(normed).sum(0));
+    gradients_.add_vector({norm.bias, c}, dy.sum(0));
     value(dx) = torch_layer_norm_backward({normed, value(saved.rstd_N)}, weight, dy);
     if constexpr (!kIsFloat) fitting(dx_rounded).copy_(value(dx));
     fitting(out).copy_(scaled_and_shifted(normed, weight, vector(norm.bias, c)));
@@ -315,7 +307,7 @@ class TorchOps final : public Ops {
     compute_losses(head, scale, true);
   }
   void head_bias_backward(const Head& head) override {
-    if (head.bias != Head::kNoBias) sum_vector({head.bias, head.outputs}, dbias_);
+    if (head.bias != Head::kNoBias) gradients_.add_vector({head.bias, head.outputs}, dbias_);
   }
   void head_logits(const Head& head, std::span<float> out) override {
     const at::Tensor weight = params_.matrix(head.weight, head.outputs, width(head.x_NC));
@@ -378,35 +370,6 @@ class TorchOps final : public Ops {
     tensor::launch(place_, threads_, kernel, rows);
   }
 
-  // The opened gradient, to be added to; zero where nothing was there.
-  at::Tensor sum_in(const tensor::OpenGradient& to, int64_t rows, int64_t columns) {
-    at::Tensor sum = at::from_blob(to.values, {rows, columns}, fp32_);
-    if (to.keep == 0) sum.zero_();
-    return sum;
-  }
-
-  // The factor of a gradient in the basis [rank, width] in host memory; null: as it is.
-  at::Tensor project(const at::Tensor& factor, const float* basis, int64_t rank) {
-    if (basis == nullptr) return factor;
-    const at::Tensor host = at::from_blob(const_cast<float*>(basis), {rank, factor.size(1)},
-                                          at::TensorOptions(at::kFloat));
-    return at::mm(factor, host.to(operand_.device(), kIsFloat ? at::kFloat : at::kBFloat16).t());
-  }
-
-  // The gradient of a table of which each token took the row of this number; it is then complete.
-  void add_rows(int64_t table, int64_t rows, Slot dx, const at::Tensor& row_N) {
-    if (!is_trained(table)) return;
-    const tensor::GradientRange range = {table, rows * width(dx)};
-    sum_in(sink_->open(range), rows, width(dx))
-        .add_(at::embedding_dense_backward(value(dx), row_N, rows, -1, false));
-    sink_->complete(range);
-  }
-  void sum_vector(const tensor::GradientRange& range, const at::Tensor& gradient) {
-    if (!is_trained(range.offset)) return;
-    sum_in(sink_->open(range), 1, range.count).add_(gradient);
-    sink_->complete(range);
-  }
-
   at::Tensor table(int64_t offset, int64_t rows, Slot like) const {
     return at::from_blob(const_cast<float*>(params_.values(offset)), {rows, width(like)}, fp32_);
   }
@@ -424,26 +387,6 @@ class TorchOps final : public Ops {
     return params_.matrix(part.offset, part.outputs, linear.inputs());
   }
 
-  // The gradient dy^T x of the matrix at `offset`, or its projection; it is then complete.
-  void add_gradient(int64_t offset, const at::Tensor& dy, const at::Tensor& x) {
-    const tensor::GradientRange range = {offset, dy.size(1) * x.size(1)};
-    const tensor::OpenGradient to = sink_->open(range);
-    const auto& [left_basis, right_basis, rank] = to.projection;
-    const at::Tensor left = project(dy, left_basis, rank);
-    const at::Tensor right = project(x, right_basis, rank);
-    add_product(sum_in(to, left.size(1), right.size(1)), left, right);
-    sink_->complete(range);
-  }
-
-  // The fp32 gradient += dy^T x.
-  void add_product(const at::Tensor& gradient, const at::Tensor& dy, const at::Tensor& x) {
-    if constexpr (kIsFloat) {
-      gradient.addmm_(dy.t(), x);
-    } else {
-      gradient.add_(at::mm(dy.t(), x));
-    }
-  }
-
   at::Tensor add_head_bias(const Head& head, const at::Tensor& logits) {
     if (head.bias != Head::kNoBias) logits.add_(vector(head.bias, head.outputs));
     return logits;
@@ -456,10 +399,8 @@ class TorchOps final : public Ops {
     const at::Tensor weight = params_.matrix(head.weight, outputs, c);
     losses_ = at::empty({tokens_}, fp32_);
     at::Tensor dweight;
-    dbias_ = at::zeros({outputs}, fp32_);
-    if (gradients && is_trained(head.weight)) {
-      dweight = sum_in(sink_->open({head.weight, outputs * c}), outputs, c);
-    }
+    if (gradients && is_trained(head.weight)) dweight = gradients_.open(head.weight, outputs, c);
+    if (head.bias != Head::kNoBias) dbias_ = at::zeros({outputs}, fp32_);
     for (int64_t first = 0; first < tokens_; first += head_chunk_) {
       const int64_t count = std::min(head_chunk_, tokens_ - first);
       const at::Tensor hidden = value(head.x_NC).narrow(0, first, count);
@@ -471,7 +412,7 @@ class TorchOps final : public Ops {
       if (!gradients) continue;
       at::Tensor branch = value(head.dx_NC).narrow(0, first, count);
       at::mm_out(branch, logits, weight);
-      if (dweight.defined()) add_product(dweight, logits, hidden);
+      if (dweight.defined()) gradients_.add_product(dweight, logits, hidden);
       if (head.bias != Head::kNoBias) dbias_.add_(logits.sum(0, false, at::kFloat));
     }
   }
@@ -496,7 +437,7 @@ class TorchOps final : public Ops {
   float norm_eps_ = 0;
 
   std::vector<Values> slots_;
-  tensor::GradientSink* sink_ = nullptr;  // of the current pass
+  TorchGradients<T> gradients_;
   TorchAttention<T> attention_;
   at::Tensor inputs_N_, targets_N_, weights_N_, losses_;  // of the current batch
   at::Tensor selected_D_;                                 // after select_first()
