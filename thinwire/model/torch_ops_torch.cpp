@@ -1,6 +1,5 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/gelu.h>
@@ -13,8 +12,6 @@
 #include <algorithm>
 #include <functional>
 #include <type_traits>
-#include <utility>
-#include <vector>
 
 #include "thinwire/base/error.h"
 #include "thinwire/method/architectures/architectures.h"
@@ -23,8 +20,10 @@
 #include "thinwire/model/torch_attention.h"
 #include "thinwire/model/torch_encoder.h"
 #include "thinwire/model/torch_gradients.h"
+#include "thinwire/model/torch_head.h"
 #include "thinwire/model/torch_ops.h"
 #include "thinwire/model/torch_parameters.h"
+#include "thinwire/model/torch_slots.h"
 #include "thinwire/tensor/kernels/launch.h"
 
 namespace thinwire::model {
@@ -44,24 +43,24 @@ class TorchOps final : public Ops {
   TorchOps(const ModelParts& parts, int64_t head_chunk)
       : place_(*parts.placement),
         fp32_(at::TensorOptions(at::kFloat).device(torch_device(place_))),
-        operand_(fp32_.dtype(kIsFloat ? at::kFloat : at::kBFloat16)),
         vocabulary_(parts.model.vocab),
         outputs_(method::find_architecture(parts.model.architecture).outputs(parts.model)),
         params_(parts),
         adapters_(parts.adapter, params_),
         threads_(parts.threads),
         positions_(parts.sequence),
-        head_chunk_(head_chunk),
+        slots_(place_),
         gradients_(place_),
-        attention_(place_, parts.threads) {
+        attention_(place_, parts.threads),
+        head_(place_, parts.threads, params_, gradients_, head_chunk) {
     choose_torch_arithmetic();
   }
 
-  Slot stream(int64_t width) override { return add_slot(width, fp32_); }
-  Slot operand(int64_t width) override { return add_slot(width, operand_); }
-  Slot rounded(Slot stream) override {
-    return kIsFloat ? stream : operand(slots_[static_cast<size_t>(stream)].width);
+  Slot stream(int64_t width) override { return slots_.add(width, Precision::kFp32); }
+  Slot operand(int64_t width) override {
+    return slots_.add(width, kIsFloat ? Precision::kFp32 : Precision::kBf16);
   }
+  Slot rounded(Slot stream) override { return kIsFloat ? stream : operand(width(stream)); }
 
   void plan_norms(double eps, int64_t) override { norm_eps_ = static_cast<float>(eps); }
 
@@ -72,17 +71,15 @@ class TorchOps final : public Ops {
   void begin_batch(const Batch& batch, bool keep) override {
     at::set_num_threads(threads_.size());
     c10::GradMode::set_enabled(false);  // on this thread
-    tokens_ = batch.tokens();
+    slots_.set_rows(batch.tokens());
     attention_.begin_batch(batch, keep);
-    inputs_N_ = to_device(batch.inputs(), tokens_, at::kInt);
-    targets_N_ = to_device(batch.targets(), tokens_, at::kInt);
+    inputs_N_ = to_device(batch.inputs(), rows(), at::kInt);
+    head_.set_targets({batch.targets(), static_cast<size_t>(rows())});
     take_weights(batch);
     batch_ = &batch;
   }
 
-  void take_weights(const Batch& batch) override {
-    weights_N_ = batch.weights() == nullptr ? at::Tensor() : to_device(batch.weights(), tokens_);
-  }
+  void take_weights(const Batch& batch) override { head_.set_weights(batch.weights()); }
 
   void begin_gradients(tensor::GradientSink& sink, tensor::Pass pass) override {
     gradients_.begin(sink, pass);
@@ -98,7 +95,7 @@ class TorchOps final : public Ops {
   void embed(int64_t table, Slot x) override {
     launch(tensor::Embed{width(x), data<int32_t>(inputs_N_), params_.values(table),
                          data<float>(fresh(x))},
-           tokens_);
+           rows());
   }
 
   void add_norm(Slot x, Slot branch, int64_t weight, const NormSlots& saved, Slot out) override {
@@ -108,7 +105,7 @@ class TorchOps final : public Ops {
     launch(tensor::AddRmsNorm<T>{c, norm_eps_, data<float>(from), delta, params_.values(weight),
                                  data<float>(fresh(saved.x_NC)), data<float>(fresh(saved.rstd_N)),
                                  data<T>(fresh(out))},
-           tokens_);
+           rows());
   }
 
   void keep(Slot x, Slot kept) override { fresh(kept).copy_(value(x)); }
@@ -143,7 +140,7 @@ class TorchOps final : public Ops {
                                      width(saved.rstd_NG), norm_eps_, params_.values(norm.weight),
                                      data<T>(value(x)) + norm.column, data<T>(raw) + norm.column,
                                      data<float>(rstd) + norm.statistic},
-        tokens_);
+        rows());
   }
 
   void add_positions(const PositionTables& tables, Slot x) override {
@@ -174,10 +171,10 @@ class TorchOps final : public Ops {
 
   void select_first(Slot x, Slot out) override {
     const ClassTargets selected = class_targets(*batch_, outputs_);
-    tokens_ = static_cast<int64_t>(selected.first.size());
-    selected_D_ = to_device(selected.first.data(), tokens_, at::kLong);
-    targets_N_ = to_device(selected.classes.data(), tokens_, at::kInt);
-    weights_N_ = to_device(selected.weights.data(), tokens_);
+    slots_.set_rows(std::ssize(selected.first));
+    selected_D_ = to_device(selected.first.data(), rows(), at::kLong);
+    head_.set_targets(selected.classes);
+    head_.set_weights(selected.weights.data());
     fresh(out).copy_(value(x).index_select(0, selected_D_));
   }
 
@@ -187,10 +184,10 @@ class TorchOps final : public Ops {
   }
 
   void swiglu(Slot gate_up, Slot out) override {
-    launch(tensor::SwiGlu<T>{width(out), data<T>(value(gate_up)), data<T>(fresh(out))}, tokens_);
+    launch(tensor::SwiGlu<T>{width(out), data<T>(value(gate_up)), data<T>(fresh(out))}, rows());
   }
 
-  void clear(Slot dx) override { value(dx) = at::zeros({tokens_, width(dx)}, fp32_); }
+  void clear(Slot dx) override { value(dx) = at::zeros({rows(), width(dx)}, fp32_); }
 
   void norm_backward(const NormSlots& saved, int64_t weight, Slot dout, Slot dx, Slot dx_rounded,
                      Slot out) override {
@@ -198,7 +195,7 @@ class TorchOps final : public Ops {
     const int64_t blocks = norm_blocks();
     const at::Tensor dweight_BC = at::empty({blocks, c}, fp32_);
     T* const rounded_NC = kIsFloat ? nullptr : data<T>(fitting(dx_rounded));
-    launch(tensor::RmsNormBackward<T>{tokens_, c, blocks, data<float>(value(saved.x_NC)),
+    launch(tensor::RmsNormBackward<T>{rows(), c, blocks, data<float>(value(saved.x_NC)),
                                       data<float>(value(saved.rstd_N)), params_.values(weight),
                                       data<T>(value(dout)), data<float>(value(dx)), rounded_NC,
                                       data<float>(dweight_BC), data<T>(fitting(out))},
@@ -219,7 +216,7 @@ class TorchOps final : public Ops {
     const at::Tensor to = fitting(dx);
     launch(
         tensor::NormGroupsBackward<T>{
-            tokens_, blocks, norm.groups, norm.width, width(dx), width(saved.x_NW),
+            rows(), blocks, norm.groups, norm.width, width(dx), width(saved.x_NW),
             width(saved.rstd_NG), data<T>(value(saved.x_NW)) + norm.column,
             data<float>(value(saved.rstd_NG)) + norm.statistic, params_.values(norm.weight),
             data<T>(value(dout)) + norm.column, data<T>(to) + norm.column, data<float>(dweight_BW)},
@@ -261,7 +258,7 @@ class TorchOps final : public Ops {
   void swiglu_backward(Slot gate_up, Slot dout, Slot out) override {
     launch(tensor::SwiGluBackward<T>{width(out), data<T>(value(gate_up)), data<T>(value(dout)),
                                      data<T>(fitting(out))},
-           tokens_);
+           rows());
   }
 
   void embed_backward(Slot dx, int64_t table) override {
@@ -270,7 +267,7 @@ class TorchOps final : public Ops {
 
   void positions_backward(Slot dx, const PositionTables& tables) override {
     gradients_.add_rows(tables.types, tables.type_rows, value(dx),
-                        at::zeros({tokens_}, inputs_N_.options()));
+                        at::zeros({rows()}, inputs_N_.options()));
     gradients_.add_rows(tables.positions, tables.position_rows, value(dx), positions_of(tables));
   }
 
@@ -297,28 +294,27 @@ class TorchOps final : public Ops {
   }
 
   void select_first_backward(Slot dout, Slot dx) override {
-    tokens_ = batch_->tokens();
+    slots_.set_rows(batch_->tokens());
     fresh(dx).zero_().index_copy_(0, selected_D_, value(dout));
   }
 
-  void cross_entropy(const Head& head) override { compute_losses(head, 0, false); }
+  void cross_entropy(const Head& head) override {
+    count_bytes();
+    head_.losses(head, value(head.x_NC));
+  }
   void cross_entropy_gradients(const Head& head, float scale) override {
-    fresh(head.dx_NC);
-    compute_losses(head, scale, true);
+    count_bytes();
+    head_.gradients(head, value(head.x_NC), scale, fresh(head.dx_NC));
   }
-  void head_bias_backward(const Head& head) override {
-    if (head.bias != Head::kNoBias) gradients_.add_vector({head.bias, head.outputs}, dbias_);
-  }
+  void head_bias_backward(const Head& head) override { head_.bias_backward(head); }
   void head_logits(const Head& head, std::span<float> out) override {
-    const at::Tensor weight = params_.matrix(head.weight, head.outputs, width(head.x_NC));
-    const at::Tensor logits = add_head_bias(head, at::mm(value(head.x_NC), weight.t()));
-    at::from_blob(out.data(), {tokens_, head.outputs}, at::TensorOptions(at::kFloat)).copy_(logits);
+    head_.logits(head, value(head.x_NC), out);
   }
-  double loss() override { return losses_.sum(at::kDouble).template item<double>(); }
+  double loss() override { return head_.loss(); }
   void document_losses(const Head& head, std::span<double> losses) override {
-    cross_entropy(head);
-    const at::Tensor host = losses_.cpu();
-    sum_by_document(*batch_, {data<float>(host), static_cast<size_t>(tokens_)}, losses);
+    count_bytes();
+    const at::Tensor host = head_.losses(head, value(head.x_NC)).cpu();
+    sum_by_document(*batch_, {data<float>(host), static_cast<size_t>(rows())}, losses);
   }
 
   void refresh() override { params_.refresh(); }
@@ -329,38 +325,19 @@ class TorchOps final : public Ops {
  private:
   static constexpr bool kIsFloat = std::is_same_v<T, float>;
 
-  struct Values {
-    int64_t width;
-    at::TensorOptions options;
-    at::Tensor tensor;  // [tokens, width], once written
-  };
-  Slot add_slot(int64_t width, const at::TensorOptions& options) {
-    slots_.push_back({width, options, {}});
-    return static_cast<Slot>(slots_.size()) - 1;
-  }
-  int64_t width(Slot slot) const { return slots_[static_cast<size_t>(slot)].width; }
-  at::Tensor& value(Slot slot) { return slots_[static_cast<size_t>(slot)].tensor; }
-  // Gives the slot new uninitialised memory; holders of the old values keep them.
-  at::Tensor fresh(Slot slot) {
-    value(slot) = at::Tensor();
-    return fitting(slot);
-  }
-  // Gives the slot memory for the batch, its existing memory if that is large enough.
-  at::Tensor fitting(Slot slot) {
-    Values& values = slots_[static_cast<size_t>(slot)];
-    if (!values.tensor.defined() || values.tensor.size(0) != tokens_) {
-      values.tensor = at::Tensor();
-      values.tensor = at::empty({tokens_, values.width}, values.options);
-    }
-    return values.tensor;
-  }
+  int64_t width(Slot slot) const { return slots_.width(slot); }
+  at::Tensor& value(Slot slot) { return slots_.value(slot); }
+  at::Tensor fresh(Slot slot) { return slots_.fresh(slot); }
+  at::Tensor fitting(Slot slot) { return slots_.fitting(slot); }
+  // Of what operations work on: tokens, or after select_first() texts.
+  int64_t rows() const { return slots_.rows(); }
 
   int64_t norm_blocks() const {
-    return std::min(tokens_,
+    return std::min(rows(),
                     place_.kind == Device::kCuda ? kCudaNormBlocks : int64_t{threads_.size()});
   }
 
-  at::Tensor to_device(const void* values, int64_t count, at::ScalarType type = at::kFloat) {
+  at::Tensor to_device(const void* values, int64_t count, at::ScalarType type) {
     return at::from_blob(const_cast<void*>(values), {count}, at::TensorOptions(type))
         .to(fp32_.device(), /*non_blocking=*/false, /*copy=*/true);
   }
@@ -387,63 +364,28 @@ class TorchOps final : public Ops {
     return params_.matrix(part.offset, part.outputs, linear.inputs());
   }
 
-  at::Tensor add_head_bias(const Head& head, const at::Tensor& logits) {
-    if (head.bias != Head::kNoBias) logits.add_(vector(head.bias, head.outputs));
-    return logits;
-  }
-
-  // Computes the losses and, if wanted, their gradients for the head's input, weight and bias.
-  void compute_losses(const Head& head, float scale, bool gradients) {
-    count_bytes();
-    const int64_t c = width(head.x_NC), outputs = head.outputs;
-    const at::Tensor weight = params_.matrix(head.weight, outputs, c);
-    losses_ = at::empty({tokens_}, fp32_);
-    at::Tensor dweight;
-    if (gradients && is_trained(head.weight)) dweight = gradients_.open(head.weight, outputs, c);
-    if (head.bias != Head::kNoBias) dbias_ = at::zeros({outputs}, fp32_);
-    for (int64_t first = 0; first < tokens_; first += head_chunk_) {
-      const int64_t count = std::min(head_chunk_, tokens_ - first);
-      const at::Tensor hidden = value(head.x_NC).narrow(0, first, count);
-      const at::Tensor logits = add_head_bias(head, at::mm(hidden, weight.t()));
-      const float* const factors = weights_N_.defined() ? data<float>(weights_N_) + first : nullptr;
-      launch(tensor::CrossEntropy<T>{outputs, data<int32_t>(targets_N_) + first, factors, gradients,
-                                     scale, data<T>(logits), data<float>(losses_) + first},
-             count);
-      if (!gradients) continue;
-      at::Tensor branch = value(head.dx_NC).narrow(0, first, count);
-      at::mm_out(branch, logits, weight);
-      if (dweight.defined()) gradients_.add_product(dweight, logits, hidden);
-      if (head.bias != Head::kNoBias) dbias_.add_(logits.sum(0, false, at::kFloat));
-    }
-  }
-
   // Counts what is held at the end of the forward pass, where it is largest.
   void count_bytes() {
-    size_t sum = attention_.bytes() + inputs_N_.nbytes() + targets_N_.nbytes();
-    sum += params_.copied_bytes();
-    for (const Values& values : slots_) {
-      if (values.tensor.defined()) sum += values.tensor.nbytes();
-    }
-    max_bytes_ = std::max(max_bytes_, sum);
+    max_bytes_ = std::max(max_bytes_, slots_.bytes() + attention_.bytes() + inputs_N_.nbytes() +
+                                          head_.bytes() + params_.copied_bytes());
   }
 
   const tensor::DevicePlace place_;
-  const at::TensorOptions fp32_, operand_;
+  const at::TensorOptions fp32_;
   const int64_t vocabulary_, outputs_;
   TorchParameters params_;
   const TorchAdapters adapters_;
   ThreadPool& threads_;
-  const int64_t positions_, head_chunk_;
+  const int64_t positions_;
   float norm_eps_ = 0;
 
-  std::vector<Values> slots_;
+  TorchSlots slots_;
   TorchGradients<T> gradients_;
   TorchAttention<T> attention_;
-  at::Tensor inputs_N_, targets_N_, weights_N_, losses_;  // of the current batch
-  at::Tensor selected_D_;                                 // after select_first()
-  at::Tensor dbias_;                                      // of the head
-  const Batch* batch_ = nullptr;                          // the current one
-  int64_t tokens_ = 0;                                    // its tokens
+  TorchHead<T> head_;
+  at::Tensor inputs_N_;           // of the current batch
+  at::Tensor selected_D_;         // after select_first()
+  const Batch* batch_ = nullptr;  // the current one
   size_t max_bytes_ = 0;
 };
 
