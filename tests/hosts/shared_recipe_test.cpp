@@ -73,6 +73,12 @@ TEST(SharedRecipe, AMemberTrainsByTheRunsFieldsInItsOwnFolders) {
   EXPECT_EQ(member.data.dir, "mine");
 }
 
+TEST(SharedRecipe, AMemberKnowsWhatIsLearnt) {
+  const std::string text = shared_recipe_text(
+      recipe({"data.records=labels", "model.architecture=roberta", "model.vocab=300"}));
+  EXPECT_EQ(member_recipe(text, {}, "here", "mine").data.records, "labels");
+}
+
 TEST(SharedRecipe, AReceivedRecipeCannotSetPathsOrSpeakToTheTerminal) {
   const config::Recipe member = member_recipe("[run]\ndir = \"/etc\"\n", {}, "here", "mine");
   EXPECT_EQ(member.run.dir, "here");

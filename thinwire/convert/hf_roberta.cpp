@@ -104,7 +104,9 @@ HfJson class_names(int64_t labels) {
 
 HfJson class_numbers(const HfJson& names) {
   HfJson numbers = HfJson::object();
-  for (const auto& [number, name] : names.items()) numbers[name] = std::stoll(number);
+  for (const auto& [number, name] : names.items()) {
+    numbers[name.get<std::string>()] = std::stoll(number);
+  }
   return numbers;
 }
 

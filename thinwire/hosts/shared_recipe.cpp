@@ -20,6 +20,8 @@ constexpr std::array<std::string_view, 7> kLocal = {
     "run.dir", "data.dir", "train.threads", "train.device", "train.precision", "log.*", "links.*"};
 // Replaced by what the description carries instead.
 constexpr std::array<std::string_view, 3> kReplaced = {"data.*", "train.init", "train.launcher"};
+// But members must know what is learnt.
+constexpr std::string_view kKept = "data.records";
 constexpr const char* kOrigin = "the run's recipe";
 
 bool covers(std::string_view pattern, std::string_view field) {
@@ -31,12 +33,14 @@ bool covers(std::span<const std::string_view> patterns, std::string_view field) 
   return std::ranges::any_of(patterns, [&](std::string_view one) { return covers(one, field); });
 }
 
+bool is_replaced(std::string_view field) { return covers(kReplaced, field) && field != kKept; }
+
 config::Recipe shared_part(const config::Recipe& resolved) {
   config::Recipe shared = resolved;
   config::Recipe defaults = method::load_recipe({}, {});
   const auto reset = [](const std::string& name, const config::Field& field,
                         const config::Field& by_default) {
-    if (!is_machine_local(name) && !covers(kReplaced, name)) return;
+    if (!is_machine_local(name) && !is_replaced(name)) return;
     std::visit([&]<typename T>(const T& target) { *target = *std::get<T>(by_default.target); },
                field.target);
   };
@@ -66,7 +70,7 @@ void refuse_control_characters(config::Recipe& recipe) {
 // Data and initial weights come from the description, never from a path in a received text.
 void refuse_paths(const config::Recipe& received) {
   for (const config::FieldChange& change : config::field_changes(shared_part(received), received)) {
-    if (!covers(kReplaced, change.field)) continue;
+    if (!is_replaced(change.field)) continue;
     throw UsageError(fmt::format("{}: it sets {} to {}, which a received recipe may not do",
                                  kOrigin, change.field, change.now));
   }

@@ -16,7 +16,8 @@ namespace thinwire::hosts {
 bool is_machine_local(std::string_view field);
 
 // The resolved recipe of a run as its members receive it, with fields that belong to a machine at
-// their defaults and no paths in it: [data] is replaced by digests, train.init by snapshot 0.
+// their defaults and no paths in it: [data] but for data.records is replaced by digests, train.init
+// by snapshot 0.
 std::string shared_recipe_text(const config::Recipe& resolved);
 
 // Throws UsageError for recipes that runs of many hosts do not support (member::check_hosted).
