@@ -21,6 +21,18 @@ std::optional<uint64_t> MemberResults::digest() const {
   return digest;
 }
 
+void MemberResults::take_means(Values events::Summary::*values, events::Summary& summary) const {
+  for (auto& [name, value] : summary.*values) {
+    double sum = 0;
+    for (const auto& [key, one] : all_) {
+      const auto own = (one.*values).find(name);
+      const bool has = own != (one.*values).end();
+      sum += has ? own->second : std::numeric_limits<double>::quiet_NaN();
+    }
+    value = sum / static_cast<double>(all_.size());
+  }
+}
+
 events::Summary MemberResults::summarise(uint64_t digest) const {
   const auto mean = [&](double events::Summary::*field) {
     double sum = 0;
@@ -38,14 +50,10 @@ events::Summary MemberResults::summarise(uint64_t digest) const {
           &events::Summary::seconds_over_links}) {
       summary.*field = mean(field);
     }
-    for (auto& [name, loss] : summary.val_loss) {
-      double sum = 0;
-      for (const auto& [key, one] : all_) {
-        const auto own = one.val_loss.find(name);
-        sum += own == one.val_loss.end() ? std::numeric_limits<double>::quiet_NaN() : own->second;
-      }
-      loss = sum / static_cast<double>(all_.size());
-    }
+    take_means(&events::Summary::val_loss, summary);
+    // Other scores are no means: those of the members do not tell the run's.
+    std::erase_if(summary.scores, [](const auto& score) { return !score.first.ends_with(".acc"); });
+    take_means(&events::Summary::scores, summary);
   }
   summary.name = recipe_.run.name;
   summary.method = recipe_.sync.method;

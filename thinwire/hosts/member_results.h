@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 
 #include "thinwire/base/signature.h"
 #include "thinwire/config/recipe.h"
@@ -20,10 +21,15 @@ class MemberResults {
   bool has(const PublicKey& member) const { return all_.contains(member); }
   // The digest of the final weights that most members reported; nothing if none did.
   std::optional<uint64_t> digest() const;
-  // Losses, bytes and times are means over the members that reported; losses are NaN if none did.
+  // Losses, accuracies, bytes and times are means over the members that reported; losses are NaN if
+  // none did.
   events::Summary summarise(uint64_t digest) const;
 
  private:
+  using Values = std::map<std::string, double>;
+  // Sets each of these values to its mean over the members; NaN if one of them lacks it.
+  void take_means(Values events::Summary::*values, events::Summary& summary) const;
+
   const config::Recipe& recipe_;
   std::map<PublicKey, events::Summary> all_;
 };
