@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tests/model/tiny_model.h"
+#include "tests/model/without_torch.h"
 #include "thinwire/base/error.h"
 
 namespace thinwire::model {
@@ -31,12 +32,9 @@ class Weighted : public testing::TestWithParam<const char*> {
   Weighted() : tiny_(small_section(), 2) { init_parameters(tiny_.params, tiny_.model, 5); }
 
   void SetUp() override {
-    try {
-      model_ = tiny_.make(Precision::kFp32, kRows, kSequence, parse_device(GetParam()));
-    } catch (const Error& error) {
-      if (std::string(error.what()).find("without LibTorch") == std::string::npos) throw;
-      GTEST_SKIP() << error.what();
-    }
+    const std::string absent = without_torch(
+        [&] { model_ = tiny_.make(Precision::kFp32, kRows, kSequence, parse_device(GetParam())); });
+    if (!absent.empty()) GTEST_SKIP() << absent;
   }
 
   Examples examples(std::span<const float> weights = {}) const {

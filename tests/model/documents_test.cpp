@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/model/tiny_model.h"
+#include "tests/model/without_torch.h"
 #include "thinwire/base/error.h"
 #include "thinwire/method/architectures/llama.h"
 #include "thinwire/model/batch.h"
@@ -38,12 +39,10 @@ class Documents : public testing::TestWithParam<Case> {
   Documents() : tiny_(section(), 2) { init_parameters(tiny_.params, tiny_.model, 5); }
 
   void SetUp() override {
-    try {
+    const std::string absent = without_torch([&] {
       model_ = tiny_.make(GetParam().precision, kRows, kSequence, parse_device(GetParam().device));
-    } catch (const Error& error) {
-      if (std::string(error.what()).find("without LibTorch") == std::string::npos) throw;
-      GTEST_SKIP() << error.what();
-    }
+    });
+    if (!absent.empty()) GTEST_SKIP() << absent;
   }
 
   static method::ModelSpec section() {

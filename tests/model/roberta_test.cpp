@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "tests/model/tiny_model.h"
+#include "tests/model/without_torch.h"
 #include "thinwire/base/error.h"
 #include "thinwire/method/architectures/roberta.h"
 #include "thinwire/method/registry.h"
@@ -132,11 +133,8 @@ TEST(Roberta, GradientsOfPackedTextsAreTheSlopesOfTheLoss) {
 }
 
 TEST(Roberta, LibTorchComputesTheSame) {
-  try {
-    parse_device("torch_cpu");
-  } catch (const Error& error) {
-    GTEST_SKIP() << error.what();
-  }
+  const std::string absent = without_torch([] { const Subject torch(tensor::DevicePlace{}); });
+  if (!absent.empty()) GTEST_SKIP() << absent;
   for (const auto& [precision, bound] :
        {std::pair{Precision::kFp32, 2e-5}, std::pair{Precision::kBf16, 0.08}}) {
     const Rows rows;
