@@ -8,6 +8,7 @@
 
 #include "thinwire/base/bf16.h"
 #include "thinwire/model/torch_gradients.h"
+#include "thinwire/model/weights.h"
 
 namespace thinwire::model {
 

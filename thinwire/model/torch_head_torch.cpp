@@ -8,6 +8,7 @@
 
 #include "thinwire/base/bf16.h"
 #include "thinwire/model/torch_head.h"
+#include "thinwire/model/weights.h"
 #include "thinwire/tensor/kernels/launch.h"
 
 namespace thinwire::model {
