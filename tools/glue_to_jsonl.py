@@ -1,24 +1,25 @@
 #!/usr/bin/env python3
-"""Makes JSON lines of a task of GLUE, for a recipe with data.records = "labels" and for the evaluation task of its name.
+"""Makes JSON lines of a task of GLUE, for a recipe with data.records = "labels", of STS-B "numbers", and for the evaluation task of its name.
 
     tools/glue_to_jsonl.py glue/MRPC --out data/glue/mrpc
 
 FOLDER holds the tab-separated files of GLUE's download (https://gluebenchmark.com/tasks) and has the task's name: CoLA,
-SST-2, MRPC, QQP, MNLI, QNLI, RTE or WNLI. Of its training and development parts OUT gets train.jsonl and dev.jsonl (MNLI:
+SST-2, MRPC, QQP, MNLI, QNLI, RTE, STS-B or WNLI. Of its training and development parts OUT gets train.jsonl and dev.jsonl (MNLI:
 dev_matched.jsonl and dev_mismatched.jsonl), with lines {"text": ..., "text_pair": ..., "label": ...}. Classes are numbered
-as in Hugging Face's data set "glue". Files appear only when they are complete. STS-B is a regression, which Thinwire does
-not learn.
+as in Hugging Face's data set "glue"; the label of STS-B is its score, from 0 to 5. Files appear only when they are complete.
 """
 
 import argparse
 import json
+import math
 import os
 import sys
 from pathlib import Path
 
 ENTAILMENT = {"entailment": 0, "not_entailment": 1}
 NUMBERS = {"0": 0, "1": 1}
-# For each task: the columns of the text, the second text and the class, the classes, and the parts. A column is a name in
+# For each task: the columns of the text, the second text and the class, the classes (None: it is a number), and the parts. A
+# column is a name in
 # the first line, or a number where the file has none.
 TASKS = {
     "cola": ((3, None, 1), NUMBERS, ["train", "dev"]),
@@ -29,12 +30,28 @@ TASKS = {
              ["train", "dev_matched", "dev_mismatched"]),
     "qnli": (("question", "sentence", "label"), ENTAILMENT, ["train", "dev"]),
     "rte": (("sentence1", "sentence2", "label"), ENTAILMENT, ["train", "dev"]),
+    "sts-b": (("sentence1", "sentence2", "score"), None, ["train", "dev"]),
     "wnli": (("sentence1", "sentence2", "label"), NUMBERS, ["train", "dev"]),
 }
 
 
 def fail(message):
     sys.exit(f"glue_to_jsonl: {message}")
+
+
+def class_of(label, classes, place):
+    """The class's number, or, without classes, the number itself."""
+    if classes is not None:
+        if label not in classes:
+            fail(f"{place} has the class {label!r}, not one of {', '.join(classes)}")
+        return classes[label]
+    try:
+        number = float(label)
+    except ValueError:
+        fail(f"{place} has the score {label!r}, which is not a number")
+    if not math.isfinite(number):
+        fail(f"{place} has the score {label!r}, which is not finite")
+    return number
 
 
 def lines(path, columns, classes):
@@ -54,9 +71,7 @@ def lines(path, columns, classes):
                 yield None  # QQP has some
                 continue
             text, pair, label = (None if place is None else cells[place] for place in places)
-            if label not in classes:
-                fail(f"{path}:{number} has the class {label!r}, not one of {', '.join(classes)}")
-            record = {"text": text, "label": classes[label]}
+            record = {"text": text, "label": class_of(label, classes, f"{path}:{number}")}
             if pair is not None:
                 record["text_pair"] = pair
             yield json.dumps(record, ensure_ascii=False) + "\n"
@@ -93,8 +108,7 @@ def main():
     args = parser.parse_args()
     task = args.folder.resolve().name.lower()
     if task not in TASKS:
-        why = "is a regression, which Thinwire does not learn" if task == "sts-b" else "is no folder of a GLUE task"
-        fail(f"{args.folder} {why}; there are {', '.join(TASKS)}")
+        fail(f"{args.folder} is no folder of a GLUE task; there are {', '.join(TASKS)}")
     columns, classes, parts = TASKS[task]
     try:
         args.out.mkdir(parents=True, exist_ok=True)

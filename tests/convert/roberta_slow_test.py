@@ -70,6 +70,19 @@ class Roberta(unittest.TestCase):
             self.assertEqual(tokenizer(text, pair)["input_ids"], self.tokenizer(text, pair)["input_ids"])
             self.assertTrue(torch.equal(self.logits(again, text, pair), self.logits(model, text, pair)))
 
+    def test_one_that_predicts_a_number_gives_it(self):
+        model = make_model(transformers.RobertaForSequenceClassification, self.tokenizer, num_labels=1)
+        folder = save(model, self.tokenizer, self.root / "hf")
+        for text, pair in TEXTS:
+            second = [] if pair is None else ["--text-pair", pair]
+            row = json.loads(self.run_thinwire("logits", folder, "--text", text, *second))["logits"]
+            self.assertEqual(len(row[0]), 1)
+            self.assertAlmostEqual(row[0][0], float(self.logits(model, text, pair)[0]), delta=1e-4)
+        self.run_thinwire("import", folder, self.root / "imported")
+        self.run_thinwire("export", self.root / "imported", self.root / "exported")
+        again = transformers.RobertaForSequenceClassification.from_pretrained(self.root / "exported")
+        self.assertEqual(again.config.num_labels, 1)
+
     def test_a_published_encoder_gets_a_head(self):
         folder = save(make_model(transformers.RobertaForMaskedLM, self.tokenizer), self.tokenizer, self.root / "hf")
         self.assertIn("has no classification head; `thinwire import", self.refusal("import", folder, self.root / "no"))
@@ -90,9 +103,11 @@ class Roberta(unittest.TestCase):
             ({"hidden_act": "relu"}, 'hidden_act is "relu"; only "gelu" is supported'),
             ({"is_decoder": True}, "is_decoder is true; only false is supported"),
             ({"position_embedding_type": "relative_key"}, 'position_embedding_type is "relative_key"'),
-            ({"problem_type": "regression"}, 'problem_type is "regression"'),
+            ({"problem_type": "regression"},
+             'problem_type is "regression"; with 2 labels only "single_label_classification" is supported'),
             ({"pad_token_id": 0}, "pad_token_id must be 1, got 0"),
-            ({"id2label": {"0": "only"}}, "the model has one class; at least 2 are supported"),
+            ({"id2label": {"0": "score"}, "problem_type": "single_label_classification"},
+             'problem_type is "single_label_classification"; with 1 label only "regression" is supported'),
             ({"max_position_embeddings": 2}, "max_position_embeddings must be > 2, got 2"),
             ({"layer_norm_eps": 0}, "layer_norm_eps must be > 0 and < 1, got 0"),
             ({"num_attention_heads": 5}, "hidden must be an even multiple of heads"),

@@ -8,6 +8,7 @@
 #include "tests/data/scratch.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
+#include "thinwire/base/number_tokens.h"
 #include "thinwire/data/prepare.h"
 #include "thinwire/data/rows.h"
 #include "thinwire/data/token_sets.h"
@@ -35,9 +36,9 @@ tl::expected<Record, std::string> read(const std::string& line,
 }
 
 TEST(Labels, ATextHasAClassByNumberOrName) {
-  EXPECT_EQ(read(R"({"text": "a", "label": 3})")->label, 3);
-  EXPECT_EQ(read(R"({"text": "a", "label": "no"})", {"yes", "no"})->label, 1);
-  EXPECT_EQ(read(R"({"text": "a", "label": 0})", {"yes", "no"})->label, 0);
+  EXPECT_THAT(read(R"({"text": "a", "label": 3})")->target, ElementsAre(3));
+  EXPECT_THAT(read(R"({"text": "a", "label": "no"})", {"yes", "no"})->target, ElementsAre(1));
+  EXPECT_THAT(read(R"({"text": "a", "label": 0})", {"yes", "no"})->target, ElementsAre(0));
   const auto pair = read(R"({"text": "ab", "text_pair": "c", "label": 1})");
   EXPECT_EQ(pair->text, "abc");
   EXPECT_EQ(pair->second, 2u);
@@ -67,13 +68,40 @@ TEST(Labels, WhatIsWrongWithALineIsNamed) {
             "has the class \"yes\"; data.labels gives classes names");
 }
 
+TEST(Numbers, AreTheBytesOfTheirFp32) {
+  for (const float number : {0.0F, 3.75F, -1e-30F, 3e38F}) {
+    EXPECT_EQ(number_of_tokens(tokens_of_number(number)), number);
+  }
+  EXPECT_THAT(tokens_of_number(1.0F), ElementsAre(0, 0, 0x80, 0x3F));
+  const std::vector<std::vector<int32_t>> wrong = {
+      {0, 0, 0}, {0, 0, 256, 0}, {-1, 0, 0, 0}, {0, 0, 0x80, 0x7F}};  // the last one is infinite
+  for (const std::vector<int32_t>& tokens : wrong) {
+    EXPECT_THROW(number_of_tokens(tokens), Error);
+  }
+}
+
+TEST(Numbers, WhatIsNoneIsNamed) {
+  config::DataSection data = labelled_data();
+  data.records = "numbers";
+  const auto reader = make_record_reader(data);
+  EXPECT_EQ(number_of_tokens(reader->read(R"({"text": "a", "label": 2.5})")->target), 2.5F);
+  EXPECT_EQ(number_of_tokens(reader->read(R"({"text": "a", "label": -3})")->target), -3);
+  EXPECT_EQ(reader->read(R"({"text": "a"})").error(), "has no field \"label\" (data.label_field)");
+  for (const char* number : {"\"2.5\"", "null", "1e39"}) {
+    EXPECT_EQ(reader->read(fmt::format(R"({{"text": "a", "label": {}}})", number)).error(),
+              fmt::format("has {} as \"label\" (data.label_field), which must be a number",
+                          number == std::string("1e39") ? "1e+39" : number));
+  }
+}
+
 // Texts as prepared with the byte vocabulary, whose EOS is 256 and BOS 257.
 class LabelledRows : public testing::Test {
  protected:
-  void prepare_lines(const std::string& lines) {
+  void prepare_lines(const std::string& lines, const std::string& records = "labels") {
     folder_ = scratch_folder();
     write_file(folder_ / "in.jsonl", lines);
     config::DataSection data = labelled_data();
+    data.records = records;
     data.text = {(folder_ / "in.jsonl").string()};
     data.dir = (folder_ / "out").string();
     prepare(data, {.threads = 1});
@@ -111,6 +139,27 @@ TEST_F(LabelledRows, ATruncatedTextKeepsItsEndAndItsClass) {
   EXPECT_THAT(row.tokens, ElementsAre(257, 'a', 'b', 256, 7));
   EXPECT_THAT(row.weights, ElementsAre(0, 0, 0, 1));
   EXPECT_THAT([&] { this->row(4); }, ThrowsMessage<Error>(HasSubstr("longer than a row")));
+}
+
+TEST_F(LabelledRows, ANumberIsADocumentOfFourTokens) {
+  prepare_lines("{\"text\": \"a\", \"label\": 1}\n{\"text\": \"b\", \"label\": 2.5}\n", "numbers");
+  const TokenSet& tokens = sets_.at("train");
+  EXPECT_TRUE(tokens.labelled() && tokens.numbers());
+  EXPECT_TRUE(tokens.learnt(3) && !tokens.learnt(6));
+  const RowBlock row = this->row(13, {.packing = true});
+  EXPECT_THAT(row.tokens,
+              ElementsAre(257, 'a', 256, 0, 0, 0x80, 0x3F, 257, 'b', 256, 0, 0, 0x20, 0x40));
+  EXPECT_THAT(row.weights, ElementsAre(0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0));
+  EXPECT_THAT(row.begins, ElementsAre(1, 0, 0, 1, 0, 0, 0, 1, 0, 0, 1, 0, 0));
+}
+
+TEST_F(LabelledRows, ATruncatedTextKeepsItsEndAndItsNumber) {
+  prepare_lines("{\"text\": \"abcdef\", \"label\": 1}\n", "numbers");
+  const RecordOptions truncate = {.too_long = config::LongRecords::kTruncate};
+  EXPECT_THAT(this->row(6, truncate).tokens, ElementsAre(257, 'a', 256, 0, 0, 0x80, 0x3F));
+  EXPECT_THAT(this->row(4, truncate).tokens, ElementsAre(256, 0, 0, 0x80, 0x3F));
+  EXPECT_THAT([&] { this->row(3, truncate); },
+              ThrowsMessage<UsageError>(HasSubstr("train.sequence must be >= 4")));
 }
 
 TEST_F(LabelledRows, AClassBeyondTheVocabularyIsAnError) {

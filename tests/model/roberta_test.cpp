@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <numeric>
+#include <tuple>
 
 #include "tests/model/tiny_model.h"
 #include "tests/model/without_torch.h"
@@ -22,17 +23,19 @@ using testing::ThrowsMessage;
 
 constexpr int64_t kSequence = 12;
 
-method::ModelSpec roberta() {
-  const std::vector<std::string> fields = {"model.architecture=roberta",
-                                           "model.vocab=67",
-                                           "model.hidden=48",
-                                           "model.layers=3",
-                                           "model.heads=4",
-                                           "model.init_std=0.15",
-                                           "roberta.labels=3",
-                                           "roberta.positions=12",
-                                           "data.records=labels",
-                                           "train.sequence=12"};
+// With one label it predicts a number.
+method::ModelSpec roberta(int64_t labels) {
+  const std::vector<std::string> fields = {
+      "model.architecture=roberta",
+      fmt::format("model.vocab={}", labels == 1 ? 260 : 67),
+      "model.hidden=48",
+      "model.layers=3",
+      "model.heads=4",
+      "model.init_std=0.15",
+      fmt::format("roberta.labels={}", labels),
+      "roberta.positions=12",
+      labels == 1 ? "data.records=numbers" : "data.records=labels",
+      "train.sequence=12"};
   return method::ModelSpec(method::load_recipe({}, fields));
 }
 
@@ -47,10 +50,21 @@ struct Rows {
   RowMarks marks() const { return {weights, begins}; }
 };
 
+// Of each row one text, of 5 and 9 tokens, and its number: 1 and -2.5. The second fills its row.
+Rows rows_of_numbers() {
+  return {{0, 11, 12, 13, 2, 0, 0,  0x80, 0x3F, 0, 0, 0,    0,  //
+           0, 31, 32, 33, 2, 2, 34, 35,   2,    0, 0, 0x20, 0xC0},
+          {0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0,  //
+           0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0},
+          {1, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0,  //
+           1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0}};
+}
+
 // A random model, on our own backend or on LibTorch's.
 struct Subject {
-  explicit Subject(const Placement& place = {}, Precision precision = Precision::kFp32)
-      : tiny(roberta(), 2) {
+  explicit Subject(const Placement& place = {}, Precision precision = Precision::kFp32,
+                   int64_t labels = 3)
+      : tiny(roberta(labels), 2) {
     init_parameters(tiny.params, tiny.model, 5);
     model = make_model(
         {tiny.model, precision, tiny.layout, tiny.params, tiny.threads, 2, kSequence, place});
@@ -106,9 +120,7 @@ TEST(Roberta, DoesNotSeeTheClassItPredicts) {
   EXPECT_NE(subject.model->class_logits(rows.tokens, 2, rows.marks()), before);
 }
 
-TEST(Roberta, GradientsOfPackedTextsAreTheSlopesOfTheLoss) {
-  const Rows rows;
-  Subject subject;
+void expect_slopes(Subject& subject, const Rows& rows) {
   subject.step(rows);
   for (size_t i = 0; i < subject.tiny.layout.size(); ++i) {
     const std::string& name = subject.tiny.layout.specs()[i].name;
@@ -132,13 +144,36 @@ TEST(Roberta, GradientsOfPackedTextsAreTheSlopesOfTheLoss) {
   }
 }
 
+TEST(Roberta, GradientsOfPackedTextsAreTheSlopesOfTheLoss) {
+  Subject subject;
+  expect_slopes(subject, {});
+}
+
+TEST(Roberta, TheLossOfNumbersIsTheirSquaredError) {
+  const Rows rows = rows_of_numbers();
+  Subject subject({}, Precision::kFp32, 1);
+  const std::vector<float> predicted = subject.model->class_logits(rows.tokens, 2, rows.marks());
+  ASSERT_EQ(predicted.size(), 2u);
+  const double expected = std::pow(predicted[0] - 1, 2) + std::pow(predicted[1] + 2.5, 2);
+  EXPECT_NEAR(subject.model->loss(rows.tokens, 2, rows.marks()), expected, 1e-5);
+  expect_slopes(subject, rows);
+}
+
+TEST(Roberta, RefusesWhatIsNoNumber) {
+  Rows rows = rows_of_numbers();
+  Subject subject({}, Precision::kFp32, 1);
+  rows.tokens[8] = 257;
+  EXPECT_THAT([&] { subject.step(rows); }, ThrowsMessage<Error>(HasSubstr("is not a number")));
+}
+
 TEST(Roberta, LibTorchComputesTheSame) {
   const std::string absent = without_torch([] { const Subject torch(tensor::DevicePlace{}); });
   if (!absent.empty()) GTEST_SKIP() << absent;
-  for (const auto& [precision, bound] :
-       {std::pair{Precision::kFp32, 2e-5}, std::pair{Precision::kBf16, 0.08}}) {
-    const Rows rows;
-    Subject ours({}, precision), torch(tensor::DevicePlace{}, precision);
+  for (const auto& [precision, bound, labels] :
+       {std::tuple{Precision::kFp32, 2e-5, 3}, std::tuple{Precision::kBf16, 0.08, 3},
+        std::tuple{Precision::kFp32, 2e-5, 1}, std::tuple{Precision::kBf16, 0.08, 1}}) {
+    const Rows rows = labels == 1 ? rows_of_numbers() : Rows();
+    Subject ours({}, precision, labels), torch(tensor::DevicePlace{}, precision, labels);
     EXPECT_NEAR(torch.step(rows), ours.step(rows), bound * 10);
     for (size_t i = 0; i < ours.tiny.layout.size(); ++i) {
       const std::string& name = ours.tiny.layout.specs()[i].name;

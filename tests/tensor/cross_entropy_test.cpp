@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
+
 #include "tests/tensor/gemm_cases.h"
 #include "tests/tensor/numbers.h"
+#include "thinwire/tensor/kernels/kernels.h"
 #include "thinwire/tensor/kernels/reference.h"
 
 namespace thinwire::tensor {
@@ -124,6 +127,40 @@ TEST(LinearCrossEntropy, ANanReachesTheLoss) {
   x[3] = std::nanf("");
   const int32_t target = 2;
   EXPECT_TRUE(std::isnan(head.loss(1, x.data(), weight.data(), &target, nullptr)));
+}
+
+// One output is a number: of x = [1, 2, ...] and weights 0.5 each, whose targets are 1 off.
+template <typename T>
+void expect_squared_error() {
+  constexpr int64_t kRows = 3;
+  ThreadPool threads(2);
+  LinearCrossEntropy<T> head(2, 1, kRows, threads);
+  const std::vector<float> wide_x = {1, 2, 3, 4, 5, 6}, wide_weight = {0.5F, 0.25F};
+  std::vector<T> x(6), weight(2), dx(6);
+  kernels<T>().store_rows(1, 6, nullptr, wide_x.data(), 6, x.data(), 6);
+  kernels<T>().store_rows(1, 2, nullptr, wide_weight.data(), 2, weight.data(), 2);
+  const std::vector<float> factors = {1, 0, 2};
+  const float bias = 1;
+  std::vector<int32_t> targets;  // predicted are 2, 3.5 and 5
+  for (const float number : {1.0F, 7.0F, 5.5F}) targets.push_back(std::bit_cast<int32_t>(number));
+  std::vector<float> dweight(2), dbias(1);
+  const double loss =
+      head.loss_and_gradients(kRows, x.data(), weight.data(), targets.data(), factors.data(), 0.5F,
+                              dx.data(), 0, dweight.data(), &bias);
+  head.add_bias_gradient(dbias.data());
+  EXPECT_EQ(loss, 1 + 2 * 0.25);
+  EXPECT_EQ(
+      head.loss(kRows, x.data(), weight.data(), targets.data(), factors.data(), nullptr, &bias),
+      loss);
+  // Slopes 2 * 0.5 * factor * error: 1, 0 and -1.
+  EXPECT_EQ(widen(dx), (Matrix{0.5, 0.25, 0, 0, -0.5, -0.25}));
+  EXPECT_EQ(dweight, (std::vector<float>{1 - 5, 2 - 6}));
+  EXPECT_EQ(dbias, std::vector<float>{0});
+}
+
+TEST(LinearCrossEntropy, OfOneOutputIsTheSquaredErrorOfANumber) {
+  expect_squared_error<float>();
+  expect_squared_error<Bf16>();
 }
 
 }  // namespace

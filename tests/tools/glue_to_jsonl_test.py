@@ -51,7 +51,16 @@ class GlueToJsonl(ToolCase):
                 self.assertEqual(done.returncode, 1)
                 self.assertIn(message, done.stderr)
                 self.assertFalse(list((self.root / "made").glob("*.partial")))
-        self.assertIn("is a regression", self.convert("STS-B", train=good).stderr)
+        self.assertIn("is no folder of a GLUE task", self.convert("STS", train=good).stderr)
+
+    def test_scores_are_numbers(self):
+        header = "index\tgenre\tsentence1\tsentence2\tscore\n"
+        good = header + "0\tnews\tA plane.\tA plane lands.\t3.750\n"
+        self.assertEqual(self.convert("STS-B", train=good, dev=good).returncode, 0)
+        self.assertEqual(self.made("dev.jsonl"), [{"text": "A plane.", "label": 3.75, "text_pair": "A plane lands."}])
+        for score, message in (("high", "which is not a number"), ("nan", "which is not finite")):
+            bad = header + f"0\tnews\tA\tB\t{score}\n"
+            self.assertIn(f"train.tsv:2 has the score '{score}', {message}", self.convert("STS-B", train=bad, dev=good).stderr)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
 #include "thinwire/base/json.h"
+#include "thinwire/base/number_tokens.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/base/units.h"
 #include "thinwire/cli/command.h"
@@ -153,19 +154,27 @@ TaskResult run_plans(const eval::TaskItems& task, Evaluated& model, AtomicFile* 
   return {task.task, eval::plan_metrics(task, plans), std::ssize(plans)};
 }
 
+// A class is a whole number.
+Json answer_of(const eval::TaskItems& task, size_t text) {
+  const double truth = task.texts[text].truth;
+  return task.numbers ? Json(truth) : Json(static_cast<int64_t>(truth));
+}
+
 TaskResult run_classes(const eval::TaskItems& task, Evaluated& model, AtomicFile* items) {
   const int64_t longest = model.architecture().positions(model.loaded.model);
+  const int64_t outputs = model.architecture().outputs(model.loaded.model);
+  const int64_t width = longest + static_cast<int64_t>(target_tokens(outputs)) - 1;
   const auto encoder =
       model::make_model({model.loaded.model, model::Precision::kFp32, *model.loaded.layout,
-                         *model.loaded.params, model.threads, 1, longest});
+                         *model.loaded.params, model.threads, 1, width});
   TaskProgress progress(task.task);
   const std::vector<std::vector<float>> logits =
-      eval::classify(task, *model.loaded.vocabulary, longest, *encoder,
+      eval::classify(task, *model.loaded.vocabulary, longest, outputs, *encoder,
                      [&](double fraction) { progress(fraction); });
   for (size_t i = 0; items != nullptr && i < logits.size(); ++i) {
     items->write(json_line(Json{{"task", task.task},
                                 {"item", task.texts[i].number},
-                                {"answer", task.texts[i].truth},
+                                {"answer", answer_of(task, i)},
                                 {"logits", logits[i]}}));
   }
   return {task.task, eval::class_metrics(task, logits), std::ssize(logits)};

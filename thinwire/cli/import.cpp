@@ -49,9 +49,10 @@ void add_import(CLI::App& app) {
   add_base(*command, arguments->base);
   command
       ->add_option("--labels", arguments->labels,
-                   "For an encoder without a classification head: draw one for this many classes")
+                   "For an encoder without a classification head: draw one for this many classes, "
+                   "or with 1 for a number")
       ->type_name("N")
-      ->check(CLI::Range(int64_t{2}, int64_t{1} << 16));
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 16));
   add_quiet_flag(command);
   command->callback([arguments] { run_import(*arguments); });
 }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/number_tokens.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
@@ -23,6 +24,7 @@
 #include "thinwire/data/labels.h"
 #include "thinwire/data/vocabulary.h"
 #include "thinwire/events/progress.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/model/batch.h"
 #include "thinwire/model/registry.h"
@@ -98,16 +100,25 @@ void print_json(model::Decoder& decoder, std::span<const int32_t> tokens) {
   write_output("]}\n");
 }
 
-// An encoder's one row: of the classes.
+// An encoder's one row: of the classes, or a number.
 void run_classes(const LogitsArguments& arguments, const convert::LoadedModel& loaded,
                  std::vector<int32_t> tokens) {
   ThreadPool threads(arguments.threads);
-  const auto length = static_cast<int64_t>(tokens.size());
-  const auto model = model::make_model(
-      {loaded.model, model::Precision::kFp32, *loaded.layout, *loaded.params, threads, 1, length});
+  const size_t length = tokens.size();
   const std::string list = fmt::format("{}", fmt::join(tokens, ", "));
-  tokens.push_back(0);  // in the place of the class, which is not looked at
-  const std::vector<float> logits = model->class_logits(tokens, 1);
+  // In the place of the class or number, which is not looked at.
+  const size_t target =
+      target_tokens(method::find_architecture(loaded.model.architecture).outputs(loaded.model));
+  tokens.insert(tokens.end(), target, 0);
+  const size_t predictions = tokens.size() - 1;
+  std::vector<float> weights(predictions, 0.0F);
+  std::vector<uint8_t> begins(predictions, 0);
+  weights[length - 1] = 1;
+  if (length < predictions) begins[length] = 1;
+  const auto model =
+      model::make_model({loaded.model, model::Precision::kFp32, *loaded.layout, *loaded.params,
+                         threads, 1, static_cast<int64_t>(predictions)});
+  const std::vector<float> logits = model->class_logits(tokens, 1, {weights, begins});
   if (arguments.out.empty()) {
     return write_output(
         fmt::format("{{\"tokens\": [{}], \"logits\": [\n{}]}}\n", list, row_text(logits)));

@@ -21,13 +21,14 @@ void DataSection::describe(Fields& fields) {
   fields.list("validation_text", validation_text,
               "Additional validation sets, each written as name=path.");
   fields.text("text_field", text_field,
-              "The field of a .jsonl line that holds the document's text; with records = labels, "
-              "the first text.");
-  fields.choice("records", records, {"text", "prompts", "chats", "preferences", "labels"},
-                "What .jsonl lines hold: a text; a prompt and its answer, of which only the answer "
-                "is learnt; a chat, of which only the assistant's messages are; a prompt with a "
-                "preferred and a rejected answer ([preference]); or a text, or two, and its class, "
-                "which an encoder learns (model.architecture = roberta).");
+              "The field of a .jsonl line that holds the document's text; with records = labels "
+              "or numbers, the first text.");
+  fields.choice(
+      "records", records, {"text", "prompts", "chats", "preferences", "labels", "numbers"},
+      "What .jsonl lines hold: a text; a prompt and its answer, of which only the answer "
+      "is learnt; a chat, of which only the assistant's messages are; a prompt with a "
+      "preferred and a rejected answer ([preference]); or a text, or two, and its class or "
+      "a number, which an encoder learns (model.architecture = roberta).");
   fields.text("prompt_field", prompt_field,
               "With records = prompts or preferences: the field with the prompt.");
   fields.text("answer_field", answer_field,
@@ -36,11 +37,12 @@ void DataSection::describe(Fields& fields) {
   fields.text("messages_field", messages_field,
               "With records = chats: the field with the list of messages, each with role and "
               "content.");
-  fields.text("pair_field", pair_field,
-              "With records = labels: the field with the second text, if a line has one.");
+  fields.text(
+      "pair_field", pair_field,
+      "With records = labels or numbers: the field with the second text, if a line has one.");
   fields.text("label_field", label_field,
-              "With records = labels: the field with the class, a number from 0 on or one of "
-              "data.labels.");
+              "With records = labels: the field with the class, a whole number from 0 on or one of "
+              "data.labels; with records = numbers: the field with the number.");
   fields.list("labels", labels,
               "With records = labels: the names of the classes, in the order of their numbers; "
               "empty means that lines have numbers.");

@@ -93,7 +93,10 @@ config::Recipe imported_recipe(const HfConfig& config) {
   recipe.run.name = "imported";
   method::set_model(recipe, config.model);
   recipe.train.sequence = config.sequence;
-  if (method::find_architecture(config.model.architecture).encodes) recipe.data.records = "labels";
+  const method::Architecture& architecture = method::find_architecture(config.model.architecture);
+  if (architecture.encodes) {
+    recipe.data.records = architecture.outputs(config.model) == 1 ? "numbers" : "labels";
+  }
   return recipe;
 }
 

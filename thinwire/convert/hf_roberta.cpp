@@ -6,6 +6,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
+#include "thinwire/base/units.h"
 #include "thinwire/convert/hf_llama.h"
 #include "thinwire/method/architectures/roberta.h"
 
@@ -16,6 +17,8 @@ using method::RobertaOptions;
 
 constexpr int64_t kMaxWidth = int64_t{1} << 20;
 constexpr int64_t kMaxRows = int64_t{1} << 24;
+constexpr const char* kRegression = "regression";
+constexpr const char* kClassification = "single_label_classification";
 constexpr int64_t kPad = 1;  // from which RoBERTa numbers its positions
 
 // Classes by id2label, or else num_labels; transformers' default is 2.
@@ -43,11 +46,6 @@ void check_encoder_features(const HfFields& config) {
   if (positions != "absolute") {
     config.refuse("position_embedding_type is \"{}\"; only \"absolute\" is supported", positions);
   }
-  const std::string problem = config.text("problem_type", "single_label_classification");
-  if (problem != "single_label_classification") {
-    config.refuse("problem_type is \"{}\"; only \"single_label_classification\" is supported",
-                  problem);
-  }
   require_off(config, {"is_decoder", "add_cross_attention", "is_encoder_decoder"});
   const double pad = config.number("pad_token_id", kPad);
   if (pad != kPad) config.refuse("pad_token_id must be {}, got {}", kPad, pad);
@@ -58,6 +56,15 @@ void check_encoder_features(const HfFields& config) {
   }
   config.flag("gradient_checkpointing");
   config.flag("tie_word_embeddings");  // of the other head
+}
+
+// As transformers infers it from the number of labels; several classes of one text are not known.
+void check_problem(const HfFields& config, int64_t labels) {
+  const std::string known = labels == 1 ? kRegression : kClassification;
+  const std::string problem = config.text("problem_type", known);
+  if (problem == known) return;
+  config.refuse("problem_type is \"{}\"; with {} only \"{}\" is supported", problem,
+                counted(labels, "label"), known);
 }
 
 method::ModelSpec read_roberta(const HfFields& config) {
@@ -85,7 +92,7 @@ method::ModelSpec read_roberta(const HfFields& config) {
   }
   model.init_std = config.number("initializer_range", model.init_std);
   options.labels = read_labels(config);
-  if (options.labels < 2) config.refuse("the model has one class; at least 2 are supported");
+  check_problem(config, options.labels);
   try {
     method::check_roberta(model);
   } catch (const UsageError& error) {
@@ -114,7 +121,7 @@ HfJson print_roberta(const HfConfig& config, const char* dtype) {
   const method::ModelSpec& model = config.model;
   const auto& options = model.options<RobertaOptions>();
   const HfJson names = class_names(options.labels);
-  return {
+  HfJson json = {
       {"architectures", HfJson::array({std::string(kHfRoberta.class_name)})},
       {"model_type", std::string(kHfRoberta.model_type)},
       {"vocab_size", model.vocab},
@@ -135,6 +142,8 @@ HfJson print_roberta(const HfConfig& config, const char* dtype) {
       {"torch_dtype", dtype},  // 4.x
       {"dtype", dtype},        // 5.x
   };
+  if (options.labels == 1) json["problem_type"] = kRegression;
+  return json;
 }
 
 }  // namespace
@@ -162,6 +171,8 @@ std::string with_classes(const std::string& config, int64_t labels) {
   json["id2label"] = names;
   json["label2id"] = class_numbers(names);
   json.erase("num_labels");
+  json.erase("problem_type");
+  if (labels == 1) json["problem_type"] = kRegression;
   return print_json(json, {.indent = 2}) + "\n";
 }
 

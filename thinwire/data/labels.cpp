@@ -4,9 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "thinwire/base/json.h"
+#include "thinwire/base/number_tokens.h"
 #include "thinwire/data/record_json.h"
 
 namespace thinwire::data {
@@ -40,17 +42,37 @@ tl::expected<int32_t, std::string> class_of(const Json& json, const config::Data
   return static_cast<int32_t>(name - data.labels.begin());
 }
 
+tl::expected<float, std::string> number_of(const Json& json, const config::DataSection& data) {
+  const auto label = json.find(data.label_field);
+  if (label == json.end()) {
+    return wrong(fmt::format("has no field \"{}\" (data.label_field)", data.label_field));
+  }
+  if (label->is_number()) {
+    const float number = label->get<float>();
+    if (std::isfinite(number)) return number;
+  }
+  return wrong(fmt::format("has {} as \"{}\" (data.label_field), which must be a number",
+                           print_json(*label), data.label_field));
+}
+
 }  // namespace
 
 tl::expected<Record, std::string> read_labelled(const Json& json, const config::DataSection& data) {
   const auto text = text_of(json, data.text_field, "data.text_field");
   if (!text) return wrong(text.error());
   if (is_blank_text(*text)) return wrong(fmt::format("has an empty \"{}\"", data.text_field));
-  const auto label = class_of(json, data);
-  if (!label) return wrong(label.error());
   Record record;
   record.text = *text;
-  record.label = *label;
+  if (data.records == "numbers") {
+    const auto number = number_of(json, data);
+    if (!number) return wrong(number.error());
+    const auto tokens = tokens_of_number(*number);
+    record.target.assign(tokens.begin(), tokens.end());
+  } else {
+    const auto label = class_of(json, data);
+    if (!label) return wrong(label.error());
+    record.target = {*label};
+  }
   const auto pair = json.find(data.pair_field);
   if (pair == json.end() || pair->is_null()) return record;
   const auto second = text_of(json, data.pair_field, "data.pair_field");

@@ -1,7 +1,9 @@
 // Texts with a class, for encoders:
 //   {"text": "A fine film.", "label": 1}
 //   {"text": "It rains.", "text_pair": "The sun shines.", "label": "contradiction"}
-// A class is its number, from 0 on, or its name in data.labels.
+//   {"text": "It rains.", "text_pair": "Rain falls.", "label": 4.6}
+// A class is its number, from 0 on, or its name in data.labels. With records = "numbers" the label
+// is any number (base/number_tokens.h).
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

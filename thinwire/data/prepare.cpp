@@ -229,7 +229,7 @@ class Preparation {
   }
 
   void encode(Item& item, Encoder& encoder) const {
-    if (item.record.label) return encode_labelled(item, encoder);
+    if (!item.record.target.empty()) return encode_labelled(item, encoder);
     const size_t rejected = item.record.rejected;
     if (rejected == 0) return encode_text(item, {0, item.text.size()}, encoder);
     encode_text(item, {0, rejected}, encoder);
@@ -237,7 +237,7 @@ class Preparation {
     encode_text(item, {rejected, item.text.size()}, encoder);
   }
 
-  // The text, then the class, which alone is learnt.
+  // The text, then its class or number, which alone is learnt.
   void encode_labelled(Item& item, Encoder& encoder) const {
     const std::string_view text = item.text;
     const size_t end = item.record.second.value_or(text.size());
@@ -246,9 +246,8 @@ class Preparation {
     item.tokens = classified_tokens(
         *vocabulary_, text.substr(0, end), second,
         [&](std::string_view part, std::vector<int32_t>& tokens) { encoder.encode(part, tokens); });
-    item.tokens.push_back(*item.record.label);
-    item.learnt.assign(item.tokens.size(), false);
-    item.learnt.back() = true;
+    const std::vector<int32_t>& target = item.record.target;
+    item.tokens.insert(item.tokens.end(), target.begin(), target.end());
   }
 
   // Appends the tokens of a part of the item's text. A chat begins and ends as its template says.
@@ -281,7 +280,7 @@ class Preparation {
     });
     for (const Item& item : batch) {
       item.set->add(item.tokens, item.text.size(), text_.records ? &item.learnt : nullptr,
-                    item.chosen_tokens, item.record.label.has_value());
+                    item.chosen_tokens, item.record.target.size());
     }
     batch.clear();
   }

@@ -7,13 +7,13 @@
 #include <utility>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/number_tokens.h"
 #include "thinwire/base/units.h"
 
 namespace thinwire::data {
 namespace {
 
-// Of a text with a class: its end and the class.
-constexpr size_t kEndTokens = 2;
+constexpr uint64_t kShortestText = 1;  // tokens: a text's end
 
 // Tokens of [1, length) of a record that are to be learnt.
 int64_t count_learnt(const ShardReader& shard, uint64_t first, uint64_t length) {
@@ -36,7 +36,12 @@ RecordPlan::RecordPlan(const TokenSet& tokens, int64_t sequence, const RecordOpt
     : tokens_(&tokens),
       unit_(tokens.pairs() ? 2 : 1),
       width_(static_cast<uint64_t>(sequence) + 1),
-      truncates_(options.too_long == config::LongRecords::kTruncate) {
+      truncates_(options.too_long == config::LongRecords::kTruncate),
+      target_(tokens.numbers() ? kNumberTokens : 1) {
+  if (labelled() && width_ < target_ + kShortestText) {
+    throw UsageError(fmt::format("train.sequence must be >= {} for {}, got {}",
+                                 target_ + kShortestText - 1, tokens.folder().string(), sequence));
+  }
   uint64_t shard_begin = 0;
   uint64_t longest = 0;
   for (const ShardReader& shard : tokens.shards()) {
@@ -130,8 +135,8 @@ void RecordPlan::read(uint64_t place, std::span<int32_t> tokens, std::span<float
     begin(at);
     read_record(record, tokens.subspan(at, record.length));
     if (labelled()) {
-      weights[at + record.length - 2] = 1;
-      begin(at + record.length - 1);
+      weights[at + record.length - target_ - 1] = 1;
+      begin(at + record.length - target_);
     }
     for (uint32_t token = 1; token < record.length && !labelled(); ++token) {
       if (tokens_->learnt(record.first + token)) weights[at + token - 1] = 1;
@@ -145,7 +150,8 @@ void RecordPlan::read(uint64_t place, std::span<int32_t> tokens, std::span<float
 void RecordPlan::read_record(const Placed& record, std::span<int32_t> tokens) const {
   tokens_->read(record.first, tokens);
   if (!labelled() || record.length == record.whole) return;
-  tokens_->read(record.first + record.whole - kEndTokens, tokens.last(kEndTokens));
+  const size_t end = target_ + 1;
+  tokens_->read(record.first + record.whole - end, tokens.last(end));
 }
 
 std::string RecordPlan::description() const {

@@ -11,9 +11,9 @@
 // one and, behind it, the rejected one, each with its prompt. If they are longer than a row
 // together and are to be truncated, the longer one is first, down to half a row, then both.
 //
-// A text with a class keeps its last two tokens, its end and the class, when it is truncated. The
-// class lies in the row behind the token that predicts it, and there it begins a document, so that
-// an encoder, which sees whole documents, does not see it.
+// A text with a class, or a number, keeps its last tokens, its end and the class, when it is
+// truncated. The class lies in the row behind the token that predicts it, and there it begins a
+// document, so that an encoder, which sees whole documents, does not see it.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +48,7 @@ class RecordPlan {
     return pairs() ? static_cast<int64_t>(pairs_of(place).count) : counted_[place];
   }
   bool pairs() const { return unit_ == 2; }
-  // Whether records are texts with a class.
+  // Whether records are texts with a class or a number.
   bool labelled() const { return tokens_->labelled(); }
   // The pairs of row `place`, as they are numbered in the plan. Each has two documents in the row
   // (`begins` of read()), one after the other.
@@ -93,6 +93,7 @@ class RecordPlan {
   uint64_t filled_ = 0;           // tokens of the last row
   uint64_t long_ = 0;             // records or pairs longer than a row
   bool truncates_;
+  size_t target_;       // tokens of a class or number
   uint64_t empty_ = 0;  // records without a token to learn, and pairs with such an answer
 };
 

@@ -64,7 +64,8 @@ Read RecordReader::read(std::string_view line) const {
   if (!json.is_object()) return wrong("is not a JSON object");
   if (data_.records == "preferences")
     return without_nul(read_preference(json, data_, {chat_.get(), chat_fault_}));
-  if (data_.records == "labels") return without_nul(read_labelled(json, data_));
+  if (data_.records == "labels" || data_.records == "numbers")
+    return without_nul(read_labelled(json, data_));
   const bool prompts = data_.records == "prompts";
   const std::string& other = prompts ? data_.messages_field : data_.prompt_field;
   if (json.contains(other) && !json.contains(prompts ? data_.prompt_field : data_.messages_field)) {

@@ -1,11 +1,11 @@
 // Records to learn from: prompts with an answer, chats, pairs of answers to a prompt, and texts
-// with a class. A record becomes one text and the parts of it to learn; a pair becomes two, one
-// behind the other.
+// with a class or a number. A record becomes one text and the parts of it to learn; a pair becomes
+// two, one behind the other.
 //
 // A prompt is followed directly by its answer, without anything in between. A chat is rendered by a
 // template (chat/chat_template.h); what the assistant says is learnt, but for messages with
 // "weight": 0 (as in OpenAI's format). A pair (preferences.h) has either kind of answer. Of a text
-// with a class (labels.h) only the class is learnt.
+// with a class or a number (labels.h) only that is learnt.
 #pragma once
 
 #include <cstddef>
@@ -38,17 +38,17 @@ struct Record {
   // Of a pair: where in `text` the rejected answer's prompt begins, behind the chosen answer; else
   // 0.
   size_t rejected = 0;
-  // Of a text with a class, which is all that is learnt; `second`: where in `text` its second text
-  // begins.
-  std::optional<int32_t> label = {};
+  // Of a text with a class or a number: the tokens that say it, which are all that is learnt;
+  // `second`: where in `text` its second text begins.
+  std::vector<int32_t> target = {};
   std::optional<size_t> second = {};
 };
 
 // Thread-safe.
 class RecordReader {
  public:
-  // chat: null with data.records = "prompts" and "labels", and for preferences if there is none
-  // that can be used, because of chat_fault: they may be of text alone.
+  // chat: null with data.records = "prompts", "labels" and "numbers", and for preferences if there
+  // is none that can be used, because of chat_fault: they may be of text alone.
   RecordReader(const config::DataSection& data, std::shared_ptr<const ChatTemplate> chat,
                std::string chat_fault = {})
       : data_(data), chat_(std::move(chat)), chat_fault_(std::move(chat_fault)) {}

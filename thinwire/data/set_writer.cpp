@@ -13,7 +13,7 @@ SetWriter::SetWriter(std::string name, fs::path folder, const Vocabulary& vocabu
 }
 
 void SetWriter::add(std::span<const int32_t> tokens, uint64_t text_bytes,
-                    const std::vector<bool>* learnt, size_t chosen, bool labelled) {
+                    const std::vector<bool>* learnt, size_t chosen, size_t target) {
   if (shard_ != nullptr && shard_->tokens() + tokens.size() > shard_tokens_) close_shard();
   if (shard_ == nullptr) {
     shard_ = std::make_unique<ShardWriter>(folder_ / shard_name(summary_.shards),
@@ -23,8 +23,8 @@ void SetWriter::add(std::span<const int32_t> tokens, uint64_t text_bytes,
     shard_->add_document(tokens);
   } else if (chosen > 0) {
     shard_->add_pair(tokens, *learnt, chosen);
-  } else if (labelled) {
-    shard_->add_labelled(tokens);
+  } else if (target > 0) {
+    shard_->add_labelled(tokens, target);
   } else {
     shard_->add_record(tokens, *learnt);
   }

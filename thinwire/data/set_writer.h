@@ -22,7 +22,7 @@ class SetWriter {
   // as ShardWriter::add_pair takes it; 0: no pair. A pair counts as one document. labelled: the
   // last token is the class.
   void add(std::span<const int32_t> tokens, uint64_t text_bytes,
-           const std::vector<bool>* learnt = nullptr, size_t chosen = 0, bool labelled = false);
+           const std::vector<bool>* learnt = nullptr, size_t chosen = 0, size_t target = 0);
   // Completes the last shard.
   SetSummary finish();
 

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/number_tokens.h"
 
 namespace thinwire::data {
 namespace {
@@ -15,14 +16,16 @@ constexpr uint32_t kTextVersion = 1;
 constexpr uint32_t kRecordsVersion = 2;
 constexpr uint32_t kPairsVersion = 3;
 constexpr uint32_t kLabelledVersion = 4;
+constexpr uint32_t kNumbersVersion = 5;
 constexpr uint64_t kRecordsFlag = 1;
 constexpr uint64_t kPairsFlag = 2;
 constexpr uint64_t kLabelledFlag = 4;
+constexpr uint64_t kNumbersFlag = 8;
 constexpr uint64_t kHashedHeaderBytes = kShardHeaderBytes - sizeof(uint64_t);
 
 uint64_t flags_of(const ShardHeader& header) {
   return (header.records ? kRecordsFlag : 0) | (header.pairs ? kPairsFlag : 0) |
-         (header.labelled ? kLabelledFlag : 0);
+         (header.labelled ? kLabelledFlag : 0) | (header.numbers ? kNumbersFlag : 0);
 }
 
 Bytes encode_header(const ShardHeader& header) {
@@ -55,10 +58,10 @@ ShardHeader decode_header(const fs::path& path, std::span<const uint8_t> bytes) 
   }
   ByteReader in(bytes.subspan(kMagic.size()));
   const auto version = in.get<uint32_t>();
-  if (version < kTextVersion || version > kLabelledVersion) {
+  if (version < kTextVersion || version > kNumbersVersion) {
     refuse(path,
            fmt::format("is not a shard that this program reads: its version is {}, not {} to {}",
-                       version, kTextVersion, kLabelledVersion));
+                       version, kTextVersion, kNumbersVersion));
   }
   ShardHeader header;
   header.token_bytes = in.get<uint32_t>();
@@ -72,7 +75,8 @@ ShardHeader decode_header(const fs::path& path, std::span<const uint8_t> bytes) 
   }
   header.records = version != kTextVersion;
   header.pairs = version == kPairsVersion;
-  header.labelled = version == kLabelledVersion;
+  header.numbers = version == kNumbersVersion;
+  header.labelled = version == kLabelledVersion || header.numbers;
   if ((header.token_bytes != 2 && header.token_bytes != 4) || flags != flags_of(header)) {
     refuse(path, fmt::format("is not a valid shard: {} bytes a token, flags {:#x}",
                              header.token_bytes, flags));
@@ -117,7 +121,7 @@ void widen(std::span<const uint8_t> bytes, std::span<int32_t> out) {
 }  // namespace
 
 uint32_t ShardHeader::version() const {
-  if (labelled) return kLabelledVersion;
+  if (labelled) return numbers ? kNumbersVersion : kLabelledVersion;
   if (pairs) return kPairsVersion;
   return records ? kRecordsVersion : kTextVersion;
 }
@@ -163,10 +167,16 @@ void ShardWriter::add_pair(std::span<const int32_t> tokens, const std::vector<bo
   add_record(tokens.subspan(chosen), {border, learnt.end()});
 }
 
-void ShardWriter::add_labelled(std::span<const int32_t> tokens) {
+void ShardWriter::add_labelled(std::span<const int32_t> tokens, size_t target) {
   header_.labelled = true;
+  header_.numbers = target == kNumberTokens;
+  if (header_.numbers && vocabulary_size_ < 256) {
+    throw Error(
+        fmt::format("a number takes the tokens 0 to 255, one for each byte; the vocabulary has {}",
+                    vocabulary_size_));
+  }
   std::vector<bool> learnt(tokens.size(), false);
-  learnt.back() = true;
+  learnt[tokens.size() - target] = true;
   add_record(tokens, learnt);
 }
 
@@ -243,13 +253,15 @@ TokenSet TokenSet::open(const fs::path& folder, uint64_t vocabulary_digest, bool
     }
     const ShardHeader& first = set.shards_.front().header();
     if (shard.header().version() != first.version()) {
+      const bool numbers = shard.header().numbers || first.numbers;
       const bool labelled = shard.header().labelled || first.labelled;
       const bool pairs = shard.header().pairs || first.pairs;
       refuse(shard.path(), fmt::format("does not match its folder: some shards there hold {} and "
                                        "some do not",
-                                       labelled ? "texts with a class"
-                                       : pairs  ? "pairs"
-                                                : "records"));
+                                       numbers    ? "texts with a number"
+                                       : labelled ? "texts with a class"
+                                       : pairs    ? "pairs"
+                                                  : "records"));
     }
     if (verify) shard.verify();
     set.starts_.push_back(set.starts_.back() + shard.tokens());

@@ -28,7 +28,8 @@ struct ShardHeader {
   uint64_t payload_hash = 0;
   bool records = false;   // with a mask and the records' lengths
   bool pairs = false;     // records that are pairs; `documents` counts both of a pair
-  bool labelled = false;  // records that are texts with a class
+  bool labelled = false;  // records that are texts with a class or a number
+  bool numbers = false;   // of them, those with a number
 
   uint32_t version() const;
 
@@ -51,8 +52,9 @@ class ShardWriter {
   // Two records that belong together, of which the first has `chosen` of the tokens. A shard holds
   // either single records or pairs.
   void add_pair(std::span<const int32_t> tokens, const std::vector<bool>& learnt, size_t chosen);
-  // A text and, as the last token, its class. A shard holds nothing else then.
-  void add_labelled(std::span<const int32_t> tokens);
+  // A text and, as its last `target` tokens, its class or number (target_tokens()). A shard holds
+  // nothing else then.
+  void add_labelled(std::span<const int32_t> tokens, size_t target);
   uint64_t tokens() const { return header_.tokens; }
   uint64_t documents() const { return header_.documents; }
   void commit();
@@ -112,6 +114,7 @@ class TokenSet {
   bool records() const { return !shards_.empty() && shards_.front().header().records; }
   bool pairs() const { return !shards_.empty() && shards_.front().header().pairs; }
   bool labelled() const { return !shards_.empty() && shards_.front().header().labelled; }
+  bool numbers() const { return !shards_.empty() && shards_.front().header().numbers; }
   bool learnt(uint64_t token) const;
   void read(uint64_t first, std::span<int32_t> out) const;
 

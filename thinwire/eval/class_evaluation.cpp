@@ -2,15 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "thinwire/base/error.h"
+#include "thinwire/base/number_tokens.h"
 #include "thinwire/data/labels.h"
 #include "thinwire/eval/class_metrics.h"
+#include "thinwire/eval/number_metrics.h"
 
 namespace thinwire::eval {
 namespace {
 
-// Texts one after another in a row, as records of labels lie there: each with a token in the place
-// of its class, which begins a document of its own.
+// Texts one after another in a row, as records of labels lie there: each with tokens in the
+// place of its class or number, which begin a document of their own.
 struct TextRow {
   std::vector<int32_t> tokens;
   std::vector<float> weights;
@@ -20,17 +24,20 @@ struct TextRow {
   bool fits(size_t count, int64_t longest) const {
     return tokens.empty() || std::ssize(tokens) + static_cast<int64_t>(count) <= longest;
   }
-  void add(const std::vector<int32_t>& text) {
+  // `target`: tokens in the place of a class or number.
+  void add(const std::vector<int32_t>& text, size_t target) {
     ++texts;
     begins.push_back(1);
     begins.insert(begins.end(), text.size() - 1, 0);
     begins.push_back(1);
+    begins.insert(begins.end(), target - 1, 0);
     weights.insert(weights.end(), text.size() - 1, 0.0F);
-    weights.insert(weights.end(), {1.0F, 0.0F});
+    weights.push_back(1.0F);
+    weights.insert(weights.end(), target, 0.0F);
     tokens.insert(tokens.end(), text.begin(), text.end());
-    tokens.push_back(0);
+    tokens.insert(tokens.end(), target, 0);
   }
-  // The last class is a target only, not an input.
+  // The last token is a target only, not an input.
   model::RowMarks marks() const {
     const size_t predictions = tokens.size() - 1;
     return {std::span(weights).first(predictions), std::span(begins).first(predictions)};
@@ -47,11 +54,29 @@ std::vector<int32_t> tokens_of(const ClassItem& item, const data::Vocabulary& vo
   return tokens;
 }
 
+std::vector<MetricSum> number_metrics(const TaskItems& task,
+                                      const std::vector<std::vector<float>>& outputs) {
+  NumberMoments moments;
+  std::vector<std::pair<double, double>> pairs;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    pairs.emplace_back(task.texts[i].truth, outputs[i].front());
+    moments.add(pairs.back().first, pairs.back().second);
+  }
+  const auto texts = static_cast<double>(pairs.size());
+  std::vector<MetricSum> sums;
+  for (const std::string& name : task.metrics) {
+    sums.push_back(
+        {name, texts * (name == "pearson" ? moments.pearson() : spearman(pairs)), texts});
+  }
+  return sums;
+}
+
 }  // namespace
 
 std::vector<std::vector<float>> classify(const TaskItems& task, const data::Vocabulary& vocabulary,
-                                         int64_t longest, model::Model& model,
+                                         int64_t longest, int64_t outputs, model::Model& model,
                                          const std::function<void(double)>& progress) {
+  const size_t target = target_tokens(outputs);
   std::vector<std::vector<float>> all;
   TextRow row;
   const auto compute = [&] {
@@ -67,7 +92,7 @@ std::vector<std::vector<float>> classify(const TaskItems& task, const data::Voca
   for (const ClassItem& item : task.texts) {
     const std::vector<int32_t> tokens = tokens_of(item, vocabulary, longest);
     if (!row.fits(tokens.size(), longest)) compute();
-    row.add(tokens);
+    row.add(tokens, target);
   }
   compute();
   return all;
@@ -76,8 +101,14 @@ std::vector<std::vector<float>> classify(const TaskItems& task, const data::Voca
 std::vector<MetricSum> class_metrics(const TaskItems& task,
                                      const std::vector<std::vector<float>>& logits) {
   ClassCounts counts{.classes = std::ssize(logits.front())};
+  if (task.numbers != (counts.classes == 1)) {
+    throw Error(fmt::format("task {} is about {}, but the model predicts {}", task.task,
+                            task.numbers ? "numbers" : "classes",
+                            task.numbers ? "classes" : "a number"));
+  }
+  if (task.numbers) return number_metrics(task, logits);
   for (size_t i = 0; i < logits.size(); ++i) {
-    const int64_t truth = task.texts[i].truth;
+    const auto truth = static_cast<int64_t>(task.texts[i].truth);
     if (truth >= counts.classes) {
       throw Error(fmt::format("task {}: item {} is of class {}, but the model distinguishes {}",
                               task.task, task.texts[i].number, truth, counts.classes));

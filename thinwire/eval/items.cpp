@@ -4,8 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "thinwire/base/error.h"
@@ -177,7 +180,8 @@ class ItemMaker {
     ClassItem item;
     item.text = texts.front();
     if (texts.size() == 2) item.second = texts.back();
-    item.truth = find_answer(record, {}, labels_.size());
+    item.truth = labels_.empty() ? find_number(record)
+                                 : static_cast<double>(find_answer(record, {}, labels_.size()));
     return item;
   }
 
@@ -198,6 +202,16 @@ class ItemMaker {
       for (std::string& text : one.fill(record)) all.push_back(std::move(text));
     }
     return all;
+  }
+
+  double find_number(const Json& record) const {
+    const std::string text = strip(only("answer", answer_.fill(record)));
+    double number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error == std::errc() && end == text.data() + text.size() && std::isfinite(number)) {
+      return number;
+    }
+    throw Error(fmt::format("the answer is '{}', which is not a number", text));
   }
 
   int64_t find_answer(const Json& record, const std::string& listed, size_t choices) const {
@@ -228,6 +242,7 @@ TaskItems read_items(const Task& task, const fs::path& folder, int64_t limit) {
   Records records(task.name, source, folder);
   TaskItems read{task.name, source.metrics, {}};
   read.generation = {source.stop, source.max_tokens};
+  read.numbers = source.kind() == TaskKind::kNumber;
   Json record;
   std::string answer;
   int64_t count = 0;
@@ -236,7 +251,7 @@ TaskItems read_items(const Task& task, const fs::path& folder, int64_t limit) {
       if (source.kind() == TaskKind::kPlan) {
         read.plans.push_back(maker.make_plan(record));
         read.plans.back().number = count;
-      } else if (source.kind() == TaskKind::kClass) {
+      } else if (source.kind() == TaskKind::kClass || source.kind() == TaskKind::kNumber) {
         read.texts.push_back(maker.make_class(record));
         read.texts.back().number = count;
       } else {

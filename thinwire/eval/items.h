@@ -36,7 +36,7 @@ struct ClassItem {
   int64_t number = 0;  // of its record, from 0
   std::string text;
   std::optional<std::string> second;
-  int64_t truth = 0;  // its class, from 0
+  double truth = 0;  // its class, from 0, or number
 };
 
 struct GenerationOptions {
@@ -51,6 +51,7 @@ struct TaskItems {
   std::vector<Item> items;
   std::vector<PlanItem> plans = {};
   std::vector<ClassItem> texts = {};
+  bool numbers = false;  // whether the texts have numbers, not classes
   GenerationOptions generation = {};
 };
 

@@ -19,6 +19,7 @@ constexpr std::array<const char*, 2> kOfChoices = {"acc", "acc_norm"};
 constexpr std::array<const char*, 2> kOfContinuations = {"acc", "perplexity"};
 constexpr std::array<const char*, 2> kOfPlans = {kPlanGraph, kPlanExact};
 constexpr std::array<const char*, 3> kOfClasses = {"acc", "f1", "mcc"};
+constexpr std::array<const char*, 2> kOfNumbers = {"pearson", "spearman"};
 
 // The metrics of a kind of tasks, and what errors call these.
 struct KnownMetrics {
@@ -34,6 +35,8 @@ KnownMetrics known_metrics(TaskKind kind) {
       return {kOfPlans, "plans"};
     case TaskKind::kClass:
       return {kOfClasses, "classes"};
+    case TaskKind::kNumber:
+      return {kOfNumbers, "numbers (an answer without labels)"};
     case TaskKind::kContinuation:
       break;
   }
@@ -43,6 +46,10 @@ KnownMetrics known_metrics(TaskKind kind) {
 // Whether a metric is a share of items.
 bool is_share(const std::string& name) {
   return name.starts_with("acc") || name.starts_with("plan_");
+}
+
+bool is_correlation(const std::string& name) {
+  return name == "mcc" || name == "pearson" || name == "spearman";
 }
 
 bool is_right(const std::string& metric, const Item& item,
@@ -56,7 +63,7 @@ bool is_right(const std::string& metric, const Item& item,
 
 double MetricSum::value() const {
   const double mean = sum / weight;
-  if (is_share(name) || name == "f1" || name == "mcc") return mean;
+  if (is_share(name) || name == "f1" || is_correlation(name)) return mean;
   return name == "bits_per_byte" ? -mean / std::numbers::ln2 : std::exp(-mean);
 }
 

@@ -7,6 +7,7 @@
 //   plan_graph       share of plans with the same tools and dependencies as the right one
 //   plan_exact       share of those with the same arguments in addition
 // of classes, as GLUE does: acc, f1 and mcc (class_metrics.h);
+// of numbers: pearson and spearman (number_metrics.h);
 // and of whole texts, with sums over all texts:
 //   word_perplexity  exp(-log-likelihood / words)
 //   byte_perplexity  exp(-log-likelihood / bytes)

@@ -57,7 +57,7 @@ void check_source(const TaskSource& source) {
   }
   if (kind == TaskKind::kPlan) {
     check_plan_source(source);
-  } else if (kind == TaskKind::kClass) {
+  } else if (kind == TaskKind::kClass || kind == TaskKind::kNumber) {
     if (source.contexts.size() > 2) {
       throw UsageError(fmt::format(
           "contexts must have one text or two for a model to classify, got {}; choices need "
@@ -70,7 +70,7 @@ void check_source(const TaskSource& source) {
   if (!source.answer.empty() && !source.answers_file.empty()) {
     throw UsageError("answer and answers_file are both given; one of them says what is right");
   }
-  if ((kind == TaskKind::kChoices || kind == TaskKind::kClass) && source.labels.empty()) {
+  if (kind == TaskKind::kChoices && source.labels.empty()) {
     throw UsageError("labels is missing: what an answer may be, in the choices' order");
   }
   check_templates(source);
@@ -103,11 +103,12 @@ void TaskSource::describe(config::Fields& fields) {
   fields.list(
       "contexts", contexts,
       "What precedes the choices: one text, or one for each. Without continuations: the text, or "
-      "the two texts, whose class an encoder predicts.");
+      "the two texts, whose class or number an encoder predicts.");
   fields.list("continuations", continuations,
               "What is scored after the context and a space: a text for each choice, or one.");
-  fields.list("labels", labels, "The choices' labels, in their order.");
-  fields.text("answer", answer, "The label of the right choice.");
+  fields.list("labels", labels,
+              "The choices' labels, in their order; empty for texts whose answer is a number.");
+  fields.text("answer", answer, "The label of the right choice, or the number to predict.");
   fields.text("plan", plan,
               "The right plan of function calls; the model generates one after the context.");
   fields.list("stop", stop, "Texts that end a generated plan and do not belong to it.");
@@ -116,7 +117,7 @@ void TaskSource::describe(config::Fields& fields) {
   fields.list(
       "metrics", metrics,
       "What is reported: acc, acc_norm, perplexity; of plans plan_graph, plan_exact; of classes "
-      "acc, f1, mcc.");
+      "acc, f1, mcc; of numbers pearson, spearman.");
   fields.flag("wikihow", wikihow, "Whether to remove the traces of WikiHow's mark-up from texts.");
 }
 

@@ -17,6 +17,7 @@ enum class TaskKind {
   kContinuation,  // one that the model should predict
   kPlan,          // a plan of function calls that the model should generate (function_plan.h)
   kClass,         // a text, or two, of which an encoder predicts the class
+  kNumber,        // the same, but it predicts a number
 };
 
 // One form in which a task's data may be: a table [[source]].
@@ -28,7 +29,7 @@ struct TaskSource final : config::SectionOf<TaskSource> {
                                 // without continuations the texts to classify
   config::StringList continuations;  // likewise
   config::StringList labels;         // templates of what an answer may be, in the choices' order
-  std::string answer;                // template of the label of the right choice
+  std::string answer;                // template of the label of the right choice, or of the number
   std::string plan;                  // template of the right plan; contexts has the prompt
   config::StringList stop;           // texts that end a generated one
   int64_t max_tokens = 256;          // of a generated text
@@ -38,7 +39,9 @@ struct TaskSource final : config::SectionOf<TaskSource> {
 
   TaskKind kind() const {
     if (!plan.empty()) return TaskKind::kPlan;
-    if (!answer.empty() && continuations.empty()) return TaskKind::kClass;
+    if (!answer.empty() && continuations.empty()) {
+      return labels.empty() ? TaskKind::kNumber : TaskKind::kClass;
+    }
     return answer.empty() && answers_file.empty() ? TaskKind::kContinuation : TaskKind::kChoices;
   }
 };

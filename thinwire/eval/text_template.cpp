@@ -64,7 +64,7 @@ bool is_list(const std::string& key) { return key.ends_with("[]"); }
 
 std::string text_of(const Json& value, const std::string& path) {
   if (value.is_string()) return value.get<std::string>();
-  if (value.is_number_integer()) return print_json(value);
+  if (value.is_number()) return print_json(value);
   throw Error(fmt::format("{} must be a text, got {}", path, value.type_name()));
 }
 

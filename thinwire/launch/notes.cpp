@@ -125,6 +125,16 @@ void class_fields(Classes& classes, Visit& visit) {
   visit(classes.false_negative);
 }
 
+template <typename Numbers, typename Visit>
+void number_fields(Numbers& numbers, Visit& visit) {
+  visit(numbers.texts);
+  visit(numbers.true_mean);
+  visit(numbers.predicted_mean);
+  visit(numbers.true_square);
+  visit(numbers.predicted_square);
+  visit(numbers.product);
+}
+
 template <typename Part, typename Visit>
 void step_fields(Part& part, Visit& visit) {
   // A new member of StepPart belongs here and in docs/formats.md.
@@ -164,7 +174,7 @@ void fields(AnyNote& note, Visit& visit) {
     visit(note.worker);
     step_fields(note.part, visit);
   } else if constexpr (std::is_same_v<T, EvaluationNote>) {
-    static_assert(sizeof(train::EvalPart) == 14 * 8);
+    static_assert(sizeof(train::EvalPart) == 20 * 8);
     visit(note.step);
     visit(note.worker);
     visit(note.name);
@@ -174,6 +184,7 @@ void fields(AnyNote& note, Visit& visit) {
     visit(note.part.score);
     pair_fields(note.part.pairs, visit);
     class_fields(note.part.classes, visit);
+    number_fields(note.part.numbers, visit);
   } else if constexpr (std::is_same_v<T, StopAnswerNote> || std::is_same_v<T, StopAtNote>) {
     visit(note.point);
   } else if constexpr (std::is_same_v<T, CheckpointAskNote>) {

@@ -51,13 +51,15 @@ void add_data(const config::DataSection& data, std::vector<Rule>& rules) {
   };
   const bool prompts = data.records == "prompts", chats = data.records == "chats";
   const bool pairs = data.records == "preferences", labels = data.records == "labels";
+  const bool classified = labels || data.records == "numbers";
   if (!prompts) ignore({"data.answer_field"});
   if (!prompts && !pairs) ignore({"data.prompt_field"});
   if (!chats) ignore({"data.messages_field"});
   if (!chats && !pairs) ignore({"data.chat_template"});
-  if (!labels) ignore({"data.pair_field", "data.label_field", "data.labels"});
+  if (!classified) ignore({"data.pair_field", "data.label_field"});
+  if (!labels) ignore({"data.labels"});
   if (data.records != "text") ignore({"data.document"});
-  if (data.records != "text" && !labels) ignore({"data.text_field"});
+  if (data.records != "text" && !classified) ignore({"data.text_field"});
   if (!pairs) ignore({"preference."});
   if (data.validation_fraction == 0) {
     rules.push_back({"data.validation_block", "data.validation_fraction is 0"});

@@ -127,21 +127,22 @@ void check_sync_fields(const config::Recipe& recipe) {
   }
 }
 
-// An encoder learns classes and nothing else, and nothing else learns them.
+// An encoder learns classes or numbers and nothing else, and nothing else learns them.
 void check_encoder(const config::Recipe& recipe) {
   const Architecture& architecture = find_architecture(recipe.model.architecture);
-  const bool labels = recipe.data.records == "labels";
-  if (labels && !architecture.encodes) {
+  const std::string& records = recipe.data.records;
+  const bool numbers = records == "numbers", encoded = numbers || records == "labels";
+  if (encoded && !architecture.encodes) {
     throw UsageError(
-        fmt::format("[data] records = \"labels\" needs an encoder, [model] architecture = "
+        fmt::format("[data] records = \"{}\" needs an encoder, [model] architecture = "
                     "\"roberta\", got \"{}\"",
-                    architecture.name));
+                    records, architecture.name));
   }
-  if (!labels && architecture.encodes) {
+  if (!encoded && architecture.encodes) {
     throw UsageError(
-        fmt::format("[model] architecture = \"{}\" learns the classes of texts: it needs [data] "
-                    "records = \"labels\", got \"{}\"",
-                    architecture.name, recipe.data.records));
+        fmt::format("[model] architecture = \"{}\" learns the classes of texts, or numbers: it "
+                    "needs [data] records = \"labels\" or \"numbers\", got \"{}\"",
+                    architecture.name, records));
   }
   if (!architecture.encodes) return;
   const int64_t positions = architecture.positions(ModelSpec(recipe));
@@ -150,6 +151,11 @@ void check_encoder(const config::Recipe& recipe) {
                                  architecture.name, positions, recipe.train.sequence));
   }
   const auto classes = static_cast<size_t>(architecture.outputs(ModelSpec(recipe)));
+  if (numbers != (classes == 1)) {
+    throw UsageError(fmt::format(
+        "[{}] labels must be {} with [data] records = \"{}\", got {}", architecture.name,
+        numbers ? "1, the number that is predicted," : ">= 2", records, classes));
+  }
   if (recipe.data.labels.size() > classes) {
     throw UsageError(fmt::format("[{}] labels = {}, but [data] labels names {} classes",
                                  architecture.name, classes, recipe.data.labels.size()));

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/number_tokens.h"
 
 namespace thinwire::model {
 namespace {
@@ -13,6 +15,21 @@ namespace {
 int64_t positive(int64_t value, const char* name) {
   if (value < 1) throw Error(fmt::format("a batch: {} must be >= 1, got {}", name, value));
   return value;
+}
+
+int32_t class_at(const Batch& batch, int64_t last, int64_t count) {
+  const int32_t label = batch.targets()[last];
+  if (label < count) return label;
+  throw Error(
+      fmt::format("a text is of class {}, but the model distinguishes {} ([roberta] labels), from "
+                  "0 to {}",
+                  label, count, count - 1));
+}
+
+int32_t number_bits(const Batch& batch, int64_t last) {
+  const auto row_end = batch.sequence() - last % batch.sequence();
+  return std::bit_cast<int32_t>(
+      number_of_tokens(std::span(batch.targets() + last, static_cast<size_t>(row_end))));
 }
 
 }  // namespace
@@ -67,7 +84,6 @@ void Batch::weigh(std::span<const float> weights) {
     if (!std::isfinite(weights[i])) {
       throw Error(fmt::format("the weight of position {} is {}", i, weights[i]));
     }
-    if (weights[i] == 0) targets_[i] = 0;
   }
   weights_.assign(weights.begin(), weights.end());
 }
@@ -109,6 +125,9 @@ void Batch::load(const Examples& examples) {
   sequence_ = count / rows;
   std::copy(examples.inputs.begin(), examples.inputs.end(), inputs_.begin());
   std::copy(examples.targets.begin(), examples.targets.end(), targets_.begin());
+  for (size_t i = 0; weighted && i < examples.weights.size(); ++i) {
+    if (examples.weights[i] == 0) targets_[i] = 0;  // it may be no token
+  }
   weigh(examples.weights);
   divide({});
 }
@@ -119,15 +138,8 @@ ClassTargets class_targets(const Batch& batch, int64_t count) {
     const int64_t last = document.first + document.count - 1;
     const float weight = batch.weights() == nullptr ? 1 : batch.weights()[last];
     if (weight == 0) continue;
-    const int32_t label = batch.targets()[last];
-    if (label >= count) {
-      throw Error(
-          fmt::format("a text is of class {}, but the model distinguishes {} ([roberta] "
-                      "labels), from 0 to {}",
-                      label, count, count - 1));
-    }
     all.first.push_back(document.first);
-    all.classes.push_back(label);
+    all.classes.push_back(count == 1 ? number_bits(batch, last) : class_at(batch, last, count));
     all.weights.push_back(weight);
   }
   if (all.first.empty()) throw Error("a batch without a labelled text");

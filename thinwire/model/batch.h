@@ -80,14 +80,16 @@ class Batch {
 };
 
 // The classes of a batch's labelled documents: those whose last position has a weight other than 0.
-// Its target is the class. They are in order.
+// Its target is the class; of a model with one output the number that begins there
+// (base/number_tokens.h). They are in order.
 struct ClassTargets {
-  std::vector<int64_t> first;  // position of each document
-  std::vector<int32_t> classes;
+  std::vector<int64_t> first;    // position of each document
+  std::vector<int32_t> classes;  // or the bits of the numbers as fp32
   std::vector<float> weights;
 };
 
-// Throws Error for a class that is not below `count`, and if no document is labelled.
+// `count`: the model's outputs. Throws Error for a class that is not below it, for a number that is
+// none, and if no document is labelled.
 ClassTargets class_targets(const Batch& batch, int64_t count);
 
 // sums[i]: of the values of document i's positions.

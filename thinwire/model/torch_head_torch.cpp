@@ -27,6 +27,15 @@ struct TorchHead<T>::State {
         at::from_blob(const_cast<float*>(params.values(head.bias)), {head.outputs}, fp32));
   }
 
+  // The losses of numbers, whose fp32 bits are the targets; their slopes replace the logits.
+  void square_errors(int64_t first, const at::Tensor& logits, float scale) {
+    const auto part = [&](const at::Tensor& all) { return all.narrow(0, first, logits.size(0)); };
+    const at::Tensor error = logits.squeeze(1).to(at::kFloat).sub(part(targets_N.view(at::kFloat)));
+    const at::Tensor weighted = weights_N.defined() ? error.mul(part(weights_N)) : error;
+    part(losses_N).copy_(error.mul(weighted));
+    logits.copy_(weighted.mul(2 * scale).unsqueeze(1));
+  }
+
   const tensor::DevicePlace place;
   const at::TensorOptions fp32;
   ThreadPool& threads;
@@ -78,12 +87,16 @@ void TorchHead<T>::compute(const Head& head, const at::Tensor& x, float scale,
     const int64_t count = std::min(s.chunk, s.rows - first);
     const at::Tensor hidden = x.narrow(0, first, count);
     const at::Tensor logits = s.multiply(head, hidden);
-    tensor::launch(s.place, s.threads,
-                   tensor::CrossEntropy<T>{outputs, targets + first,
-                                           weights == nullptr ? nullptr : weights + first,
-                                           dx != nullptr, scale, static_cast<T*>(logits.data_ptr()),
-                                           static_cast<float*>(s.losses_N.data_ptr()) + first},
-                   count);
+    if (outputs == 1) {
+      s.square_errors(first, logits, dx == nullptr ? 0 : scale);
+    } else {
+      tensor::launch(s.place, s.threads,
+                     tensor::CrossEntropy<T>{
+                         outputs, targets + first, weights == nullptr ? nullptr : weights + first,
+                         dx != nullptr, scale, static_cast<T*>(logits.data_ptr()),
+                         static_cast<float*>(s.losses_N.data_ptr()) + first},
+                     count);
+    }
     if (dx == nullptr) continue;
     at::Tensor branch = dx->narrow(0, first, count);
     at::mm_out(branch, logits, s.params.matrix(head.weight, outputs, c));

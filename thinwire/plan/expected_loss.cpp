@@ -165,11 +165,11 @@ ExpectedLoss expected_loss(const Candidate& candidate, int64_t sync_every, const
                            std::span<const MethodLaw> own) {
   ExpectedLoss loss = of_method(candidate, sync_every, model, own);
   const std::string& records = candidate.recipe.data.records;
-  if (records == "labels" || records == "preferences") {
+  if (records == "labels" || records == "numbers" || records == "preferences") {
     loss.nats.reset();
     loss.gap.reset();
     loss.basis = fmt::format("no law for {}; those known are of text",
-                             records == "labels" ? "classes" : "preferences");
+                             records == "labels" ? "classes" : records);
   }
   if (const MethodLaw* law = find_law(own, candidate.method)) {
     loss.nats = law->loss(model.non_embedding, static_cast<double>(sync_every));

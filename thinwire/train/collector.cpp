@@ -115,6 +115,7 @@ std::optional<double> Collector::add_evaluation(int64_t step, const std::string&
     sum.tokens += one.tokens;
     sum.pairs.add(one.pairs);
     sum.classes.add(one.classes);
+    sum.numbers.add(one.numbers);
   }
   const double value = part.score ? record_score(step, name, sum) : record_loss(step, name, sum);
   recorder_.restart_clock();
@@ -135,11 +136,13 @@ double Collector::record_loss(int64_t step, const std::string& name, const EvalP
       recorder_.score(step, fmt::format("{}.{}", name, field.name), rewards.*field.value);
     }
   }
-  if (sum.classes.texts > 0) {
-    for (const auto& [metric, value] : sum.classes.metrics()) {
+  const auto record = [&](const auto& metrics) {
+    for (const auto& [metric, value] : metrics) {
       recorder_.score(step, fmt::format("{}.{}", name, metric), value);
     }
-  }
+  };
+  if (sum.classes.texts > 0) record(sum.classes.metrics());
+  if (sum.numbers.texts > 0) record(sum.numbers.metrics());
   recorder_.evaluation(step, name, loss);
   return loss;
 }

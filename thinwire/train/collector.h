@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "thinwire/eval/class_metrics.h"
+#include "thinwire/eval/number_metrics.h"
 #include "thinwire/report/recorder.h"
 
 namespace thinwire::train {
@@ -57,8 +58,9 @@ struct EvalPart {
   // True for a task's metric (eval::MetricSum), named "task.metric": its sum and weight take the
   // place of loss_sum and tokens.
   bool score = false;
-  PairSums pairs = {};             // as in StepPart
-  eval::ClassCounts classes = {};  // none unless classes are learnt
+  PairSums pairs = {};               // as in StepPart
+  eval::ClassCounts classes = {};    // none unless classes are learnt
+  eval::NumberMoments numbers = {};  // none unless numbers are learnt
 };
 
 // Thread-safe.

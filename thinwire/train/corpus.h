@@ -42,7 +42,7 @@ struct Corpus {
   }
 
   // Throws UsageError if only one of the recipe and the data is about pairs of answers, or about
-  // texts with a class.
+  // texts with a class or a number.
   static void check_kind(const config::Recipe& recipe, const data::TokenSet& tokens) {
     const std::string& wanted = recipe.data.records;
     const auto refuse = [&](const char* held) {
@@ -51,10 +51,13 @@ struct Corpus {
           wanted, tokens.folder().string(), held));
     };
     const bool pairs = wanted == "preferences", labels = wanted == "labels";
+    const bool numbers = wanted == "numbers", classes = tokens.labelled() && !tokens.numbers();
     if (tokens.pairs() && !pairs) refuse("pairs of answers (records = \"preferences\")");
-    if (tokens.labelled() && !labels) refuse("texts with a class (records = \"labels\")");
+    if (classes && !labels) refuse("texts with a class (records = \"labels\")");
     if (!tokens.pairs() && pairs) refuse("no pairs of answers");
-    if (!tokens.labelled() && labels) refuse("no texts with a class");
+    if (tokens.numbers() && !numbers) refuse("texts with a number (records = \"numbers\")");
+    if (!classes && labels) refuse("no texts with a class");
+    if (!tokens.numbers() && numbers) refuse("no texts with a number");
   }
 
   std::map<std::string, data::TokenSet> sets;

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "thinwire/base/number_tokens.h"
 #include "thinwire/method/architectures/model_spec.h"
 #include "thinwire/model/registry.h"
 #include "thinwire/train/corpus.h"
@@ -15,20 +16,27 @@
 namespace thinwire::train {
 namespace {
 
-// Adds the texts of rows, given the logits [texts, classes].
+// Adds the texts of rows, given the logits [texts, outputs].
 void add_classes(const data::RowBlock& block, int64_t sequence, std::span<const float> logits,
                  EvalPart& part) {
-  std::vector<int64_t> truths;
+  std::vector<size_t> targets;
   for (size_t i = 0; i < block.weights.size(); ++i) {
     const size_t row = i / static_cast<size_t>(sequence);
-    if (block.weights[i] != 0) truths.push_back(block.tokens[i + row + 1]);
+    if (block.weights[i] != 0) targets.push_back(i + row + 1);
   }
-  const size_t classes = logits.size() / truths.size();
-  part.classes.classes = static_cast<int64_t>(classes);
-  for (size_t text = 0; text < truths.size(); ++text) {
-    const auto own = logits.subspan(text * classes, classes);
-    part.loss_sum += eval::class_loss(own, truths[text]);
-    part.classes.add(truths[text], eval::likeliest_class(own));
+  const size_t outputs = logits.size() / targets.size();
+  for (size_t text = 0; text < targets.size(); ++text) {
+    const auto own = logits.subspan(text * outputs, outputs);
+    const auto target = std::span(block.tokens).subspan(targets[text]);
+    if (outputs == 1) {
+      const double truth = number_of_tokens(target), error = own[0] - truth;
+      part.loss_sum += error * error;
+      part.numbers.add(truth, own[0]);
+      continue;
+    }
+    part.loss_sum += eval::class_loss(own, target[0]);
+    part.classes.classes = static_cast<int64_t>(outputs);
+    part.classes.add(target[0], eval::likeliest_class(own));
   }
 }
 

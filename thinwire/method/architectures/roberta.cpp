@@ -173,7 +173,8 @@ void RobertaOptions::describe(config::Fields& fields) {
                  "Rows of the table of token types, of which only the first is used.");
   fields.number_above("norm_eps", norm_eps, "", 0, 1,
                       "Added to the variance in LayerNorm, so that it never divides by zero.");
-  fields.integer("labels", labels, "", 2, 1 << 16, "Classes that the head distinguishes.");
+  fields.integer("labels", labels, "", 1, 1 << 16,
+                 "Classes that the head distinguishes; 1 means that it predicts a number.");
 }
 
 void RobertaOptions::fill_derived(const config::Recipe& recipe) {
@@ -196,7 +197,8 @@ const Architecture kRoberta = {
     .name = "roberta",
     .sentence =
         "RoBERTa with a classification head: bidirectional attention, LayerNorm after "
-        "each branch, GELU. Learns the classes of texts (data.records = \"labels\").",
+        "each branch, GELU. Learns the classes of texts (data.records = \"labels\"), or a number "
+        "(\"numbers\").",
     .options = roberta_options,
     .shape_fields = kRobertaShape,
     .arithmetic_fields = kRobertaArithmetic,

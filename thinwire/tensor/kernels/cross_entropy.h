@@ -1,5 +1,6 @@
 // The last product of a language model and its softmax cross entropy as one operation, in chunks of
-// rows, so that the logits (rows x vocabulary) never exist as a whole.
+// rows, so that the logits (rows x vocabulary) never exist as a whole. With a vocabulary of 1 the
+// logit is a number instead (regression), and its loss the squared error.
 //
 // Shape suffixes: N rows (tokens), C model width, V vocabulary.
 #pragma once
@@ -21,7 +22,8 @@ class LinearCrossEntropy {
   LinearCrossEntropy(int64_t width, int64_t vocabulary, int64_t max_rows, ThreadPool& threads);
 
   // Sum over the rows of the cross entropy with their targets, in nats, each multiplied by the
-  // row's factor (null: no factors). losses_N, unless null, receives each row's part of it.
+  // row's factor (null: no factors). losses_N, unless null, receives each row's part of it. With a
+  // vocabulary of 1 targets are the bits of fp32 numbers.
   double loss(int64_t rows, const T* x_NC, const T* weight_VC, const int32_t* targets_N,
               const float* factors_N, float* losses_N = nullptr, const float* bias_V = nullptr);
 
