@@ -1,11 +1,15 @@
 """PEFT and Thinwire read each other's adapters: Thinwire loads one made by PEFT, and PEFT one that a run trained, with
 equal logits."""
 
+import json
 import os
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 THINWIRE = os.environ.get("THINWIRE_BINARY", "thinwire")
 LOGITS_TOLERANCE = 1e-4
@@ -14,6 +18,7 @@ try:
     import peft
     import torch
     import transformers
+    from roberta_case import make_model, make_tokenizer, save
 
     transformers.utils.logging.disable_progress_bar()
 except ImportError as error:
@@ -94,6 +99,64 @@ class PeftTest(unittest.TestCase):
                 thinwire("export", f"{folder}/run", f"{folder}/peft", "--adapter")
                 model = peft.PeftModel.from_pretrained(load(self.root / "base"), f"{folder}/peft").eval()
                 self.assert_same_logits(model, load(f"{folder}/merged"))
+
+
+TEXTS = [("the cat sat on the mat", "it rains today"), ("a dog sleeps", "trees near water")]
+
+
+@unittest.skipIf(ABSENT, ABSENT)
+class EncoderTest(unittest.TestCase):
+    """RoBERTa with a classification head, which PEFT trains in full beside the factors."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+        self.tokenizer = make_tokenizer([" ".join(pair) for pair in TEXTS])
+        save(make_model(transformers.RobertaForSequenceClassification, self.tokenizer), self.tokenizer, self.root / "base")
+
+    def load(self, folder):
+        return transformers.RobertaForSequenceClassification.from_pretrained(folder).eval()
+
+    def logits(self, model):
+        tokens = self.tokenizer(*zip(*TEXTS), padding=True, return_tensors="pt", return_token_type_ids=False)
+        with torch.no_grad():
+            return model(**tokens).logits
+
+    def assert_same_logits(self, got, expected):
+        self.assertLess((self.logits(got) - self.logits(expected)).abs().max().item(), LOGITS_TOLERANCE)
+        self.assertGreater((self.logits(got) - self.logits(self.load(self.root / "base"))).abs().max().item(), 0.01)
+
+    def test_thinwire_merges_what_peft_wrote(self):
+        model = peft.get_peft_model(self.load(self.root / "base"), peft.LoraConfig(
+            r=3, lora_alpha=7, task_type="SEQ_CLS", target_modules=["query", "value", "intermediate.dense"]))
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.data.normal_(std=0.2)
+        model.eval().save_pretrained(self.root / "peft")
+        thinwire("import", self.root / "peft", self.root / "imported", "--base", self.root / "base")
+        thinwire("export", self.root / "imported", self.root / "merged")
+        self.assert_same_logits(self.load(self.root / "merged"), model)
+
+    def test_peft_loads_what_a_run_trained(self):
+        lines = [json.dumps({"text": a, "text_pair": b, "label": label}) for label, (a, b) in enumerate(TEXTS)]
+        (self.root / "texts.jsonl").write_text("\n".join(lines * 8) + "\n")
+        data = [f"data.text={self.root}/texts.jsonl", f"data.dir={self.root}/tokens", "data.records=labels",
+                "data.validation_fraction=0", f"data.vocabulary_model={self.root}/base/tokenizer.json",
+                f"train.init={self.root}/base"]
+        thinwire("prepare", *data)
+        (self.root / "recipe.toml").write_text('run.name = "tuned"\n')
+        thinwire("train", self.root / "recipe.toml", *data, f"run.dir={self.root}/run", "train.steps=8",
+                 "train.batch=4", "train.sequence=32", "optim.lr=0.02", "adapter.kind=lora",
+                 "adapter.rank=4", 'adapter.targets=["query", "output.dense"]')
+        thinwire("export", self.root / "run", self.root / "merged")
+        thinwire("export", self.root / "run", self.root / "peft", "--adapter")
+        config = json.loads((self.root / "peft" / "adapter_config.json").read_text())
+        self.assertEqual((config["task_type"], config["modules_to_save"]), ("SEQ_CLS", ["classifier"]))
+        model = peft.PeftModel.from_pretrained(self.load(self.root / "base"), self.root / "peft").eval()
+        self.assert_same_logits(model, self.load(self.root / "merged"))
+        head = [self.load(self.root / folder).classifier.out_proj.weight for folder in ("base", "merged")]
+        self.assertFalse(torch.equal(*head))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/method/adapters/relora.h"
 #include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/roberta.h"
 #include "thinwire/method/memory/run_memory.h"
 #include "thinwire/method/registry.h"
 
@@ -71,6 +72,25 @@ TEST(Adapter, FactorsStandWhereTheirMatrixWas) {
   EXPECT_EQ(tensors.trained[5].layer, 1);
   EXPECT_EQ(tensors.frozen.size(), tensors_of(ModelSpec(recipe)).size() - 1);
   EXPECT_EQ(names_of(tensors_of(recipe)), names_of(tensors.trained));
+}
+
+TEST(Adapter, OfAnEncoderTrainsItsHeadInFull) {
+  ModelSpec model;
+  model.architecture = "roberta";
+  model.own = kRoberta.options();
+  model.vocab = 300;
+  model.hidden = 32;
+  model.layers = 1;
+  model.heads = 2;
+  model.options<RobertaOptions>().intermediate = 64;
+  AdapterSpec adapter;
+  adapter.kind = "lora";
+  adapter.targets = {"query"};
+  EXPECT_THAT(names_of(adapted_tensors(model, adapter).trained),
+              ElementsAre("roberta.encoder.layer.0.attention.self.query.lora_A.weight",
+                          "roberta.encoder.layer.0.attention.self.query.lora_B.weight",
+                          "classifier.dense.weight", "classifier.dense.bias",
+                          "classifier.out_proj.weight", "classifier.out_proj.bias"));
 }
 
 TEST(Adapter, OfLowRankReplacesItsMatricesAndTrainsTheRest) {

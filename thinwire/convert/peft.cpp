@@ -32,6 +32,15 @@ std::string module_of(std::string_view tensor, std::string_view kind = {}) {
 
 std::string last_part(const std::string& module) { return module.substr(module.rfind('.') + 1); }
 
+// The part of an encoder's modules that PEFT trains in full whenever it classifies.
+constexpr std::string_view kClassifier = "classifier";
+
+// PEFT's name for what is trained in full with this tensor: its module, or an encoder's whole head.
+std::string whole_module(const std::string& tensor) {
+  if (tensor.starts_with(std::string(kClassifier) + ".")) return std::string(kClassifier);
+  return tensor.substr(0, tensor.rfind('.'));
+}
+
 // What a folder's adapter is, with every name of its file as a pattern.
 method::AdapterSpec adapter_of(const PeftConfig& config, const tensor::SafetensorsReader& file) {
   method::AdapterSpec adapter;
@@ -40,12 +49,12 @@ method::AdapterSpec adapter_of(const PeftConfig& config, const tensor::Safetenso
   adapter.alpha = config.alpha;
   adapter.targets.clear();
   for (const std::string& name : file.names()) {
-    if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) continue;
+    if (!name.starts_with(kPrefix)) continue;
     const std::string tensor = name.substr(kPrefix.size());
     if (tensor.ends_with(".lora_A.weight")) {
       adapter.targets.push_back(module_of(tensor, ".lora_A"));
     } else if (!tensor.ends_with(".lora_B.weight")) {
-      adapter.whole.push_back(module_of(tensor));
+      adapter.whole.push_back(tensor.ends_with(kSuffix) ? module_of(tensor) : tensor);
     }
   }
   return adapter;
@@ -111,7 +120,10 @@ PeftModules modules_of(const method::ModelSpec& model, const tensor::Layout& tra
     if (spec.name.ends_with(".lora_A.weight")) {
       with_factors.insert(module_of(spec.name, ".lora_A"));
     } else if (!method::is_factor(spec)) {
-      modules.whole.push_back(module_of(spec.name));
+      const std::string module = whole_module(spec.name);
+      if (std::ranges::find(modules.whole, module) == modules.whole.end()) {
+        modules.whole.push_back(module);
+      }
     }
   }
   std::set<std::string> short_names;
@@ -196,11 +208,12 @@ void export_peft(const fs::path& path, const fs::path& out_dir, DType dtype,
   tensor::Arena trained(layout);
   source.read(trained);
   const checkpoint::AdapterBase base = checkpoint::read_adapter_base(source.folder);
+  const bool encodes = method::find_architecture(model.architecture).encodes;
   checkpoint::StagedFolder staged(out_dir);
   const fs::path& dir = staged.partial();
   write_factors(dir / kTensorFile, trained, dtype, progress);
   write_file(dir / kPeftConfigFile,
-             print_peft_config({source.adapter.rank, source.adapter.alpha, base.model},
+             print_peft_config({source.adapter.rank, source.adapter.alpha, base.model, encodes},
                                modules_of(model, layout)));
   write_file(dir / checkpoint::kAdapterBaseFile, checkpoint::print_adapter_base(base));
   staged.publish();

@@ -67,7 +67,7 @@ PeftConfig read_peft_config(const fs::path& path) {
 std::string print_peft_config(const PeftConfig& config, const PeftModules& modules) {
   HfJson json;
   json["peft_type"] = "LORA";
-  json["task_type"] = "CAUSAL_LM";
+  json["task_type"] = config.classifies ? "SEQ_CLS" : "CAUSAL_LM";
   json["base_model_name_or_path"] = config.base;
   json["r"] = config.rank;
   json["lora_alpha"] = config.alpha;

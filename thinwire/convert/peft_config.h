@@ -15,6 +15,7 @@ struct PeftConfig {
   int64_t rank = 0;  // r
   double alpha = 0;  // lora_alpha; with use_rslora so that alpha / rank is PEFT's alpha / sqrt(r)
   std::string base;  // base_model_name_or_path: a folder, or a name on the Hugging Face Hub
+  bool classifies = false;  // task_type: SEQ_CLS, not CAUSAL_LM
 };
 
 // Throws Error naming the file, the field, its value and what would be right, for anything but LoRA

@@ -177,7 +177,9 @@ AdaptedTensors adapted_tensors(const ModelSpec& model, const AdapterSpec& adapte
     return adapted;
   }
   const bool has_base = find_adapter(adapter.kind).has_base;
+  const bool encodes = find_architecture(model.architecture).encodes;
   for (TensorSpec& tensor : tensors_of(model)) {
+    const bool classifies = encodes && tensor.layer == kNoLayer;
     if (has_factors(adapter, tensor)) {
       const FactorNames names = factor_names(tensor.name);
       adapted.trained.push_back(
@@ -185,7 +187,7 @@ AdaptedTensors adapted_tensors(const ModelSpec& model, const AdapterSpec& adapte
       adapted.trained.push_back(
           {names.b, {tensor.shape[0], adapter.rank}, tensor.role, tensor.layer});
       if (has_base) adapted.frozen.push_back(std::move(tensor));
-    } else if (!has_base || chosen(adapter.whole, tensor)) {
+    } else if (!has_base || classifies || chosen(adapter.whole, tensor)) {
       adapted.trained.push_back(std::move(tensor));
     } else {
       adapted.frozen.push_back(std::move(tensor));

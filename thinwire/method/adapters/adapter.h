@@ -61,7 +61,7 @@ struct AdaptedTensors {
   std::vector<TensorSpec> trained;
   std::vector<TensorSpec> frozen;
 };
-// Without an adapter all tensors are trained.
+// Without an adapter all tensors are trained. An encoder's head always is, as in PEFT.
 AdaptedTensors adapted_tensors(const ModelSpec& model, const AdapterSpec& adapter);
 
 // How the initial values of a factor are drawn: uniform in [-bound, bound), or normal(0,
