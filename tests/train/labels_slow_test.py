@@ -162,6 +162,18 @@ wire = "fp32"
         with torch.no_grad():
             return model(**batch), batch["labels"]
 
+    def evaluate_packed(self):
+        """Summaries of runs that change nothing, without and with packing."""
+        recipe = self.recipe()
+        self.run_thinwire("prepare", recipe)
+        results = []
+        for packing, fields in (("false", []), ("true", ["train.sequence=60", "train.batch=2"])):
+            run = self.root / f"packed-{packing}"
+            self.run_thinwire("train", recipe, f"run.dir={run}", f"train.packing={packing}", "train.steps=1",
+                              "schedule.warmup=0", "optim.lr=1e-12", "eval.every=1", *fields)
+            results.append(json.loads((run / "summary.json").read_text()))
+        return results
+
 
 @unittest.skipIf(ABSENT, ABSENT)
 class Labels(Case):
@@ -201,15 +213,7 @@ class Labels(Case):
         self.assertNotEqual(status, 0)
 
     def test_packed_texts_do_not_see_each_other(self):
-        recipe = self.recipe()
-        self.run_thinwire("prepare", recipe)
-        results = []
-        for packing, fields in (("false", []), ("true", ["train.sequence=60", "train.batch=2"])):
-            run = self.root / f"packed-{packing}"
-            self.run_thinwire("train", recipe, f"run.dir={run}", f"train.packing={packing}", "train.steps=1",
-                              "schedule.warmup=0", "optim.lr=1e-12", "eval.every=1", *fields)
-            results.append(json.loads((run / "summary.json").read_text()))
-        alone, packed = results
+        alone, packed = self.evaluate_packed()
         self.assertAlmostEqual(packed["val_loss"]["dev"], alone["val_loss"]["dev"], places=5)
         self.assertEqual(packed["scores"], alone["scores"])
 
@@ -246,15 +250,7 @@ class Numbers(Case):
         self.assertIn("which is not one of 0, 1", message)
 
     def test_packed_texts_give_the_same(self):
-        recipe = self.recipe()
-        self.run_thinwire("prepare", recipe)
-        results = []
-        for packing, fields in (("false", []), ("true", ["train.sequence=60", "train.batch=2"])):
-            run = self.root / f"packed-{packing}"
-            self.run_thinwire("train", recipe, f"run.dir={run}", f"train.packing={packing}", "train.steps=1",
-                              "schedule.warmup=0", "optim.lr=1e-12", "eval.every=1", *fields)
-            results.append(json.loads((run / "summary.json").read_text()))
-        alone, packed = results
+        alone, packed = self.evaluate_packed()
         self.assertAlmostEqual(packed["val_loss"]["dev"], alone["val_loss"]["dev"], places=4)
 
     def test_what_does_not_fit_is_named(self):
