@@ -24,35 +24,27 @@ tl::expected<int32_t, std::string> class_number(const Json& label, int64_t count
   return label.get<int32_t>();
 }
 
-tl::expected<int32_t, std::string> class_of(const Json& json, const config::DataSection& data) {
-  const auto label = json.find(data.label_field);
-  if (label == json.end()) {
-    return wrong(fmt::format("has no field \"{}\" (data.label_field)", data.label_field));
-  }
+tl::expected<int32_t, std::string> class_of(const Json& label, const config::DataSection& data) {
   const int64_t count = data.labels.empty() ? kMostClasses : std::ssize(data.labels);
-  if (!label->is_string()) return class_number(*label, count);
-  const auto name = std::ranges::find(data.labels, label->get<std::string>());
+  if (!label.is_string()) return class_number(label, count);
+  const auto name = std::ranges::find(data.labels, label.get<std::string>());
   if (name == data.labels.end()) {
     return wrong(
         data.labels.empty()
-            ? fmt::format("has the class {}; data.labels gives classes names", print_json(*label))
-            : fmt::format("has the class {}, which is not in data.labels = {}", print_json(*label),
+            ? fmt::format("has the class {}; data.labels gives classes names", print_json(label))
+            : fmt::format("has the class {}, which is not in data.labels = {}", print_json(label),
                           fmt::join(data.labels, ", ")));
   }
   return static_cast<int32_t>(name - data.labels.begin());
 }
 
-tl::expected<float, std::string> number_of(const Json& json, const config::DataSection& data) {
-  const auto label = json.find(data.label_field);
-  if (label == json.end()) {
-    return wrong(fmt::format("has no field \"{}\" (data.label_field)", data.label_field));
-  }
-  if (label->is_number()) {
-    const float number = label->get<float>();
+tl::expected<float, std::string> number_of(const Json& label, const config::DataSection& data) {
+  if (label.is_number()) {
+    const float number = label.get<float>();
     if (std::isfinite(number)) return number;
   }
   return wrong(fmt::format("has {} as \"{}\" (data.label_field), which must be a number",
-                           print_json(*label), data.label_field));
+                           print_json(label), data.label_field));
 }
 
 }  // namespace
@@ -61,17 +53,21 @@ tl::expected<Record, std::string> read_labelled(const Json& json, const config::
   const auto text = text_of(json, data.text_field, "data.text_field");
   if (!text) return wrong(text.error());
   if (is_blank_text(*text)) return wrong(fmt::format("has an empty \"{}\"", data.text_field));
+  const auto label = json.find(data.label_field);
+  if (label == json.end()) {
+    return wrong(fmt::format("has no field \"{}\" (data.label_field)", data.label_field));
+  }
   Record record;
   record.text = *text;
   if (data.records == "numbers") {
-    const auto number = number_of(json, data);
+    const auto number = number_of(*label, data);
     if (!number) return wrong(number.error());
     const auto tokens = tokens_of_number(*number);
     record.target.assign(tokens.begin(), tokens.end());
   } else {
-    const auto label = class_of(json, data);
-    if (!label) return wrong(label.error());
-    record.target = {*label};
+    const auto number = class_of(*label, data);
+    if (!number) return wrong(number.error());
+    record.target = {*number};
   }
   const auto pair = json.find(data.pair_field);
   if (pair == json.end() || pair->is_null()) return record;
