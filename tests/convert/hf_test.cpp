@@ -7,6 +7,7 @@
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/json.h"
 #include "thinwire/convert/hf_config.h"
+#include "thinwire/convert/hf_tokenizer_json.h"
 #include "thinwire/method/architectures/llama.h"
 #include "thinwire/model/registry.h"
 
@@ -177,6 +178,10 @@ TEST_F(HuggingFace, SentencePieceModelIsCarriedBothWays) {
   EXPECT_EQ(pieces["model"]["type"], "BPE");
   EXPECT_EQ(pieces["model"]["vocab"].size(), 290);
   EXPECT_EQ(pieces["added_tokens"].size(), 3) << "unk, bos, eos";
+  EXPECT_EQ(pieces["post_processor"]["pair"].size(), 4) << "<s> text <s> text";
+  const auto vocabulary = data::Vocabulary::load(dir_ / "imported");
+  const HfJson by_eos = print_post_processor(*vocabulary, vocabulary->eos());
+  EXPECT_EQ(by_eos["pair"].size(), 3) << "</s> text text: another </s> would be a separator";
   const json generation =
       parse_json<json>(read_text_file(dir_ / "exported/generation_config.json"));
   EXPECT_EQ(generation["eos_token_id"], 2);

@@ -175,11 +175,15 @@ HfJson print_post_processor(const data::Vocabulary& vocabulary, int32_t begin) {
   const auto sequence = [](const char* id, int type) -> Json {
     return {{"Sequence", {{"id", id}, {"type_id", type}}}};
   };
+  Json pair = Json::array({put(0), sequence("A", 0)});
+  if (begin != vocabulary.eos())
+    pair.push_back(put(1));  // converters to GGUF take an EOS here for a separator
+  pair.push_back(sequence("B", 1));
   Json tokens;
   tokens[name] = {{"id", name}, {"ids", Json::array({begin})}, {"tokens", Json::array({name})}};
   return {{"type", "TemplateProcessing"},
           {"single", Json::array({put(0), sequence("A", 0)})},
-          {"pair", Json::array({put(0), sequence("A", 0), put(1), sequence("B", 1)})},
+          {"pair", std::move(pair)},
           {"special_tokens", std::move(tokens)}};
 }
 
