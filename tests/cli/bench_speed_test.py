@@ -48,7 +48,8 @@ class BenchSpeed(unittest.TestCase):
                        [*galore, "optim.gradients=projected"],
                        [*galore, "optim.gradients=projected", "train.microbatch=1"],
                        [*galore, "optim.gradients=projected", "train.update=layer", "optim.clip=0"],
-                       [*galore, *thin], ["optim.method=scale", "train.workers=1", *thin[:4]]):
+                       [*galore, *thin], [*galore, *thin, f"train.offload_dir={self.folder.name}", "train.offload=true"],
+                       ["optim.method=scale", "train.workers=1", *thin[:4]]):
             done = self.speed(*fields, "--json")
             self.assertEqual(done.returncode, 0, done.stderr)
             result = json.loads(done.stdout)
@@ -56,6 +57,11 @@ class BenchSpeed(unittest.TestCase):
                 with self.subTest(f"{name} {fields}"):
                     part = result["memory"][name]
                     self.assertEqual(part["held"], part["predicted"])
+            window = result["memory"]["window of files"]
+            if "train.offload=true" in fields:
+                self.assertGreater(window["held"], 0)
+            # Arrays are whole pages.
+            self.assertLessEqual(window["held"], window["predicted"] + 4096 * 100)
             self.assertGreater(result["predicted_bytes"], result["program_bytes"])
 
     def test_every_method_steps_alone(self):

@@ -33,6 +33,7 @@ SHAPES = {
         "optim.method=galore", "galore.rank=64", "optim.gradients=projected", "optim.state=8bit",
         "optim.bases=8bit"],
 }
+SHAPES["in files"] = [*SHAPES["everything in few bits"], "train.offload=true"]
 
 
 class PlanMemory(PlanCase):

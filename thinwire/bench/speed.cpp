@@ -152,13 +152,17 @@ std::vector<HeldPart> held_parts(std::span<const MemoryPart> predicted, const te
   const std::span<const uint8_t> own = params.bytes();
   const auto arena = static_cast<double>(own.size());
   const double copy = params.rounded() == nullptr ? 0 : arena / 2;
+  const auto in_files =
+      params.offload() ? static_cast<double>(params.offload()->traffic().resident) : 0;
   double state = strategy.shared() == nullptr ? 0 : arena;
   for (const StateTensor& part : strategy.state()) {
     // The worker's own weights are those of the model.
-    if (part.bytes.data() != own.data()) state += static_cast<double>(part.bytes.size());
+    if (part.bytes.data() != own.data() && !is_offloaded(part.bytes.data()))
+      state += static_cast<double>(part.bytes.size());
   }
   return {
-      {"weights", parts_named(predicted, {"weights"}), arena + copy},
+      {"weights", parts_named(predicted, {"weights"}), (params.offload() ? 0 : arena) + copy},
+      {"window of files", parts_named(predicted, {"window of files"}), in_files},
       {"gradients", parts_named(predicted, {"gradients"}), static_cast<double>(gradients.bytes())},
       {"optimizer and method", parts_named(predicted, {"optimizer and method"}), state},
       {"passes", parts_named(predicted, {"activations", "logits", "buffers of threads"}),
@@ -228,6 +232,7 @@ double SpeedResult::tokens_per_second() const {
 }
 
 SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
+  if (recipe.train.offload_dir.empty()) recipe.train.offload_dir = ".";  // there is no run.dir
   if (recipe.model.vocab == 0) recipe.model.vocab = prepared_vocabulary_size(recipe.data.dir);
   const config::TrainSection& train = recipe.train;
   const model::Placement placement = model::parse_device(train.device);

@@ -31,6 +31,8 @@ constexpr std::array kRules = {
     ResumeRule{"model.block_inputs", OnChange::kOtherBits,
                "blocks are recomputed from inputs that are rounded, or no longer rounded"},
     ResumeRule{"train.launcher", OnChange::kSameBits},
+    ResumeRule{"train.offload", OnChange::kSameBits},
+    ResumeRule{"train.offload_dir", OnChange::kSameBits},
     ResumeRule{"sync.timeout_s", OnChange::kSameBits},
     ResumeRule{"eval.every", OnChange::kSameBits},
     ResumeRule{"eval.tasks", OnChange::kSameBits},

@@ -46,6 +46,8 @@ struct TrainSection final : SectionOf<TrainSection> {
   std::string precision = "fp32";    // fp32 | bf16 | auto (bf16 where the device multiplies it)
   WeightFormat weights = WeightFormat::kF32;
   UpdateTime update = UpdateTime::kStep;
+  bool offload = false;             // weights and optimizer state are in files
+  std::string offload_dir;          // where; empty: run.dir
   bool packing = false;             // several records in a row
   bool separate_documents = false;  // attention ends with a document or record
   LongRecords long_records = LongRecords::kError;

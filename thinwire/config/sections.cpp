@@ -152,6 +152,12 @@ void TrainSection::describe(Fields& fields) {
                 "When weights are updated: once all gradients of a step are complete, or each "
                 "tensor's during the backward pass as soon as its own is, so that gradients are "
                 "never held all at once.");
+  fields.flag("offload", offload,
+              "Whether weights and optimizer state are kept in files, with only those in memory "
+              "that are being used. Results are the same, bit for bit.");
+  fields.text("offload_dir", offload_dir,
+              "Folder for these files, on a local disk; they have no names, and are gone when the "
+              "run ends. Empty means run.dir.");
   fields.flag("packing", packing,
               "With data.records other than text: whether a row holds as many records (or pairs of "
               "answers) as fit, one after the other, or only one; the rest is padding.");

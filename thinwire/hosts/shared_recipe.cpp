@@ -16,8 +16,9 @@
 namespace thinwire::hosts {
 namespace {
 
-constexpr std::array<std::string_view, 7> kLocal = {
-    "run.dir", "data.dir", "train.threads", "train.device", "train.precision", "log.*", "links.*"};
+constexpr std::array<std::string_view, 9> kLocal = {
+    "run.dir",       "data.dir",          "train.threads", "train.device", "train.precision",
+    "train.offload", "train.offload_dir", "log.*",         "links.*"};
 // Replaced by what the description carries instead.
 constexpr std::array<std::string_view, 3> kReplaced = {"data.*", "train.init", "train.launcher"};
 // But members must know what is learnt.

@@ -38,7 +38,8 @@ Beginning find_beginning(const std::string& checkpoint, const tensor::Layout& la
     from.weights = train::starting_weights(recipe, &vocabulary, layout);
     check_base(*from.resume, sources.recipe, from.weights);
   } else {
-    from.weights.trained = std::make_shared<tensor::Arena>(layout, sources.recipe.train.weights);
+    from.weights.trained = std::make_shared<tensor::Arena>(layout, sources.recipe.train.weights,
+                                                           train::make_offload(sources.recipe));
   }
   from.resume->read_weights(*from.weights.trained);
   from.run_id = from.resume->meta().run;

@@ -125,10 +125,15 @@ class Membership {
     return result;
   }
 
+  std::shared_ptr<tensor::Arena> make_weights() const {
+    return std::make_shared<tensor::Arena>(layout_, WeightFormat::kF32,
+                                           train::make_offload(recipe_));
+  }
+
   std::optional<Replica> read_checkpoint() {
     Replica replica;
     replica.completed = static_cast<int64_t>(checkpoint_->meta().step);
-    replica.weights = std::make_shared<tensor::Arena>(layout_);
+    replica.weights = make_weights();
     checkpoint_->read_weights(*replica.weights);
     replica.checkpoint = std::move(checkpoint_);
     notify(fmt::format("continues from its checkpoint after step {}", replica.completed));
@@ -147,7 +152,7 @@ class Membership {
     check(*snapshot);
     Replica replica;
     replica.completed = snapshot->completed;
-    replica.weights = std::make_shared<tensor::Arena>(layout_);
+    replica.weights = make_weights();
     std::ranges::copy(snapshot->weights, replica.weights->all().begin());
     replica.consensus = std::move(snapshot->consensus);
     return replica;

@@ -33,6 +33,10 @@ void add_schedule(const config::Recipe& recipe, std::vector<Rule>& rules) {
   if (kind == config::ScheduleKind::kConstant) rules.push_back({"schedule.final_ratio", why});
 }
 
+void add_train(const config::TrainSection& train, std::vector<Rule>& rules) {
+  if (!train.offload) rules.push_back({"train.offload_dir", "train.offload is false"});
+}
+
 void add_data(const config::DataSection& data, std::vector<Rule>& rules) {
   std::string why;
   if (data.vocabulary == "byte") why = "data.vocabulary is byte";
@@ -139,6 +143,7 @@ std::vector<Rule> rules_of(const config::Recipe& recipe) {
         {fmt::format("{}.", method->name), fmt::format("sync.method is {}", recipe.sync.method)});
   }
   add_schedule(recipe, rules);
+  add_train(recipe.train, rules);
   add_data(recipe.data, rules);
   add_optimizers(recipe, rules);
   add_model(recipe.model, rules);

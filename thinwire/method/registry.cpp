@@ -16,6 +16,7 @@
 #include "thinwire/method/diloco.h"
 #include "thinwire/method/distro.h"
 #include "thinwire/method/memory/formats.h"
+#include "thinwire/method/memory/offload.h"
 #include "thinwire/method/memory/updates.h"
 #include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/method/sparseloco.h"
@@ -186,6 +187,7 @@ void check_choices(const config::Recipe& recipe) {
   find_optimizer(recipe.optim.method).check(recipe);
   check_updates(recipe);
   check_formats(recipe);
+  check_offload(recipe);
   check_adapter(recipe);
 }
 

@@ -16,6 +16,12 @@ const float* CpuOps<T>::target_weights() const {
 }
 
 template <typename T>
+const T* CpuOps<T>::head_weights(const Head& head) const {
+  touch({head.weight, head.outputs * width(head.x_NC)});
+  return weights().at(head.weight);
+}
+
+template <typename T>
 const float* CpuOps<T>::head_bias(const Head& head) {
   return head.bias == Head::kNoBias ? nullptr : vector(head.bias, head.outputs);
 }
@@ -23,16 +29,16 @@ const float* CpuOps<T>::head_bias(const Head& head) {
 template <typename T>
 void CpuOps<T>::cross_entropy(const Head& head) {
   const TimedScope timed(times_.head);
-  loss_ = head_->loss(tokens_, operands(head.x_NC), weights().at(head.weight), targets(),
-                      target_weights(), nullptr, head_bias(head));
+  loss_ = head_->loss(tokens_, operands(head.x_NC), head_weights(head), targets(), target_weights(),
+                      nullptr, head_bias(head));
 }
 
 template <typename T>
 void CpuOps<T>::document_losses(const Head& head, std::span<double> losses) {
   const TimedScope timed(times_.head);
   losses_N_.resize(static_cast<size_t>(max_tokens_));
-  loss_ = head_->loss(tokens_, operands(head.x_NC), weights().at(head.weight), targets(),
-                      target_weights(), losses_N_.data(), head_bias(head));
+  loss_ = head_->loss(tokens_, operands(head.x_NC), head_weights(head), targets(), target_weights(),
+                      losses_N_.data(), head_bias(head));
   sum_by_document(*batch_, losses_N_, losses);
 }
 
@@ -41,9 +47,9 @@ void CpuOps<T>::cross_entropy_gradients(const Head& head, float scale) {
   const TimedScope timed(times_.head);
   tensor::OpenGradient to;
   if (is_trained(head.weight)) to = sink_->open({head.weight, head.outputs * width(head.x_NC)});
-  loss_ = head_->loss_and_gradients(tokens_, operands(head.x_NC), weights().at(head.weight),
-                                    targets(), target_weights(), scale, operands(head.dx_NC),
-                                    to.keep, to.values, head_bias(head));
+  loss_ = head_->loss_and_gradients(tokens_, operands(head.x_NC), head_weights(head), targets(),
+                                    target_weights(), scale, operands(head.dx_NC), to.keep,
+                                    to.values, head_bias(head));
 }
 
 template <typename T>
@@ -58,8 +64,8 @@ template <typename T>
 void CpuOps<T>::head_logits(const Head& head, std::span<float> out) {
   const int64_t c = width(head.x_NC);
   tensor::gemm(threads_, tensor::Transpose::kNo, tensor::Transpose::kYes, tokens_, head.outputs, c,
-               static_cast<const T*>(operands(head.x_NC)), c, weights().at(head.weight), c, 0,
-               out.data(), head.outputs);
+               static_cast<const T*>(operands(head.x_NC)), c, head_weights(head), c, 0, out.data(),
+               head.outputs);
   if (const float* const bias = head_bias(head)) {
     tensor::kernels<float>().add_bias(tokens_, head.outputs, bias, out.data(), head.outputs);
   }
@@ -69,6 +75,7 @@ void CpuOps<T>::head_logits(const Head& head, std::span<float> out) {
 #define THINWIRE_INSTANTIATE(T)                                             \
   template const int32_t* CpuOps<T>::targets() const;                       \
   template const float* CpuOps<T>::target_weights() const;                  \
+  template const T* CpuOps<T>::head_weights(const Head&) const;             \
   template const float* CpuOps<T>::head_bias(const Head&);                  \
   template void CpuOps<T>::cross_entropy(const Head&);                      \
   template void CpuOps<T>::document_losses(const Head&, std::span<double>); \

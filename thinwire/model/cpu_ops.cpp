@@ -118,6 +118,18 @@ Weights<T> CpuOps<T>::weights() const {
 }
 
 template <typename T>
+void CpuOps<T>::touch(const Linear& linear) const {
+  for (const Linear::Part& matrix : linear.matrices()) touch(linear.range(matrix));
+}
+
+template <typename T>
+void CpuOps<T>::touch(const tensor::GradientRange& range) const {
+  if (is_trained(range.offset) ? copy_ != nullptr : frozen_copy_ != nullptr) return;
+  const auto [arena, first] = storage_of(range.offset);
+  arena.touch(first, range.count, false);
+}
+
+template <typename T>
 std::pair<const tensor::Arena&, int64_t> CpuOps<T>::storage_of(int64_t offset) const {
   if (is_trained(offset)) return {params_, offset};
   return {*frozen_, offset - tensor::kFrozenOffset};
@@ -224,6 +236,7 @@ template <typename T>
 void CpuOps<T>::embed(int64_t table, Slot x) {
   const int64_t c = width(x);
   const auto [arena, first_value] = storage_of(table);
+  arena.touch_tensor(arena.layout().at(first_value), false);
   float* const to = floats(x);
   over_tokens([&](int64_t first, int64_t count) {
     for (int64_t i = first; i < first + count; ++i) {
@@ -249,6 +262,7 @@ void CpuOps<T>::add_norm(Slot x, Slot branch, int64_t weight, const NormSlots& s
 template <typename T>
 void CpuOps<T>::linear(const Linear& linear, Slot x, Slot y) {
   const T* const from = operands(x);
+  touch(linear);
   linear.forward(threads_, tokens_, weights(), from, operands(y));
   if (adapters_) adapters_->forward(linear, tokens_, weights(), from, operands(y));
 }
@@ -295,6 +309,7 @@ void CpuOps<T>::norm_backward(const NormSlots& saved, int64_t weight, Slot dout,
 template <typename T>
 void CpuOps<T>::linear_backward_input(const Linear& linear, Slot dy, Slot dx) {
   const T* const from = operands(dy);
+  touch(linear);
   linear.backward_input(threads_, tokens_, weights(), from, operands(dx));
   if (adapters_) adapters_->backward_input(linear, tokens_, weights(), from, operands(dx));
 }

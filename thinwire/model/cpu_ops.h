@@ -103,6 +103,9 @@ class CpuOps : public Ops {
   const float* parameter(int64_t offset) const;
   // All parameters in the type of operands.
   Weights<T> weights() const;
+  // Says that the products read these weights next (base/offload.h).
+  void touch(const Linear& linear) const;
+  void touch(const tensor::GradientRange& range) const;
 
   ThreadPool& threads_;
   RopeSpec rope_spec_;
@@ -148,6 +151,7 @@ class CpuOps : public Ops {
   // The targets of the last product, and their weights.
   const int32_t* targets() const;
   const float* target_weights() const;
+  const T* head_weights(const Head& head) const;
   // The bias of the last product in fp32; null if it has none.
   const float* head_bias(const Head& head);
 

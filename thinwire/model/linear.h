@@ -44,6 +44,8 @@ class Linear {
   int64_t outputs() const { return outputs_; }
   // The parts of the product: matrices [part.outputs, inputs] whose outputs are side by side.
   std::span<const Part> parts() const { return parts_; }
+  // Every matrix by itself.
+  std::span<const Part> matrices() const { return matrices_; }
   // The factors whose products are added (model/adapter_products.h); usually none.
   std::span<const Factors> factors() const { return factors_; }
   // The products in which gradients are formed: the parts, or every matrix by itself.

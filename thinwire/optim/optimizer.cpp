@@ -36,6 +36,7 @@ THINWIRE_CLONES double sum_of_squares(const float* values, int64_t count) {
 }  // namespace
 
 TensorUpdate tensor_update(tensor::Arena& params, size_t tensor, std::span<const float> gradient) {
+  params.touch_tensor(tensor, true);
   if (params.format() == WeightFormat::kBf16) {
     const auto count = static_cast<size_t>(params.layout().specs()[tensor].count());
     const std::span stored(params.bf16() + params.layout().offset(tensor), count);

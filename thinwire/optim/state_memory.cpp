@@ -9,14 +9,16 @@
 namespace thinwire::optim {
 namespace {
 
+constexpr std::array<int64_t, 3> kBytes = {4, 2, 1};  // of a value, by format
+
 // Elements of a piece with the gap after it.
 int64_t padded(StateFormat format, int64_t count) {
   return format == StateFormat::k8Bit ? kStateBlock * state_blocks(count) : padded_elements(count);
 }
 
-tensor::AlignedBuffer<uint8_t> zeros(int64_t bytes) {
-  tensor::AlignedBuffer<uint8_t> buffer(bytes);
-  if (bytes > 0) std::memset(buffer.data(), 0, buffer.bytes());
+tensor::AlignedBuffer<uint8_t> zeros(int64_t bytes, const std::shared_ptr<Offload>& offload) {
+  tensor::AlignedBuffer<uint8_t> buffer(bytes, offload);
+  if (bytes > 0 && !offload) std::memset(buffer.data(), 0, buffer.bytes());
   return buffer;
 }
 
@@ -27,7 +29,7 @@ std::span<uint8_t> bytes_of(tensor::AlignedBuffer<uint8_t>& buffer) {
 }  // namespace
 
 StateMemory::StateMemory(const method::OptimizerOptions& options, const tensor::Layout& params)
-    : seed_(options.seed) {
+    : seed_(options.seed), offload_(options.offload) {
   for (const TensorSpec& spec : params.specs()) {
     std::vector<Place>& places = places_.emplace_back();
     for (const method::StatePiece& piece : options.spec->state(options, spec)) {
@@ -45,14 +47,28 @@ StateMemory::StateMemory(const method::OptimizerOptions& options, const tensor::
 }
 
 void StateMemory::allocate(Group& group) const {
-  constexpr std::array<int64_t, 3> kBytes = {4, 2, 1};  // by format
-  group.values = zeros(group.size * kBytes[static_cast<size_t>(group.format)]);
-  if (group.format == StateFormat::k8Bit) group.exponents = zeros(group.size / kStateBlock);
+  group.values = zeros(group.size * kBytes[static_cast<size_t>(group.format)], offload_);
+  if (group.format == StateFormat::k8Bit) {
+    group.exponents = zeros(group.size / kStateBlock, offload_);
+  }
+}
+
+// Bases are mostly read.
+void StateMemory::touch(const Group& group, const Place& place) const {
+  if (!offload_) return;
+  const bool writes = group.kind != method::StateKind::kBasis;
+  const int64_t bytes = kBytes[static_cast<size_t>(group.format)];
+  offload_->touch(group.values.data() + place.offset * bytes,
+                  static_cast<size_t>(place.size * bytes), writes);
+  if (group.format != StateFormat::k8Bit) return;
+  offload_->touch(group.exponents.data() + place.offset / kStateBlock,
+                  static_cast<size_t>(state_blocks(place.size)), writes);
 }
 
 StateValues StateMemory::piece(size_t tensor, size_t index) {
   const Place& place = places_[tensor][index];
   Group& group = groups_[place.group];
+  touch(group, place);
   const auto size = static_cast<size_t>(place.size);
   // Weights have kind 0.
   const StateValues::Randomness randomness = {seed_, index + 1, tensor};
@@ -99,6 +115,7 @@ void StateMemory::clear() {
   for (Group& group : groups_) {
     std::ranges::fill(bytes_of(group.values), uint8_t{0});
     std::ranges::fill(bytes_of(group.exponents), uint8_t{0});
+    release_offloaded(group.values.data(), group.values.bytes());
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 
 #include "thinwire/base/agreement.h"
 #include "thinwire/base/named_span.h"
+#include "thinwire/base/offload.h"
 #include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/optim/state_values.h"
 #include "thinwire/tensor/storage/aligned_buffer.h"
@@ -51,8 +53,10 @@ class StateMemory {
   };
 
   void allocate(Group& group) const;
+  void touch(const Group& group, const Place& place) const;
 
   uint64_t seed_;
+  std::shared_ptr<Offload> offload_;  // null: in memory
   std::deque<Group> groups_;
   std::vector<std::vector<Place>> places_;  // by tensor: its pieces
 };

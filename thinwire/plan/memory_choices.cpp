@@ -100,6 +100,12 @@ Dimension states() {
           {"8-bit state and bases", {"optim.state=8bit", "optim.bases=8bit"}, 2}};
 }
 
+// The cost is in time, on a slow disk.
+Dimension places(const config::Recipe& recipe) {
+  if (recipe.train.offload) return {kAsGiven};
+  return {kAsGiven, {"weights and state in files", {"train.offload=true"}, 1}};
+}
+
 class Maker {
  public:
   Maker(const std::filesystem::path& path, std::span<const std::string> overrides,
@@ -113,8 +119,8 @@ class Maker {
   std::vector<MemoryChoice> make() {
     const config::Recipe given = method::load_recipe(path_, overrides_);
     own_ = given.optim.method;
-    dimensions_ = {gradients(),      recomputation(),   rows(given),
-                   sequences(given), precisions(given), states()};
+    dimensions_ = {gradients(),       recomputation(), rows(given),  sequences(given),
+                   precisions(given), states(),        places(given)};
     for (const MemoryOption& optimizer : optimizers(given)) load(optimizer);
     std::ranges::stable_sort(choices_, {}, [](const MemoryChoice& one) {
       return std::tuple(one.quality_cost, one.flops_per_token(), one.names.size(), one.bytes());
@@ -178,7 +184,8 @@ class Maker {
       config::Fields fields;
       section->describe(fields);
       const auto field = std::ranges::find(fields.all(), name, &config::Field::name);
-      config::assign(*field, table, std::string(text.substr(equals + 1)));
+      const std::string value(text.substr(equals + 1));
+      config::assign(*field, table, value == "true" ? config::Value(true) : config::Value(value));
     }
   }
 

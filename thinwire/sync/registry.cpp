@@ -31,7 +31,9 @@ constexpr StrategyEntry kStrategies[] = {
 std::span<const StrategyEntry> all_strategies() { return kStrategies; }
 
 std::unique_ptr<Strategy> make_strategy(const Worker& worker) {
-  return make_strategy(worker, worker.spec.method);
+  Worker with_state = worker;
+  with_state.spec.optim.offload = worker.params.offload();  // state is where the weights are
+  return make_strategy(with_state, worker.spec.method);
 }
 
 std::unique_ptr<Strategy> make_strategy(const Worker& worker, const method::AlgorithmSpec& spec) {

@@ -17,6 +17,8 @@
 #include "thinwire/data/utf8.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/method/adapters/adapter.h"
+#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/memory/offload.h"
 #include "thinwire/model/model.h"
 
 namespace thinwire::train {
@@ -96,6 +98,15 @@ void draw_all(const config::Recipe& recipe, tensor::Arena& params) {
 
 }  // namespace
 
+std::shared_ptr<Offload> make_offload(const config::Recipe& recipe) {
+  if (!recipe.train.offload) return nullptr;
+  const fs::path folder =
+      recipe.train.offload_dir.empty() ? recipe.run.dir : recipe.train.offload_dir;
+  fs::create_directories(folder);
+  const double window = method::offload_window(recipe, method::tensors_of(recipe));
+  return std::make_shared<Offload>(folder, static_cast<size_t>(window));
+}
+
 void set_initial_parameters(const config::Recipe& recipe, const data::Vocabulary* vocabulary,
                             tensor::Arena& params) {
   if (recipe.train.init.empty()) return draw_all(recipe, params);
@@ -106,23 +117,25 @@ void set_initial_parameters(const config::Recipe& recipe, const data::Vocabulary
   params.assign(*loaded.params);
 }
 
-FrozenWeights::FrozenWeights(std::vector<TensorSpec> specs)
-    : layout(std::move(specs)), values(layout) {}
+FrozenWeights::FrozenWeights(std::vector<TensorSpec> specs, std::shared_ptr<Offload> offload)
+    : layout(std::move(specs)), values(layout, WeightFormat::kF32, std::move(offload)) {}
 
-FrozenWeights::FrozenWeights(const FrozenWeights& other) : layout(other.layout), values(layout) {
+FrozenWeights::FrozenWeights(const FrozenWeights& other)
+    : layout(other.layout), values(layout, WeightFormat::kF32, other.values.offload()) {
   checkpoint::copy_common(other.values, values);
 }
 
 StartingWeights starting_weights(const config::Recipe& recipe, const data::Vocabulary* vocabulary,
                                  const tensor::Layout& layout) {
   StartingWeights start;
-  start.trained = std::make_shared<tensor::Arena>(layout, recipe.train.weights);
+  const std::shared_ptr<Offload> offload = make_offload(recipe);
+  start.trained = std::make_shared<tensor::Arena>(layout, recipe.train.weights, offload);
   if (!method::is_adapted(recipe.adapter)) {
     set_initial_parameters(recipe, vocabulary, *start.trained);
     return start;
   }
   const auto frozen = std::make_shared<FrozenWeights>(
-      method::adapted_tensors(method::ModelSpec(recipe), recipe.adapter).frozen);
+      method::adapted_tensors(method::ModelSpec(recipe), recipe.adapter).frozen, offload);
   if (recipe.train.init.empty()) {
     draw_all(recipe, frozen->values);
     draw_all(recipe, *start.trained);
@@ -162,7 +175,8 @@ tensor::Arena InitialParameters::take() {
     values_.reset();
     return own;
   }
-  tensor::Arena copy(values_->layout(), values_->format());
+  const std::shared_ptr<Offload>& offload = values_->offload();
+  tensor::Arena copy(values_->layout(), values_->format(), offload ? offload->another() : nullptr);
   copy.assign(*values_);
   if (left_.fetch_sub(1) == 1) values_.reset();
   return copy;

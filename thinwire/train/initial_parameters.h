@@ -14,6 +14,10 @@
 
 namespace thinwire::train {
 
+// Where a worker's weights and optimizer state are: null if in memory (train.offload). The folder
+// is made if it is missing.
+std::shared_ptr<Offload> make_offload(const config::Recipe& recipe);
+
 // Fills `params`, laid out as recipe.model says, from train.init, whose model the recipe has
 // adopted (train/initial_model.h), or at random from run.seed. Throws UsageError if that model's
 // tokens differ from those of `vocabulary` (null: not compared); prints a message if the folder has
@@ -23,7 +27,7 @@ void set_initial_parameters(const config::Recipe& recipe, const data::Vocabulary
 
 // Tensors that a run with an adapter does not train (method/adapters/adapter.h).
 struct FrozenWeights {
-  explicit FrozenWeights(std::vector<TensorSpec> specs);
+  explicit FrozenWeights(std::vector<TensorSpec> specs, std::shared_ptr<Offload> offload = {});
   FrozenWeights(const FrozenWeights& other);
   FrozenWeights& operator=(const FrozenWeights&) = delete;
 

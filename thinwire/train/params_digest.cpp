@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "thinwire/base/digest.h"
+#include "thinwire/base/offload.h"
 
 namespace thinwire::train {
 
@@ -14,9 +15,10 @@ uint64_t bytes_digest(std::span<const uint8_t> bytes, ThreadPool& threads) {
   std::vector<Digest> parts(static_cast<size_t>(threads.size()));
   threads.for_ranges(count, kChunk, [&](int64_t begin, int64_t end, int thread) {
     for (int64_t at = begin; at < end; at += kChunk) {
-      const auto length = static_cast<size_t>(std::min(kChunk, end - at));
-      parts[static_cast<size_t>(thread)].add(static_cast<uint64_t>(at / kWord),
-                                             bytes.subspan(static_cast<size_t>(at), length));
+      const auto chunk =
+          bytes.subspan(static_cast<size_t>(at), static_cast<size_t>(std::min(kChunk, end - at)));
+      parts[static_cast<size_t>(thread)].add(static_cast<uint64_t>(at / kWord), chunk);
+      release_offloaded(chunk.data(), chunk.size());
     }
   });
   Digest whole;

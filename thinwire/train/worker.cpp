@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/clock.h"
 #include "thinwire/base/digest.h"
+#include "thinwire/base/offload.h"
 #include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/architectures/model_spec.h"
 #include "thinwire/model/registry.h"
@@ -51,15 +51,30 @@ NamedValues view(const tensor::Arena& weights) {
   return {"", DType::kBf16, weights.bytes()};
 }
 
+template <typename T>
+std::span<const T> values_in(std::span<const uint8_t> bytes) {
+  return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
+}
+
+bool all_finite(std::span<const Bf16> values) {
+  constexpr uint16_t kInfinity = 0x7f80;
+  return std::ranges::none_of(values,
+                              [](Bf16 value) { return (value.bits & kInfinity) == kInfinity; });
+}
+
 // Eight-bit codes are finite.
 bool all_finite(const NamedValues& state, ThreadPool& threads) {
-  if (state.dtype == DType::kF32) return std::isfinite(optim::global_norm(state.values, threads));
-  if (state.dtype != DType::kBf16) return true;
-  constexpr uint16_t kInfinity = 0x7f80;
-  for (size_t at = 0; at < state.bytes.size(); at += sizeof(Bf16)) {
-    Bf16 value;
-    std::memcpy(&value, state.bytes.data() + at, sizeof(value));
-    if ((value.bits & kInfinity) == kInfinity) return false;
+  constexpr size_t kPiece = size_t{1} << 24;  // bytes
+  if (state.dtype != DType::kF32 && state.dtype != DType::kBf16) return true;
+  const std::span<const uint8_t> bytes =
+      state.dtype == DType::kF32 ? as_bytes(state.values) : state.bytes;
+  for (size_t at = 0; at < bytes.size(); at += kPiece) {
+    const auto piece = bytes.subspan(at, std::min(kPiece, bytes.size() - at));
+    const bool finite = state.dtype == DType::kF32
+                            ? std::isfinite(optim::global_norm(values_in<float>(piece), threads))
+                            : all_finite(values_in<Bf16>(piece));
+    if (!finite) return false;
+    release_offloaded(piece.data(), piece.size());
   }
   return true;
 }

@@ -81,11 +81,12 @@ report::Table table_of(const PlanMemoryArguments& arguments,
                        {"with", true}},
                       {}};
   for (const MemoryChoice* choice : best) {
+    const double weights = part(*choice, "weights") + part(*choice, "window of files");
     const double pass = part(*choice, "activations") + part(*choice, "logits") +
                         part(*choice, "buffers of threads");
     const double a_token = choice->flops_per_token();
     table.rows.push_back({std::to_string(table.rows.size() + 1), choice->optimizer,
-                          format_bytes(choice->bytes()), format_bytes(part(*choice, "weights")),
+                          format_bytes(choice->bytes()), format_bytes(weights),
                           format_bytes(part(*choice, "gradients")),
                           format_bytes(part(*choice, "optimizer and method")), format_bytes(pass),
                           format_bytes(choice->sent_bytes),

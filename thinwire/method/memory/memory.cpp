@@ -5,6 +5,7 @@
 #include "thinwire/base/block_sizes.h"
 #include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/memory/offload.h"
 #include "thinwire/method/memory/updates.h"
 
 namespace thinwire::method {
@@ -46,16 +47,30 @@ double streamed_bytes(std::span<const TensorSpec> trained) {
   return kFloat * static_cast<double>(largest);
 }
 
+// Only copies of weights that products read stay in memory. What optimizers keep is the member's
+// own where it trains alone.
+void offload(const config::Recipe& recipe, std::span<const TensorSpec> tensors, bool bf16,
+             StepMemory& memory) {
+  const bool copies = bf16 && recipe.train.weights == WeightFormat::kF32;
+  memory.weights = copies ? kBf16 * static_cast<double>(arena_elements(tensors)) : 0;
+  memory.frozen = bf16 ? kBf16 * static_cast<double>(frozen_elements(recipe)) : 0;
+  const StateBytes state = optimizer_state(recipe, tensors);
+  const double own = std::min(memory.local, state.consensus + state.local);
+  memory.local -= own;
+  memory.consensus -= state.consensus + state.local - own;
+  memory.window = offload_window(recipe, tensors);
+}
+
 }  // namespace
 
 double shared_frozen_bytes(const config::Recipe& recipe) {
-  if (find_adapter(recipe.adapter.kind).merges) return 0;
+  if (find_adapter(recipe.adapter.kind).merges || recipe.train.offload) return 0;
   return kFloat * static_cast<double>(frozen_elements(recipe));
 }
 
 double StepMemory::total() const {
-  return weights + frozen + gradients + consensus + local + sums + activations + cross_entropy +
-         thread_buffers + program;
+  return weights + frozen + gradients + consensus + local + sums + window + activations +
+         cross_entropy + thread_buffers + program;
 }
 
 StepMemory step_memory(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
@@ -69,15 +84,18 @@ StepMemory step_memory(const config::Recipe& recipe, std::span<const TensorSpec>
   const auto tokens = static_cast<double>(pass.rows * pass.sequence);
   const auto arena = static_cast<double>(arena_elements(tensors));
   const bool stored_bf16 = train.weights == WeightFormat::kBf16;
-  return {.weights = arena * (stored_bf16 ? kBf16 : kFloat + (bf16 ? kBf16 : 0)),
-          .frozen = static_cast<double>(frozen_elements(recipe)) * (kFloat + (bf16 ? kBf16 : 0)),
-          .gradients = gradient_bytes(recipe, tensors, passes),
-          .consensus = state.consensus,
-          .local = state.local,
-          .sums = state.sums,
-          .activations = passes.activations + adapter_bytes(recipe, tokens, pass.operand_bytes),
-          .cross_entropy = loss_bytes(recipe, tokens, pass.operand_bytes),
-          .thread_buffers = static_cast<double>(train.threads) * (passes.a_thread + kPackBytes)};
+  StepMemory memory = {
+      .weights = arena * (stored_bf16 ? kBf16 : kFloat + (bf16 ? kBf16 : 0)),
+      .frozen = static_cast<double>(frozen_elements(recipe)) * (kFloat + (bf16 ? kBf16 : 0)),
+      .gradients = gradient_bytes(recipe, tensors, passes),
+      .consensus = state.consensus,
+      .local = state.local,
+      .sums = state.sums,
+      .activations = passes.activations + adapter_bytes(recipe, tokens, pass.operand_bytes),
+      .cross_entropy = loss_bytes(recipe, tokens, pass.operand_bytes),
+      .thread_buffers = static_cast<double>(train.threads) * (passes.a_thread + kPackBytes)};
+  if (train.offload) offload(recipe, tensors, bf16, memory);
+  return memory;
 }
 
 }  // namespace thinwire::method

@@ -19,6 +19,7 @@ struct StepMemory {
   double consensus = 0;  // optimizer and method state, equal on all replicas
   double local = 0;      // the member's own state
   double sums = 0;       // that the transport forms
+  double window = 0;     // with train.offload: of what is then not counted as weights or state
   double activations = 0;     // kept from forward to backward pass, and the buffers of both
   double cross_entropy = 0;   // one chunk of logits
   double thread_buffers = 0;  // of attention and the matrix products, over all threads

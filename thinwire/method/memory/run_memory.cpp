@@ -52,6 +52,7 @@ std::vector<MemoryPart> memory_parts(const config::Recipe& recipe, int64_t worke
   std::vector<MemoryPart> parts = {{"weights", one.weights + one.frozen},
                                    {"gradients", one.gradients},
                                    {"optimizer and method", one.consensus + one.local},
+                                   {"window of files", one.window},
                                    {"activations", one.activations},
                                    {"logits", one.cross_entropy},
                                    {"buffers of threads", one.thread_buffers},

@@ -11,6 +11,7 @@
 
 #include "thinwire/base/agreement.h"
 #include "thinwire/base/number_format.h"
+#include "thinwire/base/offload.h"
 #include "thinwire/base/tensor_view.h"
 #include "thinwire/config/fields.h"
 #include "thinwire/method/optimizers/low_rank_shape.h"
@@ -32,7 +33,8 @@ struct OptimizerOptions {
   uint64_t seed = 0;  // of the run
   StateFormat state = StateFormat::kF32;
   StateFormat bases = StateFormat::kF32;
-  bool projected = false;  // [optim] gradients
+  bool projected = false;                 // [optim] gradients
+  std::shared_ptr<Offload> offload = {};  // where the state is; null: in memory
   std::map<std::string_view, std::shared_ptr<const config::Section>>
       sections;  // of all optimizers, by name
 

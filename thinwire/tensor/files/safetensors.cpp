@@ -14,6 +14,7 @@
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
+#include "thinwire/base/offload.h"
 
 namespace thinwire::tensor {
 namespace {
@@ -23,6 +24,7 @@ using Json = nlohmann::json;
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // as in the reference implementation
 constexpr int kMaxHeaderDepth = 3;                 // header, tensor, shape or byte range
 constexpr size_t kPieceValues = size_t{1} << 16;
+constexpr size_t kPieceBytes = size_t{1} << 24;
 constexpr const char* kMetadataKey = "__metadata__";
 
 struct TypeName {
@@ -248,7 +250,7 @@ void SafetensorsReader::read_f32(std::string_view name, std::span<float> out) co
   }
   switch (view.dtype) {
     case DType::kF32:
-      if (!out.empty()) std::memcpy(out.data(), view.data, out.size_bytes());
+      copy_bytes(view, {reinterpret_cast<uint8_t*>(out.data()), out.size_bytes()});
       break;
     case DType::kBf16:
       convert<Bf16>(view.data, out, to_float);
@@ -284,8 +286,19 @@ void SafetensorsReader::read_bytes(std::string_view name, DType dtype,
     throw_bad(path_, fmt::format("tensor {} has {} values, {} expected", name, view.count(),
                                  static_cast<int64_t>(out.size()) / dtype_bytes(dtype)));
   }
-  if (!out.empty()) std::memcpy(out.data(), view.data, out.size());
+  copy_bytes(view, out);
   release(view);
+}
+
+// Neither what was read nor what is kept in a file (base/offload.h) gathers in memory.
+void SafetensorsReader::copy_bytes(const TensorView& view, std::span<uint8_t> out) const {
+  const auto* const from = static_cast<const uint8_t*>(view.data);
+  for (size_t at = 0; at < out.size(); at += kPieceBytes) {
+    const auto piece = out.subspan(at, std::min(kPieceBytes, out.size() - at));
+    std::memcpy(piece.data(), from + at, piece.size());
+    release_offloaded(piece.data(), piece.size());
+    file_.release({from + at, piece.size()});
+  }
 }
 
 std::vector<int64_t> SafetensorsReader::read_integers(std::string_view name) const {
@@ -340,6 +353,7 @@ void SafetensorsWriter::write(std::span<const float> values) {
     rounded.resize(piece.size());
     std::transform(piece.begin(), piece.end(), rounded.begin(), to_bf16);
     put(as_bytes(std::span<const Bf16>(rounded)));
+    release_offloaded(piece.data(), piece.size_bytes());
   }
 }
 
@@ -357,8 +371,12 @@ void SafetensorsWriter::commit() {
 }
 
 void SafetensorsWriter::put(std::span<const uint8_t> bytes) {
-  file_.write(bytes);
-  hash_.update(bytes);
+  for (; !bytes.empty(); bytes = bytes.subspan(std::min(bytes.size(), kPieceBytes))) {
+    const auto piece = bytes.first(std::min(bytes.size(), kPieceBytes));
+    file_.write(piece);
+    hash_.update(piece);
+    release_offloaded(piece.data(), piece.size());
+  }
 }
 
 }  // namespace thinwire::tensor

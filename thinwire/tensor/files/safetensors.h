@@ -50,6 +50,7 @@ class SafetensorsReader {
 
  private:
   void release(const TensorView& view) const;
+  void copy_bytes(const TensorView& view, std::span<uint8_t> out) const;
 
   fs::path path_;
   MappedFile file_;

@@ -13,8 +13,9 @@ constexpr size_t kHugePage = 2ull << 20;
 
 }  // namespace
 
-void* allocate_aligned(size_t bytes) {
+void* allocate_aligned(size_t bytes, Offload* offload) {
   if (bytes == 0) return nullptr;
+  if (offload != nullptr) return offload->allocate(bytes);
   const bool huge = bytes >= 4 * kHugePage;
   const size_t alignment = huge ? kHugePage : kLine;
   void* const data = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "thinwire/base/block_sizes.h"
 #include "thinwire/base/bytes.h"
@@ -12,6 +11,12 @@
 #include "thinwire/tensor/kernels/number_formats.h"
 
 namespace thinwire::tensor {
+namespace {
+
+constexpr int64_t kWalkedElements = 1 << 22;  // of a walk over all values, at a time
+
+}  // namespace
+
 Layout::Layout(std::vector<TensorSpec> specs) : specs_(std::move(specs)) {
   offsets_.reserve(specs_.size());
   for (const TensorSpec& spec : specs_) {
@@ -29,6 +34,10 @@ Layout Layout::joined(const Layout& trained, const Layout& frozen) {
   return both;
 }
 
+size_t Layout::at(int64_t offset) const {
+  return static_cast<size_t>(std::ranges::lower_bound(offsets_, offset) - offsets_.begin());
+}
+
 std::optional<size_t> Layout::index_of(std::string_view name) const {
   const auto found = std::ranges::find(specs_, name, &TensorSpec::name);
   if (found == specs_.end()) return std::nullopt;
@@ -41,17 +50,34 @@ size_t Layout::find(std::string_view name) const {
   return *found;
 }
 
-void Arena::Free::operator()(float* data) const { std::free(data); }
-
-Arena::Arena(const Layout& layout, WeightFormat format) : layout_(&layout), format_(format) {
+Arena::Arena(const Layout& layout, WeightFormat format, std::shared_ptr<Offload> offload)
+    : layout_(&layout), format_(format), offload_(std::move(offload)) {
   const int64_t count = std::max(layout.total(), kArenaAlignment);
   if (format == WeightFormat::kBf16) {
-    bf16_ = AlignedBuffer<Bf16>(count);
-    std::fill_n(bf16_.data(), count, Bf16());
+    bf16_ = AlignedBuffer<Bf16>(count, offload_);
+    if (!offload_) std::fill_n(bf16_.data(), count, Bf16());
     return;
   }
-  data_.reset(static_cast<float*>(allocate_aligned(static_cast<size_t>(count) * sizeof(float))));
-  std::fill_n(data_.get(), count, 0.0f);
+  const auto bytes = static_cast<size_t>(count) * sizeof(float);
+  data_ = {static_cast<float*>(allocate_aligned(bytes, offload_.get())), FreeAligned{offload_}};
+  if (!offload_) std::fill_n(data_.get(), count, 0.0f);
+}
+
+void Arena::release(int64_t offset, int64_t count) const {
+  if (!offload_) return;
+  const size_t bytes = format_ == WeightFormat::kBf16 ? sizeof(Bf16) : sizeof(float);
+  offload_->release(address(offset), static_cast<size_t>(count) * bytes);
+}
+
+void Arena::touch(int64_t offset, int64_t count, bool writes) const {
+  if (!offload_) return;
+  const size_t bytes = format_ == WeightFormat::kBf16 ? sizeof(Bf16) : sizeof(float);
+  offload_->touch(address(offset), static_cast<size_t>(count) * bytes, writes);
+}
+
+const void* Arena::address(int64_t offset) const {
+  if (format_ == WeightFormat::kBf16) return bf16() + offset;
+  return data_.get() + offset;
 }
 
 std::span<const uint8_t> Arena::bytes() const {
@@ -60,6 +86,7 @@ std::span<const uint8_t> Arena::bytes() const {
 }
 
 void Arena::fill_tensor(size_t index, const std::function<void(std::span<float>)>& fill) {
+  touch_tensor(index, true);
   if (format_ == WeightFormat::kF32) return fill(tensor(index));
   std::vector<float> values(static_cast<size_t>(layout_->specs()[index].count()));
   fill(values);
@@ -69,13 +96,17 @@ void Arena::fill_tensor(size_t index, const std::function<void(std::span<float>)
 
 void Arena::assign(const Arena& values) {
   assert(values.layout().total() == layout_->total());
-  const int64_t count = layout_->total();
-  if (format_ == WeightFormat::kF32) {
-    values.read(0, all());
-  } else if (values.format() == format_) {
-    std::copy_n(values.bf16(), count, bf16());
-  } else {
-    round_to_nearest(values.all().data(), count, bf16());
+  for (int64_t at = 0; at < layout_->total(); at += kWalkedElements) {
+    const int64_t count = std::min(kWalkedElements, layout_->total() - at);
+    if (format_ == WeightFormat::kF32) {
+      values.read(at, all().subspan(at, count));
+    } else if (values.format() == format_) {
+      std::copy_n(values.bf16() + at, count, bf16() + at);
+    } else {
+      round_to_nearest(values.all().data() + at, count, bf16() + at);
+    }
+    release(at, count);
+    values.release(at, count);
   }
 }
 

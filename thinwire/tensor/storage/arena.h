@@ -36,6 +36,8 @@ class Layout {
   size_t size() const { return specs_.size(); }
   int64_t offset(size_t index) const { return offsets_[index]; }
   int64_t total() const { return total_; }  // elements, gaps included
+  // Index of the tensor that begins at this offset of an arena.
+  size_t at(int64_t offset) const;
   // Index of a tensor by name; throws Error when there is none.
   size_t find(std::string_view name) const;
   // The same; nullopt when there is none.
@@ -47,7 +49,8 @@ class Layout {
   int64_t total_ = 0;
 };
 
-// fp32 memory for a layout, zeroed, aligned to 64 bytes. The layout must outlive the arena.
+// fp32 memory for a layout, zeroed, aligned to 64 bytes. The layout must outlive the arena. With an
+// Offload it is in a file; code that uses whole tensors touches them first.
 //
 // An arena may instead hold bf16 values without an fp32 copy: then only layout(), format() and the
 // functions marked as such below may be used.
@@ -59,10 +62,20 @@ class Layout {
 // threads may access a side concurrently only after one of them has accessed it before.
 class Arena {
  public:
-  explicit Arena(const Layout& layout, WeightFormat format = WeightFormat::kF32);
+  explicit Arena(const Layout& layout, WeightFormat format = WeightFormat::kF32,
+                 std::shared_ptr<Offload> offload = {});
 
   const Layout& layout() const { return *layout_; }
   WeightFormat format() const { return format_; }
+  // Null if the values are in memory.
+  const std::shared_ptr<Offload>& offload() const { return offload_; }
+  // Offload::touch for values of the layout, if there is one.
+  void touch(int64_t offset, int64_t count, bool writes) const;
+  // Offload::release likewise.
+  void release(int64_t offset, int64_t count) const;
+  void touch_tensor(size_t index, bool writes) const {
+    touch(layout_->offset(index), layout_->specs()[index].count(), writes);
+  }
 
   // The values of a bf16 arena, in the layout's order.
   Bf16* bf16() { return bf16_.data(); }
@@ -114,10 +127,7 @@ class Arena {
 
  private:
   enum class Side : uint8_t { kHost, kDevice, kBoth };
-  struct Free {
-    void operator()(float* data) const;
-  };
-
+  const void* address(int64_t offset) const;
   // Brings `side` up to date, and marks the other one out of date if `writing`.
   void update(Side side, bool writing) const;
   // Several threads may access the values at once.
@@ -128,8 +138,9 @@ class Arena {
 
   const Layout* layout_;
   WeightFormat format_;
-  std::unique_ptr<float[], Free> data_;  // null in bf16
-  AlignedBuffer<Bf16> bf16_;             // empty in fp32
+  std::shared_ptr<Offload> offload_;
+  AlignedMemory<float> data_;  // null in bf16
+  AlignedBuffer<Bf16> bf16_;   // empty in fp32
   DevicePlace place_;
   std::unique_ptr<Mirror> mirror_;  // declared after the memory that it refers to
   mutable Side newest_ = Side::kBoth;

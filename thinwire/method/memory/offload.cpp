@@ -1,0 +1,65 @@
+#include "thinwire/method/memory/offload.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "thinwire/base/error.h"
+#include "thinwire/method/adapters/adapter.h"
+#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/method.h"
+#include "thinwire/method/optimizers/optimizers.h"
+
+namespace thinwire::method {
+namespace {
+
+constexpr double kReadAhead = 0.5;  // beside the largest tensor
+constexpr double kFloat = 4;
+constexpr double kBf16 = 2;
+
+double trained_bytes(const config::Recipe& recipe, const OptimizerOptions& options,
+                     std::span<const TensorSpec> tensors) {
+  const double value = recipe.train.weights == WeightFormat::kBf16 ? kBf16 : kFloat;
+  const StateBytes state = optimizer_state(options, tensors);
+  return value * static_cast<double>(arena_elements(tensors)) + state.consensus + state.local;
+}
+
+std::vector<TensorSpec> frozen_tensors(const config::Recipe& recipe) {
+  if (!is_adapted(recipe.adapter)) return {};
+  return adapted_tensors(ModelSpec(recipe), recipe.adapter).frozen;
+}
+
+}  // namespace
+
+void check_offload(const config::Recipe& recipe) {
+  if (!recipe.train.offload) return;
+  if (recipe.train.device != "cpu" && recipe.train.device != "auto") {
+    throw UsageError(fmt::format(
+        "[train] offload = true needs device = \"cpu\", got \"{}\": a device computes with weights "
+        "in its own memory",
+        recipe.train.device));
+  }
+}
+
+double offloaded_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
+  const std::vector<TensorSpec> frozen = frozen_tensors(recipe);
+  return trained_bytes(recipe, optimizer_options(recipe), tensors) +
+         kFloat * static_cast<double>(arena_elements(frozen));
+}
+
+double offload_window(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
+  const OptimizerOptions options = optimizer_options(recipe);
+  double largest = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    largest = std::max(largest, trained_bytes(recipe, options, tensors.subspan(i, 1)));
+  }
+  const std::vector<TensorSpec> frozen = frozen_tensors(recipe);
+  for (const TensorSpec& tensor : frozen) {
+    const double bytes = kFloat * static_cast<double>(arena_elements(std::span(&tensor, 1)));
+    largest = std::max(largest, bytes);
+  }
+  return std::min((1 + kReadAhead) * largest, offloaded_bytes(recipe, tensors));
+}
+
+}  // namespace thinwire::method

@@ -1,0 +1,25 @@
+// What the recipe field train.offload requires from the rest of a recipe, and what a worker then
+// holds: weights and the optimizer's state are in files (base/offload.h), and a window of them in
+// memory.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "thinwire/base/tensor_view.h"
+#include "thinwire/config/recipe.h"
+
+namespace thinwire::method {
+
+// Throws a UsageError if weights cannot be kept in files.
+void check_offload(const config::Recipe& recipe);
+
+// What a worker keeps in files, in bytes: `tensors` and their optimizer state, and the frozen
+// tensors beside an adapter.
+double offloaded_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
+
+// Of that in memory, at most: the weights and state of the largest tensor, and half as much to read
+// ahead what is used after it.
+double offload_window(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
+
+}  // namespace thinwire::method
