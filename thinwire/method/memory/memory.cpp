@@ -7,6 +7,7 @@
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/memory/offload.h"
 #include "thinwire/method/memory/updates.h"
+#include "thinwire/method/registry.h"
 
 namespace thinwire::method {
 namespace {
@@ -47,13 +48,17 @@ double streamed_bytes(std::span<const TensorSpec> trained) {
   return kFloat * static_cast<double>(largest);
 }
 
-// Only copies of weights that products read stay in memory. What optimizers keep is the member's
-// own where it trains alone.
+// Only copies of weights that products read stay in memory, and what is passed over as a whole
+// between steps. What optimizers keep is the member's own where it trains alone.
 void offload(const config::Recipe& recipe, std::span<const TensorSpec> tensors, bool bf16,
              StepMemory& memory) {
   const bool copies = bf16 && recipe.train.weights == WeightFormat::kF32;
-  memory.weights = copies ? kBf16 * static_cast<double>(arena_elements(tensors)) : 0;
-  memory.frozen = bf16 ? kBf16 * static_cast<double>(frozen_elements(recipe)) : 0;
+  if (find_method(recipe.sync.method).keeps_bf16_weights) {  // changes them tensor by tensor
+    memory.weights = copies ? kBf16 * static_cast<double>(arena_elements(tensors)) : 0;
+  }
+  if (!find_adapter(recipe.adapter.kind).merges) {
+    memory.frozen = bf16 ? kBf16 * static_cast<double>(frozen_elements(recipe)) : 0;
+  }
   const StateBytes state = optimizer_state(recipe, tensors);
   const double own = std::min(memory.local, state.consensus + state.local);
   memory.local -= own;
