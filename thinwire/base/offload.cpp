@@ -28,7 +28,7 @@ constexpr int kPopulateWrite = 23;
 // Which Offload has an address.
 struct Registry {
   std::shared_mutex mutex;
-  std::map<uintptr_t, std::pair<uintptr_t, Offload*>> ranges;  // begin: end and owner
+  std::map<const uint8_t*, std::pair<const uint8_t*, Offload*>> ranges;  // begin: end and owner
   std::atomic<size_t> count = 0;
 };
 
@@ -40,7 +40,7 @@ Registry& registry() {
 Offload* owner_of(const void* data) {
   Registry& all = registry();
   if (all.count.load(std::memory_order_acquire) == 0) return nullptr;
-  const auto address = reinterpret_cast<uintptr_t>(data);
+  const auto* const address = static_cast<const uint8_t*>(data);
   const std::shared_lock lock(all.mutex);
   auto after = all.ranges.upper_bound(address);
   if (after == all.ranges.begin()) return nullptr;
@@ -53,7 +53,12 @@ size_t page_size() {
   return size;
 }
 
-void* pointer(uintptr_t address) { return reinterpret_cast<void*>(address); }
+// The beginning of the page that the address is in.
+uint8_t* page_of(const uint8_t* address) {
+  // An array may be handed in as const, but is memory of this file's making.
+  auto* const writable = const_cast<uint8_t*>(address);
+  return writable - reinterpret_cast<uintptr_t>(address) % page_size();
+}
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
@@ -104,7 +109,7 @@ void* Offload::allocate(size_t bytes) {
     throw Error(fmt::format("cannot map {} of {}: {}", format_bytes(static_cast<double>(whole)),
                             folder_.string(), reason(error)));
   }
-  const auto begin = reinterpret_cast<Address>(data);
+  auto* const begin = static_cast<Address>(data);
   {
     const std::lock_guard lock(mutex_);
     mappings_[begin] = {whole, file};
@@ -117,7 +122,7 @@ void* Offload::allocate(size_t bytes) {
 }
 
 void Offload::deallocate(void* data) {
-  const auto begin = reinterpret_cast<Address>(data);
+  auto* const begin = static_cast<Address>(data);
   {
     Registry& all = registry();
     const std::unique_lock lock(all.mutex);
@@ -127,7 +132,7 @@ void Offload::deallocate(void* data) {
   const std::lock_guard lock(mutex_);
   const auto found = mappings_.find(begin);
   const Range whole = {begin, begin + found->second.bytes};
-  for (auto at = index_.lower_bound({begin, 0}); at != index_.end() && at->first < whole;) {
+  for (auto at = index_.lower_bound({begin, nullptr}); at != index_.end() && at->first < whole;) {
     Part& part = parts_[at->second];
     if (part.resident) traffic_.resident -= size(part.range);
     part = {};
@@ -143,9 +148,8 @@ void Offload::deallocate(void* data) {
 
 void Offload::touch(const void* data, size_t bytes, bool writes) {
   if (bytes == 0) return;
-  const auto first = reinterpret_cast<Address>(data);
-  const Range range = {first / page_size() * page_size(),
-                       (first + bytes + page_size() - 1) / page_size() * page_size()};
+  const auto* const first = static_cast<const uint8_t*>(data);
+  const Range range = {page_of(first), page_of(first + bytes + page_size() - 1)};
   {
     const std::lock_guard lock(mutex_);
     const size_t index = part_of(range);
@@ -169,7 +173,7 @@ void Offload::touch(const void* data, size_t bytes, bool writes) {
   }
   changed_.notify_one();
   const int advice = writes ? kPopulateWrite : kPopulateRead;
-  if (::madvise(pointer(range.first), size(range), advice) == 0) return;
+  if (::madvise(range.first, size(range), advice) == 0) return;
   if (errno != EFAULT && errno != EIO) return;  // such as a kernel that does not know the advice
   throw Error(fmt::format("cannot read back {} that were kept in {}: {}",
                           format_bytes(static_cast<double>(bytes)), folder_.string(),
@@ -201,7 +205,7 @@ bool Offload::make_room(size_t bytes, size_t kept) {
 }
 
 void Offload::drop(Part& part) {
-  ::madvise(pointer(part.range.first), size(part.range), MADV_DONTNEED);
+  ::madvise(part.range.first, size(part.range), MADV_DONTNEED);
   part.resident = false;
   traffic_.resident -= size(part.range);
   if (std::exchange(part.dirty, false)) unwritten_.push_back(part.range);
@@ -214,13 +218,12 @@ void Offload::make_resident(Part& part, bool writes) {
 }
 
 void Offload::release(const void* data, size_t bytes) {
-  const auto first = reinterpret_cast<Address>(data);
-  const Range range = {(first + page_size() - 1) / page_size() * page_size(),
-                       (first + bytes) / page_size() * page_size()};
+  const auto* const first = static_cast<const uint8_t*>(data);
+  const Range range = {page_of(first + page_size() - 1), page_of(first + bytes)};
   if (range.first >= range.second) return;
   const std::lock_guard lock(mutex_);
-  ::madvise(pointer(range.first), size(range), MADV_DONTNEED);
-  auto at = index_.lower_bound({range.first, 0});
+  ::madvise(range.first, size(range), MADV_DONTNEED);
+  auto at = index_.lower_bound({range.first, nullptr});
   if (at != index_.begin()) --at;
   for (; at != index_.end() && at->first.first < range.second; ++at) {
     Part& part = parts_[at->second];
@@ -251,7 +254,7 @@ void Offload::read_ahead() {
   size_t ahead_bytes = 0;
   for (int ahead = 1; ahead <= kMostAhead; ++ahead) {
     const Next* const next = foresee(ahead);
-    if (next == nullptr || parts_[next->part].range.second == 0) return;
+    if (next == nullptr || parts_[next->part].range.second == nullptr) return;
     Part& part = parts_[next->part];
     ahead_bytes += size(part.range);
     if (ahead_bytes > window_ / kShareReadAhead) return;
@@ -263,11 +266,11 @@ void Offload::read_ahead() {
     const int advice = next->writes ? kPopulateWrite : kPopulateRead;
     moved_ = false;
     lock.unlock();
-    ::madvise(pointer(range.first), size(range), advice);  // what fails is read when it is used
+    ::madvise(range.first, size(range), advice);  // what fails is read when it is used
     lock.lock();
     // It may have had to go meanwhile, and what was read since then would stay.
     if (const auto at = index_.find(range); at != index_.end() && !parts_[at->second].resident) {
-      ::madvise(pointer(range.first), size(range), MADV_DONTNEED);
+      ::madvise(range.first, size(range), MADV_DONTNEED);
     }
     if (ends_ || moved_) return;
   }

@@ -59,7 +59,7 @@ class Offload {
     size_t bytes;
     int file;
   };
-  using Address = uintptr_t;
+  using Address = uint8_t*;
   using Range = std::pair<Address, Address>;  // whole pages
   struct Part {
     Range range;
@@ -74,7 +74,7 @@ class Offload {
   };
   static constexpr size_t kNone = ~size_t{0};
 
-  static size_t size(const Range& range) { return range.second - range.first; }
+  static size_t size(const Range& range) { return static_cast<size_t>(range.second - range.first); }
   size_t part_of(const Range& range);
   void learn(size_t part, bool writes);
   bool make_room(size_t bytes, size_t kept);
