@@ -61,7 +61,8 @@ void product(benchmark::State& state, const Shape& s, Bf16Kernel kernel) {
 }
 
 const bool kRegistered = [] {
-  const std::pair<const char*, Bf16Kernel> kernels[] = {{"native", Bf16Kernel::kNative},
+  const std::pair<const char*, Bf16Kernel> kernels[] = {{"avx512", Bf16Kernel::kAvx512},
+                                                        {"onednn", Bf16Kernel::kOneDnn},
                                                         {"widened", Bf16Kernel::kWidened},
                                                         {"packed", Bf16Kernel::kPacked}};
   for (const Shape& shape : kShapes) {

@@ -25,14 +25,16 @@ Bf16 element(Transpose t, const std::vector<Bf16>& matrix, int64_t ld, int64_t r
 TEST_P(Bf16Pairs, AreNeighboursInDepth) {
   for (const Transpose t : {Transpose::kNo, Transpose::kYes}) {
     for (const int64_t depth : {1, 2, 13, 32}) {
-      for (const int64_t columns : {1, 7, 64}) {
+      for (const int64_t columns : {1, 7, 64, 150}) {
         const int64_t ld = (t == Transpose::kNo ? columns : depth) + kGap;
         const auto matrix = random_values<Bf16>(ld * (t == Transpose::kNo ? depth : columns), 1);
-        std::vector<Bf16> pairs(static_cast<size_t>((depth + 1) / 2 * 2 * kPairColumns));
-        pack_pairs(t, depth, columns, matrix.data(), ld, pairs.data());
+        const int64_t panel = (depth + 1) / 2 * 2 * kPairColumns + kGap;
+        std::vector<Bf16> pairs(static_cast<size_t>((columns / kPairColumns + 1) * panel));
+        pack_pairs(t, depth, columns, matrix.data(), ld, pairs.data(), panel);
         for (int64_t i = 0; i < (depth + 1) / 2 * 2; ++i) {
           for (int64_t j = 0; j < columns; ++j) {
-            const Bf16 got = pairs[static_cast<size_t>((i / 2 * kPairColumns + j) * 2 + i % 2)];
+            const int64_t first = j / kPairColumns * panel + i / 2 * 2 * kPairColumns;
+            const Bf16 got = pairs[static_cast<size_t>(first + j % kPairColumns * 2 + i % 2)];
             ASSERT_EQ(got.bits, element(t, matrix, ld, i, j, depth, i).bits) << i << ", " << j;
           }
         }
@@ -41,25 +43,35 @@ TEST_P(Bf16Pairs, AreNeighboursInDepth) {
   }
 }
 
-TEST_P(Bf16Pairs, RowsOfATransposedBlockLieOneBehindTheOther) {
+TEST_P(Bf16Pairs, BecomeRowsAgain) {
   constexpr int64_t kStride = 40;
-  for (const Transpose t : {Transpose::kNo, Transpose::kYes}) {
-    for (const int64_t depth : {1, 2, 13, 32}) {
-      for (const int64_t rows : {1, 7, 64}) {
-        const int64_t ld = (t == Transpose::kNo ? depth : rows) + kGap;
-        const auto matrix = random_values<Bf16>(ld * (t == Transpose::kNo ? rows : depth), 1);
-        std::vector<Bf16> pairs(static_cast<size_t>((depth + 1) / 2 * 2 * kPairColumns));
-        std::vector<Bf16> to(static_cast<size_t>(rows * kStride));
-        pack_rows(t, rows, depth, matrix.data(), ld, to.data(), kStride, pairs.data());
-        for (int64_t r = 0; r < rows; ++r) {
-          for (int64_t i = 0; i < (depth + 1) / 2 * 2; ++i) {
-            ASSERT_EQ(to[static_cast<size_t>(r * kStride + i)].bits,
-                      element(t, matrix, ld, r, i, depth, i).bits)
-                << r << ", " << i;
-          }
+  for (const int64_t depth : {1, 2, 13, 32}) {
+    for (const int64_t columns : {1, 7, 64}) {
+      const auto matrix = random_values<Bf16>(depth * columns, 1);
+      const int64_t pairs = (depth + 1) / 2;
+      std::vector<Bf16> packed(static_cast<size_t>(2 * pairs * kPairColumns));
+      pack_pairs(Transpose::kNo, depth, columns, matrix.data(), columns, packed.data(), 0);
+      std::vector<Bf16> to(static_cast<size_t>(columns * kStride));
+      unpack_pairs(pairs, columns, packed.data(), 2 * kPairColumns, to.data(), kStride);
+      for (int64_t j = 0; j < columns; ++j) {
+        for (int64_t i = 0; i < 2 * pairs; ++i) {
+          ASSERT_EQ(to[static_cast<size_t>(j * kStride + i)].bits,
+                    element(Transpose::kNo, matrix, columns, i, j, depth, i).bits)
+              << j << ", " << i;
         }
       }
     }
+  }
+}
+
+TEST(PadRows, EndInWholePairs) {
+  const auto matrix = random_values<Bf16>(2 * 5, 1);
+  std::vector<Bf16> to(2 * 8, to_bf16(1));
+  pad_rows(2, 3, matrix.data(), 5, to.data(), 8);
+  for (size_t r = 0; r < 2; ++r) {
+    for (size_t i = 0; i < 3; ++i) EXPECT_EQ(to[r * 8 + i].bits, matrix[r * 5 + i].bits);
+    EXPECT_EQ(to[r * 8 + 3].bits, 0);
+    EXPECT_EQ(to[r * 8 + 4].bits, to_bf16(1).bits);
   }
 }
 

@@ -65,11 +65,12 @@ void expect_equal_to_reference(const Gemm<In, Out>& gemm_under_test, double boun
 }
 
 // Every way of computing bf16 products, each made the one that gemm() uses.
-inline constexpr Bf16Kernel kBf16Kernels[] = {Bf16Kernel::kNative, Bf16Kernel::kWidened,
-                                              Bf16Kernel::kPacked};
+inline constexpr Bf16Kernel kBf16Kernels[] = {Bf16Kernel::kAvx512, Bf16Kernel::kOneDnn,
+                                              Bf16Kernel::kWidened, Bf16Kernel::kPacked};
 
 inline const char* name_of(Bf16Kernel kernel) {
-  return kernel == Bf16Kernel::kNative    ? "native"
+  return kernel == Bf16Kernel::kAvx512    ? "avx512"
+         : kernel == Bf16Kernel::kOneDnn  ? "onednn"
          : kernel == Bf16Kernel::kWidened ? "widened"
                                           : "packed";
 }

@@ -157,6 +157,36 @@ TYPED_TEST(KernelTest, ExponentialsBelowTheLeastNormalNumberAreZero) {
   EXPECT_EQ(scores[5], 1.0f);
 }
 
+TYPED_TEST(KernelTest, GradientsOfScoresInPairsEqualThoseInRows) {
+  constexpr int64_t kStride = 48;
+  struct Case {
+    int64_t rows, columns, visible, reach;
+  };
+  for (const auto [rows, columns, visible, reach] :
+       {Case{5, 31, 27, 1000}, Case{4, 32, 32, 1000}, Case{6, 20, -3, 4}, Case{1, 1, 1, 1},
+        Case{7, 30, 20, 9}}) {
+    auto p = random_values<float>(rows * kStride, 1), ds = random_values<float>(rows * kStride, 2);
+    const auto shift = random_values<float>(rows, 3), mean = random_values<float>(rows, 4);
+    std::vector<Bf16> p_pairs((rows + 1) / 2 * 2 * kStride, to_bf16(1)), ds_pairs = p_pairs;
+    std::vector<Bf16> ds_rows = p_pairs;
+    this->kernel_.causal_softmax_backward_pairs(
+        rows, columns, visible, reach, shift.data(), mean.data(), p.data(), ds.data(), kStride,
+        {p_pairs.data(), ds_pairs.data(), ds_rows.data(), kStride});
+    this->kernel_.causal_softmax_backward(rows, columns, visible, reach, shift.data(), mean.data(),
+                                          p.data(), ds.data(), kStride);
+    for (int64_t r = 0; r < (rows + 1) / 2 * 2; ++r) {
+      for (int64_t j = 0; j < (columns + 1) / 2 * 2; ++j) {
+        const bool inside = r < rows && j < columns;
+        const int64_t pair = r / 2 * 2 * kStride + 2 * j + r % 2, at = r * kStride + j;
+        EXPECT_EQ(p_pairs[pair].bits, to_bf16(inside ? p[at] : 0).bits) << r << ", " << j;
+        EXPECT_EQ(ds_pairs[pair].bits, to_bf16(inside ? ds[at] : 0).bits) << r << ", " << j;
+        if (r == rows) continue;
+        EXPECT_EQ(ds_rows[at].bits, to_bf16(inside ? ds[at] : 0).bits) << r << ", " << j;
+      }
+    }
+  }
+}
+
 TEST(Kernels, TransposeTurnsRowsIntoColumnsOfAWiderMatrix) {
   constexpr int64_t kWidth = 7, kStride = 9, kTurnedStride = 45;
   for (const int64_t rows : {3, 32, 41}) {

@@ -179,7 +179,10 @@ void CpuOps<T>::plan_attention(int64_t, const tensor::AttentionShape& shape, con
   head_size_ = shape.head_size;
   rope_.emplace(positions_, head_size_, rope_spec_);
   scratch_.clear();
-  for (int i = 0; i < threads_.size(); ++i) scratch_.emplace_back(positions_, shape.head_size);
+  const tensor::Bf16Tiles* const products = kIsFloat<T> ? nullptr : tensor::bf16_tiles();
+  for (int i = 0; i < threads_.size(); ++i) {
+    scratch_.emplace_back(positions_, shape.head_size, products);
+  }
 }
 
 template <typename T>

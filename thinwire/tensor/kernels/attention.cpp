@@ -4,22 +4,14 @@
 #include <cassert>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
+#include "thinwire/tensor/kernels/attention_tiles.h"
 #include "thinwire/tensor/kernels/kernels.h"
 #include "thinwire/tensor/products/gemm.h"
 
 namespace thinwire::tensor {
 namespace {
-
-// Where one key/value head and its query heads are in the rows of qkv and out.
-template <typename T>
-struct HeadColumns {
-  HeadColumns(const AttentionShape& shape, int64_t kv_head, T* qkv)
-      : key(qkv + (shape.heads + kv_head) * shape.head_size),
-        value(qkv + (shape.heads + shape.kv_heads + kv_head) * shape.head_size) {}
-  T* key;
-  T* value;
-};
 
 // Keys as the right operand of their product with queries: [T, D] as stored, or [D, T], which the
 // BLAS multiplies faster.
@@ -125,7 +117,7 @@ void attend_keys(const AttentionShape& shape, int64_t rows, int64_t first, int64
     gemm(Transpose::kNo, key.transpose, rows, columns, head_size, query, head_size, key.at(at),
          key.stride, 0, scores, stride);
     kernel.causal_softmax_tile(rows, columns, shape.visible(first, at, columns), shape.reach(),
-                               scores, stride, largest, sum, rescale);
+                               scores, stride, scores, largest, sum, rescale);
     if (at > begin) kernel.load_rows(rows, head_size, rescale, out, head_size, out, head_size);
     gemm(Transpose::kNo, Transpose::kNo, rows, head_size, columns, scores, stride,
          value + at * head_size, head_size, at == begin ? 0.0f : 1.0f, out, head_size);
@@ -142,8 +134,12 @@ float AttentionShape::score_scale() const {
   return static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_size)));
 }
 
-AttentionScratch::AttentionScratch(int64_t sequence, int64_t head_size)
-    : stride((sequence + kTilePad - 1) / kTilePad * kTilePad + kTilePad) {
+AttentionScratch::AttentionScratch(int64_t sequence, int64_t head_size, const Bf16Tiles* products) {
+  if (products != nullptr) {
+    tiles = std::make_unique<AttentionTiles>(*products, sequence, head_size);
+    return;
+  }
+  stride = (sequence + kTilePad - 1) / kTilePad * kTilePad + kTilePad;
   const int64_t rows = std::min(sequence, kQueryBlock);
   for (auto* buffer : {&key, &value, &dkey, &dvalue, &query, &doutput, &dquery}) {
     *buffer = AlignedBuffer<float>(sequence * head_size);
@@ -157,8 +153,11 @@ AttentionScratch::AttentionScratch(int64_t sequence, int64_t head_size)
   for (auto* buffer : {&inverse_sum, &log_sum_exp}) *buffer = AlignedBuffer<float>(rows);
 }
 
+AttentionScratch::AttentionScratch(AttentionScratch&&) noexcept = default;
+AttentionScratch::~AttentionScratch() = default;
+
 size_t AttentionScratch::bytes() const {
-  size_t sum = 0;
+  size_t sum = tiles == nullptr ? 0 : tiles->bytes();
   for (const auto* buffer :
        {&key, &value, &dkey, &dvalue, &query, &output, &doutput, &dquery, &key_t, &value_t, &scores,
         &dscores, &inverse_sum, &log_sum_exp, &row_dots}) {
@@ -178,6 +177,12 @@ template <typename T>
 void attention_forward(const AttentionShape& shape, const RopeTable& rope, int64_t sequence,
                        int64_t kv_head, const T* qkv, T* out, float* log_sum_exp,
                        AttentionScratch& scratch) {
+  if constexpr (std::is_same_v<T, Bf16>) {
+    if (scratch.tiles != nullptr) {
+      return attention_forward(shape, rope, sequence, kv_head, qkv, out, log_sum_exp,
+                               *scratch.tiles);
+    }
+  }
   const int64_t d = shape.head_size;
   load_keys_values<T>(shape, rope, sequence, HeadColumns<const T>(shape, kv_head, qkv), scratch);
   for (int64_t head = kv_head * shape.group(); head < (kv_head + 1) * shape.group(); ++head) {
@@ -198,6 +203,12 @@ template <typename T>
 void attention_backward(const AttentionShape& shape, const RopeTable& rope, int64_t sequence,
                         int64_t kv_head, T* qkv, const T* out, const T* dout,
                         const float* log_sum_exp, AttentionScratch& scratch) {
+  if constexpr (std::is_same_v<T, Bf16>) {
+    if (scratch.tiles != nullptr) {
+      return attention_backward(shape, rope, sequence, kv_head, qkv, out, dout, log_sum_exp,
+                                *scratch.tiles);
+    }
+  }
   const Kernels<T>& kernel = kernels<T>();
   const int64_t d = shape.head_size, stride = shape.qkv_width();
   const HeadColumns<T> columns(shape, kv_head, qkv);

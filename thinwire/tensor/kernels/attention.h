@@ -12,10 +12,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <memory>
 
 #include "thinwire/base/bf16.h"
 #include "thinwire/base/block_sizes.h"
 #include "thinwire/tensor/kernels/rope.h"
+#include "thinwire/tensor/products/bf16_tiles.h"
 #include "thinwire/tensor/storage/aligned_buffer.h"
 
 namespace thinwire::tensor {
@@ -51,12 +53,28 @@ struct AttentionShape {
 // of the L1 cache.
 inline constexpr int64_t kTilePad = 16;
 
-// Memory for one thread's calls with up to `sequence` positions.
+// Where one key/value head is in the first token's row of queries, keys and values.
+template <typename T>
+struct HeadColumns {
+  HeadColumns(const AttentionShape& shape, int64_t kv_head, T* qkv)
+      : key(qkv + (shape.heads + kv_head) * shape.head_size),
+        value(qkv + (shape.heads + shape.kv_heads + kv_head) * shape.head_size) {}
+  T* key;
+  T* value;
+};
+
+struct AttentionTiles;
+
+// Memory for one thread's calls with up to `sequence` positions. With `products`, attention in bf16
+// is computed by them (attention_tiles.h), and the memory is for that alone.
 struct AttentionScratch {
-  AttentionScratch(int64_t sequence, int64_t head_size);
+  AttentionScratch(int64_t sequence, int64_t head_size, const Bf16Tiles* products = nullptr);
+  AttentionScratch(AttentionScratch&&) noexcept;
+  ~AttentionScratch();
   size_t bytes() const;
 
-  int64_t stride;                                 // of rows of T
+  std::unique_ptr<AttentionTiles> tiles;          // null: without such products
+  int64_t stride = 0;                             // of rows of T
   AlignedBuffer<float> key, value, dkey, dvalue;  // [T, D]
   AlignedBuffer<float> query, doutput, dquery;    // [T, D]
   AlignedBuffer<float> key_t, value_t;            // [D, T]

@@ -16,6 +16,7 @@
 #include "thinwire/tensor/kernels/encoder-inl.h"
 #include "thinwire/tensor/kernels/norm_groups-inl.h"
 #include "thinwire/tensor/kernels/simd-inl.h"
+#include "thinwire/tensor/kernels/softmax-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace thinwire::tensor::HWY_NAMESPACE {
@@ -181,78 +182,6 @@ void transpose(int64_t rows, int64_t columns, const float* from, int64_t from_st
   }
 }
 
-HWY_INLINE float row_max(const float* row, size_t n) {
-  const D d;
-  constexpr float kLowest = -std::numeric_limits<float>::infinity();
-  V largest = hn::Set(d, kLowest);
-  for_vectors(d, n, [&](size_t i, auto lanes) HWY_ATTR {
-    largest = hn::Max(largest, lanes.load_or(d, row + i, kLowest));
-  });
-  return hn::GetLane(hn::MaxOfLanes(d, largest));
-}
-
-// out = exp(row - shift); returns the sum. out may be the row.
-template <typename T>
-HWY_INLINE float exp_row(const float* row, size_t n, float shift, T* out) {
-  const D d;
-  const V vshift = hn::Set(d, shift);
-  V sum = hn::Zero(d);
-  for_vectors(d, n, [&](size_t i, auto lanes) HWY_ATTR {
-    constexpr float kLowest = -std::numeric_limits<float>::infinity();
-    const V e = exp_normal(d, hn::Sub(lanes.load_or(d, row + i, kLowest), vshift));
-    sum = hn::Add(sum, e);
-    lanes.store(e, d, out + i);
-  });
-  return hn::GetLane(hn::SumOfLanes(d, sum));
-}
-
-// The columns [begin, end) that row r of a tile sees.
-struct Seen {
-  Seen(int64_t columns, int64_t visible, int64_t reach, int64_t r)
-      : begin(std::clamp(std::max(visible + r, int64_t{0}) - reach, int64_t{0}, columns)),
-        end(std::clamp(visible + r, begin, columns)) {}
-  size_t count() const { return static_cast<size_t>(end - begin); }
-  void clear_others(float* row, int64_t columns) const {
-    std::fill(row, row + begin, 0.0f);
-    std::fill(row + end, row + columns, 0.0f);
-  }
-  int64_t begin, end;
-};
-
-void causal_softmax_tile(int64_t rows, int64_t columns, int64_t visible, int64_t reach,
-                         float* scores, int64_t stride, float* max, float* sum, float* rescale) {
-  for (int64_t r = 0; r < rows; ++r, scores += stride) {
-    const Seen seen(columns, visible, reach, r);
-    float* const first = scores + seen.begin;
-    const float largest = std::max(max[r], row_max(first, seen.count()));
-    rescale[r] = std::exp(max[r] - largest);
-    sum[r] = sum[r] * rescale[r] + exp_row(first, seen.count(), largest, first);
-    max[r] = largest;
-    seen.clear_others(scores, columns);
-  }
-}
-
-void causal_softmax_backward(int64_t rows, int64_t columns, int64_t visible, int64_t reach,
-                             const float* log_sum_exp, const float* correction, float* scores,
-                             float* dprobability, int64_t stride) {
-  const D d;
-  for (int64_t r = 0; r < rows; ++r, scores += stride, dprobability += stride) {
-    const Seen seen(columns, visible, reach, r);
-    float* const score = scores + seen.begin;
-    float* const gradient = dprobability + seen.begin;
-    const V shift = hn::Set(d, log_sum_exp[r]);
-    const V mean = hn::Set(d, correction[r]);
-    for_vectors(d, seen.count(), [&](size_t i, auto lanes) HWY_ATTR {
-      const V p = exp_normal(d, hn::Sub(lanes.load(d, score + i), shift));
-      lanes.store(p, d, score + i);
-      const V dp = lanes.load(d, gradient + i);
-      lanes.store(hn::Mul(p, hn::Sub(dp, mean)), d, gradient + i);
-    });
-    seen.clear_others(scores, columns);
-    seen.clear_others(dprobability, columns);
-  }
-}
-
 template <typename T>
 void row_dots(int64_t rows, int64_t width, const T* a, int64_t a_stride, const T* b,
               int64_t b_stride, float* out) {
@@ -342,8 +271,9 @@ Kernels<T> table() {
           copy_rows<T, float>,
           copy_rows<float, T>,
           transpose,
-          causal_softmax_tile,
+          causal_softmax_tile<T>,
           causal_softmax_backward,
+          causal_softmax_backward_pairs,
           row_dots<T>,
           cross_entropy<T>,
           add};

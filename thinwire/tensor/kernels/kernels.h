@@ -22,6 +22,17 @@ struct NormGroups {
   int64_t rstd_stride;          // between rows of rstd
 };
 
+// Results of causal_softmax_backward_pairs(): probabilities and gradients of scores with two rows
+// interleaved in pairs, [R / 2, columns, 2], and these gradients in rows. A missing last row of a
+// pair is 0, and so is a column behind an odd number of columns. A stride as long as that of the
+// inputs holds a row, twice as long a pair of rows.
+struct SoftmaxPairs {
+  Bf16* p_pairs;
+  Bf16* ds_pairs;
+  Bf16* ds;
+  int64_t stride;
+};
+
 // The kernels compiled for one instruction set.
 template <typename T>
 struct Kernels {
@@ -118,14 +129,15 @@ struct Kernels {
   void (*transpose)(int64_t rows, int64_t columns, const float* from, int64_t from_stride,
                     float* to, int64_t to_stride);
 
-  // One tile of a causal softmax of attention scores, in place, for rows whose columns come tile by
-  // tile (Milakov and Gimelshein 2018, arXiv 1805.02867). Row r may see the first `visible + r`
-  // columns (none if that is not positive), and of those only the last `reach`; they become
-  // exp(score - max), and the other columns become 0. max and sum are the row's greatest score and
-  // sum of exp(score - max) so far, initially -infinity and 0; every row sees something in its
-  // first tile. rescale is the factor by which earlier tiles' results must be multiplied.
+  // One tile of a causal softmax of attention scores, for rows whose columns come tile by tile
+  // (Milakov and Gimelshein 2018, arXiv 1805.02867). Row r may see the first `visible + r` columns
+  // (none if that is not positive), and of those only the last `reach`; in p they are exp(score -
+  // max), and the other columns are 0, in bf16 also one behind an odd number of columns. p may be
+  // `scores`; rows of both are `stride` apart. max and sum are the row's greatest score and sum of
+  // exp(score - max) so far, initially -infinity and 0; every row sees something in its first tile.
+  // rescale is the factor by which earlier tiles' results must be multiplied.
   void (*causal_softmax_tile)(int64_t rows, int64_t columns, int64_t visible, int64_t reach,
-                              float* scores, int64_t stride, float* max_R, float* sum_R,
+                              const float* scores, int64_t stride, T* p, float* max_R, float* sum_R,
                               float* rescale_R);
 
   // Backward pass of one tile of the softmax: scores become the probabilities p = exp(score -
@@ -135,6 +147,14 @@ struct Kernels {
   void (*causal_softmax_backward)(int64_t rows, int64_t columns, int64_t visible, int64_t reach,
                                   const float* log_sum_exp_R, const float* correction_R,
                                   float* scores, float* dprobability, int64_t stride);
+
+  // The same with bf16 results beside the inputs. Rows of scores and dprobability must have space
+  // for 16 values behind the last column.
+  void (*causal_softmax_backward_pairs)(int64_t rows, int64_t columns, int64_t visible,
+                                        int64_t reach, const float* log_sum_exp_R,
+                                        const float* correction_R, const float* scores,
+                                        const float* dprobability, int64_t stride,
+                                        const SoftmaxPairs& to);
 
   // Row sums of a * b.
   void (*row_dots)(int64_t rows, int64_t width, const T* a, int64_t a_stride, const T* b,

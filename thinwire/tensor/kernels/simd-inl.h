@@ -62,10 +62,9 @@ struct Stored<Bf16> {
     const hn::Rebind<uint32_t, D> d32;
     return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(d32, bits)));
   }
-  // The same function as to_bf16.
+  // to_bf16() of each, in the lower halves.
   template <class D>
-  static HWY_INLINE hn::Vec<Tag<D>> narrow(D, hn::Vec<D> v) {
-    const hn::Rebind<int32_t, D> di32;
+  static HWY_INLINE hn::Vec<hn::Rebind<uint32_t, D>> rounded_bits(D, hn::Vec<D> v) {
     const hn::Rebind<uint32_t, D> d32;
     const auto bits = hn::BitCast(d32, v);
     const auto upper = hn::ShiftRight<16>(bits);
@@ -74,8 +73,12 @@ struct Stored<Bf16> {
     const auto quiet = hn::Or(upper, hn::Set(d32, 0x40));
     // Highway's Ne is false for NaN on some instruction sets.
     const auto is_nan = hn::Not(hn::RebindMask(d32, hn::Eq(v, v)));
-    const auto rounded = hn::IfThenElse(is_nan, quiet, even);
-    return hn::DemoteTo(Tag<D>(), hn::BitCast(di32, rounded));
+    return hn::IfThenElse(is_nan, quiet, even);
+  }
+  template <class D>
+  static HWY_INLINE hn::Vec<Tag<D>> narrow(D d, hn::Vec<D> v) {
+    const hn::Rebind<int32_t, D> di32;
+    return hn::DemoteTo(Tag<D>(), hn::BitCast(di32, rounded_bits(d, v)));
   }
 };
 

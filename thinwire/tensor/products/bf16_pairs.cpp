@@ -36,9 +36,9 @@ void interleave(const uint16_t* first, const uint16_t* second, int64_t count, ui
   }
 }
 
-// Transposes pairs of values: to[c, r] = from[r, c]. Strides are in values.
-void transpose_pairs(int64_t rows, int64_t columns, const uint16_t* from, int64_t from_stride,
-                     uint16_t* to, int64_t to_stride) {
+// transpose_pairs() of a few rows.
+void transpose_rows(int64_t rows, int64_t columns, const uint16_t* from, int64_t from_stride,
+                    uint16_t* to, int64_t to_stride) {
   int64_t c = 0;
 #if HWY_TARGET != HWY_SCALAR
   const hn::FixedTag<uint16_t, 8> values;
@@ -78,6 +78,18 @@ void transpose_pairs(int64_t rows, int64_t columns, const uint16_t* from, int64_
   }
 }
 
+// Transposes pairs of values: to[c, r] = from[r, c]. Strides are in values.
+void transpose_pairs(int64_t rows, int64_t columns, const uint16_t* from, int64_t from_stride,
+                     uint16_t* to, int64_t to_stride) {
+  // So many rows that lines of `to` are written whole, and so few that those of `from` stay in the
+  // L1 cache, where rows a power of two apart share few sets.
+  constexpr int64_t kRows = 16;
+  for (int64_t r = 0; r < rows; r += kRows) {
+    transpose_rows(std::min(kRows, rows - r), columns, from + r * from_stride, from_stride,
+                   to + 2 * r, to_stride);
+  }
+}
+
 }  // namespace thinwire::tensor::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -97,35 +109,48 @@ uint16_t* bits(Bf16* values) { return reinterpret_cast<uint16_t*>(values); }
 }  // namespace
 
 void pack_pairs(Transpose transpose, int64_t depth, int64_t columns, const Bf16* B, int64_t ldb,
-                Bf16* to) {
+                Bf16* to, int64_t panel) {
   const int64_t even = depth / 2 * 2;
-  uint16_t* last = bits(to) + even * kPairColumns;
+  // Calls body(first column, columns, panel) for each panel.
+  const auto over_panels = [&](const auto& body) {
+    for (int64_t j = 0; j < columns; j += kPairColumns) {
+      body(j, std::min(kPairColumns, columns - j), bits(to) + j / kPairColumns * panel);
+    }
+  };
   if (transpose == Transpose::kNo) {
+    // Long pieces of rows are read, whose lines the CPU fetches ahead.
     for (int64_t i = 0; i < even; i += 2) {
-      HWY_DYNAMIC_DISPATCH(interleave)
-      (bits(B + i * ldb), bits(B + (i + 1) * ldb), columns, bits(to) + i * kPairColumns);
+      const uint16_t* const row = bits(B) + i * ldb;
+      over_panels([&](int64_t j, int64_t count, uint16_t* out) {
+        HWY_DYNAMIC_DISPATCH(interleave)(row + j, row + ldb + j, count, out + i * kPairColumns);
+      });
     }
   } else {
-    HWY_DYNAMIC_DISPATCH(transpose_pairs)(columns, even / 2, bits(B), ldb, bits(to), kRow);
+    over_panels([&](int64_t j, int64_t count, uint16_t* out) {
+      HWY_DYNAMIC_DISPATCH(transpose_pairs)(count, even / 2, bits(B) + j * ldb, ldb, out, kRow);
+    });
   }
   if (depth == even) return;
-  for (int64_t j = 0; j < columns; ++j) {
-    last[2 * j] = bits(B)[transpose == Transpose::kNo ? even * ldb + j : j * ldb + even];
-    last[2 * j + 1] = 0;
-  }
+  over_panels([&](int64_t j, int64_t count, uint16_t* out) {
+    uint16_t* const last = out + even * kPairColumns;
+    for (int64_t c = j; c < j + count; ++c) {
+      const int64_t at = transpose == Transpose::kNo ? even * ldb + c : c * ldb + even;
+      last[2 * (c - j)] = bits(B)[at];
+      last[2 * (c - j) + 1] = 0;
+    }
+  });
 }
 
-void pack_rows(Transpose transpose, int64_t rows, int64_t depth, const Bf16* A, int64_t lda,
-               Bf16* to, int64_t stride, Bf16* pairs) {
-  if (transpose == Transpose::kYes) {
-    pack_pairs(Transpose::kNo, depth, rows, A, lda, pairs);
-    HWY_DYNAMIC_DISPATCH(transpose_pairs)
-    ((depth + 1) / 2, rows, bits(pairs), kRow, bits(to), stride);
-    return;
-  }
+void unpack_pairs(int64_t pairs, int64_t columns, const Bf16* from, int64_t from_stride, Bf16* to,
+                  int64_t stride) {
+  HWY_DYNAMIC_DISPATCH(transpose_pairs)
+  (pairs, columns, bits(from), from_stride, bits(to), stride);
+}
+
+void pad_rows(int64_t rows, int64_t depth, const Bf16* A, int64_t lda, Bf16* to, int64_t stride) {
   for (int64_t r = 0; r < rows; ++r) {
     std::copy_n(A + r * lda, depth, to + r * stride);
-    if (depth % 2 != 0) to[r * stride + depth] = Bf16();
+    to[r * stride + depth] = Bf16();
   }
 }
 

@@ -9,19 +9,22 @@
 
 namespace thinwire::tensor {
 
-// Columns of a panel of pairs, and the largest number of rows of a packed block.
+// Columns of a panel of pairs.
 inline constexpr int64_t kPairColumns = 64;
 
-// to[i / 2][j][i % 2] = op(B)[i, j] for `depth` rows and up to kPairColumns columns of op(B), in
-// rows of kPairColumns pairs; missing columns are left unchanged. An odd depth is padded with
-// zeros.
+// Packs `depth` rows of op(B) in panels of kPairColumns columns, `panel` values apart. In a panel,
+// to[i / 2][j][i % 2] = op(B)[i, j], in rows of kPairColumns pairs; missing columns are left
+// unchanged. An odd depth is padded with zeros.
 void pack_pairs(Transpose transpose, int64_t depth, int64_t columns, const Bf16* B, int64_t ldb,
-                Bf16* to);
+                Bf16* to, int64_t panel);
 
-// to[r, i] = op(A)[r, i] for up to kPairColumns rows of op(A), rows `stride` apart. An odd depth is
-// padded with zeros, for which `stride` must leave space. pairs: space for kPairColumns times the
-// depth, rounded up to even.
-void pack_rows(Transpose transpose, int64_t rows, int64_t depth, const Bf16* A, int64_t lda,
-               Bf16* to, int64_t stride, Bf16* pairs);
+// The other way round: to[j][2 i + p] = from[i][j][p] for `columns` columns, rows of `from` the
+// distance `from_stride` and those of `to` the distance `stride` apart, both in values.
+void unpack_pairs(int64_t pairs, int64_t columns, const Bf16* from, int64_t from_stride, Bf16* to,
+                  int64_t stride);
+
+// Copies rows that end in half a pair and adds a zero there, for which `stride`, the distance
+// between the rows of `to`, must leave space.
+void pad_rows(int64_t rows, int64_t depth, const Bf16* A, int64_t lda, Bf16* to, int64_t stride);
 
 }  // namespace thinwire::tensor

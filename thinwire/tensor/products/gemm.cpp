@@ -1,5 +1,16 @@
 #include "thinwire/tensor/products/gemm.h"
 
+#include <type_traits>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include "thinwire/tensor/products/gemm_packed.h"
+#include "thinwire/tensor/products/gemm_tiled.h"
+#include "thinwire/tensor/products/gemm_torch.h"
+#include "thinwire/tensor/products/gemm_widened.h"
+
 namespace thinwire::tensor {
 namespace {
 
@@ -8,9 +19,44 @@ constexpr int64_t kSlabGrain = 16;
 
 std::optional<Bf16Kernel> kernel_for_test;
 
+// Whether the CPU multiplies tiles of bf16 (AMX-BF16).
+bool has_amx() {
+#if defined(__x86_64__)
+  constexpr unsigned kFeatures = 7, kAmxBf16 = 1u << 22;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(kFeatures, 0, &a, &b, &c, &d) != 0 && (d & kAmxBf16) != 0;
+#else
+  return false;
+#endif
+}
+
 Bf16Kernel first_bf16_kernel() {
-  if (has_bf16_kernel(Bf16Kernel::kNative)) return Bf16Kernel::kNative;
-  return has_bf16_kernel(Bf16Kernel::kWidened) ? Bf16Kernel::kWidened : Bf16Kernel::kPacked;
+  if (has_amx() && has_bf16_kernel(Bf16Kernel::kOneDnn)) return Bf16Kernel::kOneDnn;
+  for (const auto kernel : {Bf16Kernel::kAvx512, Bf16Kernel::kOneDnn, Bf16Kernel::kWidened}) {
+    if (has_bf16_kernel(kernel)) return kernel;
+  }
+  return Bf16Kernel::kPacked;
+}
+
+template <typename Out>
+void gemm_bf16(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const Bf16* A,
+               int64_t lda, const Bf16* B, int64_t ldb, float beta, Out* C, int64_t ldc) {
+  if (m <= 0 || n <= 0) return;
+  if (k <= 0) return gemm_packed(a, b, m, n, k, A, lda, B, ldb, beta, C, ldc);
+  const Bf16Kernel kernel = bf16_kernel();
+  if constexpr (std::is_same_v<Out, Bf16>) {
+    // Rounds its fp32 sums once, and is a few per cent faster than adding up tiles.
+    if (kernel == Bf16Kernel::kOneDnn && beta == 0) {
+      return gemm_onednn(a, b, m, n, k, A, lda, B, ldb, C, ldc);
+    }
+  }
+  if (const Bf16Tiles* const tiles = bf16_tiles()) {
+    gemm_tiled(*tiles, a, b, m, n, k, A, lda, B, ldb, beta, C, ldc);
+  } else if (kernel == Bf16Kernel::kWidened) {
+    gemm_widened(a, b, m, n, k, A, lda, B, ldb, beta, C, ldc);
+  } else {
+    gemm_packed(a, b, m, n, k, A, lda, B, ldb, beta, C, ldc);
+  }
 }
 
 }  // namespace
@@ -20,6 +66,44 @@ void use_bf16_kernel_for_test(std::optional<Bf16Kernel> kernel) { kernel_for_tes
 Bf16Kernel bf16_kernel() {
   static const Bf16Kernel first = first_bf16_kernel();
   return kernel_for_test.value_or(first);
+}
+
+bool has_bf16_kernel(Bf16Kernel kernel) {
+  switch (kernel) {
+    case Bf16Kernel::kAvx512:
+      return avx512_tiles() != nullptr;
+    case Bf16Kernel::kOneDnn:
+      return onednn_tiles() != nullptr;
+    case Bf16Kernel::kWidened:
+      return has_blas();
+    case Bf16Kernel::kPacked:
+      return true;
+  }
+  return false;
+}
+
+const Bf16Tiles* bf16_tiles() {
+  const Bf16Kernel kernel = bf16_kernel();
+  if (kernel == Bf16Kernel::kAvx512) return avx512_tiles();
+  return kernel == Bf16Kernel::kOneDnn ? onednn_tiles() : nullptr;
+}
+
+void gemm(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const float* A, int64_t lda,
+          const float* B, int64_t ldb, float beta, float* C, int64_t ldc) {
+  if (m <= 0 || n <= 0) return;
+  const bool blas = has_blas() && k > 0 && fits_blas(m, n, k, lda, ldb, ldc);
+  const auto product = blas ? gemm_blas : gemm_packed<float, float>;
+  product(a, b, m, n, k, A, lda, B, ldb, beta, C, ldc);
+}
+
+void gemm(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const Bf16* A, int64_t lda,
+          const Bf16* B, int64_t ldb, float beta, Bf16* C, int64_t ldc) {
+  gemm_bf16(a, b, m, n, k, A, lda, B, ldb, beta, C, ldc);
+}
+
+void gemm(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const Bf16* A, int64_t lda,
+          const Bf16* B, int64_t ldb, float beta, float* C, int64_t ldc) {
+  gemm_bf16(a, b, m, n, k, A, lda, B, ldb, beta, C, ldc);
 }
 
 template <typename In, typename Out>

@@ -31,18 +31,22 @@ template <typename In, typename Out>
 void gemm(ThreadPool& threads, Transpose a, Transpose b, int64_t m, int64_t n, int64_t k,
           const In* A, int64_t lda, const In* B, int64_t ldb, float beta, Out* C, int64_t ldc);
 
-// The implementations of bf16 products; gemm() uses the first that is available.
+// The implementations of bf16 products. gemm() uses kOneDnn where the CPU has AMX, otherwise the
+// first of the others that is available.
 enum class Bf16Kernel : uint8_t {
-  kNative,   // the CPU's bf16 instructions (AVX512-BF16, AMX), through LibTorch's oneDNN
+  kAvx512,   // the CPU's AVX512-BF16 instructions (bf16_tiles_avx512.cpp)
+  kOneDnn,   // AVX512-BF16 or AMX, through LibTorch's oneDNN
   kWidened,  // fp32 products with LibTorch's BLAS, of operands widened block by block
-  kPacked,   // our own kernel (gemm_packed.h)
+  kPacked,   // fp32 products with our own kernel (gemm_packed.h)
 };
 
 // Whether this CPU and the libraries of this build support it.
 bool has_bf16_kernel(Bf16Kernel kernel);
 
 // Whether bf16 products are faster than fp32 ones.
-inline bool has_fast_bf16_gemm() { return has_bf16_kernel(Bf16Kernel::kNative); }
+inline bool has_fast_bf16_gemm() {
+  return has_bf16_kernel(Bf16Kernel::kAvx512) || has_bf16_kernel(Bf16Kernel::kOneDnn);
+}
 
 // For tests: makes gemm() use `kernel`, which must be available; nullopt restores the default. Must
 // not be called while products are being computed.

@@ -1,24 +1,24 @@
-// gemm.h without LibTorch.
-#include "thinwire/tensor/products/gemm.h"
-#include "thinwire/tensor/products/gemm_packed.h"
+// gemm_torch.h without LibTorch.
+#include <cassert>
+
+#include "thinwire/tensor/products/gemm_torch.h"
 
 namespace thinwire::tensor {
 
-void gemm(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const float* A, int64_t lda,
-          const float* B, int64_t ldb, float beta, float* C, int64_t ldc) {
-  gemm_packed(a, b, m, n, k, A, lda, B, ldb, beta, C, ldc);
+bool has_blas() { return false; }
+
+bool fits_blas(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t) { return false; }
+
+void gemm_blas(Transpose, Transpose, int64_t, int64_t, int64_t, const float*, int64_t, const float*,
+               int64_t, float, float*, int64_t) {
+  assert(false && "there is no BLAS");
 }
 
-void gemm(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const Bf16* A, int64_t lda,
-          const Bf16* B, int64_t ldb, float beta, Bf16* C, int64_t ldc) {
-  gemm_packed(a, b, m, n, k, A, lda, B, ldb, beta, C, ldc);
-}
+const Bf16Tiles* onednn_tiles() { return nullptr; }
 
-void gemm(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const Bf16* A, int64_t lda,
-          const Bf16* B, int64_t ldb, float beta, float* C, int64_t ldc) {
-  gemm_packed(a, b, m, n, k, A, lda, B, ldb, beta, C, ldc);
+void gemm_onednn(Transpose, Transpose, int64_t, int64_t, int64_t, const Bf16*, int64_t, const Bf16*,
+                 int64_t, Bf16*, int64_t) {
+  assert(false && "there is no oneDNN");
 }
-
-bool has_bf16_kernel(Bf16Kernel kernel) { return kernel == Bf16Kernel::kPacked; }
 
 }  // namespace thinwire::tensor

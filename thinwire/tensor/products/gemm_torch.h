@@ -1,22 +1,26 @@
-// bf16 products with LibTorch, one function for each Bf16Kernel of gemm.h. Present only if the
-// program is built with LibTorch. All compute on the calling thread.
+// Products with LibTorch's libraries, on the calling thread. A build without LibTorch has none of
+// them (gemm_stub.cpp).
 #pragma once
 
 #include <cstdint>
 
+#include "thinwire/tensor/products/bf16_tiles.h"
 #include "thinwire/tensor/products/gemm.h"
 
 namespace thinwire::tensor {
 
-// As gemm() of gemm.h for Bf16 -> Bf16 and Bf16 -> float; m, n and k are positive.
+// Whether there is a BLAS.
+bool has_blas();
+// gemm() of gemm.h with it, for sizes that fits_blas() accepts; m, n and k are positive.
+void gemm_blas(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const float* A,
+               int64_t lda, const float* B, int64_t ldb, float beta, float* C, int64_t ldc);
+bool fits_blas(int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldb, int64_t ldc);
 
-// Needs has_bf16_kernel(Bf16Kernel::kNative).
-template <typename Out>
-void gemm_bf16_native(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const Bf16* A,
-                      int64_t lda, const Bf16* B, int64_t ldb, float beta, Out* C, int64_t ldc);
-
-// Whether the CPU and LibTorch support it.
-bool has_native_bf16();
+// With oneDNN, which also uses AMX; null if the CPU or the library does not support it.
+const Bf16Tiles* onednn_tiles();
+// C = op(A) op(B), rounded once; needs onednn_tiles().
+void gemm_onednn(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const Bf16* A,
+                 int64_t lda, const Bf16* B, int64_t ldb, Bf16* C, int64_t ldc);
 
 // Makes LibTorch, its BLAS and OpenMP compute on the calling thread, because Thinwire owns the
 // threads.
