@@ -34,7 +34,7 @@ struct WidenedBf16 {
 struct Avx512Bf16 {
   using T = Bf16;
   static constexpr const char* kName = "bf16_avx512";
-  static const Bf16Tiles* products() { return avx512_tiles(); }
+  static const Bf16Tiles* products() { return avx512_bf16_tiles(); }
 };
 struct OneDnnBf16 {
   using T = Bf16;

@@ -19,7 +19,7 @@ struct Size {
 // Sizes around the borders of the kernels' tiles and blocks, and degenerate ones.
 inline constexpr Size kSizes[] = {{1, 1, 1},     {1, 37, 5},    {5, 1, 300},   {12, 32, 16},
                                   {13, 33, 17},  {145, 65, 40}, {7, 530, 257}, {300, 24, 70},
-                                  {64, 64, 513}, {1030, 9, 5},  {3, 1050, 20}};
+                                  {64, 64, 513}, {1030, 9, 5},  {3, 1050, 20}, {70, 70, 1100}};
 inline constexpr Transpose kBoth[] = {Transpose::kNo, Transpose::kYes};
 
 template <typename In, typename Out>

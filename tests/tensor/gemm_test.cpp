@@ -7,12 +7,36 @@
 #include "tests/tensor/gemm_cases.h"
 #include "tests/tensor/targets.h"
 #include "thinwire/tensor/products/gemm_packed.h"
+#include "thinwire/tensor/products/gemm_tiled.h"
 
 namespace thinwire::tensor {
 namespace {
 
 TEST(Gemm, Fp32EqualsTheReference) {
   expect_equal_to_reference<float, float>([](auto... arguments) { gemm(arguments...); }, 1e-5);
+}
+
+TEST(Gemm, Fp32TilesEqualTheReference) {
+  const Tiles<float>* const tiles = avx512_fp32_tiles();
+  if (tiles == nullptr) GTEST_SKIP() << "this processor lacks AVX-512 with bf16 instructions";
+  expect_equal_to_reference<float, float>(
+      [&](auto... arguments) { gemm_tiled(*tiles, arguments...); }, 1e-5);
+}
+
+// Large enough for every implementation to be used.
+TEST(Gemm, Fp32ImplementationsAgree) {
+  constexpr int64_t kM = 300, kN = 260, kK = 600;
+  const auto a = random_values<float>(kM * kK, 1), b = random_values<float>(kK * kN, 2);
+  const Matrix expected =
+      reference::gemm(Transpose::kNo, Transpose::kYes, kM, kN, kK, widen(a), widen(b));
+  for (const auto kernel : {Fp32Kernel::kTiled, Fp32Kernel::kBlas, Fp32Kernel::kPacked}) {
+    if (!has_fp32_kernel(kernel)) continue;
+    use_fp32_kernel_for_test(kernel);
+    std::vector<float> c(kM * kN);
+    gemm(Transpose::kNo, Transpose::kYes, kM, kN, kK, a.data(), kK, b.data(), kK, 0, c.data(), kN);
+    use_fp32_kernel_for_test(std::nullopt);
+    EXPECT_LT(error(c, expected), 1e-5) << "implementation " << static_cast<int>(kernel);
+  }
 }
 
 // Half of the distance between neighbours in bf16: sums are rounded once.

@@ -17,7 +17,7 @@
 #include "thinwire/base/bf16.h"
 #include "thinwire/base/block_sizes.h"
 #include "thinwire/tensor/kernels/rope.h"
-#include "thinwire/tensor/products/bf16_tiles.h"
+#include "thinwire/tensor/products/tiles.h"
 #include "thinwire/tensor/storage/aligned_buffer.h"
 
 namespace thinwire::tensor {

@@ -13,26 +13,26 @@ constexpr int64_t kScoreStride = kKeyBlock + kTilePad;
 
 constexpr int64_t even(int64_t count) { return (count + 1) / 2 * 2; }
 constexpr int64_t whole_panels(int64_t columns) {
-  return (columns + kPairColumns - 1) / kPairColumns * kPairColumns;
+  return (columns + kPanelColumns - 1) / kPanelColumns * kPanelColumns;
 }
 
-// The transpose of rows [T, D] as a right operand: one panel for each kPairColumns positions.
+// The transpose of rows [T, D] as a right operand: one panel for each kPanelColumns positions.
 void pack_transposed(int64_t sequence, int64_t d, const Bf16* from, int64_t stride, Bf16* to) {
-  pack_pairs(Transpose::kYes, d, sequence, from, stride, to, kPairColumns * d);
+  pack_panels(Transpose::kYes, d, sequence, from, stride, to, kPanelColumns * d);
 }
 
 // Rows [T, D] as a right operand.
 void pack_columns(int64_t sequence, int64_t d, const Bf16* from, int64_t stride, int64_t panel,
                   Bf16* to) {
-  pack_pairs(Transpose::kNo, sequence, d, from, stride, to, panel);
+  pack_panels(Transpose::kNo, sequence, d, from, stride, to, panel);
 }
 
 // What pack_transposed() and pack_columns() have made, from an even position on.
-PairPanels from_column(const AlignedBuffer<Bf16>& transposed, int64_t d, int64_t position) {
-  return {transposed.data() + position * d, kPairColumns * d};
+RightPanels<Bf16> from_column(const AlignedBuffer<Bf16>& transposed, int64_t d, int64_t position) {
+  return {transposed.data() + position * d, kPanelColumns * d};
 }
-PairPanels from_row(const AlignedBuffer<Bf16>& pairs, int64_t panel, int64_t position) {
-  return {pairs.data() + position * kPairColumns, panel};
+RightPanels<Bf16> from_row(const AlignedBuffer<Bf16>& pairs, int64_t panel, int64_t position) {
+  return {pairs.data() + position * kPanelColumns, panel};
 }
 
 // Rotated rows of positions [first, first + rows), in bf16.
@@ -129,7 +129,7 @@ void backward_head(const AttentionShape& shape, const RopeTable& rope, int64_t s
 }  // namespace
 
 AttentionTiles::AttentionTiles(const Bf16Tiles& products, int64_t sequence, int64_t head_size)
-    : tiles(products), panel(even(sequence) * kPairColumns) {
+    : tiles(products), panel(even(sequence) * kPanelColumns) {
   for (auto* buffer : {&key, &query}) *buffer = AlignedBuffer<Bf16>(sequence * head_size);
   for (auto* buffer : {&key_t, &value_t}) {
     *buffer = AlignedBuffer<Bf16>(whole_panels(sequence) * head_size);
@@ -178,7 +178,7 @@ void attention_forward(const AttentionShape& shape, const RopeTable& rope, int64
       rotate_rows(rope, first, rows, d, shape.score_scale(), qkv + head * d, stride, s.query.data(),
                   s);
       // Panels of keys begin at multiples of their width; the mask hides what is seen no more.
-      const int64_t begin = shape.first_seen(first) / kPairColumns * kPairColumns;
+      const int64_t begin = shape.first_seen(first) / kPanelColumns * kPanelColumns;
       attend_block(shape, first, rows, begin, shape.seen_end(first + rows, sequence),
                    log_sum_exp + head * sequence + first, s);
       kernels<Bf16>().store_rows(rows, d, s.inverse_sum.data(), s.output.data(), d,

@@ -1,10 +1,10 @@
-// Attention in bf16, made of the CPU's bf16 products (products/bf16_tiles.h): rotated queries and
+// Attention in bf16, made of the CPU's bf16 products (products/tiles.h): rotated queries and
 // keys, probabilities and the gradients of scores are rounded to bf16, as other programs do (Dao
 // 2023, arXiv 2307.08691); scores, their softmax and all sums are fp32. Blocks are those of
 // attention.h.
 //
-// Shape suffixes as in attention.h; operands "in pairs" are right operands as pack_pairs() leaves
-// them, in panels of kPairColumns columns.
+// Shape suffixes as in attention.h; operands "in pairs" are right operands as pack_panels() leaves
+// them, in panels of kPanelColumns columns.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 #include "thinwire/base/bf16.h"
 #include "thinwire/tensor/kernels/attention.h"
 #include "thinwire/tensor/kernels/rope.h"
-#include "thinwire/tensor/products/bf16_tiles.h"
+#include "thinwire/tensor/products/tiles.h"
 #include "thinwire/tensor/storage/aligned_buffer.h"
 
 namespace thinwire::tensor {

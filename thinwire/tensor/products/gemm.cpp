@@ -17,7 +17,29 @@ namespace {
 // Slabs begin at multiples of this many rows or columns.
 constexpr int64_t kSlabGrain = 16;
 
+std::optional<Fp32Kernel> fp32_kernel_for_test;
 std::optional<Bf16Kernel> kernel_for_test;
+
+// The BLAS inside LibTorch is Intel's, which on AMD's CPUs reaches four fifths of what they can do.
+bool is_amd() {
+#if defined(__x86_64__)
+  return __builtin_cpu_is("amd") != 0;
+#else
+  return false;
+#endif
+}
+
+Fp32Kernel first_fp32_kernel() {
+  const bool tiles = avx512_fp32_tiles() != nullptr;
+  if (tiles && (is_amd() || !has_blas())) return Fp32Kernel::kTiled;
+  return has_blas() ? Fp32Kernel::kBlas : Fp32Kernel::kPacked;
+}
+
+// Whether packing the operands pays.
+bool is_large(int64_t m, int64_t n, int64_t k) {
+  constexpr int64_t kRows = 64, kProducts = 1 << 24;
+  return m >= kRows && m * n * k >= kProducts;
+}
 
 // Whether the CPU multiplies tiles of bf16 (AMX-BF16).
 bool has_amx() {
@@ -68,10 +90,22 @@ Bf16Kernel bf16_kernel() {
   return kernel_for_test.value_or(first);
 }
 
+bool has_fp32_kernel(Fp32Kernel kernel) {
+  if (kernel == Fp32Kernel::kTiled) return avx512_fp32_tiles() != nullptr;
+  return kernel == Fp32Kernel::kPacked || has_blas();
+}
+
+void use_fp32_kernel_for_test(std::optional<Fp32Kernel> kernel) { fp32_kernel_for_test = kernel; }
+
+Fp32Kernel fp32_kernel() {
+  static const Fp32Kernel first = first_fp32_kernel();
+  return fp32_kernel_for_test.value_or(first);
+}
+
 bool has_bf16_kernel(Bf16Kernel kernel) {
   switch (kernel) {
     case Bf16Kernel::kAvx512:
-      return avx512_tiles() != nullptr;
+      return avx512_bf16_tiles() != nullptr;
     case Bf16Kernel::kOneDnn:
       return onednn_tiles() != nullptr;
     case Bf16Kernel::kWidened:
@@ -84,14 +118,18 @@ bool has_bf16_kernel(Bf16Kernel kernel) {
 
 const Bf16Tiles* bf16_tiles() {
   const Bf16Kernel kernel = bf16_kernel();
-  if (kernel == Bf16Kernel::kAvx512) return avx512_tiles();
+  if (kernel == Bf16Kernel::kAvx512) return avx512_bf16_tiles();
   return kernel == Bf16Kernel::kOneDnn ? onednn_tiles() : nullptr;
 }
 
 void gemm(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, const float* A, int64_t lda,
           const float* B, int64_t ldb, float beta, float* C, int64_t ldc) {
   if (m <= 0 || n <= 0) return;
-  const bool blas = has_blas() && k > 0 && fits_blas(m, n, k, lda, ldb, ldc);
+  if (fp32_kernel() == Fp32Kernel::kTiled && is_large(m, n, k)) {
+    return gemm_tiled(*avx512_fp32_tiles(), a, b, m, n, k, A, lda, B, ldb, beta, C, ldc);
+  }
+  const bool blas = has_blas() && fp32_kernel() != Fp32Kernel::kPacked && k > 0 &&
+                    fits_blas(m, n, k, lda, ldb, ldc);
   const auto product = blas ? gemm_blas : gemm_packed<float, float>;
   product(a, b, m, n, k, A, lda, B, ldb, beta, C, ldc);
 }

@@ -31,10 +31,25 @@ template <typename In, typename Out>
 void gemm(ThreadPool& threads, Transpose a, Transpose b, int64_t m, int64_t n, int64_t k,
           const In* A, int64_t lda, const In* B, int64_t ldb, float beta, Out* C, int64_t ldc);
 
+// The implementations of fp32 products. gemm() uses the first on AMD's CPUs, where it is faster,
+// and where there is no BLAS; small products go to the next one.
+enum class Fp32Kernel : uint8_t {
+  kTiled,   // AVX-512 tiles (tiles_avx512.cpp)
+  kBlas,    // LibTorch's BLAS
+  kPacked,  // our own kernel for every CPU (gemm_packed.h)
+};
+
+// Whether this CPU and the libraries of this build support it.
+bool has_fp32_kernel(Fp32Kernel kernel);
+// For tests and benchmarks, like use_bf16_kernel_for_test().
+void use_fp32_kernel_for_test(std::optional<Fp32Kernel> kernel);
+// The implementation that gemm() uses.
+Fp32Kernel fp32_kernel();
+
 // The implementations of bf16 products. gemm() uses kOneDnn where the CPU has AMX, otherwise the
 // first of the others that is available.
 enum class Bf16Kernel : uint8_t {
-  kAvx512,   // the CPU's AVX512-BF16 instructions (bf16_tiles_avx512.cpp)
+  kAvx512,   // the CPU's AVX512-BF16 instructions (tiles_avx512.cpp)
   kOneDnn,   // AVX512-BF16 or AMX, through LibTorch's oneDNN
   kWidened,  // fp32 products with LibTorch's BLAS, of operands widened block by block
   kPacked,   // fp32 products with our own kernel (gemm_packed.h)

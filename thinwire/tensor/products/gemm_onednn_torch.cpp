@@ -22,38 +22,38 @@ const at::BFloat16* as_torch(const Bf16* values) {
   return reinterpret_cast<const at::BFloat16*>(values);
 }
 
-void multiply(int64_t rows, int64_t columns, int64_t pairs, PairOperand A, PairPanels B,
-              OldSums old, float* C, int64_t ldc) {
-  const int64_t depth = 2 * pairs;
-  if (A.pair != 2) {
+void multiply(int64_t rows, int64_t columns, int64_t units, LeftOperand<Bf16> A,
+              RightPanels<Bf16> B, OldSums old, float* C, int64_t ldc) {
+  const int64_t depth = 2 * units;
+  if (A.unit != 2) {
     thread_local std::vector<Bf16> rows_of_pairs;
     Bf16* const to = scratch(rows_of_pairs, rows * depth).data();
-    unpack_pairs(pairs, rows, A.values, A.pair, to, depth);
+    unpack_pairs(units, rows, A.values, A.unit, to, depth);
     A = {to, depth, 2};
   }
   if (old.values != nullptr && old.values != C) {
     kernels<float>().load_rows(rows, columns, nullptr, old.values, old.stride, C, ldc);
   }
   const bool add = old.values != nullptr;
-  for (int64_t j = 0; j < columns; j += kPairColumns, B.values += B.panel) {
-    at::native::cpublas::brgemm(rows, std::min(kPairColumns, columns - j), depth, A.row,
-                                kPairColumns, ldc, add, as_torch(A.values), as_torch(B.values),
+  for (int64_t j = 0; j < columns; j += kPanelColumns, B.values += B.panel) {
+    at::native::cpublas::brgemm(rows, std::min(kPanelColumns, columns - j), depth, A.row,
+                                kPanelColumns, ldc, add, as_torch(A.values), as_torch(B.values),
                                 C + j);
   }
 }
 
-void multiply_rounded(int64_t rows, int64_t columns, int64_t pairs, PairOperand A, PairPanels B,
-                      OldSums old, Bf16* C, int64_t ldc) {
+void multiply_rounded(int64_t rows, int64_t columns, int64_t units, LeftOperand<Bf16> A,
+                      RightPanels<Bf16> B, OldSums old, Bf16* C, int64_t ldc) {
   thread_local std::vector<float> buffer;
   float* const sums = scratch(buffer, rows * columns).data();
-  multiply(rows, columns, pairs, A, B, old, sums, columns);
+  multiply(rows, columns, units, A, B, old, sums, columns);
   round_sums(sums, rows, columns, 0, C, ldc);
 }
 
 // Until this call AMX stays set up for the last block, on which other products must not rely.
 void release() { at::native::cpublas::brgemm_release(); }
 
-constexpr Bf16Tiles kOneDnn = {multiply, multiply_rounded, release};
+constexpr Bf16Tiles kOneDnn = {{multiply, release}, multiply_rounded};
 
 at::Tensor as_matrix(Transpose transpose, int64_t rows, int64_t columns, const Bf16* data,
                      int64_t ld) {
@@ -65,7 +65,7 @@ at::Tensor as_matrix(Transpose transpose, int64_t rows, int64_t columns, const B
 // oneDNN refuses to create the kernel if an instruction, or the permission to use it, is missing.
 bool multiplies_one_block() {
   const Bf16 a[2] = {to_bf16(2), to_bf16(3)};
-  const Bf16 b[2 * kPairColumns] = {to_bf16(5), to_bf16(7)};
+  const Bf16 b[2 * kPanelColumns] = {to_bf16(5), to_bf16(7)};
   float c = 0;
   try {
     multiply(1, 1, 1, {a, 2, 2}, {b, 0}, {}, &c, 1);

@@ -1,7 +1,6 @@
 #include "thinwire/tensor/products/gemm_tiled.h"
 
 #include <algorithm>
-#include <type_traits>
 #include <vector>
 
 #include "thinwire/tensor/kernels/kernels.h"
@@ -12,24 +11,27 @@ namespace {
 
 // A packed block of B and a block of rows of A stay in the L2 cache together. If the result is
 // fp32, the block of B is wide, so that A, which may have to be packed, is read fewer times; if it
-// is bf16, the block is deep, so that sums rarely wait for the next one.
+// is bf16, the block is deep, so that sums rarely wait for the next one. Units of depth.
 struct Block {
-  int64_t depth, columns;
+  int64_t units, columns;
 };
-constexpr Block kWide = {512, 512}, kDeep = {1024, 256};
+constexpr Block kWide = {256, 512}, kDeep = {512, 256};
+constexpr int64_t kUnits = kWide.units * kWide.columns;
+static_assert(kUnits == kDeep.units * kDeep.columns);
 constexpr int64_t kRows = 256;
 // Rows whose sums wait, if the result is bf16.
 constexpr int64_t kSumRows = 1024;
 
+template <typename In>
 struct Buffers {
-  AlignedBuffer<Bf16> b{kWide.depth * kWide.columns};
-  AlignedBuffer<Bf16> a{kRows * kDeep.depth};
-  AlignedBuffer<float> sums;  // [kSumRows, columns of kDeep]
+  AlignedBuffer<In> b{kUnit<In> * kUnits};
+  AlignedBuffer<In> a{kUnit<In> * kRows * kWide.units};
+  AlignedBuffer<float> sums;  // [kSumRows, columns of kDeep], if needed
 };
-static_assert(kWide.depth * kWide.columns == kDeep.depth * kDeep.columns);
 
-Buffers& buffers() {
-  thread_local Buffers own;
+template <typename In>
+Buffers<In>& buffers() {
+  thread_local Buffers<In> own;
   return own;
 }
 
@@ -44,54 +46,63 @@ T* element(Transpose t, T* matrix, int64_t ld, int64_t row, int64_t column) {
   return t == Transpose::kNo ? matrix + row * ld + column : matrix + column * ld + row;
 }
 
-// One block of rows of op(A) as left operands of kPairColumns rows each: where they are if their
-// pairs are neighbours there, or packed.
-class LeftOperand {
+// A block of rows of op(A) as left operands of kPanelColumns rows each: where they are if their
+// units are whole there, or packed.
+template <typename In>
+class LeftBlock {
  public:
-  LeftOperand(Transpose a, int64_t rows, int64_t depth, const Bf16* A, int64_t lda, Bf16* packed) {
+  LeftBlock(Transpose a, int64_t rows, int64_t depth, const In* A, int64_t lda, In* packed) {
+    const int64_t whole = whole_units<In>(depth);
     if (a == Transpose::kYes) {
-      panel_ = (depth + 1) / 2 * 2 * kPairColumns;
-      pack_pairs(Transpose::kNo, depth, rows, A, lda, packed, panel_);
-      first_ = {packed, 2, 2 * kPairColumns};
-    } else if (depth % 2 == 0) {
-      panel_ = kPairColumns * lda;
-      first_ = {A, lda, 2};
-    } else {
-      panel_ = kPairColumns * (depth + 1);
-      pad_rows(rows, depth, A, lda, packed, depth + 1);
-      first_ = {packed, depth + 1, 2};
+      panel_ = whole * kPanelColumns;
+      pack_panels(Transpose::kNo, depth, rows, A, lda, packed, panel_);
+      first_ = {packed, kUnit<In>, kUnit<In> * kPanelColumns};
+      return;
     }
+    first_ = {A, lda, kUnit<In>};
+    if constexpr (kUnit<In> > 1) {
+      if (depth < whole) {
+        pad_rows(rows, depth, A, lda, packed, whole);
+        first_ = {packed, whole, kUnit<In>};
+      }
+    }
+    panel_ = kPanelColumns * first_.row;
   }
-  PairOperand at(int64_t row) const {
-    return {first_.values + row / kPairColumns * panel_, first_.row, first_.pair};
+  LeftOperand<In> at(int64_t row) const {
+    return {first_.values + row / kPanelColumns * panel_, first_.row, first_.unit};
   }
 
  private:
-  PairOperand first_;
+  LeftOperand<In> first_;
   int64_t panel_;
 };
 
-void multiply(const Bf16Tiles& tiles, Transpose a, Transpose b, int64_t m, int64_t n, int64_t k,
-              const Bf16* A, int64_t lda, const Bf16* B, int64_t ldb, bool add, float* C,
+template <typename In>
+void multiply(const Tiles<In>& tiles, Transpose a, Transpose b, int64_t m, int64_t n, int64_t k,
+              const In* A, int64_t lda, const In* B, int64_t ldb, float beta, float* C,
               int64_t ldc) {
-  Buffers& packed = buffers();
+  constexpr int64_t kDepth = kUnit<In> * kWide.units;
+  if (beta != 0 && beta != 1) scale_rows(m, n, beta, C, ldc);
+  Buffers<In>& packed = buffers<In>();
   for (int64_t j = 0; j < n; j += kWide.columns) {
     const int64_t columns = std::min(kWide.columns, n - j);
-    for (int64_t from = 0; from < k; from += kWide.depth) {
-      const int64_t depth = std::min(kWide.depth, k - from);
-      const PairPanels right = {packed.b.data(), kPairColumns * kWide.depth};
-      pack_pairs(b, depth, columns, element(b, B, ldb, from, j), ldb, packed.b.data(), right.panel);
+    for (int64_t from = 0; from < k; from += kDepth) {
+      const int64_t depth = std::min(kDepth, k - from), units = whole_units<In>(depth) / kUnit<In>;
+      const RightPanels<In> right = {packed.b.data(), kPanelColumns * kDepth};
+      pack_panels(b, depth, columns, element(b, B, ldb, from, j), ldb, packed.b.data(),
+                  right.panel);
       for (int64_t i = 0; i < m; i += kRows) {
         const int64_t rows = std::min(kRows, m - i);
-        const LeftOperand left(a, rows, depth, element(a, A, lda, i, from), lda, packed.a.data());
-        for (int64_t r = 0; r < rows; r += kPairColumns) {
+        const LeftBlock<In> left(a, rows, depth, element(a, A, lda, i, from), lda, packed.a.data());
+        for (int64_t r = 0; r < rows; r += kPanelColumns) {
           float* const to = C + (i + r) * ldc + j;
-          tiles.multiply(std::min(kPairColumns, rows - r), columns, (depth + 1) / 2, left.at(r),
-                         right, add || from > 0 ? OldSums{to, ldc} : OldSums{}, to, ldc);
+          tiles.multiply(std::min(kPanelColumns, rows - r), columns, units, left.at(r), right,
+                         beta != 0 || from > 0 ? OldSums{to, ldc} : OldSums{}, to, ldc);
         }
       }
     }
   }
+  tiles.release();
 }
 
 // One block of columns of a bf16 result, of up to kSumRows rows. Sums wait in fp32 until the last
@@ -99,8 +110,9 @@ void multiply(const Bf16Tiles& tiles, Transpose a, Transpose b, int64_t m, int64
 void multiply_columns(const Bf16Tiles& tiles, Transpose a, Transpose b, int64_t m, int64_t columns,
                       int64_t k, const Bf16* A, int64_t lda, const Bf16* B, int64_t ldb, float beta,
                       Bf16* C, int64_t ldc) {
-  Buffers& packed = buffers();
-  if ((k > kDeep.depth || beta != 0) && packed.sums.data() == nullptr) {
+  constexpr int64_t kDepth = 2 * kDeep.units;
+  Buffers<Bf16>& packed = buffers<Bf16>();
+  if ((k > kDepth || beta != 0) && packed.sums.data() == nullptr) {
     packed.sums = AlignedBuffer<float>(kSumRows * kDeep.columns);
   }
   if (beta != 0) {
@@ -108,20 +120,20 @@ void multiply_columns(const Bf16Tiles& tiles, Transpose a, Transpose b, int64_t 
     kernels<Bf16>().load_rows(m, columns, factors.data(), C, ldc, packed.sums.data(),
                               kDeep.columns);
   }
-  for (int64_t from = 0; from < k; from += kDeep.depth) {
-    const int64_t depth = std::min(kDeep.depth, k - from), pairs = (depth + 1) / 2;
-    const PairPanels right = {packed.b.data(), kPairColumns * kDeep.depth};
-    pack_pairs(b, depth, columns, element(b, B, ldb, from, int64_t{0}), ldb, packed.b.data(),
-               right.panel);
-    for (int64_t i = 0; i < m; i += kPairColumns) {
-      const int64_t rows = std::min(kPairColumns, m - i);
-      const LeftOperand left(a, rows, depth, element(a, A, lda, i, from), lda, packed.a.data());
+  for (int64_t from = 0; from < k; from += kDepth) {
+    const int64_t depth = std::min(kDepth, k - from), units = (depth + 1) / 2;
+    const RightPanels<Bf16> right = {packed.b.data(), kPanelColumns * kDepth};
+    pack_panels(b, depth, columns, element(b, B, ldb, from, int64_t{0}), ldb, packed.b.data(),
+                right.panel);
+    for (int64_t i = 0; i < m; i += kPanelColumns) {
+      const int64_t rows = std::min(kPanelColumns, m - i);
+      const LeftBlock<Bf16> left(a, rows, depth, element(a, A, lda, i, from), lda, packed.a.data());
       float* const sums = packed.sums.data() + i * kDeep.columns;
       const OldSums old = from > 0 || beta != 0 ? OldSums{sums, kDeep.columns} : OldSums{};
       if (from + depth < k) {
-        tiles.multiply(rows, columns, pairs, left.at(0), right, old, sums, kDeep.columns);
+        tiles.multiply(rows, columns, units, left.at(0), right, old, sums, kDeep.columns);
       } else {
-        tiles.multiply_rounded(rows, columns, pairs, left.at(0), right, old, C + i * ldc, ldc);
+        tiles.multiply_rounded(rows, columns, units, left.at(0), right, old, C + i * ldc, ldc);
       }
     }
   }
@@ -129,28 +141,29 @@ void multiply_columns(const Bf16Tiles& tiles, Transpose a, Transpose b, int64_t 
 
 }  // namespace
 
-template <typename Out>
+void gemm_tiled(const Tiles<float>& tiles, Transpose a, Transpose b, int64_t m, int64_t n,
+                int64_t k, const float* A, int64_t lda, const float* B, int64_t ldb, float beta,
+                float* C, int64_t ldc) {
+  multiply(tiles, a, b, m, n, k, A, lda, B, ldb, beta, C, ldc);
+}
+
 void gemm_tiled(const Bf16Tiles& tiles, Transpose a, Transpose b, int64_t m, int64_t n, int64_t k,
-                const Bf16* A, int64_t lda, const Bf16* B, int64_t ldb, float beta, Out* C,
+                const Bf16* A, int64_t lda, const Bf16* B, int64_t ldb, float beta, float* C,
                 int64_t ldc) {
-  if constexpr (std::is_same_v<Out, float>) {
-    if (beta != 0 && beta != 1) scale_rows(m, n, beta, C, ldc);
-    multiply(tiles, a, b, m, n, k, A, lda, B, ldb, beta != 0, C, ldc);
-  } else {
-    for (int64_t i = 0; i < m; i += kSumRows) {
-      for (int64_t j = 0; j < n; j += kDeep.columns) {
-        multiply_columns(tiles, a, b, std::min(kSumRows, m - i), std::min(kDeep.columns, n - j), k,
-                         element(a, A, lda, i, int64_t{0}), lda, element(b, B, ldb, int64_t{0}, j),
-                         ldb, beta, C + i * ldc + j, ldc);
-      }
+  multiply<Bf16>(tiles, a, b, m, n, k, A, lda, B, ldb, beta, C, ldc);
+}
+
+void gemm_tiled(const Bf16Tiles& tiles, Transpose a, Transpose b, int64_t m, int64_t n, int64_t k,
+                const Bf16* A, int64_t lda, const Bf16* B, int64_t ldb, float beta, Bf16* C,
+                int64_t ldc) {
+  for (int64_t i = 0; i < m; i += kSumRows) {
+    for (int64_t j = 0; j < n; j += kDeep.columns) {
+      multiply_columns(tiles, a, b, std::min(kSumRows, m - i), std::min(kDeep.columns, n - j), k,
+                       element(a, A, lda, i, int64_t{0}), lda, element(b, B, ldb, int64_t{0}, j),
+                       ldb, beta, C + i * ldc + j, ldc);
     }
   }
   tiles.release();
 }
-
-template void gemm_tiled(const Bf16Tiles&, Transpose, Transpose, int64_t, int64_t, int64_t,
-                         const Bf16*, int64_t, const Bf16*, int64_t, float, float*, int64_t);
-template void gemm_tiled(const Bf16Tiles&, Transpose, Transpose, int64_t, int64_t, int64_t,
-                         const Bf16*, int64_t, const Bf16*, int64_t, float, Bf16*, int64_t);
 
 }  // namespace thinwire::tensor

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "thinwire/tensor/products/bf16_tiles.h"
 #include "thinwire/tensor/products/gemm.h"
+#include "thinwire/tensor/products/tiles.h"
 
 namespace thinwire::tensor {
 

@@ -1,4 +1,4 @@
-#include "thinwire/tensor/products/bf16_pairs.h"
+#include "thinwire/tensor/products/panels.h"
 
 #include <gtest/gtest.h>
 
@@ -10,32 +10,37 @@
 namespace thinwire::tensor {
 namespace {
 
-class Bf16Pairs : public OnEachTarget {};
-INSTANTIATE_TEST_SUITE_P(Targets, Bf16Pairs, testing::ValuesIn(compiled_targets()),
+class Panels : public OnEachTarget {};
+INSTANTIATE_TEST_SUITE_P(Targets, Panels, testing::ValuesIn(compiled_targets()),
                          [](const auto& target) { return target_name(target.param); });
 
 constexpr int64_t kGap = 3;
 
-Bf16 element(Transpose t, const std::vector<Bf16>& matrix, int64_t ld, int64_t row, int64_t column,
-             int64_t depth, int64_t at) {
-  if (at == depth) return Bf16();  // what fills up an odd depth
+template <typename In>
+In element(Transpose t, const std::vector<In>& matrix, int64_t ld, int64_t row, int64_t column,
+           int64_t depth, int64_t at) {
+  if (at == depth) return In();  // what fills up half a unit
   return matrix[static_cast<size_t>(t == Transpose::kNo ? row * ld + column : column * ld + row)];
 }
 
-TEST_P(Bf16Pairs, AreNeighboursInDepth) {
+template <typename In>
+void expect_units_of_depth() {
   for (const Transpose t : {Transpose::kNo, Transpose::kYes}) {
     for (const int64_t depth : {1, 2, 13, 32}) {
       for (const int64_t columns : {1, 7, 64, 150}) {
         const int64_t ld = (t == Transpose::kNo ? columns : depth) + kGap;
-        const auto matrix = random_values<Bf16>(ld * (t == Transpose::kNo ? depth : columns), 1);
-        const int64_t panel = (depth + 1) / 2 * 2 * kPairColumns + kGap;
-        std::vector<Bf16> pairs(static_cast<size_t>((columns / kPairColumns + 1) * panel));
-        pack_pairs(t, depth, columns, matrix.data(), ld, pairs.data(), panel);
-        for (int64_t i = 0; i < (depth + 1) / 2 * 2; ++i) {
+        const auto matrix = random_values<In>(ld * (t == Transpose::kNo ? depth : columns), 1);
+        const int64_t whole = whole_units<In>(depth), panel = whole * kPanelColumns + kGap;
+        std::vector<In> packed(static_cast<size_t>((columns / kPanelColumns + 1) * panel));
+        pack_panels(t, depth, columns, matrix.data(), ld, packed.data(), panel);
+        for (int64_t i = 0; i < whole; ++i) {
           for (int64_t j = 0; j < columns; ++j) {
-            const int64_t first = j / kPairColumns * panel + i / 2 * 2 * kPairColumns;
-            const Bf16 got = pairs[static_cast<size_t>(first + j % kPairColumns * 2 + i % 2)];
-            ASSERT_EQ(got.bits, element(t, matrix, ld, i, j, depth, i).bits) << i << ", " << j;
+            const int64_t row =
+                j / kPanelColumns * panel + i / kUnit<In> * kUnit<In> * kPanelColumns;
+            const In got =
+                packed[static_cast<size_t>(row + j % kPanelColumns * kUnit<In> + i % kUnit<In>)];
+            ASSERT_EQ(widened(got), widened(element(t, matrix, ld, i, j, depth, i)))
+                << i << ", " << j;
           }
         }
       }
@@ -43,16 +48,21 @@ TEST_P(Bf16Pairs, AreNeighboursInDepth) {
   }
 }
 
-TEST_P(Bf16Pairs, BecomeRowsAgain) {
+TEST_P(Panels, HoldUnitsOfDepth) {
+  expect_units_of_depth<float>();
+  expect_units_of_depth<Bf16>();
+}
+
+TEST_P(Panels, OfPairsBecomeRowsAgain) {
   constexpr int64_t kStride = 40;
   for (const int64_t depth : {1, 2, 13, 32}) {
     for (const int64_t columns : {1, 7, 64}) {
       const auto matrix = random_values<Bf16>(depth * columns, 1);
       const int64_t pairs = (depth + 1) / 2;
-      std::vector<Bf16> packed(static_cast<size_t>(2 * pairs * kPairColumns));
-      pack_pairs(Transpose::kNo, depth, columns, matrix.data(), columns, packed.data(), 0);
+      std::vector<Bf16> packed(static_cast<size_t>(2 * pairs * kPanelColumns));
+      pack_panels(Transpose::kNo, depth, columns, matrix.data(), columns, packed.data(), 0);
       std::vector<Bf16> to(static_cast<size_t>(columns * kStride));
-      unpack_pairs(pairs, columns, packed.data(), 2 * kPairColumns, to.data(), kStride);
+      unpack_pairs(pairs, columns, packed.data(), 2 * kPanelColumns, to.data(), kStride);
       for (int64_t j = 0; j < columns; ++j) {
         for (int64_t i = 0; i < 2 * pairs; ++i) {
           ASSERT_EQ(to[static_cast<size_t>(j * kStride + i)].bits,

@@ -1,11 +1,11 @@
-#include "thinwire/tensor/products/bf16_pairs.h"
+#include "thinwire/tensor/products/panels.h"
 
 #include <algorithm>
 
 #include "thinwire/tensor/kernels/simd_targets.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "thinwire/tensor/products/bf16_pairs.cpp"
+#define HWY_TARGET_INCLUDE "thinwire/tensor/products/panels.cpp"
 // clang-format off
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
@@ -36,7 +36,7 @@ void interleave(const uint16_t* first, const uint16_t* second, int64_t count, ui
   }
 }
 
-// transpose_pairs() of a few rows.
+// transpose_units() of a few rows.
 void transpose_rows(int64_t rows, int64_t columns, const uint16_t* from, int64_t from_stride,
                     uint16_t* to, int64_t to_stride) {
   int64_t c = 0;
@@ -78,8 +78,8 @@ void transpose_rows(int64_t rows, int64_t columns, const uint16_t* from, int64_t
   }
 }
 
-// Transposes pairs of values: to[c, r] = from[r, c]. Strides are in values.
-void transpose_pairs(int64_t rows, int64_t columns, const uint16_t* from, int64_t from_stride,
+// Transposes units of two halves: to[c, r] = from[r, c]. Strides are in halves.
+void transpose_units(int64_t rows, int64_t columns, const uint16_t* from, int64_t from_stride,
                      uint16_t* to, int64_t to_stride) {
   // So many rows that lines of `to` are written whole, and so few that those of `from` stay in the
   // L1 cache, where rows a power of two apart share few sets.
@@ -97,54 +97,80 @@ HWY_AFTER_NAMESPACE();
 namespace thinwire::tensor {
 
 HWY_EXPORT(interleave);
-HWY_EXPORT(transpose_pairs);
+HWY_EXPORT(transpose_units);
 
 namespace {
 
-constexpr int64_t kRow = 2 * kPairColumns;
+// A panel's row in 16-bit halves of units.
+constexpr int64_t kRow = 2 * kPanelColumns;
 
-const uint16_t* bits(const Bf16* values) { return reinterpret_cast<const uint16_t*>(values); }
-uint16_t* bits(Bf16* values) { return reinterpret_cast<uint16_t*>(values); }
+template <typename In>
+const uint16_t* halves(const In* values) {
+  return reinterpret_cast<const uint16_t*>(values);
+}
+template <typename In>
+uint16_t* halves(In* values) {
+  return reinterpret_cast<uint16_t*>(values);
+}
+
+// Calls body(first column, columns, panel) for each panel.
+template <typename In, typename Body>
+void over_panels(int64_t columns, In* to, int64_t panel, const Body& body) {
+  for (int64_t j = 0; j < columns; j += kPanelColumns) {
+    body(j, std::min(kPanelColumns, columns - j), to + j / kPanelColumns * panel);
+  }
+}
+
+// Whole units of rows. All panels' rows of a unit before the next unit: so long pieces of B's rows
+// are read, whose lines the CPU fetches ahead.
+void pack_rows(int64_t depth, int64_t columns, const float* B, int64_t ldb, float* to,
+               int64_t panel) {
+  for (int64_t i = 0; i < depth; ++i, B += ldb, to += kPanelColumns) {
+    over_panels(columns, to, panel,
+                [&](int64_t j, int64_t count, float* out) { std::copy_n(B + j, count, out); });
+  }
+}
+
+void pack_rows(int64_t depth, int64_t columns, const Bf16* B, int64_t ldb, Bf16* to,
+               int64_t panel) {
+  for (int64_t i = 0; i < depth; i += 2, B += 2 * ldb, to += kRow) {
+    over_panels(columns, to, panel, [&](int64_t j, int64_t count, Bf16* out) {
+      HWY_DYNAMIC_DISPATCH(interleave)(halves(B + j), halves(B + ldb + j), count, halves(out));
+    });
+  }
+}
 
 }  // namespace
 
-void pack_pairs(Transpose transpose, int64_t depth, int64_t columns, const Bf16* B, int64_t ldb,
-                Bf16* to, int64_t panel) {
-  const int64_t even = depth / 2 * 2;
-  // Calls body(first column, columns, panel) for each panel.
-  const auto over_panels = [&](const auto& body) {
-    for (int64_t j = 0; j < columns; j += kPairColumns) {
-      body(j, std::min(kPairColumns, columns - j), bits(to) + j / kPairColumns * panel);
-    }
-  };
+template <typename In>
+void pack_panels(Transpose transpose, int64_t depth, int64_t columns, const In* B, int64_t ldb,
+                 In* to, int64_t panel) {
+  const int64_t units = depth / kUnit<In>, whole = units * kUnit<In>;
   if (transpose == Transpose::kNo) {
-    // Long pieces of rows are read, whose lines the CPU fetches ahead.
-    for (int64_t i = 0; i < even; i += 2) {
-      const uint16_t* const row = bits(B) + i * ldb;
-      over_panels([&](int64_t j, int64_t count, uint16_t* out) {
-        HWY_DYNAMIC_DISPATCH(interleave)(row + j, row + ldb + j, count, out + i * kPairColumns);
-      });
-    }
+    pack_rows(whole, columns, B, ldb, to, panel);
   } else {
-    over_panels([&](int64_t j, int64_t count, uint16_t* out) {
-      HWY_DYNAMIC_DISPATCH(transpose_pairs)(count, even / 2, bits(B) + j * ldb, ldb, out, kRow);
+    over_panels(columns, to, panel, [&](int64_t j, int64_t count, In* out) {
+      HWY_DYNAMIC_DISPATCH(transpose_units)
+      (count, units, halves(B + j * ldb), 2 / kUnit<In> * ldb, halves(out), kRow);
     });
   }
-  if (depth == even) return;
-  over_panels([&](int64_t j, int64_t count, uint16_t* out) {
-    uint16_t* const last = out + even * kPairColumns;
+  if (kUnit<In> == 1 || depth == whole) return;
+  over_panels(columns, to, panel, [&](int64_t j, int64_t count, In* out) {
+    In* const last = out + whole * kPanelColumns;
     for (int64_t c = j; c < j + count; ++c) {
-      const int64_t at = transpose == Transpose::kNo ? even * ldb + c : c * ldb + even;
-      last[2 * (c - j)] = bits(B)[at];
-      last[2 * (c - j) + 1] = 0;
+      last[kUnit<In> * (c - j)] =
+          B[transpose == Transpose::kNo ? whole * ldb + c : c * ldb + whole];
+      last[kUnit<In> * (c - j) + 1] = In();
     }
   });
 }
+template void pack_panels(Transpose, int64_t, int64_t, const float*, int64_t, float*, int64_t);
+template void pack_panels(Transpose, int64_t, int64_t, const Bf16*, int64_t, Bf16*, int64_t);
 
 void unpack_pairs(int64_t pairs, int64_t columns, const Bf16* from, int64_t from_stride, Bf16* to,
                   int64_t stride) {
-  HWY_DYNAMIC_DISPATCH(transpose_pairs)
-  (pairs, columns, bits(from), from_stride, bits(to), stride);
+  HWY_DYNAMIC_DISPATCH(transpose_units)
+  (pairs, columns, halves(from), from_stride, halves(to), stride);
 }
 
 void pad_rows(int64_t rows, int64_t depth, const Bf16* A, int64_t lda, Bf16* to, int64_t stride) {

@@ -1,7 +1,7 @@
-// Tiles of 6 rows and 4 vectors of 16 columns: 24 sums in registers, for which each step of depth
-// loads 4 vectors of B and 6 broadcast pairs of A. One of its 24 products starts in every cycle, so
-// loads are hidden and a tile runs at 99 % of what the instruction allows (Zen 4).
-#include "thinwire/tensor/products/bf16_tiles.h"
+// Tiles of 6 rows and 4 vectors of 16 columns: 24 sums in registers, for which each unit of depth
+// loads 4 vectors of B and 6 broadcast units of A. A Zen 4 starts one of its 24 products in every
+// cycle, which leaves time for the loads: a tile runs at 99 % of what the instructions allow.
+#include "thinwire/tensor/products/tiles.h"
 
 #if defined(__x86_64__)
 #include <hwy/base.h>
@@ -22,13 +22,13 @@ namespace {
 
 constexpr int64_t kTileRows = 6;
 constexpr int64_t kLanes = 16;
-constexpr int64_t kVectors = kPairColumns / kLanes;
+constexpr int64_t kVectors = kPanelColumns / kLanes;
 
-template <typename Out>
+template <typename In, typename Out>
 struct Tile {
-  int64_t columns, pairs;
-  PairOperand A;
-  const Bf16* B;
+  int64_t columns, units;
+  LeftOperand<In> A;
+  const In* B;
   OldSums old;
   Out* C;
   int64_t ldc;
@@ -42,10 +42,22 @@ THINWIRE_TARGET inline void store(Bf16* to, __mmask16 mask, __m512 sum) {
   _mm256_mask_storeu_epi16(to, mask, reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(sum)));
 }
 
+// sum + x * b, x being one unit of A for all columns.
+THINWIRE_TARGET inline __m512 multiply_add(const float* x, const float* b, __m512 sum) {
+  return _mm512_fmadd_ps(_mm512_set1_ps(*x), _mm512_loadu_ps(b), sum);
+}
+
+THINWIRE_TARGET inline __m512 multiply_add(const Bf16* x, const Bf16* b, __m512 sum) {
+  int32_t pair;
+  std::memcpy(&pair, x, sizeof(pair));
+  return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(_mm512_set1_epi32(pair)),
+                          reinterpret_cast<__m512bh>(_mm512_loadu_si512(b)));
+}
+
 // One tile of kRows and as many columns as kCount vectors have, or a few less. The lines of C and
 // of `old` are fetched while the products are computed.
-template <int kRows, int kCount, typename Out>
-THINWIRE_TARGET void multiply_tile(const Tile<Out>& tile) {
+template <typename In, typename Out, int kRows, int kCount>
+THINWIRE_TARGET void multiply_tile(const Tile<In, Out>& tile) {
   constexpr auto kAll = __mmask16{0xffff};
   const auto last = static_cast<__mmask16>(kAll >> (kCount * kLanes - tile.columns));
   HWY_UNROLL(6)
@@ -64,21 +76,15 @@ THINWIRE_TARGET void multiply_tile(const Tile<Out>& tile) {
     HWY_UNROLL(4)
     for (int v = 0; v < kCount; ++v) sum[r][v] = _mm512_setzero_ps();
   }
-  const Bf16* a = tile.A.values;
-  const Bf16* B = tile.B;
-  for (int64_t i = 0; i < tile.pairs; ++i, a += tile.A.pair, B += 2 * kPairColumns) {
-    __m512bh b[kCount];
-    HWY_UNROLL(4)
-    for (int v = 0; v < kCount; ++v) {
-      b[v] = reinterpret_cast<__m512bh>(_mm512_loadu_si512(B + v * 2 * kLanes));
-    }
+  const In* a = tile.A.values;
+  const In* b = tile.B;
+  for (int64_t i = 0; i < tile.units; ++i, a += tile.A.unit, b += kUnit<In> * kPanelColumns) {
     HWY_UNROLL(6)
     for (int r = 0; r < kRows; ++r) {
-      int32_t pair;
-      std::memcpy(&pair, a + r * tile.A.row, sizeof(pair));
-      const auto x = reinterpret_cast<__m512bh>(_mm512_set1_epi32(pair));
       HWY_UNROLL(4)
-      for (int v = 0; v < kCount; ++v) sum[r][v] = _mm512_dpbf16_ps(sum[r][v], x, b[v]);
+      for (int v = 0; v < kCount; ++v) {
+        sum[r][v] = multiply_add(a + r * tile.A.row, b + kUnit<In> * v * kLanes, sum[r][v]);
+      }
     }
   }
   HWY_UNROLL(6)
@@ -95,52 +101,57 @@ THINWIRE_TARGET void multiply_tile(const Tile<Out>& tile) {
   }
 }
 
-template <typename Out, int kRows, size_t... kCounts>
-constexpr std::array<void (*)(const Tile<Out>&), kVectors> tiles_of_rows(
+template <typename In, typename Out, int kRows, size_t... kCounts>
+constexpr std::array<void (*)(const Tile<In, Out>&), kVectors> tiles_of_rows(
     std::index_sequence<kCounts...>) {
-  return {multiply_tile<kRows, static_cast<int>(kCounts) + 1, Out>...};
+  return {multiply_tile<In, Out, kRows, static_cast<int>(kCounts) + 1>...};
 }
 
-template <typename Out, size_t... kRows>
+template <typename In, typename Out, size_t... kRows>
 constexpr auto all_tiles(std::index_sequence<kRows...>) {
   return std::array{
-      tiles_of_rows<Out, static_cast<int>(kRows) + 1>(std::make_index_sequence<kVectors>())...};
+      tiles_of_rows<In, Out, static_cast<int>(kRows) + 1>(std::make_index_sequence<kVectors>())...};
 }
 
-template <typename Out>
-void multiply(int64_t rows, int64_t columns, int64_t pairs, PairOperand A, PairPanels B,
+template <typename In, typename Out>
+void multiply(int64_t rows, int64_t columns, int64_t units, LeftOperand<In> A, RightPanels<In> B,
               OldSums old, Out* C, int64_t ldc) {
   // [rows - 1][vectors - 1]
-  static constexpr auto kTiles = all_tiles<Out>(std::make_index_sequence<kTileRows>());
-  for (int64_t j = 0; j < columns; j += kPairColumns, B.values += B.panel) {
-    const int64_t width = std::min(kPairColumns, columns - j);
+  static constexpr auto kTiles = all_tiles<In, Out>(std::make_index_sequence<kTileRows>());
+  for (int64_t j = 0; j < columns; j += kPanelColumns, B.values += B.panel) {
+    const int64_t width = std::min(kPanelColumns, columns - j);
     const auto vectors = static_cast<size_t>((width + kLanes - 1) / kLanes);
     for (int64_t i = 0; i < rows; i += kTileRows) {
       const auto height = static_cast<size_t>(std::min(kTileRows, rows - i));
       const OldSums part = {old.values == nullptr ? nullptr : old.values + i * old.stride + j,
                             old.stride};
       kTiles[height - 1][vectors - 1](
-          {width, pairs, A.at(i), B.values, part, C + i * ldc + j, ldc});
+          {width, units, A.at(i), B.values, part, C + i * ldc + j, ldc});
     }
   }
 }
 
 void release() {}
 
-constexpr Bf16Tiles kAvx512 = {multiply<float>, multiply<Bf16>, release};
+constexpr Tiles<float> kFp32 = {multiply<float, float>, release};
+constexpr Bf16Tiles kBf16 = {{multiply<Bf16, float>, release}, multiply<Bf16, Bf16>};
 
-}  // namespace
-
-const Bf16Tiles* avx512_tiles() {
+bool has_instructions() {
   static const bool found = __builtin_cpu_supports("avx512bf16") &&
                             __builtin_cpu_supports("avx512bw") &&
                             __builtin_cpu_supports("avx512vl");
-  return found ? &kAvx512 : nullptr;
+  return found;
 }
+
+}  // namespace
+
+const Tiles<float>* avx512_fp32_tiles() { return has_instructions() ? &kFp32 : nullptr; }
+const Bf16Tiles* avx512_bf16_tiles() { return has_instructions() ? &kBf16 : nullptr; }
 
 #else
 
-const Bf16Tiles* avx512_tiles() { return nullptr; }
+const Tiles<float>* avx512_fp32_tiles() { return nullptr; }
+const Bf16Tiles* avx512_bf16_tiles() { return nullptr; }
 
 #endif
 

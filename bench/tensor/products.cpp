@@ -1,5 +1,5 @@
-// Speed of bf16 matrix products by every available way (tensor/products/gemm.h), on one thread, in
-// the shapes of training steps: those of the model of 51.7 M parameters in docs/speed.md and of the
+// Speed of matrix products by every available way (tensor/products/gemm.h), on one thread, in the
+// shapes of training steps: those of the model of 51.7 M parameters in docs/speed.md and of the
 // quickstart.
 #include <benchmark/benchmark.h>
 
@@ -42,6 +42,30 @@ std::vector<Bf16> random_values(int64_t count) {
   return values;
 }
 
+std::vector<float> widened(const std::vector<Bf16>& values) {
+  std::vector<float> wide;
+  for (const Bf16 value : values) wide.push_back(to_float(value));
+  return wide;
+}
+
+void report(benchmark::State& state, const Shape& s) {
+  const double flops = 2.0 * static_cast<double>(s.m * s.n * s.k * state.iterations());
+  state.counters["FLOP/s"] = benchmark::Counter(flops, benchmark::Counter::kIsRate);
+}
+
+void fp32_product(benchmark::State& state, const Shape& s, Fp32Kernel kernel) {
+  const std::vector<float> a = widened(random_values(s.m * s.k));
+  const std::vector<float> b = widened(random_values(s.k * s.n));
+  std::vector<float> c(static_cast<size_t>(s.m * s.n));
+  const int64_t lda = s.a == kNo ? s.k : s.m, ldb = s.b == kNo ? s.n : s.k;
+  use_fp32_kernel_for_test(kernel);
+  for (auto _ : state) {
+    gemm(s.a, s.b, s.m, s.n, s.k, a.data(), lda, b.data(), ldb, 0, c.data(), s.n);
+  }
+  use_fp32_kernel_for_test(std::nullopt);
+  report(state, s);
+}
+
 void product(benchmark::State& state, const Shape& s, Bf16Kernel kernel) {
   const std::vector<Bf16> a = random_values(s.m * s.k), b = random_values(s.k * s.n);
   std::vector<float> wide(static_cast<size_t>(s.wide ? s.m * s.n : 0));
@@ -56,8 +80,7 @@ void product(benchmark::State& state, const Shape& s, Bf16Kernel kernel) {
     }
   }
   use_bf16_kernel_for_test(std::nullopt);
-  const double flops = 2.0 * static_cast<double>(s.m * s.n * s.k * state.iterations());
-  state.counters["FLOP/s"] = benchmark::Counter(flops, benchmark::Counter::kIsRate);
+  report(state, s);
 }
 
 const bool kRegistered = [] {
@@ -65,7 +88,17 @@ const bool kRegistered = [] {
                                                         {"onednn", Bf16Kernel::kOneDnn},
                                                         {"widened", Bf16Kernel::kWidened},
                                                         {"packed", Bf16Kernel::kPacked}};
+  const std::pair<const char*, Fp32Kernel> fp32_kernels[] = {
+      {"tiled", Fp32Kernel::kTiled}, {"blas", Fp32Kernel::kBlas}, {"packed", Fp32Kernel::kPacked}};
   for (const Shape& shape : kShapes) {
+    for (const auto& [name, kernel] : fp32_kernels) {
+      if (!has_fp32_kernel(kernel)) continue;
+      const auto body = [&shape, kernel = kernel](benchmark::State& state) {
+        fp32_product(state, shape, kernel);
+      };
+      benchmark::RegisterBenchmark((std::string(shape.name) + "/fp32_" + name).c_str(), body)
+          ->Unit(benchmark::kMillisecond);
+    }
     for (const auto& [name, kernel] : kernels) {
       if (!has_bf16_kernel(kernel)) continue;
       const auto body = [&shape, kernel = kernel](benchmark::State& state) {

@@ -1,0 +1,61 @@
+// The innermost part of matrix products: tiles of a matrix with fp32 sums, from operands that lie
+// ready for the CPU's instructions in units of depth (panels.h). Larger products (gemm_tiled.h) and
+// attention in bf16 are made of them.
+#pragma once
+
+#include <cstdint>
+
+#include "thinwire/base/bf16.h"
+#include "thinwire/tensor/products/panels.h"
+
+namespace thinwire::tensor {
+
+// A left operand of which unit i of row r begins at values + r * row + i * unit: a row-major matrix
+// (unit = kUnit), or the transpose of a packed one (row = kUnit). In is float or Bf16.
+template <typename In>
+struct LeftOperand {
+  const In* values;
+  int64_t row, unit;
+
+  LeftOperand at(int64_t first_row) const { return {values + first_row * row, row, unit}; }
+};
+
+// A right operand in panels of kPanelColumns columns, as pack_panels() leaves them, `panel` values
+// apart. Columns that do not exist are read, but not used.
+template <typename In>
+struct RightPanels {
+  const In* values;
+  int64_t panel;
+};
+
+// What is added to a product, fp32.
+struct OldSums {
+  const float* values = nullptr;  // null: none
+  int64_t stride = 0;             // between rows
+};
+
+// One way of computing tiles: C = A B + old, `rows` x `columns`, over `units` units of depth (at
+// least 1). Any thread may call these.
+template <typename In>
+struct Tiles {
+  // `old` may be C.
+  void (*multiply)(int64_t rows, int64_t columns, int64_t units, LeftOperand<In> A,
+                   RightPanels<In> B, OldSums old, float* C, int64_t ldc);
+  // To be called after the last of several products, before the thread does anything else.
+  void (*release)();
+};
+
+struct Bf16Tiles : Tiles<Bf16> {
+  // As multiply(), with the sums rounded once.
+  void (*multiply_rounded)(int64_t rows, int64_t columns, int64_t units, LeftOperand<Bf16> A,
+                           RightPanels<Bf16> B, OldSums old, Bf16* C, int64_t ldc);
+};
+
+// With AVX-512 on CPUs that have its bf16 instructions, which includes all of AMD's; otherwise
+// null.
+const Tiles<float>* avx512_fp32_tiles();
+const Bf16Tiles* avx512_bf16_tiles();
+// Those of the implementation that gemm() uses (gemm.h); null if it has none.
+const Bf16Tiles* bf16_tiles();
+
+}  // namespace thinwire::tensor
