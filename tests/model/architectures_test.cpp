@@ -104,9 +104,9 @@ TEST_P(ArchitectureContract, GradientsAreTheSlopesOfTheLoss) {
     const double slope = (loss_at(kStep) - loss_at(-kStep)) / (2 * kStep);
     loss_at(0);
     // Softmax takes out what a key's bias adds: in an encoder, where all positions see all others,
-    // and without rotation, that is everything.
+    // and without rotation, that is everything but a few last bits of the fp32 logits.
     const std::string& name = tiny->layout.specs()[i].name;
-    const double rounding = name.ends_with("self.key.bias") ? 2e-5 : 0;
+    const double rounding = name.ends_with("self.key.bias") ? 1e-4 : 0;
     EXPECT_NEAR(slope, length, 0.02 * length + rounding) << name;
   }
 }

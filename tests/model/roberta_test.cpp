@@ -166,30 +166,40 @@ TEST(Roberta, RefusesWhatIsNoNumber) {
   EXPECT_THAT([&] { subject.step(rows); }, ThrowsMessage<Error>(HasSubstr("is not a number")));
 }
 
+// A query's gradient is a sum over keys that nearly cancels, here of one query: errors are 1 to 2 %
+// elsewhere.
+constexpr double kBf16Bound = 0.1;
+
+// Both backends beside our own in fp32, which is compared with slopes and with golden values.
 TEST(Roberta, LibTorchComputesTheSame) {
   const std::string absent = without_torch([] { const Subject torch(tensor::DevicePlace{}); });
   if (!absent.empty()) GTEST_SKIP() << absent;
-  for (const auto& [precision, bound, labels] :
-       {std::tuple{Precision::kFp32, 2e-5, 3}, std::tuple{Precision::kBf16, 0.08, 3},
-        std::tuple{Precision::kFp32, 2e-5, 1}, std::tuple{Precision::kBf16, 0.08, 1}}) {
+  for (const int labels : {3, 1}) {
     const Rows rows = labels == 1 ? rows_of_numbers() : Rows();
-    Subject ours({}, precision, labels), torch(tensor::DevicePlace{}, precision, labels);
-    EXPECT_NEAR(torch.step(rows), ours.step(rows), bound * 10);
-    for (size_t i = 0; i < ours.tiny.layout.size(); ++i) {
-      const std::string& name = ours.tiny.layout.specs()[i].name;
-      if (name.ends_with("self.key.bias")) continue;  // 0, but for rounding
-      const auto a = std::as_const(ours.tiny.gradients).tensor(i);
-      const auto b = std::as_const(torch.tiny.gradients).tensor(i);
-      double difference = 0, size = 0;
-      for (size_t j = 0; j < a.size(); ++j) {
-        difference += (a[j] - b[j]) * (a[j] - b[j]);
-        size += a[j] * a[j];
+    Subject exact({}, Precision::kFp32, labels);
+    const double loss = exact.step(rows);
+    const auto logits = exact.model->class_logits(rows.tokens, 2, rows.marks());
+    for (const auto& [place, precision, bound] :
+         {std::tuple{Placement(tensor::DevicePlace{}), Precision::kFp32, 2e-5},
+          std::tuple{Placement(tensor::DevicePlace{}), Precision::kBf16, kBf16Bound},
+          std::tuple{Placement(), Precision::kBf16, kBf16Bound}}) {
+      Subject subject(place, precision, labels);
+      EXPECT_NEAR(subject.step(rows), loss, bound * 10);
+      for (size_t i = 0; i < exact.tiny.layout.size(); ++i) {
+        const std::string& name = exact.tiny.layout.specs()[i].name;
+        if (name.ends_with("self.key.bias")) continue;  // 0, but for rounding
+        const auto a = std::as_const(exact.tiny.gradients).tensor(i);
+        const auto b = std::as_const(subject.tiny.gradients).tensor(i);
+        double difference = 0, size = 0;
+        for (size_t j = 0; j < a.size(); ++j) {
+          difference += (a[j] - b[j]) * (a[j] - b[j]);
+          size += a[j] * a[j];
+        }
+        EXPECT_LT(std::sqrt(difference), bound * std::sqrt(size) + 1e-5) << name;
       }
-      EXPECT_LT(std::sqrt(difference), bound * std::sqrt(size) + 1e-5) << name;
+      const auto others = subject.model->class_logits(rows.tokens, 2, rows.marks());
+      for (size_t i = 0; i < logits.size(); ++i) EXPECT_NEAR(others[i], logits[i], 10 * bound);
     }
-    const auto expected = ours.model->class_logits(rows.tokens, 2, rows.marks());
-    const auto logits = torch.model->class_logits(rows.tokens, 2, rows.marks());
-    for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(logits[i], expected[i], 10 * bound);
   }
 }
 

@@ -19,7 +19,7 @@ namespace thinwire::tensor {
 
 // Memory for one thread's calls with up to `sequence` positions.
 struct AttentionTiles {
-  AttentionTiles(const Bf16Tiles& tiles, int64_t sequence, int64_t head_size);
+  AttentionTiles(const Bf16Tiles& products, int64_t sequence, int64_t head_size);
   size_t bytes() const;
 
   const Bf16Tiles& tiles;

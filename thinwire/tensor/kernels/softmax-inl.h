@@ -78,9 +78,9 @@ void causal_softmax_tile(int64_t rows, int64_t columns, int64_t visible, int64_t
   }
 }
 
-void causal_softmax_backward(int64_t rows, int64_t columns, int64_t visible, int64_t reach,
-                             const float* log_sum_exp, const float* correction, float* scores,
-                             float* dprobability, int64_t stride) {
+inline void causal_softmax_backward(int64_t rows, int64_t columns, int64_t visible, int64_t reach,
+                                    const float* log_sum_exp, const float* correction,
+                                    float* scores, float* dprobability, int64_t stride) {
   const D d;
   for (int64_t r = 0; r < rows; ++r, scores += stride, dprobability += stride) {
     const Seen seen(columns, visible, reach, r);
@@ -134,10 +134,11 @@ HWY_INLINE void store_pairs(V first, V second, Bf16* to) {
   hn::StoreU(hn::Or(low, high), pairs, reinterpret_cast<uint32_t*>(to));
 }
 
-void causal_softmax_backward_pairs(int64_t rows, int64_t columns, int64_t visible, int64_t reach,
-                                   const float* log_sum_exp, const float* correction,
-                                   const float* scores, const float* dprobability, int64_t stride,
-                                   const SoftmaxPairs& to) {
+inline void causal_softmax_backward_pairs(int64_t rows, int64_t columns, int64_t visible,
+                                          int64_t reach, const float* log_sum_exp,
+                                          const float* correction, const float* scores,
+                                          const float* dprobability, int64_t stride,
+                                          const SoftmaxPairs& to) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(D()));
   const int64_t even = (columns + 1) / 2 * 2;
   const auto row = [&](int64_t r) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "thinwire/base/bf16.h"
 #include "thinwire/tensor/products/gemm.h"
@@ -15,7 +16,7 @@ inline constexpr int64_t kPanelColumns = 64;
 
 // Values of a unit.
 template <typename In>
-inline constexpr int64_t kUnit = sizeof(float) / sizeof(In);
+inline constexpr int64_t kUnit = std::is_same_v<In, float> ? 1 : 2;
 
 // `depth`, rounded up to whole units.
 template <typename In>
