@@ -9,13 +9,14 @@ from torch import nn
 
 @dataclasses.dataclass
 class Shape:
-    """A Llama with as many key/value heads as heads; widths in elements, vocab in tokens."""
+    """Widths in elements, vocab in tokens; kv_heads None: as many as heads."""
 
     vocab: int
     hidden: int
     layers: int
     heads: int
     intermediate: int
+    kv_heads: int | None = None
     tied: bool = False
     rope_theta: float = 10000.0
     norm_eps: float = 1e-5
@@ -25,10 +26,12 @@ class Block(nn.Module):
     def __init__(self, shape):
         super().__init__()
         self.heads = shape.heads
+        self.kv_heads = shape.kv_heads or shape.heads
         self.eps = shape.norm_eps
         width = shape.hidden
         self.attention_norm = nn.Parameter(torch.ones(width))
-        self.qkv = nn.Linear(width, 3 * width, bias=False)
+        size = width // self.heads
+        self.qkv = nn.Linear(width, (self.heads + 2 * self.kv_heads) * size, bias=False)
         self.o = nn.Linear(width, width, bias=False)
         self.mlp_norm = nn.Parameter(torch.ones(width))
         self.gate_up = nn.Linear(width, 2 * shape.intermediate, bias=False)
@@ -37,9 +40,12 @@ class Block(nn.Module):
     def forward(self, x, cosine, sine):
         rows, length, width = x.shape
         y = F.rms_norm(x, (width,), self.attention_norm, self.eps)
-        q, k, v = self.qkv(y).view(rows, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        all_heads = self.heads + 2 * self.kv_heads
+        qkv = self.qkv(y).view(rows, length, all_heads, -1).transpose(1, 2)
+        q, k, v = qkv.split((self.heads, self.kv_heads, self.kv_heads), dim=1)
         q, k = rotate(q, cosine, sine), rotate(k, cosine, sine)
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True,
+                                           enable_gqa=self.kv_heads < self.heads)
         x = x + self.o(y.transpose(1, 2).reshape(rows, length, width))
         y = F.rms_norm(x, (width,), self.mlp_norm, self.eps)
         gate, up = self.gate_up(y).chunk(2, dim=-1)
