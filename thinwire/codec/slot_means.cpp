@@ -36,7 +36,7 @@ using D = hn::CappedTag<float, 16>;
 using D32 = hn::RebindToUnsigned<D>;
 
 // Moves the sums and counts of slots that were sent to the front of the lists, and clears the
-// arrays.
+// arrays. Stores whole vectors: storing only the chosen lanes is very slow on some processors.
 int64_t collect(int64_t count, const SlotSums& of) {
   const D d;
   const D32 d32;
@@ -48,11 +48,11 @@ int64_t collect(int64_t count, const SlotSums& of) {
     const auto sent = hn::Ne(senders, hn::Zero(d32));
     if (hn::AllFalse(d32, sent)) continue;
     const auto slots = hn::Iota(d32, static_cast<uint32_t>(i));
-    hn::CompressStore(slots, sent, d32, of.found_slots + found);
-    hn::CompressStore(senders, sent, d32, of.found_senders + found);
+    hn::StoreU(hn::Compress(slots, sent), d32, of.found_slots + found);
+    hn::StoreU(hn::Compress(senders, sent), d32, of.found_senders + found);
     const auto sums = hn::LoadU(d, of.sums + i);
-    found += static_cast<int64_t>(
-        hn::CompressStore(sums, hn::RebindMask(d, sent), d, of.found_sums + found));
+    hn::StoreU(hn::Compress(sums, hn::RebindMask(d, sent)), d, of.found_sums + found);
+    found += static_cast<int64_t>(hn::CountTrue(d32, sent));
     hn::StoreU(hn::Zero(d), d, of.sums + i);
     hn::StoreU(hn::Zero(d16), d16, of.senders + i);
   }
