@@ -126,23 +126,26 @@ void bm_unpack(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * sent.shapes[0].tiles);
 }
 
-// The mean of 32 payloads.
+// The mean of 32 payloads, as it is formed for all slots at once.
 void bm_mean(benchmark::State& state) {
   const Tile tile(state);
   const Sent sent(tile, kMembers);
   const int slots = tile.rows * tile.columns;
   codec::SlotMeans means(slots);
-  std::vector<uint16_t> found(static_cast<size_t>(slots + codec::SlotMeans::kPadding));
-  std::vector<float> values(found.size());
+  std::vector<uint16_t> places(static_cast<size_t>(slots));
+  std::iota(places.begin(), places.end(), uint16_t{0});
+  std::vector<float> values(static_cast<size_t>(slots + codec::SlotMeans::kPadding));
   for (auto _ : state) {
     for (const codec::SparseTiles& one : sent.tiles) {
-      means.add(one.slots.data(), one.values.data(), one.counts[0]);
+      means.add(one.slots.data(), one.values.data(), one.counts[0], places.data());
     }
-    benchmark::DoNotOptimize(means.take(slots, 0, found.data(), values.data()));
+    means.take_all(slots, 0, values.data());
+    benchmark::DoNotOptimize(values.data());
   }
 }
 
-// Inverse transform and update of a tile; the third argument is the number of slots that were sent.
+// Inverse transform and update of a tile; the third argument is the number of slots that were sent,
+// 0 for all of them at once.
 void bm_step(benchmark::State& state) {
   Tile tile(state);
   std::vector<uint16_t> slots(static_cast<size_t>(state.range(2)));
@@ -151,10 +154,11 @@ void bm_step(benchmark::State& state) {
     slot = static_cast<uint16_t>(rng.below(static_cast<uint64_t>(tile.rows * tile.columns)));
   }
   std::ranges::sort(slots);
-  const std::vector<float> values(slots.size(), 1.0f);
+  const std::vector<float> values(tile.values.size() + 15, 1.0f);
+  const tensor::TileCoefficients sent = {slots, values.data(),
+                                         slots.empty() ? values.data() : nullptr};
   for (auto _ : state) {
-    tile.dct.step(slots, values.data(), {0.999f, 1e-3f}, tile.momentum.data(), tile.columns,
-                  tile.workspace.get());
+    tile.dct.step(sent, {0.999f, 1e-3f}, tile.momentum.data(), tile.columns, tile.workspace.get());
   }
 }
 
@@ -171,10 +175,13 @@ BENCHMARK(bm_step)
     ->ArgNames({"rows", "columns", "slots"})
     ->Args({64, 64, 32})
     ->Args({64, 64, 900})
+    ->Args({64, 64, 0})
     ->Args({43, 64, 22})
     ->Args({43, 64, 610})
+    ->Args({43, 64, 0})
     ->Args({64, 43, 22})
-    ->Args({64, 43, 610});
+    ->Args({64, 43, 610})
+    ->Args({64, 43, 0});
 
 }  // namespace
 }  // namespace thinwire::sync

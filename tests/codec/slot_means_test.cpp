@@ -44,7 +44,7 @@ Sent reference(const std::vector<Sent>& members, bool of_all) {
   for (const auto& [slot, sum] : sums) {
     means.slots.push_back(slot);
     const auto divisor = static_cast<float>(of_all ? static_cast<int>(members.size()) : sum.second);
-    means.values.push_back(sum.first / divisor);
+    means.values.push_back(sum.first * (1.0f / divisor));
   }
   return means;
 }
@@ -63,9 +63,34 @@ Sent means_of(SlotMeans& means, const std::vector<Sent>& members, int tile_slots
   return out;
 }
 
+// The same as an array of all slots, in the opposite order.
+std::vector<float> reversed(const Sent& means, int tile_slots) {
+  std::vector<float> all(static_cast<size_t>(tile_slots));
+  for (size_t i = 0; i < means.slots.size(); ++i) {
+    all[static_cast<size_t>(tile_slots - 1 - means.slots[i])] = means.values[i];
+  }
+  return all;
+}
+
+std::vector<float> all_means_of(SlotMeans& means, const std::vector<Sent>& members, int tile_slots,
+                                bool of_all) {
+  std::vector<uint16_t> places(static_cast<size_t>(tile_slots));
+  for (size_t slot = 0; slot < places.size(); ++slot) {
+    places[slot] = static_cast<uint16_t>(places.size() - 1 - slot);
+  }
+  for (const Sent& sent : members) {
+    means.add(sent.slots.data(), sent.values.data(), static_cast<uint32_t>(sent.slots.size()),
+              places.data());
+  }
+  std::vector<float> all(static_cast<size_t>(tile_slots + SlotMeans::kPadding));
+  means.take_all(tile_slots, static_cast<uint32_t>(of_all ? members.size() : 0), all.data());
+  all.resize(static_cast<size_t>(tile_slots));
+  return all;
+}
+
 TEST(SlotMeans, EveryInstructionSetGivesTheBitsOfPlainSums) {
   for (const int tile_slots : {1, 7, 64, 2752, 4096, 65536}) {
-    for (const int members : {1, 2, 5, 32}) {
+    for (const int members : {1, 2, 5, 32, 150}) {
       const auto sent = random_members(tile_slots, members, 3);
       for (const bool of_all : {false, true}) {
         const Sent expected = reference(sent, of_all);
@@ -76,6 +101,10 @@ TEST(SlotMeans, EveryInstructionSetGivesTheBitsOfPlainSums) {
           for (const char* time : {"first", "second"}) {
             EXPECT_TRUE(means_of(means, sent, tile_slots, of_all) == expected)
                 << hwy::TargetName(targets & -targets) << ", the " << time << " time, "
+                << tile_slots << " slots of " << members;
+            EXPECT_TRUE(all_means_of(means, sent, tile_slots, of_all) ==
+                        reversed(expected, tile_slots))
+                << hwy::TargetName(targets & -targets) << ", the " << time << " time, all of "
                 << tile_slots << " slots of " << members;
           }
         }

@@ -22,7 +22,7 @@ struct DeviceCase {
 };
 
 inline std::vector<DeviceCase> device_cases() {
-  std::vector<DeviceCase> cases(8);
+  std::vector<DeviceCase> cases(9);
   cases[0].name = "signs";
   cases[1].name = "full_tiles";
   cases[1].options.chunk = 64;
@@ -40,9 +40,10 @@ inline std::vector<DeviceCase> device_cases() {
   cases[6].options.transform = method::DistroTransform::kNone;
   cases[7].name = "optimizer";
   cases[7].options.update = method::DistroUpdate::kAdamW;
+  cases[8].name = "dense";  // enough entries for the inverse from all coefficients
   for (DeviceCase& one : cases) {
     if (one.name != "full_tiles") one.options.chunk = 32;
-    one.options.k = 24;
+    one.options.k = one.name == "dense" ? 128 : 24;
   }
   return cases;
 }

@@ -69,9 +69,19 @@ class TileCase {
   }
 
   Values inverse(std::span<const uint16_t> slots, const Values& values) const {
+    return inverse({slots, values.data()});
+  }
+  // With NaN where it may read but must not use anything.
+  Values inverse_of_all(Values all) const {
+    all.resize(size() + 15, std::numeric_limits<float>::quiet_NaN());
+    return inverse({.all = all.data()});
+  }
+
+  Values inverse(const TileCoefficients& coefficients) const {
     const TileDct dct(h(), w());
-    Values workspace(static_cast<size_t>(dct.workspace_size()));
-    const float* tile = dct.inverse(slots, values.data(), workspace.data());
+    Values workspace(static_cast<size_t>(dct.workspace_size()),
+                     std::numeric_limits<float>::quiet_NaN());
+    const float* tile = dct.inverse(coefficients, workspace.data());
     Values out;
     for (int y = 0; y < h(); ++y) {
       const float* row = tile + y * dct.row_stride();
@@ -131,6 +141,7 @@ TEST_P(Tiles, InverseOfAllCoefficientsGivesTheTileBack) {
     values[slot] = coefficients[b * static_cast<size_t>(h()) + a];
   }
   EXPECT_THAT(inverse(slots, values), testing::Pointwise(testing::FloatNear(5e-6f), tile));
+  EXPECT_THAT(inverse_of_all(coefficients), testing::Pointwise(testing::FloatNear(5e-6f), tile));
 }
 
 TEST_P(TilesOnTargets, HaveTheBitsOfTheReference) {
@@ -143,6 +154,7 @@ TEST_P(TilesOnTargets, HaveTheBitsOfTheReference) {
     EXPECT_EQ(inverse(slots, values), tile_idct_reference(slots, values.data(), h(), w()))
         << "one of " << sparsity;
   }
+  EXPECT_EQ(inverse_of_all(many), tile_idct_reference(many, h(), w()));
 }
 
 TEST_P(TilesOnTargets, StepByTheSignHasTheBitsOfTheReferenceAndTouchesNothingElse) {
@@ -150,10 +162,12 @@ TEST_P(TilesOnTargets, StepByTheSignHasTheBitsOfTheReferenceAndTouchesNothingEls
   const int64_t stride = w() + 3;
   const Values before = random_values(static_cast<size_t>(stride * h()), 11);
   const TileDct dct(h(), w());
-  for (const uint64_t sparsity : {2, 200}) {
+  for (const uint64_t sparsity : {1, 2, 200}) {
     const std::vector<uint16_t> slots = random_slots(sparsity);
-    const Values values = random_values(slots.size(), 12);
-    const Values update = tile_idct_reference(slots, values.data(), h(), w());
+    const Values values = random_values(size() + 15, 12);
+    const bool all = sparsity == 1;
+    const Values update = all ? tile_idct_reference(std::span(values).first(size()), h(), w())
+                              : tile_idct_reference(slots, values.data(), h(), w());
     Values expected = before;
     for (int y = 0; y < h(); ++y) {
       for (int x = 0; x < w(); ++x) {
@@ -164,7 +178,8 @@ TEST_P(TilesOnTargets, StepByTheSignHasTheBitsOfTheReferenceAndTouchesNothingEls
     }
     Values params = before;
     Values workspace(static_cast<size_t>(dct.workspace_size()));
-    dct.step(slots, values.data(), step, params.data(), stride, workspace.data());
+    const TileCoefficients sent = {slots, values.data(), all ? values.data() : nullptr};
+    dct.step(sent, step, params.data(), stride, workspace.data());
     EXPECT_EQ(params, expected) << "one of " << sparsity;
   }
 }
@@ -176,7 +191,7 @@ TEST_P(Tiles, StepWithoutSlotsOnlyShrinks) {
   const TileDct dct(h(), w());
   Values workspace(static_cast<size_t>(dct.workspace_size()));
   Values params = before;
-  dct.step({}, nullptr, {0.5f, 1.0f}, params.data(), w(), workspace.data());
+  dct.step({}, {0.5f, 1.0f}, params.data(), w(), workspace.data());
   EXPECT_EQ(params, expected);
 }
 
@@ -218,7 +233,7 @@ TEST(Dct, MiddleOfAnOddSideIgnoresOddFrequenciesExactly) {
   Values workspace(static_cast<size_t>(dct.workspace_size()));
   const std::vector<uint16_t> slots = {1, 3, 7, 11};
   const Values values = random_values(4, 8);
-  EXPECT_EQ(dct.inverse(slots, values.data(), workspace.data())[6], 0.0f);
+  EXPECT_EQ(dct.inverse({slots, values.data()}, workspace.data())[6], 0.0f);
 }
 
 TEST(Dct, CosinesAreExactAtRightAnglesAndCloseElsewhere) {

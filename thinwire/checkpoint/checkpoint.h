@@ -39,7 +39,9 @@ namespace thinwire::checkpoint {
 //   1  cosines and logarithms from the system's library
 //   2  cosines and logarithms of the schedule and of initial weights by base/maths.h; bf16 products
 //      with fp32 results keep fp32 sums on processors with bf16 instructions
-inline constexpr int kNumericsVersion = 2;
+//   3  DisTrO's means are sums times a reciprocal; where many slots of a tile were sent, their
+//      inverse is the fast transform on both sides
+inline constexpr int kNumericsVersion = 3;
 
 inline constexpr const char* kRecipeFile = "recipe.toml";
 

@@ -1,6 +1,17 @@
 #include "thinwire/codec/distro_tiles.h"
 
 namespace thinwire::codec {
+namespace {
+
+std::vector<uint16_t> places_of(int rows, int columns) {
+  std::vector<uint16_t> places;
+  for (int a = 0; a < rows; ++a) {
+    for (int b = 0; b < columns; ++b) places.push_back(static_cast<uint16_t>(b * rows + a));
+  }
+  return places;
+}
+
+}  // namespace
 
 DistroTiles::DistroTiles(const method::DistroOptions& options, const tensor::Layout& layout)
     : layout_(layout),
@@ -15,7 +26,8 @@ DistroTiles::DistroTiles(const method::DistroOptions& options, const tensor::Lay
     kind_of_.push_back(static_cast<size_t>(found - kinds_.begin()));
     if (found != kinds_.end()) continue;
     kinds_.push_back({tiles.tile_rows, tiles.tile_columns, tiles.kept,
-                      tensor::TileDct(tiles.tile_rows, tiles.tile_columns)});
+                      tensor::TileDct(tiles.tile_rows, tiles.tile_columns),
+                      places_of(tiles.tile_rows, tiles.tile_columns)});
     max_slots_ = std::max(max_slots_, tiles.slots());
     workspace_size_ = std::max(workspace_size_, kinds_.back().dct.workspace_size());
   }

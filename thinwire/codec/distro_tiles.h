@@ -24,6 +24,7 @@ struct TileKind {
   int columns = 0;
   int kept = 0;
   tensor::TileDct dct;
+  std::vector<uint16_t> places = {};  // by slot: its place in an array of all (TileCoefficients)
   int slots() const { return rows * columns; }
 };
 

@@ -167,8 +167,11 @@ void VectorTileWork::step_segment(size_t segment, size_t next,
 VectorTileWork::Aggregate VectorTileWork::aggregate_tile(size_t segment, int64_t tile,
                                                          std::span<const SparseMessage> messages,
                                                          StepMemory& memory) const {
-  const SparseShape& shape = tiles_.shapes()[tiles_.segments()[segment].tensor];
+  const size_t tensor = tiles_.segments()[segment].tensor;
+  const SparseShape& shape = tiles_.shapes()[tensor];
   const int64_t first = shape.first_kept + tile * shape.kept;
+  const bool dense = is_dense(messages, shape, tile);
+  const uint16_t* const places = dense ? tiles_.kind(tensor).places.data() : nullptr;
   for (size_t i = 0; i < messages.size(); ++i) {
     const SparseMessage& sent = messages[i];
     const uint32_t count = sent.count(shape.first_tile + tile);
@@ -177,13 +180,25 @@ VectorTileWork::Aggregate VectorTileWork::aggregate_tile(size_t segment, int64_t
     // With a single sender, what it sent is the mean.
     if (messages.size() == 1) return {{sent.slots(first), count}, memory.received.data()};
     __builtin_prefetch(sent.slots(first + 2 * shape.kept));
-    memory.means.add(sent.slots(first), memory.received.data(), count);
+    memory.means.add(sent.slots(first), memory.received.data(), count, places);
   }
   const bool of_senders = options_.aggregate == method::DistroAggregate::kMeanOfSenders;
+  const uint32_t by = of_senders ? 0 : static_cast<uint32_t>(messages.size());
+  if (dense) {
+    memory.means.take_all(shape.slots, by, memory.values.data());
+    return {.all = memory.values.data()};
+  }
   const uint32_t count =
-      memory.means.take(shape.slots, of_senders ? 0 : static_cast<uint32_t>(messages.size()),
-                        memory.slots.data(), memory.values.data());
+      memory.means.take(shape.slots, by, memory.slots.data(), memory.values.data());
   return {std::span(memory.slots).first(count), memory.values.data()};
+}
+
+bool VectorTileWork::is_dense(std::span<const SparseMessage> messages, const SparseShape& shape,
+                              int64_t tile) const {
+  if (options_.transform == method::DistroTransform::kNone) return false;
+  int64_t entries = 0;
+  for (const SparseMessage& sent : messages) entries += sent.count(shape.first_tile + tile);
+  return tensor::is_dense(std::ssize(messages), entries, shape.slots);
 }
 
 VectorTileWork::Aggregate VectorTileWork::aggregate_tile(size_t segment, int64_t tile,
@@ -213,8 +228,8 @@ void VectorTileWork::step_tile(size_t tensor, int64_t tile, const Aggregate& agg
   float* params = target.data() + place.offset;
   const float shrink = step.shrink[tensor];
   if (step.update == TileUpdate::kSign && options_.transform == method::DistroTransform::kDct) {
-    return kind.dct.step(aggregate.slots, aggregate.values, {shrink, step.learning_rate}, params,
-                         place.stride, memory.transform.get(), prefetch);
+    return kind.dct.step(aggregate, {shrink, step.learning_rate}, params, place.stride,
+                         memory.transform.get(), prefetch);
   }
   int64_t stride = 0;
   const float* update = tile_update(tensor, aggregate, memory, stride);
@@ -235,7 +250,7 @@ const float* VectorTileWork::tile_update(size_t tensor, const Aggregate& aggrega
   float* tile = memory.transform.get();
   if (options_.transform == method::DistroTransform::kDct) {
     stride = kind.dct.row_stride();
-    return kind.dct.inverse(aggregate.slots, aggregate.values, tile);
+    return kind.dct.inverse(aggregate, tile);
   }
   stride = kind.columns;
   std::fill_n(tile, kind.slots(), 0.0f);

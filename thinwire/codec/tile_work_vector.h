@@ -39,14 +39,10 @@ class VectorTileWork final : public TileWork {
     SparseRows rows;               // with a rule other than the mean
     std::vector<float> aggregate;  // likewise, by slot
     std::vector<uint16_t> slots;   // the aggregate of a tile, slots ascending
-    std::vector<float> values;
+    std::vector<float> values;     // theirs, or all of a tile
     FloatBuffer transform;
   };
-  // The aggregate of a tile, slots ascending.
-  struct Aggregate {
-    std::span<const uint16_t> slots;
-    const float* values;
-  };
+  using Aggregate = tensor::TileCoefficients;
 
   void take_from_tile(const tensor::Arena& gradients, float gain, tensor::Arena& momentum,
                       SparseTiles& sent, size_t tensor, int64_t tile,
@@ -58,6 +54,9 @@ class VectorTileWork final : public TileWork {
   // The mean of what all members sent of a tile.
   Aggregate aggregate_tile(size_t segment, int64_t tile, std::span<const SparseMessage> messages,
                            StepMemory& memory) const;
+  // Whether a mean takes that form (tensor::is_dense).
+  bool is_dense(std::span<const SparseMessage> messages, const SparseShape& shape,
+                int64_t tile) const;
   // The same by another rule.
   Aggregate aggregate_tile(size_t segment, int64_t tile, std::span<const SparseMessage> messages,
                            const Aggregation& aggregation, StepMemory& memory) const;

@@ -52,7 +52,7 @@ void DistroLookAhead::step_tile(std::span<const float> momentum, float lr, size_
   int64_t stride = kind.columns;
   if (options_.transform == method::DistroTransform::kDct) {
     direction =
-        kind.dct.inverse(std::span(slots_).first(count), direction, workspace.transform.get());
+        kind.dct.inverse({std::span(slots_).first(count), direction}, workspace.transform.get());
     stride = kind.dct.row_stride();
   }
   for (int y = 0; y < kind.rows; ++y) {

@@ -26,13 +26,6 @@ struct DctTables {
   DctSide columns;
 };
 
-// Entries of a tile, slots ascending.
-struct Entries {
-  const uint16_t* slots;
-  const float* values;
-  int64_t count;
-};
-
 }  // namespace thinwire::tensor
 #endif
 
@@ -84,16 +77,17 @@ void accumulate_tile(const DctTables& tables, const float* tile, int64_t stride,
 // row[0 ... Vectors * kLanes) = sum of value * B[b] over the entries from `entry` on whose slots
 // are below `end`; returns the entry after them. `basis` begins at the first column of the row.
 template <int Vectors>
-HWY_INLINE int64_t sum_row(const DctSide& side, const Entries& entries, int64_t entry, int end,
-                           const float* basis, float* row) {
+HWY_INLINE int64_t sum_row(const DctSide& side, const TileCoefficients& sent, int64_t entry,
+                           int end, const float* basis, float* row) {
   const D d;
   V sums[Vectors];
   HWY_UNROLL(8)
   for (int i = 0; i < Vectors; ++i) sums[i] = hn::Zero(d);
   const int first = end - side.n;
-  for (; entry < entries.count && entries.slots[entry] < end; ++entry) {
-    const float* at = basis + (entries.slots[entry] - first) * padded(side.n);
-    const V value = hn::Set(d, entries.values[entry]);
+  const int64_t count = std::ssize(sent.slots);
+  for (; entry < count && sent.slots[size_t(entry)] < end; ++entry) {
+    const float* at = basis + (sent.slots[size_t(entry)] - first) * padded(side.n);
+    const V value = hn::Set(d, sent.values[entry]);
     HWY_UNROLL(8)
     for (int i = 0; i < Vectors; ++i) {
       sums[i] = hn::Add(sums[i], hn::Mul(value, hn::LoadU(d, at + i * kLanes)));
@@ -105,15 +99,15 @@ HWY_INLINE int64_t sum_row(const DctSide& side, const Entries& entries, int64_t 
 }
 
 template <int Vectors>
-void sum_rows(const DctTables& tables, const Entries& entries, float* along, Fetcher& fetch) {
+void sum_rows(const DctTables& tables, const TileCoefficients& sent, float* along, Fetcher& fetch) {
   const int w = tables.columns.n;
   const int64_t wp = padded(w);
   int64_t begin = 0;
   for (int a = 0; a < tables.rows.n; ++a) {
     int64_t end = begin;
     for (int64_t at = 0; at < wp; at += Vectors * kLanes) {
-      end = sum_row<Vectors>(tables.columns, entries, begin, (a + 1) * w,
-                             tables.columns.row(0) + at, along + a * wp + at);
+      end = sum_row<Vectors>(tables.columns, sent, begin, (a + 1) * w, tables.columns.row(0) + at,
+                             along + a * wp + at);
     }
     begin = end;
     fetch.more();
@@ -121,17 +115,17 @@ void sum_rows(const DctTables& tables, const Entries& entries, float* along, Fet
 }
 
 // The same if most rows have no entry or only one: avoids mispredicting how many come next.
-void sum_few(const DctTables& tables, const Entries& entries, float* along) {
+void sum_few(const DctTables& tables, const TileCoefficients& sent, float* along) {
   const D d;
   const auto w = static_cast<uint32_t>(tables.columns.n);
   const int64_t wp = padded(w);
   for (int64_t i = 0; i < tables.rows.n * wp; i += kLanes) hn::StoreU(hn::Zero(d), d, along + i);
   const uint64_t reciprocal = ((uint64_t{1} << 24) + w - 1) / w;  // exact for slots below 2^16
-  for (int64_t entry = 0; entry < entries.count; ++entry) {
-    const uint32_t slot = entries.slots[entry];
+  for (size_t entry = 0; entry < sent.slots.size(); ++entry) {
+    const uint32_t slot = sent.slots[entry];
     const auto a = static_cast<uint32_t>(slot * reciprocal >> 24);
     const float* basis = tables.columns.row(static_cast<int>(slot - a * w));
-    const V value = hn::Set(d, entries.values[entry]);
+    const V value = hn::Set(d, sent.values[entry]);
     float* row = along + a * wp;
     for (int64_t at = 0; at < wp; at += kLanes) {
       const V sum = hn::Add(hn::LoadU(d, row + at), hn::Mul(value, hn::LoadU(d, basis + at)));
@@ -140,33 +134,56 @@ void sum_few(const DctTables& tables, const Entries& entries, float* along) {
   }
 }
 
+// The rows of the inverse along the columns from all coefficients. Writes whole vectors of rows.
+Fetcher inverse_all_along(const DctTables& tables, const float* all, float* along,
+                          const PrefetchHints& prefetch) {
+  const int h = tables.rows.n;
+  const int w = tables.columns.n;
+  const int64_t wp = padded(w);
+  Fetcher fetch(prefetch.values, prefetch.count,
+                padded(h) / kLanes * calls_of(w) + wp / kLanes * calls_of(h));
+  for_side(w, [&](auto n) HWY_ATTR {
+    constexpr int kGroup = group_of(n);
+    V x[n > 0 ? n : kMaxTileSide + 15];
+    for (int64_t at = 0; at < padded(h); at += kLanes) {
+      inverse<n>(tables.columns, all + at, h, fetch, [&](int i, V v) HWY_ATTR { x[i] = v; });
+      if constexpr (n == 0) {
+        for (int i = w; i < w + 15; ++i) x[i] = hn::Zero(D());
+      }
+      for (int i = 0; i < w; i += kGroup) store_turned<kGroup>(x + i, along + at * wp + i, wp);
+    }
+  });
+  return fetch;
+}
+
 // Computes the rows of the inverse along the columns, as long as in the workspace; returns the
 // fetcher, whose remaining calls of more() are for the inverse down the rows.
-Fetcher inverse_along(const DctTables& tables, const Entries& entries, float* along,
+Fetcher inverse_along(const DctTables& tables, const TileCoefficients& sent, float* along,
                       const PrefetchHints& prefetch) {
+  if (sent.all != nullptr) return inverse_all_along(tables, sent.all, along, prefetch);
   const int64_t vectors = padded(tables.columns.n) / kLanes;
   const int64_t down = vectors * calls_of(tables.rows.n);
-  if (entries.count <= 2 * tables.rows.n) {
-    sum_few(tables, entries, along);
+  if (std::ssize(sent.slots) <= 2 * tables.rows.n) {
+    sum_few(tables, sent, along);
     return {prefetch.values, prefetch.count, down};
   }
   Fetcher fetch(prefetch.values, prefetch.count, tables.rows.n + down);
   if (vectors % 8 == 0) {
-    sum_rows<8>(tables, entries, along, fetch);
+    sum_rows<8>(tables, sent, along, fetch);
   } else if (vectors % 4 == 0) {
-    sum_rows<4>(tables, entries, along, fetch);
+    sum_rows<4>(tables, sent, along, fetch);
   } else if (vectors % 3 == 0) {
-    sum_rows<3>(tables, entries, along, fetch);
+    sum_rows<3>(tables, sent, along, fetch);
   } else {
-    sum_rows<1>(tables, entries, along, fetch);
+    sum_rows<1>(tables, sent, along, fetch);
   }
   return fetch;
 }
 
-void inverse_tile(const DctTables& tables, const Entries& entries, float* workspace) {
+void inverse_tile(const DctTables& tables, const TileCoefficients& sent, float* workspace) {
   const int64_t wp = padded(tables.columns.n);
   float* along = workspace + padded(tables.rows.n) * wp;
-  Fetcher fetch = inverse_along(tables, entries, along, {});
+  Fetcher fetch = inverse_along(tables, sent, along, {});
   for_side(tables.rows.n, [&](auto n) HWY_ATTR {
     for (int64_t at = 0; at < wp; at += kLanes) {
       inverse<n>(tables.rows, along + at, wp, fetch,
@@ -175,12 +192,12 @@ void inverse_tile(const DctTables& tables, const Entries& entries, float* worksp
   });
 }
 
-void step_tile(const DctTables& tables, const Entries& entries, const SignStep& step, float* params,
-               int64_t stride, float* workspace, const PrefetchHints& prefetch) {
+void step_tile(const DctTables& tables, const TileCoefficients& sent, const SignStep& step,
+               float* params, int64_t stride, float* workspace, const PrefetchHints& prefetch) {
   const D d;
   const int w = tables.columns.n;
   const int64_t wp = padded(w);
-  Fetcher fetch = inverse_along(tables, entries, workspace, prefetch);
+  Fetcher fetch = inverse_along(tables, sent, workspace, prefetch);
   const V shrink = hn::Set(d, step.shrink);
   const V up = hn::Set(d, step.length);
   const V down = hn::Neg(up);
@@ -232,19 +249,15 @@ void TileDct::accumulate(const float* tile, int64_t stride, const Blend& blend, 
   (*tables_, tile, stride, blend, momentum, workspace, prefetch);
 }
 
-const float* TileDct::inverse(std::span<const uint16_t> slots, const float* values,
-                              float* workspace) const {
-  HWY_DYNAMIC_DISPATCH(inverse_tile)
-  (*tables_, {slots.data(), values, static_cast<int64_t>(slots.size())}, workspace);
+const float* TileDct::inverse(const TileCoefficients& coefficients, float* workspace) const {
+  HWY_DYNAMIC_DISPATCH(inverse_tile)(*tables_, coefficients, workspace);
   return workspace;
 }
 
-void TileDct::step(std::span<const uint16_t> slots, const float* values, const SignStep& step,
-                   float* params, int64_t stride, float* workspace,
-                   const PrefetchHints& prefetch) const {
+void TileDct::step(const TileCoefficients& coefficients, const SignStep& step, float* params,
+                   int64_t stride, float* workspace, const PrefetchHints& prefetch) const {
   HWY_DYNAMIC_DISPATCH(step_tile)
-  (*tables_, {slots.data(), values, static_cast<int64_t>(slots.size())}, step, params, stride,
-   workspace, prefetch);
+  (*tables_, coefficients, step, params, stride, workspace, prefetch);
 }
 
 }  // namespace thinwire::tensor

@@ -11,12 +11,17 @@
 // and Tasche (Linear Algebra and its Applications 394, 2005), DCT-II(n) -> DCT-II(n/2) of sums and
 // DCT-IV(n/2) of differences of mirrored elements, DCT-IV(n) -> rotations and two DCT-II(n/2), and
 // one multiplication by a_f. Any other n: sums and differences of mirrored elements, multiplied by
-// the even and odd rows of B, each product sum from low index to high.
+// the even and odd rows of B, each product sum from low index to high. The inverse of a tile is
+// that graph down its columns; before, along its rows, it is the same graph if all coefficients are
+// given, and sums of entries times rows of B, by ascending slot, if only some are
+// (TileCoefficients).
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <span>
+
+#include "thinwire/tensor/kernels/portable_kernels.h"
 
 namespace thinwire::tensor {
 
@@ -33,6 +38,22 @@ struct SignStep {
   float shrink = 1;
   float length = 0;
 };
+
+// The coefficients of a tile, in one of two forms, which give results that differ by rounding.
+// Slot a * columns + b belongs to frequencies a (vertical) and b (horizontal).
+struct TileCoefficients {
+  // Zero except for values[i] at slots[i]; strictly ascending slots.
+  std::span<const uint16_t> slots = {};
+  const float* values = nullptr;
+  // If not null, all of them instead: all[b * rows + a], with 15 more readable floats behind.
+  const float* all = nullptr;
+};
+
+// Which form is used for the mean of what several members sent of a tile: all coefficients if they
+// sent together so many entries that these take longer to add up. Replicas must agree on it.
+THINWIRE_DEVICE constexpr bool is_dense(int64_t members, int64_t entries, int64_t slots) {
+  return members > 1 && 8 * entries >= slots;
+}
 
 // Addresses of the elements that are needed next: they are prefetched into the cache during other
 // computation. Hints that change no result; null: none.
@@ -60,16 +81,13 @@ class TileDct {
   void accumulate(const float* tile, int64_t stride, const Blend& blend, float* momentum,
                   float* workspace, const PrefetchHints& prefetch = {}) const;
 
-  // The tile whose coefficients are zero except for values[i] at slot slots[i] = a * columns + b,
-  // with strictly ascending slots. Returns its rows, row_stride() apart, inside the workspace.
-  const float* inverse(std::span<const uint16_t> slots, const float* values,
-                       float* workspace) const;
+  // The tile with these coefficients. Returns its rows, row_stride() apart, inside the workspace.
+  const float* inverse(const TileCoefficients& coefficients, float* workspace) const;
   int64_t row_stride() const;
 
-  // Steps the tile `params`, rows `stride` apart, by the sign of inverse(slots, values).
-  void step(std::span<const uint16_t> slots, const float* values, const SignStep& step,
-            float* params, int64_t stride, float* workspace,
-            const PrefetchHints& prefetch = {}) const;
+  // Steps the tile `params`, rows `stride` apart, by the sign of inverse(coefficients).
+  void step(const TileCoefficients& coefficients, const SignStep& step, float* params,
+            int64_t stride, float* workspace, const PrefetchHints& prefetch = {}) const;
 
  private:
   std::unique_ptr<const DctTables> tables_;

@@ -164,17 +164,11 @@ Column tile_dct_reference(std::span<const float> tile, int rows, int columns) {
   return out;
 }
 
-Column tile_idct_reference(std::span<const uint16_t> slots, const float* values, int rows,
-                           int columns) {
-  const auto h = static_cast<size_t>(rows);
-  const auto w = static_cast<size_t>(columns);
-  const Column basis = full_basis(w);
-  Column along(h * w), out(h * w);
-  for (size_t i = 0; i < slots.size(); ++i) {
-    const size_t a = slots[i] / w;
-    const size_t b = slots[i] % w;
-    for (size_t x = 0; x < w; ++x) along[a * w + x] += values[i] * basis[b * w + x];
-  }
+namespace {
+
+// The inverse down the columns, from the rows of that along them.
+Column inverse_down(const Column& along, size_t h, size_t w) {
+  Column out(h * w);
   for (size_t x = 0; x < w; ++x) {
     Column column(h);
     for (size_t a = 0; a < h; ++a) column[a] = along[a * w + x];
@@ -182,6 +176,35 @@ Column tile_idct_reference(std::span<const uint16_t> slots, const float* values,
     for (size_t y = 0; y < h; ++y) out[y * w + x] = column[y];
   }
   return out;
+}
+
+}  // namespace
+
+Column tile_idct_reference(std::span<const uint16_t> slots, const float* values, int rows,
+                           int columns) {
+  const auto h = static_cast<size_t>(rows);
+  const auto w = static_cast<size_t>(columns);
+  const Column basis = full_basis(w);
+  Column along(h * w);
+  for (size_t i = 0; i < slots.size(); ++i) {
+    const size_t a = slots[i] / w;
+    const size_t b = slots[i] % w;
+    for (size_t x = 0; x < w; ++x) along[a * w + x] += values[i] * basis[b * w + x];
+  }
+  return inverse_down(along, h, w);
+}
+
+Column tile_idct_reference(std::span<const float> all, int rows, int columns) {
+  const auto h = static_cast<size_t>(rows);
+  const auto w = static_cast<size_t>(columns);
+  Column along;
+  for (size_t a = 0; a < h; ++a) {
+    Column row(w);
+    for (size_t b = 0; b < w; ++b) row[b] = all[b * h + a];
+    row = idct_reference(row);
+    along.insert(along.end(), row.begin(), row.end());
+  }
+  return inverse_down(along, h, w);
 }
 
 }  // namespace thinwire::tensor

@@ -10,6 +10,7 @@
 #include <bit>
 #include <cstdint>
 
+#include "thinwire/tensor/dct/dct.h"
 #include "thinwire/tensor/dct/portable_dct.h"
 
 namespace thinwire::tensor {
@@ -178,9 +179,9 @@ struct PutIntoTiles {
 
 enum class TileUpdate : uint8_t { kSign, kSubtract, kStore };
 
-// The mean of what P members sent, slot by slot in member order, its inverse, and the update, as in
-// codec::SlotMeans and TileDct::step: params = shrink * params - lr * sign(x), or - x; or x itself
-// is stored.
+// The mean of what P members sent, slot by slot in member order, its inverse in one of its two
+// forms (is_dense), and the update, as in codec::SlotMeans and TileDct::step: params = shrink *
+// params - lr * sign(x), or - x; or x itself is stored.
 struct StepTiles {
   PortableTiles tiles;
   TileUpdate update;
@@ -206,8 +207,9 @@ struct StepTiles {
     sum(lanes, tile, means, senders);
     if (tiles.transformed) {
       // The rows of the inverse, one for each vertical frequency, overwrite `senders`.
+      const bool dense = is_dense(members, entries(tile), tiles.slots());
       for (int64_t a = lanes.index(); a < h; a += lanes.count())
-        along(means + a * w, senders + a * w);
+        along(dense, means + a * w, senders + a * w);
       lanes.barrier();
     }
     const float* const found = tiles.transformed ? senders : means;
@@ -240,14 +242,30 @@ struct StepTiles {
     lanes.barrier();
     for (int64_t i = lanes.index(); i < tiles.slots(); i += lanes.count()) {
       if (senders[i] == 0) continue;
-      means[i] = means[i] / (of_senders ? senders[i] : static_cast<float>(members));
+      means[i] = means[i] * (1.0f / (of_senders ? senders[i] : static_cast<float>(members)));
     }
     lanes.barrier();
   }
 
-  // Entries that nobody sent are zeros and change no sum.
-  THINWIRE_DEVICE void along(const float* means, float* row) const {
+  // How many all members together sent.
+  THINWIRE_DEVICE int64_t entries(int64_t tile) const {
+    int64_t count = 0;
+    for (int64_t member = 0; member < members; ++member) {
+      count += static_cast<int64_t>(counts_PT[member * count_stride + tile]);
+    }
+    return count;
+  }
+
+  // In a tile that is not dense, entries that nobody sent are zeros and change no sum.
+  THINWIRE_DEVICE void along(bool dense, const float* means, float* row) const {
     const int w = tiles.columns.n;
+    if (dense) {
+      float v[kMaxTileSide];
+      for (int b = 0; b < w; ++b) v[b] = means[b];
+      portable_inverse(tiles.columns, v);
+      for (int x = 0; x < w; ++x) row[x] = v[x];
+      return;
+    }
     for (int x = 0; x < w; ++x) row[x] = 0;
     for (int b = 0; b < w; ++b) {
       if (means[b] == 0) continue;
