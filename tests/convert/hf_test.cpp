@@ -109,6 +109,29 @@ TEST_F(HuggingFace, RopeThetaIsReadFromEitherPlace) {
   EXPECT_EQ(load_model(hf_).model.options<method::LlamaOptions>().rope.theta, 12345);
 }
 
+TEST_F(HuggingFace, WeightsAreKeptInBf16OnRequestAndWhereThatChangesNone) {
+  use("untied");
+  write_single();
+  LoadedModel loaded = load_model(hf_);
+  const std::vector<float> before(loaded.params->all().begin(), loaded.params->all().end());
+  choose_weights(loaded, DecodingWeights::kAuto);
+  EXPECT_EQ(loaded.params->format(), WeightFormat::kF32);
+  choose_weights(loaded, DecodingWeights::kBf16);
+  EXPECT_EQ(loaded.params->format(), WeightFormat::kBf16);
+
+  LoadedModel rounded = load_model(hf_);
+  loaded.params->read(0, rounded.params->all());
+  const std::vector<float> values(rounded.params->all().begin(), rounded.params->all().end());
+  EXPECT_NE(values, before);
+  choose_weights(rounded, DecodingWeights::kF32);
+  EXPECT_EQ(rounded.params->format(), WeightFormat::kF32);
+  choose_weights(rounded, DecodingWeights::kAuto);
+  ASSERT_EQ(rounded.params->format(), WeightFormat::kBf16);
+  std::vector<float> kept(values.size());
+  rounded.params->read(0, kept);
+  EXPECT_EQ(kept, values);
+}
+
 // The token before a text is the same in a run, in its export and in a model imported from that.
 TEST_F(HuggingFace, TextsBeginAsTheFolderSays) {
   std::string text = "the quick brown fox jumps over the lazy dog";

@@ -75,6 +75,22 @@ TEST_F(DecoderTest, PrefillInAnyPiecesIsTheSameAsSteps) {
   }
 }
 
+TEST_F(DecoderTest, Bf16WeightsGiveWhatTheSameNumbersGiveInFp32) {
+  tensor::Arena rounded(tiny_.layout, WeightFormat::kBf16);
+  rounded.assign(tiny_.params);
+  rounded.read(0, tiny_.params.all());
+  const auto other = make_decoder({tiny_.model, rounded, tiny_.threads, kContext});
+  const auto all = std::span<const int32_t>(tokens_);
+  for (const size_t cut : {1, 100}) {
+    decoder_->reset();
+    other->reset();
+    const std::vector<float> many = prefill(all.first(cut));
+    EXPECT_LT(relative_error(other->prefill(all.first(cut)), many), 1e-5) << cut;
+    const auto next = decoder_->step(tokens_[cut]);
+    EXPECT_LT(relative_error(other->step(tokens_[cut]), next), 1e-5) << cut;
+  }
+}
+
 TEST_F(DecoderTest, AFullContextIsAnErrorAndChangesNothing) {
   const auto all = std::span<const int32_t>(tokens_);
   prefill(all.first(149));

@@ -38,6 +38,7 @@ struct GenerateArguments {
   std::string base;
   std::optional<std::string> prompt;
   std::string begin = "auto";
+  std::string weights = "auto";
   int64_t tokens = 0;  // 0: as many as fit into the context, at most kTokens
   int64_t context = 0;
   int threads = available_cores();
@@ -51,6 +52,11 @@ int32_t begin_token(const GenerateArguments& arguments, const convert::LoadedMod
   if (arguments.begin == "bos") return loaded.vocabulary->bos();
   if (arguments.begin == "eos") return loaded.vocabulary->eos();
   return loaded.begin;
+}
+
+convert::DecodingWeights weights_of(const std::string& name) {
+  if (name == "fp32") return convert::DecodingWeights::kF32;
+  return name == "bf16" ? convert::DecodingWeights::kBf16 : convert::DecodingWeights::kAuto;
 }
 
 // All of standard input, without the final line break.
@@ -115,17 +121,22 @@ void require_memory(const GenerateArguments& arguments, const convert::LoadedMod
   if (!warning.empty()) events::print_message(warning);
 }
 
+std::string rate(size_t tokens, double seconds) {
+  return fmt::format("{:.4g}", static_cast<double>(tokens) / seconds);
+}
+
 void run_generate(const GenerateArguments& arguments) {
   model::SamplerOptions sampling = arguments.sampling;
   if (arguments.greedy) sampling.temperature = 0;
   model::Sampler sampler(sampling);
-  const convert::LoadedModel loaded = convert::load_model(arguments.model, arguments.base);
+  convert::LoadedModel loaded = convert::load_model(arguments.model, arguments.base);
   if (loaded.vocabulary == nullptr) {
     throw Error(fmt::format("{} holds no vocabulary, so its tokens have no text", arguments.model));
   }
   const std::vector<int32_t> prompt = prompt_tokens(arguments, loaded);
   const int64_t wanted = tokens_to_add(arguments, loaded, static_cast<int64_t>(prompt.size()));
   require_memory(arguments, loaded);
+  convert::choose_weights(loaded, weights_of(arguments.weights));
   ThreadPool threads(arguments.threads);
   const auto decoder =
       model::make_decoder({loaded.model, *loaded.params, threads, context_size(arguments, loaded)});
@@ -133,15 +144,22 @@ void run_generate(const GenerateArguments& arguments) {
   data::TextStream text(*loaded.vocabulary);
   for (const int32_t token : prompt) write_output(text.push(token));
   const Stopwatch watch;
+  double read_in = 0;  // seconds
   const int64_t made = model::generate_tokens(
       *decoder, sampler, prompt, {wanted, loaded.vocabulary->size()}, [&](int32_t token) {
+        if (read_in == 0) read_in = watch.seconds();
         if (token == loaded.vocabulary->eos() && !arguments.ignore_end) return false;
         write_output(text.push(token));
         return true;
       });
   write_output(text.finish() + "\n");
-  events::print_message(fmt::format("{}, {:.0f} tokens/s", counted(made, "token"),
-                                    static_cast<double>(made) / watch.seconds()));
+  const double written_in = watch.seconds() - read_in;
+  events::print_message(
+      fmt::format("{} read at {} tokens/s{}", counted(std::ssize(prompt), "token"),
+                  rate(prompt.size(), read_in),
+                  made < 2 ? ""
+                           : fmt::format(", {} more at {} tokens/s", made - 1,
+                                         rate(static_cast<size_t>(made - 1), written_in))));
 }
 
 }  // namespace
@@ -175,6 +193,13 @@ void add_generate(CLI::App& app) {
                    "Token before the text: bos, eos or none; auto: as in the model's training, "
                    "which is eos for models trained here and as their folder says for others")
       ->check(one_of({"auto", "bos", "eos", "none"}))
+      ->capture_default_str();
+  command
+      ->add_option(
+          "--weights", arguments->weights,
+          "How weights are kept: fp32 or bf16, which is faster; auto: bf16 if that changes "
+          "none of them")
+      ->check(one_of({"auto", "fp32", "bf16"}))
       ->capture_default_str();
   command->add_flag("--ignore-end", arguments->ignore_end,
                     "Continue after an end-of-sequence token");

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <bit>
+#include <utility>
+
 #include "thinwire/base/error.h"
 #include "thinwire/base/memory.h"
 #include "thinwire/checkpoint/checkpoint.h"
@@ -102,6 +106,20 @@ void allocate_params(LoadedModel& loaded, const fs::path& origin) {
   if (!warning.empty()) events::print_message(warning);
   loaded.layout = std::make_unique<tensor::Layout>(tensors);
   loaded.params = std::make_unique<tensor::Arena>(*loaded.layout);
+}
+
+void choose_weights(LoadedModel& loaded, DecodingWeights weights) {
+  if (weights == DecodingWeights::kF32) return;
+  const auto is_rounded = [](float value) {
+    return (std::bit_cast<uint32_t>(value) & 0xffffu) == 0;
+  };
+  if (weights == DecodingWeights::kAuto &&
+      !std::ranges::all_of(std::as_const(*loaded.params).all(), is_rounded)) {
+    return;
+  }
+  auto rounded = std::make_unique<tensor::Arena>(*loaded.layout, WeightFormat::kBf16);
+  rounded->assign(*loaded.params);
+  loaded.params = std::move(rounded);
 }
 
 std::unique_ptr<checkpoint::CheckpointReader> open_run(const fs::path& path) {

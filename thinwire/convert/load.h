@@ -43,6 +43,16 @@ void allocate_params(LoadedModel& loaded, const fs::path& origin);
 // or a different model.
 LoadedModel load_model(const fs::path& path, const fs::path& base = {});
 
+// How a decoder keeps weights: bf16 takes half the memory, and half the time to read.
+enum class DecodingWeights : uint8_t {
+  kAuto,  // bf16 if every weight is a bf16 number, which changes no result; else fp32
+  kF32,
+  kBf16,  // rounded to nearest
+};
+
+// Moves loaded.params to a bf16 arena if `weights` says so.
+void choose_weights(LoadedModel& loaded, DecodingWeights weights);
+
 // The token with which texts begin for a model that is trained here, as load_model will report it:
 // `source` is the folder that it starts from (empty: random weights), `records` the recipe's
 // data.records. -1: none.

@@ -5,17 +5,39 @@
 
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/tensor/kernels/kernels.h"
+#include "thinwire/tensor/products/few_rows.h"
 #include "thinwire/tensor/products/gemm.h"
 
 namespace thinwire::model {
 
 using tensor::kernels;
 
+namespace {
+
+// One thread reads this much in some 20 to 100 microseconds.
+constexpr int64_t kBytesWorthWaking = int64_t{1} << 20;
+// The same for helpers that are awake.
+constexpr int64_t kBytesWorthHelping = int64_t{1} << 18;
+// Models whose tokens take one thread less than a few milliseconds.
+constexpr size_t kSmallModel = size_t{16} << 20;
+// Values of a block of bf16 weights that are widened for a product.
+constexpr int64_t kWidenedBlock = int64_t{1} << 18;
+
+}  // namespace
+
 // Passes over a few rows run on the calling thread: waking others would take longer.
 DecodeOps::DecodeOps(const DecoderParts& parts, int64_t max_tokens)
     : CpuOps(parts.params, nullptr, parts.threads, max_tokens > kChunk ? &parts.threads : nullptr,
              max_tokens, parts.context),
-      context_(parts.context) {}
+      weights_(parts.params),
+      context_(parts.context),
+      small_(parts.params.bytes().size() < kSmallModel),
+      helpers_(parts.threads.size() - 1),
+      widened_(static_cast<size_t>(parts.threads.size())) {}
+
+ThreadPool& DecodeOps::threads_for(int64_t bytes) {
+  return bytes < kBytesWorthWaking ? one_thread_ : threads_;
+}
 
 void DecodeOps::plan_attention(int64_t layers, const tensor::AttentionShape& shape,
                                const RopeSpec& rope) {
@@ -47,7 +69,12 @@ void DecodeOps::begin_tokens(std::span<const int32_t> tokens, std::vector<Segmen
 void DecodeOps::attention(int64_t layer, const tensor::AttentionShape& shape,
                           const AttentionSlots& slots) {
   Cache& cache = caches_[static_cast<size_t>(layer)];
-  threads_.for_ranges(shape.kv_heads, 1, [&](int64_t begin, int64_t end, int thread) {
+  int64_t bytes = 0;
+  for (const Segment& segment : segments_) {
+    const int64_t seen = segment.position + segment.count;
+    bytes += segment.count * seen * shape.heads * shape.head_size * int64_t{2 * sizeof(float)};
+  }
+  threads_for(bytes).for_ranges(shape.kv_heads, 1, [&](int64_t begin, int64_t end, int thread) {
     for (int64_t head = begin; head < end; ++head) {
       for (const Segment& segment : segments_) {
         attend(cache, shape, slots, segment, head, scratch_[thread]);
@@ -95,9 +122,49 @@ void DecodeOps::logits(Slot x, std::span<const int64_t> rows, int64_t weight,
   for (int64_t i = 0; i < count; ++i) {
     std::copy_n(floats(x) + rows[static_cast<size_t>(i)] * c, c, rows_RC_.data() + i * c);
   }
-  tensor::gemm(threads_, tensor::Transpose::kNo, tensor::Transpose::kYes, count, vocabulary, c,
-               static_cast<const float*>(rows_RC_.data()), c, parameter(weight), c, 0.0f,
-               out.data(), vocabulary);
+  multiply(count, vocabulary, c, rows_RC_.data(), c, weight, out.data(), vocabulary);
+}
+
+void DecodeOps::linear(const Linear& linear, Slot x, Slot y) {
+  const int64_t inputs = linear.inputs();
+  touch(linear);
+  for (const Linear::Part& part : linear.parts()) {
+    multiply(tokens_, part.outputs, inputs, floats(x), inputs, part.offset, floats(y) + part.column,
+             linear.outputs());
+  }
+}
+
+void DecodeOps::multiply(int64_t m, int64_t n, int64_t k, const float* x, int64_t ldx,
+                         int64_t weight, float* y, int64_t ldy) {
+  const bool bf16 = weights_.format() == WeightFormat::kBf16;
+  const int64_t bytes = n * k * static_cast<int64_t>(bf16 ? sizeof(Bf16) : sizeof(float));
+  if (m <= tensor::kFewRows) {
+    HelperThreads& helpers = small_ || bytes < kBytesWorthHelping ? no_helpers_ : helpers_;
+    if (!bf16) {
+      return tensor::multiply_few_rows(helpers, m, n, k, x, ldx, parameter(weight), y, ldy);
+    }
+    return tensor::multiply_few_rows(helpers, m, n, k, x, ldx, weights_.bf16() + weight, y, ldy);
+  }
+  if (bf16) return multiply_widened(m, n, k, x, ldx, weights_.bf16() + weight, y, ldy);
+  tensor::gemm(threads_for(m * bytes), tensor::Transpose::kNo, tensor::Transpose::kYes, m, n, k, x,
+               ldx, parameter(weight), k, 0.0f, y, ldy);
+}
+
+void DecodeOps::multiply_widened(int64_t m, int64_t n, int64_t k, const float* x, int64_t ldx,
+                                 const Bf16* weights, float* y, int64_t ldy) {
+  const int64_t rows = std::max<int64_t>(kWidenedBlock / k, 1);
+  threads_for(m * n * k).for_ranges(n, 16, [&](int64_t begin, int64_t end, int thread) {
+    tensor::AlignedBuffer<float>& block = widened_[static_cast<size_t>(thread)];
+    if (block.bytes() < static_cast<size_t>(rows * k) * sizeof(float)) {
+      block = tensor::AlignedBuffer<float>(rows * k);
+    }
+    for (int64_t row = begin; row < end; row += rows) {
+      const int64_t count = std::min(rows, end - row);
+      kernels<Bf16>().load_rows(count, k, nullptr, weights + row * k, k, block.data(), k);
+      tensor::gemm(tensor::Transpose::kNo, tensor::Transpose::kYes, m, count, k, x, ldx,
+                   static_cast<const float*>(block.data()), k, 0.0f, y + row, ldy);
+    }
+  });
 }
 
 }  // namespace thinwire::model

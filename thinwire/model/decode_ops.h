@@ -1,10 +1,12 @@
 // The forward operations for texts whose earlier tokens are known: attention computes the new
-// tokens from the cached keys and values of all tokens before them. fp32, on the CPU.
+// tokens from the cached keys and values of all tokens before them. fp32, on the CPU; the weights
+// may be bf16, whose values are used as they are.
 #pragma once
 
 #include <vector>
 
 #include "thinwire/base/block_sizes.h"
+#include "thinwire/base/helper_threads.h"
 #include "thinwire/base/memory.h"
 #include "thinwire/model/cpu_ops.h"
 #include "thinwire/model/decoder.h"
@@ -41,6 +43,7 @@ class DecodeOps final : public CpuOps<float> {
   // the positions before its own: what earlier segments and earlier calls last stored there.
   void begin_tokens(std::span<const int32_t> tokens, std::vector<Segment> segments);
 
+  void linear(const Linear& linear, Slot x, Slot y) override;
   void attention(int64_t layer, const tensor::AttentionShape& shape,
                  const AttentionSlots& slots) override;
 
@@ -53,14 +56,28 @@ class DecodeOps final : public CpuOps<float> {
     tensor::AlignedBuffer<float> keys_GPD, values_GPD;  // keys are rotated
   };
 
+  // The threads for work that reads so many bytes: only the calling one where waking others would
+  // take longer.
+  ThreadPool& threads_for(int64_t bytes);
+  // y = x W^T for m rows of x [m, k] and y [m, n] and the weights W [n, k] at an offset.
+  void multiply(int64_t m, int64_t n, int64_t k, const float* x, int64_t ldx, int64_t weight,
+                float* y, int64_t ldy);
+  // The same for many rows and bf16 weights.
+  void multiply_widened(int64_t m, int64_t n, int64_t k, const float* x, int64_t ldx,
+                        const Bf16* weights, float* y, int64_t ldy);
   // Puts a segment's keys and values of one head into the cache, then computes its queries.
   void attend(Cache& cache, const tensor::AttentionShape& shape, const AttentionSlots& slots,
               const Segment& segment, int64_t kv_head, tensor::AttentionScratch& scratch);
 
+  const tensor::Arena& weights_;
   const int64_t context_;
-  std::vector<Cache> caches_;             // for each block
-  std::vector<Segment> segments_;         // of the current tokens
-  tensor::AlignedBuffer<float> rows_RC_;  // inputs of the last product
+  const bool small_;  // the whole model is read before a thread is awake
+  ThreadPool one_thread_{1};
+  HelperThreads helpers_, no_helpers_{0};              // of products with few rows
+  std::vector<tensor::AlignedBuffer<float>> widened_;  // for each thread
+  std::vector<Cache> caches_;                          // for each block
+  std::vector<Segment> segments_;                      // of the current tokens
+  tensor::AlignedBuffer<float> rows_RC_;               // inputs of the last product
 };
 
 }  // namespace thinwire::model
