@@ -77,6 +77,11 @@ TEST_F(HuggingFaceRefusals, ScaledPositionsThatMakeNoSenseAreNamed) {
   config_["rope_parameters"] = llama3;
   write_config();
   EXPECT_THAT(import_error(), HasSubstr("rope_scaling and rope_parameters contradict"));
+  config_.erase("rope_scaling");
+  config_["rope_theta"] = 20000.0;
+  config_["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 30000.0}};
+  write_config();
+  EXPECT_THAT(import_error(), HasSubstr("rope_theta is 20000 beside and 30000 within"));
 }
 
 TEST_F(HuggingFaceRefusals, WindowsThatMakeNoSenseAreNamed) {

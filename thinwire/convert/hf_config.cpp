@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -18,7 +19,7 @@ constexpr int64_t kMaxSequence = int64_t{1} << 24;  // as of train.sequence
 
 // Fields that do not affect the logits: names, file formats, how texts are generated, and what
 // transformers writes into every config.json.
-constexpr std::array<std::string_view, 64> kHarmless = {"_name_or_path",
+constexpr std::array<std::string_view, 63> kHarmless = {"_name_or_path",
                                                         "name_or_path",
                                                         "transformers_version",
                                                         "transformers.js_config",
@@ -42,7 +43,6 @@ constexpr std::array<std::string_view, 64> kHarmless = {"_name_or_path",
                                                         "id2label",
                                                         "label2id",
                                                         "num_labels",
-                                                        "eos_token_id",
                                                         "pad_token_id",
                                                         "sep_token_id",
                                                         "unk_token_id",
@@ -83,13 +83,23 @@ constexpr std::array<std::string_view, 64> kHarmless = {"_name_or_path",
                                                         "tf_legacy_loss",
                                                         "is_decoder"};
 
+bool is_token_id(const HfJson& value) { return value.is_number_integer(); }
+
 std::optional<int64_t> read_bos(const HfFields& config) {
   const HfJson* bos = config.find("bos_token_id");
   if (bos == nullptr) return std::nullopt;
-  if (!bos->is_number_integer()) {
+  if (!is_token_id(*bos)) {
     config.refuse("bos_token_id must be a whole number, got {}", print_json(*bos));
   }
   return bos->get<int64_t>();
+}
+
+// Several tokens may end a text.
+void check_eos(const HfFields& config) {
+  const HfJson* eos = config.find("eos_token_id");
+  if (eos == nullptr || is_token_id(*eos)) return;
+  if (eos->is_array() && std::ranges::all_of(*eos, is_token_id)) return;
+  config.refuse("eos_token_id must be a whole number or a list of them, got {}", print_json(*eos));
 }
 
 // BOS and EOS as ids; null where there are none.
@@ -122,6 +132,7 @@ HfConfig parse_hf_config(const std::string& text, const fs::path& path) {
   const method::Architecture& computed = method::find_architecture(architecture.name);
   if (computed.encodes) result.sequence = computed.positions(result.model);
   result.bos = read_bos(fields);
+  check_eos(fields);
   result.form = &architecture;
   fields.refuse_others(kHarmless);
   return result;

@@ -92,6 +92,10 @@ RopeSpec read_object(const HfFields& config, const HfFields& rope, double theta,
   RopeSpec spec;
   spec.scaling = read_type(rope);
   spec.theta = rope.number("rope_theta", theta);
+  if (config.find("rope_theta") != nullptr && spec.theta != theta) {
+    config.refuse("rope_theta is {} beside and {} within the scaling of rotary positions", theta,
+                  spec.theta);
+  }
   if (rope.number("partial_rotary_factor", 1) != 1) {
     rope.refuse("partial_rotary_factor must be 1, got {}", rope.number("partial_rotary_factor", 1));
   }
