@@ -89,6 +89,8 @@ TEST_F(PromptsTest, NamesACharacterWithoutTokens) {
   EXPECT_THAT(prompter.continuation("a", " b").tokens, ElementsAre(1, 2, 3));
   EXPECT_THAT([&] { prompter.continuation("a", " b\xC3\xA9"); },
               ThrowsMessage<Error>(HasSubstr("has no tokens for '\xC3\xA9'")));
+  EXPECT_THAT([&] { prompter.continuation("a\nb", " b"); },
+              ThrowsMessage<Error>(HasSubstr("has no tokens for line breaks")));
 }
 
 TEST_F(PromptsTest, WhatPrecedesAGeneratedTextLeavesRoomForIt) {

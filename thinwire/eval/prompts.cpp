@@ -33,6 +33,7 @@ int32_t Prompter::prefix() const {
 void Prompter::require_spelling(std::string_view text, const Tokens& tokens) {
   const bool unknown = vocabulary_.unknown() >= 0 && has_token(tokens, vocabulary_.unknown());
   if (!unknown && !(tokens.empty() && !strip(text).empty())) return;
+  std::string space;  // white space without a token of its own may still begin longer ones
   while (!text.empty()) {
     const size_t bytes = data::utf8_step(text).bytes;
     const std::string character(text.substr(0, bytes));
@@ -40,10 +41,15 @@ void Prompter::require_spelling(std::string_view text, const Tokens& tokens) {
     Tokens alone;
     encoder_.encode(character, alone);
     const bool spelled = !alone.empty() && !has_token(alone, vocabulary_.unknown());
-    if (spelled || strip(character).empty()) continue;
+    if (spelled) continue;
+    if (strip(character).empty()) {
+      if (space.empty()) space = character;
+      continue;
+    }
     throw Error(fmt::format("{} has no tokens for '{}'", vocabulary_.file().string(), character));
   }
-  throw Error(fmt::format("{} has no tokens for '{}'", vocabulary_.file().string(), text));
+  throw Error(fmt::format("{} has no tokens for {}", vocabulary_.file().string(),
+                          space == "\n" ? "line breaks" : fmt::format("'{}'", space)));
 }
 
 Tokens Prompter::encode(const std::string& text, bool with_begin) {
