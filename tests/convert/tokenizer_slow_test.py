@@ -47,7 +47,7 @@ def texts(count=TEXTS):
     return made
 
 
-def train(path, kind, **settings):
+def train(path, kind, without="", **settings):
     with open(path, "wb") as out:
         settings = {
             "byte_fallback": True,
@@ -57,7 +57,8 @@ def train(path, kind, **settings):
             "allow_whitespace_only_pieces": True,
             "minloglevel": 2,
         } | settings
-        lines = (line for line in Path(__file__).read_text().splitlines() * 2)
+        text = Path(__file__).read_text().translate(str.maketrans("", "", without))
+        lines = (line for line in text.splitlines() * 2)
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=lines, model_writer=out, model_type=kind, vocab_size=480, **settings
         )
@@ -111,6 +112,17 @@ class TokenizerTest(unittest.TestCase):
     def test_unigrams(self):
         train(self.model, "unigram")
         self.assert_same_ids(self.export(), ties=TEXTS // 1000)
+
+    def test_bytes_that_a_text_spells_are_no_bytes(self):
+        for kind in ("bpe", "unigram"):
+            with self.subTest(kind), tempfile.TemporaryDirectory() as folder:
+                self.root = Path(folder)
+                (self.root / "hf").mkdir()
+                self.model = self.root / "hf" / "tokenizer.model"
+                train(self.model, kind, without="<>")
+                tokenizer, pieces = self.export(), sentencepiece.SentencePieceProcessor(str(self.model))
+                for text in ("<0x41>", "a<0x41><0x42> b", "<0x4", "<<0x00>>", " <0xFF>"):
+                    self.assertEqual(tokenizer.encode(text, add_special_tokens=False), pieces.encode(text), text)
 
     def test_texts_that_are_normalised(self):
         for kind in ("bpe", "unigram"):

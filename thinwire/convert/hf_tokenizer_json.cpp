@@ -61,6 +61,16 @@ Json normalizer(const SentencePieceModel& model) {
   return {{"type", "Sequence"}, {"normalizers", std::move(steps)}};
 }
 
+// Unigrams put a character that no piece has below kNeverChosen, so in a text that spells the piece
+// of a byte with such characters, "<0x41>", that piece would be chosen: it is cut in two.
+Json pre_tokenizer(const SentencePieceModel& model) {
+  if (model.type != SentencePieceModel::Type::kUnigram || !model.byte_fallback) return nullptr;
+  return {{"type", "Split"},
+          {"pattern", regex("<(?=0x[0-9A-F]{2}>)")},
+          {"behavior", "MergedWithPrevious"},
+          {"invert", false}};
+}
+
 Json decoder(const SentencePieceModel& model) {
   Json steps = Json::array();
   if (model.mark_spaces) steps.push_back(replace(text(kSpaceMark), " "));
@@ -200,7 +210,7 @@ std::optional<std::string> print_tokenizer_json(const data::Vocabulary& vocabula
                      {"padding", nullptr},
                      {"added_tokens", std::move(added)},
                      {"normalizer", normalizer(model)},
-                     {"pre_tokenizer", nullptr},
+                     {"pre_tokenizer", pre_tokenizer(model)},
                      {"post_processor", print_post_processor(vocabulary, begin)},
                      {"decoder", decoder(model)},
                      {"model", model.type == Type::kBpe ? bpe(model) : unigram(model)}};
