@@ -67,6 +67,7 @@ def train(path, kind, without="", **settings):
 def thinwire(*arguments):
     done = subprocess.run([THINWIRE, *map(str, arguments)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"thinwire {arguments}: {done.stderr}"
+    return done.stderr
 
 
 @unittest.skipIf(ABSENT, ABSENT)
@@ -140,6 +141,19 @@ class TokenizerTest(unittest.TestCase):
         self.assertEqual((tokenizer.bos_token, tokenizer.eos_token), ("[BEGIN]", "<|end|>"))
         self.assertEqual((tokenizer.bos_token_id, tokenizer.eos_token_id), (1, 2))
         self.assert_same_ids(tokenizer)
+
+    def test_qwen2_models_whose_tokenizer_transformers_misreads_are_told(self):
+        train(self.model, "bpe")
+        shape = {"vocab_size": 490, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1}
+        config = transformers.Qwen2Config(**shape, num_attention_heads=2, num_key_value_heads=2)
+        transformers.Qwen2ForCausalLM(config).save_pretrained(self.root / "hf")
+        self.assertIn("PreTrainedTokenizerFast", thinwire("export", self.root / "hf", self.root / "pieces"))
+        self.assert_same_ids(transformers.PreTrainedTokenizerFast.from_pretrained(self.root / "pieces"))
+        self.model.unlink()
+        own = transformers.Qwen2Tokenizer(vocab={c: i for i, c in enumerate(["<|endoftext|>", *"abc", "\u0120"])}, merges=[])
+        own.save_pretrained(self.root / "hf")
+        self.assertNotIn("PreTrainedTokenizerFast", thinwire("export", self.root / "hf", self.root / "own"))
+        self.assertEqual(transformers.AutoTokenizer.from_pretrained(self.root / "own").encode("ab c"), [1, 2, 4, 3])
 
     def test_added_tokens_keep_their_ids(self):
         train(self.model, "bpe")

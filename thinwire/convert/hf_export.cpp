@@ -12,6 +12,7 @@
 #include "thinwire/convert/hf.h"
 #include "thinwire/convert/hf_config.h"
 #include "thinwire/convert/hf_origin.h"
+#include "thinwire/convert/hf_qwen.h"
 #include "thinwire/convert/hf_tokenizer.h"
 #include "thinwire/convert/hf_tokenizer_json.h"
 
@@ -151,6 +152,11 @@ Notes write_vocabulary(const fs::path& dir, const LoadedModel& loaded,
                          description.use_now());
 }
 
+bool is_misread_by_transformers(const HfJson& config, const fs::path& tokenizer) {
+  return config.value("model_type", HfJson()) == kHfQwen2.model_type && fs::exists(tokenizer) &&
+         !splits_as_qwen(read_text_file(tokenizer));
+}
+
 }  // namespace
 
 Notes export_hf(const fs::path& source, const fs::path& out_dir, DType dtype,
@@ -170,6 +176,12 @@ Notes export_hf(const fs::path& source, const fs::path& out_dir, DType dtype,
     }
   }
   Notes notes = write_vocabulary(dir, loaded, description);
+  if (is_misread_by_transformers(config, dir / kTokenizerJson)) {
+    notes.emplace_back(
+        "transformers 5 lets AutoTokenizer split the text of every Qwen2 model as Qwen's own "
+        "tokenizer does, and so gives other tokens here; PreTrainedTokenizerFast.from_pretrained "
+        "gives the right ones.");
+  }
   staged.publish();
   return notes;
 }

@@ -1,7 +1,10 @@
 #include "thinwire/convert/hf_qwen.h"
 
 #include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
 
+#include "thinwire/base/json.h"
 #include "thinwire/convert/hf_llama.h"
 
 namespace thinwire::convert {
@@ -83,5 +86,20 @@ const HfArchitecture kHfQwen3 = {
     .holds = holds3,
     .print = print3,
 };
+
+bool splits_as_qwen(const std::string& tokenizer_json) {
+  constexpr std::string_view kPattern =
+      R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
+      R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
+  const auto json = try_parse_json<nlohmann::json>(tokenizer_json);
+  if (!json.is_object()) return false;
+  const auto text_at = [&](const char* place) {
+    const auto value = json.value(nlohmann::json::json_pointer(place), nlohmann::json());
+    return value.is_string() ? value.get<std::string>() : std::string();
+  };
+  return text_at("/normalizer/type") == "NFC" && text_at("/pre_tokenizer/type") == "Sequence" &&
+         text_at("/pre_tokenizer/pretokenizers/0/pattern/Regex") == kPattern &&
+         text_at("/pre_tokenizer/pretokenizers/1/type") == "ByteLevel";
+}
 
 }  // namespace thinwire::convert
