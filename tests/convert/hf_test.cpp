@@ -82,6 +82,29 @@ TEST_F(HuggingFace, Bf16WeightsAreReadAndWrittenExactly) {
             "bfloat16");
 }
 
+TEST_F(HuggingFace, TheNumberFormatComesBackUnlessAWeightNeedsMore) {
+  for (auto& values : weights_.values) {
+    for (float& value : values) value = round_to_bf16(value);
+  }
+  config_["torch_dtype"] = "bfloat16";
+  const auto exported_format = [&](const char* name) {
+    import_hf(hf_, dir_ / name);
+    export_hf(dir_ / name, dir_ / "exported" / name, std::nullopt);
+    return SafetensorsReader(dir_ / "exported" / name / "model.safetensors")
+        .find("model.norm.weight")
+        .dtype;
+  };
+  write_single(DType::kBf16);
+  EXPECT_EQ(exported_format("same"), DType::kBf16);
+  EXPECT_EQ(parse_json<json>(read_text_file(dir_ / "exported/same/config.json")).at("torch_dtype"),
+            "bfloat16");
+  weights_.values.back().back() = 1.0F + 0x1p-20F;
+  write_single(DType::kF32);
+  EXPECT_EQ(exported_format("finer"), DType::kF32);
+  EXPECT_EQ(parse_json<json>(read_text_file(dir_ / "exported/finer/config.json")).at("torch_dtype"),
+            "float32");
+}
+
 TEST_F(HuggingFace, FieldsTransformersLeavesOutTakeItsDefaults) {
   use("untied");
   for (const char* field :

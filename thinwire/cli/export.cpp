@@ -4,6 +4,7 @@
 #include <CLI/App.hpp>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "thinwire/cli/command.h"
@@ -19,15 +20,17 @@ namespace {
 struct ExportArguments {
   std::string source;
   std::string out_dir;
-  std::string dtype = "fp32";
+  std::string dtype;
   std::string base;
   bool adapter = false;
 };
 
 void run_export(const ExportArguments& arguments) {
-  const DType dtype = arguments.dtype == "bf16" ? DType::kBf16 : DType::kF32;
+  std::optional<DType> dtype;
+  if (!arguments.dtype.empty()) dtype = arguments.dtype == "bf16" ? DType::kBf16 : DType::kF32;
   if (arguments.adapter) {
-    convert::export_peft(arguments.source, arguments.out_dir, dtype, show_tensors("export"));
+    convert::export_peft(arguments.source, arguments.out_dir, dtype.value_or(DType::kF32),
+                         show_tensors("export"));
   } else {
     const convert::Notes notes = convert::export_hf(arguments.source, arguments.out_dir, dtype,
                                                     show_tensors("export"), arguments.base);
@@ -49,9 +52,11 @@ void add_export(CLI::App& app) {
   command->add_option("out_dir", arguments->out_dir, "Folder to write; must be absent or empty")
       ->required()
       ->check(refuse_empty);
-  command->add_option("--dtype", arguments->dtype, "Number format of the weights")
-      ->check(one_of({"fp32", "bf16"}))
-      ->capture_default_str();
+  command
+      ->add_option("--dtype", arguments->dtype,
+                   "Number format of the weights (default: fp32, or bf16 if the model was imported "
+                   "in it and every weight still is such a number)")
+      ->check(one_of({"fp32", "bf16"}));
   auto* adapter = command->add_flag(
       "--adapter", arguments->adapter,
       "Write only the factors of a run with adapter.kind = lora, as a folder that PEFT loads");

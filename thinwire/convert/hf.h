@@ -1,6 +1,7 @@
 // Hugging Face folders: written for transformers (4.x and 5.x) to load, and read.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,12 +15,13 @@ namespace thinwire::convert {
 // What the user should know beyond success, one sentence each (e.g. that there is no tokenizer).
 using Notes = std::vector<std::string>;
 
-// Writes config.json, generation_config.json, model.safetensors (dtype kF32 or kBf16) and, for a
-// SentencePiece vocabulary, tokenizer.model with tokenizer_config.json; a byte vocabulary is
+// Writes config.json, generation_config.json, model.safetensors (dtype kF32 or kBf16; if none is
+// given, bf16 if the model came in it and every weight still is such a number, else fp32) and, for
+// a SentencePiece vocabulary, tokenizer.model with tokenizer_config.json; a byte vocabulary is
 // written as vocabulary.json, which transformers cannot use. `source` and `base` are what
 // load_model accepts. The folder appears only when it is complete; throws Error if it exists and is
 // not empty.
-Notes export_hf(const fs::path& source, const fs::path& out_dir, DType dtype,
+Notes export_hf(const fs::path& source, const fs::path& out_dir, std::optional<DType> dtype,
                 const checkpoint::TensorProgress& progress = {}, const fs::path& base = {});
 
 // Reads a Hugging Face folder (config.json, model.safetensors or its shards with index, fp32, bf16

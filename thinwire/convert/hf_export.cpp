@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "thinwire/base/bf16.h"
 #include "thinwire/base/json.h"
 #include "thinwire/checkpoint/staged_folder.h"
 #include "thinwire/checkpoint/weights.h"
@@ -152,6 +153,21 @@ Notes write_vocabulary(const fs::path& dir, const LoadedModel& loaded,
                          description.use_now());
 }
 
+// bf16 if the model came in it and still has only values that it holds, else fp32.
+DType format_as_imported(const LoadedModel& loaded) {
+  const auto config = loaded.origin.find(kConfigFile);
+  if (config == loaded.origin.end()) return DType::kF32;
+  const HfJson origin = parse_json<HfJson>(config->second);
+  const bool named = std::ranges::any_of(
+      kTypeNames, [&](auto key) { return origin.value(key, HfJson()) == "bfloat16"; });
+  if (!named) return DType::kF32;
+  for (size_t i = 0; i < loaded.layout->specs().size(); ++i) {
+    const auto exact = [](float value) { return round_to_bf16(value) == value; };
+    if (!std::ranges::all_of(std::as_const(*loaded.params).tensor(i), exact)) return DType::kF32;
+  }
+  return DType::kBf16;
+}
+
 bool is_misread_by_transformers(const HfJson& config, const fs::path& tokenizer) {
   return config.value("model_type", HfJson()) == kHfQwen2.model_type && fs::exists(tokenizer) &&
          !splits_as_qwen(read_text_file(tokenizer));
@@ -159,10 +175,11 @@ bool is_misread_by_transformers(const HfJson& config, const fs::path& tokenizer)
 
 }  // namespace
 
-Notes export_hf(const fs::path& source, const fs::path& out_dir, DType dtype,
+Notes export_hf(const fs::path& source, const fs::path& out_dir, std::optional<DType> wanted,
                 const checkpoint::TensorProgress& progress, const fs::path& base) {
   checkpoint::require_absent(out_dir);
   const LoadedModel loaded = load_model(source, base);
+  const DType dtype = wanted ? *wanted : format_as_imported(loaded);
   const Description description(loaded, dtype);
   checkpoint::StagedFolder staged(out_dir);
   const fs::path& dir = staged.partial();
