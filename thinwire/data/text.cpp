@@ -195,7 +195,8 @@ std::vector<InputFile> list_inputs(const std::vector<std::string>& paths) {
     } else if (fs::exists(path) && !is_readable(path)) {
       throw Error(
           fmt::format("cannot tell what {} holds: expected a name ending in .txt or .jsonl, or "
-                      "these with .gz, .bz2 or .zst",
+                      "these with .gz, .bz2 or .zst (tools/tables_to_jsonl.py makes lines of "
+                      "Parquet and Arrow)",
                       path));
     } else {
       files.push_back(describe_input(path));
