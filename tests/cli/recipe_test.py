@@ -1,5 +1,6 @@
 """thinwire recipe: prints what a run would use, and explains every field."""
 
+import json
 import os
 import subprocess
 import tempfile
@@ -83,6 +84,17 @@ class Recipe(unittest.TestCase):
             self.assertIn(f"override '{fields}': ", done.stderr)
             self.assertIn(hint, done.stderr)
             self.assertNotIn("tiny.toml", done.stderr)
+
+    def test_data_of_classes_needs_no_encoder_yet(self):
+        with tempfile.TemporaryDirectory() as folder:
+            lines = "".join(json.dumps({"text": f"wire {i}", "label": i % 2}) + "\n" for i in range(50))
+            (Path(folder) / "lines.jsonl").write_text(lines)
+            fields = [f"data.text={folder}/lines.jsonl", f"data.dir={folder}/tokens", "data.vocabulary=byte_bpe",
+                      "data.vocabulary_size=258"]
+            for field, status in (("data.records=labels", 0), ("model.architecture=roberta", 2)):
+                command = [BINARY, "prepare", *fields, field]
+                done = subprocess.run(command, capture_output=True, text=True, check=False)
+                self.assertEqual(done.returncode, status, done.stderr)
 
     def test_a_bad_recipe_is_wrong_use(self):
         done = recipe(RECIPES / "tiny.toml", "train.workers=99")

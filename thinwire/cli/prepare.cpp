@@ -14,8 +14,10 @@
 #include "thinwire/base/interrupt.h"
 #include "thinwire/base/units.h"
 #include "thinwire/cli/command.h"
-#include "thinwire/cli/given_recipe.h"
+#include "thinwire/config/check.h"
 #include "thinwire/events/progress.h"
+#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/registry.h"
 
 namespace thinwire::cli {
 namespace {
@@ -89,13 +91,28 @@ void print_result(const data::PrepareSummary& summary) {
   print_skipped(summary.skipped);
 }
 
+// Classes and numbers of texts need an encoder, but their data is the same for any: which one may
+// be left open here.
+void check_model(const config::Recipe& recipe) {
+  const bool classified = recipe.data.records == "labels" || recipe.data.records == "numbers";
+  const bool encodes = method::find_architecture(recipe.model.architecture).encodes;
+  if (recipe.train.init.empty() && (encodes || !classified)) method::check_choices(recipe);
+}
+
+config::Recipe load_data_recipe(const PrepareArguments& arguments) {
+  config::Recipe recipe = config::load_recipe(arguments.recipe, arguments.overrides,
+                                              method::method_sections(), check_model);
+  for (const std::string& notice : recipe.notices) events::print_message(notice);
+  return recipe;
+}
+
 void run_prepare(PrepareArguments arguments) {
   // A recipe may be left out: then all arguments are overrides.
   if (arguments.recipe.find('=') != std::string::npos) {
     arguments.overrides.insert(arguments.overrides.begin(), std::move(arguments.recipe));
     arguments.recipe.clear();
   }
-  const config::Recipe recipe = load_given_recipe(arguments.recipe, arguments.overrides);
+  const config::Recipe recipe = load_data_recipe(arguments);
   catch_interrupts();
   PhaseProgress progress;
   const data::PrepareSummary summary =
