@@ -63,9 +63,10 @@ void append_renewals(std::vector<Pair>& pairs) {
               {"optim.state=8bit", "optim.bases=8bit", "train.update=layer", "optim.clip=0",
                "train.precision=bf16", "model.recompute=block", "model.block_inputs=bf16"});
   const auto& galore = method::find_optimizer("galore");
-  const auto& diloco = method::find_method("diloco");
-  pairs.push_back({&galore, &diloco, "Projected", projected});
-  pairs.push_back({&galore, &diloco, "Thin", thin});
+  for (const char* method : {"allreduce", "diloco"}) {
+    pairs.push_back({&galore, &method::find_method(method), "Projected", projected});
+    pairs.push_back({&galore, &method::find_method(method), "Thin", thin});
+  }
   add("apollo", "Redrawn", {"refresh=3"});
   add("apollo", "Mini", {"refresh=4", "rank=1", "scaling=tensor", "scale=11.3"});
   add("fira", "Rotated", {"refresh=3", "moments=rotate"});

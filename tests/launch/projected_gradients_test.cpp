@@ -7,6 +7,8 @@
 
 #include "tests/launch/copied_run.h"
 #include "tests/launch/projected_run.h"
+#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/registry.h"
 
 namespace thinwire::launch {
 namespace {
@@ -83,6 +85,63 @@ TEST_F(ProjectedRuns, WorkersThatTrainApartHaveTheirOwnBases) {
   // The norm by which gradients are clipped is a smaller one.
   EXPECT_NEAR(loss(run(fields + std::vector<std::string>{"optim.gradients=projected"})), whole,
               0.02);
+}
+
+// Bases agree because the products from which they follow are averaged; so are the projections.
+TEST_F(ProjectedRuns, WorkersThatAverageGradientsShareTheBasesOfTheirMean) {
+  const std::vector<std::string> two = {"train.workers=2", "allreduce.wire=fp32"};
+  for (const std::vector<std::string>& optimizer : optimizers_) {
+    const double whole = loss(run(optimizer + two));
+    EXPECT_NEAR(loss(run(optimizer + projected_ + two)), whole, 1e-4);
+    EXPECT_NEAR(loss(run(optimizer + projected_)), whole, 1e-4);  // of one worker
+  }
+}
+
+TEST_F(ProjectedRuns, OfSeveralWorkersHaveTheSameBitsDuringAndAfterTheBackwardPass) {
+  const std::vector<std::string> fields = galore_ + projected_;
+  for (const char* tied : {"model.tied=false", "model.tied=true"}) {
+    for (const char* clip : {"optim.clip_by=previous", "optim.clip_by=tensor"}) {
+      const std::vector<std::string> all =
+          fields + std::vector<std::string>{"train.workers=3", "optim.clip=0.3", tied, clip};
+      const std::string step = run(all).digest;
+      EXPECT_EQ(run(all + std::vector<std::string>{"train.update=layer"}).digest, step);
+    }
+  }
+}
+
+TEST_F(ProjectedRuns, SendTheBytesThatArePredicted) {
+  for (const std::vector<std::string>& optimizer : optimizers_) {
+    for (const char* update : {"train.update=step", "train.update=layer"}) {
+      for (const char* wire : {"fp32", "bf16", "fp4"}) {
+        const std::vector<std::string> fields =
+            optimizer + projected_ +
+            std::vector<std::string>{"train.workers=2", update, "model.vocab=258",
+                                     fmt::format("allreduce.wire={}", wire)};
+        const config::Recipe used = recipe(fields);
+        const events::Summary summary = train(used, {}).summary;
+        const auto tensors = method::tensors_of(used);
+        const method::Traffic predicted =
+            method::find_method("allreduce").traffic(used, tensors, 2);
+        EXPECT_DOUBLE_EQ(summary.bytes_sent_per_worker_step, predicted.sent_bytes);
+        EXPECT_DOUBLE_EQ(summary.bytes_received_per_worker_step, predicted.received_bytes);
+      }
+    }
+  }
+}
+
+TEST_F(ProjectedRuns, ResumeBitForBitWithSeveralWorkers) {
+  const std::vector<std::string> fields =
+      galore_ + projected_ +
+      std::vector<std::string>{"train.workers=2", "train.microbatch=1", "galore.moments=rotate",
+                               "checkpoint.every=1", "checkpoint.keep=100"};
+  const std::string whole = run(fields).digest;
+  const fs::path first = folder_ / std::to_string(runs_);
+  for (const int64_t step : {1, 3, 4, 5, 8}) {
+    const fs::path copy = folder_ / fmt::format("from{}", step);
+    copy_run(first, copy, step);
+    EXPECT_EQ(run(fields + std::vector<std::string>{"run.dir=" + copy.string()}).digest, whole)
+        << "resumed after step " << step;
+  }
 }
 
 }  // namespace

@@ -20,6 +20,7 @@ TEST(CheckHosted, RefusesWhatMembersCannotDoByName) {
       {{"sync.method=diloco", "sync.clusters=1", "sync.within=allreduce"},
        "[sync] within must be \"none\" for members on many hosts, got \"allreduce\""},
       {{"train.update=layer", "optim.clip_by=previous"}, "[train] update must be \"step\""},
+      {{"optim.method=galore", "optim.gradients=projected"}, "[optim] gradients must be \"whole\""},
       {{"train.weights=bf16", "train.precision=bf16"}, "[train] weights must be \"fp32\""},
       {{"optim.state=bf16"}, "[optim] state must be \"fp32\""},
       {{"optim.method=galore", "optim.bases=8bit"}, "[optim] bases must be \"fp32\""},
@@ -39,6 +40,8 @@ TEST(CheckHosted, RefusesWhatMembersCannotDoByName) {
                 testing::HasSubstr(refusal.message));
   }
   check_hosted(tiny_recipe(test_folder()));
+  check_hosted(tiny_recipe(
+      test_folder(), {"optim.method=galore", "optim.gradients=projected", "sync.method=diloco"}));
 }
 
 }  // namespace

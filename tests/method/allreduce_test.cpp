@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
+#include "tests/paths.h"
+#include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::method {
@@ -38,6 +42,38 @@ TEST(AllReduceTraffic, HalvesInBf16AndEqualsTheRing) {
   const double sent = kAllReduce.traffic(recipe_with("bf16"), kTensors, 4).sent_bytes;
   EXPECT_EQ(sent, kAllReduce.traffic(recipe_with("fp32"), kTensors, 4).sent_bytes / 2);
   EXPECT_EQ(sent, ring_bytes(64, 4));
+}
+
+// The projections of 1.34 billion parameters, at rank 512.
+TEST(AllReduceTraffic, OfProjectedGradientsIsAThirdOfThatOfWholeOnes) {
+  const auto sent = [](std::vector<std::string> fields) {
+    fields.insert(fields.end(), {"optim.method=galore", "galore.rank=512", "train.workers=4"});
+    const config::Recipe recipe = load_recipe(tests::source_file("recipes/galore-1b.toml"), fields);
+    return kAllReduce.traffic(recipe, tensors_of(recipe), 4);
+  };
+  const Traffic whole = sent({}), projected = sent({"optim.gradients=projected"});
+  EXPECT_LT(projected.sent_bytes, 0.35 * whole.sent_bytes);
+  EXPECT_LT(projected.received_bytes, 0.35 * whole.received_bytes);
+  // Each of 168 matrices is renewed every 200 steps, with two sums that wait for each other.
+  EXPECT_NEAR(projected.round_trips, 2 + 2 * 2 * 168 / 200.0, 0.1);
+}
+
+TEST(AllReduceTraffic, OfAStepsOperationsIsThatOfTheRun) {
+  const std::vector<std::string> fields = {"optim.method=galore", "galore.rank=8",
+                                           "galore.refresh=3",    "train.workers=2",
+                                           "model.vocab=258",     "optim.gradients=projected",
+                                           "train.steps=10"};
+  const config::Recipe recipe = load_recipe({}, fields);
+  const auto tensors = tensors_of(recipe);
+  double bytes = 0;
+  for (int64_t step = 0; step < 10; ++step) {
+    std::set<uint32_t> fragments;
+    for (const Operation& one : operations_after(recipe, tensors, step)) {
+      bytes += static_cast<double>(one.bytes);
+      EXPECT_TRUE(fragments.insert(one.fragment).second);
+    }
+  }
+  EXPECT_DOUBLE_EQ(kAllReduce.traffic(recipe, tensors, 2).sent_bytes, bytes / 10);
 }
 
 TEST(AllReduceState, IsTwoMomentsEveryReplicaAgreesOn) {

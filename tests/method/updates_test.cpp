@@ -99,9 +99,12 @@ TEST(ProjectedGradients, AreRefusedWhereTheyAreNotEnough) {
   EXPECT_THAT(refusal({"optim.gradients=projected", "optim.method=fira"}),
               AllOf(HasSubstr("galore or natural_galore"), HasSubstr("got method = \"fira\""),
                     HasSubstr("gradients = \"whole\"")));
-  EXPECT_THAT(refusal({"optim.gradients=projected", "optim.method=galore", "train.workers=2"}),
-              AllOf(HasSubstr("got 2 workers"), HasSubstr("train.workers = 1"),
-                    HasSubstr("sync.method = \"diloco\""), HasSubstr("gradients = \"whole\"")));
+  EXPECT_THAT(refusal({"optim.gradients=projected", "optim.method=galore", "train.workers=2",
+                       "sync.method=diloco", "sync.within=allreduce", "sync.clusters=1"}),
+              AllOf(HasSubstr("sync.within = \"none\", got \"allreduce\""),
+                    HasSubstr("gradients = \"whole\"")));
+  EXPECT_EQ(refusal({"optim.gradients=projected", "optim.method=galore", "train.workers=2"}),
+            tests::kNoError);
   EXPECT_EQ(refusal({"optim.gradients=projected", "optim.method=galore", "train.workers=2",
                      "sync.method=diloco"}),
             tests::kNoError);
@@ -135,6 +138,9 @@ TEST(ProjectedGradients, TakeTheMemoryOfProjectionsAndOfWhatIsRenewedAtOnce) {
   EXPECT_EQ(bytes({"train.microbatch=1", "galore.refresh=7"}),
             4 * (kRest + kProjections + 2 * kMatrix));
   EXPECT_EQ(bytes({"train.update=layer", "optim.clip=0"}), 4.0 * 4096 * 64);
+  // Beside the head's gradient, twice that of the group of head and final norm.
+  EXPECT_EQ(bytes({"train.update=layer", "optim.clip=0", "train.workers=2"}),
+            4.0 * (3 * 4096 * 64 + 2 * 64));
 }
 
 TEST(Updates, ClipByMeansNothingWithoutClipping) {

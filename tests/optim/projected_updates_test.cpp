@@ -73,7 +73,7 @@ std::vector<float> trained(const std::vector<std::string>& recipe, bool projecte
           const int64_t columns = spec.shape.back();
           core = projection(form.bases, gradient, spec.count() / columns, columns);
         } else {
-          optimizer->project(t, number, gradient, core, threads);
+          optimizer->project(t, number, gradient, core, threads, {});
         }
         gradient = core;
       }
@@ -107,7 +107,7 @@ TEST(ProjectedUpdates, AreWholeInTheStepsInWhichBasesAreRenewed) {
   ThreadPool threads(1);
   std::vector<float> core(3 * 20);
   EXPECT_FALSE(optimizer->gradient_form(0, 0).bases);
-  optimizer->project(0, 0, random_values(240, 1), core, threads);
+  optimizer->project(0, 0, random_values(240, 1), core, threads, {});
   for (uint64_t step = 1; step < 9; ++step) {
     const tensor::GradientForm form = optimizer->gradient_form(0, step);
     EXPECT_TRUE(form.bases);

@@ -3,7 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <barrier>
 #include <cmath>
+#include <thread>
 #include <vector>
 
 #include "jacobi.h"
@@ -206,6 +211,93 @@ TEST_P(SubspaceOf, TinyGradientsHaveTheSameSubspace) {
   Subspace().refresh(shape, tiny.bases(), gradient, 7, threads);
   EXPECT_EQ(tiny.left, large.left);
   EXPECT_EQ(tiny.right, large.right);
+}
+
+// Two workers that each hold a part of a gradient, with a mean that is formed in lockstep.
+struct Workers {
+  Workers(const LowRankShape& shape, uint64_t seed)
+      : parts{random_matrix(shape.rows * shape.columns, seed),
+              random_matrix(shape.rows * shape.columns, seed + 1)},
+        held{Held(shape), Held(shape)} {}
+
+  std::vector<float> mean() const {
+    std::vector<float> sum = parts[0];
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] = (sum[i] + parts[1][i]) / 2;
+    return sum;
+  }
+
+  // Each worker's renewal, on a thread of its own.
+  void refresh(const LowRankShape& shape) {
+    std::barrier meet(2);
+    std::array<std::span<float>, 2> shared;
+    const auto renew = [&](size_t worker) {
+      ThreadPool threads(1);
+      Subspace().refresh(shape, held[worker].bases(), parts[worker], 7, threads,
+                         [&](std::span<float> values) {
+                           shared[worker] = values;
+                           meet.arrive_and_wait();
+                           std::vector<float> sum(values.begin(), values.end());
+                           for (size_t i = 0; i < sum.size(); ++i) {
+                             sum[i] = (shared[0][i] + shared[1][i]) / 2;
+                           }
+                           meet.arrive_and_wait();
+                           std::ranges::copy(sum, values.begin());
+                           sent += values.size();
+                         });
+    };
+    std::thread other([&] { renew(1); });
+    renew(0);
+    other.join();
+  }
+
+  std::array<std::vector<float>, 2> parts;
+  std::array<Held, 2> held;
+  std::atomic<size_t> sent = 0;
+};
+
+// Workers agree to the bit, on the bases of their mean gradient.
+TEST_P(SubspaceOf, WorkersGetTheBasesOfTheirMeanGradient) {
+  const LowRankShape shape = GetParam();
+  Workers workers(shape, 40);
+  ThreadPool threads(1);
+  Held alone(shape);
+  const auto expect_agreement = [&] {
+    EXPECT_EQ(workers.held[0].left, workers.held[1].left);
+    EXPECT_EQ(workers.held[0].right, workers.held[1].right);
+    EXPECT_THAT(workers.held[0].left, Pointwise(FloatNear(2e-4f), alone.left));
+    EXPECT_THAT(workers.held[0].right, Pointwise(FloatNear(2e-4f), alone.right));
+  };
+  Subspace().refresh(shape, alone.bases(), workers.mean(), 7, threads);
+  workers.refresh(shape);
+  expect_agreement();
+  EXPECT_EQ(workers.sent, 2 * 4 * size_t(shape.rank * (shape.rows + shape.columns)));
+  for (std::vector<float>& part : workers.parts) std::ranges::reverse(part);
+  Subspace().refresh(shape, alone.bases(), workers.mean(), 7, threads);
+  workers.refresh(shape);
+  expect_agreement();
+}
+
+TEST_P(SubspaceOf, AMeanGradientOfZerosChangesNothing) {
+  const LowRankShape shape = GetParam();
+  Workers workers(shape, 50);
+  const std::vector<float> zeros(workers.parts[0].size());
+  workers.parts = {zeros, zeros};
+  workers.refresh(shape);
+  EXPECT_EQ(workers.held[0].left, workers.held[1].left);
+  if (shape.projects_rows()) expect_orthonormal(workers.held[0].left, shape.rank, shape.rows);
+  if (shape.projects_columns()) {
+    expect_orthonormal(workers.held[0].right, shape.rank, shape.columns);
+  }
+  const Held before = workers.held[0];
+  workers.refresh(shape);
+  EXPECT_EQ(workers.held[1].left, before.left);
+  EXPECT_EQ(workers.held[1].right, before.right);
+  // A worker without a gradient follows the others.
+  workers.parts[1] = random_matrix(shape.rows * shape.columns, 52);
+  workers.refresh(shape);
+  EXPECT_EQ(workers.held[0].left, workers.held[1].left);
+  EXPECT_EQ(workers.held[0].right, workers.held[1].right);
+  EXPECT_FALSE(workers.held[0].left == before.left && workers.held[0].right == before.right);
 }
 
 // Against the singular value decomposition: singular vectors one by one, after some renewals on the

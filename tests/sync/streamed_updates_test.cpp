@@ -128,14 +128,18 @@ TEST(StreamedUpdates, ANonFiniteGradientEndsTheRunBeforeItsTensorIsTouched) {
   EXPECT_THAT(replicas.params(0).tensor(kBad), ElementsAreArray(kept));
 }
 
+// Also where the bases of projections are agreed on.
 TEST(StreamedUpdates, ALostWorkerIsAnErrorNotAHang) {
-  Replicas replicas(recipe_with({"train.update=layer", "optim.clip=0", "train.workers=2"}), specs(),
-                    2);
-  replicas.communicator(1).leave();
-  const auto reports = replicas.step(
-      0, 1e-2f, [](int worker, tensor::Arena& out) { random_gradients(worker, 0, out); });
-  ASSERT_FALSE(reports[0].has_value());
-  EXPECT_EQ(reports[0].error().kind, FailureKind::kLostPeer);
+  for (const char* forms : {"optim.gradients=whole", "optim.gradients=projected"}) {
+    Replicas replicas(recipe_with({"train.update=layer", "optim.clip=0", "train.workers=2",
+                                   "optim.method=galore", "galore.rank=3", forms}),
+                      specs(), 2);
+    replicas.communicator(1).leave();
+    const auto reports = replicas.step(
+        0, 1e-2f, [](int worker, tensor::Arena& out) { random_gradients(worker, 0, out); });
+    ASSERT_FALSE(reports[0].has_value());
+    EXPECT_EQ(reports[0].error().kind, FailureKind::kLostPeer);
+  }
 }
 
 TEST(StreamedUpdates, BytesSentAreTheBytesPredicted) {

@@ -28,6 +28,11 @@ void check_hosted(const config::Recipe& recipe) {
         "each layer's sum is needed before the next layer's is sent, but a round closes with all "
         "of them at once");
   }
+  if (recipe.optim.gradients == config::GradientCoordinates::kProjected && !method.local_updates) {
+    refuse("[optim] gradients", "\"whole\"", "\"projected\"",
+           "the sums that renew a basis are needed one after another, but a round closes with all "
+           "of its sums at once");
+  }
   if (recipe.train.weights != WeightFormat::kF32) {
     refuse("[train] weights", "\"fp32\"", fmt::format("\"{}\"", name_of(recipe.train.weights)),
            "snapshots hold fp32");

@@ -2,6 +2,7 @@
 
 #include "thinwire/config/recipe.h"
 #include "thinwire/method/aggregate.h"
+#include "thinwire/method/basis_sums.h"
 #include "thinwire/method/memory/updates.h"
 #include "thinwire/method/method.h"
 
@@ -23,11 +24,13 @@ Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensor
   for (const int64_t elements : gradient_sums(recipe, tensors)) {
     bytes += static_cast<double>(wire_bytes(wire, static_cast<uint64_t>(elements)));
   }
+  const BasisTraffic bases = basis_traffic(recipe, tensors);
+  bytes += bases.bytes;
   const Piece sums = sum_traffic(gathers_sums(kAllReduce, recipe), bytes, members);
   Traffic traffic;
   traffic.sent_bytes = sums.sent_bytes / members;
   traffic.received_bytes = sums.received_bytes / members;
-  traffic.round_trips = sums.round_trips;
+  traffic.round_trips = sums.round_trips * (1 + bases.sums);
   return traffic;
 }
 
@@ -43,6 +46,14 @@ std::vector<Operation> operations(const config::Recipe& recipe, std::span<const 
                           .round = static_cast<uint64_t>(step),
                           .fragment = static_cast<uint32_t>(operations.size()),
                           .bytes = wire_bytes(wire, static_cast<uint64_t>(elements)),
+                          .due = step + 1});
+  }
+  const WireType bases = basis_wire(recipe.section<AllReduceOptions>("allreduce").wire);
+  for (const BasisSum& sum : basis_sums(recipe, tensors, step)) {
+    operations.push_back({.collective = collective_of_sums(kAllReduce, recipe),
+                          .round = static_cast<uint64_t>(step),
+                          .fragment = basis_fragment(sum.tensor, sum.number),
+                          .bytes = wire_bytes(bases, static_cast<uint64_t>(sum.elements)),
                           .due = step + 1});
   }
   return operations;

@@ -58,8 +58,9 @@ tensor::GradientForm LowRankOptimizer::gradient_form(size_t tensor, uint64_t ste
 }
 
 void LowRankOptimizer::project(size_t tensor, uint64_t step, std::span<const float> whole,
-                               std::span<float> projected, ThreadPool& threads) {
-  const Bases now = renew(tensor, step, whole, threads);
+                               std::span<float> projected, ThreadPool& threads,
+                               const Average& average) {
+  const Bases now = renew(tensor, step, whole, threads, average);
   subspace_.project(shapes_[tensor], now, whole, 1, projected, threads);
 }
 
@@ -112,14 +113,14 @@ void LowRankOptimizer::rotate_moment(const LowRankShape& shape, const Bases& bef
 }
 
 Bases LowRankOptimizer::renew(size_t tensor, uint64_t step, std::span<const float> whole,
-                              ThreadPool& threads) {
+                              ThreadPool& threads, const Average& average) {
   const LowRankShape& shape = shapes_[tensor];
   const Bases held = bases(tensor, shape);
   const bool present = held.present();
   if (present && !due(tensor, step)) return held;
   left_before_.assign(held.left.begin(), held.left.end());
   right_before_.assign(held.right.begin(), held.right.end());
-  subspace_.refresh(shape, held, whole, seed(tensor), threads);
+  subspace_.refresh(shape, held, whole, seed(tensor), threads, average);
   keep_bases(tensor, shape, step, threads);
   if (present) change_bases(tensor, shape, {left_before_, right_before_}, held, step, threads);
   return held;

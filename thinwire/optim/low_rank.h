@@ -24,7 +24,7 @@ class LowRankOptimizer : public Optimizer {
   void update(const TensorUpdate& tensor, const OptimizerStep& step, ThreadPool& threads) final;
   tensor::GradientForm gradient_form(size_t tensor, uint64_t step) final;
   void project(size_t tensor, uint64_t step, std::span<const float> whole,
-               std::span<float> projected, ThreadPool& threads) final;
+               std::span<float> projected, ThreadPool& threads, const Average& average) final;
 
  protected:
   // Updates a matrix whose subspace has a rank other than 0.
@@ -75,7 +75,8 @@ class LowRankOptimizer : public Optimizer {
 
  private:
   // Renews the bases if that is due or there are none yet, and converts the state to them.
-  Bases renew(size_t tensor, uint64_t step, std::span<const float> whole, ThreadPool& threads);
+  Bases renew(size_t tensor, uint64_t step, std::span<const float> whole, ThreadPool& threads,
+              const Average& average = {});
   void rotate_moment(const method::LowRankShape& shape, const Bases& before, const Bases& now,
                      bool squared, const StateValues& moment, uint64_t step, ThreadPool& threads);
 

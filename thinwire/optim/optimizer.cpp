@@ -51,7 +51,7 @@ Optimizer::Optimizer(const method::OptimizerOptions& options, const tensor::Layo
     : options_(options), layout_(layout), memory_(options, layout) {}
 
 void Optimizer::project(size_t, uint64_t, std::span<const float> whole, std::span<float> projected,
-                        ThreadPool&) {
+                        ThreadPool&, const Average&) {
   std::ranges::copy(whole, projected.begin());
 }
 

@@ -15,6 +15,7 @@
 #include "thinwire/base/tensor_view.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/method/optimizers/optimizer.h"
+#include "thinwire/optim/average.h"
 #include "thinwire/optim/state_memory.h"
 #include "thinwire/tensor/storage/arena.h"
 #include "thinwire/tensor/storage/gradient_sink.h"
@@ -59,9 +60,10 @@ class Optimizer {
   virtual tensor::GradientForm gradient_form(size_t /*tensor*/, uint64_t /*step*/) { return {}; }
   // For a tensor whose form is `projected` but whose gradient is whole in this pass: computes or
   // renews its bases, converts its state to them, then writes the gradient's projection, the form
-  // in which update() takes it.
+  // in which update() takes it. With `average`, `whole` is this worker's part of the gradient: the
+  // bases follow the mean, and `projected` is this worker's part of the projection.
   virtual void project(size_t tensor, uint64_t step, std::span<const float> whole,
-                       std::span<float> projected, ThreadPool& threads);
+                       std::span<float> projected, ThreadPool& threads, const Average& average);
 
   // Updates all tensors of the arenas, whose layouts must be the optimizer's. Only for optimizers
   // that take gradients element by element.

@@ -28,6 +28,14 @@ void normalise(std::span<float> values) {
   for (float& value : values) value /= most;
 }
 
+// Replaces vectors by their mean, if there is one to form, and returns whether bases follow it: not
+// where it is zero.
+bool agreed(std::span<float> vectors, const Average& average) {
+  if (!average) return true;
+  average(vectors);
+  return has_values(vectors);
+}
+
 }  // namespace
 
 bool Bases::present() const { return has_values(left.empty() ? right : left); }
@@ -81,17 +89,20 @@ void Subspace::lift(const LowRankShape& shape, const Bases& bases, std::span<con
 // Sets left to (G right^T)^T, or, where only rows are projected, to (G (left G)^T)^T, with its rows
 // orthonormalised.
 void Subspace::renew_left(const LowRankShape& shape, const Bases& bases, const float* gradient,
-                          uint64_t seed, ThreadPool& threads) {
+                          uint64_t seed, ThreadPool& threads, const Average& average) {
   const float* right = bases.right.data();
   if (bases.right.empty()) {
     float* const image = scratch(half_, shape.rank * shape.columns).data();
     multiply({bases.left.data(), gradient, nullptr, image, shape.rows, shape.columns}, shape.rank,
              threads);
-    normalise({image, static_cast<size_t>(shape.rank * shape.columns)});
+    const std::span values(image, static_cast<size_t>(shape.rank * shape.columns));
+    if (average) average(values);
+    normalise(values);
     right = image;
   }
   float* const vectors = scratch(change_, shape.rows * shape.rank).data();
   times_basis(shape, gradient, right, 1, vectors, threads);
+  if (!agreed({vectors, static_cast<size_t>(shape.rows * shape.rank)}, average)) return;
   transpose(vectors, shape.rows, shape.rank, bases.left.data(), threads);
   orthonormalise(bases.left, shape.rank, shape.rows, derive_seed(seed, kLeftStream));
 }
@@ -99,35 +110,56 @@ void Subspace::renew_left(const LowRankShape& shape, const Bases& bases, const f
 // Sets right to left G, or, where only columns are projected, to (G right^T)^T G, with its rows
 // orthonormalised.
 void Subspace::renew_right(const LowRankShape& shape, const Bases& bases, const float* left,
-                           const float* gradient, uint64_t seed, ThreadPool& threads) {
+                           const float* gradient, uint64_t seed, ThreadPool& threads,
+                           const Average& average) {
   if (bases.left.empty()) {
     const int64_t count = shape.rows * shape.rank;
     float* const image = scratch(half_, count).data();
     times_basis(shape, gradient, bases.right.data(), 1, image, threads);
-    normalise({image, static_cast<size_t>(count)});
+    const std::span values(image, static_cast<size_t>(count));
+    if (average) average(values);
+    normalise(values);
     float* const rows_first = scratch(change_, count).data();
     transpose(image, shape.rows, shape.rank, rows_first, threads);
     left = rows_first;
   }
-  multiply({left, gradient, nullptr, bases.right.data(), shape.rows, shape.columns}, shape.rank,
-           threads);
+  float* const vectors =
+      average ? scratch(transposed_, shape.rank * shape.columns).data() : bases.right.data();
+  multiply({left, gradient, nullptr, vectors, shape.rows, shape.columns}, shape.rank, threads);
+  if (average) {
+    const std::span values(vectors, bases.right.size());
+    if (!agreed(values, average)) return;
+    std::ranges::copy(values, bases.right.begin());
+  }
   orthonormalise(bases.right, shape.rank, shape.columns, derive_seed(seed, kRightStream));
 }
 
+// Signs; orthonormal where they may remain as they are (refresh).
+void Subspace::draw(const LowRankShape& shape, const Bases& bases, uint64_t seed,
+                    const Average& average) {
+  const uint64_t left = derive_seed(seed, kLeftStream), right = derive_seed(seed, kRightStream);
+  draw_signs(bases.left, left);
+  draw_signs(bases.right, right);
+  if (!average) return;
+  if (!bases.left.empty()) orthonormalise(bases.left, shape.rank, shape.rows, left);
+  if (!bases.right.empty()) orthonormalise(bases.right, shape.rank, shape.columns, right);
+}
+
 void Subspace::refresh(const LowRankShape& shape, const Bases& bases,
-                       std::span<const float> gradient, uint64_t seed, ThreadPool& threads) {
-  if (!has_values(gradient)) return;
+                       std::span<const float> gradient, uint64_t seed, ThreadPool& threads,
+                       const Average& average) {
+  // Other workers' gradients may have values where this one has none.
+  if (!average && !has_values(gradient)) return;
   int iterations = 1;
   if (!bases.present()) {
-    iterations = kFirstIterations;
-    draw_signs(bases.left, derive_seed(seed, kLeftStream));
-    draw_signs(bases.right, derive_seed(seed, kRightStream));
+    iterations = method::kFirstIterations;
+    draw(shape, bases, seed, average);
   }
   for (int i = 0; i < iterations; ++i) {
     old_left_.assign(bases.left.begin(), bases.left.end());
-    if (!bases.left.empty()) renew_left(shape, bases, gradient.data(), seed, threads);
+    if (!bases.left.empty()) renew_left(shape, bases, gradient.data(), seed, threads, average);
     if (!bases.right.empty()) {
-      renew_right(shape, bases, old_left_.data(), gradient.data(), seed, threads);
+      renew_right(shape, bases, old_left_.data(), gradient.data(), seed, threads, average);
     }
   }
 }

@@ -9,6 +9,7 @@
 
 #include "thinwire/base/threads.h"
 #include "thinwire/method/optimizers/low_rank.h"
+#include "thinwire/optim/average.h"
 
 namespace thinwire::optim {
 
@@ -48,9 +49,15 @@ class Subspace {
   // P = orth(G Q) and Q = orth(G^T P), both computed from the previous bases. (If Q were computed
   // from the new P, the core would be triangular up to rounding errors, which Adam would blow up.)
   // A basis vector keeps its place and sign. Bases that are not present start from signs drawn from
-  // `seed` and take kFirstIterations steps. A gradient of zeros changes nothing.
+  // `seed` and take method::kFirstIterations steps. A gradient of zeros changes nothing.
+  //
+  // With `average` the gradient is the mean over several workers, of which `gradient` is this
+  // worker's: the two products of a step of iteration are averaged, [rank, columns] and [rows,
+  // rank] values, never the gradient itself. All workers get the same bases. Where the mean is
+  // zero, bases that are not present become random.
   void refresh(const method::LowRankShape& shape, const Bases& bases,
-               std::span<const float> gradient, uint64_t seed, ThreadPool& threads);
+               std::span<const float> gradient, uint64_t seed, ThreadPool& threads,
+               const Average& average = {});
 
   // Converts the core of a matrix to the renewed bases: P'^T P core Q^T Q'. If `squared`, the two
   // change-of-basis matrices are squared element by element, which is how variances change if the
@@ -62,18 +69,19 @@ class Subspace {
   // out [rows, rank] = factor * G basis^T, where basis is [rank, columns].
   void times_basis(const method::LowRankShape& shape, const float* gradient, const float* basis,
                    float factor, float* out, ThreadPool& threads);
+  void draw(const method::LowRankShape& shape, const Bases& bases, uint64_t seed,
+            const Average& average);
   void renew_left(const method::LowRankShape& shape, const Bases& bases, const float* gradient,
-                  uint64_t seed, ThreadPool& threads);
+                  uint64_t seed, ThreadPool& threads, const Average& average);
   // `left` is the left basis before renewal.
   void renew_right(const method::LowRankShape& shape, const Bases& bases, const float* left,
-                   const float* gradient, uint64_t seed, ThreadPool& threads);
+                   const float* gradient, uint64_t seed, ThreadPool& threads,
+                   const Average& average);
   // Computes now before^T [rank, rank], squared element by element if `squared`.
   void change_of_basis(int64_t rank, int64_t length, const float* before, const float* now,
                        bool squared, ThreadPool& threads);
 
   std::vector<float> transposed_, half_, change_, old_left_;
 };
-
-inline constexpr int kFirstIterations = 4;
 
 }  // namespace thinwire::optim

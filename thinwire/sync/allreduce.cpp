@@ -9,6 +9,7 @@
 #include "thinwire/optim/optimizer.h"
 #include "thinwire/sync/clipping.h"
 #include "thinwire/sync/member_sum.h"
+#include "thinwire/sync/shared_bases.h"
 #include "thinwire/sync/streamed_updates.h"
 
 namespace thinwire::sync {
@@ -25,9 +26,10 @@ class AllReduce final : public Strategy {
         optimizer_(optim::make_optimizer(worker.spec.optim, worker.params.layout())),
         clipping_(worker.spec.clip_by, worker.spec.clip, worker.params.layout().size()),
         codec_(codec::wire_codec(options.wire)),
-        sum_(worker.spec.aggregate, worker.communicator) {
+        sum_(worker.spec.aggregate, worker.communicator),
+        bases_(worker_, sum_, codec_) {
     if (worker.spec.gradients == method::GradientStore::kStreamed) {
-      streamed_.emplace(worker_, *optimizer_, clipping_, codec_, sum_);
+      streamed_.emplace(worker_, *optimizer_, clipping_, codec_, sum_, bases_);
     }
   }
 
@@ -38,7 +40,8 @@ class AllReduce final : public Strategy {
                         std::span<float> projected) override {
     const Stopwatch watch;
     require_finite(optim::global_norm(whole, worker_.threads), round, worker_.communicator.rank());
-    optimizer_->project(tensor, round.number, whole, projected, worker_.threads);
+    optimizer_->project(tensor, round.number, whole, projected, worker_.threads,
+                        bases_.average(round, tensor));
     projecting_seconds_ += watch.seconds();
   }
   void take_gradient(const Round& round, size_t tensor, std::span<const float> gradient) override {
@@ -51,11 +54,14 @@ class AllReduce final : public Strategy {
   Result<StepReport> after_step(const Round& round) override {
     if (streamed_) return streamed_->finish(round);
     StepReport report;
-    report.backward_update_seconds = std::exchange(projecting_seconds_, 0);
+    const auto waited = bases_.finish();
+    if (!waited) return tl::unexpected(waited.error());
+    report.exchange_seconds = report.backward_exchange_seconds = *waited;
+    report.backward_update_seconds = std::exchange(projecting_seconds_, 0) - *waited;
     if (round.exchanges()) {
       const auto seconds = average(round);
       if (!seconds) return tl::unexpected(seconds.error());
-      report.exchange_seconds = *seconds;
+      report.exchange_seconds += *seconds;
     }
     clipping_.measure(worker_.gradients, worker_.threads);
     require_finite(clipping_.norm(), round, worker_.communicator.rank());
@@ -113,6 +119,7 @@ class AllReduce final : public Strategy {
   Clipping clipping_;
   const WireCodec& codec_;
   MemberSum sum_;
+  SharedBases bases_;
   std::optional<StreamedUpdates> streamed_;
   double projecting_seconds_ = 0;  // in the backward pass
 };

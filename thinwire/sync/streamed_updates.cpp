@@ -19,20 +19,25 @@ THINWIRE_CLONES void scaled_copy(const float* __restrict from, float* __restrict
 }  // namespace
 
 StreamedUpdates::StreamedUpdates(const Worker& worker, optim::Optimizer& optimizer,
-                                 Clipping& clipping, const WireCodec& codec, MemberSum& sum)
+                                 Clipping& clipping, const WireCodec& codec, MemberSum& sum,
+                                 SharedBases& bases)
     : worker_(worker),
       optimizer_(optimizer),
       clipping_(clipping),
       codec_(codec),
       sum_(sum),
+      bases_(bases),
       groups_(gradient_groups(worker.params.layout().specs())),
       places_(worker.params.layout().size()) {
+  for (const TensorSpec& tensor : worker.params.layout().specs()) {
+    const int64_t count = element_count(method::gradient_shape(worker.spec.optim, tensor));
+    counts_.push_back(static_cast<size_t>(count));
+  }
   for (const GradientGroup& group : groups_) {
     size_t& size = sizes_.emplace_back(0);
     for (const size_t tensor : group.tensors) {
       places_[tensor] = size;
-      const int64_t count = worker.params.layout().specs()[tensor].count();
-      size += static_cast<size_t>(padded_elements(count));
+      size += static_cast<size_t>(padded_elements(static_cast<int64_t>(counts_[tensor])));
     }
   }
 }
@@ -48,9 +53,14 @@ void StreamedUpdates::reserve() {
 }
 
 void StreamedUpdates::take(const Round& round, size_t tensor, std::span<const float> gradient) {
-  if (failure_) return;
-  if (round.size() == 1) return update(round, tensor, gradient);
+  if (failure_ || bases_.failed()) return;
   const Stopwatch watch;
+  gradient = in_form(round, tensor, gradient);
+  if (round.size() == 1) {
+    update(round, tensor, gradient);
+    report_.backward_update_seconds += watch.seconds();
+    return;
+  }
   reserve();
   const float weight = round.member(worker_.communicator.rank()).weight;
   float* const to = filling_.values.data() + places_[tensor];
@@ -64,7 +74,7 @@ void StreamedUpdates::take(const Round& round, size_t tensor, std::span<const fl
 void StreamedUpdates::end_group(const Round& round, [[maybe_unused]] int group) {
   const size_t ended = next_group_++;
   assert(groups_[ended].number == group);
-  if (failure_ || round.size() == 1) return;
+  if (failure_ || bases_.failed() || round.size() == 1) return;
   reserve();
   filling_.group = ended;
   sum_.start(key(round, ended), std::span(filling_.values).first(sizes_[ended]), codec_,
@@ -89,8 +99,9 @@ void StreamedUpdates::settle(const Round& round) {
     return;
   }
   for (const size_t tensor : groups_[group].tensors) {
-    const auto count = static_cast<size_t>(worker_.params.layout().specs()[tensor].count());
-    update(round, tensor, mean.subspan(places_[tensor], count));
+    const Stopwatch watch;
+    update(round, tensor, mean.subspan(places_[tensor], counts_[tensor]));
+    report_.backward_update_seconds += watch.seconds();
   }
   // Tensors of another group lie elsewhere, and their gaps with them.
   std::ranges::fill(mean, 0.0f);
@@ -101,26 +112,27 @@ std::span<const float> StreamedUpdates::in_form(const Round& round, size_t tenso
   const tensor::GradientForm form = optimizer_.gradient_form(tensor, round.number);
   if (!form.projected || form.in_pass()) return gradient;
   require_finite(optim::global_norm(gradient, worker_.threads), round, worker_.communicator.rank());
-  const Shape shape =
-      method::gradient_shape(worker_.spec.optim, worker_.params.layout().specs()[tensor]);
-  projected_.resize(static_cast<size_t>(element_count(shape)));
-  optimizer_.project(tensor, round.number, gradient, projected_, worker_.threads);
+  projected_.resize(counts_[tensor]);
+  optimizer_.project(tensor, round.number, gradient, projected_, worker_.threads,
+                     bases_.average(round, tensor));
   return projected_;
 }
 
-void StreamedUpdates::update(const Round& round, size_t tensor, std::span<const float> values) {
-  const Stopwatch watch;
-  const std::span<const float> gradient = in_form(round, tensor, values);
+void StreamedUpdates::update(const Round& round, size_t tensor, std::span<const float> gradient) {
   const double norm = clipping_.measure(tensor, gradient, worker_.threads);
   require_finite(norm, round, worker_.communicator.rank());
   optimizer_.update(optim::tensor_update(worker_.params, tensor, gradient),
                     {round.number, round.learning_rate, clipping_.scale(tensor)}, worker_.threads);
-  report_.backward_update_seconds += watch.seconds();
 }
 
 Result<StepReport> StreamedUpdates::finish(const Round& round) {
   // An inactive member has no backward pass, but it follows the others' sums.
   const bool inactive = round.member(worker_.communicator.rank()).inactive();
+  const auto waited = bases_.finish();
+  if (!waited) return tl::unexpected(waited.error());
+  report_.exchange_seconds += *waited;
+  report_.backward_exchange_seconds += *waited;
+  report_.backward_update_seconds -= *waited;
   while (inactive && next_group_ < groups_.size()) end_group(round, groups_[next_group_].number);
   // Waiting here happens after the backward pass.
   StepReport report = report_;

@@ -14,6 +14,7 @@
 #include "thinwire/optim/optimizer.h"
 #include "thinwire/sync/clipping.h"
 #include "thinwire/sync/member_sum.h"
+#include "thinwire/sync/shared_bases.h"
 #include "thinwire/sync/strategy.h"
 
 namespace thinwire::sync {
@@ -22,7 +23,7 @@ class StreamedUpdates {
  public:
   // All arguments must outlive this object.
   StreamedUpdates(const Worker& worker, optim::Optimizer& optimizer, Clipping& clipping,
-                  const WireCodec& codec, MemberSum& sum);
+                  const WireCodec& codec, MemberSum& sum, SharedBases& bases);
 
   // Like those of Strategy. They throw Error for a gradient that is not finite and leave its tensor
   // unchanged.
@@ -40,8 +41,9 @@ class StreamedUpdates {
 
   transport::Key key(const Round& round, size_t group) const;
   void reserve();
-  void update(const Round& round, size_t tensor, std::span<const float> values);
-  // The gradient as the optimizer takes it.
+  void update(const Round& round, size_t tensor, std::span<const float> gradient);
+  // The gradient as the optimizer takes it; one that is whole for this purpose gives the tensor its
+  // bases.
   std::span<const float> in_form(const Round& round, size_t tensor,
                                  std::span<const float> gradient);
   // Waits for the sum in flight, if any, and applies it.
@@ -52,7 +54,9 @@ class StreamedUpdates {
   Clipping& clipping_;
   const WireCodec& codec_;
   MemberSum& sum_;
+  SharedBases& bases_;
   const std::vector<GradientGroup> groups_;
+  std::vector<size_t> counts_;  // elements of each tensor's gradient, as the optimizer takes it
   std::vector<size_t> places_;  // offset of each tensor in its group's sum
   std::vector<size_t> sizes_;   // elements of each group's sum
   Sum filling_, in_flight_;     // empty until there are several members

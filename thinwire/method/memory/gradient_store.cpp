@@ -42,15 +42,13 @@ void check_optimizer(const config::Recipe& recipe) {
       fmt::join(able, " or "), optimizer.name));
 }
 
-void check_workers(const config::Recipe& recipe) {
-  const int64_t members = members_of_a_step(recipe);
-  if (members == 1) return;
+void check_clusters(const config::Recipe& recipe) {
+  if (!recipe.sync.clustered()) return;
   throw UsageError(
-      fmt::format("[optim] gradients = \"projected\" renews a basis from the whole gradient of a "
-                  "single worker, got {} workers that average theirs at every step; choose "
-                  "train.workers = 1, a method whose workers train independently, such as "
-                  "sync.method = \"diloco\", without clusters, or gradients = \"whole\"",
-                  members));
+      fmt::format("[optim] gradients = \"projected\" needs sync.within = \"none\", got \"{}\": the "
+                  "workers of a cluster do not agree on bases; leave clusters out, or choose "
+                  "gradients = \"whole\"",
+                  recipe.sync.within));
 }
 
 // The elements of all projected matrices, the largest first.
@@ -119,7 +117,7 @@ bool takes_several_passes(const config::Recipe& recipe) {
 void check_projected(const config::Recipe& recipe) {
   if (!projects(recipe)) return;
   check_optimizer(recipe);
-  check_workers(recipe);
+  check_clusters(recipe);
   check_adapter_kind(recipe);
 }
 

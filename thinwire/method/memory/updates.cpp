@@ -7,9 +7,11 @@
 #include <string>
 #include <string_view>
 
+#include "thinwire/base/block_sizes.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/gradient_groups.h"
 #include "thinwire/method/allreduce.h"
+#include "thinwire/method/basis_sums.h"
 #include "thinwire/method/memory/gradient_store.h"
 #include "thinwire/method/method.h"
 #include "thinwire/method/optimizers/optimizers.h"
@@ -95,6 +97,10 @@ void check_passes(const config::Recipe& recipe) {
   }
 }
 
+bool projects(const config::Recipe& recipe) {
+  return recipe.optim.gradients == config::GradientCoordinates::kProjected;
+}
+
 bool clips_by_previous(const config::OptimSection& optim) {
   return optim.clip > 0 && optim.clip_by == ClipBy::kPrevious;
 }
@@ -132,32 +138,33 @@ int64_t members_of_a_step(const config::Recipe& recipe) {
 
 std::vector<int64_t> gradient_sums(const config::Recipe& recipe,
                                    std::span<const TensorSpec> tensors) {
-  if (recipe.train.update == UpdateTime::kStep) return {arena_elements(tensors)};
+  const std::vector<TensorSpec> gradients = gradient_tensors(optimizer_options(recipe), tensors);
+  if (gradient_store(recipe) != GradientStore::kStreamed) return {arena_elements(gradients)};
   std::vector<int64_t> sums;
   for (const GradientGroup& group : gradient_groups(tensors)) {
     int64_t& sum = sums.emplace_back(0);
-    for (const size_t tensor : group.tensors) sum += arena_elements(tensors.subspan(tensor, 1));
+    for (const size_t tensor : group.tensors) sum += padded_elements(gradients[tensor].count());
   }
   return sums;
 }
 
 double gradient_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
                       const PassMemory& pass) {
-  if (recipe.optim.gradients == config::GradientCoordinates::kProjected) {
-    return projected_gradient_bytes(recipe, tensors);
-  }
   const std::vector<int64_t> sums = gradient_sums(recipe, tensors);
   const double largest = sizeof(float) * static_cast<double>(*std::ranges::max_element(sums));
-  if (recipe.train.update == UpdateTime::kStep) return largest;
+  const bool streamed = gradient_store(recipe) == GradientStore::kStreamed;
   // One group is summed while another is filled.
-  return pass.streamed_gradients + (members_of_a_step(recipe) > 1 ? 2 * largest : 0);
+  const double groups = streamed && members_of_a_step(recipe) > 1 ? 2 * largest : 0;
+  if (projects(recipe)) return projected_gradient_bytes(recipe, tensors) + groups;
+  return streamed ? pass.streamed_gradients + groups : largest;
 }
 
 double gradient_sum_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
   if (members_of_a_step(recipe) == 1) return 0;
   const std::vector<int64_t> sums = gradient_sums(recipe, tensors);
   const double largest = sizeof(float) * static_cast<double>(*std::ranges::max_element(sums));
-  return sums.size() > 1 ? 2 * largest : largest;
+  const double basis = sizeof(float) * static_cast<double>(largest_basis_sum(recipe, tensors));
+  return sums.size() > 1 ? 2 * largest + basis : std::max(largest, basis);
 }
 
 double clipping_bytes(const config::Recipe& recipe) {

@@ -47,6 +47,9 @@ void check_ranks(std::string_view section, const LowRankFields& fields,
 // Throws UsageError if replicas share no gradient from which all could derive the same basis.
 void check_shared_gradient(std::string_view optimizer, const config::Recipe& recipe);
 
+// Steps of subspace iteration that give a matrix its first bases; a renewal takes one.
+inline constexpr int kFirstIterations = 4;
+
 // When the subspaces are renewed: each every `refresh` steps, staggered over the matrices.
 class RefreshPlan {
  public:
