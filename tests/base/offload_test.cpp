@@ -7,6 +7,8 @@
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <string>
+#include <system_error>
 #include <vector>
 
 #include "tests/errors.h"
@@ -105,6 +107,23 @@ TEST_F(OffloadTest, AFolderThatCannotBeWrittenIsAnErrorThatNamesIt) {
 TEST_F(OffloadTest, FilesHaveNoNames) {
   fill();
   EXPECT_TRUE(fs::is_empty(folder_));
+}
+
+// A file whose end is gone, as one of a disk that fails.
+TEST_F(OffloadTest, WhatCannotBeReadBackIsAnErrorAndNotASignal) {
+  fill();
+  const auto lose = [&] {
+    for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
+      std::error_code error;
+      const std::string file = fs::read_symlink(entry.path(), error).string();
+      if (file.starts_with(folder_.string())) fs::resize_file(entry.path(), 0);
+    }
+  };
+  const auto read_lost = [&] {
+    lose();
+    static_cast<void>(is_all(arrays_.front(), 0));
+  };
+  EXPECT_EXIT(read_lost(), testing::ExitedWithCode(1), "cannot read back weights");
 }
 
 TEST_F(OffloadTest, OrdinaryMemoryIsLeftAlone) {

@@ -9,9 +9,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <shared_mutex>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 #include "thinwire/base/error.h"
@@ -46,6 +48,44 @@ Offload* owner_of(const void* data) {
   if (after == all.ranges.begin()) return nullptr;
   const auto& [end, owner] = std::prev(after)->second;
   return address < end ? owner : nullptr;
+}
+
+void print_error(std::string_view text) {
+  // Nothing can be done about text that cannot be printed.
+  [[maybe_unused]] const auto printed = ::write(STDERR_FILENO, text.data(), text.size());
+}
+
+// Reading a page of a mapped file that the disk no longer delivers raises SIGBUS, in whichever
+// thread reads it. In an array of an Offload that ends the process with an error; elsewhere the
+// signal does what it did before. The registry only changes where arrays come and go; while it
+// does, the array is not looked up.
+void explain_bus_error(int signal, siginfo_t* info, void*) {
+  Registry& all = registry();
+  bool ours = false;
+  if (all.mutex.try_lock_shared()) {
+    const auto* const address = static_cast<const uint8_t*>(info->si_addr);
+    const auto after = all.ranges.upper_bound(address);
+    ours = after != all.ranges.begin() && address < std::prev(after)->second.first;
+    all.mutex.unlock_shared();
+  }
+  if (!ours) {
+    ::signal(signal, SIG_DFL);
+    return;  // the access is repeated
+  }
+  print_error(
+      "thinwire: cannot read back weights or optimizer state that train.offload keeps in files: "
+      "the disk failed; the run resumes from its last checkpoint\n");
+  ::_exit(1);
+}
+
+void explain_bus_errors() {
+  static const bool once = [] {
+    struct sigaction action {};
+    action.sa_sigaction = explain_bus_error;
+    action.sa_flags = SA_SIGINFO;
+    return ::sigaction(SIGBUS, &action, nullptr) == 0;
+  }();
+  static_cast<void>(once);
 }
 
 size_t page_size() {
@@ -94,6 +134,7 @@ Offload::~Offload() {
 
 void* Offload::allocate(size_t bytes) {
   const size_t whole = (bytes + page_size() - 1) / page_size() * page_size();
+  explain_bus_errors();
   const int file = open_nameless(folder_);
   // Reserved now, because a mapping without space behind it ends the process when it is written.
   if (const int error = ::posix_fallocate(file, 0, static_cast<off_t>(whole)); error != 0) {
