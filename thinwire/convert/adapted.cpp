@@ -15,14 +15,10 @@
 namespace thinwire::convert {
 namespace {
 
-bool same_tensor(const TensorSpec& a, const TensorSpec& b) {
-  return a.name == b.name && a.shape == b.shape;
-}
-
 // The weights of a base that the run did not change.
 void take_base(const fs::path& folder, const fs::path& base, LoadedModel& loaded) {
   LoadedModel model = load_base(folder, base);
-  if (!std::ranges::equal(method::tensors_of(loaded.model), model.layout->specs(), same_tensor)) {
+  if (!same_tensors(method::tensors_of(loaded.model), model.layout->specs())) {
     throw Error(
         fmt::format("the factors in {} belong to another model than that in {}, which has "
                     "other tensors",

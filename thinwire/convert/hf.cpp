@@ -45,21 +45,33 @@ std::unique_ptr<data::Vocabulary> load_hf_vocabulary(const fs::path& dir, int64_
   return vocabulary;
 }
 
+constexpr int64_t kCheckedValues = 1 << 20;  // at a time
+
 // Throws Error if any value is NaN or infinite.
 void require_finite(const fs::path& dir, const tensor::Arena& params) {
   const auto specs = params.layout().specs();
+  std::vector<float> piece;
   for (size_t i = 0; i < specs.size(); ++i) {
-    const std::span<const float> values = params.tensor(i);
-    const auto finite = [](float value) { return std::isfinite(value); };
-    const auto wrong = std::ranges::find_if_not(values, finite);
-    if (wrong == values.end()) continue;
+    const int64_t all = specs[i].count();
+    int64_t wrong = 0, first = 0;
+    float example = 0;
+    for (int64_t at = 0; at < all; at += kCheckedValues) {
+      piece.resize(static_cast<size_t>(std::min(kCheckedValues, all - at)));
+      params.read(params.layout().offset(i) + at, piece);
+      for (size_t k = 0; k < piece.size(); ++k) {
+        if (std::isfinite(piece[k])) continue;
+        if (wrong++ > 0) continue;
+        first = at + static_cast<int64_t>(k);
+        example = piece[k];
+      }
+      params.release(params.layout().offset(i) + at, static_cast<int64_t>(piece.size()));
+    }
+    if (wrong == 0) continue;
     throw Error(
         fmt::format("cannot import {}: {} holds values that are not finite, {} of {}, the first of "
                     "them {} at index {}; expected the weights of a model that did not diverge, in "
                     "a format that can represent them",
-                    dir.string(), specs[i].name,
-                    values.size() - static_cast<size_t>(std::ranges::count_if(values, finite)),
-                    values.size(), without_nan_sign(*wrong), wrong - values.begin()));
+                    dir.string(), specs[i].name, wrong, all, without_nan_sign(example), first));
   }
 }
 
@@ -146,7 +158,7 @@ bool is_hf_folder(const fs::path& folder) { return fs::is_regular_file(folder / 
 config::Recipe describe_hf(const fs::path& hf_dir) { return imported_recipe(read_config(hf_dir)); }
 
 LoadedModel load_hf(const fs::path& hf_dir, const checkpoint::TensorProgress& progress,
-                    int64_t labels) {
+                    int64_t labels, tensor::Arena* into) {
   HfConfig config = read_config(hf_dir);
   const HfWeights weights(hf_dir);
   const bool draws = draws_head(hf_dir, config.model, weights, labels);
@@ -160,10 +172,10 @@ LoadedModel load_hf(const fs::path& hf_dir, const checkpoint::TensorProgress& pr
   loaded.model = config.model;
   loaded.sequence = config.sequence;
   loaded.vocabulary = load_hf_vocabulary(hf_dir, config.model.vocab);
-  allocate_params(loaded, hf_dir);
+  tensor::Arena& params = params_to_read(loaded, hf_dir, into);
   if (draws) draw_head(loaded, files);
-  checkpoint::read_weights(files, *loaded.params, progress);
-  require_finite(hf_dir, *loaded.params);
+  checkpoint::read_weights(files, params, progress);
+  require_finite(hf_dir, params);
   if (loaded.vocabulary != nullptr) {
     loaded.begin = read_begin_token(hf_dir, *loaded.vocabulary, config.bos);
   }

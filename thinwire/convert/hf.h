@@ -39,9 +39,10 @@ Notes import_hf(const fs::path& hf_dir, const fs::path& out_dir,
 // Whether the folder has a config.json.
 bool is_hf_folder(const fs::path& folder);
 
-// Loads the folder as it is, for load_model. labels: as for import_hf.
+// Loads the folder as it is, for load_model, whose `into` it has. labels: as for import_hf, and 0
+// with `into`.
 LoadedModel load_hf(const fs::path& hf_dir, const checkpoint::TensorProgress& progress = {},
-                    int64_t labels = 0);
+                    int64_t labels = 0, tensor::Arena* into = nullptr);
 
 // What its config.json says, for describe_model.
 config::Recipe describe_hf(const fs::path& hf_dir);

@@ -62,7 +62,17 @@ void require_no_base(const fs::path& folder, const fs::path& base) {
                           base.string()));
 }
 
-LoadedModel load_checkpoint(const checkpoint::CheckpointReader& reader, const fs::path& base) {
+// Moves params that had to be read as a whole.
+LoadedModel moved_into(LoadedModel loaded, const fs::path& origin, tensor::Arena* into) {
+  if (into == nullptr) return loaded;
+  params_to_read(loaded, origin, into).assign(*loaded.params);
+  loaded.params.reset();
+  loaded.layout.reset();
+  return loaded;
+}
+
+LoadedModel load_checkpoint(const checkpoint::CheckpointReader& reader, const fs::path& base,
+                            tensor::Arena* into) {
   const fs::path& folder = reader.folder();
   const config::Recipe recipe = recipe_of(reader);
   LoadedModel loaded;
@@ -80,11 +90,10 @@ LoadedModel load_checkpoint(const checkpoint::CheckpointReader& reader, const fs
   fill_vocab(loaded.model, loaded.vocabulary.get());
   if (method::is_adapted(recipe.adapter)) {
     read_adapted(reader, recipe, base, loaded);
-    return loaded;
+    return moved_into(std::move(loaded), folder, into);
   }
   require_no_base(folder, base);
-  allocate_params(loaded, folder);
-  reader.read_weights(*loaded.params);
+  reader.read_weights(params_to_read(loaded, folder, into));
   return loaded;
 }
 
@@ -122,6 +131,23 @@ void choose_weights(LoadedModel& loaded, DecodingWeights weights) {
   loaded.params = std::move(rounded);
 }
 
+bool same_tensors(std::span<const TensorSpec> a, std::span<const TensorSpec> b) {
+  return std::ranges::equal(a, b, [](const TensorSpec& one, const TensorSpec& other) {
+    return one.name == other.name && one.shape == other.shape;
+  });
+}
+
+tensor::Arena& params_to_read(LoadedModel& loaded, const fs::path& origin, tensor::Arena* into) {
+  if (into == nullptr) {
+    allocate_params(loaded, origin);
+    return *loaded.params;
+  }
+  if (!same_tensors(method::tensors_of(loaded.model), into->layout().specs())) {
+    throw Error(fmt::format("the model in {} has changed", origin.string()));
+  }
+  return *into;
+}
+
 std::unique_ptr<checkpoint::CheckpointReader> open_run(const fs::path& path) {
   if (checkpoint::is_checkpoint(path)) return std::make_unique<checkpoint::CheckpointReader>(path);
   const auto newest = checkpoint::newest_checkpoint(path / "checkpoints");
@@ -141,12 +167,12 @@ config::Recipe recipe_of(const checkpoint::CheckpointReader& reader) {
   return parse_recipe_of(reader.folder(), reader.recipe_text());
 }
 
-LoadedModel load_model(const fs::path& path, const fs::path& base) {
-  if (const auto reader = open_run(path)) return load_checkpoint(*reader, base);
-  if (is_peft_folder(path)) return load_peft(path, base);
+LoadedModel load_model(const fs::path& path, const fs::path& base, tensor::Arena* into) {
+  if (const auto reader = open_run(path)) return load_checkpoint(*reader, base, into);
+  if (is_peft_folder(path)) return moved_into(load_peft(path, base), path, into);
   if (!is_hf_folder(path)) throw_no_model(path);
   require_no_base(path, base);
-  return load_hf(path);
+  return load_hf(path, {}, 0, into);
 }
 
 int32_t begin_in_training(const fs::path& source, const data::Vocabulary& vocabulary,

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "thinwire/base/file.h"
@@ -20,7 +21,7 @@ struct LoadedModel {
   method::ModelSpec model;  // complete, vocab too
   int64_t sequence = 0;     // tokens per row in its training
   std::unique_ptr<tensor::Layout> layout;
-  std::unique_ptr<tensor::Arena> params;
+  std::unique_ptr<tensor::Arena> params;         // null if they were read into the caller's memory
   std::unique_ptr<data::Vocabulary> vocabulary;  // null when the folder has none
   int32_t begin = -1;                            // the token with which texts begin; -1: none
   HfOrigin origin;                               // of the Hugging Face folder it is from, if any
@@ -29,6 +30,11 @@ struct LoadedModel {
 // Allocates layout and params of loaded.model, without initialising them. Throws UsageError naming
 // `origin` if this machine cannot hold them.
 void allocate_params(LoadedModel& loaded, const fs::path& origin);
+// Whether two models have the same tensors, by name and shape.
+bool same_tensors(std::span<const TensorSpec> a, std::span<const TensorSpec> b);
+// `into`, or if that is null params that it allocates. Throws Error naming `origin` if the tensors
+// of `into` are not those of loaded.model.
+tensor::Arena& params_to_read(LoadedModel& loaded, const fs::path& origin, tensor::Arena* into);
 
 // Texts begin as they did in training. Thinwire's training ends every document with EOS, so a text
 // begins after an EOS, and `begin` is EOS for models trained here, unless it came from a Hugging
@@ -41,7 +47,11 @@ void allocate_params(LoadedModel& loaded, const fs::path& origin);
 // their factors merged into the model that they belong to. If that model is not where they say it
 // is (train.init, base_model_name_or_path), `base` gives its folder. Throws Error if it is missing
 // or a different model.
-LoadedModel load_model(const fs::path& path, const fs::path& base = {});
+//
+// If `into` is given, the weights are read into it tensor by tensor, so that they need no memory
+// beside it; those of a model into which factors are merged are read as a whole first.
+LoadedModel load_model(const fs::path& path, const fs::path& base = {},
+                       tensor::Arena* into = nullptr);
 
 // How a decoder keeps weights: bf16 takes half the memory, and half the time to read.
 enum class DecodingWeights : uint8_t {

@@ -84,9 +84,9 @@ void check_vocabulary(const config::Recipe& recipe, const convert::LoadedModel& 
           : fmt::format("vocabulary_model = \"{}\"", loaded.vocabulary->file().string())));
 }
 
-convert::LoadedModel load_initial(const config::Recipe& recipe,
-                                  const data::Vocabulary* vocabulary) {
-  convert::LoadedModel loaded = convert::load_model(recipe.train.init);
+convert::LoadedModel load_initial(const config::Recipe& recipe, const data::Vocabulary* vocabulary,
+                                  tensor::Arena* into = nullptr) {
+  convert::LoadedModel loaded = convert::load_model(recipe.train.init, {}, into);
   check_vocabulary(recipe, loaded, vocabulary);
   return loaded;
 }
@@ -110,11 +110,7 @@ std::shared_ptr<Offload> make_offload(const config::Recipe& recipe) {
 void set_initial_parameters(const config::Recipe& recipe, const data::Vocabulary* vocabulary,
                             tensor::Arena& params) {
   if (recipe.train.init.empty()) return draw_all(recipe, params);
-  const convert::LoadedModel loaded = load_initial(recipe, vocabulary);
-  if (loaded.params->layout().total() != params.layout().total()) {
-    throw Error(fmt::format("[train] init: the model in {} has changed", recipe.train.init));
-  }
-  params.assign(*loaded.params);
+  load_initial(recipe, vocabulary, &params);
 }
 
 FrozenWeights::FrozenWeights(std::vector<TensorSpec> specs, std::shared_ptr<Offload> offload)
