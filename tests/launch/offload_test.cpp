@@ -45,10 +45,18 @@ TEST_F(OffloadedRun, HasTheBitsOfOneInMemory) {
     expect_same_bits({workers});
     expect_same_bits({workers, "train.update=layer", "optim.clip=0", "model.tied=true"});
     expect_same_bits({workers, "sync.method=diloco", "diloco.sync_every=5", "optim.method=muon"});
+    expect_same_bits({workers, "sync.method=streaming", "streaming.fragment_layers=1",
+                      "streaming.sync_every=6", "eval.every=5"});
+    expect_same_bits({workers, "sync.method=diloco", "diloco.sync_every=4", "eval.every=3",
+                      "diloco.overlap=eager", "diloco.error_feedback=true", "diloco.wire=fp4"});
+    expect_same_bits({workers, "sync.method=sparseloco", "sparseloco.sync_every=4"});
     expect_same_bits({workers, "sync.method=distro", "train.precision=bf16"});
     expect_same_bits({workers, "adapter.kind=lora", "adapter.rank=4",
                       fmt::format("train.init={}/1", folder_.string())});
   }
+  // A model that is read into the weights' place and format.
+  expect_same_bits({"train.workers=1", "train.precision=bf16", "train.weights=bf16",
+                    fmt::format("train.init={}/1", folder_.string())});
   expect_same_bits(kThin);
   expect_same_bits({"train.workers=1", "adapter.kind=relora", "adapter.rank=4",
                     "relora.merge_every=5", "relora.rewarm=2"});

@@ -154,7 +154,8 @@ std::vector<HeldPart> held_parts(std::span<const MemoryPart> predicted, const te
   const double copy = params.rounded() == nullptr ? 0 : arena / 2;
   const auto in_files =
       params.offload() ? static_cast<double>(params.offload()->traffic().resident) : 0;
-  double state = strategy.shared() == nullptr ? 0 : arena;
+  const tensor::Arena* const shared = strategy.shared();
+  double state = shared == nullptr || shared->offload() ? 0 : arena;
   for (const StateTensor& part : strategy.state()) {
     // The worker's own weights are those of the model.
     if (part.bytes.data() != own.data() && !is_offloaded(part.bytes.data()))

@@ -10,6 +10,7 @@ namespace thinwire::sync {
 namespace {
 
 constexpr int64_t kGrain = 1024;
+constexpr int64_t kWalked = 1 << 20;  // values at a time where weights are in files
 // Number of values quantised at once; a multiple of every codec's block.
 constexpr int64_t kChunk = 4096;
 
@@ -87,7 +88,9 @@ OuterStep::OuterStep(const method::DilocoOptions& options, const WireCodec& code
                      tensor::Arena& shared, tensor::Arena& params, ThreadPool& threads)
     : options_(options), codec_(codec), shared_(shared), params_(params), threads_(threads) {
   const auto total = static_cast<size_t>(shared.layout().total());
-  if (options.has_momentum()) velocity_.resize(total);
+  if (options.has_momentum()) {
+    velocity_.emplace(shared.layout(), WeightFormat::kF32, shared.offload());
+  }
   if (options.error_feedback) error_.resize(total);
   if (!options.eager()) return;
   correction_.resize(total);
@@ -95,11 +98,18 @@ OuterStep::OuterStep(const method::DilocoOptions& options, const WireCodec& code
 }
 
 template <typename Body>
-void OuterStep::for_pieces(const DilocoFragment& fragment, const Body& body) {
+void OuterStep::for_pieces(const DilocoFragment& fragment, bool params_done, const Body& body) {
   for (const FragmentPiece& piece : fragment.pieces) {
-    threads_.for_ranges(piece.count, kGrain, [&](int64_t begin, int64_t end, int) {
-      body(piece.arena + begin, piece.buffer + begin, end - begin);
-    });
+    for (int64_t at = 0; at < piece.count; at += kWalked) {
+      const int64_t arena = piece.arena + at, buffer = piece.buffer + at;
+      const int64_t count = std::min(kWalked, piece.count - at);
+      threads_.for_ranges(count, kGrain, [&](int64_t begin, int64_t end, int) {
+        body(arena + begin, buffer + begin, end - begin);
+      });
+      shared_.release(arena, count);
+      if (velocity_) velocity_->release(buffer, count);
+      if (params_done) params_.release(arena, count);
+    }
   }
 }
 
@@ -107,7 +117,7 @@ void OuterStep::pseudo_gradient(const DilocoFragment& fragment, float weight,
                                 std::span<float> out) {
   const float* shared = std::as_const(shared_).all().data();
   const float* params = std::as_const(params_).all().data();
-  for_pieces(fragment, [&](int64_t arena, int64_t buffer, int64_t count) {
+  for_pieces(fragment, false, [&](int64_t arena, int64_t buffer, int64_t count) {
     float* const gradient = out.data() + (buffer - fragment.begin);
     if (correction_.empty()) {
       take_difference(shared + arena, params + arena, gradient, count, weight);
@@ -184,16 +194,15 @@ void OuterStep::add_back(const DilocoFragment& fragment, std::span<const float> 
 
 void OuterStep::apply(const DilocoFragment& fragment, std::span<const float> mean) {
   float* shared = shared_.all().data();
-  for_pieces(fragment, [&](int64_t arena, int64_t buffer, int64_t count) {
-    step(shared + arena, velocity_.empty() ? nullptr : velocity_.data() + buffer,
-         mean.data() + (buffer - fragment.begin), count);
+  for_pieces(fragment, false, [&](int64_t arena, int64_t buffer, int64_t count) {
+    step(shared + arena, velocity(buffer), mean.data() + (buffer - fragment.begin), count);
   });
 }
 
 void OuterStep::follow(const DilocoFragment& fragment) {
   const float* shared = std::as_const(shared_).all().data();
   float* params = params_.all().data();
-  for_pieces(fragment, [&](int64_t arena, int64_t buffer, int64_t count) {
+  for_pieces(fragment, true, [&](int64_t arena, int64_t buffer, int64_t count) {
     if (correction_.empty()) {
       std::copy_n(shared + arena, count, params + arena);
     } else {
@@ -208,7 +217,7 @@ void OuterStep::follow(const DilocoFragment& fragment) {
 void OuterStep::blend(const DilocoFragment& fragment) {
   const float* shared = std::as_const(shared_).all().data();
   float* params = params_.all().data();
-  for_pieces(fragment, [&](int64_t arena, int64_t, int64_t count) {
+  for_pieces(fragment, true, [&](int64_t arena, int64_t, int64_t count) {
     mix(shared + arena, params + arena, count, static_cast<float>(options_.mix));
   });
 }
@@ -230,7 +239,7 @@ std::vector<StateTensor> OuterStep::state() {
   const auto add = [&](std::string name, std::vector<float>& values, Agreement agreement) {
     if (!values.empty()) state.emplace_back(std::move(name), values, agreement);
   };
-  add("outer.velocity", velocity_, Agreement::kConsensus);
+  if (velocity_) state.emplace_back("outer.velocity", velocity_->all(), Agreement::kConsensus);
   add("local.correction", correction_, Agreement::kLocal);
   add("local.correction_velocity", correction_velocity_, Agreement::kLocal);
   add("local.error", error_, Agreement::kLocal);

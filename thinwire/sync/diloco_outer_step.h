@@ -1,9 +1,11 @@
 // The arithmetic of outer steps (docs/methods/diloco.md) and its state: a worker's pseudo-gradient,
 // the step of the shared weights along the mean, and the worker's own correction. All of it is fp32
-// with a fixed graph of operations; all buffers are in the order of the fragments.
+// with a fixed graph of operations; all buffers are in the order of the fragments. Shared weights
+// and the outer velocity are where the params are, in memory or in files (train.offload).
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -54,9 +56,11 @@ class OuterStep {
 
  private:
   // Calls body(offset in the arena, offset in the buffer, count) for parts of the pieces, on all
-  // threads.
+  // threads. Where weights are in files, what is done with is let go of: shared weights, velocity
+  // and, with `params_done`, params.
   template <typename Body>
-  void for_pieces(const DilocoFragment& fragment, const Body& body);
+  void for_pieces(const DilocoFragment& fragment, bool params_done, const Body& body);
+  float* velocity(int64_t place) { return velocity_ ? velocity_->all().data() + place : nullptr; }
   void sent_chunk(int64_t place, std::span<const float> gradient, std::span<const float> late);
   // The outer optimizer's step of `count` values along `gradient`.
   void step(float* target, float* velocity, const float* gradient, int64_t count) const;
@@ -66,7 +70,7 @@ class OuterStep {
   tensor::Arena& shared_;  // theta_c
   tensor::Arena& params_;  // theta_m
   ThreadPool& threads_;
-  std::vector<float> velocity_;             // v; empty if the outer step has no momentum
+  std::optional<tensor::Arena> velocity_;   // v; none if the outer step has no momentum
   std::vector<float> correction_;           // e; empty unless overlap = eager
   std::vector<float> correction_velocity_;  // u
   std::vector<float> error_;                // r; empty without error feedback

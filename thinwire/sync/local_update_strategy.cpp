@@ -1,15 +1,12 @@
 #include "thinwire/sync/local_update_strategy.h"
 
-#include <algorithm>
-#include <utility>
-
 namespace thinwire::sync {
 
 LocalUpdateStrategy::LocalUpdateStrategy(const Worker& worker)
     : worker_(worker),
       cluster_(worker.spec.clusters, worker.spec.aggregate, worker.communicator),
       inner_(worker, cluster_),
-      shared_(worker.params.layout()) {}
+      shared_(worker.params.layout(), WeightFormat::kF32, worker.params.offload()) {}
 
 // A worker that becomes inactive comes back as a new one would, and so does a joiner: from the
 // shared weights, with no state of its own.
@@ -18,8 +15,7 @@ bool LocalUpdateStrategy::before_step(const Round& round) {
   if (begins) {
     inner_.forget();
     forget();
-    const std::span<const float> weights = std::as_const(shared_).all();
-    std::ranges::copy(weights, worker_.params.all().begin());
+    worker_.params.assign(shared_);
   }
   if (own(round).inactive()) return true;
   return inner_.before_step(round) || begins;

@@ -23,9 +23,7 @@ void Strategy::reset() {
 
 void share_params(const tensor::Arena& params, Strategy& strategy) {
   tensor::Arena* const shared = strategy.shared();
-  if (shared == nullptr) return;
-  const std::span<const float> weights = params.all();
-  std::copy(weights.begin(), weights.end(), shared->all().begin());
+  if (shared != nullptr) shared->assign(params);
 }
 
 }  // namespace thinwire::sync

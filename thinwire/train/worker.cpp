@@ -24,6 +24,8 @@
 namespace thinwire::train {
 namespace {
 
+constexpr int64_t kWalked = 1 << 22;  // weights at a time that may be in files
+
 bool is_due(int64_t completed, int64_t every, int64_t steps) {
   return completed == steps || (every > 0 && completed % every == 0);
 }
@@ -303,7 +305,14 @@ bool Worker::leads(const Round& round) const {
 void Worker::swap_shared() {
   tensor::Arena* const shared = strategy_->shared();
   if (shared == nullptr) return;
-  std::swap_ranges(params_.all().begin(), params_.all().end(), shared->all().begin());
+  const std::span<float> own = params_.all(), others = shared->all();
+  const int64_t total = params_.layout().total();
+  for (int64_t at = 0; at < total; at += kWalked) {
+    const int64_t count = std::min(kWalked, total - at);
+    std::ranges::swap_ranges(own.subspan(at, count), others.subspan(at, count));
+    params_.release(at, count);
+    shared->release(at, count);
+  }
   model_->refresh();
 }
 

@@ -59,6 +59,7 @@ void offload(const config::Recipe& recipe, std::span<const TensorSpec> tensors, 
   if (!find_adapter(recipe.adapter.kind).merges) {
     memory.frozen = bf16 ? kBf16 * static_cast<double>(frozen_elements(recipe)) : 0;
   }
+  memory.consensus -= outer_bytes(recipe, tensors);
   const StateBytes state = optimizer_state(recipe, tensors);
   const double own = std::min(memory.local, state.consensus + state.local);
   memory.local -= own;

@@ -10,6 +10,7 @@
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/method.h"
 #include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/method/registry.h"
 
 namespace thinwire::method {
 namespace {
@@ -42,9 +43,14 @@ void check_offload(const config::Recipe& recipe) {
   }
 }
 
+double outer_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
+  const Method& method = find_method(recipe.sync.method);
+  return method.local_updates ? method.state(recipe, tensors).consensus : 0;
+}
+
 double offloaded_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
   const std::vector<TensorSpec> frozen = frozen_tensors(recipe);
-  return trained_bytes(recipe, optimizer_options(recipe), tensors) +
+  return trained_bytes(recipe, optimizer_options(recipe), tensors) + outer_bytes(recipe, tensors) +
          kFloat * static_cast<double>(arena_elements(frozen));
 }
 

@@ -14,9 +14,11 @@ namespace thinwire::method {
 // Throws a UsageError if weights cannot be kept in files.
 void check_offload(const config::Recipe& recipe);
 
-// What a worker keeps in files, in bytes: `tensors` and their optimizer state, and the frozen
-// tensors beside an adapter.
+// What a worker keeps in files, in bytes: `tensors` and their optimizer state, the frozen tensors
+// beside an adapter, and outer_bytes().
 double offloaded_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
+// What workers that train apart agree on: shared weights, and the velocity of the outer step.
+double outer_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
 
 // Of that in memory, at most: the weights and state of the largest tensor, and half as much to read
 // ahead what is used after it.
