@@ -46,6 +46,14 @@ TEST(Rng, NormalHasTheReferencesBits) {
   }
 }
 
+TEST(Rng, SkippedNormalsAreThoseThatWouldHaveBeenDrawn) {
+  Rng all(5, 6), later(5, 6);
+  for (int i = 0; i < 37; ++i) all.normal();
+  later.skip_normals(30);
+  later.skip_normals(7);
+  EXPECT_EQ(later.normal(), all.normal());
+}
+
 TEST(DeriveSeed, DependsOnTheOrder) {
   EXPECT_NE(derive_seed(1, 2), derive_seed(2, 1));
   EXPECT_NE(derive_seed(1, "a"), derive_seed(1, "b"));

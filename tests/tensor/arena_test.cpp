@@ -7,11 +7,14 @@
 #include <vector>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/rng.h"
+#include "thinwire/base/threads.h"
 
 namespace thinwire::tensor {
 namespace {
 
 using testing::Each;
+using testing::ElementsAreArray;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
@@ -53,6 +56,21 @@ TEST(Arena, TensorsAreTheirPartOfTheWhole) {
   EXPECT_EQ(arena.tensor(0).size(), 15u);
   EXPECT_EQ(arena.view(0).shape, (Shape{3, 5}));
   EXPECT_EQ(arena.view(2).data, arena.tensor(2).data());
+}
+
+// The values of one stream, whoever draws them.
+TEST(Arena, IsDrawnWithTheSameBitsOnAnyNumberOfThreads) {
+  const Layout layout({{"a", {3}}, {"w", {300, 50}, TensorRole::kMatrix}});
+  Rng rng(derive_seed(9, "w"), 0);
+  std::vector<float> expected(300 * 50);
+  for (float& value : expected) value = static_cast<float>(0.25 + 0.5 * rng.normal());
+  for (const int count : {1, 2, 3}) {
+    ThreadPool threads(count);
+    Arena arena(layout);
+    draw_normal(arena, 1, 9, 0.25, 0.5, threads);
+    EXPECT_THAT(arena.tensor(1), ElementsAreArray(expected)) << count;
+    EXPECT_THAT(arena.tensor(0), Each(0.0f));
+  }
 }
 
 TEST(Arena, OfBf16HoldsWhatItIsFilledWithRoundedToNearest) {

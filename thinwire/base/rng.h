@@ -32,8 +32,12 @@ class Rng {
   uint64_t below(uint64_t bound);
   // Standard normal (Box-Muller, one value per call), the same bits everywhere.
   double normal();
+  // Goes on as if normal() had been called this often.
+  void skip_normals(uint64_t count) { counter_ += kBitsOfNormal * count; }
 
  private:
+  static constexpr uint64_t kBitsOfNormal = 2;  // calls of bits()
+
   uint64_t key_;
   uint64_t counter_ = 0;
 };

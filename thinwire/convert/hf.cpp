@@ -144,10 +144,11 @@ bool draws_head(const fs::path& hf_dir, const method::ModelSpec& model, const Hf
 void draw_head(LoadedModel& loaded, const checkpoint::TensorFiles& files) {
   const method::Architecture& architecture = method::find_architecture(loaded.model.architecture);
   const auto specs = loaded.layout->specs();
+  ThreadPool calling(1);
   for (size_t i = 0; i < specs.size(); ++i) {
     if (files.contains(specs[i].name)) continue;
     const method::InitialValues initial = architecture.initial(loaded.model, specs[i]);
-    tensor::draw_normal(*loaded.params, i, /*seed=*/0, initial.mean, initial.deviation);
+    tensor::draw_normal(*loaded.params, i, /*seed=*/0, initial.mean, initial.deviation, calling);
   }
 }
 

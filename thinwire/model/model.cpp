@@ -46,11 +46,17 @@ Recompute parse_recompute(std::string_view text) {
 }
 
 void init_parameters(tensor::Arena& params, const method::ModelSpec& model, uint64_t seed) {
+  ThreadPool calling(1);
+  init_parameters(params, model, seed, calling);
+}
+
+void init_parameters(tensor::Arena& params, const method::ModelSpec& model, uint64_t seed,
+                     ThreadPool& threads) {
   const method::Architecture& architecture = method::find_architecture(model.architecture);
   for (size_t i = 0; i < params.layout().size(); ++i) {
     const TensorSpec& spec = params.layout().specs()[i];
     const method::InitialValues initial = architecture.initial(model, spec);
-    tensor::draw_normal(params, i, seed, initial.mean, initial.deviation);
+    tensor::draw_normal(params, i, seed, initial.mean, initial.deviation, threads);
   }
 }
 

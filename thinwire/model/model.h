@@ -169,6 +169,9 @@ class Model {
 
 // Sets the parameters for the start of training as their architecture says (method::Architecture::
 // initial). Every tensor has its own random stream, so the values depend only on seed and shapes.
+void init_parameters(tensor::Arena& params, const method::ModelSpec& model, uint64_t seed,
+                     ThreadPool& threads);
+// The same on the calling thread.
 void init_parameters(tensor::Arena& params, const method::ModelSpec& model, uint64_t seed);
 
 }  // namespace thinwire::model

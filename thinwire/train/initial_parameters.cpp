@@ -10,6 +10,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/rng.h"
+#include "thinwire/base/threads.h"
 #include "thinwire/checkpoint/adapter_base.h"
 #include "thinwire/checkpoint/adapter_weights.h"
 #include "thinwire/convert/load.h"
@@ -92,8 +93,11 @@ convert::LoadedModel load_initial(const config::Recipe& recipe, const data::Voca
 }
 
 void draw_all(const config::Recipe& recipe, tensor::Arena& params) {
+  // The workers, whose threads these will be, have not begun.
+  const int64_t own = recipe.train.workers * recipe.train.threads;
+  ThreadPool threads(static_cast<int>(std::min<int64_t>(available_cores(), own)));
   model::init_parameters(params, method::ModelSpec(recipe),
-                         derive_seed(static_cast<uint64_t>(recipe.run.seed), "init"));
+                         derive_seed(static_cast<uint64_t>(recipe.run.seed), "init"), threads);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 namespace thinwire::tensor {
 namespace {
 
+constexpr int64_t kDrawGrain = 4096;
 constexpr int64_t kWalkedElements = 1 << 22;  // of a walk over all values, at a time
 
 }  // namespace
@@ -177,12 +178,19 @@ TensorView Arena::view(size_t index) {
   return {tensor(index).data(), layout_->specs()[index].shape, DType::kF32, Device::kCpu};
 }
 
-void draw_normal(Arena& arena, size_t index, uint64_t seed, double mean, double deviation) {
-  arena.fill_tensor(index, [&](std::span<float> values) {
-    Rng rng(derive_seed(seed, arena.layout().specs()[index].name), 0);
-    for (float& value : values) {
+void draw_normal(Arena& arena, size_t index, uint64_t seed, double mean, double deviation,
+                 ThreadPool& threads) {
+  const Rng first(derive_seed(seed, arena.layout().specs()[index].name), 0);
+  const auto draw = [&](std::span<float> values, int64_t begin, int64_t end) {
+    Rng rng = first;
+    rng.skip_normals(static_cast<uint64_t>(begin));
+    for (float& value : values.subspan(begin, end - begin)) {
       value = static_cast<float>(mean + (deviation == 0 ? 0 : deviation * rng.normal()));
     }
+  };
+  arena.fill_tensor(index, [&](std::span<float> values) {
+    threads.for_ranges(static_cast<int64_t>(values.size()), kDrawGrain,
+                       [&](int64_t begin, int64_t end, int) { draw(values, begin, end); });
   });
 }
 

@@ -15,6 +15,7 @@
 #include "thinwire/base/bf16.h"
 #include "thinwire/base/number_format.h"
 #include "thinwire/base/tensor_view.h"
+#include "thinwire/base/threads.h"
 #include "thinwire/tensor/storage/aligned_buffer.h"
 #include "thinwire/tensor/storage/mirror.h"
 
@@ -150,6 +151,7 @@ class Arena {
 
 // Fills a tensor with normally distributed values. Every tensor has its own random stream, so the
 // values depend only on seed, name and shape. deviation 0: all values are the mean.
-void draw_normal(Arena& arena, size_t index, uint64_t seed, double mean, double deviation);
+void draw_normal(Arena& arena, size_t index, uint64_t seed, double mean, double deviation,
+                 ThreadPool& threads);
 
 }  // namespace thinwire::tensor
