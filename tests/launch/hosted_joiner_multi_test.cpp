@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/launch/hosted_case.h"
+#include "thinwire/events/run_log.h"
 #include "thinwire/launch/train.h"
 
 namespace thinwire::launch {
@@ -151,6 +152,27 @@ TEST_P(HostedJoiner, FollowsItsOwnRoundsWhenItReturnsToASnapshot) {
   run.release();
   expect_agreement(run, {0, 1, 2});
   EXPECT_EQ(run.fresh_starts(), before) << "of replicas, because their bits were others";
+}
+
+// Nothing that it could offer for them would count.
+TEST_P(HostedJoiner, DoesNotComputeItsOwnClosedRoundsAgainWhenItReturns) {
+  ASSERT_TRUE(prepare(80, kPatient, 3)) << why_not_;
+  options_.snapshot_every = 0;
+  HostedRun run(recipe_, folder_, options_);
+  run.hold_at(40);
+  for (const int number : {0, 1, 2}) run.start(number);
+  run.wait_until([](const State& state) { return state.next_step > 40; });
+  EXPECT_EQ(run.leave(2).outcome, member::MemberOutcome::kLeft);
+  run.wait_until([](const State& state) { return count(state, Phase::kLeft) == 1; });
+  fs::remove_all(folder_ / "member2" / "checkpoints");
+  run.start(2);
+  run.wait_until([](const State& state) { return count(state, Phase::kLeft) == 0; });
+  run.wait_until_caught_up(run.id_of(2));
+  run.release();
+  expect_agreement(run, {0, 1, 2});
+  const auto history = events::read_run_log(folder_ / "member2" / "events.jsonl");
+  EXPECT_GT(history.steps.front().step, 30) << "it begins anew with the weights at the start";
+  EXPECT_EQ(history.steps.back().step, 80);
 }
 
 TEST_P(HostedJoiner, TakesTheTimeThatItIsToTakeForARow) {

@@ -39,6 +39,10 @@ struct Round {
   // Of a run of one worker on many hosts, while its member is alone: others may follow this round
   // later, so it sends, unaltered, what it would otherwise apply without an exchange.
   bool followed = false;
+  // The worker that this round is for only follows it, although its member is in the roster: it
+  // took part before it restarted, and what it sent then counts.
+  bool replayed = false;
+  uint64_t entered = 0;  // the step from which this worker has computed, if later than its member
   std::vector<RoundMember> roster;  // ordered by id
 
   int size() const { return static_cast<int>(roster.size()); }
@@ -53,6 +57,18 @@ struct Round {
     inactive.id = id;
     return inactive;
   }
+  // What a worker does in the round for the member with this id, which is its own.
+  RoundMember own(int id) const {
+    RoundMember one = member(id);
+    one.since = std::max(one.since, entered);
+    if (replayed) {
+      one.rows = {};
+      one.weight = 0;
+    }
+    return one;
+  }
+  // Whether a worker takes part in the round for this member, perhaps without rows.
+  bool takes_part(int id) const { return has(id) && !replayed; }
   // The ids of the active members, ascending.
   std::vector<int> active() const {
     std::vector<int> ids;

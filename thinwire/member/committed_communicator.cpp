@@ -27,7 +27,7 @@ CommittedCommunicator::Operation& CommittedCommunicator::start(
     throw Error(fmt::format("the run has no operation {} of fragment {}", key.round, key.fragment));
   }
   const bool is_listed = from.empty() || std::ranges::find(from, id_) != from.end();
-  const bool contributes = is_listed && *round >= first_round_;
+  const bool contributes = is_listed && *round >= first_round_ && !replayed_.has(*round);
   started_.emplace(*round, key.fragment);
   return operations_[key] = {*round, contributes, from, nullptr};
 }

@@ -43,6 +43,7 @@ class CommittedCommunicator final : public transport::Communicator {
         plan_(plan),
         id_(id),
         first_round_(first_round),
+        replayed_(follower.replayed()),
         next_incomplete_(first_round - std::min(first_round, plan.overlap())) {}
 
   // This member spent `seconds` computing a step of a round of the ledger.
@@ -89,6 +90,7 @@ class CommittedCommunicator final : public transport::Communicator {
   const membership::RecipePlan& plan_;
   const int id_;
   const uint64_t first_round_;
+  const ReplayedRounds replayed_;
   std::map<transport::Key, Operation> operations_;
   // Operations of rounds from next_incomplete_ on: the ledger's round, and the fragment.
   std::set<std::pair<uint64_t, uint32_t>> started_;

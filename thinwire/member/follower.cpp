@@ -105,6 +105,7 @@ bool Follower::Impl::begin(const StartState& start, int64_t completed) {
   replica_ = view_.position(start.sequence);
   behind_ = start.checkpoint;
   completed_ = completed;
+  replayed_ = rounds_to_replay(static_cast<uint64_t>(completed));
   awaited_.reset();
   handed_out_ = start.checkpoint ? checkpoint_->begun : 0;
   checkpoint_.reset();
@@ -116,6 +117,26 @@ bool Follower::Impl::begin(const StartState& start, int64_t completed) {
   snapshot_.reset();
   send_soon();
   return true;
+}
+
+// Those that are closed. A round that the replica has begun is completed, and the last one is
+// computed, so that it ends as it does for everybody.
+ReplayedRounds Follower::Impl::rounds_to_replay(uint64_t completed) const {
+  const membership::State& state = view_.state();
+  const uint64_t open = state.open.empty() ? state.next_round : state.open.front().round;
+  const uint64_t last = plan_.rounds() - 1;
+  uint64_t first = last;
+  if (completed == 0) {
+    first = 0;
+  } else if (plan_.round_of(completed - 1) < last) {
+    first = plan_.round_of(completed - 1) + 1;
+  }
+  return {first, std::max(first, std::min(open, last))};
+}
+
+ReplayedRounds Follower::Impl::replayed() const {
+  const std::lock_guard lock(mutex_);
+  return replayed_;
 }
 
 void Follower::Impl::end() {
@@ -325,6 +346,7 @@ bool Follower::is_obsolete(const StartState& start) const {
 bool Follower::begin(const StartState& start, int64_t completed) {
   return impl_->begin(start, completed);
 }
+ReplayedRounds Follower::replayed() const { return impl_->replayed(); }
 void Follower::end() { impl_->end(); }
 std::optional<std::string> Follower::starts_over() const {
   const std::lock_guard lock(impl_->mutex_);

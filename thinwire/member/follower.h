@@ -43,6 +43,14 @@ struct StartState {
   std::vector<std::string> holders;
 };
 
+// Rounds [first, end) that a replica only follows, although its member may be in their rosters:
+// they were closed when it began, so that nothing it could offer would count.
+struct ReplayedRounds {
+  uint64_t first = 0;
+  uint64_t end = 0;
+  bool has(uint64_t round) const { return round >= first && round < end; }
+};
+
 // How long a member that is told to stop still waits for decisions, so that it can complete its
 // step and write a checkpoint: a fortieth of the time-out, at most this.
 inline constexpr double kMaxLingerSeconds = 5;
@@ -69,6 +77,8 @@ class Follower {
   // The replica has loaded this state, of `completed` training steps, and continues from it. Does
   // nothing and returns false if the state is obsolete.
   bool begin(const StartState& start, int64_t completed);
+  // The rounds that the replica follows without computing them, as of begin().
+  ReplayedRounds replayed() const;
   // The replica has been discarded.
   void end();
   // Why the replica has to start over, which ends its waits; nothing if it need not.

@@ -38,6 +38,7 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
   Result<StartState> wait_start_state();
   bool is_obsolete(const StartState& start) const;
   bool begin(const StartState& start, int64_t completed);
+  ReplayedRounds replayed() const;
   void end();
   Result<membership::Opening> opening(uint64_t round);
   Result<thinwire::Commit> commit(uint64_t round, uint32_t fragment);
@@ -83,6 +84,7 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
   bool wait(Lock& lock, const std::function<bool()>& ready);
   const membership::Member* own() const;
   bool caught_up() const;
+  ReplayedRounds rounds_to_replay(uint64_t completed) const;
   // Whether everything has been read that the ledger's stream had when it was opened.
   bool has_read_all() const { return end_ && read_ >= *end_; }
   bool takes_checkpoint() const;
@@ -134,7 +136,8 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
   uint64_t started_by_ = 0;           // the record that assigned what it started from
   int64_t completed_ = 0;             // steps
   std::optional<uint64_t> awaited_;   // the round whose commit the worker waits for
-  uint64_t handed_out_ = 0;           // the round after the last one given to the worker
+  ReplayedRounds replayed_;
+  uint64_t handed_out_ = 0;  // the round after the last one given to the worker
   std::optional<membership::AgreedDigest> digest_;  // after the last round that ended
   int64_t digest_steps_ = -1;
   double loss_sum_ = 0;  // of training in this round

@@ -14,6 +14,8 @@ struct Source {
   Follower& follower;
   const membership::RecipePlan& plan;
   LedgerPace pace;
+  ReplayedRounds replayed;
+  uint64_t computes_from = 0;  // the step after the replayed rounds; 0: there are none
 
   static void add_inactive(Round& round, int member) {
     const auto place = std::ranges::upper_bound(round.roster, member, {}, &RoundMember::id);
@@ -26,6 +28,10 @@ struct Source {
     const auto opening = follower.opening(plan.round_of(number));
     if (!opening) return tl::unexpected(opening.error());
     Round round = plan.step(*opening, run, number);
+    if (round.has(self)) {
+      round.replayed = replayed.has(opening->round);
+      if (opening->round >= replayed.end) round.entered = computes_from;
+    }
     // Every member present at the end has the final weights, even if it did not train in the last
     // round.
     const bool follows_the_end = round.last && !round.has(self);
@@ -87,8 +93,12 @@ std::unique_ptr<train::RoundSource> ledger_rounds(uint64_t run, Follower& follow
                                                   CommittedCommunicator& communicator,
                                                   const membership::RecipePlan& plan,
                                                   const LedgerPace& pace) {
-  return std::make_unique<LedgerRounds>(Source{run, communicator.rank(), follower, plan, pace},
-                                        communicator);
+  const ReplayedRounds replayed = follower.replayed();
+  const bool any = replayed.first < replayed.end;
+  const uint64_t computes_from = any ? plan.round(replayed.end).first_step : 0;
+  return std::make_unique<LedgerRounds>(
+      Source{run, communicator.rank(), follower, plan, pace, replayed, computes_from},
+      communicator);
 }
 
 }  // namespace thinwire::member

@@ -83,7 +83,7 @@ class AllReduce final : public Strategy {
   }
 
  private:
-  RoundMember own(const Round& round) const { return round.member(worker_.communicator.rank()); }
+  RoundMember own(const Round& round) const { return round.own(worker_.communicator.rank()); }
 
   void update(const Round& round) {
     const tensor::Arena& gradients = worker_.gradients;

@@ -114,7 +114,7 @@ class Distro final : public Strategy {
  private:
   uint64_t steps() const { return static_cast<uint64_t>(worker_.spec.steps); }
 
-  RoundMember own(const Round& round) const { return round.member(worker_.communicator.rank()); }
+  RoundMember own(const Round& round) const { return round.own(worker_.communicator.rank()); }
 
   // A worker that joins, or that becomes inactive, has no state of its own.
   void forget() {

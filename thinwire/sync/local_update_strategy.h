@@ -45,7 +45,7 @@ class LocalUpdateStrategy : public Strategy {
   // the others wait for it.
   virtual void forget() = 0;
 
-  RoundMember own(const Round& round) const { return round.member(worker_.communicator.rank()); }
+  RoundMember own(const Round& round) const { return round.own(worker_.communicator.rank()); }
   // A step of the worker's own weights; none if it is inactive.
   Result<StepReport> inner_step(const Round& round);
 

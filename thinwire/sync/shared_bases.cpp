@@ -20,7 +20,7 @@ optim::Average SharedBases::average(const Round& round, size_t tensor) {
 
 void SharedBases::sum(const Round& round, uint32_t fragment, std::span<float> values) {
   if (failure_) return;
-  const float weight = round.member(worker_.communicator.rank()).weight;
+  const float weight = round.own(worker_.communicator.rank()).weight;
   for (float& value : values) value *= weight;
   const transport::Key key{round.run, round.epoch, round.number, fragment};
   sum_.start(key, values, codec_, shares_of(round));

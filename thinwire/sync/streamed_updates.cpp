@@ -62,7 +62,7 @@ void StreamedUpdates::take(const Round& round, size_t tensor, std::span<const fl
     return;
   }
   reserve();
-  const float weight = round.member(worker_.communicator.rank()).weight;
+  const float weight = round.own(worker_.communicator.rank()).weight;
   float* const to = filling_.values.data() + places_[tensor];
   worker_.threads.for_ranges(
       static_cast<int64_t>(gradient.size()), 1024, [&](int64_t begin, int64_t end, int) {
@@ -127,7 +127,7 @@ void StreamedUpdates::update(const Round& round, size_t tensor, std::span<const 
 
 Result<StepReport> StreamedUpdates::finish(const Round& round) {
   // An inactive member has no backward pass, but it follows the others' sums.
-  const bool inactive = round.member(worker_.communicator.rank()).inactive();
+  const bool inactive = round.own(worker_.communicator.rank()).inactive();
   const auto waited = bases_.finish();
   if (!waited) return tl::unexpected(waited.error());
   report_.exchange_seconds += *waited;

@@ -31,7 +31,7 @@ bool is_due(int64_t completed, int64_t every, int64_t steps) {
 }
 
 std::vector<uint64_t> rows_of(const Round& round, int member) {
-  const RowRange range = round.member(member).rows;
+  const RowRange range = round.own(member).rows;
   std::vector<uint64_t> rows(range.count);
   std::iota(rows.begin(), rows.end(), range.first);
   return rows;
@@ -292,7 +292,7 @@ bool Worker::train_step(int64_t step, const data::Batch& batch, double data_s) {
   part.simulated_s = simulated_clock() - simulated_before;
   part.bytes_sent = after.sent - before.sent;
   part.bytes_received = after.received - before.received;
-  if (round.has(communicator_.rank())) {
+  if (round.takes_part(communicator_.rank())) {
     context_.sink.add_step(step + 1, communicator_.rank(), part);
   }
   return *new_rows;
@@ -356,7 +356,7 @@ void Worker::require_finite_state(int64_t completed) {
 void Worker::write_checkpoint(int64_t completed) {
   if (std::exchange(written_, completed) == completed) return;
   require_finite_state(completed);
-  if (!last_round(completed).has(communicator_.rank())) return;
+  if (!last_round(completed).takes_part(communicator_.rank())) return;
   context_.sink.add_checkpoint(completed, communicator_.rank(), state(completed));
 }
 

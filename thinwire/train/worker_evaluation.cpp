@@ -58,7 +58,7 @@ bool Worker::evaluate_sets(int64_t completed, const std::string& suffix, int64_t
     const std::optional<EvalPart> part = evaluate_rows(completed, set, suffix, passes);
     if (!part) return false;
     if (name == recipe_.eval.watch) watched_ = part;
-    if (!last_round(completed).has(communicator_.rank())) continue;
+    if (!last_round(completed).takes_part(communicator_.rank())) continue;
     context_.sink.add_evaluation(completed, name, communicator_.rank(), *part);
   }
   return true;
@@ -76,7 +76,7 @@ bool Worker::evaluate_tasks(int64_t completed, int64_t& passes) {
     const auto metrics = score_task(completed, task, *scorer, passes);
     if (!metrics) return false;
     const Round round = last_round(completed);
-    for (size_t i = 0; i < names.size() && round.has(communicator_.rank()); ++i) {
+    for (size_t i = 0; i < names.size() && round.takes_part(communicator_.rank()); ++i) {
       const eval::MetricSum& metric = (*metrics)[i];
       context_.sink.add_evaluation(
           completed, names[i], communicator_.rank(),
