@@ -77,6 +77,16 @@ TEST_F(HostAtTheEnd, ServesWhoeverItHasNotHeardSinceItStarted) {
   EXPECT_TRUE(host_->over());
 }
 
+TEST_F(HostAtTheEnd, DoesNotServeThoseThatReportedTheirResultToItAlone) {
+  come_to_the_end();
+  start(1);  // what members said to its predecessor, it does not know
+  for (const int member : {0, 1}) host_->note_result(key(member));
+  wait(1);
+  EXPECT_EQ(host_->unfinished(), std::vector{2});
+  host_->note_result(key(2));
+  EXPECT_TRUE(host_->over());
+}
+
 TEST_F(HostAtTheEnd, ServesNobodyWhoHasLeft) {
   come_to_the_end();
   send(2, membership::LeaveNotice{2});

@@ -223,6 +223,7 @@ void Service::start_requests() {
           [this] { return run_.description.recipe; },
           [this](const PublicKey& member, const events::Summary& summary) {
             end_.add(member, summary);
+            host_->note_result(member);
           },
           [this] { return leads(); }, [this](const Request& request) { return refusal(request); },
           !has_mailbox()});

@@ -94,6 +94,10 @@ class CoordinatorHost::Impl {
     const std::lock_guard lock(mutex_);
     return reports_.unfinished(state_, awake_, options_.membership.linger_s());
   }
+  void note_result(const PublicKey& key) {
+    const std::lock_guard lock(mutex_);
+    reports_.finished(key);
+  }
   bool over() const {
     const std::lock_guard lock(mutex_);
     return state_.finished &&
@@ -365,6 +369,7 @@ membership::State CoordinatorHost::state() const { return impl_->state(); }
 bool CoordinatorHost::leads() const { return impl_->leads(); }
 std::map<int, LatestReport> CoordinatorHost::reports() const { return impl_->reports(); }
 std::vector<int> CoordinatorHost::unfinished() const { return impl_->unfinished(); }
+void CoordinatorHost::note_result(const PublicKey& key) { impl_->note_result(key); }
 bool CoordinatorHost::over() const { return impl_->over(); }
 std::optional<uint64_t> CoordinatorHost::final_digest() const { return impl_->final_digest(); }
 

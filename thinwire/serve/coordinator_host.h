@@ -106,6 +106,9 @@ class CoordinatorHost {
   // Members of a finished run that have not applied all of it and have not left, except those that
   // have been silent for options.membership.linger_s().
   std::vector<int> unfinished() const;
+  // The owner of this key has reported the result of the finished run, so it has the final weights,
+  // even if it said so only to a coordinator that is gone.
+  void note_result(const PublicKey& key);
   // Whether the run is finished and unfinished() is empty.
   bool over() const;
   // The digest of the weights after the last round, as most members reported it; the same number as

@@ -49,6 +49,10 @@ void LatestReports::arrived(const membership::Offer& offer) {
   advance(received_[offer.member].latest.arrived, offer.round);
 }
 
+void LatestReports::finished(const PublicKey& key) {
+  if (finished_.size() < kMaxKeys) finished_.insert(key);
+}
+
 void LatestReports::refused(const membership::Offer& offer, const std::string& why) {
   received_[offer.member].latest.refused = fmt::format("round {}: {}", offer.round, why);
 }
@@ -68,8 +72,10 @@ std::vector<int> LatestReports::unfinished(const membership::State& state, doubl
   std::vector<int> unfinished;
   if (!state.finished) return unfinished;
   for (int member = 0; std::cmp_less(member, state.members.size()); ++member) {
-    const Phase phase = state.members[static_cast<size_t>(member)].phase;
+    const membership::Member& known = state.members[static_cast<size_t>(member)];
+    const Phase phase = known.phase;
     if (phase == Phase::kLeft || phase == Phase::kExcluded || phase == Phase::kWaiting) continue;
+    if (finished_.contains(known.key)) continue;
     const auto found = received_.find(member);
     const Received received =
         found == received_.end() ? Received{{}, began_.value_or(now)} : found->second;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,8 @@ class LatestReports {
   void receive(int member, const PublicKey& key, const membership::Message& message, double now);
   // The contribution has arrived and counts.
   void arrived(const membership::Offer& offer);
+  // The owner of this key has reported the result of the finished run.
+  void finished(const PublicKey& key);
   // The contribution does not count; `why` is shown to users.
   void refused(const membership::Offer& offer, const std::string& why);
 
@@ -41,6 +44,7 @@ class LatestReports {
   std::map<int, Received> received_;  // by member
   std::optional<double> began_;
   std::map<PublicKey, double> down_bytes_s_;
+  std::set<PublicKey> finished_;
 };
 
 }  // namespace thinwire::serve
