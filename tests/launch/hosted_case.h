@@ -47,7 +47,8 @@ class HostedCase : public testing::TestWithParam<Variant> {
     std::vector<uint64_t> digests;
     for (const int number : members) {
       const member::MemberResult result = run.wait(number);
-      EXPECT_EQ(result.outcome, member::MemberOutcome::kFinished) << "member " << number;
+      EXPECT_EQ(result.outcome, member::MemberOutcome::kFinished)
+          << "member " << number << ": " << result.why;
       EXPECT_EQ(result.steps, recipe_.train.steps);
       digests.push_back(result.digest);
     }

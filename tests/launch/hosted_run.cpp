@@ -200,6 +200,7 @@ void HostedRun::start_forging(int number, ForgingCourier::Forge forge) {
 
 void HostedRun::start(int number, std::unique_ptr<Participant> member) {
   member::MemberOptions options{resolved_, initial_state_.founding, 0, &member->stop, {}};
+  options.recipe.train.init.clear();  // as in received recipes
   options.recipe.run.dir = (folder_ / ("member" + std::to_string(number))).string();
   options.row_seconds = row_seconds_;
   options.hooks.message = [this](const std::string& text) {

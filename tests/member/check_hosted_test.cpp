@@ -24,8 +24,6 @@ TEST(CheckHosted, RefusesWhatMembersCannotDoByName) {
       {{"train.weights=bf16", "train.precision=bf16"}, "[train] weights must be \"fp32\""},
       {{"optim.state=bf16"}, "[optim] state must be \"fp32\""},
       {{"optim.method=galore", "optim.bases=8bit"}, "[optim] bases must be \"fp32\""},
-      {{"data.records=preferences", "train.init=x"},
-       "[data] records must be other than \"preferences\""},
       {{"adapter.kind=low_rank"}, "[adapter] kind must be \"none\""},
       {{"sync.method=diloco", "sync.absent=[\"1=2-3\"]"},
        "[sync] absent must be empty for members on many hosts, got 1 entries"},

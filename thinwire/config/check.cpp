@@ -72,9 +72,6 @@ void check_train(const TrainSection& train) {
 
 void check_preference(const Recipe& recipe) {
   if (recipe.data.records != "preferences") return;
-  require(!recipe.train.init.empty(),
-          "[data] records = \"preferences\" needs [train] init: preferences are learnt against the "
-          "model that training starts from");
   const PreferenceSection& preference = recipe.preference;
   require(preference.loss == PreferenceLoss::kSigmoid || preference.label_smoothing == 0,
           "[preference] label_smoothing = {:g} needs loss = \"sigmoid\", got \"{}\"",

@@ -285,6 +285,7 @@ std::shared_ptr<const train::Reference> find_reference(
 // `ranks` is null if all workers are threads of this process.
 TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks* ranks) {
   refuse_quorum(recipe.sync);
+  train::require_initial_model(recipe);
   const auto vocabulary = data::Vocabulary::load(recipe.data.dir);
   take_model(recipe, options.restart);
   train::resolve(recipe, *vocabulary);

@@ -45,11 +45,6 @@ void check_hosted(const config::Recipe& recipe) {
     refuse("[optim] bases", "\"fp32\"", fmt::format("\"{}\"", name_of(recipe.optim.bases)),
            "snapshots hold fp32");
   }
-  if (recipe.data.records == "preferences") {
-    refuse("[data] records", "other than \"preferences\"", "\"preferences\"",
-           "a member that joins later does not have the weights that the run started from, which "
-           "preferences are learnt against");
-  }
   if (recipe.adapter.kind != "none") {
     refuse("[adapter] kind", "\"none\"", fmt::format("\"{}\"", recipe.adapter.kind),
            "members receive trained tensors only, not frozen ones");

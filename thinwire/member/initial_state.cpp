@@ -7,6 +7,7 @@
 #include "thinwire/member/snapshot.h"
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/tensor/storage/arena.h"
+#include "thinwire/train/initial_model.h"
 #include "thinwire/train/initial_parameters.h"
 #include "thinwire/transport/courier/blob.h"
 
@@ -16,6 +17,7 @@ InitialState make_initial_state(const config::Recipe& recipe, const data::Vocabu
                                 const Sha256& recipe_hash, uint64_t run,
                                 std::vector<PublicKey> coordinators) {
   check_hosted(recipe);
+  train::require_initial_model(recipe);
   const tensor::Layout layout(method::tensors_of(recipe));
   tensor::Arena weights(layout);
   train::set_initial_parameters(recipe, &vocabulary, weights);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -28,9 +29,11 @@
 #include "thinwire/train/collector.h"
 #include "thinwire/train/corpus.h"
 #include "thinwire/train/initial_model.h"
+#include "thinwire/train/make_reference.h"
 #include "thinwire/train/params_digest.h"
 #include "thinwire/train/resolve.h"
 #include "thinwire/train/worker.h"
+#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::member {
 namespace {
@@ -113,9 +116,11 @@ class Membership {
   std::optional<MemberResult> live(Follower& follower, const StartState& start) {
     auto replica = start.checkpoint ? read_checkpoint() : fetch(follower, start);
     checkpoint_.reset();  // outdated from now on
-    if (!replica || !follower.begin(start, replica->completed)) return std::nullopt;
+    if (!replica) return std::nullopt;
     std::optional<MemberResult> result;
     try {
+      find_reference(follower, *replica);
+      if (!follower.begin(start, replica->completed)) return std::nullopt;
       result = train(follower, *std::move(replica));
     } catch (const train::Aborted&) {
       if (const auto why = follower.starts_over()) notify(fmt::format("starts over: {}", *why));
@@ -141,21 +146,53 @@ class Membership {
   }
 
   std::optional<Replica> fetch(Follower& follower, const StartState& start) {
-    show({ActivityKind::kFetching, 0, 0, {}, fmt::format("fetches snapshot {}", start.sequence)});
-    const auto blob = fetcher_.wait(start.content, start.holders, transport::Priority::kBulk, [&] {
-      return follower.stopped() || follower.is_obsolete(start);
-    });
-    fetcher_.forget(start.content);
-    if (!blob) return std::nullopt;
-    auto snapshot = decode_snapshot(**blob);
-    if (!snapshot) throw Error(snapshot.error().message);
-    check(*snapshot);
+    auto snapshot = fetch(start, [&] { return follower.stopped() || follower.is_obsolete(start); });
+    if (!snapshot) return std::nullopt;
     Replica replica;
     replica.completed = snapshot->completed;
     replica.weights = make_weights();
     std::ranges::copy(snapshot->weights, replica.weights->all().begin());
     replica.consensus = std::move(snapshot->consensus);
     return replica;
+  }
+
+  std::optional<RunSnapshot> fetch(const StartState& start, const std::function<bool()>& gives_up) {
+    show({ActivityKind::kFetching, 0, 0, {}, fmt::format("fetches snapshot {}", start.sequence)});
+    const auto blob =
+        fetcher_.wait(start.content, start.holders, transport::Priority::kBulk, gives_up);
+    fetcher_.forget(start.content);
+    if (!blob) return std::nullopt;
+    auto snapshot = decode_snapshot(**blob);
+    if (!snapshot) throw Error(snapshot.error().message);
+    check(*snapshot);
+    return *std::move(snapshot);
+  }
+
+  // Preferences are learnt against the model of snapshot 0. Throws Aborted if the member is told to
+  // stop meanwhile.
+  void find_reference(const Follower& follower, const Replica& replica) {
+    if (reference_ != nullptr) return;
+    const auto first_weights = [&] {
+      if (replica.completed == 0) return train::StartingWeights{replica.weights, nullptr};
+      const auto snapshot =
+          fetch(first_state(options_.founding), [&] { return follower.stopped(); });
+      if (!snapshot) throw train::Aborted("stopped");
+      train::StartingWeights first{make_weights(), nullptr};
+      std::ranges::copy(snapshot->weights, first.trained->all().begin());
+      return first;
+    };
+    reference_ = train::make_reference({recipe_, corpus_, layout_, folder_.path(), true,
+                                        replica.checkpoint != nullptr,
+                                        static_cast<int>(recipe_.train.threads), first_weights});
+  }
+
+  // Snapshot 0.
+  static StartState first_state(const membership::Founding& founding) {
+    StartState first{0, false, {founding.weights, founding.weights_bytes}, {}};
+    for (const PublicKey& key : founding.coordinators) {
+      first.holders.push_back(transport::participant_name(key));
+    }
+    return first;
   }
 
   void check(const RunSnapshot& snapshot) const {
@@ -215,7 +252,8 @@ class Membership {
                                     joins ? &replica.consensus : nullptr,
                                     {},
                                     {},
-                                    MemberSink::kOnlyWorker};
+                                    MemberSink::kOnlyWorker,
+                                    reference_};
     train::RunEnd end;
     try {
       end = train::Worker(context, communicator).run();
@@ -249,6 +287,7 @@ class Membership {
   BlobFetcher fetcher_;
   transport::Courier& courier_;
   const Signer& signer_;
+  std::shared_ptr<const train::Reference> reference_;         // null unless preferences are learnt
   std::unique_ptr<checkpoint::CheckpointReader> checkpoint_;  // to start from
   int64_t completed_ = 0;                                     // steps, when a replica last stopped
 };

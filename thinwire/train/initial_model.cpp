@@ -79,6 +79,13 @@ void take_resumed_model(config::Recipe& recipe, const fs::path& checkpoint) {
   method::check_choices(recipe);
 }
 
+void require_initial_model(const config::Recipe& recipe) {
+  if (recipe.data.records != "preferences" || !recipe.train.init.empty()) return;
+  throw UsageError(
+      "[data] records = \"preferences\" needs [train] init: preferences are learnt against the "
+      "model that training starts from");
+}
+
 std::map<std::string, std::string> origin_files(const config::Recipe& recipe,
                                                 const fs::path& checkpoint) {
   const fs::path source = checkpoint.empty() ? fs::path(recipe.train.init) : checkpoint;

@@ -22,6 +22,10 @@ void take_initial_model(config::Recipe& recipe);
 // unchanged for checkpoint::check_resume to judge.
 void take_resumed_model(config::Recipe& recipe, const fs::path& checkpoint);
 
+// Throws UsageError for a run that learns preferences and names no model: they are learnt against
+// the one that training starts from. Not for members on many hosts, which receive its weights.
+void require_initial_model(const config::Recipe& recipe);
+
 // Files, by name, that the run's checkpoints keep from the Hugging Face folder that its model came
 // from (convert/hf_origin.h). `checkpoint` is the one that the run resumes; empty for a new run.
 std::map<std::string, std::string> origin_files(const config::Recipe& recipe,
