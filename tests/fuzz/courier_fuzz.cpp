@@ -1,6 +1,6 @@
 // libFuzzer target of what comes from other hosts beside the ledger (preset fuzz): join tokens,
-// statements about payloads, answers of the server, chunks of blobs, and files of mailboxes. The
-// first byte says which.
+// statements about payloads, answers and notices of the server, chunks of blobs, and files of
+// mailboxes. The first byte says which.
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -9,8 +9,10 @@
 #include "thinwire/transport/courier/blob.h"
 #include "thinwire/transport/courier/payload_statement.h"
 #include "thinwire/transport/mailbox/mailbox_place.h"
+#include "thinwire/transport/nats/departure.h"
 #include "thinwire/transport/nats/jetstream.h"
 #include "thinwire/transport/nats/join_token.h"
+#include "thinwire/transport/nats/nats_answers.h"
 #include "thinwire/transport/nats/nkey.h"
 
 namespace {
@@ -71,13 +73,21 @@ void take_file(std::string_view text) {
   }
 }
 
+// A subject, and a notice of the server.
+void take_notice(std::span<const uint8_t> bytes) {
+  (void)departed(bytes);
+  const std::string subject(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  (void)author_of(subject);
+  if (const auto number = number_of(subject)) require(subject.ends_with(std::to_string(*number)));
+}
+
 }  // namespace
 
 FUZZ_TARGET(courier)(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::span<const uint8_t> bytes(data + 1, size - 1);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  switch (data[0] % 6) {
+  switch (data[0] % 7) {
     case 0:
       take_token(text);
       break;
@@ -94,8 +104,11 @@ FUZZ_TARGET(courier)(const uint8_t* data, size_t size) {
     case 4:
       take_names(bytes);
       break;
-    default:
+    case 5:
       take_file(text);
+      break;
+    default:
+      take_notice(bytes);
   }
   return 0;
 }

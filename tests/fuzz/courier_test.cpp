@@ -36,7 +36,10 @@ std::vector<Bytes> valid_inputs() {
           text(0, encode_join_token({"", "run", "", seed})),
           text(5, print_numbered({17, "topic"})),
           text(5, record_name(3)),
-          text(5, {reinterpret_cast<const char*>(sealed.data()), sealed.size()})};
+          text(5, {reinterpret_cast<const char*>(sealed.data()), sealed.size()}),
+          text(6, "run.say.author.topic"),
+          text(6, "run.ledger.17"),
+          text(6, R"({"client":{"nkey":"U"}})")};
 }
 
 TEST(CourierFuzz, TargetSurvivesDamagedInputAndNoise) {
