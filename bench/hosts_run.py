@@ -37,11 +37,11 @@ class Process:
 class HostsRun:
     """A served run and its members, which somebody else starts with join()."""
 
-    def __init__(self, program, root, name, fields, listen="127.0.0.1:0", place=()):
+    def __init__(self, program, root, name, fields, listen="127.0.0.1:0", place=(), options=()):
         """`root` has recipe.toml and its prepared data; `fields` are set in the recipe. `place` is the
-        command under which serve and status run, such as `ip netns exec server`."""
+        command under which serve and status run, such as `ip netns exec server`; `options` are serve's."""
         self.program, self.root, self.folder = program.resolve(), root, root / name
-        self.fields, self.listen, self.place = fields, listen, place
+        self.fields, self.listen, self.place, self.options = fields, listen, place, options
         self.folder.mkdir()
         self.members = {}  # by name
         self.round = 0
@@ -53,7 +53,7 @@ class HostsRun:
         ready.unlink(missing_ok=True)
         self.server = Process(self, "serve", "serve", "recipe.toml", *self.fields,
                               f"run.dir={self.folder}/serve", "--listen", self.listen, "--ready-file", ready,
-                              place=self.place)
+                              *self.options, place=self.place)
         wait_for(lambda: ready.exists() or self.server.child.poll() is not None, "the run is not served")
         if not ready.exists():
             fail(f"thinwire serve ended:\n{self.server.said()}")
@@ -73,10 +73,14 @@ class HostsRun:
         if done.returncode != 0:
             return None
         status = json.loads(done.stdout)
-        if status["round"] < self.round:
-            self.wrong.append(f"round {self.round} was open, then round {status['round']}")
-        self.round = max(self.round, status["round"])
+        self.saw(status["round"])
         return status
+
+    def saw(self, round):
+        """This round is open."""
+        if round < self.round:
+            self.wrong.append(f"round {self.round} was open, then round {round}")
+        self.round = max(self.round, round)
 
     def end(self):
         """Kills what still runs."""
