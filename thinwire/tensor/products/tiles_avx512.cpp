@@ -50,7 +50,12 @@ THINWIRE_TARGET inline __m512 multiply_add(const float* x, const float* b, __m51
 THINWIRE_TARGET inline __m512 multiply_add(const Bf16* x, const Bf16* b, __m512 sum) {
   int32_t pair;
   std::memcpy(&pair, x, sizeof(pair));
-  return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(_mm512_set1_epi32(pair)),
+#if defined(__clang__)  // clang 16 crashes at the other
+  const __m512i pairs = _mm512_broadcastd_epi32(_mm_cvtsi32_si128(pair));
+#else
+  const __m512i pairs = _mm512_set1_epi32(pair);
+#endif
+  return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(pairs),
                           reinterpret_cast<__m512bh>(_mm512_loadu_si512(b)));
 }
 
