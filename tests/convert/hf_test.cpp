@@ -5,6 +5,7 @@
 #include "tests/convert/hf_fixture.h"
 #include "thinwire/base/bf16.h"
 #include "thinwire/base/bytes.h"
+#include "thinwire/base/half.h"
 #include "thinwire/base/json.h"
 #include "thinwire/convert/hf_config.h"
 #include "thinwire/convert/hf_tokenizer_json.h"
@@ -83,26 +84,45 @@ TEST_F(HuggingFace, Bf16WeightsAreReadAndWrittenExactly) {
 }
 
 TEST_F(HuggingFace, TheNumberFormatComesBackUnlessAWeightNeedsMore) {
-  for (auto& values : weights_.values) {
-    for (float& value : values) value = round_to_bf16(value);
-  }
-  config_["torch_dtype"] = "bfloat16";
-  const auto exported_format = [&](const char* name) {
+  const auto exported_format = [&](const std::string& name) {
     import_hf(hf_, dir_ / name);
     export_hf(dir_ / name, dir_ / "exported" / name, std::nullopt);
     return SafetensorsReader(dir_ / "exported" / name / "model.safetensors")
         .find("model.norm.weight")
         .dtype;
   };
-  write_single(DType::kBf16);
-  EXPECT_EQ(exported_format("same"), DType::kBf16);
-  EXPECT_EQ(parse_json<json>(read_text_file(dir_ / "exported/same/config.json")).at("torch_dtype"),
-            "bfloat16");
-  weights_.values.back().back() = 1.0F + 0x1p-20F;
-  write_single(DType::kF32);
-  EXPECT_EQ(exported_format("finer"), DType::kF32);
-  EXPECT_EQ(parse_json<json>(read_text_file(dir_ / "exported/finer/config.json")).at("torch_dtype"),
-            "float32");
+  const auto exported_name = [&](const std::string& name) {
+    return parse_json<json>(read_text_file(dir_ / "exported" / name / "config.json"))
+        .at("torch_dtype");
+  };
+  struct Format {
+    DType dtype;
+    std::string name;
+    float (*round)(float);
+    std::vector<float> beyond;  // numbers that it does not have
+  };
+  const std::vector<float> coarse = {0x1p-24F, -0x1p-24F, 0x1.8p-15F, 65504.0F};
+  for (const Format& format :
+       {Format{DType::kBf16, "bfloat16", round_to_bf16, {1.0F + 0x1p-20F, 65504.0F}},
+        Format{DType::kF16, "float16", round_to_half, {1.0F + 0x1p-20F, 65520.0F, 0x1p-25F}}}) {
+    use("gqa");
+    for (auto& values : weights_.values) {
+      for (float& value : values) value = format.round(value);
+    }
+    std::ranges::transform(coarse, weights_.values.back().begin(), format.round);
+    config_["torch_dtype"] = format.name;
+    write_single(format.dtype);
+    EXPECT_EQ(exported_format(format.name), format.dtype);
+    EXPECT_EQ(exported_name(format.name), format.name);
+    expect_same_weights(dir_ / "exported" / format.name);
+    for (const float value : format.beyond) {
+      const std::string finer = fmt::format("{}_{}", format.name, value);
+      weights_.values.back().back() = value;
+      write_single(DType::kF32);
+      EXPECT_EQ(exported_format(finer), DType::kF32);
+      EXPECT_EQ(exported_name(finer), "float32");
+    }
+  }
 }
 
 TEST_F(HuggingFace, FieldsTransformersLeavesOutTakeItsDefaults) {

@@ -38,7 +38,7 @@ struct FileStamp {
   uint64_t hash = 0;
 };
 
-// Writes every tensor of the arena as kF32 or kBf16.
+// Writes every tensor of the arena as kF32, kBf16 or kF16.
 FileStamp write_weights(const fs::path& path, const tensor::Arena& params, DType dtype,
                         const TensorProgress& progress = {});
 

@@ -54,8 +54,8 @@ void add_export(CLI::App& app) {
       ->check(refuse_empty);
   command
       ->add_option("--dtype", arguments->dtype,
-                   "Number format of the weights (default: fp32, or bf16 if the model was imported "
-                   "in it and every weight still is such a number)")
+                   "Number format of the weights (default: fp32, or bf16 or fp16 if the model was "
+                   "imported in it and every weight still is such a number)")
       ->check(one_of({"fp32", "bf16"}));
   auto* adapter = command->add_flag(
       "--adapter", arguments->adapter,

@@ -15,9 +15,9 @@ namespace thinwire::convert {
 // What the user should know beyond success, one sentence each (e.g. that there is no tokenizer).
 using Notes = std::vector<std::string>;
 
-// Writes config.json, generation_config.json, model.safetensors (dtype kF32 or kBf16; if none is
-// given, bf16 if the model came in it and every weight still is such a number, else fp32) and, for
-// a SentencePiece vocabulary, tokenizer.model with tokenizer_config.json; a byte vocabulary is
+// Writes config.json, generation_config.json, model.safetensors (dtype kF32, kBf16 or kF16; if none
+// is given, that in which the model came if every weight still is such a number, else fp32) and,
+// for a SentencePiece vocabulary, tokenizer.model with tokenizer_config.json; a byte vocabulary is
 // written as vocabulary.json, which transformers cannot use. `source` and `base` are what
 // load_model accepts. The folder appears only when it is complete; throws Error if it exists and is
 // not empty.

@@ -138,10 +138,15 @@ HfConfig parse_hf_config(const std::string& text, const fs::path& path) {
   return result;
 }
 
+const char* torch_name(DType dtype) {
+  if (dtype == DType::kF16) return "float16";
+  return dtype == DType::kBf16 ? "bfloat16" : "float32";
+}
+
 HfJson print_hf_config(const HfConfig& config, const SpecialTokens& tokens, DType dtype) {
   const HfArchitecture& form =
       config.form != nullptr ? *config.form : hf_architecture_of(config.model);
-  HfJson json = form.print(config, dtype == DType::kBf16 ? "bfloat16" : "float32");
+  HfJson json = form.print(config, torch_name(dtype));
   HfJson ids = special_ids(tokens);
   if (json.contains("pad_token_id")) ids.erase("pad_token_id");
   json.update(ids);

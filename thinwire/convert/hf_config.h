@@ -34,6 +34,9 @@ struct SpecialTokens {
   int32_t eos = -1;
 };
 
+// "float32", "bfloat16" or "float16".
+const char* torch_name(DType dtype);
+
 // Prints a config.json that both versions can read.
 HfJson print_hf_config(const HfConfig& config, const SpecialTokens& tokens, DType dtype);
 

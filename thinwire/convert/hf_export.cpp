@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "thinwire/base/bf16.h"
+#include "thinwire/base/half.h"
 #include "thinwire/base/json.h"
 #include "thinwire/checkpoint/staged_folder.h"
 #include "thinwire/checkpoint/weights.h"
@@ -153,19 +154,30 @@ Notes write_vocabulary(const fs::path& dir, const LoadedModel& loaded,
                          description.use_now());
 }
 
-// bf16 if the model came in it and still has only values that it holds, else fp32.
+bool holds(DType dtype, float value) {
+  return value == (dtype == DType::kBf16 ? round_to_bf16(value) : round_to_half(value));
+}
+
+// bf16 or fp16 if the model came in it and still has only values that it holds, else fp32.
 DType format_as_imported(const LoadedModel& loaded) {
   const auto config = loaded.origin.find(kConfigFile);
   if (config == loaded.origin.end()) return DType::kF32;
   const HfJson origin = parse_json<HfJson>(config->second);
-  const bool named = std::ranges::any_of(
-      kTypeNames, [&](auto key) { return origin.value(key, HfJson()) == "bfloat16"; });
-  if (!named) return DType::kF32;
-  for (size_t i = 0; i < loaded.layout->specs().size(); ++i) {
-    const auto exact = [](float value) { return round_to_bf16(value) == value; };
-    if (!std::ranges::all_of(std::as_const(*loaded.params).tensor(i), exact)) return DType::kF32;
+  const auto named = [&](DType dtype) {
+    return std::ranges::any_of(
+        kTypeNames, [&](auto key) { return origin.value(key, HfJson()) == torch_name(dtype); });
+  };
+  const auto is_exact = [&](DType dtype) {
+    for (size_t i = 0; i < loaded.layout->specs().size(); ++i) {
+      const auto exact = [&](float value) { return holds(dtype, value); };
+      if (!std::ranges::all_of(std::as_const(*loaded.params).tensor(i), exact)) return false;
+    }
+    return true;
+  };
+  for (const DType dtype : {DType::kBf16, DType::kF16}) {
+    if (named(dtype) && is_exact(dtype)) return dtype;
   }
-  return DType::kBf16;
+  return DType::kF32;
 }
 
 bool is_misread_by_transformers(const HfJson& config, const fs::path& tokenizer) {

@@ -9,10 +9,13 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <tuple>
+#include <type_traits>
+#include <utility>
 
 #include "thinwire/base/bf16.h"
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/half.h"
 #include "thinwire/base/json.h"
 #include "thinwire/base/offload.h"
 
@@ -171,18 +174,6 @@ void check_cover(const fs::path& path, std::vector<Located>& tensors, uint64_t d
   }
 }
 
-float half_to_float(uint16_t half) {
-  const uint32_t sign = uint32_t{half & 0x8000u} << 16;
-  const uint32_t exponent = (half >> 10) & 0x1fu;
-  const uint32_t mantissa = half & 0x3ffu;
-  if (exponent == 0) {
-    const float magnitude = static_cast<float>(mantissa) * 0x1.0p-24f;
-    return std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) | sign);
-  }
-  const uint32_t wide = exponent == 0x1f ? 0xffu : exponent + (127 - 15);
-  return std::bit_cast<float>(sign | (wide << 23) | (mantissa << 13));
-}
-
 // Converts elements that may be at any address.
 template <typename Stored, typename Out, typename Convert>
 void convert(const void* data, std::span<Out> out, Convert to_out) {
@@ -253,10 +244,10 @@ void SafetensorsReader::read_f32(std::string_view name, std::span<float> out) co
       copy_bytes(view, {reinterpret_cast<uint8_t*>(out.data()), out.size_bytes()});
       break;
     case DType::kBf16:
-      convert<Bf16>(view.data, out, to_float);
+      convert<Bf16>(view.data, out, [](auto value) { return to_float(value); });
       break;
     case DType::kF16:
-      convert<uint16_t>(view.data, out, half_to_float);
+      convert<Half>(view.data, out, [](auto value) { return to_float(value); });
       break;
     default:
       throw_bad(path_, fmt::format("tensor {} has dtype {}, a floating-point type expected", name,
@@ -328,8 +319,8 @@ SafetensorsWriter::SafetensorsWriter(const fs::path& path,
                                      const std::vector<SafetensorsEntry>& entries, DType dtype,
                                      const Metadata& metadata)
     : path_(path), file_(path), dtype_(dtype) {
-  if (dtype != DType::kF32 && dtype != DType::kBf16) {
-    throw Error(fmt::format("cannot write {} as {}: F32 or BF16 expected", path.string(),
+  if (dtype != DType::kF32 && dtype != DType::kBf16 && dtype != DType::kF16) {
+    throw Error(fmt::format("cannot write {} as {}: F32, BF16 or F16 expected", path.string(),
                             type_name(dtype)));
   }
   const std::string header = make_header(entries, dtype, metadata);
@@ -343,18 +334,23 @@ SafetensorsWriter::SafetensorsWriter(const fs::path& path,
 
 void SafetensorsWriter::write(std::span<const float> values) {
   written_ += values.size();
-  std::vector<Bf16> rounded;
   for (; !values.empty(); values = values.subspan(std::min(values.size(), kPieceValues))) {
     const auto piece = values.first(std::min(values.size(), kPieceValues));
     if (dtype_ == DType::kF32) {
       put(as_bytes(piece));
       continue;
     }
-    rounded.resize(piece.size());
-    std::transform(piece.begin(), piece.end(), rounded.begin(), to_bf16);
-    put(as_bytes(std::span<const Bf16>(rounded)));
+    if (dtype_ == DType::kBf16) put_rounded(piece, to_bf16);
+    if (dtype_ == DType::kF16) put_rounded(piece, to_half);
     release_offloaded(piece.data(), piece.size_bytes());
   }
+}
+
+template <typename Round>
+void SafetensorsWriter::put_rounded(std::span<const float> values, Round round) {
+  std::vector<std::invoke_result_t<Round, float>> rounded(values.size());
+  std::ranges::transform(values, rounded.begin(), round);
+  put(as_bytes(std::span(std::as_const(rounded))));
 }
 
 void SafetensorsWriter::write_bytes(DType dtype, std::span<const uint8_t> bytes) {

@@ -70,7 +70,7 @@ struct SafetensorsEntry {
 class SafetensorsWriter {
  public:
   // The data must follow in the order of `entries`. dtype, for entries that do not give their own:
-  // kF32, or kBf16 (rounded to nearest even).
+  // kF32, or kBf16 or kF16 (rounded to nearest even).
   SafetensorsWriter(const fs::path& path, const std::vector<SafetensorsEntry>& entries, DType dtype,
                     const Metadata& metadata);
 
@@ -86,6 +86,8 @@ class SafetensorsWriter {
   uint64_t hash() const { return hash_.value(); }
 
  private:
+  template <typename Round>
+  void put_rounded(std::span<const float> values, Round round);
   void put(std::span<const uint8_t> bytes);
 
   fs::path path_;
