@@ -95,6 +95,29 @@ class Roberta(unittest.TestCase):
             self.root / "exported", output_loading_info=True)
         self.assertEqual((model.config.num_labels, list(info["missing_keys"]), list(info["unexpected_keys"])), (4, [], []))
 
+    def test_an_encoder_alone_gets_the_head_of_one_under_another(self):
+        kinds = {"alone": transformers.RobertaModel, "masked": transformers.RobertaForMaskedLM}
+        rows = {}
+        for name, kind in kinds.items():
+            model = make_model(kind, self.tokenizer)
+            encoder = getattr(model, "roberta", model)
+            if name == "masked":
+                encoder.load_state_dict(alone, strict=False)
+            alone = encoder.state_dict()
+            folder = save(model, self.tokenizer, self.root / name)
+            self.assertIn("has no classification head; `thinwire import",
+                          self.refusal("import", folder, self.root / "no"))
+            self.run_thinwire("import", folder, self.root / f"{name}_imported", "--labels", 3)
+            rows[name] = [self.run_thinwire("logits", self.root / f"{name}_imported", "--text", text)
+                          for text, _ in TEXTS]
+        self.assertEqual(rows["alone"], rows["masked"])
+        self.run_thinwire("export", self.root / "alone_imported", self.root / "exported")
+        model, info = transformers.RobertaForSequenceClassification.from_pretrained(
+            self.root / "exported", output_loading_info=True)
+        self.assertEqual((list(info["missing_keys"]), list(info["unexpected_keys"])), ([], []))
+        self.assertTrue(torch.equal(model.roberta.embeddings.word_embeddings.weight,
+                                    alone["embeddings.word_embeddings.weight"]))
+
     def test_what_is_not_computed_is_refused(self):
         model = make_model(transformers.RobertaForSequenceClassification, self.tokenizer)
         folder = save(model, self.tokenizer, self.root / "hf")

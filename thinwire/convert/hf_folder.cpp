@@ -68,6 +68,7 @@ HfWeights::HfWeights(const fs::path& folder) : folder_(folder) {
     throw Error(fmt::format("{} has neither {} nor {}; other weight formats cannot be imported",
                             folder_.string(), kSingleFile, kIndexFile));
   }
+  if (files_.contains(kBareEmbedding)) add_encoder_prefix();
 }
 
 void HfWeights::open_shards(const fs::path& index) {
@@ -81,6 +82,13 @@ void HfWeights::open_shards(const fs::path& index) {
     shard->second.find(tensor);
     files_.emplace(tensor, &shard->second);
   }
+}
+
+void HfWeights::add_encoder_prefix() {
+  for (auto& [file, shard] : shards_) shard.prefix_names(kEncoderPrefix);
+  checkpoint::TensorFiles prefixed;
+  for (const auto& [tensor, file] : files_) prefixed.emplace(kEncoderPrefix + tensor, file);
+  files_ = std::move(prefixed);
 }
 
 bool HfWeights::has_head(const method::ModelSpec& model) const {

@@ -25,6 +25,8 @@ class HfWeights {
 
  private:
   void open_shards(const fs::path& index);
+  // Names the tensors of an encoder without a head as those of one with a head are named.
+  void add_encoder_prefix();
   checkpoint::TensorFiles select_encoder(const method::ModelSpec& model,
                                          checkpoint::TensorFiles selected) const;
 

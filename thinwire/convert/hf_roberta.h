@@ -1,6 +1,6 @@
 // config.json of Hugging Face's RobertaForSequenceClassification, and of RobertaForMaskedLM, in
 // which RoBERTa is published (Liu et al. 2019, arXiv 1907.11692): the same encoder under another
-// head.
+// head. RobertaModel is the encoder alone.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,11 @@
 namespace thinwire::convert {
 
 extern const HfArchitecture kHfRoberta;
+
+// Before the names of the encoder's tensors, except in the files of RobertaModel, which are known
+// by the name of this tensor.
+inline const std::string kEncoderPrefix = "roberta.";
+inline constexpr const char* kBareEmbedding = "embeddings.word_embeddings.weight";
 
 // Whether the encoder's folder may hold this tensor, which the model here does not have: another
 // head, or what transformers once stored beside the weights.

@@ -227,6 +227,16 @@ SafetensorsReader::SafetensorsReader(const fs::path& path) : path_(path), file_(
   }
 }
 
+void SafetensorsReader::prefix_names(std::string_view prefix) {
+  std::map<std::string, TensorView, std::less<>> tensors;
+  for (std::string& name : names_) {
+    TensorView& view = tensors_.find(name)->second;
+    name.insert(0, prefix);
+    tensors.emplace(name, std::move(view));
+  }
+  tensors_ = std::move(tensors);
+}
+
 const TensorView& SafetensorsReader::find(std::string_view name) const {
   const auto found = tensors_.find(name);
   if (found == tensors_.end()) throw_bad(path_, fmt::format("it holds no tensor {}", name));

@@ -29,6 +29,9 @@ class SafetensorsReader {
  public:
   explicit SafetensorsReader(const fs::path& path);
 
+  // Puts `prefix` before the name of every tensor.
+  void prefix_names(std::string_view prefix);
+
   const fs::path& path() const { return path_; }
   // In the order of the data.
   const std::vector<std::string>& names() const { return names_; }
