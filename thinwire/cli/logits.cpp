@@ -23,6 +23,7 @@
 #include "thinwire/convert/load.h"
 #include "thinwire/data/labels.h"
 #include "thinwire/data/vocabulary.h"
+#include "thinwire/eval/text_row.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/architectures/architectures.h"
@@ -102,23 +103,15 @@ void print_json(model::Decoder& decoder, std::span<const int32_t> tokens) {
 
 // An encoder's one row: of the classes, or a number.
 void run_classes(const LogitsArguments& arguments, const convert::LoadedModel& loaded,
-                 std::vector<int32_t> tokens) {
+                 std::span<const int32_t> tokens) {
   ThreadPool threads(arguments.threads);
-  const size_t length = tokens.size();
   const std::string list = fmt::format("{}", fmt::join(tokens, ", "));
-  // In the place of the class or number, which is not looked at.
-  const size_t target =
-      target_tokens(method::find_architecture(loaded.model.architecture).outputs(loaded.model));
-  tokens.insert(tokens.end(), target, 0);
-  const size_t predictions = tokens.size() - 1;
-  std::vector<float> weights(predictions, 0.0F);
-  std::vector<uint8_t> begins(predictions, 0);
-  weights[length - 1] = 1;
-  if (length < predictions) begins[length] = 1;
-  const auto model =
-      model::make_model({loaded.model, model::Precision::kFp32, *loaded.layout, *loaded.params,
-                         threads, 1, static_cast<int64_t>(predictions)});
-  const std::vector<float> logits = model->class_logits(tokens, 1, {weights, begins});
+  eval::TextRow row;
+  row.add(tokens, target_tokens(
+                      method::find_architecture(loaded.model.architecture).outputs(loaded.model)));
+  const auto model = model::make_model({loaded.model, model::Precision::kFp32, *loaded.layout,
+                                        *loaded.params, threads, 1, row.predictions()});
+  const std::vector<float> logits = model->class_logits(row.tokens(), 1, row.marks());
   if (arguments.out.empty()) {
     return write_output(
         fmt::format("{{\"tokens\": [{}], \"logits\": [\n{}]}}\n", list, row_text(logits)));
@@ -127,7 +120,7 @@ void run_classes(const LogitsArguments& arguments, const convert::LoadedModel& l
                                    DType::kF32, {{"tokens", fmt::format("[{}]", list)}});
   writer.write(logits);
   writer.commit();
-  events::print_message(fmt::format("{} tokens, {} logits", length, logits.size()));
+  events::print_message(fmt::format("{} tokens, {} logits", tokens.size(), logits.size()));
 }
 
 void write_safetensors(const std::string& path, model::Decoder& decoder,

@@ -9,40 +9,10 @@
 #include "thinwire/data/labels.h"
 #include "thinwire/eval/class_metrics.h"
 #include "thinwire/eval/number_metrics.h"
+#include "thinwire/eval/text_row.h"
 
 namespace thinwire::eval {
 namespace {
-
-// Texts one after another in a row, as records of labels lie there: each with tokens in the
-// place of its class or number, which begin a document of their own.
-struct TextRow {
-  std::vector<int32_t> tokens;
-  std::vector<float> weights;
-  std::vector<uint8_t> begins;
-  int64_t texts = 0;
-
-  bool fits(size_t count, int64_t longest) const {
-    return tokens.empty() || std::ssize(tokens) + static_cast<int64_t>(count) <= longest;
-  }
-  // `target`: tokens in the place of a class or number.
-  void add(const std::vector<int32_t>& text, size_t target) {
-    ++texts;
-    begins.push_back(1);
-    begins.insert(begins.end(), text.size() - 1, 0);
-    begins.push_back(1);
-    begins.insert(begins.end(), target - 1, 0);
-    weights.insert(weights.end(), text.size() - 1, 0.0F);
-    weights.push_back(1.0F);
-    weights.insert(weights.end(), target, 0.0F);
-    tokens.insert(tokens.end(), text.begin(), text.end());
-    tokens.insert(tokens.end(), target, 0);
-  }
-  // The last token is a target only, not an input.
-  model::RowMarks marks() const {
-    const size_t predictions = tokens.size() - 1;
-    return {std::span(weights).first(predictions), std::span(begins).first(predictions)};
-  }
-};
 
 std::vector<int32_t> tokens_of(const ClassItem& item, const data::Vocabulary& vocabulary,
                                int64_t longest) {
@@ -80,8 +50,8 @@ std::vector<std::vector<float>> classify(const TaskItems& task, const data::Voca
   std::vector<std::vector<float>> all;
   TextRow row;
   const auto compute = [&] {
-    const std::vector<float> logits = model.class_logits(row.tokens, 1, row.marks());
-    const size_t classes = logits.size() / static_cast<size_t>(row.texts);
+    const std::vector<float> logits = model.class_logits(row.tokens(), 1, row.marks());
+    const size_t classes = logits.size() / static_cast<size_t>(row.texts());
     for (auto at = logits.begin(); at != logits.end(); at += static_cast<std::ptrdiff_t>(classes)) {
       all.emplace_back(at, at + static_cast<std::ptrdiff_t>(classes));
     }
