@@ -65,14 +65,14 @@ int64_t collect(int64_t count, const SlotSums& of) {
 // divisions take longer than everything else here.
 class Reciprocals {
  public:
-  HWY_INLINE Reciprocals() {
 #if HWY_TARGET <= HWY_AVX3
+  HWY_INLINE Reciprocals() {
     const D d;
     const auto from = [&](float n) HWY_ATTR { return hn::Div(hn::Set(d, 1.0f), hn::Iota(d, n)); };
     low_ = hn::IfThenElse(hn::FirstN(d, 1), hn::Set(d, 1.0f / 32), from(0));
     high_ = from(16);
-#endif
   }
+#endif
   HWY_INLINE hn::Vec<D> operator()(hn::Vec<D32> n) const {
     const D d;
     const hn::RebindToSigned<D> di32;

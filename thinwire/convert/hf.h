@@ -21,7 +21,7 @@ using Notes = std::vector<std::string>;
 // written as vocabulary.json, which transformers cannot use. `source` and `base` are what
 // load_model accepts. The folder appears only when it is complete; throws Error if it exists and is
 // not empty.
-Notes export_hf(const fs::path& source, const fs::path& out_dir, std::optional<DType> dtype,
+Notes export_hf(const fs::path& source, const fs::path& out_dir, std::optional<DType> wanted,
                 const checkpoint::TensorProgress& progress = {}, const fs::path& base = {});
 
 // Reads a Hugging Face folder (config.json, model.safetensors or its shards with index, fp32, bf16
