@@ -83,29 +83,29 @@ void product(benchmark::State& state, const Shape& s, Bf16Kernel kernel) {
   report(state, s);
 }
 
+template <typename Kernel>
+void add(const Shape& shape, const std::string& name, Kernel kernel,
+         void (*body)(benchmark::State&, const Shape&, Kernel)) {
+  benchmark::RegisterBenchmark((shape.name + ("/" + name)).c_str(), [&shape, kernel, body](
+                                                                        benchmark::State& state) {
+    body(state, shape, kernel);
+  })->Unit(benchmark::kMillisecond);
+}
+
 const bool kRegistered = [] {
   const std::pair<const char*, Bf16Kernel> kernels[] = {{"avx512", Bf16Kernel::kAvx512},
                                                         {"onednn", Bf16Kernel::kOneDnn},
                                                         {"widened", Bf16Kernel::kWidened},
                                                         {"packed", Bf16Kernel::kPacked}};
-  const std::pair<const char*, Fp32Kernel> fp32_kernels[] = {
-      {"tiled", Fp32Kernel::kTiled}, {"blas", Fp32Kernel::kBlas}, {"packed", Fp32Kernel::kPacked}};
+  const std::pair<const char*, Fp32Kernel> fp32_kernels[] = {{"fp32_tiled", Fp32Kernel::kTiled},
+                                                             {"fp32_blas", Fp32Kernel::kBlas},
+                                                             {"fp32_packed", Fp32Kernel::kPacked}};
   for (const Shape& shape : kShapes) {
     for (const auto& [name, kernel] : fp32_kernels) {
-      if (!has_fp32_kernel(kernel)) continue;
-      const auto body = [&shape, kernel = kernel](benchmark::State& state) {
-        fp32_product(state, shape, kernel);
-      };
-      benchmark::RegisterBenchmark((std::string(shape.name) + "/fp32_" + name).c_str(), body)
-          ->Unit(benchmark::kMillisecond);
+      if (has_fp32_kernel(kernel)) add(shape, name, kernel, fp32_product);
     }
     for (const auto& [name, kernel] : kernels) {
-      if (!has_bf16_kernel(kernel)) continue;
-      const auto body = [&shape, kernel = kernel](benchmark::State& state) {
-        product(state, shape, kernel);
-      };
-      benchmark::RegisterBenchmark((std::string(shape.name) + "/" + name).c_str(), body)
-          ->Unit(benchmark::kMillisecond);
+      if (has_bf16_kernel(kernel)) add(shape, name, kernel, product);
     }
   }
   return true;
