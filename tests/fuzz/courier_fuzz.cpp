@@ -1,7 +1,6 @@
 // libFuzzer target of what comes from other hosts beside the ledger (preset fuzz): join tokens,
 // statements about payloads, answers and notices of the server, chunks of blobs, and files of
 // mailboxes. The first byte says which.
-#include <cstdlib>
 #include <memory>
 #include <string>
 
@@ -19,10 +18,6 @@ namespace {
 
 using namespace thinwire::transport;  // NOLINT(google-build-using-namespace)
 using thinwire::Bytes;
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 const thinwire::Signer& signer() {
   static const auto one = thinwire::make_signer({1, 2, 3});

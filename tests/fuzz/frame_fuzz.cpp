@@ -1,7 +1,6 @@
 // libFuzzer target of transport::decode_frame and of what FrameHub does with what arrives (preset
 // fuzz). The input is a sequence of frames that arrive while an exchange and a sum are in flight: a
 // byte that says how the next one is made, then its length (2 bytes) and bytes.
-#include <cstdlib>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -22,10 +21,6 @@ using thinwire::transport::Key;
 constexpr int kMembers = 3;
 constexpr Key kExchange{.run = 1, .epoch = 0, .round = 2, .fragment = 0};
 constexpr Key kSum{.run = 1, .epoch = 0, .round = 2, .fragment = 1};
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 // Whatever decodes is encoded to the same bytes.
 void check_codec(const Bytes& bytes) {

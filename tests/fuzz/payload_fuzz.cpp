@@ -1,7 +1,6 @@
 // libFuzzer target of codec::PayloadReader (preset fuzz): what a coordinator makes of the bytes
 // that members offer. The first byte chooses the method and its number format, and whether the rest
 // is a payload or, so that the fuzzer gets past the checksum, the part behind a payload's header.
-#include <cstdlib>
 #include <memory>
 #include <span>
 #include <utility>
@@ -22,10 +21,6 @@ using thinwire::codec::make_payload_reader;
 using thinwire::codec::PayloadId;
 using thinwire::codec::PayloadMethod;
 using thinwire::codec::PayloadReader;
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 struct Entry {
   std::unique_ptr<PayloadReader> reader;

@@ -3,7 +3,6 @@
 // records (each: 2 bytes of length, then what stands between the chain's fields and the signature)
 // that are put in their places in a chain, so that the fuzzer gets past the hashes.
 #include <algorithm>
-#include <cstdlib>
 #include <span>
 
 #include "target.h"
@@ -26,10 +25,6 @@ class NoSigner final : public thinwire::Signer {
  private:
   PublicKey key_;
 };
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 constexpr size_t kSignatureBytes = 64;
 

@@ -3,7 +3,6 @@
 // rings of keys, statuses, and the Host header of a request for the live page. The first byte says
 // which and, in its highest bit, whether the rest is signed first, so that the fuzzer gets past
 // signatures.
-#include <cstdlib>
 #include <memory>
 #include <string_view>
 
@@ -23,10 +22,6 @@ namespace {
 
 using namespace thinwire::hosts;  // NOLINT(google-build-using-namespace)
 using thinwire::Bytes;
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 const thinwire::Signer& signer() {
   static const auto one = thinwire::make_signer({1, 2, 3});

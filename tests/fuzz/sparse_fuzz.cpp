@@ -1,7 +1,6 @@
 // libFuzzer target of codec::decode_sparse (preset fuzz). The first byte chooses the value format;
 // the checksum of a payload is left out, since it would keep the fuzzer from getting anywhere.
 #include <cmath>
-#include <cstdlib>
 #include <vector>
 
 #include "target.h"
@@ -11,10 +10,6 @@ namespace {
 
 using thinwire::codec::SparseShape;
 using thinwire::codec::SparseTiles;
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 void check(const std::vector<SparseShape>& shapes, const SparseTiles& tiles) {
   for (const SparseShape& shape : shapes) {

@@ -4,6 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+
+// Ends the program, which is a finding, unless `holds`.
+inline void require(bool holds) {
+  if (!holds) std::abort();
+}
 
 #ifdef THINWIRE_FUZZ_PROGRAM
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);

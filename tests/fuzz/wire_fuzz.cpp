@@ -1,20 +1,11 @@
 // libFuzzer target of the wire codecs (preset fuzz). The first two bytes choose the format and the
 // number of values, so that lengths match often.
 #include <cmath>
-#include <cstdlib>
 #include <vector>
 
 #include "target.h"
 #include "thinwire/base/bytes.h"
 #include "thinwire/codec/wire.h"
-
-namespace {
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
-
-}  // namespace
 
 FUZZ_TARGET(wire)(const uint8_t* data, size_t size) {
   if (size < 2) return 0;
