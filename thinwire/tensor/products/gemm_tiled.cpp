@@ -112,7 +112,8 @@ void multiply_columns(const Bf16Tiles& tiles, Transpose a, Transpose b, int64_t 
                       Bf16* C, int64_t ldc) {
   constexpr int64_t kDepth = 2 * kDeep.units;
   Buffers<Bf16>& packed = buffers<Bf16>();
-  if ((k > kDepth || beta != 0) && packed.sums.data() == nullptr) {
+  const bool sums_wait = k > kDepth || beta != 0;
+  if (sums_wait && packed.sums.data() == nullptr) {
     packed.sums = AlignedBuffer<float>(kSumRows * kDeep.columns);
   }
   if (beta != 0) {
@@ -128,7 +129,7 @@ void multiply_columns(const Bf16Tiles& tiles, Transpose a, Transpose b, int64_t 
     for (int64_t i = 0; i < m; i += kPanelColumns) {
       const int64_t rows = std::min(kPanelColumns, m - i);
       const LeftBlock<Bf16> left(a, rows, depth, element(a, A, lda, i, from), lda, packed.a.data());
-      float* const sums = packed.sums.data() + i * kDeep.columns;
+      float* const sums = sums_wait ? packed.sums.data() + i * kDeep.columns : nullptr;
       const OldSums old = from > 0 || beta != 0 ? OldSums{sums, kDeep.columns} : OldSums{};
       if (from + depth < k) {
         tiles.multiply(rows, columns, units, left.at(0), right, old, sums, kDeep.columns);
