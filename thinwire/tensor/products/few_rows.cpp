@@ -16,9 +16,6 @@
 #define THINWIRE_TENSOR_FEW_ROWS_ONCE
 namespace thinwire::tensor {
 
-// Rows of weights that are read side by side.
-inline constexpr int64_t kSideBySide = 4;
-
 template <typename W>
 struct FewRows {
   int64_t m, k;
@@ -55,47 +52,45 @@ HWY_INLINE V load(const Bf16* from) {
 HWY_INLINE float widened(float value) { return value; }
 HWY_INLINE float widened(Bf16 value) { return to_float(value); }
 
-// Outputs j ... j + Outputs - 1 of Rows rows, the first of which is `row`.
-template <int Rows, int Outputs, typename W>
-HWY_INLINE void outputs(const FewRows<W>& of, int64_t row, int64_t j) {
+// The next vector of a row of weights, times that of each row of x.
+template <int Rows, typename W>
+HWY_INLINE void add_products(const FewRows<W>& of, const float* x, const W* w, V* sums) {
+  const V weight = load(w);
+  HWY_UNROLL(4)
+  for (int r = 0; r < Rows; ++r) sums[r] = hn::MulAdd(load(x + r * of.ldx), weight, sums[r]);
+}
+
+// Output j of Rows rows, the first of which is `row`. One row of weights is read at a time: several
+// side by side are streams that each end too soon for the processor to read ahead.
+template <int Rows, typename W>
+HWY_INLINE void output(const FewRows<W>& of, int64_t row, int64_t j) {
   const D d;
   constexpr int64_t kLanes = hn::MaxLanes(D());
+  constexpr int64_t kChains = Rows < 4 ? 4 : 2;  // of sums, since an addition takes cycles
   const float* const x = of.x + row * of.ldx;
   const W* const w = of.weights + j * of.k;
-  V sums[Rows][Outputs];
-  HWY_UNROLL(4)
-  for (int r = 0; r < Rows; ++r) {
-    HWY_UNROLL(4)
-    for (int o = 0; o < Outputs; ++o) sums[r][o] = hn::Zero(d);
-  }
+  V sums[kChains][Rows];
+  for (auto& chain : sums) std::fill_n(chain, Rows, hn::Zero(d));
   int64_t i = 0;
-  for (; i + kLanes <= of.k; i += kLanes) {
-    V in[Rows];
+  for (; i + kChains * kLanes <= of.k; i += kChains * kLanes) {
     HWY_UNROLL(4)
-    for (int r = 0; r < Rows; ++r) in[r] = load(x + r * of.ldx + i);
-    HWY_UNROLL(4)
-    for (int o = 0; o < Outputs; ++o) {
-      const V weight = load(w + o * of.k + i);
-      HWY_UNROLL(4)
-      for (int r = 0; r < Rows; ++r) sums[r][o] = hn::MulAdd(in[r], weight, sums[r][o]);
+    for (int64_t c = 0; c < kChains; ++c) {
+      const int64_t at = i + c * kLanes;
+      add_products<Rows>(of, x + at, w + at, sums[c]);
     }
   }
+  for (; i + kLanes <= of.k; i += kLanes) add_products<Rows>(of, x + i, w + i, sums[0]);
   for (int r = 0; r < Rows; ++r) {
-    for (int o = 0; o < Outputs; ++o) {
-      float sum = hn::GetLane(hn::SumOfLanes(d, sums[r][o]));
-      for (int64_t rest = i; rest < of.k; ++rest) {
-        sum += x[r * of.ldx + rest] * widened(w[o * of.k + rest]);
-      }
-      of.y[(row + r) * of.ldy + j + o] = sum;
-    }
+    for (int64_t c = 1; c < kChains; ++c) sums[0][r] = hn::Add(sums[0][r], sums[c][r]);
+    float sum = hn::GetLane(hn::SumOfLanes(d, sums[0][r]));
+    for (int64_t rest = i; rest < of.k; ++rest) sum += x[r * of.ldx + rest] * widened(w[rest]);
+    of.y[(row + r) * of.ldy + j] = sum;
   }
 }
 
 template <int Rows, typename W>
 void all_outputs(const FewRows<W>& of, int64_t row, int64_t begin, int64_t end) {
-  int64_t j = begin;
-  for (; j + kSideBySide <= end; j += kSideBySide) outputs<Rows, kSideBySide>(of, row, j);
-  for (; j < end; ++j) outputs<Rows, 1>(of, row, j);
+  for (int64_t j = begin; j < end; ++j) output<Rows>(of, row, j);
 }
 
 template <typename W>
@@ -133,7 +128,7 @@ template <typename W, typename Kernel>
 void share_out(HelperThreads& helpers, int64_t n, const FewRows<W>& of, const Kernel& kernel) {
   if (helpers.size() == 0) return kernel(of, 0, n);
   const int64_t row = of.k * static_cast<int64_t>(sizeof(W));
-  const int64_t piece = (kPieceBytes / row / kSideBySide + 1) * kSideBySide;
+  const int64_t piece = kPieceBytes / row + 1;
   std::atomic<int64_t> next = 0;
   helpers.share([&] {
     for (int64_t begin = next.fetch_add(piece); begin < n; begin = next.fetch_add(piece)) {
