@@ -73,6 +73,27 @@ TEST_P(FewRows, AreTheSumsInDoubleWithAnyNumberOfHelpers) {
   for (const Case& of : kCases) check(of, random_values(of.n * of.k, 1));
 }
 
+TEST_P(FewRows, WeightedSumsAreThoseInDouble) {
+  for (const auto& [m, n, k] : kCases) {
+    const int64_t ldx = n + 2, ldy = k + 3;
+    const std::vector<float> x = random_values(m * ldx, 4), weights = random_values(n * k, 5);
+    for (const bool add : {false, true}) {
+      std::vector<float> y(static_cast<size_t>(m * ldy), 7.0f);
+      sum_weighted_rows(m, n, k, x.data(), ldx, weights.data(), add, y.data(), ldy);
+      for (int64_t i = 0; i < m * ldy; ++i) {
+        const int64_t row = i / ldy, column = i % ldy;
+        double sum = add || column >= k ? 7 : 0, size = 8;
+        for (int64_t at = 0; column < k && at < n; ++at) {
+          const double term = double{x[size_t(row * ldx + at)]} * weights[size_t(at * k + column)];
+          sum += term;
+          size += std::abs(term);
+        }
+        EXPECT_NEAR(y[size_t(i)], sum, 1e-6 * size) << row << ", " << column;
+      }
+    }
+  }
+}
+
 TEST_P(FewRows, UseBf16WeightsAsTheyAre) {
   for (const Case& of : kCases) check(of, rounded(random_values(of.n * of.k, 3)));
 }

@@ -8,6 +8,7 @@
 
 #include "thinwire/tensor/kernels/attention_tiles.h"
 #include "thinwire/tensor/kernels/kernels.h"
+#include "thinwire/tensor/products/few_rows.h"
 #include "thinwire/tensor/products/gemm.h"
 
 namespace thinwire::tensor {
@@ -107,6 +108,7 @@ void attend_keys(const AttentionShape& shape, int64_t rows, int64_t first, int64
   assert(rows <= kQueryBlock);
   const int64_t head_size = shape.head_size, begin = shape.first_seen(first);
   const Kernels<float>& kernel = kernels<float>();
+  const bool few = rows <= kFewRows && key.transpose == Transpose::kYes;  // as in decoding
   float* const sum = inverse_sum;
   float* const largest = log_sum_exp;
   float rescale[kQueryBlock];
@@ -114,13 +116,22 @@ void attend_keys(const AttentionShape& shape, int64_t rows, int64_t first, int64
   std::fill_n(largest, rows, -std::numeric_limits<float>::infinity());
   for (int64_t at = begin; at < end; at += kKeyBlock) {
     const int64_t columns = std::min(kKeyBlock, end - at), stride = columns + kTilePad;
-    gemm(Transpose::kNo, key.transpose, rows, columns, head_size, query, head_size, key.at(at),
-         key.stride, 0, scores, stride);
+    if (few) {
+      multiply_few_rows(rows, columns, head_size, query, head_size, key.at(at), scores, stride);
+    } else {
+      gemm(Transpose::kNo, key.transpose, rows, columns, head_size, query, head_size, key.at(at),
+           key.stride, 0, scores, stride);
+    }
     kernel.causal_softmax_tile(rows, columns, shape.visible(first, at, columns), shape.reach(),
                                scores, stride, scores, largest, sum, rescale);
     if (at > begin) kernel.load_rows(rows, head_size, rescale, out, head_size, out, head_size);
-    gemm(Transpose::kNo, Transpose::kNo, rows, head_size, columns, scores, stride,
-         value + at * head_size, head_size, at == begin ? 0.0f : 1.0f, out, head_size);
+    if (few) {
+      sum_weighted_rows(rows, columns, head_size, scores, stride, value + at * head_size,
+                        at > begin, out, head_size);
+    } else {
+      gemm(Transpose::kNo, Transpose::kNo, rows, head_size, columns, scores, stride,
+           value + at * head_size, head_size, at == begin ? 0.0f : 1.0f, out, head_size);
+    }
   }
   for (int64_t r = 0; r < rows; ++r) {
     log_sum_exp[r] = largest[r] + std::log(sum[r]);

@@ -109,6 +109,41 @@ void few_rows_bf16(const FewRows<Bf16>& of, int64_t begin, int64_t end) {
   choose_rows(of, begin, end);
 }
 
+// Column j of one row of x W or more, Vectors of them, of W with `n` rows.
+template <int Vectors>
+HWY_INLINE void sum_columns(const FewRows<float>& of, int64_t n, bool add, int64_t row, int64_t j) {
+  const D d;
+  constexpr int64_t kLanes = hn::MaxLanes(D());
+  const float* const x = of.x + row * of.ldx;
+  const float* const w = of.weights + j;
+  float* const y = of.y + row * of.ldy + j;
+  V sums[Vectors];
+  for (int v = 0; v < Vectors; ++v) sums[v] = add ? load(y + v * kLanes) : hn::Zero(d);
+  for (int64_t i = 0; i < n; ++i) {
+    const V weight = hn::Set(d, x[i]);
+    HWY_UNROLL(4)
+    for (int v = 0; v < Vectors; ++v) {
+      sums[v] = hn::MulAdd(weight, load(w + i * of.k + v * kLanes), sums[v]);
+    }
+  }
+  for (int v = 0; v < Vectors; ++v) hn::StoreU(sums[v], d, y + v * kLanes);
+}
+
+void weighted_rows(const FewRows<float>& of, int64_t n, bool add) {
+  constexpr int64_t kLanes = hn::MaxLanes(D());
+  for (int64_t row = 0; row < of.m; ++row) {
+    int64_t j = 0;
+    for (; j + 4 * kLanes <= of.k; j += 4 * kLanes) sum_columns<4>(of, n, add, row, j);
+    for (; j + kLanes <= of.k; j += kLanes) sum_columns<1>(of, n, add, row, j);
+    for (; j < of.k; ++j) {
+      float* const y = of.y + row * of.ldy + j;
+      float sum = add ? *y : 0.0f;
+      for (int64_t i = 0; i < n; ++i) sum += of.x[row * of.ldx + i] * of.weights[i * of.k + j];
+      *y = sum;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace thinwire::tensor
@@ -120,6 +155,7 @@ namespace {
 
 HWY_EXPORT(few_rows_f32);
 HWY_EXPORT(few_rows_bf16);
+HWY_EXPORT(weighted_rows);
 
 // Of weights that a thread takes at a time: some 10 microseconds of reading.
 constexpr int64_t kPieceBytes = int64_t{1} << 17;
@@ -149,6 +185,16 @@ void multiply_few_rows(HelperThreads& helpers, int64_t m, int64_t n, int64_t k, 
                        int64_t ldx, const Bf16* W, float* y, int64_t ldy) {
   share_out(helpers, n, FewRows<Bf16>{m, k, x, ldx, W, y, ldy},
             HWY_DYNAMIC_DISPATCH(few_rows_bf16));
+}
+
+void multiply_few_rows(int64_t m, int64_t n, int64_t k, const float* x, int64_t ldx, const float* W,
+                       float* y, int64_t ldy) {
+  HWY_DYNAMIC_DISPATCH(few_rows_f32)({m, k, x, ldx, W, y, ldy}, 0, n);
+}
+
+void sum_weighted_rows(int64_t m, int64_t n, int64_t k, const float* x, int64_t ldx, const float* W,
+                       bool add, float* y, int64_t ldy) {
+  HWY_DYNAMIC_DISPATCH(weighted_rows)({m, k, x, ldx, W, y, ldy}, n, add);
 }
 
 }  // namespace thinwire::tensor
