@@ -61,9 +61,10 @@ TEST_F(HuggingFaceRefusals, ScaledPositionsThatMakeNoSenseAreNamed) {
               HasSubstr("rope_type is \"longrope\""));
   EXPECT_THAT(config_error("rope_parameters", {{"rope_type", "none"}}),
               HasSubstr("rope_type is \"none\""));
-  EXPECT_THAT(config_error("rope_scaling", {{"type", "linear"}}),
-              HasSubstr("factor of scaled rotary positions must be >= 1, got none"));
-  EXPECT_THAT(error(llama3, "factor", 0.5), HasSubstr("must be >= 1, got 0.5"));
+  EXPECT_THAT(
+      config_error("rope_scaling", {{"type", "linear"}}),
+      HasSubstr("factor of scaled rotary positions must be >= 1 and <= 16777216, got none"));
+  EXPECT_THAT(error(llama3, "factor", 0.5), HasSubstr("must be >= 1 and <= 16777216, got 0.5"));
   EXPECT_THAT(error(llama3, "factor", "8"), HasSubstr("rope_scaling.factor must be a number"));
   EXPECT_THAT(error(llama3, "low_freq_factor", nullptr), HasSubstr("low_freq_factor of llama3"));
   EXPECT_THAT(error(llama3, "high_freq_factor", 1.0),
@@ -73,6 +74,11 @@ TEST_F(HuggingFaceRefusals, ScaledPositionsThatMakeNoSenseAreNamed) {
   EXPECT_THAT(config_error("rope_scaling", 3), HasSubstr("rope_scaling must be an object"));
   EXPECT_THAT(error({{"type", "yarn"}, {"factor", 2.0}}, "beta_fast", 0.5),
               HasSubstr("beta_fast of yarn must be > beta_slow, got 0.5 and 1"));
+  const json yarn = {{"type", "yarn"}, {"factor", 2.0}, {"mscale", 1.0}, {"mscale_all_dim", 1.0}};
+  EXPECT_THAT(error(yarn, "factor", 1e300), HasSubstr("<= 16777216, got 1e+300"));
+  EXPECT_THAT(error(yarn, "attention_factor", 1e300), HasSubstr("attention_factor of yarn must"));
+  EXPECT_THAT(error(yarn, "attention_factor", 0), HasSubstr("must be > 0 and <= 16777216, got 0"));
+  EXPECT_THAT(error(yarn, "mscale", 1e300), HasSubstr("mscale and mscale_all_dim give of yarn"));
   config_["rope_scaling"] = {{"type", "linear"}, {"factor", 2.0}};
   config_["rope_parameters"] = llama3;
   write_config();

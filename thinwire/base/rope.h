@@ -18,6 +18,10 @@ inline std::span<const std::string_view> names_of(RopeScaling) {
   return kNames;
 }
 
+// The largest `factor` and `attention_factor`: no model has more positions, and scores that are
+// larger by the square of this still fit into a float.
+inline constexpr double kMaxRopeFactor = 1 << 24;
+
 // Each scaling reads `scaling`, `factor` and those fields that are marked with its name.
 struct RopeSpec {
   double theta = 10000;  // base of the wavelengths

@@ -23,16 +23,20 @@ double read_attention_factor(const HfFields& rope, double factor) {
   const double scale = rope.number("mscale", 0), all = rope.number("mscale_all_dim", 0);
   const double derived =
       scale > 0 && all > 0 ? yarn_magnitude(factor, scale) / yarn_magnitude(factor, all) : 0;
-  if (rope.find("attention_factor") == nullptr) return derived;
-  const double given = rope.number("attention_factor", 0);
-  if (given <= 0) rope.refuse("attention_factor of yarn must be > 0, got {}", given);
-  return given;
+  const bool named = rope.find("attention_factor") != nullptr;
+  const double used = named ? rope.number("attention_factor", 0) : derived;
+  if (used > kMaxRopeFactor || (named && used <= 0)) {
+    rope.refuse("{} of yarn must be > 0 and <= {}, got {}",
+                named ? "attention_factor" : "what mscale and mscale_all_dim give", kMaxRopeFactor,
+                used);
+  }
+  return used;
 }
 
 double read_factor(const HfFields& rope) {
   const double factor = rope.number("factor", 0);
-  if (factor < 1) {
-    rope.refuse("factor of scaled rotary positions must be >= 1, got {}",
+  if (factor < 1 || factor > kMaxRopeFactor) {
+    rope.refuse("factor of scaled rotary positions must be >= 1 and <= {}, got {}", kMaxRopeFactor,
                 rope.find("factor") == nullptr ? "none" : fmt::format("{}", factor));
   }
   return factor;

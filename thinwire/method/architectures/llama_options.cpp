@@ -71,7 +71,7 @@ void describe_rope(config::Fields& fields, RopeSpec& rope) {
   fields.choice(
       "rope_scaling", rope.scaling,
       "How rotary positions are extended beyond the training context, by Hugging Face's names.");
-  fields.number("rope_factor", rope.factor, "", 1, config::kInfinity,
+  fields.number("rope_factor", rope.factor, "", 1, kMaxRopeFactor,
                 "How many times longer the scaled context is; 1 without scaling.");
   fields.integer("rope_context", rope.context, "tokens", 0, kMaxPositions,
                  "Context before scaling, for dynamic, llama3 and yarn.");
@@ -90,7 +90,7 @@ void describe_rope(config::Fields& fields, RopeSpec& rope) {
   fields.flag("rope_truncate", rope.truncate,
               "yarn: round the bounds that follow from rope_beta_fast and rope_beta_slow to whole "
               "pairs.");
-  fields.number("rope_attention_factor", rope.attention_factor, "", 0, config::kInfinity,
+  fields.number("rope_attention_factor", rope.attention_factor, "", 0, kMaxRopeFactor,
                 "yarn: factor for the queries and for the keys; 0 means 0.1 ln(rope_factor) + 1.");
 }
 
