@@ -137,10 +137,40 @@ TEST(Tokenizer, WhatIsWrongIsNamedWithItsPlace) {
       {"pretokenizers", json::array({json::object({{"type", "UnicodeScripts"}})})}};
   EXPECT_THAT(refusal(wrong), HasSubstr("pre_tokenizer.pretokenizers[0] has the type"));
   wrong = byte_level();
+  wrong["model"]["vocab"][""] = 11;
+  EXPECT_THAT(refusal(wrong), HasSubstr("model.vocab has an empty piece, with the id 11"));
+  wrong = byte_level();
   wrong["dictionary"] = {{"a", "b"}};
   EXPECT_THAT(refusal(wrong), HasSubstr("it has the field \"dictionary\", which is not supported"));
   EXPECT_THAT(error_of([] { load(byte_level(), R"({"eos_token": "<no>"})"); }),
               HasSubstr("eos_token is \"<no>\", which is not a token"));
+}
+
+json split_by(const std::string& regex) {
+  json tokenizer = byte_level();
+  tokenizer["pre_tokenizer"] = {
+      {"type", "Sequence"},
+      {"pretokenizers",
+       {{{"type", "Split"}, {"pattern", {{"Regex", regex}}}, {"behavior", "Isolated"}},
+        {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}}}};
+  return tokenizer;
+}
+
+TEST(Tokenizer, APatternThatTriesTooManyWaysIsNamed) {
+  constexpr const char* kEnd = R"({"eos_token": "<end>"})";
+  const auto hostile = load(split_by("(a+)+$"), kEnd);
+  EXPECT_THAT(hostile->encode("aa"), ElementsAre(8));
+  EXPECT_THAT(
+      error_of([&] { hostile->encode(std::string(60, 'a') + "b"); }),
+      HasSubstr(R"(the tokenizer's pattern "(a+)+$" takes too long on a text of 61 bytes)"));
+  EXPECT_THAT(error_of([&] { load(split_by(R"((a*)\1b)"), kEnd); }),
+              HasSubstr(R"(Regex is "(a*)\1b"; references to groups are not supported)"));
+  // The most steps per byte that a known pattern takes: Qwen 2's, of digits.
+  const auto qwen = load(
+      split_by(
+          R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"),
+      kEnd);
+  EXPECT_NO_THROW(qwen->encode(std::string(2'500'000, '1')));
 }
 
 }  // namespace

@@ -3,7 +3,9 @@
 #include <unicode/regex.h>
 #include <unicode/unistr.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "thinwire/base/error.h"
 #include "thinwire/data/utf8.h"
@@ -11,6 +13,7 @@
 namespace thinwire::data {
 
 struct Pattern::Regex {
+  std::string expression;
   std::unique_ptr<const icu::RegexPattern> compiled;
 
   // Null where the expression cannot be read.
@@ -23,6 +26,7 @@ struct Pattern::Regex {
         icu::RegexPattern::compile(text, 0, where, status));
     if (U_FAILURE(status) != 0) return nullptr;
     auto regex = std::make_unique<Regex>();
+    regex->expression = expression;
     regex->compiled = std::move(compiled);
     return regex;
   }
@@ -31,6 +35,27 @@ struct Pattern::Regex {
 };
 
 namespace {
+
+// ICU counts the steps of matching in units of 10,000. A text may take 41 million, about half a
+// second, and 250 for each byte: the patterns of known tokenizers take at most 20.
+constexpr size_t kLeastLimit = 4096;
+constexpr size_t kBytesPerUnit = 40;
+
+int32_t step_limit(std::string_view text) {
+  constexpr size_t kMost = std::numeric_limits<int32_t>::max();
+  return static_cast<int32_t>(std::min(kLeastLimit + text.size() / kBytesPerUnit, kMost));
+}
+
+// Whether it asks for a text that a group has matched (\1, \k<name>). One step of that may compare
+// all of a text, so counting steps would not limit the time.
+bool refers_back(std::string_view expression) {
+  for (size_t at = 0; at + 1 < expression.size(); ++at) {
+    if (expression[at] != '\\') continue;
+    const char escaped = expression[++at];
+    if ((escaped >= '1' && escaped <= '9') || escaped == 'k') return true;
+  }
+  return false;
+}
 
 // Turns places in a text's UTF-16 into places in its UTF-8, in ascending order.
 class Utf8Cursor {
@@ -60,6 +85,7 @@ std::vector<TextRange> Pattern::Regex::matches(std::string_view text) const {
       icu::StringPiece(text.data(), static_cast<int32_t>(text.size())));
   const std::unique_ptr<icu::RegexMatcher> matcher(compiled->matcher(utf16, status));
   matcher->setStackLimit(0, status);
+  matcher->setTimeLimit(step_limit(text), status);
   std::vector<TextRange> found;
   Utf8Cursor cursor(text);
   while (U_SUCCESS(status) != 0 && matcher->find(status) != 0) {
@@ -69,9 +95,15 @@ std::vector<TextRange> Pattern::Regex::matches(std::string_view text) const {
     const size_t first = cursor.at(begin);
     found.push_back({first, cursor.at(end), true});
   }
+  if (status == U_REGEX_TIME_OUT) {
+    throw Error(
+        fmt::format("the tokenizer's pattern \"{}\" takes too long on a text of {} bytes: it tries "
+                    "too many ways to match",
+                    expression, text.size()));
+  }
   if (U_FAILURE(status) != 0) {
-    throw Error(fmt::format("the tokenizer's pattern failed on a text of {} bytes: {}", text.size(),
-                            u_errorName(status)));
+    throw Error(fmt::format("the tokenizer's pattern \"{}\" failed on a text of {} bytes: {}",
+                            expression, text.size(), u_errorName(status)));
   }
   return found;
 }
@@ -83,6 +115,9 @@ Pattern::Pattern(const JsonPart& part) {
     literal_ = literal->text();
   } else {
     const JsonPart expression = part.at("Regex");
+    if (refers_back(expression.text())) {
+      expression.refuse("is \"{}\"; references to groups are not supported", expression.text());
+    }
     regex_ = Regex::compile(expression.text());
     if (regex_ == nullptr) expression.refuse("cannot be read: \"{}\"", expression.text());
     return;

@@ -24,7 +24,7 @@ struct TextRange {
 class Pattern {
  public:
   // {"String": "..."}, {"Regex": "..."}, or the literal alone. Throws Error with the place in the
-  // file if the expression cannot be parsed or the literal is empty.
+  // file if the expression cannot be parsed or refers to a group, or the literal is empty.
   explicit Pattern(const JsonPart& part);
   // A regular expression from our code, not from a file; it must be valid.
   explicit Pattern(std::string_view regex);
@@ -33,7 +33,8 @@ class Pattern {
   Pattern& operator=(const Pattern&) = delete;
 
   // The matches and the ranges between them, in order. They cover the whole text and none is empty.
-  // The text must be valid UTF-8. Throws Error if matching the regular expression fails.
+  // The text must be valid UTF-8. Takes time in proportion to it. Throws Error that names the
+  // regular expression if that tries too many ways to match, as "(a+)+$" does.
   std::vector<TextRange> ranges(std::string_view text) const;
 
  private:

@@ -10,6 +10,7 @@ int32_t TokenModel::find(std::string_view piece) const {
 }
 
 void TokenModel::add(const JsonPart& place, int32_t token, std::string piece) {
+  if (piece.empty()) place.refuse("has an empty piece, with the id {}", token);
   const auto [at, is_new] = pieces_.emplace(token, std::move(piece));
   if (!is_new) place.refuse("has the id {}, which \"{}\" has already", token, at->second);
   if (!tokens_.emplace(at->second, token).second) {

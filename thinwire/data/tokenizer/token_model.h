@@ -29,7 +29,7 @@ class TokenModel {
   int32_t unknown() const { return unknown_; }
 
  protected:
-  // Throws Error that names `place` if the id or the piece was added before.
+  // Throws Error that names `place` if the piece is empty, or it or the id was added before.
   void add(const JsonPart& place, int32_t token, std::string piece);
   // For a text that no piece spells: appends the token of each byte, e.g. "<0x41>" for 0x41. If one
   // of these tokens is missing, appends nothing and returns false.

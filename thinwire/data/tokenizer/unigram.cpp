@@ -23,7 +23,7 @@ class Unigram final : public TokenModel {
       scores_.push_back(pair[1].number());
       least = std::min(least, scores_.back());
       add(entry, token, pair[0].text());
-      if (!pieces().at(token).empty()) tree_.add(pieces().at(token), token);
+      tree_.add(pieces().at(token), token);
     }
     if (scores_.empty()) part.at("vocab").refuse("is empty");
     if (const auto unknown = part.find("unk_id")) unknown_ = unknown->token();
