@@ -99,12 +99,15 @@ MISTRAL = """{%- if messages[0]["role"] == "system" %}
 {%- else %}
     {%- set loop_messages = messages %}
 {%- endif %}
+{%- set users = loop_messages | selectattr("role", "equalto", "user") | list %}
+{%- set others = loop_messages | rejectattr("role", "equalto", "user") | selectattr("content") | list %}
 {{- bos_token }}
 {%- for message in loop_messages %}
     {%- if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}
         {{- raise_exception('roles must alternate') }}
     {%- endif %}
     {%- if message["role"] == "user" %}
+        {%- if message == users[-1] %}{{- "[OTHERS]" ~ others | length }}{%- endif %}
         {%- if loop.last and system_message is defined %}
             {{- "[INST] " + system_message + "\\n\\n" + message["content"] + "[/INST]" }}
         {%- else %}

@@ -158,6 +158,23 @@ Value items(const Value& value) {
   return pairs;
 }
 
+// The elements whose attribute (an item, by its name) passes a test, or without one is true.
+Value selected(const Value& list, const Arguments& arguments, bool passing) {
+  const std::string attribute = text_of(arguments.get(0, ""), "selectattr");
+  if (!list.is_array()) throw Error(fmt::format("selectattr needs a list, got {}", kind_of(list)));
+  const Value test = arguments.get(1, "");
+  const Arguments rest = {{arguments.get(2, "")}};
+  Value chosen = Value::array();
+  for (const Value& element : list) {
+    const Value value =
+        element.is_object() && element.contains(attribute) ? element[attribute] : undefined();
+    const bool passed =
+        test.is_discarded() ? is_true(value) : passes(text_of(test, "selectattr"), value, rest);
+    if (passed == passing) chosen.push_back(element);
+  }
+  return chosen;
+}
+
 Value end_of(const Value& value, bool last) {
   if (!value.is_array())
     throw Error(fmt::format("first and last need a list, got {}", kind_of(value)));
@@ -241,6 +258,9 @@ Value filtered(const std::string& filter, const Value& input, const Arguments& a
   if (filter == "first" || filter == "last") return end_of(input, filter == "last");
   if (filter == "items") return items(input);
   if (filter == "list") return as_list(input);
+  if (filter == "selectattr" || filter == "rejectattr") {
+    return selected(input, arguments, filter == "selectattr");
+  }
   if (filter == "string") return printed(input);
   if (filter == "safe") return input;
   if (filter == "default" || filter == "d") {
@@ -255,7 +275,7 @@ Value filtered(const std::string& filter, const Value& input, const Arguments& a
   }
   refuse("filter", filter,
          "trim, length, count, lower, upper, title, capitalize, replace, join, first, last, items, "
-         "list, string, safe, default, d and tojson");
+         "list, selectattr, rejectattr, string, safe, default, d and tojson");
 }
 
 bool passes(const std::string& test, const Value& input, const Arguments& arguments) {
