@@ -79,6 +79,9 @@ TEST_F(ItemsTest, PiqaHasItsAnswersInAFileOfTheirOwn) {
   EXPECT_EQ(read("piqa", 1).size(), 1u);
   write("piqa/valid-labels.lst", "1\n");
   EXPECT_THAT([&] { read("piqa"); }, ThrowsMessage<Error>(HasSubstr("no answer to")));
+  write("piqa/valid-labels.lst", "1\n0\n\n1\n");
+  EXPECT_THAT([&] { read("piqa"); },
+              ThrowsMessage<Error>(HasSubstr("line 4: an answer to no record")));
 }
 
 TEST_F(ItemsTest, WinoGrandeScoresTheRestAfterEitherOption) {

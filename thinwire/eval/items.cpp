@@ -91,7 +91,10 @@ class Records {
 
   // False at the end of the file.
   bool next(Json& record, std::string& answer) {
-    if (!(source_.lines.empty() ? next_object(record) : next_lines(record))) return false;
+    if (!(source_.lines.empty() ? next_object(record) : next_lines(record))) {
+      refuse_further_answers();
+      return false;
+    }
     if (answers_ && !answers_->next(answer)) {
       throw Error(fmt::format("{}: there is no answer to {}", answers_->place(), lines_.place()));
     }
@@ -100,6 +103,15 @@ class Records {
   std::string place() const { return lines_.place(); }
 
  private:
+  // More answers than records are those of other records.
+  void refuse_further_answers() {
+    std::string answer;
+    while (answers_ && answers_->next(answer)) {
+      if (strip(answer).empty()) continue;
+      throw Error(fmt::format("{}: an answer to no record of {}", answers_->place(), place()));
+    }
+  }
+
   bool next_object(Json& record) {
     std::string text;
     do {
