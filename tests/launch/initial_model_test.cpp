@@ -1,4 +1,5 @@
 // train.init brings the model that is trained, not its weights alone.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -136,6 +137,35 @@ TEST_F(InitialModel, AVocabularyThatCutsTextElsewhereIsAnother) {
   data.vocabulary_model = file.string();
   data::prepare(data, {.force = true, .threads = 1});
   EXPECT_THAT(tests::error_of([&] { train(tuned(), {}); }), HasSubstr("vocabulary_model = "));
+}
+
+TEST_F(InitialModel, AVocabularyWithAnotherPatternIsAnother) {
+  const fs::path text = folder_ / "that.txt";
+  std::string lines;
+  for (const char* word : {"That", "Thin", "Then", "Thou", "Thank", "These", "Those", "Them"}) {
+    lines += fmt::format("{0} {0} {0}\n{0} {0}\n", word);
+  }
+  write_file(text, lines);
+  config::DataSection data;
+  data.dir = (folder_ / "tokens").string();
+  data.text = {text.string()};
+  data.document = "line";
+  data.vocabulary = "byte_bpe";
+  data.vocabulary_size = 262;
+  data.validation_fraction = 0.3;
+  data::prepare(data, {.force = true, .threads = 1});
+  train(tuned({"train.init=", "run.dir=" + (folder_ / "run").string(), "model.hidden=32",
+               "model.layers=1", "model.heads=2"}),
+        {});
+
+  std::string tokenizer = read_text_file(folder_ / "tokens" / data::kTokenizerFile);
+  const std::string any_case = "(?i:'s|'t|'re|'ve|'m|'ll|'d)";
+  ASSERT_NE(tokenizer.find(any_case), std::string::npos);
+  tokenizer.replace(tokenizer.find(any_case), any_case.size(), "'s|'t|'re|'ve|'m|'ll|'d");
+  data.vocabulary_model = (folder_ / "other.json").string();
+  write_file(data.vocabulary_model, tokenizer);
+  data::prepare(data, {.force = true, .threads = 1});
+  EXPECT_THAT(tests::error_of([&] { train(tuned(), {}); }), HasSubstr("stand for different text"));
 }
 
 }  // namespace

@@ -30,6 +30,16 @@ bool is_ascii(const std::string& text) {
   return std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
 
+// Where the patterns and normalizers of known tokenizers treat text unlike: contractions, digits,
+// marks beside letters, white space, letters with marks, and what NFKC replaces.
+constexpr const char* kOddTexts =
+    " we'll IT'S I'M x'That x'Say x'Mow x'Reap x'Veal x'Llama x'Dog 12345 3,456.78 v1b2 "
+    "\u0661\u0662\u0663 snake_case "
+    "(word) "
+    "\"word\" --word word!? ... :// word/word\n\nword \n \nword\r\nword\t\tword   word \u00e9 "
+    "e\u0301 na\u00efve \u4e16\u754c \u0939\u093f\u0928 \ufb01ne \u212b \u2460 \uff21\u3000word "
+    "\u00a0word ";
+
 // Every piece, and every piece extended by some that begin with its end ("ab" by "bc": "abc"),
 // which shows whose merge comes first.
 std::string text_of_pieces(const data::Vocabulary& vocabulary) {
@@ -50,7 +60,7 @@ std::string text_of_pieces(const data::Vocabulary& vocabulary) {
     if (!is_ascii(piece)) continue;
     for (const std::string& next : by_first[piece.back()]) text += ' ' + piece + next.substr(1);
   }
-  return text;
+  return text + kOddTexts;
 }
 
 // Whether two vocabulary files, perhaps of different formats, turn text into the same tokens: every
