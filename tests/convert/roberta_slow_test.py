@@ -118,6 +118,25 @@ class Roberta(unittest.TestCase):
         self.assertTrue(torch.equal(model.roberta.embeddings.word_embeddings.weight,
                                     alone["embeddings.word_embeddings.weight"]))
 
+    def test_older_folders_hold_vocab_and_merges(self):
+        model = make_model(transformers.RobertaForSequenceClassification, self.tokenizer, **NAMES)
+        folder = save(model, self.tokenizer, self.root / "hf")
+        self.tokenizer.backend_tokenizer.model.save(str(folder))
+        (folder / "tokenizer.json").unlink()
+        mask = {"content": "<mask>", "lstrip": False, "rstrip": False, "single_word": False, "normalized": False}
+        (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "RobertaTokenizer"}))
+        (folder / "special_tokens_map.json").write_text(json.dumps({"mask_token": mask}))
+        self.run_thinwire("import", folder, self.root / "imported")
+        self.run_thinwire("export", self.root / "imported", self.root / "exported")
+        exported = transformers.AutoTokenizer.from_pretrained(self.root / "exported")
+        for text, pair in TEXTS:
+            expected = self.tokenizer(text, pair)["input_ids"]
+            self.assertEqual(exported(text, pair)["input_ids"], expected)
+            for source in (folder, self.root / "imported"):
+                found = json.loads(self.run_thinwire("logits", source, "--text", text,
+                                                     *([] if pair is None else ["--text-pair", pair])))
+                self.assertEqual(found["tokens"], expected)
+
     def test_what_is_not_computed_is_refused(self):
         model = make_model(transformers.RobertaForSequenceClassification, self.tokenizer)
         folder = save(model, self.tokenizer, self.root / "hf")

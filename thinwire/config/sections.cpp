@@ -65,9 +65,11 @@ void DataSection::describe(Fields& fields) {
   fields.choice("vocabulary", vocabulary, {"sentencepiece", "byte_bpe", "byte"},
                 "How text becomes tokens: a SentencePiece model, byte-level BPE in a Hugging Face "
                 "tokenizer.json, or one token for each byte.");
-  fields.text("vocabulary_model", vocabulary_model,
-              "An existing vocabulary to use: a SentencePiece .model or a Hugging Face "
-              "tokenizer.json; empty means training one on the text.");
+  fields.text(
+      "vocabulary_model", vocabulary_model,
+      "An existing vocabulary to use: a SentencePiece .model, or a Hugging Face "
+      "tokenizer.json, or vocab.json with merges.txt beside it; empty means training one on "
+      "the text.");
   fields.choice("vocabulary_type", vocabulary_type, {"bpe", "unigram"},
                 "The kind of SentencePiece model to train; bpe takes seconds, unigram minutes.");
   fields.integer("vocabulary_size", vocabulary_size, "tokens", 16, 1 << 24,

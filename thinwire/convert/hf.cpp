@@ -19,6 +19,7 @@
 #include "thinwire/convert/hf_tokenizer.h"
 #include "thinwire/convert/hf_tokenizer_json.h"
 #include "thinwire/convert/peft.h"
+#include "thinwire/data/tokenizer/vocab_and_merges.h"
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/architectures/roberta.h"
 #include "thinwire/method/registry.h"
@@ -35,6 +36,9 @@ std::unique_ptr<data::Vocabulary> load_hf_vocabulary(const fs::path& dir, int64_
     if (vocabulary == nullptr && fs::exists(dir / name)) {
       vocabulary = data::Vocabulary::load_file(dir / name);
     }
+  }
+  if (vocabulary == nullptr && data::has_vocab_and_merges(dir)) {
+    vocabulary = data::Vocabulary::load_file(dir / data::kVocabFile);
   }
   if (vocabulary != nullptr && vocabulary->size() > rows) {
     throw Error(fmt::format(
@@ -80,10 +84,10 @@ Notes add_vocabulary(const fs::path& hf_dir, const LoadedModel& loaded,
                      checkpoint::CheckpointWriter& writer) {
   const data::Vocabulary* vocabulary = loaded.vocabulary.get();
   if (vocabulary == nullptr) {
-    return {
-        fmt::format("{} has no {}, so the imported model has no vocabulary; it can be exported, "
-                    "and trained on data with the same vocabulary.",
-                    hf_dir.string(), kTokenizerModel)};
+    return {fmt::format(
+        "{} has no {}, {} or {} with {}, so the imported model has no vocabulary; it "
+        "can be exported, and trained on data with the same vocabulary.",
+        hf_dir.string(), kTokenizerModel, kTokenizerJson, data::kVocabFile, data::kMergesFile)};
   }
   writer.add_text(vocabulary->stored_name(), vocabulary->stored_text());
   writer.add_text(kTokenizerConfigFile,

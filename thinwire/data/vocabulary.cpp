@@ -10,6 +10,7 @@
 #include "thinwire/base/file.h"
 #include "thinwire/base/json.h"
 #include "thinwire/data/tokenizer/tokenizer_vocabulary.h"
+#include "thinwire/data/tokenizer/vocab_and_merges.h"
 #include "thinwire/data/utf8.h"
 
 namespace thinwire::data {
@@ -134,6 +135,7 @@ std::unique_ptr<Vocabulary> Vocabulary::find_in(const fs::path& folder) {
        {kSentencePieceFile, kByteFile, kTokenizerFile, "tokenizer.model", "tokenizer.json"}) {
     if (fs::exists(folder / name)) return load_file(folder / name);
   }
+  if (has_vocab_and_merges(folder)) return load_file(folder / kVocabFile);
   return nullptr;
 }
 
@@ -145,6 +147,9 @@ std::unique_ptr<Vocabulary> Vocabulary::load(const fs::path& folder) {
 }
 
 std::unique_ptr<Vocabulary> Vocabulary::load_file(const fs::path& file) {
+  if (file.filename() == kVocabFile) {
+    return read_tokenizer_vocabulary(file, join_vocab_and_merges(file.parent_path()));
+  }
   const std::string content = read_text_file(file);
   const uint64_t digest = hash_bytes(as_bytes(content));
   if (file.extension() != ".json") {

@@ -31,11 +31,13 @@ inline constexpr const char* kTokenizerFile = "vocabulary.tokenizer.json";
 class Vocabulary {
  public:
   // Finds one of the three files in a folder or, if none exists, tokenizer.model or tokenizer.json
-  // (the names in Hugging Face folders). Throws Error when there is none or it is damaged.
+  // (the names in Hugging Face folders), or vocab.json with merges.txt (vocab_and_merges.h). Throws
+  // Error when there is none or it is damaged.
   static std::unique_ptr<Vocabulary> load(const fs::path& folder);
   // The same, but null when there is none.
   static std::unique_ptr<Vocabulary> find_in(const fs::path& folder);
-  // Reads one file: a SentencePiece model (.model), or the byte vocabulary or a tokenizer (.json).
+  // Reads one file: a SentencePiece model (.model), or the byte vocabulary or a tokenizer (.json;
+  // of vocab.json with the files beside it).
   static std::unique_ptr<Vocabulary> load_file(const fs::path& file);
 
   virtual ~Vocabulary() = default;

@@ -26,19 +26,8 @@ struct TextEnds {
   std::string eos;
 };
 
-Json read_beside(const fs::path& file, const char* name) {
-  const fs::path path = file.parent_path() / name;
-  if (!fs::is_regular_file(path)) return Json::object();
-  Json json = try_parse_json<Json>(read_text_file(path));
-  if (!json.is_object()) throw Error(fmt::format("{} is not a JSON object", path.string()));
-  return json;
-}
-
-// "<s>", or {"content": "<s>", ...}.
-std::string token_name(const Json& json, const char* key) {
-  Json value = json.value(key, Json());
-  if (value.is_object()) value = value.value("content", Json());
-  return value.is_string() ? value.get<std::string>() : std::string();
+std::string named_token(const Json& json, const char* key) {
+  return token_name(json.value(key, Json()));
 }
 
 // Of an id, or of the first of a list.
@@ -53,11 +42,12 @@ std::string name_of_id(const Tokenizer& tokenizer, Json id) {
 TextEnds find_ends(const fs::path& file, const Json& content, const Tokenizer& tokenizer) {
   const auto kept = content.find("thinwire");
   if (kept != content.end() && kept->is_object()) {
-    return {token_name(*kept, "bos_token"), token_name(*kept, "eos_token")};
+    return {named_token(*kept, "bos_token"), named_token(*kept, "eos_token")};
   }
-  const Json names = read_beside(file, "tokenizer_config.json");
-  const Json ids = read_beside(file, "config.json");
-  TextEnds ends = {token_name(names, "bos_token"), token_name(names, "eos_token")};
+  Json names = read_json_beside(file, "special_tokens_map.json");
+  names.update(read_json_beside(file, "tokenizer_config.json"));
+  const Json ids = read_json_beside(file, "config.json");
+  TextEnds ends = {named_token(names, "bos_token"), named_token(names, "eos_token")};
   if (ends.bos.empty()) ends.bos = name_of_id(tokenizer, ids.value("bos_token_id", Json()));
   if (ends.eos.empty()) ends.eos = name_of_id(tokenizer, ids.value("eos_token_id", Json()));
   return ends;
@@ -114,6 +104,19 @@ class TokenizerVocabulary final : public Vocabulary {
 };
 
 }  // namespace
+
+Json read_json_beside(const fs::path& file, const char* name) {
+  const fs::path path = file.parent_path() / name;
+  if (!fs::is_regular_file(path)) return Json::object();
+  Json json = try_parse_json<Json>(read_text_file(path));
+  if (!json.is_object()) throw Error(fmt::format("{} is not a JSON object", path.string()));
+  return json;
+}
+
+std::string token_name(const Json& token) {
+  const Json name = token.is_object() ? token.value("content", Json()) : token;
+  return name.is_string() ? name.get<std::string>() : std::string();
+}
 
 std::unique_ptr<Vocabulary> read_tokenizer_vocabulary(const fs::path& file,
                                                       const std::string& content) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "thinwire/data/vocabulary.h"
@@ -16,6 +17,13 @@ namespace thinwire::data {
 // `content` is the content of `file`. Throws Error that names what is wrong.
 std::unique_ptr<Vocabulary> read_tokenizer_vocabulary(const fs::path& file,
                                                       const std::string& content);
+
+// The object in the file `name` beside `file`; an empty one if there is none. Throws Error if it is
+// something else.
+nlohmann::json read_json_beside(const fs::path& file, const char* name);
+
+// The name of a special token: "<s>", or {"content": "<s>", ...}; empty if it is neither.
+std::string token_name(const nlohmann::json& token);
 
 // A tokenizer.json as Thinwire stores it; bos and eos are the names of tokens, or empty.
 std::string keep_tokenizer(const std::string& content, const std::string& bos,

@@ -32,18 +32,6 @@ constexpr const char* kWords =
 constexpr int64_t kFirstMerge = 257;  // tokens before it: the end, and the bytes
 constexpr int64_t kFewest = 2;        // occurrences of a pair that is merged
 
-Json pre_tokenizer() {
-  return {{"type", "Sequence"},
-          {"pretokenizers", Json::array({{{"type", "Split"},
-                                          {"pattern", {{"Regex", kWords}}},
-                                          {"behavior", "Isolated"},
-                                          {"invert", false}},
-                                         {{"type", "ByteLevel"},
-                                          {"add_prefix_space", false},
-                                          {"trim_offsets", false},
-                                          {"use_regex", false}}})}};
-}
-
 // A word of the text, as tokens, and how often it occurs.
 struct Word {
   std::vector<int32_t> tokens;
@@ -204,7 +192,7 @@ class Trainer {
 // How often each word occurs.
 std::map<std::string, int64_t> count_words(const std::function<const std::string*()>& next,
                                            const std::function<void()>& waiting) {
-  const nlohmann::json description = pre_tokenizer();
+  const nlohmann::json description = qwen2_pre_tokenizer();
   const auto split = read_pre_tokenizer(JsonPart(description, kEnd, "pre_tokenizer"));
   std::map<std::string, int64_t> words;
   while (const std::string* text = next()) {
@@ -221,6 +209,18 @@ Json special_token() {
 }
 
 }  // namespace
+
+Json qwen2_pre_tokenizer() {
+  return {{"type", "Sequence"},
+          {"pretokenizers", Json::array({{{"type", "Split"},
+                                          {"pattern", {{"Regex", kWords}}},
+                                          {"behavior", "Isolated"},
+                                          {"invert", false}},
+                                         {{"type", "ByteLevel"},
+                                          {"add_prefix_space", false},
+                                          {"trim_offsets", false},
+                                          {"use_regex", false}}})}};
+}
 
 std::string train_byte_bpe(const std::function<const std::string*()>& next, int64_t size,
                            const std::function<void()>& waiting) {
@@ -246,7 +246,7 @@ std::string train_byte_bpe(const std::function<const std::string*()>& next, int6
   const Json tokenizer = {
       {"version", "1.0"},          {"truncation", nullptr},
       {"padding", nullptr},        {"added_tokens", Json::array({special_token()})},
-      {"normalizer", nullptr},     {"pre_tokenizer", pre_tokenizer()},
+      {"normalizer", nullptr},     {"pre_tokenizer", qwen2_pre_tokenizer()},
       {"post_processor", nullptr}, {"decoder", bytes},
       {"model", trainer.model()}};
   return keep_tokenizer(print_json(tokenizer, {.indent = 1}), "", kEnd);

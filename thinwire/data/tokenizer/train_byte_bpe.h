@@ -10,9 +10,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 namespace thinwire::data {
+
+// The part of a tokenizer.json that splits a text as Qwen 2 does.
+nlohmann::ordered_json qwen2_pre_tokenizer();
 
 // next() returns the training text, valid UTF-8, piece by piece and nullptr at its end; a piece
 // stays valid until the next call. Returns the tokenizer as Thinwire stores it
