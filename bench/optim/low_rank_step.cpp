@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "thinwire/base/rng.h"
@@ -38,6 +39,17 @@ void fill(std::span<float> values, uint64_t seed) {
   }
 }
 
+// Like a gradient of training: a few directions that all rows share, and noise, so that the new
+// basis vectors have most in common before they are orthonormalised.
+void fill_gradient(std::span<float> values, int64_t columns, uint64_t seed) {
+  std::vector<float> shared(static_cast<size_t>(columns));
+  fill(values, seed);
+  fill(shared, seed + values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] += 2 * shared[i % shared.size()] * (1 + static_cast<float>(i / shared.size() % 7));
+  }
+}
+
 struct Case {
   std::string name;
   std::vector<std::string> recipe;
@@ -68,25 +80,39 @@ void bm_step(benchmark::State& state, const Case& one, int thread_count) {
   for (auto _ : state) optimizer->step(params, gradients, {198, 1e-3f}, threads);
 }
 
+// What a step that renews all bases takes beyond one that renews none: the gradients are already
+// projected.
 void bm_refresh(benchmark::State& state) {
   const tensor::Layout layout(matrices());
   tensor::Arena gradients(layout);
-  fill(gradients.all(), 1);
+  for (size_t t = 0; t < layout.size(); ++t) {
+    fill_gradient(gradients.tensor(t), layout.specs()[t].shape[1], t);
+  }
   ThreadPool threads(static_cast<int>(state.range(0)));
   Subspace subspace;
-  std::vector<std::vector<float>> bases;
-  const auto renew = [&] {
-    bases.resize(layout.size());
-    for (size_t t = 0; t < layout.size(); ++t) {
-      const Shape& shape = layout.specs()[t].shape;
-      const method::LowRankShape low = {shape[0], shape[1], kRank};
-      bases[t].resize(kRank * 512);
-      const Bases held = low.projects_rows() ? Bases{bases[t], {}} : Bases{{}, bases[t]};
-      subspace.refresh(low, held, gradients.tensor(t), t, threads);
-    }
+  std::vector<std::vector<float>> bases(layout.size(), std::vector<float>(kRank * 512)), cores;
+  const auto held = [&](size_t t, std::vector<float>& basis) {
+    const Shape& shape = layout.specs()[t].shape;
+    const method::LowRankShape low = {shape[0], shape[1], kRank};
+    return std::pair(low, low.projects_rows() ? Bases{basis, {}} : Bases{{}, basis});
   };
-  renew();
-  for (auto _ : state) renew();
+  for (size_t t = 0; t < layout.size(); ++t) {
+    const auto [low, now] = held(t, bases[t]);
+    std::vector<float> earlier(gradients.tensor(t).size());
+    fill_gradient(earlier, low.columns, t + layout.size());
+    subspace.start(low, now, earlier, t, threads);
+    cores.emplace_back(element_count(low.core()));
+    subspace.project(low, now, gradients.tensor(t), 1, cores[t], threads);
+  }
+  std::vector<float> renewed;
+  uint64_t number = 0;
+  for (auto _ : state) {
+    for (size_t t = 0; t < layout.size(); ++t) {
+      renewed.assign(bases[t].begin(), bases[t].end());
+      const auto [low, now] = held(t, renewed);
+      subspace.renew(low, now, {gradients.tensor(t), cores[t], t, number++}, threads);
+    }
+  }
 }
 BENCHMARK(bm_refresh)
     ->ArgName("threads")

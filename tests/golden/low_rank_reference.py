@@ -8,15 +8,18 @@ Sources: GaLore, Zhao et al. 2024 (arXiv 2403.03507, algorithm 2). All in float6
     D      = m^ / (sqrt(v^) + eps)          Adam's of R, bias-corrected; b1 0.9, b2 0.95, eps 1e-8
     theta  = theta * (1 - lr*wd) - lr * scale * step
 
-The basis is renewed where (t - offset) mod every = 0 and t > 0, with offset = i*every // n for the i-th of n such
-matrices, and where there is none yet:
+The basis is renewed at the end of step t if (t - offset) mod every = 0 and t > 0, with offset = i*every // n for the
+i-th of n such matrices:
 
-    one side:   P = orth(G G'P)   or   Q = orth(G'G Q)
+    one side:   P = orth(G R')    or   Q = orth(G'R)
     two sides:  P = orth(G Q) and Q = orth(G'P), both of the bases before
 
-orth: the Q of a QR decomposition whose R has a positive diagonal. At first there are 4 such iterations, from P = signs
-(and Q = signs): entry i (row-major, of P' [r, rows]) is 1 where bit i mod 64 of splitmix64(s + i // 64) is set, else -1,
-with s = derive(derive(run's seed, position of the tensor + 1), 1 for P, 2 for Q) and derive(a, b) = splitmix64(
+With one side the sum over the larger dimension takes every n-th index only, n = larger // 2r (at least 1), from index
+k mod n on in the k-th renewal, k = (t + every - offset) // every.
+
+orth: the Q of a QR decomposition whose R has a positive diagonal. Before step 0 there are 4 such iterations, with whole
+sums, from P = signs (and Q = signs): entry i (row-major, of P' [r, rows]) is 1 where bit i mod 64 of
+splitmix64(s + i // 64) is set, else -1, with s = derive(derive(run's seed, position of the tensor + 1), 1 for P, 2 for Q) and derive(a, b) = splitmix64(
 splitmix64(a) ^ b * 0xD6E8FEB86659FD93).
 
 At a renewal moments are kept, or rotated: with T = P_new' P_old, m = T m and v = (T*T) v, elementwise square; of Q
@@ -69,25 +72,31 @@ class Matrix:
             x = x @ (t * t if square else t).T
         return x
 
+    def iterate(self, g, taken=slice(None)):
+        if self.left and self.right:
+            self.p, self.q = orth(g @ self.q), orth(g.T @ self.p)
+        elif self.left:
+            self.p = orth(g[:, taken] @ self.project(g)[:, taken].T)
+        else:
+            self.q = orth(g[taken].T @ self.project(g)[taken])
+
+    def start(self, g):
+        if self.p is not None or self.q is not None:
+            return
+        if self.left:
+            self.p = signs((self.rank, self.shape[0]), derive(self.seed, 1)).T
+        if self.right:
+            self.q = signs((self.rank, self.shape[1]), derive(self.seed, 2)).T
+        for _ in range(FIRST_ITERATIONS):
+            self.iterate(g)
+
     def refresh(self, g, t):
         """Renews the bases if it is time; returns those of before, or None."""
-        first = self.p is None and self.q is None
-        if not first and (t - self.offset) % self.every:
+        if t == 0 or (t - self.offset) % self.every:
             return None
         old = self.p, self.q
-        if first and self.left:
-            self.p = signs((self.rank, self.shape[0]), derive(self.seed, 1)).T
-        if first and self.right:
-            self.q = signs((self.rank, self.shape[1]), derive(self.seed, 2)).T
-        for _ in range(FIRST_ITERATIONS if first else 1):
-            if self.left and self.right:
-                self.p, self.q = orth(g @ self.q), orth(g.T @ self.p)
-            elif self.left:
-                self.p = orth(g @ (g.T @ self.p))
-            else:
-                self.q = orth(g.T @ (g @ self.q))
-        if first:
-            return None
+        apart = max(max(self.shape) // (2 * self.rank), 1)
+        self.iterate(g, slice((t + self.every - self.offset) // self.every % apart, None, apart))
         if self.rotate:
             self.m, self.v = self.change(self.m, *old), self.change(self.v, *old, square=True)
         return old
@@ -109,17 +118,18 @@ class Matrix:
 def check():
     """The iteration leads to what the SVD says, from which side ever, and keeps signs."""
     rng = np.random.default_rng(3)
-    for shape in ((6, 9), (9, 6), (7, 7)):
+    for shape in ((6, 7), (7, 6), (7, 7)):
         g = rng.standard_normal(shape) * 0.5 ** np.arange(shape[1])
         u, _, vt = np.linalg.svd(g)
         for sides in (1, 2):
             x = Matrix(shape, 2, 1, 0, 0, 1, sides)
-            for t in range(60):
+            x.start(g)
+            for t in range(1, 200):
                 x.refresh(g, t)
             for ours, true in ((x.p, u[:, :2]), (x.q, vt[:2].T)):
                 assert ours is None or np.abs(np.abs(np.sum(ours * true, axis=0)) - 1).max() < 1e-12
             before = x.project(g)
-            x.refresh(g, 60)
+            x.refresh(g, 200)
             assert np.abs(x.project(g) - before).max() < 1e-12
 
 

@@ -88,10 +88,12 @@ def apollo(scale, tensor):
 
 
 def fira(x, g, t):
-    x.refresh(g, t)
+    x.start(g)
     r = x.project(g)
     d = x.adam(r, t)
-    return 0.25 * (x.lift(d) + limited(x, (g - x.lift(r)) * scales(x, d, r)))
+    step = 0.25 * (x.lift(d) + limited(x, (g - x.lift(r)) * scales(x, d, r)))
+    x.refresh(g, t)
+    return step
 
 
 def scale():

@@ -52,8 +52,10 @@ def write(name, out, script, **options):
 
 
 def galore(x, g, t):
+    x.start(g)
+    step = SCALE * x.lift(x.adam(x.project(g), t))
     x.refresh(g, t)
-    return SCALE * x.lift(x.adam(x.project(g), t))
+    return step
 
 
 if __name__ == "__main__":

@@ -45,14 +45,16 @@ def stepper(s, at, relative, **_):
 
     def step(x, g, t):
         cores = past.setdefault(id(x), [])
+        x.start(g)
+        cores.append(x.project(g))
+        del cores[:-s]
+        direction = SCALE * x.lift(x.adam(natural(cores, DAMPING, relative), t))
         before = x.refresh(g, t)
         if before is not None and at == "clear":
             cores.clear()
         if before is not None and at == "rotate":
             cores[:] = [x.change(c, *before) for c in cores]
-        cores.append(x.project(g))
-        del cores[:-s]
-        return SCALE * x.lift(x.adam(natural(cores, DAMPING, relative), t))
+        return direction
     return step
 
 

@@ -61,7 +61,7 @@ TEST_F(NumericsVersion, ARunOfAnEarlierOneGoesOnWithANotice) {
   EXPECT_THAT(log(), Not(HasSubstr("numerics version")));
   turn_back(1);
   EXPECT_EQ(run().summary.digest, digest);
-  EXPECT_THAT(log(), HasSubstr("numerics version 1, now 3"));
+  EXPECT_THAT(log(), HasSubstr("numerics version 1, now 4"));
 
   const checkpoint::CheckpointReader last(
       *checkpoint::newest_checkpoint(folder_ / "run" / "checkpoints"));

@@ -188,7 +188,8 @@ TEST(NaturalGradient, IsTheDenseInverseWhereTheTextbookFormFails) {
 TEST(NaturalGradient, TurnsWithItsCoordinates) {
   constexpr int64_t kLength = 40;
   Floats turn = random_gradient(kLength * kLength, 1, 50);
-  orthonormalise(turn, kLength, kLength, 1);
+  ThreadPool threads(1);
+  orthonormalise(turn, kLength, kLength, 1, threads);
   const auto turned = [&](const Floats& g) {
     Floats out(g.size());
     for (int64_t i = 0; i < kLength; ++i) {

@@ -54,6 +54,34 @@ TEST_P(Products, HaveTheBitsOfThreePlainLoops) {
   }
 }
 
+// Of matrices that are larger along the inner dimension.
+TEST_P(Products, CanTakeEveryThirdColumnAndEverySecondRow) {
+  const auto [rows, inner, columns] = GetParam();
+  const int64_t left_columns = 3 * inner + 1;
+  const std::vector<float> left = random_matrix(rows * left_columns, 5);
+  const std::vector<float> right = random_matrix(2 * inner * columns, 6);
+  std::vector<float> expected(size_t(rows * columns)), got(expected.size());
+  for (int64_t at = 0; at < rows * columns; ++at) {
+    for (int64_t k = 0; k < inner; ++k) {
+      expected[size_t(at)] += left[size_t(at / columns * left_columns + 3 * k)] *
+                              right[size_t(2 * k * columns + at % columns)];
+    }
+  }
+  Product product = {.left = left.data(),
+                     .right = right.data(),
+                     .out = got.data(),
+                     .inner = inner,
+                     .columns = columns,
+                     .left_step = 3,
+                     .right_step = 2,
+                     .left_columns = left_columns};
+  ThreadPool threads(2);
+  multiply(product, rows, threads);
+  EXPECT_THAT(got, ElementsAreArray(expected));
+  multiply_plain(product, rows);
+  EXPECT_THAT(got, ElementsAreArray(expected));
+}
+
 TEST_P(Products, AreTransposedElementByElement) {
   const auto [rows, inner, columns] = GetParam();
   const std::vector<float> matrix = random_matrix(rows * columns, 4);

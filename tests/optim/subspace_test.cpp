@@ -30,15 +30,20 @@ std::vector<float> random_matrix(int64_t count, uint64_t seed) {
   return random_values(count, seed, 1);
 }
 
+ThreadPool& one_thread() {
+  static ThreadPool threads(1);
+  return threads;
+}
+
 // A matrix whose singular values fall by `ratio`.
 std::vector<float> decaying(int64_t rows, int64_t columns, double ratio, uint64_t seed) {
   std::vector<float> left = random_matrix(rows * rows, seed);
-  orthonormalise(left, rows, rows, 1);
+  orthonormalise(left, rows, rows, 1, one_thread());
   for (int64_t i = 0; i < rows * rows; ++i) {
     left[size_t(i)] *= static_cast<float>(std::pow(ratio, double(i % rows)));
   }
   std::vector<float> right = random_matrix(rows * columns, seed + 1);
-  orthonormalise(right, rows, columns, 1);
+  orthonormalise(right, rows, columns, 1, one_thread());
   std::vector<float> matrix(size_t(rows * columns));
   multiply_plain({left.data(), right.data(), nullptr, matrix.data(), rows, columns}, rows);
   return matrix;
@@ -78,7 +83,7 @@ TEST(Orthonormal, RowsKeepTheirOrderAndSign) {
   constexpr int64_t kCount = 21, kLength = 70;
   const std::vector<float> before = random_matrix(kCount * kLength, 1);
   std::vector<float> rows = before;
-  orthonormalise(rows, kCount, kLength, 1);
+  orthonormalise(rows, kCount, kLength, 1, one_thread());
   expect_orthonormal(rows, kCount, kLength);
   for (int64_t row = 0; row < kCount; ++row) {
     double along = 0;
@@ -97,7 +102,7 @@ TEST(Orthonormal, RowsThatDependOnOthersAreReplaced) {
     rows[size_t(4 * kLength + i)] = rows[size_t(i)] - 2 * rows[size_t(kLength + i)];
     rows[size_t(8 * kLength + i)] = rows[size_t(5 * kLength + i)] * 1e-30f;
   }
-  orthonormalise(rows, kCount, kLength, 1);
+  orthonormalise(rows, kCount, kLength, 1, one_thread());
   expect_orthonormal(rows, kCount, kLength);
 }
 
@@ -108,8 +113,24 @@ TEST(Orthonormal, NearlyEqualRowsBecomeOrthogonalToRounding) {
   for (int64_t i = 0; i < kCount * kLength; ++i) {
     rows[size_t(i)] = one[size_t(i % kLength)] + 1e-3f * rows[size_t(i)];
   }
-  orthonormalise(rows, kCount, kLength, 1);
+  orthonormalise(rows, kCount, kLength, 1, one_thread());
   expect_orthonormal(rows, kCount, kLength);
+}
+
+// A renewal, or the first bases.
+void renew_bases(Subspace& subspace, const LowRankShape& shape, const Bases& bases,
+                 std::span<const float> gradient, uint64_t seed, ThreadPool& threads,
+                 const Average& average = {}) {
+  if (!bases.present()) return subspace.start(shape, bases, gradient, seed, threads, average);
+  std::vector<float> core(size_t(element_count(shape.core())));
+  subspace.project(shape, bases, gradient, 1, core, threads);
+  subspace.renew(shape, bases, {gradient, core, seed}, threads, average);
+}
+
+void renew_bases(const LowRankShape& shape, const Bases& bases, std::span<const float> gradient,
+                 uint64_t seed, ThreadPool& threads, const Average& average = {}) {
+  Subspace subspace;
+  renew_bases(subspace, shape, bases, gradient, seed, threads, average);
 }
 
 class SubspaceOf : public testing::TestWithParam<LowRankShape> {};
@@ -133,7 +154,7 @@ TEST_P(SubspaceOf, BasesAreOrthonormalAndTheSameForAnyNumberOfThreads) {
     ThreadPool threads(count);
     Held held(shape);
     EXPECT_FALSE(held.bases().present());
-    Subspace().refresh(shape, held.bases(), gradient, 7, threads);
+    renew_bases(shape, held.bases(), gradient, 7, threads);
     EXPECT_TRUE(held.bases().present());
     if (count == 1) first = held;
     EXPECT_THAT(held.left, ElementsAreArray(first.left));
@@ -149,7 +170,8 @@ TEST_P(SubspaceOf, ProjectingUndoesLifting) {
   ThreadPool threads(2);
   Subspace subspace;
   Held held(shape);
-  subspace.refresh(shape, held.bases(), random_matrix(shape.rows * shape.columns, 6), 7, threads);
+  renew_bases(subspace, shape, held.bases(), random_matrix(shape.rows * shape.columns, 6), 7,
+              threads);
   const std::vector<float> core = random_matrix(element_count(shape.core()), 8);
   std::vector<float> full(size_t(shape.rows * shape.columns)), again(core.size());
   subspace.lift(shape, held.bases(), core, full, threads);
@@ -165,8 +187,8 @@ TEST_P(SubspaceOf, RotatingIsLiftingAndProjecting) {
   Subspace subspace;
   Held before(shape), now(shape);
   const int64_t count = shape.rows * shape.columns;
-  subspace.refresh(shape, before.bases(), random_matrix(count, 9), 7, threads);
-  subspace.refresh(shape, now.bases(), random_matrix(count, 10), 7, threads);
+  renew_bases(subspace, shape, before.bases(), random_matrix(count, 9), 7, threads);
+  renew_bases(subspace, shape, now.bases(), random_matrix(count, 10), 7, threads);
   std::vector<float> core = random_matrix(element_count(shape.core()), 11);
   std::vector<float> full(static_cast<size_t>(count)), expected(core.size());
   subspace.lift(shape, before.bases(), core, full, threads);
@@ -180,7 +202,8 @@ TEST_P(SubspaceOf, VariancesOfARotatedCoreAddUp) {
   ThreadPool threads(1);
   Subspace subspace;
   Held held(shape);
-  subspace.refresh(shape, held.bases(), random_matrix(shape.rows * shape.columns, 12), 7, threads);
+  renew_bases(subspace, shape, held.bases(), random_matrix(shape.rows * shape.columns, 12), 7,
+              threads);
   std::vector<float> ones(size_t(element_count(shape.core())), 1.0f);
   subspace.rotate(shape, held.bases(), held.bases(), true, ones, threads);
   EXPECT_THAT(ones, Each(FloatNear(1, 1e-5f)));
@@ -192,11 +215,12 @@ TEST_P(SubspaceOf, AGradientOfZerosChangesNothing) {
   Subspace subspace;
   Held held(shape);
   const std::vector<float> zeros(size_t(shape.rows * shape.columns));
-  subspace.refresh(shape, held.bases(), zeros, 7, threads);
+  renew_bases(subspace, shape, held.bases(), zeros, 7, threads);
   EXPECT_FALSE(held.bases().present());
-  subspace.refresh(shape, held.bases(), random_matrix(shape.rows * shape.columns, 13), 7, threads);
+  renew_bases(subspace, shape, held.bases(), random_matrix(shape.rows * shape.columns, 13), 7,
+              threads);
   const Held before = held;
-  subspace.refresh(shape, held.bases(), zeros, 7, threads);
+  renew_bases(subspace, shape, held.bases(), zeros, 7, threads);
   EXPECT_EQ(held.left, before.left);
   EXPECT_EQ(held.right, before.right);
 }
@@ -206,9 +230,9 @@ TEST_P(SubspaceOf, TinyGradientsHaveTheSameSubspace) {
   ThreadPool threads(1);
   Held large(shape), tiny(shape);
   std::vector<float> gradient = random_matrix(shape.rows * shape.columns, 14);
-  Subspace().refresh(shape, large.bases(), gradient, 7, threads);
+  renew_bases(shape, large.bases(), gradient, 7, threads);
   for (float& value : gradient) value = std::ldexp(value, -100);
-  Subspace().refresh(shape, tiny.bases(), gradient, 7, threads);
+  renew_bases(shape, tiny.bases(), gradient, 7, threads);
   EXPECT_EQ(tiny.left, large.left);
   EXPECT_EQ(tiny.right, large.right);
 }
@@ -232,18 +256,18 @@ struct Workers {
     std::array<std::span<float>, 2> shared;
     const auto renew = [&](size_t worker) {
       ThreadPool threads(1);
-      Subspace().refresh(shape, held[worker].bases(), parts[worker], 7, threads,
-                         [&](std::span<float> values) {
-                           shared[worker] = values;
-                           meet.arrive_and_wait();
-                           std::vector<float> sum(values.begin(), values.end());
-                           for (size_t i = 0; i < sum.size(); ++i) {
-                             sum[i] = (shared[0][i] + shared[1][i]) / 2;
-                           }
-                           meet.arrive_and_wait();
-                           std::ranges::copy(sum, values.begin());
-                           sent += values.size();
-                         });
+      renew_bases(shape, held[worker].bases(), parts[worker], 7, threads,
+                  [&](std::span<float> values) {
+                    shared[worker] = values;
+                    meet.arrive_and_wait();
+                    std::vector<float> sum(values.begin(), values.end());
+                    for (size_t i = 0; i < sum.size(); ++i) {
+                      sum[i] = (shared[0][i] + shared[1][i]) / 2;
+                    }
+                    meet.arrive_and_wait();
+                    std::ranges::copy(sum, values.begin());
+                    sent += values.size();
+                  });
     };
     std::thread other([&] { renew(1); });
     renew(0);
@@ -267,12 +291,12 @@ TEST_P(SubspaceOf, WorkersGetTheBasesOfTheirMeanGradient) {
     EXPECT_THAT(workers.held[0].left, Pointwise(FloatNear(2e-4f), alone.left));
     EXPECT_THAT(workers.held[0].right, Pointwise(FloatNear(2e-4f), alone.right));
   };
-  Subspace().refresh(shape, alone.bases(), workers.mean(), 7, threads);
+  renew_bases(shape, alone.bases(), workers.mean(), 7, threads);
   workers.refresh(shape);
   expect_agreement();
   EXPECT_EQ(workers.sent, 2 * 4 * size_t(shape.rank * (shape.rows + shape.columns)));
   for (std::vector<float>& part : workers.parts) std::ranges::reverse(part);
-  Subspace().refresh(shape, alone.bases(), workers.mean(), 7, threads);
+  renew_bases(shape, alone.bases(), workers.mean(), 7, threads);
   workers.refresh(shape);
   expect_agreement();
 }
@@ -303,7 +327,7 @@ TEST_P(SubspaceOf, AMeanGradientOfZerosChangesNothing) {
 // Against the singular value decomposition: singular vectors one by one, after some renewals on the
 // same gradient.
 TEST(Subspace, ReachesTheLeadingSingularVectors) {
-  constexpr int64_t kRows = 24, kColumns = 40, kRank = 6;
+  constexpr int64_t kRows = 24, kColumns = 40, kRank = 12;  // too many to leave out a column
   const std::vector<float> gradient = decaying(kRows, kColumns, 0.7, 20);
   const SingularVectors exact = left_singular_vectors(gradient, kRows, kColumns);
   for (size_t i = 0; i < kRank; ++i) EXPECT_NEAR(exact.values[i], std::pow(0.7, i), 1e-6);
@@ -311,11 +335,39 @@ TEST(Subspace, ReachesTheLeadingSingularVectors) {
   Subspace subspace;
   const LowRankShape shape = {kRows, kColumns, kRank};
   Held held(shape);
-  for (int i = 0; i < 20; ++i) subspace.refresh(shape, held.bases(), gradient, 3, threads);
+  for (int i = 0; i < 20; ++i) renew_bases(subspace, shape, held.bases(), gradient, 3, threads);
   for (size_t i = 0; i < kRank; ++i) {
     double along = 0;
     for (size_t j = 0; j < kRows; ++j) along += exact.vectors[i][j] * held.left[i * kRows + j];
     EXPECT_NEAR(std::fabs(along), 1, 1e-5) << i;
+  }
+}
+
+// Of the larger dimension: every fifth index from the second one on in the renewal of number 6.
+TEST(Subspace, ARenewalSumsOverAPartOfTheLargerDimension) {
+  constexpr int64_t kLarge = 32, kSmall = 14, kRank = 3;
+  ThreadPool threads(2);
+  for (const LowRankShape shape :
+       {LowRankShape{kSmall, kLarge, kRank}, LowRankShape{kLarge, kSmall, kRank}}) {
+    const std::vector<float> gradient = random_matrix(kLarge * kSmall, 60);
+    Held held(shape);
+    Subspace subspace;
+    subspace.start(shape, held.bases(), gradient, 7, threads);
+    std::vector<float> core(kRank * kLarge), expected(kRank * kSmall);
+    subspace.project(shape, held.bases(), gradient, 1, core, threads);
+    subspace.renew(shape, held.bases(), {gradient, core, 7, 6}, threads);
+    const bool wide = shape.projects_rows();
+    for (int64_t vector = 0; vector < kRank; ++vector) {
+      for (int64_t i = 0; i < kSmall; ++i) {
+        for (int64_t k = 1; k < kLarge; k += 5) {
+          const float of_gradient = gradient[size_t(wide ? i * kLarge + k : k * kSmall + i)];
+          const float of_core = core[size_t(wide ? vector * kLarge + k : k * kRank + vector)];
+          expected[size_t(vector * kSmall + i)] += of_gradient * of_core;
+        }
+      }
+    }
+    orthonormalise(expected, kRank, kSmall, 7, threads);
+    EXPECT_THAT(wide ? held.left : held.right, Pointwise(FloatNear(1e-6f), expected));
   }
 }
 
@@ -330,7 +382,7 @@ TEST(Subspace, FirstBasesCaptureNearlyAllThatCanBeCaptured) {
   Subspace subspace;
   const LowRankShape shape = {kRows, kColumns, kRank};
   Held held(shape);
-  subspace.refresh(shape, held.bases(), gradient, 3, threads);
+  renew_bases(subspace, shape, held.bases(), gradient, 3, threads);
   std::vector<float> core(kRank * kColumns);
   subspace.project(shape, held.bases(), gradient, 1, core, threads);
   EXPECT_GT(square_norm(core), 0.98 * most);

@@ -41,7 +41,7 @@ namespace thinwire::checkpoint {
 //      with fp32 results keep fp32 sums on processors with bf16 instructions
 //   3  DisTrO's means are sums times a reciprocal; where many slots of a tile were sent, their
 //      inverse is the fast transform on both sides
-inline constexpr int kNumericsVersion = 3;
+inline constexpr int kNumericsVersion = 4;
 
 inline constexpr const char* kRecipeFile = "recipe.toml";
 

@@ -24,8 +24,7 @@ std::vector<LowRankShape> shapes_of(const tensor::Layout& layout,
   return shapes;
 }
 
-THINWIRE_CLONES void scaled_copy(const float* __restrict from, float* __restrict to, int64_t count,
-                                 float factor) {
+THINWIRE_CLONES void scaled_copy(const float* from, float* to, int64_t count, float factor) {
   for (int64_t i = 0; i < count; ++i) to[i] = from[i] * factor;
 }
 
@@ -43,7 +42,10 @@ LowRankOptimizer::LowRankOptimizer(const method::OptimizerOptions& options,
 void LowRankOptimizer::update(const TensorUpdate& tensor, const OptimizerStep& step,
                               ThreadPool& threads) {
   const LowRankShape& shape = shapes_[tensor.tensor];
-  if (shape.rank > 0) return update_matrix(tensor, shape, step, threads);
+  if (shape.rank > 0) {
+    update_matrix(tensor, shape, step, threads);
+    return take_renewed(tensor.tensor, step.number, threads);
+  }
   adamw_update(options(), spec(tensor.tensor).decays(), tensor, piece(tensor.tensor, 0),
                piece(tensor.tensor, 1), step, threads);
 }
@@ -60,8 +62,25 @@ tensor::GradientForm LowRankOptimizer::gradient_form(size_t tensor, uint64_t ste
 void LowRankOptimizer::project(size_t tensor, uint64_t step, std::span<const float> whole,
                                std::span<float> projected, ThreadPool& threads,
                                const Average& average) {
-  const Bases now = renew(tensor, step, whole, threads, average);
-  subspace_.project(shapes_[tensor], now, whole, 1, projected, threads);
+  const LowRankShape& shape = shapes_[tensor];
+  Bases held = bases(tensor, shape);
+  const bool present = held.present();
+  if (!present) {
+    subspace_.start(shape, held, whole, seed(tensor), threads, average);
+    keep_bases(tensor, shape, step, threads);
+  }
+  subspace_.project(shape, held, whole, 1, projected, threads);
+  if (!present || !due(tensor, step)) return;
+  Renewed& renewed = renewed_[tensor];
+  renewed.left.assign(held.left.begin(), held.left.end());
+  renewed.right.assign(held.right.begin(), held.right.end());
+  subspace_.renew(shape, {renewed.left, renewed.right},
+                  {whole, projected, seed(tensor), plan_.renewals(tensor, step)}, threads, average);
+}
+
+void LowRankOptimizer::reset() {
+  Optimizer::reset();
+  renewed_.clear();
 }
 
 LowRankOptimizer::BasisPieces LowRankOptimizer::basis_pieces(size_t tensor,
@@ -112,34 +131,32 @@ void LowRankOptimizer::rotate_moment(const LowRankShape& shape, const Bases& bef
   moment.keep_all(values, ~step, threads);
 }
 
-Bases LowRankOptimizer::renew(size_t tensor, uint64_t step, std::span<const float> whole,
-                              ThreadPool& threads, const Average& average) {
+void LowRankOptimizer::take_renewed(size_t tensor, uint64_t step, ThreadPool& threads) {
+  const auto found = renewed_.find(tensor);
+  if (found == renewed_.end()) return;
   const LowRankShape& shape = shapes_[tensor];
+  Renewed& renewed = found->second;
   const Bases held = bases(tensor, shape);
-  const bool present = held.present();
-  if (present && !due(tensor, step)) return held;
-  left_before_.assign(held.left.begin(), held.left.end());
-  right_before_.assign(held.right.begin(), held.right.end());
-  subspace_.refresh(shape, held, whole, seed(tensor), threads, average);
+  std::ranges::swap_ranges(held.left, renewed.left);
+  std::ranges::swap_ranges(held.right, renewed.right);
   keep_bases(tensor, shape, step, threads);
-  if (present) change_bases(tensor, shape, {left_before_, right_before_}, held, step, threads);
-  return held;
+  change_bases(tensor, shape, {renewed.left, renewed.right}, held, step, threads);
+  renewed_.erase(found);
 }
 
 Bases LowRankOptimizer::take_core(const TensorUpdate& tensor, const LowRankShape& shape,
                                   const OptimizerStep& step, ThreadPool& threads) {
   const std::span<float> projected = core(shape);
-  if (options().projected) {
-    threads.for_ranges(static_cast<int64_t>(projected.size()), kGrain,
-                       [&](int64_t begin, int64_t end, int) {
-                         scaled_copy(tensor.gradient.data() + begin, projected.data() + begin,
-                                     end - begin, step.gradient_scale);
-                       });
-    return bases(tensor.tensor, shape);
+  const float* from = tensor.gradient.data();
+  if (!options().projected) {
+    project(tensor.tensor, step.number, tensor.gradient, projected, threads, {});
+    from = projected.data();
   }
-  const Bases held = renew(tensor.tensor, step.number, tensor.gradient, threads);
-  subspace_.project(shape, held, tensor.gradient, step.gradient_scale, projected, threads);
-  return held;
+  threads.for_ranges(
+      static_cast<int64_t>(projected.size()), kGrain, [&](int64_t begin, int64_t end, int) {
+        scaled_copy(from + begin, projected.data() + begin, end - begin, step.gradient_scale);
+      });
+  return bases(tensor.tensor, shape);
 }
 
 uint64_t LowRankOptimizer::seed(size_t tensor) const {

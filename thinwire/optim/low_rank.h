@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -25,6 +26,7 @@ class LowRankOptimizer : public Optimizer {
   tensor::GradientForm gradient_form(size_t tensor, uint64_t step) final;
   void project(size_t tensor, uint64_t step, std::span<const float> whole,
                std::span<float> projected, ThreadPool& threads, const Average& average) final;
+  void reset() final;
 
  protected:
   // Updates a matrix whose subspace has a rank other than 0.
@@ -49,7 +51,7 @@ class LowRankOptimizer : public Optimizer {
   virtual void change_bases(size_t tensor, const method::LowRankShape& shape, const Bases& before,
                             const Bases& now, uint64_t step, ThreadPool& threads);
   // The first half of a step in the subspace: the gradient's projection, scaled, in core(shape).
-  // With a whole gradient, the bases are renewed first if that is due. Returns the bases.
+  // Returns the bases. If they are due to be renewed, that is done at the end of update().
   Bases take_core(const TensorUpdate& tensor, const method::LowRankShape& shape,
                   const OptimizerStep& step, ThreadPool& threads);
   // Whether this tensor's subspace is renewed in this step.
@@ -74,9 +76,12 @@ class LowRankOptimizer : public Optimizer {
   Subspace& subspace() { return subspace_; }
 
  private:
-  // Renews the bases if that is due or there are none yet, and converts the state to them.
-  Bases renew(size_t tensor, uint64_t step, std::span<const float> whole, ThreadPool& threads,
-              const Average& average = {});
+  // The bases for the steps after this one.
+  struct Renewed {
+    std::vector<float> left, right;
+  };
+  // Gives the tensor its renewed bases, if there are any, and converts its state to them.
+  void take_renewed(size_t tensor, uint64_t step, ThreadPool& threads);
   void rotate_moment(const method::LowRankShape& shape, const Bases& before, const Bases& now,
                      bool squared, const StateValues& moment, uint64_t step, ThreadPool& threads);
 
@@ -84,7 +89,8 @@ class LowRankOptimizer : public Optimizer {
   method::Moments moments_;
   method::RefreshPlan plan_;
   Subspace subspace_;
-  std::vector<float> core_, band_, left_before_, right_before_;
+  std::map<size_t, Renewed> renewed_;  // by tensor, from project() to the end of update()
+  std::vector<float> core_, band_;
   std::vector<float> left_, right_;  // copies of bases that are not kept in fp32
 };
 

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <utility>
 #include <vector>
 
+#include "thinwire/base/scratch.h"
 #include "thinwire/base/simd.h"
 
 namespace thinwire::optim {
@@ -17,11 +19,15 @@ constexpr int64_t kRows = 8;
 constexpr int64_t kColumns = 2 * kLanes;
 constexpr int64_t kTile = 32;
 
+int64_t left_stride(const Product& p) { return p.left_columns > 0 ? p.left_columns : p.inner; }
+
+int64_t right_stride(const Product& p) { return p.right_step * p.columns; }
+
 // Copies `width` of the right matrix's columns from `column` on to `panel`, row by row, each padded
 // with zeros to kColumns.
 void pack(const Product& p, int64_t column, int64_t width, float* panel) {
   for (int64_t k = 0; k < p.inner; ++k, panel += kColumns) {
-    std::memcpy(panel, p.right + k * p.columns + column,
+    std::memcpy(panel, p.right + k * right_stride(p) + column,
                 static_cast<size_t>(width) * sizeof(float));
     std::fill(panel + width, panel + kColumns, 0.0f);
   }
@@ -42,13 +48,14 @@ template <int64_t... kRow>
                                                   int64_t column, int64_t width,
                                                   std::integer_sequence<int64_t, kRow...>) {
   Lanes sums[sizeof...(kRow)][2] = {};
-  const float* const left = p.left + row * p.inner;
+  const int64_t stride = left_stride(p), step = p.left_step;
+  const float* const left = p.left + row * stride;
   for (int64_t k = 0; k < p.inner; ++k) {
     Lanes first, second;
     std::memcpy(&first, panel + k * kColumns, sizeof first);
     std::memcpy(&second, panel + k * kColumns + kLanes, sizeof second);
-    ((sums[kRow][0] += left[kRow * p.inner + k] * first,
-      sums[kRow][1] += left[kRow * p.inner + k] * second),
+    ((sums[kRow][0] += left[kRow * stride + k * step] * first,
+      sums[kRow][1] += left[kRow * stride + k * step] * second),
      ...);
   }
   float values[sizeof...(kRow)][kColumns];
@@ -71,7 +78,8 @@ THINWIRE_CLONES void multiply_panel(const Product& p, const float* panel, int64_
 
 void multiply_part(const Product& p, int64_t row_begin, int64_t row_end, int64_t column_begin,
                    int64_t column_end) {
-  std::vector<float> panel(static_cast<size_t>(p.inner * kColumns));
+  thread_local std::vector<float> own;
+  const std::span<float> panel = scratch(own, p.inner * kColumns);
   for (int64_t column = column_begin; column < column_end; column += kColumns) {
     const int64_t width = std::min(kColumns, p.columns - column);
     pack(p, column, width, panel.data());
@@ -99,7 +107,8 @@ void multiply_plain(const Product& p, int64_t rows) {
     for (int64_t column = 0; column < p.columns; ++column) {
       float sum = 0;
       for (int64_t k = 0; k < p.inner; ++k) {
-        sum += p.left[row * p.inner + k] * p.right[k * p.columns + column];
+        sum +=
+            p.left[row * left_stride(p) + k * p.left_step] * p.right[k * right_stride(p) + column];
       }
       const int64_t at = row * p.columns + column;
       p.out[at] = p.added == nullptr ? p.alpha * sum : p.alpha * sum + p.beta * p.added[at];

@@ -13,14 +13,18 @@ namespace thinwire::optim {
 // are [rows, columns]. D may be null, meaning none. C may be the same matrix as D, but otherwise
 // overlaps none of the others.
 struct Product {
-  const float* left;
-  const float* right;
-  const float* added;
-  float* out;
-  int64_t inner;
-  int64_t columns;
+  const float* left = nullptr;
+  const float* right = nullptr;
+  const float* added = nullptr;
+  float* out = nullptr;
+  int64_t inner = 0;
+  int64_t columns = 0;
   float alpha = 1;
   float beta = 0;
+  // L may be every left_step-th column of a larger matrix, and R every right_step-th row of one.
+  int64_t left_step = 1;
+  int64_t right_step = 1;
+  int64_t left_columns = 0;  // of the matrix from which L is taken; 0: inner
 };
 
 void multiply(const Product& product, int64_t rows, ThreadPool& threads);

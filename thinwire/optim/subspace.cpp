@@ -13,6 +13,7 @@ namespace {
 
 using method::LowRankShape;
 
+constexpr int64_t kTransposed = 16;  // columns that are transposed
 constexpr uint64_t kLeftStream = 1;
 constexpr uint64_t kRightStream = 2;
 
@@ -20,12 +21,34 @@ bool has_values(std::span<const float> values) {
   return std::ranges::any_of(values, [](float value) { return value != 0; });
 }
 
-// Brings the largest value to 1, so that products with a gradient stay in the range of fp32.
-void normalise(std::span<float> values) {
-  float most = 0;
-  for (const float value : values) most = std::max(most, std::fabs(value));
-  if (most == 0) return;
-  for (float& value : values) value /= most;
+// Of a matrix [rows, columns], transposed: the columns of the part.
+void take_columns(const float* in, int64_t rows, int64_t columns, const Subspace::Part& part,
+                  float* out, ThreadPool& threads) {
+  threads.for_ranges(part.count, kTransposed, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; i += kTransposed) {
+      for (int64_t row = 0; row < rows; ++row) {
+        const float* const from = in + row * columns + part.first;
+        for (int64_t j = i; j < std::min(end, i + kTransposed); ++j) {
+          out[j * rows + row] = from[j * part.step];
+        }
+      }
+    }
+  });
+}
+
+// Of a matrix [rows, columns], transposed: the rows of the part.
+void take_rows(const float* in, int64_t columns, const Subspace::Part& part, float* out,
+               ThreadPool& threads) {
+  threads.for_ranges(columns, kTransposed, [&](int64_t begin, int64_t end, int) {
+    for (int64_t x = begin; x < end; x += kTransposed) {
+      for (int64_t i = 0; i < part.count; ++i) {
+        const float* const from = in + (part.first + i * part.step) * columns;
+        for (int64_t column = x; column < std::min(end, x + kTransposed); ++column) {
+          out[column * part.count + i] = from[column];
+        }
+      }
+    }
+  });
 }
 
 // Replaces vectors by their mean, if there is one to form, and returns whether bases follow it: not
@@ -86,81 +109,114 @@ void Subspace::lift(const LowRankShape& shape, const Bases& bases, std::span<con
            threads);
 }
 
-// Sets left to (G right^T)^T, or, where only rows are projected, to (G (left G)^T)^T, with its rows
-// orthonormalised.
-void Subspace::renew_left(const LowRankShape& shape, const Bases& bases, const float* gradient,
-                          uint64_t seed, ThreadPool& threads, const Average& average) {
-  const float* right = bases.right.data();
+std::span<const float> Subspace::mean_core(const Renewal& renewal, const Average& average) {
+  if (!average) return renewal.core;
+  const std::span<float> mean = scratch(core_, static_cast<int64_t>(renewal.core.size()));
+  std::ranges::copy(renewal.core, mean.begin());
+  average(mean);
+  return mean;
+}
+
+// Sets left to (G right^T)^T, or, where only rows are projected, to (G core^T)^T of a part of the
+// columns, with its rows orthonormalised.
+void Subspace::renew_left(const LowRankShape& shape, const Bases& bases, const Renewal& renewal,
+                          const Part& part, ThreadPool& threads, const Average& average) {
+  const float* const gradient = renewal.gradient.data();
+  const std::span<float> vectors = scratch(change_, shape.rows * shape.rank);
   if (bases.right.empty()) {
-    float* const image = scratch(half_, shape.rank * shape.columns).data();
-    multiply({bases.left.data(), gradient, nullptr, image, shape.rows, shape.columns}, shape.rank,
-             threads);
-    const std::span values(image, static_cast<size_t>(shape.rank * shape.columns));
-    if (average) average(values);
-    normalise(values);
-    right = image;
+    const std::span<float> image = scratch(half_, part.count * shape.rank);
+    take_columns(mean_core(renewal, average).data(), shape.rank, shape.columns, part, image.data(),
+                 threads);
+    normalise(image);  // so that products with a gradient stay in the range of fp32
+    multiply({.left = gradient + part.first,
+              .right = image.data(),
+              .out = vectors.data(),
+              .inner = part.count,
+              .columns = shape.rank,
+              .left_step = part.step,
+              .left_columns = shape.columns},
+             shape.rows, threads);
+  } else {
+    times_basis(shape, gradient, bases.right.data(), 1, vectors.data(), threads);
   }
-  float* const vectors = scratch(change_, shape.rows * shape.rank).data();
-  times_basis(shape, gradient, right, 1, vectors, threads);
-  if (!agreed({vectors, static_cast<size_t>(shape.rows * shape.rank)}, average)) return;
-  transpose(vectors, shape.rows, shape.rank, bases.left.data(), threads);
-  orthonormalise(bases.left, shape.rank, shape.rows, derive_seed(seed, kLeftStream));
+  if (!agreed(vectors, average)) return;
+  transpose(vectors.data(), shape.rows, shape.rank, bases.left.data(), threads);
+  orthonormalise(bases.left, shape.rank, shape.rows, derive_seed(renewal.seed, kLeftStream),
+                 threads);
 }
 
-// Sets right to left G, or, where only columns are projected, to (G right^T)^T G, with its rows
-// orthonormalised.
+// Sets right to left G, or, where only columns are projected, to core^T G of a part of the rows,
+// with its rows orthonormalised.
 void Subspace::renew_right(const LowRankShape& shape, const Bases& bases, const float* left,
-                           const float* gradient, uint64_t seed, ThreadPool& threads,
+                           const Renewal& renewal, const Part& part, ThreadPool& threads,
                            const Average& average) {
+  const std::span<float> vectors =
+      average ? scratch(transposed_, shape.rank * shape.columns) : bases.right;
+  Product product = {.left = left,
+                     .right = renewal.gradient.data(),
+                     .out = vectors.data(),
+                     .inner = shape.rows,
+                     .columns = shape.columns};
   if (bases.left.empty()) {
-    const int64_t count = shape.rows * shape.rank;
-    float* const image = scratch(half_, count).data();
-    times_basis(shape, gradient, bases.right.data(), 1, image, threads);
-    const std::span values(image, static_cast<size_t>(count));
-    if (average) average(values);
-    normalise(values);
-    float* const rows_first = scratch(change_, count).data();
-    transpose(image, shape.rows, shape.rank, rows_first, threads);
-    left = rows_first;
+    const std::span<float> image = scratch(half_, shape.rank * part.count);
+    take_rows(mean_core(renewal, average).data(), shape.rank, part, image.data(), threads);
+    normalise(image);
+    product.left = image.data();
+    product.right += part.first * shape.columns;
+    product.inner = part.count;
+    product.right_step = part.step;
   }
-  float* const vectors =
-      average ? scratch(transposed_, shape.rank * shape.columns).data() : bases.right.data();
-  multiply({left, gradient, nullptr, vectors, shape.rows, shape.columns}, shape.rank, threads);
+  multiply(product, shape.rank, threads);
   if (average) {
-    const std::span values(vectors, bases.right.size());
-    if (!agreed(values, average)) return;
-    std::ranges::copy(values, bases.right.begin());
+    if (!agreed(vectors, average)) return;
+    std::ranges::copy(vectors, bases.right.begin());
   }
-  orthonormalise(bases.right, shape.rank, shape.columns, derive_seed(seed, kRightStream));
+  orthonormalise(bases.right, shape.rank, shape.columns, derive_seed(renewal.seed, kRightStream),
+                 threads);
 }
 
-// Signs; orthonormal where they may remain as they are (refresh).
+// Signs; orthonormal where they may remain as they are (renew).
 void Subspace::draw(const LowRankShape& shape, const Bases& bases, uint64_t seed,
-                    const Average& average) {
+                    ThreadPool& threads, const Average& average) {
   const uint64_t left = derive_seed(seed, kLeftStream), right = derive_seed(seed, kRightStream);
   draw_signs(bases.left, left);
   draw_signs(bases.right, right);
   if (!average) return;
-  if (!bases.left.empty()) orthonormalise(bases.left, shape.rank, shape.rows, left);
-  if (!bases.right.empty()) orthonormalise(bases.right, shape.rank, shape.columns, right);
+  if (!bases.left.empty()) orthonormalise(bases.left, shape.rank, shape.rows, left, threads);
+  if (!bases.right.empty()) {
+    orthonormalise(bases.right, shape.rank, shape.columns, right, threads);
+  }
 }
 
-void Subspace::refresh(const LowRankShape& shape, const Bases& bases,
-                       std::span<const float> gradient, uint64_t seed, ThreadPool& threads,
-                       const Average& average) {
+void Subspace::start(const LowRankShape& shape, const Bases& bases, std::span<const float> gradient,
+                     uint64_t seed, ThreadPool& threads, const Average& average) {
   // Other workers' gradients may have values where this one has none.
   if (!average && !has_values(gradient)) return;
-  int iterations = 1;
-  if (!bases.present()) {
-    iterations = method::kFirstIterations;
-    draw(shape, bases, seed, average);
+  draw(shape, bases, seed, threads, average);
+  std::vector<float> core(static_cast<size_t>(element_count(shape.core())));
+  const Part all = {.first = 0, .step = 1, .count = std::max(shape.rows, shape.columns)};
+  for (int i = 0; i < method::kFirstIterations; ++i) {
+    if (shape.sides == method::Sides::kOne) project(shape, bases, gradient, 1, core, threads);
+    iterate(shape, bases, {gradient, core, seed}, all, threads, average);
   }
-  for (int i = 0; i < iterations; ++i) {
-    old_left_.assign(bases.left.begin(), bases.left.end());
-    if (!bases.left.empty()) renew_left(shape, bases, gradient.data(), seed, threads, average);
-    if (!bases.right.empty()) {
-      renew_right(shape, bases, old_left_.data(), gradient.data(), seed, threads, average);
-    }
+}
+
+void Subspace::renew(const LowRankShape& shape, const Bases& bases, const Renewal& renewal,
+                     ThreadPool& threads, const Average& average) {
+  const int64_t larger = std::max(shape.rows, shape.columns);
+  const int64_t step = std::max<int64_t>(larger / (kTakenPerRank * shape.rank), 1);
+  const auto first = static_cast<int64_t>(renewal.number % static_cast<uint64_t>(step));
+  const Part part = {first, step, (larger - first + step - 1) / step};
+  iterate(shape, bases, renewal, part, threads, average);
+}
+
+void Subspace::iterate(const LowRankShape& shape, const Bases& bases, const Renewal& renewal,
+                       const Part& part, ThreadPool& threads, const Average& average) {
+  if (!average && !has_values(renewal.gradient)) return;
+  old_left_.assign(bases.left.begin(), bases.left.end());
+  if (!bases.left.empty()) renew_left(shape, bases, renewal, part, threads, average);
+  if (!bases.right.empty()) {
+    renew_right(shape, bases, old_left_.data(), renewal, part, threads, average);
   }
 }
 

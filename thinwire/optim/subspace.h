@@ -25,6 +25,13 @@ struct Bases {
 // matrix so far.
 class Subspace {
  public:
+  // Indices first, first + step, ... of a dimension.
+  struct Part {
+    int64_t first, step, count;
+  };
+  // A renewal sums over at least this many indices for each basis vector, if there are as many.
+  static constexpr int64_t kTakenPerRank = 2;
+
   // core = factor * P^T G Q; with one side, factor * P^T G or factor * G Q.
   void project(const method::LowRankShape& shape, const Bases& bases,
                std::span<const float> gradient, float factor, std::span<float> core,
@@ -44,20 +51,33 @@ class Subspace {
   void lift(const method::LowRankShape& shape, const Bases& bases, std::span<const float> core,
             std::span<float> full, ThreadPool& threads, float kept = 0);
 
+  struct Renewal {
+    std::span<const float> gradient;
+    // What project() makes of the gradient and the bases with factor 1; not read with two sides.
+    std::span<const float> core;
+    uint64_t seed = 0;
+    uint64_t number = 0;  // of the matrix's renewal, which chooses the part
+  };
   // Renews the bases towards the gradient's leading singular vectors by one step of subspace
-  // iteration. With one side that is P = orth(G G^T P) or Q = orth(G^T G Q); with two sides it is
+  // iteration. With one side that is P = orth(G core^T) or Q = orth(G^T core), in which the sum
+  // over the larger dimension runs over every n-th index only, n = larger dimension / (2 rank),
+  // beginning with the number modulo n: about twice as many terms as the rank. With two sides it is
   // P = orth(G Q) and Q = orth(G^T P), both computed from the previous bases. (If Q were computed
   // from the new P, the core would be triangular up to rounding errors, which Adam would blow up.)
-  // A basis vector keeps its place and sign. Bases that are not present start from signs drawn from
-  // `seed` and take method::kFirstIterations steps. A gradient of zeros changes nothing.
+  // A basis vector keeps its place and sign. A gradient of zeros changes nothing.
   //
-  // With `average` the gradient is the mean over several workers, of which `gradient` is this
-  // worker's: the two products of a step of iteration are averaged, [rank, columns] and [rows,
-  // rank] values, never the gradient itself. All workers get the same bases. Where the mean is
-  // zero, bases that are not present become random.
-  void refresh(const method::LowRankShape& shape, const Bases& bases,
-               std::span<const float> gradient, uint64_t seed, ThreadPool& threads,
-               const Average& average = {});
+  // With `average` the gradient is the mean over several workers, of which `gradient` and `core`
+  // are this worker's: the two products of a step of iteration, of which one is the core, are
+  // averaged, [rank, columns] and [rows, rank] values, never the gradient itself. All workers get
+  // the same bases.
+  void renew(const method::LowRankShape& shape, const Bases& bases, const Renewal& renewal,
+             ThreadPool& threads, const Average& average = {});
+
+  // The first bases: method::kFirstIterations such steps, with whole sums, from signs drawn from
+  // `seed`. A gradient of zeros leaves them zero; with `average` they become random where the mean
+  // is zero.
+  void start(const method::LowRankShape& shape, const Bases& bases, std::span<const float> gradient,
+             uint64_t seed, ThreadPool& threads, const Average& average = {});
 
   // Converts the core of a matrix to the renewed bases: P'^T P core Q^T Q'. If `squared`, the two
   // change-of-basis matrices are squared element by element, which is how variances change if the
@@ -70,18 +90,21 @@ class Subspace {
   void times_basis(const method::LowRankShape& shape, const float* gradient, const float* basis,
                    float factor, float* out, ThreadPool& threads);
   void draw(const method::LowRankShape& shape, const Bases& bases, uint64_t seed,
-            const Average& average);
-  void renew_left(const method::LowRankShape& shape, const Bases& bases, const float* gradient,
-                  uint64_t seed, ThreadPool& threads, const Average& average);
+            ThreadPool& threads, const Average& average);
+  std::span<const float> mean_core(const Renewal& renewal, const Average& average);
+  void iterate(const method::LowRankShape& shape, const Bases& bases, const Renewal& renewal,
+               const Part& part, ThreadPool& threads, const Average& average);
+  void renew_left(const method::LowRankShape& shape, const Bases& bases, const Renewal& renewal,
+                  const Part& part, ThreadPool& threads, const Average& average);
   // `left` is the left basis before renewal.
   void renew_right(const method::LowRankShape& shape, const Bases& bases, const float* left,
-                   const float* gradient, uint64_t seed, ThreadPool& threads,
+                   const Renewal& renewal, const Part& part, ThreadPool& threads,
                    const Average& average);
   // Computes now before^T [rank, rank], squared element by element if `squared`.
   void change_of_basis(int64_t rank, int64_t length, const float* before, const float* now,
                        bool squared, ThreadPool& threads);
 
-  std::vector<float> transposed_, half_, change_, old_left_;
+  std::vector<float> transposed_, half_, change_, old_left_, core_;
 };
 
 }  // namespace thinwire::optim
