@@ -89,7 +89,7 @@ class RunSimulator {
         const bool known = !member.site.empty() && sites.contains(member.site);
         if (!known) {
           if (!member.site.empty()) sites[member.site] = lines_.size();
-          lines_.push_back({{member.link}, !member.site.empty()});
+          lines_.push_back({{member.link, {}, {}}, !member.site.empty()});
         }
         const size_t line = known ? sites[member.site] : lines_.size() - 1;
         const int cluster = clustered() ? schedule_.clusters.of(number) : 0;
@@ -217,28 +217,28 @@ class RunSimulator {
   std::vector<double> store(const Places& places, const std::vector<double>& ready,
                             const method::Piece& piece) {
     std::map<size_t, double> members;  // behind each line
+    std::map<size_t, double> begin;
     for (size_t i = 0; i < places.size(); ++i) {
       const Place& place = places_[places[i]];
-      links::Line& line = lines_[place.line].line;
       members[place.line] += lines_[place.line].shared ? place.count : 1;
-      line.up_free = std::max(line.up_free, ready[i]);
+      begin[place.line] = std::max(begin[place.line], ready[i]);
     }
     double closed = 0;  // when the coordinator closes the round
     for (const auto& [number, count] : members) {
       links::Line& line = lines_[number].line;
-      line.up_free += links::up_seconds(line.link, count * piece.sent_bytes);
-      closed = std::max(closed, line.up_free + links::kStoringDelays * line.link.delay_s);
+      const double seconds = links::up_seconds(line.link, count * piece.sent_bytes);
+      const double sent = line.up.take(begin[number], seconds).end;
+      closed = std::max(closed, sent + links::kStoringDelays * line.link.delay_s);
     }
+    std::map<size_t, double> fetched;
     for (const auto& [number, count] : members) {
       links::Line& line = lines_[number].line;
-      const double begin = std::max(line.down_free, closed);
-      line.down_free = begin + links::down_seconds(line.link, count * piece.received_bytes);
+      const double seconds = links::down_seconds(line.link, count * piece.received_bytes);
+      fetched[number] =
+          line.down.take(closed, seconds).end + links::kFetchingDelays * line.link.delay_s;
     }
     std::vector<double> end;
-    for (const size_t place : places) {
-      const links::Line& line = lines_[places_[place].line].line;
-      end.push_back(line.down_free + links::kFetchingDelays * line.link.delay_s);
-    }
+    for (const size_t place : places) end.push_back(fetched[places_[place].line]);
     return end;
   }
 

@@ -1,6 +1,7 @@
 #include "thinwire/transport/simulated_network.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -40,7 +41,12 @@ void SimulatedNetwork::started(const Rendezvous& rendezvous, const Start& start)
   transfer->type = start.type;
   transfer->values = start.values;
   transfer->from.assign(start.from.begin(), start.from.end());
-  state(start.member).queue.push_back(transfer);
+  State& own = state(start.member);
+  if (own.queue.empty()) {
+    own.line.up.forget_before(earliest());
+    own.line.down.forget_before(earliest());
+  }
+  own.queue.push_back(transfer);
   end_what_can(rendezvous);
 }
 
@@ -77,6 +83,17 @@ void SimulatedNetwork::forgotten(const Rendezvous& rendezvous, Collective collec
 void SimulatedNetwork::left(const Rendezvous& rendezvous) {
   const std::lock_guard lock(mutex_);
   end_what_can(rendezvous);
+}
+
+double SimulatedNetwork::earliest() const {
+  double earliest = std::numeric_limits<double>::infinity();
+  for (size_t member = 0; member < states_.size(); ++member) {
+    const State& one = states_[member];
+    const double start =
+        one.queue.empty() ? one.clock : one.queue.front()->started.at(static_cast<int>(member));
+    earliest = std::min(earliest, start);
+  }
+  return earliest;
 }
 
 // An operation ends when all have started it and it is the first in the queue of each of its links.

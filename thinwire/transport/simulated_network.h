@@ -3,10 +3,10 @@
 // it to when the operation would have ended. Times depend only on what members start, in which
 // order and at which virtual time, not on real timing, so they are the same in every run.
 //
-// The model. Operations queue on each link in the order in which the member starts them, and each
-// has the link to itself until it ends there. Both directions are used at once, a receiver takes
-// bytes while they are still being sent, and a message from i to j is delayed by the mean of both
-// members' delays.
+// The model. Operations use each link in the order in which the member starts them: an earlier one
+// goes first, and later ones take the time that it leaves, as while it waits for a delay
+// (links/round_trip.h). Both directions are used at once, a receiver takes bytes while they are
+// still being sent, and a message from i to j is delayed by the mean of both members' delays.
 //   all_gather  A member's payload goes up once, to a relay; the others' come down in the order in
 //               which they set out.
 //   all_reduce  Two such round trips: contributions to the owners of chunks, then the owners' sums
@@ -36,6 +36,8 @@ class SimulatedNetwork final : public Carrier {
 
   // Computation, in the member's steps; returns its seconds.
   double compute(int member, double steps = 1);
+  // Seconds of computation in one of the member's steps.
+  double step_seconds(int member) const { return state(member).step_s; }
   // Seconds since the start.
   double clock(int member) const;
 
@@ -75,6 +77,8 @@ class SimulatedNetwork final : public Carrier {
     std::deque<Pointer> queue;  // started, not ended
   };
 
+  // No operation that has yet to end began before.
+  double earliest() const;
   void end_what_can(const Rendezvous& rendezvous);
   bool can_end(const Transfer& transfer, const Rendezvous& rendezvous) const;
   void end_all_gather(Transfer& transfer);
