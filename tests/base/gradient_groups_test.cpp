@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 namespace thinwire {
 namespace {
 
@@ -29,6 +31,22 @@ TEST(GradientGroups, LeaveOutWhatAModelLacks) {
   const std::vector<GradientGroup> groups = gradient_groups(tensors);
   ASSERT_EQ(groups.size(), 1u);
   EXPECT_EQ(groups[0].number, 0);
+}
+
+// The norm behind the embedding belongs to the group of the head, so that group has two ranges.
+TEST(GroupRanges, AreTheArenaInTheOrderOfCompletion) {
+  const std::vector<TensorSpec> tensors = {
+      {"embed", {8, 4}, TensorRole::kEmbedding}, {"norm", {4}, TensorRole::kNorm},
+      {"norm.0", {4}, TensorRole::kNorm, 0},     {"w.0", {5, 4}, TensorRole::kMatrix, 0},
+      {"head", {8, 4}, TensorRole::kHead},       {"bias", {8}, TensorRole::kBias}};
+  const std::vector<GroupRange> ranges = group_ranges(tensors);
+  const auto parts = [&] {
+    std::vector<std::tuple<int, int64_t, int64_t>> all;
+    for (const GroupRange& one : ranges) all.emplace_back(one.group, one.offset, one.count);
+    return all;
+  };
+  EXPECT_THAT(parts(), ElementsAre(std::tuple(1, 32, 16), std::tuple(1, 96, 48),
+                                   std::tuple(0, 48, 48), std::tuple(kEmbeddingGroup, 0, 32)));
 }
 
 }  // namespace

@@ -19,6 +19,7 @@ TINY = ["model.hidden=32", "model.layers=2", "model.heads=2", "llama.intermediat
         "schedule.warmup=2", "log.tensorboard=false"]
 METHODS = {
     "allreduce": ["sync.method=allreduce", "allreduce.wire=fp8"],
+    "allreduce_hidden": ["sync.method=allreduce", "train.microbatch=1"],
     "distro": ["sync.method=distro"],
     "distro_overlap": ["sync.method=distro", "distro.overlap=1"],
     "diloco": ["sync.method=diloco", "diloco.sync_every=4"],
@@ -116,6 +117,17 @@ class Mpi(unittest.TestCase):
                 for key in ("digest", "train_loss", "val_loss", "tokens",
                             "bytes_sent_per_worker_step", "bytes_received_per_worker_step"):
                     self.assertEqual(mpi[key], local[key], key)
+
+    def test_an_all_reduce_that_hides_gives_the_bits_of_one_that_does_not(self):
+        digests = set()
+        for workers in (2, 3, 4):
+            for hide in ("true", "false"):
+                name = f"hide-{workers}-{hide}"
+                self.run_checked(self.ranks(
+                    min(workers, 3), name, "sync.method=allreduce", f"allreduce.hide={hide}",
+                    "train.steps=6", f"train.workers={workers}", "train.batch=12"))
+                digests.add((workers, self.summary(name)["digest"]))
+        self.assertEqual(len(digests), 3)
 
     def test_paced_ranks_are_no_faster_than_their_links(self):
         for name, overrides in PACED.items():

@@ -31,10 +31,14 @@ std::vector<Way> ways() {
   const auto add = [&](const std::string& method, const std::string& name,
                        std::vector<std::string> fields) {
     for (std::string& field : fields) {
-      if (!field.starts_with("sync.")) field = fmt::format("{}.{}", method, field);
+      const bool complete = field.find('.') < field.find('=');
+      if (!complete) field = fmt::format("{}.{}", method, field);
     }
     ways.push_back({method, fmt::format("{}_{}", method, name), std::move(fields)});
   };
+  add("allreduce", "whole", {"hide=false"});
+  add("allreduce", "fp8", {"wire=fp8"});
+  add("allreduce", "layer", {"train.update=layer", "optim.clip=0"});
   add("distro", "overlap", {"overlap=1"});
   add("distro", "local_steps", {"client=stateless", "local_steps=5"});
   add("distro", "local_steps_overlap", {"client=stateless", "local_steps=5", "overlap=1"});
@@ -56,6 +60,9 @@ std::vector<Way> ways() {
   }
   add("diloco", "eager_within",
       {"sync_every=6", "overlap=eager", "sync.within=allreduce", "sync.clusters=3"});
+  add("diloco", "layer_within",
+      {"sync_every=6", "sync.within=allreduce", "sync.clusters=2", "train.update=layer",
+       "optim.clip=0"});
   return ways;
 }
 

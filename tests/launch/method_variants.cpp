@@ -135,6 +135,9 @@ std::vector<Variant> all_variants() {
                       "distro_local_steps_overlap",
                       {stateless, "distro.local_steps=3", "distro.overlap=1",
                        "distro.local_update=adamw", "eval.every=4"}});
+  const method::Method* allreduce = &method::find_method("allreduce");
+  variants.push_back({allreduce, "allreduce_whole", {"allreduce.hide=false"}});
+  variants.push_back({allreduce, "allreduce_passes", {"train.microbatch=1", "model.tied=true"}});
   append_outer_variants(variants);
   append_member_variants(variants);
   append_layer_variants(variants);

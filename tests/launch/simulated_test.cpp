@@ -1,11 +1,14 @@
 // Runs over simulated links: the exact time that they would have taken.
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "tests/tiny_run.h"
 #include "thinwire/base/wire.h"
 #include "thinwire/launch/train.h"
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/architectures/model_spec.h"
+#include "thinwire/method/gradient_sums.h"
 
 namespace thinwire::launch {
 namespace {
@@ -65,6 +68,26 @@ TEST_F(Simulated, EagerUpdatesTwoStepsDeepTolerateMoreDelay) {
   // Sent at 6, 12, 20, 26; the first is waited for from 12 to 14, the third to 28, the last to 34.
   EXPECT_NEAR(seconds("1"), 34, 1e-4);
   EXPECT_NEAR(seconds("2"), 24 + 8, 1e-4) << "waits at the end only";
+}
+
+// 12 steps, each with a sum of 3 s that begins when the head's gradient is complete.
+TEST_F(Simulated, AnAllReduceHidesBehindTheBackwardPass) {
+  const auto seconds = [&](double reduce_s, std::vector<std::string> overrides) {
+    overrides.insert(overrides.end(), {"sync.method=allreduce", "allreduce.wire=fp32",
+                                       "train.workers=2", "train.batch=4", "model.vocab=258"});
+    const config::Recipe recipe = Simulated::recipe(reduce_s, overrides);
+    const auto shares = method::completion_shares(recipe, method::tensors_of(recipe), 2);
+    return std::pair(train(recipe, {}).summary.seconds_over_links / 12, shares.front());
+  };
+  const auto [whole, unused] = seconds(3, {"allreduce.hide=false"});
+  EXPECT_NEAR(whole, 1 + 3, 1e-4);
+  const auto [hidden, first] = seconds(3, {});
+  EXPECT_NEAR(hidden, first + 3, 1e-4);
+  const auto [accumulated, later] = seconds(3, {"train.microbatch=1"});
+  EXPECT_NEAR(accumulated, later + 3, 1e-4);
+  EXPECT_NEAR(1 - later, (1 - first) / 2, 1e-9) << "in the second of two passes";
+  const auto [layer, same] = seconds(3, {"train.update=layer", "optim.clip=0"});
+  EXPECT_NEAR(layer, hidden, 0.01) << "a line that is never idle loses nothing by waits in between";
 }
 
 TEST_F(Simulated, TimesAreTheSameInEveryRun) {

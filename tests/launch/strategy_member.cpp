@@ -69,9 +69,10 @@ void StrategyMember::fill_gradients(int64_t step) {
   }
 }
 
-void StrategyMember::stream_gradients(const Round& round) {
+void StrategyMember::hand_over(const Round& round) {
   for (const GradientGroup& group : gradient_groups(gradients_.layout().specs())) {
     for (const size_t tensor : group.tensors) {
+      if (!streams_) break;
       strategy_->take_gradient(round, tensor, std::as_const(gradients_).tensor(tensor));
     }
     strategy_->gradients_ready(round, group.number);
@@ -82,7 +83,7 @@ bool StrategyMember::step(const Round& round) {
   strategy_->before_step(round);
   if (!round.member(communicator_->rank()).inactive()) {
     fill_gradients(static_cast<int64_t>(round.step));
-    if (streams_) stream_gradients(round);
+    hand_over(round);
   }
   const Result<sync::StepReport> report = strategy_->after_step(round);
   if (!report) throw Error(report.error().message);

@@ -51,7 +51,7 @@ class StrategyMember {
  private:
   tensor::Arena& shared();
   void fill_gradients(int64_t step);
-  void stream_gradients(const Round& round);
+  void hand_over(const Round& round);
 
   std::unique_ptr<transport::Communicator> communicator_;
   const bool streams_;  // train.update = layer

@@ -37,7 +37,8 @@ TEST(RecipePlan, SaysWhatTheRecipeSays) {
   ASSERT_EQ(opening.steps.size(), 1u);
   const double rate = schedule::learning_rate(recipe.schedule, recipe.optim.lr, 10, 3);
   EXPECT_EQ(opening.steps[0], (StepRates{static_cast<float>(rate), static_cast<float>(rate)}));
-  const auto operations = method::operations_after(recipe, tensors, 3);
+  const auto operations = method::operations_after(recipe, tensors, 3, method::RunKind::kHosted);
+  ASSERT_EQ(operations.size(), 1u) << "an all-reduce does not hide";
   EXPECT_EQ(opening.operations, (std::vector<PlannedOperation>{{0, operations[0].bytes}}));
   EXPECT_TRUE(plan.round(9).last);
 }

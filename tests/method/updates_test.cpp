@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -147,17 +146,6 @@ TEST(Updates, ClipByMeansNothingWithoutClipping) {
   EXPECT_THAT(ignored_fields(load_recipe(
                   {}, std::vector<std::string>{"optim.clip=0", "optim.clip_by=tensor"})),
               ElementsAre("optim.clip_by = \"tensor\" is ignored: optim.clip is 0"));
-}
-
-TEST(Updates, AverageEachGroupOrTheWholeArena) {
-  const config::Recipe recipe = layer({"model.layers=2"});
-  const auto tensors = tensors_of(recipe);
-  const std::vector<int64_t> sums = gradient_sums(recipe, tensors);
-  EXPECT_EQ(sums.size(), 4u);
-  EXPECT_EQ(std::accumulate(sums.begin(), sums.end(), int64_t{0}), arena_elements(tensors));
-  config::Recipe step = recipe;
-  step.train.update = config::UpdateTime::kStep;
-  EXPECT_THAT(gradient_sums(step, tensors), ElementsAre(arena_elements(tensors)));
 }
 
 TEST(Updates, HoldOneGradientAloneAndTwoGroupsBesideItTogether) {

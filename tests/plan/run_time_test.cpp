@@ -68,6 +68,41 @@ TEST(RunSeconds, PiecesTravelOneAfterAnother) {
   EXPECT_DOUBLE_EQ(seconds, 9 + 6 + 1);
 }
 
+// A sum of 4 s in two round trips, half of which begins after 0.4 of a step and half at its end.
+TEST(RunSeconds, PartsOfAnExchangeBeginDuringTheStep) {
+  const std::vector<Member> members = {group(2)};
+  RunSchedule schedule = schedule_of(2, 3, 1, 0, {{400, 400, 2}});
+  const std::vector<double> compute = {10};
+  EXPECT_DOUBLE_EQ(run_seconds(schedule, members, compute), 3 * (10 + 4));
+  schedule.parts.all = {{0.5, 0.4}, {0.5, 1}};
+  EXPECT_DOUBLE_EQ(run_seconds(schedule, members, compute), 3 * (10 + 2));
+  schedule.parts.all = {{0.5, 0.9}, {0.5, 1}};
+  EXPECT_DOUBLE_EQ(run_seconds(schedule, members, compute), 3 * (9 + 4));
+}
+
+// Awaited in turn, the first part holds up what comes after the second begins.
+TEST(RunSeconds, PartsThatAreAwaitedInTurnHoldUpTheStep) {
+  const std::vector<Member> members = {group(2)};
+  RunSchedule schedule = schedule_of(2, 1, 1, 0, {{400, 400, 2}});
+  schedule.parts = {{{0.75, 0.1}, {0.125, 0.2}, {0.125, 1}}, true};
+  // 3 s from 1 on; the second begins at 2 and travels until 4.5. From 4 on 8 s are computed, until
+  // 12, when the third begins.
+  EXPECT_DOUBLE_EQ(run_seconds(schedule, members, std::vector<double>{10}), 12 + 0.5);
+}
+
+// Two clusters, of which one has a slow member.
+TEST(RunSeconds, PartsInsideClustersBeginDuringTheStep) {
+  const std::vector<Member> members = {group(3), group(1)};
+  RunSchedule schedule = schedule_of(4, 2, 2, 0, {{1e-9, 1e-9}});
+  schedule.clusters = {4, 2};
+  schedule.inside = {{400, 400, 2}, {400, 400, 2}};
+  schedule.inside_parts.all = {{0.5, 0.5}, {0.5, 1}};
+  // The first half travels during the step, the second takes 2 s after it. At the end the first
+  // cluster's first member waits for the other's.
+  EXPECT_NEAR(run_seconds(schedule, members, std::vector<double>{10, 20}),
+              (44 + 24 + 44 + 44) / 4.0, 1e-9);
+}
+
 TEST(RunSeconds, OneMemberIsSlowAndAnothersLineIsThin) {
   std::vector<Member> members = {group(3), group(1)};
   members[1].link.up_bit_s = 8000;

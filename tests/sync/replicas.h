@@ -49,6 +49,7 @@ class Replicas {
   const tensor::Layout& layout() const { return layout_; }
   // What the model computes with, and what the replicas agree on.
   tensor::Arena& params(int member) { return replicas_[size_t(member)]->params; }
+  tensor::Arena& gradients(int member) { return replicas_[size_t(member)]->gradients; }
   tensor::Arena& shared(int member) {
     tensor::Arena* const shared = strategy(member).shared();
     return shared == nullptr ? params(member) : *shared;
@@ -89,7 +90,8 @@ class Replicas {
         }
         replica.strategy->before_step(round);
         gradients(member, replica.gradients);
-        if (recipe_.train.update == config::UpdateTime::kLayer) hand_over(replica, round);
+        const bool streams = recipe_.train.update == config::UpdateTime::kLayer;
+        if (!round.member(member).inactive()) hand_over(replica, round, streams);
         reports[size_t(member)] = replica.strategy->after_step(round);
       });
     }
@@ -119,10 +121,11 @@ class Replicas {
   };
 
   // As a backward pass does.
-  static void hand_over(Replica& replica, const Round& round) {
+  static void hand_over(Replica& replica, const Round& round, bool streams) {
     const tensor::Arena& gradients = replica.gradients;
     for (const GradientGroup& group : gradient_groups(gradients.layout().specs())) {
       for (const size_t tensor : group.tensors) {
+        if (!streams) break;
         replica.strategy->take_gradient(round, tensor, gradients.tensor(tensor));
       }
       replica.strategy->gradients_ready(round, group.number);

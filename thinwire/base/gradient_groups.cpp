@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "thinwire/base/block_sizes.h"
+
 namespace thinwire {
 
 int gradient_group(const TensorSpec& tensor, int layers) {
@@ -21,6 +23,25 @@ std::vector<GradientGroup> gradient_groups(std::span<const TensorSpec> tensors) 
     if (!group.tensors.empty()) groups.push_back(std::move(group));
   }
   return groups;
+}
+
+std::vector<GroupRange> group_ranges(std::span<const TensorSpec> tensors) {
+  std::vector<int64_t> offsets = {0};
+  for (const TensorSpec& tensor : tensors) {
+    offsets.push_back(offsets.back() + padded_elements(tensor.count()));
+  }
+  std::vector<GroupRange> ranges;
+  for (const GradientGroup& group : gradient_groups(tensors)) {
+    bool joins = false;  // whether the tensor follows the group's last range
+    for (const size_t tensor : group.tensors) {
+      const int64_t count = offsets[tensor + 1] - offsets[tensor];
+      joins = joins && ranges.back().offset + ranges.back().count == offsets[tensor];
+      if (!joins) ranges.push_back({group.number, offsets[tensor], 0});
+      ranges.back().count += count;
+      joins = true;
+    }
+  }
+  return ranges;
 }
 
 }  // namespace thinwire

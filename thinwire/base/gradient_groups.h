@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -24,5 +25,15 @@ struct GradientGroup {
   std::vector<size_t> tensors;
 };
 std::vector<GradientGroup> gradient_groups(std::span<const TensorSpec> tensors);
+
+// A part of an arena of the tensors (base/block_sizes.h), in elements, the gaps after them
+// included: neighbouring tensors of one group.
+struct GroupRange {
+  int group = 0;  // its number
+  int64_t offset = 0;
+  int64_t count = 0;
+};
+// Groups in their order, the ranges of each ascending; together they are the arena.
+std::vector<GroupRange> group_ranges(std::span<const TensorSpec> tensors);
 
 }  // namespace thinwire

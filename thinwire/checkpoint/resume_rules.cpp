@@ -34,6 +34,7 @@ constexpr std::array kRules = {
     ResumeRule{"train.offload", OnChange::kSameBits},
     ResumeRule{"train.offload_dir", OnChange::kSameBits},
     ResumeRule{"sync.timeout_s", OnChange::kSameBits},
+    ResumeRule{"allreduce.hide", OnChange::kSameBits},
     ResumeRule{"eval.every", OnChange::kSameBits},
     ResumeRule{"eval.tasks", OnChange::kSameBits},
     ResumeRule{"eval.data", OnChange::kSameBits},

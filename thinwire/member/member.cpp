@@ -253,7 +253,8 @@ class Membership {
                                     {},
                                     {},
                                     MemberSink::kOnlyWorker,
-                                    reference_};
+                                    reference_,
+                                    method::RunKind::kHosted};
     train::RunEnd end;
     try {
       end = train::Worker(context, communicator).run();

@@ -42,7 +42,8 @@ void RecipePlan::plan(std::span<const TensorSpec> tensors) {
   for (int64_t step = 0; step < steps; ++step) {
     const int64_t completed = step + 1;
     uint64_t last_due = 0;
-    for (const method::Operation& operation : method::operations_after(recipe_, tensors, step)) {
+    for (const method::Operation& operation :
+         method::operations_after(recipe_, tensors, step, method::RunKind::kHosted)) {
       if (!is_of_method(operation)) continue;
       if (operation.group != method::Group::kAll) {
         throw UsageError(

@@ -3,6 +3,7 @@
 #include "thinwire/config/recipe.h"
 #include "thinwire/method/aggregate.h"
 #include "thinwire/method/basis_sums.h"
+#include "thinwire/method/gradient_sums.h"
 #include "thinwire/method/memory/updates.h"
 #include "thinwire/method/method.h"
 
@@ -21,7 +22,7 @@ void check(const config::Recipe&) {}
 Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensors, int members) {
   const WireType wire = recipe.section<AllReduceOptions>("allreduce").wire;
   double bytes = 0;
-  for (const int64_t elements : gradient_sums(recipe, tensors)) {
+  for (const int64_t elements : gradient_sums(recipe, tensors, RunKind::kJob)) {
     bytes += static_cast<double>(wire_bytes(wire, static_cast<uint64_t>(elements)));
   }
   const BasisTraffic bases = basis_traffic(recipe, tensors);
@@ -35,13 +36,13 @@ Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensor
 }
 
 std::vector<Operation> operations(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
-                                  int64_t step) {
+                                  int64_t step, RunKind kind) {
   // One worker's gradient is not coded (Round::followed).
   const WireType wire = recipe.train.workers == 1
                             ? WireType::kF32
                             : recipe.section<AllReduceOptions>("allreduce").wire;
   std::vector<Operation> operations;
-  for (const int64_t elements : gradient_sums(recipe, tensors)) {
+  for (const int64_t elements : gradient_sums(recipe, tensors, kind)) {
     operations.push_back({.collective = collective_of_sums(kAllReduce, recipe),
                           .round = static_cast<uint64_t>(step),
                           .fragment = static_cast<uint32_t>(operations.size()),
@@ -76,6 +77,9 @@ void AllReduceOptions::describe(config::Fields& fields) {
       "wire", wire,
       {WireType::kBf16, WireType::kF32, WireType::kFp8, WireType::kFp4, WireType::kInt2},
       "Number format in which gradients and their sums are sent; sums are formed in fp32.");
+  fields.flag("hide", hide,
+              "Whether the gradients of a group of tensors are averaged while the backward pass "
+              "computes the next; results have the same bits. Needs wire = bf16 or fp32.");
 }
 
 const Method kAllReduce = {
@@ -86,6 +90,7 @@ const Method kAllReduce = {
     .traffic = traffic,
     .state = state,
     .operations = operations,
+    .parts = step_parts,
     .streams = true,
     .keeps_bf16_weights = true,
 };

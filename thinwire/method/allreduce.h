@@ -10,6 +10,7 @@ namespace thinwire::method {
 // The table [allreduce].
 struct AllReduceOptions final : config::SectionOf<AllReduceOptions> {
   WireType wire = WireType::kBf16;
+  bool hide = true;  // method/gradient_sums.h
   void describe(config::Fields& fields) override;
 };
 

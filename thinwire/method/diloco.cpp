@@ -204,7 +204,8 @@ struct PresetFacts {
   }
   static int64_t sync_every(const config::Recipe& recipe) { return of(recipe).sync_every; }
   static std::vector<Operation> operations(const config::Recipe& recipe,
-                                           std::span<const TensorSpec> tensors, int64_t step) {
+                                           std::span<const TensorSpec> tensors, int64_t step,
+                                           RunKind /*kind*/) {
     return operations_of(of(recipe), recipe, tensors, step);
   }
 };

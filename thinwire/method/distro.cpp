@@ -111,7 +111,7 @@ Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensor
 
 // Payloads of a round are waited for when the `overlap`-th round after it closes.
 std::vector<Operation> operations(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
-                                  int64_t step) {
+                                  int64_t step, RunKind /*kind*/) {
   const DistroOptions& options = distro(recipe);
   const schedule::Rounds rounds{recipe.train.steps, options.local_steps};
   if (!rounds.closes(step)) return {};

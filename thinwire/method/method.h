@@ -25,6 +25,20 @@ struct Piece {
   double broadcast_bytes = 0;  // with clusters: what their first members then send to the others
 };
 
+// A part of a step's exchange that begins during the step's computation, as shares of both.
+struct StepPart {
+  double bytes = 1;
+  double begins = 1;  // when so much of the computation is done
+};
+
+// In the order in which they begin.
+struct StepParts {
+  std::vector<StepPart> all;
+  // Whether each is awaited as soon as the next has begun, the last after the step; else all are
+  // awaited after the step.
+  bool in_turn = false;
+};
+
 // The cost of one member's own frames (not of TLS or TCP) in one training step, as the mean over a
 // run's steps. With payloads of varying size `exact` is false and the numbers are upper bounds.
 struct Traffic {
@@ -69,7 +83,12 @@ struct Method {
   // The method's own operations that open after a training step (operations.h). Null: after every
   // round's last step one all_gather, of payloads as large as traffic() says, waited for at once.
   std::vector<Operation> (*operations)(const config::Recipe& recipe,
-                                       std::span<const TensorSpec> tensors, int64_t step) = nullptr;
+                                       std::span<const TensorSpec> tensors, int64_t step,
+                                       RunKind kind) = nullptr;
+  // How the exchange of a step is spread over it; no parts: all of it comes after the step's
+  // computation, as it does if this is null. model.vocab must be set. Only of methods without
+  // pieces (Traffic::pieces) and overlap.
+  StepParts (*parts)(const config::Recipe& recipe, std::span<const TensorSpec> tensors) = nullptr;
   // Whether it takes gradients one after another during the backward pass, with train.update =
   // layer. Where workers take local steps, the method inside their clusters decides.
   bool streams = false;

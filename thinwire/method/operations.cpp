@@ -26,9 +26,9 @@ std::vector<Operation> gather_after_rounds(const Method& method, const config::R
 }
 
 std::vector<Operation> of_method(const Method& method, const config::Recipe& recipe,
-                                 std::span<const TensorSpec> tensors, int64_t step) {
+                                 std::span<const TensorSpec> tensors, int64_t step, RunKind kind) {
   return method.operations == nullptr ? gather_after_rounds(method, recipe, tensors, step)
-                                      : method.operations(recipe, tensors, step);
+                                      : method.operations(recipe, tensors, step, kind);
 }
 
 // Each member's speed in the round that ends with `completed` steps, where a later round can use
@@ -46,11 +46,13 @@ bool evaluates(const config::Recipe& recipe, int64_t completed) {
 }  // namespace
 
 std::vector<Operation> operations_after(const config::Recipe& recipe,
-                                        std::span<const TensorSpec> tensors, int64_t step) {
+                                        std::span<const TensorSpec> tensors, int64_t step,
+                                        RunKind kind) {
   const Method& method = find_method(recipe.sync.method);
-  std::vector<Operation> all = of_method(method, recipe, tensors, step);
+  std::vector<Operation> all = of_method(method, recipe, tensors, step, kind);
   if (recipe.sync.clustered()) {
-    for (Operation inside : of_method(find_method(recipe.sync.within), recipe, tensors, step)) {
+    const Method& within = find_method(recipe.sync.within);
+    for (Operation inside : of_method(within, recipe, tensors, step, kind)) {
       inside.group = Group::kCluster;
       all.push_back(inside);
     }

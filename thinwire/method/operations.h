@@ -15,6 +15,10 @@ struct Recipe;
 
 namespace thinwire::method {
 
+// How the members of a run are joined: as the workers of one job (threads, MPI ranks), or as hosts
+// of their own over a courier (docs/hosts.md).
+enum class RunKind : uint8_t { kJob, kHosted };
+
 enum class Collective : uint8_t { kGather, kReduce };  // all_gather, all_reduce
 
 // Who takes part in an operation: all members of the run, the members of each cluster among
@@ -39,9 +43,11 @@ struct Operation {
   bool operator==(const Operation&) const = default;
 };
 
-// The operations that open after `step` (counted from 0) and before the next step. Groups of one
-// member have none. `tensors` are the model's.
+// The operations that open after `step` (counted from 0), or during it where gradients are averaged
+// while they are computed, and before the next step. Groups of one member have none. `tensors` are
+// the model's.
 std::vector<Operation> operations_after(const config::Recipe& recipe,
-                                        std::span<const TensorSpec> tensors, int64_t step);
+                                        std::span<const TensorSpec> tensors, int64_t step,
+                                        RunKind kind = RunKind::kJob);
 
 }  // namespace thinwire::method

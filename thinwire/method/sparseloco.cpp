@@ -75,7 +75,7 @@ StateBytes state(const config::Recipe& recipe, std::span<const TensorSpec> tenso
 }
 
 std::vector<Operation> operations(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
-                                  int64_t step) {
+                                  int64_t step, RunKind /*kind*/) {
   const SparseLocoOptions& options = options_of(recipe);
   const schedule::FragmentSchedule schedule{recipe.train.steps, options.sync_every, 1};
   if (!schedule.sends(0, step + 1)) return {};

@@ -4,6 +4,7 @@
 
 #include "thinwire/config/recipe.h"
 #include "thinwire/method/allreduce.h"
+#include "thinwire/method/gradient_sums.h"
 #include "thinwire/method/method.h"
 #include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/method/registry.h"
@@ -17,7 +18,7 @@ AlgorithmSpec algorithm_of(const config::Recipe& recipe, const Method& method) {
 
 }  // namespace
 
-SyncSpec sync_spec(const config::Recipe& recipe) {
+SyncSpec sync_spec(const config::Recipe& recipe, RunKind kind) {
   const config::SyncSection& sync = recipe.sync;
   const Method& within = sync.clustered() ? find_method(sync.within) : kAllReduce;
   return {.method = algorithm_of(recipe, find_method(sync.method)),
@@ -29,7 +30,8 @@ SyncSpec sync_spec(const config::Recipe& recipe) {
           .optim = optimizer_options(recipe),
           .clip = recipe.optim.clip,
           .clip_by = recipe.optim.clip_by,
-          .gradients = gradient_store(recipe)};
+          .gradients = gradient_store(recipe),
+          .hides_sums = hides_sums(recipe, kind)};
 }
 
 }  // namespace thinwire::method

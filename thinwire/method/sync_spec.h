@@ -8,6 +8,7 @@
 #include "thinwire/config/fields.h"
 #include "thinwire/config/update_choices.h"
 #include "thinwire/method/memory/gradient_store.h"
+#include "thinwire/method/operations.h"
 #include "thinwire/method/optimizers/optimizer.h"
 
 namespace thinwire::config {
@@ -37,9 +38,10 @@ struct SyncSpec {
   double clip = 0;  // largest gradient norm; 0: no clipping
   config::ClipBy clip_by = config::ClipBy::kStep;
   GradientStore gradients = GradientStore::kWhole;
+  bool hides_sums = false;  // method/gradient_sums.h
 };
 
 // The recipe must outlive the spec.
-SyncSpec sync_spec(const config::Recipe& recipe);
+SyncSpec sync_spec(const config::Recipe& recipe, RunKind kind = RunKind::kJob);
 
 }  // namespace thinwire::method

@@ -32,6 +32,15 @@ struct Demand {
   method::StateBytes state;
 };
 
+// On hosts of their own members sum gradients that are kept in one piece (method/gradient_sums.h).
+method::StepParts parts_of(const method::Method& method, const config::Recipe& recipe,
+                           const PlannedModel& model, bool hosts) {
+  if (method.parts == nullptr) return {};
+  method::StepParts parts = method.parts(recipe, model.tensors);
+  if (hosts && !parts.in_turn) return {};
+  return parts;
+}
+
 // Adds what the members of each cluster send each other every step.
 void add_inside(RunSchedule& schedule, const config::Recipe& recipe, const PlannedModel& model) {
   if (!recipe.sync.clustered()) return;
@@ -42,6 +51,7 @@ void add_inside(RunSchedule& schedule, const config::Recipe& recipe, const Plann
     schedule.inside.push_back({traffic.sent_bytes, traffic.received_bytes, traffic.round_trips});
     schedule.inside_overlap = std::llround(traffic.overlap_steps);
   }
+  schedule.inside_parts = parts_of(within, recipe, model, false);
 }
 
 Demand demand_of(const config::Recipe& recipe, const PlannedModel& model, int64_t members,
@@ -59,6 +69,7 @@ Demand demand_of(const config::Recipe& recipe, const PlannedModel& model, int64_
   schedule.every = method.sync_every(recipe);
   schedule.overlap_steps = std::llround(traffic.overlap_steps);
   schedule.pieces = traffic.pieces;
+  schedule.parts = parts_of(method, recipe, model, hosts);
   if (schedule.pieces.empty()) {
     const schedule::Rounds rounds{schedule.steps, schedule.every};
     const double steps = static_cast<double>(rounds.steps) / static_cast<double>(rounds.count());

@@ -58,14 +58,15 @@ class RunSimulator {
   double play() {
     for (int64_t step = 0; step < sends_.steps;) {
       const int64_t next = next_event(step);
-      for (Place& place : places_) place.clock += static_cast<double>(next - step) * place.compute;
+      compute(static_cast<double>(next - step));
       step = next;
       synchronise_inside(step);
       // A piece that may be in flight for a whole round is waited for after the next one has been
       // sent.
       if (schedule_.overlap_steps < schedule_.every) receive_due(step);
       for (size_t piece = 0; piece < schedule_.pieces.size(); ++piece) {
-        if (sends_.sends(static_cast<int64_t>(piece), step)) send(piece, step);
+        const bool sent = !schedule_.parts.all.empty();  // during the step
+        if (!sent && sends_.sends(static_cast<int64_t>(piece), step)) send(piece, step);
       }
       receive_due(step);
     }
@@ -95,6 +96,7 @@ class RunSimulator {
         const int cluster = clustered() ? schedule_.clusters.of(number) : 0;
         const bool leads = !clustered() || schedule_.clusters.first(cluster) == number;
         if (leads) leaders_.push_back(places_.size());
+        everyone_.push_back(places_.size());
         places_.push_back({compute[group], static_cast<double>(alike), line, cluster, leads});
         left -= alike;
         number += static_cast<int>(alike);
@@ -131,8 +133,45 @@ class RunSimulator {
     meets_inside_ |= !free && inside.size() > 1 && !schedule_.inside.empty();
   }
 
+  // With an exchange during it, a single one.
+  void compute(double steps) {
+    if (!schedule_.parts.all.empty()) {
+      compute_in_parts(leaders_, schedule_.pieces.front(), schedule_.parts);
+    } else if (meets_inside_ && !schedule_.inside_parts.all.empty()) {
+      for (size_t cluster = 0; cluster < inside_.size(); ++cluster) {
+        compute_in_parts(inside_[cluster], schedule_.inside[cluster], schedule_.inside_parts);
+      }
+    } else {
+      compute(everyone_, steps);
+    }
+  }
+
+  void compute(const Places& places, double steps) {
+    for (const size_t place : places) places_[place].clock += steps * places_[place].compute;
+  }
+
+  void compute_in_parts(const Places& places, const method::Piece& piece,
+                        const method::StepParts& parts) {
+    double done = 0;
+    std::deque<std::vector<double>> arrivals;
+    const auto wait_for = [&](size_t left) {
+      for (; arrivals.size() > left; arrivals.pop_front()) wait(places, arrivals.front());
+    };
+    for (const method::StepPart& part : parts.all) {
+      compute(places, part.begins - done);
+      done = part.begins;
+      method::Piece sum = piece;
+      sum.sent_bytes *= part.bytes;
+      sum.received_bytes *= part.bytes;
+      arrivals.push_back(operate(places, sum));
+      if (parts.in_turn) wait_for(1);
+    }
+    compute(places, 1 - done);
+    wait_for(0);
+  }
+
   int64_t next_event(int64_t step) const {
-    if (meets_inside_) return step + 1;
+    if (meets_inside_ || !schedule_.parts.all.empty()) return step + 1;
     int64_t next = sends_.steps;
     for (int64_t piece = 0; piece < sends_.fragments; ++piece) {
       next = std::min(next, sends_.sent_after(piece, sends_.sent(piece, step) + 1));
@@ -142,7 +181,7 @@ class RunSimulator {
   }
 
   void synchronise_inside(int64_t step) {
-    if (!meets_inside_) return;
+    if (!meets_inside_ || !schedule_.inside_parts.all.empty()) return;
     for (size_t cluster = 0; cluster < inside_.size(); ++cluster) {
       std::deque<std::vector<double>>& in_flight = inside_in_flight_[cluster];
       in_flight.push_back(operate(inside_[cluster], schedule_.inside[cluster]));
@@ -279,7 +318,7 @@ class RunSimulator {
   schedule::FragmentSchedule sends_;
   std::vector<Place> places_;
   std::vector<Wire> lines_;
-  Places leaders_;
+  Places everyone_, leaders_;
   std::vector<Places> inside_;  // by cluster
   bool meets_inside_ = false;   // over lines, every step
   std::deque<InFlight> in_flight_;

@@ -20,8 +20,10 @@ struct RunSchedule {
   int64_t overlap_steps = 0;  // steps after which a piece is waited for; all are at the end
   std::vector<method::Piece> pieces;
   method::Clusters clusters;          // consecutive members; as many clusters as members: none
+  method::StepParts parts;            // of the only piece, which is sent in every step
   std::vector<method::Piece> inside;  // every step, by cluster; empty: nothing
   int64_t inside_overlap = 0;
+  method::StepParts inside_parts;  // without overlap
   bool relay = true;  // a relay passes a payload on to all; else its sender sends it to each
   // On many hosts (docs/hosts.md): a server stores everything, and nobody fetches anything before
   // all have sent. Members of one site receive each other's payloads over their line, too.

@@ -4,25 +4,14 @@
 #include <cmath>
 
 #include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/gradient_sums.h"
 #include "thinwire/method/optimizers/low_rank_shape.h"
 #include "thinwire/method/optimizers/optimizers.h"
 
 namespace thinwire::plan {
 namespace {
 
-constexpr double kForward = 1.0 / 3;  // of a product's three
-constexpr double kForwardAttention =
-    2.0 / 7;  // of attention's seven (method/architectures/architecture.h)
-constexpr double kAttentionProducts = 1.0 / 4;  // of a block's: about those of q, k and v
 constexpr double kNewtonSchulzSteps = 5;
-
-// What model.recompute adds to a token's work.
-double recomputed(const config::Recipe& recipe, const method::TokenWork& work) {
-  if (recipe.model.recompute == "none") return 0;
-  const bool block = recipe.model.recompute == "block";
-  return kForwardAttention * work.attention +
-         kForward * (block ? 1 : kAttentionProducts) * work.products;
-}
 
 // What projecting a matrix's gradient, before or after it is formed from `tokens`, and lifting the
 // step add to its work.
@@ -52,7 +41,8 @@ double step_flops(const config::Recipe& recipe, std::span<const TensorSpec> tens
   const method::TokenWork work =
       method::find_architecture(recipe.model.architecture)
           .work(method::ModelSpec(recipe), {.rows = 1, .sequence = train.sequence});
-  double flops = tokens * (method::train_flops_per_token(recipe) + recomputed(recipe, work));
+  double flops =
+      tokens * (method::train_flops_per_token(recipe) + method::recomputed_flops(recipe, work));
   const method::OptimizerOptions optimizer = method::optimizer_options(recipe);
   for (const TensorSpec& tensor : tensors) {
     if (!tensor.is_hidden_matrix()) continue;

@@ -4,20 +4,16 @@
 #include <utility>
 
 #include "thinwire/base/clock.h"
-#include "thinwire/base/simd.h"
 #include "thinwire/codec/wire.h"
 #include "thinwire/optim/optimizer.h"
 #include "thinwire/sync/clipping.h"
+#include "thinwire/sync/gradient_average.h"
 #include "thinwire/sync/member_sum.h"
 #include "thinwire/sync/shared_bases.h"
 #include "thinwire/sync/streamed_updates.h"
 
 namespace thinwire::sync {
 namespace {
-
-THINWIRE_CLONES void scale(float* values, int64_t count, float factor) {
-  for (int64_t i = 0; i < count; ++i) values[i] *= factor;
-}
 
 class AllReduce final : public Strategy {
  public:
@@ -27,7 +23,8 @@ class AllReduce final : public Strategy {
         clipping_(worker.spec.clip_by, worker.spec.clip, worker.params.layout().size()),
         codec_(codec::wire_codec(options.wire)),
         sum_(worker.spec.aggregate, worker.communicator),
-        bases_(worker_, sum_, codec_) {
+        bases_(worker_, sum_, codec_),
+        average_(worker_, sum_, codec_) {
     if (worker.spec.gradients == method::GradientStore::kStreamed) {
       streamed_.emplace(worker_, *optimizer_, clipping_, codec_, sum_, bases_);
     }
@@ -42,13 +39,16 @@ class AllReduce final : public Strategy {
     require_finite(optim::global_norm(whole, worker_.threads), round, worker_.communicator.rank());
     optimizer_->project(tensor, round.number, whole, projected, worker_.threads,
                         bases_.average(round, tensor));
-    projecting_seconds_ += watch.seconds();
+    backward_seconds_ += watch.seconds();
   }
   void take_gradient(const Round& round, size_t tensor, std::span<const float> gradient) override {
     streamed_->take(round, tensor, gradient);
   }
   void gradients_ready(const Round& round, int group) override {
-    if (streamed_) streamed_->end_group(round, group);
+    if (streamed_) return streamed_->end_group(round, group);
+    const Stopwatch watch;
+    average_.begin(round, group);
+    backward_seconds_ += watch.seconds();
   }
 
   Result<StepReport> after_step(const Round& round) override {
@@ -57,12 +57,10 @@ class AllReduce final : public Strategy {
     const auto waited = bases_.finish();
     if (!waited) return tl::unexpected(waited.error());
     report.exchange_seconds = report.backward_exchange_seconds = *waited;
-    report.backward_update_seconds = std::exchange(projecting_seconds_, 0) - *waited;
-    if (round.exchanges()) {
-      const auto seconds = average(round);
-      if (!seconds) return tl::unexpected(seconds.error());
-      report.exchange_seconds += *seconds;
-    }
+    report.backward_update_seconds = std::exchange(backward_seconds_, 0) - *waited;
+    const auto averaging = average_.finish(round);
+    if (!averaging) return tl::unexpected(averaging.error());
+    report.exchange_seconds += *averaging;
     clipping_.measure(worker_.gradients, worker_.threads);
     require_finite(clipping_.norm(), round, worker_.communicator.rank());
     if (!own(round).inactive()) report.gradient_norm = clipping_.norm();
@@ -95,33 +93,15 @@ class AllReduce final : public Strategy {
     if (worker_.params.rounded() != nullptr) worker_.params.set_rounded_current();
   }
 
-  // Replaces this worker's gradient by the mean over all; returns the seconds spent waiting.
-  Result<double> average(const Round& round) {
-    const std::span<float> gradients = worker_.gradients.all();
-    const float weight = own(round).weight;
-    worker_.threads.for_ranges(static_cast<int64_t>(gradients.size()), 1024,
-                               [&](int64_t begin, int64_t end, int) {
-                                 scale(gradients.data() + begin, end - begin, weight);
-                               });
-    const transport::Key key{round.run, round.epoch, round.number, 0};
-    const WireCodec& codec = round.followed ? codec::wire_codec(WireType::kF32) : codec_;
-    sum_.start(key, gradients, codec, shares_of(round));
-    const Stopwatch waiting;
-    worker_.permits.pause();
-    const auto done = sum_.wait(key, gradients, worker_.spec.timeout_s);
-    worker_.permits.resume();
-    if (!done) return tl::unexpected(done.error());
-    return waiting.seconds();
-  }
-
   Worker worker_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   Clipping clipping_;
   const WireCodec& codec_;
   MemberSum sum_;
   SharedBases bases_;
+  GradientAverage average_;
   std::optional<StreamedUpdates> streamed_;
-  double projecting_seconds_ = 0;  // in the backward pass
+  double backward_seconds_ = 0;  // that projecting and beginning sums took of the backward pass
 };
 
 }  // namespace

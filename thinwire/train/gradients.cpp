@@ -18,11 +18,6 @@ std::vector<TensorSpec> kept_tensors(const config::Recipe& recipe, const tensor:
 
 }  // namespace
 
-int64_t rows_per_pass(const config::TrainSection& train) {
-  const int64_t largest_share = (train.batch + train.workers - 1) / train.workers;
-  return train.microbatch == 0 ? largest_share : std::min(train.microbatch, largest_share);
-}
-
 double accumulate_gradients(model::Model& model, const StepRows& step, tensor::GradientSink& sink) {
   const int64_t width = step.sequence + 1;
   const int64_t rows = static_cast<int64_t>(step.tokens.size()) / width;
@@ -55,12 +50,17 @@ StepGradients::StepGradients(const config::Recipe& recipe, const tensor::Layout&
       kept_(kept_tensors(recipe, layout)),
       arena_(store_ == GradientStore::kWhole ? layout : kept_) {}
 
+void StepGradients::end_group(int group) const {
+  if (*completed_) (*completed_)(group);
+  strategy_->gradients_ready(*round_, group);
+}
+
 tensor::StreamedGradients::Handlers StepGradients::streaming() const {
   tensor::StreamedGradients::Handlers handlers = {
       [this](size_t tensor, std::span<const float> gradient) {
         strategy_->take_gradient(*round_, tensor, gradient);
       },
-      [this](int group) { strategy_->gradients_ready(*round_, group); }};
+      [this](int group) { end_group(group); }};
   if (projected_) {
     handlers.form = [this](size_t tensor) { return strategy_->gradient_form(*round_, tensor); };
   }
@@ -72,13 +72,14 @@ tensor::ProjectedGradients::Handlers StepGradients::projecting() const {
           [this](size_t tensor, std::span<const float> whole, std::span<float> projected) {
             strategy_->project_gradient(*round_, tensor, whole, projected);
           },
-          [this](int group) { strategy_->gradients_ready(*round_, group); }};
+          [this](int group) { end_group(group); }};
 }
 
 double StepGradients::compute(const StepRows& rows, model::Model& model, sync::Strategy& strategy,
-                              const Round& round) {
+                              const Round& round, const EndGroup& completed) {
   strategy_ = &strategy;
   round_ = &round;
+  completed_ = &completed;
   const auto accumulate = [&](tensor::GradientSink& sink) {
     return accumulate_gradients(model, rows, sink);
   };
@@ -92,8 +93,7 @@ double StepGradients::compute(const StepRows& rows, model::Model& model, sync::S
     case GradientStore::kWhole:
       break;
   }
-  tensor::WholeGradients whole(arena_,
-                               [this](int group) { strategy_->gradients_ready(*round_, group); });
+  tensor::WholeGradients whole(arena_, [this](int group) { end_group(group); });
   return accumulate(whole);
 }
 

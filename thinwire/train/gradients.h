@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 
@@ -28,9 +29,6 @@ struct StepRows {
   model::DocumentLoss* loss = nullptr;  // null: the sum over the predictions that count
 };
 
-// Rows that a worker's model takes in a pass.
-int64_t rows_per_pass(const config::TrainSection& train);
-
 // Gives the sink the gradients of the sum of the losses that count, divided by the number of rows
 // and counted_a_row, and returns that sum in nats. So a mean of all workers' gradients, weighted by
 // their rows, is the gradient of the mean loss over all predictions of the step that count, however
@@ -41,21 +39,24 @@ double accumulate_gradients(model::Model& model, const StepRows& step, tensor::G
 // projected, or handed to the strategy one by one. Used by one thread.
 class StepGradients {
  public:
+  using EndGroup = std::function<void(int group)>;
+
   // The layout of the parameters outlives it.
   StepGradients(const config::Recipe& recipe, const tensor::Layout& layout);
 
   // What a strategy is made with (sync::Worker::gradients).
   tensor::Arena& arena() { return arena_; }
 
-  // Computes the round's gradients and notifies the strategy of them. Returns the sum of losses in
-  // nats.
+  // Computes the round's gradients and notifies the strategy of them, and before it `completed`, if
+  // set, of each group that is complete. Returns the sum of losses in nats.
   double compute(const StepRows& rows, model::Model& model, sync::Strategy& strategy,
-                 const Round& round);
+                 const Round& round, const EndGroup& completed = {});
 
   // Bytes held for gradients.
   size_t bytes() const;
 
  private:
+  void end_group(int group) const;
   tensor::StreamedGradients::Handlers streaming() const;
   tensor::ProjectedGradients::Handlers projecting() const;
   tensor::StreamSize stream_size(const model::Model& model) const;
@@ -69,6 +70,7 @@ class StepGradients {
   std::optional<tensor::ProjectedGradients> projecting_;
   sync::Strategy* strategy_ = nullptr;  // of the current call
   const Round* round_ = nullptr;
+  const EndGroup* completed_ = nullptr;
 };
 
 }  // namespace thinwire::train

@@ -109,7 +109,7 @@ class Computation {
  public:
   Computation(const ReferenceParts& parts, StartingWeights& weights, ThreadPool& threads)
       : parts_(parts),
-        batch_(static_cast<size_t>(rows_per_pass(parts.recipe.train))),
+        batch_(static_cast<size_t>(method::rows_per_pass(parts.recipe.train))),
         model_(model::make_model(
             {method::ModelSpec(parts.recipe), model::parse_precision(parts.recipe.train.precision),
              parts.layout, *weights.trained, threads, static_cast<int64_t>(batch_),

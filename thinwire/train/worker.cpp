@@ -18,7 +18,6 @@
 #include "thinwire/model/registry.h"
 #include "thinwire/optim/optimizer.h"
 #include "thinwire/train/gradients.h"
-#include "thinwire/train/open_round.h"
 #include "thinwire/train/params_digest.h"
 
 namespace thinwire::train {
@@ -87,7 +86,7 @@ Worker::Worker(const RunContext& context, transport::Communicator& communicator)
     : context_(context),
       recipe_(context.recipe),
       communicator_(communicator),
-      max_rows_(rows_per_pass(recipe_.train)),
+      max_rows_(method::rows_per_pass(recipe_.train)),
       threads_(static_cast<int>(recipe_.train.threads)),
       permits_(&context.cores, threads_.size()),
       params_(context.initial.take()),
@@ -99,7 +98,8 @@ Worker::Worker(const RunContext& context, transport::Communicator& communicator)
                                 model::parse_device(recipe_.train.device, communicator.rank()),
                                 frozen(), recipe_.adapter})),
       strategy_(sync::make_strategy({params_, gradients_.arena(), threads_, permits_, communicator_,
-                                     method::sync_spec(recipe_)})),
+                                     method::sync_spec(recipe_, context.kind)})),
+      simulated_compute_(recipe_, context.layout, context.simulation.get(), communicator.rank()),
       rounds_(context.make_rounds(recipe_, context.run_id, communicator_, permits_)),
       written_(context.first_step),
       best_(context.best) {
@@ -220,6 +220,7 @@ double Worker::counted_a_row(const Round& round) const {
 void Worker::compute_gradients(const Round& round, const data::Batch& batch, StepPart& part) {
   const Stopwatch computing;
   if (strategy_->before_step(round)) model_->refresh();
+  simulated_compute_.begin(batch.rows);
   if (batch.rows > 0) {
     std::optional<PairLoss> pair_loss;
     if (context_.reference) {
@@ -233,17 +234,13 @@ void Worker::compute_gradients(const Round& round, const data::Batch& batch, Ste
                                         {batch.weights, batch.begins},
                                         counted_a_row(round),
                                         pair_loss ? &*pair_loss : nullptr},
-                                       *model_, *strategy_, round);
+                                       *model_, *strategy_, round,
+                                       [this](int group) { simulated_compute_.completed(group); });
     if (pair_loss) part.pairs = pair_loss->sums();
     part.uncounted = static_cast<int64_t>(std::ranges::count(batch.weights, 0.0F));
   }
   part.compute_s = computing.seconds();
-  if (context_.simulation != nullptr) {
-    const RowRange even = share(static_cast<uint64_t>(recipe_.train.batch), communicator_.rank(),
-                                static_cast<int>(recipe_.train.workers));
-    const double amount = static_cast<double>(batch.rows) / static_cast<double>(even.count);
-    part.simulated_compute_s = context_.simulation->compute(communicator_.rank(), amount);
-  }
+  part.simulated_compute_s = simulated_compute_.end();
   if (!std::isfinite(part.loss_sum)) {
     throw Error(
         fmt::format("step {}: the loss is {} on worker {}; lower optim.lr or raise schedule.warmup",

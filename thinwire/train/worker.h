@@ -27,6 +27,7 @@
 #include "thinwire/train/round_source.h"
 #include "thinwire/train/run_sink.h"
 #include "thinwire/train/run_tasks.h"
+#include "thinwire/train/simulated_compute.h"
 #include "thinwire/transport/communicator.h"
 #include "thinwire/transport/simulated_network.h"
 
@@ -63,6 +64,7 @@ struct RunContext {
   std::span<const RunTask> tasks = {};               // that evaluations score as well
   std::optional<int> part = {};  // of the checkpoint, which a worker takes; none: that of its rank
   std::shared_ptr<const Reference> reference = {};  // null unless preferences are learnt
+  method::RunKind kind = method::RunKind::kJob;
 };
 
 struct RunEnd {
@@ -134,6 +136,7 @@ class Worker {
   StepGradients gradients_;
   std::unique_ptr<model::Model> model_;
   std::unique_ptr<sync::Strategy> strategy_;
+  SimulatedCompute simulated_compute_;
   std::unique_ptr<RoundSource> rounds_;
   int64_t written_;  // steps of this worker's newest checkpoint, or where it began
   checkpoint::BestLoss best_;

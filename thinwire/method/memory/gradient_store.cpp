@@ -107,6 +107,11 @@ GradientStore gradient_store(const config::Recipe& recipe) {
   return kept ? GradientStore::kProjected : GradientStore::kStreamed;
 }
 
+int64_t rows_per_pass(const config::TrainSection& train) {
+  const int64_t largest_share = (train.batch + train.workers - 1) / train.workers;
+  return train.microbatch == 0 ? largest_share : std::min(train.microbatch, largest_share);
+}
+
 bool takes_several_passes(const config::Recipe& recipe) {
   const config::TrainSection& train = recipe.train;
   const int64_t rows = (train.batch + train.workers - 1) / train.workers;

@@ -21,6 +21,9 @@ enum class GradientStore : uint8_t {
 
 GradientStore gradient_store(const config::Recipe& recipe);
 
+// Rows that a worker's model takes in a pass.
+int64_t rows_per_pass(const config::TrainSection& train);
+
 // Whether a worker's rows of a step may take several forward and backward passes.
 bool takes_several_passes(const config::Recipe& recipe);
 

@@ -7,11 +7,9 @@
 #include <string>
 #include <string_view>
 
-#include "thinwire/base/block_sizes.h"
 #include "thinwire/base/error.h"
-#include "thinwire/base/gradient_groups.h"
 #include "thinwire/method/allreduce.h"
-#include "thinwire/method/basis_sums.h"
+#include "thinwire/method/gradient_sums.h"
 #include "thinwire/method/memory/gradient_store.h"
 #include "thinwire/method/method.h"
 #include "thinwire/method/optimizers/optimizers.h"
@@ -101,6 +99,10 @@ bool projects(const config::Recipe& recipe) {
   return recipe.optim.gradients == config::GradientCoordinates::kProjected;
 }
 
+double largest_sum(const std::vector<int64_t>& sums) {
+  return sizeof(float) * static_cast<double>(*std::ranges::max_element(sums));
+}
+
 bool clips_by_previous(const config::OptimSection& optim) {
   return optim.clip > 0 && optim.clip_by == ClipBy::kPrevious;
 }
@@ -136,35 +138,16 @@ int64_t members_of_a_step(const config::Recipe& recipe) {
   return largest;
 }
 
-std::vector<int64_t> gradient_sums(const config::Recipe& recipe,
-                                   std::span<const TensorSpec> tensors) {
-  const std::vector<TensorSpec> gradients = gradient_tensors(optimizer_options(recipe), tensors);
-  if (gradient_store(recipe) != GradientStore::kStreamed) return {arena_elements(gradients)};
-  std::vector<int64_t> sums;
-  for (const GradientGroup& group : gradient_groups(tensors)) {
-    int64_t& sum = sums.emplace_back(0);
-    for (const size_t tensor : group.tensors) sum += padded_elements(gradients[tensor].count());
-  }
-  return sums;
-}
-
 double gradient_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
                       const PassMemory& pass) {
-  const std::vector<int64_t> sums = gradient_sums(recipe, tensors);
-  const double largest = sizeof(float) * static_cast<double>(*std::ranges::max_element(sums));
   const bool streamed = gradient_store(recipe) == GradientStore::kStreamed;
   // One group is summed while another is filled.
-  const double groups = streamed && members_of_a_step(recipe) > 1 ? 2 * largest : 0;
+  const double groups = streamed && members_of_a_step(recipe) > 1
+                            ? 2 * largest_sum(gradient_sums(recipe, tensors, RunKind::kJob))
+                            : 0;
   if (projects(recipe)) return projected_gradient_bytes(recipe, tensors) + groups;
-  return streamed ? pass.streamed_gradients + groups : largest;
-}
-
-double gradient_sum_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
-  if (members_of_a_step(recipe) == 1) return 0;
-  const std::vector<int64_t> sums = gradient_sums(recipe, tensors);
-  const double largest = sizeof(float) * static_cast<double>(*std::ranges::max_element(sums));
-  const double basis = sizeof(float) * static_cast<double>(largest_basis_sum(recipe, tensors));
-  return sums.size() > 1 ? 2 * largest + basis : std::max(largest, basis);
+  if (streamed) return pass.streamed_gradients + groups;
+  return sizeof(float) * static_cast<double>(arena_elements(tensors));
 }
 
 double clipping_bytes(const config::Recipe& recipe) {

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "thinwire/base/tensor_view.h"
 #include "thinwire/config/recipe.h"
@@ -21,19 +20,10 @@ void check_updates(const config::Recipe& recipe);
 // The largest number of workers that average their gradients with each other at every step.
 int64_t members_of_a_step(const config::Recipe& recipe);
 
-// The number of elements in each sum of gradients: one sum for the whole arena, or one for each
-// group of tensors (base/gradient_groups.h).
-std::vector<int64_t> gradient_sums(const config::Recipe& recipe,
-                                   std::span<const TensorSpec> tensors);
-
 // Bytes of gradients that a worker holds. `pass` is the memory that its architecture reports for a
 // pass.
 double gradient_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
                       const PassMemory& pass);
-
-// Bytes of the sums that the transport forms at once where gradients are averaged at every step:
-// one, or with those of groups two, of which one is waited for while the other is begun.
-double gradient_sum_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
 
 // Bytes of state that clipping keeps from step to step.
 double clipping_bytes(const config::Recipe& recipe);

@@ -1,0 +1,181 @@
+// Sums that begin during the backward pass have the bits of one that begins after it.
+#include "thinwire/sync/gradient_average.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "tests/errors.h"
+#include "tests/sync/replicas.h"
+#include "thinwire/base/rng.h"
+
+namespace thinwire::sync {
+namespace {
+
+using testing::ElementsAreArray;
+using testing::HasSubstr;
+
+constexpr uint64_t kSteps = 6;
+
+// The norm behind the embedding is of the head's group, which has two ranges.
+std::vector<TensorSpec> specs() {
+  return {{"embed", {12, 8}, TensorRole::kEmbedding}, {"norm", {8}, TensorRole::kNorm},
+          {"norm.0", {8}, TensorRole::kNorm, 0},      {"w.0", {7, 8}, TensorRole::kMatrix, 0},
+          {"w.1", {9, 8}, TensorRole::kMatrix, 1},    {"head", {12, 8}, TensorRole::kHead}};
+}
+
+config::Recipe recipe_with(std::vector<std::string> fields) {
+  fields.push_back(fmt::format("train.steps={}", kSteps));
+  return method::load_recipe({}, fields);
+}
+
+void random_gradients(int worker, uint64_t step, tensor::Arena& gradients) {
+  Rng rng(uint64_t(worker) + 1, step);
+  for (size_t t = 0; t < gradients.layout().size(); ++t) {
+    for (float& value : gradients.tensor(t)) value = float(rng.normal());
+  }
+}
+
+std::unique_ptr<Replicas> trained(const std::vector<std::string>& fields, int workers,
+                                  const std::vector<float>& weights = {}) {
+  auto replicas = std::make_unique<Replicas>(recipe_with(fields), specs(), workers);
+  for (int worker = 0; worker < workers; ++worker) {
+    random_gradients(0, 1000, replicas->params(worker));
+  }
+  for (uint64_t step = 0; step < kSteps; ++step) {
+    const auto fill = [&](int worker, tensor::Arena& out) { random_gradients(worker, step, out); };
+    for (const auto& report : replicas->step(step, 1e-2f, fill, weights)) EXPECT_TRUE(report);
+  }
+  return replicas;
+}
+
+void expect_same_bits(const std::vector<std::string>& fields, int workers,
+                      const std::vector<float>& weights = {}) {
+  std::vector<std::string> whole = fields;
+  whole.emplace_back("allreduce.hide=false");
+  const auto hidden = trained(fields, workers, weights);
+  const auto at_once = trained(whole, workers, weights);
+  for (int worker = 0; worker < workers; ++worker) {
+    EXPECT_THAT(hidden->params(worker).all(), ElementsAreArray(at_once->params(worker).all()))
+        << fmt::format("{} of {}, {}", worker, workers, fmt::join(fields, " "));
+  }
+}
+
+TEST(GradientAverage, HasTheBitsOfASingleSum) {
+  for (int workers = 1; workers <= 4; ++workers) {
+    for (const char* wire : {"allreduce.wire=bf16", "allreduce.wire=fp32", "allreduce.wire=fp8"}) {
+      expect_same_bits({wire}, workers);
+      expect_same_bits({wire, "optim.method=muon", "optim.clip_by=previous"}, workers);
+    }
+  }
+  expect_same_bits({"train.workers=4", "sync.method=diloco", "diloco.sync_every=3",
+                    "sync.within=allreduce", "sync.clusters=2"},
+                   4);
+  expect_same_bits({"sync.aggregate=trimmed_mean"}, 4);
+}
+
+TEST(GradientAverage, OfUnequalMembersAndOneThatFollowsHasTheSameBits) {
+  expect_same_bits({}, 3, {0.5f, 0, 0.5f});
+  expect_same_bits({}, 3, {0.2f, 0.7f, 0.1f});
+}
+
+// Whatever the communicator is asked to do, in order.
+class Listening final : public transport::Communicator {
+ public:
+  Listening(std::unique_ptr<transport::Communicator> to, std::vector<std::string>& said)
+      : to_(std::move(to)), said_(said) {}
+
+  int rank() const override { return to_->rank(); }
+  int size() const override { return to_->size(); }
+  void start_all_gather(const transport::Key& key, Bytes payload,
+                        const transport::Contributors& from) override {
+    to_->start_all_gather(key, std::move(payload), from);
+  }
+  Result<std::vector<transport::Delivery>> wait_all_gather(const transport::Key& key,
+                                                           double timeout_s) override {
+    return to_->wait_all_gather(key, timeout_s);
+  }
+  void start_all_reduce(const transport::Key& key, std::span<const float> values,
+                        const WireCodec& codec, const transport::Contributors& from) override {
+    said_.push_back(fmt::format("start {} of {}", key.fragment, values.size()));
+    to_->start_all_reduce(key, values, codec, from);
+  }
+  Result<void> wait_all_reduce(const transport::Key& key, std::span<float> out,
+                               double timeout_s) override {
+    said_.push_back(fmt::format("wait {}", key.fragment));
+    return to_->wait_all_reduce(key, out, timeout_s);
+  }
+  void cancel(const transport::Key& key) override { to_->cancel(key); }
+  std::unique_ptr<Communicator> split(std::span<const int> members) override {
+    return to_->split(members);
+  }
+  void leave() override { to_->leave(); }
+  void abort(const std::string& reason) override { to_->abort(reason); }
+  transport::TrafficCount traffic() const override { return to_->traffic(); }
+
+ private:
+  std::unique_ptr<transport::Communicator> to_;
+  std::vector<std::string>& said_;
+};
+
+// One member of two, of which the other has always finished its part.
+TEST(GradientAverage, BeginsAGroupWhenItIsCompleteAndWaitsAtTheEnd) {
+  std::vector<std::string> said[2];
+  int member = 0;
+  Replicas replicas(recipe_with({}), specs(), 2, [&](auto to) {
+    return std::make_unique<Listening>(std::move(to), said[member++]);
+  });
+  Round round;
+  round.run = 1;
+  round.learning_rate = 0.01f;
+  round.roster = {{0, {}, 0.5f, 0}, {1, {}, 0.5f, 0}};
+  const auto groups = gradient_groups(specs());
+  for (const int worker : {0, 1}) {
+    replicas.strategy(worker).restored({});
+    for (const GradientGroup& group : groups) {
+      replicas.strategy(worker).gradients_ready(round, group.number);
+      const size_t begun = group.number == 1 ? 3 : said[worker].size();
+      EXPECT_EQ(said[worker].size(), begun) << "two ranges and a block";
+    }
+    EXPECT_THAT(said[worker],
+                testing::ElementsAre("start 0 of 16", "start 1 of 96", "start 2 of 80",
+                                     "start 3 of 80", "start 4 of 96"));
+    said[worker].clear();
+  }
+  for (const int worker : {0, 1}) {
+    EXPECT_TRUE(replicas.strategy(worker).after_step(round));
+    EXPECT_THAT(said[worker],
+                testing::ElementsAre("wait 0", "wait 1", "wait 2", "wait 3", "wait 4"));
+  }
+}
+
+TEST(GradientAverage, OfAGradientThatIsNotFiniteEndsTheRunOnEveryMember) {
+  std::vector<std::string> said[2];
+  int member = 0;
+  Replicas replicas(recipe_with({}), specs(), 2, [&](auto to) {
+    return std::make_unique<Listening>(std::move(to), said[member++]);
+  });
+  Round round;
+  round.run = 1;
+  round.step = 4;
+  round.roster = {{0, {}, 0.5f, 0}, {1, {}, 0.5f, 0}};
+  random_gradients(0, 1000, replicas.params(0));
+  const std::vector<float> before(replicas.params(0).all().begin(), replicas.params(0).all().end());
+  replicas.gradients(1).tensor(4)[3] = std::numeric_limits<float>::infinity();
+  for (const int worker : {0, 1}) {
+    for (const GradientGroup& group : gradient_groups(specs())) {
+      replicas.strategy(worker).gradients_ready(round, group.number);
+    }
+  }
+  for (const int worker : {0, 1}) {
+    EXPECT_THAT(tests::error_of([&] { (void)replicas.strategy(worker).after_step(round); }),
+                HasSubstr(fmt::format("step 5: the gradient norm is inf on worker {}", worker)));
+  }
+  EXPECT_THAT(replicas.params(0).all(), ElementsAreArray(before));
+}
+
+}  // namespace
+}  // namespace thinwire::sync

@@ -1,0 +1,53 @@
+// The sums by which the workers of a step average their gradients, and when each begins.
+//
+// A backward pass completes gradients group by group (base/gradient_groups.h). The sum of a group's
+// may travel while the pass forms the next one's, so that an exchange hides behind it. Gradients
+// that are kept until the end of the step are then all awaited there, before they are clipped and
+// applied; those that are handed over one after another (train.update = layer) are awaited a group
+// later. In both cases the sums have the bits of a single one: every value is summed by itself.
+// Where that is not so, gradients that are kept are summed in one piece after the backward pass:
+//   number formats in which values share a scale (fp8, fp4, int2),
+//   rules of sync.aggregate other than the mean, which judge contributions as a whole.
+// So are they where it does not pay: projected gradients, which are small; gradients in a GPU's
+// memory; and runs of many hosts, where each operation takes statements and records of its own.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "thinwire/base/tensor_view.h"
+#include "thinwire/config/recipe.h"
+#include "thinwire/method/architectures/architecture.h"
+#include "thinwire/method/method.h"
+#include "thinwire/method/operations.h"
+
+namespace thinwire::method {
+
+// Whether gradients that are kept until the end of the step are summed in groups, the ranges of
+// group_ranges(), during the step's last backward pass.
+bool hides_sums(const config::Recipe& recipe, RunKind kind);
+
+// The number of elements in each sum of gradients, in the order in which they begin.
+std::vector<int64_t> gradient_sums(const config::Recipe& recipe,
+                                   std::span<const TensorSpec> tensors, RunKind kind);
+
+// Bytes of the sums that the transport forms at once where gradients are averaged at every step:
+// all of them, or with those of groups that are handed over two, of which one is waited for while
+// the other is begun.
+double gradient_sum_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
+
+// The share of a step's computation after which the gradients of each group are complete, in the
+// order of the groups, for a worker that takes `rows` of the step. From the operations of the
+// passes: only the last pass completes gradients, and of a pass the forward half takes a third.
+std::vector<double> completion_shares(const config::Recipe& recipe,
+                                      std::span<const TensorSpec> tensors, int64_t rows);
+
+// How the exchange of a step is spread over it (Method::parts). That of projected gradients, with
+// its basis sums (method/basis_sums.h), has no parts.
+StepParts step_parts(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
+
+// What model.recompute adds to a token's operations.
+double recomputed_flops(const config::Recipe& recipe, const TokenWork& work);
+
+}  // namespace thinwire::method
