@@ -111,7 +111,8 @@ class Strategy {
   // have the form that gradient_form() gives and are valid until the call returns.
   virtual void take_gradient(const Round&, size_t /*tensor*/, std::span<const float> /*gradient*/) {
   }
-  // The gradients of a group (base/gradient_groups.h) are complete, or have been taken.
+  // The gradients of a group (base/gradient_groups.h) are complete, or have been taken. Complete
+  // ones belong to the strategy from then on.
   virtual void gradients_ready(const Round&, int /*group*/) {}
   virtual Result<StepReport> after_step(const Round& round) = 0;
   // All state except the parameters, for checkpoints. The spans stay valid.
