@@ -76,8 +76,10 @@ class EvalTest(unittest.TestCase):
         self.expect(1, "has no arc/ARC-Easy-Dev.jsonl", "arc_easy", "--items", items)
         (self.piqa / "valid.jsonl").write_text('{"goal": "cut", "sol1": "a"}\n')
         self.expect(1, "valid.jsonl: line 1: there is no field 'sol2'", "piqa", "--items", items)
-        (self.piqa / "valid.jsonl").write_text(json.dumps(ITEM | {"sol1": "x" * 80}) + "\n")
+        (self.piqa / "valid.jsonl").write_text((json.dumps(ITEM | {"sol1": "x" * 80}) + "\n") * 3)
         self.expect(1, "task piqa: item 0", "piqa", "--items", items)
+        (self.piqa / "valid.jsonl").write_text(json.dumps(ITEM) + "\n")
+        self.expect(1, "valid-labels.lst: line 2: an answer to no record", "piqa", "--items", items)
         self.assertEqual([path.name for path in self.root.iterdir() if "items" in path.name], [])
 
     def test_a_model_without_a_vocabulary(self):

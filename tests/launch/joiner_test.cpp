@@ -117,20 +117,20 @@ TEST_P(JoinerContract, EndsWithTheBitsOfThoseThatWereThere) {
 }
 
 // Commits leave out what member 1 contributes to some operations.
-class LossyCommunicator final : public PassingCommunicator {
+class LossyCommunicator final : public transport::PassingCommunicator {
  public:
   using Leaves = std::function<bool(const transport::Key& key)>;
 
   LossyCommunicator(std::unique_ptr<Communicator> to, Leaves leaves)
-      : PassingCommunicator(std::move(to)), leaves_(std::move(leaves)) {}
+      : transport::PassingCommunicator(std::move(to)), leaves_(std::move(leaves)) {}
 
   void start_all_gather(const transport::Key& key, Bytes payload,
                         const transport::Contributors& from) override {
-    PassingCommunicator::start_all_gather(key, std::move(payload), committed(key, from));
+    transport::PassingCommunicator::start_all_gather(key, std::move(payload), committed(key, from));
   }
   void start_all_reduce(const transport::Key& key, std::span<const float> values,
                         const WireCodec& codec, const transport::Contributors& from) override {
-    PassingCommunicator::start_all_reduce(key, values, codec, committed(key, from));
+    transport::PassingCommunicator::start_all_reduce(key, values, codec, committed(key, from));
   }
   Result<bool> left_out(const transport::Key& key, double) override { return lost_.contains(key); }
 

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/launch/passing_communicator.h"
+#include "tests/transport/passing_communicator.h"
 
 namespace thinwire::launch {
 
@@ -46,20 +46,20 @@ class Ledger {
 };
 
 // Of a member whose commits are the run's.
-class WritingCommunicator final : public PassingCommunicator {
+class WritingCommunicator final : public transport::PassingCommunicator {
  public:
   WritingCommunicator(std::unique_ptr<Communicator> to, Ledger& ledger)
-      : PassingCommunicator(std::move(to)), ledger_(ledger) {}
+      : transport::PassingCommunicator(std::move(to)), ledger_(ledger) {}
 
   Result<std::vector<transport::Delivery>> wait_all_gather(const transport::Key& key,
                                                            double timeout_s) override {
-    auto list = PassingCommunicator::wait_all_gather(key, timeout_s);
+    auto list = transport::PassingCommunicator::wait_all_gather(key, timeout_s);
     if (list) ledger_.add(key, {*list, {}});
     return list;
   }
   Result<void> wait_all_reduce(const transport::Key& key, std::span<float> out,
                                double timeout_s) override {
-    auto done = PassingCommunicator::wait_all_reduce(key, out, timeout_s);
+    auto done = transport::PassingCommunicator::wait_all_reduce(key, out, timeout_s);
     if (done) ledger_.add(key, {{}, {out.begin(), out.end()}});
     return done;
   }
@@ -69,20 +69,20 @@ class WritingCommunicator final : public PassingCommunicator {
 };
 
 // Of a joiner: what it contributes to is live, what it follows comes from the ledger.
-class JoiningCommunicator final : public PassingCommunicator {
+class JoiningCommunicator final : public transport::PassingCommunicator {
  public:
   JoiningCommunicator(std::unique_ptr<Communicator> live, Ledger& ledger)
-      : PassingCommunicator(std::move(live)), ledger_(ledger) {}
+      : transport::PassingCommunicator(std::move(live)), ledger_(ledger) {}
 
   void start_all_gather(const transport::Key& key, Bytes payload,
                         const transport::Contributors& from) override {
     if (!contributes(from)) return;
     live_.insert(key);
-    PassingCommunicator::start_all_gather(key, std::move(payload), from);
+    transport::PassingCommunicator::start_all_gather(key, std::move(payload), from);
   }
   Result<std::vector<transport::Delivery>> wait_all_gather(const transport::Key& key,
                                                            double timeout_s) override {
-    if (live_.contains(key)) return PassingCommunicator::wait_all_gather(key, timeout_s);
+    if (live_.contains(key)) return transport::PassingCommunicator::wait_all_gather(key, timeout_s);
     auto entry = ledger_.wait(key, timeout_s);
     if (!entry) return tl::unexpected(entry.error());
     return entry->payloads;
@@ -91,18 +91,19 @@ class JoiningCommunicator final : public PassingCommunicator {
                         const WireCodec& codec, const transport::Contributors& from) override {
     if (!contributes(from)) return;
     live_.insert(key);
-    PassingCommunicator::start_all_reduce(key, values, codec, from);
+    transport::PassingCommunicator::start_all_reduce(key, values, codec, from);
   }
   Result<void> wait_all_reduce(const transport::Key& key, std::span<float> out,
                                double timeout_s) override {
-    if (live_.contains(key)) return PassingCommunicator::wait_all_reduce(key, out, timeout_s);
+    if (live_.contains(key))
+      return transport::PassingCommunicator::wait_all_reduce(key, out, timeout_s);
     const auto entry = ledger_.wait(key, timeout_s);
     if (!entry) return tl::unexpected(entry.error());
     std::ranges::copy(entry->sum, out.begin());
     return {};
   }
   void cancel(const transport::Key& key) override {
-    if (live_.contains(key)) PassingCommunicator::cancel(key);
+    if (live_.contains(key)) transport::PassingCommunicator::cancel(key);
   }
 
  private:

@@ -11,9 +11,9 @@
 #include <tuple>
 
 #include "tests/launch/method_variants.h"
-#include "tests/launch/passing_communicator.h"
 #include "tests/launch/strategy_member.h"
 #include "tests/tiny_run.h"
+#include "tests/transport/passing_communicator.h"
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/within.h"
 #include "thinwire/train/round_source.h"
@@ -63,35 +63,37 @@ class Recorder {
   Courses courses_;
 };
 
-class RecordedCommunicator final : public PassingCommunicator {
+class RecordedCommunicator final : public transport::PassingCommunicator {
  public:
   RecordedCommunicator(std::unique_ptr<Communicator> to, Members group, Recorder& recorder)
-      : PassingCommunicator(std::move(to)), group_(std::move(group)), recorder_(recorder) {}
+      : transport::PassingCommunicator(std::move(to)),
+        group_(std::move(group)),
+        recorder_(recorder) {}
 
   void start_all_gather(const transport::Key& key, Bytes payload,
                         const transport::Contributors& from) override {
     open(Collective::kGather, key, contributes(from) ? payload.size() : 0);
-    PassingCommunicator::start_all_gather(key, std::move(payload), from);
+    transport::PassingCommunicator::start_all_gather(key, std::move(payload), from);
   }
   Result<std::vector<transport::Delivery>> wait_all_gather(const transport::Key& key,
                                                            double timeout_s) override {
     if (size() > 1) recorder_.waited_for(name(Collective::kGather, key));
-    return PassingCommunicator::wait_all_gather(key, timeout_s);
+    return transport::PassingCommunicator::wait_all_gather(key, timeout_s);
   }
   void start_all_reduce(const transport::Key& key, std::span<const float> values,
                         const WireCodec& codec, const transport::Contributors& from) override {
     open(Collective::kReduce, key, wire_bytes(codec.type, values.size()));
-    PassingCommunicator::start_all_reduce(key, values, codec, from);
+    transport::PassingCommunicator::start_all_reduce(key, values, codec, from);
   }
   Result<void> wait_all_reduce(const transport::Key& key, std::span<float> out,
                                double timeout_s) override {
     if (size() > 1) recorder_.waited_for(name(Collective::kReduce, key));
-    return PassingCommunicator::wait_all_reduce(key, out, timeout_s);
+    return transport::PassingCommunicator::wait_all_reduce(key, out, timeout_s);
   }
   std::unique_ptr<Communicator> split(std::span<const int> members) override {
     Members ids;
     for (const int member : members) ids.push_back(group_[static_cast<size_t>(member)]);
-    return std::make_unique<RecordedCommunicator>(PassingCommunicator::split(members),
+    return std::make_unique<RecordedCommunicator>(transport::PassingCommunicator::split(members),
                                                   std::move(ids), recorder_);
   }
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "replicas.h"
-#include "thinwire/base/rng.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/method/registry.h"
 
@@ -21,13 +20,6 @@ std::vector<TensorSpec> golden_specs() {
   return {{"embed", {12, 8}, TensorRole::kEmbedding},
           {"w", {7, 10}, TensorRole::kMatrix},
           {"norm", {10}, TensorRole::kNorm}};
-}
-
-void random_gradients(int worker, uint64_t step, tensor::Arena& gradients) {
-  Rng rng(uint64_t(worker) + 1, step);
-  for (size_t t = 0; t < gradients.layout().size(); ++t) {
-    for (float& value : gradients.tensor(t)) value = float(rng.normal());
-  }
 }
 
 TEST(AllReduce, ReplicasAgreeBitForBitWithRoundedWires) {

@@ -10,7 +10,7 @@
 
 #include "tests/errors.h"
 #include "tests/sync/replicas.h"
-#include "thinwire/base/rng.h"
+#include "tests/transport/passing_communicator.h"
 
 namespace thinwire::sync {
 namespace {
@@ -30,13 +30,6 @@ std::vector<TensorSpec> specs() {
 config::Recipe recipe_with(std::vector<std::string> fields) {
   fields.push_back(fmt::format("train.steps={}", kSteps));
   return method::load_recipe({}, fields);
-}
-
-void random_gradients(int worker, uint64_t step, tensor::Arena& gradients) {
-  Rng rng(uint64_t(worker) + 1, step);
-  for (size_t t = 0; t < gradients.layout().size(); ++t) {
-    for (float& value : gradients.tensor(t)) value = float(rng.normal());
-  }
 }
 
 std::unique_ptr<Replicas> trained(const std::vector<std::string>& fields, int workers,
@@ -82,42 +75,24 @@ TEST(GradientAverage, OfUnequalMembersAndOneThatFollowsHasTheSameBits) {
   expect_same_bits({}, 3, {0.2f, 0.7f, 0.1f});
 }
 
-// Whatever the communicator is asked to do, in order.
-class Listening final : public transport::Communicator {
+// Notes when sums begin and are waited for.
+class Listening final : public transport::PassingCommunicator {
  public:
   Listening(std::unique_ptr<transport::Communicator> to, std::vector<std::string>& said)
-      : to_(std::move(to)), said_(said) {}
+      : PassingCommunicator(std::move(to)), said_(said) {}
 
-  int rank() const override { return to_->rank(); }
-  int size() const override { return to_->size(); }
-  void start_all_gather(const transport::Key& key, Bytes payload,
-                        const transport::Contributors& from) override {
-    to_->start_all_gather(key, std::move(payload), from);
-  }
-  Result<std::vector<transport::Delivery>> wait_all_gather(const transport::Key& key,
-                                                           double timeout_s) override {
-    return to_->wait_all_gather(key, timeout_s);
-  }
   void start_all_reduce(const transport::Key& key, std::span<const float> values,
                         const WireCodec& codec, const transport::Contributors& from) override {
     said_.push_back(fmt::format("start {} of {}", key.fragment, values.size()));
-    to_->start_all_reduce(key, values, codec, from);
+    PassingCommunicator::start_all_reduce(key, values, codec, from);
   }
   Result<void> wait_all_reduce(const transport::Key& key, std::span<float> out,
                                double timeout_s) override {
     said_.push_back(fmt::format("wait {}", key.fragment));
-    return to_->wait_all_reduce(key, out, timeout_s);
+    return PassingCommunicator::wait_all_reduce(key, out, timeout_s);
   }
-  void cancel(const transport::Key& key) override { to_->cancel(key); }
-  std::unique_ptr<Communicator> split(std::span<const int> members) override {
-    return to_->split(members);
-  }
-  void leave() override { to_->leave(); }
-  void abort(const std::string& reason) override { to_->abort(reason); }
-  transport::TrafficCount traffic() const override { return to_->traffic(); }
 
  private:
-  std::unique_ptr<transport::Communicator> to_;
   std::vector<std::string>& said_;
 };
 

@@ -8,11 +8,20 @@
 #include <vector>
 
 #include "thinwire/base/gradient_groups.h"
+#include "thinwire/base/rng.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/sync/strategy.h"
 #include "thinwire/transport/local.h"
 
 namespace thinwire::sync {
+
+// Normal values, others for every worker and step.
+inline void random_gradients(int worker, uint64_t step, tensor::Arena& gradients) {
+  Rng rng(uint64_t(worker) + 1, step);
+  for (size_t t = 0; t < gradients.layout().size(); ++t) {
+    for (float& value : gradients.tensor(t)) value = float(rng.normal());
+  }
+}
 
 class Replicas {
  public:

@@ -14,7 +14,6 @@
 #include "tests/errors.h"
 #include "tests/sync/replicas.h"
 #include "tests/tiny_run.h"
-#include "thinwire/base/rng.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::sync {
@@ -34,13 +33,6 @@ std::vector<TensorSpec> specs() {
 config::Recipe recipe_with(std::vector<std::string> fields) {
   fields.push_back(fmt::format("train.steps={}", kSteps));
   return method::load_recipe({}, fields);
-}
-
-void random_gradients(int worker, uint64_t step, tensor::Arena& gradients) {
-  Rng rng(uint64_t(worker) + 1, step);
-  for (size_t t = 0; t < gradients.layout().size(); ++t) {
-    for (float& value : gradients.tensor(t)) value = float(rng.normal());
-  }
 }
 
 // Steps of `workers` replicas, with unequal weights where they are averaged.
